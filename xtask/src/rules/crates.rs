@@ -1,0 +1,196 @@
+//! Rules on crates: who may depend on whom, and who may be unsafe.
+
+use super::{Breach, in_file};
+use crate::source::Source;
+
+/// Where `unsafe` may stand. seawall-ffi and the disk's transports join when they exist.
+pub(super) const MAY_BE_UNSAFE: &[&str] = &["crates/seawall-io/"];
+
+/// The crates of each floor. A crate depends on lower floors only.
+const FLOORS: &[&[&str]] = &[
+    &["seawall-format", "seawall-io"],
+    &["seawall"],
+    &["seawall-disk", "seawall-replay", "seawall-raft", "seawall-testkit"],
+    &["seawall-cli", "seawall-ffi", "seawall-sim", "seawall-bench", "seawall-model", "xtask"],
+];
+
+const FORBID: &str = "#![forbid(unsafe_code)]";
+
+/// One line of a manifest that names a dependency.
+struct Dependency {
+    line: usize,
+    name: String,
+}
+
+/// Finds roots of crates that do not forbid `unsafe`.
+pub(super) fn forbid_unsafe(tree: &[Source]) -> Vec<Breach> {
+    let roots = tree.iter().filter(|source| is_root(source));
+    let bound = roots.filter(|s| !MAY_BE_UNSAFE.iter().any(|place| s.path.starts_with(place)));
+    bound
+        .filter(|source| source.find(FORBID).is_empty())
+        .flat_map(|source| in_file(source, [1], "write `#![forbid(unsafe_code)]` in the head"))
+        .collect()
+}
+
+fn is_root(source: &Source) -> bool {
+    let in_bin = source.path.contains("/src/bin/");
+    source.is_ours()
+        && (in_bin || source.path.ends_with("/src/lib.rs") || source.path.ends_with("/src/main.rs"))
+}
+
+/// Finds dependencies on the same floor or a higher one, dependencies of tests aside.
+pub(super) fn floors(tree: &[Source]) -> Vec<Breach> {
+    let mut found = Vec::new();
+    for manifest in manifests(tree) {
+        let name = package_name(manifest);
+        let Some(floor) = floor_of(&name) else {
+            found.extend(in_file(
+                manifest,
+                [1],
+                "give the crate a floor in xtask/src/rules/crates.rs",
+            ));
+            continue;
+        };
+        let too_high = |d: &Dependency| floor_of(&d.name).is_some_and(|below| below >= floor);
+        for dependency in dependencies_of(manifest).into_iter().filter(too_high) {
+            let advice =
+                format!("{name} is on floor {floor}: it cannot lean on {}", dependency.name);
+            found.push((manifest.path.clone(), dependency.line, advice));
+        }
+    }
+    found
+}
+
+/// Finds dependencies that no ADR names, dependencies of tests aside.
+pub(super) fn dependencies(tree: &[Source]) -> Vec<Breach> {
+    let adrs: Vec<&Source> = tree.iter().filter(|s| s.path.starts_with("docs/adr/")).collect();
+    let is_named = |name: &str| adrs.iter().any(|adr| adr.text.contains(&format!("`{name}`")));
+    let mut found = Vec::new();
+    for manifest in manifests(tree) {
+        for dependency in dependencies_of(manifest) {
+            if floor_of(&dependency.name).is_none() && !is_named(&dependency.name) {
+                let advice = format!("say in docs/adr why `{}` is needed", dependency.name);
+                found.push((manifest.path.clone(), dependency.line, advice));
+            }
+        }
+    }
+    found
+}
+
+fn floor_of(name: &str) -> Option<usize> {
+    FLOORS.iter().position(|crates| crates.contains(&name))
+}
+
+fn manifests(tree: &[Source]) -> impl Iterator<Item = &Source> {
+    tree.iter().filter(|source| source.path.ends_with("/Cargo.toml"))
+}
+
+fn package_name(manifest: &Source) -> String {
+    let name = manifest.text.lines().find_map(|line| line.strip_prefix("name = "));
+    name.unwrap_or_default().trim_matches('"').to_owned()
+}
+
+/// Reads as much TOML as the manifests of this repository use.
+fn dependencies_of(manifest: &Source) -> Vec<Dependency> {
+    let mut found = Vec::new();
+    let mut inside = false;
+    for (line, text) in manifest.lines() {
+        if let Some(section) = text.strip_prefix('[').and_then(|t| t.split(']').next()) {
+            let (table, name) = match section.rsplit_once("dependencies.") {
+                Some((kind, name)) => (format!("{kind}dependencies"), Some(name)),
+                None => (section.to_owned(), None),
+            };
+            let counts = table.ends_with("dependencies") && !table.ends_with("dev-dependencies");
+            inside = counts && name.is_none();
+            if let Some(name) = name.filter(|_| counts) {
+                found.push(Dependency { line, name: name.trim_matches('"').to_owned() });
+            }
+        } else if inside && let Some(name) = dependency_name(text) {
+            found.push(Dependency { line, name });
+        }
+    }
+    found
+}
+
+fn dependency_name(text: &str) -> Option<String> {
+    let (key, value) = text.split_once('=')?;
+    if key.trim_start().starts_with('#') {
+        return None;
+    }
+    if let Some((_, package)) = value.split_once("package = \"") {
+        return package.split('"').next().map(str::to_owned);
+    }
+    key.trim().split('.').next().map(|name| name.trim_matches('"').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::caught;
+    use super::*;
+
+    const IO: &str = "crates/seawall-io/Cargo.toml";
+
+    fn manifest(name: &str, rest: &str) -> String {
+        format!("[package]\nname = \"{name}\"\n{rest}\n")
+    }
+
+    #[test]
+    fn a_root_that_does_not_forbid_unsafe_is_found() {
+        for root in ["src/lib.rs", "src/main.rs", "src/bin/b.rs"] {
+            let path = format!("crates/seawall/{root}");
+            assert_eq!(caught(forbid_unsafe, &path, "//! #![forbid(unsafe_code)]\n"), [1]);
+            assert_eq!(caught(forbid_unsafe, &path, "//! A.\n#![forbid(unsafe_code)]\n"), []);
+        }
+        assert_eq!(caught(forbid_unsafe, "crates/seawall/src/a.rs", "//! A.\n"), []);
+        assert_eq!(caught(forbid_unsafe, "crates/seawall-io/src/lib.rs", "//! A.\n"), []);
+    }
+
+    #[test]
+    fn leaning_on_the_same_floor_or_a_higher_one_is_found() {
+        for other in ["seawall-format", "seawall", "seawall-disk", "seawall-cli"] {
+            let text =
+                manifest("seawall-io", &format!("[dependencies]\n{other} = {{ path = \"\" }}"));
+            assert_eq!(caught(floors, IO, &text), [4], "{other}");
+        }
+        let text = manifest("seawall", "[dependencies]\nseawall-io.workspace = true");
+        assert_eq!(caught(floors, "crates/seawall/Cargo.toml", &text), []);
+    }
+
+    #[test]
+    fn every_way_to_write_a_dependency_is_understood() {
+        for rest in [
+            "\n[dependencies.seawall]\npath = \"\"",
+            "[target.'cfg(unix)'.dependencies]\nseawall.workspace = true",
+            "[build-dependencies]\n\"seawall\" = \"1\"",
+            "[dependencies]\nlog = { package = \"seawall\" }",
+        ] {
+            assert_eq!(caught(floors, IO, &manifest("seawall-io", rest)), [4], "{rest}");
+        }
+    }
+
+    #[test]
+    fn tests_may_lean_on_anything() {
+        for rest in
+            ["[dev-dependencies]\nseawall = \"1\"", "[dev-dependencies.seawall]\npath = \"\""]
+        {
+            assert_eq!(caught(floors, IO, &manifest("seawall-io", rest)), [], "{rest}");
+        }
+    }
+
+    #[test]
+    fn a_crate_without_a_floor_is_found() {
+        assert_eq!(caught(floors, "crates/a/Cargo.toml", &manifest("seawall-a", "")), [1]);
+    }
+
+    #[test]
+    fn a_dependency_that_no_adr_names_is_found() {
+        let text =
+            manifest("seawall", "[dependencies]\nserde = \"1\"\n# a = \"1\"\nseawall-io = \"1\"");
+        let tree = |adr: &str| {
+            [Source::new("crates/a/Cargo.toml", &text), Source::new("docs/adr/0001-a.md", adr)]
+        };
+        let found = dependencies(&tree("We take `serde_json`, not serde.\n"));
+        assert_eq!(found.iter().map(|(_, line, _)| *line).collect::<Vec<_>>(), [4]);
+        assert_eq!(dependencies(&tree("We take `serde`.\n")), []);
+    }
+}

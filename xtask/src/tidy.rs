@@ -1,0 +1,140 @@
+//! Walks the tree, asks the rules, prints what they say.
+
+use crate::allowed::{ALLOWED, excuse};
+use crate::rules::{Finding, look, smells};
+use crate::source::Source;
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+/// Left out where git cannot say what belongs to the tree.
+const NOT_OURS: &[&str] = &[".git", "target", "demo"];
+
+/// Checks the tree; false if there is something to mend.
+///
+/// # Errors
+///
+/// The tree cannot be read, or the answer not written.
+pub(crate) fn run() -> io::Result<bool> {
+    let root = root()?;
+    let tree = read(&root)?;
+    if tree.is_empty() {
+        return Err(io::Error::other(format!("no files in {}", root.display())));
+    }
+    let findings = excuse(look(&tree), ALLOWED);
+    print(&findings, &smells(&tree))?;
+    writeln!(io::stderr(), "tidy: {} files, {} findings", tree.len(), findings.len())?;
+    Ok(findings.is_empty())
+}
+
+fn print(findings: &[Finding], smells: &[String]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for smell in smells {
+        writeln!(out, "{smell}")?;
+    }
+    for Finding { path, line, rule, advice } in findings {
+        writeln!(out, "{path}:{line}: {rule}: {advice}")?;
+    }
+    Ok(())
+}
+
+/// The folder above this crate, which is where cargo says that it is now.
+fn root() -> io::Result<PathBuf> {
+    match env::var_os("CARGO_MANIFEST_DIR") {
+        Some(xtask) => Ok(Path::new(&xtask).join("..").canonicalize()?),
+        None => env::current_dir(),
+    }
+}
+
+/// All files of the tree that hold text, in order of their paths.
+fn read(root: &Path) -> io::Result<Vec<Source>> {
+    let mut paths = if let Some(paths) = tracked(root) {
+        paths
+    } else {
+        writeln!(io::stderr(), "tidy: git does not know this tree; looking at every file")?;
+        walked(root)?
+    };
+    paths.sort();
+    paths.dedup();
+    let mut sources = Vec::new();
+    for path in paths {
+        let full = root.join(&path);
+        // A tracked file may be gone, and a link leads to a file that is looked at by its own name.
+        if !full.symlink_metadata().is_ok_and(|data| data.is_file()) {
+            continue;
+        }
+        if let Some(text) = text_of(&full)? {
+            sources.push(Source::new(&path, &text));
+        }
+    }
+    Ok(sources)
+}
+
+#[expect(clippy::disallowed_methods, reason = "tidy reads the tree that it judges")]
+fn text_of(path: &Path) -> io::Result<Option<String>> {
+    Ok(String::from_utf8(fs::read(path)?).ok().filter(|text| !text.contains('\0')))
+}
+
+/// What git tracks, and what it would track: a new file counts before it is added.
+fn tracked(root: &Path) -> Option<Vec<String>> {
+    let listing = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let names = String::from_utf8(listing.stdout).ok()?;
+    let names: Vec<String> = names.split_terminator('\0').map(str::to_owned).collect();
+    (listing.status.success() && !names.is_empty()).then_some(names)
+}
+
+fn walked(root: &Path) -> io::Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root.join(&folder))? {
+            let entry = entry?;
+            if folder == Path::new("")
+                && NOT_OURS.iter().any(|n| entry.file_name() == OsStr::new(n))
+            {
+                continue;
+            }
+            let path = folder.join(entry.file_name());
+            if entry.file_type()?.is_dir() {
+                folders.push(path);
+            } else if let Some(name) = path.to_str() {
+                found.push(name.replace('\\', "/"));
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(mut names: Vec<String>) -> Vec<String> {
+        names.sort();
+        names.retain(|name| name.starts_with("xtask/") && !name.contains("/target/"));
+        names
+    }
+
+    #[test]
+    fn walking_finds_what_git_lists() {
+        let root = root().unwrap();
+        let walked = paths(walked(&root).unwrap());
+        assert!(walked.contains(&"xtask/src/tidy.rs".to_owned()));
+        if let Some(tracked) = tracked(&root) {
+            assert_eq!(paths(tracked), walked);
+        }
+    }
+
+    #[test]
+    fn files_that_are_no_text_are_left_out() {
+        assert!(text_of(&env::current_exe().unwrap()).unwrap().is_none());
+    }
+}
