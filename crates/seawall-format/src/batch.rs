@@ -1,0 +1,239 @@
+//! Batches: what one device write adds to a segment. FORMAT.md section 3.3.
+
+use crate::field::{behind, get, get_u32, put, table};
+use crate::{Epoch, Lsn, Offset, Salt, SegmentHeader, frame, lsn_or_zero};
+
+/// Bytes of a batch before its frames.
+pub const HEADER_SIZE: usize = 48;
+
+table! {
+    HEADER_CRC = 0, 4, "header crc";
+    BODY_LENGTH = 4, 4, "body length";
+    FIRST = 8, 8, "first";
+    COUNT = 16, 4, "count";
+    BEHIND = 20, 4, "behind";
+    BODY_CRC = 24, 4, "body crc";
+    EPOCH_TAG = 28, 4, "epoch tag";
+    CHAIN = 32, 8, "chain";
+    TIME = 40, 8, "time";
+}
+
+/// What the batches of one segment are bound to, and how large they may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Life {
+    /// Log id and epoch.
+    pub salt: Salt,
+    /// The epoch, whose low half each header repeats.
+    pub epoch: Epoch,
+    /// The largest batch, header included, in bytes.
+    pub batch_max: u32,
+    /// The physical block, in bytes.
+    pub block: u32,
+}
+
+impl Life {
+    /// The life of the segment with this header.
+    #[must_use]
+    pub fn of(header: &SegmentHeader) -> Self {
+        let geometry = header.geometry;
+        Self {
+            salt: header.salt(),
+            epoch: header.epoch,
+            batch_max: geometry.batch_max,
+            block: geometry.block,
+        }
+    }
+}
+
+/// The header of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchHeader {
+    /// Its own checksum as it stands on disk.
+    pub header_crc: u32,
+    /// Bytes behind the header.
+    pub body_length: u32,
+    /// The first record.
+    pub first: Lsn,
+    /// How many records.
+    pub count: u32,
+    /// How many records before this batch were not known durable when it was built.
+    pub behind: u32,
+    /// The checksum of the body.
+    pub body_crc: u32,
+    /// The chain value of the batch before.
+    pub chain: u64,
+    /// Microseconds since 1970; informational.
+    pub time_us: u64,
+}
+
+impl BatchHeader {
+    /// The header at `offset` of a segment, if its checksum, epoch and sizes are right.
+    #[must_use]
+    pub fn decode(bytes: &[u8], offset: Offset, life: &Life) -> Option<Self> {
+        let bytes = bytes.first_chunk::<HEADER_SIZE>()?;
+        // The tag first: it turns away nearly everything when a whole segment is searched.
+        if get(bytes, EPOCH_TAG) != life.epoch.tag() {
+            return None;
+        }
+        let header_crc = get_u32(bytes, HEADER_CRC);
+        if life.salt.checksum(offset, behind(bytes, HEADER_CRC)) != header_crc {
+            return None;
+        }
+        let found = Self {
+            header_crc,
+            body_length: get_u32(bytes, BODY_LENGTH),
+            first: Lsn::new(get(bytes, FIRST))?,
+            count: get_u32(bytes, COUNT),
+            behind: get_u32(bytes, BEHIND),
+            body_crc: get_u32(bytes, BODY_CRC),
+            chain: get(bytes, CHAIN),
+            time_us: get(bytes, TIME),
+        };
+        // Flags are the top bits of the length: with one set it exceeds every batch.
+        let sound = found.count > 0
+            && found.body_length.is_multiple_of(8)
+            && found.size() <= u64::from(life.batch_max)
+            && u64::from(found.behind) < found.first.get();
+        sound.then_some(found)
+    }
+
+    /// The whole batch on disk, in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        to_u64(HEADER_SIZE) + u64::from(self.body_length)
+    }
+
+    /// The last record.
+    #[must_use]
+    pub fn last(&self) -> Lsn {
+        Lsn::new(self.first.get() - 1 + u64::from(self.count)).expect("a batch holds a record")
+    }
+
+    /// The highest record known durable when the batch was built.
+    #[must_use]
+    pub fn confirmed(&self) -> Option<Lsn> {
+        Lsn::new(self.first.get() - 1 - u64::from(self.behind))
+    }
+
+    /// The value that the next batch chains to.
+    #[must_use]
+    pub fn chain_value(&self) -> u64 {
+        u64::from(self.header_crc) | u64::from(self.body_crc) << 32
+    }
+
+    /// Whether this is the body that the header was written for.
+    ///
+    /// `offset` is that of the header.
+    #[must_use]
+    pub fn matches(&self, body: &[u8], offset: Offset, life: &Life) -> bool {
+        let at = offset.plus(to_u64(HEADER_SIZE));
+        life.salt.checksum(at, body) == self.body_crc && frame::fill(body, self.count, life.block)
+    }
+}
+
+/// What the writer knows of a batch besides its frames.
+#[derive(Clone, Copy, Debug)]
+pub struct Spec {
+    /// The first record.
+    pub first: Lsn,
+    /// How many records.
+    pub count: u32,
+    /// The highest record known durable.
+    pub confirmed: Option<Lsn>,
+    /// The chain value of the batch before.
+    pub chain: u64,
+    /// Microseconds since 1970.
+    pub time_us: u64,
+}
+
+/// Finishes a batch in place: `batch` is [`HEADER_SIZE`] bytes of room and then unbound frames, to
+/// stand at `offset` of a segment. Returns the chain value that the next batch names.
+///
+/// # Panics
+///
+/// If the batch is larger than the segment allows, or its numbers are out of order: that is the
+/// writer's to prevent.
+pub fn finish(batch: &mut [u8], spec: Spec, offset: Offset, life: &Life) -> u64 {
+    let (header, body) = batch.split_at_mut(HEADER_SIZE);
+    frame::bind(body, &life.salt, spec.first);
+    let behind_by = spec.first.get() - 1 - lsn_or_zero(spec.confirmed);
+    let body_crc = life.salt.checksum(offset.plus(to_u64(HEADER_SIZE)), body);
+    put(header, BODY_LENGTH, to_u64(body.len()));
+    put(header, FIRST, spec.first.get());
+    put(header, COUNT, u64::from(spec.count));
+    put(header, BEHIND, behind_by);
+    put(header, BODY_CRC, u64::from(body_crc));
+    put(header, EPOCH_TAG, life.epoch.tag());
+    put(header, CHAIN, spec.chain);
+    put(header, TIME, spec.time_us);
+    let header_crc = life.salt.checksum(offset, behind(header, HEADER_CRC));
+    put(header, HEADER_CRC, u64::from(header_crc));
+    let written = BatchHeader::decode(header, offset, life);
+    let written = written.expect("a batch that its reader would refuse is never written");
+    assert!(u64::from(written.body_length) == to_u64(body.len()));
+    written.chain_value()
+}
+
+fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).expect("a usize fits in 64 bits")
+}
+
+const _: () = assert!(TIME.at + TIME.size == HEADER_SIZE);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LogId;
+
+    const LIFE: Life = Life {
+        salt: Salt::new(LogId(3), Epoch(0x1_0000_0009)),
+        epoch: Epoch(0x1_0000_0009),
+        batch_max: 4096,
+        block: 512,
+    };
+    const AT: Offset = Offset(6144);
+
+    fn batch() -> Vec<u8> {
+        let mut bytes = vec![0; HEADER_SIZE];
+        frame::push_unbound(&mut bytes, b"seven", false);
+        frame::push_unbound(&mut bytes, b"eight", false);
+        let first = Lsn::new(7).unwrap();
+        let spec = Spec { first, count: 2, confirmed: Lsn::new(5), chain: 99, time_us: 1 };
+        finish(&mut bytes, spec, AT, &LIFE);
+        bytes
+    }
+
+    fn is_valid(bytes: &[u8], at: Offset) -> bool {
+        let header = BatchHeader::decode(bytes, at, &LIFE);
+        header.is_some_and(|header| header.matches(&bytes[HEADER_SIZE..], at, &LIFE))
+    }
+
+    #[test]
+    fn a_batch_comes_back_as_it_was_written() {
+        let bytes = batch();
+        let header = BatchHeader::decode(&bytes, AT, &LIFE).unwrap();
+        assert!(is_valid(&bytes, AT));
+        assert_eq!((header.first.get(), header.last().get(), header.chain), (7, 8, 99));
+        assert_eq!(header.confirmed(), Lsn::new(5));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let good = batch();
+        for bit in 0..good.len() * 8 {
+            let mut bytes = good.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(!is_valid(&bytes, AT), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_batch_is_not_valid_in_another_place() {
+        assert!(!is_valid(&batch(), AT.plus(8)));
+    }
+
+    #[test]
+    fn zeros_are_no_batch() {
+        assert!(!is_valid(&[0; 64], AT));
+    }
+}

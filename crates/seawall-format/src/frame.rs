@@ -1,0 +1,293 @@
+//! Record frames: a payload on disk, its length, and a checksum that can be judged alone.
+//! FORMAT.md section 3.3.
+//!
+//! A frame is built before anybody knows which segment it will stand in, so its checksum starts out
+//! as the plain CRC of the payload; [`bind`] ties it to its place when the batch is written.
+
+use crate::field::table;
+use crate::salt::crc32c;
+use crate::{Lsn, Salt};
+
+/// Bytes of a frame before its payload.
+pub const HEADER_SIZE: usize = 8;
+
+const GOES_ON: u32 = 1 << 31;
+
+table! {
+    LENGTH = 0, 4, "length";
+    CRC = 4, 4, "crc";
+    PAYLOAD = 8, 0, "payload";
+}
+
+/// One record as it stands in a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// The record's number.
+    pub lsn: Lsn,
+    /// The record's bytes.
+    pub payload: &'a [u8],
+    /// Whether the atomic set goes on with the next record.
+    pub goes_on: bool,
+}
+
+/// Bytes that a frame with `payload` bytes of payload takes on disk, padding included.
+///
+/// # Examples
+///
+/// ```
+/// use seawall_format::frame::size_on_disk;
+///
+/// assert_eq!(size_on_disk(0), 8);
+/// assert_eq!(size_on_disk(8), 16);
+/// assert_eq!(size_on_disk(9), 24);
+/// ```
+#[must_use]
+pub const fn size_on_disk(payload: usize) -> usize {
+    (HEADER_SIZE + payload).next_multiple_of(8)
+}
+
+/// Adds a frame that is not yet bound to a place.
+///
+/// # Panics
+///
+/// If the payload is 2 GiB or more: callers check sizes where records enter the log.
+pub fn push_unbound(body: &mut Vec<u8>, payload: &[u8], goes_on: bool) {
+    let length = u32::try_from(payload.len()).ok().filter(|length| *length < GOES_ON);
+    let word = length.expect("checked at admission") | if goes_on { GOES_ON } else { 0 };
+    let end = body.len() + size_on_disk(payload.len());
+    body.extend_from_slice(&word.to_le_bytes());
+    // From the source, before the copy: reading back what was just stored is slower.
+    body.extend_from_slice(&crc32c(payload).to_le_bytes());
+    body.extend_from_slice(payload);
+    body.resize(end, 0);
+}
+
+/// Ties the checksums of unbound frames to their LSNs, from `first` on.
+///
+/// # Panics
+///
+/// If `body` is not what [`push_unbound`] made.
+pub fn bind(body: &mut [u8], salt: &Salt, first: Lsn) {
+    let (mut rest, mut lsn) = (body, first);
+    while let Some((head, behind)) = rest.split_first_chunk_mut::<HEADER_SIZE>() {
+        let (word, crc) = split(*head);
+        let bound = crc ^ salt.frame(lsn, word);
+        let (_, crc_bytes) = head.split_at_mut(CRC.at);
+        crc_bytes.copy_from_slice(&bound.to_le_bytes());
+        rest = behind.split_at_mut(padded_payload(word)).1;
+        lsn = lsn.next();
+    }
+}
+
+/// The frame at `position` of a batch's body, with the position behind it, if its length fits.
+/// Its checksum is not looked at.
+#[must_use]
+pub fn read(body: &[u8], position: usize, lsn: Lsn) -> Option<(Frame<'_>, usize)> {
+    let (head, behind) = body.get(position..)?.split_first_chunk::<HEADER_SIZE>()?;
+    let (word, _) = split(*head);
+    let end = position + HEADER_SIZE + padded_payload(word);
+    let payload = behind.get(..payload_length(word))?;
+    (end <= body.len()).then_some((Frame { lsn, payload, goes_on: word & GOES_ON != 0 }, end))
+}
+
+/// Whether the frame at `position` is valid alone: record `lsn`, intact.
+#[must_use]
+pub fn is_valid(body: &[u8], position: usize, lsn: Lsn, salt: &Salt) -> bool {
+    let Some((frame, _)) = read(body, position, lsn) else {
+        return false;
+    };
+    let head = body.get(position..).and_then(<[u8]>::first_chunk::<HEADER_SIZE>);
+    let (word, crc) = split(*head.expect("read above"));
+    crc32c(frame.payload) ^ salt.frame(lsn, word) == crc
+}
+
+/// The frames of a body whose checksum was found right.
+#[derive(Clone, Debug)]
+pub struct Frames<'a> {
+    body: &'a [u8],
+    position: usize,
+    next: Lsn,
+    left: u32,
+}
+
+impl<'a> Frames<'a> {
+    /// The `count` frames of `body`, the first with LSN `first`.
+    #[must_use]
+    pub fn new(body: &'a [u8], first: Lsn, count: u32) -> Self {
+        Self { body, position: 0, next: first, left: count }
+    }
+}
+
+impl<'a> Iterator for Frames<'a> {
+    type Item = Frame<'a>;
+
+    fn next(&mut self) -> Option<Frame<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        let (frame, behind) = read(self.body, self.position, self.next)?;
+        self.position = behind;
+        self.next = self.next.next();
+        Some(frame)
+    }
+}
+
+/// Whether `count` frames fill `body` but for less than `block` bytes of zeros, and the last of
+/// them ends its atomic set.
+#[must_use]
+pub(crate) fn fill(body: &[u8], count: u32, block: u32) -> bool {
+    let mut frames = Frames::new(body, Lsn::FIRST, count);
+    let (mut found, mut set_is_open) = (0_u32, false);
+    for frame in frames.by_ref() {
+        (found, set_is_open) = (found + 1, frame.goes_on);
+    }
+    let rest = body.get(frames.position..).unwrap_or_default();
+    (found, set_is_open) == (count, false)
+        && rest.len() < usize::try_from(block).unwrap_or(0)
+        && rest.iter().all(|byte| *byte == 0)
+}
+
+/// The intact frames of a damaged body that should hold records `first` to `last`, and where in
+/// the body each begins.
+///
+/// A frame whose payload is damaged costs itself alone. Behind a damaged length the walk finds its
+/// feet where the lengths lead to the very end of the body, which fixes the LSN, and the checksum
+/// agrees.
+#[must_use]
+pub fn salvage<'a>(body: &'a [u8], first: Lsn, last: Lsn, salt: &Salt) -> Vec<(usize, Frame<'a>)> {
+    let mut intact = vec![];
+    let mut feet: Option<Vec<u64>> = None;
+    let (mut position, mut lsn) = (0, first);
+    while lsn <= last {
+        if let Some((frame, behind)) = read(body, position, lsn) {
+            if is_valid(body, position, lsn, salt) {
+                intact.push((position, frame));
+            }
+            if frame_is_believable(body, behind, lsn, last, salt) {
+                (position, lsn) = (behind, lsn.next());
+                continue;
+            }
+        }
+        let to_the_end = feet.get_or_insert_with(|| frames_to_the_end(body));
+        match next_feet(body, to_the_end, position, (lsn, last), salt) {
+            Some(found) => (position, lsn) = found,
+            None => break,
+        }
+    }
+    intact
+}
+
+/// Whether what starts at `behind` shows that the frame before it had the right length.
+fn frame_is_believable(body: &[u8], behind: usize, lsn: Lsn, last: Lsn, salt: &Salt) -> bool {
+    lsn == last || is_valid(body, behind, lsn.next(), salt)
+}
+
+/// For each multiple of 8, how many frames lead from there to the very end; 0 for none.
+fn frames_to_the_end(body: &[u8]) -> Vec<u64> {
+    let mut counts = vec![0_u64; body.len() / 8 + 1];
+    for index in (0..body.len() / 8).rev() {
+        let Some((_, behind)) = read(body, index * 8, Lsn::FIRST) else { continue };
+        let count = match counts.get(behind / 8).copied() {
+            _ if behind == body.len() => 1,
+            Some(count) if count > 0 => count + 1,
+            _ => 0,
+        };
+        if let Some(slot) = counts.get_mut(index) {
+            *slot = count;
+        }
+    }
+    counts
+}
+
+/// The next position behind `from` where a valid frame stands and lengths lead to the end.
+fn next_feet(
+    body: &[u8],
+    to_the_end: &[u64],
+    from: usize,
+    (lsn, last): (Lsn, Lsn),
+    salt: &Salt,
+) -> Option<(usize, Lsn)> {
+    let candidates = to_the_end.iter().enumerate().skip(from / 8 + 1);
+    let numbered = candidates.filter_map(|(index, count)| {
+        let found = Lsn::new((last.get() + 1).checked_sub(*count)?)?;
+        (*count > 0 && found > lsn).then_some((index * 8, found))
+    });
+    numbered.into_iter().find(|(position, found)| is_valid(body, *position, *found, salt))
+}
+
+fn split(head: [u8; HEADER_SIZE]) -> (u32, u32) {
+    let [a, b, c, d, e, f, g, h] = head;
+    (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]))
+}
+
+fn payload_length(word: u32) -> usize {
+    usize::try_from(word & !GOES_ON).expect("a usize holds 31 bits")
+}
+
+fn padded_payload(word: u32) -> usize {
+    payload_length(word).next_multiple_of(8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Epoch, LogId};
+
+    const SALT: Salt = Salt::new(LogId(1), Epoch(2));
+
+    fn body(payloads: &[&[u8]]) -> Vec<u8> {
+        let mut body = vec![];
+        for payload in payloads {
+            push_unbound(&mut body, payload, false);
+        }
+        bind(&mut body, &SALT, Lsn::FIRST);
+        body
+    }
+
+    fn lsns(frames: &[(usize, Frame<'_>)]) -> Vec<u64> {
+        frames.iter().map(|(_, frame)| frame.lsn.get()).collect()
+    }
+
+    fn last(number: u64) -> Lsn {
+        Lsn::new(number).unwrap()
+    }
+
+    #[test]
+    fn frames_come_back_as_they_went_in() {
+        let bytes = body(&[b"one", b"", b"three and more"]);
+        let found: Vec<_> =
+            Frames::new(&bytes, Lsn::FIRST, 3).map(|f| f.payload.to_vec()).collect();
+        assert_eq!(found, [b"one".to_vec(), b"".to_vec(), b"three and more".to_vec()]);
+        assert!(fill(&bytes, 3, 512));
+    }
+
+    #[test]
+    fn a_frame_is_valid_only_for_its_own_lsn() {
+        let bytes = body(&[b"one"]);
+        assert!(is_valid(&bytes, 0, Lsn::FIRST, &SALT));
+        assert!(!is_valid(&bytes, 0, last(2), &SALT));
+    }
+
+    #[test]
+    fn zeros_are_no_frame() {
+        assert!(!is_valid(&[0; 64], 0, Lsn::FIRST, &SALT));
+    }
+
+    #[test]
+    fn every_flipped_bit_costs_one_frame_at_most() {
+        let good = body(&[b"first record", b"second", b"third one", b"4", b"fifth record here"]);
+        for bit in 0..good.len() * 8 {
+            let mut bytes = good.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let intact = salvage(&bytes, Lsn::FIRST, last(5), &SALT);
+            assert!(intact.len() >= 4, "bit {bit}: {:?}", lsns(&intact));
+            for (_, frame) in intact {
+                let written = Frames::new(&good, Lsn::FIRST, 5).find(|f| f.lsn == frame.lsn);
+                assert_eq!(Some(frame.payload), written.map(|f| f.payload), "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_hostile_body_of_zeros_is_given_up_quickly() {
+        assert!(salvage(&vec![0; 1 << 20], Lsn::FIRST, last(1 << 17), &SALT).is_empty());
+    }
+}

@@ -1,0 +1,56 @@
+//! The bytes of a Seawall log: what stands where, and when it is valid.
+//!
+//! Nothing here does I/O or waits: bytes come in, what was found out goes out. The text that this
+//! crate follows is `docs/FORMAT.md`, section by section:
+//!
+//! | module | what | section |
+//! |---|---|---|
+//! | [`Lsn`], [`Offset`], [`SegmentId`], [`Epoch`], [`LogId`] | numbers that cannot be mixed up | 1 |
+//! | [`Salt`] | CRC-32C bound to the place of the bytes | 2 |
+//! | [`Geometry`], [`SegmentHeader`], [`Mark`], [`Seal`] | a segment's first blocks | 3.1, 3.2 |
+//! | [`frame`], [`batch`] | records on disk, and what closes over them | 3.3 |
+//! | [`Manifest`], [`Live`] | the two small files beside the segments | 4, 5 |
+//! | [`scan`] | walking the batches of a segment | 3.3, 7 |
+//! | [`tail`] | what lies behind the last valid batch | 7 |
+
+#![forbid(unsafe_code)]
+
+pub mod batch;
+mod field;
+pub mod frame;
+mod live;
+mod manifest;
+mod number;
+mod options;
+mod preamble;
+mod salt;
+pub mod scan;
+mod segment;
+pub mod tail;
+
+pub use field::{Field, Table};
+pub use live::Live;
+pub use manifest::{Closed, MANIFEST_SLOT_SIZE, Manifest, SegmentRef};
+pub use number::{Epoch, LogId, Lsn, Offset, SegmentId, lsn_or_zero, next_lsn};
+pub use options::{CodecId, Geometry, Level, RecordType, TYPE_NAME_MAX};
+pub use preamble::{DRAFT, Refused, VERSION};
+pub use salt::Salt;
+pub use segment::{HEADER_SIZE, Mark, MarkSlot, Seal, SegmentHeader};
+
+/// The smallest piece that a device writes or loses as a whole, in bytes.
+pub const SECTOR: usize = 512;
+
+/// Every byte table of the format, as FORMAT.md names it: for the test that compares the two.
+#[must_use]
+pub fn tables() -> Vec<(&'static str, Table)> {
+    vec![
+        ("preamble", preamble::TABLE),
+        ("header", segment::header_table()),
+        ("mark", segment::mark_table()),
+        ("seal", segment::seal_table()),
+        ("batch", batch::TABLE),
+        ("frame", frame::TABLE),
+        ("manifest", manifest::TABLE),
+        ("live", live::TABLE),
+    ]
+}

@@ -1,0 +1,206 @@
+//! The manifest: which segment is the oldest, checkpoints, the last clean close, options.
+//! FORMAT.md section 4.
+
+use crate::field::{behind, get, get_u32, put, slice, slice_mut, table};
+use crate::options::RecordTypeFields;
+use crate::segment::refuse_unknown;
+use crate::{
+    Epoch, Geometry, Level, LogId, Lsn, Offset, RecordType, Refused, Salt, SegmentId, lsn_or_zero,
+    preamble,
+};
+
+const MAGIC_BYTES: &[u8; 8] = b"SEAWALLM";
+
+/// The size of an encoded manifest slot, in bytes.
+pub const MANIFEST_SLOT_SIZE: usize = 208;
+
+table! {
+    MAGIC = 0, 8, "magic";
+    VERSION = 8, 2, "version";
+    DRAFT = 10, 2, "draft";
+    PREAMBLE_CRC = 12, 4, "preamble crc";
+    CRC = 16, 4, "crc";
+    BLOCK = 20, 4, "block";
+    REACH = 24, 4, "reach";
+    BATCH_MAX = 28, 4, "batch max";
+    LOG_ID = 32, 8, "log id";
+    SEQUENCE = 40, 8, "sequence";
+    OLDEST_ID = 48, 8, "oldest id";
+    OLDEST_EPOCH = 56, 8, "oldest epoch";
+    OLDEST_BASE = 64, 8, "oldest base";
+    CHECKPOINT = 72, 8, "checkpoint";
+    CHECKPOINT_BEFORE = 80, 8, "checkpoint before";
+    CLOSED = 88, 8, "closed";
+    CLOSED_ID = 96, 8, "closed id";
+    CLOSED_EPOCH = 104, 8, "closed epoch";
+    SEGMENT_MAX = 112, 8, "segment max";
+    FEATURES = 120, 4, "features";
+    CODEC = 124, 2, "codec";
+    LAYOUT = 126, 1, "layout";
+    LEVEL = 127, 1, "level";
+    SCHEMA = 128, 4, "schema";
+    NAME_LENGTH = 132, 1, "type name length";
+    ZERO = 133, 3, "zero";
+    NAME = 136, 64, "type name";
+    TIME = 200, 8, "time";
+}
+
+/// A segment as others name it: by id and epoch, so that another file under its name is noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentRef {
+    /// Its number.
+    pub id: SegmentId,
+    /// The one life of its file.
+    pub epoch: Epoch,
+}
+
+impl SegmentRef {
+    pub(crate) fn from_numbers(id: u64, epoch: u64) -> Option<Self> {
+        Some(Self { id: SegmentId::new(id)?, epoch: Epoch(epoch) })
+    }
+}
+
+/// Where the log ended at a clean close: a lower bound, true whatever follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed {
+    /// The last record then.
+    pub last: Option<Lsn>,
+    /// The newest segment then.
+    pub segment: SegmentRef,
+}
+
+/// One slot of the manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// Where things stand in the log's files.
+    pub geometry: Geometry,
+    /// Which log this is.
+    pub log: LogId,
+    /// Counts the writes of the manifest; the higher readable slot counts.
+    pub sequence: u64,
+    /// The oldest live segment.
+    pub oldest: SegmentRef,
+    /// Its first record.
+    pub oldest_base: Lsn,
+    /// The last two checkpoints, newest first.
+    pub checkpoints: [Option<Lsn>; 2],
+    /// The last clean close.
+    pub closed: Option<Closed>,
+    /// The size that rolls double up to, in bytes.
+    pub segment_max: u64,
+    /// What `append` waits for unless told otherwise.
+    pub level: Level,
+    /// What the payloads are.
+    pub record_type: RecordType,
+    /// Microseconds since 1970 when it was written; informational.
+    pub time_us: u64,
+}
+
+impl Manifest {
+    /// Where the slot of the manifest with this sequence number stands.
+    #[must_use]
+    pub fn offset(&self) -> Offset {
+        slot_offset(self.sequence, self.geometry.block)
+    }
+
+    /// The bytes of this slot.
+    #[must_use]
+    pub fn encode(&self) -> [u8; MANIFEST_SLOT_SIZE] {
+        let mut bytes = [0; MANIFEST_SLOT_SIZE];
+        preamble::encode(&mut bytes, MAGIC_BYTES);
+        let [checkpoint, before] = self.checkpoints;
+        let closed = self.closed;
+        for (field, number) in [
+            (BLOCK, u64::from(self.geometry.block)),
+            (REACH, u64::from(self.geometry.reach)),
+            (BATCH_MAX, u64::from(self.geometry.batch_max)),
+            (LOG_ID, self.log.0),
+            (SEQUENCE, self.sequence),
+            (OLDEST_ID, self.oldest.id.get()),
+            (OLDEST_EPOCH, self.oldest.epoch.0),
+            (OLDEST_BASE, self.oldest_base.get()),
+            (CHECKPOINT, lsn_or_zero(checkpoint)),
+            (CHECKPOINT_BEFORE, lsn_or_zero(before)),
+            (CLOSED, closed.map_or(0, |closed| lsn_or_zero(closed.last))),
+            (CLOSED_ID, closed.map_or(0, |closed| closed.segment.id.get())),
+            (CLOSED_EPOCH, closed.map_or(0, |closed| closed.segment.epoch.0)),
+            (SEGMENT_MAX, self.segment_max),
+            (CODEC, self.record_type.codec.number()),
+            (LEVEL, self.level.number()),
+            (SCHEMA, u64::from(self.record_type.schema)),
+            (NAME_LENGTH, self.record_type.name.len() as u64),
+            (TIME, self.time_us),
+        ] {
+            put(&mut bytes, field, number);
+        }
+        slice_mut(&mut bytes, NAME).copy_from_slice(&self.record_type.name_bytes());
+        let crc = Salt::of_log(self.log).checksum(self.offset(), behind(&bytes, CRC));
+        put(&mut bytes, CRC, u64::from(crc));
+        bytes
+    }
+
+    /// The slot that stands at `offset` with these bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] says why they are not one.
+    pub fn decode(bytes: &[u8], offset: Offset) -> Result<Self, Refused> {
+        let bytes = bytes.first_chunk::<MANIFEST_SLOT_SIZE>().ok_or(Refused::Invalid)?;
+        preamble::check(bytes, MAGIC_BYTES)?;
+        let log = LogId(get(bytes, LOG_ID));
+        if Salt::of_log(log).checksum(offset, behind(bytes, CRC)) != get_u32(bytes, CRC) {
+            return Err(Refused::Invalid);
+        }
+        refuse_unknown(get(bytes, FEATURES), get(bytes, LAYOUT))?;
+        let closed_segment =
+            SegmentRef::from_numbers(get(bytes, CLOSED_ID), get(bytes, CLOSED_EPOCH));
+        let found = Self {
+            geometry: Geometry {
+                block: get_u32(bytes, BLOCK),
+                reach: get_u32(bytes, REACH),
+                batch_max: get_u32(bytes, BATCH_MAX),
+            }
+            .check()?,
+            log,
+            sequence: get(bytes, SEQUENCE),
+            oldest: SegmentRef::from_numbers(get(bytes, OLDEST_ID), get(bytes, OLDEST_EPOCH))
+                .ok_or(Refused::Invalid)?,
+            oldest_base: Lsn::new(get(bytes, OLDEST_BASE)).ok_or(Refused::Invalid)?,
+            checkpoints: [CHECKPOINT, CHECKPOINT_BEFORE].map(|field| Lsn::new(get(bytes, field))),
+            closed: closed_segment
+                .map(|segment| Closed { last: Lsn::new(get(bytes, CLOSED)), segment }),
+            segment_max: get(bytes, SEGMENT_MAX),
+            level: Level::from_number(get(bytes, LEVEL))?,
+            record_type: RecordType::decode(&RecordTypeFields {
+                codec: get(bytes, CODEC),
+                length: get(bytes, NAME_LENGTH),
+                name: slice(bytes, NAME),
+                schema: get_u32(bytes, SCHEMA),
+            })?,
+            time_us: get(bytes, TIME),
+        };
+        if found.offset() == offset { Ok(found) } else { Err(Refused::Invalid) }
+    }
+
+    /// Both slots of a manifest file, as far as they are readable, slot A first.
+    ///
+    /// The block size, and with it the place of slot B, is unknown if slot A is damaged: every
+    /// size that FORMAT.md allows is tried.
+    #[must_use]
+    pub fn decode_file(file: &[u8]) -> [Result<Self, Refused>; 2] {
+        let slot_b = |shift: u32| {
+            let at = 512_u64 << shift;
+            let bytes = file.get(usize::try_from(at).ok()?..)?;
+            Some(Self::decode(bytes, Offset(at))).filter(|found| *found != Err(Refused::Invalid))
+        };
+        let b = (0..8).find_map(slot_b).unwrap_or(Err(Refused::Invalid));
+        [Self::decode(file, Offset(0)), b]
+    }
+}
+
+fn slot_offset(sequence: u64, block: u32) -> Offset {
+    Offset(if sequence.is_multiple_of(2) { 0 } else { u64::from(block) })
+}
+
+const _: () = assert!(TIME.at + TIME.size == MANIFEST_SLOT_SIZE);
+const _: () = assert!(MANIFEST_SLOT_SIZE <= crate::SECTOR, "a slot is written in one sector");

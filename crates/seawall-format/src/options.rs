@@ -1,0 +1,192 @@
+//! What is fixed when a log is created, and stands in its manifest and in every header.
+
+use crate::{Refused, SECTOR};
+
+/// The longest type name, in bytes.
+pub const TYPE_NAME_MAX: usize = 64;
+
+/// Sizes that decide where things stand in a segment. FORMAT.md section 3.
+///
+/// # Examples
+///
+/// ```
+/// use seawall_format::Geometry;
+///
+/// assert_eq!(Geometry::DEFAULT.data_start(), 4 * 4096 + 65_536);
+/// assert!(Geometry { block: 1000, ..Geometry::DEFAULT }.check().is_err());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// The physical block in bytes: what one write may garble around it.
+    pub block: u32,
+    /// How far one fault reaches, in bytes.
+    pub reach: u32,
+    /// The largest batch, header included, in bytes.
+    pub batch_max: u32,
+}
+
+impl Geometry {
+    /// What every log has unless a test says otherwise.
+    pub const DEFAULT: Self = Self { block: 4096, reach: 65_536, batch_max: 8 << 20 };
+
+    const BATCH_MAX: std::ops::RangeInclusive<u32> = 256..=64 << 20;
+
+    /// Whether the sizes are ones that FORMAT.md allows.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::Invalid`] if not.
+    pub fn check(self) -> Result<Self, Refused> {
+        let sound = self.block.is_power_of_two()
+            && (512..=65_536).contains(&self.block)
+            && self.reach.is_multiple_of(self.block)
+            && (1..=1 << 20).contains(&self.reach)
+            && self.batch_max.is_multiple_of(8)
+            && Self::BATCH_MAX.contains(&self.batch_max);
+        if sound { Ok(self) } else { Err(Refused::Invalid) }
+    }
+
+    /// Where the batches of a segment begin, in bytes.
+    #[must_use]
+    pub fn data_start(self) -> u64 {
+        4 * u64::from(self.block) + u64::from(self.reach)
+    }
+
+    /// The largest payload of a record, in bytes.
+    #[must_use]
+    pub fn payload_max(self) -> usize {
+        let batch = usize::try_from(self.batch_max).expect("at most 64 MiB");
+        batch - crate::batch::HEADER_SIZE - crate::frame::HEADER_SIZE
+    }
+
+    /// The size of the smallest segment file that holds `data` bytes of batches and is not
+    /// smaller than `least`, in bytes: a multiple of the block.
+    #[must_use]
+    pub fn segment_size(self, data: u64, least: u64) -> u64 {
+        (self.data_start() + data).max(least).next_multiple_of(u64::from(self.block))
+    }
+}
+
+const _: () = assert!(SECTOR == 512, "a block is at least a sector");
+
+/// How records were turned into payload bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CodecId {
+    /// The user's bytes as they are.
+    Raw,
+    /// `MessagePack`, structures as maps with their field names.
+    MessagePack,
+    /// JSON text.
+    Json,
+}
+
+impl CodecId {
+    const ALL: [(Self, u64, &'static str); 3] =
+        [(Self::Raw, 0, "raw"), (Self::MessagePack, 1, "msgpack"), (Self::Json, 2, "json")];
+
+    pub(crate) fn number(self) -> u64 {
+        Self::ALL.iter().find(|row| row.0 == self).expect("all are listed").1
+    }
+
+    pub(crate) fn from_number(number: u64) -> Result<Self, Refused> {
+        let row = Self::ALL.iter().find(|row| row.1 == number);
+        row.map(|row| row.0).ok_or_else(|| Refused::Unknown { what: format!("codec {number}") })
+    }
+
+    /// The name that the command line uses.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|row| row.0 == self).expect("all are listed").2
+    }
+
+    /// The codec of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|row| row.2 == name).map(|row| row.0)
+    }
+}
+
+/// What an `append` waits for. DURABILITY.md says what each survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// The log has the bytes in memory; they are written and synced within a bounded time.
+    Buffered,
+    /// One barrier that covers the record has returned.
+    #[default]
+    Synced,
+    /// Durable, and durable evidence of that stands far enough away.
+    Confirmed,
+}
+
+impl Level {
+    const ALL: [(Self, u64, &'static str); 3] = [
+        (Self::Buffered, 0, "buffered"),
+        (Self::Synced, 1, "synced"),
+        (Self::Confirmed, 2, "confirmed"),
+    ];
+
+    pub(crate) fn number(self) -> u64 {
+        Self::ALL.iter().find(|row| row.0 == self).expect("all are listed").1
+    }
+
+    pub(crate) fn from_number(number: u64) -> Result<Self, Refused> {
+        let row = Self::ALL.iter().find(|row| row.1 == number);
+        row.map(|row| row.0).ok_or_else(|| Refused::Unknown { what: format!("level {number}") })
+    }
+
+    /// The name that the command line uses.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|row| row.0 == self).expect("all are listed").2
+    }
+}
+
+/// What the payloads are: a codec, the name of the user's type, and its schema number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordType {
+    /// How records became bytes.
+    pub codec: CodecId,
+    /// The name of the type, at most [`TYPE_NAME_MAX`] bytes; may be empty.
+    pub name: String,
+    /// The schema number, from the user.
+    pub schema: u32,
+}
+
+impl RecordType {
+    /// Nameless records of this codec.
+    #[must_use]
+    pub fn of(codec: CodecId) -> Self {
+        Self { codec, name: String::new(), schema: 0 }
+    }
+
+    /// Its name as it stands on disk.
+    pub(crate) fn name_bytes(&self) -> [u8; TYPE_NAME_MAX] {
+        assert!(self.name.len() <= TYPE_NAME_MAX, "checked where names enter the log");
+        let mut bytes = [0; TYPE_NAME_MAX];
+        let (start, _) = bytes.split_at_mut(self.name.len());
+        start.copy_from_slice(self.name.as_bytes());
+        bytes
+    }
+
+    /// The type that stands in these fields.
+    pub(crate) fn decode(fields: &RecordTypeFields<'_>) -> Result<Self, Refused> {
+        let codec = CodecId::from_number(fields.codec)?;
+        let length = usize::try_from(fields.length).map_err(|_| Refused::Invalid)?;
+        let name = fields.name.get(..length).ok_or(Refused::Invalid)?;
+        let rest = fields.name.get(length..).ok_or(Refused::Invalid)?;
+        let name = std::str::from_utf8(name).map_err(|_| Refused::Invalid)?;
+        if rest.iter().any(|byte| *byte != 0) {
+            return Err(Refused::Invalid);
+        }
+        Ok(Self { codec, name: name.to_owned(), schema: fields.schema })
+    }
+}
+
+/// The fields of a [`RecordType`] as a header or manifest holds them.
+pub(crate) struct RecordTypeFields<'a> {
+    pub(crate) codec: u64,
+    pub(crate) length: u64,
+    pub(crate) name: &'a [u8],
+    pub(crate) schema: u32,
+}

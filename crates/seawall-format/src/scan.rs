@@ -1,0 +1,199 @@
+//! Walking the batches of one segment: bytes in; what was found out. FORMAT.md sections 3.3, 7.
+
+use crate::batch::{BatchHeader, HEADER_SIZE, Life};
+use crate::{Lsn, Offset, SegmentHeader};
+
+/// A stretch of a segment file, as far as it was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Window<'a> {
+    /// Where in the file it begins.
+    pub start: Offset,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Window<'a> {
+    /// `length` bytes at `offset`, if the window has them.
+    #[must_use]
+    pub fn range(&self, offset: Offset, length: u64) -> Option<&'a [u8]> {
+        let from = usize::try_from(offset.0.checked_sub(self.start.0)?).ok()?;
+        let length = usize::try_from(length).ok()?;
+        self.bytes.get(from..from.checked_add(length)?)
+    }
+}
+
+/// A valid batch, with the bytes of its frames.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    /// Where it stands in its segment.
+    pub offset: Offset,
+    /// Its header.
+    pub header: BatchHeader,
+    /// Its frames, checked.
+    pub body: &'a [u8],
+}
+
+/// Why the bytes at some place are not the next batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// No valid batch header stands there.
+    Header,
+    /// A valid header that does not continue the batch before: one is missing, or out of place.
+    Order,
+    /// The batch would reach beyond the end of the file.
+    Extent,
+    /// The header is valid and the frames are not what was written.
+    Body,
+}
+
+/// What one step found.
+#[derive(Debug)]
+pub enum Step<'a> {
+    /// The caller must show these bytes of the file, and call again.
+    Need {
+        /// From here.
+        offset: Offset,
+        /// At least so many bytes; they lie within the file.
+        length: u64,
+    },
+    /// The next batch; the scanner stands behind it.
+    Batch(Batch<'a>),
+    /// The scanner stands where no valid batch is, and stays there.
+    Stopped(Cause, Option<BatchHeader>),
+    /// All records that count in this segment were found.
+    Finished,
+}
+
+/// Up to where the records of a segment count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// As far as they go: the newest segment.
+    Open,
+    /// Up to this record, because a successor or `live` says so; `None`: none of them.
+    At(Option<Lsn>),
+}
+
+impl Limit {
+    /// Whether record `next` is one too many.
+    #[must_use]
+    pub fn excludes(self, next: Lsn) -> bool {
+        matches!(self, Self::At(last) if Some(next) > last)
+    }
+}
+
+/// Walks the batches of one segment.
+///
+/// It holds numbers only: the caller reads the file and shows it windows, so the same walk serves
+/// recovery, readers and `verify`, over any device.
+#[derive(Clone, Debug)]
+pub struct Scanner {
+    life: Life,
+    /// Bytes of the file that may hold batches.
+    end: u64,
+    at: Offset,
+    next: Lsn,
+    chain: u64,
+    limit: Limit,
+}
+
+impl Scanner {
+    /// A walk from the first batch of a segment whose file has `length` bytes.
+    #[must_use]
+    pub fn new(header: &SegmentHeader, length: u64, limit: Limit) -> Self {
+        Self {
+            life: Life::of(header),
+            end: length.min(header.size),
+            at: Offset(header.geometry.data_start()),
+            next: header.base,
+            chain: header.chain(),
+            limit,
+        }
+    }
+
+    /// Where the valid prefix ends so far.
+    #[must_use]
+    pub fn offset(&self) -> Offset {
+        self.at
+    }
+
+    /// The record that comes next.
+    #[must_use]
+    pub fn next_lsn(&self) -> Lsn {
+        self.next
+    }
+
+    /// The chain value of the last batch found, or of the segment header.
+    #[must_use]
+    pub fn chain(&self) -> u64 {
+        self.chain
+    }
+
+    /// What checksums here are bound to.
+    #[must_use]
+    pub fn life(&self) -> &Life {
+        &self.life
+    }
+
+    /// Looks at the next batch.
+    pub fn step<'a>(&mut self, window: Window<'a>) -> Step<'a> {
+        if self.limit.excludes(self.next) {
+            return Step::Finished;
+        }
+        if self.at.plus(size_of_header()).0 > self.end {
+            return Step::Stopped(Cause::Header, None);
+        }
+        let Some(bytes) = window.range(self.at, size_of_header()) else {
+            return Step::Need { offset: self.at, length: size_of_header() };
+        };
+        let Some(header) = BatchHeader::decode(bytes, self.at, &self.life) else {
+            return Step::Stopped(Cause::Header, None);
+        };
+        if header.first != self.next || header.chain != self.chain {
+            return Step::Stopped(Cause::Order, Some(header));
+        }
+        if self.at.plus(header.size()).0 > self.end {
+            return Step::Stopped(Cause::Extent, Some(header));
+        }
+        let body_at = self.at.plus(size_of_header());
+        let Some(body) = window.range(body_at, u64::from(header.body_length)) else {
+            return Step::Need { offset: self.at, length: header.size() };
+        };
+        if !header.matches(body, self.at, &self.life) {
+            return Step::Stopped(Cause::Body, Some(header));
+        }
+        let batch = Batch { offset: self.at, header, body };
+        self.pass(&header);
+        Step::Batch(batch)
+    }
+
+    /// Goes on at a header that was found further on, believing its numbers.
+    pub fn resume_at(&mut self, offset: Offset, header: &BatchHeader) {
+        (self.at, self.next, self.chain) = (offset, header.first, header.chain);
+    }
+
+    /// Goes on behind the batch of `header`, which stands where the walk stopped.
+    pub fn pass(&mut self, header: &BatchHeader) {
+        self.at = self.at.plus(header.size());
+        self.next = header.last().next();
+        self.chain = header.chain_value();
+    }
+}
+
+/// Every valid batch header at a multiple of 8 bytes in `window`, from `from` on.
+pub fn headers<'a>(
+    window: Window<'a>,
+    from: Offset,
+    life: &'a Life,
+) -> impl Iterator<Item = (Offset, BatchHeader)> + 'a {
+    let end = window.start.plus(u64::try_from(window.bytes.len()).expect("fits in 64 bits"));
+    let first = from.max(window.start).0.next_multiple_of(8);
+    (first..end.0).step_by(8).filter_map(move |at| {
+        let bytes = window.range(Offset(at), size_of_header())?;
+        Some((Offset(at), BatchHeader::decode(bytes, Offset(at), life)?))
+    })
+}
+
+fn size_of_header() -> u64 {
+    u64::try_from(HEADER_SIZE).expect("fits in 64 bits")
+}

@@ -1,0 +1,357 @@
+//! The first blocks of a segment: header, two mark slots, seal. FORMAT.md sections 3.1 and 3.2.
+
+use crate::field::{Table, behind, get, get_u32, put, slice, slice_mut};
+use crate::options::RecordTypeFields;
+use crate::preamble;
+use crate::{
+    Epoch, Geometry, LogId, Lsn, Offset, RecordType, Refused, Salt, SegmentId, SegmentRef,
+    lsn_or_zero,
+};
+
+const MAGIC: &[u8; 8] = b"SEAWALLS";
+
+/// The size of an encoded segment header, in bytes.
+pub const HEADER_SIZE: usize = 192;
+const MARK_SIZE: usize = 40;
+const SEAL_SIZE: usize = 48;
+
+mod header {
+    crate::field::table! {
+        MAGIC = 0, 8, "magic";
+        VERSION = 8, 2, "version";
+        DRAFT = 10, 2, "draft";
+        PREAMBLE_CRC = 12, 4, "preamble crc";
+        CRC = 16, 4, "header crc";
+        BLOCK = 20, 4, "block";
+        REACH = 24, 4, "reach";
+        BATCH_MAX = 28, 4, "batch max";
+        LOG_ID = 32, 8, "log id";
+        ID = 40, 8, "id";
+        EPOCH = 48, 8, "epoch";
+        BASE = 56, 8, "base";
+        CARRIED = 64, 8, "carried";
+        SIZE = 72, 8, "size";
+        PRED_ID = 80, 8, "pred id";
+        PRED_EPOCH = 88, 8, "pred epoch";
+        PRED_CHAIN = 96, 8, "pred chain";
+        FEATURES = 104, 4, "features";
+        CODEC = 108, 2, "codec";
+        LAYOUT = 110, 1, "layout";
+        NAME_LENGTH = 111, 1, "type name length";
+        SCHEMA = 112, 4, "schema";
+        ZERO = 116, 4, "zero";
+        NAME = 120, 64, "type name";
+        TIME = 184, 8, "time";
+    }
+}
+
+mod mark {
+    crate::field::table! {
+        CRC = 0, 4, "crc";
+        MAGIC = 4, 4, "magic";
+        EPOCH = 8, 8, "epoch";
+        CONFIRMED = 16, 8, "confirmed";
+        SEQUENCE = 24, 8, "sequence";
+        TIME = 32, 8, "time";
+    }
+}
+
+mod seal {
+    crate::field::table! {
+        CRC = 0, 4, "crc";
+        MAGIC = 4, 4, "magic";
+        EPOCH = 8, 8, "epoch";
+        LAST = 16, 8, "last";
+        NEXT_ID = 24, 8, "next id";
+        NEXT_EPOCH = 32, 8, "next epoch";
+        TIME = 40, 8, "time";
+    }
+}
+
+pub(crate) fn header_table() -> Table {
+    header::TABLE
+}
+
+pub(crate) fn mark_table() -> Table {
+    mark::TABLE
+}
+
+pub(crate) fn seal_table() -> Table {
+    seal::TABLE
+}
+
+/// What a segment says of itself, written once and never changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// Where things stand in this file.
+    pub geometry: Geometry,
+    /// Which log it belongs to.
+    pub log: LogId,
+    /// Its number.
+    pub id: SegmentId,
+    /// The one life of this file.
+    pub epoch: Epoch,
+    /// The first record here; the one before was durable before this segment was.
+    pub base: Lsn,
+    /// Records up to here were durable in this file before it got its name.
+    pub carried: Option<Lsn>,
+    /// The length of the file, in bytes.
+    pub size: u64,
+    /// The segment before.
+    pub pred: Option<SegmentRef>,
+    /// The chain value of the batch there that holds `base` - 1; 0 if it was not known.
+    pub pred_chain: u64,
+    /// What the payloads are.
+    pub record_type: RecordType,
+    /// Microseconds since 1970 when it was made; informational.
+    pub time_us: u64,
+}
+
+impl SegmentHeader {
+    /// The bytes of this header.
+    #[must_use]
+    pub fn encode(&self) -> [u8; HEADER_SIZE] {
+        let mut bytes = [0; HEADER_SIZE];
+        preamble::encode(&mut bytes, MAGIC);
+        let pred = self.pred;
+        for (field, number) in [
+            (header::BLOCK, u64::from(self.geometry.block)),
+            (header::REACH, u64::from(self.geometry.reach)),
+            (header::BATCH_MAX, u64::from(self.geometry.batch_max)),
+            (header::LOG_ID, self.log.0),
+            (header::ID, self.id.get()),
+            (header::EPOCH, self.epoch.0),
+            (header::BASE, self.base.get()),
+            (header::CARRIED, lsn_or_zero(self.carried)),
+            (header::SIZE, self.size),
+            (header::PRED_ID, pred.map_or(0, |pred| pred.id.get())),
+            (header::PRED_EPOCH, pred.map_or(0, |pred| pred.epoch.0)),
+            (header::PRED_CHAIN, self.pred_chain),
+            (header::CODEC, self.record_type.codec.number()),
+            (header::NAME_LENGTH, self.record_type.name.len() as u64),
+            (header::SCHEMA, u64::from(self.record_type.schema)),
+            (header::TIME, self.time_us),
+        ] {
+            put(&mut bytes, field, number);
+        }
+        slice_mut(&mut bytes, header::NAME).copy_from_slice(&self.record_type.name_bytes());
+        let crc = self.salt().checksum(Offset(0), behind(&bytes, header::CRC));
+        put(&mut bytes, header::CRC, u64::from(crc));
+        bytes
+    }
+
+    /// The header that these first bytes of a file hold.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] says why they are not one.
+    pub fn decode(file: &[u8]) -> Result<Self, Refused> {
+        let bytes = file.first_chunk::<HEADER_SIZE>().ok_or(Refused::Invalid)?;
+        preamble::check(bytes, MAGIC)?;
+        let (log, epoch) = (LogId(get(bytes, header::LOG_ID)), Epoch(get(bytes, header::EPOCH)));
+        let salt = Salt::new(log, epoch);
+        if salt.checksum(Offset(0), behind(bytes, header::CRC)) != get_u32(bytes, header::CRC) {
+            return Err(Refused::Invalid);
+        }
+        refuse_unknown(get(bytes, header::FEATURES), get(bytes, header::LAYOUT))?;
+        let header = Self {
+            geometry: Geometry {
+                block: get_u32(bytes, header::BLOCK),
+                reach: get_u32(bytes, header::REACH),
+                batch_max: get_u32(bytes, header::BATCH_MAX),
+            }
+            .check()?,
+            log,
+            id: SegmentId::new(get(bytes, header::ID)).ok_or(Refused::Invalid)?,
+            epoch,
+            base: Lsn::new(get(bytes, header::BASE)).ok_or(Refused::Invalid)?,
+            carried: Lsn::new(get(bytes, header::CARRIED)),
+            size: get(bytes, header::SIZE),
+            pred: SegmentRef::from_numbers(
+                get(bytes, header::PRED_ID),
+                get(bytes, header::PRED_EPOCH),
+            ),
+            pred_chain: get(bytes, header::PRED_CHAIN),
+            record_type: RecordType::decode(&RecordTypeFields {
+                codec: get(bytes, header::CODEC),
+                length: get(bytes, header::NAME_LENGTH),
+                name: slice(bytes, header::NAME),
+                schema: get_u32(bytes, header::SCHEMA),
+            })?,
+            time_us: get(bytes, header::TIME),
+        };
+        if header.fits_together() { Ok(header) } else { Err(Refused::Invalid) }
+    }
+
+    /// What checksums in this file are bound with.
+    #[must_use]
+    pub fn salt(&self) -> Salt {
+        Salt::new(self.log, self.epoch)
+    }
+
+    /// Its id and epoch, as seals and manifests name it.
+    #[must_use]
+    pub fn reference(&self) -> SegmentRef {
+        SegmentRef { id: self.id, epoch: self.epoch }
+    }
+
+    /// The value that the first batch of the segment chains to.
+    #[must_use]
+    pub fn chain(&self) -> u64 {
+        let bytes = self.encode();
+        get(&bytes, header::CRC) | self.epoch.tag() << 32
+    }
+
+    fn fits_together(&self) -> bool {
+        self.log.0 != 0
+            && self.epoch.0 != 0
+            && self.carried >= self.base.previous()
+            && self.size >= self.geometry.data_start()
+            && self.size.is_multiple_of(u64::from(self.geometry.block))
+            && self.pred.is_none_or(|pred| pred.id < self.id)
+    }
+}
+
+/// Features and layouts that this version does not know are refused by name.
+pub(crate) fn refuse_unknown(features: u64, layout: u64) -> Result<(), Refused> {
+    match (features, layout) {
+        (0, 0) => Ok(()),
+        (0, _) => Err(Refused::Unknown { what: format!("layout {layout}") }),
+        _ => Err(Refused::Unknown { what: format!("feature bits {features:#x}") }),
+    }
+}
+
+/// One of the two places where marks go by turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkSlot {
+    /// In block 1.
+    A,
+    /// In block 2.
+    B,
+}
+
+impl MarkSlot {
+    /// The slot that the mark with this sequence number goes to.
+    #[must_use]
+    pub fn of(sequence: u64) -> Self {
+        if sequence.is_multiple_of(2) { Self::A } else { Self::B }
+    }
+
+    /// Where it stands in a segment.
+    #[must_use]
+    pub fn offset(self, geometry: Geometry) -> Offset {
+        match self {
+            Self::A => Offset(u64::from(geometry.block)),
+            Self::B => Offset(2 * u64::from(geometry.block)),
+        }
+    }
+}
+
+/// Evidence, far from the data, that records up to `confirmed` were durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Every record up to here was durable when the mark was built.
+    pub confirmed: Option<Lsn>,
+    /// Counts the marks of this segment, from 1.
+    pub sequence: u64,
+    /// Microseconds since 1970; informational.
+    pub time_us: u64,
+}
+
+impl Mark {
+    /// The slot that this mark goes to.
+    #[must_use]
+    pub fn slot(&self) -> MarkSlot {
+        MarkSlot::of(self.sequence)
+    }
+
+    /// The bytes of this mark in the segment of `header`.
+    #[must_use]
+    pub fn encode(&self, header: &SegmentHeader) -> [u8; MARK_SIZE] {
+        let mut bytes = [0; MARK_SIZE];
+        slice_mut(&mut bytes, mark::MAGIC).copy_from_slice(b"MARK");
+        put(&mut bytes, mark::EPOCH, header.epoch.0);
+        put(&mut bytes, mark::CONFIRMED, lsn_or_zero(self.confirmed));
+        put(&mut bytes, mark::SEQUENCE, self.sequence);
+        put(&mut bytes, mark::TIME, self.time_us);
+        let at = self.slot().offset(header.geometry);
+        let crc = header.salt().checksum(at, behind(&bytes, mark::CRC));
+        put(&mut bytes, mark::CRC, u64::from(crc));
+        bytes
+    }
+
+    /// The mark that the bytes of this slot hold, if they are valid.
+    #[must_use]
+    pub fn decode(bytes: &[u8], slot: MarkSlot, header: &SegmentHeader) -> Option<Self> {
+        let bytes = bytes.first_chunk::<MARK_SIZE>()?;
+        let at = slot.offset(header.geometry);
+        let crc = header.salt().checksum(at, behind(bytes, mark::CRC));
+        let found = Self {
+            confirmed: Lsn::new(get(bytes, mark::CONFIRMED)),
+            sequence: get(bytes, mark::SEQUENCE),
+            time_us: get(bytes, mark::TIME),
+        };
+        let valid = crc == get_u32(bytes, mark::CRC)
+            && slice(bytes, mark::MAGIC) == b"MARK"
+            && get(bytes, mark::EPOCH) == header.epoch.0
+            && found.slot() == slot;
+        valid.then_some(found)
+    }
+}
+
+/// The end of a segment: its last record and its successor, which was durable before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seal {
+    /// The last record that counts in this segment.
+    pub last: Option<Lsn>,
+    /// The segment that goes on.
+    pub next: SegmentRef,
+    /// Microseconds since 1970; informational.
+    pub time_us: u64,
+}
+
+impl Seal {
+    /// Where it stands in a segment.
+    #[must_use]
+    pub fn offset(geometry: Geometry) -> Offset {
+        Offset(3 * u64::from(geometry.block))
+    }
+
+    /// The bytes of this seal in the segment of `header`.
+    #[must_use]
+    pub fn encode(&self, header: &SegmentHeader) -> [u8; SEAL_SIZE] {
+        let mut bytes = [0; SEAL_SIZE];
+        slice_mut(&mut bytes, seal::MAGIC).copy_from_slice(b"SEAL");
+        put(&mut bytes, seal::EPOCH, header.epoch.0);
+        put(&mut bytes, seal::LAST, lsn_or_zero(self.last));
+        put(&mut bytes, seal::NEXT_ID, self.next.id.get());
+        put(&mut bytes, seal::NEXT_EPOCH, self.next.epoch.0);
+        put(&mut bytes, seal::TIME, self.time_us);
+        let at = Self::offset(header.geometry);
+        let crc = header.salt().checksum(at, behind(&bytes, seal::CRC));
+        put(&mut bytes, seal::CRC, u64::from(crc));
+        bytes
+    }
+
+    /// The seal that these bytes hold, if they are valid.
+    #[must_use]
+    pub fn decode(bytes: &[u8], header: &SegmentHeader) -> Option<Self> {
+        let bytes = bytes.first_chunk::<SEAL_SIZE>()?;
+        let at = Self::offset(header.geometry);
+        let crc = header.salt().checksum(at, behind(bytes, seal::CRC));
+        let valid = crc == get_u32(bytes, seal::CRC)
+            && slice(bytes, seal::MAGIC) == b"SEAL"
+            && get(bytes, seal::EPOCH) == header.epoch.0;
+        let next =
+            SegmentRef::from_numbers(get(bytes, seal::NEXT_ID), get(bytes, seal::NEXT_EPOCH));
+        let next = next.filter(|_| valid)?;
+        Some(Self { last: Lsn::new(get(bytes, seal::LAST)), next, time_us: get(bytes, seal::TIME) })
+    }
+}
+
+const _: () = {
+    assert!(HEADER_SIZE <= crate::SECTOR, "a header is written in one sector");
+    assert!(header::TIME.at + header::TIME.size == HEADER_SIZE);
+    assert!(mark::TIME.at + mark::TIME.size == MARK_SIZE);
+    assert!(seal::TIME.at + seal::TIME.size == SEAL_SIZE);
+};

@@ -1,0 +1,232 @@
+//! What lies behind the last valid batch of the newest segment, none of it promised: the last
+//! rows of the recovery table, FORMAT.md section 7.
+
+use crate::batch::{BatchHeader, HEADER_SIZE, Life};
+use crate::{Lsn, Offset, SECTOR, frame};
+
+/// A row of the recovery table that speaks of the tail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Row {
+    /// Nothing but zeros.
+    Clean,
+    /// Something stands further away than one write reaches.
+    BeyondWindow,
+    /// The header of a batch did not reach the device whole.
+    HeaderTorn,
+    /// The header did, the frames did not.
+    BodyTorn,
+    /// Anything else.
+    Otherwise,
+}
+
+/// What a row means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The log ends there.
+    Clean,
+    /// A write was under way that nobody was promised.
+    Torn,
+    /// A write under way and damage would look the same.
+    CannotTell,
+}
+
+impl Row {
+    /// The verdict of this row.
+    #[must_use]
+    pub fn verdict(self) -> Verdict {
+        match self {
+            Self::Clean => Verdict::Clean,
+            Self::HeaderTorn | Self::BodyTorn => Verdict::Torn,
+            Self::BeyondWindow | Self::Otherwise => Verdict::CannotTell,
+        }
+    }
+}
+
+/// The end of the newest segment: the bytes behind the valid prefix, and what would come next.
+#[derive(Clone, Copy, Debug)]
+pub struct Tail<'a> {
+    /// The bytes from P to the end of the file.
+    pub bytes: &'a [u8],
+    /// P, where they begin.
+    pub offset: Offset,
+    /// The record that would come next.
+    pub next: Lsn,
+    /// The chain value that its batch would name.
+    pub chain: u64,
+}
+
+/// The row that fits what lies behind the valid prefix.
+///
+/// # Examples
+///
+/// ```
+/// use seawall_format::batch::Life;
+/// use seawall_format::tail::{Row, Tail, classify};
+/// use seawall_format::{Epoch, LogId, Lsn, Offset, Salt};
+///
+/// let salt = Salt::new(LogId(1), Epoch(2));
+/// let life = Life { salt, epoch: Epoch(2), batch_max: 4096, block: 512 };
+/// let tail = Tail { bytes: &[0; 4096], offset: Offset(8192), next: Lsn::FIRST, chain: 0 };
+/// assert_eq!(classify(&tail, &life), Row::Clean);
+/// ```
+#[must_use]
+pub fn classify(tail: &Tail<'_>, life: &Life) -> Row {
+    let window = u64::from(life.batch_max) + u64::from(life.block);
+    let window = usize::try_from(window).expect("a batch fits in memory");
+    if is_zero(tail.bytes) {
+        return Row::Clean;
+    }
+    if tail.bytes.get(window..).is_some_and(|far| !is_zero(far)) {
+        return Row::BeyondWindow;
+    }
+    if tail.bytes.len() < HEADER_SIZE {
+        // No writer begins a batch that does not fit.
+        return Row::Otherwise;
+    }
+    match BatchHeader::decode(tail.bytes, tail.offset, life) {
+        None if tail.has_zero_sector(0, HEADER_SIZE) => Row::HeaderTorn,
+        Some(header) if is_torn(tail, &header, life) => Row::BodyTorn,
+        _ => Row::Otherwise,
+    }
+}
+
+fn is_torn(tail: &Tail<'_>, header: &BatchHeader, life: &Life) -> bool {
+    let Ok(size) = usize::try_from(header.size()) else { return false };
+    let Some(body) = tail.bytes.get(HEADER_SIZE..size) else { return false };
+    (header.first, header.chain) == (tail.next, tail.chain)
+        && tail.has_zero_sector(HEADER_SIZE, size)
+        && written_frames_are_valid(tail, header, body, life)
+}
+
+/// Whether every frame that lies wholly in sectors which are not zero is valid.
+fn written_frames_are_valid(
+    tail: &Tail<'_>,
+    header: &BatchHeader,
+    body: &[u8],
+    life: &Life,
+) -> bool {
+    let (mut position, mut lsn) = (0, header.first);
+    for _ in 0..header.count {
+        let head_end = position + frame::HEADER_SIZE;
+        if tail.has_zero_sector(HEADER_SIZE + position, HEADER_SIZE + head_end) {
+            return true;
+        }
+        let Some((_, behind)) = frame::read(body, position, lsn) else { return false };
+        let written = !tail.has_zero_sector(HEADER_SIZE + position, HEADER_SIZE + behind);
+        if written && !frame::is_valid(body, position, lsn, &life.salt) {
+            return false;
+        }
+        (position, lsn) = (behind, lsn.next());
+    }
+    true
+}
+
+impl Tail<'_> {
+    /// Whether one of the sectors under bytes `from..to` of the tail is zero, as far as it belongs
+    /// to the tail.
+    fn has_zero_sector(&self, from: usize, to: usize) -> bool {
+        let sector = u64::try_from(SECTOR).expect("fits in 64 bits");
+        let lead = usize::try_from(self.offset.0 % sector).expect("less than a sector");
+        let (first, last) = ((lead + from) / SECTOR, (lead + to).div_ceil(SECTOR));
+        (first..last).any(|index| {
+            let start = (index * SECTOR).saturating_sub(lead);
+            let end = ((index + 1) * SECTOR - lead).min(self.bytes.len());
+            self.bytes.get(start..end).is_none_or(is_zero)
+        })
+    }
+}
+
+/// Whether nothing but zeros stands there.
+#[must_use]
+pub fn is_zero(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<16>();
+    words.iter().all(|word| u128::from_le_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{Spec, finish};
+    use crate::{Epoch, LogId, Salt};
+
+    const LIFE: Life =
+        Life { salt: Salt::new(LogId(3), Epoch(9)), epoch: Epoch(9), batch_max: 2048, block: 512 };
+    /// In the middle of a sector, as tails are.
+    const AT: Offset = Offset(6144 + 200);
+
+    /// A batch of four records of 300 bytes at `AT`, then zeros.
+    fn written() -> Vec<u8> {
+        let mut bytes = vec![0; HEADER_SIZE];
+        for number in 1..=4 {
+            frame::push_unbound(&mut bytes, &[number; 300], false);
+        }
+        let spec = Spec { first: Lsn::FIRST, count: 4, confirmed: None, chain: 7, time_us: 0 };
+        finish(&mut bytes, spec, AT, &LIFE);
+        bytes.resize(8192, 0);
+        bytes
+    }
+
+    fn row(bytes: &[u8]) -> Row {
+        classify(&Tail { bytes, offset: AT, next: Lsn::FIRST, chain: 7 }, &LIFE)
+    }
+
+    /// The bytes of the tail that lie in this sector of the file, counted from the one with `AT`.
+    fn sector(index: usize) -> std::ops::Range<usize> {
+        (index * SECTOR).saturating_sub(200)..(index + 1) * SECTOR - 200
+    }
+
+    #[test]
+    fn zeros_end_the_log() {
+        assert_eq!(row(&[0; 4096]), Row::Clean);
+    }
+
+    #[test]
+    fn header_in_a_sector_that_was_not_written_is_torn() {
+        let mut bytes = written();
+        bytes[sector(0)].fill(0);
+        assert_eq!(row(&bytes), Row::HeaderTorn);
+    }
+
+    #[test]
+    fn body_with_a_sector_that_was_not_written_is_torn() {
+        for lost in 1..3 {
+            let mut bytes = written();
+            bytes[sector(lost)].fill(0);
+            assert_eq!(row(&bytes), Row::BodyTorn, "sector {lost}");
+        }
+    }
+
+    #[test]
+    fn something_beyond_one_write_is_not_called_torn() {
+        let mut bytes = written();
+        bytes[sector(0)].fill(0);
+        bytes[7000] = 1;
+        assert_eq!(row(&bytes), Row::BeyondWindow);
+    }
+
+    #[test]
+    fn changed_bytes_without_a_zero_sector_are_not_called_torn() {
+        let mut bytes = written();
+        bytes[0] ^= 1;
+        assert_eq!(row(&bytes), Row::Otherwise);
+        let mut bytes = written();
+        bytes[100] ^= 1;
+        assert_eq!(row(&bytes), Row::Otherwise);
+    }
+
+    #[test]
+    fn changed_frame_beside_a_zero_sector_is_not_called_torn() {
+        let mut bytes = written();
+        bytes[sector(2)].fill(0);
+        bytes[100] ^= 1;
+        assert_eq!(row(&bytes), Row::Otherwise);
+    }
+
+    #[test]
+    fn batch_that_does_not_continue_the_log_is_not_called_torn() {
+        let mut bytes = written();
+        bytes[sector(2)].fill(0);
+        let tail = Tail { bytes: &bytes, offset: AT, next: Lsn::FIRST, chain: 8 };
+        assert_eq!(classify(&tail, &LIFE), Row::Otherwise);
+    }
+}
