@@ -1,0 +1,180 @@
+//! The only place in Seawall that touches files, the clock, entropy and the machine.
+//!
+//! A log sees its device through three small seams, each with its promises written down:
+//! [`Storage`] (a directory), [`File`] (positioned reads and writes, one barrier), and the pair
+//! [`Clock`] and [`Entropy`]. [`PosixStorage`] is what a user has; [`MemStorage`] is a device in
+//! memory whose power can be cut, so that a crash is an ordinary unit test.
+
+#![forbid(unsafe_code)]
+
+mod clock;
+mod entropy;
+mod failure;
+mod mem;
+mod posix;
+mod transfer;
+
+use std::fmt::Debug;
+use std::io;
+use std::sync::Arc;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
+pub use mem::{MemStorage, Pending, What};
+pub use posix::PosixStorage;
+
+/// A directory that holds one log.
+///
+/// Names are plain file names: no separators, not empty, not `.` or `..`. An implementation
+/// refuses others with [`io::ErrorKind::InvalidInput`].
+pub trait Storage: Debug + Send + Sync {
+    /// Opens an existing file.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::NotFound`] where there is none; what is not a regular file is refused, and
+    /// a symbolic link is never followed.
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>>;
+
+    /// Creates an empty file for reading and writing, readable by its owner alone.
+    ///
+    /// Neither the file nor its name is durable before [`File::sync`] and [`Storage::sync_dir`].
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::AlreadyExists`] if the name is taken.
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>>;
+
+    /// Gives a file another name, replacing what had it; atomic, durable after the next
+    /// [`Storage::sync_dir`].
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::NotFound`] if `from` does not exist; whatever the device says.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Removes a file's name; whoever has it open keeps its content.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::NotFound`] if it does not exist; whatever the device says.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// The names of the files in this directory, sorted.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// Returns once every creation, renaming and removal so far survives a power cut.
+    ///
+    /// # Errors
+    ///
+    /// After an error nothing is known of those changes, and a second call proves nothing.
+    fn sync_dir(&self) -> io::Result<()>;
+
+    /// Takes the exclusive lock of file `name`, creating the file if it is missing.
+    ///
+    /// The lock ends with the returned value, and with the process. `None`: another holder.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>>;
+
+    /// Whether somebody holds the exclusive lock of file `name`; a missing file is not locked.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    fn is_locked(&self, name: &str) -> io::Result<bool>;
+
+    /// The directory `name` inside this one, created where it is missing.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    fn folder(&self, name: &str) -> io::Result<Arc<dyn Storage>>;
+
+    /// Which run of the machine this is: what was written but not synced under another one may
+    /// be gone. `None` where it cannot be known.
+    fn boot_id(&self) -> Option<[u8; 16]>;
+
+    /// What to call this directory in a message.
+    fn place(&self) -> String;
+}
+
+/// What an opened file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reading only; works on read-only media.
+    Read,
+    /// Reading and writing.
+    ReadWrite,
+}
+
+/// One open file.
+pub trait File: Debug + Send + Sync {
+    /// Reads at `offset` until `buffer` is full or the file ends; returns the bytes read.
+    ///
+    /// Interrupted and short reads are repeated here, so fewer bytes than asked for mean the end.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says. An error is not damage: the bytes are unknown, not wrong.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes all of `bytes` at `offset`, growing the file if needed.
+    ///
+    /// Interrupted and short writes are repeated here.
+    ///
+    /// # Errors
+    ///
+    /// After an error any part of the range may hold the new bytes.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// The barrier: returns once all bytes written so far, and the length, survive a power cut.
+    ///
+    /// # Errors
+    ///
+    /// After an error the un-synced bytes are unknown for ever: the cache may show them though
+    /// the device lost them, and a second call that succeeds proves nothing.
+    fn sync(&self) -> io::Result<()>;
+
+    /// The file's length in bytes.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether the file has no bytes.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Cuts the file, or grows it with zeros that need not be written to the device.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    fn set_len(&self, length: u64) -> io::Result<()>;
+
+    /// Makes the file `length` bytes of zeros that *are* written, so that a later write inside
+    /// changes no metadata: such a sync costs half of one into a merely allocated file.
+    ///
+    /// Called on a new, empty file. Durable after [`File::sync`].
+    ///
+    /// # Errors
+    ///
+    /// A full disk is noticed here, not at a later write.
+    fn fill_with_zeros(&self, length: u64) -> io::Result<()>;
+}
+
+/// A held lock; dropping it releases it.
+pub trait Lock: Debug + Send + Sync {}

@@ -1,0 +1,298 @@
+//! A device in memory that can crash: what a test does to it, and what it tells.
+
+mod seams;
+mod world;
+
+use std::collections::BTreeSet;
+use std::fmt::{self, Debug, Formatter};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::io::Errno;
+
+use self::world::{Item, World};
+
+/// A device in memory whose power can be cut.
+///
+/// Files are held twice: as the page cache shows them, and as the disk holds them. Whatever was
+/// done but not synced is a list of [`Pending`] items, and a crash is a choice among them, so
+/// a test can visit every state that a power cut may leave. A clone is another handle to the same
+/// device. A new one holds at most 4 GiB, see [`MemStorage::limit`].
+///
+/// Three things are simpler than on real devices: a folder and a lock file are durable once they
+/// are made, zero-filling leaves either no bytes or all of them, and a sector is never torn.
+///
+/// # Examples
+///
+/// ```
+/// use seawall_io::{File, MemStorage, Storage, What};
+///
+/// let device = MemStorage::new();
+/// let file = device.create("notes")?;
+/// device.sync_dir()?;
+/// file.write_at(&[1; 1024], 0)?;
+///
+/// let after = device.power_cut(|item| item.what == What::Sector(1));
+/// let found = after.bytes("notes").expect("the name was synced");
+/// assert_eq!(found, [[0; 512], [1; 512]].concat());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct MemStorage {
+    device: Arc<Mutex<Device>>,
+    /// Empty, or the folder that this handle shows, with a slash at the end.
+    prefix: String,
+}
+
+/// One change that a power cut may lose.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Pending {
+    /// The file's name at present, or its last one; with the folder in front, as in `folder/file`.
+    pub file: String,
+    /// What of it changes.
+    pub what: What,
+}
+
+/// What a pending change touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum What {
+    /// The content of the sector with this number, counted from the file's start.
+    Sector(u64),
+    /// The file's length, which becomes this many bytes.
+    Length(u64),
+    /// The file's name: it is created, renamed or removed.
+    Directory,
+}
+
+struct Device {
+    world: World,
+    run: Run,
+}
+
+/// What ends with the process, or was planned for it.
+#[derive(Default)]
+struct Run {
+    steps: u64,
+    stop: Option<u64>,
+    failures: Vec<SyncFailure>,
+    locks: BTreeSet<String>,
+}
+
+struct SyncFailure {
+    /// How many syncs succeed before.
+    left: u64,
+    keep: Keep,
+}
+
+type Keep = Box<dyn FnMut(&Pending) -> bool + Send>;
+
+const SECTOR_SIZE: usize = 512;
+
+impl MemStorage {
+    /// An empty device with sectors of 512 bytes.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_sector(SECTOR_SIZE)
+    }
+
+    /// An empty device with sectors of `size` bytes: the unit that a crash keeps or loses whole.
+    ///
+    /// # Panics
+    ///
+    /// If `size` is zero.
+    #[must_use]
+    pub fn with_sector(size: usize) -> Self {
+        assert!(size > 0, "a sector has a size");
+        Self::over(World::new(size))
+    }
+
+    fn over(world: World) -> Self {
+        let device = Device { world, run: Run::default() };
+        Self { device: Arc::new(Mutex::new(device)), prefix: String::new() }
+    }
+
+    fn device(&self) -> MutexGuard<'_, Device> {
+        lock(&self.device)
+    }
+
+    fn full(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// The number of changing operations so far, refused ones included; a place to cut.
+    ///
+    /// They are writes, syncs, changes of length, zero-filling, creations, renamings, removals
+    /// and new folders; reads and locks do not count.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.device().run.steps
+    }
+
+    /// Lets everything fail with "the power is off" once `steps` operations have been counted.
+    ///
+    /// From then on nothing is changed and nothing can be read, except by the methods of
+    /// [`MemStorage`] itself: tests look at what was left, and take [`MemStorage::power_cut`] or
+    /// [`MemStorage::kill`] from there.
+    pub fn stop_after(&self, steps: u64) {
+        self.device().run.stop = Some(steps);
+    }
+
+    /// Everything that a power cut could lose now, in the order in which it was done.
+    #[must_use]
+    pub fn pending(&self) -> Vec<Pending> {
+        self.device().world.pending()
+    }
+
+    /// The device after a power cut in which only the pending items that `keep` picks landed.
+    ///
+    /// They land in order. The result is a device of its own, on a new boot, with the limit and
+    /// the unreadable files of this one; locks, the stop and planned failures are gone, and steps
+    /// count from zero.
+    ///
+    /// A sector that lands behind the end of its file lengthens it. A renaming whose creation was
+    /// lost does nothing.
+    #[must_use]
+    pub fn power_cut(&self, mut keep: impl FnMut(&Pending) -> bool) -> Self {
+        let mut world = self.device().world.clone();
+        world.settle(|_| true, &mut keep);
+        world.restart();
+        Self::over(world)
+    }
+
+    /// The device after the process died and the machine went on.
+    ///
+    /// The result is a device of its own. Cache, pending items and boot stay; locks, the stop and
+    /// planned failures are gone, and steps count from zero.
+    #[must_use]
+    pub fn kill(&self) -> Self {
+        Self::over(self.device().world.clone())
+    }
+
+    /// Lets the `nth` sync from now, of a file or a directory, fail; 0 is the next one.
+    ///
+    /// Of what it should have made durable only the items that `keep` picks land; the others are
+    /// forgotten, while the cache goes on to show them: this is what Linux does. `keep` must not
+    /// use the device.
+    pub fn fail_sync(&self, nth: u64, keep: impl FnMut(&Pending) -> bool + Send + 'static) {
+        self.device().run.failures.push(SyncFailure { left: nth, keep: Box::new(keep) });
+    }
+
+    /// Refuses from now on whatever would make the files longer than `bytes` in sum.
+    pub fn limit(&self, bytes: u64) {
+        self.device().world.limit(bytes);
+    }
+
+    /// Lets every read of a file fail from now on.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such file.
+    pub fn fail_read(&self, name: &str) {
+        self.device().world.spoil(&self.full(name));
+    }
+
+    /// Changes a file's bytes behind everybody's back: damage, cuts, overwritten sectors.
+    ///
+    /// The result is durable at once; what was pending of this file is forgotten.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such file.
+    pub fn edit(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut bytes = self.bytes(name).expect("only an existing file can be edited");
+        change(&mut bytes);
+        self.device().world.replace(&self.full(name), bytes);
+    }
+
+    /// What the cache shows of a file, if there is one.
+    #[must_use]
+    pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+        self.device().world.bytes(&self.full(name))
+    }
+
+    /// The names of all files, sorted; those in folders as `folder/file`.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.device().world.names(&self.prefix)
+    }
+
+    /// Loses a file, durably and at once.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such file.
+    pub fn remove_raw(&self, name: &str) {
+        self.device().world.remove_raw(&self.full(name));
+    }
+
+    /// Puts a copy of what the cache shows of `from` in the place of `to`, durably and at once.
+    ///
+    /// # Panics
+    ///
+    /// If there is no file `from`.
+    pub fn copy_raw(&self, from: &str, to: &str) {
+        let bytes = self.bytes(from).expect("only an existing file can be copied");
+        self.device().world.place_raw(&self.full(to), bytes);
+    }
+}
+
+impl Default for MemStorage {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Debug for MemStorage {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemStorage").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}
+
+/// A test that panicked elsewhere leaves a device that is as good as before.
+fn lock(device: &Mutex<Device>) -> MutexGuard<'_, Device> {
+    device.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Device {
+    fn powered(&self) -> io::Result<()> {
+        match self.run.stop {
+            Some(stop) if self.run.steps >= stop => Err(io::Error::other("the power is off")),
+            _ => Ok(()),
+        }
+    }
+
+    fn step(&mut self) -> io::Result<()> {
+        self.powered()?;
+        self.run.steps += 1;
+        Ok(())
+    }
+
+    /// Makes `mine` durable, or fails as planned.
+    fn sync(&mut self, mine: impl Fn(&Item) -> bool) -> io::Result<()> {
+        match self.run.planned_failure() {
+            None => {
+                self.world.settle(mine, &mut |_| true);
+                Ok(())
+            }
+            Some(mut keep) => {
+                self.world.settle(mine, &mut keep);
+                Err(Errno::IO.into())
+            }
+        }
+    }
+}
+
+impl Run {
+    /// Counts one sync down; what the failure planned for it keeps.
+    fn planned_failure(&mut self) -> Option<Keep> {
+        let due = self.failures.iter().position(|failure| failure.left == 0);
+        let failure = due.map(|index| self.failures.swap_remove(index));
+        for failure in &mut self.failures {
+            failure.left = failure.left.saturating_sub(1);
+        }
+        failure.map(|failure| failure.keep)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! The device in memory behind the seams that a log sees.
+
+use std::fmt::{self, Debug, Formatter};
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use rustix::io::Errno;
+
+use super::world::{NodeId, is_directly_in};
+use super::{Device, MemStorage};
+use crate::failure::{check_name, explain};
+use crate::{Access, File, Lock, Storage};
+
+impl MemStorage {
+    fn label(&self, name: &str) -> String {
+        format!("{name} in {}", self.place())
+    }
+
+    fn wrap(&self, node: NodeId, name: &str, access: Access) -> Arc<dyn File> {
+        let device = Arc::clone(&self.device);
+        Arc::new(MemFile { device, node, access, label: self.label(name) })
+    }
+}
+
+impl Storage for MemStorage {
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
+        check_name(name)?;
+        let device = self.device();
+        device.powered()?;
+        match device.world.find(&self.full(name)) {
+            Ok(node) => Ok(self.wrap(node, name, access)),
+            Err(error) => Err(explain("opening", &self.label(name), error)),
+        }
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        check_name(name)?;
+        let mut device = self.device();
+        device.step()?;
+        match device.world.create(&self.full(name)) {
+            Ok(node) => Ok(self.wrap(node, name, Access::ReadWrite)),
+            Err(error) => Err(explain("creation", &self.label(name), error)),
+        }
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        check_name(from)?;
+        check_name(to)?;
+        let mut device = self.device();
+        device.step()?;
+        device
+            .world
+            .rename(&self.full(from), &self.full(to))
+            .map_err(|error| explain("renaming", &self.label(&format!("{from} to {to}")), error))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        check_name(name)?;
+        let mut device = self.device();
+        device.step()?;
+        device
+            .world
+            .remove(&self.full(name))
+            .map_err(|error| explain("removal", &self.label(name), error))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let device = self.device();
+        device.powered()?;
+        let mut names = device.world.names(&self.prefix);
+        names.retain(|name| is_directly_in(name, ""));
+        Ok(names)
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        let mut device = self.device();
+        device.step()?;
+        device
+            .sync(|item| item.is_name_in(&self.prefix))
+            .map_err(|error| explain("sync", &self.place(), error))
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        check_name(name)?;
+        let full = self.full(name);
+        let mut device = self.device();
+        device.powered()?;
+        match device.world.find(&full) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                device.world.place_raw(&full, Vec::new());
+            }
+            Err(error) => return Err(explain("locking", &self.label(name), error)),
+            Ok(_) => {}
+        }
+        if !device.run.locks.insert(full.clone()) {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(MemLock { device: Arc::clone(&self.device), name: full })))
+    }
+
+    fn is_locked(&self, name: &str) -> io::Result<bool> {
+        check_name(name)?;
+        let device = self.device();
+        device.powered()?;
+        Ok(device.run.locks.contains(&self.full(name)))
+    }
+
+    fn folder(&self, name: &str) -> io::Result<Arc<dyn Storage>> {
+        check_name(name)?;
+        let full = self.full(name);
+        let mut device = self.device();
+        device.powered()?;
+        if !device.world.has_folder(&full) {
+            device.step()?;
+            device
+                .world
+                .add_folder(&full)
+                .map_err(|error| explain("creation", &self.label(name), error))?;
+        }
+        Ok(Arc::new(Self { device: Arc::clone(&self.device), prefix: format!("{full}/") }))
+    }
+
+    fn boot_id(&self) -> Option<[u8; 16]> {
+        Some(self.device().world.boot_id())
+    }
+
+    fn place(&self) -> String {
+        format!("memory/{}", self.prefix).trim_end_matches('/').to_owned()
+    }
+}
+
+struct MemFile {
+    device: Arc<Mutex<Device>>,
+    node: NodeId,
+    access: Access,
+    /// Its name when it was opened, and the directory.
+    label: String,
+}
+
+impl MemFile {
+    /// Does something that changes the file, if it may be changed.
+    fn change(
+        &self,
+        act: &'static str,
+        change: impl FnOnce(&mut Device) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut device = super::lock(&self.device);
+        device.step()?;
+        let allowed = match self.access {
+            Access::ReadWrite => Ok(()),
+            Access::Read => Err(Errno::BADF.into()),
+        };
+        allowed
+            .and_then(|()| change(&mut device))
+            .map_err(|error: io::Error| explain(act, &self.label, error))
+    }
+}
+
+impl File for MemFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let device = super::lock(&self.device);
+        device.powered()?;
+        device
+            .world
+            .read(self.node, buffer, offset)
+            .map_err(|error| explain("read", &self.label, error))
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.change("write", |device| device.world.write(self.node, bytes, offset))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut device = super::lock(&self.device);
+        device.step()?;
+        device
+            .sync(|item| item.is_of_file(self.node))
+            .map_err(|error| explain("sync", &self.label, error))
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        let device = super::lock(&self.device);
+        device.powered()?;
+        Ok(u64::try_from(device.world.length(self.node)).expect("lengths fit in 64 bits"))
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.change("change of length", |device| device.world.set_length(self.node, length))
+    }
+
+    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
+        self.change("zero-filling", |device| {
+            if device.world.length(self.node) > 0 {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not empty"));
+            }
+            device.world.set_length(self.node, length)
+        })
+    }
+}
+
+impl Debug for MemFile {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemFile").field("label", &self.label).finish_non_exhaustive()
+    }
+}
+
+struct MemLock {
+    device: Arc<Mutex<Device>>,
+    name: String,
+}
+
+impl Lock for MemLock {}
+
+impl Drop for MemLock {
+    fn drop(&mut self) {
+        super::lock(&self.device).run.locks.remove(&self.name);
+    }
+}
+
+impl Debug for MemLock {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemLock").field("name", &self.name).finish_non_exhaustive()
+    }
+}

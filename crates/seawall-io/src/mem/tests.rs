@@ -1,0 +1,323 @@
+//! What a crash may leave and what it may not.
+
+use super::*;
+use crate::{Access, File, Storage};
+
+const SECTOR: u64 = 4;
+
+/// A device with sectors of four bytes and a durable file `f` that holds `bytes`.
+fn device_with(bytes: &[u8]) -> (MemStorage, Arc<dyn File>) {
+    let device = MemStorage::with_sector(usize::try_from(SECTOR).unwrap());
+    let file = device.create("f").unwrap();
+    file.write_at(bytes, 0).unwrap();
+    file.sync().unwrap();
+    device.sync_dir().unwrap();
+    assert!(device.pending().is_empty());
+    (device, file)
+}
+
+fn item(file: &str, what: What) -> Pending {
+    Pending { file: file.to_owned(), what }
+}
+
+fn found(device: &MemStorage) -> Vec<u8> {
+    device.bytes("f").unwrap()
+}
+
+#[test]
+fn an_unsynced_sector_is_kept_or_lost_by_choice() {
+    let (device, file) = device_with(b"aaaabbbb");
+    file.write_at(b"XXXX", 2).unwrap();
+    let pending = [item("f", What::Sector(0)), item("f", What::Sector(1))];
+    assert_eq!(device.pending(), pending);
+    assert_eq!(found(&device), b"aaXXXXbb");
+    assert_eq!(found(&device.power_cut(|_| false)), b"aaaabbbb");
+    assert_eq!(found(&device.power_cut(|item| item.what == What::Sector(0))), b"aaXXbbbb");
+    assert_eq!(found(&device.power_cut(|item| item.what == What::Sector(1))), b"aaaaXXbb");
+    assert_eq!(found(&device.power_cut(|_| true)), b"aaXXXXbb");
+}
+
+#[test]
+fn a_synced_sector_survives() {
+    let (device, file) = device_with(b"aaaa");
+    file.write_at(b"bbbbcc", 0).unwrap();
+    file.sync().unwrap();
+    assert_eq!(found(&device.power_cut(|_| false)), b"bbbbcc");
+}
+
+#[test]
+fn an_older_image_of_a_sector_may_land_without_the_newer() {
+    let (device, file) = device_with(b"aaaa");
+    file.write_at(b"b", 0).unwrap();
+    file.write_at(b"c", 1).unwrap();
+    let mut choice = [true, false].into_iter();
+    assert_eq!(found(&device.power_cut(|_| choice.next().unwrap())), b"baaa");
+    assert_eq!(found(&device.power_cut(|_| true)), b"bcaa");
+}
+
+#[test]
+fn bytes_that_the_disk_has_are_not_pending() {
+    let (device, file) = device_with(b"aaaa");
+    file.write_at(b"aa", 1).unwrap();
+    assert!(device.pending().is_empty());
+    file.write_at(b"b", 0).unwrap();
+    file.write_at(b"a", 0).unwrap();
+    assert_eq!(device.pending().len(), 2, "the way back is pending as well");
+    file.sync().unwrap();
+    assert_eq!(found(&device.power_cut(|_| false)), b"aaaa");
+}
+
+#[test]
+fn a_cut_file_written_again_with_the_same_bytes_survives_its_sync() {
+    let (device, file) = device_with(b"aaaa");
+    file.set_len(0).unwrap();
+    file.write_at(b"aaaa", 0).unwrap();
+    file.sync().unwrap();
+    assert_eq!(found(&device.power_cut(|_| false)), b"aaaa");
+}
+
+#[test]
+fn a_length_is_pending_by_itself() {
+    let (device, file) = device_with(b"aaaa");
+    file.write_at(b"bb", 4).unwrap();
+    assert_eq!(device.pending(), [item("f", What::Sector(1)), item("f", What::Length(6))]);
+    let grown = device.power_cut(|item| item.what == What::Length(6));
+    assert_eq!(found(&grown), b"aaaa\0\0");
+    file.sync().unwrap();
+    file.set_len(2).unwrap();
+    assert_eq!(found(&device.power_cut(|_| false)), b"aaaabb");
+    assert_eq!(found(&device.power_cut(|_| true)), b"aa");
+}
+
+#[test]
+fn zeros_are_only_a_length() {
+    let (device, _) = device_with(b"");
+    let zeros = device.create("zeros").unwrap();
+    device.sync_dir().unwrap();
+    zeros.fill_with_zeros(9).unwrap();
+    assert_eq!(device.pending(), [item("zeros", What::Length(9))]);
+    assert_eq!(device.bytes("zeros").unwrap(), [0; 9]);
+    let refused = zeros.fill_with_zeros(10).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+}
+
+#[test]
+fn a_synced_file_without_a_durable_name_is_lost() {
+    let device = MemStorage::new();
+    let file = device.create("new").unwrap();
+    file.write_at(b"bytes", 0).unwrap();
+    file.sync().unwrap();
+    assert_eq!(device.pending(), [item("new", What::Directory)]);
+    assert!(device.power_cut(|_| false).names().is_empty());
+    device.sync_dir().unwrap();
+    assert_eq!(device.power_cut(|_| false).bytes("new").unwrap(), b"bytes");
+}
+
+#[test]
+fn a_renaming_is_lost_or_whole_until_the_directory_is_synced() {
+    let (device, _) = device_with(b"new");
+    device.create("g").unwrap();
+    device.sync_dir().unwrap();
+    device.rename("f", "g").unwrap();
+    assert_eq!(device.pending(), [item("g", What::Directory)]);
+    assert_eq!(device.power_cut(|_| false).names(), ["f", "g"]);
+    assert_eq!(device.power_cut(|_| false).bytes("g").unwrap(), b"");
+    assert_eq!(device.power_cut(|_| true).names(), ["g"]);
+    device.sync_dir().unwrap();
+    assert_eq!(device.power_cut(|_| false).bytes("g").unwrap(), b"new");
+}
+
+#[test]
+fn a_renaming_whose_creation_was_lost_does_nothing() {
+    let (device, _) = device_with(b"old");
+    device.remove("f").unwrap();
+    device.create("f").unwrap();
+    device.rename("f", "g").unwrap();
+    let mut choice = [false, false, true].into_iter();
+    let after = device.power_cut(|_| choice.next().unwrap());
+    assert_eq!(after.names(), ["f"]);
+    assert_eq!(found(&after), b"old");
+}
+
+#[test]
+fn a_removed_file_comes_back_until_the_directory_is_synced() {
+    let (device, file) = device_with(b"aaaa");
+    device.remove("f").unwrap();
+    let mut bytes = [0; 4];
+    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), 4, "who has it open keeps it");
+    assert_eq!(found(&device.power_cut(|_| false)), b"aaaa");
+    device.sync_dir().unwrap();
+    assert!(device.power_cut(|_| false).names().is_empty());
+}
+
+#[test]
+fn a_directory_sync_covers_its_own_folder_only() {
+    let device = MemStorage::new();
+    let folder = device.folder("q").unwrap();
+    device.create("outside").unwrap();
+    folder.create("inside").unwrap();
+    folder.sync_dir().unwrap();
+    assert_eq!(device.pending(), [item("outside", What::Directory)]);
+    assert_eq!(device.power_cut(|_| false).names(), ["q/inside"]);
+    assert_eq!(folder.list().unwrap(), ["inside"]);
+    assert_eq!(device.list().unwrap(), ["outside"]);
+}
+
+#[test]
+fn a_failed_sync_leaves_the_cache_showing_what_the_disk_lacks() {
+    let (device, file) = device_with(b"aaaabbbb");
+    device.fail_sync(1, |item| item.what == What::Sector(1));
+    device.sync_dir().unwrap();
+    file.write_at(b"XXXXYYYY", 0).unwrap();
+    let error = file.sync().unwrap_err();
+    assert!(error.to_string().starts_with("sync of f in memory: "), "{error}");
+    assert_eq!(found(&device), b"XXXXYYYY");
+    assert!(device.pending().is_empty());
+    file.sync().unwrap();
+    assert_eq!(found(&device.power_cut(|_| true)), b"aaaaYYYY");
+}
+
+#[test]
+fn a_failed_directory_sync_forgets_the_names() {
+    let (device, _) = device_with(b"");
+    device.fail_sync(0, |_| false);
+    device.rename("f", "g").unwrap();
+    device.sync_dir().unwrap_err();
+    device.sync_dir().unwrap();
+    assert_eq!(device.names(), ["g"]);
+    assert_eq!(device.power_cut(|_| true).names(), ["f"]);
+}
+
+#[test]
+fn two_planned_failures_fail_two_syncs() {
+    let (device, file) = device_with(b"");
+    device.fail_sync(0, |_| true);
+    device.fail_sync(2, |_| true);
+    let results = [(); 4].map(|()| file.sync().is_ok());
+    assert_eq!(results, [false, true, false, true]);
+}
+
+#[test]
+fn a_kill_keeps_cache_pending_items_and_boot_but_no_lock() {
+    let (device, file) = device_with(b"aaaa");
+    let held = device.lock("lock").unwrap().unwrap();
+    file.write_at(b"b", 0).unwrap();
+    let killed = device.kill();
+    assert_eq!(found(&killed), b"baaa");
+    assert_eq!(killed.pending(), device.pending());
+    assert_eq!((killed.boot_id(), killed.steps()), (device.boot_id(), 0));
+    assert!(!killed.is_locked("lock").unwrap());
+    assert!(device.is_locked("lock").unwrap());
+    drop(held);
+}
+
+#[test]
+fn a_power_cut_gives_a_device_of_its_own_on_a_new_boot() {
+    let (device, _) = device_with(b"aaaa");
+    let after = device.power_cut(|_| true);
+    after.open("f", Access::ReadWrite).unwrap().write_at(b"b", 0).unwrap();
+    assert_eq!((found(&device), found(&after)), (b"aaaa".to_vec(), b"baaa".to_vec()));
+    assert_ne!(device.boot_id(), after.boot_id());
+}
+
+#[test]
+fn a_clone_is_the_same_device() {
+    let (device, file) = device_with(b"aaaa");
+    let other = device.clone();
+    file.write_at(b"b", 0).unwrap();
+    assert_eq!(found(&other), b"baaa");
+}
+
+/// One of each operation that counts.
+fn workload(device: &MemStorage) -> io::Result<()> {
+    let file = device.create("f")?;
+    file.fill_with_zeros(8)?;
+    file.write_at(b"ab", 0)?;
+    file.sync()?;
+    device.sync_dir()?;
+    device.rename("f", "g")?;
+    file.set_len(1)?;
+    device.folder("q")?.create("inside")?;
+    device.remove("g")
+}
+
+#[test]
+fn power_is_off_from_the_chosen_step_on() {
+    let device = MemStorage::new();
+    workload(&device).unwrap();
+    let all = device.steps();
+    assert_eq!(all, 10);
+    for stop in 0..all {
+        let (cut, whole) = (MemStorage::new(), MemStorage::new());
+        cut.stop_after(stop);
+        assert_eq!(workload(&cut).unwrap_err().to_string(), "the power is off");
+        whole.stop_after(stop + 1);
+        let _ = workload(&whole);
+        assert_eq!((cut.steps(), whole.steps()), (stop, stop + 1));
+        cut.list().expect_err("reads fail as well");
+        cut.lock("lock").unwrap_err();
+        assert!(!cut.names().contains(&"lock".to_owned()));
+    }
+}
+
+#[test]
+fn reads_and_locks_are_no_steps() {
+    let (device, file) = device_with(b"aaaa");
+    let before = device.steps();
+    file.read_at(&mut [0; 2], 0).unwrap();
+    file.len().unwrap();
+    device.list().unwrap();
+    device.lock("lock").unwrap().unwrap();
+    device.is_locked("lock").unwrap();
+    device.folder("q").unwrap();
+    device.folder("q").unwrap();
+    assert_eq!(device.steps(), before + 1, "only the new folder");
+}
+
+#[test]
+fn a_full_disk_refuses_and_changes_nothing() {
+    let (device, file) = device_with(b"aaaa");
+    device.limit(6);
+    let refused = [file.write_at(b"bbb", 4), file.set_len(7), file.write_at(b"", 9)];
+    let kinds = refused.map(|result| result.map_err(|error| error.kind()));
+    let full = Err(io::ErrorKind::StorageFull);
+    assert_eq!(kinds, [full, full, Ok(())]);
+    let zeros = device.create("zeros").unwrap();
+    let error = zeros.fill_with_zeros(3).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    assert_eq!((found(&device), device.bytes("zeros").unwrap()), (b"aaaa".to_vec(), vec![]));
+    assert_eq!(device.pending(), [item("zeros", What::Directory)]);
+    file.write_at(b"bbbb", 2).unwrap();
+    device.remove("f").unwrap();
+    zeros.fill_with_zeros(6).unwrap();
+}
+
+#[test]
+fn an_unreadable_file_fails_to_be_read() {
+    let (device, file) = device_with(b"aaaa");
+    device.fail_read("f");
+    let error = file.read_at(&mut [0; 1], 0).unwrap_err();
+    assert!(error.to_string().starts_with("read of f in memory: "), "{error}");
+    file.write_at(b"b", 0).unwrap();
+}
+
+#[test]
+fn an_edit_is_durable_and_final() {
+    let (device, file) = device_with(b"aaaa");
+    file.write_at(b"bbbb", 0).unwrap();
+    device.edit("f", |bytes| bytes.truncate(2));
+    file.sync().unwrap();
+    assert_eq!(found(&device), b"bb");
+    assert_eq!(found(&device.power_cut(|_| true)), b"bb");
+}
+
+#[test]
+fn lost_and_swapped_files_are_durable_at_once() {
+    let (device, _) = device_with(b"old");
+    device.create("g").unwrap();
+    device.copy_raw("f", "g");
+    device.remove_raw("f");
+    let after = device.power_cut(|_| true);
+    assert_eq!(after.names(), ["g"]);
+    assert_eq!(after.bytes("g").unwrap(), b"old");
+}

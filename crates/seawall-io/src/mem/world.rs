@@ -1,0 +1,415 @@
+//! What the device holds: files in cache and on disk, names in both, and the pending items between.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use super::{Pending, What};
+
+/// Everything that outlives the process.
+#[derive(Clone, Debug)]
+pub(super) struct World {
+    sector: usize,
+    nodes: Vec<Node>,
+    names: BTreeMap<String, NodeId>,
+    durable_names: BTreeMap<String, NodeId>,
+    folders: BTreeSet<String>,
+    queue: Vec<Item>,
+    limit: u64,
+    boot: u128,
+}
+
+/// A file, whatever its name; never taken out, so that an open file outlives its name.
+#[derive(Clone, Debug, Default)]
+struct Node {
+    /// The name at present, or the last one.
+    name: String,
+    cache: Arc<Vec<u8>>,
+    disk: Arc<Vec<u8>>,
+    unreadable: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NodeId(usize);
+
+/// A change that the cache has and the disk has not.
+#[derive(Clone, Debug)]
+pub(super) enum Item {
+    /// `image` is what the sector held right after the write, up to the file's end.
+    Sector {
+        node: NodeId,
+        number: usize,
+        image: Vec<u8>,
+    },
+    Length {
+        node: NodeId,
+        length: usize,
+    },
+    Directory {
+        node: NodeId,
+        change: Change,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Change {
+    Link { name: String },
+    Rename { from: String, to: String },
+    Unlink { name: String },
+}
+
+/// Keeps a wild offset from taking all memory.
+const LIMIT_DEFAULT: u64 = 4 << 30;
+
+impl World {
+    pub(super) fn new(sector: usize) -> Self {
+        Self {
+            sector,
+            nodes: Vec::new(),
+            names: BTreeMap::new(),
+            durable_names: BTreeMap::new(),
+            folders: BTreeSet::new(),
+            queue: Vec::new(),
+            limit: LIMIT_DEFAULT,
+            boot: 1,
+        }
+    }
+
+    pub(super) fn boot_id(&self) -> [u8; 16] {
+        self.boot.to_le_bytes()
+    }
+
+    pub(super) fn limit(&mut self, bytes: u64) {
+        self.limit = bytes;
+    }
+
+    // Names.
+
+    /// The file `name`; what is not a file is refused.
+    pub(super) fn find(&self, name: &str) -> io::Result<NodeId> {
+        if self.folders.contains(name) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        }
+        self.names.get(name).copied().ok_or_else(|| Errno::NOENT.into())
+    }
+
+    /// All names that start with `prefix`, without it.
+    pub(super) fn names(&self, prefix: &str) -> Vec<String> {
+        self.names.keys().filter_map(|name| name.strip_prefix(prefix)).map(str::to_owned).collect()
+    }
+
+    pub(super) fn create(&mut self, name: &str) -> io::Result<NodeId> {
+        if self.names.contains_key(name) || self.folders.contains(name) {
+            return Err(Errno::EXIST.into());
+        }
+        let node = self.add(name, Vec::new());
+        self.change_name(node, Change::Link { name: name.to_owned() });
+        Ok(node)
+    }
+
+    pub(super) fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        let node = self.find(from)?;
+        if self.folders.contains(to) {
+            return Err(Errno::ISDIR.into());
+        }
+        to.clone_into(&mut self.node_mut(node).name);
+        self.change_name(node, Change::Rename { from: from.to_owned(), to: to.to_owned() });
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, name: &str) -> io::Result<()> {
+        if self.folders.contains(name) {
+            return Err(Errno::ISDIR.into());
+        }
+        let node = self.find(name)?;
+        self.change_name(node, Change::Unlink { name: name.to_owned() });
+        Ok(())
+    }
+
+    fn change_name(&mut self, node: NodeId, change: Change) {
+        change.apply(&mut self.names, node);
+        self.queue.push(Item::Directory { node, change });
+    }
+
+    /// Whether a folder was made, durably and at once.
+    pub(super) fn has_folder(&self, name: &str) -> bool {
+        self.folders.contains(name)
+    }
+
+    pub(super) fn add_folder(&mut self, name: &str) -> io::Result<()> {
+        if self.names.contains_key(name) {
+            return Err(Errno::NOTDIR.into());
+        }
+        self.folders.insert(name.to_owned());
+        Ok(())
+    }
+
+    // Bytes.
+
+    pub(super) fn length(&self, node: NodeId) -> usize {
+        self.node(node).cache.len()
+    }
+
+    pub(super) fn read(&self, node: NodeId, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let node = self.node(node);
+        if node.unreadable {
+            return Err(Errno::IO.into());
+        }
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let rest = node.cache.get(start..).unwrap_or_default();
+        let count = rest.len().min(buffer.len());
+        for (target, source) in buffer.iter_mut().zip(rest) {
+            *target = *source;
+        }
+        Ok(count)
+    }
+
+    pub(super) fn write(&mut self, node: NodeId, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
+        let end = start.checked_add(bytes.len()).ok_or(Errno::FBIG)?;
+        let old = self.length(node);
+        if end > old {
+            self.admit(end - old)?;
+        }
+        let cache = Arc::make_mut(&mut self.node_mut(node).cache);
+        cache.resize(old.max(end), 0);
+        cache.get_mut(start..end).expect("the cache was made long enough").copy_from_slice(bytes);
+        for number in start / self.sector..end.div_ceil(self.sector) {
+            self.pend_sector(node, number);
+        }
+        if end > old {
+            self.queue.push(Item::Length { node, length: end });
+        }
+        Ok(())
+    }
+
+    pub(super) fn set_length(&mut self, node: NodeId, length: u64) -> io::Result<()> {
+        let length = usize::try_from(length).map_err(|_| Errno::FBIG)?;
+        let old = self.length(node);
+        if length == old {
+            return Ok(());
+        }
+        if length > old {
+            self.admit(length - old)?;
+        }
+        Arc::make_mut(&mut self.node_mut(node).cache).resize(length, 0);
+        self.queue.push(Item::Length { node, length });
+        Ok(())
+    }
+
+    /// Refuses growth that the disk has no room for.
+    fn admit(&self, growth: usize) -> io::Result<()> {
+        let used: usize = self.names.values().map(|node| self.length(*node)).sum();
+        let wanted = used.checked_add(growth).and_then(|sum| u64::try_from(sum).ok());
+        match wanted {
+            Some(wanted) if wanted <= self.limit => Ok(()),
+            _ => Err(Errno::NOSPC.into()),
+        }
+    }
+
+    fn pend_sector(&mut self, id: NodeId, number: usize) {
+        let start = number * self.sector;
+        let node = self.node(id);
+        let end = (start + self.sector).min(node.cache.len());
+        let image = node.cache.get(start..end).expect("a written sector is inside the file");
+        let unchanged = node.disk.get(start..end) == Some(image);
+        // What is still under way may change the disk first, even to what it holds now.
+        if !unchanged || self.queue.iter().any(|item| item.touches(id, number, end)) {
+            let image = image.to_vec();
+            self.queue.push(Item::Sector { node: id, number, image });
+        }
+    }
+
+    // Pending items.
+
+    pub(super) fn pending(&self) -> Vec<Pending> {
+        self.queue.iter().map(|item| self.describe(item)).collect()
+    }
+
+    fn describe(&self, item: &Item) -> Pending {
+        let number = |number: usize| u64::try_from(number).expect("lengths fit in 64 bits");
+        let what = match item {
+            Item::Sector { number: sector, .. } => What::Sector(number(*sector)),
+            Item::Length { length, .. } => What::Length(number(*length)),
+            Item::Directory { .. } => What::Directory,
+        };
+        Pending { file: self.node(item.node()).name.clone(), what }
+    }
+
+    /// Takes the items that are `mine` out of the queue and lands those that `keep` picks.
+    pub(super) fn settle(
+        &mut self,
+        mine: impl Fn(&Item) -> bool,
+        keep: &mut dyn FnMut(&Pending) -> bool,
+    ) {
+        let queue = std::mem::take(&mut self.queue);
+        let (mine, others) = queue.into_iter().partition(|item| mine(item));
+        self.queue = others;
+        let mine: Vec<Item> = mine;
+        for item in mine {
+            if keep(&self.describe(&item)) {
+                self.land(item);
+            }
+        }
+    }
+
+    fn land(&mut self, item: Item) {
+        let sector = self.sector;
+        match item {
+            Item::Sector { node, number, image } => {
+                let disk = Arc::make_mut(&mut self.node_mut(node).disk);
+                let (start, end) = (number * sector, number * sector + image.len());
+                disk.resize(disk.len().max(end), 0);
+                disk.get_mut(start..end).expect("made long enough").copy_from_slice(&image);
+            }
+            Item::Length { node, length } => {
+                Arc::make_mut(&mut self.node_mut(node).disk).resize(length, 0);
+            }
+            Item::Directory { node, change } => change.apply(&mut self.durable_names, node),
+        }
+    }
+
+    /// What a machine finds that starts on this disk; nothing is pending any more.
+    pub(super) fn restart(&mut self) {
+        assert!(self.queue.is_empty(), "every pending item has landed or is lost");
+        self.names = self.durable_names.clone();
+        let mut lost = std::mem::take(&mut self.nodes);
+        self.nodes.resize(lost.len(), Node::default());
+        for (name, NodeId(index)) in &self.names {
+            let old = lost.get_mut(*index).map(std::mem::take).unwrap_or_default();
+            let new = Node { name: name.clone(), cache: Arc::clone(&old.disk), ..old };
+            *self.nodes.get_mut(*index).expect("as many as before") = new;
+        }
+        self.boot += 1;
+    }
+
+    // What tests do behind the log's back.
+
+    pub(super) fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+        self.names.get(name).map(|node| self.node(*node).cache.to_vec())
+    }
+
+    pub(super) fn spoil(&mut self, name: &str) {
+        let node = self.existing(name);
+        self.node_mut(node).unreadable = true;
+    }
+
+    pub(super) fn replace(&mut self, name: &str, bytes: Vec<u8>) {
+        let id = self.existing(name);
+        self.queue.retain(|item| item.node() != id || matches!(item, Item::Directory { .. }));
+        let node = self.node_mut(id);
+        node.disk = Arc::new(bytes);
+        node.cache = Arc::clone(&node.disk);
+    }
+
+    pub(super) fn remove_raw(&mut self, name: &str) {
+        self.existing(name);
+        self.forget(name);
+    }
+
+    /// A file that is durable at once, in place of what had the name.
+    pub(super) fn place_raw(&mut self, name: &str, bytes: Vec<u8>) {
+        self.forget(name);
+        let node = self.add(name, bytes);
+        self.names.insert(name.to_owned(), node);
+        self.durable_names.insert(name.to_owned(), node);
+    }
+
+    fn forget(&mut self, name: &str) {
+        self.names.remove(name);
+        self.durable_names.remove(name);
+        self.queue.retain(
+            |item| !matches!(item, Item::Directory { change, .. } if change.result() == name),
+        );
+    }
+
+    fn existing(&self, name: &str) -> NodeId {
+        *self.names.get(name).unwrap_or_else(|| panic!("there is no file {name}"))
+    }
+
+    fn add(&mut self, name: &str, bytes: Vec<u8>) -> NodeId {
+        let disk = Arc::new(bytes);
+        let cache = Arc::clone(&disk);
+        self.nodes.push(Node { name: name.to_owned(), cache, disk, unreadable: false });
+        NodeId(self.nodes.len() - 1)
+    }
+
+    fn node(&self, NodeId(index): NodeId) -> &Node {
+        self.nodes.get(index).expect("a node is never taken out")
+    }
+
+    fn node_mut(&mut self, NodeId(index): NodeId) -> &mut Node {
+        self.nodes.get_mut(index).expect("a node is never taken out")
+    }
+}
+
+impl Item {
+    fn node(&self) -> NodeId {
+        match self {
+            Self::Sector { node, .. }
+            | Self::Length { node, .. }
+            | Self::Directory { node, .. } => *node,
+        }
+    }
+
+    /// Whether this is content or length of `node`.
+    pub(super) fn is_of_file(&self, node: NodeId) -> bool {
+        self.node() == node && !matches!(self, Self::Directory { .. })
+    }
+
+    /// Whether this is a name in the folder `prefix`.
+    pub(super) fn is_name_in(&self, prefix: &str) -> bool {
+        match self {
+            Self::Directory { change, .. } => is_directly_in(change.result(), prefix),
+            Self::Sector { .. } | Self::Length { .. } => false,
+        }
+    }
+
+    /// Whether landing this changes the sector `number`, which ends at `end`.
+    fn touches(&self, id: NodeId, number: usize, end: usize) -> bool {
+        match self {
+            Self::Sector { node, number: other, .. } => *node == id && *other == number,
+            Self::Length { node, length } => *node == id && *length < end,
+            Self::Directory { .. } => false,
+        }
+    }
+}
+
+impl Change {
+    /// The name that is given, or taken.
+    fn result(&self) -> &str {
+        match self {
+            Self::Link { name } | Self::Unlink { name } => name,
+            Self::Rename { to, .. } => to,
+        }
+    }
+
+    /// Changes `names`; a name that means another file by now, or none, is left alone.
+    fn apply(&self, names: &mut BTreeMap<String, NodeId>, node: NodeId) {
+        match self {
+            Self::Link { name } => {
+                names.insert(name.clone(), node);
+            }
+            Self::Rename { from, to } => {
+                if names.get(from) == Some(&node) {
+                    names.remove(from);
+                    names.insert(to.clone(), node);
+                }
+            }
+            Self::Unlink { name } => {
+                if names.get(name) == Some(&node) {
+                    names.remove(name);
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn is_directly_in(name: &str, prefix: &str) -> bool {
+    name.strip_prefix(prefix).is_some_and(|rest| !rest.contains('/'))
+}

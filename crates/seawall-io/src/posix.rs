@@ -1,0 +1,393 @@
+//! A log's directory and its files on a real file system.
+
+use std::fs::{self, TryLockError};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::io::{Errno, retry_on_intr};
+
+use crate::failure::{check_name, explain};
+use crate::transfer::{read_fully, write_fully};
+use crate::{Access, File, Lock, Storage};
+
+/// A directory of the file system.
+///
+/// It is held open: once it is opened, all work goes to that very directory, even if its path is
+/// renamed or gets another meaning. Symbolic links are refused, as the directory and in it.
+///
+/// # Examples
+///
+/// ```
+/// use seawall_io::{Access, File, PosixStorage, Storage};
+///
+/// # let path = std::env::temp_dir().join(format!("seawall-io-example-{}", std::process::id()));
+/// let storage = PosixStorage::create(&path)?;
+/// let file = storage.create("notes")?;
+/// file.write_at(b"kept", 0)?;
+/// file.sync()?;
+/// storage.sync_dir()?;
+///
+/// let mut bytes = [0; 4];
+/// PosixStorage::open(&path)?.open("notes", Access::Read)?.read_at(&mut bytes, 0)?;
+/// assert_eq!(&bytes, b"kept");
+/// # std::fs::remove_dir_all(&path)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct PosixStorage {
+    directory: OwnedFd,
+    path: PathBuf,
+}
+
+impl PosixStorage {
+    /// Opens an existing directory.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::NotFound`] where there is nothing, [`io::ErrorKind::InvalidInput`] for a
+    /// symbolic link, [`io::ErrorKind::NotADirectory`] for other things; whatever the device says.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        // A slash at the end would make the machine follow a symbolic link before it.
+        let path: PathBuf = path.components().collect();
+        match retry_on_intr(|| rustix::fs::openat(CWD, &path, DIRECTORY, Mode::empty())) {
+            Ok(directory) => Ok(Self { directory, path }),
+            Err(error) => Err(not_a_directory(&path, error)),
+        }
+    }
+
+    /// Makes a directory for its owner alone, and makes it durable.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::AlreadyExists`] if the name is taken; whatever the device says. A
+    /// directory left by an error, or by a crash in between, may not be durable: see
+    /// [`PosixStorage::sync_parent`].
+    pub fn create(path: &Path) -> io::Result<Self> {
+        rustix::fs::mkdir(path, Mode::RWXU)
+            .map_err(|error| explain("creation", &path.display().to_string(), error))?;
+        let storage = Self::open(path)?;
+        storage.sync_parent()?;
+        Ok(storage)
+    }
+
+    /// Returns once this directory itself survives a power cut, not only what is in it.
+    ///
+    /// Whoever finds a directory that holds nothing durable yet calls this before trusting it:
+    /// its creator may have died before it came to that.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    pub fn sync_parent(&self) -> io::Result<()> {
+        let open = || rustix::fs::openat(&self.directory, "..", DIRECTORY, Mode::empty());
+        retry_on_intr(open)
+            .and_then(|parent| retry_on_intr(|| sync_all(&parent)))
+            .map_err(|error| explain("sync", &format!("the parent of {}", self.place()), error))
+    }
+
+    fn open_file(&self, name: &str, flags: OFlags) -> io::Result<fs::File> {
+        check_name(name)?;
+        // Without NONBLOCK the opening of a pipe would wait for its other end.
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file = match retry_on_intr(|| rustix::fs::openat(&self.directory, name, flags, mode)) {
+            Ok(descriptor) => fs::File::from(descriptor),
+            Err(Errno::LOOP) => return Err(invalid("it is a symbolic link")),
+            Err(error) => return Err(error.into()),
+        };
+        if file.metadata()?.is_file() { Ok(file) } else { Err(invalid("it is not a regular file")) }
+    }
+
+    fn wrap(&self, file: fs::File, name: &str) -> Arc<dyn File> {
+        Arc::new(PosixFile { file, label: self.label(name) })
+    }
+
+    fn label(&self, name: &str) -> String {
+        format!("{name} in {}", self.path.display())
+    }
+
+    fn is_regular(&self, entry: &rustix::fs::DirEntry) -> io::Result<bool> {
+        if entry.file_type() != FileType::Unknown {
+            return Ok(entry.file_type() == FileType::RegularFile);
+        }
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        match rustix::fs::statat(&self.directory, entry.file_name(), flags) {
+            Ok(status) => Ok(FileType::from_raw_mode(status.st_mode) == FileType::RegularFile),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.directory)? {
+            let entry = entry?;
+            // A name that is not UTF-8 cannot be one of ours.
+            if let Ok(name) = entry.file_name().to_str()
+                && self.is_regular(&entry)?
+            {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// One attempt to get the lock of the file that has the name now.
+    fn try_lock(&self, name: &str) -> io::Result<Option<PosixLock>> {
+        let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE)?;
+        self.hold(file, name)
+    }
+
+    fn hold(&self, file: fs::File, name: &str) -> io::Result<Option<PosixLock>> {
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // If the file was replaced since it was opened, our lock keeps nobody out.
+        let named = self.open_file(name, OFlags::RDONLY).and_then(|file| file.metadata());
+        match (named, file.metadata()?) {
+            (Ok(named), held) if (named.dev(), named.ino()) == (held.dev(), held.ino()) => {
+                Ok(Some(PosixLock { _file: file }))
+            }
+            (Err(error), _) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(None),
+        }
+    }
+
+    fn probe_lock(&self, name: &str) -> io::Result<bool> {
+        let file = match self.open_file(name, OFlags::RDONLY) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+impl Storage for PosixStorage {
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
+        let flags = match access {
+            Access::Read => OFlags::RDONLY,
+            Access::ReadWrite => OFlags::RDWR,
+        };
+        self.open_file(name, flags)
+            .map(|file| self.wrap(file, name))
+            .map_err(|error| explain("opening", &self.label(name), error))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.open_file(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)
+            .map(|file| self.wrap(file, name))
+            .map_err(|error| explain("creation", &self.label(name), error))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        check_name(from)?;
+        check_name(to)?;
+        rustix::fs::renameat(&self.directory, from, &self.directory, to)
+            .map_err(|error| explain("renaming", &self.label(&format!("{from} to {to}")), error))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        check_name(name)?;
+        rustix::fs::unlinkat(&self.directory, name, AtFlags::empty())
+            .map_err(|error| explain("removal", &self.label(name), error))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.names().map_err(|error| explain("listing", &self.place(), error))
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        retry_on_intr(|| sync_all(&self.directory))
+            .map_err(|error| explain("sync", &self.place(), error))
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        for _ in 0..LOCK_ATTEMPTS {
+            match self.try_lock(name) {
+                Ok(Some(lock)) => return Ok(Some(Box::new(lock))),
+                Ok(None) => pause(),
+                Err(error) => return Err(explain("locking", &self.label(name), error)),
+            }
+        }
+        Ok(None)
+    }
+
+    fn is_locked(&self, name: &str) -> io::Result<bool> {
+        self.probe_lock(name).map_err(|error| explain("locking", &self.label(name), error))
+    }
+
+    fn folder(&self, name: &str) -> io::Result<Arc<dyn Storage>> {
+        check_name(name)?;
+        match rustix::fs::mkdirat(&self.directory, name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(explain("creation", &self.label(name), error)),
+        }
+        // Also if it was there: who made it may have died before syncing.
+        self.sync_dir()?;
+        let path = self.path.join(name);
+        let open = || rustix::fs::openat(&self.directory, name, DIRECTORY, Mode::empty());
+        match retry_on_intr(open) {
+            Ok(directory) => Ok(Arc::new(Self { directory, path })),
+            Err(error) => Err(not_a_directory(&path, error)),
+        }
+    }
+
+    fn boot_id(&self) -> Option<[u8; 16]> {
+        boot_id()
+    }
+
+    fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+/// How often a lock is tried: [`Storage::is_locked`] holds it, too, for some microseconds.
+const LOCK_ATTEMPTS: u32 = 25;
+const LOCK_PAUSE: Duration = Duration::from_millis(4);
+
+#[expect(clippy::disallowed_methods, reason = "nothing tells when another process lets go")]
+fn pause() {
+    std::thread::sleep(LOCK_PAUSE);
+}
+
+#[derive(Debug)]
+struct PosixFile {
+    file: fs::File,
+    /// Its name when it was opened, and the directory.
+    label: String,
+}
+
+impl PosixFile {
+    fn explain(&self, act: &'static str, error: impl Into<io::Error>) -> io::Error {
+        explain(act, &self.label, error)
+    }
+}
+
+impl File for PosixFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        read_fully(buffer, offset, |rest, at| self.file.read_at(rest, at))
+            .map_err(|error| self.explain("read", error))
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        write_fully(bytes, offset, |rest, at| self.file.write_at(rest, at))
+            .map_err(|error| self.explain("write", error))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        retry_on_intr(|| sync_data(&self.file)).map_err(|error| self.explain("sync", error))
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        let status = self.file.metadata().map_err(|error| self.explain("status", error))?;
+        Ok(status.len())
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        retry_on_intr(|| rustix::fs::ftruncate(&self.file, length))
+            .map_err(|error| self.explain("change of length", error))
+    }
+
+    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
+        if !self.is_empty()? {
+            return Err(self.explain("zero-filling", invalid("it is not empty")));
+        }
+        let zeros = vec![0; ZEROS_SIZE];
+        let mut offset = 0;
+        while offset < length {
+            let left = usize::try_from(length - offset).unwrap_or(usize::MAX);
+            let part = zeros.get(..left).unwrap_or(&zeros);
+            write_fully(part, offset, |rest, at| self.file.write_at(rest, at))
+                .map_err(|error| self.explain("zero-filling", error))?;
+            offset += u64::try_from(part.len()).expect("a part is short");
+        }
+        Ok(())
+    }
+}
+
+const ZEROS_SIZE: usize = 256 * 1024;
+
+/// The lock belongs to the open file, and closing that ends it.
+#[derive(Debug)]
+struct PosixLock {
+    _file: fs::File,
+}
+
+impl Lock for PosixLock {}
+
+#[cfg(not(target_vendor = "apple"))]
+fn sync_data(file: &fs::File) -> rustix::io::Result<()> {
+    rustix::fs::fdatasync(file)
+}
+
+#[cfg(not(target_vendor = "apple"))]
+fn sync_all(directory: &OwnedFd) -> rustix::io::Result<()> {
+    rustix::fs::fsync(directory)
+}
+
+/// A plain sync there leaves the bytes in the drive's cache.
+#[cfg(target_vendor = "apple")]
+fn sync_data(file: &fs::File) -> rustix::io::Result<()> {
+    rustix::fs::fcntl_fullfsync(file)
+}
+
+#[cfg(target_vendor = "apple")]
+fn sync_all(directory: &OwnedFd) -> rustix::io::Result<()> {
+    rustix::fs::fcntl_fullfsync(directory)
+}
+
+#[cfg(target_os = "linux")]
+fn boot_id() -> Option<[u8; 16]> {
+    parse_boot_id(&fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn boot_id() -> Option<[u8; 16]> {
+    None
+}
+
+/// Reads 32 hexadecimal digits, whatever dashes are between them.
+#[cfg(target_os = "linux")]
+fn parse_boot_id(text: &str) -> Option<[u8; 16]> {
+    let digits = text.trim_end().replace('-', "");
+    let all_hex = digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let number = u128::from_str_radix(&digits, 16).ok().filter(|_| all_hex)?;
+    let mut bytes = number.to_le_bytes();
+    bytes.reverse();
+    Some(bytes)
+}
+
+/// Says why `path` could not be opened as a directory.
+fn not_a_directory(path: &Path, error: Errno) -> io::Error {
+    if !matches!(error, Errno::NOTDIR | Errno::LOOP) {
+        return explain("opening", &path.display().to_string(), error);
+    }
+    let place = path.display();
+    if let Ok(target) = fs::read_link(path) {
+        return invalid(&format!("{place} is a symbolic link (to {})", target.display()));
+    }
+    io::Error::new(io::ErrorKind::NotADirectory, format!("{place} is not a directory"))
+}
+
+fn invalid(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
+}
+
+#[cfg(test)]
+mod tests;

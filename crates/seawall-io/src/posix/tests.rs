@@ -1,0 +1,232 @@
+//! The promises of a real directory that can be seen without a crash.
+
+use std::error::Error;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::sync::mpsc;
+use std::thread;
+
+use super::*;
+
+/// A directory that is removed when the test ends; `log` in it is the storage.
+struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    fn new(test: &str) -> Self {
+        let name = format!("seawall-io-{}-{test}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).unwrap();
+        Self { path }
+    }
+
+    fn storage(&self) -> PosixStorage {
+        PosixStorage::create(&self.log()).unwrap()
+    }
+
+    fn log(&self) -> PathBuf {
+        self.path.join("log")
+    }
+
+    fn mode(&self, name: &str) -> u32 {
+        fs::metadata(self.path.join(name)).unwrap().permissions().mode() & 0o777
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+fn refusal<T: std::fmt::Debug>(result: io::Result<T>, kind: io::ErrorKind) -> String {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), kind, "{error}");
+    error.to_string()
+}
+
+#[test]
+fn what_is_created_belongs_to_its_owner_alone() {
+    let scratch = Scratch::new("modes");
+    let storage = scratch.storage();
+    storage.create("file").unwrap();
+    storage.folder("folder").unwrap();
+    storage.lock("lock").unwrap().unwrap();
+    let modes = ["log", "log/file", "log/folder", "log/lock"].map(|name| scratch.mode(name));
+    assert_eq!(modes, [0o700, 0o600, 0o700, 0o600]);
+}
+
+#[test]
+fn a_directory_is_created_once() {
+    let scratch = Scratch::new("once");
+    refusal(PosixStorage::open(&scratch.log()), io::ErrorKind::NotFound);
+    scratch.storage();
+    refusal(PosixStorage::create(&scratch.log()), io::ErrorKind::AlreadyExists);
+    PosixStorage::open(&scratch.log()).unwrap().sync_parent().unwrap();
+}
+
+#[test]
+fn a_linked_directory_is_refused_also_with_a_slash_behind() {
+    let scratch = Scratch::new("linked-directory");
+    scratch.storage();
+    let link = scratch.path.join("link");
+    symlink(scratch.log(), &link).unwrap();
+    let expected =
+        format!("{} is a symbolic link (to {})", link.display(), scratch.log().display());
+    for path in [link.clone(), link.join("")] {
+        assert_eq!(refusal(PosixStorage::open(&path), io::ErrorKind::InvalidInput), expected);
+    }
+}
+
+#[test]
+fn a_file_is_no_directory() {
+    let scratch = Scratch::new("no-directory");
+    scratch.storage().create("file").unwrap();
+    let path = scratch.log().join("file");
+    let message = refusal(PosixStorage::open(&path), io::ErrorKind::NotADirectory);
+    assert_eq!(message, format!("{} is not a directory", path.display()));
+}
+
+#[test]
+fn a_link_in_the_directory_is_never_followed() {
+    let scratch = Scratch::new("links");
+    let storage = scratch.storage();
+    let outside = scratch.path.join("outside");
+    fs::create_dir(&outside).unwrap();
+    symlink(&outside, scratch.log().join("link")).unwrap();
+    storage.create("target").unwrap();
+    symlink(scratch.log().join("target"), scratch.log().join("file-link")).unwrap();
+
+    for access in [Access::Read, Access::ReadWrite] {
+        let message = refusal(storage.open("file-link", access), io::ErrorKind::InvalidInput);
+        assert!(message.ends_with("it is a symbolic link"), "{message}");
+    }
+    refusal(storage.create("file-link"), io::ErrorKind::AlreadyExists);
+    refusal(storage.lock("file-link"), io::ErrorKind::InvalidInput);
+    refusal(storage.is_locked("file-link"), io::ErrorKind::InvalidInput);
+    refusal(storage.folder("link"), io::ErrorKind::InvalidInput);
+    assert_eq!(storage.list().unwrap(), ["target"]);
+}
+
+#[test]
+fn what_is_not_a_regular_file_is_refused_without_waiting() {
+    let scratch = Scratch::new("pipe");
+    let storage = scratch.storage();
+    storage.folder("folder").unwrap();
+    #[cfg(target_os = "linux")]
+    rustix::fs::mknodat(&storage.directory, "pipe", FileType::Fifo, Mode::RUSR, 0).unwrap();
+    #[cfg(target_os = "linux")]
+    refusal(storage.open("pipe", Access::Read), io::ErrorKind::InvalidInput);
+    refusal(storage.open("folder", Access::Read), io::ErrorKind::InvalidInput);
+    assert!(storage.list().unwrap().is_empty());
+}
+
+#[test]
+fn a_replaced_path_does_not_redirect_an_open_directory() {
+    let scratch = Scratch::new("replaced");
+    let storage = scratch.storage();
+    rustix::fs::rename(scratch.log(), scratch.path.join("moved")).unwrap();
+    let other = scratch.storage();
+    storage.create("file").unwrap();
+    assert!(other.list().unwrap().is_empty());
+    let moved = PosixStorage::open(&scratch.path.join("moved")).unwrap();
+    assert_eq!(moved.list().unwrap(), ["file"]);
+}
+
+#[test]
+fn zero_filling_writes_every_byte() {
+    let scratch = Scratch::new("zeros");
+    let file = scratch.storage().create("file").unwrap();
+    let length = 2 * ZEROS_SIZE + 5;
+    file.fill_with_zeros(u64::try_from(length).unwrap()).unwrap();
+    let mut bytes = vec![1; length + 1];
+    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), length);
+    assert!(bytes[..length].iter().all(|byte| *byte == 0));
+    // Holes take no blocks of 512 bytes.
+    let blocks = fs::metadata(scratch.log().join("file")).unwrap().blocks();
+    assert!(blocks >= u64::try_from(length / 512).unwrap(), "{blocks} blocks");
+}
+
+#[test]
+fn an_error_names_file_and_act_and_keeps_the_machines_number() {
+    let scratch = Scratch::new("errors");
+    let storage = scratch.storage();
+    storage.create("file").unwrap();
+    let file = storage.open("file", Access::Read).unwrap();
+    let error = file.write_at(b"x", 0).unwrap_err();
+    let start = format!("write of file in {}: ", scratch.log().display());
+    assert!(error.to_string().starts_with(&start), "{error}");
+    let source = error.source().unwrap().downcast_ref::<io::Error>().unwrap();
+    assert_eq!(source.raw_os_error(), Some(Errno::BADF.raw_os_error()));
+}
+
+#[test]
+fn a_lock_waits_for_those_who_only_look() {
+    let scratch = Scratch::new("looking");
+    let storage = scratch.storage();
+    storage.create("lock").unwrap();
+    let looking = storage.open_file("lock", OFlags::RDONLY).unwrap();
+    looking.try_lock_shared().unwrap();
+    let (_sender, receiver) = mpsc::channel::<()>();
+    let (sender, started) = mpsc::channel();
+    let looker = thread::spawn(move || {
+        sender.send(()).unwrap();
+        // Nobody sends: this is a pause.
+        let _ = receiver.recv_timeout(Duration::from_millis(15));
+        drop(looking);
+    });
+    started.recv().unwrap();
+    assert!(storage.lock("lock").unwrap().is_some());
+    looker.join().unwrap();
+}
+
+#[test]
+fn a_lock_on_a_file_that_lost_its_name_does_not_count() {
+    let scratch = Scratch::new("replaced-lock");
+    let storage = scratch.storage();
+    let old = storage.lock("lock").unwrap().unwrap();
+    storage.remove("lock").unwrap();
+    assert!(!storage.is_locked("lock").unwrap());
+    let new = storage.lock("lock").unwrap().unwrap();
+    drop(old);
+    assert!(storage.is_locked("lock").unwrap());
+    drop(new);
+}
+
+#[test]
+fn a_file_replaced_between_opening_and_locking_is_not_held() {
+    let scratch = Scratch::new("raced-lock");
+    let storage = scratch.storage();
+    let open = || {
+        let _ = storage.create("lock");
+        storage.open_file("lock", OFlags::RDWR).unwrap()
+    };
+    assert!(storage.hold(open(), "lock").unwrap().is_some());
+    let old = open();
+    storage.remove("lock").unwrap();
+    assert!(storage.hold(old.try_clone().unwrap(), "lock").unwrap().is_none());
+    open();
+    assert!(storage.hold(old, "lock").unwrap().is_none());
+}
+
+#[test]
+fn those_who_look_do_not_see_each_other() {
+    let scratch = Scratch::new("lookers");
+    let storage = scratch.storage();
+    storage.create("lock").unwrap();
+    let looking = storage.open_file("lock", OFlags::RDONLY).unwrap();
+    looking.try_lock_shared().unwrap();
+    assert!(!storage.is_locked("lock").unwrap());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_boot_is_read_byte_by_byte() {
+    let text = "01234567-89ab-cdef-0123-456789ABCDEF\n";
+    let half = [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef];
+    assert_eq!(parse_boot_id(text).unwrap().as_chunks().0, [half, half]);
+    for wrong in ["", "0123", "+1234567-89ab-cdef-0123-456789abcdef", &text.repeat(2)] {
+        assert_eq!(parse_boot_id(wrong), None);
+    }
+    assert!(boot_id().is_some());
+}

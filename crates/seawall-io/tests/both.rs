@@ -1,0 +1,181 @@
+//! The two storages keep the same promises: one script, and random operations, run on both.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "in a test a panic is the report"
+)]
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use seawall_io::{Access, Entropy, MemStorage, PosixStorage, SeededEntropy, Storage};
+
+/// A real directory that is removed when the test ends.
+struct Scratch {
+    path: PathBuf,
+    storage: PosixStorage,
+}
+
+impl Scratch {
+    fn new(test: &str) -> Self {
+        let name = format!("seawall-io-both-{}-{test}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let storage = PosixStorage::create(&path).unwrap();
+        Self { path, storage }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+fn on_both(test: &str, promise: impl Fn(&dyn Storage)) {
+    promise(&MemStorage::new());
+    promise(&Scratch::new(test).storage);
+}
+
+fn kind<T>(result: io::Result<T>) -> Option<io::ErrorKind> {
+    result.err().map(|error| error.kind())
+}
+
+#[test]
+fn names_that_are_no_plain_file_names_are_refused() {
+    on_both("names", |storage| {
+        for name in ["", ".", "..", "a/b", "/", "a\0"] {
+            let kinds = [
+                kind(storage.open(name, Access::Read)),
+                kind(storage.create(name)),
+                kind(storage.rename(name, "b")),
+                kind(storage.rename("b", name)),
+                kind(storage.remove(name)),
+                kind(storage.lock(name)),
+                kind(storage.is_locked(name)),
+                kind(storage.folder(name)),
+            ];
+            assert_eq!(kinds, [Some(io::ErrorKind::InvalidInput); 8], "{name:?}");
+        }
+    });
+}
+
+#[test]
+fn missing_and_taken_names_are_told() {
+    on_both("kinds", |storage| {
+        storage.create("file").unwrap();
+        storage.folder("folder").unwrap();
+        assert_eq!(kind(storage.create("file")), Some(io::ErrorKind::AlreadyExists));
+        assert_eq!(kind(storage.create("folder")), Some(io::ErrorKind::AlreadyExists));
+        assert_eq!(kind(storage.open("none", Access::Read)), Some(io::ErrorKind::NotFound));
+        assert_eq!(kind(storage.open("folder", Access::Read)), Some(io::ErrorKind::InvalidInput));
+        assert_eq!(kind(storage.rename("none", "file")), Some(io::ErrorKind::NotFound));
+        assert_eq!(kind(storage.rename("file", "folder")), Some(io::ErrorKind::IsADirectory));
+        assert_eq!(kind(storage.remove("none")), Some(io::ErrorKind::NotFound));
+        assert_eq!(kind(storage.folder("file")), Some(io::ErrorKind::NotADirectory));
+        assert_eq!(storage.list().unwrap(), ["file"]);
+    });
+}
+
+#[test]
+fn a_file_opened_for_reading_is_not_changed() {
+    on_both("reading", |storage| {
+        storage.create("file").unwrap().write_at(b"kept", 0).unwrap();
+        let file = storage.open("file", Access::Read).unwrap();
+        assert!(file.write_at(b"x", 0).is_err());
+        assert!(file.set_len(0).is_err());
+        file.sync().unwrap();
+        assert_eq!(file.len().unwrap(), 4);
+        assert!(!file.is_empty().unwrap());
+    });
+}
+
+#[test]
+fn a_lock_has_one_holder_until_it_is_dropped() {
+    on_both("lock", |storage| {
+        assert!(!storage.is_locked("lock").unwrap());
+        assert!(storage.list().unwrap().is_empty(), "looking creates nothing");
+        let held = storage.lock("lock").unwrap().unwrap();
+        assert!(storage.lock("lock").unwrap().is_none());
+        assert!(storage.is_locked("lock").unwrap());
+        assert!(storage.is_locked("lock").unwrap(), "looking does not disturb");
+        assert!(storage.lock("other").unwrap().is_some());
+        drop(held);
+        assert!(!storage.is_locked("lock").unwrap());
+        assert!(storage.lock("lock").unwrap().is_some());
+    });
+}
+
+#[test]
+fn a_lock_leaves_the_bytes_of_its_file() {
+    on_both("lock-bytes", |storage| {
+        storage.create("lock").unwrap().write_at(b"kept", 0).unwrap();
+        storage.lock("lock").unwrap().unwrap();
+        assert_eq!(storage.open("lock", Access::Read).unwrap().len().unwrap(), 4);
+    });
+}
+
+#[test]
+fn zero_filling_is_for_empty_files() {
+    on_both("zeros", |storage| {
+        let file = storage.create("file").unwrap();
+        file.fill_with_zeros(0).unwrap();
+        file.fill_with_zeros(300_000).unwrap();
+        assert_eq!(file.len().unwrap(), 300_000);
+        assert_eq!(kind(file.fill_with_zeros(1)), Some(io::ErrorKind::InvalidInput));
+    });
+}
+
+/// One operation chosen by `entropy`, and all that can be seen of its effect.
+fn random_operation(storage: &dyn Storage, entropy: &SeededEntropy) -> String {
+    let number = |bound| entropy.random().unwrap() % bound;
+    let name = || ["a", "b", "c"][usize::try_from(number(3)).unwrap()];
+    let size = usize::try_from(number(2000)).unwrap();
+    let bytes = vec![u8::try_from(number(256)).unwrap(); size];
+    let at = number(3000);
+    let result = match number(9) {
+        0 | 1 => storage.create(name()).map(drop),
+        2 => storage.rename(name(), name()),
+        3 => storage.remove(name()),
+        4 => storage.open(name(), Access::ReadWrite).and_then(|file| file.set_len(at)),
+        5 => storage.open(name(), Access::ReadWrite).and_then(|file| file.sync()),
+        6 => storage.sync_dir(),
+        _ => storage.open(name(), Access::ReadWrite).and_then(|file| file.write_at(&bytes, at)),
+    };
+    format!("{:?} {:?}", kind(result), content(storage))
+}
+
+fn content(storage: &dyn Storage) -> Vec<(String, u64, Vec<u8>)> {
+    let with_bytes = |name: String| {
+        let file = storage.open(&name, Access::Read).unwrap();
+        let mut bytes = vec![0; 6000];
+        let count = file.read_at(&mut bytes, 1).unwrap();
+        bytes.truncate(count);
+        (name, file.len().unwrap(), bytes)
+    };
+    storage.list().unwrap().into_iter().map(with_bytes).collect()
+}
+
+#[test]
+fn random_operations_have_the_same_effect_on_both() {
+    for seed in 0..20 {
+        let (memory, scratch) = (MemStorage::new(), Scratch::new(&format!("random-{seed}")));
+        let (one, other) = (SeededEntropy::new(seed), SeededEntropy::new(seed));
+        for step in 0..60 {
+            let in_memory = random_operation(&memory, &one);
+            let on_disk = random_operation(&scratch.storage, &other);
+            assert!(in_memory == on_disk, "seed {seed}, step {step}: {in_memory}\n{on_disk}");
+        }
+        sync_everything(&memory);
+        let after = memory.power_cut(|_| false);
+        assert!(content(&after) == content(&memory), "seed {seed}: what was synced was lost");
+    }
+}
+
+fn sync_everything(storage: &dyn Storage) {
+    for name in storage.list().unwrap() {
+        storage.open(&name, Access::Read).unwrap().sync().unwrap();
+    }
+    storage.sync_dir().unwrap();
+}
