@@ -1,0 +1,283 @@
+//! Group commit as a pure state machine: records enter the open batch, somebody takes the batch to
+//! the device, and what came of it is told. No I/O, no threads, no clock: time is an argument.
+
+use crate::{Error, Lsn, Result};
+use seawall_format::batch::HEADER_SIZE;
+use seawall_format::{frame, lsn_or_zero, next_lsn};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a waiter waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Goal {
+    /// A barrier that covers the record has returned.
+    Durable,
+    /// And evidence of it stands far enough away, durable too.
+    Confirmed,
+}
+
+/// Where an admitted record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its number; the last of an atomic set.
+    pub(crate) lsn: Lsn,
+    /// Which batch it is in, counted by this process.
+    pub(crate) group: u64,
+}
+
+/// A batch on its way to the device.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// Room for the header, then unbound frames.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) count: u32,
+    pub(crate) number: u64,
+}
+
+/// Who is where between the caller's hand and the device.
+#[derive(Debug)]
+pub(crate) struct Commit {
+    open: Vec<u8>,
+    count: u32,
+    /// The buffer of the last batch, to be used again.
+    spare: Vec<u8>,
+    next: Lsn,
+    group: u64,
+    batch_max: usize,
+    durable: Option<Lsn>,
+    confirmed: Option<Lsn>,
+    /// When the first record entered the open batch that no thread stands by.
+    unattended_since: Option<Duration>,
+    /// Somebody awaits the open batch without a thread to carry it.
+    awaited: bool,
+    last_commit: Duration,
+    failure: Option<Arc<str>>,
+    closed: bool,
+}
+
+impl Commit {
+    /// A log whose records up to `durable` are durable, those up to `confirmed` confirmed.
+    pub(crate) fn new(durable: Option<Lsn>, confirmed: Option<Lsn>, batch_max: usize) -> Self {
+        Self {
+            open: vec![0; HEADER_SIZE],
+            count: 0,
+            spare: vec![],
+            next: next_lsn(durable),
+            group: 0,
+            batch_max,
+            durable,
+            confirmed,
+            unattended_since: None,
+            awaited: false,
+            last_commit: Duration::ZERO,
+            failure: None,
+            closed: false,
+        }
+    }
+
+    /// Takes an atomic set of payloads into the open batch; `None` if there is no room before the
+    /// batch is taken.
+    pub(crate) fn admit(&mut self, set: &[&[u8]]) -> Result<Option<Place>> {
+        self.check()?;
+        let size: usize = set.iter().map(|payload| frame::size_on_disk(payload.len())).sum();
+        let max = self.batch_max - HEADER_SIZE;
+        if size > max {
+            return Err(Error::TooLarge { size, max });
+        }
+        if self.open.len() - HEADER_SIZE + size > max {
+            return Ok(None);
+        }
+        for (left, payload) in (0..set.len()).rev().zip(set) {
+            frame::push_unbound(&mut self.open, payload, left > 0);
+        }
+        let count = u32::try_from(set.len()).expect("a frame takes 8 bytes of at most 64 MiB");
+        self.count += count;
+        self.next = self.next.plus(u64::from(count));
+        let lsn = self.next.previous().expect("a set holds a record");
+        Ok(Some(Place { lsn, group: self.group }))
+    }
+
+    /// Whether writing is possible.
+    pub(crate) fn check(&self) -> Result<()> {
+        match &self.failure {
+            Some(cause) => Err(Error::Poisoned { cause: cause.clone() }),
+            None if self.closed => Err(Error::Closed),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a record has come as far as that.
+    pub(crate) fn reached(&self, lsn: Lsn, goal: Goal) -> bool {
+        match goal {
+            Goal::Durable => Some(lsn) <= self.durable,
+            Goal::Confirmed => Some(lsn) <= self.confirmed,
+        }
+    }
+
+    /// The open batch, to be taken to the device; what comes later enters the next one.
+    pub(crate) fn take(&mut self) -> Option<Group> {
+        if self.count == 0 {
+            return None;
+        }
+        let mut fresh = std::mem::take(&mut self.spare);
+        fresh.clear();
+        fresh.resize(HEADER_SIZE, 0);
+        let bytes = std::mem::replace(&mut self.open, fresh);
+        let group = Group { bytes, count: self.count, number: self.group };
+        (self.count, self.unattended_since, self.awaited) = (0, None, false);
+        self.group += 1;
+        Some(group)
+    }
+
+    /// A batch came back durable.
+    pub(crate) fn complete(&mut self, group: Group, now: Duration) {
+        let last = lsn_or_zero(self.durable) + u64::from(group.count);
+        assert!(last < self.next.get(), "a batch is completed once, in order");
+        self.durable = Lsn::new(last);
+        self.last_commit = now;
+        self.spare = group.bytes;
+    }
+
+    /// Evidence of everything durable stands far enough away.
+    pub(crate) fn confirm(&mut self) {
+        self.confirmed = self.durable;
+    }
+
+    /// A write or sync failed: nothing is acknowledged from here on.
+    pub(crate) fn fail(&mut self, cause: &str) {
+        self.failure.get_or_insert_with(|| cause.into());
+    }
+
+    /// No record is taken from here on.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Nobody's thread stands by the open batch: it is written when its time has come.
+    pub(crate) fn leave_unattended(&mut self, now: Duration) {
+        self.unattended_since.get_or_insert(now);
+    }
+
+    /// Somebody awaits this record without a thread of his own.
+    pub(crate) fn awaits(&mut self, lsn: Lsn) {
+        let first_open = self.next.get() - u64::from(self.count);
+        self.awaited |= self.count > 0 && lsn.get() >= first_open;
+    }
+
+    pub(crate) fn durable(&self) -> Option<Lsn> {
+        self.durable
+    }
+
+    /// The last record that was admitted, and its batch.
+    pub(crate) fn last_admitted(&self) -> Option<Place> {
+        let group = if self.count > 0 { self.group } else { self.group.saturating_sub(1) };
+        self.next.previous().map(|lsn| Place { lsn, group })
+    }
+
+    /// Whether records wait to be taken to the device.
+    pub(crate) fn has_open_batch(&self) -> bool {
+        self.count > 0
+    }
+
+    /// Whether something durable has no evidence far away.
+    pub(crate) fn wants_mark(&self) -> bool {
+        self.confirmed < self.durable
+    }
+
+    /// When the open batch must be on its way though nobody stands by it.
+    pub(crate) fn flush_due(&self, delay: Duration, bytes_max: usize) -> Option<Duration> {
+        let since = self.unattended_since?;
+        let at_once = self.awaited || self.open.len() >= bytes_max;
+        Some(if at_once { Duration::ZERO } else { since + delay })
+    }
+
+    /// When the log has been idle for long enough to write a mark.
+    pub(crate) fn mark_due(&self, idle: Option<Duration>) -> Option<Duration> {
+        let idle = idle.filter(|_| self.wants_mark() && !self.has_open_batch())?;
+        Some(self.last_commit + idle)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(1);
+
+    fn commit() -> Commit {
+        Commit::new(Lsn::new(7), Lsn::new(7), 256)
+    }
+
+    fn admit(commit: &mut Commit, payload: &[u8]) -> Place {
+        commit.admit(&[payload]).unwrap().unwrap()
+    }
+
+    #[test]
+    fn records_are_numbered_in_order_and_reached_when_their_batch_is() {
+        let mut commit = commit();
+        let first = admit(&mut commit, b"a");
+        let group = commit.take().unwrap();
+        let second = admit(&mut commit, b"b");
+        assert_eq!((first.lsn.get(), second.lsn.get()), (8, 9));
+        assert!(!commit.reached(first.lsn, Goal::Durable));
+        commit.complete(group, NOW);
+        assert!(commit.reached(first.lsn, Goal::Durable));
+        assert!(!commit.reached(second.lsn, Goal::Durable));
+        assert!(!commit.reached(first.lsn, Goal::Confirmed));
+        commit.confirm();
+        assert!(commit.reached(first.lsn, Goal::Confirmed));
+        assert!(!commit.reached(second.lsn, Goal::Confirmed));
+    }
+
+    #[test]
+    fn a_full_batch_takes_nothing_more_and_loses_nothing() {
+        let mut commit = commit();
+        admit(&mut commit, &[1; 100]);
+        assert_eq!(commit.admit(&[&[2; 100]]).unwrap(), None);
+        assert_eq!(commit.take().unwrap().count, 1);
+        assert_eq!(admit(&mut commit, &[2; 100]).lsn.get(), 9);
+    }
+
+    #[test]
+    fn a_set_that_no_batch_holds_is_refused_before_it_has_a_number() {
+        let mut commit = commit();
+        assert!(matches!(commit.admit(&[&[0; 150], &[0; 150]]), Err(Error::TooLarge { .. })));
+        assert_eq!(admit(&mut commit, b"next").lsn.get(), 8);
+    }
+
+    #[test]
+    fn after_a_failure_nothing_is_admitted_and_the_first_cause_is_told() {
+        let mut commit = commit();
+        commit.fail("the sync failed");
+        commit.fail("something later");
+        let refused = commit.admit(&[b"x"]).unwrap_err();
+        assert!(matches!(refused, Error::Poisoned { cause } if &*cause == "the sync failed"));
+    }
+
+    #[test]
+    fn an_unattended_batch_is_due_after_its_delay_and_an_awaited_one_at_once() {
+        let delay = Duration::from_millis(10);
+        let mut commit = commit();
+        let place = admit(&mut commit, b"x");
+        assert_eq!(commit.flush_due(delay, 1000), None);
+        commit.leave_unattended(NOW);
+        commit.leave_unattended(NOW * 2);
+        assert_eq!(commit.flush_due(delay, 1000), Some(NOW + delay));
+        assert_eq!(commit.flush_due(delay, 10), Some(Duration::ZERO));
+        commit.awaits(place.lsn);
+        assert_eq!(commit.flush_due(delay, 1000), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_mark_is_due_only_when_the_log_idles_with_something_to_confirm() {
+        let idle = Some(Duration::from_millis(100));
+        let mut commit = commit();
+        assert_eq!(commit.mark_due(idle), None);
+        admit(&mut commit, b"x");
+        let group = commit.take().unwrap();
+        commit.complete(group, NOW);
+        assert_eq!(commit.mark_due(idle), Some(NOW + Duration::from_millis(100)));
+        admit(&mut commit, b"y");
+        assert_eq!(commit.mark_due(idle), None, "a commit comes first");
+    }
+}

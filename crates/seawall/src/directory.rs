@@ -1,0 +1,408 @@
+//! What is in a log's directory: the manifest, the segment headers, and which segments count.
+//! FORMAT.md sections 1, 4 and 6.
+//!
+//! A survey reads and judges nothing but the first blocks. What is missing or out of place does not
+//! end it: the rest stays readable around the hole, and the hole is named.
+
+use crate::recovery::Row;
+use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Result, SegmentId};
+use seawall_format::scan::Limit;
+use seawall_format::{HEADER_SIZE, Live, Manifest, Refused, Seal, SegmentHeader, SegmentRef};
+use seawall_io::{Access, File, PosixStorage, Storage};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+pub(crate) const MANIFEST: &str = "manifest";
+pub(crate) const LIVE: &str = "live";
+pub(crate) const LOCK: &str = "lock";
+pub(crate) const QUARANTINE: &str = "quarantine";
+
+/// Two slots of the largest block.
+const MANIFEST_MAX: usize = 2 * 65_536;
+
+/// One segment whose header is sound.
+#[derive(Clone, Debug)]
+pub(crate) struct Segment {
+    pub(crate) header: SegmentHeader,
+    pub(crate) file: Arc<dyn File>,
+    /// The length of its file.
+    pub(crate) length: u64,
+}
+
+/// A segment in the live chain.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    pub(crate) segment: Segment,
+    pub(crate) limit: Limit,
+    /// What is missing between the link before and this one.
+    pub(crate) gap: Option<(Row, Damage)>,
+}
+
+/// Something that should stand behind the last link and does not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beyond {
+    pub(crate) row: Row,
+    pub(crate) segment: SegmentId,
+    pub(crate) cause: Corruption,
+}
+
+/// What a directory holds.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    pub(crate) manifest: Option<Manifest>,
+    /// Whether slot A, slot B can be read.
+    pub(crate) readable: [bool; 2],
+    /// The live chain, oldest first.
+    pub(crate) chain: Vec<Link>,
+    pub(crate) beyond: Option<Beyond>,
+    /// No manifest, though segments hold something.
+    pub(crate) manifest_lost: bool,
+    /// The highest id that any file has.
+    pub(crate) max_id: Option<SegmentId>,
+    pub(crate) names: Vec<String>,
+}
+
+/// Opens the directory of a log, or makes it.
+pub(crate) fn open_or_create(path: &Path, create: bool) -> Result<Arc<dyn Storage>> {
+    match PosixStorage::open(path) {
+        Ok(storage) => {
+            let names = storage.list().map_err(Error::io(format!("list {}", path.display())))?;
+            if !names.iter().any(|name| name == MANIFEST) {
+                // Somebody may have died between making the directory and making it durable.
+                let synced = storage.sync_parent();
+                synced.map_err(Error::io(format!("sync the parent of {}", path.display())))?;
+            }
+            Ok(Arc::new(storage))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound && create => {
+            let made = PosixStorage::create(path);
+            Ok(Arc::new(made.map_err(Error::io(format!("create {}", path.display())))?))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Err(Error::NotALog {
+            place: path.display().to_string(),
+            found: "a file, and a log is a directory".to_owned(),
+        }),
+        Err(error) => Err(Error::io(format!("open {}", path.display()))(error)),
+    }
+}
+
+/// Whether a name is one that a log's directory has.
+fn is_ours(name: &str) -> bool {
+    let segment = name.strip_suffix(".tmp").unwrap_or(name);
+    [MANIFEST, LIVE, LOCK, QUARANTINE].contains(&name)
+        || SegmentId::from_file_name(segment).is_some()
+}
+
+/// Refuses a directory that holds other people's files and no log, before anything is made in it.
+pub(crate) fn refuse_foreign(storage: &dyn Storage) -> Result<Vec<String>> {
+    let names = storage.list().map_err(Error::io(format!("list {}", storage.place())))?;
+    let foreign = names.iter().find(|name| !is_ours(name));
+    let holds_log = names.iter().any(|name| SegmentId::from_file_name(name).is_some());
+    match foreign {
+        Some(foreign) if !holds_log => Err(not_a_log(storage, format!("it holds {foreign}"))),
+        _ => Ok(names),
+    }
+}
+
+fn not_a_log(storage: &dyn Storage, found: impl Into<String>) -> Error {
+    Error::NotALog { place: storage.place(), found: found.into() }
+}
+
+/// Reads all of a small file; `None` if there is none.
+pub(crate) fn read_small(storage: &dyn Storage, name: &str, max: usize) -> Result<Option<Vec<u8>>> {
+    let file = match storage.open(name, Access::Read) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io(format!("open {name}"))(error)),
+    };
+    read_start(&*file, name, max).map(Some)
+}
+
+fn read_start(file: &dyn File, name: &str, max: usize) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; max];
+    let read = file.read_at(&mut bytes, 0).map_err(Error::io(format!("read {name}")))?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+/// What `live` says, if it speaks of this boot.
+pub(crate) fn read_live(storage: &dyn Storage) -> Result<Option<Live>> {
+    let found = read_small(storage, LIVE, 64)?.and_then(|bytes| Live::decode(&bytes));
+    Ok(found.filter(|live| Some(live.boot_id) == storage.boot_id()))
+}
+
+/// Reads what the directory holds; `live` says which segment is the newest, if a writer does.
+pub(crate) fn survey(storage: &dyn Storage, live: Option<&Live>) -> Result<Survey> {
+    let names = storage.list().map_err(Error::io(format!("list {}", storage.place())))?;
+    let ids: Vec<_> = names.iter().filter_map(|name| SegmentId::from_file_name(name)).collect();
+    let slots = read_manifest(storage, &ids)?;
+    let readable = [0, 1].map(|slot| slots.get(slot).is_some_and(Option::is_some));
+    let manifest = slots.into_iter().flatten().max_by_key(|slot| slot.sequence);
+    let mut found = Survey {
+        readable,
+        chain: vec![],
+        beyond: None,
+        manifest_lost: false,
+        max_id: ids.iter().max().copied(),
+        names,
+        manifest,
+    };
+    let oldest = found.manifest.as_ref().map(|manifest| manifest.oldest.id);
+    let newest = live.map(|live| live.segment.id);
+    let wanted = |id: &SegmentId| {
+        oldest.is_none_or(|oldest| *id >= oldest) && newest.is_none_or(|newest| *id <= newest)
+    };
+    let mut headers = Headers::default();
+    for id in ids.into_iter().filter(wanted) {
+        headers.read(storage, id, found.manifest.as_ref())?;
+    }
+    if found.manifest.is_none() {
+        found.manifest_lost = headers.hold_something()?;
+        if !found.manifest_lost {
+            return Ok(found);
+        }
+    }
+    headers.arrange(&mut found, live)?;
+    Ok(found)
+}
+
+fn read_manifest(storage: &dyn Storage, segments: &[SegmentId]) -> Result<Vec<Option<Manifest>>> {
+    let bytes = read_small(storage, MANIFEST, MANIFEST_MAX)?;
+    if bytes.is_none() && segments.is_empty() {
+        return Err(not_a_log(storage, "there is no manifest and no segment"));
+    }
+    let bytes = bytes.unwrap_or_default();
+    let mut slots = vec![];
+    for slot in Manifest::decode_file(&bytes) {
+        slots.push(match slot {
+            Ok(manifest) => Some(manifest),
+            Err(Refused::Invalid) => None,
+            Err(refused) => {
+                return Err(Error::Unsupported { place: file_place(storage, MANIFEST), refused });
+            }
+        });
+    }
+    let foreign = !bytes.starts_with(b"SEAWALLM") && slots.iter().all(Option::is_none);
+    if foreign && segments.is_empty() {
+        return Err(not_a_log(storage, "its manifest is not ours, and there is no segment"));
+    }
+    Ok(slots)
+}
+
+fn file_place(storage: &dyn Storage, name: &str) -> String {
+    format!("{}/{name}", storage.place())
+}
+
+/// The next older link, if there is one, and what is missing in between.
+type Below = (Option<(Segment, Limit)>, Option<(Row, Damage)>);
+
+/// The segments whose headers were looked at.
+#[derive(Default)]
+struct Headers {
+    sound: BTreeMap<SegmentId, Segment>,
+    bad: BTreeMap<SegmentId, Corruption>,
+}
+
+impl Headers {
+    fn read(&mut self, storage: &dyn Storage, id: SegmentId, log: Option<&Manifest>) -> Result<()> {
+        let name = id.file_name();
+        let file = match storage.open(&name, Access::Read) {
+            Ok(file) => file,
+            // Pruned since it was listed: by now the manifest does not need it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(Error::io(format!("open {name}"))(error)),
+        };
+        let bytes = read_start(&*file, &name, HEADER_SIZE)?;
+        let length = file.len().map_err(Error::io(format!("length of {name}")))?;
+        match SegmentHeader::decode(&bytes) {
+            Ok(header) if header.id == id && log.is_none_or(|log| log.log == header.log) => {
+                self.sound.insert(id, Segment { header, file, length });
+            }
+            Ok(_) => drop(self.bad.insert(id, Corruption::Misplaced)),
+            Err(Refused::Invalid) => drop(self.bad.insert(id, Corruption::SegmentHeader)),
+            Err(refused) => {
+                return Err(Error::Unsupported { place: file_place(storage, &name), refused });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a segment holds a batch, mark or seal, or cannot say.
+    fn hold_something(&self) -> Result<bool> {
+        if !self.bad.is_empty() {
+            return Ok(true);
+        }
+        for segment in self.sound.values() {
+            if segment.holds_something()? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Finds the live chain, from the newest segment down.
+    fn arrange(self, found: &mut Survey, live: Option<&Live>) -> Result<()> {
+        let top = match live {
+            Some(live) => self.named_by(live),
+            None => self.top(found)?,
+        };
+        let Some((mut segment, mut limit)) = top else {
+            let id = live.map(|live| live.segment.id);
+            let id = id.or(self.bad.keys().next_back().copied());
+            let id = id.or(found.manifest.as_ref().map(|m| m.oldest.id));
+            found.beyond = Some(self.missing(id.unwrap_or(SegmentId::FIRST), Row::OldestMissing));
+            return Ok(());
+        };
+        loop {
+            let (below, gap) = self.below(&segment.header, found.manifest.as_ref())?;
+            found.chain.insert(0, Link { segment, limit, gap });
+            match below {
+                Some(below) => (segment, limit) = below,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// The segment that a running writer says is the newest.
+    fn named_by(&self, live: &Live) -> Option<(Segment, Limit)> {
+        let top = self.sound.get(&live.segment.id)?;
+        let named = top.header.epoch == live.segment.epoch;
+        named.then(|| (top.clone(), Limit::At(live.durable)))
+    }
+
+    /// The newest segment, unless a seal or the last clean close names one behind it.
+    fn top(&self, found: &mut Survey) -> Result<Option<(Segment, Limit)>> {
+        let newest = self.sound.keys().next_back().copied();
+        for segment in self.sound.values().rev() {
+            let Some(seal) = segment.seal()? else { continue };
+            let replaced = self.is_replaced(seal.next);
+            if replaced || newest.is_some_and(|newest| seal.next.id > newest) {
+                found.beyond = Some(self.not_there(seal.next, replaced));
+                return Ok(Some((segment.clone(), Limit::At(seal.last))));
+            }
+        }
+        let closed = found.manifest.as_ref().and_then(|manifest| manifest.closed);
+        if let Some(closed) = closed.filter(|closed| self.is_replaced(closed.segment)) {
+            found.beyond = Some(self.not_there(closed.segment, true));
+        }
+        let named =
+            closed.map(|closed| closed.segment.id).max(self.bad.keys().next_back().copied());
+        if let Some(id) = named.filter(|id| newest.is_none_or(|newest| *id > newest)) {
+            found.beyond = Some(self.missing(id, Row::NewestMissing));
+        }
+        let top = newest.and_then(|id| self.sound.get(&id).cloned());
+        Ok(top.map(|top| (top, Limit::Open)))
+    }
+
+    /// Whether another file stands where this segment should be.
+    fn is_replaced(&self, named: SegmentRef) -> bool {
+        self.sound.get(&named.id).is_some_and(|found| found.header.epoch != named.epoch)
+    }
+
+    fn not_there(&self, named: SegmentRef, replaced: bool) -> Beyond {
+        let missing = self.missing(named.id, Row::NewestMissing);
+        let cause = if replaced { Corruption::SegmentReplaced } else { missing.cause };
+        Beyond { cause, ..missing }
+    }
+
+    /// What stands before a segment: the next link, or a hole and what lies behind it.
+    fn below(&self, header: &SegmentHeader, manifest: Option<&Manifest>) -> Result<Below> {
+        let oldest = manifest.map(|manifest| manifest.oldest);
+        if oldest.is_some_and(|oldest| oldest.id == header.id) {
+            let replaced = oldest.is_some_and(|oldest| oldest.epoch != header.epoch);
+            let gap = replaced.then(|| {
+                let lost = Some(Lost { from: header.base, to: None });
+                (Row::OldestMissing, hole(header.id, Corruption::SegmentReplaced, lost))
+            });
+            return Ok((None, gap));
+        }
+        let Some(pred) = header.pred else {
+            return Ok((None, None));
+        };
+        let next = self.sound.get(&pred.id).filter(|next| next.header.epoch == pred.epoch);
+        if let Some(next) = next {
+            return Ok((Some((next.clone(), Limit::At(header.base.previous()))), None));
+        }
+        let is_oldest = oldest.is_some_and(|oldest| oldest.id >= pred.id);
+        let row = if is_oldest { Row::OldestMissing } else { Row::ChainBroken };
+        let missing = self.missing(pred.id, row);
+        let behind = self.sealed_before(header)?;
+        let first = match &behind {
+            Some((_, last)) => seawall_format::next_lsn(*last),
+            None => manifest.map_or(Lsn::FIRST, |manifest| manifest.oldest_base),
+        };
+        let lost = header.base.previous().filter(|last| *last >= first);
+        let lost = lost.map(|last| Lost { from: first, to: Some(last) });
+        let gap = (missing.row, hole(missing.segment, missing.cause, lost));
+        Ok((behind.map(|(segment, last)| (segment, Limit::At(last))), Some(gap)))
+    }
+
+    /// The nearest older segment whose seal says that a missing one followed it, and its last LSN.
+    fn sealed_before(&self, header: &SegmentHeader) -> Result<Option<(Segment, Option<Lsn>)>> {
+        for segment in self.sound.range(..header.id).rev().map(|(_, segment)| segment) {
+            let seal = segment.seal()?;
+            let fits = |seal: &Seal| seal.next.id < header.id && seal.last < Some(header.base);
+            if let Some(seal) = seal.filter(fits) {
+                return Ok(Some((segment.clone(), seal.last)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn missing(&self, segment: SegmentId, row: Row) -> Beyond {
+        match self.bad.get(&segment) {
+            Some(Corruption::Misplaced) => {
+                Beyond { row: Row::Misplaced, segment, cause: Corruption::Misplaced }
+            }
+            Some(cause) => Beyond { row: Row::HeaderUnreadable, segment, cause: *cause },
+            None => Beyond { row, segment, cause: Corruption::SegmentMissing },
+        }
+    }
+}
+
+/// A whole segment that cannot be read.
+pub(crate) fn hole(segment: SegmentId, cause: Corruption, lost: Option<Lost>) -> Damage {
+    Damage { segment: Some(segment), offset: Offset(0), bytes: 0, lost, cause }
+}
+
+impl Segment {
+    /// Its file name.
+    pub(crate) fn name(&self) -> String {
+        self.header.id.file_name()
+    }
+
+    /// Bytes of the file from `from` on, `max` at most.
+    pub(crate) fn read(&self, from: Offset, max: u64) -> Result<Vec<u8>> {
+        let length = self.length.saturating_sub(from.0).min(max);
+        let mut bytes = vec![0; usize::try_from(length).expect("a segment fits in memory")];
+        let read = self.file.read_at(&mut bytes, from.0);
+        let read = read.map_err(Error::io(format!("read {}", self.name())))?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+
+    /// Its seal, if it has a sound one.
+    pub(crate) fn seal(&self) -> Result<Option<Seal>> {
+        let bytes = self.read(Seal::offset(self.header.geometry), 64)?;
+        Ok(Seal::decode(&bytes, &self.header))
+    }
+
+    /// The marks in its slots.
+    pub(crate) fn marks(&self) -> Result<Vec<seawall_format::Mark>> {
+        use seawall_format::{Mark, MarkSlot};
+        let mut marks = vec![];
+        for slot in [MarkSlot::A, MarkSlot::B] {
+            let bytes = self.read(slot.offset(self.header.geometry), 64)?;
+            marks.extend(Mark::decode(&bytes, slot, &self.header));
+        }
+        Ok(marks)
+    }
+
+    fn holds_something(&self) -> Result<bool> {
+        let data = self.read(Offset(self.header.geometry.data_start()), u64::MAX)?;
+        let sealed = self.seal()?.is_some();
+        Ok(sealed || !self.marks()?.is_empty() || !seawall_format::tail::is_zero(&data))
+    }
+}

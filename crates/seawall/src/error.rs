@@ -1,0 +1,246 @@
+//! What can go wrong, one variant for each act of the caller.
+
+use crate::{Lsn, Offset, SegmentId};
+use seawall_format::Refused;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+/// Why a log operation failed.
+///
+/// Each variant calls for a different act: retry, reopen, repair, or fix the calling code.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The device refused. Nothing was acknowledged; the call may be repeated.
+    Io {
+        /// What was being done, and to which file.
+        what: String,
+        /// What the device said.
+        source: io::Error,
+    },
+    /// Another process, or another handle in this one, writes this log.
+    Busy {
+        /// The log.
+        place: String,
+    },
+    /// There is no log at this place, and what is there is left alone.
+    NotALog {
+        /// The place.
+        place: String,
+        /// What was found instead.
+        found: String,
+    },
+    /// A sound log that this program does not know how to read: see [`Refused`].
+    Unsupported {
+        /// The file that says so.
+        place: String,
+        /// What it says.
+        refused: Refused,
+    },
+    /// The log was created with other options than it is opened with.
+    Mismatch {
+        /// Which option.
+        what: &'static str,
+        /// What the log has.
+        has: String,
+        /// What was asked for.
+        asked: String,
+    },
+    /// An option has a value that no log can have.
+    InvalidOption {
+        /// Which, and why.
+        why: String,
+    },
+    /// Stored bytes are not what was written; says which records are lost and where.
+    Damaged(Box<Damage>),
+    /// Opened with `strict`, and the end of the log could be a write that nobody was promised or
+    /// damage. Opening without `strict` cuts it off and keeps a copy.
+    CannotTell {
+        /// The segment.
+        segment: SegmentId,
+        /// Where its valid part ends.
+        offset: Offset,
+    },
+    /// The record or atomic set is larger than the largest batch. The log was not changed.
+    TooLarge {
+        /// The size of what was refused, in bytes.
+        size: usize,
+        /// The largest size that fits, in bytes.
+        max: usize,
+    },
+    /// The record could not be turned into bytes. The log was not changed.
+    Encode {
+        /// What the codec says.
+        why: String,
+    },
+    /// Sound bytes that are no record of this type.
+    Decode {
+        /// The record.
+        lsn: Lsn,
+        /// What the codec says.
+        why: String,
+    },
+    /// A write or sync failed, and writing has ended: whether the records that were under way
+    /// survived is known only after reopening.
+    Poisoned {
+        /// The first failure.
+        cause: Arc<str>,
+    },
+    /// The log was closed by this handle's [`close`](crate::Log::close).
+    Closed,
+}
+
+/// The result of a log operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { what: what.into(), source }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { what, source } => write!(f, "{what}: {source}"),
+            Self::Busy { place } => write!(f, "{place}: another writer holds this log"),
+            Self::NotALog { place, found } => write!(f, "{place}: not a Seawall log: {found}"),
+            Self::Unsupported { place, refused } => write!(f, "{place}: {refused}"),
+            Self::Mismatch { what, has, asked } => {
+                write!(f, "the log has {what} {has}, and {asked} was asked for")
+            }
+            Self::InvalidOption { why } => f.write_str(why),
+            Self::Damaged(damage) => damage.fmt(f),
+            Self::CannotTell { segment, offset } => write!(
+                f,
+                "segment {segment}, offset {offset}: what follows could be a write that nobody was \
+                 promised, or damage"
+            ),
+            Self::TooLarge { size, max } => {
+                write!(f, "a record or set of {size} bytes; the largest that fits has {max}")
+            }
+            Self::Encode { why } => write!(f, "the record cannot be encoded: {why}"),
+            Self::Decode { lsn, why } => write!(f, "record {lsn} is not of this type: {why}"),
+            Self::Poisoned { cause } => write!(f, "writing has ended after a failure: {cause}"),
+            Self::Closed => f.write_str("the log is closed"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            Self::Unsupported { refused, .. } => Some(refused),
+            _ => None,
+        }
+    }
+}
+
+/// One place where stored bytes are not what was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The segment; `None` if the manifest is meant.
+    pub segment: Option<SegmentId>,
+    /// Where in the file it starts.
+    pub offset: Offset,
+    /// How many bytes cannot be trusted; 0 for a missing file.
+    pub bytes: u64,
+    /// The records that cannot be read; `None` if all of them can.
+    pub lost: Option<Lost>,
+    /// Which check caught it.
+    pub cause: Corruption,
+}
+
+/// A range of lost records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The first.
+    pub from: Lsn,
+    /// The last; `None` where the end is unknown.
+    pub to: Option<Lsn>,
+}
+
+/// Which check caught damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Corruption {
+    /// Records fail their checksum.
+    Body,
+    /// The header of a batch is unreadable.
+    Header,
+    /// Sound batches that do not continue each other: one is missing or misplaced.
+    Order,
+    /// The file ends before it should.
+    CutShort,
+    /// The header of a segment is unreadable.
+    SegmentHeader,
+    /// A segment under another segment's name, or another log's.
+    Misplaced,
+    /// A segment is missing.
+    SegmentMissing,
+    /// Another file stands where a segment was.
+    SegmentReplaced,
+    /// No slot of the manifest is readable.
+    Manifest,
+}
+
+impl Corruption {
+    /// A word for it, stable for scripts.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Body => "body",
+            Self::Header => "header",
+            Self::Order => "order",
+            Self::CutShort => "cut-short",
+            Self::SegmentHeader => "segment-header",
+            Self::Misplaced => "misplaced",
+            Self::SegmentMissing => "segment-missing",
+            Self::SegmentReplaced => "segment-replaced",
+            Self::Manifest => "manifest",
+        }
+    }
+}
+
+impl fmt::Display for Corruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Body => "records fail their checksum",
+            Self::Header => "the header of a batch is unreadable",
+            Self::Order => "batches do not continue each other",
+            Self::CutShort => "the file ends before it should",
+            Self::SegmentHeader => "the segment's header is unreadable",
+            Self::Misplaced => "another segment's file stands under this name",
+            Self::SegmentMissing => "the segment is missing",
+            Self::SegmentReplaced => "another file stands where the segment was",
+            Self::Manifest => "no slot of the manifest is readable",
+        })
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.segment {
+            Some(segment) => {
+                write!(f, "segment {segment}, offset {}: {}", self.offset, self.cause)?
+            }
+            None => write!(f, "{}", self.cause)?,
+        }
+        match self.lost {
+            Some(lost) => write!(f, "; lost: {lost}"),
+            None => f.write_str("; no record is lost"),
+        }
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.to {
+            Some(to) if to == self.from => write!(f, "record {}", self.from),
+            Some(to) => write!(f, "records {} to {to}", self.from),
+            None => write!(f, "records from {} on", self.from),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Seawall, a write-ahead log: write down, durably, what *will* be done; read it back after a crash.
+//!
+//! It never presents damage as a clean end while evidence of the lost record survives, and says
+//! so when it could not know.
+//!
+//! ```
+//! use seawall::{Log, Lsn};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Serialize, Deserialize, Debug, PartialEq)]
+//! enum Event {
+//!     Deposit { account: u32, cents: u64 },
+//! }
+//!
+//! # let folder = std::env::temp_dir().join(format!("seawall-doc-lib-{}", std::process::id()));
+//! let log: Log<Event> = Log::open(&folder)?; // creates or opens; recovery happens here
+//! let mut balance = 0;
+//! for entry in log.read_from(Lsn::FIRST)? {
+//!     let (_, Event::Deposit { cents, .. }) = entry?; // in order, verified
+//!     balance += cents;
+//! }
+//! log.append(&Event::Deposit { account: 7, cents: 100 })?; // returns when durable
+//! balance += 100; // written down first, then done
+//! # drop(log); std::fs::remove_dir_all(&folder)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A record's way to the device: [`Log::append`] (`log`) gives it to the open batch (`commit`),
+//! a leader takes the batch (`core`), `writer` finishes it with `seawall_format::batch` and calls
+//! `write_at` and `sync` of `seawall_io`'s POSIX files. Reading and opening walk the other way
+//! (`walk`), and the decision table is in `recovery`. The bytes: `docs/FORMAT.md`; the promises:
+//! `docs/DURABILITY.md`.
+
+#![forbid(unsafe_code)]
+
+mod codec;
+mod commit;
+mod core;
+mod directory;
+mod error;
+mod log;
+mod open;
+mod options;
+mod reader;
+mod recovery;
+mod roll;
+mod verify;
+mod walk;
+mod writer;
+
+pub use codec::{Codec, MessagePack, Raw};
+pub use error::{Corruption, Damage, Error, Lost, Result};
+pub use log::{Log, Ticket};
+pub use options::{Options, SEGMENT_MIN};
+pub use reader::{Cursor, Entries, LogReader, Record};
+pub use recovery::{Recovery, TailState};
+#[doc(hidden)]
+pub use seawall_format::Geometry;
+pub use seawall_format::{CodecId, Level, Lsn, Offset, Refused, SegmentId};
+pub use verify::{Summary, Verdict, Verification, verify, verify_in};

@@ -1,0 +1,302 @@
+//! The log as its users see it: open, append, read, close.
+
+use crate::commit::{Goal, Place};
+use crate::core::Core;
+use crate::{Codec, Entries, Error, Lsn, MessagePack, Options, Recovery, Result};
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+thread_local! {
+    /// Records are encoded here, so that an append allocates nothing.
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// A write-ahead log of records of type `T`.
+///
+/// One handle writes; it is `Send` and `Sync`, and threads that append at the same time share the
+/// device's syncs. Dropping it closes it as [`close`](Log::close) does, without a word of errors.
+///
+/// # Examples
+///
+/// ```
+/// use seawall::{Log, Lsn};
+///
+/// # let folder = std::env::temp_dir().join(format!("seawall-doc-log-{}", std::process::id()));
+/// let log: Log<String> = Log::open(&folder)?; // creates or opens; recovery happens here
+/// let lsn = log.append(&"transfer 10 from A to B".to_owned())?; // returns when durable
+/// drop(log);
+///
+/// let log: Log<String> = Log::open(&folder)?;
+/// assert_eq!(log.recovery().last, Some(lsn));
+/// for entry in log.read_from(Lsn::FIRST)? {
+///     let (lsn, event) = entry?;
+///     println!("{lsn}: {event}");
+/// }
+/// # drop(log); std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Log<T: ?Sized, C = MessagePack> {
+    core: Arc<Core>,
+    recovery: Recovery,
+    is_closed: bool,
+    record: PhantomData<fn(&T) -> C>,
+}
+
+impl<T: ?Sized, C: Codec<T>> Log<T, C> {
+    /// Opens the log in the directory `path`, or creates it, as [`Options::new`] says.
+    ///
+    /// Whatever a crash left is judged here: [`recovery`](Log::recovery) tells.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Busy`] if another handle writes this log; [`Error::Damaged`] if records that
+    /// were durable are missing (reading around the damage still works, with
+    /// [`LogReader`](crate::LogReader)); [`Error::NotALog`], [`Error::Unsupported`] and
+    /// [`Error::Mismatch`] if this is not a log of such records; [`Error::Io`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Options::new().open(path)
+    }
+
+    pub(crate) fn open_with(
+        options: &Options,
+        storage: Arc<dyn seawall_io::Storage>,
+    ) -> Result<Self> {
+        let codec = options.codec.unwrap_or(C::ID);
+        let (writer, recovery, level) = crate::open::open(options, storage, codec)?;
+        // What was found at open is W, not `Confirmed`, unless this open wrote it anew (R9): and
+        // every open does, as the close of the manifest or as the base of a new segment.
+        let core = Arc::new(Core::new(options, writer, recovery.last, level));
+        Ok(Self { core, recovery, is_closed: false, record: PhantomData })
+    }
+
+    /// Appends a record and returns its number once it is durable, as the log's level says.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] and [`Error::Encode`] leave the log as it was. [`Error::Poisoned`]
+    /// ends it: whether this record survived is known only after reopening.
+    pub fn append(&self, record: &T) -> Result<Lsn> {
+        let place = with_encoded::<T, C, _>(record, |payload| {
+            self.core.admit(&[payload], self.core.goal().is_some())
+        })?;
+        self.reach(place)
+    }
+
+    /// Appends records as one atomic set and returns the numbers of the first and the last:
+    /// after a crash all of them are there, or none.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Log::append); the whole set must fit in one batch of 8 MiB, and a set of no
+    /// records is [`Error::InvalidOption`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("seawall-doc-set-{}", std::process::id()));
+    /// let log: seawall::Log<u32> = seawall::Log::open(&folder)?;
+    /// let numbers = log.append_batch([&10, &20, &30])?;
+    /// assert_eq!((numbers.start().get(), numbers.end().get()), (1, 3));
+    /// # drop(log); std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn append_batch<'a>(
+        &self,
+        records: impl IntoIterator<Item = &'a T>,
+    ) -> Result<RangeInclusive<Lsn>>
+    where
+        T: 'a,
+    {
+        let (mut bytes, mut ends) = (vec![], vec![]);
+        for record in records {
+            C::encode(record, &mut bytes).map_err(|why| Error::Encode { why })?;
+            ends.push(bytes.len());
+        }
+        let mut rest = bytes.as_slice();
+        let mut set = vec![];
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        for (start, end) in starts.zip(&ends) {
+            let (payload, behind) = rest.split_at(end - start);
+            set.push(payload);
+            rest = behind;
+        }
+        let Some(others) = u64::try_from(set.len()).ok().and_then(|count| count.checked_sub(1))
+        else {
+            return Err(Error::InvalidOption { why: "a set of no records".to_owned() });
+        };
+        let place = self.core.admit(&set, self.core.goal().is_some())?;
+        let last = self.reach(place)?;
+        let first = Lsn::new(last.get() - others).expect("a set is numbered from 1");
+        Ok(first..=last)
+    }
+
+    /// Appends a record without waiting for it.
+    ///
+    /// The record has its number and its place in the order at once. The ticket waits, or is
+    /// awaited on any runtime; dropped, the record is written all the same, within the bounds of
+    /// [`Level::Buffered`](crate::Level).
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Log::append).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("seawall-doc-sub-{}", std::process::id()));
+    /// let log: seawall::Log<u32> = seawall::Log::open(&folder)?;
+    /// let (one, two) = (log.submit(&1)?, log.submit(&2)?);
+    /// assert_eq!(two.wait()?.get(), 2); // durable, and so is everything before
+    /// assert_eq!(one.wait()?.get(), 1);
+    /// # drop(log); std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn submit(&self, record: &T) -> Result<Ticket> {
+        let place = with_encoded::<T, C, _>(record, |payload| self.core.admit(&[payload], false))?;
+        Ok(Ticket { core: self.core.clone(), place, goal: self.core.goal() })
+    }
+
+    /// The durable records from `from` on, as of now: in order, verified, one at a time.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`]. Damage is an error of the iterator, where it is.
+    pub fn read_from(&self, from: Lsn) -> Result<Entries<T, C>> {
+        let cursor = crate::reader::Cursor::beside_writer(&self.core, from)?;
+        Ok(Entries::new(cursor))
+    }
+
+    fn reach(&self, place: Place) -> Result<Lsn> {
+        match self.core.goal() {
+            Some(goal) => self.core.wait(place, goal),
+            None => Ok(place.lsn),
+        }
+    }
+}
+
+impl<T: ?Sized, C> Log<T, C> {
+    /// What opening found, and what it did about it.
+    #[must_use]
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// The last durable record.
+    #[must_use]
+    pub fn durable(&self) -> Option<Lsn> {
+        self.core.durable()
+    }
+
+    /// What `append` waits for.
+    #[must_use]
+    pub fn level(&self) -> crate::Level {
+        self.core.level
+    }
+
+    /// Returns once every record appended so far is durable, with the last of them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Poisoned`].
+    pub fn flush(&self) -> Result<Option<Lsn>> {
+        self.core.wait_for_all(Goal::Durable)
+    }
+
+    /// Returns once every record appended so far is confirmed: durable, with durable evidence of
+    /// that far enough away, so that one fault cannot make it look like a torn write.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Poisoned`].
+    pub fn confirm(&self) -> Result<Option<Lsn>> {
+        self.core.wait_for_all(Goal::Confirmed)
+    }
+
+    /// Writes what was appended, notes a clean close, and gives the log up.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Poisoned`] and [`Error::Io`]; the next open will look at the log as after a crash.
+    pub fn close(mut self) -> Result<()> {
+        self.is_closed = true;
+        self.core.close()
+    }
+}
+
+impl<T: ?Sized, C> Drop for Log<T, C> {
+    fn drop(&mut self) {
+        if !self.is_closed {
+            // Nobody is left to hear of it; what was acknowledged is durable already.
+            let _ = self.core.close();
+        }
+    }
+}
+
+impl<T: ?Sized, C> fmt::Debug for Log<T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (place, durable) = (self.core.storage.place(), self.durable());
+        f.debug_struct("Log").field("place", &place).field("durable", &durable).finish()
+    }
+}
+
+fn with_encoded<T: ?Sized, C: Codec<T>, R>(
+    record: &T,
+    act: impl FnOnce(&[u8]) -> Result<R>,
+) -> Result<R> {
+    // Taken out, not borrowed: encoding a record may append to another log.
+    let mut payload = SCRATCH.take();
+    payload.clear();
+    let encoded = C::encode(record, &mut payload).map_err(|why| Error::Encode { why });
+    let done = encoded.and_then(|()| act(&payload));
+    SCRATCH.set(payload);
+    done
+}
+
+/// A record on its way to the device.
+///
+/// A future that may be awaited on any runtime: polling does no I/O, a thread of the log does.
+#[derive(Clone, Debug)]
+#[must_use = "a ticket that nobody waits for says nothing of its record"]
+pub struct Ticket {
+    core: Arc<Core>,
+    place: Place,
+    goal: Option<Goal>,
+}
+
+impl Ticket {
+    /// The record's number.
+    #[must_use]
+    pub fn lsn(&self) -> Lsn {
+        self.place.lsn
+    }
+
+    /// Waits as [`Log::append`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Poisoned`]; [`Error::Closed`] if the log was closed before the record was written.
+    pub fn wait(self) -> Result<Lsn> {
+        match self.goal {
+            Some(goal) => self.core.wait(self.place, goal),
+            None => Ok(self.place.lsn),
+        }
+    }
+}
+
+impl Future for Ticket {
+    type Output = Result<Lsn>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Lsn>> {
+        let Some(goal) = self.goal else {
+            return Poll::Ready(Ok(self.place.lsn));
+        };
+        let found = self.core.poll(self.place, goal, context.waker());
+        found.map_or(Poll::Pending, Poll::Ready)
+    }
+}

@@ -1,0 +1,175 @@
+//! How a log is opened, and what a new one is like.
+
+use crate::{Codec, Level, Log, Result};
+use seawall_format::{CodecId, Geometry};
+use seawall_io::{Clock, Entropy, PosixStorage, Storage, SystemClock, SystemEntropy};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The smallest segment of a log, in bytes.
+pub const SEGMENT_MIN: u64 = 1 << 20;
+
+/// How a log is opened, and what a new one is like.
+///
+/// # Examples
+///
+/// ```
+/// use seawall::{Level, Log, Options};
+///
+/// # let folder = std::env::temp_dir().join(format!("seawall-doc-options-{}", std::process::id()));
+/// let log: Log<String> = Options::new().level(Level::Confirmed).open(&folder)?;
+/// log.append(&"written twice over".to_owned())?;
+/// # drop(log); std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Options {
+    pub(crate) create: bool,
+    pub(crate) strict: bool,
+    pub(crate) level: Option<Level>,
+    pub(crate) codec: Option<CodecId>,
+    pub(crate) segment_max: Option<u64>,
+    pub(crate) segment_min: u64,
+    pub(crate) geometry: Geometry,
+    pub(crate) idle_mark: Option<Duration>,
+    pub(crate) buffered_delay: Duration,
+    pub(crate) buffered_bytes: usize,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+}
+
+impl Options {
+    /// A log that is created where there is none, waits for [`Level::Synced`], and rolls to a new
+    /// segment at 64 MiB.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            create: true,
+            strict: false,
+            level: None,
+            codec: None,
+            segment_max: None,
+            segment_min: SEGMENT_MIN,
+            geometry: Geometry::DEFAULT,
+            idle_mark: Some(Duration::from_millis(100)),
+            buffered_delay: Duration::from_millis(10),
+            buffered_bytes: 1 << 20,
+            clock: Arc::new(SystemClock::new()),
+            entropy: Arc::new(SystemEntropy),
+        }
+    }
+
+    /// Whether a missing log is created; otherwise opening fails with `NotFound`.
+    #[must_use]
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Whether to refuse a log whose end could be a torn write or damage.
+    #[must_use]
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.strict = strict;
+        self
+    }
+
+    /// What `append` waits for. A new log remembers it; an existing one is given it for as long
+    /// as it is open.
+    #[must_use]
+    pub fn level(mut self, level: Level) -> Self {
+        self.level = Some(level);
+        self
+    }
+
+    /// What the payloads are, for programs that encode records themselves and open the log as
+    /// [`Raw`](crate::Raw).
+    #[must_use]
+    pub fn codec(mut self, codec: CodecId) -> Self {
+        self.codec = Some(codec);
+        self
+    }
+
+    /// The size in bytes that segments double up to, 1 MiB at least; fixed at creation.
+    #[must_use]
+    pub fn segment_size(mut self, bytes: u64) -> Self {
+        self.segment_max = Some(bytes);
+        self
+    }
+
+    /// How long the log is idle before it writes a mark: evidence, away from the data, of what
+    /// is durable. `None`: only at [`Log::confirm`] and [`Log::close`].
+    #[must_use]
+    pub fn idle_mark(mut self, delay: Option<Duration>) -> Self {
+        self.idle_mark = delay;
+        self
+    }
+
+    /// The bounds of [`Level::Buffered`]: how long, and how many bytes, may wait in memory.
+    #[must_use]
+    pub fn buffered(mut self, delay: Duration, bytes: usize) -> Self {
+        (self.buffered_delay, self.buffered_bytes) = (delay, bytes);
+        self
+    }
+
+    /// Sizes for tests that want to see every case within a few kilobytes; fixed at creation.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn geometry(mut self, geometry: Geometry, segment_min: u64) -> Self {
+        (self.geometry, self.segment_min) = (geometry, segment_min);
+        self
+    }
+
+    /// Another clock and another source of random bits, for tests and simulation.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn machine(mut self, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
+        (self.clock, self.entropy) = (clock, entropy);
+        self
+    }
+
+    /// Opens the log in the directory `path`, or creates it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Log::open`].
+    pub fn open<T: ?Sized, C: Codec<T>>(&self, path: impl AsRef<Path>) -> Result<Log<T, C>> {
+        let storage = crate::directory::open_or_create(path.as_ref(), self.create)?;
+        self.open_in(storage)
+    }
+
+    /// Opens the log that another kind of storage holds, or creates it there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Log::open`].
+    pub fn open_in<T: ?Sized, C: Codec<T>>(&self, storage: Arc<dyn Storage>) -> Result<Log<T, C>> {
+        Log::open_with(self, storage)
+    }
+
+    /// The directory of an existing log, for reading.
+    pub(crate) fn existing(path: &Path) -> Result<Arc<dyn Storage>> {
+        let open = PosixStorage::open(path);
+        let storage = open.map_err(crate::Error::io(format!("open {}", path.display())))?;
+        Ok(Arc::new(storage))
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("create", &self.create)
+            .field("strict", &self.strict)
+            .field("level", &self.level)
+            .field("codec", &self.codec)
+            .field("segment_max", &self.segment_max)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,337 @@
+//! Reading: lazily, in order, verified; beside a running writer too. A reader never changes a file.
+
+use crate::core::Core;
+use crate::directory::{read_live, survey};
+use crate::walk::{Event, Found, Salvaged, Walk};
+use crate::{Codec, CodecId, Damage, Error, Lsn, MessagePack, Options, Raw, Result};
+use seawall_format::{Live, frame};
+use seawall_io::Storage;
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How often a reader starts over because the writer moved on under it, before it believes its
+/// eyes.
+const ATTEMPTS: u32 = 8;
+
+/// A log opened for reading, without its lock: any number, beside one writer.
+///
+/// While a writer on this machine runs, a reader goes no further than what is durable; on a log
+/// without one, to the end of the valid records.
+///
+/// # Examples
+///
+/// ```
+/// use seawall::{Log, LogReader, Lsn};
+///
+/// # let folder = std::env::temp_dir().join(format!("seawall-doc-read-{}", std::process::id()));
+/// let log: Log<u32> = Log::open(&folder)?;
+/// log.append(&7)?;
+/// let reader: LogReader<u32> = LogReader::open(&folder)?;
+/// let found: Vec<_> = reader.read_from(Lsn::FIRST)?.collect::<Result<_, _>>()?;
+/// assert_eq!(found, [(Lsn::FIRST, 7)]);
+/// # drop(log); std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct LogReader<T: ?Sized, C = MessagePack> {
+    storage: Arc<dyn Storage>,
+    codec: CodecId,
+    skip_damaged: bool,
+    record: PhantomData<fn(&T) -> C>,
+}
+
+impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
+    /// Opens the log in the directory `path` for reading.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], [`Error::NotALog`], [`Error::Unsupported`]; [`Error::Mismatch`] if it is a
+    /// log of another codec.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_in(Options::existing(path.as_ref())?)
+    }
+
+    /// Opens the log that another kind of storage holds.
+    ///
+    /// # Errors
+    ///
+    /// As [`LogReader::open`].
+    pub fn open_in(storage: Arc<dyn Storage>) -> Result<Self> {
+        let reader = Self::open_unchecked(storage)?;
+        if reader.codec != C::ID {
+            let (has, asked) = (reader.codec.name().to_owned(), C::ID.name().to_owned());
+            return Err(Error::Mismatch { what: "codec", has, asked });
+        }
+        Ok(reader)
+    }
+
+    fn open_unchecked(storage: Arc<dyn Storage>) -> Result<Self> {
+        let found = survey(&*storage, read_live(&*storage)?.as_ref())?;
+        let manifest = found.manifest.map(|manifest| manifest.record_type.codec);
+        let header = found.chain.first().map(|link| link.segment.header.record_type.codec);
+        // A log without either has no record to decode.
+        let codec = manifest.or(header).unwrap_or(C::ID);
+        Ok(Self { storage, codec, skip_damaged: false, record: PhantomData })
+    }
+
+    /// Whether to go on behind damage, after an error that names it: what is delivered then is
+    /// intact, but not all there was.
+    #[must_use]
+    pub fn skip_damaged(mut self, skip: bool) -> Self {
+        self.skip_damaged = skip;
+        self
+    }
+
+    /// The records from `from` on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], [`Error::NotALog`]. Damage is an error of the iterator, where it is.
+    pub fn read_from(&self, from: Lsn) -> Result<Entries<T, C>> {
+        Ok(Entries::new(self.cursor(from)?))
+    }
+
+    /// The same as [`read_from`](Self::read_from), lending each record's bytes instead of decoding.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_from`](Self::read_from).
+    pub fn cursor(&self, from: Lsn) -> Result<Cursor> {
+        let storage = self.storage.clone();
+        Cursor::new(storage, from, self.skip_damaged)
+    }
+}
+
+impl LogReader<[u8], Raw> {
+    /// Opens a log of any codec, to read the bytes of its records.
+    ///
+    /// # Errors
+    ///
+    /// As [`LogReader::open`], but for the codec.
+    pub fn open_any(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_unchecked(Options::existing(path.as_ref())?)
+    }
+}
+
+impl<T: ?Sized, C> LogReader<T, C> {
+    /// What the payloads are.
+    #[must_use]
+    pub fn codec(&self) -> CodecId {
+        self.codec
+    }
+}
+
+/// One record, borrowed from the reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Its number.
+    pub lsn: Lsn,
+    /// Its bytes.
+    pub payload: &'a [u8],
+    /// Microseconds since 1970 when its batch was written; 0 if that is not known.
+    pub time_us: u64,
+    /// Whether the atomic set goes on with the next record.
+    pub goes_on: bool,
+}
+
+/// Lends one record after the other.
+#[derive(Debug)]
+pub struct Cursor {
+    storage: Arc<dyn Storage>,
+    /// What the writer said when the walk began; `None` without one.
+    live: Option<Live>,
+    /// The writer is in this process, and `live` is its word.
+    is_local: bool,
+    walk: Walk,
+    next: Lsn,
+    skip_damaged: bool,
+    attempts: u32,
+    batch: Option<Place>,
+    queue: VecDeque<Queued>,
+    finished: bool,
+}
+
+/// Where the cursor is in a batch.
+#[derive(Debug)]
+struct Place {
+    body: Range<usize>,
+    position: usize,
+    lsn: Lsn,
+    last: Lsn,
+    time_us: u64,
+}
+
+#[derive(Debug)]
+enum Queued {
+    Record(Salvaged),
+    Damage(Damage),
+}
+
+/// What [`Cursor::find`] found: a record in the walk's bytes.
+struct Here {
+    lsn: Lsn,
+    payload: Range<usize>,
+    time_us: u64,
+    goes_on: bool,
+}
+
+impl Cursor {
+    fn new(storage: Arc<dyn Storage>, from: Lsn, skip_damaged: bool) -> Result<Self> {
+        let live = read_live(&*storage)?;
+        let mut found = Self::start(storage, live, from)?;
+        found.skip_damaged = skip_damaged;
+        Ok(found)
+    }
+
+    pub(crate) fn beside_writer(core: &Core, from: Lsn) -> Result<Self> {
+        let mut found = Self::start(core.storage.clone(), Some(core.live()), from)?;
+        found.is_local = true;
+        Ok(found)
+    }
+
+    fn start(storage: Arc<dyn Storage>, live: Option<Live>, from: Lsn) -> Result<Self> {
+        let walk = Walk::new(&survey(&*storage, live.as_ref())?, Some(from));
+        Ok(Self {
+            storage,
+            live,
+            is_local: false,
+            walk,
+            next: from,
+            skip_damaged: false,
+            attempts: 0,
+            batch: None,
+            queue: VecDeque::new(),
+            finished: false,
+        })
+    }
+
+    /// The next record; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Damaged`] names records that are lost; the cursor ends there, or goes on behind
+    /// if it was told to skip damage. [`Error::Io`].
+    pub fn next_record(&mut self) -> Result<Option<Record<'_>>> {
+        let found = self.find();
+        if found.is_err() && !self.skip_damaged {
+            self.finished = true;
+        }
+        let Some(here) = found? else { return Ok(None) };
+        self.next = here.lsn.next();
+        let payload = self.walk.bytes().get(here.payload).expect("the walk holds its batch");
+        let Here { lsn, time_us, goes_on, .. } = here;
+        Ok(Some(Record { lsn, payload, time_us, goes_on }))
+    }
+
+    fn find(&mut self) -> Result<Option<Here>> {
+        while !self.finished {
+            if let Some(here) = self.next_in_batch() {
+                return Ok(Some(here));
+            }
+            match self.queue.pop_front() {
+                Some(Queued::Damage(damage)) => return Err(Error::Damaged(Box::new(damage))),
+                Some(Queued::Record(Salvaged { lsn, payload, goes_on })) => {
+                    if lsn >= self.next {
+                        return Ok(Some(Here { lsn, payload, time_us: 0, goes_on }));
+                    }
+                    continue;
+                }
+                None => {}
+            }
+            match self.walk.step() {
+                Ok(Event::Batch(found)) => self.enter(&found),
+                Ok(Event::Damage(damages, salvaged)) => self.meet(damages, salvaged)?,
+                Ok(Event::End(_)) => self.finished = true,
+                Err(error) => {
+                    self.finished = true;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn enter(&mut self, found: &Found) {
+        if found.last >= self.next {
+            self.batch = Some(Place {
+                body: found.body.clone(),
+                position: 0,
+                lsn: found.header.first,
+                last: found.last,
+                time_us: found.header.time_us,
+            });
+        }
+    }
+
+    fn next_in_batch(&mut self) -> Option<Here> {
+        while let Some(place) = &mut self.batch {
+            let body = self.walk.bytes().get(place.body.clone());
+            let found = body.and_then(|body| frame::read(body, place.position, place.lsn));
+            let Some((record, behind)) = found.filter(|_| place.lsn <= place.last) else {
+                self.batch = None;
+                break;
+            };
+            let start = place.body.start + place.position + frame::HEADER_SIZE;
+            let (lsn, goes_on) = (record.lsn, record.goes_on);
+            let payload = start..start + record.payload.len();
+            (place.position, place.lsn) = (behind, place.lsn.next());
+            if lsn >= self.next {
+                return Some(Here { lsn, payload, time_us: place.time_us, goes_on });
+            }
+        }
+        None
+    }
+
+    /// Damage, unless the writer moved on meanwhile: then the walk starts over where it was (R16).
+    fn meet(&mut self, damages: Vec<Damage>, salvaged: Vec<Salvaged>) -> Result<()> {
+        let live = if self.is_local { self.live } else { read_live(&*self.storage)? };
+        if live != self.live && self.attempts < ATTEMPTS {
+            self.attempts += 1;
+            self.walk = Walk::new(&survey(&*self.storage, live.as_ref())?, Some(self.next));
+            self.live = live;
+            return Ok(());
+        }
+        let mut salvaged: VecDeque<_> = salvaged.into();
+        for damage in damages {
+            if let Some(lost) = damage.lost {
+                if lost.to.is_some_and(|to| to < self.next) {
+                    continue;
+                }
+                let before = salvaged.partition_point(|found| found.lsn < lost.from);
+                self.queue.extend(salvaged.drain(..before).map(Queued::Record));
+            }
+            self.queue.push_back(Queued::Damage(damage));
+        }
+        self.queue.extend(salvaged.into_iter().map(Queued::Record));
+        Ok(())
+    }
+}
+
+/// The records of a log, decoded: each `Ok((lsn, record))`, or the error where reading ends.
+#[derive(Debug)]
+pub struct Entries<T: ?Sized, C = MessagePack> {
+    cursor: Cursor,
+    record: PhantomData<fn(&T) -> C>,
+}
+
+impl<T: ?Sized, C: Codec<T>> Entries<T, C> {
+    pub(crate) fn new(cursor: Cursor) -> Self {
+        Self { cursor, record: PhantomData }
+    }
+}
+
+impl<T: ?Sized, C: Codec<T>> Iterator for Entries<T, C> {
+    type Item = Result<(Lsn, C::Item)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let record = self.cursor.next_record().transpose()?;
+        Some(record.and_then(|record| {
+            let decoded = C::decode(record.payload);
+            let lsn = record.lsn;
+            decoded.map(|item| (lsn, item)).map_err(|why| Error::Decode { lsn, why })
+        }))
+    }
+}

@@ -1,0 +1,241 @@
+//! What an open concludes from what it finds: the decision table of FORMAT.md section 7.
+//!
+//! [`Facts`] is what was found, [`Facts::row`] the first row that matches, and each row has one
+//! test named after it. Nothing here reads or writes.
+
+use crate::Lsn;
+use seawall_format::tail;
+
+/// A row of the recovery table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Row {
+    NothingYet,
+    ManifestUnreadable,
+    HeaderUnreadable,
+    Misplaced,
+    OldestMissing,
+    NewestMissing,
+    ChainBroken,
+    RangeLost,
+    CutShort,
+    Clean,
+    BeyondWindow,
+    HeaderTorn,
+    BodyTorn,
+    Otherwise,
+}
+
+/// What a row says is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Create,
+    Damage,
+    Clean,
+    Torn,
+    CannotTell,
+}
+
+/// What was found in the directory of a log.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
+    pub(crate) manifest_is_readable: bool,
+    /// Whether a segment holds a batch, mark or seal; asked only without a manifest.
+    pub(crate) holds_something: bool,
+    /// What is wrong with the chain of segments: the first row of the table that says so.
+    pub(crate) chain: Option<Row>,
+    /// V, the end of the valid prefix.
+    pub(crate) valid: Option<Lsn>,
+    /// W, the highest record confirmed anywhere.
+    pub(crate) confirmed: Option<Lsn>,
+    /// Whether the newest file is as long as its header says.
+    pub(crate) is_whole: bool,
+    /// What lies behind the valid prefix; `None` where the walk did not reach it.
+    pub(crate) tail: Option<tail::Row>,
+}
+
+impl Facts {
+    /// The first row that matches.
+    pub(crate) fn row(&self) -> Row {
+        match self {
+            Self { manifest_is_readable: false, holds_something: false, .. } => Row::NothingYet,
+            Self { manifest_is_readable: false, .. } => Row::ManifestUnreadable,
+            Self { chain: Some(row), .. } => *row,
+            Self { tail: None, .. } => Row::RangeLost,
+            Self { valid, confirmed, .. } if valid < confirmed => Row::RangeLost,
+            Self { is_whole: false, .. } => Row::CutShort,
+            Self { tail: Some(tail::Row::Clean), .. } => Row::Clean,
+            Self { tail: Some(tail::Row::BeyondWindow), .. } => Row::BeyondWindow,
+            Self { tail: Some(tail::Row::HeaderTorn), .. } => Row::HeaderTorn,
+            Self { tail: Some(tail::Row::BodyTorn), .. } => Row::BodyTorn,
+            Self { tail: Some(tail::Row::Otherwise), .. } => Row::Otherwise,
+        }
+    }
+}
+
+impl Row {
+    /// What this row says is to be done.
+    pub(crate) fn verdict(self) -> Verdict {
+        match self {
+            Self::NothingYet => Verdict::Create,
+            Self::Clean => Verdict::Clean,
+            Self::HeaderTorn | Self::BodyTorn => Verdict::Torn,
+            Self::BeyondWindow | Self::Otherwise => Verdict::CannotTell,
+            Self::ManifestUnreadable
+            | Self::HeaderUnreadable
+            | Self::Misplaced
+            | Self::OldestMissing
+            | Self::NewestMissing
+            | Self::ChainBroken
+            | Self::RangeLost
+            | Self::CutShort => Verdict::Damage,
+        }
+    }
+}
+
+/// How a log was found when it was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Recovery {
+    /// Whether the log was created by this open.
+    pub created: bool,
+    /// What its end looked like.
+    pub tail: TailState,
+    /// The first record.
+    pub first: Option<Lsn>,
+    /// The last record; everything up to here is durable now.
+    pub last: Option<Lsn>,
+    /// The last record that something on disk confirmed; those behind it were written anew.
+    pub confirmed: Option<Lsn>,
+    /// How many bytes behind the last record were cut off.
+    pub cut_bytes: u64,
+    /// Where those bytes are kept, in the log's directory.
+    pub quarantine: Option<String>,
+    /// What could not be done, though the log is sound: to be shown to a person.
+    pub warnings: Vec<String>,
+}
+
+/// What the end of a log looked like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TailState {
+    /// It ends with its last record.
+    Clean,
+    /// A write was under way that nobody was promised: the ordinary trace of a crash.
+    Torn,
+    /// A write under way and damage would look the same. A `Synced` record in the last 64 KiB that
+    /// nothing confirmed yet may be missing.
+    CannotTell,
+}
+
+impl TailState {
+    /// A word for it, stable for scripts.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Clean => "clean",
+            Self::Torn => "torn",
+            Self::CannotTell => "unsure",
+        }
+    }
+
+    pub(crate) fn of(row: tail::Row) -> Self {
+        match row.verdict() {
+            tail::Verdict::Clean => Self::Clean,
+            tail::Verdict::Torn => Self::Torn,
+            tail::Verdict::CannotTell => Self::CannotTell,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log of nine records, all confirmed, that ends with its last record.
+    fn sound() -> Facts {
+        Facts {
+            manifest_is_readable: true,
+            holds_something: true,
+            chain: None,
+            valid: Lsn::new(9),
+            confirmed: Lsn::new(9),
+            is_whole: true,
+            tail: Some(tail::Row::Clean),
+        }
+    }
+
+    fn found(facts: Facts) -> (Row, Verdict) {
+        (facts.row(), facts.row().verdict())
+    }
+
+    #[test]
+    fn nothing_yet_is_created() {
+        let facts =
+            Facts { manifest_is_readable: false, holds_something: false, ..Facts::default() };
+        assert_eq!(found(facts), (Row::NothingYet, Verdict::Create));
+    }
+
+    #[test]
+    fn manifest_unreadable_is_damage() {
+        let facts = Facts { manifest_is_readable: false, ..sound() };
+        assert_eq!(found(facts), (Row::ManifestUnreadable, Verdict::Damage));
+    }
+
+    #[test]
+    fn every_trouble_of_the_chain_is_damage() {
+        for row in [
+            Row::HeaderUnreadable,
+            Row::Misplaced,
+            Row::OldestMissing,
+            Row::NewestMissing,
+            Row::ChainBroken,
+        ] {
+            let facts = Facts { chain: Some(row), ..sound() };
+            assert_eq!(found(facts), (row, Verdict::Damage));
+        }
+    }
+
+    #[test]
+    fn range_lost_is_damage() {
+        let facts = Facts { valid: Lsn::new(8), ..sound() };
+        assert_eq!(found(facts), (Row::RangeLost, Verdict::Damage));
+        let facts = Facts { tail: None, ..sound() };
+        assert_eq!(found(facts), (Row::RangeLost, Verdict::Damage));
+    }
+
+    #[test]
+    fn cut_short_is_damage() {
+        let facts = Facts { is_whole: false, ..sound() };
+        assert_eq!(found(facts), (Row::CutShort, Verdict::Damage));
+    }
+
+    #[test]
+    fn clean_is_clean_with_records_that_nothing_confirms_too() {
+        assert_eq!(found(sound()), (Row::Clean, Verdict::Clean));
+        let facts = Facts { confirmed: Lsn::new(3), ..sound() };
+        assert_eq!(found(facts), (Row::Clean, Verdict::Clean));
+    }
+
+    #[test]
+    fn header_torn_is_torn() {
+        let facts = Facts { tail: Some(tail::Row::HeaderTorn), ..sound() };
+        assert_eq!(found(facts), (Row::HeaderTorn, Verdict::Torn));
+    }
+
+    #[test]
+    fn body_torn_is_torn() {
+        let facts = Facts { tail: Some(tail::Row::BodyTorn), ..sound() };
+        assert_eq!(found(facts), (Row::BodyTorn, Verdict::Torn));
+    }
+
+    #[test]
+    fn beyond_window_cannot_be_told() {
+        let facts = Facts { tail: Some(tail::Row::BeyondWindow), ..sound() };
+        assert_eq!(found(facts), (Row::BeyondWindow, Verdict::CannotTell));
+    }
+
+    #[test]
+    fn otherwise_cannot_be_told() {
+        let facts = Facts { tail: Some(tail::Row::Otherwise), ..sound() };
+        assert_eq!(found(facts), (Row::Otherwise, Verdict::CannotTell));
+    }
+}

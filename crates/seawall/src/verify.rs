@@ -1,0 +1,251 @@
+//! A verdict on a whole log: every body judged, every lost record named. Nothing is written.
+
+use crate::directory::{LOCK, Survey, read_live, survey};
+use crate::walk::{Event, Walk};
+use crate::{
+    CodecId, Corruption, Damage, Error, Level, Lost, Lsn, Offset, Options, Result, SegmentId,
+    TailState,
+};
+use seawall_format::{Live, next_lsn};
+use seawall_io::Storage;
+use std::path::Path;
+
+/// How often a look starts over because a writer moved on under it.
+const ATTEMPTS: u32 = 8;
+
+/// What is to be said of a log in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// All there.
+    Clean,
+    /// All there; a write that nobody was promised was under way at its end.
+    Torn,
+    /// What lies at its end could be such a write, or damage.
+    Unsure,
+    /// Damaged, and every record can still be read.
+    Correctable,
+    /// Damaged, and records are lost: they are named.
+    Lost,
+}
+
+impl Verdict {
+    /// A word for it, stable for scripts.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Clean => "clean",
+            Self::Torn => "torn",
+            Self::Unsure => "unsure",
+            Self::Correctable => "correctable",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// The verdict on a log, and what it rests on.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Verification {
+    /// In one word.
+    pub verdict: Verdict,
+    /// How many records are intact.
+    pub records: u64,
+    /// The first of them.
+    pub first_lsn: Option<Lsn>,
+    /// The last of them.
+    pub last_lsn: Option<Lsn>,
+    /// Every damaged place, in order.
+    pub damage: Vec<Damage>,
+    /// What the end looks like.
+    pub tail: TailState,
+    /// Bytes behind the last record, up to the last that is not zero.
+    pub tail_bytes: u64,
+    /// Where they begin, if the end was reached.
+    pub tail_at: Option<(SegmentId, Offset)>,
+    /// What the log is like.
+    pub summary: Summary,
+}
+
+/// What a log is like, from its manifest and headers.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Summary {
+    /// What the payloads are; `None` where nothing could be read that says so.
+    pub codec: Option<CodecId>,
+    /// What `append` waits for.
+    pub level: Option<Level>,
+    /// How many live segments there are.
+    pub segments: u64,
+    /// The size of their files, in bytes.
+    pub bytes: u64,
+    /// The sum of the payloads of intact records, in bytes.
+    pub payload_bytes: u64,
+    /// The size that segments double up to, in bytes.
+    pub segment_size: u64,
+    /// The last record at the last clean close.
+    pub closed: Option<Lsn>,
+    /// Microseconds since 1970 of the oldest and the newest batch that could be read.
+    pub written_us: Option<(u64, u64)>,
+    /// Whether a writer had the log open.
+    pub in_use: bool,
+}
+
+/// Judges the log in the directory `path`, beside a running writer too.
+///
+/// # Errors
+///
+/// [`Error::Io`], [`Error::NotALog`], [`Error::Unsupported`]. Damage is not an error here.
+///
+/// # Examples
+///
+/// ```
+/// use seawall::{Log, Verdict, verify};
+///
+/// # let folder = std::env::temp_dir().join(format!("seawall-doc-verify-{}", std::process::id()));
+/// let log: Log<u32> = Log::open(&folder)?;
+/// log.append(&1)?;
+/// log.close()?;
+/// let found = verify(&folder)?;
+/// assert_eq!((found.verdict, found.records), (Verdict::Clean, 1));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn verify(path: impl AsRef<Path>) -> Result<Verification> {
+    verify_in(&*Options::existing(path.as_ref())?)
+}
+
+/// Judges the log that another kind of storage holds.
+///
+/// # Errors
+///
+/// As [`verify`].
+pub fn verify_in(storage: &dyn Storage) -> Result<Verification> {
+    let mut seen = writer(storage)?;
+    let mut attempt = 1;
+    loop {
+        let found = look(storage, &seen)?;
+        // Beside a writer, or while one comes or goes, all but a clean look may be of bytes on
+        // their way.
+        let now = writer(storage)?;
+        if found.verdict == Verdict::Clean || now == seen || attempt == ATTEMPTS {
+            return Ok(found);
+        }
+        (seen, attempt) = (now, attempt + 1);
+    }
+}
+
+/// Whether a writer has the log open, and what it says is durable.
+fn writer(storage: &dyn Storage) -> Result<(bool, Option<Live>)> {
+    let in_use = storage.is_locked(LOCK).map_err(Error::io(format!("look at {LOCK}")))?;
+    Ok((in_use, if in_use { read_live(storage)? } else { None }))
+}
+
+fn look(storage: &dyn Storage, (in_use, live): &(bool, Option<Live>)) -> Result<Verification> {
+    let survey = survey(storage, live.as_ref())?;
+    let mut found = Verification {
+        verdict: Verdict::Clean,
+        records: 0,
+        first_lsn: None,
+        last_lsn: None,
+        damage: vec![],
+        tail: TailState::Clean,
+        tail_bytes: 0,
+        tail_at: None,
+        summary: summary(&survey, *in_use),
+    };
+    if survey.manifest.is_none() && !survey.manifest_lost {
+        // A creation that did not get far: nothing was ever promised here.
+        return Ok(found);
+    }
+    let mut walk = Walk::new(&survey, None);
+    let end = loop {
+        match walk.step()? {
+            Event::Batch(batch) => {
+                let count = batch.last.get() - batch.header.first.get() + 1;
+                let frames = u64::from(batch.header.count) * 8;
+                let bytes = u64::from(batch.header.body_length).saturating_sub(frames);
+                found.add((batch.header.first, batch.last), count, bytes);
+                found.summary.add_time(batch.header.time_us);
+            }
+            Event::Damage(damages, salvaged) => {
+                found.damage.extend(damages);
+                for record in salvaged {
+                    let bytes = u64::try_from(record.payload.len()).expect("fits in 64 bits");
+                    found.add((record.lsn, record.lsn), 1, bytes);
+                }
+            }
+            Event::End(end) => break end,
+        }
+    };
+    if let Some(tail) = &end.tail {
+        found.tail = TailState::of(tail.row);
+        found.tail_bytes = u64::try_from(tail.bytes.len()).expect("fits in 64 bits");
+        found.tail_at = Some((tail.segment, tail.offset));
+        found.damage.extend(cut_short(&survey, end.last));
+    }
+    if survey.manifest_lost {
+        let lost = Some(Lost { from: next_lsn(found.last_lsn), to: None });
+        let cause = Corruption::Manifest;
+        found.damage.push(Damage { segment: None, offset: Offset(0), bytes: 0, lost, cause });
+    }
+    found.verdict = found.judge();
+    Ok(found)
+}
+
+/// A newest file that is not as long as its header says: what was cut off may have been records.
+fn cut_short(survey: &Survey, last: Option<Lsn>) -> Option<Damage> {
+    let newest = &survey.chain.last()?.segment;
+    let bytes = newest.header.size.checked_sub(newest.length).filter(|bytes| *bytes > 0)?;
+    let closed = survey.manifest.as_ref().and_then(|manifest| manifest.closed);
+    let all_there = closed
+        .is_some_and(|closed| closed.last == last && closed.segment == newest.header.reference());
+    let lost = (!all_there).then(|| Lost { from: next_lsn(last), to: None });
+    let (segment, offset) = (Some(newest.header.id), Offset(newest.length));
+    Some(Damage { segment, offset, bytes, lost, cause: Corruption::CutShort })
+}
+
+impl Verification {
+    fn add(&mut self, (first, last): (Lsn, Lsn), count: u64, bytes: u64) {
+        self.records += count;
+        self.first_lsn.get_or_insert(first);
+        self.last_lsn = self.last_lsn.max(Some(last));
+        self.summary.payload_bytes += bytes;
+    }
+
+    fn judge(&self) -> Verdict {
+        if self.damage.iter().any(|damage| damage.lost.is_some()) {
+            return Verdict::Lost;
+        }
+        match self.tail {
+            _ if !self.damage.is_empty() => Verdict::Correctable,
+            TailState::Clean => Verdict::Clean,
+            TailState::Torn => Verdict::Torn,
+            TailState::CannotTell => Verdict::Unsure,
+        }
+    }
+}
+
+fn summary(survey: &Survey, in_use: bool) -> Summary {
+    let manifest = survey.manifest.as_ref();
+    let headers = || survey.chain.iter().map(|link| &link.segment.header);
+    let codec = manifest.map(|manifest| manifest.record_type.codec);
+    Summary {
+        codec: codec.or_else(|| headers().next().map(|header| header.record_type.codec)),
+        level: manifest.map(|manifest| manifest.level),
+        segments: u64::try_from(survey.chain.len()).expect("fits in 64 bits"),
+        bytes: survey.chain.iter().map(|link| link.segment.length).sum(),
+        payload_bytes: 0,
+        segment_size: manifest.map_or(0, |manifest| manifest.segment_max),
+        closed: manifest.and_then(|manifest| manifest.closed).and_then(|closed| closed.last),
+        written_us: None,
+        in_use,
+    }
+}
+
+impl Summary {
+    fn add_time(&mut self, time_us: u64) {
+        let (first, last) = self.written_us.unwrap_or((time_us, time_us));
+        self.written_us = Some((first.min(time_us), last.max(time_us)));
+    }
+}
