@@ -153,21 +153,23 @@ pub(crate) fn fill(body: &[u8], count: u32, block: u32) -> bool {
 /// agrees.
 #[must_use]
 pub fn salvage<'a>(body: &'a [u8], first: Lsn, last: Lsn, salt: &Salt) -> Vec<(usize, Frame<'a>)> {
+    let damaged = Damaged { body, last, salt };
     let mut intact = vec![];
-    let mut feet: Option<Vec<u64>> = None;
+    let mut to_the_end: Option<Vec<u64>> = None;
     let (mut position, mut lsn) = (0, first);
     while lsn <= last {
         if let Some((frame, behind)) = read(body, position, lsn) {
             if is_valid(body, position, lsn, salt) {
                 intact.push((position, frame));
             }
-            if frame_is_believable(body, behind, lsn, last, salt) {
+            // The length was right if a frame follows where it says.
+            if lsn == last || is_valid(body, behind, lsn.next(), salt) {
                 (position, lsn) = (behind, lsn.next());
                 continue;
             }
         }
-        let to_the_end = feet.get_or_insert_with(|| frames_to_the_end(body));
-        match next_feet(body, to_the_end, position, (lsn, last), salt) {
+        let to_the_end = to_the_end.get_or_insert_with(|| damaged.frames_to_the_end());
+        match damaged.next_feet(to_the_end, position, lsn) {
             Some(found) => (position, lsn) = found,
             None => break,
         }
@@ -175,47 +177,46 @@ pub fn salvage<'a>(body: &'a [u8], first: Lsn, last: Lsn, salt: &Salt) -> Vec<(u
     intact
 }
 
-/// Whether what starts at `behind` shows that the frame before it had the right length.
-fn frame_is_believable(body: &[u8], behind: usize, lsn: Lsn, last: Lsn, salt: &Salt) -> bool {
-    lsn == last || is_valid(body, behind, lsn.next(), salt)
+/// A damaged body that should end with record `last`.
+struct Damaged<'a> {
+    body: &'a [u8],
+    last: Lsn,
+    salt: &'a Salt,
 }
 
-/// For each multiple of 8, how many frames lead from there to the very end; 0 for none.
-fn frames_to_the_end(body: &[u8]) -> Vec<u64> {
-    let mut counts = vec![0_u64; body.len() / 8 + 1];
-    for index in (0..body.len() / 8).rev() {
-        let Some((_, behind)) = read(body, index * 8, Lsn::FIRST) else { continue };
-        let count = match counts.get(behind / 8).copied() {
-            _ if behind == body.len() => 1,
-            Some(count) if count > 0 => count + 1,
-            _ => 0,
-        };
-        if let Some(slot) = counts.get_mut(index) {
-            *slot = count;
+impl Damaged<'_> {
+    /// For each multiple of 8, how many frames lead from there to the very end; 0 for none.
+    fn frames_to_the_end(&self) -> Vec<u64> {
+        let mut counts = vec![0_u64; self.body.len() / 8 + 1];
+        for index in (0..self.body.len() / 8).rev() {
+            let Some((_, behind)) = read(self.body, index * 8, Lsn::FIRST) else { continue };
+            let count = match counts.get(behind / 8).copied() {
+                _ if behind == self.body.len() => 1,
+                Some(count) if count > 0 => count + 1,
+                _ => 0,
+            };
+            if let Some(slot) = counts.get_mut(index) {
+                *slot = count;
+            }
         }
+        counts
     }
-    counts
-}
 
-/// The next position behind `from` where a valid frame stands and lengths lead to the end.
-fn next_feet(
-    body: &[u8],
-    to_the_end: &[u64],
-    from: usize,
-    (lsn, last): (Lsn, Lsn),
-    salt: &Salt,
-) -> Option<(usize, Lsn)> {
-    let candidates = to_the_end.iter().enumerate().skip(from / 8 + 1);
-    let numbered = candidates.filter_map(|(index, count)| {
-        let found = Lsn::new((last.get() + 1).checked_sub(*count)?)?;
-        (*count > 0 && found > lsn).then_some((index * 8, found))
-    });
-    numbered.into_iter().find(|(position, found)| is_valid(body, *position, *found, salt))
+    /// The next position behind `from` where a valid frame behind record `lsn` stands.
+    fn next_feet(&self, to_the_end: &[u64], from: usize, lsn: Lsn) -> Option<(usize, Lsn)> {
+        let candidates = to_the_end.iter().enumerate().skip(from / 8 + 1);
+        let mut numbered = candidates.filter_map(|(index, count)| {
+            let found = Lsn::new((self.last.get() + 1).checked_sub(*count)?)?;
+            (*count > 0 && found > lsn).then_some((index * 8, found))
+        });
+        numbered.find(|(position, found)| is_valid(self.body, *position, *found, self.salt))
+    }
 }
 
 fn split(head: [u8; HEADER_SIZE]) -> (u32, u32) {
-    let [a, b, c, d, e, f, g, h] = head;
-    (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]))
+    let both = u64::from_le_bytes(head);
+    let half = |bits: u64| u32::try_from(bits & 0xFFFF_FFFF).expect("32 bits are left");
+    (half(both), half(both >> 32))
 }
 
 fn payload_length(word: u32) -> usize {

@@ -9,7 +9,7 @@ use crate::{
     preamble,
 };
 
-const MAGIC_BYTES: &[u8; 8] = b"SEAWALLM";
+const MAGIC_BYTES: [u8; 8] = *b"SEAWALLM";
 
 /// The size of an encoded manifest slot, in bytes.
 pub const MANIFEST_SLOT_SIZE: usize = 208;
@@ -128,7 +128,7 @@ impl Manifest {
             (CODEC, self.record_type.codec.number()),
             (LEVEL, self.level.number()),
             (SCHEMA, u64::from(self.record_type.schema)),
-            (NAME_LENGTH, self.record_type.name.len() as u64),
+            (NAME_LENGTH, self.record_type.name_length()),
             (TIME, self.time_us),
         ] {
             put(&mut bytes, field, number);
@@ -186,7 +186,6 @@ impl Manifest {
     ///
     /// The block size, and with it the place of slot B, is unknown if slot A is damaged: every
     /// size that FORMAT.md allows is tried.
-    #[must_use]
     pub fn decode_file(file: &[u8]) -> [Result<Self, Refused>; 2] {
         let slot_b = |shift: u32| {
             let at = 512_u64 << shift;

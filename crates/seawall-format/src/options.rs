@@ -160,6 +160,10 @@ impl RecordType {
         Self { codec, name: String::new(), schema: 0 }
     }
 
+    pub(crate) fn name_length(&self) -> u64 {
+        u64::try_from(self.name.len()).expect("at most 64")
+    }
+
     /// Its name as it stands on disk.
     pub(crate) fn name_bytes(&self) -> [u8; TYPE_NAME_MAX] {
         assert!(self.name.len() <= TYPE_NAME_MAX, "checked where names enter the log");

@@ -53,16 +53,16 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-pub(crate) fn encode(bytes: &mut [u8], magic: &[u8; 8]) {
-    slice_mut(bytes, MAGIC).copy_from_slice(magic);
+pub(crate) fn encode(bytes: &mut [u8], magic: [u8; 8]) {
+    slice_mut(bytes, MAGIC).copy_from_slice(&magic);
     put(bytes, VERSION_FIELD, u64::from(VERSION));
     put(bytes, DRAFT_FIELD, u64::from(DRAFT));
     let crc = crc32c(covered(bytes));
     put(bytes, CRC, u64::from(crc));
 }
 
-pub(crate) fn check(bytes: &[u8], magic: &[u8; 8]) -> Result<(), Refused> {
-    if slice(bytes, MAGIC) != magic || crc32c(covered(bytes)) != get_u32(bytes, CRC) {
+pub(crate) fn check(bytes: &[u8], magic: [u8; 8]) -> Result<(), Refused> {
+    if *slice(bytes, MAGIC) != magic || crc32c(covered(bytes)) != get_u32(bytes, CRC) {
         return Err(Refused::Invalid);
     }
     let number = |field| u16::try_from(get(bytes, field)).expect("a field of 2 bytes");

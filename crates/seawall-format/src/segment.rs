@@ -8,7 +8,7 @@ use crate::{
     lsn_or_zero,
 };
 
-const MAGIC: &[u8; 8] = b"SEAWALLS";
+const MAGIC: [u8; 8] = *b"SEAWALLS";
 
 /// The size of an encoded segment header, in bytes.
 pub const HEADER_SIZE: usize = 192;
@@ -128,7 +128,7 @@ impl SegmentHeader {
             (header::PRED_EPOCH, pred.map_or(0, |pred| pred.epoch.0)),
             (header::PRED_CHAIN, self.pred_chain),
             (header::CODEC, self.record_type.codec.number()),
-            (header::NAME_LENGTH, self.record_type.name.len() as u64),
+            (header::NAME_LENGTH, self.record_type.name_length()),
             (header::SCHEMA, u64::from(self.record_type.schema)),
             (header::TIME, self.time_us),
         ] {

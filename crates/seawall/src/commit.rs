@@ -50,7 +50,7 @@ pub(crate) struct Commit {
     unattended_since: Option<Duration>,
     /// Somebody awaits the open batch without a thread to carry it.
     awaited: bool,
-    last_commit: Duration,
+    completed_at: Duration,
     failure: Option<Arc<str>>,
     closed: bool,
 }
@@ -69,7 +69,7 @@ impl Commit {
             confirmed,
             unattended_since: None,
             awaited: false,
-            last_commit: Duration::ZERO,
+            completed_at: Duration::ZERO,
             failure: None,
             closed: false,
         }
@@ -134,7 +134,7 @@ impl Commit {
         let last = lsn_or_zero(self.durable) + u64::from(group.count);
         assert!(last < self.next.get(), "a batch is completed once, in order");
         self.durable = Lsn::new(last);
-        self.last_commit = now;
+        self.completed_at = now;
         self.spare = group.bytes;
     }
 
@@ -194,7 +194,7 @@ impl Commit {
     /// When the log has been idle for long enough to write a mark.
     pub(crate) fn mark_due(&self, idle: Option<Duration>) -> Option<Duration> {
         let idle = idle.filter(|_| self.wants_mark() && !self.has_open_batch())?;
-        Some(self.last_commit + idle)
+        Some(self.completed_at + idle)
     }
 }
 

@@ -127,12 +127,11 @@ impl Core {
                 return Ok(place.lsn);
             }
             state.commit.check()?;
-            state = match state.writer.take() {
-                Some(writer) => self.lead(state, writer, goal),
-                None => {
-                    let turn = self.turn(place.group);
-                    turn.wait(state).unwrap_or_else(PoisonError::into_inner)
-                }
+            state = if let Some(writer) = state.writer.take() {
+                self.lead(state, writer, goal)
+            } else {
+                let turn = self.turn(place.group);
+                turn.wait(state).unwrap_or_else(PoisonError::into_inner)
             };
         }
     }
@@ -274,7 +273,9 @@ impl Core {
         self.room.notify_all();
         self.work.notify_all();
         drop(state);
-        wakers.into_iter().for_each(|(_, waker)| waker.wake());
+        for (_, waker) in wakers {
+            waker.wake();
+        }
     }
 
     /// When the background thread has something to do, if ever.

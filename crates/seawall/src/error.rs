@@ -222,12 +222,10 @@ impl fmt::Display for Corruption {
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.segment {
-            Some(segment) => {
-                write!(f, "segment {segment}, offset {}: {}", self.offset, self.cause)?
-            }
-            None => write!(f, "{}", self.cause)?,
+        if let Some(segment) = self.segment {
+            write!(f, "segment {segment}, offset {}: ", self.offset)?;
         }
+        self.cause.fmt(f)?;
         match self.lost {
             Some(lost) => write!(f, "; lost: {lost}"),
             None => f.write_str("; no record is lost"),

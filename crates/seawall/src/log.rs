@@ -241,7 +241,10 @@ impl<T: ?Sized, C> Drop for Log<T, C> {
 impl<T: ?Sized, C> fmt::Debug for Log<T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (place, durable) = (self.core.storage.place(), self.durable());
-        f.debug_struct("Log").field("place", &place).field("durable", &durable).finish()
+        f.debug_struct("Log")
+            .field("place", &place)
+            .field("durable", &durable)
+            .finish_non_exhaustive()
     }
 }
 

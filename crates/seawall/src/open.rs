@@ -1,12 +1,14 @@
 //! Opening a log for append: inspect, then create it, go on in place, or go on in a new segment.
 //! FORMAT.md sections 7 and 8, rules R12 and R15.
 
-use crate::directory::{self, LIVE, LOCK, Link, MANIFEST, QUARANTINE, Survey};
-use crate::recovery::{Facts, Row, Verdict};
+use crate::directory::{self, LIVE, LOCK, Link, MANIFEST};
+use crate::inspect::{Inspection, inspect};
+use crate::quarantine;
+use crate::recovery::Verdict;
 use crate::roll::{Carried, Machine, Plan, Pred, TailSegment, roll};
-use crate::walk::{End, Event, Walk};
+use crate::walk::{End, Event, TailFound, Walk};
 use crate::writer::{ManifestFile, Writer};
-use crate::{Damage, Error, Lsn, Options, Recovery, Result, SegmentId, TailState};
+use crate::{Error, Lsn, Options, Recovery, Result, SegmentId, TailState};
 use seawall_format::batch::{HEADER_SIZE, Life};
 use seawall_format::{Closed, CodecId, Epoch, Level, LogId, Manifest, RecordType, SegmentRef};
 use seawall_format::{frame, next_lsn};
@@ -18,62 +20,6 @@ use std::sync::Arc;
 const SEGMENT_MAX: u64 = 4 << 30;
 /// A log's largest segment unless told otherwise, in bytes.
 const SEGMENT_DEFAULT: u64 = 64 << 20;
-/// How many bytes of cut tails are kept, newest first.
-const QUARANTINE_MAX: u64 = 64 << 20;
-
-/// What a look at the directory found; nothing was written.
-#[derive(Debug)]
-pub(crate) struct Inspection {
-    pub(crate) row: Row,
-    pub(crate) survey: Survey,
-    pub(crate) damage: Option<Damage>,
-    pub(crate) end: Option<End>,
-    /// The first record.
-    pub(crate) first: Option<Lsn>,
-    /// Last LSN and chain value of each batch of the newest segment.
-    chains: Vec<(Lsn, u64)>,
-    /// The chain value of the batch before them, or 0.
-    chain_before: u64,
-}
-
-/// Reads the log and finds the row of the recovery table.
-pub(crate) fn inspect(storage: &dyn Storage) -> Result<Inspection> {
-    let survey = directory::survey(storage, None)?;
-    let newest = survey.chain.last().map(|link| link.segment.clone());
-    let newest_base = newest.as_ref().map(|newest| newest.header.base);
-    let mut found = Inspection {
-        row: Row::NothingYet,
-        damage: None,
-        end: None,
-        first: survey.chain.first().map(|link| link.segment.header.base),
-        chains: vec![],
-        chain_before: 0,
-        survey,
-    };
-    let mut walk = Walk::new(&found.survey, None);
-    while found.end.is_none() && found.damage.is_none() {
-        match walk.step()? {
-            Event::Batch(batch) if Some(batch.header.first) >= newest_base => {
-                found.chains.push((batch.last, batch.header.chain_value()));
-            }
-            Event::Batch(batch) => found.chain_before = batch.header.chain_value(),
-            Event::Damage(damages, _) => found.damage = damages.into_iter().next(),
-            Event::End(end) => found.end = Some(end),
-        }
-    }
-    let end = found.end.as_ref();
-    let facts = Facts {
-        manifest_is_readable: found.survey.manifest.is_some(),
-        holds_something: found.survey.manifest_lost,
-        chain: found.survey.trouble(),
-        valid: end.and_then(|end| end.last),
-        confirmed: end.and_then(|end| end.confirmed),
-        is_whole: newest.is_none_or(|newest| newest.length == newest.header.size),
-        tail: end.and_then(|end| end.tail.as_ref()).map(|tail| tail.row),
-    };
-    found.row = facts.row();
-    Ok(found)
-}
 
 /// Opens or creates the log.
 pub(crate) fn open(
@@ -103,7 +49,7 @@ pub(crate) fn open(
         Verdict::Clean | Verdict::Torn | Verdict::CannotTell => {
             let manifest = found.survey.manifest.as_ref().expect("the verdict has read it");
             check_options(options, manifest, codec)?;
-            recover(options, machine, lock, found)
+            recover(options, machine, lock, &found)
         }
     }
 }
@@ -121,51 +67,6 @@ fn check_options(options: &Options, manifest: &Manifest, codec: CodecId) -> Resu
             asked: asked.to_string(),
         }),
         _ => Ok(()),
-    }
-}
-
-impl Survey {
-    /// The first row of the table that something wrong with the chain matches.
-    pub(crate) fn trouble(&self) -> Option<Row> {
-        let gaps = self.chain.iter().filter_map(|link| link.gap.as_ref()).map(|gap| gap.0);
-        gaps.chain(self.beyond.map(|beyond| beyond.row)).min()
-    }
-}
-
-impl Inspection {
-    /// The damage that the row stands for.
-    pub(crate) fn damage_or_cut(&self) -> Damage {
-        use crate::{Corruption, Lost, Offset};
-        let last = self.end.as_ref().and_then(|end| end.last);
-        let newest = self.survey.chain.last().map(|link| &link.segment);
-        let lost = Some(Lost { from: next_lsn(last), to: None });
-        let damage = |segment, offset, bytes, cause| Damage { segment, offset, bytes, lost, cause };
-        match (self.row, newest, &self.damage) {
-            (Row::ManifestUnreadable, ..) => damage(None, Offset(0), 0, Corruption::Manifest),
-            (Row::CutShort, Some(newest), _) => {
-                let bytes = newest.header.size.saturating_sub(newest.length);
-                let id = Some(newest.header.id);
-                damage(id, Offset(newest.length), bytes, Corruption::CutShort)
-            }
-            (_, _, Some(damage)) => damage.clone(),
-            _ => damage(newest.map(|newest| newest.header.id), Offset(0), 0, Corruption::Header),
-        }
-    }
-
-    fn cannot_tell(&self) -> Error {
-        let tail = self.end.as_ref().and_then(|end| end.tail.as_ref());
-        let tail = tail.expect("the verdict is about the tail");
-        Error::CannotTell { segment: tail.segment, offset: tail.offset }
-    }
-
-    /// The chain value of the batch that holds record `lsn`, or 0.
-    fn chain_of(&self, lsn: Option<Lsn>) -> u64 {
-        let holder = self.chains.iter().find(|(last, _)| Some(*last) >= lsn);
-        let newest = self.survey.chain.last().map(|link| link.segment.header.base);
-        match holder {
-            Some((_, chain)) if lsn >= newest => *chain,
-            _ => self.chain_before,
-        }
     }
 }
 
@@ -252,35 +153,20 @@ fn recover(
     options: &Options,
     machine: Machine,
     lock: Box<dyn Lock>,
-    found: Inspection,
+    found: &Inspection,
 ) -> Result<(Writer, Recovery, Level)> {
-    let end = found.end.clone().expect("the verdict has seen the end");
-    let tail_found = end.tail.clone().expect("and what lies behind it");
-    let mut recovery = Recovery {
-        created: false,
-        tail: TailState::of(tail_found.row),
-        first: found.first.filter(|first| Some(*first) <= end.last),
-        last: end.last,
-        confirmed: end.confirmed,
-        cut_bytes: u64::try_from(tail_found.bytes.len()).expect("fits in 64 bits"),
-        quarantine: None,
-        warnings: vec![],
-    };
-    if recovery.tail != TailState::Clean {
-        match quarantine(&machine, &tail_found) {
-            Ok(name) => recovery.quarantine = Some(name),
-            Err(error) => recovery.warnings.push(format!("the cut bytes were not kept: {error}")),
-        }
-    }
+    let end = found.end.as_ref().expect("the verdict has seen the end");
+    let behind = end.tail.as_ref().expect("and what lies behind it");
+    let recovery = report(&machine, found, end, behind);
     remove_temporaries(&machine, &found.survey.names);
     machine.storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
-    let manifest = found.survey.manifest.clone().expect("the verdict has read it");
     let file = open_or_make(&machine, MANIFEST)?;
     let _ = file.sync();
-    let mut manifest = ManifestFile { content: manifest, file };
+    let content = found.survey.manifest.clone().expect("the verdict has read it");
+    let mut manifest = ManifestFile { content, file };
     let newest = found.survey.chain.last().expect("a log has a segment");
     let file = read_write(&machine, newest)?;
-    // What these barriers cover is not believed because they return: see hole 25 of the model.
+    // That these barriers return does not prove what an earlier process wrote: see R12.
     let _ = file.sync();
     let named = is_named_by_predecessor(&machine, &found.survey.chain)?;
     let quiet = recovery.tail == TailState::Clean && end.last == end.confirmed;
@@ -293,29 +179,41 @@ fn recover(
     }
     manifest.write_both(machine.clock.wall_us())?;
     let tail = if in_place {
-        let marks = newest.segment.marks()?.iter().map(|mark| mark.sequence).max();
-        TailSegment {
-            life: Life::of(&newest.segment.header),
-            header: newest.segment.header.clone(),
-            file,
-            at: tail_found.offset,
-            chain: tail_found.chain,
-            marks: marks.unwrap_or(0),
-        }
+        in_place_tail(newest, file, behind)?
     } else {
-        go_on_in_new_segment(options, &machine, &manifest.content, &found, &end)?
+        let plan = Going { machine: &machine, log: &manifest.content, found, end };
+        plan.on_in_new_segment(options.segment_min)?
     };
-    let last_chain = match tail.at.0 > tail.header.geometry.data_start() {
-        true => tail.chain,
-        false => found.chain_of(end.last),
-    };
-    let level = options.level.unwrap_or(manifest.content.level);
+    let holds_last = tail.at.0 > tail.header.geometry.data_start();
+    let last_chain = if holds_last { tail.chain } else { found.chain_of(end.last) };
     let max_id = found.survey.max_id.max(Some(tail.header.id)).expect("a log has a segment");
     let live = open_or_make(&machine, LIVE).ok();
+    let level = options.level.unwrap_or(manifest.content.level);
     let last = end.last;
     let writer = Writer { machine, manifest, live, tail, last, last_chain, max_id, _lock: lock };
     writer.tell_readers();
     Ok((writer, recovery, level))
+}
+
+/// What was found, with the cut bytes put aside.
+fn report(machine: &Machine, found: &Inspection, end: &End, behind: &TailFound) -> Recovery {
+    let mut recovery = Recovery {
+        created: false,
+        tail: TailState::of(behind.row),
+        first: found.first.filter(|first| Some(*first) <= end.last),
+        last: end.last,
+        confirmed: end.confirmed,
+        cut_bytes: u64::try_from(behind.bytes.len()).expect("fits in 64 bits"),
+        quarantine: None,
+        warnings: vec![],
+    };
+    if recovery.tail != TailState::Clean {
+        match quarantine::keep(machine, behind) {
+            Ok(name) => recovery.quarantine = Some(name),
+            Err(error) => recovery.warnings.push(format!("the cut bytes were not kept: {error}")),
+        }
+    }
+    recovery
 }
 
 /// The next two writes of the manifest begin with the slot that may be so in the cache only: the
@@ -326,32 +224,50 @@ fn begin_with_doubtful_slot(manifest: &mut Manifest, readable: [bool; 2]) {
     }
 }
 
-/// A segment with base W + 1 that carries W + 1 to V: the page cache may show what the disk has not.
-fn go_on_in_new_segment(
-    options: &Options,
-    machine: &Machine,
-    log: &Manifest,
-    found: &Inspection,
-    end: &End,
-) -> Result<TailSegment> {
-    let chain = &found.survey.chain;
-    let base = next_lsn(end.confirmed);
-    let keep = chain.iter().rposition(|link| link.segment.header.base < base).unwrap_or(0);
-    let pred = chain.get(keep).expect("a log has a segment");
-    let newest = chain.last().expect("a log has a segment");
-    let file = read_write(machine, pred)?;
-    let plan = Plan {
-        id: found.survey.max_id.expect("a log has a segment").next(),
-        base,
-        carry: records_behind(newest, end.confirmed)?,
-        pred: Some(Pred {
-            header: &pred.segment.header,
-            file: &*file,
-            chain: found.chain_of(end.confirmed),
-        }),
-        least: options.segment_min,
-    };
-    roll(machine, log, plan)
+fn in_place_tail(newest: &Link, file: Arc<dyn File>, behind: &TailFound) -> Result<TailSegment> {
+    let marks = newest.segment.marks()?.iter().map(|mark| mark.sequence).max();
+    Ok(TailSegment {
+        life: Life::of(&newest.segment.header),
+        header: newest.segment.header.clone(),
+        file,
+        at: behind.offset,
+        chain: behind.chain,
+        marks: marks.unwrap_or(0),
+    })
+}
+
+/// What an open that does not go on in place knows.
+struct Going<'a> {
+    machine: &'a Machine,
+    log: &'a Manifest,
+    found: &'a Inspection,
+    end: &'a End,
+}
+
+impl Going<'_> {
+    /// A segment with base W + 1 that carries W + 1 to V: the page cache may show what the disk
+    /// has not.
+    fn on_in_new_segment(&self, least: u64) -> Result<TailSegment> {
+        let chain = &self.found.survey.chain;
+        let confirmed = self.end.confirmed;
+        let base = next_lsn(confirmed);
+        let keep = chain.iter().rposition(|link| link.segment.header.base < base).unwrap_or(0);
+        let pred = chain.get(keep).expect("a log has a segment");
+        let newest = chain.last().expect("a log has a segment");
+        let file = read_write(self.machine, pred)?;
+        let plan = Plan {
+            id: self.found.survey.max_id.expect("a log has a segment").next(),
+            base,
+            carry: records_behind(newest, confirmed)?,
+            pred: Some(Pred {
+                header: &pred.segment.header,
+                file: &*file,
+                chain: self.found.chain_of(confirmed),
+            }),
+            least,
+        };
+        roll(self.machine, self.log, plan)
+    }
 }
 
 /// The records of the newest segment behind `confirmed`, batch by batch.
@@ -407,27 +323,6 @@ fn remove_temporaries(machine: &Machine, names: &[String]) {
         // One that stays is tried again at the next open; it only takes room.
         let _ = machine.storage.remove(name);
     }
-}
-
-/// Keeps the bytes that recovery cuts off; the oldest such files go first when there are many.
-fn quarantine(machine: &Machine, tail: &crate::walk::TailFound) -> io::Result<String> {
-    let folder = machine.storage.folder(QUARANTINE)?;
-    let mut kept = folder.list()?;
-    let mut room = QUARANTINE_MAX.saturating_sub(u64::try_from(tail.bytes.len()).unwrap_or(0));
-    while let Some(name) = kept.pop() {
-        let size = folder.open(&name, Access::Read)?.len()?;
-        match room.checked_sub(size) {
-            Some(rest) => room = rest,
-            None => folder.remove(&name)?,
-        }
-    }
-    let time = machine.clock.wall_us();
-    let name = format!("{time:020}-segment-{}-offset-{}.bytes", tail.segment, tail.offset.0);
-    let file = folder.create(&name)?;
-    file.write_at(&tail.bytes, 0)?;
-    file.sync()?;
-    folder.sync_dir()?;
-    Ok(format!("{QUARANTINE}/{name}"))
 }
 
 const _: () = assert!(SEGMENT_DEFAULT <= SEGMENT_MAX);

@@ -64,42 +64,37 @@ pub(crate) struct Pred<'a> {
 
 /// Makes the segment, durable and named, and seals its predecessor.
 pub(crate) fn roll(machine: &Machine, log: &Manifest, plan: Plan<'_>) -> Result<TailSegment> {
-    let mut carry = plan.carry;
-    let header = header(machine, log, &plan.pred, (plan.id, plan.base, plan.least), &carry)?;
+    let header = header(machine, log, &plan)?;
+    let temporary = plan.id.temporary_name();
+    let Plan { mut carry, pred, .. } = plan;
     let made = make(machine, header, &mut carry);
     if made.is_err() {
         // Whatever went wrong, half a segment helps nobody and may fill the disk.
-        let _ = machine.storage.remove(&plan.id.temporary_name());
+        let _ = machine.storage.remove(&temporary);
     }
     let tail = made?;
-    if let Some(pred) = plan.pred {
+    if let Some(pred) = pred {
         let last = tail.header.base.previous();
         seal(&pred, last, tail.header.reference(), machine.clock.wall_us())?;
     }
     Ok(tail)
 }
 
-fn header(
-    machine: &Machine,
-    log: &Manifest,
-    pred: &Option<Pred<'_>>,
-    (id, base, least): (SegmentId, Lsn, u64),
-    carry: &[Carried],
-) -> Result<SegmentHeader> {
+fn header(machine: &Machine, log: &Manifest, plan: &Plan<'_>) -> Result<SegmentHeader> {
     let epoch = machine.entropy.random().map_err(Error::io("draw an epoch"))?;
-    let data: usize = carry.iter().map(|batch| batch.bytes.len()).sum();
+    let data: usize = plan.carry.iter().map(|batch| batch.bytes.len()).sum();
     let data = u64::try_from(data).expect("fits in 64 bits");
-    let count: u64 = carry.iter().map(|batch| u64::from(batch.count)).sum();
+    let count: u64 = plan.carry.iter().map(|batch| u64::from(batch.count)).sum();
     Ok(SegmentHeader {
         geometry: log.geometry,
         log: log.log,
-        id,
+        id: plan.id,
         epoch: Epoch(epoch),
-        base,
-        carried: Lsn::new(lsn_or_zero(base.previous()) + count),
-        size: log.geometry.segment_size(data, least),
-        pred: pred.as_ref().map(|pred| pred.header.reference()),
-        pred_chain: pred.as_ref().map_or(0, |pred| pred.chain),
+        base: plan.base,
+        carried: Lsn::new(lsn_or_zero(plan.base.previous()) + count),
+        size: log.geometry.segment_size(data, plan.least),
+        pred: plan.pred.as_ref().map(|pred| pred.header.reference()),
+        pred_chain: plan.pred.as_ref().map_or(0, |pred| pred.chain),
         record_type: log.record_type.clone(),
         time_us: machine.clock.wall_us(),
     })

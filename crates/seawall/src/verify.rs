@@ -200,9 +200,13 @@ fn cut_short(survey: &Survey, last: Option<Lsn>) -> Option<Damage> {
     let closed = survey.manifest.as_ref().and_then(|manifest| manifest.closed);
     let all_there = closed
         .is_some_and(|closed| closed.last == last && closed.segment == newest.header.reference());
-    let lost = (!all_there).then(|| Lost { from: next_lsn(last), to: None });
-    let (segment, offset) = (Some(newest.header.id), Offset(newest.length));
-    Some(Damage { segment, offset, bytes, lost, cause: Corruption::CutShort })
+    Some(Damage {
+        segment: Some(newest.header.id),
+        offset: Offset(newest.length),
+        bytes,
+        lost: (!all_there).then(|| Lost { from: next_lsn(last), to: None }),
+        cause: Corruption::CutShort,
+    })
 }
 
 impl Verification {

@@ -209,7 +209,7 @@ impl Walk {
             Limit::Open => self.confirmed(&link.segment, rest, scanner)?,
         };
         if is_newest && Some(next) > promised {
-            return self.end_of_newest(promised);
+            return Ok(self.end_of_newest(promised));
         }
         Ok(self.damage(Stop { cause, header }, promised))
     }
@@ -231,7 +231,7 @@ impl Walk {
         Ok(marks.chain(batches).chain(others).max().flatten())
     }
 
-    fn end_of_newest(&mut self, confirmed: Option<Lsn>) -> Result<Event> {
+    fn end_of_newest(&mut self, confirmed: Option<Lsn>) -> Event {
         let (link, scanner) = self.current.take().expect("a scanner stopped");
         let (offset, chain) = (scanner.offset(), scanner.chain());
         let found = tail::Tail { bytes: &self.bytes, offset, next: scanner.next_lsn(), chain };
@@ -241,10 +241,10 @@ impl Walk {
         let segment = link.segment.header.id;
         if self.beyond.is_some() {
             self.links.clear();
-            return Ok(self.end_of_chain());
+            return self.end_of_chain();
         }
         let tail = Some(TailFound { segment, offset, chain, row, bytes });
-        Ok(Event::End(End { last: self.last, confirmed, tail }))
+        Event::End(End { last: self.last, confirmed, tail })
     }
 
     /// Names the damage where the scanner stands, keeps what is intact, and goes on behind it.
@@ -304,6 +304,7 @@ impl Walk {
 }
 
 /// Where a scanner stopped, and what it saw there.
+#[derive(Clone, Copy)]
 struct Stop {
     cause: Cause,
     header: Option<BatchHeader>,
