@@ -93,7 +93,8 @@ impl BatchHeader {
         let sound = found.count > 0
             && found.body_length.is_multiple_of(8)
             && found.size() <= u64::from(life.batch_max)
-            && u64::from(found.behind) < found.first.get();
+            && u64::from(found.behind) < found.first.get()
+            && found.first.get().checked_add(u64::from(found.count)).is_some();
         sound.then_some(found)
     }
 

@@ -206,8 +206,8 @@ impl Damaged<'_> {
     fn next_feet(&self, to_the_end: &[u64], from: usize, lsn: Lsn) -> Option<(usize, Lsn)> {
         let candidates = to_the_end.iter().enumerate().skip(from / 8 + 1);
         let mut numbered = candidates.filter_map(|(index, count)| {
-            let found = Lsn::new((self.last.get() + 1).checked_sub(*count)?)?;
-            (*count > 0 && found > lsn).then_some((index * 8, found))
+            let found = Lsn::new(self.last.get().checked_sub(count.checked_sub(1)?)?)?;
+            (found > lsn).then_some((index * 8, found))
         });
         numbered.find(|(position, found)| is_valid(self.body, *position, *found, self.salt))
     }

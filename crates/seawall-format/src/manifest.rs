@@ -179,7 +179,8 @@ impl Manifest {
             })?,
             time_us: get(bytes, TIME),
         };
-        if found.offset() == offset { Ok(found) } else { Err(Refused::Invalid) }
+        let sound = found.offset() == offset && found.segment_max <= Geometry::SEGMENT_MAX;
+        if sound { Ok(found) } else { Err(Refused::Invalid) }
     }
 
     /// Both slots of a manifest file, as far as they are readable, slot A first.

@@ -31,6 +31,9 @@ impl Geometry {
 
     const BATCH_MAX: std::ops::RangeInclusive<u32> = 256..=64 << 20;
 
+    /// The largest segment file, in bytes: one is read whole when it is judged.
+    pub const SEGMENT_MAX: u64 = 4 << 30;
+
     /// Whether the sizes are ones that FORMAT.md allows.
     ///
     /// # Errors

@@ -206,7 +206,7 @@ impl SegmentHeader {
         self.log.0 != 0
             && self.epoch.0 != 0
             && self.carried >= self.base.previous()
-            && self.size >= self.geometry.data_start()
+            && (self.geometry.data_start()..=Geometry::SEGMENT_MAX).contains(&self.size)
             && self.size.is_multiple_of(u64::from(self.geometry.block))
             && self.pred.is_none_or(|pred| pred.id < self.id)
     }

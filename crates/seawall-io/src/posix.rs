@@ -123,13 +123,23 @@ impl PosixStorage {
         }
     }
 
-    fn names(&self) -> io::Result<Vec<String>> {
+    /// The names of what is in this directory and not a regular file: folders, links, pipes.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    pub fn list_others(&self) -> io::Result<Vec<String>> {
+        self.names(false).map_err(|error| explain("listing", &self.place(), error))
+    }
+
+    fn names(&self, regular: bool) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.directory)? {
             let entry = entry?;
             // A name that is not UTF-8 cannot be one of ours.
             if let Ok(name) = entry.file_name().to_str()
-                && self.is_regular(&entry)?
+                && ![".", ".."].contains(&name)
+                && self.is_regular(&entry)? == regular
             {
                 names.push(name.to_owned());
             }
@@ -209,7 +219,7 @@ impl Storage for PosixStorage {
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        self.names().map_err(|error| explain("listing", &self.place(), error))
+        self.names(true).map_err(|error| explain("listing", &self.place(), error))
     }
 
     fn sync_dir(&self) -> io::Result<()> {

@@ -155,7 +155,9 @@ impl Commit {
 
     /// Nobody's thread stands by the open batch: it is written when its time has come.
     pub(crate) fn leave_unattended(&mut self, now: Duration) {
-        self.unattended_since.get_or_insert(now);
+        if self.count > 0 {
+            self.unattended_since.get_or_insert(now);
+        }
     }
 
     /// Somebody awaits this record without a thread of his own.

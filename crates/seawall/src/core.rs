@@ -181,6 +181,14 @@ impl Core {
         }
         let flushed = self.wait_for_all(Goal::Durable);
         let mut state = self.lock();
+        while state.writer.is_none() {
+            // A ticket's owner leads; a leader always brings the writer back, or panics.
+            if state.commit.check().is_err() {
+                break;
+            }
+            state.wants_turn = true;
+            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
         let closed = match (flushed, state.writer.take()) {
             (Ok(_), Some(mut writer)) => {
                 drop(state);

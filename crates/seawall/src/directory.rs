@@ -64,12 +64,25 @@ pub(crate) struct Survey {
     pub(crate) names: Vec<String>,
 }
 
-/// Opens the directory of a log, or makes it.
+/// Opens the directory of an existing log, for reading.
+pub(crate) fn open_existing(path: &Path) -> Result<Arc<dyn Storage>> {
+    match PosixStorage::open(path) {
+        Ok(storage) => Ok(Arc::new(storage)),
+        Err(error) => Err(not_opened(path, error)),
+    }
+}
+
+/// Opens the directory of a log for writing, or makes it.
 pub(crate) fn open_or_create(path: &Path, create: bool) -> Result<Arc<dyn Storage>> {
     match PosixStorage::open(path) {
         Ok(storage) => {
             let names = storage.list().map_err(Error::io(format!("list {}", path.display())))?;
             if !names.iter().any(|name| name == MANIFEST) {
+                let others = storage.list_others();
+                let others = others.map_err(Error::io(format!("list {}", path.display())))?;
+                if let Some(stranger) = others.iter().find(|name| *name != QUARANTINE) {
+                    return Err(not_a_log(&storage, format!("it holds {stranger}")));
+                }
                 // Somebody may have died between making the directory and making it durable.
                 let synced = storage.sync_parent();
                 synced.map_err(Error::io(format!("sync the parent of {}", path.display())))?;
@@ -80,11 +93,17 @@ pub(crate) fn open_or_create(path: &Path, create: bool) -> Result<Arc<dyn Storag
             let made = PosixStorage::create(path);
             Ok(Arc::new(made.map_err(Error::io(format!("create {}", path.display())))?))
         }
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Err(Error::NotALog {
-            place: path.display().to_string(),
-            found: "a file, and a log is a directory".to_owned(),
-        }),
-        Err(error) => Err(Error::io(format!("open {}", path.display()))(error)),
+        Err(error) => Err(not_opened(path, error)),
+    }
+}
+
+fn not_opened(path: &Path, error: io::Error) -> Error {
+    let place = path.display().to_string();
+    match error.kind() {
+        io::ErrorKind::NotADirectory => {
+            Error::NotALog { place, found: "a file, and a log is a directory".to_owned() }
+        }
+        _ => Error::io(format!("open {place}"))(error),
     }
 }
 
@@ -401,7 +420,7 @@ impl Segment {
     }
 
     fn holds_something(&self) -> Result<bool> {
-        let data = self.read(Offset(self.header.geometry.data_start()), u64::MAX)?;
+        let data = self.read(Offset(self.header.geometry.data_start()), self.header.size)?;
         let sealed = self.seal()?.is_some();
         Ok(sealed || !self.marks()?.is_empty() || !seawall_format::tail::is_zero(&data))
     }

@@ -33,6 +33,11 @@
 
 #![forbid(unsafe_code)]
 
+/// The README's program compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 mod codec;
 mod commit;
 mod core;

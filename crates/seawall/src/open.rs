@@ -10,14 +10,14 @@ use crate::walk::{End, Event, TailFound, Walk};
 use crate::writer::{ManifestFile, Writer};
 use crate::{Error, Lsn, Options, Recovery, Result, SegmentId, TailState};
 use seawall_format::batch::{HEADER_SIZE, Life};
-use seawall_format::{Closed, CodecId, Epoch, Level, LogId, Manifest, RecordType, SegmentRef};
+use seawall_format::{
+    Closed, CodecId, Epoch, Geometry, Level, LogId, Manifest, RecordType, SegmentRef,
+};
 use seawall_format::{frame, next_lsn};
 use seawall_io::{Access, File, Lock, Storage};
 use std::io;
 use std::sync::Arc;
 
-/// The largest segment that a log can have, in bytes: one is read whole when it is judged.
-const SEGMENT_MAX: u64 = 4 << 30;
 /// A log's largest segment unless told otherwise, in bytes.
 const SEGMENT_DEFAULT: u64 = 64 << 20;
 
@@ -124,11 +124,12 @@ fn new_manifest(
     let geometry = options.geometry.check().map_err(|_| Error::InvalidOption {
         why: format!("no log can have the geometry {:?}", options.geometry),
     })?;
-    if !(options.segment_min..=SEGMENT_MAX).contains(&segment_max) {
+    if !(options.segment_min..=Geometry::SEGMENT_MAX).contains(&segment_max) {
         return Err(Error::InvalidOption {
             why: format!(
-                "a segment size of {segment_max} bytes; it lies between {} and {SEGMENT_MAX}",
-                options.segment_min
+                "a segment size of {segment_max} bytes; it lies between {} and {}",
+                options.segment_min,
+                Geometry::SEGMENT_MAX
             ),
         });
     }
@@ -325,4 +326,4 @@ fn remove_temporaries(machine: &Machine, names: &[String]) {
     }
 }
 
-const _: () = assert!(SEGMENT_DEFAULT <= SEGMENT_MAX);
+const _: () = assert!(SEGMENT_DEFAULT <= Geometry::SEGMENT_MAX);

@@ -2,7 +2,7 @@
 
 use crate::{Codec, Level, Log, Result};
 use seawall_format::{CodecId, Geometry};
-use seawall_io::{Clock, Entropy, PosixStorage, Storage, SystemClock, SystemEntropy};
+use seawall_io::{Clock, Entropy, Storage, SystemClock, SystemEntropy};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -146,13 +146,6 @@ impl Options {
     /// As [`Log::open`].
     pub fn open_in<T: ?Sized, C: Codec<T>>(&self, storage: Arc<dyn Storage>) -> Result<Log<T, C>> {
         Log::open_with(self, storage)
-    }
-
-    /// The directory of an existing log, for reading.
-    pub(crate) fn existing(path: &Path) -> Result<Arc<dyn Storage>> {
-        let open = PosixStorage::open(path);
-        let storage = open.map_err(crate::Error::io(format!("open {}", path.display())))?;
-        Ok(Arc::new(storage))
     }
 }
 

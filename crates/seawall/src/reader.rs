@@ -3,7 +3,7 @@
 use crate::core::Core;
 use crate::directory::{read_live, survey};
 use crate::walk::{Event, Found, Salvaged, Walk};
-use crate::{Codec, CodecId, Damage, Error, Lsn, MessagePack, Options, Raw, Result};
+use crate::{Codec, CodecId, Damage, Error, Lsn, MessagePack, Raw, Result};
 use seawall_format::{Live, frame};
 use seawall_io::Storage;
 use std::collections::VecDeque;
@@ -51,7 +51,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// [`Error::Io`], [`Error::NotALog`], [`Error::Unsupported`]; [`Error::Mismatch`] if it is a
     /// log of another codec.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_in(Options::existing(path.as_ref())?)
+        Self::open_in(crate::directory::open_existing(path.as_ref())?)
     }
 
     /// Opens the log that another kind of storage holds.
@@ -112,7 +112,7 @@ impl LogReader<[u8], Raw> {
     ///
     /// As [`LogReader::open`], but for the codec.
     pub fn open_any(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_unchecked(Options::existing(path.as_ref())?)
+        Self::open_unchecked(crate::directory::open_existing(path.as_ref())?)
     }
 }
 

@@ -3,8 +3,7 @@
 use crate::directory::{LOCK, Survey, read_live, survey};
 use crate::walk::{Event, Walk};
 use crate::{
-    CodecId, Corruption, Damage, Error, Level, Lost, Lsn, Offset, Options, Result, SegmentId,
-    TailState,
+    CodecId, Corruption, Damage, Error, Level, Lost, Lsn, Offset, Result, SegmentId, TailState,
 };
 use seawall_format::{Live, next_lsn};
 use seawall_io::Storage;
@@ -112,7 +111,7 @@ pub struct Summary {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn verify(path: impl AsRef<Path>) -> Result<Verification> {
-    verify_in(&*Options::existing(path.as_ref())?)
+    verify_in(&*crate::directory::open_existing(path.as_ref())?)
 }
 
 /// Judges the log that another kind of storage holds.
