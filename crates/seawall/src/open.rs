@@ -7,7 +7,7 @@ use crate::quarantine;
 use crate::recovery::Verdict;
 use crate::roll::{Carried, Machine, Plan, Pred, TailSegment, roll};
 use crate::walk::{End, Event, TailFound, Walk};
-use crate::writer::{ManifestFile, Writer};
+use crate::writer::{LiveFile, ManifestFile, Writer};
 use crate::{Error, Lsn, Options, Recovery, Result, SegmentId, TailState};
 use seawall_format::batch::{HEADER_SIZE, Life};
 use seawall_format::{
@@ -91,7 +91,7 @@ fn create(
     machine.storage.sync_dir().map_err(Error::io("sync the new log's directory"))?;
     let level = manifest.content.level;
     let writer = Writer {
-        live: open_or_make(&machine, LIVE).ok(),
+        live: live_file(&machine),
         machine,
         manifest,
         tail,
@@ -188,7 +188,7 @@ fn recover(
     let holds_last = tail.at.0 > tail.header.geometry.data_start();
     let last_chain = if holds_last { tail.chain } else { found.chain_of(end.last) };
     let max_id = found.survey.max_id.max(Some(tail.header.id)).expect("a log has a segment");
-    let live = open_or_make(&machine, LIVE).ok();
+    let live = live_file(&machine);
     let level = options.level.unwrap_or(manifest.content.level);
     let last = end.last;
     let writer = Writer { machine, manifest, live, tail, last, last_chain, max_id, _lock: lock };
@@ -305,6 +305,13 @@ fn read_write(machine: &Machine, link: &Link) -> Result<Arc<dyn File>> {
     let name = link.segment.name();
     let file = machine.storage.open(&name, Access::ReadWrite);
     file.map_err(Error::io(format!("open {name} for writing")))
+}
+
+/// The file that tells readers; without it they lag behind, and the log is as good.
+fn live_file(machine: &Machine) -> Option<LiveFile> {
+    let boot_id = machine.storage.boot_id()?;
+    let file = open_or_make(machine, LIVE).ok()?;
+    Some(LiveFile { file, boot_id })
 }
 
 fn open_or_make(machine: &Machine, name: &str) -> Result<Arc<dyn File>> {

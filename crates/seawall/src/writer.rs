@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(crate) struct Writer {
     pub(crate) machine: Machine,
     pub(crate) manifest: ManifestFile,
-    pub(crate) live: Option<Arc<dyn File>>,
+    pub(crate) live: Option<LiveFile>,
     pub(crate) tail: TailSegment,
     /// The last record; everything up to here is durable.
     pub(crate) last: Option<Lsn>,
@@ -97,18 +97,23 @@ impl Writer {
     ///
     /// A failure is not an error: readers then lag behind.
     pub(crate) fn tell_readers(&self) {
-        let (Some(file), Some(boot_id)) = (&self.live, self.machine.storage.boot_id()) else {
-            return;
-        };
+        let Some(LiveFile { file, boot_id }) = &self.live else { return };
         let live = Live {
             log: self.manifest.content.log,
-            boot_id,
+            boot_id: *boot_id,
             segment: self.tail.header.reference(),
             durable: self.last,
             time_us: self.machine.clock.wall_us(),
         };
         let _ = file.write_at(&live.encode(), 0);
     }
+}
+
+/// The file that tells readers, and the run of the machine that it is about.
+#[derive(Debug)]
+pub(crate) struct LiveFile {
+    pub(crate) file: Arc<dyn File>,
+    pub(crate) boot_id: [u8; 16],
 }
 
 /// The manifest and its file.
