@@ -179,7 +179,9 @@ impl Manifest {
             })?,
             time_us: get(bytes, TIME),
         };
-        let sound = found.offset() == offset && found.segment_max <= Geometry::SEGMENT_MAX;
+        let sound = found.offset() == offset
+            && found.segment_max <= Geometry::SEGMENT_MAX
+            && found.sequence < 1 << 63;
         if sound { Ok(found) } else { Err(Refused::Invalid) }
     }
 

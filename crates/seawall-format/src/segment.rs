@@ -294,7 +294,8 @@ impl Mark {
         let valid = crc == get_u32(bytes, mark::CRC)
             && slice(bytes, mark::MAGIC) == b"MARK"
             && get(bytes, mark::EPOCH) == header.epoch.0
-            && found.slot() == slot;
+            && found.slot() == slot
+            && found.sequence < 1 << 63;
         valid.then_some(found)
     }
 }
