@@ -130,12 +130,13 @@ impl Commit {
     }
 
     /// A batch came back durable.
-    pub(crate) fn complete(&mut self, group: Group, now: Duration) {
-        let last = lsn_or_zero(self.durable) + u64::from(group.count);
+    /// `spare` is a buffer for another one.
+    pub(crate) fn complete(&mut self, count: u32, spare: Vec<u8>, now: Duration) {
+        let last = lsn_or_zero(self.durable) + u64::from(count);
         assert!(last < self.next.get(), "a batch is completed once, in order");
         self.durable = Lsn::new(last);
         self.completed_at = now;
-        self.spare = group.bytes;
+        self.spare = spare;
     }
 
     /// Evidence of everything durable stands far enough away.
@@ -222,7 +223,7 @@ mod tests {
         let second = admit(&mut commit, b"b");
         assert_eq!((first.lsn.get(), second.lsn.get()), (8, 9));
         assert!(!commit.reached(first.lsn, Goal::Durable));
-        commit.complete(group, NOW);
+        commit.complete(group.count, group.bytes, NOW);
         assert!(commit.reached(first.lsn, Goal::Durable));
         assert!(!commit.reached(second.lsn, Goal::Durable));
         assert!(!commit.reached(first.lsn, Goal::Confirmed));
@@ -277,7 +278,7 @@ mod tests {
         assert_eq!(commit.mark_due(idle), None);
         admit(&mut commit, b"x");
         let group = commit.take().unwrap();
-        commit.complete(group, NOW);
+        commit.complete(group.count, group.bytes, NOW);
         assert_eq!(commit.mark_due(idle), Some(NOW + Duration::from_millis(100)));
         admit(&mut commit, b"y");
         assert_eq!(commit.mark_due(idle), None, "a commit comes first");

@@ -222,21 +222,24 @@ impl Core {
         mut writer: Box<Writer>,
         goal: Goal,
     ) -> MutexGuard<'a, State> {
-        let mut group = state.commit.take();
+        let group = state.commit.take();
         let mark = goal == Goal::Confirmed || self.level == Level::Confirmed;
         drop(state);
         let guard = PanicGuard(self);
-        let mut outcome =
-            group.as_mut().map_or(Ok(()), |group| writer.write(&mut group.bytes, group.count));
-        if outcome.is_ok() && mark {
-            outcome = writer.mark();
+        let mut outcome = Ok(None);
+        if let Some(Group { bytes, count, number }) = group {
+            outcome = writer.write(bytes, count).map(|spare| Some((number, count, spare)));
+        }
+        if mark && outcome.is_ok() {
+            let marked = writer.mark();
+            outcome = outcome.and_then(|written| marked.map(|()| written));
         }
         std::mem::forget(guard);
         let mut state = self.lock();
         state.newest.0 = writer.tail.header.reference();
         state.writer = Some(writer);
         match outcome {
-            Ok(()) => self.succeed(&mut state, group, mark),
+            Ok(written) => self.succeed(&mut state, written, mark),
             Err(error) => {
                 state.commit.fail(&error.to_string());
                 self.wake_everybody(state);
@@ -252,10 +255,10 @@ impl Core {
         self.lock()
     }
 
-    fn succeed(self: &Arc<Self>, state: &mut State, group: Option<Group>, marked: bool) {
-        let number = group.as_ref().map(|group| group.number);
-        if let Some(group) = group {
-            state.commit.complete(group, self.clock.now());
+    fn succeed(self: &Arc<Self>, state: &mut State, written: Option<Written>, marked: bool) {
+        let number = written.as_ref().map(|written| written.0);
+        if let Some((_, count, spare)) = written {
+            state.commit.complete(count, spare, self.clock.now());
         }
         if marked {
             state.commit.confirm();
@@ -346,6 +349,9 @@ fn reached_wakers(state: &mut State, goal: Goal) -> Vec<Waker> {
     let reached = state.wakers.extract_if(.., |(lsn, _)| commit.reached(*lsn, goal));
     reached.map(|(_, waker)| waker).collect()
 }
+
+/// The number of a durable batch, its records, and a buffer for another one.
+type Written = (u64, u32, Vec<u8>);
 
 /// If a leader panics, the log is poisoned and nobody waits for ever.
 struct PanicGuard<'a>(&'a Core);

@@ -19,7 +19,7 @@ pub(crate) struct Inspection {
     /// Last LSN and chain value of each batch of the newest segment.
     chains: Vec<(Lsn, u64)>,
     /// The chain value of the batch before them, or 0.
-    chain_before: u64,
+    pub(crate) chain_before: u64,
 }
 
 /// Reads the log and finds the row of the recovery table.

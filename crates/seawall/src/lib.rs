@@ -58,7 +58,7 @@ mod writer;
 pub use codec::{Codec, MessagePack, Raw};
 pub use error::{Corruption, Damage, Error, Lost, Result};
 pub use log::{Log, Ticket};
-pub use options::{Options, SEGMENT_MIN};
+pub use options::{Failover, Options, SEGMENT_MIN};
 pub use reader::{Cursor, Entries, LogReader, Record};
 pub use recovery::{Recovery, TailState};
 #[doc(hidden)]

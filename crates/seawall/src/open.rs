@@ -5,16 +5,17 @@ use crate::directory::{self, LIVE, LOCK, Link, MANIFEST};
 use crate::inspect::{Inspection, inspect};
 use crate::quarantine;
 use crate::recovery::Verdict;
-use crate::roll::{Carried, Machine, Plan, Pred, TailSegment, roll};
+use crate::roll::{Carried, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
 use crate::walk::{End, Event, TailFound, Walk};
-use crate::writer::{LiveFile, ManifestFile, Writer};
-use crate::{Error, Lsn, Options, Recovery, Result, SegmentId, TailState};
+use crate::writer::{Counts, LiveFile, ManifestFile, Writer};
+use crate::{Error, Lsn, Offset, Options, Recovery, Result, SegmentId, TailState};
 use seawall_format::batch::{HEADER_SIZE, Life};
 use seawall_format::{
     Closed, CodecId, Epoch, Geometry, Level, LogId, Manifest, RecordType, SegmentRef,
 };
 use seawall_format::{frame, next_lsn};
 use seawall_io::{Access, File, Lock, Storage};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
@@ -79,11 +80,11 @@ fn create(
 ) -> Result<(Writer, Recovery, Level)> {
     let names = machine.storage.list().map_err(Error::io("list the directory"))?;
     remove_temporaries(&machine, &names);
-    let max_id = names.iter().filter_map(|name| SegmentId::from_file_name(name)).max();
-    let id = max_id.map_or(SegmentId::FIRST, SegmentId::next);
-    let mut manifest = new_manifest(options, &machine, codec, id)?;
-    let plan = Plan { id, base: Lsn::FIRST, carry: vec![], pred: None, least: options.segment_min };
-    let tail = roll(&machine, &manifest, plan)?;
+    let mut max_id = names.iter().filter_map(|name| SegmentId::from_file_name(name)).max();
+    let mut manifest = new_manifest(options, &machine, codec)?;
+    let least = options.segment_min;
+    let plan = Plan { base: Lsn::FIRST, carry: vec![], pred: None, chain_before: 0, least };
+    let tail = roll(&machine, &manifest, plan, &mut max_id)?.tail;
     manifest.oldest = tail.header.reference();
     let file = open_or_make(&machine, MANIFEST)?;
     let mut manifest = ManifestFile { content: manifest, file };
@@ -97,7 +98,12 @@ fn create(
         tail,
         last: None,
         last_chain: 0,
-        max_id: id,
+        recent: VecDeque::new(),
+        spares: vec![],
+        max_id,
+        segment_min: options.segment_min,
+        counts: Counts::default(),
+        on_failover: options.on_failover.clone(),
         _lock: lock,
     };
     writer.tell_readers();
@@ -114,12 +120,7 @@ fn create(
     Ok((writer, recovery, level))
 }
 
-fn new_manifest(
-    options: &Options,
-    machine: &Machine,
-    codec: CodecId,
-    id: SegmentId,
-) -> Result<Manifest> {
+fn new_manifest(options: &Options, machine: &Machine, codec: CodecId) -> Result<Manifest> {
     let segment_max = options.segment_max.unwrap_or(SEGMENT_DEFAULT.max(options.segment_min));
     let geometry = options.geometry.check().map_err(|_| Error::InvalidOption {
         why: format!("no log can have the geometry {:?}", options.geometry),
@@ -138,7 +139,8 @@ fn new_manifest(
         geometry,
         log: LogId(log),
         sequence: 0,
-        oldest: SegmentRef { id, epoch: Epoch(0) },
+        // Put right when the segment is there.
+        oldest: SegmentRef { id: SegmentId::FIRST, epoch: Epoch(0) },
         oldest_base: Lsn::FIRST,
         checkpoints: [None; 2],
         closed: None,
@@ -179,19 +181,31 @@ fn recover(
         manifest.content.closed = Some(Closed { last: end.last, segment });
     }
     manifest.write_both(machine.clock.wall_us())?;
-    let tail = if in_place {
-        in_place_tail(newest, file, behind)?
+    let mut max_id = found.survey.max_id;
+    let rolled = if in_place {
+        in_place_tail(found, file, behind)?
     } else {
-        let plan = Going { machine: &machine, log: &manifest.content, found, end };
-        plan.on_in_new_segment(options.segment_min)?
+        let plan = plan_behind(options, &machine, found, end)?;
+        roll(&machine, &manifest.content, plan, &mut max_id)?
     };
-    let holds_last = tail.at.0 > tail.header.geometry.data_start();
-    let last_chain = if holds_last { tail.chain } else { found.chain_of(end.last) };
-    let max_id = found.survey.max_id.max(Some(tail.header.id)).expect("a log has a segment");
-    let live = live_file(&machine);
+    let holds_last = rolled.tail.at.0 > rolled.tail.header.geometry.data_start();
+    let last_chain = if holds_last { rolled.tail.chain } else { found.chain_of(end.last) };
     let level = options.level.unwrap_or(manifest.content.level);
-    let last = end.last;
-    let writer = Writer { machine, manifest, live, tail, last, last_chain, max_id, _lock: lock };
+    let writer = Writer {
+        live: live_file(&machine),
+        machine,
+        manifest,
+        tail: rolled.tail,
+        last: end.last,
+        last_chain,
+        recent: rolled.sent.into(),
+        spares: vec![],
+        max_id,
+        segment_min: options.segment_min,
+        counts: Counts::default(),
+        on_failover: options.on_failover.clone(),
+        _lock: lock,
+    };
     writer.tell_readers();
     Ok((writer, recovery, level))
 }
@@ -225,50 +239,68 @@ fn begin_with_doubtful_slot(manifest: &mut Manifest, readable: [bool; 2]) {
     }
 }
 
-fn in_place_tail(newest: &Link, file: Arc<dyn File>, behind: &TailFound) -> Result<TailSegment> {
+/// The newest segment as it is, with the batches in its last block.
+fn in_place_tail(found: &Inspection, file: Arc<dyn File>, behind: &TailFound) -> Result<Rolled> {
+    let newest = found.survey.chain.last().expect("a log has a segment");
+    let header = newest.segment.header.clone();
     let marks = newest.segment.marks()?.iter().map(|mark| mark.sequence).max();
-    Ok(TailSegment {
-        life: Life::of(&newest.segment.header),
-        header: newest.segment.header.clone(),
+    let tail = TailSegment {
+        life: Life::of(&header),
         file,
         at: behind.offset,
         chain: behind.chain,
         marks: marks.unwrap_or(0),
-    })
+        header,
+    };
+    let sent = batches_in_last_block(found, newest, behind.offset)?;
+    Ok(Rolled { tail, sent })
 }
 
-/// What an open that does not go on in place knows.
-struct Going<'a> {
-    machine: &'a Machine,
-    log: &'a Manifest,
-    found: &'a Inspection,
-    end: &'a End,
-}
-
-impl Going<'_> {
-    /// A segment with base W + 1 that carries W + 1 to V: the page cache may show what the disk
-    /// has not.
-    fn on_in_new_segment(&self, least: u64) -> Result<TailSegment> {
-        let chain = &self.found.survey.chain;
-        let confirmed = self.end.confirmed;
-        let base = next_lsn(confirmed);
-        let keep = chain.iter().rposition(|link| link.segment.header.base < base).unwrap_or(0);
-        let pred = chain.get(keep).expect("a log has a segment");
-        let newest = chain.last().expect("a log has a segment");
-        let file = read_write(self.machine, pred)?;
-        let plan = Plan {
-            id: self.found.survey.max_id.expect("a log has a segment").next(),
-            base,
-            carry: records_behind(newest, confirmed)?,
-            pred: Some(Pred {
-                header: &pred.segment.header,
-                file: &*file,
-                chain: self.found.chain_of(confirmed),
-            }),
-            least,
-        };
-        roll(self.machine, self.log, plan)
+/// A failed write into the last block may take what stands there already: it must be in memory.
+fn batches_in_last_block(found: &Inspection, newest: &Link, at: Offset) -> Result<Vec<Sent>> {
+    let block = u64::from(newest.segment.header.geometry.block);
+    let start = Offset(at.0 / block * block);
+    let mut sent = vec![];
+    let mut walk = Walk::of_segment(newest);
+    while let Event::Batch(batch) = walk.step()? {
+        if batch.end <= start {
+            continue;
+        }
+        let whole = batch.body.start - HEADER_SIZE..batch.body.end;
+        let is_first = batch.header.first == newest.segment.header.base;
+        let chain_before = if is_first { found.chain_before } else { batch.header.chain };
+        sent.push(Sent {
+            bytes: walk.bytes().get(whole).expect("the walk has read it").to_vec(),
+            first: batch.header.first,
+            count: batch.header.count,
+            time_us: batch.header.time_us,
+            end: batch.end,
+            chain_before,
+        });
     }
+    Ok(sent)
+}
+
+/// A segment with base W + 1 that carries W + 1 to V: the page cache may show what the disk has not.
+fn plan_behind(
+    options: &Options,
+    machine: &Machine,
+    found: &Inspection,
+    end: &End,
+) -> Result<Plan> {
+    let chain = &found.survey.chain;
+    let base = next_lsn(end.confirmed);
+    let keep = chain.iter().rposition(|link| link.segment.header.base < base).unwrap_or(0);
+    let pred = chain.get(keep).expect("a log has a segment");
+    let newest = chain.last().expect("a log has a segment");
+    let file = read_write(machine, pred)?;
+    Ok(Plan {
+        base,
+        carry: records_behind(newest, end.confirmed)?,
+        pred: Some(Pred { header: pred.segment.header.clone(), file }),
+        chain_before: found.chain_of(end.confirmed),
+        least: options.segment_min,
+    })
 }
 
 /// The records of the newest segment behind `confirmed`, batch by batch.

@@ -1,6 +1,6 @@
 //! How a log is opened, and what a new one is like.
 
-use crate::{Codec, Level, Log, Result};
+use crate::{Codec, Level, Log, Result, SegmentId};
 use seawall_format::{CodecId, Geometry};
 use seawall_io::{Clock, Entropy, Storage, SystemClock, SystemEntropy};
 use std::fmt;
@@ -10,6 +10,26 @@ use std::time::Duration;
 
 /// The smallest segment of a log, in bytes.
 pub const SEGMENT_MIN: u64 = 1 << 20;
+
+/// A write or sync failed, and the log went on in a new segment: nothing acknowledged is lost.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Failover {
+    /// What failed.
+    pub cause: String,
+    /// The segment that it went on in.
+    pub segment: SegmentId,
+}
+
+/// Who is told of failovers.
+#[derive(Clone)]
+pub(crate) struct FailoverHook(pub(crate) Arc<dyn Fn(&Failover) + Send + Sync>);
+
+impl fmt::Debug for FailoverHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FailoverHook")
+    }
+}
 
 /// How a log is opened, and what a new one is like.
 ///
@@ -36,6 +56,7 @@ pub struct Options {
     pub(crate) idle_mark: Option<Duration>,
     pub(crate) buffered_delay: Duration,
     pub(crate) buffered_bytes: usize,
+    pub(crate) on_failover: Option<FailoverHook>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
 }
@@ -56,6 +77,7 @@ impl Options {
             idle_mark: Some(Duration::from_millis(100)),
             buffered_delay: Duration::from_millis(10),
             buffered_bytes: 1 << 20,
+            on_failover: None,
             clock: Arc::new(SystemClock::new()),
             entropy: Arc::new(SystemEntropy),
         }
@@ -110,6 +132,15 @@ impl Options {
     #[must_use]
     pub fn buffered(mut self, delay: Duration, bytes: usize) -> Self {
         (self.buffered_delay, self.buffered_bytes) = (delay, bytes);
+        self
+    }
+
+    /// Calls `hook` each time a write or sync failed and the log went on in a new segment: the
+    /// device is worth a look. It is called by the thread that leads a commit, which others wait
+    /// for, so it should be quick; it must not append to this log.
+    #[must_use]
+    pub fn on_failover(mut self, hook: impl Fn(&Failover) + Send + Sync + 'static) -> Self {
+        self.on_failover = Some(FailoverHook(Arc::new(hook)));
         self
     }
 

@@ -5,9 +5,10 @@
 //! ordinary roll.
 
 use crate::{Error, Lsn, Offset, Result, SegmentId};
-use seawall_format::batch::{self, Life, Spec};
-use seawall_format::{Epoch, Manifest, Seal, SegmentHeader, SegmentRef, lsn_or_zero};
+use seawall_format::batch::{self, HEADER_SIZE, Life, Spec};
+use seawall_format::{Epoch, Manifest, Seal, SegmentHeader, SegmentRef, frame, lsn_or_zero};
 use seawall_io::{Clock, Entropy, File, Storage};
+use std::io;
 use std::sync::Arc;
 
 /// What a log stands on.
@@ -32,6 +33,21 @@ pub(crate) struct TailSegment {
     pub(crate) marks: u64,
 }
 
+/// A batch as it was sent to the device; kept while it shares a block with the next one, because a
+/// failed write may take its neighbours with it (R8).
+#[derive(Debug)]
+pub(crate) struct Sent {
+    /// The batch as it stands on disk.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) first: Lsn,
+    pub(crate) count: u32,
+    pub(crate) time_us: u64,
+    /// Where it ends in its segment.
+    pub(crate) end: Offset,
+    /// The chain value of the batch that holds the record before `first`, or 0.
+    pub(crate) chain_before: u64,
+}
+
 /// Records that a new segment starts with: room for a header, then unbound frames.
 #[derive(Debug)]
 pub(crate) struct Carried {
@@ -41,46 +57,103 @@ pub(crate) struct Carried {
     pub(crate) time_us: u64,
 }
 
+impl Sent {
+    /// The same records, free to go to another place; `life` is that of the segment they are in.
+    pub(crate) fn unbind(mut self, life: &Life) -> Carried {
+        let (_, frames) = self.bytes.split_at_mut(HEADER_SIZE);
+        // Binding is an XOR: the second time it undoes itself.
+        frame::bind(frames, &life.salt, self.first);
+        let Self { bytes, first, count, time_us, .. } = self;
+        Carried { bytes, first, count, time_us }
+    }
+}
+
 /// The segment to be made.
 #[derive(Debug)]
-pub(crate) struct Plan<'a> {
-    pub(crate) id: SegmentId,
+pub(crate) struct Plan {
     /// Its first record; the one before is durable.
     pub(crate) base: Lsn,
     pub(crate) carry: Vec<Carried>,
-    pub(crate) pred: Option<Pred<'a>>,
+    pub(crate) pred: Option<Pred>,
+    /// The chain value of the batch that holds the record before `base`, or 0.
+    pub(crate) chain_before: u64,
     /// The least size of its file, in bytes.
     pub(crate) least: u64,
 }
 
 /// The segment that it follows.
-#[derive(Debug)]
-pub(crate) struct Pred<'a> {
-    pub(crate) header: &'a SegmentHeader,
-    pub(crate) file: &'a dyn File,
-    /// The chain value of the batch that holds the last record, or 0.
-    pub(crate) chain: u64,
+#[derive(Clone, Debug)]
+pub(crate) struct Pred {
+    pub(crate) header: SegmentHeader,
+    pub(crate) file: Arc<dyn File>,
 }
+
+/// A segment that was made, and the batches it was made with.
+#[derive(Debug)]
+pub(crate) struct Rolled {
+    pub(crate) tail: TailSegment,
+    pub(crate) sent: Vec<Sent>,
+}
+
+/// Why a step failed, as far as it decides what may be tried next.
+enum Failure {
+    /// The directory: nothing is known of any name now, so nothing may be tried.
+    Directory(Error),
+    /// A file, and that file alone.
+    File(Error),
+}
+
+/// How often a segment is tried before the log is given up.
+const ATTEMPTS: u32 = 3;
 
 /// Makes the segment, durable and named, and seals its predecessor.
-pub(crate) fn roll(machine: &Machine, log: &Manifest, plan: Plan<'_>) -> Result<TailSegment> {
-    let header = header(machine, log, &plan)?;
-    let temporary = plan.id.temporary_name();
-    let Plan { mut carry, pred, .. } = plan;
-    let made = make(machine, header, &mut carry);
-    if made.is_err() {
-        // Whatever went wrong, half a segment helps nobody and may fill the disk.
-        let _ = machine.storage.remove(&temporary);
+///
+/// What fails is not repeated on the same blocks: the next try is another file, and if only the seal
+/// failed, it follows the segment that was just made (R8). `max_id` moves on with each try.
+pub(crate) fn roll(
+    machine: &Machine,
+    log: &Manifest,
+    mut plan: Plan,
+    max_id: &mut Option<SegmentId>,
+) -> Result<Rolled> {
+    let mut attempt = 1;
+    loop {
+        let id = max_id.map_or(SegmentId::FIRST, SegmentId::next);
+        *max_id = Some(id);
+        match try_roll(machine, log, &mut plan, id) {
+            Ok(rolled) => return Ok(rolled),
+            Err(Failure::Directory(error)) => return Err(error),
+            Err(Failure::File(error)) if attempt == ATTEMPTS => return Err(error),
+            Err(Failure::File(_)) => attempt += 1,
+        }
     }
-    let tail = made?;
-    if let Some(pred) = pred {
-        let last = tail.header.base.previous();
-        seal(&pred, last, tail.header.reference(), machine.clock.wall_us())?;
-    }
-    Ok(tail)
 }
 
-fn header(machine: &Machine, log: &Manifest, plan: &Plan<'_>) -> Result<SegmentHeader> {
+fn try_roll(
+    machine: &Machine,
+    log: &Manifest,
+    plan: &mut Plan,
+    id: SegmentId,
+) -> Result<Rolled, Failure> {
+    let header = header(machine, log, plan, id).map_err(Failure::File)?;
+    let made = make(machine, header, plan);
+    if let Err(Failure::File(_)) = made {
+        // Half a segment helps nobody and may fill the disk.
+        let _ = machine.storage.remove(&id.temporary_name());
+    }
+    let rolled = made?;
+    let header = &rolled.tail.header;
+    if let Some(pred) = &plan.pred {
+        let sealed =
+            seal(pred, header.base.previous(), header.reference(), machine.clock.wall_us());
+        // From here on this segment is the one to follow, whether the seal failed or not.
+        plan.pred = Some(Pred { header: header.clone(), file: rolled.tail.file.clone() });
+        sealed.map_err(Failure::File)?;
+    }
+    Ok(rolled)
+}
+
+fn header(machine: &Machine, log: &Manifest, plan: &Plan, id: SegmentId) -> Result<SegmentHeader> {
     let epoch = machine.entropy.random().map_err(Error::io("draw an epoch"))?;
     let data: usize = plan.carry.iter().map(|batch| batch.bytes.len()).sum();
     let data = u64::try_from(data).expect("fits in 64 bits");
@@ -88,56 +161,76 @@ fn header(machine: &Machine, log: &Manifest, plan: &Plan<'_>) -> Result<SegmentH
     Ok(SegmentHeader {
         geometry: log.geometry,
         log: log.log,
-        id: plan.id,
+        id,
         epoch: Epoch(epoch),
         base: plan.base,
         carried: Lsn::new(lsn_or_zero(plan.base.previous()) + count),
         size: log.geometry.segment_size(data, plan.least),
         pred: plan.pred.as_ref().map(|pred| pred.header.reference()),
-        pred_chain: plan.pred.as_ref().map_or(0, |pred| pred.chain),
+        pred_chain: plan.pred.as_ref().map_or(0, |_| plan.chain_before),
         record_type: log.record_type.clone(),
         time_us: machine.clock.wall_us(),
     })
 }
 
 /// Steps (a) to (c).
-fn make(machine: &Machine, header: SegmentHeader, carry: &mut [Carried]) -> Result<TailSegment> {
+fn make(machine: &Machine, header: SegmentHeader, plan: &Plan) -> Result<Rolled, Failure> {
     let (temporary, name) = (header.id.temporary_name(), header.id.file_name());
-    let failed = |what: &str| format!("{what} {temporary}");
+    let failed = |what: &str| Error::io(format!("{what} {temporary}"));
     let storage = &machine.storage;
-    let file = storage.create(&temporary).map_err(Error::io(failed("create")))?;
-    file.fill_with_zeros(header.size).map_err(Error::io(failed("fill")))?;
-    let mut tail = TailSegment {
-        life: Life::of(&header),
-        at: Offset(header.geometry.data_start()),
-        chain: header.chain(),
-        marks: 0,
-        file,
-        header,
+    let file = storage.create(&temporary).map_err(failed("create")).map_err(Failure::File)?;
+    let size = header.size;
+    let mut rolled = Rolled {
+        tail: TailSegment {
+            life: Life::of(&header),
+            at: Offset(header.geometry.data_start()),
+            chain: header.chain(),
+            marks: 0,
+            file: file.clone(),
+            header,
+        },
+        sent: vec![],
     };
-    for batch in carry {
-        let spec = Spec {
-            first: batch.first,
-            count: batch.count,
-            confirmed: tail.header.base.previous(),
-            chain: tail.chain,
-            time_us: batch.time_us,
-        };
-        tail.chain = batch::finish(&mut batch.bytes, spec, tail.at, &tail.life);
-        let write = tail.file.write_at(&batch.bytes, tail.at.0);
-        write.map_err(Error::io(failed("write")))?;
-        tail.at = tail.at.plus(u64::try_from(batch.bytes.len()).expect("fits in 64 bits"));
+    let filled = file.fill_with_zeros(size).map_err(failed("fill"));
+    filled.map_err(Failure::File)?;
+    rolled.write(plan).map_err(failed("write")).map_err(Failure::File)?;
+    file.sync().map_err(failed("sync")).map_err(Failure::File)?;
+    storage.rename(&temporary, &name).map_err(failed("rename")).map_err(Failure::File)?;
+    let synced = storage.sync_dir();
+    synced
+        .map_err(Error::io(format!("sync the directory of {name}")))
+        .map_err(Failure::Directory)?;
+    Ok(rolled)
+}
+
+impl Rolled {
+    /// Writes header and carried batches; not synced.
+    fn write(&mut self, plan: &Plan) -> io::Result<()> {
+        let tail = &mut self.tail;
+        let mut chain_before = plan.chain_before;
+        for batch in &plan.carry {
+            let spec = Spec {
+                first: batch.first,
+                count: batch.count,
+                confirmed: tail.header.base.previous(),
+                chain: tail.chain,
+                time_us: batch.time_us,
+            };
+            let mut bytes = batch.bytes.clone();
+            tail.chain = batch::finish(&mut bytes, spec, tail.at, &tail.life);
+            tail.file.write_at(&bytes, tail.at.0)?;
+            tail.at = tail.at.plus(u64::try_from(bytes.len()).expect("fits in 64 bits"));
+            let Carried { first, count, time_us, .. } = *batch;
+            self.sent.push(Sent { bytes, first, count, time_us, end: tail.at, chain_before });
+            chain_before = tail.chain;
+        }
+        tail.file.write_at(&tail.header.encode(), 0)
     }
-    tail.file.write_at(&tail.header.encode(), 0).map_err(Error::io(failed("write")))?;
-    tail.file.sync().map_err(Error::io(failed("sync")))?;
-    storage.rename(&temporary, &name).map_err(Error::io(failed("rename")))?;
-    storage.sync_dir().map_err(Error::io(format!("sync the directory of {name}")))?;
-    Ok(tail)
 }
 
 /// Step (d).
-fn seal(pred: &Pred<'_>, last: Option<Lsn>, next: SegmentRef, time_us: u64) -> Result<()> {
-    let bytes = Seal { last, next, time_us }.encode(pred.header);
+fn seal(pred: &Pred, last: Option<Lsn>, next: SegmentRef, time_us: u64) -> Result<()> {
+    let bytes = Seal { last, next, time_us }.encode(&pred.header);
     let offset = Seal::offset(pred.header.geometry);
     let written = pred.file.write_at(&bytes, offset.0).and_then(|()| pred.file.sync());
     written.map_err(Error::io(format!("seal {}", pred.header.id.file_name())))

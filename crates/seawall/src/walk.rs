@@ -30,6 +30,8 @@ pub(crate) struct Found {
     pub(crate) body: Range<usize>,
     /// The last of its records that counts.
     pub(crate) last: Lsn,
+    /// Where it ends in its segment.
+    pub(crate) end: Offset,
 }
 
 /// An intact record of a damaged place.
@@ -152,7 +154,8 @@ impl Walk {
                     };
                     (self.last, self.chain) = (Some(last), Some(header.chain_value()));
                     self.confirmed = self.confirmed.max(header.confirmed());
-                    return Ok(Event::Batch(Found { header, body, last }));
+                    let end = batch.offset.plus(header.size());
+                    return Ok(Event::Batch(Found { header, body, last, end }));
                 }
                 Step::Finished => self.current = None,
                 Step::Stopped(cause, header) => return self.stopped(cause, header),

@@ -2,12 +2,19 @@
 //! holds it; there is one.
 
 use crate::directory::MANIFEST;
-use crate::roll::{Machine, Plan, Pred, TailSegment, roll};
-use crate::{Error, Lsn, Result, SegmentId};
+use crate::options::FailoverHook;
+use crate::roll::{Carried, Machine, Plan, Pred, Sent, TailSegment, roll};
+use crate::{Error, Failover, Lsn, Result, SegmentId};
 use seawall_format::batch::{self, Spec};
 use seawall_format::{Closed, Live, Manifest, Mark, next_lsn};
 use seawall_io::{File, Lock};
+use std::collections::VecDeque;
 use std::sync::Arc;
+
+/// How many buffers are kept for reuse: what a block of small batches frees at once.
+const SPARES_MAX: usize = 64;
+/// The largest buffer that is kept, in bytes.
+const SPARE_SIZE_MAX: usize = 256 << 10;
 
 /// The one writer of a log.
 #[derive(Debug)]
@@ -20,57 +27,133 @@ pub(crate) struct Writer {
     pub(crate) last: Option<Lsn>,
     /// The chain value of the batch that holds it, or 0 if this process never saw that batch.
     pub(crate) last_chain: u64,
-    pub(crate) max_id: SegmentId,
+    /// The batches in the block where the next one begins, oldest first.
+    pub(crate) recent: VecDeque<Sent>,
+    /// Buffers to be used again.
+    pub(crate) spares: Vec<Vec<u8>>,
+    pub(crate) max_id: Option<SegmentId>,
+    /// The least size of a segment, in bytes.
+    pub(crate) segment_min: u64,
+    pub(crate) counts: Counts,
+    /// Told of each failure that the log survives.
+    pub(crate) on_failover: Option<FailoverHook>,
     /// Held as long as the writer is.
     pub(crate) _lock: Box<dyn Lock>,
 }
 
+/// What a new segment begins with, and its least size in bytes.
+struct NewSegment {
+    carry: Vec<Carried>,
+    least: u64,
+}
+
+/// What the writer has done so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) batches: u64,
+    pub(crate) records: u64,
+    pub(crate) bytes: u64,
+    pub(crate) rolls: u64,
+    pub(crate) marks: u64,
+    pub(crate) failovers: u64,
+}
+
 impl Writer {
     /// Writes a batch (room for its header, then unbound frames) and returns once it is durable.
-    pub(crate) fn write(&mut self, bytes: &mut [u8], count: u32) -> Result<()> {
-        let size = u64::try_from(bytes.len()).expect("fits in 64 bits");
+    /// Gives back a buffer to be used for another one.
+    pub(crate) fn write(&mut self, bytes: Vec<u8>, count: u32) -> Result<Vec<u8>> {
+        let size = to_u64(bytes.len());
         if self.tail.at.plus(size).0 > self.tail.header.size {
             self.roll(size)?;
         }
-        let tail = &mut self.tail;
-        let spec = Spec {
-            first: next_lsn(self.last),
-            count,
-            confirmed: self.last,
-            chain: tail.chain,
-            time_us: self.machine.clock.wall_us(),
-        };
-        let chain = batch::finish(bytes, spec, tail.at, &tail.life);
-        let name = || tail.header.id.file_name();
-        tail.file
-            .write_at(bytes, tail.at.0)
-            .map_err(|e| Error::io(format!("write {}", name()))(e))?;
-        tail.file.sync().map_err(|e| Error::io(format!("sync {}", name()))(e))?;
-        (tail.at, tail.chain, self.last_chain) = (tail.at.plus(size), chain, chain);
-        self.last = Some(spec.first.plus(u64::from(count) - 1));
+        let first = next_lsn(self.last);
+        let (sent, outcome) = self.send(bytes, first, count);
+        match outcome {
+            Ok(()) => {
+                (self.tail.at, self.last_chain) = (sent.end, self.tail.chain);
+                self.recent.push_back(sent);
+            }
+            Err(error) => self.fail_over(sent, &error)?,
+        }
+        self.last = Some(first.plus(u64::from(count) - 1));
+        self.counts.batches += 1;
+        self.counts.records += u64::from(count);
+        self.counts.bytes += size;
+        self.forget_whole_blocks();
         self.tell_readers();
+        Ok(self.spares.pop().unwrap_or_default())
+    }
+
+    /// One write, one barrier. Whatever came of it, the batch is in the hands of the caller.
+    fn send(&mut self, mut bytes: Vec<u8>, first: Lsn, count: u32) -> (Sent, Result<()>) {
+        let tail = &mut self.tail;
+        let time_us = self.machine.clock.wall_us();
+        let spec = Spec { first, count, confirmed: self.last, chain: tail.chain, time_us };
+        let chain = batch::finish(&mut bytes, spec, tail.at, &tail.life);
+        let written = tail.file.write_at(&bytes, tail.at.0).and_then(|()| tail.file.sync());
+        let outcome =
+            written.map_err(|e| Error::io(format!("write {}", tail.header.id.file_name()))(e));
+        if outcome.is_ok() {
+            tail.chain = chain;
+        }
+        let end = tail.at.plus(to_u64(bytes.len()));
+        let chain_before = self.last_chain;
+        (Sent { bytes, first, count, time_us, end, chain_before }, outcome)
+    }
+
+    /// The barrier of a batch failed: its file gets nothing more. Everything in the blocks that the
+    /// write touched goes into a new segment, from memory (R8).
+    fn fail_over(&mut self, sent: Sent, error: &Error) -> Result<()> {
+        let life = self.tail.life;
+        self.recent.push_back(sent);
+        let oldest = self.recent.front().expect("just put there");
+        let (base, chain_before) = (oldest.first, oldest.chain_before);
+        let carry = self.recent.drain(..).map(|sent| sent.unbind(&life)).collect();
+        self.go_on(base, chain_before, NewSegment { carry, least: 0 })?;
+        self.note_failover(error);
         Ok(())
+    }
+
+    fn note_failover(&mut self, error: &Error) {
+        self.counts.failovers += 1;
+        if let Some(FailoverHook(hook)) = &self.on_failover {
+            hook(&Failover { cause: error.to_string(), segment: self.tail.header.id });
+        }
     }
 
     /// Goes on in a new segment, twice the size, that holds a batch of `size` bytes.
     fn roll(&mut self, size: u64) -> Result<()> {
         let geometry = self.manifest.content.geometry;
         let doubled = (self.tail.header.size * 2).min(self.manifest.content.segment_max);
-        let id = self.max_id.next();
-        let plan = Plan {
-            id,
-            base: next_lsn(self.last),
-            carry: vec![],
-            pred: Some(Pred {
-                header: &self.tail.header,
-                file: &*self.tail.file,
-                chain: self.last_chain,
-            }),
-            least: geometry.segment_size(size, doubled),
-        };
-        self.tail = roll(&self.machine, &self.manifest.content, plan)?;
-        self.max_id = id;
+        let least = geometry.segment_size(size, doubled);
+        self.counts.rolls += 1;
+        self.go_on(next_lsn(self.last), self.last_chain, NewSegment { carry: vec![], least })
+    }
+
+    /// The one way into a new segment while the log is open.
+    fn go_on(&mut self, base: Lsn, chain_before: u64, what: NewSegment) -> Result<()> {
+        let pred = Some(Pred { header: self.tail.header.clone(), file: self.tail.file.clone() });
+        let least = what.least.max(self.segment_min);
+        let plan = Plan { base, carry: what.carry, pred, chain_before, least };
+        let rolled = roll(&self.machine, &self.manifest.content, plan, &mut self.max_id)?;
+        if !rolled.sent.is_empty() {
+            self.last_chain = rolled.tail.chain;
+        }
+        self.tail = rolled.tail;
+        self.recent = rolled.sent.into();
         Ok(())
+    }
+
+    /// Batches that end before the block where the next one begins are safe from its failure.
+    fn forget_whole_blocks(&mut self) {
+        let block = u64::from(self.tail.header.geometry.block);
+        let start = self.tail.at.0 / block * block;
+        while self.recent.front().is_some_and(|sent| sent.end.0 <= start) {
+            let sent = self.recent.pop_front().expect("just looked at");
+            if self.spares.len() < SPARES_MAX && sent.bytes.capacity() <= SPARE_SIZE_MAX {
+                self.spares.push(sent.bytes);
+            }
+        }
     }
 
     /// Writes evidence, away from the data, that everything so far is durable. Alone in flight.
@@ -81,7 +164,16 @@ impl Writer {
         let offset = mark.slot().offset(header.geometry);
         let written = self.tail.file.write_at(&mark.encode(header), offset.0);
         let written = written.and_then(|()| self.tail.file.sync());
-        written.map_err(Error::io(format!("mark {}", header.id.file_name())))?;
+        let written = written.map_err(Error::io(format!("mark {}", header.id.file_name())));
+        self.counts.marks += 1;
+        if let Err(error) = written {
+            // The base of the next segment confirms as much as the mark would have.
+            let empty = NewSegment { carry: vec![], least: 0 };
+            self.go_on(next_lsn(self.last), self.last_chain, empty)?;
+            self.note_failover(&error);
+            self.tell_readers();
+            return Ok(());
+        }
         self.tail.marks = sequence;
         Ok(())
     }
@@ -135,4 +227,8 @@ impl ManifestFile {
         }
         Ok(())
     }
+}
+
+fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).expect("fits in 64 bits")
 }

@@ -1,0 +1,127 @@
+//! A failed sync is not the end of a log: it goes on in a new segment, and loses nothing (R8).
+
+use seawall::{Error, Geometry, Level, Log, Lsn, Options, Raw, Verdict, verify_in};
+use seawall_io::{ManualClock, MemStorage, SeededEntropy};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+const RECORDS: u64 = 40;
+
+fn options(level: Level) -> Options {
+    let geometry = Geometry { block: 512, reach: 1024, batch_max: 1024 };
+    let clock = Arc::new(ManualClock::new());
+    Options::new()
+        .geometry(geometry, 6144)
+        .segment_size(8192)
+        .level(level)
+        .idle_mark(None)
+        .machine(clock, Arc::new(SeededEntropy::new(7)))
+}
+
+fn payload(number: u64) -> Vec<u8> {
+    let size = usize::try_from(number * 37 % 200).expect("small");
+    vec![u8::try_from(number % 251).expect("small"); size]
+}
+
+/// What a life of the log acknowledged, and how it ended.
+struct Life {
+    acknowledged: u64,
+    outcome: Result<(), Error>,
+    failovers: u64,
+}
+
+/// Opens, appends, closes, with everything that may fail on the way.
+fn live(storage: &MemStorage, level: Level) -> Life {
+    let failovers = Arc::new(AtomicU64::new(0));
+    let told = failovers.clone();
+    let acknowledged = Mutex::new(0);
+    let outcome = (|| {
+        let options = options(level).on_failover(move |_| {
+            told.fetch_add(1, Ordering::SeqCst);
+        });
+        let log: Log<[u8], Raw> = options.open_in(Arc::new(storage.clone()))?;
+        for number in 1..=RECORDS {
+            let lsn = log.append(&payload(number))?;
+            assert_eq!(lsn.get(), number);
+            *acknowledged.lock().unwrap() = number;
+        }
+        log.confirm()?;
+        log.close()
+    })();
+    let acknowledged = *acknowledged.lock().unwrap();
+    Life { acknowledged, outcome, failovers: failovers.load(Ordering::SeqCst) }
+}
+
+/// Reopens and compares everything with what was written.
+fn check(storage: MemStorage, acknowledged: u64, case: &str) {
+    let found = verify_in(&storage).unwrap_or_else(|error| panic!("{case}: verify {error}"));
+    assert!(matches!(found.verdict, Verdict::Clean | Verdict::Torn), "{case}: {found:?}");
+    let log: Log<[u8], Raw> =
+        options(Level::Synced).open_in(Arc::new(storage)).unwrap_or_else(|e| panic!("{case}: {e}"));
+    let mut next = 1;
+    for entry in log.read_from(Lsn::FIRST).unwrap() {
+        let (lsn, bytes) = entry.unwrap();
+        assert_eq!((lsn.get(), &bytes), (next, &payload(next)), "{case}");
+        next += 1;
+    }
+    assert!(next > acknowledged, "{case}: {} of {acknowledged} records", next - 1);
+}
+
+/// Fails sync `nth`, its pending bytes landing or not; then the process dies, or the power.
+fn fail_one(level: Level, nth: u64, lands: bool) -> Life {
+    let storage = MemStorage::new();
+    storage.fail_sync(nth, move |_| lands);
+    let life = live(&storage, level);
+    let case = format!("{level:?}, sync {nth}, landed {lands}");
+    if life.acknowledged > 0 {
+        check(storage.kill(), life.acknowledged, &format!("{case}, killed"));
+        check(storage.power_cut(|_| false), life.acknowledged, &format!("{case}, power cut"));
+        check(storage.power_cut(|_| true), life.acknowledged, &format!("{case}, all landed"));
+    }
+    life
+}
+
+#[test]
+fn a_failed_sync_of_a_file_loses_nothing_and_the_log_goes_on() {
+    let (mut survived, mut ended) = (0, 0);
+    for level in [Level::Synced, Level::Confirmed] {
+        for lands in [false, true] {
+            for nth in 0..400 {
+                let life = fail_one(level, nth, lands);
+                match life.outcome {
+                    Ok(()) if life.failovers == 1 => survived += 1,
+                    // The sync of a new segment or of a seal: the next try was another file.
+                    Ok(()) => assert_eq!(life.failovers, 0),
+                    // A directory or the manifest.
+                    Err(_) => ended += 1,
+                }
+            }
+        }
+    }
+    assert!(survived > 150 && ended > 5, "{survived} survived, {ended} ended");
+}
+
+#[test]
+fn a_second_failure_right_behind_the_first_is_survived_too() {
+    for nth in 6..60 {
+        let storage = MemStorage::new();
+        storage.fail_sync(nth, |_| false);
+        storage.fail_sync(nth + 1, |_| false);
+        let life = live(&storage, Level::Synced);
+        check(storage.power_cut(|_| false), life.acknowledged, &format!("syncs {nth} and next"));
+    }
+}
+
+#[test]
+fn a_device_that_fails_for_good_poisons_the_log_after_bounded_attempts() {
+    let storage = MemStorage::new();
+    let log: Log<[u8], Raw> = options(Level::Synced).open_in(Arc::new(storage.clone())).unwrap();
+    log.append(b"durable").unwrap();
+    for nth in 0..20 {
+        storage.fail_sync(nth, |_| false);
+    }
+    let refused = log.append(b"lost").unwrap_err();
+    assert!(matches!(refused, Error::Poisoned { .. }), "{refused}");
+    assert!(matches!(log.append(b"later").unwrap_err(), Error::Poisoned { .. }));
+    assert_eq!(log.durable().map(Lsn::get), Some(1));
+}
