@@ -144,6 +144,12 @@ impl Commit {
         self.confirmed = self.durable;
     }
 
+    /// The records behind `last` were given up, and that is durable. No batch is open or under way.
+    pub(crate) fn cut(&mut self, last: Option<Lsn>) {
+        assert!(self.count == 0, "a cut falls between batches");
+        (self.durable, self.confirmed, self.next) = (last, last, next_lsn(last));
+    }
+
     /// A write or sync failed: nothing is acknowledged from here on.
     pub(crate) fn fail(&mut self, cause: &str) {
         self.failure.get_or_insert_with(|| cause.into());

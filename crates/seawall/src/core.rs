@@ -5,10 +5,11 @@
 //! the next one and waits; when the device is free, one of them leads.
 
 use crate::commit::{Commit, Goal, Group, Place};
-use crate::writer::Writer;
-use crate::{Level, Lsn, Options, Result};
+use crate::writer::{Counts, Writer};
+use crate::{Error, Level, Lsn, Options, Result};
 use seawall_format::{Live, SegmentRef};
 use seawall_io::{Clock, Storage};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::thread::JoinHandle;
@@ -38,6 +39,7 @@ struct State {
     writer: Option<Box<Writer>>,
     /// The newest segment, and which log: for readers in this process.
     newest: (SegmentRef, seawall_format::LogId),
+    counts: Counts,
     wakers: Vec<(Lsn, Waker)>,
     background: Option<JoinHandle<()>>,
     /// The background thread waits without a deadline.
@@ -68,6 +70,7 @@ impl Core {
                 commit: Commit::new(writer.last, confirmed, batch_max),
                 writer: Some(Box::new(writer)),
                 newest,
+                counts: Counts::default(),
                 wakers: vec![],
                 background: None,
                 asleep: false,
@@ -166,6 +169,48 @@ impl Core {
         None
     }
 
+    /// Does something to the log between two batches, with everybody else waiting.
+    ///
+    /// An error of the device poisons the log: how much of it came to pass is for the next open
+    /// to find out.
+    pub(crate) fn between_batches<R>(
+        self: &Arc<Self>,
+        act: impl FnOnce(&mut Writer, &mut Commit) -> Result<R>,
+    ) -> Result<R> {
+        let mut state = self.lock();
+        let mut writer = loop {
+            state.commit.check()?;
+            match state.writer.take() {
+                Some(writer) if state.commit.has_open_batch() => {
+                    state = self.lead(state, writer, Goal::Durable);
+                }
+                Some(writer) => break writer,
+                None => {
+                    state.wants_turn = true;
+                    state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        };
+        let acted = catch_unwind(AssertUnwindSafe(|| act(&mut writer, &mut state.commit)));
+        let done = acted.unwrap_or_else(|panic| {
+            state.commit.fail(PANICKED);
+            resume_unwind(panic)
+        });
+        state.newest.0 = writer.tail.header.reference();
+        state.counts = writer.counts;
+        state.writer = Some(writer);
+        if let Err(error @ Error::Io { .. }) = &done {
+            state.commit.fail(&error.to_string());
+        }
+        self.wake_everybody(state);
+        done
+    }
+
+    /// What the writer has done so far.
+    pub(crate) fn counts(&self) -> Counts {
+        self.lock().counts
+    }
+
     /// Ends the log: everything admitted is written, the close is noted, the lock is given up.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
         let background = {
@@ -237,6 +282,7 @@ impl Core {
         std::mem::forget(guard);
         let mut state = self.lock();
         state.newest.0 = writer.tail.header.reference();
+        state.counts = writer.counts;
         state.writer = Some(writer);
         match outcome {
             Ok(written) => self.succeed(&mut state, written, mark),
@@ -263,16 +309,19 @@ impl Core {
         if marked {
             state.commit.confirm();
         }
-        if let Some(number) = number {
-            self.turn(number).notify_all();
-            self.room.notify_all();
-            // One of those in the next batch leads it.
-            self.turn(number + 1).notify_one();
-        } else {
-            self.turns.iter().for_each(Condvar::notify_all);
+        self.room.notify_all();
+        match number {
+            // A mark concerns whoever waits for a confirmation, of an older batch too. At level
+            // `Confirmed` nobody does: each batch comes with its own.
+            Some(number) if !marked || self.level == Level::Confirmed => {
+                self.turn(number).notify_all();
+                // One of those in the next batch leads it.
+                self.turn(number + 1).notify_one();
+            }
+            _ => self.turns.iter().for_each(Condvar::notify_all),
         }
         if state.wants_turn || (state.asleep && self.next_due(state).is_some()) {
-            self.work.notify_one();
+            self.work.notify_all();
         } else if state.background.is_none() && self.next_due(state).is_some() {
             self.wake_background(state);
         }
@@ -350,6 +399,8 @@ fn reached_wakers(state: &mut State, goal: Goal) -> Vec<Waker> {
     reached.map(|(_, waker)| waker).collect()
 }
 
+const PANICKED: &str = "a thread panicked while it was writing";
+
 /// The number of a durable batch, its records, and a buffer for another one.
 type Written = (u64, u32, Vec<u8>);
 
@@ -359,7 +410,7 @@ struct PanicGuard<'a>(&'a Core);
 impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
-        state.commit.fail("a thread panicked while it was writing");
+        state.commit.fail(PANICKED);
         self.0.wake_everybody(state);
     }
 }

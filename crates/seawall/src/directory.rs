@@ -26,7 +26,8 @@ const MANIFEST_MAX: usize = 2 * 65_536;
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
     pub(crate) header: SegmentHeader,
-    pub(crate) file: Arc<dyn File>,
+    /// Where its file is; it is opened when it is read, as there may be very many.
+    storage: Arc<dyn Storage>,
     /// The length of its file.
     pub(crate) length: u64,
 }
@@ -153,10 +154,10 @@ pub(crate) fn read_live(storage: &dyn Storage) -> Result<Option<Live>> {
 }
 
 /// Reads what the directory holds; `live` says which segment is the newest, if a writer does.
-pub(crate) fn survey(storage: &dyn Storage, live: Option<&Live>) -> Result<Survey> {
+pub(crate) fn survey(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<Survey> {
     let names = storage.list().map_err(Error::io(format!("list {}", storage.place())))?;
     let ids: Vec<_> = names.iter().filter_map(|name| SegmentId::from_file_name(name)).collect();
-    let slots = read_manifest(storage, &ids)?;
+    let slots = read_manifest(&**storage, &ids)?;
     let readable = [0, 1].map(|slot| slots.get(slot).is_some_and(Option::is_some));
     let manifest = slots.into_iter().flatten().max_by_key(|slot| slot.sequence);
     let mut found = Survey {
@@ -225,7 +226,12 @@ struct Headers {
 }
 
 impl Headers {
-    fn read(&mut self, storage: &dyn Storage, id: SegmentId, log: Option<&Manifest>) -> Result<()> {
+    fn read(
+        &mut self,
+        storage: &Arc<dyn Storage>,
+        id: SegmentId,
+        log: Option<&Manifest>,
+    ) -> Result<()> {
         let name = id.file_name();
         let file = match storage.open(&name, Access::Read) {
             Ok(file) => file,
@@ -237,12 +243,12 @@ impl Headers {
         let length = file.len().map_err(Error::io(format!("length of {name}")))?;
         match SegmentHeader::decode(&bytes) {
             Ok(header) if header.id == id && log.is_none_or(|log| log.log == header.log) => {
-                self.sound.insert(id, Segment { header, file, length });
+                self.sound.insert(id, Segment { header, storage: storage.clone(), length });
             }
             Ok(_) => drop(self.bad.insert(id, Corruption::Misplaced)),
             Err(Refused::Invalid) => drop(self.bad.insert(id, Corruption::SegmentHeader)),
             Err(refused) => {
-                return Err(Error::Unsupported { place: file_place(storage, &name), refused });
+                return Err(Error::Unsupported { place: file_place(&**storage, &name), refused });
             }
         }
         Ok(())
@@ -263,8 +269,9 @@ impl Headers {
 
     /// Finds the live chain, from the newest segment down.
     fn arrange(self, found: &mut Survey, live: Option<&Live>) -> Result<()> {
-        let top = match live {
-            Some(live) => self.named_by(live),
+        let top = match live.and_then(|live| self.named_by(live)) {
+            Some(top) => Some(top),
+            // Without the segment that `live` names, the older ones are still there.
             None => self.top(found)?,
         };
         let Some((mut segment, mut limit)) = top else {
@@ -387,16 +394,42 @@ pub(crate) fn hole(segment: SegmentId, cause: Corruption, lost: Option<Lost>) ->
 }
 
 impl Segment {
+    /// The segment with this id, which the log knows to be sound.
+    pub(crate) fn open_named(storage: &Arc<dyn Storage>, id: SegmentId) -> Result<Self> {
+        let mut headers = Headers::default();
+        headers.read(storage, id, None)?;
+        let found = headers.sound.remove(&id);
+        found.ok_or_else(|| {
+            let cause = headers.bad.get(&id).copied().unwrap_or(Corruption::SegmentMissing);
+            Error::Damaged(Box::new(hole(id, cause, None)))
+        })
+    }
+
     /// Its file name.
     pub(crate) fn name(&self) -> String {
         self.header.id.file_name()
     }
 
-    /// Bytes of the file from `from` on, `max` at most.
+    /// Its file, for reading.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if it was pruned meanwhile.
+    pub(crate) fn open(&self) -> Result<Arc<dyn File>> {
+        let file = self.storage.open(&self.name(), Access::Read);
+        file.map_err(Error::io(format!("open {}", self.name())))
+    }
+
+    /// Bytes of its file from `from` on, `max` at most.
     pub(crate) fn read(&self, from: Offset, max: u64) -> Result<Vec<u8>> {
+        self.read_in(&*self.open()?, from, max)
+    }
+
+    /// The same, from its open file.
+    pub(crate) fn read_in(&self, file: &dyn File, from: Offset, max: u64) -> Result<Vec<u8>> {
         let length = self.length.saturating_sub(from.0).min(max);
         let mut bytes = vec![0; usize::try_from(length).expect("a segment fits in memory")];
-        let read = self.file.read_at(&mut bytes, from.0);
+        let read = file.read_at(&mut bytes, from.0);
         let read = read.map_err(Error::io(format!("read {}", self.name())))?;
         bytes.truncate(read);
         Ok(bytes)

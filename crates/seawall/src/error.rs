@@ -87,6 +87,11 @@ pub enum Error {
         /// The first failure.
         cause: Arc<str>,
     },
+    /// The start of what was asked for is gone: the log was truncated there.
+    Pruned {
+        /// The first record that is left, or the next one in an empty log.
+        oldest: Lsn,
+    },
     /// The log was closed by this handle's [`close`](crate::Log::close).
     Closed,
 }
@@ -123,6 +128,7 @@ impl fmt::Display for Error {
             Self::Encode { why } => write!(f, "the record cannot be encoded: {why}"),
             Self::Decode { lsn, why } => write!(f, "record {lsn} is not of this type: {why}"),
             Self::Poisoned { cause } => write!(f, "writing has ended after a failure: {cause}"),
+            Self::Pruned { oldest } => write!(f, "the log begins with record {oldest}"),
             Self::Closed => f.write_str("the log is closed"),
         }
     }

@@ -6,6 +6,7 @@ use crate::walk::{End, Event, Walk};
 use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Result};
 use seawall_format::next_lsn;
 use seawall_io::Storage;
+use std::sync::Arc;
 
 /// What a look at the directory found; nothing was written.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub(crate) struct Inspection {
 }
 
 /// Reads the log and finds the row of the recovery table.
-pub(crate) fn inspect(storage: &dyn Storage) -> Result<Inspection> {
+pub(crate) fn inspect(storage: &Arc<dyn Storage>) -> Result<Inspection> {
     let survey = directory::survey(storage, None)?;
     let newest = survey.chain.last().map(|link| link.segment.clone());
     let newest_base = newest.as_ref().map(|newest| newest.header.base);

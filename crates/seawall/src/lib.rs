@@ -41,6 +41,7 @@ struct Readme;
 mod codec;
 mod commit;
 mod core;
+mod cut;
 mod directory;
 mod error;
 mod inspect;
@@ -57,7 +58,7 @@ mod writer;
 
 pub use codec::{Codec, MessagePack, Raw};
 pub use error::{Corruption, Damage, Error, Lost, Result};
-pub use log::{Log, Ticket};
+pub use log::{Log, Stats, Ticket};
 pub use options::{Failover, Options, SEGMENT_MIN};
 pub use reader::{Cursor, Entries, LogReader, Record};
 pub use recovery::{Recovery, TailState};

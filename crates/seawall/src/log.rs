@@ -218,6 +218,72 @@ impl<T: ?Sized, C> Log<T, C> {
         self.core.wait_for_all(Goal::Confirmed)
     }
 
+    /// Notes that nothing before `lsn` is needed any more, durably; the checkpoint before is kept
+    /// too. Opening then judges record bodies from there on only; what stands before can be given
+    /// up with [`truncate_before`](Log::truncate_before).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidOption`] if the log ends before `lsn`; [`Error::Io`] poisons the log.
+    pub fn checkpoint(&self, lsn: Lsn) -> Result<()> {
+        self.core.between_batches(|writer, _| writer.checkpoint(lsn))
+    }
+
+    /// Removes the segments whose records all stand before `lsn`; returns the first record left.
+    /// Durable when it returns.
+    ///
+    /// Whole segments go, so some records before `lsn` may stay.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] poisons the log.
+    pub fn truncate_before(&self, lsn: Lsn) -> Result<Lsn> {
+        self.core.between_batches(|writer, _| writer.truncate_before(lsn))
+    }
+
+    /// Gives up every record behind `last`, or all of them; the next one gets the number behind it.
+    /// Durable when it returns: what was cut off never comes back.
+    ///
+    /// Checkpoints behind the cut are lowered to it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pruned`] if the log begins behind `last`; [`Error::Io`] poisons the log.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("seawall-doc-cut-{}", std::process::id()));
+    /// let log: seawall::Log<u32> = seawall::Log::open(&folder)?;
+    /// let kept = log.append(&1)?;
+    /// log.append(&2)?;
+    /// log.truncate_after(Some(kept))?;
+    /// assert_eq!(log.append(&3)?.get(), 2);
+    /// # drop(log); std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn truncate_after(&self, last: Option<Lsn>) -> Result<()> {
+        self.core.between_batches(|writer, commit| {
+            writer.truncate_after(last)?;
+            commit.cut(writer.last);
+            Ok(())
+        })
+    }
+
+    /// What this handle has done so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let counts = self.core.counts();
+        Stats {
+            batches: counts.batches,
+            records: counts.records,
+            bytes: counts.bytes,
+            rolls: counts.rolls,
+            marks: counts.marks,
+            failovers: counts.failovers,
+        }
+    }
+
     /// Writes what was appended, notes a clean close, and gives the log up.
     ///
     /// # Errors
@@ -227,6 +293,24 @@ impl<T: ?Sized, C> Log<T, C> {
         self.is_closed = true;
         self.core.close()
     }
+}
+
+/// What a handle has done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Batches written, one device write and one barrier each.
+    pub batches: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Bytes of batches written.
+    pub bytes: u64,
+    /// Ordinary rolls to a new segment.
+    pub rolls: u64,
+    /// Marks written.
+    pub marks: u64,
+    /// Failed writes and syncs that the log survived in a new segment.
+    pub failovers: u64,
 }
 
 impl<T: ?Sized, C> Drop for Log<T, C> {

@@ -13,7 +13,7 @@ use seawall_format::batch::{HEADER_SIZE, Life};
 use seawall_format::{
     Closed, CodecId, Epoch, Geometry, Level, LogId, Manifest, RecordType, SegmentRef,
 };
-use seawall_format::{frame, next_lsn};
+use seawall_format::{SegmentHeader, frame, next_lsn};
 use seawall_io::{Access, File, Lock, Storage};
 use std::collections::VecDeque;
 use std::io;
@@ -42,7 +42,7 @@ pub(crate) fn open(
     if is_new {
         return create(options, machine, lock, codec);
     }
-    let found = inspect(&*machine.storage)?;
+    let found = inspect(&machine.storage)?;
     match found.row.verdict() {
         Verdict::Create => create(options, machine, lock, codec),
         Verdict::Damage => Err(Error::Damaged(Box::new(found.damage_or_cut()))),
@@ -96,6 +96,7 @@ fn create(
         machine,
         manifest,
         tail,
+        chain: vec![],
         last: None,
         last_chain: 0,
         recent: VecDeque::new(),
@@ -185,8 +186,9 @@ fn recover(
     let rolled = if in_place {
         in_place_tail(found, file, behind)?
     } else {
-        let plan = plan_behind(options, &machine, found, end)?;
-        roll(&machine, &manifest.content, plan, &mut max_id)?
+        let (plan, before) = plan_behind(options, &machine, found, end)?;
+        let rolled = roll(&machine, &manifest.content, plan, &mut max_id)?;
+        Rolled { passed: [before, rolled.passed].concat(), ..rolled }
     };
     let holds_last = rolled.tail.at.0 > rolled.tail.header.geometry.data_start();
     let last_chain = if holds_last { rolled.tail.chain } else { found.chain_of(end.last) };
@@ -196,6 +198,7 @@ fn recover(
         machine,
         manifest,
         tail: rolled.tail,
+        chain: rolled.passed,
         last: end.last,
         last_chain,
         recent: rolled.sent.into(),
@@ -253,7 +256,9 @@ fn in_place_tail(found: &Inspection, file: Arc<dyn File>, behind: &TailFound) ->
         header,
     };
     let sent = batches_in_last_block(found, newest, behind.offset)?;
-    Ok(Rolled { tail, sent })
+    let before = found.survey.chain.iter().rev().skip(1).rev();
+    let passed = before.map(|link| link.segment.header.clone()).collect();
+    Ok(Rolled { tail, sent, passed })
 }
 
 /// A failed write into the last block may take what stands there already: it must be in memory.
@@ -281,26 +286,29 @@ fn batches_in_last_block(found: &Inspection, newest: &Link, at: Offset) -> Resul
     Ok(sent)
 }
 
-/// A segment with base W + 1 that carries W + 1 to V: the page cache may show what the disk has not.
+/// What is to be made when an open does not go on in place, and the segments before it: a segment
+/// with base W + 1 that carries W + 1 to V: the page cache may show what the disk has not.
 fn plan_behind(
     options: &Options,
     machine: &Machine,
     found: &Inspection,
     end: &End,
-) -> Result<Plan> {
+) -> Result<(Plan, Vec<SegmentHeader>)> {
     let chain = &found.survey.chain;
     let base = next_lsn(end.confirmed);
     let keep = chain.iter().rposition(|link| link.segment.header.base < base).unwrap_or(0);
     let pred = chain.get(keep).expect("a log has a segment");
     let newest = chain.last().expect("a log has a segment");
     let file = read_write(machine, pred)?;
-    Ok(Plan {
+    let plan = Plan {
         base,
         carry: records_behind(newest, end.confirmed)?,
         pred: Some(Pred { header: pred.segment.header.clone(), file }),
         chain_before: found.chain_of(end.confirmed),
         least: options.segment_min,
-    })
+    };
+    let before = chain.iter().take(keep + 1).map(|link| link.segment.header.clone());
+    Ok((plan, before.collect()))
 }
 
 /// The records of the newest segment behind `confirmed`, batch by batch.

@@ -69,7 +69,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     }
 
     fn open_unchecked(storage: Arc<dyn Storage>) -> Result<Self> {
-        let found = survey(&*storage, read_live(&*storage)?.as_ref())?;
+        let found = survey(&storage, read_live(&*storage)?.as_ref())?;
         let manifest = found.manifest.map(|manifest| manifest.record_type.codec);
         let header = found.chain.first().map(|link| link.segment.header.record_type.codec);
         // A log without either has no record to decode.
@@ -85,11 +85,24 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
         self
     }
 
+    /// The first record that was not given up by [`truncate_before`](crate::Log::truncate_before),
+    /// or would be if there were any.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], [`Error::NotALog`].
+    pub fn oldest(&self) -> Result<Lsn> {
+        let found = survey(&self.storage, read_live(&*self.storage)?.as_ref())?;
+        let base = found.chain.first().map(|link| link.segment.header.base);
+        let stated = found.manifest.map(|manifest| manifest.oldest_base);
+        Ok(stated.or(base).unwrap_or(Lsn::FIRST))
+    }
+
     /// The records from `from` on.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`], [`Error::NotALog`]. Damage is an error of the iterator, where it is.
+    /// [`Error::Pruned`] if `from` was truncated away. [`Error::Io`], [`Error::NotALog`]. Damage is an error of the iterator, where it is.
     pub fn read_from(&self, from: Lsn) -> Result<Entries<T, C>> {
         Ok(Entries::new(self.cursor(from)?))
     }
@@ -151,7 +164,20 @@ pub struct Cursor {
     attempts: u32,
     batch: Option<Place>,
     queue: VecDeque<Queued>,
+    /// The walk is at its end.
+    ended: bool,
+    /// Nothing follows.
     finished: bool,
+}
+
+/// A walk from record `from` on; refused if that was pruned.
+fn walk_from(storage: &Arc<dyn Storage>, live: Option<&Live>, from: Lsn) -> Result<Walk> {
+    let found = survey(storage, live)?;
+    let oldest = found.manifest.as_ref().map(|manifest| manifest.oldest_base);
+    match oldest.filter(|oldest| from < *oldest) {
+        Some(oldest) => Err(Error::Pruned { oldest }),
+        None => Ok(Walk::new(&found, Some(from))),
+    }
 }
 
 /// Where the cursor is in a batch.
@@ -193,7 +219,7 @@ impl Cursor {
     }
 
     fn start(storage: Arc<dyn Storage>, live: Option<Live>, from: Lsn) -> Result<Self> {
-        let walk = Walk::new(&survey(&*storage, live.as_ref())?, Some(from));
+        let walk = walk_from(&storage, live.as_ref(), from)?;
         Ok(Self {
             storage,
             live,
@@ -204,6 +230,7 @@ impl Cursor {
             attempts: 0,
             batch: None,
             queue: VecDeque::new(),
+            ended: false,
             finished: false,
         })
     }
@@ -239,16 +266,20 @@ impl Cursor {
                     }
                     continue;
                 }
+                None if self.ended => {
+                    self.finished = true;
+                    continue;
+                }
                 None => {}
             }
             match self.walk.step() {
                 Ok(Event::Batch(found)) => self.enter(&found),
                 Ok(Event::Damage(damages, salvaged)) => self.meet(damages, salvaged)?,
-                Ok(Event::End(_)) => self.finished = true,
-                Err(error) => {
-                    self.finished = true;
-                    return Err(error);
+                Ok(Event::End(end)) => {
+                    self.ended = true;
+                    self.queue.extend(end.damage.into_iter().map(Queued::Damage));
                 }
+                Err(error) => self.lose_file(error)?,
             }
         }
         Ok(None)
@@ -285,12 +316,27 @@ impl Cursor {
         None
     }
 
+    /// A file that vanished was pruned: the walk starts over, or says that its place is gone.
+    fn lose_file(&mut self, error: Error) -> Result<()> {
+        let gone = matches!(&error, Error::Io { source, .. }
+            if source.kind() == std::io::ErrorKind::NotFound);
+        if !gone || self.attempts == ATTEMPTS {
+            self.finished = true;
+            return Err(error);
+        }
+        self.attempts += 1;
+        let started = walk_from(&self.storage, self.live.as_ref(), self.next);
+        self.finished = started.is_err();
+        self.walk = started?;
+        Ok(())
+    }
+
     /// Damage, unless the writer moved on meanwhile: then the walk starts over where it was (R16).
     fn meet(&mut self, damages: Vec<Damage>, salvaged: Vec<Salvaged>) -> Result<()> {
         let live = if self.is_local { self.live } else { read_live(&*self.storage)? };
         if live != self.live && self.attempts < ATTEMPTS {
             self.attempts += 1;
-            self.walk = Walk::new(&survey(&*self.storage, live.as_ref())?, Some(self.next));
+            self.walk = walk_from(&self.storage, live.as_ref(), self.next)?;
             self.live = live;
             return Ok(());
         }

@@ -93,6 +93,8 @@ pub(crate) struct Pred {
 pub(crate) struct Rolled {
     pub(crate) tail: TailSegment,
     pub(crate) sent: Vec<Sent>,
+    /// Segments that are in the chain before it, because only their own seal failed.
+    pub(crate) passed: Vec<SegmentHeader>,
 }
 
 /// Why a step failed, as far as it decides what may be tried next.
@@ -116,15 +118,19 @@ pub(crate) fn roll(
     mut plan: Plan,
     max_id: &mut Option<SegmentId>,
 ) -> Result<Rolled> {
-    let mut attempt = 1;
+    let (mut attempt, mut passed) = (1, vec![]);
     loop {
         let id = max_id.map_or(SegmentId::FIRST, SegmentId::next);
         *max_id = Some(id);
         match try_roll(machine, log, &mut plan, id) {
-            Ok(rolled) => return Ok(rolled),
+            Ok(rolled) => return Ok(Rolled { passed, ..rolled }),
             Err(Failure::Directory(error)) => return Err(error),
             Err(Failure::File(error)) if attempt == ATTEMPTS => return Err(error),
-            Err(Failure::File(_)) => attempt += 1,
+            Err(Failure::File(_)) => {
+                attempt += 1;
+                let pred = plan.pred.as_ref().filter(|pred| pred.header.id == id);
+                passed.extend(pred.map(|pred| pred.header.clone()));
+            }
         }
     }
 }
@@ -190,6 +196,7 @@ fn make(machine: &Machine, header: SegmentHeader, plan: &Plan) -> Result<Rolled,
             header,
         },
         sent: vec![],
+        passed: vec![],
     };
     let filled = file.fill_with_zeros(size).map_err(failed("fill"));
     filled.map_err(Failure::File)?;

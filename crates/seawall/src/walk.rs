@@ -6,8 +6,10 @@ use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Result, SegmentId};
 use seawall_format::batch::{BatchHeader, HEADER_SIZE};
 use seawall_format::scan::{self, Cause, Limit, Scanner, Step, Window};
 use seawall_format::{frame, next_lsn, tail};
+use seawall_io::File;
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// What one read takes: fits the second-level cache.
 const READ_SIZE: u64 = 256 << 10;
@@ -51,6 +53,8 @@ pub(crate) struct End {
     pub(crate) confirmed: Option<Lsn>,
     /// Behind the last batch of the newest segment: where, and what lies there.
     pub(crate) tail: Option<TailFound>,
+    /// What is missing though no record shows it: the end of the newest file, the manifest.
+    pub(crate) damage: Vec<Damage>,
 }
 
 /// What lies behind the last batch of the newest segment.
@@ -70,7 +74,10 @@ pub(crate) struct Walk {
     links: VecDeque<Link>,
     beyond: Option<Beyond>,
     closed: Option<seawall_format::Closed>,
+    manifest_lost: bool,
     current: Option<(Link, Scanner)>,
+    /// The open file of the current segment.
+    file: Option<Arc<dyn File>>,
     window: Offset,
     bytes: Vec<u8>,
     /// The last record found.
@@ -97,7 +104,9 @@ impl Walk {
             links,
             beyond: survey.beyond,
             closed: survey.manifest.as_ref().and_then(|manifest| manifest.closed),
+            manifest_lost: survey.manifest_lost,
             current: None,
+            file: None,
             window: Offset(0),
             bytes: vec![],
             chain: None,
@@ -112,7 +121,9 @@ impl Walk {
             links: VecDeque::from([Link { gap: None, ..link.clone() }]),
             beyond: None,
             closed: None,
+            manifest_lost: false,
             current: None,
+            file: None,
             window: Offset(0),
             bytes: vec![],
             chain: None,
@@ -136,7 +147,8 @@ impl Walk {
             };
             match scanner.step(Window { start: self.window, bytes: &self.bytes }) {
                 Step::Need { offset, length } => {
-                    self.bytes = link.segment.read(offset, length.max(READ_SIZE))?;
+                    let file = opened(&mut self.file, &link.segment)?;
+                    self.bytes = link.segment.read_in(&*file, offset, length.max(READ_SIZE))?;
                     self.window = offset;
                     if to_u64(self.bytes.len()) < length {
                         let cut = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
@@ -184,7 +196,7 @@ impl Walk {
             let lost = Some(Lost { from: at, to: Some(at) });
             hole(header.id, Corruption::Order, lost)
         });
-        (self.window, self.current) = (Offset(0), Some((link, scanner)));
+        (self.window, self.current, self.file) = (Offset(0), Some((link, scanner)), None);
         self.bytes.clear();
         damage.map(|damage| Event::Damage(vec![damage], vec![]))
     }
@@ -195,7 +207,10 @@ impl Walk {
                 let lost = Some(Lost { from: next_lsn(self.last), to: None });
                 Event::Damage(vec![hole(beyond.segment, beyond.cause, lost)], vec![])
             }
-            None => Event::End(End { last: self.last, confirmed: None, tail: None }),
+            None => {
+                let damage = self.lost_manifest(None).into_iter().collect();
+                Event::End(End { last: self.last, confirmed: None, tail: None, damage })
+            }
         }
     }
 
@@ -203,7 +218,9 @@ impl Walk {
     fn stopped(&mut self, cause: Cause, header: Option<BatchHeader>) -> Result<Event> {
         let (link, scanner) = self.current.as_ref().expect("a scanner stopped");
         let (at, next) = (scanner.offset(), scanner.next_lsn());
-        self.bytes = link.segment.read(at, link.segment.header.size.saturating_sub(at.0))?;
+        let file = opened(&mut self.file, &link.segment)?;
+        let behind = link.segment.header.size.saturating_sub(at.0);
+        self.bytes = link.segment.read_in(&*file, at, behind)?;
         self.window = at;
         let rest = Window { start: at, bytes: &self.bytes };
         let is_newest = link.limit == Limit::Open;
@@ -247,7 +264,31 @@ impl Walk {
             return self.end_of_chain();
         }
         let tail = Some(TailFound { segment, offset, chain, row, bytes });
-        Event::End(End { last: self.last, confirmed, tail })
+        let lost = Some(Lost { from: next_lsn(self.last), to: None });
+        let damage = self.cut_short(&link.segment).into_iter().chain(self.lost_manifest(lost));
+        let damage = damage.collect();
+        Event::End(End { last: self.last, confirmed, tail, damage })
+    }
+
+    /// A newest file that is not as long as its header says: what was cut off may have been records.
+    fn cut_short(&self, newest: &Segment) -> Option<Damage> {
+        let bytes = newest.header.size.checked_sub(newest.length).filter(|bytes| *bytes > 0)?;
+        let all_there = self.closed.is_some_and(|closed| {
+            closed.last == self.last && closed.segment == newest.header.reference()
+        });
+        Some(Damage {
+            segment: Some(newest.header.id),
+            offset: Offset(newest.length),
+            bytes,
+            lost: (!all_there).then(|| Lost { from: next_lsn(self.last), to: None }),
+            cause: Corruption::CutShort,
+        })
+    }
+
+    fn lost_manifest(&self, lost: Option<Lost>) -> Option<Damage> {
+        let cause = Corruption::Manifest;
+        let damage = Damage { segment: None, offset: Offset(0), bytes: 0, lost, cause };
+        self.manifest_lost.then_some(damage)
     }
 
     /// Names the damage where the scanner stands, keeps what is intact, and goes on behind it.
@@ -260,9 +301,10 @@ impl Walk {
             scanner.pass(&header);
             self.chain = Some(header.chain_value());
             Place { size: header.size(), last: Some(header.last()), open: false }
-        } else if let Some((offset, header)) = stop.found_behind(&self.bytes, scanner, limit) {
+        } else if let Some((offset, header)) = stop.found_behind(&self.bytes, scanner) {
             scanner.resume_at(offset, &header);
-            self.chain = Some(header.chain);
+            // A batch that no longer counts tells where the damage ends, not what follows.
+            self.chain = Some(header.chain).filter(|_| !limit.excludes(header.first));
             Place { size: offset.0 - at.0, last: header.first.previous(), open: false }
         } else {
             ends_here = true;
@@ -306,6 +348,14 @@ impl Walk {
     }
 }
 
+/// The open file of a segment, opened once.
+fn opened(file: &mut Option<Arc<dyn File>>, segment: &Segment) -> Result<Arc<dyn File>> {
+    if let Some(file) = file {
+        return Ok(file.clone());
+    }
+    Ok(file.insert(segment.open()?).clone())
+}
+
 /// Where a scanner stopped, and what it saw there.
 #[derive(Clone, Copy)]
 struct Stop {
@@ -323,16 +373,11 @@ struct Place {
 
 impl Stop {
     /// The next batch header further on that can belong to this log.
-    fn found_behind(
-        &self,
-        bytes: &[u8],
-        scanner: &Scanner,
-        limit: Limit,
-    ) -> Option<(Offset, BatchHeader)> {
+    fn found_behind(&self, bytes: &[u8], scanner: &Scanner) -> Option<(Offset, BatchHeader)> {
         let (at, next) = (scanner.offset(), scanner.next_lsn());
         let from = if self.cause == Cause::Order { at } else { at.plus(8) };
         scan::headers(Window { start: at, bytes }, from, scanner.life())
-            .find(|(_, header)| header.first >= next && !limit.excludes(header.first))
+            .find(|(_, header)| header.first >= next)
     }
 
     fn corruption(&self) -> Corruption {

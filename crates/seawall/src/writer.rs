@@ -3,10 +3,10 @@
 
 use crate::directory::MANIFEST;
 use crate::options::FailoverHook;
-use crate::roll::{Carried, Machine, Plan, Pred, Sent, TailSegment, roll};
+use crate::roll::{Carried, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
 use crate::{Error, Failover, Lsn, Result, SegmentId};
 use seawall_format::batch::{self, Spec};
-use seawall_format::{Closed, Live, Manifest, Mark, next_lsn};
+use seawall_format::{Closed, Live, Manifest, Mark, SegmentHeader, next_lsn};
 use seawall_io::{File, Lock};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,6 +23,8 @@ pub(crate) struct Writer {
     pub(crate) manifest: ManifestFile,
     pub(crate) live: Option<LiveFile>,
     pub(crate) tail: TailSegment,
+    /// The live segments before it, oldest first.
+    pub(crate) chain: Vec<SegmentHeader>,
     /// The last record; everything up to here is durable.
     pub(crate) last: Option<Lsn>,
     /// The chain value of the batch that holds it, or 0 if this process never saw that batch.
@@ -42,9 +44,9 @@ pub(crate) struct Writer {
 }
 
 /// What a new segment begins with, and its least size in bytes.
-struct NewSegment {
-    carry: Vec<Carried>,
-    least: u64,
+pub(crate) struct NewSegment {
+    pub(crate) carry: Vec<Carried>,
+    pub(crate) least: u64,
 }
 
 /// What the writer has done so far.
@@ -131,16 +133,19 @@ impl Writer {
     }
 
     /// The one way into a new segment while the log is open.
-    fn go_on(&mut self, base: Lsn, chain_before: u64, what: NewSegment) -> Result<()> {
+    pub(crate) fn go_on(&mut self, base: Lsn, chain_before: u64, what: NewSegment) -> Result<()> {
         let pred = Some(Pred { header: self.tail.header.clone(), file: self.tail.file.clone() });
         let least = what.least.max(self.segment_min);
         let plan = Plan { base, carry: what.carry, pred, chain_before, least };
         let rolled = roll(&self.machine, &self.manifest.content, plan, &mut self.max_id)?;
-        if !rolled.sent.is_empty() {
-            self.last_chain = rolled.tail.chain;
+        let Rolled { tail, sent, passed } = rolled;
+        if !sent.is_empty() {
+            self.last_chain = tail.chain;
         }
-        self.tail = rolled.tail;
-        self.recent = rolled.sent.into();
+        let before = std::mem::replace(&mut self.tail, tail);
+        self.chain.push(before.header);
+        self.chain.extend(passed);
+        self.recent = sent.into();
         Ok(())
     }
 

@@ -54,7 +54,8 @@ fn live(storage: &MemStorage, level: Level) -> Life {
 
 /// Reopens and compares everything with what was written.
 fn check(storage: MemStorage, acknowledged: u64, case: &str) {
-    let found = verify_in(&storage).unwrap_or_else(|error| panic!("{case}: verify {error}"));
+    let as_storage: Arc<dyn seawall_io::Storage> = Arc::new(storage.clone());
+    let found = verify_in(&as_storage).unwrap_or_else(|error| panic!("{case}: verify {error}"));
     assert!(matches!(found.verdict, Verdict::Clean | Verdict::Torn), "{case}: {found:?}");
     let log: Log<[u8], Raw> =
         options(Level::Synced).open_in(Arc::new(storage)).unwrap_or_else(|e| panic!("{case}: {e}"));

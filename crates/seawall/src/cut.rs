@@ -1,0 +1,126 @@
+//! Cuts and checkpoints: what is given up at either end, durable before it is said to be (R10, R11).
+
+use crate::directory::{self, Link};
+use crate::roll::{Plan, Pred, roll};
+use crate::walk::{Event, Walk};
+use crate::writer::Writer;
+use crate::{Error, Lsn, Result, SegmentId};
+use seawall_format::scan::Limit;
+use seawall_format::{SegmentHeader, next_lsn};
+use seawall_io::Access;
+use std::collections::VecDeque;
+
+impl Writer {
+    /// Notes that nothing before `lsn` is needed; the checkpoint before is kept too.
+    pub(crate) fn checkpoint(&mut self, lsn: Lsn) -> Result<()> {
+        let end = next_lsn(self.last);
+        if lsn > end {
+            let why = format!("a checkpoint at {lsn}, and the log ends before {end}");
+            return Err(Error::InvalidOption { why });
+        }
+        let [newest, _] = self.manifest.content.checkpoints;
+        let before = newest.map(|newest| newest.min(lsn));
+        self.manifest.content.checkpoints = [Some(lsn), before];
+        self.manifest.write_both(self.machine.clock.wall_us())
+    }
+
+    /// Removes segments whose records all stand before `lsn`, and says what is the first now.
+    pub(crate) fn truncate_before(&mut self, lsn: Lsn) -> Result<Lsn> {
+        let live: Vec<_> = self.chain.iter().chain([&self.tail.header]).cloned().collect();
+        let keep = live.iter().rposition(|header| header.base <= lsn).unwrap_or(0);
+        let oldest = live.get(keep).expect("a log has a segment");
+        if keep == 0 {
+            return Ok(oldest.base);
+        }
+        let content = &mut self.manifest.content;
+        content.oldest = oldest.reference();
+        content.oldest_base = oldest.base;
+        for checkpoint in &mut content.checkpoints {
+            // What it would replay from is going away.
+            *checkpoint = checkpoint.filter(|checkpoint| *checkpoint >= oldest.base);
+        }
+        self.manifest.write_both(self.machine.clock.wall_us())?;
+        self.chain.drain(..keep);
+        self.remove_segments(|id| id < oldest.id)?;
+        Ok(oldest.base)
+    }
+
+    /// Gives up every record behind `last`; they never come back.
+    pub(crate) fn truncate_after(&mut self, last: Option<Lsn>) -> Result<()> {
+        if last >= self.last {
+            return Ok(());
+        }
+        let next = next_lsn(last);
+        let oldest = self.manifest.content.oldest_base;
+        if next < oldest {
+            return Err(Error::Pruned { oldest });
+        }
+        // Readers first: what is about to go must not be shown any more.
+        let told = std::mem::replace(&mut self.last, last);
+        self.tell_readers();
+        self.last = told;
+        let checkpoints = &mut self.manifest.content.checkpoints;
+        if checkpoints.iter().any(|checkpoint| *checkpoint > Some(next)) {
+            *checkpoints = checkpoints.map(|checkpoint| checkpoint.map(|lsn| lsn.min(next)));
+            self.manifest.write_both(self.machine.clock.wall_us())?;
+        }
+        let mut live: Vec<_> = self.chain.iter().chain([&self.tail.header]).cloned().collect();
+        let keep = live.iter().rposition(|header| header.base <= next).expect("checked above");
+        let holder = live.get(keep).expect("just found").clone();
+        let dead: Vec<SegmentId> = live.drain(keep + 1..).map(|header| header.id).collect();
+        let name = holder.id.file_name();
+        let file = self.machine.storage.open(&name, Access::ReadWrite);
+        let file = file.map_err(Error::io(format!("open {name} for writing")))?;
+        let plan = Plan {
+            base: next,
+            carry: vec![],
+            chain_before: self.chain_of(&holder, last)?,
+            pred: Some(Pred { header: holder, file }),
+            least: self.segment_min,
+        };
+        let chain_before = plan.chain_before;
+        let rolled = roll(&self.machine, &self.manifest.content, plan, &mut self.max_id)?;
+        (self.last, self.last_chain, self.tail) = (last, chain_before, rolled.tail);
+        self.recent = VecDeque::new();
+        self.chain = live;
+        self.chain.extend(rolled.passed);
+        self.tell_readers();
+        self.remove_segments(|id| dead.contains(&id))
+    }
+
+    /// The chain value of the batch in this segment that holds `last`.
+    fn chain_of(&self, holder: &SegmentHeader, last: Option<Lsn>) -> Result<u64> {
+        if last < Some(holder.base) {
+            return Ok(holder.pred_chain);
+        }
+        let segment = directory::Segment::open_named(&self.machine.storage, holder.id)?;
+        let mut walk = Walk::of_segment(&Link { segment, limit: Limit::At(last), gap: None });
+        let mut chain = 0;
+        loop {
+            match walk.step()? {
+                Event::Batch(batch) => chain = batch.header.chain_value(),
+                Event::End(_) => return Ok(chain),
+                Event::Damage(damages, _) => {
+                    let damage = damages.into_iter().next().expect("damage is named");
+                    return Err(Error::Damaged(Box::new(damage)));
+                }
+            }
+        }
+    }
+
+    /// Unlinks segments that the log has given up already.
+    fn remove_segments(&self, goes: impl Fn(SegmentId) -> bool) -> Result<()> {
+        let storage = &self.machine.storage;
+        let names = storage.list().map_err(Error::io("list the log's directory"))?;
+        let gone = |name: &&String| SegmentId::from_file_name(name).is_some_and(&goes);
+        let mut removed = false;
+        for name in names.iter().filter(gone) {
+            // One that stays takes room and is tried again at the next cut.
+            removed |= storage.remove(name).is_ok();
+        }
+        if removed {
+            storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,153 @@
+//! Cuts at either end, and checkpoints: durable when they return, and nothing cut ever returns.
+
+use seawall::{Error, Geometry, Log, Lsn, Options, Raw, Verdict, verify_in};
+use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage, What};
+use std::sync::Arc;
+
+type TestLog = Log<[u8], Raw>;
+
+fn options(seed: u64) -> Options {
+    let geometry = Geometry { block: 512, reach: 1024, batch_max: 1024 };
+    Options::new()
+        .geometry(geometry, 4608)
+        .segment_size(4608)
+        .idle_mark(None)
+        .machine(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(seed)))
+}
+
+fn open(storage: &MemStorage) -> Result<TestLog, Error> {
+    options(storage.steps() + 1).open_in(Arc::new(storage.clone()))
+}
+
+fn append(log: &TestLog, text: &str, count: u64) -> Result<(), Error> {
+    for number in 0..count {
+        log.append(format!("{text} {number} {}", "x".repeat(90)).as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The records as text, in order.
+fn records(log: &TestLog, from: u64) -> Vec<String> {
+    let read = log.read_from(lsn(from)).unwrap();
+    read.map(|entry| String::from_utf8(entry.unwrap().1).unwrap()).collect()
+}
+
+fn lsn(number: u64) -> Lsn {
+    Lsn::new(number).unwrap()
+}
+
+fn verdict(storage: &MemStorage) -> Verdict {
+    let storage: Arc<dyn Storage> = Arc::new(storage.clone());
+    verify_in(&storage).unwrap().verdict
+}
+
+#[test]
+fn what_was_cut_never_returns_and_its_numbers_are_given_again() {
+    for last in 0..30 {
+        let storage = MemStorage::new();
+        let log = open(&storage).unwrap();
+        append(&log, "old", 30).unwrap();
+        log.truncate_after(Lsn::new(last)).unwrap();
+        assert_eq!(log.durable(), Lsn::new(last));
+        append(&log, "new", 3).unwrap();
+        drop(log);
+        assert_eq!(verdict(&storage), Verdict::Clean);
+        let log = open(&storage).unwrap();
+        let found = records(&log, 1);
+        assert_eq!(found.len() as u64, last + 3, "cut behind {last}");
+        let old = found.iter().filter(|text| text.starts_with("old")).count();
+        assert_eq!(old as u64, last, "cut behind {last}");
+    }
+}
+
+#[test]
+fn an_emptied_log_is_empty_and_opens() {
+    let storage = MemStorage::new();
+    let log = open(&storage).unwrap();
+    append(&log, "old", 10).unwrap();
+    log.truncate_after(None).unwrap();
+    drop(log);
+    let log = open(&storage).unwrap();
+    assert_eq!((log.durable(), records(&log, 1).len()), (None, 0));
+    assert_eq!(log.append(b"first").unwrap(), Lsn::FIRST);
+}
+
+#[test]
+fn pruned_segments_are_gone_and_reading_there_says_so() {
+    let storage = MemStorage::new();
+    let log = open(&storage).unwrap();
+    append(&log, "old", 60).unwrap();
+    let before = storage.names().len();
+    let oldest = log.truncate_before(lsn(40)).unwrap();
+    assert!(oldest <= lsn(40) && oldest > lsn(20), "{oldest}");
+    assert!(storage.names().len() < before);
+    let refused = log.read_from(Lsn::FIRST).unwrap_err();
+    assert!(matches!(refused, Error::Pruned { oldest: o } if o == oldest), "{refused}");
+    assert_eq!(records(&log, oldest.get()).len() as u64, 61 - oldest.get());
+    assert!(matches!(log.truncate_after(Lsn::new(1)), Err(Error::Pruned { .. })));
+    drop(log);
+    assert_eq!(verdict(&storage), Verdict::Clean);
+    let log = open(&storage).unwrap();
+    assert_eq!(log.recovery().first, Some(oldest));
+    assert_eq!(log.append(b"next").unwrap(), lsn(61));
+}
+
+#[test]
+fn a_checkpoint_beyond_the_end_is_refused() {
+    let storage = MemStorage::new();
+    let log = open(&storage).unwrap();
+    append(&log, "old", 3).unwrap();
+    log.checkpoint(lsn(4)).unwrap();
+    assert!(matches!(log.checkpoint(lsn(5)), Err(Error::InvalidOption { .. })));
+    assert_eq!(log.append(b"still usable").unwrap(), lsn(4));
+}
+
+/// Appends, a cut in the middle of everything, appends; a crash at every step, then every choice
+/// of a few ways in which the pending items landed.
+#[test]
+fn a_crash_in_a_cut_leaves_the_log_before_it_or_after_it() {
+    let (mut before, mut after) = (0, 0);
+    for steps in 1.. {
+        let storage = MemStorage::new();
+        storage.stop_after(steps);
+        let mut phase = 0;
+        let done = (|| {
+            let log = open(&storage)?;
+            append(&log, "old", 25)?;
+            log.checkpoint(lsn(24))?;
+            phase = 1;
+            log.truncate_after(Lsn::new(7))?;
+            phase = 2;
+            append(&log, "new", 2)?;
+            phase = 3;
+            log.truncate_before(lsn(6))?;
+            log.close()
+        })();
+        if phase > 0 {
+            for way in 0..4 {
+                let crashed = match way {
+                    0 => storage.kill(),
+                    1 => storage.power_cut(|_| false),
+                    2 => storage.power_cut(|_| true),
+                    _ => storage.power_cut(|item| item.what == What::Directory),
+                };
+                let log = open(&crashed).unwrap_or_else(|e| panic!("step {steps} way {way}: {e}"));
+                let oldest = log.recovery().first.map_or(1, Lsn::get);
+                let found = records(&log, oldest);
+                let old = found.iter().filter(|text| text.starts_with("old")).count() as u64;
+                let old = old + oldest - 1;
+                let new = found.iter().filter(|text| text.starts_with("new")).count();
+                match phase {
+                    1 => assert!(old == 25 || old == 7, "step {steps} way {way}: {old}"),
+                    2 => assert!(old == 7 && new <= 2, "step {steps} way {way}: {old} {new}"),
+                    _ => assert!(old == 7 && new == 2, "step {steps} way {way}: {old} {new}"),
+                }
+                (before, after) = (before + u32::from(old == 25), after + u32::from(old == 7));
+            }
+        }
+        if done.is_ok() {
+            break;
+        }
+    }
+    assert!(before > 20 && after > 50, "{before} before, {after} after");
+}
