@@ -314,6 +314,22 @@ impl File for PosixFile {
             .map_err(|error| self.explain("change of length", error))
     }
 
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        let flags = rustix::fs::FallocateFlags::empty();
+        match retry_on_intr(|| rustix::fs::fallocate(&self.file, flags, 0, length)) {
+            Ok(()) => Ok(()),
+            // A file system that cannot allocate can be written to.
+            Err(Errno::OPNOTSUPP) => self.fill_with_zeros(length),
+            Err(error) => Err(self.explain("allocation", error)),
+        }
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.fill_with_zeros(length)
+    }
+
     fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
         if !self.is_empty()? {
             return Err(self.explain("zero-filling", invalid("it is not empty")));

@@ -5,6 +5,7 @@
 //! end it: the rest stays readable around the hole, and the hole is named.
 
 use crate::recovery::Row;
+use crate::spare::is_spare;
 use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Result, SegmentId};
 use seawall_format::scan::Limit;
 use seawall_format::{HEADER_SIZE, Live, Manifest, Refused, Seal, SegmentHeader, SegmentRef};
@@ -111,8 +112,8 @@ fn not_opened(path: &Path, error: io::Error) -> Error {
 /// Whether a name is one that a log's directory has.
 fn is_ours(name: &str) -> bool {
     let segment = name.strip_suffix(".tmp").unwrap_or(name);
-    [MANIFEST, LIVE, LOCK, QUARANTINE].contains(&name)
-        || SegmentId::from_file_name(segment).is_some()
+    let fixed = [MANIFEST, LIVE, LOCK, QUARANTINE].contains(&name);
+    fixed || is_spare(name) || SegmentId::from_file_name(segment).is_some()
 }
 
 /// Refuses a directory that holds other people's files and no log, before anything is made in it.

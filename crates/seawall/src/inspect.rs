@@ -34,16 +34,18 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>) -> Result<Inspection> {
         end: None,
         first: survey.chain.first().map(|link| link.segment.header.base),
         chains: vec![],
-        chain_before: 0,
+        chain_before: newest.as_ref().map_or(0, |newest| newest.header.pred_chain),
         survey,
     };
-    let mut walk = Walk::new(&found.survey, None);
+    let needed = found.survey.manifest.as_ref().and_then(|manifest| manifest.newest_checkpoint());
+    // What stands before the segment of the checkpoint is judged by headers and links alone.
+    let mut walk = Walk::new(&found.survey, needed);
     while found.end.is_none() && found.damage.is_none() {
         match walk.step()? {
             Event::Batch(batch) if Some(batch.header.first) >= newest_base => {
                 found.chains.push((batch.last, batch.header.chain_value()));
             }
-            Event::Batch(batch) => found.chain_before = batch.header.chain_value(),
+            Event::Batch(_) => {}
             Event::Damage(damages, _) => found.damage = damages.into_iter().next(),
             Event::End(end) => found.end = Some(end),
         }

@@ -52,6 +52,7 @@ mod quarantine;
 mod reader;
 mod recovery;
 mod roll;
+mod spare;
 mod verify;
 mod walk;
 mod writer;

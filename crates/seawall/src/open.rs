@@ -6,6 +6,7 @@ use crate::inspect::{Inspection, inspect};
 use crate::quarantine;
 use crate::recovery::Verdict;
 use crate::roll::{Carried, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
+use crate::spare;
 use crate::walk::{End, Event, TailFound, Walk};
 use crate::writer::{Counts, LiveFile, ManifestFile, Writer};
 use crate::{Error, Lsn, Offset, Options, Recovery, Result, SegmentId, TailState};
@@ -18,6 +19,7 @@ use seawall_io::{Access, File, Lock, Storage};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// A log's largest segment unless told otherwise, in bytes.
 const SEGMENT_DEFAULT: u64 = 64 << 20;
@@ -38,7 +40,8 @@ pub(crate) fn open(
     let locked = storage.lock(LOCK).map_err(Error::io(format!("lock {}", storage.place())))?;
     let lock = locked.ok_or_else(|| Error::Busy { place: storage.place() })?;
     let (clock, entropy) = (options.clock.clone(), options.entropy.clone());
-    let machine = Machine { storage, clock, entropy };
+    let spares = Arc::new(AtomicU64::new(1));
+    let machine = Machine { storage, clock, entropy, spares };
     if is_new {
         return create(options, machine, lock, codec);
     }
@@ -83,7 +86,8 @@ fn create(
     let mut max_id = names.iter().filter_map(|name| SegmentId::from_file_name(name)).max();
     let mut manifest = new_manifest(options, &machine, codec)?;
     let least = options.segment_min;
-    let plan = Plan { base: Lsn::FIRST, carry: vec![], pred: None, chain_before: 0, least };
+    let (base, carry) = (Lsn::FIRST, vec![]);
+    let plan = Plan { base, carry, pred: None, chain_before: 0, least, spare: None };
     let tail = roll(&machine, &manifest, plan, &mut max_id)?.tail;
     manifest.oldest = tail.header.reference();
     let file = open_or_make(&machine, MANIFEST)?;
@@ -100,6 +104,7 @@ fn create(
         last: None,
         last_chain: 0,
         recent: VecDeque::new(),
+        spare: None,
         spares: vec![],
         max_id,
         segment_min: options.segment_min,
@@ -202,6 +207,7 @@ fn recover(
         last: end.last,
         last_chain,
         recent: rolled.sent.into(),
+        spare: None,
         spares: vec![],
         max_id,
         segment_min: options.segment_min,
@@ -306,6 +312,7 @@ fn plan_behind(
         pred: Some(Pred { header: pred.segment.header.clone(), file }),
         chain_before: found.chain_of(end.confirmed),
         least: options.segment_min,
+        spare: None,
     };
     let before = chain.iter().take(keep + 1).map(|link| link.segment.header.clone());
     Ok((plan, before.collect()))
@@ -365,7 +372,8 @@ fn open_or_make(machine: &Machine, name: &str) -> Result<Arc<dyn File>> {
 /// Segments that were being made when somebody died: never part of the log.
 fn remove_temporaries(machine: &Machine, names: &[String]) {
     let temporary = |name: &&String| {
-        name.strip_suffix(".tmp").is_some_and(|name| SegmentId::from_file_name(name).is_some())
+        let segment = name.strip_suffix(".tmp").and_then(SegmentId::from_file_name);
+        segment.is_some() || spare::is_spare(name)
     };
     for name in names.iter().filter(temporary) {
         // One that stays is tried again at the next open; it only takes room.

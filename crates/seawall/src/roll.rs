@@ -1,15 +1,17 @@
 //! The one way a log goes on in a new segment: FORMAT.md section 8, rule R6.
 //!
-//! Content durable under a temporary name, rename, directory sync, then the predecessor's seal. The
-//! caller tells readers and acknowledges. Creation and recovery use the same steps as an
+//! Content durable under a temporary name (a spare's), rename, directory sync, then the
+//! predecessor's seal. The caller tells readers and acknowledges. Creation and recovery use the same steps as an
 //! ordinary roll.
 
+use crate::spare::Spare;
 use crate::{Error, Lsn, Offset, Result, SegmentId};
 use seawall_format::batch::{self, HEADER_SIZE, Life, Spec};
 use seawall_format::{Epoch, Manifest, Seal, SegmentHeader, SegmentRef, frame, lsn_or_zero};
 use seawall_io::{Clock, Entropy, File, Storage};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// What a log stands on.
 #[derive(Clone, Debug)]
@@ -17,6 +19,8 @@ pub(crate) struct Machine {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
+    /// Numbers for spare files.
+    pub(crate) spares: Arc<AtomicU64>,
 }
 
 /// The segment that is open for append.
@@ -31,6 +35,17 @@ pub(crate) struct TailSegment {
     pub(crate) chain: u64,
     /// The sequence number of the last mark.
     pub(crate) marks: u64,
+}
+
+impl TailSegment {
+    /// Gives back the room behind the last batch, once the successor is durable (R6 f). Not synced:
+    /// a crash that undoes it harms nobody.
+    pub(crate) fn cut_behind_last_batch(&self) {
+        let length = self.at.0.next_multiple_of(u64::from(self.header.geometry.block));
+        if length < self.header.size {
+            let _ = self.file.set_len(length);
+        }
+    }
 }
 
 /// A batch as it was sent to the device; kept while it shares a block with the next one, because a
@@ -79,6 +94,8 @@ pub(crate) struct Plan {
     pub(crate) chain_before: u64,
     /// The least size of its file, in bytes.
     pub(crate) least: u64,
+    /// A file that was made ahead.
+    pub(crate) spare: Option<Spare>,
 }
 
 /// The segment that it follows.
@@ -141,11 +158,13 @@ fn try_roll(
     plan: &mut Plan,
     id: SegmentId,
 ) -> Result<Rolled, Failure> {
-    let header = header(machine, log, plan, id).map_err(Failure::File)?;
-    let made = make(machine, header, plan);
+    let failed = Error::io(format!("make a file for segment {id}"));
+    let spare = file_for(machine, log, plan).map_err(failed).map_err(Failure::File)?;
+    let header = header(machine, log, plan, (id, spare.size)).map_err(Failure::File)?;
+    let made = make(machine, header, plan, &spare);
     if let Err(Failure::File(_)) = made {
         // Half a segment helps nobody and may fill the disk.
-        let _ = machine.storage.remove(&id.temporary_name());
+        spare.discard(&*machine.storage);
     }
     let rolled = made?;
     let header = &rolled.tail.header;
@@ -159,10 +178,27 @@ fn try_roll(
     Ok(rolled)
 }
 
-fn header(machine: &Machine, log: &Manifest, plan: &Plan, id: SegmentId) -> Result<SegmentHeader> {
-    let epoch = machine.entropy.random().map_err(Error::io("draw an epoch"))?;
+/// The file that was made ahead if it is large enough, else one made at once.
+fn file_for(machine: &Machine, log: &Manifest, plan: &mut Plan) -> io::Result<Spare> {
     let data: usize = plan.carry.iter().map(|batch| batch.bytes.len()).sum();
     let data = u64::try_from(data).expect("fits in 64 bits");
+    let size = log.geometry.segment_size(data, plan.least);
+    match plan.spare.take() {
+        Some(spare) if spare.size >= log.geometry.segment_size(data, 0) => Ok(spare),
+        small => {
+            small.into_iter().for_each(|spare| spare.discard(&*machine.storage));
+            Spare::at_once(machine, size)
+        }
+    }
+}
+
+fn header(
+    machine: &Machine,
+    log: &Manifest,
+    plan: &Plan,
+    (id, size): (SegmentId, u64),
+) -> Result<SegmentHeader> {
+    let epoch = machine.entropy.random().map_err(Error::io("draw an epoch"))?;
     let count: u64 = plan.carry.iter().map(|batch| u64::from(batch.count)).sum();
     Ok(SegmentHeader {
         geometry: log.geometry,
@@ -171,7 +207,7 @@ fn header(machine: &Machine, log: &Manifest, plan: &Plan, id: SegmentId) -> Resu
         epoch: Epoch(epoch),
         base: plan.base,
         carried: Lsn::new(lsn_or_zero(plan.base.previous()) + count),
-        size: log.geometry.segment_size(data, plan.least),
+        size,
         pred: plan.pred.as_ref().map(|pred| pred.header.reference()),
         pred_chain: plan.pred.as_ref().map_or(0, |_| plan.chain_before),
         record_type: log.record_type.clone(),
@@ -180,12 +216,15 @@ fn header(machine: &Machine, log: &Manifest, plan: &Plan, id: SegmentId) -> Resu
 }
 
 /// Steps (a) to (c).
-fn make(machine: &Machine, header: SegmentHeader, plan: &Plan) -> Result<Rolled, Failure> {
-    let (temporary, name) = (header.id.temporary_name(), header.id.file_name());
+fn make(
+    machine: &Machine,
+    header: SegmentHeader,
+    plan: &Plan,
+    spare: &Spare,
+) -> Result<Rolled, Failure> {
+    let (temporary, name) = (&spare.name, header.id.file_name());
     let failed = |what: &str| Error::io(format!("{what} {temporary}"));
-    let storage = &machine.storage;
-    let file = storage.create(&temporary).map_err(failed("create")).map_err(Failure::File)?;
-    let size = header.size;
+    let (storage, file) = (&machine.storage, &spare.file);
     let mut rolled = Rolled {
         tail: TailSegment {
             life: Life::of(&header),
@@ -198,11 +237,9 @@ fn make(machine: &Machine, header: SegmentHeader, plan: &Plan) -> Result<Rolled,
         sent: vec![],
         passed: vec![],
     };
-    let filled = file.fill_with_zeros(size).map_err(failed("fill"));
-    filled.map_err(Failure::File)?;
     rolled.write(plan).map_err(failed("write")).map_err(Failure::File)?;
     file.sync().map_err(failed("sync")).map_err(Failure::File)?;
-    storage.rename(&temporary, &name).map_err(failed("rename")).map_err(Failure::File)?;
+    storage.rename(temporary, &name).map_err(failed("rename")).map_err(Failure::File)?;
     let synced = storage.sync_dir();
     synced
         .map_err(Error::io(format!("sync the directory of {name}")))

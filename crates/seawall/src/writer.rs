@@ -4,6 +4,7 @@
 use crate::directory::MANIFEST;
 use crate::options::FailoverHook;
 use crate::roll::{Carried, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
+use crate::spare::Spare;
 use crate::{Error, Failover, Lsn, Result, SegmentId};
 use seawall_format::batch::{self, Spec};
 use seawall_format::{Closed, Live, Manifest, Mark, SegmentHeader, next_lsn};
@@ -31,6 +32,8 @@ pub(crate) struct Writer {
     pub(crate) last_chain: u64,
     /// The batches in the block where the next one begins, oldest first.
     pub(crate) recent: VecDeque<Sent>,
+    /// The file for the next segment, if it was made ahead.
+    pub(crate) spare: Option<Spare>,
     /// Buffers to be used again.
     pub(crate) spares: Vec<Vec<u8>>,
     pub(crate) max_id: Option<SegmentId>,
@@ -136,13 +139,15 @@ impl Writer {
     pub(crate) fn go_on(&mut self, base: Lsn, chain_before: u64, what: NewSegment) -> Result<()> {
         let pred = Some(Pred { header: self.tail.header.clone(), file: self.tail.file.clone() });
         let least = what.least.max(self.segment_min);
-        let plan = Plan { base, carry: what.carry, pred, chain_before, least };
+        let spare = self.spare.take();
+        let plan = Plan { base, carry: what.carry, pred, chain_before, least, spare };
         let rolled = roll(&self.machine, &self.manifest.content, plan, &mut self.max_id)?;
         let Rolled { tail, sent, passed } = rolled;
         if !sent.is_empty() {
             self.last_chain = tail.chain;
         }
         let before = std::mem::replace(&mut self.tail, tail);
+        before.cut_behind_last_batch();
         self.chain.push(before.header);
         self.chain.extend(passed);
         self.recent = sent.into();

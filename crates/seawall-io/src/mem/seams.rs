@@ -188,6 +188,10 @@ impl File for MemFile {
         self.change("change of length", |device| device.world.set_length(self.node, length))
     }
 
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.change("allocation", |device| device.world.set_length(self.node, length))
+    }
+
     fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
         self.change("zero-filling", |device| {
             if device.world.length(self.node) > 0 {

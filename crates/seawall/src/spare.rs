@@ -1,0 +1,102 @@
+//! Spare segment files: made ahead, so that a roll neither waits for zeros nor finds the disk full.
+//!
+//! A spare is a file of zeros under a temporary name. It has no header and is no part of the log;
+//! one that is found at open is removed.
+
+use crate::roll::Machine;
+use seawall_io::{File, Storage};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Larger files are allocated, not written, when somebody waits for them.
+const WRITTEN_MAX: u64 = 2 << 20;
+/// What is written, and what is synced, between two pauses of the preparer.
+const CHUNK: u64 = 64 << 10;
+const SYNC_EVERY: u64 = 1 << 20;
+
+/// A file of zeros, allocated to its full length.
+#[derive(Debug)]
+pub(crate) struct Spare {
+    pub(crate) name: String,
+    pub(crate) file: Arc<dyn File>,
+    /// Its length, in bytes.
+    pub(crate) size: u64,
+}
+
+/// Whether a name is one that a spare has.
+pub(crate) fn is_spare(name: &str) -> bool {
+    let number = name.strip_prefix("spare-").and_then(|name| name.strip_suffix(".tmp"));
+    number.is_some_and(|number| number.parse::<u64>().is_ok())
+}
+
+impl Spare {
+    /// Makes one at once: somebody waits. A short one is written, a long one allocated only, which
+    /// costs later syncs but not the wait.
+    pub(crate) fn at_once(machine: &Machine, size: u64) -> io::Result<Self> {
+        let spare = Self::create(machine, size)?;
+        let made = if size <= WRITTEN_MAX {
+            spare.file.fill_with_zeros(size)
+        } else {
+            spare.file.allocate(size)
+        };
+        spare.keep_if(machine, made)
+    }
+
+    /// Makes one in the background: chunk by chunk, synced as it grows so that no commit's sync
+    /// stands behind megabytes. `go_on` is asked between chunks and takes the pause.
+    pub(crate) fn in_background(
+        machine: &Machine,
+        size: u64,
+        mut go_on: impl FnMut() -> bool,
+    ) -> io::Result<Option<Self>> {
+        let spare = Self::create(machine, size)?;
+        let zeros = vec![0; usize::try_from(CHUNK).expect("a short chunk")];
+        let mut stopped = false;
+        let mut written = 0;
+        let mut fill = || -> io::Result<()> {
+            // The room first: better to hear of a full disk now than halfway.
+            spare.file.allocate(size)?;
+            while written < size && !stopped {
+                let part = zeros.get(..usize::try_from(size - written).unwrap_or(usize::MAX));
+                let part = part.unwrap_or(&zeros);
+                spare.file.write_at(part, written)?;
+                written += u64::try_from(part.len()).expect("a short chunk");
+                if written.is_multiple_of(SYNC_EVERY) {
+                    spare.file.sync()?;
+                }
+                stopped = !go_on();
+            }
+            spare.file.sync()
+        };
+        let filled = fill();
+        let spare = spare.keep_if(machine, filled)?;
+        if stopped {
+            spare.discard(&*machine.storage);
+            return Ok(None);
+        }
+        Ok(Some(spare))
+    }
+
+    /// Removes it, as far as that works: it is not part of the log.
+    pub(crate) fn discard(self, storage: &dyn Storage) {
+        let _ = storage.remove(&self.name);
+    }
+
+    fn create(machine: &Machine, size: u64) -> io::Result<Self> {
+        let number = machine.spares.fetch_add(1, Ordering::Relaxed);
+        let name = format!("spare-{number}.tmp");
+        let file = machine.storage.create(&name)?;
+        Ok(Self { name, file, size })
+    }
+
+    fn keep_if(self, machine: &Machine, made: io::Result<()>) -> io::Result<Self> {
+        match made {
+            Ok(()) => Ok(self),
+            Err(error) => {
+                self.discard(&*machine.storage);
+                Err(error)
+            }
+        }
+    }
+}
