@@ -103,6 +103,13 @@ impl Manifest {
         slot_offset(self.sequence, self.geometry.block)
     }
 
+    /// The newest checkpoint: nothing before it is needed.
+    #[must_use]
+    pub fn newest_checkpoint(&self) -> Option<Lsn> {
+        let [newest, _] = self.checkpoints;
+        newest
+    }
+
     /// The bytes of this slot.
     #[must_use]
     pub fn encode(&self) -> [u8; MANIFEST_SLOT_SIZE] {

@@ -140,12 +140,6 @@ impl SegmentId {
         format!("{:012}.seg", self.0)
     }
 
-    /// The name that its file has while it is being made.
-    #[must_use]
-    pub fn temporary_name(self) -> String {
-        format!("{:012}.seg.tmp", self.0)
-    }
-
     /// The id that a file name stands for; `None` for every name that we would not write.
     #[must_use]
     pub fn from_file_name(name: &str) -> Option<Self> {

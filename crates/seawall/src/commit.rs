@@ -25,6 +25,26 @@ pub(crate) struct Place {
     pub(crate) group: u64,
 }
 
+/// Where batches can surely go, in bytes: nothing is admitted that has no place on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Left in the tail segment.
+    pub(crate) tail: u64,
+    /// In the segment that was made ahead; 0 without one.
+    pub(crate) spare: u64,
+}
+
+/// What came of a set that wants in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// It has its numbers and its place in the open batch.
+    In(Place),
+    /// The open batch is full; it must be taken first.
+    BatchFull,
+    /// There is no sure place on the device for a batch of so many bytes.
+    NoRoom(u64),
+}
+
 /// A batch on its way to the device.
 #[derive(Debug)]
 pub(crate) struct Group {
@@ -44,6 +64,9 @@ pub(crate) struct Commit {
     next: Lsn,
     group: u64,
     batch_max: usize,
+    room: Room,
+    /// Bytes of the batch that is on its way.
+    flying: u64,
     durable: Option<Lsn>,
     confirmed: Option<Lsn>,
     /// When the first record entered the open batch that no thread stands by.
@@ -58,6 +81,7 @@ pub(crate) struct Commit {
 impl Commit {
     /// A log whose records up to `durable` are durable, those up to `confirmed` confirmed.
     pub(crate) fn new(durable: Option<Lsn>, confirmed: Option<Lsn>, batch_max: usize) -> Self {
+        let room = Room { tail: 0, spare: 0 };
         Self {
             open: vec![0; HEADER_SIZE],
             count: 0,
@@ -65,6 +89,8 @@ impl Commit {
             next: next_lsn(durable),
             group: 0,
             batch_max,
+            room,
+            flying: 0,
             durable,
             confirmed,
             unattended_since: None,
@@ -75,9 +101,9 @@ impl Commit {
         }
     }
 
-    /// Takes an atomic set of payloads into the open batch; `None` if there is no room before the
-    /// batch is taken.
-    pub(crate) fn admit(&mut self, set: &[&[u8]]) -> Result<Option<Place>> {
+    /// Takes an atomic set of payloads into the open batch, if it has a place there and, whatever
+    /// comes, on the device.
+    pub(crate) fn admit(&mut self, set: &[&[u8]]) -> Result<Admission> {
         self.check()?;
         let size: usize = set.iter().map(|payload| frame::size_on_disk(payload.len())).sum();
         let max = self.batch_max - HEADER_SIZE;
@@ -85,7 +111,11 @@ impl Commit {
             return Err(Error::TooLarge { size, max });
         }
         if self.open.len() - HEADER_SIZE + size > max {
-            return Ok(None);
+            return Ok(Admission::BatchFull);
+        }
+        let batch = to_u64(self.open.len() + size);
+        if !self.has_room_for(batch) {
+            return Ok(Admission::NoRoom(batch));
         }
         for (left, payload) in (0..set.len()).rev().zip(set) {
             frame::push_unbound(&mut self.open, payload, left > 0);
@@ -94,7 +124,20 @@ impl Commit {
         self.count += count;
         self.next = self.next.plus(u64::from(count));
         let lsn = self.next.previous().expect("a set holds a record");
-        Ok(Some(Place { lsn, group: self.group }))
+        Ok(Admission::In(Place { lsn, group: self.group }))
+    }
+
+    /// Whether the open batch, grown to that size, surely has a place behind the one under way.
+    fn has_room_for(&self, batch: u64) -> bool {
+        let Room { tail, spare } = self.room;
+        let behind_flying = self.flying + batch <= tail;
+        let in_spare = if self.flying <= tail { batch } else { self.flying + batch };
+        behind_flying || in_spare <= spare
+    }
+
+    /// The writer says where batches can go now.
+    pub(crate) fn set_room(&mut self, room: Room) {
+        self.room = room;
     }
 
     /// Whether writing is possible.
@@ -123,6 +166,7 @@ impl Commit {
         fresh.clear();
         fresh.resize(HEADER_SIZE, 0);
         let bytes = std::mem::replace(&mut self.open, fresh);
+        self.flying = to_u64(bytes.len());
         let group = Group { bytes, count: self.count, number: self.group };
         (self.count, self.unattended_since, self.awaited) = (0, None, false);
         self.group += 1;
@@ -137,6 +181,7 @@ impl Commit {
         self.durable = Lsn::new(last);
         self.completed_at = now;
         self.spare = spare;
+        self.flying = 0;
     }
 
     /// Evidence of everything durable stands far enough away.
@@ -207,6 +252,10 @@ impl Commit {
     }
 }
 
+fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).expect("fits in 64 bits")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,11 +263,16 @@ mod tests {
     const NOW: Duration = Duration::from_secs(1);
 
     fn commit() -> Commit {
-        Commit::new(Lsn::new(7), Lsn::new(7), 256)
+        let mut commit = Commit::new(Lsn::new(7), Lsn::new(7), 256);
+        commit.set_room(Room { tail: 10_000, spare: 0 });
+        commit
     }
 
     fn admit(commit: &mut Commit, payload: &[u8]) -> Place {
-        commit.admit(&[payload]).unwrap().unwrap()
+        match commit.admit(&[payload]).unwrap() {
+            Admission::In(place) => place,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
@@ -242,9 +296,26 @@ mod tests {
     fn a_full_batch_takes_nothing_more_and_loses_nothing() {
         let mut commit = commit();
         admit(&mut commit, &[1; 100]);
-        assert_eq!(commit.admit(&[&[2; 100]]).unwrap(), None);
+        assert_eq!(commit.admit(&[&[2; 100]]).unwrap(), Admission::BatchFull);
         assert_eq!(commit.take().unwrap().count, 1);
         assert_eq!(admit(&mut commit, &[2; 100]).lsn.get(), 9);
+    }
+
+    #[test]
+    fn nothing_is_admitted_that_has_no_sure_place_on_the_device() {
+        // A batch of one such record has 48 + 8 + 56 bytes.
+        let record = [1; 56];
+        let mut commit = commit();
+        commit.set_room(Room { tail: 112, spare: 0 });
+        admit(&mut commit, &record);
+        assert_eq!(commit.admit(&[&record]).unwrap(), Admission::NoRoom(176));
+        let group = commit.take().unwrap();
+        assert_eq!(commit.admit(&[&record]).unwrap(), Admission::NoRoom(112), "one is under way");
+        commit.set_room(Room { tail: 112, spare: 112 });
+        admit(&mut commit, &record);
+        commit.complete(group.count, group.bytes, NOW);
+        commit.set_room(Room { tail: 0, spare: 112 });
+        assert_eq!(commit.admit(&[&record]).unwrap(), Admission::NoRoom(176));
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! A lone committer leads at once, in its own thread. Who comes while a batch is on its way joins
 //! the next one and waits; when the device is free, one of them leads.
 
-use crate::commit::{Commit, Goal, Group, Place};
+use crate::background::Ahead;
+use crate::commit::{Admission, Commit, Goal, Group, Place};
 use crate::writer::{Counts, Writer};
 use crate::{Error, Level, Lsn, Options, Result};
 use seawall_format::{Live, SegmentRef};
@@ -19,34 +20,43 @@ use std::time::Duration;
 pub(crate) struct Core {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) level: Level,
-    clock: Arc<dyn Clock>,
-    idle_mark: Option<Duration>,
-    buffered_delay: Duration,
-    buffered_bytes: usize,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) idle_mark: Option<Duration>,
+    pub(crate) buffered_delay: Duration,
+    pub(crate) buffered_bytes: usize,
     state: Mutex<State>,
     /// Waiters for batches with even and odd numbers: one batch's return wakes nobody else.
     turns: [Condvar; 2],
     /// Waiters for room in the open batch.
     room: Condvar,
     /// The background thread.
-    work: Condvar,
+    pub(crate) work: Condvar,
+    /// The preparer.
+    pub(crate) work_ahead: Condvar,
+    /// Those who want the writer to themselves.
+    free: Condvar,
+    pub(crate) prepare_ahead: bool,
 }
 
+/// What the mutex guards.
 #[derive(Debug)]
-struct State {
-    commit: Commit,
+pub(crate) struct State {
+    pub(crate) commit: Commit,
     /// Not here while somebody leads.
-    writer: Option<Box<Writer>>,
+    pub(crate) writer: Option<Box<Writer>>,
     /// The newest segment, and which log: for readers in this process.
     newest: (SegmentRef, seawall_format::LogId),
     counts: Counts,
     wakers: Vec<(Lsn, Waker)>,
-    background: Option<JoinHandle<()>>,
+    pub(crate) background: Option<JoinHandle<()>>,
+    pub(crate) ahead: Ahead,
+    /// How many wait for the writer to themselves.
+    waiting: u32,
     /// The background thread waits without a deadline.
-    asleep: bool,
+    pub(crate) asleep: bool,
     /// The background thread waits for the device.
-    wants_turn: bool,
-    stopping: bool,
+    pub(crate) wants_turn: bool,
+    pub(crate) stopping: bool,
 }
 
 impl Core {
@@ -59,6 +69,8 @@ impl Core {
         let geometry = writer.manifest.content.geometry;
         let batch_max = usize::try_from(geometry.batch_max).expect("at most 64 MiB");
         let newest = (writer.tail.header.reference(), writer.manifest.content.log);
+        let mut commit = Commit::new(writer.last, confirmed, batch_max);
+        commit.set_room(writer.room());
         Self {
             storage: writer.machine.storage.clone(),
             level,
@@ -67,12 +79,14 @@ impl Core {
             buffered_delay: options.buffered_delay,
             buffered_bytes: options.buffered_bytes,
             state: Mutex::new(State {
-                commit: Commit::new(writer.last, confirmed, batch_max),
+                commit,
                 writer: Some(Box::new(writer)),
                 newest,
                 counts: Counts::default(),
                 wakers: vec![],
                 background: None,
+                ahead: Ahead::default(),
+                waiting: 0,
                 asleep: false,
                 wants_turn: false,
                 stopping: false,
@@ -80,6 +94,9 @@ impl Core {
             turns: [Condvar::new(), Condvar::new()],
             room: Condvar::new(),
             work: Condvar::new(),
+            work_ahead: Condvar::new(),
+            free: Condvar::new(),
+            prepare_ahead: options.prepare_ahead,
         }
     }
 
@@ -107,18 +124,43 @@ impl Core {
     pub(crate) fn admit(self: &Arc<Self>, set: &[&[u8]], attended: bool) -> Result<Place> {
         let mut state = self.lock();
         loop {
-            if let Some(place) = state.commit.admit(set)? {
+            let admission = state.commit.admit(set)?;
+            if let Admission::In(place) = admission {
                 if !attended {
                     state.commit.leave_unattended(self.clock.now());
                     self.wake_background(&mut state);
                 }
                 return Ok(place);
             }
-            // The open batch is full: if the device is free, take it there, else wait.
-            state = match state.writer.take() {
-                Some(writer) => self.lead(state, writer, Goal::Durable),
-                None => self.room.wait(state).unwrap_or_else(PoisonError::into_inner),
+            // If the device is free, take the open batch there or make room there, else wait.
+            state = match (state.writer.take(), admission) {
+                (Some(writer), Admission::NoRoom(size)) => self.make_room(state, writer, size)?,
+                (Some(writer), _) => self.lead(state, writer, Goal::Durable),
+                (None, _) => self.room.wait(state).unwrap_or_else(PoisonError::into_inner),
             };
+        }
+    }
+
+    /// Sees to it that a batch of `size` bytes has a place on the device, with the lock released.
+    fn make_room<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        mut writer: Box<Writer>,
+        size: u64,
+    ) -> Result<MutexGuard<'a, State>> {
+        let ahead = state.ahead.made.take();
+        drop(state);
+        let guard = PanicGuard(self);
+        writer.take_spare(ahead);
+        let made = if writer.room().spare >= size { Ok(()) } else { writer.make_room(size) };
+        std::mem::forget(guard);
+        let mut state = self.lock();
+        state.take_back(writer);
+        self.wake_for_writer(&state);
+        self.room.notify_all();
+        match made {
+            Ok(()) => Ok(state),
+            Err(source) => Err(Error::DiskFull { source }),
         }
     }
 
@@ -180,25 +222,20 @@ impl Core {
         let mut state = self.lock();
         let mut writer = loop {
             state.commit.check()?;
-            match state.writer.take() {
+            state = match state.writer.take() {
                 Some(writer) if state.commit.has_open_batch() => {
-                    state = self.lead(state, writer, Goal::Durable);
+                    self.lead(state, writer, Goal::Durable)
                 }
                 Some(writer) => break writer,
-                None => {
-                    state.wants_turn = true;
-                    state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
-                }
-            }
+                None => self.wait_for_writer(state),
+            };
         };
         let acted = catch_unwind(AssertUnwindSafe(|| act(&mut writer, &mut state.commit)));
         let done = acted.unwrap_or_else(|panic| {
             state.commit.fail(PANICKED);
             resume_unwind(panic)
         });
-        state.newest.0 = writer.tail.header.reference();
-        state.counts = writer.counts;
-        state.writer = Some(writer);
+        state.take_back(writer);
         if let Err(error @ Error::Io { .. }) = &done {
             state.commit.fail(&error.to_string());
         }
@@ -213,26 +250,28 @@ impl Core {
 
     /// Ends the log: everything admitted is written, the close is noted, the lock is given up.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
-        let background = {
+        let threads = {
             let mut state = self.lock();
             state.stopping = true;
             self.work.notify_all();
-            state.background.take()
+            self.work_ahead.notify_all();
+            [state.background.take(), state.ahead.thread.take()]
         };
-        // A waker may drop the log in the background thread itself.
-        let thread = background.filter(|b| b.thread().id() != std::thread::current().id());
-        if let Some(thread) = thread {
-            let _ = thread.join();
+        for thread in threads.into_iter().flatten() {
+            // A waker may drop the log in the background thread itself.
+            if thread.thread().id() != std::thread::current().id() {
+                let _ = thread.join();
+            }
         }
+        let prepared = self.lock().ahead.made.take();
         let flushed = self.wait_for_all(Goal::Durable);
         let mut state = self.lock();
-        while state.writer.is_none() {
-            // A ticket's owner leads; a leader always brings the writer back, or panics.
-            if state.commit.check().is_err() {
-                break;
-            }
-            state.wants_turn = true;
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        // A ticket's owner may lead; a leader always brings the writer back, or panics.
+        while state.writer.is_none() && state.commit.check().is_ok() {
+            state = self.wait_for_writer(state);
+        }
+        if let (Some(writer), Some(spare)) = (&mut state.writer, prepared) {
+            writer.take_spare(Some(spare));
         }
         let closed = match (flushed, state.writer.take()) {
             (Ok(_), Some(mut writer)) => {
@@ -249,7 +288,7 @@ impl Core {
         closed
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         // No code that can panic runs under the lock but assertions of the commit machine; the
         // leader's guard has poisoned the log then.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -261,7 +300,7 @@ impl Core {
     }
 
     /// Takes the open batch to the device with the lock released, and tells what came of it.
-    fn lead<'a>(
+    pub(crate) fn lead<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
         mut writer: Box<Writer>,
@@ -269,8 +308,10 @@ impl Core {
     ) -> MutexGuard<'a, State> {
         let group = state.commit.take();
         let mark = goal == Goal::Confirmed || self.level == Level::Confirmed;
+        let ahead = state.ahead.made.take();
         drop(state);
         let guard = PanicGuard(self);
+        writer.take_spare(ahead);
         let mut outcome = Ok(None);
         if let Some(Group { bytes, count, number }) = group {
             outcome = writer.write(bytes, count).map(|spare| Some((number, count, spare)));
@@ -281,9 +322,9 @@ impl Core {
         }
         std::mem::forget(guard);
         let mut state = self.lock();
-        state.newest.0 = writer.tail.header.reference();
-        state.counts = writer.counts;
-        state.writer = Some(writer);
+        self.prepare_for(&mut state, &writer);
+        state.take_back(writer);
+        self.wake_for_writer(&state);
         match outcome {
             Ok(written) => self.succeed(&mut state, written, mark),
             Err(error) => {
@@ -299,6 +340,20 @@ impl Core {
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
         self.lock()
+    }
+
+    /// Waits until somebody brings the writer back.
+    fn wait_for_writer<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.waiting += 1;
+        let mut state = self.free.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.waiting -= 1;
+        state
+    }
+
+    fn wake_for_writer(&self, state: &State) {
+        if state.waiting > 0 {
+            self.free.notify_all();
+        }
     }
 
     fn succeed(self: &Arc<Self>, state: &mut State, written: Option<Written>, marked: bool) {
@@ -332,6 +387,7 @@ impl Core {
         self.turns.iter().for_each(Condvar::notify_all);
         self.room.notify_all();
         self.work.notify_all();
+        self.free.notify_all();
         drop(state);
         for (_, waker) in wakers {
             waker.wake();
@@ -339,56 +395,20 @@ impl Core {
     }
 
     /// When the background thread has something to do, if ever.
-    fn next_due(&self, state: &State) -> Option<Duration> {
+    pub(crate) fn next_due(&self, state: &State) -> Option<Duration> {
         state.commit.check().ok()?;
         let flush = state.commit.flush_due(self.buffered_delay, self.buffered_bytes);
         flush.or_else(|| state.commit.mark_due(self.idle_mark))
     }
+}
 
-    /// Starts the background thread when it is first needed; wakes it if it may sleep too long.
-    fn wake_background(self: &Arc<Self>, state: &mut State) {
-        if state.background.is_some() {
-            self.work.notify_one();
-            return;
-        }
-        if state.stopping {
-            return;
-        }
-        let core = Arc::clone(self);
-        let name = "seawall-flusher".to_owned();
-        let thread = std::thread::Builder::new().name(name).spawn(move || core.run_background());
-        // Without it a record that nobody waits for is written with the next one that somebody
-        // does, or at the close; the mark likewise.
-        state.background = thread.ok();
-    }
-
-    /// The background thread: batches that nobody stands by, and marks when the log idles.
-    fn run_background(self: Arc<Self>) {
-        let mut state = self.lock();
-        while !state.stopping {
-            let now = self.clock.now();
-            state.wants_turn = false;
-            state = match (self.next_due(&state), state.writer.take()) {
-                (Some(due), Some(writer)) if due <= now => {
-                    let flush = state.commit.has_open_batch();
-                    let goal = if flush { Goal::Durable } else { Goal::Confirmed };
-                    self.lead(state, writer, goal)
-                }
-                (Some(due), writer) if due > now => {
-                    state.writer = writer;
-                    let waited = self.work.wait_timeout(state, due - now);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-                (due, writer) => {
-                    state.writer = writer;
-                    (state.asleep, state.wants_turn) = (due.is_none(), due.is_some());
-                    let waited = self.work.wait(state);
-                    let mut state = waited.unwrap_or_else(PoisonError::into_inner);
-                    state.asleep = false;
-                    state
-                }
-            };
-        }
+impl State {
+    /// The writer is back; what it knows is everybody's.
+    fn take_back(&mut self, writer: Box<Writer>) {
+        self.newest.0 = writer.tail.header.reference();
+        self.counts = writer.counts;
+        self.commit.set_room(writer.room());
+        self.writer = Some(writer);
     }
 }
 

@@ -77,6 +77,7 @@ impl Writer {
             chain_before: self.chain_of(&holder, last)?,
             pred: Some(Pred { header: holder, file }),
             least: self.segment_min,
+            hold: 0,
             spare: None,
         };
         let chain_before = plan.chain_before;

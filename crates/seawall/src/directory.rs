@@ -111,9 +111,8 @@ fn not_opened(path: &Path, error: io::Error) -> Error {
 
 /// Whether a name is one that a log's directory has.
 fn is_ours(name: &str) -> bool {
-    let segment = name.strip_suffix(".tmp").unwrap_or(name);
     let fixed = [MANIFEST, LIVE, LOCK, QUARANTINE].contains(&name);
-    fixed || is_spare(name) || SegmentId::from_file_name(segment).is_some()
+    fixed || is_spare(name) || SegmentId::from_file_name(name).is_some()
 }
 
 /// Refuses a directory that holds other people's files and no log, before anything is made in it.

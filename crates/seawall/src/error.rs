@@ -69,6 +69,12 @@ pub enum Error {
         /// The largest size that fits, in bytes.
         max: usize,
     },
+    /// There is no room on the device for another segment. The record has no number and the log is
+    /// as it was: it can be read and closed, and goes on when there is room.
+    DiskFull {
+        /// What the device said.
+        source: io::Error,
+    },
     /// The record could not be turned into bytes. The log was not changed.
     Encode {
         /// What the codec says.
@@ -125,6 +131,7 @@ impl fmt::Display for Error {
             Self::TooLarge { size, max } => {
                 write!(f, "a record or set of {size} bytes; the largest that fits has {max}")
             }
+            Self::DiskFull { source } => write!(f, "no room for another segment: {source}"),
             Self::Encode { why } => write!(f, "the record cannot be encoded: {why}"),
             Self::Decode { lsn, why } => write!(f, "record {lsn} is not of this type: {why}"),
             Self::Poisoned { cause } => write!(f, "writing has ended after a failure: {cause}"),
@@ -137,7 +144,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Io { source, .. } => Some(source),
+            Self::Io { source, .. } | Self::DiskFull { source } => Some(source),
             Self::Unsupported { refused, .. } => Some(refused),
             _ => None,
         }

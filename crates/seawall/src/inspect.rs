@@ -4,7 +4,7 @@ use crate::directory::{self, Survey};
 use crate::recovery::{Facts, Row};
 use crate::walk::{End, Event, Walk};
 use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Result};
-use seawall_format::next_lsn;
+use seawall_format::{Manifest, next_lsn};
 use seawall_io::Storage;
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>) -> Result<Inspection> {
         chain_before: newest.as_ref().map_or(0, |newest| newest.header.pred_chain),
         survey,
     };
-    let needed = found.survey.manifest.as_ref().and_then(|manifest| manifest.newest_checkpoint());
+    let needed = found.survey.manifest.as_ref().and_then(Manifest::newest_checkpoint);
     // What stands before the segment of the checkpoint is judged by headers and links alone.
     let mut walk = Walk::new(&found.survey, needed);
     while found.end.is_none() && found.damage.is_none() {

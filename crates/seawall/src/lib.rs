@@ -38,6 +38,7 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+mod background;
 mod codec;
 mod commit;
 mod core;

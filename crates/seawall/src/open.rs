@@ -82,12 +82,12 @@ fn create(
     codec: CodecId,
 ) -> Result<(Writer, Recovery, Level)> {
     let names = machine.storage.list().map_err(Error::io("list the directory"))?;
-    remove_temporaries(&machine, &names);
+    remove_spares(&machine, &names);
     let mut max_id = names.iter().filter_map(|name| SegmentId::from_file_name(name)).max();
     let mut manifest = new_manifest(options, &machine, codec)?;
     let least = options.segment_min;
     let (base, carry) = (Lsn::FIRST, vec![]);
-    let plan = Plan { base, carry, pred: None, chain_before: 0, least, spare: None };
+    let plan = Plan { base, carry, pred: None, chain_before: 0, least, hold: 0, spare: None };
     let tail = roll(&machine, &manifest, plan, &mut max_id)?.tail;
     manifest.oldest = tail.header.reference();
     let file = open_or_make(&machine, MANIFEST)?;
@@ -167,7 +167,7 @@ fn recover(
     let end = found.end.as_ref().expect("the verdict has seen the end");
     let behind = end.tail.as_ref().expect("and what lies behind it");
     let recovery = report(&machine, found, end, behind);
-    remove_temporaries(&machine, &found.survey.names);
+    remove_spares(&machine, &found.survey.names);
     machine.storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
     let file = open_or_make(&machine, MANIFEST)?;
     let _ = file.sync();
@@ -312,6 +312,7 @@ fn plan_behind(
         pred: Some(Pred { header: pred.segment.header.clone(), file }),
         chain_before: found.chain_of(end.confirmed),
         least: options.segment_min,
+        hold: 0,
         spare: None,
     };
     let before = chain.iter().take(keep + 1).map(|link| link.segment.header.clone());
@@ -369,13 +370,9 @@ fn open_or_make(machine: &Machine, name: &str) -> Result<Arc<dyn File>> {
     file.map_err(Error::io(format!("open {name}")))
 }
 
-/// Segments that were being made when somebody died: never part of the log.
-fn remove_temporaries(machine: &Machine, names: &[String]) {
-    let temporary = |name: &&String| {
-        let segment = name.strip_suffix(".tmp").and_then(SegmentId::from_file_name);
-        segment.is_some() || spare::is_spare(name)
-    };
-    for name in names.iter().filter(temporary) {
+/// Files that were to be segments when somebody died: never part of the log.
+fn remove_spares(machine: &Machine, names: &[String]) {
+    for name in names.iter().filter(|name| spare::is_spare(name)) {
         // One that stays is tried again at the next open; it only takes room.
         let _ = machine.storage.remove(name);
     }

@@ -56,6 +56,7 @@ pub struct Options {
     pub(crate) idle_mark: Option<Duration>,
     pub(crate) buffered_delay: Duration,
     pub(crate) buffered_bytes: usize,
+    pub(crate) prepare_ahead: bool,
     pub(crate) on_failover: Option<FailoverHook>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
@@ -77,6 +78,7 @@ impl Options {
             idle_mark: Some(Duration::from_millis(100)),
             buffered_delay: Duration::from_millis(10),
             buffered_bytes: 1 << 20,
+            prepare_ahead: true,
             on_failover: None,
             clock: Arc::new(SystemClock::new()),
             entropy: Arc::new(SystemEntropy),
@@ -141,6 +143,14 @@ impl Options {
     #[must_use]
     pub fn on_failover(mut self, hook: impl Fn(&Failover) + Send + Sync + 'static) -> Self {
         self.on_failover = Some(FailoverHook(Arc::new(hook)));
+        self
+    }
+
+    /// Whether a thread of the log makes the next segment's file ahead of need; without it a roll
+    /// makes it on the way.
+    #[must_use]
+    pub fn prepare_ahead(mut self, prepare: bool) -> Self {
+        self.prepare_ahead = prepare;
         self
     }
 

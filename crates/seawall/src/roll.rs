@@ -94,6 +94,8 @@ pub(crate) struct Plan {
     pub(crate) chain_before: u64,
     /// The least size of its file, in bytes.
     pub(crate) least: u64,
+    /// Bytes that must fit in behind what it carries.
+    pub(crate) hold: u64,
     /// A file that was made ahead.
     pub(crate) spare: Option<Spare>,
 }
@@ -182,11 +184,13 @@ fn try_roll(
 fn file_for(machine: &Machine, log: &Manifest, plan: &mut Plan) -> io::Result<Spare> {
     let data: usize = plan.carry.iter().map(|batch| batch.bytes.len()).sum();
     let data = u64::try_from(data).expect("fits in 64 bits");
-    let size = log.geometry.segment_size(data, plan.least);
+    let size = log.geometry.segment_size(data + plan.hold, plan.least);
     match plan.spare.take() {
-        Some(spare) if spare.size >= log.geometry.segment_size(data, 0) => Ok(spare),
+        Some(spare) if spare.size >= log.geometry.segment_size(data + plan.hold, 0) => Ok(spare),
         small => {
-            small.into_iter().for_each(|spare| spare.discard(&*machine.storage));
+            if let Some(small) = small {
+                small.discard(&*machine.storage);
+            }
             Spare::at_once(machine, size)
         }
     }

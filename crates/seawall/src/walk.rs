@@ -202,16 +202,12 @@ impl Walk {
     }
 
     fn end_of_chain(&mut self) -> Event {
-        match self.beyond.take() {
-            Some(beyond) => {
-                let lost = Some(Lost { from: next_lsn(self.last), to: None });
-                Event::Damage(vec![hole(beyond.segment, beyond.cause, lost)], vec![])
-            }
-            None => {
-                let damage = self.lost_manifest(None).into_iter().collect();
-                Event::End(End { last: self.last, confirmed: None, tail: None, damage })
-            }
+        if let Some(beyond) = self.beyond.take() {
+            let lost = Some(Lost { from: next_lsn(self.last), to: None });
+            return Event::Damage(vec![hole(beyond.segment, beyond.cause, lost)], vec![]);
         }
+        let damage = self.lost_manifest(None).into_iter().collect();
+        Event::End(End { last: self.last, confirmed: None, tail: None, damage })
     }
 
     /// No valid batch stands here: the end of the newest segment, or damage.

@@ -1,6 +1,7 @@
 //! The writer of the tail segment: one batch, one write, one barrier. Whoever leads a group commit
 //! holds it; there is one.
 
+use crate::commit::Room;
 use crate::directory::MANIFEST;
 use crate::options::FailoverHook;
 use crate::roll::{Carried, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
@@ -10,6 +11,7 @@ use seawall_format::batch::{self, Spec};
 use seawall_format::{Closed, Live, Manifest, Mark, SegmentHeader, next_lsn};
 use seawall_io::{File, Lock};
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 
 /// How many buffers are kept for reuse: what a block of small batches frees at once.
@@ -50,6 +52,8 @@ pub(crate) struct Writer {
 pub(crate) struct NewSegment {
     pub(crate) carry: Vec<Carried>,
     pub(crate) least: u64,
+    /// Bytes that must fit in behind.
+    pub(crate) hold: u64,
 }
 
 /// What the writer has done so far.
@@ -114,7 +118,7 @@ impl Writer {
         let oldest = self.recent.front().expect("just put there");
         let (base, chain_before) = (oldest.first, oldest.chain_before);
         let carry = self.recent.drain(..).map(|sent| sent.unbind(&life)).collect();
-        self.go_on(base, chain_before, NewSegment { carry, least: 0 })?;
+        self.go_on(base, chain_before, NewSegment { carry, least: 0, hold: 0 })?;
         self.note_failover(error);
         Ok(())
     }
@@ -128,11 +132,49 @@ impl Writer {
 
     /// Goes on in a new segment, twice the size, that holds a batch of `size` bytes.
     fn roll(&mut self, size: u64) -> Result<()> {
-        let geometry = self.manifest.content.geometry;
-        let doubled = (self.tail.header.size * 2).min(self.manifest.content.segment_max);
-        let least = geometry.segment_size(size, doubled);
+        let new = NewSegment { carry: vec![], least: self.next_size(), hold: size };
         self.counts.rolls += 1;
-        self.go_on(next_lsn(self.last), self.last_chain, NewSegment { carry: vec![], least })
+        self.go_on(next_lsn(self.last), self.last_chain, new)
+    }
+
+    /// The size that the next segment of an ordinary roll should have, in bytes.
+    pub(crate) fn next_size(&self) -> u64 {
+        (self.tail.header.size * 2).min(self.manifest.content.segment_max)
+    }
+
+    /// Where batches can surely go.
+    pub(crate) fn room(&self) -> Room {
+        let tail = self.tail.header.size - self.tail.at.0;
+        let start = self.manifest.content.geometry.data_start();
+        Room { tail, spare: self.spare.as_ref().map_or(0, |spare| spare.size - start) }
+    }
+
+    /// Takes over a file that was made ahead; a second one is given up.
+    pub(crate) fn take_spare(&mut self, ahead: Option<Spare>) {
+        let Some(ahead) = ahead else { return };
+        match &self.spare {
+            Some(_) => ahead.discard(&*self.machine.storage),
+            None => self.spare = Some(ahead),
+        }
+    }
+
+    /// Makes a spare segment that holds a batch of `size` bytes: the usual size, or the least that
+    /// does if there is no room for that.
+    pub(crate) fn make_room(&mut self, size: u64) -> io::Result<()> {
+        if let Some(small) = self.spare.take() {
+            small.discard(&*self.machine.storage);
+        }
+        let geometry = self.manifest.content.geometry;
+        let least = geometry.segment_size(size, self.segment_min);
+        let usual = geometry.segment_size(size, self.next_size());
+        let made = match Spare::at_once(&self.machine, usual) {
+            Err(error) if error.kind() == io::ErrorKind::StorageFull && least < usual => {
+                Spare::at_once(&self.machine, least)
+            }
+            made => made,
+        };
+        self.spare = Some(made?);
+        Ok(())
     }
 
     /// The one way into a new segment while the log is open.
@@ -140,7 +182,8 @@ impl Writer {
         let pred = Some(Pred { header: self.tail.header.clone(), file: self.tail.file.clone() });
         let least = what.least.max(self.segment_min);
         let spare = self.spare.take();
-        let plan = Plan { base, carry: what.carry, pred, chain_before, least, spare };
+        let NewSegment { carry, hold, .. } = what;
+        let plan = Plan { base, carry, pred, chain_before, least, hold, spare };
         let rolled = roll(&self.machine, &self.manifest.content, plan, &mut self.max_id)?;
         let Rolled { tail, sent, passed } = rolled;
         if !sent.is_empty() {
@@ -178,7 +221,7 @@ impl Writer {
         self.counts.marks += 1;
         if let Err(error) = written {
             // The base of the next segment confirms as much as the mark would have.
-            let empty = NewSegment { carry: vec![], least: 0 };
+            let empty = NewSegment { carry: vec![], least: 0, hold: 0 };
             self.go_on(next_lsn(self.last), self.last_chain, empty)?;
             self.note_failover(&error);
             self.tell_readers();
@@ -190,6 +233,9 @@ impl Writer {
 
     /// A clean close: the manifest says where the log ends. It stays true whatever follows.
     pub(crate) fn close(&mut self) -> Result<()> {
+        if let Some(spare) = self.spare.take() {
+            spare.discard(&*self.machine.storage);
+        }
         self.manifest.content.closed =
             Some(Closed { last: self.last, segment: self.tail.header.reference() });
         self.manifest.write_both(self.machine.clock.wall_us())

@@ -1,0 +1,119 @@
+//! The two background threads of a log, started when they are first needed: the flusher (batches that
+//! nobody stands by, marks when the log idles) and the preparer (the next segment's file).
+
+use crate::commit::Goal;
+use crate::core::{Core, State};
+use crate::roll::Machine;
+use crate::spare::Spare;
+use crate::writer::Writer;
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long the preparer rests after each chunk of 64 KiB.
+const PREPARER_PAUSE: Duration = Duration::from_micros(500);
+
+/// The preparer and what it is at.
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    pub(crate) thread: Option<JoinHandle<()>>,
+    /// A file of this size, in bytes.
+    wanted: Option<(Machine, u64)>,
+    is_busy: bool,
+    /// What it made, until a leader takes it.
+    pub(crate) made: Option<Spare>,
+}
+
+impl Core {
+    /// Starts the background thread when it is first needed; wakes it if it may sleep too long.
+    pub(crate) fn wake_background(self: &Arc<Self>, state: &mut State) {
+        if state.background.is_some() {
+            self.work.notify_one();
+            return;
+        }
+        if state.stopping {
+            return;
+        }
+        let core = Arc::clone(self);
+        let name = "seawall-flusher".to_owned();
+        let thread = std::thread::Builder::new().name(name).spawn(move || core.run_background());
+        // Without it a record that nobody waits for is written with the next one that somebody
+        // does, or at the close; the mark likewise.
+        state.background = thread.ok();
+    }
+
+    /// The background thread: batches that nobody stands by, and marks when the log idles.
+    pub(crate) fn run_background(self: Arc<Self>) {
+        let mut state = self.lock();
+        while !state.stopping {
+            let now = self.clock.now();
+            state.wants_turn = false;
+            state = match (self.next_due(&state), state.writer.take()) {
+                (Some(due), Some(writer)) if due <= now => {
+                    let flush = state.commit.has_open_batch();
+                    let goal = if flush { Goal::Durable } else { Goal::Confirmed };
+                    self.lead(state, writer, goal)
+                }
+                (Some(due), writer) if due > now => {
+                    state.writer = writer;
+                    let waited = self.work.wait_timeout(state, due - now);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                (due, writer) => {
+                    state.writer = writer;
+                    (state.asleep, state.wants_turn) = (due.is_none(), due.is_some());
+                    let waited = self.work.wait(state);
+                    let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+                    state.asleep = false;
+                    state
+                }
+            };
+        }
+    }
+    /// Has the next segment's file made when the tail is half full.
+    pub(crate) fn prepare_for(self: &Arc<Self>, state: &mut State, writer: &Writer) {
+        let room = writer.room();
+        let has_spare = writer.spare.is_some() || state.ahead.made.is_some();
+        let half_full = room.tail < writer.tail.header.size / 2;
+        if !self.prepare_ahead || has_spare || !half_full || state.ahead.is_busy || state.stopping {
+            return;
+        }
+        state.ahead.wanted = Some((writer.machine.clone(), writer.next_size()));
+        state.ahead.is_busy = true;
+        if state.ahead.thread.is_some() {
+            self.work_ahead.notify_one();
+            return;
+        }
+        let core = Arc::clone(self);
+        let name = "seawall-preparer".to_owned();
+        let thread = std::thread::Builder::new().name(name).spawn(move || core.run_preparer());
+        // Without it the file is made when it is needed.
+        state.ahead.thread = thread.ok();
+    }
+
+    /// The second background thread: makes one file ahead, unhurried.
+    fn run_preparer(self: Arc<Self>) {
+        let mut state = self.lock();
+        while !state.stopping {
+            let Some((machine, size)) = state.ahead.wanted.take() else {
+                state = self.work_ahead.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            drop(state);
+            let made = Spare::in_background(&machine, size, || self.pause());
+            state = self.lock();
+            state.ahead.is_busy = false;
+            // An error shows again, to somebody who can be told, when the file is needed.
+            if let Ok(Some(spare)) = made {
+                state.ahead.made = Some(spare);
+            }
+        }
+    }
+
+    /// A pause between two chunks, so that no commit waits behind them; whether to go on.
+    fn pause(&self) -> bool {
+        let state = self.lock();
+        let waited = self.work_ahead.wait_timeout(state, PREPARER_PAUSE);
+        !waited.unwrap_or_else(PoisonError::into_inner).0.stopping
+    }
+}

@@ -1,0 +1,97 @@
+//! A full disk refuses whole appends, before they have a number; the log goes on when there is room.
+
+use seawall::{Error, Geometry, Log, Lsn, Options, Raw, Verdict, verify_in};
+use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage};
+use std::sync::Arc;
+
+type TestLog = Log<[u8], Raw>;
+
+fn open(storage: &MemStorage, ahead: bool) -> TestLog {
+    let geometry = Geometry { block: 512, reach: 1024, batch_max: 2048 };
+    let options = Options::new()
+        .geometry(geometry, 6144)
+        .segment_size(12_288)
+        .idle_mark(None)
+        .prepare_ahead(ahead)
+        .machine(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(storage.steps() + 1)));
+    options.open_in(Arc::new(storage.clone())).unwrap()
+}
+
+fn payload(number: u64) -> Vec<u8> {
+    format!("record {number} {}", "x".repeat(100)).into_bytes()
+}
+
+/// Appends until the disk is full; how many records were acknowledged in all.
+fn fill(log: &TestLog, mut next: u64) -> u64 {
+    loop {
+        match log.append(&payload(next)) {
+            Ok(lsn) => assert_eq!(lsn.get(), next),
+            Err(Error::DiskFull { .. }) => return next - 1,
+            Err(other) => panic!("record {next}: {other}"),
+        }
+        next += 1;
+    }
+}
+
+fn read_all(log: &TestLog) -> u64 {
+    let mut next = 1;
+    for entry in log.read_from(Lsn::FIRST).unwrap() {
+        let (lsn, bytes) = entry.unwrap();
+        assert_eq!((lsn.get(), bytes), (next, payload(next)));
+        next += 1;
+    }
+    next - 1
+}
+
+#[test]
+fn a_full_disk_filled_and_freed_twenty_times_loses_nothing() {
+    for ahead in [false, true] {
+        let storage = MemStorage::new();
+        let log = open(&storage, ahead);
+        let (mut limit, mut records) = (30_000, 0);
+        for round in 0..20 {
+            storage.limit(limit);
+            let more = fill(&log, records + 1);
+            assert!(more > records || round == 0, "round {round}: there was room");
+            records = more;
+            let refused = log.append(&payload(records + 1));
+            assert!(matches!(refused, Err(Error::DiskFull { .. })));
+            assert_eq!(read_all(&log), records, "a full log can be read");
+            limit += 20_000;
+        }
+        log.close().unwrap();
+        let as_storage: Arc<dyn Storage> = Arc::new(storage.clone());
+        assert_eq!(verify_in(&as_storage).unwrap().verdict, Verdict::Clean);
+        storage.limit(u64::MAX);
+        assert_eq!(read_all(&open(&storage, ahead)), records);
+    }
+}
+
+#[test]
+fn a_lone_record_costs_one_small_segment() {
+    let storage = MemStorage::new();
+    let log = open(&storage, true);
+    log.append(b"lone").unwrap();
+    log.close().unwrap();
+    let segments = storage.names().iter().filter(|name| name.ends_with(".seg")).count();
+    assert_eq!((segments, storage.bytes("000000000001.seg").unwrap().len()), (1, 6144));
+    assert!(storage.names().iter().all(|name| !name.starts_with("spare")));
+}
+
+#[test]
+fn a_spare_that_a_crash_left_is_removed_and_its_room_used() {
+    let storage = MemStorage::new();
+    let log = open(&storage, false);
+    fill_some(&log, 40);
+    let crashed = storage.kill();
+    crashed.create("spare-9.tmp").unwrap().allocate(50_000).unwrap();
+    let log = open(&crashed, false);
+    assert!(!crashed.names().contains(&"spare-9.tmp".to_owned()));
+    assert_eq!(read_all(&log), 40);
+}
+
+fn fill_some(log: &TestLog, count: u64) {
+    for number in 1..=count {
+        log.append(&payload(number)).unwrap();
+    }
+}
