@@ -15,6 +15,7 @@ fn options(level: Level) -> Options {
         .segment_size(8192)
         .level(level)
         .idle_mark(None)
+        .prepare_ahead(false)
         .machine(clock, Arc::new(SeededEntropy::new(7)))
 }
 
