@@ -167,6 +167,11 @@ impl Scanner {
         Step::Batch(batch)
     }
 
+    /// From now on the records up to `limit` count.
+    pub fn set_limit(&mut self, limit: Limit) {
+        self.limit = limit;
+    }
+
     /// Goes on at a header that was found further on, believing its numbers.
     pub fn resume_at(&mut self, offset: Offset, header: &BatchHeader) {
         (self.at, self.next, self.chain) = (offset, header.first, header.chain);

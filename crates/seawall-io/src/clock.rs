@@ -11,6 +11,9 @@ pub trait Clock: Debug + Send + Sync {
 
     /// Microseconds since 1970 by the wall clock, for people to read: nothing is decided by it.
     fn wall_us(&self) -> u64;
+
+    /// Returns after that time.
+    fn sleep(&self, time: Duration);
 }
 
 /// The machine's own clocks.
@@ -35,6 +38,11 @@ impl Default for SystemClock {
 }
 
 impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the seam that the rule points to")]
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
     fn now(&self) -> Duration {
         self.start.elapsed()
     }
@@ -99,6 +107,13 @@ impl ManualClock {
 }
 
 impl Clock for ManualClock {
+    /// Moves this clock on by `time`, and rests for a moment of real time.
+    #[expect(clippy::disallowed_methods, reason = "who polls must not keep a processor busy")]
+    fn sleep(&self, time: Duration) {
+        self.advance(time);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+
     fn now(&self) -> Duration {
         self.times().now
     }

@@ -35,6 +35,8 @@ pub(crate) struct Core {
     pub(crate) work_ahead: Condvar,
     /// Those who want the writer to themselves.
     free: Condvar,
+    /// Those who follow.
+    news: Condvar,
     pub(crate) prepare_ahead: bool,
 }
 
@@ -52,6 +54,8 @@ pub(crate) struct State {
     pub(crate) ahead: Ahead,
     /// How many wait for the writer to themselves.
     waiting: u32,
+    /// How many wait for something new to read.
+    followers: u32,
     /// The background thread waits without a deadline.
     pub(crate) asleep: bool,
     /// The background thread waits for the device.
@@ -87,6 +91,7 @@ impl Core {
                 background: None,
                 ahead: Ahead::default(),
                 waiting: 0,
+                followers: 0,
                 asleep: false,
                 wants_turn: false,
                 stopping: false,
@@ -96,6 +101,7 @@ impl Core {
             work: Condvar::new(),
             work_ahead: Condvar::new(),
             free: Condvar::new(),
+            news: Condvar::new(),
             prepare_ahead: options.prepare_ahead,
         }
     }
@@ -118,6 +124,26 @@ impl Core {
         let state = self.lock();
         let (segment, log) = state.newest;
         Live { log, boot_id: [0; 16], segment, durable: state.commit.durable(), time_us: 0 }
+    }
+
+    /// Waits until a record from `next` on is durable; `None` when the time is over, or the log closed.
+    pub(crate) fn wait_beyond(&self, next: Lsn, time: Duration) -> Option<Live> {
+        let deadline = self.clock.now().saturating_add(time);
+        let mut state = self.lock();
+        loop {
+            if state.commit.durable() != next.previous() {
+                drop(state);
+                return Some(self.live());
+            }
+            let left = deadline.saturating_sub(self.clock.now());
+            if left.is_zero() || state.commit.check().is_err() {
+                return None;
+            }
+            state.followers += 1;
+            let waited = self.news.wait_timeout(state, left.min(Duration::from_secs(3600)));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state.followers -= 1;
+        }
     }
 
     /// Gives an atomic set its LSNs and takes it into the open batch; waits for room.
@@ -364,6 +390,9 @@ impl Core {
         if marked {
             state.commit.confirm();
         }
+        if state.followers > 0 {
+            self.news.notify_all();
+        }
         self.room.notify_all();
         match number {
             // A mark concerns whoever waits for a confirmation, of an older batch too. At level
@@ -388,6 +417,7 @@ impl Core {
         self.room.notify_all();
         self.work.notify_all();
         self.free.notify_all();
+        self.news.notify_all();
         drop(state);
         for (_, waker) in wakers {
             waker.wake();

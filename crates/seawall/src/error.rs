@@ -98,6 +98,11 @@ pub enum Error {
         /// The first record that is left, or the next one in an empty log.
         oldest: Lsn,
     },
+    /// Records that were read were truncated away since: what follows has their numbers anew.
+    Rewound {
+        /// The number that the next record has.
+        next: Lsn,
+    },
     /// The log was closed by this handle's [`close`](crate::Log::close).
     Closed,
 }
@@ -136,6 +141,9 @@ impl fmt::Display for Error {
             Self::Decode { lsn, why } => write!(f, "record {lsn} is not of this type: {why}"),
             Self::Poisoned { cause } => write!(f, "writing has ended after a failure: {cause}"),
             Self::Pruned { oldest } => write!(f, "the log begins with record {oldest}"),
+            Self::Rewound { next } => {
+                write!(f, "the log was truncated behind this reader: record {next} comes next")
+            }
             Self::Closed => f.write_str("the log is closed"),
         }
     }

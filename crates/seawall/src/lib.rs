@@ -45,6 +45,7 @@ mod core;
 mod cut;
 mod directory;
 mod error;
+mod follow;
 mod inspect;
 mod log;
 mod open;
@@ -60,6 +61,7 @@ mod writer;
 
 pub use codec::{Codec, MessagePack, Raw};
 pub use error::{Corruption, Damage, Error, Lost, Result};
+pub use follow::Follower;
 pub use log::{Log, Stats, Ticket};
 pub use options::{Failover, Options, SEGMENT_MIN};
 pub use reader::{Cursor, Entries, LogReader, Record};

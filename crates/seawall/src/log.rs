@@ -2,6 +2,7 @@
 
 use crate::commit::{Goal, Place};
 use crate::core::Core;
+use crate::follow::{Follower, Source};
 use crate::{Codec, Entries, Error, Lsn, MessagePack, Options, Recovery, Result};
 use std::cell::Cell;
 use std::fmt;
@@ -170,6 +171,16 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     pub fn read_from(&self, from: Lsn) -> Result<Entries<T, C>> {
         let cursor = crate::reader::Cursor::beside_writer(&self.core, from)?;
         Ok(Entries::new(cursor))
+    }
+
+    /// The durable records from `from` on, and those that are yet to come.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_from`](Log::read_from).
+    pub fn follow(&self, from: Lsn) -> Result<Follower<T, C>> {
+        let source = Source::Here(self.core.clone());
+        Ok(Follower::new(source, self.read_from(from)?))
     }
 
     fn reach(&self, place: Place) -> Result<Lsn> {

@@ -2,10 +2,11 @@
 
 use crate::core::Core;
 use crate::directory::{read_live, survey};
+use crate::follow::{Follower, Source};
 use crate::walk::{Event, Found, Salvaged, Walk};
 use crate::{Codec, CodecId, Damage, Error, Lsn, MessagePack, Raw, Result};
-use seawall_format::{Live, frame};
-use seawall_io::Storage;
+use seawall_format::{Live, frame, next_lsn};
+use seawall_io::{Storage, SystemClock};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -105,6 +106,17 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// [`Error::Pruned`] if `from` was truncated away. [`Error::Io`], [`Error::NotALog`]. Damage is an error of the iterator, where it is.
     pub fn read_from(&self, from: Lsn) -> Result<Entries<T, C>> {
         Ok(Entries::new(self.cursor(from)?))
+    }
+
+    /// The records from `from` on, and those that are yet to come, as they become durable.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_from`](Self::read_from).
+    pub fn follow(&self, from: Lsn) -> Result<Follower<T, C>> {
+        let clock = Arc::new(SystemClock::new());
+        let source = Source::Elsewhere(self.storage.clone(), clock);
+        Ok(Follower::new(source, Entries::new(self.cursor(from)?)))
     }
 
     /// The same as [`read_from`](Self::read_from), lending each record's bytes instead of decoding.
@@ -356,6 +368,41 @@ impl Cursor {
     }
 }
 
+impl Cursor {
+    /// What the writer said last.
+    pub(crate) fn live(&self) -> Option<Live> {
+        self.live
+    }
+
+    /// The record that comes next.
+    pub(crate) fn next_lsn(&self) -> Lsn {
+        self.next
+    }
+
+    /// Goes on behind what was the end, as far as the writer's word `live` goes now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Rewound`] if records that were read are gone.
+    pub(crate) fn go_on(&mut self, live: Option<Live>) -> Result<()> {
+        if live.is_some() && live == self.live {
+            return Ok(());
+        }
+        if let Some(live) = &live {
+            let next = next_lsn(live.durable);
+            if next < self.next {
+                return Err(Error::Rewound { next });
+            }
+        }
+        (self.ended, self.finished, self.attempts) = (false, false, 0);
+        if !live.as_ref().is_some_and(|live| self.walk.extend(live)) {
+            self.walk = walk_from(&self.storage, live.as_ref(), self.next)?;
+        }
+        self.live = live;
+        Ok(())
+    }
+}
+
 /// The records of a log, decoded: each `Ok((lsn, record))`, or the error where reading ends.
 #[derive(Debug)]
 pub struct Entries<T: ?Sized, C = MessagePack> {
@@ -366,6 +413,16 @@ pub struct Entries<T: ?Sized, C = MessagePack> {
 impl<T: ?Sized, C: Codec<T>> Entries<T, C> {
     pub(crate) fn new(cursor: Cursor) -> Self {
         Self { cursor, record: PhantomData }
+    }
+}
+
+impl<T: ?Sized, C> Entries<T, C> {
+    pub(crate) fn cursor(&self) -> &Cursor {
+        &self.cursor
+    }
+
+    pub(crate) fn cursor_mut(&mut self) -> &mut Cursor {
+        &mut self.cursor
     }
 }
 

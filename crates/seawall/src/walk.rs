@@ -5,7 +5,7 @@ use crate::directory::{Beyond, Link, Segment, Survey, hole};
 use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Result, SegmentId};
 use seawall_format::batch::{BatchHeader, HEADER_SIZE};
 use seawall_format::scan::{self, Cause, Limit, Scanner, Step, Window};
-use seawall_format::{frame, next_lsn, tail};
+use seawall_format::{Live, frame, next_lsn, tail};
 use seawall_io::File;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -169,10 +169,27 @@ impl Walk {
                     let end = batch.offset.plus(header.size());
                     return Ok(Event::Batch(Found { header, body, last, end }));
                 }
+                Step::Finished if self.links.is_empty() && self.beyond.is_none() => {
+                    return Ok(self.end_of_chain());
+                }
                 Step::Finished => self.current = None,
                 Step::Stopped(cause, header) => return self.stopped(cause, header),
             }
         }
+    }
+
+    /// More became durable in the newest segment, where this walk has come to its end: it can go on.
+    /// Not so if there is a newer segment, or the walk is elsewhere.
+    pub(crate) fn extend(&mut self, live: &Live) -> bool {
+        let Some((link, scanner)) = &mut self.current else { return false };
+        if link.segment.header.reference() != live.segment || !self.links.is_empty() {
+            return false;
+        }
+        link.limit = Limit::At(live.durable);
+        scanner.set_limit(link.limit);
+        // What was read ahead was read before it was durable.
+        self.bytes.clear();
+        true
     }
 
     /// Goes to the next segment, or to the end.

@@ -1,0 +1,110 @@
+//! Following a log: records as they become durable, by being woken in the writer's process, by polling
+//! `live` from another one.
+
+use crate::core::Core;
+use crate::directory::read_live;
+use crate::{Codec, Entries, Lsn, MessagePack, Result};
+use seawall_io::{Clock, Storage};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a follower in another process looks.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Delivers the records of a log for ever: those that are there, and those that come.
+///
+/// It shows durable records only. [`position`](Follower::position) is all there is to persist: a
+/// follower that starts there goes on where this one stopped.
+///
+/// # Examples
+///
+/// ```
+/// use seawall::{Log, Lsn};
+/// use std::time::Duration;
+///
+/// # let folder = std::env::temp_dir().join(format!("seawall-doc-fol-{}", std::process::id()));
+/// let log: Log<u32> = Log::open(&folder)?;
+/// let mut follower = log.follow(Lsn::FIRST)?;
+/// log.append(&7)?;
+/// assert_eq!(follower.next_within(Duration::from_secs(5))?, Some((Lsn::FIRST, 7)));
+/// assert_eq!(follower.next_within(Duration::ZERO)?, None);
+/// assert_eq!(follower.position().get(), 2);
+/// # drop(log); std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Follower<T: ?Sized, C = MessagePack> {
+    source: Source,
+    entries: Entries<T, C>,
+}
+
+/// Where a follower hears of new records.
+pub(crate) enum Source {
+    /// From the writer in this process.
+    Here(Arc<Core>),
+    /// From `live`, by looking.
+    Elsewhere(Arc<dyn Storage>, Arc<dyn Clock>),
+}
+
+impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
+    pub(crate) fn new(source: Source, entries: Entries<T, C>) -> Self {
+        Self { source, entries }
+    }
+
+    /// The next record; waits for it. `None` when the log was closed by its handle in this process.
+    ///
+    /// # Errors
+    ///
+    /// As the iterator of [`LogReader::read_from`](crate::LogReader::read_from), and
+    /// [`Error::Rewound`](crate::Error::Rewound) if records that were read have been truncated away.
+    pub fn next_record(&mut self) -> Result<Option<(Lsn, C::Item)>> {
+        self.next_within(Duration::MAX)
+    }
+
+    /// The next record, if there is one within that time.
+    ///
+    /// # Errors
+    ///
+    /// As [`next_record`](Self::next_record).
+    pub fn next_within(&mut self, time: Duration) -> Result<Option<(Lsn, C::Item)>> {
+        let mut left = time;
+        loop {
+            if let Some(entry) = self.entries.next() {
+                return entry.map(Some);
+            }
+            let next = self.entries.cursor().next_lsn();
+            let live = match &self.source {
+                Source::Here(core) => match core.wait_beyond(next, left) {
+                    Some(live) => Some(live),
+                    None => return Ok(None),
+                },
+                Source::Elsewhere(storage, clock) => {
+                    let before = self.entries.cursor().live();
+                    let live = read_live(&**storage)?;
+                    if live == before || live.is_none() {
+                        if left.is_zero() {
+                            return Ok(None);
+                        }
+                        let rest = left.min(POLL);
+                        clock.sleep(rest);
+                        left = left.saturating_sub(rest);
+                    }
+                    live
+                }
+            };
+            self.entries.cursor_mut().go_on(live)?;
+        }
+    }
+
+    /// The number of the record that comes next.
+    #[must_use]
+    pub fn position(&self) -> Lsn {
+        self.entries.cursor().next_lsn()
+    }
+}
+
+impl<T: ?Sized, C> fmt::Debug for Follower<T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Follower").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,111 @@
+//! Following a log: each record once, in order, across rolls, prunes and restarts of the writer.
+
+use seawall::{Error, Geometry, Log, LogReader, Lsn, Options, Raw};
+use seawall_io::{ManualClock, MemStorage, SeededEntropy};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(20);
+
+type TestLog = Log<[u8], Raw>;
+
+fn open(storage: &MemStorage, seed: u64) -> TestLog {
+    let geometry = Geometry { block: 512, reach: 1024, batch_max: 4096 };
+    Options::new()
+        .geometry(geometry, 16_384)
+        .segment_size(32_768)
+        .idle_mark(None)
+        .machine(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(seed)))
+        .open_in(Arc::new(storage.clone()))
+        .unwrap()
+}
+
+fn payload(number: u64) -> Vec<u8> {
+    format!("{number} {}", "y".repeat(60)).into_bytes()
+}
+
+#[test]
+fn a_follower_elsewhere_sees_each_record_once_across_rolls_prunes_and_restarts() {
+    const RECORDS: u64 = 4_000;
+    let storage = MemStorage::new();
+    drop(open(&storage, 1));
+    let position = AtomicU64::new(1);
+    let reader: LogReader<[u8], Raw> = LogReader::open_in(Arc::new(storage.clone())).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for life in 0..4 {
+                let log = open(&storage, 2 + life);
+                for number in 1..=RECORDS / 4 {
+                    log.append(&payload(life * (RECORDS / 4) + number)).unwrap();
+                    if number % 100 == 0 {
+                        let read = Lsn::new(position.load(Ordering::SeqCst)).unwrap();
+                        log.truncate_before(read).unwrap();
+                    }
+                }
+            }
+        });
+        let mut follower = reader.follow(Lsn::FIRST).unwrap();
+        for number in 1..=RECORDS {
+            let (lsn, bytes) = follower.next_within(LONG).unwrap().expect("it comes in time");
+            assert_eq!((lsn.get(), bytes), (number, payload(number)));
+            position.store(number + 1, Ordering::SeqCst);
+        }
+        assert_eq!(follower.next_within(Duration::ZERO).unwrap(), None);
+    });
+    assert!(reader.oldest().unwrap() > Lsn::FIRST, "something was pruned");
+}
+
+#[test]
+fn a_follower_here_is_woken_and_ends_with_the_log() {
+    let storage = MemStorage::new();
+    let log = open(&storage, 1);
+    let mut follower = log.follow(Lsn::FIRST).unwrap();
+    std::thread::scope(|scope| {
+        let seen = scope.spawn(move || {
+            let mut seen = 0;
+            while let Some((lsn, bytes)) = follower.next_within(LONG).unwrap() {
+                seen += 1;
+                assert_eq!((lsn.get(), bytes), (seen, payload(seen)));
+            }
+            seen
+        });
+        for number in 1..=1_000 {
+            log.append(&payload(number)).unwrap();
+        }
+        log.close().unwrap();
+        assert_eq!(seen.join().unwrap(), 1_000);
+    });
+}
+
+#[test]
+fn a_follower_that_was_overtaken_by_a_cut_is_told() {
+    let storage = MemStorage::new();
+    let log = open(&storage, 1);
+    for number in 1..=10 {
+        log.append(&payload(number)).unwrap();
+    }
+    let mut follower = log.follow(Lsn::FIRST).unwrap();
+    for _ in 1..=10 {
+        follower.next_within(LONG).unwrap().unwrap();
+    }
+    log.truncate_after(Lsn::new(4)).unwrap();
+    let told = follower.next_within(LONG).unwrap_err();
+    assert!(matches!(told, Error::Rewound { next } if next.get() == 5), "{told}");
+}
+
+#[test]
+fn a_follower_that_was_overtaken_by_pruning_is_told() {
+    let storage = MemStorage::new();
+    let log = open(&storage, 1);
+    let reader: LogReader<[u8], Raw> = LogReader::open_in(Arc::new(storage.clone())).unwrap();
+    log.append(&payload(1)).unwrap();
+    let mut follower = reader.follow(Lsn::FIRST).unwrap();
+    follower.next_within(LONG).unwrap().unwrap();
+    for number in 2..=2_000 {
+        log.append(&payload(number)).unwrap();
+    }
+    let oldest = log.truncate_before(Lsn::new(1_500).unwrap()).unwrap();
+    let told = follower.next_within(LONG).unwrap_err();
+    assert!(matches!(told, Error::Pruned { oldest: o } if o == oldest), "{told}");
+}
