@@ -1,0 +1,354 @@
+//! What can be asked for, as clap reads it.
+
+use crate::human;
+use crate::not_yet;
+use crate::report::Exit;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use seawall::Level;
+use std::path::PathBuf;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "seawall",
+    version,
+    about = "A write-ahead log that tells a torn tail from damage and names what is lost.",
+    after_help = EXIT_CODES,
+    arg_required_else_help = true,
+    infer_subcommands = false
+)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+   0  fine; an ordinary torn tail is fine
+   1  I/O or environment; no such path
+   2  usage
+   3  the tail cannot be told from damage (with --strict: any torn tail)
+   4  damage, and all records can still be read
+   5  damage, and the records that are named are lost
+   6  another process writes the log
+   8  not a Seawall log, or written by a newer version
+ 101  a bug in seawall
+
+Start with: seawall demo";
+
+/// What is to be done.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Append records from standard input
+    #[command(after_help = APPEND_EXAMPLES)]
+    Append(Append),
+    /// Print records, verified
+    #[command(after_help = CAT_EXAMPLES)]
+    Cat(Cat),
+    /// Judge whole logs: clean, torn, damaged; and name what is lost
+    #[command(after_help = VERIFY_EXAMPLES)]
+    Verify(Verify),
+    /// Say what a log is like: sizes, counts, options
+    #[command(after_help = STAT_EXAMPLES)]
+    Stat(Stat),
+    /// Measure this machine
+    #[command(subcommand_required = true, arg_required_else_help = true)]
+    Bench(Bench),
+    /// Write, kill, recover, damage, measure: the promises, tried here
+    #[command(after_help = DEMO_EXAMPLES)]
+    Demo(Demo),
+    /// The writer that `demo` kills
+    #[command(hide = true)]
+    DemoWriter(DemoWriter),
+}
+
+const APPEND_EXAMPLES: &str = "\
+Examples:
+  echo 'transfer 10 from A to B' | seawall append orders.wal --ack
+  seawall append events.wal --format json < events.jsonl
+  seawall cat old.wal -o len32 | seawall append new.wal --format len32";
+
+const CAT_EXAMPLES: &str = "\
+Examples:
+  seawall cat orders.wal --from 100 -n 10
+  seawall cat events.wal --json | jq .data.id
+  seawall cat damaged.wal --skip-damaged -o len32 > rescued";
+
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  seawall verify orders.wal
+  seawall verify --strict /var/lib/app/*.wal || page-somebody
+  seawall verify orders.wal --json | jq .damage";
+
+const STAT_EXAMPLES: &str = "\
+Examples:
+  seawall stat orders.wal
+  seawall stat orders.wal --json
+  seawall stat orders.wal --json | jq .bytes";
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  seawall bench append
+  chrt -f 1 seawall bench append --dir /var/lib/app --time 5
+  seawall bench append --writers 1,16 --size 1024 --json
+
+A run that is interrupted leaves its folder, seawall-bench-<pid>, in --dir.";
+
+const DEMO_EXAMPLES: &str = "\
+Examples:
+  seawall demo
+  seawall demo --fast --seed 7
+  seawall demo --dir . --keep";
+
+/// How the answer is to look.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Look {
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print no notes and summaries
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// `seawall append`
+#[derive(Debug, Args)]
+pub(crate) struct Append {
+    /// The log, a directory; created where there is none
+    pub(crate) log: PathBuf,
+    /// Refuse to create a log
+    #[arg(long)]
+    pub(crate) no_create: bool,
+    /// What a record is on standard input
+    #[arg(long, value_enum, default_value_t = Format::Lines)]
+    pub(crate) format: Format,
+    /// Print each record's number once it is durable
+    #[arg(long)]
+    pub(crate) ack: bool,
+    /// What the records of a new log are [default: raw; msgpack with --format json]
+    #[arg(long, value_enum)]
+    pub(crate) codec: Option<Codec>,
+    /// The layout of a new log
+    #[arg(long, value_enum, default_value_t = LogFormat::Binary)]
+    pub(crate) log_format: LogFormat,
+    /// The largest segment of a new log, 1MiB at least [default: 64MiB]
+    #[arg(long, value_name = "SIZE", value_parser = human::parse_size)]
+    pub(crate) segment_size: Option<u64>,
+    /// What an acknowledgement means; a new log remembers it [default: synced]
+    #[arg(long, value_enum)]
+    pub(crate) level: Option<LevelName>,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// How records are cut out of a stream of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// What stands between newlines; any bytes, empty ones too
+    Lines,
+    /// One JSON value a line
+    Json,
+    /// A little-endian 32-bit length, then as many bytes
+    Len32,
+    /// All of it is one record
+    Raw,
+}
+
+/// What payloads are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Codec {
+    /// Bytes
+    Raw,
+    /// Not in this version
+    #[value(hide = true)]
+    Json,
+    /// Values, stored as `MessagePack` by field names
+    #[value(help = "Values, stored as MessagePack by field names")]
+    Msgpack,
+}
+
+/// How a log is laid out on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Checksummed batches
+    Binary,
+    /// Not in this version
+    #[value(hide = true)]
+    Json,
+}
+
+/// A durability level by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LevelName {
+    /// In memory; durable within 10 ms or 1 MiB
+    Buffered,
+    /// On the device
+    Synced,
+    /// On the device, with evidence of it elsewhere
+    Confirmed,
+}
+
+impl LevelName {
+    /// As the command line and JSON have it.
+    pub(crate) fn name(self) -> &'static str {
+        level_name(self.into())
+    }
+}
+
+/// A level as the command line and JSON have it.
+pub(crate) fn level_name(level: Level) -> &'static str {
+    match level {
+        Level::Buffered => "buffered",
+        Level::Synced => "synced",
+        Level::Confirmed => "confirmed",
+    }
+}
+
+impl From<LevelName> for Level {
+    fn from(name: LevelName) -> Self {
+        match name {
+            LevelName::Buffered => Self::Buffered,
+            LevelName::Synced => Self::Synced,
+            LevelName::Confirmed => Self::Confirmed,
+        }
+    }
+}
+
+/// `seawall cat`
+#[derive(Debug, Args)]
+pub(crate) struct Cat {
+    /// The log
+    pub(crate) log: PathBuf,
+    /// The first record to print
+    #[arg(long, value_name = "LSN", default_value_t = 1, value_parser = human::parse_lsn)]
+    pub(crate) from: u64,
+    /// The last record to print
+    #[arg(long, value_name = "LSN", value_parser = human::parse_lsn)]
+    pub(crate) to: Option<u64>,
+    /// How many records to print at most
+    #[arg(short = 'n', value_name = "COUNT")]
+    pub(crate) count: Option<u64>,
+    /// How to print a record
+    #[arg(short = 'o', long = "output", value_enum, default_value_t = Shape::Short)]
+    pub(crate) shape: Shape,
+    /// Go on behind damage; the exit code stays that of the damage
+    #[arg(long)]
+    pub(crate) skip_damaged: bool,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// How a record is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shape {
+    /// Its number, a tab, and its text on one line
+    Short,
+    /// One object a line
+    Json,
+    /// Its bytes and a newline
+    Raw,
+    /// Its number, a tab, and its bytes as hexadecimal digits
+    Hex,
+    /// A little-endian 32-bit length, then its bytes
+    Len32,
+}
+
+/// `seawall verify`
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// The logs
+    #[arg(required = true, value_name = "LOG")]
+    pub(crate) logs: Vec<PathBuf>,
+    /// A torn tail, too, ends with exit code 3
+    #[arg(long)]
+    pub(crate) strict: bool,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// `seawall stat`
+#[derive(Debug, Args)]
+pub(crate) struct Stat {
+    /// The log
+    pub(crate) log: PathBuf,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// `seawall bench`
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    pub(crate) what: BenchVerb,
+}
+
+/// What is measured.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchVerb {
+    /// Durable commits beside plain write-and-sync, in alternating slices
+    #[command(after_help = BENCH_EXAMPLES)]
+    Append(BenchAppend),
+}
+
+/// `seawall bench append`
+#[derive(Debug, Args)]
+pub(crate) struct BenchAppend {
+    /// Where to write
+    #[arg(long, default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// How many threads commit at the same time
+    #[arg(long, value_delimiter = ',', default_value = "1,8,64")]
+    #[arg(value_parser = human::parse_writers)]
+    pub(crate) writers: Vec<usize>,
+    /// Seconds for each number of writers
+    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = human::parse_seconds)]
+    pub(crate) time: f64,
+    /// Bytes in a record
+    #[arg(long, value_name = "BYTES", default_value = "116")]
+    #[arg(value_parser = human::parse_record_size)]
+    pub(crate) size: usize,
+    /// What a commit waits for
+    #[arg(long, value_enum, default_value_t = LevelName::Synced)]
+    pub(crate) level: LevelName,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// `seawall demo`
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// The promises only, without the speed; 12 seconds at most
+    #[arg(long)]
+    pub(crate) fast: bool,
+    /// Where the kills and the flipped bit fall [default: random]
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Where to make the demo's folder [default: the folder for temporary files]
+    #[arg(long)]
+    pub(crate) dir: Option<PathBuf>,
+    /// Keep the logs
+    #[arg(long)]
+    pub(crate) keep: bool,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// The writer that `demo` kills.
+#[derive(Debug, Args)]
+pub(crate) struct DemoWriter {
+    /// The log
+    pub(crate) log: PathBuf,
+    /// The event to begin with
+    pub(crate) start: usize,
+}
+
+/// Reads the command line; what is wrong with it, or was only a question, is said already.
+pub(crate) fn parse() -> Result<Verb, Exit> {
+    let said = |error: clap::Error| {
+        // A closed pipe is no reason to complain about help that nobody reads.
+        let _ = error.print();
+        if error.use_stderr() { Exit::Usage } else { Exit::Fine }
+    };
+    let matches = not_yet::add(Cli::command()).try_get_matches().map_err(said)?;
+    not_yet::refuse(&matches)?;
+    Ok(Cli::from_arg_matches(&matches).map_err(said)?.verb)
+}

@@ -1,0 +1,26 @@
+//! The verbs, one file each.
+
+mod append;
+mod bench;
+mod cat;
+mod demo;
+mod stat;
+mod verify;
+
+use crate::args::{BenchVerb, Verb};
+use crate::report::{Exit, Failure};
+
+/// Does what was asked for.
+pub(crate) fn run(verb: &Verb) -> Result<Exit, Failure> {
+    match verb {
+        Verb::Append(args) => append::run(args),
+        Verb::Cat(args) => cat::run(args),
+        Verb::Verify(args) => Ok(verify::run(args)),
+        Verb::Stat(args) => stat::run(args),
+        Verb::Bench(args) => match &args.what {
+            BenchVerb::Append(args) => bench::run(args),
+        },
+        Verb::Demo(args) => demo::run(args),
+        Verb::DemoWriter(args) => demo::writer::run(args),
+    }
+}

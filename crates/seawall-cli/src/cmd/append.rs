@@ -1,0 +1,99 @@
+//! `seawall append`: standard input becomes records, each committed as soon as it is read.
+
+mod session;
+
+use crate::args::{Append, Codec, Format, LogFormat};
+use crate::human;
+use crate::not_yet::does_not_exist;
+use crate::report::{Exit, Failure, say};
+use seawall::{CodecId, Error, Log, LogReader, Options, Raw, TailState};
+use session::Session;
+use std::io;
+
+/// Appends all of standard input.
+pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
+    if let Some(exit) = refuse_what_is_to_come(args) {
+        return Ok(exit);
+    }
+    let fail = |error: Error| Failure::of(&error, "append", &args.log);
+    let codec = choose_codec(args)?;
+    let mut options = Options::new().create(!args.no_create).codec(codec);
+    if let Some(level) = args.level {
+        options = options.level(level.into());
+    }
+    if let Some(size) = args.segment_size {
+        options = options.segment_size(size);
+    }
+    let log: Log<[u8], Raw> = options.open(&args.log).map_err(fail)?;
+    if !args.look.quiet {
+        tell_recovery(args, &log);
+    }
+    let mut session = Session::new(args, &log, codec);
+    let fed = session.feed(&mut io::stdin().lock());
+    let Session { tally, mut out, .. } = session;
+    let closed = log.close().map_err(fail);
+    let refused = tally.refused;
+    tally.tell(args);
+    if fed.is_ok() && closed.is_ok() && args.look.json {
+        out.line(&tally.as_json(args).to_string());
+    }
+    let out = out.finish();
+    let told = fed.and(closed).map(|()| Exit::Fine);
+    Ok(told?.worse(out).worse(if refused > 0 { Exit::Failed } else { Exit::Fine }))
+}
+
+fn refuse_what_is_to_come(args: &Append) -> Option<Exit> {
+    if args.log_format == LogFormat::Json {
+        return Some(does_not_exist("append --log-format json", "--format json without it"));
+    }
+    let asked = args.codec == Some(Codec::Json);
+    asked.then(|| does_not_exist("append --codec json", "--format json, stored as MessagePack"))
+}
+
+/// What was asked for, else what the log has, else what fits the input.
+fn choose_codec(args: &Append) -> Result<CodecId, Failure> {
+    // What cannot be read now is told by the open that follows.
+    let stored = LogReader::open_any(&args.log).ok().map(|reader| reader.codec());
+    let asked = match (args.codec, args.format) {
+        (Some(Codec::Raw), _) => Some(CodecId::Raw),
+        (Some(Codec::Json), _) => Some(CodecId::Json),
+        (Some(Codec::Msgpack), _) | (None, Format::Json) => Some(CodecId::MessagePack),
+        (None, _) => None,
+    };
+    if args.format == Format::Json && asked != Some(CodecId::MessagePack) {
+        let what = "--format json needs the codec msgpack, and --codec raw was asked for";
+        let failure = Failure::new(Exit::Usage, what).at(args.log.display());
+        return Err(failure.next("leave --codec out, or use --format lines to store text as it is"));
+    }
+    if let (Format::Json, Some(stored)) =
+        (args.format, stored.filter(|id| *id != CodecId::MessagePack))
+    {
+        let what = format!("the log has codec {}, and --format json needs msgpack", stored.name());
+        let failure = Failure::new(Exit::Usage, what).at(args.log.display());
+        return Err(
+            failure.next("use --format lines to store the text as it is, or give another log")
+        );
+    }
+    Ok(asked.or(stored).unwrap_or(CodecId::Raw))
+}
+
+fn tell_recovery(args: &Append, log: &Log<[u8], Raw>) {
+    let found = log.recovery();
+    let kept = found
+        .quarantine
+        .as_ref()
+        .map_or_else(String::new, |file| format!(", kept in {}", args.log.join(file).display()));
+    let cut = human::count(found.cut_bytes, "byte");
+    match found.tail {
+        TailState::Clean => {}
+        TailState::Torn => say(&format!(
+            "seawall: the last write was torn, as a crash leaves it: {cut} cut off{kept}"
+        )),
+        TailState::CannotTell => say(&format!(
+            "seawall: the end was torn or damaged, nobody can tell: {cut} cut off{kept}"
+        )),
+    }
+    for warning in &found.warnings {
+        say(&format!("seawall: warning: {warning}"));
+    }
+}

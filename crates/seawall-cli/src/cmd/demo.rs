@@ -1,0 +1,228 @@
+//! `seawall demo`: the promises, tried on this machine.
+//!
+//! A child process writes real earthquakes and is killed again and again; each acknowledgement goes
+//! to a pipe that this process reads, an independent witness. Then every witnessed record is looked
+//! for, one bit is flipped, and the speed is measured. Speed never decides the exit code.
+
+mod damage;
+mod earthquake;
+mod speed;
+mod witness;
+pub(crate) mod writer;
+
+use crate::args::Demo;
+use crate::human::{self, count, number};
+use crate::machine::Stopwatch;
+use crate::measure::{Plain, Trouble};
+use crate::output::Output;
+use crate::report::{Exit, Failure};
+use crate::scratch::Scratch;
+use damage::Damaged;
+use earthquake::Catalogue;
+use seawall::Log;
+use seawall_io::{Entropy, SeededEntropy, SystemEntropy};
+use serde_json::{Value, json};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+use witness::{Compared, Plot, Witness};
+
+/// Room for the plain writes of the probe and the speed table.
+const PLAIN_FILE: u64 = 16 << 20;
+/// What a plain write is compared with: the record of the paper that Seawall starts from.
+const RECORD_SIZE: usize = 116;
+
+/// Tells the story; 0 if every promise held, 5 if one did not.
+pub(crate) fn run(args: &Demo) -> Result<Exit, Failure> {
+    let watch = Stopwatch::start();
+    let seed = match args.seed {
+        Some(seed) => seed,
+        None => SystemEntropy.random().map_err(|error| trouble("draw a seed", &error))? % 1_000_000,
+    };
+    let parent = args.dir.clone().unwrap_or_else(std::env::temp_dir);
+    let mut scratch = Scratch::new(&parent, "seawall-demo")?;
+    if args.keep {
+        scratch.keep();
+    }
+    let mut stage = Stage { out: Output::new(), silent: args.look.json || args.look.quiet };
+    stage.say(&format!("seawall demo --seed {seed}"));
+    stage.say("");
+    let done = play(args, seed, scratch.path(), &mut stage)?;
+    let exit = if done.kept() { Exit::Fine } else { Exit::Lost };
+    let Stage { mut out, silent } = stage;
+    if args.look.json {
+        out.line(&done.as_json(seed, exit).to_string());
+    } else if !silent {
+        tell_end(
+            &mut out,
+            args,
+            &End { done: &done, folder: scratch.path(), took: watch.elapsed() },
+        );
+    }
+    Ok(exit.worse(out.finish()))
+}
+
+/// Where the story is told.
+struct Stage {
+    out: Output,
+    silent: bool,
+}
+
+impl Stage {
+    fn say(&mut self, text: &str) {
+        if !self.silent {
+            self.out.line(text);
+            self.out.flush();
+        }
+    }
+}
+
+/// All that came out.
+struct Done {
+    syncs_per_s: f64,
+    witness: Witness,
+    compared: Compared,
+    damaged: Damaged,
+    rates: Option<Vec<crate::measure::Row>>,
+}
+
+fn play(args: &Demo, seed: u64, folder: &Path, stage: &mut Stage) -> Result<Done, Failure> {
+    let catalogue = Catalogue::read()?;
+    let dice = SeededEntropy::new(seed);
+    let plain_failed = |error| super::bench::failure(folder, Trouble::Plain(error));
+    let mut plain = Plain::new(folder, PLAIN_FILE, RECORD_SIZE).map_err(plain_failed)?;
+    let probe = Duration::from_millis(if args.fast { 250 } else { 800 });
+    let syncs_per_s = plain.rate(probe).map_err(plain_failed)?;
+    stage.say(&format!(
+        "1 disk     {:>9} syncs a second with one writer, as it is now",
+        human::rounded(syncs_per_s)
+    ));
+    let log = folder.join("earthquakes.wal");
+    let delay_ms = if args.fast { 5..=60 } else { 20..=200 };
+    let plot = Plot { log: &log, delay_ms, dice: &dice, progress: !stage.silent };
+    let witness = witness::kill_again_and_again(&plot)?;
+    tell_kills(stage, &witness);
+    let compared = recover(&log, &witness, &catalogue)?;
+    tell_recovery(stage, &compared);
+    let damaged = damage::flip_one_bit(&log, folder, &catalogue, &dice)?;
+    tell_damage(stage, &damaged);
+    let rates = if args.fast { None } else { Some(speed::measure(&mut plain, folder, stage)?) };
+    Ok(Done { syncs_per_s, witness, compared, damaged, rates })
+}
+
+/// Opens the log as any program would, which recovers it, closes it, and looks for every record.
+fn recover(log: &Path, witness: &Witness, catalogue: &Catalogue) -> Result<Compared, Failure> {
+    let fail = |error| Failure::of(&error, "demo", log);
+    let opened: Log<earthquake::Earthquake> = Log::open(log).map_err(fail)?;
+    opened.close().map_err(fail)?;
+    witness.compare(log, catalogue).map_err(fail)
+}
+
+fn tell_kills(stage: &mut Stage, witness: &Witness) {
+    let acknowledged = number(witness.acknowledged());
+    stage.say(&format!(
+        "2 kill -9  {:>9} times, while 8 threads wrote real earthquakes",
+        witness.kills()
+    ));
+    stage.say(&format!("           {acknowledged:>9} acknowledgements reached the witness"));
+    let torn = match witness.torn() {
+        0 => "        0 times a torn tail was left".to_owned(),
+        torn => format!("{torn:>9} times a torn tail was left, and cut off at the next start"),
+    };
+    stage.say(&format!("           {torn}"));
+}
+
+fn tell_recovery(stage: &mut Stage, compared: &Compared) {
+    let verdict = if compared.holds() { "ok" } else { "BROKEN" };
+    let (found, lost) = (number(compared.found), number(compared.lost));
+    stage.say(&format!("3 recover  {found:>9} of them found, byte for byte, once"));
+    stage.say(&format!("           {lost:>9} lost{verdict:>55}"));
+    let extra = number(compared.extra);
+    stage.say(&format!("           {extra:>9} more were on their way at a kill: allowed"));
+    if compared.wrong + compared.gaps > 0 {
+        let (wrong, gaps) = (number(compared.wrong), number(compared.gaps));
+        stage.say(&format!("           {wrong:>9} records are not what was sent; {gaps} gaps"));
+    }
+}
+
+fn tell_damage(stage: &mut Stage, damaged: &Damaged) {
+    let lsn = number(damaged.lsn);
+    let ok = |holds| if holds { "ok" } else { "BROKEN" };
+    stage.say(&format!("4 damage   one bit flipped in a copy, inside record {lsn}:"));
+    stage.say(&format!("           M {} {}", damaged.magnitude, damaged.place));
+    let verify = format!("           verify says: {}", damaged.named);
+    stage.say(&format!("{verify:<74}{:>6}", ok(damaged.is_named)));
+    let read = format!("           the other {} are still read", count(damaged.others, "record"));
+    stage.say(&format!("{read:<74}{:>6}", ok(damaged.others_read)));
+    stage.say(&format!(
+        "           plain JSON lines: M {} reads {}; {} of {} lines parse",
+        damaged.magnitude,
+        damaged.misread,
+        number(damaged.lines_that_parse),
+        number(damaged.lines),
+    ));
+}
+
+/// How it ended.
+struct End<'a> {
+    done: &'a Done,
+    folder: &'a Path,
+    took: Duration,
+}
+
+fn tell_end(out: &mut Output, args: &Demo, end: &End<'_>) {
+    let verdict = if end.done.kept() {
+        "Every acknowledged record is there, and the damage was named."
+    } else {
+        "A PROMISE WAS BROKEN. Please report this, with the line that has the seed."
+    };
+    out.line("");
+    out.line(&format!("{verdict:<72}{:>8}", human::span(end.took)));
+    out.line("");
+    if args.keep {
+        let folder = end.folder.display();
+        out.line(&format!("kept: {folder}"));
+        out.line("next: in that folder,");
+        out.line("      seawall verify damaged.wal        the flipped bit");
+        out.line("      seawall cat earthquakes.wal -n 3  the records");
+    } else {
+        out.line("next: seawall append my.wal --ack       type lines; a number means: durable");
+        out.line("      seawall demo --dir . --keep       look at the logs afterwards");
+    }
+}
+
+impl Done {
+    /// Whether every promise held.
+    fn kept(&self) -> bool {
+        self.witness.never_damaged() && self.compared.holds() && self.damaged.holds()
+    }
+
+    fn as_json(&self, seed: u64, exit: Exit) -> Value {
+        let rates = self.rates.as_ref();
+        json!({
+            "schema": "seawall.demo/1",
+            "exit": exit.code(),
+            "seed": seed,
+            "syncs_per_s": self.syncs_per_s.round(),
+            "kills": self.witness.kills(),
+            "torn": self.witness.torn(),
+            "acknowledged": self.witness.acknowledged(),
+            "found": self.compared.found,
+            "lost": self.compared.lost,
+            "wrong": self.compared.wrong,
+            "gaps": self.compared.gaps,
+            "unacknowledged_found": self.compared.extra,
+            "damage": self.damaged.as_json(),
+            "ranked": rates.map(|_| crate::machine::is_real_time()),
+            "speed": rates.map(|rows| {
+                rows.iter().map(super::bench::row_as_json).collect::<Vec<_>>()
+            }),
+        })
+    }
+}
+
+/// The environment is in the way.
+fn trouble(act: &str, error: &io::Error) -> Failure {
+    let failure = Failure::new(Exit::Failed, format!("cannot {act}: {error}"));
+    failure.at("seawall demo").next("choose another place with --dir, or try again")
+}

@@ -1,0 +1,92 @@
+//! `seawall stat`: what a log is like, also a damaged one.
+
+use crate::args::{Stat, level_name};
+use crate::human::{self, count, number};
+use crate::output::Output;
+use crate::report::{Exit, Failure};
+use seawall::{CodecId, Lsn, Verification};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// What this program writes and reads.
+const FORMAT: &str = "0 (draft 1)";
+
+/// Says what can be said of the log.
+pub(crate) fn run(args: &Stat) -> Result<Exit, Failure> {
+    let found = seawall::verify(&args.log);
+    let found = found.map_err(|error| Failure::of(&error, "stat", &args.log))?;
+    let mut out = Output::new();
+    if args.look.json {
+        out.line(&as_json(&args.log, &found).to_string());
+    } else {
+        tell(&mut out, &args.log, &found);
+    }
+    Ok(out.finish())
+}
+
+fn as_json(log: &Path, found: &Verification) -> Value {
+    let summary = &found.summary;
+    let (first, last) = summary.written_us.unzip();
+    json!({
+        "schema": "seawall.stat/1",
+        "log": log.display().to_string(),
+        "format": FORMAT,
+        "codec": summary.codec.map(CodecId::name),
+        "level": summary.level.map(level_name),
+        "records": found.records,
+        "first_lsn": found.first_lsn.map(Lsn::get),
+        "last_lsn": found.last_lsn.map(Lsn::get),
+        "bytes": summary.bytes,
+        "segments": summary.segments,
+        "payload_bytes": summary.payload_bytes,
+        "overhead_percent": overhead(found),
+        "segment_size": summary.segment_size,
+        "closed_lsn": summary.closed.map(Lsn::get),
+        "first_written": first.and_then(human::time),
+        "last_written": last.and_then(human::time),
+        "in_use": summary.in_use,
+        "verdict": found.verdict.name(),
+    })
+}
+
+/// What the files take beyond the payloads, in percent of the files, with one digit.
+#[expect(clippy::cast_precision_loss, reason = "one digit behind the point is shown")]
+fn overhead(found: &Verification) -> Option<f64> {
+    let (all, payload) = (found.summary.bytes, found.summary.payload_bytes);
+    let share = all.saturating_sub(payload) as f64 / all as f64;
+    (all > 0).then(|| (share * 1000.0).round() / 10.0)
+}
+
+fn tell(out: &mut Output, log: &Path, found: &Verification) {
+    let summary = &found.summary;
+    let codec = summary.codec.map_or("unknown codec", CodecId::name);
+    out.line(&format!("{}   seawall format {FORMAT}, {codec}, crc32c", log.display()));
+    let mut row = |name: &str, text: String| out.line(&format!("  {name:<13}{text}"));
+    let range = match (found.first_lsn, found.last_lsn) {
+        (Some(first), Some(last)) => {
+            format!("   LSN {} .. {}", number(first.get()), number(last.get()))
+        }
+        _ => String::new(),
+    };
+    row("records", format!("{}{range}", number(found.records)));
+    let (bytes, segments) = (human::bytes(summary.bytes), count(summary.segments, "segment"));
+    let largest = human::bytes(summary.segment_size);
+    row("size", format!("{bytes}   {segments}, growing to {largest} each"));
+    let free = overhead(found).map_or_else(String::new, |percent| {
+        format!("   {percent} % of the files is framing and room to grow")
+    });
+    row("payload", format!("{}{free}", human::bytes(summary.payload_bytes)));
+    row("level", summary.level.map_or("unknown", level_name).to_owned());
+    let closed = summary.closed.map(|lsn| format!("behind LSN {}", number(lsn.get())));
+    row("last close", closed.unwrap_or_else(|| "none that was clean".to_owned()));
+    if let Some((first, last)) = summary.written_us {
+        let time = |us| human::time(us).unwrap_or_else(|| "unknown".to_owned());
+        row("written", format!("{} .. {}", time(first), time(last)));
+    }
+    row("in use", if summary.in_use { "by a writer".to_owned() } else { "no".to_owned() });
+    row("verdict", found.verdict.name().to_owned());
+    if !found.damage.is_empty() {
+        out.line("");
+        out.line(&format!("next: seawall verify {}     name what is damaged", log.display()));
+    }
+}

@@ -1,0 +1,177 @@
+//! `seawall verify`: a verdict on whole logs, with its own exit code, and the lost records by name.
+
+use crate::args::Verify;
+use crate::human::{self, count, number};
+use crate::machine::Stopwatch;
+use crate::output::Output;
+use crate::report::{Exit, Failure};
+use seawall::{Damage, Lsn, SegmentId, TailState, Verdict, Verification};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Duration;
+
+/// Judges every log; the exit is the worst of all.
+pub(crate) fn run(args: &Verify) -> Exit {
+    let mut out = Output::new();
+    let mut worst = Exit::Fine;
+    for log in &args.logs {
+        let watch = Stopwatch::start();
+        let exit = match seawall::verify(log) {
+            Ok(found) => {
+                let exit = Exit::of(found.verdict, args.strict);
+                if args.look.json {
+                    out.line(&as_json(log, &found, exit).to_string());
+                } else if !args.look.quiet {
+                    tell(&mut out, &Told { log, found: &found, exit, took: watch.elapsed() });
+                }
+                exit
+            }
+            Err(error) => {
+                let failure = Failure::of(&error, "verify", log);
+                if args.look.json {
+                    out.line(&not_judged(log, &failure).to_string());
+                }
+                failure.tell();
+                failure.exit
+            }
+        };
+        out.flush();
+        worst = worst.worse(exit);
+    }
+    worst.worse(out.finish())
+}
+
+fn as_json(log: &Path, found: &Verification, exit: Exit) -> Value {
+    let (segment, offset) = found.tail_at.unzip();
+    json!({
+        "schema": "seawall.verify/1",
+        "log": log.display().to_string(),
+        "verdict": found.verdict.name(),
+        "exit": exit.code(),
+        "records": found.records,
+        "first_lsn": found.first_lsn.map(Lsn::get),
+        "last_lsn": found.last_lsn.map(Lsn::get),
+        "damage": found.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
+        "tail": {
+            "state": found.tail.name(),
+            "segment": segment.map(SegmentId::get),
+            "offset": offset.map(|offset| offset.0),
+            "bytes": found.tail_bytes,
+        },
+        "segments": found.summary.segments,
+        "bytes": found.summary.bytes,
+    })
+}
+
+fn damage_as_json(damage: &Damage) -> Value {
+    json!({
+        "segment": damage.segment.map(SegmentId::get),
+        "offset": damage.offset.0,
+        "bytes": damage.bytes,
+        "lost_from": damage.lost.map(|lost| lost.from.get()),
+        "lost_to": damage.lost.and_then(|lost| lost.to).map(Lsn::get),
+        "cause": damage.cause.name(),
+    })
+}
+
+/// The same object for what could not be judged, so that scripts find every field.
+fn not_judged(log: &Path, failure: &Failure) -> Value {
+    let verdict = (failure.exit == Exit::Format).then_some("format");
+    json!({
+        "schema": "seawall.verify/1",
+        "log": log.display().to_string(),
+        "verdict": verdict,
+        "exit": failure.exit.code(),
+        "error": failure.what(),
+        "records": 0,
+        "first_lsn": null,
+        "last_lsn": null,
+        "damage": [],
+        "tail": null,
+        "segments": null,
+        "bytes": null,
+    })
+}
+
+/// A log that was judged.
+struct Told<'a> {
+    log: &'a Path,
+    found: &'a Verification,
+    exit: Exit,
+    took: Duration,
+}
+
+fn tell(out: &mut Output, told: &Told<'_>) {
+    let (log, found) = (told.log.display().to_string(), told.found);
+    let exit = format!("exit {}", told.exit.code());
+    let head = format!("{log}   {}", headline(found.verdict));
+    out.line(&format!("{head:<72}{exit:>8}"));
+    let (records, size) = (count(found.records, "record"), human::bytes(found.summary.bytes));
+    let segments = count(found.summary.segments, "segment");
+    let took = human::span(told.took);
+    out.line(&format!("  read       {records}   {size}   {segments}   {took}"));
+    if let (Some(first), Some(last)) = (found.first_lsn, found.last_lsn) {
+        out.line(&format!("  records    LSN {} .. {}", number(first.get()), number(last.get())));
+    }
+    for damage in &found.damage {
+        tell_damage(out, damage);
+    }
+    tell_tail(out, found);
+    if !found.damage.is_empty() {
+        out.line("");
+        out.line(&format!("next: seawall cat {log} --skip-damaged"));
+        out.line("      reads around the damage");
+    }
+}
+
+fn headline(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Clean => "clean",
+        Verdict::Torn => "clean, with a torn tail (normal after a crash)",
+        Verdict::Unsure => "TORN OR DAMAGED TAIL, nobody can tell",
+        Verdict::Correctable => "DAMAGED, ALL RECORDS READABLE",
+        _ => "DAMAGED, RECORDS LOST",
+    }
+}
+
+fn tell_damage(out: &mut Output, damage: &Damage) {
+    let place = match damage.segment {
+        Some(segment) => format!("segment {segment}"),
+        None => "manifest".to_owned(),
+    };
+    let bytes = if damage.bytes == 0 { String::new() } else { count(damage.bytes, "byte") + ": " };
+    out.line(&format!("  {place:<9}  offset {}   {bytes}{}", damage.offset, damage.cause));
+    let Some(lost) = damage.lost else {
+        out.line("             no record is lost");
+        return;
+    };
+    let from = number(lost.from.get());
+    let range = match lost.to {
+        Some(to) if to == lost.from => format!("LSN {from}      1 record"),
+        Some(to) => {
+            let records = count(to.get() - lost.from.get() + 1, "record");
+            format!("LSN {from} .. {}      {records}", number(to.get()))
+        }
+        None => format!("from LSN {from} on; how many is unknown"),
+    };
+    out.line(&format!("             lost     {range}"));
+}
+
+fn tell_tail(out: &mut Output, found: &Verification) {
+    let place = found.tail_at.map_or_else(String::new, |(segment, offset)| {
+        format!(" at segment {segment}, offset {offset}")
+    });
+    let bytes = count(found.tail_bytes, "byte");
+    let text = match found.tail {
+        TailState::Clean if found.tail_at.is_none() => "not reached".to_owned(),
+        TailState::Clean => "ends with its last record".to_owned(),
+        TailState::Torn => format!("torn{place}: {bytes} of a write nobody was promised"),
+        TailState::CannotTell => {
+            format!("unsure{place}: {bytes} could be a torn write,\n             or damage")
+        }
+    };
+    out.line(&format!("  tail       {text}"));
+    if found.summary.in_use {
+        out.line("  in use     a writer has it open; this is what is durable so far");
+    }
+}

@@ -1,0 +1,241 @@
+//! Cutting records out of a stream: bytes go in as they are read, complete records come out.
+
+use crate::args::Format;
+use std::ops::Range;
+
+/// A line of JSON may be longer than its record: white space, and digits of numbers.
+const JSON_STRETCH: usize = 4;
+
+/// What was found in the stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// A record: its bytes, to be asked for with [`Framer::bytes`], and its number.
+    Record(Range<usize>, u64),
+    /// A record that no log can hold. The stream goes on behind it.
+    TooLarge(u64),
+}
+
+/// The stream is not of this format from here on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Broken {
+    /// Where, in bytes from the start.
+    pub(crate) at: u64,
+    pub(crate) why: String,
+}
+
+/// Cuts a stream into records. Memory is bounded by the largest record.
+#[derive(Debug)]
+pub(crate) struct Framer {
+    format: Format,
+    max: usize,
+    buffer: Vec<u8>,
+    /// How much of the buffer is dealt with.
+    done: usize,
+    /// How much of what follows was looked at, and holds no newline.
+    looked: usize,
+    /// Where the buffer begins in the stream.
+    origin: u64,
+    /// Records so far, refused ones too.
+    number: u64,
+    /// The rest of a line that is too long is passed over.
+    skipping: bool,
+}
+
+impl Framer {
+    /// For records of at most `max` bytes.
+    pub(crate) fn new(format: Format, max: usize) -> Self {
+        let max = if format == Format::Json { max * JSON_STRETCH } else { max };
+        Self {
+            format,
+            max,
+            buffer: vec![],
+            done: 0,
+            looked: 0,
+            origin: 0,
+            number: 0,
+            skipping: false,
+        }
+    }
+
+    /// Takes bytes in; ranges given out before are void.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+        self.buffer.drain(..self.done);
+        self.origin += u64::try_from(self.done).expect("a buffer is in memory");
+        self.done = 0;
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The bytes of a record.
+    pub(crate) fn bytes(&self, range: &Range<usize>) -> &[u8] {
+        self.buffer.get(range.clone()).expect("the range was given out since the last feeding")
+    }
+
+    /// The next complete record.
+    pub(crate) fn next(&mut self) -> Result<Option<Found>, Broken> {
+        match self.format {
+            Format::Lines | Format::Json => Ok(self.next_line()),
+            Format::Len32 => self.next_counted(),
+            Format::Raw => {
+                if !self.skipping && self.rest().len() > self.max {
+                    self.skipping = true;
+                    return Ok(Some(self.too_large()));
+                }
+                if self.skipping {
+                    self.done = self.buffer.len();
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// What is left at the end of the stream.
+    pub(crate) fn finish(&mut self) -> Result<Option<Found>, Broken> {
+        let rest = self.done..self.buffer.len();
+        match self.format {
+            _ if self.skipping => Ok(None),
+            _ if rest.is_empty() => Ok(None),
+            Format::Lines | Format::Json | Format::Raw => Ok(Some(self.take(rest.len(), 0))),
+            Format::Len32 => {
+                let (at, left) = (self.position(), rest.len());
+                Err(Broken { at, why: format!("the input ends {left} bytes into a record") })
+            }
+        }
+    }
+
+    fn next_line(&mut self) -> Option<Found> {
+        let rest = self.rest();
+        let newline = rest.iter().skip(self.looked).position(|byte| *byte == b'\n');
+        let Some(length) = newline.map(|found| found + self.looked) else {
+            if self.skipping {
+                self.done = self.buffer.len();
+            } else if rest.len() > self.max {
+                (self.skipping, self.done, self.looked) = (true, self.buffer.len(), 0);
+                return Some(self.too_large());
+            } else {
+                self.looked = rest.len();
+            }
+            return None;
+        };
+        self.looked = 0;
+        if self.skipping {
+            self.skipping = false;
+            self.done += length + 1;
+            return self.next_line();
+        }
+        if length > self.max {
+            self.done += length + 1;
+            return Some(self.too_large());
+        }
+        Some(self.take(length, 1))
+    }
+
+    fn next_counted(&mut self) -> Result<Option<Found>, Broken> {
+        let Some((head, behind)) = self.rest().split_first_chunk::<4>() else {
+            return Ok(None);
+        };
+        let length = usize::try_from(u32::from_le_bytes(*head)).expect("32 bits");
+        if length > self.max {
+            let max = self.max;
+            let why = format!("a length of {length} bytes; the largest record has {max}");
+            return Err(Broken { at: self.position(), why });
+        }
+        if behind.len() < length {
+            return Ok(None);
+        }
+        self.done += head.len();
+        Ok(Some(self.take(length, 0)))
+    }
+
+    fn take(&mut self, length: usize, behind: usize) -> Found {
+        let range = self.done..self.done + length;
+        self.done = range.end + behind;
+        self.number += 1;
+        Found::Record(range, self.number)
+    }
+
+    fn too_large(&mut self) -> Found {
+        self.number += 1;
+        Found::TooLarge(self.number)
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.buffer.get(self.done..).expect("what is done is in the buffer")
+    }
+
+    fn position(&self) -> u64 {
+        self.origin + u64::try_from(self.done).expect("a buffer is in memory")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All records of a stream that arrives in pieces of `piece` bytes; `None` for one too large.
+    fn cut(format: Format, stream: &[u8], piece: usize) -> Result<Vec<Option<Vec<u8>>>, Broken> {
+        let mut framer = Framer::new(format, 8);
+        let mut found = vec![];
+        let keep = |framer: &Framer, next: Found| match next {
+            Found::Record(range, _) => Some(framer.bytes(&range).to_vec()),
+            Found::TooLarge(_) => None,
+        };
+        for piece in stream.chunks(piece) {
+            framer.feed(piece);
+            while let Some(next) = framer.next()? {
+                found.push(keep(&framer, next));
+            }
+        }
+        if let Some(next) = framer.finish()? {
+            found.push(keep(&framer, next));
+        }
+        Ok(found)
+    }
+
+    fn some(records: &[&[u8]]) -> Vec<Option<Vec<u8>>> {
+        records.iter().map(|record| Some(record.to_vec())).collect()
+    }
+
+    #[test]
+    fn lines_are_what_stands_between_newlines_however_they_arrive() {
+        for piece in 1..=12 {
+            let found = cut(Format::Lines, b"one\n\n\xff\0\ntail", piece).unwrap();
+            assert_eq!(found, some(&[b"one", b"", b"\xff\0", b"tail"]), "{piece}");
+            assert_eq!(cut(Format::Lines, b"\n", piece).unwrap(), some(&[b""]));
+        }
+        assert_eq!(cut(Format::Lines, b"", 1).unwrap(), []);
+    }
+
+    #[test]
+    fn a_line_that_no_log_can_hold_is_passed_over() {
+        for piece in [1, 2, 3, 7, 64] {
+            let stream = b"a\n123456789\nb\n12345678\nxxxxxxxxxxxxxxxxxxx";
+            let found = cut(Format::Lines, stream, piece).unwrap();
+            let whole = |text: &[u8]| Some(text.to_vec());
+            assert_eq!(found, [whole(b"a"), None, whole(b"b"), whole(b"12345678"), None]);
+        }
+    }
+
+    #[test]
+    fn counted_records_hold_any_bytes() {
+        let stream = [&[3, 0, 0, 0][..], b"a\nb", &[0; 4], &[1, 0, 0, 0, 0xff]].concat();
+        for piece in 1..=stream.len() {
+            let found = cut(Format::Len32, &stream, piece).unwrap();
+            assert_eq!(found, some(&[b"a\nb", b"", b"\xff"]), "{piece}");
+        }
+    }
+
+    #[test]
+    fn a_counted_stream_that_ends_early_or_lies_says_where() {
+        let broken = cut(Format::Len32, &[1, 0, 0, 0, 7, 2, 0, 0, 0, 7], 3).unwrap_err();
+        assert_eq!(broken.at, 5);
+        let broken = cut(Format::Len32, &[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff], 8).unwrap_err();
+        assert_eq!((broken.at, broken.why.contains("4294967295")), (4, true));
+    }
+
+    #[test]
+    fn raw_is_one_record() {
+        assert_eq!(cut(Format::Raw, b"a\nb\n", 2).unwrap(), some(&[b"a\nb\n"]));
+        assert_eq!(cut(Format::Raw, b"", 2).unwrap(), []);
+        assert_eq!(cut(Format::Raw, b"123456789012", 5).unwrap(), [None]);
+    }
+}

@@ -1,0 +1,147 @@
+//! Sizes, numbers and times as people write and read them.
+
+use std::time::Duration;
+
+/// Reads `116`, `64K`, `1MiB`, `1GB`: units are powers of 1,024, as the field writes them.
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = text.get(digits.len()..).unwrap_or_default().to_ascii_lowercase();
+    let shift = match unit.trim_end_matches('b').trim_end_matches('i') {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        _ => return Err(format!("`{text}` is no size; write 65536, 64K, 1MiB or 1GiB")),
+    };
+    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is no size; write 64MiB"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
+}
+
+/// Reads the number of a record.
+pub(crate) fn parse_lsn(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number| *number >= 1);
+    number.ok_or_else(|| format!("`{text}` is no record's number; they are 1, 2, 3, ..."))
+}
+
+/// Reads a number of threads.
+pub(crate) fn parse_writers(text: &str) -> Result<usize, String> {
+    let number = text.trim().parse().ok().filter(|number| (1..=1024).contains(number));
+    number.ok_or_else(|| format!("`{text}` is no number of writers; 1 to 1024"))
+}
+
+/// Reads a number of seconds.
+pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.1..=60.0).contains(number));
+    number.ok_or_else(|| format!("`{text}` is no time to measure; 0.1 to 60 seconds"))
+}
+
+/// Reads the size of a record to measure with.
+pub(crate) fn parse_record_size(text: &str) -> Result<usize, String> {
+    let size = parse_size(text)?;
+    let size = usize::try_from(size).ok().filter(|size| *size <= 1 << 20);
+    size.ok_or_else(|| format!("`{text}` is too large to measure with; 1MiB at most"))
+}
+
+/// `1203441` as `1,203,441`.
+pub(crate) fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A rate or a time without its fraction, as `1,203,441`.
+pub(crate) fn rounded(value: f64) -> String {
+    // Past the text: a float becomes an integer by `as` alone, which cuts off silently.
+    format!("{:.0}", value.max(0.0)).parse().map_or_else(|_| "-".to_owned(), number)
+}
+
+/// Bytes as `512.0 MiB`.
+#[expect(clippy::cast_precision_loss, reason = "one digit behind the point is shown")]
+pub(crate) fn bytes(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    match units.into_iter().find(|(shift, _)| bytes >= 1 << shift) {
+        Some((shift, unit)) => format!("{:.1} {unit}", bytes as f64 / (1_u64 << shift) as f64),
+        None => format!("{bytes} bytes"),
+    }
+}
+
+/// `1 record`, `2 records`.
+pub(crate) fn count(count: u64, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", number(count))
+}
+
+/// Microseconds since 1970 as RFC 3339 in UTC; `None` for 0, which means unknown.
+pub(crate) fn time(time_us: u64) -> Option<String> {
+    if time_us == 0 {
+        return None;
+    }
+    let (seconds, micros) = (time_us / 1_000_000, time_us % 1_000_000);
+    let (year, month, day) = civil(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    Some(format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z"))
+}
+
+/// Days since 1970 as year, month, day: Howard Hinnant's `civil_from_days`, for the days we have.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    // Years begin in March here, so that the leap day is their last.
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+/// A time span as `0.41 s` or `12 ms`.
+pub(crate) fn span(time: Duration) -> String {
+    if time < Duration::from_millis(100) {
+        format!("{} ms", time.as_millis())
+    } else {
+        format!("{:.2} s", time.as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_every_usual_unit() {
+        for (text, size) in [("0", 0), ("65536", 65_536), ("64K", 65_536), ("64KiB", 65_536)] {
+            assert_eq!(parse_size(text), Ok(size), "{text}");
+        }
+        assert_eq!(parse_size("1MiB"), Ok(1 << 20));
+        assert_eq!(parse_size("2mb"), Ok(2 << 20));
+        assert_eq!(parse_size("4GiB"), Ok(4 << 30));
+        for text in ["", "K", "-1", "1.5M", "1T", "99999999999G", "1 M"] {
+            parse_size(text).expect_err(text);
+        }
+    }
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        assert_eq!([0, 999, 1000, 1_203_441].map(number), ["0", "999", "1,000", "1,203,441"]);
+    }
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        let second = |seconds: u64| time(seconds * 1_000_000).unwrap();
+        assert_eq!(second(1), "1970-01-01T00:00:01.000000Z");
+        assert_eq!(second(951_782_399), "2000-02-28T23:59:59.000000Z");
+        assert_eq!(second(951_782_400), "2000-02-29T00:00:00.000000Z");
+        assert_eq!(second(1_709_251_199), "2024-02-29T23:59:59.000000Z");
+        assert_eq!(second(4_107_542_400), "2100-03-01T00:00:00.000000Z");
+        assert_eq!(time(1_763_700_000_123_456).unwrap(), "2025-11-21T04:40:00.123456Z");
+        assert_eq!(time(0), None);
+    }
+}

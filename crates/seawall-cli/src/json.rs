@@ -1,0 +1,252 @@
+//! JSON to `MessagePack` and back, refusing what would come back as something else.
+
+use crate::output::base64;
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// The `MessagePack` of one JSON value.
+///
+/// Refused: what is no JSON, integers of more than 64 bits (they would be rounded), and a name that
+/// comes twice in one object (one value would be dropped).
+pub(crate) fn to_message_pack(text: &[u8]) -> Result<Vec<u8>, String> {
+    if text.trim_ascii().is_empty() {
+        return Err("the line is blank, and no JSON value".to_owned());
+    }
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    let value = Any.deserialize(&mut reader).map_err(|error| plain(&error))?;
+    reader.end().map_err(|error| plain(&error))?;
+    if let Some(number) = too_long_integer(text) {
+        return Err(format!("the integer {number} needs more than 64 bits"));
+    }
+    rmp_serde::to_vec_named(&value).map_err(|error| error.to_string())
+}
+
+/// The `MessagePack` of a line of text: a string, or bytes where it is none.
+pub(crate) fn text_to_message_pack(line: &[u8]) -> Result<Vec<u8>, String> {
+    match std::str::from_utf8(line) {
+        Ok(text) => rmp_serde::to_vec(text).map_err(|error| error.to_string()),
+        Err(_) => rmp_serde::to_vec(&Bytes(line)).map_err(|error| error.to_string()),
+    }
+}
+
+struct Bytes<'a>(&'a [u8]);
+
+impl Serialize for Bytes<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self.0)
+    }
+}
+
+/// The value of a `MessagePack` payload, as JSON shows it.
+pub(crate) fn from_message_pack(payload: &[u8]) -> Result<Value, String> {
+    let mut rest = payload;
+    let mut reader = rmp_serde::Deserializer::new(&mut rest);
+    let value = Any.deserialize(&mut reader).map_err(|error| error.to_string())?;
+    match rest.len() {
+        0 => Ok(value),
+        left => Err(format!("{left} bytes behind the value")),
+    }
+}
+
+/// The error with its column; the line is always the first.
+fn plain(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.replace(" at line 1 column ", " at byte ")
+}
+
+/// The first integer in sound JSON that fits in neither `i64` nor `u64`.
+fn too_long_integer(text: &[u8]) -> Option<String> {
+    let mut rest = text;
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        if byte == b'"' {
+            rest = behind_string(behind);
+        } else if byte == b'-' || byte.is_ascii_digit() {
+            let length = behind.iter().take_while(|b| is_in_number(**b)).count();
+            let (tail, next) = behind.split_at(length);
+            rest = next;
+            let token: String =
+                std::iter::once(byte).chain(tail.iter().copied()).map(char::from).collect();
+            let is_integer = !token.contains(['.', 'e', 'E']);
+            if is_integer && token.parse::<u64>().is_err() && token.parse::<i64>().is_err() {
+                return Some(token);
+            }
+        }
+    }
+    None
+}
+
+fn is_in_number(byte: u8) -> bool {
+    byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-')
+}
+
+fn behind_string(text: &[u8]) -> &[u8] {
+    let mut rest = text;
+    loop {
+        match rest {
+            [b'"', behind @ ..] => return behind,
+            [b'\\', _, behind @ ..] | [_, behind @ ..] => rest = behind,
+            [] => return rest,
+        }
+    }
+}
+
+/// Any value, members in order, no name twice; bytes and not-a-number in words of JSON.
+struct Any;
+
+impl<'de> DeserializeSeed<'de> for Any {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Any {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        // JSON has no word for these.
+        let finite = serde_json::Number::from_f64(value);
+        Ok(finite.map_or_else(|| value.to_string().into(), Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_bytes<E>(self, value: &[u8]) -> Result<Value, E> {
+        Ok(bytes(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut found = vec![];
+        while let Some(item) = items.next_element_seed(Self)? {
+            found.push(item);
+        }
+        Ok(found.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut found = Map::new();
+        while let Some(Name(name)) = members.next_key()? {
+            let value = members.next_value_seed(Self)?;
+            if found.contains_key(&name) {
+                return Err(A::Error::custom(format!("the name {name:?} comes twice")));
+            }
+            found.insert(name, value);
+        }
+        Ok(found.into())
+    }
+}
+
+/// Bytes that are no text, as JSON shows them.
+pub(crate) fn bytes(bytes: &[u8]) -> Value {
+    let mut shown = Map::new();
+    shown.insert("base64".to_owned(), base64(bytes).into());
+    shown.into()
+}
+
+/// The name of a member; `MessagePack` may have numbers there.
+struct Name(String);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Any.deserialize(deserializer)? {
+            Value::String(name) => Ok(Self(name)),
+            other => Ok(Self(other.to_string())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn there_and_back(text: &str) -> String {
+        from_message_pack(&to_message_pack(text.as_bytes()).unwrap()).unwrap().to_string()
+    }
+
+    #[test]
+    fn a_value_comes_back_as_it_was() {
+        for text in [
+            r#"{"z":1,"a":[null,true,-7,"x\ny"],"m":{"e":1.25}}"#,
+            "18446744073709551615",
+            "-9223372036854775808",
+            "0.1",
+            "1e-7",
+            "\"\"",
+            "[]",
+            "{}",
+        ] {
+            assert_eq!(there_and_back(text), text);
+        }
+    }
+
+    #[test]
+    fn integers_that_would_be_rounded_are_refused() {
+        for text in
+            ["18446744073709551616", "[-9223372036854775809]", r#"{"a":99999999999999999999}"#]
+        {
+            let why = to_message_pack(text.as_bytes()).unwrap_err();
+            assert!(why.contains("64 bits"), "{why}");
+        }
+        assert_eq!(
+            there_and_back(r#"{"a\"99999999999999999999":1.5e+300}"#),
+            r#"{"a\"99999999999999999999":1.5e+300}"#
+        );
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused() {
+        for text in ["", " ", "{", "1 2", "{\"a\":1,}", "nul", "\u{0}", r#"{"a":1,"a":2}"#] {
+            to_message_pack(text.as_bytes()).expect_err(text);
+        }
+        to_message_pack(&[b'"', 0xff, b'"']).unwrap_err();
+    }
+
+    #[test]
+    fn a_name_that_comes_twice_is_named() {
+        let why = to_message_pack(br#"{"a":1,"a":2}"#).unwrap_err();
+        assert!(why.starts_with("the name \"a\" comes twice"), "{why}");
+    }
+
+    #[test]
+    fn message_pack_that_json_has_no_words_for_is_shown_all_the_same() {
+        // A map with the number 7 as a name, and bytes as its value.
+        let payload = [0x81, 7, 0xc4, 2, 0xff, 0xfe];
+        let shown = from_message_pack(&payload).unwrap().to_string();
+        assert_eq!(shown, r#"{"7":{"base64":"//4="}}"#);
+        let nan = rmp_serde::to_vec(&f64::NAN).unwrap();
+        assert_eq!(from_message_pack(&nan).unwrap(), Value::from("NaN"));
+    }
+
+    #[test]
+    fn bytes_behind_the_value_are_not_passed_over() {
+        from_message_pack(&[1, 2]).unwrap_err();
+        from_message_pack(&[]).unwrap_err();
+        from_message_pack(&[0xc1]).unwrap_err();
+    }
+}

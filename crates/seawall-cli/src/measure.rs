@@ -1,0 +1,261 @@
+//! Durable commits beside plain write-and-sync, in slices that alternate.
+//!
+//! A disk's sync time drifts by half within a second, so only neighbours are compared: the ratio
+//! is that of each pair of slices, and the median of the pairs is what counts.
+
+use seawall::{Log, Options, Raw};
+use seawall_format::{batch, frame};
+use seawall_io::{Clock, File, PosixStorage, Storage, SystemClock};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+/// Fewer pairs say nothing.
+pub(crate) const PAIRS_MIN: u32 = 6;
+const SLICE_MIN: Duration = Duration::from_millis(50);
+const SLICE_MAX: Duration = Duration::from_millis(150);
+
+/// How long slices are, and how many pairs there are of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rounds {
+    slice: Duration,
+    pairs: u32,
+}
+
+impl Rounds {
+    /// Slices that fill `time`, or a little more if that is too short for [`PAIRS_MIN`].
+    pub(crate) fn within(time: Duration) -> Self {
+        let slice = (time / (2 * PAIRS_MIN)).clamp(SLICE_MIN, SLICE_MAX);
+        let mut pairs = PAIRS_MIN;
+        while 2 * slice * (pairs + 1) <= time {
+            pairs += 1;
+        }
+        Self { slice, pairs }
+    }
+}
+
+/// What came of some writers.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) writers: usize,
+    /// Medians of the slices.
+    pub(crate) commits_per_s: f64,
+    pub(crate) raw_per_s: f64,
+    /// Median, lowest and highest of the pairs.
+    pub(crate) ratio: f64,
+    pub(crate) ratio_min: f64,
+    pub(crate) ratio_max: f64,
+    /// Of all commits of all slices.
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) raw_p50_us: f64,
+    pub(crate) pairs: u32,
+}
+
+/// What one slice did.
+#[derive(Debug)]
+struct Slice {
+    per_second: f64,
+    /// How long each commit took, in nanoseconds.
+    times: Vec<u32>,
+}
+
+/// Plain writes, each followed by its sync, into a file that was written before.
+#[derive(Debug)]
+pub(crate) struct Plain {
+    file: Arc<dyn File>,
+    bytes: Vec<u8>,
+    at: u64,
+    length: u64,
+    clock: SystemClock,
+}
+
+impl Plain {
+    /// A file of `length` bytes in `folder`, and writes as large as ours with a record of `size`.
+    pub(crate) fn new(folder: &Path, length: u64, size: usize) -> io::Result<Self> {
+        let storage = PosixStorage::open(folder)?;
+        let file = storage.create("plain")?;
+        file.fill_with_zeros(length)?;
+        file.sync()?;
+        storage.sync_dir()?;
+        let bytes = vec![0x5a; batch::HEADER_SIZE + frame::size_on_disk(size)];
+        Ok(Self { file, bytes, at: 0, length, clock: SystemClock::new() })
+    }
+
+    /// Syncs a second, measured for that long.
+    pub(crate) fn rate(&mut self, time: Duration) -> io::Result<f64> {
+        Ok(self.slice(time)?.per_second)
+    }
+
+    fn slice(&mut self, time: Duration) -> io::Result<Slice> {
+        let size = u64::try_from(self.bytes.len()).expect("a record is small");
+        let begin = self.clock.now();
+        let (mut times, mut now) = (vec![], begin);
+        while now - begin < time {
+            if self.at + size > self.length {
+                self.at = 0;
+            }
+            self.file.write_at(&self.bytes, self.at)?;
+            self.file.sync()?;
+            self.at += size;
+            let then = std::mem::replace(&mut now, self.clock.now());
+            times.push(nanoseconds(now - then));
+        }
+        Ok(Slice { per_second: rate(times.len(), now - begin), times })
+    }
+}
+
+/// A log whose writers are measured.
+#[derive(Debug)]
+pub(crate) struct Ours {
+    log: Log<[u8], Raw>,
+    size: usize,
+    clock: SystemClock,
+}
+
+impl Ours {
+    /// A new log at `path`, for records of `size` bytes.
+    pub(crate) fn new(path: &Path, options: &Options, size: usize) -> seawall::Result<Self> {
+        // Marks of an idle log would fall into the slices of the other side.
+        let log = options.clone().idle_mark(None).open(path)?;
+        Ok(Self { log, size, clock: SystemClock::new() })
+    }
+
+    /// Ends the log as a program would.
+    pub(crate) fn close(self) -> seawall::Result<()> {
+        self.log.close()
+    }
+
+    fn slice(&self, writers: usize, time: Duration) -> seawall::Result<Slice> {
+        let barrier = Barrier::new(writers);
+        let done: Vec<_> = std::thread::scope(|scope| {
+            let start = |_| scope.spawn(|| self.write(&barrier, time));
+            let threads: Vec<_> = (1..writers).map(start).collect();
+            // This thread is one of the writers, as it is the plain one: a lone writer then runs on
+            // the same processor as what it is compared with, as near to the disk's interrupts.
+            let mut done = vec![self.write(&barrier, time)];
+            let others = threads.into_iter().map(|thread| thread.join().expect("a writer returns"));
+            done.extend(others);
+            done
+        });
+        let (mut begin, mut end, mut times) = (Duration::MAX, Duration::ZERO, vec![]);
+        for part in done {
+            let part = part?;
+            begin = begin.min(part.begin);
+            end = end.max(part.end);
+            times.extend(part.times);
+        }
+        Ok(Slice { per_second: rate(times.len(), end.saturating_sub(begin)), times })
+    }
+
+    fn write(&self, barrier: &Barrier, time: Duration) -> seawall::Result<Part> {
+        let record = vec![0x5a; self.size];
+        barrier.wait();
+        let begin = self.clock.now();
+        let (mut times, mut now) = (vec![], begin);
+        while now - begin < time {
+            self.log.append(&record)?;
+            let then = std::mem::replace(&mut now, self.clock.now());
+            times.push(nanoseconds(now - then));
+        }
+        Ok(Part { begin, end: now, times })
+    }
+}
+
+/// What one writer did in a slice.
+#[derive(Debug)]
+struct Part {
+    begin: Duration,
+    end: Duration,
+    times: Vec<u32>,
+}
+
+/// Why measuring ended.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    Plain(io::Error),
+    Ours(seawall::Error),
+}
+
+/// Measures `writers` on the log against the plain file, by pairs of slices.
+pub(crate) fn compare(
+    plain: &mut Plain,
+    ours: &Ours,
+    writers: usize,
+    rounds: Rounds,
+) -> Result<Row, Trouble> {
+    // The first slice of a new number of writers starts threads and grows buffers.
+    ours.slice(writers, SLICE_MIN).map_err(Trouble::Ours)?;
+    let (mut left, mut right, mut ratios) = (vec![], vec![], vec![]);
+    let (mut plain_times, mut times) = (vec![], vec![]);
+    for pair in 0..rounds.pairs {
+        // Who goes first changes, so that drift favours nobody.
+        let (one, other) = if pair.is_multiple_of(2) {
+            let one = plain.slice(rounds.slice).map_err(Trouble::Plain)?;
+            (one, ours.slice(writers, rounds.slice).map_err(Trouble::Ours)?)
+        } else {
+            let other = ours.slice(writers, rounds.slice).map_err(Trouble::Ours)?;
+            (plain.slice(rounds.slice).map_err(Trouble::Plain)?, other)
+        };
+        ratios.push(other.per_second / one.per_second);
+        left.push(one.per_second);
+        right.push(other.per_second);
+        plain_times.extend(one.times);
+        times.extend(other.times);
+    }
+    let median = |values: &mut Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or_default()
+    };
+    Ok(Row {
+        writers,
+        commits_per_s: median(&mut right),
+        raw_per_s: median(&mut left),
+        ratio: median(&mut ratios),
+        ratio_min: ratios.first().copied().unwrap_or_default(),
+        ratio_max: ratios.last().copied().unwrap_or_default(),
+        p50_us: percentile(&mut times, 50),
+        p99_us: percentile(&mut times, 99),
+        raw_p50_us: percentile(&mut plain_times, 50),
+        pairs: rounds.pairs,
+    })
+}
+
+/// In microseconds, with one digit.
+fn percentile(times: &mut [u32], percent: usize) -> f64 {
+    times.sort_unstable();
+    let place = times.len().saturating_sub(1) * percent / 100;
+    let nanoseconds = times.get(place).copied().unwrap_or_default();
+    f64::from(nanoseconds / 100) / 10.0
+}
+
+fn nanoseconds(time: Duration) -> u32 {
+    u32::try_from(time.as_nanos()).unwrap_or(u32::MAX)
+}
+
+fn rate(count: usize, time: Duration) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX)) / time.as_secs_f64().max(1e-9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_fill_their_time_with_enough_pairs() {
+        for (seconds, slice_ms, pairs) in
+            [(3.0, 150, 10), (6.0, 150, 20), (1.2, 100, 6), (0.1, 50, 6)]
+        {
+            let rounds = Rounds::within(Duration::from_secs_f64(seconds));
+            assert_eq!((rounds.slice, rounds.pairs), (Duration::from_millis(slice_ms), pairs));
+        }
+    }
+
+    #[test]
+    fn percentiles_are_taken_from_the_sorted_times() {
+        let mut times: Vec<u32> = (1..=101).rev().map(|n| n * 1000).collect();
+        assert_eq!((percentile(&mut times, 50), percentile(&mut times, 99)), (51.0, 100.0));
+        assert!(percentile(&mut [], 50).abs() < f64::EPSILON);
+    }
+}

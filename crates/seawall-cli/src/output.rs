@@ -1,0 +1,144 @@
+//! Standard output: buffered, and quiet about readers that have gone.
+
+use crate::report::{Exit, Failure};
+use std::io::{self, BufWriter, StdoutLock, Write};
+
+/// The answer on its way out.
+#[derive(Debug)]
+pub(crate) struct Output {
+    out: BufWriter<StdoutLock<'static>>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    /// The reader has enough, as `head` has.
+    Closed,
+    /// An error that was told.
+    Failed,
+}
+
+impl Output {
+    pub(crate) fn new() -> Self {
+        let out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
+        Self { out, state: State::Open }
+    }
+
+    /// Whether what is written still goes anywhere.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// Writes with `act`, unless nobody reads any more. [`finish`](Self::finish) knows of errors.
+    pub(crate) fn write(&mut self, act: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
+        if self.is_open() {
+            let done = act(&mut self.out);
+            self.note(done);
+        }
+    }
+
+    /// Writes one line.
+    pub(crate) fn line(&mut self, text: &str) {
+        self.write(|out| writeln!(out, "{text}"));
+    }
+
+    /// Hands over what is buffered.
+    pub(crate) fn flush(&mut self) {
+        if self.is_open() {
+            let done = self.out.flush();
+            self.note(done);
+        }
+    }
+
+    /// Hands over what is left; how the program ends if nothing else went wrong.
+    pub(crate) fn finish(mut self) -> Exit {
+        self.flush();
+        if self.state == State::Failed { Exit::Failed } else { Exit::Fine }
+    }
+
+    fn note(&mut self, done: io::Result<()>) {
+        let Err(error) = done else { return };
+        self.state = State::Closed;
+        if error.kind() != io::ErrorKind::BrokenPipe {
+            self.state = State::Failed;
+            let what = format!("cannot write the answer: {error}");
+            let failure = Failure::new(Exit::Failed, what).at("standard output");
+            failure.next("make room there, or send the answer elsewhere").tell();
+        }
+    }
+}
+
+/// The text on one line, harmless on a terminal: control characters and backslashes are escaped.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\r' | '\t' | '\\' => shown.extend(character.escape_default()),
+            other if is_harmful(other) => shown.extend(other.escape_unicode()),
+            other => shown.push(other),
+        }
+    }
+    shown
+}
+
+/// Control characters, and marks that make a terminal show text in another order than it has.
+fn is_harmful(character: char) -> bool {
+    let reorders = matches!(character, '\u{200e}' | '\u{200f}' | '\u{2066}'..='\u{2069}');
+    character.is_control() || reorders || ('\u{2028}'..='\u{202e}').contains(&character)
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let mut shown = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        for digit in [byte >> 4, byte & 15] {
+            shown.extend(char::from_digit(u32::from(digit), 16));
+        }
+    }
+    shown
+}
+
+/// Bytes in base64 with padding, RFC 4648 section 4.
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut shown = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let byte = |place: usize| u32::from(group.get(place).copied().unwrap_or_default());
+        let word = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for place in 0..4 {
+            let index = usize::try_from(word >> (18 - 6 * place) & 63).expect("six bits");
+            let is_padding = usize::try_from(place).expect("below 4") > group.len();
+            let digit = DIGITS.get(index).copied().filter(|_| !is_padding);
+            shown.push(char::from(digit.unwrap_or(b'=')));
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_that_of_the_standard() {
+        let pairs =
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
+        for (plain, coded) in pairs {
+            assert_eq!(base64(plain.as_bytes()), coded);
+        }
+        assert_eq!(base64(&[0xff, 0xfe, 0xfb]), "//77");
+    }
+
+    #[test]
+    fn a_line_stays_one_line_and_moves_no_cursor() {
+        assert_eq!(one_line("a\nb\t\\c"), "a\\nb\\t\\\\c");
+        assert_eq!(one_line("\u{1b}[2J\u{7f}\u{202e}"), "\\u{1b}[2J\\u{7f}\\u{202e}");
+        assert_eq!(one_line("Zo\u{eb} \u{1f30a}"), "Zo\u{eb} \u{1f30a}");
+    }
+
+    #[test]
+    fn hex_has_two_digits_for_each_byte() {
+        assert_eq!(hex(&[0, 10, 255]), "000aff");
+    }
+}

@@ -1,0 +1,251 @@
+//! Errors in three lines: what, where, what next. And the one table of exit codes.
+
+use seawall::{Error, Verdict};
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// How the program ends; the same for all verbs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Did it. An ordinary torn tail is fine.
+    Fine,
+    /// I/O or environment: nothing is said about the log.
+    Failed,
+    /// The command line asks for what cannot be.
+    Usage,
+    /// The tail cannot be told from damage; with `--strict`: any torn tail.
+    Unsure,
+    /// Damage, and every record can still be read.
+    Correctable,
+    /// Damage, and records are lost.
+    Lost,
+    /// Another process writes the log.
+    Busy,
+    /// Not a Seawall log, or newer.
+    Format,
+}
+
+/// Code, and which of several exits stands for all: the higher rank.
+const TABLE: [(Exit, u8, u8); 8] = [
+    (Exit::Fine, 0, 0),
+    (Exit::Failed, 1, 7),
+    (Exit::Usage, 2, 6),
+    (Exit::Unsure, 3, 1),
+    (Exit::Correctable, 4, 2),
+    (Exit::Lost, 5, 3),
+    (Exit::Busy, 6, 5),
+    (Exit::Format, 8, 4),
+];
+
+impl Exit {
+    /// The number that the shell sees.
+    pub(crate) fn code(self) -> u8 {
+        self.row().1
+    }
+
+    /// The one that matters more: 1, then 2, 6, 8, 5, 4, 3, 0.
+    pub(crate) fn worse(self, other: Self) -> Self {
+        if other.row().2 > self.row().2 { other } else { self }
+    }
+
+    /// What a verdict means for a script.
+    pub(crate) fn of(verdict: Verdict, strict: bool) -> Self {
+        match verdict {
+            Verdict::Torn if strict => Self::Unsure,
+            Verdict::Clean | Verdict::Torn => Self::Fine,
+            Verdict::Unsure => Self::Unsure,
+            Verdict::Correctable => Self::Correctable,
+            // A verdict that this program does not know is no better than the worst it knows.
+            _ => Self::Lost,
+        }
+    }
+
+    fn row(self) -> (Self, u8, u8) {
+        TABLE.into_iter().find(|row| row.0 == self).expect("every exit has a row")
+    }
+}
+
+/// An error as a person reads it.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    what: String,
+    place: String,
+    next: String,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, what: impl Display) -> Self {
+        Self { exit, what: what.to_string(), place: String::new(), next: String::new() }
+    }
+
+    /// Something that this verb does to this log failed.
+    pub(crate) fn of(error: &Error, verb: &str, log: &Path) -> Self {
+        let exit = exit_of(error);
+        let next = next_after(error, verb, log);
+        Self::new(exit, what_of(error, log)).at(log.display()).next(next)
+    }
+
+    pub(crate) fn at(mut self, place: impl Display) -> Self {
+        self.place = place.to_string();
+        self
+    }
+
+    pub(crate) fn next(mut self, next: impl Display) -> Self {
+        self.next = next.to_string();
+        self
+    }
+
+    /// The first line, without the program's name.
+    pub(crate) fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// Tells the person.
+    pub(crate) fn tell(&self) {
+        let Self { what, place, next, .. } = self;
+        say(&format!("seawall: {what}\n  where: {place}\n  next: {next}"));
+    }
+}
+
+/// Says it on standard error; if nobody listens there, nobody can be told.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Says it over what was said so before, on a terminal; nothing clears the line.
+pub(crate) fn say_over(text: &str) {
+    let mut terminal = io::stderr().lock();
+    let _ = write!(terminal, "\r{text:<40}\r").and_then(|()| terminal.flush());
+}
+
+/// Tells of a failure; how the program ends.
+pub(crate) fn exit(done: Result<Exit, Failure>) -> Exit {
+    done.unwrap_or_else(|failure| {
+        failure.tell();
+        failure.exit
+    })
+}
+
+fn exit_of(error: &Error) -> Exit {
+    match error {
+        Error::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => Exit::Format,
+        Error::Busy { .. } => Exit::Busy,
+        Error::NotALog { .. } | Error::Unsupported { .. } => Exit::Format,
+        Error::Mismatch { .. } | Error::InvalidOption { .. } => Exit::Usage,
+        Error::Damaged(damage) if damage.lost.is_none() => Exit::Correctable,
+        Error::Damaged(_) => Exit::Lost,
+        Error::CannotTell { .. } => Exit::Unsure,
+        _ => Exit::Failed,
+    }
+}
+
+fn what_of(error: &Error, log: &Path) -> String {
+    match error {
+        Error::Io { source, .. } if is_missing(source, log) => "there is nothing here".to_owned(),
+        Error::Io { source, .. } if is_link(source, log) => {
+            "this is a symbolic link, and a log is opened by its own path".to_owned()
+        }
+        Error::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
+            "not a Seawall log: a log is a directory, and this is none".to_owned()
+        }
+        Error::Unsupported { refused, .. } => {
+            format!("this log was written by another version of Seawall: {refused}")
+        }
+        Error::NotALog { found, .. } => format!("not a Seawall log: {found}"),
+        Error::Busy { .. } => "another process writes this log".to_owned(),
+        Error::Damaged(damage) => format!("the log is damaged: {damage}"),
+        other => other.to_string(),
+    }
+}
+
+fn next_after(error: &Error, verb: &str, log: &Path) -> String {
+    let shown = log.display();
+    match error {
+        Error::Io { source, .. } => next_after_io(source, verb, log),
+        Error::Busy { .. } => "wait until it has ended; reading works beside it".to_owned(),
+        Error::NotALog { .. } => {
+            "give the directory that `seawall append` was given, or a new one to append".to_owned()
+        }
+        Error::Unsupported { .. } => "use the seawall that wrote it".to_owned(),
+        Error::Mismatch { what, .. } => {
+            format!("leave the option for the {what} out, or give another log")
+        }
+        Error::InvalidOption { .. } => format!("seawall {verb} --help"),
+        Error::Damaged(_) => {
+            format!("seawall verify {shown}; seawall cat {shown} --skip-damaged reads around it")
+        }
+        Error::TooLarge { .. } => "split it into smaller records".to_owned(),
+        Error::Poisoned { .. } => format!(
+            "mend the cause, then open the log again: seawall verify {shown} tells what is there"
+        ),
+        _ => format!("seawall verify {shown}"),
+    }
+}
+
+/// Whether the path of the log itself leads nowhere.
+fn is_missing(error: &io::Error, log: &Path) -> bool {
+    error.kind() == io::ErrorKind::NotFound && log.symlink_metadata().is_err()
+}
+
+fn is_link(error: &io::Error, log: &Path) -> bool {
+    error.kind() == io::ErrorKind::InvalidInput && log.is_symlink()
+}
+
+fn next_after_io(error: &io::Error, verb: &str, log: &Path) -> String {
+    if is_link(error, log) {
+        let target = log.canonicalize().or_else(|_| log.read_link());
+        return target.map_or_else(
+            |_| "give the path that the link leads to".to_owned(),
+            |target| format!("seawall {verb} {}", target.display()),
+        );
+    }
+    match error.kind() {
+        io::ErrorKind::NotFound if is_missing(error, log) => {
+            let parent = log.parent().filter(|parent| !parent.as_os_str().is_empty());
+            match parent.filter(|parent| !parent.exists()) {
+                Some(parent) => format!("make the folder {} first", parent.display()),
+                None if verb == "append" => {
+                    "check the path; without --no-create a log is made here".to_owned()
+                }
+                None => "check the path".to_owned(),
+            }
+        }
+        io::ErrorKind::NotADirectory => "give the log's directory".to_owned(),
+        io::ErrorKind::PermissionDenied => "check the permissions".to_owned(),
+        io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge => {
+            "make room, then try again: what was acknowledged is kept".to_owned()
+        }
+        _ => "see what the system's journal says of this device, then try again".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_of_several_follows_the_documented_order() {
+        let order = [
+            Exit::Failed,
+            Exit::Usage,
+            Exit::Busy,
+            Exit::Format,
+            Exit::Lost,
+            Exit::Correctable,
+            Exit::Unsure,
+            Exit::Fine,
+        ];
+        for pair in order.windows(2) {
+            let [worse, better] = pair else { panic!("windows of two") };
+            assert_eq!((worse.worse(*better), better.worse(*worse)), (*worse, *worse));
+        }
+    }
+
+    #[test]
+    fn codes_are_those_that_scripts_know() {
+        let codes = TABLE.map(|row| row.0.code());
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 8]);
+    }
+}

@@ -1,0 +1,48 @@
+//! The demo is a test itself: it ends with 0 only if every promise held. And the bench runs.
+
+mod tool;
+
+use tool::Folder;
+
+#[test]
+fn the_fast_demo_keeps_every_promise_and_cleans_up() {
+    let folder = Folder::new("demo");
+    let ran = folder.run("demo --fast --seed 7 --dir .", b"");
+    let text = ran.fine().text();
+    assert!(text.contains("0 lost") && !text.contains("BROKEN"), "{text}");
+    assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+    assert_eq!(folder.names("."), [""; 0]);
+}
+
+#[test]
+fn the_demo_tells_machines_the_same_and_keeps_what_it_made() {
+    let folder = Folder::new("demo-json");
+    let ran = folder.run("demo --fast --seed 7 --dir . --keep --json", b"");
+    let found = &ran.fine().json()[0];
+    assert_eq!((&found["schema"], &found["kills"]), (&"seawall.demo/1".into(), &20.into()));
+    assert_eq!((&found["lost"], &found["found"]), (&0.into(), &found["acknowledged"]));
+    let kept = folder.names(".").remove(0);
+    folder.run(&format!("verify {kept}/earthquakes.wal"), b"").fine();
+    assert_eq!(folder.run(&format!("verify {kept}/damaged.wal"), b"").code, 5);
+}
+
+#[test]
+fn the_demo_without_a_place_is_1() {
+    Folder::new("demo-nowhere").run("demo --fast --dir nowhere", b"").refused(1);
+}
+
+#[test]
+fn the_bench_measures_and_cleans_up() {
+    let folder = Folder::new("bench");
+    let ran = folder.run("bench append --writers 1,2 --time 0.1 --json", b"");
+    let found = &ran.fine().json()[0];
+    assert_eq!(found["schema"], "seawall.bench-append/1");
+    for (row, writers) in found["results"].as_array().unwrap().iter().zip([1, 2]) {
+        assert_eq!(row["writers"], writers);
+        for field in ["commits_per_s", "p50_us", "p99_us", "raw_ratio"] {
+            assert!(row[field].as_f64().unwrap() > 0.0, "{row}");
+        }
+    }
+    assert_eq!(folder.names("."), [""; 0]);
+    folder.run("bench append --dir nowhere", b"").refused(1);
+}

@@ -1,0 +1,262 @@
+//! The exit codes and the three lines of every error, as scripts rely on them.
+
+mod tool;
+
+use std::io::{BufRead, BufReader, Write};
+use tool::Folder;
+
+const SEGMENT: &str = "log/000000000001.seg";
+
+#[test]
+fn a_missing_path_is_1_for_those_who_read() {
+    let folder = Folder::new("missing");
+    for verb in ["cat", "verify", "stat"] {
+        folder.run(&format!("{verb} nowhere"), b"").refused(1);
+    }
+    folder.run("append --no-create nowhere", b"x\n").refused(1);
+    folder.run("append no/where", b"x\n").refused(1);
+    assert_eq!(folder.names("."), [""; 0]);
+}
+
+#[test]
+fn what_is_no_log_is_8_and_stays_as_it_is() {
+    let folder = Folder::new("foreign");
+    folder.write("file", b"not a log");
+    folder.make_folder("empty");
+    folder.make_folder("foreign");
+    folder.write("foreign/notes.txt", b"mine");
+    for place in ["file", "empty", "foreign"] {
+        for verb in ["cat", "verify", "stat"] {
+            folder.run(&format!("{verb} {place}"), b"").refused(8);
+        }
+    }
+    for place in ["file", "foreign", "--no-create empty"] {
+        folder.run(&format!("append {place}"), b"x\n").refused(8);
+    }
+    assert_eq!(folder.names("foreign"), ["notes.txt"]);
+    assert_eq!(folder.names("empty"), [""; 0]);
+    assert_eq!(folder.read("file"), b"not a log");
+}
+
+#[test]
+fn a_symbolic_link_is_1_and_its_target_is_named() {
+    let folder = Folder::new("link");
+    folder.run("append log", b"x\n").fine();
+    folder.make_link("log", "link");
+    for verb in ["append", "cat", "verify", "stat"] {
+        let ran = folder.run(&format!("{verb} link"), b"");
+        assert!(ran.refused(1).contains("/log\n"), "{ran:?}");
+    }
+    folder.run("verify log", b"").fine();
+}
+
+#[test]
+fn a_newer_log_is_8_and_says_which_version() {
+    let folder = Folder::new("newer");
+    folder.run("append log", b"x\n").fine();
+    for slot in [0, 4096] {
+        let mut preamble = folder.read("log/manifest")[slot..slot + 16].to_vec();
+        preamble[8..10].copy_from_slice(&7_u16.to_le_bytes());
+        let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &preamble[..12]);
+        preamble[12..].copy_from_slice(&u32::try_from(crc).unwrap().to_le_bytes());
+        folder.overwrite("log/manifest", slot, &preamble);
+    }
+    for verb in ["append", "cat", "verify", "stat"] {
+        let ran = folder.run(&format!("{verb} log"), b"");
+        assert!(ran.refused(8).contains("version 7"), "{ran:?}");
+    }
+    let ran = folder.run("verify log --json", b"");
+    assert_eq!((ran.code, &ran.json()[0]["verdict"]), (8, &"format".into()));
+}
+
+#[test]
+fn a_second_writer_is_6_and_readers_see_what_was_acknowledged() {
+    let folder = Folder::new("busy");
+    let mut writer = folder.start("append log --ack");
+    let mut stdin = writer.stdin.take().unwrap();
+    let mut acks = BufReader::new(writer.stdout.take().unwrap());
+    // Its newline is all that a lone line waits for: the pipe stays open.
+    stdin.write_all(b"lone\n").unwrap();
+    let mut ack = String::new();
+    acks.read_line(&mut ack).unwrap();
+    assert_eq!(ack, "1\n");
+    folder.run("append log", b"x\n").refused(6);
+    assert_eq!(folder.run("cat log -o raw", b"").fine().text(), "lone\n");
+    let ran = folder.run("stat log --json", b"");
+    assert_eq!(ran.fine().json()[0]["in_use"], true);
+    assert_eq!(folder.run("verify log --json", b"").fine().json()[0]["records"], 1);
+    drop(stdin);
+    assert!(writer.wait().unwrap().success());
+    folder.run("append log", b"x\n").fine();
+}
+
+#[test]
+fn usage_is_2_and_what_is_to_come_is_refused_by_name() {
+    let folder = Folder::new("usage");
+    for wrong in ["", "nonsense", "cat", "cat log --from 0", "append log --level high", "verify"] {
+        assert_eq!(folder.run(wrong, b"").code, 2, "{wrong}");
+    }
+    for verb in ["repair log --yes", "convert a b --from cwal --to seawall", "disk serve x --help"]
+    {
+        let name = verb.split(' ').next().unwrap();
+        let ran = folder.run(verb, b"");
+        assert!(ran.refused(2).contains(&format!("`{name}` does not exist yet")), "{ran:?}");
+    }
+    for (line, name) in [
+        ("bench paper --json", "bench paper"),
+        ("append log --log-format json", "append --log-format json"),
+        ("append log --codec json", "append --codec json"),
+        ("append log --compress", "append --compress"),
+        ("cat log --where a=b", "cat --where"),
+    ] {
+        assert!(folder.run(line, b"").refused(2).contains(name), "{line}");
+    }
+    assert_eq!(folder.names("."), [""; 0]);
+}
+
+#[test]
+fn options_that_the_log_does_not_have_are_2_by_name() {
+    let folder = Folder::new("mismatch");
+    folder.run("append log --segment-size 2MiB", b"x\n").fine();
+    assert!(folder.run("append log --codec msgpack", b"").refused(2).contains("codec raw"));
+    assert!(folder.run("append log --format json", b"1\n").refused(2).contains("codec raw"));
+    let ran = folder.run("append log --segment-size 4MiB", b"");
+    assert!(ran.refused(2).contains("segment size 2097152"), "{ran:?}");
+    folder.run("append new --segment-size 64K", b"").refused(2);
+    folder.run("append log --segment-size 2MiB --codec raw --level confirmed", b"y\n").fine();
+    assert_eq!(folder.run("cat log -o raw", b"").fine().text(), "x\ny\n");
+}
+
+#[test]
+fn a_flipped_bit_is_5_and_the_lost_record_is_named() {
+    let folder = Folder::new("flipped");
+    folder.run("append log", b"before\n").fine();
+    folder.run("append log", b"needle\n").fine();
+    folder.run("append log", b"behind\n").fine();
+    folder.flip(SEGMENT, b"needle");
+    let ran = folder.run("verify log --json", b"");
+    let found = &ran.json()[0];
+    assert_eq!((ran.code, &found["verdict"], &found["exit"]), (5, &"lost".into(), &5.into()));
+    assert_eq!((&found["schema"], &found["records"]), (&"seawall.verify/1".into(), &2.into()));
+    let damage = &found["damage"][0];
+    assert_eq!((&damage["lost_from"], &damage["lost_to"]), (&2.into(), &2.into()));
+    assert_eq!((&damage["segment"], &damage["cause"]), (&1.into(), &"body".into()));
+    assert!(folder.run("verify log", b"").text().contains("LSN 2 "), "text names it");
+
+    let ran = folder.run("cat log -o raw", b"");
+    ran.refused(5);
+    assert_eq!(ran.text(), "before\n");
+    let ran = folder.run("cat log -o raw --skip-damaged", b"");
+    ran.refused(5);
+    assert_eq!(ran.text(), "before\nbehind\n");
+    assert_eq!(folder.run("cat log -o raw --to 1", b"").fine().text(), "before\n");
+    assert_eq!(folder.run("cat log -o raw --from 3", b"").fine().text(), "behind\n");
+    folder.run("append log", b"x\n").refused(5);
+    folder.run("stat log", b"").fine();
+}
+
+#[test]
+fn a_missing_first_segment_is_5_for_every_reader() {
+    let folder = Folder::new("first");
+    let lines: Vec<u8> = (0..200_000).flat_map(|n| format!("{n:012}\n").into_bytes()).collect();
+    folder.run("append log --segment-size 1MiB -q", &lines).fine();
+    folder.remove(SEGMENT);
+    let ran = folder.run("cat log", b"");
+    ran.refused(5);
+    assert_eq!(ran.text(), "");
+    let ran = folder.run("verify log --json", b"");
+    assert_eq!((ran.code, &ran.json()[0]["damage"][0]["lost_from"]), (5, &1.into()));
+    let ran = folder.run("cat log --skip-damaged -o raw", b"");
+    ran.refused(5);
+    assert!(ran.text().ends_with("000000199999\n"));
+}
+
+#[test]
+fn a_torn_tail_is_fine_unless_strict_and_an_unsure_one_is_3() {
+    let folder = Folder::new("tail");
+    // With this record the next batch header would lie across two sectors.
+    folder.run("append log", &[b'x'; 424]).fine();
+    let at = folder.run("verify log --json", b"").json()[0]["tail"]["offset"].as_u64().unwrap();
+    let at = usize::try_from(at).unwrap();
+    assert_eq!(at % 512, 480);
+    folder.overwrite(SEGMENT, at, &[0xff; 20]);
+    let ran = folder.run("verify log --json", b"");
+    assert_eq!(ran.fine().json()[0]["verdict"], "torn");
+    assert_eq!(folder.run("verify log --strict", b"").code, 3);
+    assert_eq!(folder.run("cat log -o hex", b"").fine().text().len(), 2 + 848 + 1);
+
+    folder.overwrite(SEGMENT, at, &[0xff; 2000]);
+    let ran = folder.run("verify log --json", b"");
+    assert_eq!((ran.code, &ran.json()[0]["verdict"]), (3, &"unsure".into()));
+    let ran = folder.run("cat log", b"");
+    ran.refused(3);
+    assert_eq!(ran.text().len(), 2 + 424 + 1);
+    assert_eq!(folder.run("cat log -n 1", b"").code, 0);
+
+    let ran = folder.run("append log", b"y\n");
+    assert!(ran.fine().err.contains("quarantine"), "{ran:?}");
+    let kept = ran.err.split_once("kept in ").unwrap().1.lines().next().unwrap();
+    assert_eq!(folder.read(kept), [0xff; 2000]);
+    folder.run("verify log --strict", b"").fine();
+}
+
+#[test]
+fn several_logs_end_with_the_worst() {
+    let folder = Folder::new("several");
+    folder.run("append good", b"x\n").fine();
+    folder.run("append bad", b"needle\nx\n").fine();
+    folder.flip("bad/000000000001.seg", b"needle");
+    let ran = folder.run("verify good bad good --json", b"");
+    assert_eq!(ran.code, 5);
+    let verdicts: Vec<_> = ran.json().iter().map(|found| found["verdict"].clone()).collect();
+    assert_eq!(verdicts, ["clean", "lost", "clean"]);
+    folder.run("verify bad nowhere good", b"").refused(1);
+    folder.make_folder("empty");
+    folder.run("verify bad empty good", b"").refused(8);
+}
+
+#[test]
+fn a_full_disk_at_creation_leaves_nothing_that_a_retry_chokes_on() {
+    let folder = Folder::new("full");
+    for blocks in [0, 1, 8, 100, 1000] {
+        let line = format!("trap '' XFSZ; ulimit -f {blocks}; seawall append log --ack");
+        let ran = folder.shell(&line, b"x\n");
+        ran.refused(1);
+        assert_eq!(ran.text(), "", "{blocks}");
+    }
+    assert_eq!(folder.run("append log --ack", b"x\n").fine().text(), "1\n");
+    folder.run("verify log", b"").fine();
+}
+
+#[test]
+fn a_disk_that_fills_up_keeps_what_was_acknowledged() {
+    let folder = Folder::new("fills");
+    let lines: Vec<u8> = (1..=200_000).flat_map(|n| format!("{n:0100}\n").into_bytes()).collect();
+    let ran = folder.shell("trap '' XFSZ; ulimit -f 5000; seawall append log --ack", &lines);
+    ran.refused(1);
+    let acknowledged = ran.text().lines().count();
+    assert!(acknowledged > 1000, "{acknowledged}");
+    let found = folder.run("cat log -o raw", b"");
+    assert!(found.fine().text().lines().count() >= acknowledged);
+    let numbers = (1..).map(|n| format!("{n:0100}"));
+    assert!(found.text().lines().zip(numbers).all(|(line, number)| line == number));
+    folder.run("append log --ack", b"more\n").fine();
+}
+
+#[test]
+fn an_input_that_cannot_be_read_is_1() {
+    let folder = Folder::new("unreadable");
+    let ran = folder.shell("seawall append log < .", b"");
+    assert!(ran.refused(1).contains("standard input"), "{ran:?}");
+    folder.shell("seawall append log <&-", b"").fine();
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_1() {
+    let folder = Folder::new("devfull");
+    let ran = folder.shell("seawall append log --ack > /dev/full", b"x\n");
+    ran.refused(1);
+    let ran = folder.shell("seawall cat log > /dev/full", b"");
+    ran.refused(1);
+    assert_eq!(folder.run("cat log -o raw", b"").fine().text(), "x\n");
+}

@@ -1,0 +1,199 @@
+//! Records go in and come out: any bytes, every format, and pipes that close.
+
+mod tool;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use tool::Folder;
+
+/// Every byte, and what tends to be lost: empty records, newlines, zeros.
+fn any_bytes() -> Vec<Vec<u8>> {
+    let all: Vec<u8> = (0..=255).collect();
+    vec![all, vec![], b"\n".to_vec(), vec![0; 9], b"last".to_vec(), vec![0xfe; 100_000]]
+}
+
+fn counted(records: &[Vec<u8>]) -> Vec<u8> {
+    let length = |record: &[u8]| u32::try_from(record.len()).expect("short").to_le_bytes();
+    records.iter().flat_map(|record| [&length(record), record.as_slice()].concat()).collect()
+}
+
+#[test]
+fn counted_records_come_back_byte_for_byte() {
+    let folder = Folder::new("len32");
+    let stream = counted(&any_bytes());
+    let ran = folder.run("append log --format len32 --ack", &stream);
+    assert_eq!(ran.fine().text(), "1\n2\n3\n4\n5\n6\n");
+    assert_eq!(folder.run("cat log -o len32", b"").fine().out, stream);
+    let copied = folder.shell("seawall cat log -o len32 | seawall append copy --format len32", b"");
+    copied.fine();
+    assert_eq!(folder.run("cat copy -o len32", b"").fine().out, stream);
+}
+
+#[test]
+fn lines_are_any_bytes_and_the_last_needs_no_newline() {
+    let folder = Folder::new("lines");
+    folder.run("append log", b"one\n\n\xff\0\r\nlast").fine();
+    assert_eq!(folder.run("cat log -o raw", b"").fine().out, b"one\n\n\xff\0\r\nlast\n");
+    let shown = folder.run("cat log", b"");
+    assert_eq!(shown.fine().text(), "1\tone\n2\t\n3\t0xff000d\n4\tlast\n");
+    let json = folder.run("cat log --json", b"").json();
+    assert_eq!(json[2]["data"]["base64"], "/wAN");
+    assert_eq!((&json[0]["lsn"], &json[0]["data"]), (&1.into(), &"one".into()));
+    assert!(json[0]["time"].as_str().unwrap().ends_with('Z'));
+}
+
+#[test]
+fn no_input_makes_a_log_without_records() {
+    let folder = Folder::new("none");
+    for format in ["lines", "json", "len32", "raw"] {
+        let ran = folder.run(&format!("append {format} --format {format} --ack --json"), b"");
+        assert_eq!(ran.fine().json()[0]["records"], 0);
+        assert_eq!(folder.run(&format!("cat {format}"), b"").fine().text(), "");
+        assert_eq!(folder.run(&format!("stat {format} --json"), b"").json()[0]["records"], 0);
+    }
+}
+
+#[test]
+fn raw_is_one_record_with_all_that_came() {
+    let folder = Folder::new("raw");
+    folder.run("append log --format raw", b"a\nb\n").fine();
+    assert_eq!(folder.run("cat log -o len32", b"").fine().out, b"\x04\0\0\0a\nb\n");
+}
+
+#[test]
+fn json_keeps_its_values_and_the_order_of_its_fields() {
+    let folder = Folder::new("json");
+    let lines = "{\"z\":1,\"a\":[null,true,-7,1.25e-7,\"x\\ny\"]}\n18446744073709551615\n\"s\"\n{}";
+    folder.run("append log --format json", lines.as_bytes()).fine();
+    let expected = lines.lines().zip(1..).map(|(line, lsn)| format!("{lsn}\t{line}"));
+    let shown = folder.run("cat log", b"");
+    assert!(shown.fine().text().lines().eq(expected), "{shown:?}");
+    let shown = folder.shell("seawall cat log --json | grep -c '\"data\":{\"z\":1,\"a\":'", b"");
+    assert_eq!(shown.text(), "1\n");
+    assert_eq!(folder.run("stat log --json", b"").json()[0]["codec"], "msgpack");
+}
+
+#[test]
+fn refused_lines_are_named_and_the_others_stay() {
+    let folder = Folder::new("refused");
+    let lines = b"1\n\nnonsense\n{\"a\":1,\"a\":2}\n99999999999999999999\n2\n";
+    let ran = folder.run("append log --format json --ack", lines);
+    let said = ran.refused(1);
+    for line in 2..=5 {
+        assert!(said.contains(&format!("line {line} refused")), "{said}");
+    }
+    assert_eq!(ran.text(), "1\n2\n");
+    assert_eq!(folder.run("cat log", b"").fine().text(), "1\t1\n2\t2\n");
+    let ran = folder.run("append log --format json", "\n".repeat(30).as_bytes());
+    let named = ran.refused(1).lines().filter(|line| line.contains("refused: ")).count();
+    assert_eq!((named, ran.err.contains("20 more refused")), (10, true));
+}
+
+#[test]
+fn a_record_that_no_log_can_hold_is_refused_and_the_others_stay() {
+    let folder = Folder::new("large");
+    let huge = vec![b'x'; (8 << 20) + 1];
+    let input = [b"a\n", huge.as_slice(), b"\nb"].concat();
+    let ran = folder.run("append log --ack", &input);
+    assert!(ran.refused(1).contains("line 2 refused: too large"), "{ran:?}");
+    assert_eq!(folder.run("cat log -o raw", b"").fine().text(), "a\nb\n");
+    let largest = &huge[..(8 << 20) - 56];
+    folder.run("append log --format raw", largest).fine();
+    let found = folder.run("cat log -o raw --from 3", b"");
+    assert!(found.fine().out.strip_suffix(b"\n") == Some(largest));
+    folder.run("append log --format raw", &huge).refused(1);
+}
+
+#[test]
+fn a_counted_stream_that_breaks_says_where_and_leaves_no_half_record() {
+    let folder = Folder::new("broken");
+    let ran = folder.run("append log --format len32 --ack", b"\x01\0\0\0a\x05\0\0\0bc");
+    assert!(ran.refused(1).contains("byte 5"), "{ran:?}");
+    assert_eq!(ran.text(), "1\n");
+    let ran = folder.run("append log --format len32", b"\0\0\0\0\xff\xff\xff\x7fx");
+    let said = ran.refused(1);
+    assert!(said.contains("byte 4") && said.contains("largest record"), "{said}");
+    assert_eq!(folder.run("cat log -o len32", b"").fine().out, b"\x01\0\0\0a\0\0\0\0");
+}
+
+#[test]
+fn bytes_that_are_no_message_pack_do_not_get_into_such_a_log() {
+    let folder = Folder::new("msgpack");
+    let input = counted(&[vec![0x81, 0xa1, b'a', 1], vec![0xc1], vec![7]]);
+    let ran = folder.run("append log --codec msgpack --format len32 --ack", &input);
+    assert!(ran.refused(1).contains("record 2 refused"), "{ran:?}");
+    assert_eq!(folder.run("cat log", b"").fine().text(), "1\t{\"a\":1}\n2\t7\n");
+    folder.run("append log", b"text\n").fine();
+    assert_eq!(folder.run("cat log --from 3", b"").fine().text(), "3\t\"text\"\n");
+}
+
+#[test]
+fn acknowledgements_and_the_summary_are_json_if_asked_for() {
+    let folder = Folder::new("summary");
+    let ran = folder.run("append log --ack --json", b"a\nbc\n");
+    let lines = ran.fine().json();
+    assert_eq!((&lines[0]["lsn"], &lines[1]["lsn"]), (&1.into(), &2.into()));
+    assert_eq!(lines[2]["schema"], "seawall.append/1");
+    assert_eq!((&lines[2]["records"], &lines[2]["bytes"]), (&2.into(), &3.into()));
+    assert_eq!((&lines[2]["first_lsn"], &lines[2]["last_lsn"]), (&1.into(), &2.into()));
+    let ran = folder.run("append log --level buffered --ack", b"c\nd\n");
+    assert_eq!(ran.fine().text(), "3\n4\n");
+}
+
+#[test]
+fn ranges_are_inclusive() {
+    let folder = Folder::new("ranges");
+    folder.run("append log", b"1\n2\n3\n4\n5\n").fine();
+    let cat = |options: &str| {
+        folder.run(&format!("cat log -o raw {options}"), b"").fine().text().replace('\n', "")
+    };
+    assert_eq!(cat("--from 2 --to 4"), "234");
+    assert_eq!(cat("--from 4"), "45");
+    assert_eq!(cat("--to 1"), "1");
+    assert_eq!(cat("-n 2"), "12");
+    assert_eq!(cat("--from 3 -n 1"), "3");
+    assert_eq!(cat("--from 9"), "");
+    assert_eq!(cat("-n 0"), "");
+}
+
+#[test]
+fn a_reader_that_has_enough_ends_cat_without_a_word() {
+    let folder = Folder::new("closed-cat");
+    let lines: Vec<u8> = (0..100_000).flat_map(|n| format!("{n}\n").into_bytes()).collect();
+    folder.run("append log -q", &lines).fine();
+    let mut cat = folder.start("cat log");
+    let mut line = String::new();
+    BufReader::new(cat.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let mut said = String::new();
+    cat.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!((line.as_str(), said.as_str()), ("1\t0\n", ""));
+    assert_eq!(cat.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn append_goes_on_when_nobody_reads_its_acknowledgements() {
+    let folder = Folder::new("closed-append");
+    let mut append = folder.start("append log --ack -q");
+    let mut stdin = append.stdin.take().unwrap();
+    stdin.write_all(b"first\n").unwrap();
+    let mut acks = BufReader::new(append.stdout.take().unwrap());
+    let mut line = String::new();
+    acks.read_line(&mut line).unwrap();
+    drop(acks);
+    for _ in 0..1000 {
+        stdin.write_all(b"more\n").unwrap();
+    }
+    drop(stdin);
+    assert_eq!(append.wait_with_output().unwrap().status.code(), Some(0));
+    assert_eq!(folder.run("stat log --json", b"").json()[0]["records"], 1001);
+}
+
+#[test]
+fn help_shows_examples_for_every_verb() {
+    let folder = Folder::new("help");
+    for verb in ["append", "cat", "verify", "stat", "bench append", "demo"] {
+        let ran = folder.run(&format!("{verb} --help"), b"");
+        let text = ran.fine().text();
+        assert!(text.matches("\n  seawall ").count() + text.matches("chrt").count() >= 2, "{text}");
+        assert!(text.contains("Examples:"), "{text}");
+    }
+}

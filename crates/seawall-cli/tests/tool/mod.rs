@@ -1,0 +1,163 @@
+//! Drives the real program from outside: runs it, reads what it says, damages its files.
+
+#![allow(dead_code, reason = "each test file uses its part of this")]
+#![allow(clippy::indexing_slicing, reason = "in a test a panic is the report")]
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A fresh folder that the program runs in; removed at the end.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    /// `name` is that of the test.
+    pub(crate) fn new(name: &str) -> Self {
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let path = place.join(format!("{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).expect("make a folder");
+        Self(path)
+    }
+
+    /// The program with arguments as one would type them, to be started here.
+    pub(crate) fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
+        command.args(arguments.split_whitespace()).current_dir(&self.0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts the program, with pipes for all that it reads and says.
+    pub(crate) fn start(&self, arguments: &str) -> Child {
+        self.command(arguments).spawn().expect("start the program")
+    }
+
+    /// Runs the program to its end.
+    pub(crate) fn run(&self, arguments: &str, input: &[u8]) -> Ran {
+        finish(self.start(arguments), input)
+    }
+
+    /// Runs a line of shell in which `seawall` is the program.
+    pub(crate) fn shell(&self, line: &str, input: &[u8]) -> Ran {
+        let program = env!("CARGO_BIN_EXE_seawall");
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("seawall() {{ '{program}' \"$@\"; }}\n{line}"));
+        shell.current_dir(&self.0);
+        shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        finish(shell.spawn().expect("start a shell"), input)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub(crate) fn make_folder(&self, name: &str) {
+        fs::create_dir(self.path(name)).expect("make a folder");
+    }
+
+    pub(crate) fn make_link(&self, target: &str, name: &str) {
+        std::os::unix::fs::symlink(target, self.path(name)).expect("make a link");
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is what an outsider does")]
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).expect("read a file")
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is what an outsider does")]
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) {
+        fs::write(self.path(name), bytes).expect("write a file");
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is what an outsider does")]
+    pub(crate) fn remove(&self, name: &str) {
+        fs::remove_file(self.path(name)).expect("remove a file");
+    }
+
+    pub(crate) fn names(&self, name: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(name)).expect("list a folder");
+        let name = |entry: std::io::Result<fs::DirEntry>| {
+            entry.expect("read an entry").file_name().to_string_lossy().into_owned()
+        };
+        let mut names: Vec<String> = entries.map(name).collect();
+        names.sort();
+        names
+    }
+
+    /// Changes bytes of a file.
+    pub(crate) fn overwrite(&self, name: &str, offset: usize, bytes: &[u8]) {
+        let mut content = self.read(name);
+        content[offset..offset + bytes.len()].copy_from_slice(bytes);
+        self.write(name, &content);
+    }
+
+    /// Flips one bit of the first place in a segment where `needle` stands.
+    pub(crate) fn flip(&self, name: &str, needle: &[u8]) {
+        let mut content = self.read(name);
+        let found = content.windows(needle.len()).position(|window| window == needle);
+        content[found.expect("the needle is there")] ^= 0x10;
+        self.write(name, &content);
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What the program said.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: Vec<u8>,
+    pub(crate) err: String,
+}
+
+impl Ran {
+    /// Standard output as text.
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.out).expect("text")
+    }
+
+    /// Standard output as JSON lines.
+    pub(crate) fn json(&self) -> Vec<serde_json::Value> {
+        let read = |line| serde_json::from_str(line).expect("JSON");
+        self.text().lines().map(read).collect()
+    }
+
+    /// Ended with this code, and said what, where and what next.
+    #[track_caller]
+    pub(crate) fn refused(&self, code: i32) -> &str {
+        assert_eq!(self.code, code, "{self:?}");
+        let lines: Vec<&str> = self.err.lines().collect();
+        let place = lines.iter().position(|line| line.starts_with("  where: ")).expect("where");
+        assert!(lines[place - 1].starts_with("seawall: "), "{self:?}");
+        assert!(lines[place + 1].starts_with("  next: "), "{self:?}");
+        assert!(lines[place].len() > 9 && lines[place + 1].len() > 8, "{self:?}");
+        &self.err
+    }
+
+    /// Ended well, and had nothing to complain of.
+    #[track_caller]
+    pub(crate) fn fine(&self) -> &Self {
+        assert_eq!(self.code, 0, "{self:?}");
+        self
+    }
+}
+
+fn finish(mut child: Child, input: &[u8]) -> Ran {
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let input = input.to_vec();
+    // The program may end before it has read everything.
+    let feeder = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let output = child.wait_with_output().expect("wait for the program");
+    feeder.join().expect("the feeder returns");
+    Ran {
+        code: output.status.code().expect("not killed"),
+        out: output.stdout,
+        err: String::from_utf8(output.stderr).expect("text"),
+    }
+}
