@@ -41,6 +41,7 @@ struct Readme;
 mod background;
 mod codec;
 mod commit;
+mod copy;
 mod core;
 mod cut;
 mod directory;
@@ -60,6 +61,7 @@ mod walk;
 mod writer;
 
 pub use codec::{Codec, MessagePack, Raw};
+pub use copy::{Copied, copy, copy_in};
 pub use error::{Corruption, Damage, Error, Lost, Result};
 pub use follow::Follower;
 pub use log::{Log, Stats, Ticket};

@@ -1,0 +1,217 @@
+//! An online backup: a consistent copy of a log, beside its running writer.
+//!
+//! The copy is the log as it was at one moment: every record up to the durable LSN of that moment,
+//! with a manifest that notes a clean close there.
+
+use crate::directory::{LOCK, Link, MANIFEST, QUARANTINE, Survey, read_live, survey};
+use crate::walk::{Event, Walk};
+use crate::writer::ManifestFile;
+use crate::{Error, Lsn, Result};
+use seawall_format::scan::Limit;
+use seawall_format::{Closed, Manifest, Mark, next_lsn};
+use seawall_io::{PosixStorage, Storage};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How often a copy starts over because the writer moved on under it.
+const ATTEMPTS: u32 = 8;
+/// What one read takes.
+const CHUNK: u64 = 1 << 20;
+
+/// What a copy holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Copied {
+    /// The first record, if there is one.
+    pub first: Option<Lsn>,
+    /// The last record.
+    pub last: Option<Lsn>,
+    /// Bytes written.
+    pub bytes: u64,
+}
+
+/// Copies the log in the directory `source` to a new directory `target`, durably; a writer may go
+/// on meanwhile.
+///
+/// # Errors
+///
+/// [`Error::Io`] with `AlreadyExists` if there is something at `target`; [`Error::Damaged`] if the
+/// source is: a copy of damage is no backup. What an error leaves at `target` is not a log.
+///
+/// # Examples
+///
+/// ```
+/// use seawall::{Log, LogReader, Lsn, copy};
+///
+/// # let folder = std::env::temp_dir().join(format!("seawall-doc-copy-{}", std::process::id()));
+/// # let backup = folder.with_extension("backup");
+/// let log: Log<u32> = Log::open(&folder)?;
+/// log.append(&7)?;
+/// let copied = copy(&folder, &backup)?; // beside the writer
+/// assert_eq!(copied.last, Some(Lsn::FIRST));
+/// let reader: LogReader<u32> = LogReader::open(&backup)?;
+/// assert_eq!(reader.read_from(Lsn::FIRST)?.count(), 1);
+/// # drop(log); std::fs::remove_dir_all(&folder)?; std::fs::remove_dir_all(&backup)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn copy(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<Copied> {
+    let source = crate::directory::open_existing(source.as_ref())?;
+    let target = target.as_ref();
+    let made = PosixStorage::create(target);
+    let made = made.map_err(Error::io(format!("create {}", target.display())))?;
+    copy_in(&source, &(Arc::new(made) as Arc<dyn Storage>))
+}
+
+/// Copies between other kinds of storage; `target` is empty.
+///
+/// # Errors
+///
+/// As [`copy`].
+pub fn copy_in(source: &Arc<dyn Storage>, target: &Arc<dyn Storage>) -> Result<Copied> {
+    let mut attempt = 1;
+    loop {
+        let copied = Moment::of(source).and_then(|moment| moment.write(target));
+        match copied {
+            Err(Error::Io { source, .. })
+                if source.kind() == io::ErrorKind::NotFound && attempt < ATTEMPTS =>
+            {
+                // A segment was pruned meanwhile: begin with what is there now.
+                clear(&**target)?;
+                attempt += 1;
+            }
+            other => return other,
+        }
+    }
+}
+
+/// A log at one moment.
+struct Moment {
+    survey: Survey,
+    manifest: Manifest,
+    /// Marks of the newest segment, read before it was asked how far the log is durable.
+    marks: Vec<Mark>,
+    last: Option<Lsn>,
+}
+
+impl Moment {
+    fn of(source: &Arc<dyn Storage>) -> Result<Self> {
+        let in_use = source.is_locked(LOCK).map_err(Error::io(format!("look at {LOCK}")))?;
+        // Marks first: they must not confirm more than what is copied.
+        let before = survey(source, None)?;
+        let marks = before.chain.last().map(|link| link.segment.marks()).transpose()?;
+        let newest = before.chain.last().map(|link| link.segment.header.reference());
+        let live = if in_use { read_live(&**source)? } else { None };
+        let survey = survey(source, live.as_ref())?;
+        let same = survey.chain.last().map(|link| link.segment.header.reference()) == newest;
+        let marks = marks.filter(|_| same).unwrap_or_default();
+        let last = last_of(&survey)?;
+        let manifest = survey.manifest.clone().ok_or_else(|| Error::NotALog {
+            place: source.place(),
+            found: "its manifest cannot be read".to_owned(),
+        })?;
+        Ok(Self { survey, manifest, marks, last })
+    }
+
+    fn write(self, target: &Arc<dyn Storage>) -> Result<Copied> {
+        let mut bytes = 0;
+        let Some((newest, older)) = self.survey.chain.split_last() else {
+            return Err(Error::NotALog { place: target.place(), found: "no segment".to_owned() });
+        };
+        for link in older {
+            bytes += copy_file(link, &**target)?;
+        }
+        bytes += self.copy_newest(newest, &**target)?;
+        let file = target.create(MANIFEST).map_err(Error::io("create the manifest"))?;
+        let mut content = self.manifest;
+        content.closed =
+            Some(Closed { last: self.last, segment: newest.segment.header.reference() });
+        let end = next_lsn(self.last);
+        content.checkpoints = content.checkpoints.map(|lsn| lsn.map(|lsn| lsn.min(end)));
+        let time_us = content.time_us;
+        ManifestFile { content, file }.write_both(time_us)?;
+        target.sync_dir().map_err(Error::io("sync the copy's directory"))?;
+        let first = self.survey.chain.first().map(|link| link.segment.header.base);
+        Ok(Copied {
+            first: first.filter(|first| Some(*first) <= self.last),
+            last: self.last,
+            bytes,
+        })
+    }
+
+    /// The newest segment, as far as it was durable: what lies behind is left zero.
+    fn copy_newest(&self, newest: &Link, target: &dyn Storage) -> Result<u64> {
+        let (segment, header) = (&newest.segment, &newest.segment.header);
+        let failed = || Error::io(format!("copy {}", segment.name()));
+        let file = target.create(&segment.name()).map_err(failed())?;
+        file.fill_with_zeros(header.size).map_err(failed())?;
+        let limited = Link { limit: Limit::At(self.last), gap: None, ..newest.clone() };
+        let mut walk = Walk::of_segment(&limited);
+        loop {
+            match walk.step()? {
+                Event::Batch(batch) => {
+                    let start = batch.body.start - seawall_format::batch::HEADER_SIZE;
+                    let whole = walk.bytes().get(start..batch.body.end);
+                    let whole = whole.expect("the walk has read it");
+                    let size = u64::try_from(whole.len()).expect("fits in 64 bits");
+                    file.write_at(whole, batch.end.0 - size).map_err(failed())?;
+                }
+                Event::Damage(damages, _) => return Err(first_of(damages)),
+                Event::End(_) => break,
+            }
+        }
+        for mark in &self.marks {
+            let at = mark.slot().offset(header.geometry);
+            file.write_at(&mark.encode(header), at.0).map_err(failed())?;
+        }
+        file.write_at(&header.encode(), 0).map_err(failed())?;
+        file.sync().map_err(failed())?;
+        Ok(header.size)
+    }
+}
+
+/// The last record of the moment; the whole log is judged on the way.
+fn last_of(survey: &Survey) -> Result<Option<Lsn>> {
+    let mut walk = Walk::new(survey, None);
+    loop {
+        match walk.step()? {
+            Event::Batch(_) => {}
+            Event::Damage(damages, _) => return Err(first_of(damages)),
+            Event::End(end) => match end.damage.into_iter().next() {
+                Some(damage) => return Err(Error::Damaged(Box::new(damage))),
+                None => return Ok(end.last),
+            },
+        }
+    }
+}
+
+fn first_of(damages: Vec<crate::Damage>) -> Error {
+    Error::Damaged(Box::new(damages.into_iter().next().expect("damage is named")))
+}
+
+/// A segment that nobody writes any more, byte for byte.
+fn copy_file(link: &Link, target: &dyn Storage) -> Result<u64> {
+    let segment = &link.segment;
+    let failed = || Error::io(format!("copy {}", segment.name()));
+    let source = segment.open()?;
+    let file = target.create(&segment.name()).map_err(failed())?;
+    let mut at = 0;
+    loop {
+        let bytes = segment.read_in(&*source, seawall_format::Offset(at), CHUNK)?;
+        if bytes.is_empty() {
+            break;
+        }
+        file.write_at(&bytes, at).map_err(failed())?;
+        at += u64::try_from(bytes.len()).expect("fits in 64 bits");
+    }
+    file.sync().map_err(failed())?;
+    Ok(at)
+}
+
+fn clear(target: &dyn Storage) -> Result<()> {
+    let names = target.list().map_err(Error::io("list the copy's directory"))?;
+    for name in names.iter().filter(|name| *name != QUARANTINE) {
+        target.remove(name).map_err(Error::io(format!("remove {name}")))?;
+    }
+    Ok(())
+}

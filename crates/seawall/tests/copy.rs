@@ -1,0 +1,107 @@
+//! A copy taken beside the running writer is a sound log, and holds all that was acknowledged before.
+
+use seawall::{Error, Geometry, Log, LogReader, Lsn, Options, Raw, Verdict, copy_in, verify_in};
+use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+type TestLog = Log<[u8], Raw>;
+
+fn open(storage: &MemStorage, seed: u64) -> TestLog {
+    let geometry = Geometry { block: 512, reach: 1024, batch_max: 4096 };
+    Options::new()
+        .geometry(geometry, 8_192)
+        .segment_size(16_384)
+        .idle_mark(None)
+        .machine(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(seed)))
+        .open_in(Arc::new(storage.clone()))
+        .unwrap()
+}
+
+fn payload(number: u64) -> Vec<u8> {
+    format!("{number} {}", "z".repeat(50)).into_bytes()
+}
+
+/// The records of a copy: from, and how many.
+fn records(copied: &MemStorage) -> (u64, u64) {
+    let reader: LogReader<[u8], Raw> = LogReader::open_in(Arc::new(copied.clone())).unwrap();
+    let oldest = reader.oldest().unwrap();
+    let mut next = oldest.get();
+    for entry in reader.read_from(oldest).unwrap() {
+        let (lsn, bytes) = entry.unwrap();
+        assert_eq!((lsn.get(), bytes), (next, payload(next)));
+        next += 1;
+    }
+    (oldest.get(), next - oldest.get())
+}
+
+fn copied(source: &MemStorage) -> Result<MemStorage, Error> {
+    let target = MemStorage::new();
+    let as_target: Arc<dyn Storage> = Arc::new(target.clone());
+    copy_in(&(Arc::new(source.clone()) as Arc<dyn Storage>), &as_target)?;
+    assert_eq!(verify_in(&as_target).unwrap().verdict, Verdict::Clean);
+    Ok(target)
+}
+
+#[test]
+fn copies_beside_a_writer_that_rolls_marks_and_prunes_are_sound() {
+    let storage = MemStorage::new();
+    let log = open(&storage, 1);
+    let (acknowledged, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    let mut copies = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 1..=6_000 {
+                log.append(&payload(number)).unwrap();
+                acknowledged.store(number, Ordering::SeqCst);
+                match number % 500 {
+                    0 => drop(log.truncate_before(Lsn::new(number - 300).unwrap()).unwrap()),
+                    250 => drop(log.confirm().unwrap()),
+                    _ => {}
+                }
+            }
+            done.store(true, Ordering::SeqCst);
+        });
+        while !done.load(Ordering::SeqCst) {
+            let before = acknowledged.load(Ordering::SeqCst);
+            let copy = copied(&storage).unwrap();
+            let (oldest, count) = records(&copy);
+            assert!(oldest - 1 + count >= before, "{oldest} {count} {before}");
+            copies += 1;
+        }
+    });
+    assert!(copies > 3, "{copies}");
+}
+
+#[test]
+fn a_copy_goes_on_as_a_log_of_its_own() {
+    let storage = MemStorage::new();
+    let log = open(&storage, 1);
+    for number in 1..=300 {
+        log.append(&payload(number)).unwrap();
+    }
+    let copy = copied(&storage).unwrap().power_cut(|_| false);
+    let second = open(&copy, 2);
+    assert_eq!(second.recovery().last.map(Lsn::get), Some(300));
+    for number in 301..=400 {
+        second.append(&payload(number)).unwrap();
+    }
+    drop(second);
+    assert_eq!(records(&copy), (1, 400));
+    assert_eq!(records(&storage), (1, 300));
+}
+
+#[test]
+fn a_damaged_log_is_not_copied() {
+    let storage = MemStorage::new();
+    let log = open(&storage, 1);
+    for number in 1..=300 {
+        log.append(&payload(number)).unwrap();
+    }
+    drop(log);
+    storage.edit("000000000002.seg", |bytes| {
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+    });
+    assert!(matches!(copied(&storage), Err(Error::Damaged(_))));
+}
