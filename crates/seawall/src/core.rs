@@ -260,13 +260,16 @@ impl Core {
         if marked {
             state.commit.confirm();
         }
-        if let Some(number) = number {
-            self.turn(number).notify_all();
-            self.room.notify_all();
-            // One of those in the next batch leads it.
-            self.turn(number + 1).notify_one();
-        } else {
-            self.turns.iter().for_each(Condvar::notify_all);
+        self.room.notify_all();
+        match number {
+            // A mark concerns whoever waits for a confirmation, of an older batch too. At level
+            // `Confirmed` nobody does: each batch comes with its own.
+            Some(number) if !marked || self.level == Level::Confirmed => {
+                self.turn(number).notify_all();
+                // One of those in the next batch leads it.
+                self.turn(number + 1).notify_one();
+            }
+            _ => self.turns.iter().for_each(Condvar::notify_all),
         }
         if state.wants_turn || (state.asleep && self.next_due(state).is_some()) {
             self.work.notify_one();

@@ -263,8 +263,9 @@ impl Headers {
 
     /// Finds the live chain, from the newest segment down.
     fn arrange(self, found: &mut Survey, live: Option<&Live>) -> Result<()> {
-        let top = match live {
-            Some(live) => self.named_by(live),
+        let top = match live.and_then(|live| self.named_by(live)) {
+            Some(top) => Some(top),
+            // Without the segment that `live` names, the older ones are still there.
             None => self.top(found)?,
         };
         let Some((mut segment, mut limit)) = top else {

@@ -54,7 +54,7 @@ pub(crate) fn inspect(storage: &dyn Storage) -> Result<Inspection> {
         chain: found.survey.trouble(),
         valid: end.and_then(|end| end.last),
         confirmed: end.and_then(|end| end.confirmed),
-        is_whole: newest.is_none_or(|newest| newest.length == newest.header.size),
+        is_whole: newest.is_none_or(|newest| newest.length >= newest.header.size),
         tail: end.and_then(|end| end.tail.as_ref()).map(|tail| tail.row),
     };
     found.row = facts.row();

@@ -168,6 +168,7 @@ struct Place {
 enum Queued {
     Record(Salvaged),
     Damage(Damage),
+    End,
 }
 
 /// What [`Cursor::find`] found: a record in the walk's bytes.
@@ -239,12 +240,19 @@ impl Cursor {
                     }
                     continue;
                 }
+                Some(Queued::End) => {
+                    self.finished = true;
+                    continue;
+                }
                 None => {}
             }
             match self.walk.step() {
                 Ok(Event::Batch(found)) => self.enter(&found),
                 Ok(Event::Damage(damages, salvaged)) => self.meet(damages, salvaged)?,
-                Ok(Event::End(_)) => self.finished = true,
+                Ok(Event::End(end)) => {
+                    self.queue.extend(end.damage.into_iter().map(Queued::Damage));
+                    self.queue.push_back(Queued::End);
+                }
                 Err(error) => {
                     self.finished = true;
                     return Err(error);

@@ -2,10 +2,8 @@
 
 use crate::directory::{LOCK, Survey, read_live, survey};
 use crate::walk::{Event, Walk};
-use crate::{
-    CodecId, Corruption, Damage, Error, Level, Lost, Lsn, Offset, Result, SegmentId, TailState,
-};
-use seawall_format::{Live, next_lsn};
+use crate::{CodecId, Damage, Error, Level, Lsn, Offset, Result, SegmentId, TailState};
+use seawall_format::Live;
 use seawall_io::Storage;
 use std::path::Path;
 
@@ -181,31 +179,10 @@ fn look(storage: &dyn Storage, (in_use, live): &(bool, Option<Live>)) -> Result<
         found.tail = TailState::of(tail.row);
         found.tail_bytes = u64::try_from(tail.bytes.len()).expect("fits in 64 bits");
         found.tail_at = Some((tail.segment, tail.offset));
-        found.damage.extend(cut_short(&survey, end.last));
     }
-    if survey.manifest_lost {
-        let lost = Some(Lost { from: next_lsn(found.last_lsn), to: None });
-        let cause = Corruption::Manifest;
-        found.damage.push(Damage { segment: None, offset: Offset(0), bytes: 0, lost, cause });
-    }
+    found.damage.extend(end.damage);
     found.verdict = found.judge();
     Ok(found)
-}
-
-/// A newest file that is not as long as its header says: what was cut off may have been records.
-fn cut_short(survey: &Survey, last: Option<Lsn>) -> Option<Damage> {
-    let newest = &survey.chain.last()?.segment;
-    let bytes = newest.header.size.checked_sub(newest.length).filter(|bytes| *bytes > 0)?;
-    let closed = survey.manifest.as_ref().and_then(|manifest| manifest.closed);
-    let all_there = closed
-        .is_some_and(|closed| closed.last == last && closed.segment == newest.header.reference());
-    Some(Damage {
-        segment: Some(newest.header.id),
-        offset: Offset(newest.length),
-        bytes,
-        lost: (!all_there).then(|| Lost { from: next_lsn(last), to: None }),
-        cause: Corruption::CutShort,
-    })
 }
 
 impl Verification {

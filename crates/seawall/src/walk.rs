@@ -49,6 +49,8 @@ pub(crate) struct End {
     pub(crate) confirmed: Option<Lsn>,
     /// Behind the last batch of the newest segment: where, and what lies there.
     pub(crate) tail: Option<TailFound>,
+    /// What is missing though no record shows it: the end of the newest file, the manifest.
+    pub(crate) damage: Vec<Damage>,
 }
 
 /// What lies behind the last batch of the newest segment.
@@ -68,6 +70,7 @@ pub(crate) struct Walk {
     links: VecDeque<Link>,
     beyond: Option<Beyond>,
     closed: Option<seawall_format::Closed>,
+    manifest_lost: bool,
     current: Option<(Link, Scanner)>,
     window: Offset,
     bytes: Vec<u8>,
@@ -95,6 +98,7 @@ impl Walk {
             links,
             beyond: survey.beyond,
             closed: survey.manifest.as_ref().and_then(|manifest| manifest.closed),
+            manifest_lost: survey.manifest_lost,
             current: None,
             window: Offset(0),
             bytes: vec![],
@@ -110,6 +114,7 @@ impl Walk {
             links: VecDeque::from([Link { gap: None, ..link.clone() }]),
             beyond: None,
             closed: None,
+            manifest_lost: false,
             current: None,
             window: Offset(0),
             bytes: vec![],
@@ -187,13 +192,12 @@ impl Walk {
     }
 
     fn end_of_chain(&mut self) -> Event {
-        match self.beyond.take() {
-            Some(beyond) => {
-                let lost = Some(Lost { from: next_lsn(self.last), to: None });
-                Event::Damage(vec![hole(beyond.segment, beyond.cause, lost)], vec![])
-            }
-            None => Event::End(End { last: self.last, confirmed: None, tail: None }),
+        if let Some(beyond) = self.beyond.take() {
+            let lost = Some(Lost { from: next_lsn(self.last), to: None });
+            return Event::Damage(vec![hole(beyond.segment, beyond.cause, lost)], vec![]);
         }
+        let damage = self.lost_manifest(None).into_iter().collect();
+        Event::End(End { last: self.last, confirmed: None, tail: None, damage })
     }
 
     /// No valid batch stands here: the end of the newest segment, or damage.
@@ -244,7 +248,31 @@ impl Walk {
             return self.end_of_chain();
         }
         let tail = Some(TailFound { segment, offset, chain, row, bytes });
-        Event::End(End { last: self.last, confirmed, tail })
+        let lost = Some(Lost { from: next_lsn(self.last), to: None });
+        let damage = self.cut_short(&link.segment).into_iter().chain(self.lost_manifest(lost));
+        let damage = damage.collect();
+        Event::End(End { last: self.last, confirmed, tail, damage })
+    }
+
+    /// A newest file that is not as long as its header says: the rest may have held records.
+    fn cut_short(&self, newest: &Segment) -> Option<Damage> {
+        let bytes = newest.header.size.checked_sub(newest.length).filter(|bytes| *bytes > 0)?;
+        let all_there = self.closed.is_some_and(|closed| {
+            closed.last == self.last && closed.segment == newest.header.reference()
+        });
+        Some(Damage {
+            segment: Some(newest.header.id),
+            offset: Offset(newest.length),
+            bytes,
+            lost: (!all_there).then(|| Lost { from: next_lsn(self.last), to: None }),
+            cause: Corruption::CutShort,
+        })
+    }
+
+    fn lost_manifest(&self, lost: Option<Lost>) -> Option<Damage> {
+        let cause = Corruption::Manifest;
+        let damage = Damage { segment: None, offset: Offset(0), bytes: 0, lost, cause };
+        self.manifest_lost.then_some(damage)
     }
 
     /// Names the damage where the scanner stands, keeps what is intact, and goes on behind it.
@@ -257,9 +285,10 @@ impl Walk {
             scanner.pass(&header);
             self.chain = Some(header.chain_value());
             Place { size: header.size(), last: Some(header.last()), open: false }
-        } else if let Some((offset, header)) = stop.found_behind(&self.bytes, scanner, limit) {
+        } else if let Some((offset, header)) = stop.found_behind(&self.bytes, scanner) {
             scanner.resume_at(offset, &header);
-            self.chain = Some(header.chain);
+            // A batch that no longer counts tells where the damage ends, not what follows.
+            self.chain = Some(header.chain).filter(|_| !limit.excludes(header.first));
             Place { size: offset.0 - at.0, last: header.first.previous(), open: false }
         } else {
             ends_here = true;
@@ -320,16 +349,11 @@ struct Place {
 
 impl Stop {
     /// The next batch header further on that can belong to this log.
-    fn found_behind(
-        &self,
-        bytes: &[u8],
-        scanner: &Scanner,
-        limit: Limit,
-    ) -> Option<(Offset, BatchHeader)> {
+    fn found_behind(&self, bytes: &[u8], scanner: &Scanner) -> Option<(Offset, BatchHeader)> {
         let (at, next) = (scanner.offset(), scanner.next_lsn());
         let from = if self.cause == Cause::Order { at } else { at.plus(8) };
         scan::headers(Window { start: at, bytes }, from, scanner.life())
-            .find(|(_, header)| header.first >= next && !limit.excludes(header.first))
+            .find(|(_, header)| header.first >= next)
     }
 
     fn corruption(&self) -> Corruption {
