@@ -20,6 +20,9 @@ pub(crate) const LIVE: &str = "live";
 pub(crate) const LOCK: &str = "lock";
 pub(crate) const QUARANTINE: &str = "quarantine";
 
+/// How often a survey starts over because the writer pruned under it.
+const ATTEMPTS: u32 = 8;
+
 /// Two slots of the largest block.
 const MANIFEST_MAX: usize = 2 * 65_536;
 
@@ -154,7 +157,26 @@ pub(crate) fn read_live(storage: &dyn Storage) -> Result<Option<Live>> {
 }
 
 /// Reads what the directory holds; `live` says which segment is the newest, if a writer does.
+///
+/// What seems to be missing may just have been pruned: the manifest says so first.
 pub(crate) fn survey(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<Survey> {
+    let sequence = |found: &Survey| found.manifest.as_ref().map(|manifest| manifest.sequence);
+    let mut found = survey_once(storage, live)?;
+    for _ in 1..ATTEMPTS {
+        if found.trouble().is_none() {
+            break;
+        }
+        let again = survey_once(storage, live)?;
+        let moved = sequence(&again) != sequence(&found);
+        found = again;
+        if !moved {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn survey_once(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<Survey> {
     let names = storage.list().map_err(Error::io(format!("list {}", storage.place())))?;
     let ids: Vec<_> = names.iter().filter_map(|name| SegmentId::from_file_name(name)).collect();
     let slots = read_manifest(&**storage, &ids)?;

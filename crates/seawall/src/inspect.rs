@@ -57,7 +57,7 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>) -> Result<Inspection> {
         chain: found.survey.trouble(),
         valid: end.and_then(|end| end.last),
         confirmed: end.and_then(|end| end.confirmed),
-        is_whole: newest.is_none_or(|newest| newest.length == newest.header.size),
+        is_whole: newest.is_none_or(|newest| newest.length >= newest.header.size),
         tail: end.and_then(|end| end.tail.as_ref()).map(|tail| tail.row),
     };
     found.row = facts.row();
@@ -76,18 +76,14 @@ impl Inspection {
     /// The damage that the row stands for.
     pub(crate) fn damage_or_cut(&self) -> Damage {
         let valid = self.end.as_ref().and_then(|end| end.last);
-        let newest = self.survey.chain.last().map(|link| &link.segment);
         let lost = Some(Lost { from: next_lsn(valid), to: None });
-        let damage = |segment, offset, bytes, cause| Damage { segment, offset, bytes, lost, cause };
-        match (self.row, newest, &self.damage) {
-            (Row::ManifestUnreadable, ..) => damage(None, Offset(0), 0, Corruption::Manifest),
-            (Row::CutShort, Some(newest), _) => {
-                let bytes = newest.header.size.saturating_sub(newest.length);
-                let id = Some(newest.header.id);
-                damage(id, Offset(newest.length), bytes, Corruption::CutShort)
+        let at_end = self.end.iter().flat_map(|end| &end.damage).next();
+        match (self.row, self.damage.as_ref().or(at_end)) {
+            (Row::ManifestUnreadable, _) | (_, None) => {
+                let cause = Corruption::Manifest;
+                Damage { segment: None, offset: Offset(0), bytes: 0, lost, cause }
             }
-            (_, _, Some(damage)) => damage.clone(),
-            _ => damage(newest.map(|newest| newest.header.id), Offset(0), 0, Corruption::Header),
+            (_, Some(damage)) => damage.clone(),
         }
     }
 

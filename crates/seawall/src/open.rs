@@ -91,6 +91,8 @@ fn create(
     let tail = roll(&machine, &manifest, plan, &mut max_id)?.tail;
     manifest.oldest = tail.header.reference();
     let file = open_or_make(&machine, MANIFEST)?;
+    let sized = file.set_len(2 * u64::from(manifest.geometry.block));
+    sized.map_err(Error::io("size the manifest"))?;
     let mut manifest = ManifestFile { content: manifest, file };
     manifest.write_both(machine.clock.wall_us())?;
     machine.storage.sync_dir().map_err(Error::io("sync the new log's directory"))?;
@@ -188,11 +190,13 @@ fn recover(
     }
     manifest.write_both(machine.clock.wall_us())?;
     let mut max_id = found.survey.max_id;
+    let mut dead: &[Link] = &[];
     let rolled = if in_place {
         in_place_tail(found, file, behind)?
     } else {
         let (plan, before) = plan_behind(options, &machine, found, end)?;
         let rolled = roll(&machine, &manifest.content, plan, &mut max_id)?;
+        dead = found.survey.chain.get(before.len()..).unwrap_or_default();
         Rolled { passed: [before, rolled.passed].concat(), ..rolled }
     };
     let holds_last = rolled.tail.at.0 > rolled.tail.header.geometry.data_start();
@@ -216,6 +220,10 @@ fn recover(
         _lock: lock,
     };
     writer.tell_readers();
+    // What they held was carried, or was nothing; only now does no reader look for them.
+    for link in dead {
+        let _ = writer.machine.storage.remove(&link.segment.name());
+    }
     Ok((writer, recovery, level))
 }
 

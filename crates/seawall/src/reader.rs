@@ -176,9 +176,6 @@ pub struct Cursor {
     attempts: u32,
     batch: Option<Place>,
     queue: VecDeque<Queued>,
-    /// The walk is at its end.
-    ended: bool,
-    /// Nothing follows.
     finished: bool,
 }
 
@@ -206,6 +203,7 @@ struct Place {
 enum Queued {
     Record(Salvaged),
     Damage(Damage),
+    End,
 }
 
 /// What [`Cursor::find`] found: a record in the walk's bytes.
@@ -242,7 +240,6 @@ impl Cursor {
             attempts: 0,
             batch: None,
             queue: VecDeque::new(),
-            ended: false,
             finished: false,
         })
     }
@@ -278,7 +275,7 @@ impl Cursor {
                     }
                     continue;
                 }
-                None if self.ended => {
+                Some(Queued::End) => {
                     self.finished = true;
                     continue;
                 }
@@ -288,8 +285,8 @@ impl Cursor {
                 Ok(Event::Batch(found)) => self.enter(&found),
                 Ok(Event::Damage(damages, salvaged)) => self.meet(damages, salvaged)?,
                 Ok(Event::End(end)) => {
-                    self.ended = true;
                     self.queue.extend(end.damage.into_iter().map(Queued::Damage));
+                    self.queue.push_back(Queued::End);
                 }
                 Err(error) => self.lose_file(error)?,
             }
@@ -394,7 +391,8 @@ impl Cursor {
                 return Err(Error::Rewound { next });
             }
         }
-        (self.ended, self.finished, self.attempts) = (false, false, 0);
+        (self.finished, self.attempts) = (false, 0);
+        self.queue.clear();
         if !live.as_ref().is_some_and(|live| self.walk.extend(live)) {
             self.walk = walk_from(&self.storage, live.as_ref(), self.next)?;
         }

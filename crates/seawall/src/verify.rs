@@ -4,6 +4,7 @@ use crate::directory::{LOCK, Survey, read_live, survey};
 use crate::walk::{Event, Walk};
 use crate::{CodecId, Damage, Error, Level, Lsn, Offset, Result, SegmentId, TailState};
 use seawall_format::Live;
+use seawall_format::frame::Frames;
 use seawall_io::Storage;
 use std::path::Path;
 use std::sync::Arc;
@@ -161,16 +162,17 @@ fn look(storage: &Arc<dyn Storage>, (in_use, live): &(bool, Option<Live>)) -> Re
         match walk.step()? {
             Event::Batch(batch) => {
                 let count = batch.last.get() - batch.header.first.get() + 1;
-                let frames = u64::from(batch.header.count) * 8;
-                let bytes = u64::from(batch.header.body_length).saturating_sub(frames);
+                let body = walk.bytes().get(batch.body.clone()).unwrap_or_default();
+                let frames = Frames::new(body, batch.header.first, batch.header.count);
+                let counted = frames.take_while(|frame| frame.lsn <= batch.last);
+                let bytes = counted.map(|frame| frame.payload.len()).sum();
                 found.add((batch.header.first, batch.last), count, bytes);
                 found.summary.add_time(batch.header.time_us);
             }
             Event::Damage(damages, salvaged) => {
                 found.damage.extend(damages);
                 for record in salvaged {
-                    let bytes = u64::try_from(record.payload.len()).expect("fits in 64 bits");
-                    found.add((record.lsn, record.lsn), 1, bytes);
+                    found.add((record.lsn, record.lsn), 1, record.payload.len());
                 }
             }
             Event::End(end) => break end,
@@ -187,11 +189,11 @@ fn look(storage: &Arc<dyn Storage>, (in_use, live): &(bool, Option<Live>)) -> Re
 }
 
 impl Verification {
-    fn add(&mut self, (first, last): (Lsn, Lsn), count: u64, bytes: u64) {
+    fn add(&mut self, (first, last): (Lsn, Lsn), count: u64, bytes: usize) {
         self.records += count;
         self.first_lsn.get_or_insert(first);
         self.last_lsn = self.last_lsn.max(Some(last));
-        self.summary.payload_bytes += bytes;
+        self.summary.payload_bytes += u64::try_from(bytes).expect("fits in 64 bits");
     }
 
     fn judge(&self) -> Verdict {

@@ -283,7 +283,7 @@ impl Walk {
         Event::End(End { last: self.last, confirmed, tail, damage })
     }
 
-    /// A newest file that is not as long as its header says: what was cut off may have been records.
+    /// A newest file that is not as long as its header says: the rest may have held records.
     fn cut_short(&self, newest: &Segment) -> Option<Damage> {
         let bytes = newest.header.size.checked_sub(newest.length).filter(|bytes| *bytes > 0)?;
         let all_there = self.closed.is_some_and(|closed| {

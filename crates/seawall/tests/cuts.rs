@@ -1,5 +1,7 @@
 //! Cuts at either end, and checkpoints: durable when they return, and nothing cut ever returns.
 
+#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+
 use seawall::{Error, Geometry, Log, Lsn, Options, Raw, Verdict, verify_in};
 use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage, What};
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! A failed sync is not the end of a log: it goes on in a new segment, and loses nothing (R8).
 
+#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+
 use seawall::{Error, Geometry, Level, Log, Lsn, Options, Raw, Verdict, verify_in};
 use seawall_io::{ManualClock, MemStorage, SeededEntropy};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,7 @@
 //! A full disk refuses whole appends, before they have a number; the log goes on when there is room.
 
+#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+
 use seawall::{Error, Geometry, Log, Lsn, Options, Raw, Verdict, verify_in};
 use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage};
 use std::sync::Arc;
@@ -73,7 +75,7 @@ fn a_lone_record_costs_one_small_segment() {
     let log = open(&storage, true);
     log.append(b"lone").unwrap();
     log.close().unwrap();
-    let segments = storage.names().iter().filter(|name| name.ends_with(".seg")).count();
+    let segments = storage.names().iter().filter(|name| name.contains(".seg")).count();
     assert_eq!((segments, storage.bytes("000000000001.seg").unwrap().len()), (1, 6144));
     assert!(storage.names().iter().all(|name| !name.starts_with("spare")));
 }

@@ -1,0 +1,287 @@
+//! Lives of a log: a workload that notes what it was promised, and the comparison with what a
+//! later look at the device finds.
+
+use std::ops::RangeInclusive;
+
+use super::{Bytes, Found, Random, again, judge, names, open, payload, read, read_own};
+use seawall::{Error, Level, Lsn, Result, TailState, Verdict};
+use seawall_io::{MemStorage, Pending, Storage};
+
+/// One call of a workload; numbers are the sizes of records.
+#[derive(Clone, Copy, Debug)]
+pub enum Act {
+    Append(usize),
+    Set(&'static [usize]),
+    Confirm,
+    Reopen,
+}
+
+/// What a process did with a log, and what it was told.
+#[derive(Debug)]
+pub struct Life {
+    pub device: MemStorage,
+    /// All that may be there: what was shown at the last open, then what was handed over.
+    pub submitted: Vec<Vec<u8>>,
+    pub sets: Vec<RangeInclusive<u64>>,
+    /// Records up to here were acknowledged, or shown.
+    pub acknowledged: u64,
+    /// Of those, the ones after whose acknowledgement the device still took orders: if it stops at
+    /// the write of `live`, the record is durable and readers lag.
+    pub told: u64,
+    pub confirmed: u64,
+    pub number: u64,
+    /// What ended it early.
+    pub error: Option<Error>,
+    /// Whether it ended in an append.
+    pub appending: bool,
+}
+
+impl Life {
+    /// Nothing has been written yet.
+    pub fn unborn() -> Self {
+        Self {
+            device: MemStorage::new(),
+            submitted: vec![],
+            sets: vec![],
+            acknowledged: 0,
+            told: 0,
+            confirmed: 0,
+            number: 0,
+            error: None,
+            appending: false,
+        }
+    }
+}
+
+/// Opens the log on `device` as the life after `before`, and does `acts` until an error.
+pub fn live(device: &MemStorage, acts: &[Act], level: Level, before: &Life) -> Life {
+    let mut life = Life {
+        device: device.clone(),
+        submitted: before.submitted.clone(),
+        sets: before.sets.clone(),
+        number: before.number + 1,
+        error: None,
+        ..*before
+    };
+    life.appending = false;
+    if let Err(error) = life.act(acts, level) {
+        life.error = Some(error);
+    }
+    life
+}
+
+impl Life {
+    fn act(&mut self, acts: &[Act], level: Level) -> Result<()> {
+        let mut log = self.open(level)?;
+        for act in acts {
+            match act {
+                Act::Append(size) => self.append(&log, &[*size], level)?,
+                Act::Set(sizes) => self.append(&log, sizes, level)?,
+                Act::Confirm => {
+                    log.confirm()?;
+                    self.confirmed = self.acknowledged;
+                }
+                Act::Reopen => {
+                    log.close()?;
+                    log = self.open(level)?;
+                }
+            }
+        }
+        // Dropped by the dying process: nothing more is written.
+        self.device.stop_after(self.device.steps());
+        drop(log);
+        self.device.stop_after(u64::MAX);
+        Ok(())
+    }
+
+    fn open(&mut self, level: Level) -> Result<Bytes> {
+        let options = again((self.number << 16) + self.device.steps() + 1);
+        let log = open(&options.level(level), &self.device)?;
+        let shown = Found::take(log.read_from(Lsn::FIRST)?)?;
+        assert!(shown.is_prefix(), "{shown:?}");
+        assert!(shown.count() >= self.acknowledged, "{shown:?}");
+        self.submitted.truncate(shown.records.len());
+        assert!(shown.records.into_values().eq(self.submitted.iter().cloned()));
+        self.acknowledged = super::lsn_count(&self.submitted);
+        self.sets.retain(|set| *set.end() <= self.acknowledged);
+        Ok(log)
+    }
+
+    fn append(&mut self, log: &Bytes, sizes: &[usize], level: Level) -> Result<()> {
+        let first = self.acknowledged + 1;
+        let numbered = (first..).zip(sizes);
+        let set: Vec<_> = numbered.map(|(lsn, size)| payload(lsn, self.number, *size)).collect();
+        let last = self.acknowledged + super::lsn_count(&set);
+        self.submitted.extend(set.iter().cloned());
+        self.sets.push(first..=last);
+        self.appending = true;
+        let lsns = log.append_batch(set.iter().map(Vec::as_slice))?;
+        self.appending = false;
+        assert_eq!((lsns.start().get(), lsns.end().get()), (first, last));
+        self.acknowledged = last;
+        if self.device.list().is_ok() {
+            self.told = last;
+        }
+        if level == Level::Confirmed {
+            self.confirmed = last;
+        }
+        Ok(())
+    }
+}
+
+/// What a power cut now may leave: every choice of the pending items, or `max` of them drawn by
+/// lot if there are more. `live` is lost, but for one more variant where all is kept.
+pub fn cuts(device: &MemStorage, seed: u64, max: u64) -> Vec<(u64, MemStorage)> {
+    let is_choice = |item: &Pending| item.file != "live";
+    let count = device.pending().iter().filter(|item| is_choice(item)).count();
+    let all = if count < 64 { (1_u64 << count) - 1 } else { u64::MAX };
+    let masks: Vec<u64> = if all < max {
+        (0..=all).collect()
+    } else {
+        let lot = Random::new(seed).map(|mask| mask & all);
+        [0, all].into_iter().chain(lot).take(usize::try_from(max).unwrap()).collect()
+    };
+    let cut = |mask: u64| {
+        let mut index = 0;
+        device.power_cut(|item| {
+            let kept = is_choice(item) && mask >> (index % 64) & 1 == 1;
+            index += u32::from(is_choice(item));
+            kept
+        })
+    };
+    let with_live = (u64::MAX, device.power_cut(|_| true));
+    masks.into_iter().map(|mask| (mask, cut(mask))).chain([with_live]).collect()
+}
+
+/// What besides crashes has happened to the device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Faults {
+    None,
+    /// A sync failed, so the cache may have shown what the disk had lost.
+    FailedSync,
+}
+
+/// How many states were looked at, and what they were called.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    pub states: u64,
+    pub clean: u64,
+    pub torn: u64,
+    pub unsure: u64,
+}
+
+impl Tally {
+    pub fn add(&mut self, verdict: Verdict) {
+        self.states += 1;
+        match verdict {
+            Verdict::Clean => self.clean += 1,
+            Verdict::Torn => self.torn += 1,
+            _ => self.unsure += 1,
+        }
+    }
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.states += other.states;
+        self.clean += other.clean;
+        self.torn += other.torn;
+        self.unsure += other.unsure;
+    }
+}
+
+/// Looks at what a crash left, recovers it, and compares with what `life` was promised.
+pub fn check(life: &Life, left: &MemStorage, faults: Faults, what: &str) -> Verdict {
+    let before = judge(left);
+    let verdict = match &before {
+        Ok(found) => found.verdict,
+        Err(Error::NotALog { .. }) if life.acknowledged == 0 => Verdict::Clean,
+        Err(error) => panic!("{what}: {error}"),
+    };
+    let sound = matches!(verdict, Verdict::Clean | Verdict::Torn)
+        || (faults == Faults::FailedSync && verdict == Verdict::Unsure);
+    assert!(sound, "{what}: a crash alone is no damage: {before:#?}");
+    let device = left.kill();
+    let log = match open(&again(1 << 30), &device) {
+        Ok(log) => log,
+        Err(error) => panic!("{what}: {error}"),
+    };
+    let unsure = log.recovery().tail == TailState::CannotTell;
+    assert!(!unsure || faults == Faults::FailedSync, "{what}");
+    let shown = read_own(&log);
+    compare(life, &shown, what);
+    assert_eq!(log.recovery().last.map_or(0, Lsn::get), shown.count(), "{what}");
+    if let Ok(found) = before {
+        assert_eq!(found.records, shown.count(), "{what}: verify saw what open shows");
+    }
+    verdict
+}
+
+fn compare(life: &Life, shown: &Found, what: &str) {
+    assert!(shown.is_prefix(), "{what}: {:?}", shown.records.keys());
+    let count = shown.count();
+    assert!(count >= life.acknowledged, "{what}: {count} of {} are there", life.acknowledged);
+    assert!(count <= super::lsn_count(&life.submitted), "{what}: more than was written");
+    for (found, written) in shown.records.values().zip(&life.submitted) {
+        assert!(found == written, "{what}: a record is not what was written");
+    }
+    let halved = life.sets.iter().find(|set| *set.start() <= count && *set.end() > count);
+    assert!(halved.is_none(), "{what}: {count} records end within the set {halved:?}");
+}
+
+/// One run of damage at a time, at every sector of every file, and every file lost: no record up to
+/// `confirmed` is ever silently missing. Returns how many there were.
+pub fn each_run(device: &MemStorage, confirmed: u64, written: &[Vec<u8>], what: &str) -> u64 {
+    let reach = usize::try_from(super::GEOMETRY.reach).unwrap();
+    let mut faults = 0;
+    for file in device.names() {
+        let length = device.bytes(&file).unwrap().len();
+        for start in (0..length).step_by(512) {
+            for (from, fill) in [(start, false), (start, true), (start + 200, true)] {
+                let run = from.min(length)..(from + reach).min(length);
+                let damaged = device.kill();
+                damaged.edit(&file, |bytes| spoil(&mut bytes[run.clone()], fill));
+                let what = || format!("{what}, {file}, {run:?}, garbage: {fill}");
+                is_there_or_named(&damaged, confirmed, written, &what);
+                faults += 1;
+            }
+        }
+        let damaged = device.kill();
+        damaged.remove_raw(&file);
+        is_there_or_named(&damaged, confirmed, written, &|| format!("{what}, {file} lost"));
+        faults += 1;
+    }
+    faults
+}
+
+fn spoil(bytes: &mut [u8], garbage: bool) {
+    bytes.fill(0);
+    if garbage {
+        for (byte, random) in bytes.iter_mut().zip(Random::new(5)) {
+            *byte = random.to_le_bytes()[0];
+        }
+    }
+}
+
+fn is_there_or_named(
+    damaged: &MemStorage,
+    confirmed: u64,
+    written: &[Vec<u8>],
+    what: &dyn Fn() -> String,
+) {
+    let found = match judge(damaged) {
+        Ok(found) => found,
+        Err(Error::NotALog { .. }) if confirmed == 0 => return,
+        Err(error) => panic!("{}: {error}", what()),
+    };
+    let delivered = read(damaged, true).unwrap();
+    for (lsn, written) in (1..=confirmed).zip(written) {
+        if let Some(payload) = delivered.records.get(&lsn) {
+            assert!(payload == written, "{}: record {lsn}", what());
+            continue;
+        }
+        let lost = || found.damage.iter().filter_map(|damage| damage.lost);
+        let named = found.verdict == Verdict::Lost && lost().any(|lost| names(&lost, lsn));
+        assert!(named, "{}: record {lsn} is silently missing: {found:#?}", what());
+    }
+}

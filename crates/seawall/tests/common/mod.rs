@@ -1,0 +1,202 @@
+//! What the tests of the whole log share: records that say which one they are, a log of tiny sizes
+//! in memory, and the verbs write, damage, reopen, look.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "each test uses a part of this, and in a test a panic is the report"
+)]
+
+pub(crate) mod gate;
+pub(crate) mod lives;
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use seawall::{
+    Error, Geometry, Level, Log, LogReader, Lost, Lsn, Options, Raw, Verification, verify_in,
+};
+use seawall_io::{ManualClock, MemStorage, PosixStorage, SeededEntropy, Storage};
+
+/// A log of plain bytes.
+pub type Bytes = Log<[u8], Raw>;
+
+/// So small that every byte of a log can be visited.
+pub const GEOMETRY: Geometry = Geometry { block: 512, reach: 512, batch_max: 1024 };
+/// Room for a kilobyte of batches.
+pub const SEGMENT_MIN: u64 = 7 * 512;
+
+/// Options of a tiny log without background work. The same seed gives the same bytes.
+pub fn tiny(seed: u64) -> Options {
+    let clock = ManualClock::new();
+    clock.set_wall_us(seed);
+    Options::new()
+        .geometry(GEOMETRY, SEGMENT_MIN)
+        .segment_size(10 * 512)
+        .idle_mark(None)
+        .prepare_ahead(false)
+        .machine(Arc::new(clock), Arc::new(SeededEntropy::new(seed)))
+}
+
+/// The same options for another process: other random bits, another time.
+pub fn again(seed: u64) -> Options {
+    tiny(seed << 32)
+}
+
+pub fn open(options: &Options, device: &MemStorage) -> seawall::Result<Bytes> {
+    options.open_in(Arc::new(device.clone()))
+}
+
+/// The bytes of record `lsn` as life `life` of the log writes it: no zero among them, and no two
+/// records have the same.
+pub fn payload(lsn: u64, life: u64, size: usize) -> Vec<u8> {
+    let random = Random::new(lsn << 8 | life);
+    let mut bytes: Vec<u8> = random.take(size).map(|n| n.to_le_bytes()[3] | 1).collect();
+    let name = format!("record {lsn} of life {life}.");
+    let length = name.len().min(size);
+    bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
+    bytes
+}
+
+/// Numbers that follow from a seed.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5EA_4A11)
+    }
+
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.next().unwrap() % end
+    }
+}
+
+impl Iterator for Random {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        Some(mixed ^ (mixed >> 31))
+    }
+}
+
+/// How many records these are.
+pub fn lsn_count(records: &[Vec<u8>]) -> u64 {
+    u64::try_from(records.len()).unwrap()
+}
+
+pub fn lsn(number: u64) -> Lsn {
+    Lsn::new(number).unwrap()
+}
+
+/// What a reader delivered, by number.
+#[derive(Debug, Default)]
+pub struct Found {
+    pub records: BTreeMap<u64, Vec<u8>>,
+    /// The ranges that its errors named.
+    pub lost: Vec<Lost>,
+    pub errors: u64,
+}
+
+impl Found {
+    /// Takes a reader's whole output; numbers must rise.
+    pub fn take(
+        entries: impl Iterator<Item = seawall::Result<(Lsn, Vec<u8>)>>,
+    ) -> seawall::Result<Self> {
+        let mut found = Self::default();
+        for (turn, entry) in entries.enumerate() {
+            assert!(turn < 100_000, "the reader ends");
+            match entry {
+                Ok((lsn, payload)) => {
+                    let last = found.records.keys().next_back().copied();
+                    assert!(Some(lsn.get()) > last, "record {lsn} comes after {last:?}");
+                    found.records.insert(lsn.get(), payload);
+                }
+                Err(Error::Damaged(damage)) => {
+                    found.errors += 1;
+                    found.lost.extend(damage.lost);
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether the records are 1, 2, 3, ... without a hole.
+    pub fn is_prefix(&self) -> bool {
+        self.records.keys().copied().eq(1..=self.count())
+    }
+
+    pub fn count(&self) -> u64 {
+        u64::try_from(self.records.len()).unwrap()
+    }
+}
+
+/// Reads with a `LogReader`.
+pub fn read(device: &MemStorage, skip_damaged: bool) -> seawall::Result<Found> {
+    let reader = LogReader::<[u8], Raw>::open_in(Arc::new(device.clone()))?;
+    Found::take(reader.skip_damaged(skip_damaged).read_from(Lsn::FIRST)?)
+}
+
+/// Reads with the log's own handle.
+pub fn read_own(log: &Bytes) -> Found {
+    Found::take(log.read_from(Lsn::FIRST).unwrap()).unwrap()
+}
+
+pub fn judge(device: &MemStorage) -> seawall::Result<Verification> {
+    verify_in(&(Arc::new(device.clone()) as Arc<dyn Storage>))
+}
+
+/// Whether a lost range holds this record.
+pub fn names(lost: &Lost, lsn: u64) -> bool {
+    lost.from.get() <= lsn && lost.to.is_none_or(|to| to.get() >= lsn)
+}
+
+/// Runs `test` on a thread of its own and fails if it takes longer than `seconds`.
+pub fn within<T: Send + 'static>(seconds: u64, test: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, wait) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let result = test();
+        let _ = done.send(());
+        result
+    });
+    let waited = wait.recv_timeout(Duration::from_secs(seconds));
+    let in_time = waited != Err(mpsc::RecvTimeoutError::Timeout);
+    assert!(in_time, "somebody still waits after {seconds} s");
+    thread.join().unwrap_or_else(|why| std::panic::resume_unwind(why))
+}
+
+/// A real directory that is removed when the test ends.
+pub struct Scratch {
+    pub path: std::path::PathBuf,
+}
+
+impl Scratch {
+    pub fn new(test: &str) -> Self {
+        let name = format!("seawall-{test}-{}", std::process::id());
+        Self { path: std::env::temp_dir().join(name) }
+    }
+
+    pub fn storage(&self) -> Arc<dyn Storage> {
+        Arc::new(
+            PosixStorage::open(&self.path).or_else(|_| PosixStorage::create(&self.path)).unwrap(),
+        )
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// The levels that promise something at once.
+pub const LEVELS: [Level; 2] = [Level::Synced, Level::Confirmed];

@@ -1,0 +1,234 @@
+//! A crash at every step of small workloads, with every choice of what had reached the disk; then
+//! a second crash inside the recovery; and every sync failing once.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "in a test a panic is the report"
+)]
+
+mod common;
+
+use common::lives::{Act, Faults, Life, Tally, check, cuts, each_run, live};
+use common::{LEVELS, Random};
+use seawall::{Error, Level};
+use seawall_io::MemStorage;
+
+use Act::{Append, Confirm, Reopen, Set};
+
+const WORKLOADS: [&[Act]; 9] = [
+    &[Append(100), Append(200), Confirm, Append(50)],
+    &[Set(&[60, 70, 80]), Append(500), Append(600), Append(30)],
+    &[Append(100), Reopen, Append(120), Append(40)],
+    &[Append(900), Set(&[300, 300]), Confirm, Reopen, Append(10)],
+    &[Reopen, Confirm, Set(&[0, 1, 400]), Reopen, Reopen, Append(880)],
+    &[Append(960), Append(960), Append(960), Append(960)],
+    &[Append(30), Set(&[300, 300, 300]), Append(700), Confirm, Set(&[1, 900])],
+    &[Set(&[200, 200]), Confirm, Set(&[200, 200]), Confirm, Set(&[200, 200]), Confirm, Reopen],
+    &[Append(500), Append(480), Reopen, Append(20), Append(900), Reopen, Confirm],
+];
+
+/// What is done after a recovery, to be cut again.
+const AFTERWARDS: [&[Act]; 3] =
+    [&[Append(90), Confirm], &[Set(&[100, 700]), Append(300), Append(300)], &[Reopen, Append(9)]];
+
+/// A workload that dies at step `stop`.
+fn run(acts: &[Act], level: Level, stop: u64) -> Life {
+    let device = MemStorage::new();
+    device.stop_after(stop);
+    live(&device, acts, level, &Life::unborn())
+}
+
+fn steps(acts: &[Act], level: Level) -> u64 {
+    let whole = run(acts, level, u64::MAX);
+    assert!(whole.error.is_none(), "{:?}", whole.error);
+    whole.device.steps()
+}
+
+/// Every state after a crash of a workload at any step, with the life that led there.
+fn each_crash(acts: &[Act], level: Level, mut visit: impl FnMut(&Life, &MemStorage, &str)) {
+    for stop in 0..=steps(acts, level) {
+        let life = run(acts, level, stop);
+        visit(&life, &life.device.kill(), &format!("{acts:?} {level:?}, step {stop}, killed"));
+        for (mask, device) in cuts(&life.device, stop, 1024) {
+            let what = format!("{acts:?} {level:?}, step {stop}, power cut, kept {mask:b}");
+            visit(&life, &device, &what);
+        }
+    }
+}
+
+#[test]
+fn whatever_was_acknowledged_survives_a_crash_at_every_step() {
+    let mut tally = Tally::default();
+    for level in LEVELS {
+        for acts in WORKLOADS {
+            each_crash(acts, level, |life, device, what| {
+                tally.add(check(life, device, Faults::None, what));
+            });
+        }
+    }
+    println!("one crash: {tally:?}");
+    assert!(tally.states > 3_500, "{tally:?}");
+    assert!(tally.clean > 0 && tally.torn > 80, "{tally:?}");
+}
+
+/// One state in so many is cut a second time.
+const SECOND_IN: u64 = 3;
+const SEED: u64 = 20_261_121;
+
+fn second_crashes(level: Level) {
+    let mut tally = Tally::default();
+    let mut random = Random::new(SEED);
+    println!("second crash, {level:?}: seed {SEED}, one state in {SECOND_IN}");
+    for acts in WORKLOADS {
+        each_crash(acts, level, |life, device, what| {
+            if random.below(SECOND_IN) == 0 {
+                let next = AFTERWARDS[usize::try_from(random.below(3)).unwrap()];
+                tally += crash_again((life, device), (next, level), what);
+            }
+        });
+    }
+    println!("second crash, {level:?}: {tally:?}");
+    assert!(tally.states > 70_000 && tally.torn > 1_500, "{tally:?}");
+}
+
+/// Recovers `device` and does `acts` there, dies at every step of that, and recovers again.
+fn crash_again(from: (&Life, &MemStorage), acts: (&[Act], Level), what: &str) -> Tally {
+    let ((life, device), (acts, level), mut tally) = (from, acts, Tally::default());
+    let whole = live(&device.kill(), acts, level, life);
+    assert!(whole.error.is_none(), "{what}: {:?}", whole.error);
+    for stop in 0..=whole.device.steps() {
+        let again = device.kill();
+        again.stop_after(stop);
+        let second = live(&again, acts, level, life);
+        let what = format!("{what}; then {acts:?} to step {stop}");
+        tally.add(check(&second, &again.kill(), Faults::None, &format!("{what}, killed")));
+        for (mask, cut) in cuts(&again, stop, 24) {
+            let what = format!("{what}, power cut, kept {mask:b}");
+            tally.add(check(&second, &cut, Faults::None, &what));
+        }
+    }
+    tally
+}
+
+#[test]
+fn what_a_recovery_showed_survives_a_second_crash_at_level_synced() {
+    second_crashes(Level::Synced);
+}
+
+#[test]
+fn what_a_recovery_showed_survives_a_second_crash_at_level_confirmed() {
+    second_crashes(Level::Confirmed);
+}
+
+#[test]
+fn a_failed_sync_loses_nothing_acknowledged() {
+    let mut tally = Tally::default();
+    for (level, acts) in LEVELS.into_iter().flat_map(|l| WORKLOADS.map(|acts| (l, acts))) {
+        for (nth, keep) in (0..).flat_map(|nth| (0..3).map(move |keep| (nth, keep))) {
+            let what = format!("{acts:?} {level:?}, sync {nth} fails and keeps {keep}");
+            let device = MemStorage::new();
+            fail_sync(&device, nth, keep);
+            let life = live(&device, acts, level, &Life::unborn());
+            match &life.error {
+                // All syncs succeeded, or the failure was one that may be overlooked.
+                None if nth > steps(acts, level) => break,
+                None | Some(Error::Poisoned { .. }) => {}
+                Some(Error::Io { .. }) => assert!(!life.appending, "{what}"),
+                Some(other) => panic!("{what}: {other}"),
+            }
+            tally.add(check(&life, &device.kill(), Faults::FailedSync, &what));
+            for (mask, cut) in cuts(&device, nth, 64) {
+                let what = format!("{what}, power cut, kept {mask:b}");
+                tally.add(check(&life, &cut, Faults::FailedSync, &what));
+            }
+            if (nth, keep == 2) != (CREATION, false) {
+                tally += crash_again((&life, &device), (AFTERWARDS[0], level), &what);
+            }
+        }
+    }
+    println!("failed syncs: {tally:?}");
+    assert!(tally.states > 200_000, "{tally:?}");
+}
+
+/// The sync of the directory that ends a creation. Once it has failed and lost the manifest's name,
+/// no later sync brings the name back, and the manifest stands in the page cache only: a power cut
+/// is then reported as a lost manifest.
+const CREATION: u64 = 4;
+
+/// Lets a sync fail that lands nothing, every other item, or all.
+fn fail_sync(device: &MemStorage, nth: u64, keep: u8) {
+    let mut turn = 0;
+    device.fail_sync(nth, move |_| {
+        turn += 1;
+        match keep {
+            0 => false,
+            1 => turn % 2 == 0,
+            _ => true,
+        }
+    });
+}
+
+#[test]
+fn a_confirmed_record_is_never_hidden_by_one_run_of_damage_or_one_lost_file() {
+    let mut faults = 0;
+    for acts in WORKLOADS {
+        for stop in 0..=steps(acts, Level::Confirmed) {
+            let life = run(acts, Level::Confirmed, stop);
+            for device in [life.device.kill(), life.device.power_cut(|_| false)] {
+                let what = format!("{acts:?}, step {stop}");
+                faults += each_run(&device, life.confirmed, &life.submitted, &what);
+            }
+        }
+    }
+    println!("one fault after each step: {faults} faults");
+    assert!(faults > 40_000, "{faults}");
+}
+
+/// The image: a batch on disk, the mark that confirms it in the page cache only, because its
+/// barrier failed. The next process sees the mark, and must not build on it.
+#[test]
+fn evidence_seen_in_the_page_cache_is_written_anew_before_anything_is_called_confirmed() {
+    let mut faults = 0;
+    for acts in WORKLOADS {
+        for nth in 0..steps(acts, Level::Synced) {
+            let device = MemStorage::new();
+            fail_sync(&device, nth, 0);
+            let life = live(&device, acts, Level::Synced, &Life::unborn());
+            let second = live(&device.kill(), &[Confirm], Level::Synced, &life);
+            assert!(second.error.is_none(), "{acts:?}, sync {nth}: {:?}", second.error);
+            let cut = second.device.power_cut(|_| false);
+            let what = format!("{acts:?}, sync {nth} failed, killed, confirmed, power cut");
+            faults += each_run(&cut, second.confirmed, &second.submitted, &what);
+        }
+    }
+    println!("one fault after a failed sync and a confirmation: {faults} faults");
+    assert!(faults > 30_000, "{faults}");
+}
+
+/// The image: a recovery died between naming its segment and sealing the one before. A log that
+/// goes on in that segment has nothing that tells of its loss.
+#[test]
+fn what_is_confirmed_after_a_crash_inside_a_recovery_is_never_hidden_by_one_fault() {
+    let mut faults = 0;
+    let acts: &[Act] = &[Append(300), Append(300), Append(20)];
+    for stop in 0..=steps(acts, Level::Synced) {
+        let life = run(acts, Level::Synced, stop);
+        for second_stop in 0.. {
+            let device = life.device.kill();
+            device.stop_after(second_stop);
+            let second = live(&device, &[Append(100)], Level::Synced, &life);
+            let third = live(&device.kill(), &[Append(60), Confirm], Level::Synced, &second);
+            assert!(third.error.is_none(), "{stop}, {second_stop}: {:?}", third.error);
+            let cut = third.device.power_cut(|_| false);
+            let what = format!("step {stop}, killed, step {second_stop}, killed, confirmed");
+            faults += each_run(&cut, third.confirmed, &third.submitted, &what);
+            if second.error.is_none() {
+                break;
+            }
+        }
+    }
+    println!("one fault after two crashes: {faults} faults");
+    assert!(faults > 25_000, "{faults}");
+}

@@ -1,0 +1,408 @@
+//! Every single-bit flip, every cut and every lost or misplaced file of a small log: whatever was
+//! acknowledged is delivered as it was written, or named as lost.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "in a test a panic is the report"
+)]
+
+mod common;
+
+use std::ops::Range;
+
+use common::{Found, GEOMETRY, Random, again, judge, names, open, payload, read, read_own, tiny};
+use seawall::{Error, Lsn, Verdict, Verification};
+use seawall_format::scan::{Limit, Scanner, Step, Window};
+use seawall_format::{Offset, SegmentHeader};
+use seawall_io::MemStorage;
+
+/// A log of thirteen records in nine batches and three segments, and what is known of it.
+#[derive(Clone)]
+struct Image {
+    end: End,
+    device: MemStorage,
+    records: Vec<Vec<u8>>,
+    /// From here on nothing but their own batch speaks of the records: it is the last one.
+    window: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    /// Closed; seen after a reboot.
+    Closed,
+    /// Confirmed, then the power was cut.
+    Confirmed,
+    /// The power was cut after the last acknowledgement.
+    PowerCut,
+    /// The process was killed after the last acknowledgement: `live` speaks of this boot.
+    Killed,
+}
+
+const SETS: [&[usize]; 9] =
+    [&[150], &[80, 90, 100], &[300], &[600], &[700], &[200, 200, 200], &[500], &[250], &[20]];
+
+/// No record is in the window.
+const NONE: u64 = u64::MAX;
+const NEWEST: &str = "000000000003.seg";
+
+fn write(end: End) -> Image {
+    let device = MemStorage::new();
+    let log = open(&tiny(1), &device).unwrap();
+    let mut records: Vec<Vec<u8>> = vec![];
+    for sizes in SETS {
+        let set: Vec<Vec<u8>> =
+            (1..).zip(sizes).map(|(n, size)| payload(count(&records) + n, 1, *size)).collect();
+        let lsns = log.append_batch(set.iter().map(Vec::as_slice)).unwrap();
+        records.extend(set);
+        assert_eq!(lsns.end().get(), count(&records));
+    }
+    let device = match end {
+        End::Closed => {
+            log.close().unwrap();
+            device.power_cut(|_| false)
+        }
+        End::Confirmed => {
+            log.confirm().unwrap();
+            device.power_cut(|_| false)
+        }
+        End::PowerCut => device.power_cut(|_| false),
+        End::Killed => device.kill(),
+    };
+    let segments: Vec<_> = files(&device).into_iter().filter(|name| name.contains("seg")).collect();
+    assert_eq!((segments.len(), segments[2].as_str()), (3, NEWEST));
+    let window = match end {
+        End::Closed | End::Confirmed => NONE,
+        End::PowerCut | End::Killed => count(&records),
+    };
+    Image { end, device, records, window }
+}
+
+fn count(records: &[Vec<u8>]) -> u64 {
+    u64::try_from(records.len()).unwrap()
+}
+
+fn files(device: &MemStorage) -> Vec<String> {
+    // The lock is empty.
+    device.names().into_iter().filter(|name| name != "lock").collect()
+}
+
+/// Looks at a damaged log in every way, and compares with what was written.
+///
+/// Records in the window may be missing if the verdict is that one cannot tell.
+fn look(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> String) -> Verification {
+    let found = judge(damaged).unwrap_or_else(|error| panic!("{}: {error}", what()));
+    let plain = read(damaged, false).unwrap_or_else(|error| panic!("{}: {error}", what()));
+    let skipping = read(damaged, true).unwrap_or_else(|error| panic!("{}: {error}", what()));
+    assert_eq!(damaged.steps(), 0, "{}: readers change nothing", what());
+    let context = || format!("{}: {found:#?}\n{:?}", what(), skipping.records.keys());
+    for reading in [&plain, &skipping] {
+        for (lsn, payload) in &reading.records {
+            let written = usize::try_from(*lsn).ok().and_then(|lsn| image.records.get(lsn - 1));
+            assert!(
+                Some(payload) == written,
+                "record {lsn} is not what was written: {}",
+                context()
+            );
+        }
+    }
+    let keys = || skipping.records.keys().copied();
+    if image.end != End::Killed {
+        // There the reader knows more: what `live` says was durable is not torn.
+        let number = |lsn: Option<Lsn>| lsn.map(Lsn::get);
+        let seen = (found.records, number(found.first_lsn), number(found.last_lsn));
+        let delivered = (skipping.count(), keys().min(), keys().max());
+        assert_eq!(seen, delivered, "verify and the reader agree: {}", context());
+        assert_eq!(plain.errors > 0, !found.damage.is_empty(), "{}", context());
+    }
+    let stop = plain.count();
+    assert!(plain.is_prefix(), "{}", context());
+    assert!(keys().take(plain.records.len()).eq(1..=stop), "{}", context());
+    for lsn in 1..=count(&image.records) {
+        if skipping.records.contains_key(&lsn) {
+            continue;
+        }
+        let named = found.verdict == Verdict::Lost
+            && found.damage.iter().filter_map(|damage| damage.lost).any(|lost| names(&lost, lsn));
+        let told = skipping.lost.iter().any(|lost| names(lost, lsn));
+        let unsure = found.verdict == Verdict::Unsure && lsn >= image.window;
+        assert!((named && told) || unsure, "record {lsn} is silently missing: {}", context());
+    }
+    reopen(image, damaged, &found, what);
+    found
+}
+
+/// Opens a damaged log: refused, or everything that was acknowledged is there.
+fn reopen(image: &Image, damaged: &MemStorage, found: &Verification, what: &dyn Fn() -> String) {
+    let device = damaged.kill();
+    let log = match open(&again(2), &device) {
+        Ok(log) => log,
+        Err(Error::Damaged(_)) => {
+            assert!(!found.damage.is_empty(), "{}: sound, and refused", what());
+            return;
+        }
+        Err(error) => panic!("{}: {error}", what()),
+    };
+    let sound = matches!(found.verdict, Verdict::Clean | Verdict::Torn | Verdict::Unsure);
+    assert!(sound, "{}: opened in spite of {found:#?}", what());
+    let records = read_own(&log);
+    assert!(records.is_prefix(), "{}", what());
+    let missing = (records.count() + 1)..=count(&image.records);
+    for lsn in missing {
+        let excused = found.verdict == Verdict::Unsure && lsn >= image.window;
+        assert!(excused, "{}: record {lsn} was cut off", what());
+    }
+    for (lsn, payload) in records.records {
+        let index = usize::try_from(lsn - 1).unwrap();
+        assert!(image.records[index] == payload, "{}: record {lsn}", what());
+    }
+}
+
+fn every_flip(end: End) {
+    let image = write(end);
+    let mut seen = [0; 5];
+    // What a confirmation or a kill leaves otherwise than a close or a power cut.
+    let (files, least) = match end {
+        End::Closed | End::PowerCut => (files(&image.device), 100_000),
+        End::Confirmed => (vec![NEWEST.to_owned()], 40_000),
+        End::Killed => (vec![NEWEST.to_owned(), "live".to_owned()], 40_000),
+    };
+    for file in files {
+        let bytes = image.device.bytes(&file).unwrap();
+        for (at, bit) in (0..bytes.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+            let damaged = image.device.kill();
+            damaged.edit(&file, |bytes| bytes[at] ^= 1 << bit);
+            let found = look(&image, &damaged, &|| format!("{end:?}, {file}, {at}, bit {bit}"));
+            tally(&mut seen, &found);
+        }
+    }
+    println!("{end:?}: flips judged clean, torn, unsure, correctable, lost: {seen:?}");
+    assert!(seen.iter().sum::<u64>() > least, "{seen:?}");
+}
+
+fn tally(seen: &mut [u64; 5], found: &Verification) {
+    let verdicts =
+        [Verdict::Clean, Verdict::Torn, Verdict::Unsure, Verdict::Correctable, Verdict::Lost];
+    seen[verdicts.iter().position(|verdict| *verdict == found.verdict).unwrap()] += 1;
+}
+
+fn every_cut(end: End) {
+    let image = Image { window: NONE, ..write(end) };
+    let mut seen = [0; 5];
+    for file in files(&image.device) {
+        let length = image.device.bytes(&file).unwrap().len();
+        for length in 0..length {
+            let damaged = image.device.kill();
+            damaged.edit(&file, |bytes| bytes.truncate(length));
+            let found = look(&image, &damaged, &|| format!("{end:?}, {file} cut to {length}"));
+            tally(&mut seen, &found);
+        }
+    }
+    println!("{end:?}: cuts judged clean, torn, unsure, correctable, lost: {seen:?}");
+    assert!(seen.iter().sum::<u64>() > 13_000, "{seen:?}");
+}
+
+fn every_file(end: End) {
+    let image = Image { window: NONE, ..write(end) };
+    let files = files(&image.device);
+    for file in &files {
+        let damaged = image.device.kill();
+        damaged.remove_raw(file);
+        look(&image, &damaged, &|| format!("{end:?}, {file} lost"));
+        for other in files.iter().filter(|other| other != &file) {
+            let damaged = image.device.kill();
+            damaged.copy_raw(other, file);
+            look(&image, &damaged, &|| format!("{end:?}, {other} copied over {file}"));
+        }
+        let damaged = image.device.kill();
+        damaged.edit(file, |bytes| bytes.extend([0; 512]));
+        look(&image, &damaged, &|| format!("{end:?}, {file} grown"));
+        let damaged = image.device.kill();
+        damaged.edit(file, |bytes| bytes.fill(0));
+        look(&image, &damaged, &|| format!("{end:?}, {file} zeroed"));
+    }
+}
+
+#[test]
+fn no_flipped_bit_in_a_closed_log_goes_unnoticed() {
+    every_flip(End::Closed);
+}
+
+#[test]
+fn no_flipped_bit_in_a_confirmed_log_goes_unnoticed() {
+    every_flip(End::Confirmed);
+}
+
+#[test]
+fn a_flipped_bit_after_a_power_cut_hides_at_most_the_last_batch_and_says_so() {
+    every_flip(End::PowerCut);
+}
+
+#[test]
+fn a_flipped_bit_after_a_kill_hides_at_most_the_last_batch_and_says_so() {
+    every_flip(End::Killed);
+}
+
+#[test]
+fn no_cut_file_goes_unnoticed() {
+    for end in [End::Closed, End::Confirmed, End::PowerCut, End::Killed] {
+        every_cut(end);
+    }
+}
+
+#[test]
+fn no_lost_or_misplaced_file_goes_unnoticed() {
+    for end in [End::Closed, End::Confirmed, End::PowerCut, End::Killed] {
+        every_file(end);
+    }
+}
+
+/// Where the batches of a segment begin and end, and their last records.
+fn batches(device: &MemStorage, file: &str) -> (u64, Vec<(usize, usize, u64)>) {
+    let bytes = device.bytes(file).unwrap();
+    let header = SegmentHeader::decode(&bytes).unwrap();
+    let length = u64::try_from(bytes.len()).unwrap();
+    let mut scanner = Scanner::new(&header, length, Limit::Open);
+    let mut found = vec![];
+    while let Step::Batch(batch) = scanner.step(Window { start: Offset(0), bytes: &bytes }) {
+        let at = usize::try_from(batch.offset.0).unwrap();
+        let end = at + usize::try_from(batch.header.size()).unwrap();
+        found.push((at, end, batch.header.last().get()));
+    }
+    (header.base.get(), found)
+}
+
+/// What a run of damage in the newest segment may hide: the records behind the last one that
+/// something confirms which the run left alone.
+fn window_of(batches: &(u64, Vec<(usize, usize, u64)>), run: &Range<usize>) -> u64 {
+    let (mut confirmed, mut last) = (batches.0 - 1, batches.0 - 1);
+    for (at, _, last_here) in &batches.1 {
+        let header_is_intact = *at + 48 <= run.start || *at >= run.end;
+        if header_is_intact {
+            confirmed = last;
+        }
+        last = *last_here;
+    }
+    confirmed
+}
+
+/// What a run of damage leaves in its place.
+#[derive(Clone, Copy, Debug)]
+enum Fill {
+    Zeros,
+    Garbage(u64),
+}
+
+fn spoil(bytes: &mut [u8], fill: Fill) {
+    match fill {
+        Fill::Zeros => bytes.fill(0),
+        Fill::Garbage(seed) => {
+            for (byte, random) in bytes.iter_mut().zip(Random::new(seed)) {
+                *byte = random.to_le_bytes()[0];
+            }
+        }
+    }
+}
+
+/// Every run of damage up to REACH: as [`look`], but a run may look like a torn write too.
+fn every_run(end: End) {
+    let image = write(end);
+    let reach = usize::try_from(GEOMETRY.reach).unwrap();
+    let layout = batches(&image.device, NEWEST);
+    let mut hidden = 0;
+    for file in files(&image.device) {
+        let length = image.device.bytes(&file).unwrap().len();
+        for (start, size) in
+            (0..length).step_by(64).flat_map(|at| [(at, 64), (at, 200), (at, reach)])
+        {
+            let run = start..(start + size).min(length);
+            for fill in [Fill::Zeros, Fill::Garbage(1), Fill::Garbage(2)] {
+                let damaged = image.device.kill();
+                damaged.edit(&file, |bytes| spoil(&mut bytes[run.clone()], fill));
+                let what = || format!("{end:?}, {file}, {run:?}, {fill:?}");
+                let in_window = file == NEWEST && image.window < NONE;
+                let first = if in_window { window_of(&layout, &run) + 1 } else { NONE };
+                hidden += u64::from(look_at_run(&image, &damaged, first, &what));
+            }
+        }
+    }
+    println!("{end:?}: {hidden} runs hid records of the window");
+}
+
+/// Whether a run of damage hid a record. Only from `first` on, and never under a clean verdict.
+fn look_at_run(image: &Image, damaged: &MemStorage, first: u64, what: &dyn Fn() -> String) -> bool {
+    let found = judge(damaged).unwrap();
+    let delivered: Found = read(damaged, true).unwrap();
+    let missing: Vec<u64> =
+        (1..=count(&image.records)).filter(|lsn| !delivered.records.contains_key(lsn)).collect();
+    let is_named = |lsn: &u64| {
+        found.damage.iter().filter_map(|damage| damage.lost).any(|lost| names(&lost, *lsn))
+    };
+    let silent: Vec<u64> = missing.iter().copied().filter(|lsn| !is_named(lsn)).collect();
+    let doubtful = matches!(found.verdict, Verdict::Torn | Verdict::Unsure);
+    let excused = |lsn: &u64| *lsn >= first && doubtful;
+    assert!(silent.iter().all(excused), "{}: {silent:?} silently missing: {found:#?}", what());
+    assert!(silent.len() == missing.len() || found.verdict == Verdict::Lost, "{}", what());
+    let device = damaged.kill();
+    match open(&again(2), &device) {
+        Ok(log) => {
+            let last = read_own(&log).count();
+            let kept = count(&image.records).min(first.saturating_sub(1));
+            assert!(last >= kept, "{}: cut to {last}", what());
+        }
+        Err(error) => assert!(matches!(error, Error::Damaged(_)), "{}: {error}", what()),
+    }
+    !silent.is_empty()
+}
+
+#[test]
+fn no_run_of_damage_up_to_reach_goes_unnoticed_in_a_closed_or_confirmed_log() {
+    every_run(End::Closed);
+    every_run(End::Confirmed);
+}
+
+#[test]
+fn a_run_of_damage_after_a_crash_hides_only_what_nothing_else_confirms() {
+    every_run(End::PowerCut);
+    every_run(End::Killed);
+}
+
+#[test]
+fn the_end_of_a_log_survives_what_its_directory_may_hold_besides() {
+    let image = write(End::Closed);
+    let device = image.device.kill();
+    device.copy_raw(NEWEST, "000000000004.seg.tmp");
+    let found = look(&image, &device, &|| "a temporary file".to_owned());
+    assert_eq!(found.verdict, Verdict::Clean);
+}
+
+/// The image: a disk put the sector of one record in the place of another of the same batch.
+#[test]
+fn a_record_that_stands_in_the_place_of_another_is_not_taken_for_it() {
+    let image = write(End::Closed);
+    // Records 7, 8 and 9 are a set of three times 200 bytes, in frames of 208; two of them go on.
+    let (_, batches) = batches(&image.device, "000000000002.seg");
+    let frames = batches[2].0 + 48;
+    for (from, to) in [(0, 208), (208, 0)] {
+        let damaged = image.device.kill();
+        damaged.edit("000000000002.seg", |bytes| {
+            bytes.copy_within(frames + from..frames + from + 208, frames + to);
+        });
+        let found = look(&image, &damaged, &|| format!("frame at {from} copied to {to}"));
+        assert_eq!(found.verdict, Verdict::Lost);
+        assert_eq!(found.records, count(&image.records) - 1, "the others are intact");
+    }
+}
+
+#[test]
+fn the_zeros_behind_a_predecessor_may_be_cut_off() {
+    let image = write(End::Closed);
+    for file in ["000000000001.seg", "000000000002.seg"] {
+        let (_, batches) = batches(&image.device, file);
+        let damaged = image.device.kill();
+        damaged.edit(file, |bytes| bytes.truncate(batches.last().unwrap().1));
+        let found = look(&image, &damaged, &|| format!("{file} cut behind its last batch"));
+        assert_eq!(found.verdict, Verdict::Clean);
+    }
+}

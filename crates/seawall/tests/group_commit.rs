@@ -1,0 +1,320 @@
+//! Many threads, one log: each record gets its own number and keeps its own bytes, and nobody
+//! waits for ever, whatever fails.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "in a test a panic is the report"
+)]
+
+mod common;
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use common::gate::Gated;
+use common::{Bytes, GEOMETRY, SEGMENT_MIN, Scratch, lsn, read_own, tiny, within};
+use seawall::{Error, Level, Lsn, Options};
+use seawall_io::{MemStorage, Storage};
+
+const THREADS: u64 = 16;
+const EACH: u64 = 200;
+/// Nobody waits longer, in seconds.
+const PATIENCE: u64 = 20;
+
+/// Options with a background thread and a real clock.
+fn options() -> Options {
+    Options::new().segment_size(1 << 20)
+}
+
+fn mixed(thread: u64, turn: u64) -> Vec<u8> {
+    let size = usize::try_from((thread * 31 + turn * 7) % 90).unwrap();
+    let mut bytes = format!("thread {thread}, turn {turn}").into_bytes();
+    bytes.resize(bytes.len() + size, b'.');
+    bytes
+}
+
+/// Runs `act` on many threads at once and returns what each gave.
+fn on_threads<T: Send>(threads: u64, act: impl Fn(u64) -> T + Sync) -> Vec<T> {
+    let start = Barrier::new(usize::try_from(threads).unwrap());
+    let run = |number| {
+        start.wait();
+        act(number)
+    };
+    let run = &run;
+    thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads).map(|n| scope.spawn(move || run(n))).collect();
+        handles.into_iter().map(|handle| handle.join().unwrap()).collect()
+    })
+}
+
+fn append_from_everywhere(storage: Arc<dyn Storage>) {
+    let log: Bytes = options().open_in(storage).unwrap();
+    let numbers = on_threads(THREADS, |thread| {
+        let append = |turn| log.append(&mixed(thread, turn)).unwrap().get();
+        (0..EACH).map(append).collect::<Vec<u64>>()
+    });
+    let found = read_own(&log);
+    assert!(found.is_prefix());
+    assert_eq!(found.count(), THREADS * EACH);
+    let mut all: Vec<u64> = vec![];
+    for (thread, numbers) in (0..).zip(&numbers) {
+        assert!(numbers.is_sorted_by(|a, b| a < b), "thread {thread}: {numbers:?}");
+        for (turn, number) in (0..).zip(numbers) {
+            assert_eq!(found.records[number], mixed(thread, turn));
+        }
+        all.extend(numbers);
+    }
+    all.sort_unstable();
+    assert!(all.into_iter().eq(1..=THREADS * EACH));
+    log.close().unwrap();
+}
+
+#[test]
+fn appends_of_many_threads_get_numbers_without_gaps_and_keep_their_bytes_on_files() {
+    within(PATIENCE * 3, || append_from_everywhere(Scratch::new("group-files").storage()));
+}
+
+#[test]
+fn appends_of_many_threads_get_numbers_without_gaps_and_keep_their_bytes_in_memory() {
+    within(PATIENCE, || append_from_everywhere(Arc::new(MemStorage::new())));
+}
+
+#[test]
+fn tickets_may_be_waited_for_in_any_order() {
+    within(PATIENCE, || {
+        let log: Bytes = options().open_in(Arc::new(MemStorage::new())).unwrap();
+        on_threads(8, |thread| {
+            let submit = |turn| log.submit(&mixed(thread, turn)).unwrap();
+            let mut tickets: Vec<_> = (0..EACH).map(submit).collect();
+            if thread % 2 == 0 {
+                tickets.reverse();
+            }
+            for ticket in tickets {
+                let number = ticket.lsn();
+                assert_eq!(ticket.wait().unwrap(), number);
+            }
+        });
+        assert_eq!(read_own(&log).count(), 8 * EACH);
+    });
+}
+
+/// Wakes a parked thread.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+#[test]
+fn tickets_may_be_awaited() {
+    within(PATIENCE, || {
+        let scratch = Scratch::new("group-await");
+        let log: Bytes = options().open_in(scratch.storage()).unwrap();
+        on_threads(4, |thread| {
+            for turn in 0..50 {
+                let ticket = log.submit(&mixed(thread, turn)).unwrap();
+                let number = ticket.lsn();
+                assert_eq!(block_on(ticket).unwrap(), number);
+                assert!(log.durable() >= Some(number));
+            }
+        });
+        assert_eq!(read_own(&log).count(), 200);
+    });
+}
+
+#[test]
+fn a_buffered_append_returns_before_any_sync_and_is_durable_soon_after() {
+    within(PATIENCE, || {
+        let (storage, gate) = Gated::new(MemStorage::new());
+        let options = options().level(Level::Buffered).buffered(Duration::from_millis(5), 1 << 20);
+        let log: Bytes = options.open_in(Arc::new(storage)).unwrap();
+        gate.shut();
+        let number = log.append(b"soon").unwrap();
+        gate.wait_for_somebody();
+        assert_eq!(log.durable(), None, "its sync has not returned");
+        gate.open();
+        while log.durable() < Some(number) {
+            thread::park_timeout(Duration::from_millis(1));
+        }
+        log.append(b"now").unwrap();
+        assert_eq!(log.flush().unwrap(), Some(lsn(2)));
+        assert_eq!(log.durable(), Some(lsn(2)));
+    });
+}
+
+/// Everybody gets the error: those who lead, wait, await, and those who come later.
+#[test]
+fn a_device_that_fails_for_good_releases_every_waiter_with_the_error() {
+    within(PATIENCE, || {
+        for nth in 0..12 {
+            let device = MemStorage::new();
+            let log: Bytes = options().open_in(Arc::new(device.clone())).unwrap();
+            // The device is gone from there on: no new segment can be made either.
+            for later in nth..nth + 12 {
+                device.fail_sync(later, |_| false);
+            }
+            let acknowledged = AtomicU64::new(0);
+            let outcomes = on_threads(9, |thread| {
+                loop {
+                    let done = match thread % 3 {
+                        0 => log.append(&mixed(thread, 0)),
+                        1 => log.submit(&mixed(thread, 1)).and_then(seawall::Ticket::wait),
+                        _ => log.submit(&mixed(thread, 2)).and_then(block_on),
+                    };
+                    match done {
+                        Ok(number) => acknowledged.fetch_max(number.get(), Ordering::Relaxed),
+                        Err(error) => return error,
+                    };
+                }
+            });
+            for error in outcomes {
+                assert!(matches!(error, Error::Poisoned { .. }), "{error}");
+            }
+            assert!(matches!(log.append(b"later"), Err(Error::Poisoned { .. })));
+            assert!(matches!(log.flush(), Err(Error::Poisoned { .. })));
+            drop(log);
+            let after = device.power_cut(|_| false);
+            let log: Bytes = options().open_in(Arc::new(after)).unwrap();
+            assert!(log.durable().map_or(0, Lsn::get) >= acknowledged.into_inner());
+        }
+    });
+}
+
+#[test]
+fn dropping_the_log_leaves_no_ticket_waiting() {
+    within(PATIENCE, || {
+        for turn in 0..20 {
+            let device = MemStorage::new();
+            let log: Bytes = options().open_in(Arc::new(device.clone())).unwrap();
+            let tickets: Vec<_> = (0..9).map(|n| log.submit(&mixed(turn, n)).unwrap()).collect();
+            thread::scope(|scope| {
+                for (index, ticket) in tickets.into_iter().enumerate() {
+                    scope.spawn(move || match index % 2 {
+                        0 => ticket.wait().unwrap(),
+                        _ => block_on(ticket).unwrap(),
+                    });
+                }
+                drop(log);
+            });
+            let again: Bytes = options().open_in(Arc::new(device)).unwrap();
+            assert_eq!(again.durable(), Some(lsn(9)), "all were written, and the lock is free");
+        }
+    });
+}
+
+#[test]
+fn the_lock_is_free_after_a_close_though_tickets_are_held() {
+    let device = MemStorage::new();
+    let log: Bytes = options().open_in(Arc::new(device.clone())).unwrap();
+    let kept = log.submit(b"kept").unwrap();
+    let busy = options().open_in::<[u8], seawall::Raw>(Arc::new(device.clone())).unwrap_err();
+    assert!(matches!(busy, Error::Busy { .. }));
+    log.close().unwrap();
+    let again: Bytes = options().open_in(Arc::new(device)).unwrap();
+    assert_eq!((kept.wait().unwrap(), again.durable()), (lsn(1), Some(lsn(1))));
+}
+
+/// Small batches, so that the open one is nearly always full.
+#[test]
+fn records_that_find_the_batch_full_wait_for_room_and_are_not_lost() {
+    within(PATIENCE, || {
+        let device = MemStorage::new();
+        let options = Options::new().geometry(GEOMETRY, SEGMENT_MIN).segment_size(1 << 16);
+        let log: Bytes = options.open_in(Arc::new(device)).unwrap();
+        let sizes = [960, 500, 400, 10];
+        on_threads(8, |thread| {
+            for turn in 0..50 {
+                let size = sizes[usize::try_from((thread + turn) % 4).unwrap()];
+                let record = vec![b'a'; size];
+                let _: Lsn = match turn % 2 {
+                    0 => log.append(&record).unwrap(),
+                    _ => log.submit(&record).unwrap().lsn(),
+                };
+            }
+        });
+        assert_eq!(log.flush().unwrap(), Some(lsn(400)));
+        assert_eq!(read_own(&log).count(), 400);
+    });
+}
+
+#[test]
+fn a_record_that_is_too_large_leaves_the_log_usable() {
+    let device = MemStorage::new();
+    let log = common::open(&tiny(1), &device).unwrap();
+    assert!(matches!(log.append(&[1; 969]), Err(Error::TooLarge { .. })));
+    let set: [&[u8]; 2] = [&[1; 500], &[2; 500]];
+    assert!(matches!(log.append_batch(set), Err(Error::TooLarge { .. })));
+    assert!(matches!(log.append_batch([]), Err(Error::InvalidOption { .. })));
+    assert_eq!(log.append(&[1; 968]).unwrap(), lsn(1), "the largest that FORMAT.md allows");
+    log.close().unwrap();
+    assert_eq!(common::judge(&device).unwrap().records, 1);
+}
+
+#[test]
+fn threads_that_append_and_confirm_at_once_all_return() {
+    within(PATIENCE, || {
+        let scratch = Scratch::new("group-confirm");
+        let log: Bytes = options().open_in(scratch.storage()).unwrap();
+        on_threads(12, |thread| {
+            for turn in 0..60 {
+                let _: Option<Lsn> = match thread % 3 {
+                    0 => Some(log.append(&mixed(thread, turn)).unwrap()),
+                    _ => log.confirm().unwrap(),
+                };
+            }
+        });
+        assert_eq!(read_own(&log).count(), 4 * 60);
+    });
+}
+
+/// The last to leave must not take a wake-up with them that somebody else needs: three wait for a
+/// confirmation of batch 0, and a record of batch 2 waits at the same door.
+#[test]
+fn a_confirmation_wakes_everybody_whom_it_concerns() {
+    within(PATIENCE, || {
+        for _ in 0..20 {
+            let (storage, gate) = Gated::new(MemStorage::new());
+            let log: Bytes = options().idle_mark(None).open_in(Arc::new(storage)).unwrap();
+            gate.shut();
+            thread::scope(|scope| {
+                scope.spawn(|| log.append(b"batch 0").unwrap());
+                gate.wait_for_somebody();
+                let confirm = || assert!(log.confirm().unwrap().is_some());
+                (0..5).for_each(|_| drop(scope.spawn(confirm)));
+                pause();
+                scope.spawn(|| log.append(b"batch 1").unwrap());
+                pause();
+                gate.pass_one();
+                pause();
+                gate.wait_for_somebody();
+                scope.spawn(|| log.append(b"batch 2").unwrap());
+                pause();
+                gate.open();
+            });
+            assert_eq!(log.durable(), Some(lsn(3)));
+        }
+    });
+}
+
+/// Long enough for a thread to come to where it waits; if not, the test only sees less.
+fn pause() {
+    thread::park_timeout(Duration::from_millis(3));
+}

@@ -1,0 +1,212 @@
+//! Readers beside a writer: they see everything that was acknowledged, at once, and nothing that a
+//! crash could still take away.
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::lives::{Act, Life, cuts, live};
+use common::{
+    Bytes, Found, GEOMETRY, LEVELS, SEGMENT_MIN, Scratch, again, judge, open, payload, read,
+    read_own, within,
+};
+use seawall::{Error, Level, LogReader, Lsn, Options, Raw, Verdict};
+use seawall_io::MemStorage;
+
+use Act::{Append, Confirm, Reopen, Set};
+
+const WORKLOADS: [&[Act]; 4] = [
+    &[Append(100), Set(&[60, 70, 80]), Confirm, Append(50)],
+    &[Append(900), Append(500), Set(&[300, 300]), Append(600), Append(30)],
+    &[Append(100), Reopen, Append(120), Reopen, Append(900), Append(40)],
+    &[Append(960), Append(960), Append(960), Confirm],
+];
+
+/// What a reader on the same boot sees of a device that stopped; nothing while there is no log.
+fn seen(stopped: &MemStorage, what: &str) -> Found {
+    match read(&stopped.kill(), false) {
+        Ok(found) => found,
+        Err(Error::NotALog { .. }) => Found::default(),
+        Err(error) => panic!("{what}: {error}"),
+    }
+}
+
+/// Compares what a reader saw when the device stopped with what every crash then leaves.
+fn compare(life: &Life, what: &str) -> u64 {
+    let shown = seen(&life.device, what);
+    assert_eq!(shown.errors, 0, "{what}: a sound log, and a reader found damage");
+    assert!(shown.is_prefix(), "{what}");
+    assert!(shown.count() >= life.told, "{what}: acknowledged and not shown");
+    for (found, written) in shown.records.values().zip(&life.submitted) {
+        assert!(found == written, "{what}");
+    }
+    let mut states = 0;
+    for (mask, left) in cuts(&life.device, 7, 256) {
+        let left_there = open(&again(1 << 30), &left).map_or(0, |log| read_own(&log).count());
+        let shown = shown.count();
+        assert!(left_there >= shown, "{what}, kept {mask:b}: {shown} shown, {left_there} left");
+        states += 1;
+    }
+    states
+}
+
+#[test]
+fn a_reader_never_sees_what_a_power_cut_could_still_take_and_misses_nothing_acknowledged() {
+    let mut states = 0;
+    for (level, acts) in LEVELS.into_iter().flat_map(|level| WORKLOADS.map(|acts| (level, acts))) {
+        for stop in 0.. {
+            let device = MemStorage::new();
+            device.stop_after(stop);
+            let life = live(&device, acts, level, &Life::unborn());
+            states += compare(&life, &format!("{acts:?} {level:?}, step {stop}"));
+            if life.error.is_none() {
+                break;
+            }
+        }
+    }
+    println!("readers beside a first life: {states} states");
+    assert!(states > 1_000, "{states}");
+}
+
+/// The image: the process died at some step, its un-synced writes are in the page cache, `live` is
+/// of this boot; the next process recovers while readers look.
+#[test]
+fn a_reader_beside_a_recovery_sees_only_what_stays() {
+    let mut states = 0;
+    for acts in WORKLOADS {
+        for first_stop in (0..).step_by(3) {
+            let device = MemStorage::new();
+            device.stop_after(first_stop);
+            let first = live(&device, acts, Level::Synced, &Life::unborn());
+            for second_stop in 0.. {
+                let again = device.kill();
+                again.stop_after(second_stop);
+                let second = live(&again, &[Append(200)], Level::Synced, &first);
+                let what = format!("{acts:?}, step {first_stop}, killed, then step {second_stop}");
+                states += compare(&second, &what);
+                if second.error.is_none() {
+                    break;
+                }
+            }
+            if first.error.is_none() {
+                break;
+            }
+        }
+    }
+    println!("readers beside a recovery: {states} states");
+    assert!(states > 5_000, "{states}");
+}
+
+/// A log of four records, the last of them not followed by anything; killed.
+fn killed() -> MemStorage {
+    let device = MemStorage::new();
+    let acts = [Append(100), Append(900), Append(500), Append(20)];
+    let life = live(&device, &acts, Level::Synced, &Life::unborn());
+    assert_eq!(life.acknowledged, 4);
+    device
+}
+
+#[test]
+fn a_damaged_live_file_falls_back_to_the_decision_table() {
+    let sound = killed().bytes("live").unwrap();
+    for length in 0..sound.len() {
+        let device = killed();
+        device.edit("live", |bytes| bytes.truncate(length));
+        assert_eq!(read(&device, false).unwrap().count(), 4, "cut to {length}");
+    }
+    for bit in 0..sound.len() * 8 {
+        let device = killed();
+        device.edit("live", |bytes| bytes[bit / 8] ^= 1 << (bit % 8));
+        assert_eq!(read(&device, false).unwrap().count(), 4, "bit {bit}");
+    }
+    let device = killed();
+    device.remove_raw("live");
+    assert_eq!(read(&device, false).unwrap().count(), 4);
+}
+
+#[test]
+fn a_live_file_of_another_boot_says_nothing() {
+    let device = killed();
+    let of_this_boot = device.bytes("live").unwrap();
+    let rebooted = device.power_cut(|_| true);
+    rebooted.edit("live", |bytes| bytes.clone_from(&of_this_boot));
+    assert_eq!(read(&rebooted, false).unwrap().count(), 4);
+    // The file says 4; what was written behind it on the other boot is there.
+    let log = open(&again(3), &rebooted).unwrap();
+    log.append(&payload(5, 2, 30)).unwrap();
+    drop(log);
+    rebooted.edit("live", |bytes| bytes.clone_from(&of_this_boot));
+    assert_eq!(read(&rebooted, false).unwrap().count(), 5);
+}
+
+#[test]
+fn a_record_of_a_set_says_that_the_set_goes_on() {
+    let device = MemStorage::new();
+    let acts = [Append(10), Set(&[20, 30, 40]), Set(&[50, 60])];
+    assert!(live(&device, &acts, Level::Synced, &Life::unborn()).error.is_none());
+    let reader = LogReader::<[u8], Raw>::open_in(Arc::new(device)).unwrap();
+    let mut cursor = reader.cursor(Lsn::FIRST).unwrap();
+    let mut found = vec![];
+    while let Some(record) = cursor.next_record().unwrap() {
+        found.push(record.goes_on);
+    }
+    assert_eq!(found, [false, true, true, false, true, false]);
+}
+
+#[test]
+fn verify_beside_a_writer_calls_a_write_under_way_clean() {
+    let device = MemStorage::new();
+    let log = open(&again(1), &device).unwrap();
+    for number in 1..=8 {
+        log.append(&payload(number, 1, 300)).unwrap();
+        let found = judge(&device).unwrap();
+        assert_eq!((found.verdict, found.records), (Verdict::Clean, number));
+        assert!(found.summary.in_use);
+    }
+}
+
+/// Many rolls on a real file system, and readers that never stop reading.
+#[test]
+fn readers_beside_a_fast_writer_see_a_growing_prefix() {
+    within(30, || {
+        let scratch = Scratch::new("readers");
+        let options = Options::new().geometry(GEOMETRY, SEGMENT_MIN).segment_size(10 * 512);
+        let log: Bytes = options.open_in(scratch.storage()).unwrap();
+        let (acknowledged, reads) = (AtomicU64::new(0), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while acknowledged.load(Ordering::SeqCst) < RECORDS {
+                        read_beside(&scratch, &acknowledged);
+                        reads.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            for number in 1..=RECORDS {
+                let size = usize::try_from(number % 500).unwrap();
+                assert_eq!(log.append(&payload(number, 1, size)).unwrap().get(), number);
+                acknowledged.store(number, Ordering::SeqCst);
+            }
+        });
+        println!("{reads:?} reads beside {RECORDS} appends");
+        assert!(reads.into_inner() > 5);
+    });
+}
+
+const RECORDS: u64 = 600;
+
+fn read_beside(scratch: &Scratch, acknowledged: &AtomicU64) {
+    let before = acknowledged.load(Ordering::SeqCst);
+    let reader = LogReader::<[u8], Raw>::open_in(Arc::clone(&scratch.storage())).unwrap();
+    let found = Found::take(reader.read_from(Lsn::FIRST).unwrap()).unwrap();
+    assert_eq!(found.errors, 0, "{:?}", found.lost);
+    assert!(found.is_prefix());
+    assert!(found.count() >= before, "{} of {before}", found.count());
+    for (number, bytes) in &found.records {
+        let size = usize::try_from(number % 500).unwrap();
+        assert!(*bytes == payload(*number, 1, size), "record {number}");
+    }
+}
