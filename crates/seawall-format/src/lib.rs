@@ -5,7 +5,7 @@
 //!
 //! | module | what | section |
 //! |---|---|---|
-//! | [`Lsn`], [`Offset`], [`SegmentId`], [`Epoch`], [`LogId`] | numbers that cannot be mixed up | 1 |
+//! | [`Lsn`], [`Offset`], [`SegmentId`], [`Epoch`] | numbers that cannot be mixed up | 1 |
 //! | [`Salt`] | CRC-32C bound to the place of the bytes | 2 |
 //! | [`Geometry`], [`SegmentHeader`], [`Mark`], [`Seal`] | a segment's first blocks | 3.1, 3.2 |
 //! | [`frame`], [`batch`] | records on disk, and what closes over them | 3.3 |

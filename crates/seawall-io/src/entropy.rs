@@ -88,7 +88,8 @@ impl Entropy for SeededEntropy {
 /// Odd, so that the state visits all 64-bit numbers.
 const STRIDE: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The output function of Steele, Lea and Flood's `SplitMix64`; different states, different numbers.
+/// The output function of Steele, Lea and Flood's `SplitMix64`; different states, different
+/// numbers.
 fn splitmix64(state: u64) -> u64 {
     let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

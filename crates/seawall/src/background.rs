@@ -1,5 +1,5 @@
-//! The two background threads of a log, started when they are first needed: the flusher (batches that
-//! nobody stands by, marks when the log idles) and the preparer (the next segment's file).
+//! The two background threads of a log, started when they are first needed: the flusher (batches
+//! that nobody stands by, marks when the log idles) and the preparer (the next segment's file).
 
 use crate::commit::Goal;
 use crate::core::{Core, State};

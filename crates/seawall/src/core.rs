@@ -126,7 +126,8 @@ impl Core {
         Live { log, boot_id: [0; 16], segment, durable: state.commit.durable(), time_us: 0 }
     }
 
-    /// Waits until a record from `next` on is durable; `None` when the time is over, or the log closed.
+    /// Waits until a record from `next` on is durable; `None` when the time is over, or the log
+    /// closed.
     pub(crate) fn wait_beyond(&self, next: Lsn, time: Duration) -> Option<Live> {
         let deadline = self.clock.now().saturating_add(time);
         let mut state = self.lock();

@@ -1,4 +1,5 @@
-//! Cuts and checkpoints: what is given up at either end, durable before it is said to be (R10, R11).
+//! Cuts and checkpoints: what is given up at either end, durable before it is said to be (R10,
+//! R11).
 
 use crate::directory::{self, Link};
 use crate::roll::{Plan, Pred, roll};

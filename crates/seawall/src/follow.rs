@@ -1,4 +1,5 @@
-//! Following a log: records as they become durable, by being woken in the writer's process, by polling
+//! Following a log: records as they become durable, by being woken in the writer's process, by
+//! polling
 //! `live` from another one.
 
 use crate::core::Core;
@@ -56,7 +57,8 @@ impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
     /// # Errors
     ///
     /// As the iterator of [`LogReader::read_from`](crate::LogReader::read_from), and
-    /// [`Error::Rewound`](crate::Error::Rewound) if records that were read have been truncated away.
+    /// [`Error::Rewound`](crate::Error::Rewound) if records that were read have been truncated
+    /// away.
     pub fn next_record(&mut self) -> Result<Option<(Lsn, C::Item)>> {
         self.next_within(Duration::MAX)
     }

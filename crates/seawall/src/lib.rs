@@ -1,4 +1,5 @@
-//! Seawall, a write-ahead log: write down, durably, what *will* be done; read it back after a crash.
+//! Seawall, a write-ahead log: write down, durably, what *will* be done; read it back after a
+//! crash.
 //!
 //! It never presents damage as a clean end while evidence of the lost record survives, and says
 //! so when it could not know.

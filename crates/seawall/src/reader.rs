@@ -103,7 +103,8 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     ///
     /// # Errors
     ///
-    /// [`Error::Pruned`] if `from` was truncated away. [`Error::Io`], [`Error::NotALog`]. Damage is an error of the iterator, where it is.
+    /// [`Error::Pruned`] if `from` was truncated away. [`Error::Io`], [`Error::NotALog`]. Damage
+    /// is an error of the iterator, where it is.
     pub fn read_from(&self, from: Lsn) -> Result<Entries<T, C>> {
         Ok(Entries::new(self.cursor(from)?))
     }

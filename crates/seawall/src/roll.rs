@@ -1,8 +1,8 @@
 //! The one way a log goes on in a new segment: FORMAT.md section 8, rule R6.
 //!
 //! Content durable under a temporary name (a spare's), rename, directory sync, then the
-//! predecessor's seal. The caller tells readers and acknowledges. Creation and recovery use the same steps as an
-//! ordinary roll.
+//! predecessor's seal. The caller tells readers and acknowledges. Creation and recovery use the
+//! same steps as an ordinary roll.
 
 use crate::spare::Spare;
 use crate::{Error, Lsn, Offset, Result, SegmentId};
@@ -129,8 +129,8 @@ const ATTEMPTS: u32 = 3;
 
 /// Makes the segment, durable and named, and seals its predecessor.
 ///
-/// What fails is not repeated on the same blocks: the next try is another file, and if only the seal
-/// failed, it follows the segment that was just made (R8). `max_id` moves on with each try.
+/// What fails is not repeated on the same blocks: the next try is another file, and if only the
+/// seal failed, it follows the segment that was just made (R8). `max_id` moves on with each try.
 pub(crate) fn roll(
     machine: &Machine,
     log: &Manifest,

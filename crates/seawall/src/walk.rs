@@ -178,8 +178,8 @@ impl Walk {
         }
     }
 
-    /// More became durable in the newest segment, where this walk has come to its end: it can go on.
-    /// Not so if there is a newer segment, or the walk is elsewhere.
+    /// More became durable in the newest segment, where this walk has come to its end: it can go
+    /// on. Not so if there is a newer segment, or the walk is elsewhere.
     pub(crate) fn extend(&mut self, live: &Live) -> bool {
         let Some((link, scanner)) = &mut self.current else { return false };
         if link.segment.header.reference() != live.segment || !self.links.is_empty() {

@@ -1,4 +1,5 @@
-//! A copy taken beside the running writer is a sound log, and holds all that was acknowledged before.
+//! A copy taken beside the running writer is a sound log, and holds all that was acknowledged
+//! before.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 

@@ -1,4 +1,5 @@
-//! A full disk refuses whole appends, before they have a number; the log goes on when there is room.
+//! A full disk refuses whole appends, before they have a number; the log goes on when there is
+//! room.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
