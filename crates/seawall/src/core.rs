@@ -128,17 +128,19 @@ impl Core {
 
     /// Waits until a record from `next` on is durable; `None` when the time is over, or the log
     /// closed.
-    pub(crate) fn wait_beyond(&self, next: Lsn, time: Duration) -> Option<Live> {
+    pub(crate) fn wait_beyond(&self, next: Lsn, time: Duration) -> Result<Option<Live>> {
         let deadline = self.clock.now().saturating_add(time);
         let mut state = self.lock();
         loop {
             if state.commit.durable() != next.previous() {
                 drop(state);
-                return Some(self.live());
+                return Ok(Some(self.live()));
             }
             let left = deadline.saturating_sub(self.clock.now());
-            if left.is_zero() || state.commit.check().is_err() {
-                return None;
+            match state.commit.check() {
+                Ok(()) if !left.is_zero() => {}
+                Ok(()) | Err(Error::Closed) => return Ok(None),
+                Err(error) => return Err(error),
             }
             state.followers += 1;
             let waited = self.news.wait_timeout(state, left.min(Duration::from_secs(3600)));

@@ -56,15 +56,6 @@ impl Writer {
         if next < oldest {
             return Err(Error::Pruned { oldest });
         }
-        // Readers first: what is about to go must not be shown any more.
-        let told = std::mem::replace(&mut self.last, last);
-        self.tell_readers();
-        self.last = told;
-        let checkpoints = &mut self.manifest.content.checkpoints;
-        if checkpoints.iter().any(|checkpoint| *checkpoint > Some(next)) {
-            *checkpoints = checkpoints.map(|checkpoint| checkpoint.map(|lsn| lsn.min(next)));
-            self.manifest.write_both(self.machine.clock.wall_us())?;
-        }
         let mut live: Vec<_> = self.chain.iter().chain([&self.tail.header]).cloned().collect();
         let keep = live.iter().rposition(|header| header.base <= next).expect("checked above");
         let holder = live.get(keep).expect("just found").clone();
@@ -81,6 +72,15 @@ impl Writer {
             hold: 0,
             spare: None,
         };
+        // Readers first: what is about to go must not be shown any more.
+        let told = std::mem::replace(&mut self.last, last);
+        self.tell_readers();
+        self.last = told;
+        let checkpoints = &mut self.manifest.content.checkpoints;
+        if checkpoints.iter().any(|checkpoint| *checkpoint > Some(next)) {
+            *checkpoints = checkpoints.map(|checkpoint| checkpoint.map(|lsn| lsn.min(next)));
+            self.manifest.write_both(self.machine.clock.wall_us())?;
+        }
         let chain_before = plan.chain_before;
         let rolled = roll(&self.machine, &self.manifest.content, plan, &mut self.max_id)?;
         (self.last, self.last_chain, self.tail) = (last, chain_before, rolled.tail);

@@ -76,7 +76,7 @@ impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
             }
             let next = self.entries.cursor().next_lsn();
             let live = match &self.source {
-                Source::Here(core) => match core.wait_beyond(next, left) {
+                Source::Here(core) => match core.wait_beyond(next, left)? {
                     Some(live) => Some(live),
                     None => return Ok(None),
                 },
