@@ -81,7 +81,15 @@ struct Run {
 struct SyncFailure {
     /// How many syncs succeed before.
     left: u64,
-    keep: Keep,
+    fate: Fate,
+}
+
+/// What becomes of the items of a failing sync.
+enum Fate {
+    /// Those that this picks land, the others are forgotten.
+    Keep(Keep),
+    /// The blocks of so many bytes that they lie in are garbled on the disk.
+    Spoil(usize),
 }
 
 type Keep = Box<dyn FnMut(&Pending) -> bool + Send>;
@@ -174,7 +182,16 @@ impl MemStorage {
     /// forgotten, while the cache goes on to show them: this is what Linux does. `keep` must not
     /// use the device.
     pub fn fail_sync(&self, nth: u64, keep: impl FnMut(&Pending) -> bool + Send + 'static) {
-        self.device().run.failures.push(SyncFailure { left: nth, keep: Box::new(keep) });
+        let fate = Fate::Keep(Box::new(keep));
+        self.device().run.failures.push(SyncFailure { left: nth, fate });
+    }
+
+    /// Lets the `nth` sync from now fail and garble, on the disk alone, every block of `block` bytes
+    /// that a write which it should have made durable lies in: neighbours in the block go with it.
+    /// The cache goes on to show what was written.
+    pub fn spoil_sync(&self, nth: u64, block: usize) {
+        let fate = Fate::Spoil(block);
+        self.device().run.failures.push(SyncFailure { left: nth, fate });
     }
 
     /// Refuses from now on whatever would make the files longer than `bytes` in sum.
@@ -274,8 +291,12 @@ impl Device {
                 self.world.settle(mine, &mut |_| true);
                 Ok(())
             }
-            Some(mut keep) => {
+            Some(Fate::Keep(mut keep)) => {
                 self.world.settle(mine, &mut keep);
+                Err(Errno::IO.into())
+            }
+            Some(Fate::Spoil(block)) => {
+                self.world.garble(mine, block);
                 Err(Errno::IO.into())
             }
         }
@@ -284,13 +305,13 @@ impl Device {
 
 impl Run {
     /// Counts one sync down; what the failure planned for it keeps.
-    fn planned_failure(&mut self) -> Option<Keep> {
+    fn planned_failure(&mut self) -> Option<Fate> {
         let due = self.failures.iter().position(|failure| failure.left == 0);
         let failure = due.map(|index| self.failures.swap_remove(index));
         for failure in &mut self.failures {
             failure.left = failure.left.saturating_sub(1);
         }
-        failure.map(|failure| failure.keep)
+        failure.map(|failure| failure.fate)
     }
 }
 

@@ -321,3 +321,19 @@ fn lost_and_swapped_files_are_durable_at_once() {
     assert_eq!(after.names(), ["g"]);
     assert_eq!(after.bytes("g").unwrap(), b"old");
 }
+
+#[test]
+fn a_spoiled_sync_garbles_the_whole_block_on_the_disk_alone() {
+    let storage = MemStorage::new();
+    let file = storage.create("a").unwrap();
+    file.write_at(&[1; 2048], 0).unwrap();
+    file.sync().unwrap();
+    storage.sync_dir().unwrap();
+    storage.spoil_sync(0, 1024);
+    file.write_at(&[2; 10], 600).unwrap();
+    assert!(file.sync().is_err());
+    assert_eq!(storage.bytes("a").unwrap()[600..610], [2; 10], "the cache shows what was written");
+    let after = storage.power_cut(|_| true).bytes("a").unwrap();
+    assert!(after[..1024].iter().all(|byte| *byte != 1 && *byte != 2));
+    assert!(after[1024..].iter().all(|byte| *byte == 1));
+}

@@ -258,6 +258,25 @@ impl World {
         }
     }
 
+    /// Takes the items that are `mine` out of the queue and garbles the blocks that they lie in.
+    pub(super) fn garble(&mut self, mine: impl Fn(&Item) -> bool, block: usize) {
+        let queue = std::mem::take(&mut self.queue);
+        let (mine, others): (Vec<Item>, Vec<Item>) = queue.into_iter().partition(|i| mine(i));
+        self.queue = others;
+        for item in mine {
+            let Item::Sector { node, number, .. } = item else {
+                self.land(item);
+                continue;
+            };
+            let start = number * self.sector / block * block;
+            let disk = Arc::make_mut(&mut self.node_mut(node).disk);
+            let end = (start + block).min(disk.len());
+            for byte in disk.get_mut(start..end).unwrap_or_default() {
+                *byte ^= 0xA5;
+            }
+        }
+    }
+
     fn land(&mut self, item: Item) {
         let sector = self.sector;
         match item {
