@@ -1,9 +1,15 @@
 //! What can be asked for, as clap reads it.
 
+mod examples;
+
 use crate::human;
 use crate::not_yet;
 use crate::report::Exit;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use examples::{
+    APPEND_EXAMPLES, BENCH_EXAMPLES, CAT_EXAMPLES, DEMO_EXAMPLES, EXIT_CODES, EXPLAIN_EXAMPLES,
+    STAT_EXAMPLES, TAIL_EXAMPLES, TRUNCATE_EXAMPLES, VERIFY_EXAMPLES,
+};
 use seawall::Level;
 use std::path::PathBuf;
 
@@ -21,20 +27,6 @@ struct Cli {
     verb: Verb,
 }
 
-const EXIT_CODES: &str = "\
-Exit codes:
-   0  fine; an ordinary torn tail is fine
-   1  I/O or environment; no such path
-   2  usage
-   3  the tail cannot be told from damage (with --strict: any torn tail)
-   4  damage, and all records can still be read
-   5  damage, and the records that are named are lost
-   6  another process writes the log
-   8  not a Seawall log, or written by a newer version
- 101  a bug in seawall
-
-Start with: seawall demo";
-
 /// What is to be done.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
@@ -44,12 +36,21 @@ pub(crate) enum Verb {
     /// Print records, verified
     #[command(after_help = CAT_EXAMPLES)]
     Cat(Cat),
+    /// Print the last records, and follow the log
+    #[command(after_help = TAIL_EXAMPLES)]
+    Tail(Tail),
     /// Judge whole logs: clean, torn, damaged; and name what is lost
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(Verify),
     /// Say what a log is like: sizes, counts, options
     #[command(after_help = STAT_EXAMPLES)]
     Stat(Stat),
+    /// Give up the records at one end of a log; a dry run without --yes
+    #[command(after_help = TRUNCATE_EXAMPLES)]
+    Truncate(Truncate),
+    /// Say what an exit code or a word of `verify` means, and what to do
+    #[command(after_help = EXPLAIN_EXAMPLES)]
+    Explain(Explain),
     /// Measure this machine
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Bench(Bench),
@@ -60,44 +61,6 @@ pub(crate) enum Verb {
     #[command(hide = true)]
     DemoWriter(DemoWriter),
 }
-
-const APPEND_EXAMPLES: &str = "\
-Examples:
-  echo 'transfer 10 from A to B' | seawall append orders.wal --ack
-  seawall append events.wal --format json < events.jsonl
-  seawall cat old.wal -o len32 | seawall append new.wal --format len32";
-
-const CAT_EXAMPLES: &str = "\
-Examples:
-  seawall cat orders.wal --from 100 -n 10
-  seawall cat events.wal --json | jq .data.id
-  seawall cat damaged.wal --skip-damaged -o len32 > rescued";
-
-const VERIFY_EXAMPLES: &str = "\
-Examples:
-  seawall verify orders.wal
-  seawall verify --strict /var/lib/app/*.wal || page-somebody
-  seawall verify orders.wal --json | jq .damage";
-
-const STAT_EXAMPLES: &str = "\
-Examples:
-  seawall stat orders.wal
-  seawall stat orders.wal --json
-  seawall stat orders.wal --json | jq .bytes";
-
-const BENCH_EXAMPLES: &str = "\
-Examples:
-  seawall bench append
-  chrt -f 1 seawall bench append --dir /var/lib/app --time 5
-  seawall bench append --writers 1,16 --size 1024 --json
-
-A run that is interrupted leaves its folder, seawall-bench-<pid>, in --dir.";
-
-const DEMO_EXAMPLES: &str = "\
-Examples:
-  seawall demo
-  seawall demo --fast --seed 7
-  seawall demo --dir . --keep";
 
 /// How the answer is to look.
 #[derive(Clone, Copy, Debug, Args)]
@@ -218,9 +181,9 @@ impl From<LevelName> for Level {
 pub(crate) struct Cat {
     /// The log
     pub(crate) log: PathBuf,
-    /// The first record to print
-    #[arg(long, value_name = "LSN", default_value_t = 1, value_parser = human::parse_lsn)]
-    pub(crate) from: u64,
+    /// The first record to print [default: the oldest that the log has]
+    #[arg(long, value_name = "LSN", value_parser = human::parse_lsn)]
+    pub(crate) from: Option<u64>,
     /// The last record to print
     #[arg(long, value_name = "LSN", value_parser = human::parse_lsn)]
     pub(crate) to: Option<u64>,
@@ -233,6 +196,63 @@ pub(crate) struct Cat {
     /// Go on behind damage; the exit code stays that of the damage
     #[arg(long)]
     pub(crate) skip_damaged: bool,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// `seawall tail`
+#[derive(Debug, Args)]
+pub(crate) struct Tail {
+    /// The log
+    pub(crate) log: PathBuf,
+    /// How many of the last records to print
+    #[arg(short = 'n', value_name = "COUNT", default_value_t = 10)]
+    pub(crate) count: u64,
+    /// Go on with the records that come, until interrupted
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Go on where this file says, instead of with the last records, and keep it up to date
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cursor_file: Option<PathBuf>,
+    /// How to print a record
+    #[arg(short = 'o', long = "output", value_enum, default_value_t = Shape::Short)]
+    pub(crate) shape: Shape,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// `seawall truncate`
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("end").required(true))]
+pub(crate) struct Truncate {
+    /// The log
+    pub(crate) log: PathBuf,
+    /// Give up records before this one, by whole segments
+    #[arg(long, value_name = "LSN", group = "end", value_parser = human::parse_lsn)]
+    pub(crate) before: Option<u64>,
+    /// Give up every record behind this one; `none` keeps none
+    #[arg(long, value_name = "LSN|none", group = "end", value_parser = human::parse_lsn_or_none)]
+    pub(crate) after: Option<Last>,
+    /// Say what would go, and change nothing; so without --yes, too
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) dry_run: bool,
+    /// Do it
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// The last record that stays; none of them with `None`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Last(pub(crate) Option<seawall::Lsn>);
+
+/// `seawall explain`
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// An exit code, a verdict, or a cause of damage
+    #[arg(value_name = "CODE|NAME")]
+    pub(crate) topic: String,
     #[command(flatten)]
     pub(crate) look: Look,
 }

@@ -4,7 +4,10 @@ mod append;
 mod bench;
 mod cat;
 mod demo;
+mod explain;
 mod stat;
+mod tail;
+mod truncate;
 mod verify;
 
 use crate::args::{BenchVerb, Verb};
@@ -15,6 +18,9 @@ pub(crate) fn run(verb: &Verb) -> Result<Exit, Failure> {
     match verb {
         Verb::Append(args) => append::run(args),
         Verb::Cat(args) => cat::run(args),
+        Verb::Tail(args) => tail::run(args),
+        Verb::Truncate(args) => truncate::run(args),
+        Verb::Explain(args) => Ok(explain::run(args)),
         Verb::Verify(args) => Ok(verify::run(args)),
         Verb::Stat(args) => stat::run(args),
         Verb::Bench(args) => match &args.what {

@@ -1,5 +1,6 @@
 //! Sizes, numbers and times as people write and read them.
 
+use crate::args::Last;
 use std::time::Duration;
 
 /// Reads `116`, `64K`, `1MiB`, `1GB`: units are powers of 1,024, as the field writes them.
@@ -21,6 +22,14 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
 pub(crate) fn parse_lsn(text: &str) -> Result<u64, String> {
     let number = text.parse().ok().filter(|number| *number >= 1);
     number.ok_or_else(|| format!("`{text}` is no record's number; they are 1, 2, 3, ..."))
+}
+
+/// Reads the number of the last record that stays, or `none`.
+pub(crate) fn parse_lsn_or_none(text: &str) -> Result<Last, String> {
+    match text {
+        "none" => Ok(Last(None)),
+        _ => parse_lsn(text).map(|number| Last(seawall::Lsn::new(number))),
+    }
 }
 
 /// Reads a number of threads.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bookmark;
 mod cmd;
 mod framing;
 mod human;
@@ -14,6 +15,7 @@ mod machine;
 mod measure;
 mod not_yet;
 mod output;
+mod printer;
 mod report;
 mod scratch;
 

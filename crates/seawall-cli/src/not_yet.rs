@@ -6,18 +6,15 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 /// Verbs, and what to use instead.
 const VERBS: &[(&str, &str)] = &[
     ("repair", "seawall cat LOG --skip-damaged -o len32 | seawall append NEW --format len32"),
-    ("truncate", "seawall cat LOG --from LSN -o len32 | seawall append NEW --format len32"),
     ("convert", "seawall cat LOG -o json, and seawall append LOG --format json"),
     ("probe", "seawall bench append"),
     ("disk", "seawall append for programs that can write to a pipe"),
     ("replay", "seawall cat LOG -o json, piped to what applies the records"),
-    ("tail", "seawall cat LOG --from LSN"),
     ("export", "a copy of the log's directory while nobody writes it"),
     ("fetch", "a copy of the log's directory"),
     ("keygen", "file permissions: logs are not encrypted in this version"),
     ("completions", "seawall --help"),
     ("man", "seawall --help"),
-    ("explain", "seawall --help, which ends with the exit codes"),
     ("doctor", "seawall demo"),
     ("copy", "seawall cat LOG -o len32 | seawall append NEW --format len32"),
     ("top", "seawall stat LOG"),

@@ -156,6 +156,10 @@ fn what_of(error: &Error, log: &Path) -> String {
         Error::NotALog { found, .. } => format!("not a Seawall log: {found}"),
         Error::Busy { .. } => "another process writes this log".to_owned(),
         Error::Damaged(damage) => format!("the log is damaged: {damage}"),
+        Error::Pruned { oldest } => format!("records before {oldest} were truncated away"),
+        Error::DiskFull { source } => {
+            format!("the disk is full: {source}; nothing that was acknowledged is lost")
+        }
         other => other.to_string(),
     }
 }
@@ -180,6 +184,13 @@ fn next_after(error: &Error, verb: &str, log: &Path) -> String {
         Error::Poisoned { .. } => format!(
             "mend the cause, then open the log again: seawall verify {shown} tells what is there"
         ),
+        Error::DiskFull { .. } => {
+            "make room, then send the rest again: what was acknowledged is kept".to_owned()
+        }
+        Error::Pruned { oldest } => format!("begin with record {oldest}, the oldest in the log"),
+        Error::Rewound { next } => {
+            format!("undo what rests on records from {next} on, then begin there")
+        }
         _ => format!("seawall verify {shown}"),
     }
 }

@@ -233,7 +233,8 @@ fn a_disk_that_fills_up_keeps_what_was_acknowledged() {
     let folder = Folder::new("fills");
     let lines: Vec<u8> = (1..=200_000).flat_map(|n| format!("{n:0100}\n").into_bytes()).collect();
     let ran = folder.shell("trap '' XFSZ; ulimit -f 5000; seawall append log --ack", &lines);
-    ran.refused(1);
+    assert!(ran.refused(1).contains("nothing that was acknowledged is lost"), "{ran:?}");
+    assert!(ran.err.contains("send the rest again"), "{ran:?}");
     let acknowledged = ran.text().lines().count();
     assert!(acknowledged > 1000, "{acknowledged}");
     let found = folder.run("cat log -o raw", b"");
@@ -259,4 +260,23 @@ fn an_answer_that_cannot_be_written_is_1() {
     let ran = folder.shell("seawall cat log > /dev/full", b"");
     ran.refused(1);
     assert_eq!(folder.run("cat log -o raw", b"").fine().text(), "x\n");
+}
+
+#[test]
+fn every_code_and_every_word_of_verify_is_explained() {
+    let folder = Folder::new("explain");
+    for topic in "0 1 2 3 4 5 6 7 8 9 10 101 body segment-missing torn unsure LOST".split(' ') {
+        let ran = folder.run(&format!("explain {topic}"), b"");
+        assert!(ran.fine().text().contains("\nnext: "), "{ran:?}");
+        assert!(ran.text().lines().all(|line| line.len() <= 80), "{ran:?}");
+        let object = &folder.run(&format!("explain {topic} --json"), b"").fine().json()[0];
+        assert_eq!(object["schema"], "seawall.explain/1");
+        assert_eq!(object["topic"], topic.to_lowercase());
+    }
+    for topic in ["11", "-1", "nonsense"] {
+        assert_eq!(folder.run(&format!("explain {topic}"), b"").code, 2);
+    }
+    assert!(folder.run("explain 11", b"").refused(2).contains("segment-header"));
+    let ran = folder.run("verify nowhere", b"");
+    assert!(folder.run(&format!("explain {}", ran.code), b"").text().contains("no such path"));
 }

@@ -134,6 +134,7 @@ fn acknowledgements_and_the_summary_are_json_if_asked_for() {
     assert_eq!((&lines[0]["lsn"], &lines[1]["lsn"]), (&1.into(), &2.into()));
     assert_eq!(lines[2]["schema"], "seawall.append/1");
     assert_eq!((&lines[2]["records"], &lines[2]["bytes"]), (&2.into(), &3.into()));
+    assert_eq!(lines[2]["failovers"], 0);
     assert_eq!((&lines[2]["first_lsn"], &lines[2]["last_lsn"]), (&1.into(), &2.into()));
     let ran = folder.run("append log --level buffered --ack", b"c\nd\n");
     assert_eq!(ran.fine().text(), "3\n4\n");
@@ -190,7 +191,9 @@ fn append_goes_on_when_nobody_reads_its_acknowledgements() {
 #[test]
 fn help_shows_examples_for_every_verb() {
     let folder = Folder::new("help");
-    for verb in ["append", "cat", "verify", "stat", "bench append", "demo"] {
+    for verb in
+        ["append", "cat", "tail", "truncate", "explain", "verify", "stat", "bench append", "demo"]
+    {
         let ran = folder.run(&format!("{verb} --help"), b"");
         let text = ran.fine().text();
         assert!(text.matches("\n  seawall ").count() + text.matches("chrt").count() >= 2, "{text}");

@@ -186,9 +186,9 @@ impl MemStorage {
         self.device().run.failures.push(SyncFailure { left: nth, fate });
     }
 
-    /// Lets the `nth` sync from now fail and garble, on the disk alone, every block of `block` bytes
-    /// that a write which it should have made durable lies in: neighbours in the block go with it.
-    /// The cache goes on to show what was written.
+    /// Lets the `nth` sync from now fail and garble, on the disk alone, every block of `block`
+    /// bytes that a write which it should have made durable lies in: neighbours in the block go
+    /// with it. The cache goes on to show what was written.
     pub fn spoil_sync(&self, nth: u64, block: usize) {
         let fate = Fate::Spoil(block);
         self.device().run.failures.push(SyncFailure { left: nth, fate });

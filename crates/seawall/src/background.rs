@@ -13,6 +13,9 @@ use std::time::Duration;
 /// How long the preparer rests after each chunk of 64 KiB.
 const PREPARER_PAUSE: Duration = Duration::from_micros(500);
 
+/// How long it leaves the device alone after an error.
+const PREPARER_REST: Duration = Duration::from_secs(1);
+
 /// The preparer and what it is at.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
@@ -20,6 +23,8 @@ pub(crate) struct Ahead {
     /// A file of this size, in bytes.
     wanted: Option<(Machine, u64)>,
     is_busy: bool,
+    /// After an error it is not asked again before this time.
+    rests_until: Duration,
     /// What it made, until a leader takes it.
     pub(crate) made: Option<Spare>,
 }
@@ -75,7 +80,8 @@ impl Core {
         let room = writer.room();
         let has_spare = writer.spare.is_some() || state.ahead.made.is_some();
         let half_full = room.tail < writer.tail.header.size / 2;
-        if !self.prepare_ahead || has_spare || !half_full || state.ahead.is_busy || state.stopping {
+        let may = self.prepare_ahead && !state.ahead.is_busy && !state.stopping;
+        if !may || has_spare || !half_full || self.clock.now() < state.ahead.rests_until {
             return;
         }
         state.ahead.wanted = Some((writer.machine.clone(), writer.next_size()));
@@ -104,8 +110,9 @@ impl Core {
             state = self.lock();
             state.ahead.is_busy = false;
             // An error shows again, to somebody who can be told, when the file is needed.
-            if let Ok(Some(spare)) = made {
-                state.ahead.made = Some(spare);
+            match made {
+                Ok(spare) => state.ahead.made = spare,
+                Err(_) => state.ahead.rests_until = self.clock.now() + PREPARER_REST,
             }
         }
     }

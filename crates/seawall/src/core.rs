@@ -10,6 +10,7 @@ use crate::writer::{Counts, Writer};
 use crate::{Error, Level, Lsn, Options, Result};
 use seawall_format::{Live, SegmentRef};
 use seawall_io::{Clock, Storage};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -189,7 +190,8 @@ impl Core {
         self.room.notify_all();
         match made {
             Ok(()) => Ok(state),
-            Err(source) => Err(Error::DiskFull { source }),
+            Err(source) if is_full(&source) => Err(Error::DiskFull { source }),
+            Err(source) => Err(Error::io("make a file for the next segment")(source)),
         }
     }
 
@@ -456,6 +458,12 @@ const PANICKED: &str = "a thread panicked while it was writing";
 
 /// The number of a durable batch, its records, and a buffer for another one.
 type Written = (u64, u32, Vec<u8>);
+
+/// Whether the device said that there is no room, in one of the ways in which it can.
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    [StorageFull, FileTooLarge, QuotaExceeded].contains(&error.kind())
+}
 
 /// If a leader panics, the log is poisoned and nobody waits for ever.
 struct PanicGuard<'a>(&'a Core);

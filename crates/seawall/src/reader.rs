@@ -19,8 +19,10 @@ const ATTEMPTS: u32 = 8;
 
 /// A log opened for reading, without its lock: any number, beside one writer.
 ///
-/// While a writer on this machine runs, a reader goes no further than what is durable; on a log
-/// without one, to the end of the valid records.
+/// A reader goes no further than the last writer of this boot said is durable, also when that
+/// writer was killed: what lies behind may be gone after a power cut, and the next open decides on
+/// it. On a log that had no writer since the machine started, it goes to the end of the valid
+/// records.
 ///
 /// # Examples
 ///

@@ -3,6 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
+mod common;
+
+use common::gate::Gated;
+use common::hooked::Hooked;
+use common::within;
 use seawall::{Error, Geometry, Log, LogReader, Lsn, Options, Raw, Verdict, copy_in, verify_in};
 use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage};
 use std::sync::Arc;
@@ -11,13 +16,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 type TestLog = Log<[u8], Raw>;
 
 fn open(storage: &MemStorage, seed: u64) -> TestLog {
+    open_in(Arc::new(storage.clone()), seed)
+}
+
+fn open_in(storage: Arc<dyn Storage>, seed: u64) -> TestLog {
     let geometry = Geometry { block: 512, reach: 1024, batch_max: 4096 };
     Options::new()
         .geometry(geometry, 8_192)
         .segment_size(16_384)
         .idle_mark(None)
         .machine(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(seed)))
-        .open_in(Arc::new(storage.clone()))
+        .open_in(storage)
         .unwrap()
 }
 
@@ -39,9 +48,13 @@ fn records(copied: &MemStorage) -> (u64, u64) {
 }
 
 fn copied(source: &MemStorage) -> Result<MemStorage, Error> {
+    copied_from(&(Arc::new(source.clone()) as Arc<dyn Storage>))
+}
+
+fn copied_from(source: &Arc<dyn Storage>) -> Result<MemStorage, Error> {
     let target = MemStorage::new();
     let as_target: Arc<dyn Storage> = Arc::new(target.clone());
-    copy_in(&(Arc::new(source.clone()) as Arc<dyn Storage>), &as_target)?;
+    copy_in(source, &as_target)?;
     assert_eq!(verify_in(&as_target).unwrap().verdict, Verdict::Clean);
     Ok(target)
 }
@@ -107,4 +120,76 @@ fn a_damaged_log_is_not_copied() {
         bytes[middle] ^= 1;
     });
     assert!(matches!(copied(&storage), Err(Error::Damaged(_))));
+}
+
+#[test]
+fn a_copy_holds_nothing_that_is_not_durable() {
+    within(60, || {
+        let device = MemStorage::new();
+        let (gated, gate) = Gated::new(device.clone());
+        let log = open_in(Arc::new(gated), 1);
+        for number in 1..=100 {
+            gate.shut();
+            std::thread::scope(|scope| {
+                scope.spawn(|| log.append(&payload(number)).unwrap());
+                gate.wait_for_somebody();
+                let copy = copied(&device);
+                gate.open();
+                assert_eq!(records(&copy.unwrap()), (1, number - 1));
+            });
+        }
+    });
+}
+
+/// What a writer may do while a copy is taken.
+const BESIDE: [fn(&TestLog); 4] = [
+    |log| {
+        log.append(&payload(101)).unwrap();
+        log.confirm().unwrap();
+    },
+    |log| {
+        for number in 101..=300 {
+            log.append(&payload(number)).unwrap();
+        }
+        log.confirm().unwrap();
+    },
+    |log| {
+        let oldest = log.truncate_before(Lsn::new(60).unwrap()).unwrap();
+        assert!(oldest > Lsn::FIRST);
+    },
+    |log| {
+        log.truncate_after(Lsn::new(95)).unwrap();
+        for number in 96..=99 {
+            log.append(&payload(number)).unwrap();
+        }
+        log.confirm().unwrap();
+    },
+];
+
+/// The writer does something just before each look that the copy takes at the log.
+#[test]
+fn a_copy_is_sound_whatever_the_writer_does_at_any_step_of_it() {
+    for (which, beside) in BESIDE.into_iter().enumerate() {
+        for look in 0.. {
+            let storage = MemStorage::new();
+            let log = open(&storage, 1);
+            for number in 1..=100 {
+                log.append(&payload(number)).unwrap();
+            }
+            let (hooked, hook) = Hooked::new(storage, look, move || {
+                beside(&log);
+                // Held: the writer is still there.
+                std::mem::forget(log);
+            });
+            let case = || format!("writer {which}, look {look}");
+            let copy = copied_from(&(Arc::new(hooked) as Arc<dyn Storage>));
+            let copy = copy.unwrap_or_else(|error| panic!("{}: {error}", case()));
+            let (oldest, count) = records(&copy);
+            assert!(oldest - 1 + count >= if which == 3 { 95 } else { 100 }, "{}", case());
+            if hook.is_waiting() {
+                assert!(look > 10, "{look}");
+                break;
+            }
+        }
+    }
 }

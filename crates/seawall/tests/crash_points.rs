@@ -152,6 +152,27 @@ fn a_failed_sync_loses_nothing_acknowledged() {
     assert!(tally.states > 200_000, "{tally:?}");
 }
 
+/// The image: no new segment can be made, and the process dies. The next one finds in the page
+/// cache what the disk never had, and must not go on behind it.
+#[test]
+fn what_a_device_that_fails_for_good_left_in_the_page_cache_is_not_believed() {
+    let mut tally = Tally::default();
+    for (level, acts) in LEVELS.into_iter().flat_map(|l| WORKLOADS.map(|acts| (l, acts))) {
+        for nth in CREATION + 1..steps(acts, level) {
+            let device = MemStorage::new();
+            (nth..nth + 8).for_each(|later| fail_sync(&device, later, 0));
+            let life = live(&device, acts, level, &Life::unborn());
+            if life.error.is_none() {
+                break;
+            }
+            let what = format!("{acts:?} {level:?}, syncs from {nth} on fail");
+            tally += crash_again((&life, &device), (AFTERWARDS[0], level), &what);
+        }
+    }
+    println!("failures for good: {tally:?}");
+    assert!(tally.states > 10_000, "{tally:?}");
+}
+
 /// The sync of the directory that ends a creation. Once it has failed and lost the manifest's name,
 /// no later sync brings the name back, and the manifest stands in the page cache only: a power cut
 /// is then reported as a lost manifest.
@@ -170,6 +191,33 @@ fn fail_sync(device: &MemStorage, nth: u64, keep: u8) {
     });
 }
 
+/// The image (hole 23 of the model): a write of one slot of the manifest failed and garbled it on
+/// the disk, the page cache shows it sound; the next process fails in its first write, and garbles
+/// that.
+#[test]
+fn two_garbled_writes_of_the_manifest_leave_one_slot() {
+    let acts: &[Act] = &[Append(100), Reopen, Append(120)];
+    let of_manifest = |life: &Life| {
+        life.error.as_ref().is_some_and(|error| error.to_string().contains("manifest"))
+    };
+    let mut states = 0;
+    for (first, second) in (CREATION + 1..40).flat_map(|n| (0..8).map(move |m| (n, m))) {
+        let device = MemStorage::new();
+        device.spoil_sync(first, 512);
+        let life = live(&device, acts, Level::Synced, &Life::unborn());
+        let again = device.kill();
+        again.spoil_sync(second, 512);
+        let next = live(&again, &[Append(90)], Level::Synced, &life);
+        if of_manifest(&life) && of_manifest(&next) {
+            let what = format!("sync {first} spoils the manifest, then sync {second}");
+            check(&next, &again.power_cut(|_| false), Faults::FailedSync, &what);
+            states += 1;
+        }
+    }
+    println!("two garbled writes of the manifest: {states} states");
+    assert!(states > 3, "{states}");
+}
+
 #[test]
 fn a_confirmed_record_is_never_hidden_by_one_run_of_damage_or_one_lost_file() {
     let mut faults = 0;
@@ -184,6 +232,23 @@ fn a_confirmed_record_is_never_hidden_by_one_run_of_damage_or_one_lost_file() {
     }
     println!("one fault after each step: {faults} faults");
     assert!(faults > 40_000, "{faults}");
+}
+
+#[test]
+fn a_confirmed_record_is_never_hidden_by_one_fault_after_a_failed_sync() {
+    let mut faults = 0;
+    for acts in WORKLOADS {
+        for nth in 0..steps(acts, Level::Confirmed) {
+            let device = MemStorage::new();
+            fail_sync(&device, nth, 0);
+            let life = live(&device, acts, Level::Confirmed, &Life::unborn());
+            let what = format!("{acts:?}, sync {nth} failed, power cut");
+            let cut = device.power_cut(|_| false);
+            faults += each_run(&cut, life.confirmed, &life.submitted, &what);
+        }
+    }
+    println!("one fault after a failed sync: {faults} faults");
+    assert!(faults > 10_000, "{faults}");
 }
 
 /// The image: a batch on disk, the mark that confirms it in the page cache only, because its

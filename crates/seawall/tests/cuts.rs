@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
-use seawall::{Error, Geometry, Log, Lsn, Options, Raw, Verdict, verify_in};
+use seawall::{Error, Geometry, Log, LogReader, Lsn, Options, Raw, Verdict, verify_in};
 use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage, What};
 use std::sync::Arc;
 
@@ -105,6 +105,16 @@ fn a_checkpoint_beyond_the_end_is_refused() {
     assert_eq!(log.append(b"still usable").unwrap(), lsn(4));
 }
 
+/// What a crash now may leave.
+fn crashes(storage: &MemStorage) -> [MemStorage; 4] {
+    [
+        storage.kill(),
+        storage.power_cut(|_| false),
+        storage.power_cut(|_| true),
+        storage.power_cut(|item| item.what == What::Directory),
+    ]
+}
+
 /// Appends, a cut in the middle of everything, appends; a crash at every step, then every choice
 /// of a few ways in which the pending items landed.
 #[test]
@@ -127,13 +137,7 @@ fn a_crash_in_a_cut_leaves_the_log_before_it_or_after_it() {
             log.close()
         })();
         if phase > 0 {
-            for way in 0..4 {
-                let crashed = match way {
-                    0 => storage.kill(),
-                    1 => storage.power_cut(|_| false),
-                    2 => storage.power_cut(|_| true),
-                    _ => storage.power_cut(|item| item.what == What::Directory),
-                };
+            for (way, crashed) in crashes(&storage).into_iter().enumerate() {
                 let log = open(&crashed).unwrap_or_else(|e| panic!("step {steps} way {way}: {e}"));
                 let oldest = log.recovery().first.map_or(1, Lsn::get);
                 let found = records(&log, oldest);
@@ -153,4 +157,116 @@ fn a_crash_in_a_cut_leaves_the_log_before_it_or_after_it() {
         }
     }
     assert!(before > 20 && after > 50, "{before} before, {after} after");
+}
+
+#[test]
+fn a_crash_in_a_prune_leaves_the_log_before_it_or_after_it() {
+    let (mut before, mut after) = (0, 0);
+    for steps in 1.. {
+        let storage = MemStorage::new();
+        storage.stop_after(steps);
+        let (mut begun, mut told) = (false, None);
+        let done = (|| {
+            let log = open(&storage)?;
+            append(&log, "old", 60)?;
+            log.checkpoint(lsn(50))?;
+            begun = true;
+            told = Some(log.truncate_before(lsn(40))?.get());
+            log.close()
+        })();
+        for (way, crashed) in crashes(&storage).into_iter().enumerate().filter(|_| begun) {
+            let log = open(&crashed).unwrap_or_else(|e| panic!("step {steps} way {way}: {e}"));
+            let oldest = log.recovery().first.map_or(1, Lsn::get);
+            assert_eq!(records(&log, oldest).len() as u64, 61 - oldest, "step {steps} way {way}");
+            assert!(told.is_none_or(|told| told == oldest), "step {steps} way {way}: {oldest}");
+            (before, after) = (before + u32::from(oldest == 1), after + u32::from(oldest > 20));
+        }
+        if done.is_ok() {
+            break;
+        }
+    }
+    assert!(before > 0 && after > 8, "{before} before, {after} after");
+}
+
+#[test]
+fn a_reader_beside_a_cut_sees_nothing_that_a_crash_then_takes() {
+    let (mut all, mut few) = (0, 0);
+    for steps in 1.. {
+        let storage = MemStorage::new();
+        storage.stop_after(steps);
+        let mut begun = false;
+        let done = (|| {
+            let log = open(&storage)?;
+            append(&log, "old", 25)?;
+            log.checkpoint(lsn(24))?;
+            begun = true;
+            log.truncate_after(Lsn::new(22))?;
+            storage.stop_after(storage.steps());
+            Ok::<(), Error>(())
+        })();
+        if begun {
+            let beside = Arc::new(storage.kill());
+            let reader: LogReader<[u8], Raw> = LogReader::open_in(beside).unwrap();
+            let shown = reader.read_from(Lsn::FIRST).unwrap().map(Result::unwrap).count();
+            for (way, crashed) in crashes(&storage).into_iter().enumerate() {
+                let left = records(&open(&crashed).unwrap(), 1).len();
+                assert!(left >= shown, "step {steps} way {way}: {shown} shown, {left} left");
+            }
+            (all, few) = (all + u32::from(shown == 25), few + u32::from(shown == 22));
+        }
+        if done.is_ok() {
+            break;
+        }
+    }
+    assert!(all > 0 && few > 3, "{all} {few}");
+}
+
+/// Spoils a record with this text, wherever it is.
+fn spoil(storage: &MemStorage, text: &str) {
+    for name in storage.names().iter().filter(|name| name.contains(".seg")) {
+        let bytes = storage.bytes(name).unwrap();
+        let found = bytes.windows(text.len()).position(|part| part == text.as_bytes());
+        if let Some(byte) = found {
+            storage.edit(name, |bytes| *bytes.get_mut(byte).unwrap() ^= 1);
+        }
+    }
+}
+
+/// Whether the log opens with a record spoilt, after a power cut.
+fn opens_with_spoilt(storage: &MemStorage, text: &str) -> bool {
+    let left = storage.power_cut(|_| false);
+    spoil(&left, text);
+    match open(&left) {
+        Ok(_) => true,
+        Err(Error::Damaged(_)) => false,
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_checkpoint_is_durable_and_a_cut_lowers_it() {
+    let storage = MemStorage::new();
+    let log = open(&storage).unwrap();
+    append(&log, "old", 60).unwrap();
+    assert!(!opens_with_spoilt(&storage, "old 3 "), "without a checkpoint all is judged");
+    log.checkpoint(lsn(50)).unwrap();
+    assert!(opens_with_spoilt(&storage, "old 3 "), "what stands before it is not judged");
+    assert!(!opens_with_spoilt(&storage, "old 52 "));
+    log.truncate_after(Lsn::new(20)).unwrap();
+    append(&log, "new", 60).unwrap();
+    assert!(!opens_with_spoilt(&storage, "new 2 "), "nobody said that it is not needed");
+}
+
+#[test]
+fn what_was_cut_does_not_return_when_the_newest_file_is_lost() {
+    for last in 0..30 {
+        let storage = MemStorage::new();
+        let log = open(&storage).unwrap();
+        append(&log, "old", 30).unwrap();
+        log.truncate_after(Lsn::new(last)).unwrap();
+        let left = storage.power_cut(|_| false);
+        let newest = left.names().into_iter().filter(|name| name.contains(".seg")).max().unwrap();
+        left.remove_raw(&newest);
+        assert!(matches!(open(&left), Err(Error::Damaged(_))), "cut behind {last}");
+    }
 }

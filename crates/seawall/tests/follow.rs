@@ -2,10 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
+mod common;
+
+use common::gate::Gated;
+use common::within;
 use seawall::{Error, Geometry, Log, LogReader, Lsn, Options, Raw};
-use seawall_io::{ManualClock, MemStorage, SeededEntropy};
-use std::sync::Arc;
+use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(20);
@@ -13,13 +17,17 @@ const LONG: Duration = Duration::from_secs(20);
 type TestLog = Log<[u8], Raw>;
 
 fn open(storage: &MemStorage, seed: u64) -> TestLog {
+    open_in(Arc::new(storage.clone()), seed)
+}
+
+fn open_in(storage: Arc<dyn Storage>, seed: u64) -> TestLog {
     let geometry = Geometry { block: 512, reach: 1024, batch_max: 4096 };
     Options::new()
         .geometry(geometry, 16_384)
         .segment_size(32_768)
         .idle_mark(None)
         .machine(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(seed)))
-        .open_in(Arc::new(storage.clone()))
+        .open_in(storage)
         .unwrap()
 }
 
@@ -92,7 +100,7 @@ fn a_follower_that_was_overtaken_by_a_cut_is_told() {
         follower.next_within(LONG).unwrap().unwrap();
     }
     log.truncate_after(Lsn::new(4)).unwrap();
-    let told = follower.next_within(LONG).unwrap_err();
+    let told = within(20, move || follower.next_within(LONG).unwrap_err());
     assert!(matches!(told, Error::Rewound { next } if next.get() == 5), "{told}");
 }
 
@@ -110,4 +118,49 @@ fn a_follower_that_was_overtaken_by_pruning_is_told() {
     let oldest = log.truncate_before(Lsn::new(1_500).unwrap()).unwrap();
     let told = follower.next_within(LONG).unwrap_err();
     assert!(matches!(told, Error::Pruned { oldest: o } if o == oldest), "{told}");
+}
+
+#[test]
+fn a_follower_shows_nothing_that_is_not_durable() {
+    within(60, || {
+        let device = MemStorage::new();
+        let (gated, gate) = Gated::new(device.clone());
+        let log = open_in(Arc::new(gated), 1);
+        let reader: LogReader<[u8], Raw> = LogReader::open_in(Arc::new(device)).unwrap();
+        let mut followers = [log.follow(Lsn::FIRST).unwrap(), reader.follow(Lsn::FIRST).unwrap()];
+        for number in 1..=300 {
+            gate.shut();
+            std::thread::scope(|scope| {
+                scope.spawn(|| log.append(&payload(number)).unwrap());
+                gate.wait_for_somebody();
+                // The record before is durable and not read yet.
+                let durable = Lsn::new(number - 1);
+                let seen = followers.each_mut().map(|follower| {
+                    let mut next = || follower.next_within(Duration::ZERO).unwrap();
+                    (durable.and_then(|_| next()).map(|(lsn, _)| lsn), next())
+                });
+                gate.open();
+                assert_eq!(seen, [(durable, None), (durable, None)]);
+            });
+        }
+    });
+}
+
+#[test]
+fn a_follower_here_is_woken_by_each_commit() {
+    let log = open(&MemStorage::new(), 1);
+    let mut follower = log.follow(Lsn::FIRST).unwrap();
+    let (sender, seen) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while let Some((lsn, _)) = follower.next_within(LONG).unwrap() {
+                sender.send(lsn.get()).unwrap();
+            }
+        });
+        for number in 1..=100 {
+            log.append(&payload(number)).unwrap();
+            assert_eq!(seen.recv_timeout(LONG / 4), Ok(number));
+        }
+        log.close().unwrap();
+    });
 }

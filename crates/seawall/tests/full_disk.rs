@@ -3,21 +3,30 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
+mod common;
+
+use common::gate::Gated;
+use common::within;
 use seawall::{Error, Geometry, Log, Lsn, Options, Raw, Verdict, verify_in};
 use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage};
 use std::sync::Arc;
+use std::time::Duration;
 
 type TestLog = Log<[u8], Raw>;
 
 fn open(storage: &MemStorage, ahead: bool) -> TestLog {
+    open_in(Arc::new(storage.clone()), ahead, storage.steps() + 1)
+}
+
+fn open_in(storage: Arc<dyn Storage>, ahead: bool, seed: u64) -> TestLog {
     let geometry = Geometry { block: 512, reach: 1024, batch_max: 2048 };
     let options = Options::new()
         .geometry(geometry, 6144)
         .segment_size(12_288)
         .idle_mark(None)
         .prepare_ahead(ahead)
-        .machine(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(storage.steps() + 1)));
-    options.open_in(Arc::new(storage.clone())).unwrap()
+        .machine(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(seed)));
+    options.open_in(storage).unwrap()
 }
 
 fn payload(number: u64) -> Vec<u8> {
@@ -97,4 +106,44 @@ fn fill_some(log: &TestLog, count: u64) {
     for number in 1..=count {
         log.append(&payload(number)).unwrap();
     }
+}
+
+/// A record that would fit, were it not for the one that is on its way.
+#[test]
+fn a_record_is_refused_that_finds_its_room_taken_by_a_batch_under_way() {
+    within(20, || {
+        let storage = MemStorage::new();
+        let (gated, gate) = Gated::new(storage.clone());
+        let log = open_in(Arc::new(gated), false, 1);
+        log.append(&[b'1'; 1200]).unwrap();
+        storage.limit(0);
+        gate.shut();
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| log.append(&[b'2'; 1200]));
+            gate.wait_for_somebody();
+            let third = scope.spawn(|| log.append(&[b'3'; 1200]));
+            std::thread::park_timeout(Duration::from_millis(50));
+            gate.open();
+            assert_eq!(second.join().unwrap().unwrap().get(), 2);
+            assert!(matches!(third.join().unwrap(), Err(Error::DiskFull { .. })));
+        });
+        storage.limit(u64::MAX);
+        assert_eq!(log.append(b"room again").unwrap().get(), 3);
+    });
+}
+
+#[test]
+fn a_file_made_ahead_is_gone_after_the_close() {
+    within(20, || {
+        let storage = MemStorage::new();
+        let has_spare = || storage.names().iter().any(|name| name.starts_with("spare"));
+        let log = open(&storage, true);
+        log.append(&[b'1'; 1000]).unwrap();
+        log.append(&[b'2'; 1000]).unwrap();
+        while !has_spare() {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        log.close().unwrap();
+        assert!(!has_spare());
+    });
 }

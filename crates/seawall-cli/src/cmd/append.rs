@@ -6,9 +6,11 @@ use crate::args::{Append, Codec, Format, LogFormat};
 use crate::human;
 use crate::not_yet::does_not_exist;
 use crate::report::{Exit, Failure, say};
-use seawall::{CodecId, Error, Log, LogReader, Options, Raw, TailState};
+use seawall::{CodecId, Error, Failover, Log, LogReader, Options, Raw, TailState};
 use session::Session;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Appends all of standard input.
 pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
@@ -24,6 +26,8 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
     if let Some(size) = args.segment_size {
         options = options.segment_size(size);
     }
+    let failovers = Arc::new(AtomicU64::new(0));
+    let options = options.on_failover(told_of_failovers(args, &failovers));
     let log: Log<[u8], Raw> = options.open(&args.log).map_err(fail)?;
     if !args.look.quiet {
         tell_recovery(args, &log);
@@ -32,14 +36,31 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
     let fed = session.feed(&mut io::stdin().lock());
     let Session { tally, mut out, .. } = session;
     let closed = log.close().map_err(fail);
+    // Here, because closing may have to go on elsewhere, too.
+    let failovers = failovers.load(Ordering::Relaxed);
     let refused = tally.refused;
     tally.tell(args);
     if fed.is_ok() && closed.is_ok() && args.look.json {
-        out.line(&tally.as_json(args).to_string());
+        out.line(&tally.as_json(args, failovers).to_string());
     }
     let out = out.finish();
     let told = fed.and(closed).map(|()| Exit::Fine);
     Ok(told?.worse(out).worse(if refused > 0 { Exit::Failed } else { Exit::Fine }))
+}
+
+/// Counts, and tells who listens.
+fn told_of_failovers(args: &Append, count: &Arc<AtomicU64>) -> impl Fn(&Failover) + use<> {
+    let (count, quiet) = (count.clone(), args.look.quiet);
+    move |failover| {
+        count.fetch_add(1, Ordering::Relaxed);
+        if !quiet {
+            let Failover { cause, segment, .. } = failover;
+            say(&format!(
+                "seawall: warning: look at the device: {cause}; went on in segment {segment}, \
+                 nothing is lost"
+            ));
+        }
+    }
 }
 
 fn refuse_what_is_to_come(args: &Append) -> Option<Exit> {

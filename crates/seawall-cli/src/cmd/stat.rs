@@ -4,7 +4,7 @@ use crate::args::{Stat, level_name};
 use crate::human::{self, count, number};
 use crate::output::Output;
 use crate::report::{Exit, Failure};
-use seawall::{CodecId, Lsn, Verification};
+use seawall::{CodecId, Error, LogReader, Lsn, Verification};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -14,17 +14,20 @@ const FORMAT: &str = "0 (draft 1)";
 /// Says what can be said of the log.
 pub(crate) fn run(args: &Stat) -> Result<Exit, Failure> {
     let found = seawall::verify(&args.log);
-    let found = found.map_err(|error| Failure::of(&error, "stat", &args.log))?;
+    let fail = |error: Error| Failure::of(&error, "stat", &args.log);
+    let found = found.map_err(fail)?;
+    let oldest = LogReader::open_any(&args.log).and_then(|reader| reader.oldest());
+    let oldest = oldest.map_err(fail)?;
     let mut out = Output::new();
     if args.look.json {
-        out.line(&as_json(&args.log, &found).to_string());
+        out.line(&as_json(&args.log, &found, oldest).to_string());
     } else {
-        tell(&mut out, &args.log, &found);
+        tell(&mut out, &args.log, (&found, oldest));
     }
     Ok(out.finish())
 }
 
-fn as_json(log: &Path, found: &Verification) -> Value {
+fn as_json(log: &Path, found: &Verification, oldest: Lsn) -> Value {
     let summary = &found.summary;
     let (first, last) = summary.written_us.unzip();
     json!({
@@ -36,6 +39,7 @@ fn as_json(log: &Path, found: &Verification) -> Value {
         "records": found.records,
         "first_lsn": found.first_lsn.map(Lsn::get),
         "last_lsn": found.last_lsn.map(Lsn::get),
+        "oldest_lsn": oldest.get(),
         "bytes": summary.bytes,
         "segments": summary.segments,
         "payload_bytes": summary.payload_bytes,
@@ -57,7 +61,7 @@ fn overhead(found: &Verification) -> Option<f64> {
     (all > 0).then(|| (share * 1000.0).round() / 10.0)
 }
 
-fn tell(out: &mut Output, log: &Path, found: &Verification) {
+fn tell(out: &mut Output, log: &Path, (found, oldest): (&Verification, Lsn)) {
     let summary = &found.summary;
     let codec = summary.codec.map_or("unknown codec", CodecId::name);
     out.line(&format!("{}   seawall format {FORMAT}, {codec}, crc32c", log.display()));
@@ -69,6 +73,10 @@ fn tell(out: &mut Output, log: &Path, found: &Verification) {
         _ => String::new(),
     };
     row("records", format!("{}{range}", number(found.records)));
+    if oldest > Lsn::FIRST {
+        let text = format!("LSN {}; what stood before was truncated away", number(oldest.get()));
+        row("oldest", text);
+    }
     let (bytes, segments) = (human::bytes(summary.bytes), count(summary.segments, "segment"));
     let largest = human::bytes(summary.segment_size);
     row("size", format!("{bytes}   {segments}, growing to {largest} each"));

@@ -11,6 +11,7 @@
 )]
 
 pub(crate) mod gate;
+pub(crate) mod hooked;
 pub(crate) mod lives;
 
 use std::collections::BTreeMap;

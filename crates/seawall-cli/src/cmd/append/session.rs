@@ -194,7 +194,7 @@ impl Tally {
         }
     }
 
-    pub(super) fn as_json(&self, args: &Append) -> Value {
+    pub(super) fn as_json(&self, args: &Append, failovers: u64) -> Value {
         json!({
             "schema": "seawall.append/1",
             "log": args.log.display().to_string(),
@@ -203,6 +203,7 @@ impl Tally {
             "last_lsn": self.last.map(Lsn::get),
             "bytes": self.bytes,
             "refused": self.refused,
+            "failovers": failovers,
         })
     }
 }

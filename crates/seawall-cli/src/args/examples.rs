@@ -1,0 +1,78 @@
+//! What `--help` ends with: the exit codes, and examples for each verb.
+
+pub(super) const EXIT_CODES: &str = "\
+Exit codes:
+   0  fine; an ordinary torn tail is fine
+   1  I/O or environment; no such path
+   2  usage
+   3  the tail cannot be told from damage (with --strict: any torn tail)
+   4  damage, and all records can still be read
+   5  damage, and the records that are named are lost
+   6  another process writes the log
+   8  not a Seawall log, or written by a newer version
+ 101  a bug in seawall
+What to do then: seawall explain CODE
+
+Start with: seawall demo";
+
+pub(super) const APPEND_EXAMPLES: &str = "\
+Examples:
+  echo 'transfer 10 from A to B' | seawall append orders.wal --ack
+  seawall append events.wal --format json < events.jsonl
+  seawall cat old.wal -o len32 | seawall append new.wal --format len32";
+
+pub(super) const CAT_EXAMPLES: &str = "\
+Examples:
+  seawall cat orders.wal --from 100 -n 10
+  seawall cat events.wal --json | jq .data.id
+  seawall cat damaged.wal --skip-damaged -o len32 > rescued";
+
+pub(super) const TAIL_EXAMPLES: &str = "\
+Examples:
+  seawall tail orders.wal -n 3
+  seawall tail orders.wal -f -o raw | while read -r order; do ship \"$order\"; done
+  seawall tail orders.wal -f --cursor-file shipped.lsn --json
+
+The cursor file holds the number of the record that comes next. It is replaced after records were
+handed over, so that after a crash some may come twice, and none is left out.";
+
+pub(super) const TRUNCATE_EXAMPLES: &str = "\
+Examples:
+  seawall truncate orders.wal --before 5000
+  seawall truncate orders.wal --before 5000 --yes
+  seawall truncate orders.wal --after 7200 --yes
+
+--before removes whole segments, so some records before LSN may stay. The records behind --after
+are gone for good, and the next record gets the number behind LSN.";
+
+pub(super) const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  seawall explain 5
+  seawall explain segment-missing
+  seawall explain unsure --json";
+
+pub(super) const VERIFY_EXAMPLES: &str = "\
+Examples:
+  seawall verify orders.wal
+  seawall verify --strict /var/lib/app/*.wal || page-somebody
+  seawall verify orders.wal --json | jq .damage";
+
+pub(super) const STAT_EXAMPLES: &str = "\
+Examples:
+  seawall stat orders.wal
+  seawall stat orders.wal --json
+  seawall stat orders.wal --json | jq .bytes";
+
+pub(super) const BENCH_EXAMPLES: &str = "\
+Examples:
+  seawall bench append
+  chrt -f 1 seawall bench append --dir /var/lib/app --time 5
+  seawall bench append --writers 1,16 --size 1024 --json
+
+A run that is interrupted leaves its folder, seawall-bench-<pid>, in --dir.";
+
+pub(super) const DEMO_EXAMPLES: &str = "\
+Examples:
+  seawall demo
+  seawall demo --fast --seed 7
+  seawall demo --dir . --keep";

@@ -1,0 +1,261 @@
+//! `seawall explain`: what an exit code or a word of `verify` means, and what to do about it.
+
+use crate::args::Explain;
+use crate::output::Output;
+use crate::report::{Exit, Failure};
+use serde_json::json;
+
+/// What can be asked about.
+#[derive(Debug)]
+struct Topic {
+    name: &'static str,
+    kind: Kind,
+    means: &'static str,
+    next: &'static [&'static str],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Code,
+    Verdict,
+    Damage,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Code => "exit code",
+            Self::Verdict => "verdict",
+            Self::Damage => "cause of damage",
+        }
+    }
+}
+
+/// Around records that are lost.
+const RESCUE: &[&str] = &[
+    "keep a copy of the log's directory as it is",
+    "seawall verify LOG                        name what is lost",
+    "seawall cat LOG --skip-damaged -o len32 |",
+    "    seawall append NEW --format len32     rescue the rest",
+];
+const REPORT: &[&str] = &["please report it with what was printed and the command"];
+const NOTHING: &[&str] = &["nothing"];
+
+const fn code(name: &'static str, means: &'static str, next: &'static [&'static str]) -> Topic {
+    Topic { name, kind: Kind::Code, means, next }
+}
+
+const fn verdict(name: &'static str, means: &'static str, next: &'static [&'static str]) -> Topic {
+    Topic { name, kind: Kind::Verdict, means, next }
+}
+
+const fn damage(name: &'static str, means: &'static str, next: &'static [&'static str]) -> Topic {
+    Topic { name, kind: Kind::Damage, means, next }
+}
+
+const TOPICS: &[Topic] = &[
+    code("0", "It is done, and the log is fine. An ordinary torn tail is fine, too.", NOTHING),
+    code(
+        "1",
+        "The system refused something: no such path, no room, no permission, a device that fails. \
+         Records before the oldest of a truncated log end so, too. It says nothing of damage.",
+        &["read the line that says `next`", "then try again: what was acknowledged is kept"],
+    ),
+    code(
+        "2",
+        "The command line asks for what cannot be, or for what another version has.",
+        &["seawall VERB --help"],
+    ),
+    code(
+        "3",
+        "Bytes at the end of the log could be a write that nobody was promised, or damage to the \
+         last records. With --strict: the tail is torn at all.",
+        &[
+            "seawall tail LOG      compare with what was acknowledged",
+            "seawall append LOG    cuts it off, and keeps a copy in LOG/quarantine",
+        ],
+    ),
+    code(
+        "4",
+        "The log is damaged, and every record can still be read.",
+        &["seawall verify LOG    name the place", "replace the device, then copy the log"],
+    ),
+    code("5", "The log is damaged, and the records that are named are lost.", RESCUE),
+    code(
+        "6",
+        "Another process has the log open for writing; there is one writer at a time.",
+        &["wait until it has ended, or end it", "reading works beside it: cat, tail, verify, stat"],
+    ),
+    code(
+        "7",
+        "The key is wrong or missing, or the log was tampered with. No log of this version is \
+         encrypted, so this version never ends so.",
+        NOTHING,
+    ),
+    code(
+        "8",
+        "What is at this place is no Seawall log, or a newer version wrote it.",
+        &["give the log's directory, not a file in it", "seawall --version"],
+    ),
+    code(
+        "9",
+        "What was to be made exists with other content, and stays as it is. No verb of this \
+         version makes anything of that kind.",
+        &["give another target, or move that one away"],
+    ),
+    code(
+        "10",
+        "The device or the set-up does not keep what it promised: what was synced is not durable. \
+         No verb of this version looks for that.",
+        &["use another device, or switch its write cache off"],
+    ),
+    code("101", "A bug in seawall, whatever the input was.", REPORT),
+    verdict("clean", "All records are there. Exit code 0.", NOTHING),
+    verdict(
+        "torn",
+        "All records are there. At the end lies part of a write that nobody was promised, as a \
+         crash leaves it. Exit code 0; 3 with --strict.",
+        &["nothing: the next append cuts it off"],
+    ),
+    verdict(
+        "unsure",
+        "All records up to the end are there. What lies behind it could be part of a write that \
+         nobody was promised, or damage. Exit code 3.",
+        &["seawall explain 3"],
+    ),
+    verdict(
+        "correctable",
+        "Something is damaged, and every record can still be read. Exit code 4.",
+        &["seawall explain 4"],
+    ),
+    verdict("lost", "Records are lost; they are named. Exit code 5.", &["seawall explain 5"]),
+    verdict("key", "The log cannot be read without its key. Exit code 7.", &["seawall explain 7"]),
+    verdict("format", "This is no log that can be judged. Exit code 8.", &["seawall explain 8"]),
+    damage("body", "Records fail their checksum: stored bytes changed.", RESCUE),
+    damage(
+        "header",
+        "The header of a batch of records is unreadable; what stands behind it is found again at \
+         the next batch that is sound.",
+        RESCUE,
+    ),
+    damage(
+        "order",
+        "Sound batches do not continue each other: one is missing, or an old one is in its place, \
+         as after a write that the device lost.",
+        RESCUE,
+    ),
+    damage("cut-short", "A file ends before it should: it was cut, or copied in part.", RESCUE),
+    damage("segment-header", "The header of a segment is unreadable.", RESCUE),
+    damage(
+        "misplaced",
+        "A segment stands under another one's name, or comes from another log.",
+        &["put the files back under their names, or from a copy", "seawall verify LOG"],
+    ),
+    damage(
+        "segment-missing",
+        "A segment that the log needs is not there.",
+        &["put the file back if somebody moved it", "seawall verify LOG"],
+    ),
+    damage(
+        "segment-replaced",
+        "Another file stands where a segment was, for example from an older copy of the log.",
+        &["put the right file back if there is one", "seawall verify LOG"],
+    ),
+    damage(
+        "manifest",
+        "No slot of the manifest is readable. The records may all be there.",
+        RESCUE,
+    ),
+];
+
+/// Says what there is to say about a topic.
+pub(crate) fn run(args: &Explain) -> Exit {
+    let asked = args.topic.to_ascii_lowercase();
+    let Some(topic) = TOPICS.iter().find(|topic| topic.name == asked) else {
+        let failure = Failure::new(Exit::Usage, "there is nothing to explain about that");
+        let (codes, words) = (names(|kind| kind == Kind::Code), names(|kind| kind != Kind::Code));
+        let next = format!("one of {codes},\n        or of {words}");
+        failure.at(format!("seawall explain {}", args.topic)).next(next).tell();
+        return Exit::Usage;
+    };
+    let mut out = Output::new();
+    if args.look.json {
+        out.line(&as_json(topic).to_string());
+    } else {
+        tell(&mut out, topic);
+    }
+    out.finish()
+}
+
+fn as_json(topic: &Topic) -> serde_json::Value {
+    json!({
+        "schema": "seawall.explain/1",
+        "topic": topic.name,
+        "kind": topic.kind.name(),
+        "means": topic.means,
+        "next": topic.next,
+    })
+}
+
+fn tell(out: &mut Output, topic: &Topic) {
+    out.line(&format!("{} {}", topic.kind.name(), topic.name));
+    let mut line = String::from(" ");
+    for word in topic.means.split(' ') {
+        if line.len() + 1 + word.len() > 78 {
+            out.line(&line);
+            line = String::from(" ");
+        }
+        line = format!("{line} {word}");
+    }
+    out.line(&line);
+    for (step, start) in
+        topic.next.iter().zip(std::iter::once("next: ").chain(std::iter::repeat("      ")))
+    {
+        out.line(&format!("{start}{step}"));
+    }
+}
+
+fn names(wanted: impl Fn(Kind) -> bool) -> String {
+    let names = TOPICS.iter().filter(|topic| wanted(topic.kind)).map(|topic| topic.name);
+    names.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall::{Corruption, Verdict};
+
+    #[test]
+    fn every_code_verdict_and_cause_that_the_program_says_is_explained() {
+        let explained = |name: &str, kind| {
+            let found: Vec<_> = TOPICS.iter().filter(|topic| topic.name == name).collect();
+            assert!(matches!(found[..], [topic] if topic.kind == kind), "{name}");
+        };
+        for code in (0..=10).chain([101]) {
+            explained(&code.to_string(), Kind::Code);
+        }
+        for verdict in
+            [Verdict::Clean, Verdict::Torn, Verdict::Unsure, Verdict::Correctable, Verdict::Lost]
+        {
+            explained(verdict.name(), Kind::Verdict);
+        }
+        for cause in [
+            Corruption::Body,
+            Corruption::Header,
+            Corruption::Order,
+            Corruption::CutShort,
+            Corruption::SegmentHeader,
+            Corruption::Misplaced,
+            Corruption::SegmentMissing,
+            Corruption::SegmentReplaced,
+            Corruption::Manifest,
+        ] {
+            explained(cause.name(), Kind::Damage);
+        }
+    }
+
+    #[test]
+    fn nobody_is_left_without_a_next_step() {
+        assert!(TOPICS.iter().all(|topic| !topic.next.is_empty() && topic.means.ends_with('.')));
+    }
+}

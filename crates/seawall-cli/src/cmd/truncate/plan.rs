@@ -1,0 +1,143 @@
+//! What a cut takes away, found without opening the log for writing.
+
+use crate::args::Last;
+use seawall::{Error, Lsn};
+use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId, next_lsn};
+use seawall_io::{Access, PosixStorage, Storage};
+use std::io;
+use std::path::Path;
+
+/// Both slots of the manifest, whatever the block size.
+const MANIFEST_SIZE: usize = 2 << 16;
+
+/// What goes, and how the log is then.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// The first and the last record that go.
+    pub(super) goes: Option<(Lsn, Lsn)>,
+    /// How many segments go, and their bytes; `None` where records go and files as it comes.
+    pub(super) files: Option<(u64, u64)>,
+    /// The last record that stays, if the cut is at the end.
+    pub(super) new_end: Option<Last>,
+    /// The first record left, or the next one in a log without records.
+    pub(super) oldest: Lsn,
+    /// The number of the next record.
+    pub(super) next: Lsn,
+}
+
+/// A live segment: its first record, and the size of its file.
+type Segment = (Lsn, u64);
+
+impl Plan {
+    /// Before record `before`, by whole segments.
+    pub(super) fn before(log: &Path, before: Lsn, last: Option<Lsn>) -> io::Result<Self> {
+        Ok(Self::of_segments(&live_segments(&PosixStorage::open(log)?)?, before, last))
+    }
+
+    fn of_segments(live: &[Segment], before: Lsn, last: Option<Lsn>) -> Self {
+        let keep = live.iter().rposition(|(base, _)| *base <= before).unwrap_or(0);
+        let first = live.first().map_or(Lsn::FIRST, |(base, _)| *base);
+        let oldest = live.get(keep).map_or(first, |(base, _)| *base);
+        let gone = live.get(..keep).unwrap_or_default();
+        let segments = u64::try_from(gone.len()).expect("fits in 64 bits");
+        let bytes = gone.iter().map(|(_, bytes)| bytes).sum();
+        let goes = oldest.previous().filter(|end| *end >= first).map(|end| (first, end));
+        let next = next_lsn(last).max(oldest);
+        Self { goes, files: Some((segments, bytes)), new_end: None, oldest, next }
+    }
+
+    /// Behind record `after`; the log has `oldest` to `last`.
+    pub(super) fn after(
+        after: Option<Lsn>,
+        (oldest, last): (Lsn, Option<Lsn>),
+    ) -> Result<Self, Error> {
+        let next = next_lsn(after);
+        if next < oldest {
+            return Err(Error::Pruned { oldest });
+        }
+        let goes = last.filter(|last| *last >= next).map(|last| (next, last));
+        let next = next.min(next_lsn(last));
+        Ok(Self { goes, files: None, new_end: Some(Last(after)), oldest, next })
+    }
+
+    /// How many records go.
+    pub(super) fn records(&self) -> u64 {
+        self.goes.map_or(0, |(first, last)| last.get() - first.get() + 1)
+    }
+
+    /// Whether there is nothing to do.
+    pub(super) fn is_empty(&self) -> bool {
+        self.goes.is_none() && self.files.is_none_or(|(segments, _)| segments == 0)
+    }
+}
+
+/// The chain of live segments, oldest first: from the newest down, as each names the one before it.
+fn live_segments(storage: &PosixStorage) -> io::Result<Vec<Segment>> {
+    let manifest = read(storage, "manifest", MANIFEST_SIZE)?;
+    let slots = Manifest::decode_file(&manifest).into_iter().flatten();
+    let oldest = slots.max_by_key(|slot| slot.sequence).map(|slot| slot.oldest);
+    let names = storage.list()?;
+    let newest = names.iter().filter_map(|name| SegmentId::from_file_name(name)).max();
+    let (mut live, mut id) = (vec![], newest);
+    while let Some(here) = id {
+        let name = here.file_name();
+        // Where the chain ends early the log is damaged, and its open says so.
+        let header = match read(storage, &name, HEADER_SIZE) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+            other => SegmentHeader::decode(&other?),
+        };
+        let Ok(header) = header else { break };
+        live.insert(0, (header.base, storage.open(&name, Access::Read)?.len()?));
+        let is_oldest = Some(header.reference()) == oldest;
+        id = header.pred.filter(|_| !is_oldest).map(|pred| pred.id).filter(|pred| *pred < here);
+    }
+    Ok(live)
+}
+
+fn read(storage: &PosixStorage, name: &str, max: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; max];
+    let read = storage.open(name, Access::Read)?.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lsn(number: u64) -> Lsn {
+        Lsn::new(number).unwrap()
+    }
+
+    #[test]
+    fn only_segments_go_whose_records_all_stand_before() {
+        let live = [(lsn(1), 100), (lsn(50), 200), (lsn(80), 400)];
+        let plan = |before| {
+            let plan = Plan::of_segments(&live, lsn(before), Some(lsn(99)));
+            (plan.records(), plan.files.unwrap(), plan.oldest.get())
+        };
+        assert_eq!(plan(1), (0, (0, 0), 1));
+        assert_eq!(plan(49), (0, (0, 0), 1));
+        assert_eq!(plan(50), (49, (1, 100), 50));
+        assert_eq!(plan(79), (49, (1, 100), 50));
+        assert_eq!(plan(1000), (79, (2, 300), 80), "the newest segment stays");
+    }
+
+    #[test]
+    fn a_segment_without_records_goes_with_the_others() {
+        let live = [(lsn(1), 100), (lsn(50), 200), (lsn(50), 400)];
+        let plan = Plan::of_segments(&live, lsn(50), Some(lsn(60)));
+        assert_eq!((plan.goes, plan.files), (Some((lsn(1), lsn(49))), Some((2, 300))));
+    }
+
+    #[test]
+    fn a_cut_at_the_end_names_what_stands_behind_it() {
+        let goes = |after| Plan::after(after, (lsn(5), Some(lsn(9)))).map(|plan| plan.goes);
+        assert_eq!(goes(Some(lsn(7))).unwrap(), Some((lsn(8), lsn(9))));
+        assert_eq!(goes(Some(lsn(4))).unwrap(), Some((lsn(5), lsn(9))));
+        assert_eq!(goes(Some(lsn(9))).unwrap(), None);
+        assert_eq!(goes(Some(lsn(100))).unwrap(), None);
+        assert!(matches!(goes(Some(lsn(3))), Err(Error::Pruned { oldest }) if oldest == lsn(5)));
+        assert!(matches!(goes(None), Err(Error::Pruned { .. })));
+    }
+}

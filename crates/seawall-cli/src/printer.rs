@@ -1,0 +1,109 @@
+//! Records on standard output, in the shape that was asked for.
+
+use crate::args::Shape;
+use crate::output::{Output, hex, one_line};
+use crate::report::{Exit, say};
+use crate::{human, json};
+use seawall::{CodecId, Record};
+use serde_json::Value;
+use std::io::{self, Write};
+
+/// Bytes that are shown of a payload that is no text.
+const PREVIEW: usize = 32;
+
+/// Puts records into the shape that was asked for.
+pub(crate) struct Printer {
+    shape: Shape,
+    codec: CodecId,
+    pub(crate) out: Output,
+    /// Records whose payload is not what the log's codec says.
+    undecodable: u64,
+}
+
+impl Printer {
+    pub(crate) fn new(shape: Shape, codec: CodecId) -> Self {
+        Self { shape, codec, out: Output::new(), undecodable: 0 }
+    }
+
+    /// Hands over what is left and tells of records that could not be decoded; whether somebody
+    /// read to the end, and how the program ends if nothing else went wrong.
+    pub(crate) fn finish(self) -> (bool, Exit) {
+        let somebody_reads = self.out.is_open();
+        let written = self.out.finish();
+        if self.undecodable > 0 {
+            say(&format!(
+                "seawall: warning: {} shown as bytes: no {}",
+                human::count(self.undecodable, "record"),
+                self.codec.name()
+            ));
+        }
+        (somebody_reads, written)
+    }
+
+    pub(crate) fn record(&mut self, record: &Record<'_>) {
+        let (lsn, payload) = (record.lsn, record.payload);
+        match self.shape {
+            Shape::Raw => self.out.write(|out| {
+                out.write_all(payload)?;
+                out.write_all(b"\n")
+            }),
+            Shape::Len32 => self.out.write(|out| write_counted(out, payload)),
+            Shape::Hex => self.out.write(|out| writeln!(out, "{lsn}\t{}", hex(payload))),
+            Shape::Short => {
+                let text = self.short(payload);
+                self.out.write(|out| writeln!(out, "{lsn}\t{text}"));
+            }
+            Shape::Json => {
+                let data = self.data(payload);
+                let time = human::time(record.time_us);
+                let time = time.map_or(Value::Null, Value::String);
+                self.out.write(|out| {
+                    writeln!(out, "{{\"lsn\":{lsn},\"time\":{time},\"data\":{data}}}")
+                });
+            }
+        }
+    }
+
+    fn short(&mut self, payload: &[u8]) -> String {
+        if self.codec == CodecId::MessagePack
+            && let Some(value) = self.decoded(payload)
+        {
+            return value.to_string();
+        }
+        match std::str::from_utf8(payload) {
+            Ok(text) if self.codec == CodecId::Raw => one_line(text),
+            _ => preview(payload),
+        }
+    }
+
+    fn data(&mut self, payload: &[u8]) -> Value {
+        if self.codec == CodecId::MessagePack {
+            return self.decoded(payload).unwrap_or_else(|| json::bytes(payload));
+        }
+        match std::str::from_utf8(payload) {
+            Ok(text) => Value::from(text),
+            Err(_) => json::bytes(payload),
+        }
+    }
+
+    fn decoded(&mut self, payload: &[u8]) -> Option<Value> {
+        let value = json::from_message_pack(payload).ok();
+        self.undecodable += u64::from(value.is_none());
+        value
+    }
+}
+
+fn write_counted(out: &mut dyn Write, payload: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(payload.len()).expect("a frame's length is stored in 31 bits");
+    out.write_all(&length.to_le_bytes())?;
+    out.write_all(payload)
+}
+
+fn preview(payload: &[u8]) -> String {
+    match payload.get(..PREVIEW) {
+        Some(start) if payload.len() > PREVIEW => {
+            format!("0x{}... ({} bytes)", hex(start), payload.len())
+        }
+        _ => format!("0x{}", hex(payload)),
+    }
+}

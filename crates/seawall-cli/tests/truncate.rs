@@ -1,0 +1,155 @@
+//! Cuts at both ends: nothing goes without `--yes`, and with it what was announced, no more.
+
+mod tool;
+
+use std::io::{BufRead, BufReader, Write};
+use tool::Folder;
+
+fn lines(numbers: std::ops::RangeInclusive<u64>) -> Vec<u8> {
+    numbers.flat_map(|n| format!("{n:0100}\n").into_bytes()).collect()
+}
+
+/// A log of several segments.
+fn long(folder: &Folder) -> u64 {
+    folder.run("append log --segment-size 1MiB", &lines(1..=30_000)).fine();
+    assert!(segments(folder).len() >= 3, "{:?}", segments(folder));
+    30_000
+}
+
+fn segments(folder: &Folder) -> Vec<String> {
+    folder.names("log").into_iter().filter(|name| name.contains(".seg")).collect()
+}
+
+fn state(folder: &Folder) -> Vec<(String, Vec<u8>)> {
+    let names = folder.names("log").into_iter();
+    let files = names.filter(|name| name.contains(['.', 'm']) && !name.contains("quarantine"));
+    files.map(|name| (name.clone(), folder.read(&format!("log/{name}")))).collect()
+}
+
+#[test]
+fn without_yes_nothing_changes_and_with_it_what_was_said_goes() {
+    let folder = Folder::new("truncate-before");
+    let last = long(&folder);
+    for before in [1, 5000, 15_000, 1_000_000] {
+        let untouched = state(&folder);
+        let command = format!("truncate log --before {before} --json");
+        let said = folder.run(&command, b"").fine().json().remove(0);
+        folder.run(&format!("{command} --dry-run"), b"").fine();
+        assert!(state(&folder) == untouched, "a dry run is dry");
+        let (was, before_bytes) = (segments(&folder).len(), bytes(&folder));
+        let mut did = folder.run(&format!("{command} --yes"), b"").fine().json().remove(0);
+        assert_eq!(did["done"], true);
+        did["done"] = false.into();
+        assert_eq!(said, did);
+        let gone = u64::try_from(was - segments(&folder).len()).unwrap();
+        assert_eq!(said["segments"], gone);
+        assert_eq!(said["bytes"], before_bytes - bytes(&folder));
+        let oldest = said["oldest_lsn"].as_u64().unwrap();
+        assert!(oldest <= before, "{said}");
+        let found = folder.run("stat log --json", b"").fine().json().remove(0);
+        assert_eq!((&found["oldest_lsn"], &found["last_lsn"]), (&oldest.into(), &last.into()));
+        let cat = folder.run("cat log -o raw", b"");
+        assert_eq!(cat.fine().text().lines().next().unwrap(), format!("{oldest:0100}"));
+        assert_eq!(cat.text().lines().count(), usize::try_from(last + 1 - oldest).unwrap());
+    }
+    let oldest = folder.run("stat log --json", b"").json()[0]["oldest_lsn"].as_u64().unwrap();
+    assert!(oldest > 1);
+    for verb in ["cat log --from 1", "truncate log --after none", "truncate log --after 1 --yes"] {
+        let ran = folder.run(verb, b"");
+        assert!(ran.refused(1).contains(&format!("records before {oldest} were")), "{ran:?}");
+    }
+    folder.write("at", b"1\n");
+    folder.run("tail log --cursor-file at", b"").refused(1);
+    assert_eq!(
+        folder.run(&format!("cat log -n 1 --from {oldest}"), b"").fine().text().len(),
+        100 + 2 + oldest.to_string().len()
+    );
+    folder.run("verify log --strict", b"").fine();
+}
+
+fn bytes(folder: &Folder) -> u64 {
+    segments(folder).iter().map(|name| folder.read(&format!("log/{name}")).len() as u64).sum()
+}
+
+#[test]
+fn what_stands_behind_a_cut_never_comes_back() {
+    let folder = Folder::new("truncate-after");
+    folder.run("append log", b"a\nb\nc\nd\n").fine();
+    let ran = folder.run("truncate log --after 2", b"");
+    let text = ran.fine().text();
+    assert!(text.contains("2 records would go") && text.contains("LSN 3 .. 4"), "{text}");
+    assert!(text.contains("seawall truncate log --after 2 --yes"), "{text}");
+    assert_eq!(folder.run("cat log -o raw", b"").fine().text(), "a\nb\nc\nd\n");
+    let ran = folder.run("truncate log --after 2 --yes --json", b"").fine().json().remove(0);
+    assert_eq!(ran["schema"], "seawall.truncate/1");
+    assert_eq!((&ran["records"], &ran["next_lsn"]), (&2.into(), &3.into()));
+    assert_eq!(folder.run("cat log -o raw", b"").fine().text(), "a\nb\n");
+    assert_eq!(folder.run("append log --ack", b"e\n").fine().text(), "3\n");
+    let text = folder.run("truncate log --after 3 --yes", b"").fine().text().to_owned();
+    assert!(text.contains("nothing"), "{text}");
+    folder.run("truncate log --after none --yes", b"").fine();
+    assert_eq!(folder.run("cat log", b"").fine().text(), "");
+    assert_eq!(folder.run("append log --ack", b"f\n").fine().text(), "1\n");
+    assert_eq!(folder.run("cat log -o raw", b"").fine().text(), "f\n");
+    folder.run("verify log --strict", b"").fine();
+}
+
+/// An open after a kill makes a new segment behind the last record, and then the segment before it
+/// could go, too: nobody was told of that.
+#[test]
+fn after_a_kill_no_more_goes_than_was_announced() {
+    let folder = Folder::new("truncate-kill");
+    let mut append = folder.start("append log --ack --segment-size 1MiB");
+    let mut stdin = append.stdin.take().unwrap();
+    let acks = BufReader::new(append.stdout.take().unwrap());
+    let feeder = std::thread::spawn(move || {
+        stdin.write_all(&lines(1..=12_000)).unwrap();
+        stdin
+    });
+    assert!(acks.lines().any(|line| line.unwrap() == "12000"));
+    append.kill().unwrap();
+    append.wait().unwrap();
+    drop(feeder.join().unwrap());
+    let command = "truncate log --before 1000000 --json";
+    let said = folder.run(command, b"").fine().json().remove(0);
+    let gone = said["records"].as_u64().unwrap();
+    assert!((1..12_000).contains(&gone), "{said}");
+    folder.run(&format!("{command} --yes"), b"").fine();
+    let left = folder.run("cat log -o raw", b"").fine().text().lines().count();
+    assert_eq!(left, usize::try_from(12_000 - gone).unwrap());
+    folder.run("verify log", b"").fine();
+}
+
+#[test]
+fn the_codes_are_those_of_every_verb() {
+    let folder = Folder::new("truncate-codes");
+    folder.run("append log", b"one\n").fine();
+    folder.run("append log", b"needle\n").fine();
+    for wrong in [
+        "truncate log",
+        "truncate log --yes",
+        "truncate log --before 0",
+        "truncate log --before none",
+        "truncate log --before 1 --after 2",
+        "truncate log --after 1 --yes --dry-run",
+    ] {
+        assert_eq!(folder.run(wrong, b"").code, 2, "{wrong}");
+    }
+    folder.run("truncate nowhere --after 1", b"").refused(1);
+    folder.make_folder("foreign");
+    folder.run("truncate foreign --after 1 --yes", b"").refused(8);
+    let mut writer = folder.start("append log --ack");
+    let mut ack = String::new();
+    let mut stdin = writer.stdin.take().unwrap();
+    stdin.write_all(b"three\n").unwrap();
+    let mut acks = BufReader::new(writer.stdout.take().unwrap());
+    acks.read_line(&mut ack).unwrap();
+    folder.run("truncate log --after 1 --yes", b"").refused(6);
+    assert!(folder.run("truncate log --after 1", b"").fine().err.contains("a writer has the log"));
+    drop(stdin);
+    assert!(writer.wait().unwrap().success());
+    folder.flip("log/000000000001.seg", b"needle");
+    folder.run("truncate log --after 1", b"").refused(5);
+    folder.run("truncate log --after 1 --yes", b"").refused(5);
+    assert_eq!(folder.run("cat log -n 1 -o raw", b"").fine().text(), "one\n");
+}

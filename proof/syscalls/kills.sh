@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# One log, killed again and again. Usage: kills.sh [N], 100 kills by default.
+#
+# Each time lines are fed to `seawall append --ack`, which is killed with SIGKILL after a random
+# time, now and then while it still opens the log. After each generation of 50 kills every
+# acknowledged record must be there, with its content; then the older ones are truncated away, as a
+# program with a snapshot would do, so that disk use and the time to open must stay bounded.
+
+. "$(dirname "$0")/common.sh"
+
+kills=${1:-100}
+generation=50
+log=$folder/log
+RANDOM=${SEED:-$$}
+acknowledged=0 lost=0
+exec 3>&2
+
+disk_use() {
+    du -sk "$log" | cut -f 1
+}
+
+# Milliseconds for an open that recovers, and a clean close.
+open_time() {
+    local start
+    start=$(now_ms)
+    "$SEAWALL" append "$log" -q < /dev/null || echo "the open after a kill failed: $?" >&2
+    echo $(($(now_ms) - start))
+}
+
+# Feeds lines "CYCLE NUMBER", flushed one by one, and dies with its reader.
+feed() {
+    awk -v cycle="$1" 'BEGIN { for (n = 1; n <= 200000; n++) { print cycle, n; fflush() } }' 2> /dev/null
+}
+
+live_and_die() {
+    local cycle=$1 delay_ms=$((RANDOM % 60))
+    rm -f "$folder/pipe"
+    mkfifo "$folder/pipe"
+    feed "$cycle" > "$folder/pipe" &
+    local feeder=$!
+    "$SEAWALL" append "$log" --ack -q < "$folder/pipe" > "$folder/acks" 2> "$folder/errors" &
+    local writer=$!
+    sleep "0.$(printf '%03d' $delay_ms)"
+    kill -9 $writer
+    wait $writer 2> /dev/null
+    local code=$?
+    # A writer that died before it opened the pipe leaves a feeder that waits for it for ever.
+    kill -9 $feeder 2> /dev/null
+    wait $feeder 2> /dev/null
+    [ $code -eq 137 ] || { echo "cycle $cycle: exit $code: $(head -n 3 "$folder/errors")" >&3; lost=$((lost + 1)); }
+    # The n-th acknowledgement of a life is that of its n-th line.
+    whole_lines "$folder/acks" | awk -v cycle="$cycle" '{ print $1 "\t" cycle " " NR }' >> "$folder/expected"
+}
+
+# Counts acknowledged records that are not there as they were sent.
+compare() {
+    "$SEAWALL" cat "$log" > "$folder/found" 2> "$folder/errors" ||
+        { echo "cat: $(head -n 3 "$folder/errors")" >&2; lost=$((lost + 1)); }
+    local missing
+    missing=$(awk -F '\t' 'NR == FNR { found[$1] = $2; next } found[$1] != $2 { n++ } END { print n + 0 }' \
+        "$folder/found" "$folder/expected")
+    lost=$((lost + missing))
+    acknowledged=$((acknowledged + $(wc -l < "$folder/expected")))
+}
+
+printf '%6s %13s %6s %9s %10s %9s %9s\n' kills acknowledged lost 'disk KiB' 'aside KiB' segments 'open ms'
+: > "$folder/expected"
+for ((cycle = 1; cycle <= kills; cycle++)); do
+    live_and_die $cycle 2> /dev/null
+    if [ $((cycle % generation)) -eq 0 ] || [ $cycle -eq 1 ] || [ $cycle -eq "$kills" ]; then
+        opened=$(open_time)
+        compare
+        "$SEAWALL" verify "$log" -q || { echo "verify: exit $?" >&2; lost=$((lost + 1)); }
+        aside=$(du -sk "$log/quarantine" 2> /dev/null | cut -f 1)
+        printf '%6d %13d %6d %9d %10d %9d %9d\n' $cycle $acknowledged $lost "$(disk_use)" "${aside:-0}" \
+            "$(ls "$log" | grep -c 'seg$')" "$opened"
+        last=$(tail -n 1 "$folder/expected" | cut -f 1)
+        "$SEAWALL" truncate "$log" --before "${last:-1}" --yes -q || lost=$((lost + 1))
+        : > "$folder/expected"
+    fi
+done
+[ $lost -eq 0 ] || { echo "$lost promises broken" >&2; exit 1; }
+echo "no acknowledged record was lost"
