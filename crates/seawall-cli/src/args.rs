@@ -7,8 +7,8 @@ use crate::not_yet;
 use crate::report::Exit;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use examples::{
-    APPEND_EXAMPLES, BENCH_EXAMPLES, CAT_EXAMPLES, DEMO_EXAMPLES, EXIT_CODES, EXPLAIN_EXAMPLES,
-    STAT_EXAMPLES, TAIL_EXAMPLES, TRUNCATE_EXAMPLES, VERIFY_EXAMPLES,
+    APPEND_EXAMPLES, BENCH_EXAMPLES, CAT_EXAMPLES, COPY_EXAMPLES, DEMO_EXAMPLES, EXIT_CODES,
+    EXPLAIN_EXAMPLES, STAT_EXAMPLES, TAIL_EXAMPLES, TRUNCATE_EXAMPLES, VERIFY_EXAMPLES,
 };
 use seawall::Level;
 use std::path::PathBuf;
@@ -45,6 +45,9 @@ pub(crate) enum Verb {
     /// Say what a log is like: sizes, counts, options
     #[command(after_help = STAT_EXAMPLES)]
     Stat(Stat),
+    /// Back a log up, beside its running writer
+    #[command(after_help = COPY_EXAMPLES)]
+    Copy(Copy),
     /// Give up the records at one end of a log; a dry run without --yes
     #[command(after_help = TRUNCATE_EXAMPLES)]
     Truncate(Truncate),
@@ -217,6 +220,17 @@ pub(crate) struct Tail {
     /// How to print a record
     #[arg(short = 'o', long = "output", value_enum, default_value_t = Shape::Short)]
     pub(crate) shape: Shape,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// `seawall copy`
+#[derive(Debug, Args)]
+pub(crate) struct Copy {
+    /// The log
+    pub(crate) log: PathBuf,
+    /// The copy: a directory that is not there yet
+    pub(crate) target: PathBuf,
     #[command(flatten)]
     pub(crate) look: Look,
 }

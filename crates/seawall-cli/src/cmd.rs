@@ -3,6 +3,7 @@
 mod append;
 mod bench;
 mod cat;
+mod copy;
 mod demo;
 mod explain;
 mod stat;
@@ -18,6 +19,7 @@ pub(crate) fn run(verb: &Verb) -> Result<Exit, Failure> {
     match verb {
         Verb::Append(args) => append::run(args),
         Verb::Cat(args) => cat::run(args),
+        Verb::Copy(args) => copy::run(args),
         Verb::Tail(args) => tail::run(args),
         Verb::Truncate(args) => truncate::run(args),
         Verb::Explain(args) => Ok(explain::run(args)),

@@ -10,13 +10,12 @@ const VERBS: &[(&str, &str)] = &[
     ("probe", "seawall bench append"),
     ("disk", "seawall append for programs that can write to a pipe"),
     ("replay", "seawall cat LOG -o json, piped to what applies the records"),
-    ("export", "a copy of the log's directory while nobody writes it"),
-    ("fetch", "a copy of the log's directory"),
+    ("export", "seawall copy LOG TARGET"),
+    ("fetch", "seawall copy LOG TARGET"),
     ("keygen", "file permissions: logs are not encrypted in this version"),
     ("completions", "seawall --help"),
     ("man", "seawall --help"),
     ("doctor", "seawall demo"),
-    ("copy", "seawall cat LOG -o len32 | seawall append NEW --format len32"),
     ("top", "seawall stat LOG"),
 ];
 

@@ -24,10 +24,12 @@ pub(crate) enum Exit {
     Busy,
     /// Not a Seawall log, or newer.
     Format,
+    /// The target exists, with other content.
+    Conflict,
 }
 
 /// Code, and which of several exits stands for all: the higher rank.
-const TABLE: [(Exit, u8, u8); 8] = [
+const TABLE: [(Exit, u8, u8); 9] = [
     (Exit::Fine, 0, 0),
     (Exit::Failed, 1, 7),
     (Exit::Usage, 2, 6),
@@ -36,6 +38,7 @@ const TABLE: [(Exit, u8, u8); 8] = [
     (Exit::Lost, 5, 3),
     (Exit::Busy, 6, 5),
     (Exit::Format, 8, 4),
+    (Exit::Conflict, 9, 8),
 ];
 
 impl Exit {
@@ -257,6 +260,6 @@ mod tests {
     #[test]
     fn codes_are_those_that_scripts_know() {
         let codes = TABLE.map(|row| row.0.code());
-        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 8]);
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 8, 9]);
     }
 }

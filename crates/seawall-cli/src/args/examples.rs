@@ -36,6 +36,14 @@ Examples:
 The cursor file holds the number of the record that comes next. It is replaced after records were
 handed over, so that after a crash some may come twice, and none is left out.";
 
+pub(super) const COPY_EXAMPLES: &str = "\
+Examples:
+  seawall copy orders.wal backup.wal
+  seawall copy orders.wal /mnt/backup/orders-$(date +%F).wal
+  seawall copy orders.wal backup.wal --json | jq .last_lsn
+
+The copy is the log as it was at one moment, judged on the way; a damaged log is not copied.";
+
 pub(super) const TRUNCATE_EXAMPLES: &str = "\
 Examples:
   seawall truncate orders.wal --before 5000

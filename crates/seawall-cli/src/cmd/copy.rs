@@ -1,0 +1,46 @@
+//! `seawall copy`: an online backup.
+
+use crate::args::Copy;
+use crate::human::count;
+use crate::output::Output;
+use crate::report::{Exit, Failure};
+use seawall::{Error, Lsn};
+use serde_json::json;
+use std::io::ErrorKind;
+
+/// Copies the log to a directory that is not there yet.
+pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
+    let copied = seawall::copy(&args.log, &args.target).map_err(|error| failure(&error, args))?;
+    let mut out = Output::new();
+    if args.look.json {
+        let answer = json!({
+            "schema": "seawall.copy/1",
+            "log": args.log.display().to_string(),
+            "target": args.target.display().to_string(),
+            "first_lsn": copied.first.map(Lsn::get),
+            "last_lsn": copied.last.map(Lsn::get),
+            "bytes": copied.bytes,
+        });
+        out.line(&answer.to_string());
+    } else if !args.look.quiet {
+        let range = match (copied.first, copied.last) {
+            (Some(first), Some(last)) => {
+                let records = count(last.get() + 1 - first.get(), "record");
+                format!("{records}, LSN {first} .. {last}")
+            }
+            _ => "no record".to_owned(),
+        };
+        out.line(&format!("{}: {range}, durable", args.target.display()));
+    }
+    Ok(out.finish())
+}
+
+fn failure(error: &Error, args: &Copy) -> Failure {
+    match error {
+        Error::Io { source, .. } if source.kind() == ErrorKind::AlreadyExists => {
+            let failure = Failure::new(Exit::Conflict, "there is something at the target already");
+            failure.at(args.target.display()).next("give a name that is not taken")
+        }
+        error => Failure::of(error, "copy", &args.log),
+    }
+}

@@ -1,0 +1,36 @@
+//! `seawall copy` from outside: a log of its own, and nothing that exists is touched.
+
+mod tool;
+
+use std::io::{BufRead, BufReader, Write};
+use tool::Folder;
+
+#[test]
+fn a_copy_beside_the_writer_has_what_was_acknowledged() {
+    let folder = Folder::new("copy-beside");
+    let mut writer = folder.start("append log --ack");
+    let mut input = writer.stdin.take().expect("a pipe");
+    let mut acks = BufReader::new(writer.stdout.take().expect("a pipe")).lines();
+    for number in 1..=3 {
+        writeln!(input, "record {number}").expect("the writer reads");
+        assert_eq!(acks.next().unwrap().unwrap(), number.to_string());
+    }
+    let told = folder.run("copy log copy --json", b"").fine().json().remove(0);
+    assert_eq!((&told["first_lsn"], &told["last_lsn"]), (&1.into(), &3.into()));
+    drop(input);
+    assert!(writer.wait().unwrap().success());
+    folder.run("append copy", b"one more\n").fine();
+    let copied = folder.run("cat copy -o raw", b"").fine();
+    assert_eq!(copied.out, b"record 1\nrecord 2\nrecord 3\none more\n");
+}
+
+#[test]
+fn what_stands_at_the_target_is_left_alone_with_exit_9() {
+    let folder = Folder::new("copy-onto");
+    folder.run("append log", b"mine\n").fine();
+    folder.run("append other", b"theirs\n").fine();
+    assert_eq!(folder.run("copy log other", b"").code, 9);
+    assert_eq!(folder.run("cat other -o raw", b"").fine().out, b"theirs\n");
+    assert_eq!(folder.run("copy nothing there", b"").code, 1);
+    assert!(!folder.path("there").exists(), "a copy of nothing makes nothing");
+}
