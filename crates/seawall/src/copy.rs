@@ -71,12 +71,18 @@ pub fn copy(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<Copied
 pub fn copy_in(source: &Arc<dyn Storage>, target: &Arc<dyn Storage>) -> Result<Copied> {
     let mut attempt = 1;
     loop {
+        let told = read_live(&**source)?;
         let copied = Moment::of(source).and_then(|moment| moment.write(target));
         match copied {
             Err(Error::Io { source, .. })
                 if source.kind() == io::ErrorKind::NotFound && attempt < ATTEMPTS =>
             {
                 // A segment was pruned meanwhile: begin with what is there now.
+                clear(&**target)?;
+                attempt += 1;
+            }
+            // What was cut off meanwhile looks like damage.
+            Err(Error::Damaged(_)) if attempt < ATTEMPTS && read_live(&**source)? != told => {
                 clear(&**target)?;
                 attempt += 1;
             }

@@ -73,9 +73,7 @@ impl Writer {
             spare: None,
         };
         // Readers first: what is about to go must not be shown any more.
-        let told = std::mem::replace(&mut self.last, last);
-        self.tell_readers();
-        self.last = told;
+        self.tell(plan.pred.as_ref().expect("just put there").header.reference(), last);
         let checkpoints = &mut self.manifest.content.checkpoints;
         if checkpoints.iter().any(|checkpoint| *checkpoint > Some(next)) {
             *checkpoints = checkpoints.map(|checkpoint| checkpoint.map(|lsn| lsn.min(next)));

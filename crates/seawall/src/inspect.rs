@@ -78,7 +78,8 @@ impl Inspection {
         let valid = self.end.as_ref().and_then(|end| end.last);
         let lost = Some(Lost { from: next_lsn(valid), to: None });
         let at_end = self.end.iter().flat_map(|end| &end.damage).next();
-        match (self.row, self.damage.as_ref().or(at_end)) {
+        let gap = self.survey.chain.iter().find_map(|link| link.gap.as_ref()).map(|gap| &gap.1);
+        match (self.row, gap.or(self.damage.as_ref()).or(at_end)) {
             (Row::ManifestUnreadable, _) | (_, None) => {
                 let cause = Corruption::Manifest;
                 Damage { segment: None, offset: Offset(0), bytes: 0, lost, cause }

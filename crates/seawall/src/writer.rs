@@ -8,7 +8,7 @@ use crate::roll::{Carried, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll}
 use crate::spare::Spare;
 use crate::{Error, Failover, Lsn, Result, SegmentId};
 use seawall_format::batch::{self, Spec};
-use seawall_format::{Closed, Live, Manifest, Mark, SegmentHeader, next_lsn};
+use seawall_format::{Closed, Live, Manifest, Mark, SegmentHeader, SegmentRef, next_lsn};
 use seawall_io::{File, Lock};
 use std::collections::VecDeque;
 use std::io;
@@ -245,12 +245,17 @@ impl Writer {
     ///
     /// A failure is not an error: readers then lag behind.
     pub(crate) fn tell_readers(&self) {
+        self.tell(self.tail.header.reference(), self.last);
+    }
+
+    /// Tells readers to go no further than `durable`, in the segment that holds it.
+    pub(crate) fn tell(&self, segment: SegmentRef, durable: Option<Lsn>) {
         let Some(LiveFile { file, boot_id }) = &self.live else { return };
         let live = Live {
             log: self.manifest.content.log,
             boot_id: *boot_id,
-            segment: self.tail.header.reference(),
-            durable: self.last,
+            segment,
+            durable,
             time_us: self.machine.clock.wall_us(),
         };
         let _ = file.write_at(&live.encode(), 0);
