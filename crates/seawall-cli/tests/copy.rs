@@ -20,8 +20,8 @@ fn a_copy_beside_the_writer_has_what_was_acknowledged() {
     drop(input);
     assert!(writer.wait().unwrap().success());
     folder.run("append copy", b"one more\n").fine();
-    let copied = folder.run("cat copy -o raw", b"").fine();
-    assert_eq!(copied.out, b"record 1\nrecord 2\nrecord 3\none more\n");
+    let copied = folder.run("cat copy -o raw", b"");
+    assert_eq!(copied.fine().out, b"record 1\nrecord 2\nrecord 3\none more\n");
 }
 
 #[test]
