@@ -100,25 +100,24 @@ impl Walk {
         let oldest = survey.manifest.as_ref().map(|manifest| manifest.oldest_base);
         let first = base.or(oldest);
         Self {
-            last: first.and_then(Lsn::previous),
-            links,
             beyond: survey.beyond,
             closed: survey.manifest.as_ref().and_then(|manifest| manifest.closed),
             manifest_lost: survey.manifest_lost,
-            current: None,
-            file: None,
-            window: Offset(0),
-            bytes: vec![],
-            chain: None,
-            confirmed: None,
+            ..Self::over(links, first.and_then(Lsn::previous))
         }
     }
 
     /// A walk over one segment alone.
     pub(crate) fn of_segment(link: &Link) -> Self {
+        let link = Link { gap: None, ..link.clone() };
+        let last = link.segment.header.base.previous();
+        Self::over(VecDeque::from([link]), last)
+    }
+
+    fn over(links: VecDeque<Link>, last: Option<Lsn>) -> Self {
         Self {
-            last: link.segment.header.base.previous(),
-            links: VecDeque::from([Link { gap: None, ..link.clone() }]),
+            links,
+            last,
             beyond: None,
             closed: None,
             manifest_lost: false,
