@@ -32,8 +32,8 @@ fn an_unsynced_sector_is_kept_or_lost_by_choice() {
     assert_eq!(device.pending(), pending);
     assert_eq!(found(&device), b"aaZZZZbb");
     assert_eq!(found(&device.power_cut(|_| false)), b"aaaabbbb");
-    assert_eq!(found(&device.power_cut(|item| item.what == What::Sector(0))), b"aaXXbbbb");
-    assert_eq!(found(&device.power_cut(|item| item.what == What::Sector(1))), b"aaaaXXbb");
+    assert_eq!(found(&device.power_cut(|item| item.what == What::Sector(0))), b"aaZZbbbb");
+    assert_eq!(found(&device.power_cut(|item| item.what == What::Sector(1))), b"aaaaZZbb");
     assert_eq!(found(&device.power_cut(|_| true)), b"aaZZZZbb");
 }
 
