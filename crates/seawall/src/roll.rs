@@ -144,9 +144,7 @@ pub(crate) fn roll(
         match try_roll(machine, log, &mut plan, id) {
             Ok(rolled) => return Ok(Rolled { passed, ..rolled }),
             Err(Failure::Directory(error)) => return Err(error),
-            Err(Failure::File(error)) if attempt == ATTEMPTS || is_full(&error) => {
-                return Err(error);
-            }
+            Err(Failure::File(error)) if attempt == ATTEMPTS => return Err(error),
             Err(Failure::File(_)) => {
                 attempt += 1;
                 let pred = plan.pred.as_ref().filter(|pred| pred.header.id == id);
@@ -154,11 +152,6 @@ pub(crate) fn roll(
             }
         }
     }
-}
-
-/// Whether there is no room: another file would find none either.
-fn is_full(error: &Error) -> bool {
-    matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
 }
 
 fn try_roll(
