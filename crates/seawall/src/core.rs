@@ -188,6 +188,12 @@ impl Core {
         state.take_back(writer);
         self.wake_for_writer(&state);
         self.room.notify_all();
+        // Whose records are in the open batch found no writer meanwhile: one of them leads it now,
+        // as this thread may end with an error.
+        self.turns.iter().for_each(Condvar::notify_all);
+        if state.wants_turn {
+            self.work.notify_all();
+        }
         match made {
             Ok(()) => Ok(state),
             Err(source) if is_full(&source) => Err(Error::DiskFull { source }),

@@ -372,7 +372,7 @@ fn a_run_of_damage_after_a_crash_hides_only_what_nothing_else_confirms() {
 fn the_end_of_a_log_survives_what_its_directory_may_hold_besides() {
     let image = write(End::Closed);
     let device = image.device.kill();
-    device.copy_raw(NEWEST, "000000000004.seg.tmp");
+    device.copy_raw(NEWEST, "spare-4.tmp");
     let found = look(&image, &device, &|| "a temporary file".to_owned());
     assert_eq!(found.verdict, Verdict::Clean);
 }

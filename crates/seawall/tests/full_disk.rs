@@ -147,3 +147,26 @@ fn a_file_made_ahead_is_gone_after_the_close() {
         assert!(!has_spare());
     });
 }
+
+/// Who finds the disk full must not leave others waiting whose records were admitted before.
+#[test]
+fn nobody_waits_for_ever_beside_one_who_finds_the_disk_full() {
+    let (done, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for _ in 0..300 {
+            let storage = MemStorage::new();
+            let log = open(&storage, false);
+            fill_some(&log, 20);
+            storage.limit(1);
+            std::thread::scope(|scope| {
+                for size in [8, 700, 8, 700] {
+                    let log = &log;
+                    scope.spawn(move || while log.append(&vec![1; size]).is_ok() {});
+                }
+            });
+        }
+        done.send(()).unwrap();
+    });
+    let ended = told.recv_timeout(Duration::from_secs(20));
+    assert!(ended.is_ok(), "somebody still waits after 20 s");
+}
