@@ -1,8 +1,9 @@
-//! Chores of this repository: `cargo xtask tidy`.
+//! Chores of this repository: `cargo xtask tidy`, `cargo xtask damage`.
 
 #![forbid(unsafe_code)]
 
 mod allowed;
+mod damage;
 mod mask;
 mod rules;
 mod source;
@@ -17,6 +18,8 @@ Usage: cargo xtask <chore>
 Chores:
   tidy    checks the rules of docs/STYLE.md that the compiler and clippy do not know
   rules   lists them
+  damage  damages logs in every way of a list and prints what Seawall does, beside its peers
+          (--json: one object a row); fails if a promise is broken
 
 Exit codes: 0 fine, 1 findings or an error, 2 usage
 ";
@@ -27,6 +30,8 @@ fn main() -> ExitCode {
     let done = match chores.as_slice() {
         ["tidy"] => tidy::run(),
         ["rules"] => list_rules(),
+        ["damage"] => damage::run(damage::Form::Text),
+        ["damage", "--json"] => damage::run(damage::Form::Json),
         ["help" | "--help" | "-h"] => io::stdout().write_all(HELP.as_bytes()).map(|()| true),
         _ => return usage(),
     };

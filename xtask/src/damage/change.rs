@@ -1,0 +1,316 @@
+//! One change to the files of a log. `None`: the log has no such place.
+
+use super::image::Image;
+use super::sample::{MIDDLE, Place, RECORDS, Sample, ZEROS, noise};
+use seawall::Geometry;
+use seawall_format::{HEADER_SIZE as SEGMENT_HEADER_SIZE, SECTOR, batch};
+use std::ops::Range;
+
+/// Where the lengths are, FORMAT.md section 3.3.
+const BATCH_LENGTH: Range<usize> = 4..8;
+const RECORD_LENGTH: Range<usize> = batch::HEADER_SIZE..batch::HEADER_SIZE + 4;
+
+const MANIFEST: &str = "manifest";
+
+/// What is changed, and what it is changed with.
+#[derive(Debug)]
+pub(super) struct Scene<'a> {
+    pub(super) image: Image,
+    pub(super) sample: &'a Sample,
+    /// A log of the same shape, to take a file from.
+    pub(super) other: &'a Sample,
+}
+
+/// A change.
+pub(super) type Change = fn(&mut Scene<'_>) -> Option<()>;
+
+impl Scene<'_> {
+    fn middle(&self) -> Option<Place> {
+        self.sample.place(MIDDLE).cloned()
+    }
+
+    fn last(&self) -> Option<Place> {
+        self.sample.last().cloned()
+    }
+
+    /// The name of a segment, counted from the oldest.
+    fn segment(&self, index: usize) -> Option<String> {
+        self.sample.image.segments().nth(index).map(str::to_owned)
+    }
+
+    fn newest(&self) -> Option<String> {
+        self.sample.image.segments().last().map(str::to_owned)
+    }
+
+    fn zero(&mut self, file: &str, range: Range<usize>) -> Option<()> {
+        self.image.part_mut(file, range)?.fill(0);
+        Some(())
+    }
+
+    fn spoil(&mut self, file: &str, range: Range<usize>) -> Option<()> {
+        let seed = u64::try_from(range.start).ok()?;
+        let bytes = self.image.part_mut(file, range)?;
+        bytes.iter_mut().zip(noise(seed)).for_each(|(byte, noise)| *byte = noise);
+        Some(())
+    }
+
+    fn flip(&mut self, file: &str, at: usize, bit: u8) -> Option<()> {
+        *self.image.file_mut(file)?.get_mut(at)? ^= 1 << bit;
+        Some(())
+    }
+
+    /// Two ranges of one length, the first before the second.
+    fn swap(&mut self, file: &str, first: Range<usize>, second: Range<usize>) -> Option<()> {
+        let (before, behind) = (
+            self.image.part(file, first.clone())?.to_vec(),
+            self.image.part(file, second.clone())?.to_vec(),
+        );
+        self.image.part_mut(file, first)?.copy_from_slice(&behind);
+        self.image.part_mut(file, second)?.copy_from_slice(&before);
+        Some(())
+    }
+}
+
+/// A bit of the record in the middle.
+pub(super) fn record_bit(scene: &mut Scene<'_>) -> Option<()> {
+    let place = scene.middle()?;
+    scene.flip(&place.file, place.payload() + 100, 3)
+}
+
+/// A bit in the header of its batch: in the number of the record.
+pub(super) fn batch_header_bit(scene: &mut Scene<'_>) -> Option<()> {
+    let place = scene.middle()?;
+    scene.flip(&place.file, place.batch.start + 8, 3)
+}
+
+/// 8 bytes of the record.
+pub(super) fn eight_bytes(scene: &mut Scene<'_>) -> Option<()> {
+    let place = scene.middle()?;
+    scene.spoil(&place.file, place.payload() + 100..place.payload() + 108)
+}
+
+/// 100 bytes of the record.
+pub(super) fn hundred_zeros(scene: &mut Scene<'_>) -> Option<()> {
+    let place = scene.middle()?;
+    scene.zero(&place.file, place.payload() + 100..place.payload() + 200)
+}
+
+/// The sector in which the payload begins.
+fn sector(place: &Place) -> Range<usize> {
+    let start = place.payload() / SECTOR * SECTOR;
+    start..start + SECTOR
+}
+
+/// A sector of the device.
+pub(super) fn zero_sector(scene: &mut Scene<'_>) -> Option<()> {
+    let place = scene.middle()?;
+    scene.zero(&place.file, sector(&place))
+}
+
+/// 4 KiB from the record on.
+pub(super) fn garbage(scene: &mut Scene<'_>) -> Option<()> {
+    let place = scene.middle()?;
+    scene.spoil(&place.file, place.payload()..place.payload() + 4096)
+}
+
+/// As much as one fault is taken to spoil, DURABILITY.md section 1.
+pub(super) fn reach(scene: &mut Scene<'_>) -> Option<()> {
+    let place = scene.middle()?;
+    let reach = usize::try_from(Geometry::DEFAULT.reach).ok()?;
+    scene.zero(&place.file, place.payload()..place.payload() + reach)
+}
+
+/// A bit of a record that is nothing but zeros.
+pub(super) fn bit_in_zeros(scene: &mut Scene<'_>) -> Option<()> {
+    let place = scene.sample.place(ZEROS)?.clone();
+    scene.flip(&place.file, place.payload() + 2000, 0)
+}
+
+/// How long the batch is: nothing.
+pub(super) fn batch_length_zero(scene: &mut Scene<'_>) -> Option<()> {
+    let Place { file, batch, .. } = scene.middle()?;
+    scene.zero(&file, batch.start + BATCH_LENGTH.start..batch.start + BATCH_LENGTH.end)
+}
+
+/// How long the batch is: 128 MiB more, the highest bit that is not a flag.
+pub(super) fn batch_length_bit(scene: &mut Scene<'_>) -> Option<()> {
+    let Place { file, batch, .. } = scene.middle()?;
+    scene.flip(&file, batch.start + BATCH_LENGTH.end - 1, 3)
+}
+
+/// How long the record is: nothing.
+pub(super) fn record_length_zero(scene: &mut Scene<'_>) -> Option<()> {
+    let Place { file, batch, .. } = scene.middle()?;
+    scene.zero(&file, batch.start + RECORD_LENGTH.start..batch.start + RECORD_LENGTH.end)
+}
+
+/// How long the record is: 1 GiB more, the highest bit that is not a flag.
+pub(super) fn record_length_bit(scene: &mut Scene<'_>) -> Option<()> {
+    let Place { file, batch, .. } = scene.middle()?;
+    scene.flip(&file, batch.start + RECORD_LENGTH.end - 1, 6)
+}
+
+/// Neighbours on the device.
+pub(super) fn swapped_sectors(scene: &mut Scene<'_>) -> Option<()> {
+    let place = scene.middle()?;
+    let first = sector(&place);
+    scene.swap(&place.file, first.clone(), first.end..first.end + SECTOR)
+}
+
+/// Two batches of one size.
+pub(super) fn swapped_batches(scene: &mut Scene<'_>) -> Option<()> {
+    let (place, next) = (scene.middle()?, scene.sample.place(MIDDLE + 1)?);
+    scene.swap(&place.file, place.batch, next.batch.clone())
+}
+
+/// A write that landed in the wrong place.
+pub(super) fn copied_batch(scene: &mut Scene<'_>) -> Option<()> {
+    let (place, next) = (scene.middle()?, scene.sample.place(MIDDLE + 1)?);
+    let bytes = scene.image.part(&place.file, place.batch)?.to_vec();
+    scene.image.part_mut(&next.file, next.batch.clone())?.copy_from_slice(&bytes);
+    Some(())
+}
+
+/// The newest file ends within the last record.
+pub(super) fn tail_cut(scene: &mut Scene<'_>) -> Option<()> {
+    let place = scene.last()?;
+    scene.image.file_mut(&place.file)?.truncate(place.batch.end - 100);
+    Some(())
+}
+
+/// The end of the last record.
+pub(super) fn tail_zeros(scene: &mut Scene<'_>) -> Option<()> {
+    let place = scene.last()?;
+    scene.zero(&place.file, place.batch.end - 100..place.batch.end)
+}
+
+/// A bit of the last record.
+pub(super) fn tail_bit(scene: &mut Scene<'_>) -> Option<()> {
+    let place = scene.last()?;
+    scene.flip(&place.file, place.payload() + 100, 3)
+}
+
+/// A bit of a record of which only the ten behind it tell that it was durable.
+pub(super) fn near_tail_bit(scene: &mut Scene<'_>) -> Option<()> {
+    let place = scene.sample.place(RECORDS - 10)?.clone();
+    scene.flip(&place.file, place.payload() + 100, 3)
+}
+
+/// The newest file ends where one of its records began.
+pub(super) fn newest_cut(scene: &mut Scene<'_>) -> Option<()> {
+    let place = scene.sample.place(RECORDS - 100)?.clone();
+    scene.image.file_mut(&place.file)?.truncate(place.batch.start);
+    Some(())
+}
+
+/// Where a sector begins within the last batch.
+fn tear(place: &Place) -> Option<usize> {
+    let boundary = place.batch.start.next_multiple_of(SECTOR);
+    place.batch.contains(&boundary).then_some(boundary)
+}
+
+/// The last write, of which only the first sector reached the device.
+pub(super) fn torn_end(scene: &mut Scene<'_>) -> Option<()> {
+    let place = scene.last()?;
+    scene.zero(&place.file, tear(&place)?..place.batch.end)
+}
+
+/// The last write, of which the first sector did not reach the device.
+pub(super) fn torn_start(scene: &mut Scene<'_>) -> Option<()> {
+    let place = scene.last()?;
+    scene.zero(&place.file, place.batch.start..tear(&place)?)
+}
+
+/// The last write, of which nothing reached the device, whatever its sync said.
+pub(super) fn dropped_write(scene: &mut Scene<'_>) -> Option<()> {
+    let place = scene.last()?;
+    scene.zero(&place.file, place.batch)
+}
+
+/// The last writes, of which nothing is there any more: less than one fault may take.
+pub(super) fn dropped_writes(scene: &mut Scene<'_>) -> Option<()> {
+    let (first, last) = (scene.sample.place(RECORDS - 199)?.batch.start, scene.last()?);
+    scene.zero(&last.file, first..last.batch.end)
+}
+
+/// The first segment.
+pub(super) fn oldest_missing(scene: &mut Scene<'_>) -> Option<()> {
+    let file = scene.segment(0)?;
+    scene.image.remove(&file).map(drop)
+}
+
+/// The second of several segments.
+pub(super) fn middle_missing(scene: &mut Scene<'_>) -> Option<()> {
+    let file = scene.segment(1)?;
+    scene.image.remove(&file).map(drop)
+}
+
+/// The last segment.
+pub(super) fn newest_missing(scene: &mut Scene<'_>) -> Option<()> {
+    let file = scene.newest()?;
+    scene.image.remove(&file).map(drop)
+}
+
+/// A segment under the name that the next one would have.
+pub(super) fn duplicated(scene: &mut Scene<'_>) -> Option<()> {
+    let copy = scene.image.file(&scene.newest()?)?.clone();
+    let next = u64::try_from(scene.sample.image.segments().count()).ok()? + 1;
+    scene.image.put(&format!("{next:012}.seg"), copy);
+    Some(())
+}
+
+/// A segment over the one behind it.
+pub(super) fn over_neighbour(scene: &mut Scene<'_>) -> Option<()> {
+    let copy = scene.image.file(&scene.segment(1)?)?.clone();
+    scene.image.put(&scene.segment(2)?, copy);
+    Some(())
+}
+
+/// The newest segment as it was some records ago.
+pub(super) fn rolled_back(scene: &mut Scene<'_>) -> Option<()> {
+    let file = scene.newest()?;
+    let before = scene.sample.earlier.file(&file)?.clone();
+    scene.image.put(&file, before);
+    Some(())
+}
+
+/// The segment of this name from another log.
+pub(super) fn foreign(scene: &mut Scene<'_>) -> Option<()> {
+    let file = scene.segment(1)?;
+    let theirs = scene.other.image.file(&file)?.clone();
+    scene.image.put(&file, theirs);
+    Some(())
+}
+
+/// The header of a segment.
+pub(super) fn header_zeros(scene: &mut Scene<'_>) -> Option<()> {
+    let file = scene.segment(1)?;
+    scene.zero(&file, 0..SEGMENT_HEADER_SIZE)
+}
+
+/// The header of the newest segment.
+pub(super) fn newest_header_zeros(scene: &mut Scene<'_>) -> Option<()> {
+    let file = scene.newest()?;
+    scene.zero(&file, 0..SEGMENT_HEADER_SIZE)
+}
+
+fn slot(index: usize) -> Option<Range<usize>> {
+    let start = usize::try_from(Geometry::DEFAULT.block).ok()? * index;
+    Some(start..start + 208)
+}
+
+/// One of the manifest's two slots.
+pub(super) fn one_slot(scene: &mut Scene<'_>) -> Option<()> {
+    scene.spoil(MANIFEST, slot(1)?)
+}
+
+/// Both of them.
+pub(super) fn both_slots(scene: &mut Scene<'_>) -> Option<()> {
+    scene.spoil(MANIFEST, slot(0)?)?;
+    scene.spoil(MANIFEST, slot(1)?)
+}
+
+/// The whole file.
+pub(super) fn no_manifest(scene: &mut Scene<'_>) -> Option<()> {
+    scene.image.remove(MANIFEST).map(drop)
+}

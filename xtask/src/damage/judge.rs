@@ -1,0 +1,92 @@
+//! Which promises a look at a damaged log shows to be broken.
+
+use super::look::{Opened, Reading, Seen};
+use super::sample::numbers;
+use seawall::{Damage, Lost, Lsn, Verdict};
+use std::collections::BTreeSet;
+
+/// What is known of the change, and what may be asked of the log.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Truth {
+    /// Records whose bytes the change touched, or the header of their file: all others can be
+    /// read.
+    pub(super) touched: BTreeSet<Lsn>,
+    /// Records that may be missing under a verdict that says one cannot know.
+    pub(super) window: BTreeSet<Lsn>,
+    /// Nothing is left in the log that could tell.
+    pub(super) is_blind: bool,
+    /// A log that opens by itself.
+    pub(super) must_open: bool,
+}
+
+/// Each promise that is broken, in words. None is what a log is for.
+pub(super) fn broken(truth: &Truth, seen: &Seen) -> Vec<String> {
+    let mut found = vec![];
+    reading(truth, seen, &mut found);
+    opening(truth, seen, ("an open", &seen.open), &mut found);
+    opening(truth, seen, ("a strict open", &seen.strict), &mut found);
+    if truth.must_open && matches!(seen.open, Opened::No(_)) {
+        found.push("a torn write at the end must not need help".to_owned());
+    }
+    found
+}
+
+/// How many records that are named as lost are read all the same.
+pub(super) fn named_in_vain(seen: &Seen) -> usize {
+    seen.reader.intact.iter().filter(|lsn| is_named(lost(&seen.damage), **lsn)).count()
+}
+
+/// The records that a reading lacks.
+pub(super) fn missing(reading: &Reading) -> BTreeSet<Lsn> {
+    numbers().filter(|lsn| !reading.intact.contains(lsn)).collect()
+}
+
+fn reading(truth: &Truth, seen: &Seen, found: &mut Vec<String>) {
+    say("delivered, and not what was written", &seen.reader.wrong, found);
+    found.extend(seen.reader.troubles.iter().cloned());
+    let missing = missing(&seen.reader);
+    let is_told = |lsn: &Lsn| {
+        is_named(lost(&seen.damage), *lsn) && is_named(seen.reader.lost.iter().copied(), *lsn)
+    };
+    let silent = missing.iter().filter(|lsn| !is_told(lsn) && !is_excused(truth, seen, **lsn));
+    say("missing, and not named", silent, found);
+    say("intact, and not reached", missing.difference(&truth.touched), found);
+}
+
+fn opening(truth: &Truth, seen: &Seen, (what, opened): (&str, &Opened), found: &mut Vec<String>) {
+    let Opened::Yes(reading) = opened else { return };
+    say(&format!("not what was written after {what}"), &reading.wrong, found);
+    found.extend(reading.troubles.iter().map(|trouble| format!("{what}: {trouble}")));
+    let missing = missing(reading);
+    let silent = missing.iter().filter(|lsn| !is_excused(truth, seen, **lsn));
+    say(&format!("missing after {what}"), silent, found);
+    if lost(&seen.damage).next().is_some() {
+        found.push(format!("{what} takes a log of which records are lost"));
+    }
+}
+
+/// Whether nobody can ask for this record.
+fn is_excused(truth: &Truth, seen: &Seen, lsn: Lsn) -> bool {
+    let is_doubtful = matches!(seen.verdict, Verdict::Torn | Verdict::Unsure);
+    truth.is_blind || (is_doubtful && truth.window.contains(&lsn))
+}
+
+fn lost(damage: &[Damage]) -> impl Iterator<Item = Lost> {
+    damage.iter().filter_map(|damage| damage.lost)
+}
+
+fn is_named(mut lost: impl Iterator<Item = Lost>, lsn: Lsn) -> bool {
+    lost.any(|lost| lost.from <= lsn && lost.to.is_none_or(|to| lsn <= to))
+}
+
+/// Adds a sentence on these records, if there are any.
+fn say<'a>(what: &str, records: impl IntoIterator<Item = &'a Lsn>, found: &mut Vec<String>) {
+    let records: Vec<_> = records.into_iter().collect();
+    match records.as_slice() {
+        [] => {}
+        [one] => found.push(format!("record {one}: {what}")),
+        [first, .., last] => {
+            found.push(format!("{} records from {first} to {last}: {what}", records.len()));
+        }
+    }
+}

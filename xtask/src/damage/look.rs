@@ -1,0 +1,123 @@
+//! What the library says of a damaged log, asked in four ways, and whether that is the truth.
+
+use super::image::Image;
+use super::sample::{RECORDS, options, payload};
+use super::scratch::Scratch;
+use seawall::{Damage, Error, Log, LogReader, Lost, Lsn, Raw, Result, Verdict, Verification};
+use std::collections::BTreeSet;
+use std::io;
+
+/// After so many errors a reader is taken to go in circles.
+const ERRORS_MAX: usize = 1000;
+
+/// What was seen of a damaged log.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    pub(super) verdict: Verdict,
+    /// What `verify` names.
+    pub(super) damage: Vec<Damage>,
+    /// Where the tail begins and how many bytes it has, if that is of interest.
+    pub(super) tail: Option<(u64, u64, u64)>,
+    /// A reader that skips damage, beside nobody.
+    pub(super) reader: Reading,
+    /// An ordinary open for append.
+    pub(super) open: Opened,
+    /// The same, `strict`.
+    pub(super) strict: Opened,
+}
+
+/// What was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reading {
+    /// Bit for bit what was written.
+    pub(super) intact: BTreeSet<Lsn>,
+    /// Anything else that was delivered: other bytes, another order, records that never were.
+    pub(super) wrong: Vec<Lsn>,
+    /// What errors on the way named as lost.
+    pub(super) lost: Vec<Lost>,
+    /// What should not happen at all.
+    pub(super) troubles: Vec<String>,
+}
+
+/// What came of an open for append.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Opened {
+    /// What was read then; the log took another record and was sound after.
+    Yes(Reading),
+    /// Refused, and why.
+    No(String),
+}
+
+/// Asks in four ways, each on a copy of its own.
+pub(super) fn look(image: &Image) -> io::Result<Seen> {
+    let scratch = Scratch::new()?;
+    image.write(scratch.path())?;
+    let found = seawall::verify(scratch.path()).map_err(io::Error::other)?;
+    let reader = LogReader::<[u8], Raw>::open(scratch.path()).map_err(io::Error::other)?;
+    let entries = reader.skip_damaged(true).read_from(Lsn::FIRST).map_err(io::Error::other)?;
+    Ok(Seen {
+        verdict: found.verdict,
+        tail: tail(&found),
+        damage: found.damage,
+        reader: read(entries),
+        open: open(image, false)?,
+        strict: open(image, true)?,
+    })
+}
+
+fn tail(found: &Verification) -> Option<(u64, u64, u64)> {
+    let (segment, offset) = found.tail_at.filter(|_| found.tail_bytes > 0)?;
+    Some((segment.get(), offset.0, found.tail_bytes))
+}
+
+fn read<P: AsRef<[u8]>>(entries: impl Iterator<Item = Result<(Lsn, P)>>) -> Reading {
+    let mut reading = Reading::default();
+    let mut last = None;
+    for entry in entries {
+        match entry {
+            Ok((lsn, bytes)) => {
+                let is_next = Some(lsn) > last && lsn.get() <= RECORDS;
+                last = Some(lsn);
+                if is_next && bytes.as_ref() == payload(lsn) {
+                    reading.intact.insert(lsn);
+                } else {
+                    reading.wrong.push(lsn);
+                }
+            }
+            Err(Error::Damaged(damage)) => reading.lost.extend(damage.lost),
+            Err(error) => reading.troubles.push(format!("the reader fails: {error}")),
+        }
+        let errors = reading.lost.len() + reading.troubles.len();
+        if errors > ERRORS_MAX || reading.wrong.len() > ERRORS_MAX {
+            reading.troubles.push("the reader goes in circles".to_owned());
+            break;
+        }
+    }
+    reading
+}
+
+fn open(image: &Image, strict: bool) -> io::Result<Opened> {
+    let scratch = Scratch::new()?;
+    image.write(scratch.path())?;
+    let opened = options().create(false).strict(strict).open(scratch.path());
+    let log: Log<[u8], Raw> = match opened {
+        Ok(log) => log,
+        Err(error @ (Error::Damaged(_) | Error::CannotTell { .. })) => {
+            return Ok(Opened::No(error.to_string()));
+        }
+        Err(error) => return Err(io::Error::other(error)),
+    };
+    let mut reading = read(log.read_from(Lsn::FIRST).map_err(io::Error::other)?);
+    if let Err(trouble) = goes_on(log, scratch.path()) {
+        reading.troubles.push(format!("opened, and does not go on: {trouble}"));
+    }
+    Ok(Opened::Yes(reading))
+}
+
+/// Whether the log takes a record and is sound then.
+fn goes_on(log: Log<[u8], Raw>, folder: &std::path::Path) -> Result<(), String> {
+    log.append(b"and on").map_err(|error| error.to_string())?;
+    log.close().map_err(|error| error.to_string())?;
+    let found = seawall::verify(folder).map_err(|error| error.to_string())?;
+    if found.verdict == Verdict::Clean { Ok(()) } else { Err(found.verdict.name().to_owned()) }
+}

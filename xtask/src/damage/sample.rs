@@ -1,0 +1,192 @@
+//! The logs that are damaged: 2,000 records each, of which every byte is known.
+
+use super::image::Image;
+use super::scratch::Scratch;
+use seawall::{Geometry, Log, Lsn, Options, Raw};
+use seawall_format::{HEADER_SIZE as SEGMENT_HEADER_SIZE, batch, frame};
+use std::collections::BTreeSet;
+use std::io;
+use std::ops::Range;
+
+/// How many records a log holds.
+pub(super) const RECORDS: u64 = 2000;
+const RECORD_SIZE: usize = 256;
+/// The record that is one block of zeros, as legitimate as any other.
+pub(super) const ZEROS: u64 = 700;
+const ZEROS_SIZE: usize = 4096;
+/// The record that damage in the middle hits.
+pub(super) const MIDDLE: u64 = 900;
+/// After so many records the older copy is taken: the rest is more than the window of `Synced`.
+const EARLIER: u64 = 1750;
+/// So small that the log has four of them. The rest of the geometry is what users have.
+const SEGMENT_SIZE: u64 = 256 << 10;
+
+/// How the writing of a log ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It was closed.
+    Closed,
+    /// The power was cut after the last acknowledgement: nothing confirms the last record.
+    Crashed,
+}
+
+impl End {
+    /// A word for it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Crashed => "crashed",
+        }
+    }
+}
+
+/// A log, and where each record is.
+#[derive(Debug)]
+pub(super) struct Sample {
+    pub(super) end: End,
+    pub(super) image: Image,
+    /// The same log some records before.
+    pub(super) earlier: Image,
+    places: Vec<Place>,
+}
+
+/// Where a record is: alone in its batch.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) lsn: Lsn,
+    pub(super) file: String,
+    /// Its batch: header of the batch, header of the frame, payload.
+    pub(super) batch: Range<usize>,
+}
+
+impl Place {
+    /// Where its payload begins.
+    pub(super) fn payload(&self) -> usize {
+        self.batch.start + batch::HEADER_SIZE + frame::HEADER_SIZE
+    }
+}
+
+/// How logs are opened here; the same for all.
+pub(super) fn options() -> Options {
+    // Neither marks nor spare files: what a look finds must not depend on the machine's pace.
+    Options::new()
+        .geometry(Geometry::DEFAULT, SEGMENT_SIZE)
+        .segment_size(SEGMENT_SIZE)
+        .idle_mark(None)
+        .prepare_ahead(false)
+}
+
+/// What record `lsn` holds: no two have the same.
+pub(super) fn payload(lsn: Lsn) -> Vec<u8> {
+    if lsn.get() == ZEROS {
+        return vec![0; ZEROS_SIZE];
+    }
+    noise(lsn.get()).take(RECORD_SIZE).collect()
+}
+
+/// Bytes that look like nothing and follow from a seed.
+pub(super) fn noise(seed: u64) -> impl Iterator<Item = u8> {
+    let mut state = seed;
+    std::iter::repeat_with(move || {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        (mixed ^ (mixed >> 31)).to_le_bytes()
+    })
+    .flatten()
+}
+
+/// All records, by number.
+pub(super) fn numbers() -> impl DoubleEndedIterator<Item = Lsn> {
+    (1..=RECORDS).filter_map(Lsn::new)
+}
+
+impl Sample {
+    /// Writes the log with the library, every record synced on its own.
+    pub(super) fn make(end: End) -> io::Result<Self> {
+        let scratch = Scratch::new()?;
+        let folder = scratch.path();
+        let log: Log<[u8], Raw> = options().open(folder).map_err(io::Error::other)?;
+        let mut earlier = Image::default();
+        for lsn in numbers() {
+            log.append(&payload(lsn)).map_err(io::Error::other)?;
+            if lsn.get() == EARLIER {
+                earlier = Image::read(folder)?;
+            }
+        }
+        let image = match end {
+            End::Closed => {
+                log.close().map_err(io::Error::other)?;
+                Image::read(folder)?
+            }
+            End::Crashed => Image::read(folder)?,
+        };
+        let places = places(&image).ok_or_else(|| io::Error::other("a record is nowhere"))?;
+        Ok(Self { end, image, earlier, places })
+    }
+
+    /// Where record `lsn` is.
+    pub(super) fn place(&self, lsn: u64) -> Option<&Place> {
+        self.places.iter().find(|place| place.lsn.get() == lsn)
+    }
+
+    /// Where the last record is.
+    pub(super) fn last(&self) -> Option<&Place> {
+        self.places.last()
+    }
+
+    /// The records whose batch is not what it was, or whose segment is not: those may be lost.
+    pub(super) fn touched(&self, now: &Image) -> BTreeSet<Lsn> {
+        let is_same = |place: &Place, range: &Range<usize>| {
+            let before = self.image.part(&place.file, range.clone());
+            before == now.part(&place.file, range.clone())
+        };
+        let header = 0..SEGMENT_HEADER_SIZE;
+        let touched = |place: &&Place| !is_same(place, &header) || !is_same(place, &place.batch);
+        self.places.iter().filter(touched).map(|place| place.lsn).collect()
+    }
+
+    /// The records that only evidence close by confirms: the window of `Synced`, DURABILITY.md
+    /// section 2. A close leaves none.
+    pub(super) fn window(&self) -> BTreeSet<Lsn> {
+        let reach = usize::try_from(Geometry::DEFAULT.reach).unwrap_or_default();
+        let last = self.last().filter(|_| self.end == End::Crashed);
+        let is_near = |place: &&Place| {
+            last.is_some_and(|last| {
+                place.file == last.file && place.batch.end + reach > last.batch.end
+            })
+        };
+        self.places.iter().filter(is_near).map(|place| place.lsn).collect()
+    }
+}
+
+/// Finds each record by its payload, so that the truth rests on bytes and not on the library.
+fn places(image: &Image) -> Option<Vec<Place>> {
+    let start = usize::try_from(Geometry::DEFAULT.data_start()).ok()?;
+    let mut files = image.segments();
+    let (mut file, mut at) = (files.next()?, start);
+    let mut places = vec![];
+    for lsn in numbers() {
+        let wanted = payload(lsn);
+        let mut place = place_at(lsn, file, at, wanted.len());
+        if !holds(image, &place, &wanted) {
+            file = files.next()?;
+            place = place_at(lsn, file, start, wanted.len());
+            if !holds(image, &place, &wanted) {
+                return None;
+            }
+        }
+        at = place.batch.end;
+        places.push(place);
+    }
+    Some(places)
+}
+
+fn place_at(lsn: Lsn, file: &str, at: usize, size: usize) -> Place {
+    let end = at + batch::HEADER_SIZE + frame::size_on_disk(size);
+    Place { lsn, file: file.to_owned(), batch: at..end }
+}
+
+fn holds(image: &Image, place: &Place, wanted: &[u8]) -> bool {
+    let at = place.payload();
+    image.part(&place.file, at..at + wanted.len()) == Some(wanted)
+}

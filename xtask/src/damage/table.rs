@@ -1,0 +1,218 @@
+//! The answer for people: what Seawall does, then the same changes with others.
+
+use super::Row;
+use super::cases::{EIGHT_BYTES, ONE_BIT, TAIL_CUT, TAIL_ZEROED};
+use super::judge::{missing, named_in_vain};
+use super::look::{Opened, Seen};
+use super::peers::{ANCHORS, ANCHORS_NOTE, PEERS, PEERS_NOTE};
+use super::sample::{End, RECORDS};
+use seawall::{Damage, Lost, Lsn};
+use std::collections::BTreeSet;
+
+/// How Seawall is called beside others: they were not always closed, so the harder of its logs.
+const US: &str = "Seawall (crashed)";
+
+/// What belongs above the tables, behind the number of records.
+const HEAD: &str = "\
+records of 256 bytes, each synced alone, and one change to it.
+log: it was closed, or it crashed (the power was cut behind the last record). opens: for append, by
+itself; \"lax\": not if `strict`. read: intact records before and behind the first missing one.
+report: lost records, cause, segment:offset; or the tail that an open cuts off and keeps aside.
+";
+
+/// The words for one row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Words {
+    pub(super) verdict: String,
+    pub(super) opens: &'static str,
+    /// Records before the first missing one, and behind it.
+    pub(super) read: String,
+    pub(super) report: String,
+}
+
+/// All tables.
+pub(super) fn text(rows: &[Row]) -> String {
+    let mut out = format!("A Seawall log of {RECORDS} {HEAD}");
+    out.push_str(&ours(rows));
+    out.push_str(&with_peers(rows));
+    out.push_str(&with_anchors(rows));
+    out
+}
+
+/// What a look is called in the table.
+pub(super) fn words(seen: &Seen) -> Words {
+    let opens = match (&seen.open, &seen.strict) {
+        (Opened::Yes(_), Opened::Yes(_)) => "yes",
+        (Opened::Yes(_), Opened::No(_)) => "lax",
+        (Opened::No(_), _) => "no",
+    };
+    Words {
+        verdict: seen.verdict.name().to_owned(),
+        opens,
+        read: both_sides(seen),
+        report: report(seen),
+    }
+}
+
+fn both_sides(seen: &Seen) -> String {
+    let first = missing(&seen.reader).first().copied();
+    match sides(&seen.reader.intact, first) {
+        (before, 0) => before.to_string(),
+        (before, behind) => format!("{before}+{behind}"),
+    }
+}
+
+/// How many records were read before the first missing one, and behind it.
+pub(super) fn sides(intact: &BTreeSet<Lsn>, missing: Option<Lsn>) -> (usize, usize) {
+    let before = intact.iter().filter(|lsn| missing.is_none_or(|first| **lsn < first)).count();
+    (before, intact.len() - before)
+}
+
+fn report(seen: &Seen) -> String {
+    match (seen.damage.first(), seen.tail) {
+        (Some(first), _) => {
+            let segment = first.segment.map(|id| format!(" {}:{:#x}", id.get(), first.offset.0));
+            let vain = match named_in_vain(seen) {
+                0 => String::new(),
+                read => format!(" ({read} of them read)"),
+            };
+            let (lost, cause) = (lost(&seen.damage), first.cause.name());
+            format!("{lost} {cause}{}{vain}", segment.unwrap_or_default())
+        }
+        (None, Some((segment, offset, bytes))) => {
+            format!("tail {segment}:{offset:#x}, {bytes} bytes")
+        }
+        (None, None) => "-".to_owned(),
+    }
+}
+
+/// All records that are named as lost, in ranges as long as they can be.
+fn lost(damage: &[Damage]) -> String {
+    let mut ranges: Vec<Lost> = damage.iter().filter_map(|damage| damage.lost).collect();
+    ranges.dedup_by(|next, range| {
+        let joins = range.to.is_some_and(|to| to.next() == next.from);
+        if joins {
+            range.to = next.to;
+        }
+        joins
+    });
+    if ranges.is_empty() {
+        return "none".to_owned();
+    }
+    ranges.iter().map(range).collect::<Vec<_>>().join(",")
+}
+
+fn range(lost: &Lost) -> String {
+    match lost.to {
+        Some(to) if to == lost.from => to.to_string(),
+        Some(to) => format!("{}-{to}", lost.from),
+        None => format!("{}-", lost.from),
+    }
+}
+
+fn ours(rows: &[Row]) -> String {
+    let mut out = String::new();
+    let mut titles: Vec<_> = rows.iter().map(|row| row.group).collect();
+    titles.dedup();
+    for title in titles {
+        let mut grid =
+            vec![[title, "log", "verdict", "opens", "read", "report"].map(str::to_owned).to_vec()];
+        let group: Vec<_> = rows.iter().filter(|row| row.group == title).collect();
+        for pair in group.chunk_by(|one, two| one.case == two.case) {
+            grid.extend(lines_of(pair));
+        }
+        out.push_str(&draw(&grid));
+    }
+    out
+}
+
+/// One line for both logs where they do not differ.
+fn lines_of(pair: &[&Row]) -> Vec<Vec<String>> {
+    let words: Vec<_> = pair.iter().map(|row| row.seen.as_ref().map(words)).collect();
+    match (pair, words.as_slice()) {
+        ([one, _], [Ok(first), Ok(second)]) if first == second => {
+            vec![line(one.case, "both", first)]
+        }
+        _ => pair
+            .iter()
+            .zip(words)
+            .map(|(row, words)| match words {
+                Ok(words) => line(row.case, row.end.name(), &words),
+                Err(error) => cells([row.case, row.end.name(), "FAILS", "", "", error]),
+            })
+            .collect(),
+    }
+}
+
+fn line(case: &str, log: &str, words: &Words) -> Vec<String> {
+    cells([case, log, &words.verdict, words.opens, &words.read, &words.report])
+}
+
+fn with_peers(rows: &[Row]) -> String {
+    let head = ["in other logs", "one bit", "8 bytes", "last 100 B cut", "100 B zeroed"];
+    let mut grid = vec![cells(head)];
+    let cases = [ONE_BIT, EIGHT_BYTES, TAIL_CUT, TAIL_ZEROED];
+    let ours = cases.map(|case| find(rows, case).map_or_else(String::new, in_short));
+    grid.push([vec![US.to_owned()], ours.to_vec()].concat());
+    for peer in PEERS {
+        let name = format!("{} {}", peer.name, peer.version);
+        grid.push([vec![name], cells(peer.did)].concat());
+    }
+    draw(&grid) + PEERS_NOTE
+}
+
+fn with_anchors(rows: &[Row]) -> String {
+    let mut grid = vec![cells(["in larger systems", "system", "opens", "read"])];
+    for group in ANCHORS.chunk_by(|one, two| one.damage == two.damage) {
+        let Some(damage) = group.first().map(|row| row.damage) else { continue };
+        let first = grid.len();
+        if let Some(seen) = find(rows, damage) {
+            grid.push(cells(["", US, words(seen).opens, &in_short(seen)]));
+        }
+        grid.extend(group.iter().map(|row| cells(["", row.system, row.reopened, row.read])));
+        if let Some(name) = grid.get_mut(first).and_then(|line| line.first_mut()) {
+            damage.clone_into(name);
+        }
+    }
+    draw(&grid) + ANCHORS_NOTE
+}
+
+fn cells<const N: usize>(texts: [&str; N]) -> Vec<String> {
+    texts.map(str::to_owned).to_vec()
+}
+
+/// The case in the log that was not closed: the harder one.
+fn find<'a>(rows: &'a [Row], case: &str) -> Option<&'a Seen> {
+    let row = rows.iter().find(|row| row.case == case && row.end == End::Crashed)?;
+    row.seen.as_ref().ok()
+}
+
+fn in_short(seen: &Seen) -> String {
+    let read = seen.reader.intact.len();
+    let is_lost = seen.damage.iter().any(|damage| damage.lost.is_some());
+    match seen.reader.wrong.len() {
+        0 if is_lost => format!("{read}, names {}", lost(&seen.damage)),
+        0 => format!("{read}, {}", seen.verdict.name()),
+        wrong => format!("{read}, {wrong} WRONG"),
+    }
+}
+
+/// A table whose first line is its head.
+fn draw(grid: &[Vec<String>]) -> String {
+    let columns = grid.first().map_or(0, Vec::len);
+    let width = |at: usize| grid.iter().filter_map(|line| line.get(at)).map(String::len).max();
+    let widths: Vec<_> = (0..columns).map(|at| width(at).unwrap_or(0)).collect();
+    let mut out = "\n".to_owned();
+    for (index, line) in grid.iter().enumerate() {
+        let cells = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let line = cells.collect::<Vec<_>>().join("  ");
+        out.push_str(line.trim_end());
+        out.push('\n');
+        if index == 0 {
+            let rule: Vec<_> = widths.iter().map(|width| "-".repeat(*width)).collect();
+            out.push_str(&rule.join("  "));
+            out.push('\n');
+        }
+    }
+    out
+}
