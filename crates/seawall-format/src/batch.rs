@@ -1,10 +1,14 @@
 //! Batches: what one device write adds to a segment. FORMAT.md section 3.3.
 
 use crate::field::{behind, get, get_u32, put, table};
+use crate::salt::crc32c;
 use crate::{Epoch, Lsn, Offset, Salt, SegmentHeader, frame, lsn_or_zero};
 
 /// Bytes of a batch before its frames.
 pub const HEADER_SIZE: usize = 48;
+
+/// In the body length: the records are lost, and a repair gave them up.
+const VOID: u64 = 1 << 27;
 
 table! {
     HEADER_CRC = 0, 4, "header crc";
@@ -52,6 +56,8 @@ pub struct BatchHeader {
     pub header_crc: u32,
     /// Bytes behind the header.
     pub body_length: u32,
+    /// Whether its records are lost and were given up by a repair: it holds no frames.
+    pub is_void: bool,
     /// The first record.
     pub first: Lsn,
     /// How many records.
@@ -79,9 +85,12 @@ impl BatchHeader {
         if life.salt.checksum(offset, behind(bytes, HEADER_CRC)) != header_crc {
             return None;
         }
+        let length = get(bytes, BODY_LENGTH);
         let found = Self {
             header_crc,
-            body_length: get_u32(bytes, BODY_LENGTH),
+            // The other flags are above it: with one set the length exceeds every batch.
+            body_length: u32::try_from(length & !VOID).ok()?,
+            is_void: length & VOID != 0,
             first: Lsn::new(get(bytes, FIRST))?,
             count: get_u32(bytes, COUNT),
             behind: get_u32(bytes, BEHIND),
@@ -89,13 +98,26 @@ impl BatchHeader {
             chain: get(bytes, CHAIN),
             time_us: get(bytes, TIME),
         };
-        // Flags are the top bits of the length: with one set it exceeds every batch.
         let sound = found.count > 0
             && found.body_length.is_multiple_of(8)
             && found.size() <= u64::from(life.batch_max)
             && u64::from(found.behind) < found.first.get()
             && found.first.get().checked_add(u64::from(found.count)).is_some();
         sound.then_some(found)
+    }
+
+    /// Where in the segment of `life`, before `end`, a header was written for that stands elsewhere:
+    /// its checksum is bound to its place, and tells.
+    #[must_use]
+    pub fn trace(bytes: &[u8], life: &Life, end: u64) -> Option<Offset> {
+        let header = bytes.first_chunk::<HEADER_SIZE>()?;
+        if get(header, EPOCH_TAG) != life.epoch.tag() {
+            return None;
+        }
+        let place = crc32c(behind(header, HEADER_CRC)) ^ get_u32(header, HEADER_CRC);
+        let offsets = (0..end).step_by(8).map(Offset);
+        let mut found = offsets.filter(|offset| life.salt.place(*offset) == place);
+        found.find(|offset| Self::decode(header, *offset, life).is_some())
     }
 
     /// The whole batch on disk, in bytes.
@@ -128,7 +150,8 @@ impl BatchHeader {
     #[must_use]
     pub fn matches(&self, body: &[u8], offset: Offset, life: &Life) -> bool {
         let at = offset.plus(to_u64(HEADER_SIZE));
-        life.salt.checksum(at, body) == self.body_crc && frame::fill(body, self.count, life.block)
+        let frames = if self.is_void { 0 } else { self.count };
+        life.salt.checksum(at, body) == self.body_crc && frame::fill(body, frames, life.block)
     }
 }
 
@@ -139,6 +162,8 @@ pub struct Spec {
     pub first: Lsn,
     /// How many records.
     pub count: u32,
+    /// Whether they are lost and given up: there are no frames then.
+    pub is_void: bool,
     /// The highest record known durable.
     pub confirmed: Option<Lsn>,
     /// The chain value of the batch before.
@@ -159,7 +184,8 @@ pub fn finish(batch: &mut [u8], spec: Spec, offset: Offset, life: &Life) -> u64 
     frame::bind(body, &life.salt, spec.first);
     let behind_by = spec.first.get() - 1 - lsn_or_zero(spec.confirmed);
     let body_crc = life.salt.checksum(offset.plus(to_u64(HEADER_SIZE)), body);
-    put(header, BODY_LENGTH, to_u64(body.len()));
+    let void = if spec.is_void { VOID } else { 0 };
+    put(header, BODY_LENGTH, to_u64(body.len()) | void);
     put(header, FIRST, spec.first.get());
     put(header, COUNT, u64::from(spec.count));
     put(header, BEHIND, behind_by);
@@ -199,7 +225,8 @@ mod tests {
         frame::push_unbound(&mut bytes, b"seven", false);
         frame::push_unbound(&mut bytes, b"eight", false);
         let first = Lsn::new(7).unwrap();
-        let spec = Spec { first, count: 2, confirmed: Lsn::new(5), chain: 99, time_us: 1 };
+        let spec =
+            Spec { first, count: 2, is_void: false, confirmed: Lsn::new(5), chain: 99, time_us: 1 };
         finish(&mut bytes, spec, AT, &LIFE);
         bytes
     }
@@ -219,6 +246,19 @@ mod tests {
     }
 
     #[test]
+    fn a_void_batch_holds_numbers_and_no_frames() {
+        let mut bytes = vec![0; HEADER_SIZE];
+        let first = Lsn::new(7).unwrap();
+        let spec = Spec { first, count: 90, is_void: true, confirmed: None, chain: 99, time_us: 1 };
+        finish(&mut bytes, spec, AT, &LIFE);
+        let header = BatchHeader::decode(&bytes, AT, &LIFE).unwrap();
+        assert_eq!((header.is_void, header.last().get(), header.size()), (true, 96, 48));
+        assert!(header.matches(&[], AT, &LIFE));
+        let whole = BatchHeader { is_void: false, ..header };
+        assert!(!whole.matches(&[], AT, &LIFE), "90 records have frames");
+    }
+
+    #[test]
     fn every_flipped_bit_is_noticed() {
         let good = batch();
         for bit in 0..good.len() * 8 {
@@ -231,6 +271,14 @@ mod tests {
     #[test]
     fn a_batch_is_not_valid_in_another_place() {
         assert!(!is_valid(&batch(), AT.plus(8)));
+    }
+
+    #[test]
+    fn a_batch_in_another_place_tells_where_it_belongs() {
+        assert_eq!(BatchHeader::trace(&batch(), &LIFE, 8192), Some(AT));
+        let other = Life { salt: Salt::new(LogId(3), Epoch(8)), epoch: Epoch(8), ..LIFE };
+        assert_eq!(BatchHeader::trace(&batch(), &other, 8192), None);
+        assert_eq!(BatchHeader::trace(&[0; 48], &LIFE, 8192), None);
     }
 
     #[test]

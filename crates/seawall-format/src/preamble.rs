@@ -8,7 +8,7 @@ use std::fmt;
 pub const VERSION: u16 = 0;
 
 /// The draft of that version.
-pub const DRAFT: u16 = 1;
+pub const DRAFT: u16 = 2;
 
 table! {
     MAGIC = 0, 8, "magic";

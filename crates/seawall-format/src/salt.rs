@@ -40,8 +40,12 @@ impl Salt {
     /// The checksum of `bytes` that belong to a structure at `offset`.
     #[must_use]
     pub fn checksum(&self, offset: Offset, bytes: &[u8]) -> u32 {
-        let place = high_half(mix(self.key.wrapping_add(offset.0.wrapping_mul(GOLDEN))));
-        crc32c(bytes) ^ place
+        crc32c(bytes) ^ self.place(offset)
+    }
+
+    /// What the checksum of a structure at `offset` is bound with.
+    pub(crate) fn place(&self, offset: Offset) -> u32 {
+        high_half(mix(self.key.wrapping_add(offset.0.wrapping_mul(GOLDEN))))
     }
 
     /// What a frame's CRC is bound with: record `lsn`, first four bytes `word`.

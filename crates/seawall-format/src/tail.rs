@@ -45,8 +45,10 @@ impl Row {
 /// The end of the newest segment: the bytes behind the valid prefix, and what would come next.
 #[derive(Clone, Copy, Debug)]
 pub struct Tail<'a> {
-    /// The bytes from P to the end of the file.
+    /// The bytes from P on, one largest batch and one block at least, or to the end of the file.
     pub bytes: &'a [u8],
+    /// Whether a byte behind those is not zero.
+    pub goes_on: bool,
     /// P, where they begin.
     pub offset: Offset,
     /// The record that would come next.
@@ -66,18 +68,18 @@ pub struct Tail<'a> {
 ///
 /// let salt = Salt::new(LogId(1), Epoch(2));
 /// let life = Life { salt, epoch: Epoch(2), batch_max: 4096, block: 512 };
-/// let tail = Tail { bytes: &[0; 4096], offset: Offset(8192), next: Lsn::FIRST, chain: 0 };
+/// let bytes = &[0; 4096];
+/// let tail = Tail { bytes, goes_on: false, offset: Offset(8192), next: Lsn::FIRST, chain: 0 };
 /// assert_eq!(classify(&tail, &life), Row::Clean);
 /// ```
 #[must_use]
 pub fn classify(tail: &Tail<'_>, life: &Life) -> Row {
-    let window = u64::from(life.batch_max) + u64::from(life.block);
-    let window = usize::try_from(window).expect("a batch fits in memory");
+    let far = tail.bytes.get(window(life)..).is_some_and(|far| !is_zero(far));
+    if tail.goes_on || far {
+        return Row::BeyondWindow;
+    }
     if is_zero(tail.bytes) {
         return Row::Clean;
-    }
-    if tail.bytes.get(window..).is_some_and(|far| !is_zero(far)) {
-        return Row::BeyondWindow;
     }
     if tail.bytes.len() < HEADER_SIZE {
         // No writer begins a batch that does not fit.
@@ -88,6 +90,17 @@ pub fn classify(tail: &Tail<'_>, life: &Life) -> Row {
         Some(header) if is_torn(tail, &header, life) => Row::BodyTorn,
         _ => Row::Otherwise,
     }
+}
+
+/// How far behind P a write under way can reach, in bytes.
+///
+/// # Panics
+///
+/// If a largest batch does not fit in memory.
+#[must_use]
+pub fn window(life: &Life) -> usize {
+    let window = u64::from(life.batch_max) + u64::from(life.block);
+    usize::try_from(window).expect("a batch fits in memory")
 }
 
 fn is_torn(tail: &Tail<'_>, header: &BatchHeader, life: &Life) -> bool {
@@ -160,14 +173,16 @@ mod tests {
         for number in 1..=4 {
             frame::push_unbound(&mut bytes, &[number; 300], false);
         }
-        let spec = Spec { first: Lsn::FIRST, count: 4, confirmed: None, chain: 7, time_us: 0 };
+        let (first, confirmed) = (Lsn::FIRST, None);
+        let spec = Spec { first, count: 4, is_void: false, confirmed, chain: 7, time_us: 0 };
         finish(&mut bytes, spec, AT, &LIFE);
         bytes.resize(8192, 0);
         bytes
     }
 
     fn row(bytes: &[u8]) -> Row {
-        classify(&Tail { bytes, offset: AT, next: Lsn::FIRST, chain: 7 }, &LIFE)
+        let tail = Tail { bytes, goes_on: false, offset: AT, next: Lsn::FIRST, chain: 7 };
+        classify(&tail, &LIFE)
     }
 
     /// The bytes of the tail that lie in this sector of the file, counted from the one with `AT`.
@@ -202,6 +217,9 @@ mod tests {
         bytes[sector(0)].fill(0);
         bytes[7000] = 1;
         assert_eq!(row(&bytes), Row::BeyondWindow);
+        let zeros = &[0; 4096];
+        let tail = Tail { bytes: zeros, goes_on: true, offset: AT, next: Lsn::FIRST, chain: 7 };
+        assert_eq!(classify(&tail, &LIFE), Row::BeyondWindow);
     }
 
     #[test]
@@ -226,7 +244,7 @@ mod tests {
     fn batch_that_does_not_continue_the_log_is_not_called_torn() {
         let mut bytes = written();
         bytes[sector(2)].fill(0);
-        let tail = Tail { bytes: &bytes, offset: AT, next: Lsn::FIRST, chain: 8 };
+        let tail = Tail { bytes: &bytes, goes_on: false, offset: AT, next: Lsn::FIRST, chain: 8 };
         assert_eq!(classify(&tail, &LIFE), Row::Otherwise);
     }
 }

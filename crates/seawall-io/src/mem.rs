@@ -154,7 +154,7 @@ impl MemStorage {
     /// The device after a power cut in which only the pending items that `keep` picks landed.
     ///
     /// They land in order. The result is a device of its own, on a new boot, with the limit and
-    /// the unreadable files of this one; locks, the stop and planned failures are gone, and steps
+    /// the unreadable bytes of this one; locks, the stop and planned failures are gone, and steps
     /// count from zero.
     ///
     /// A sector that lands behind the end of its file lengthens it. A renaming whose creation was
@@ -199,13 +199,13 @@ impl MemStorage {
         self.device().world.limit(bytes);
     }
 
-    /// Lets every read of a file fail from now on.
+    /// Lets every read fail from now on that touches these bytes of a file.
     ///
     /// # Panics
     ///
     /// If there is no such file.
-    pub fn fail_read(&self, name: &str) {
-        self.device().world.spoil(&self.full(name));
+    pub fn fail_read(&self, name: &str, bytes: std::ops::Range<usize>) {
+        self.device().world.spoil(&self.full(name), bytes);
     }
 
     /// Changes a file's bytes behind everybody's back: damage, cuts, overwritten sectors.

@@ -110,7 +110,7 @@ impl Writer {
     }
 
     /// Unlinks segments that the log has given up already.
-    fn remove_segments(&self, goes: impl Fn(SegmentId) -> bool) -> Result<()> {
+    pub(crate) fn remove_segments(&self, goes: impl Fn(SegmentId) -> bool) -> Result<()> {
         let storage = &self.machine.storage;
         let names = storage.list().map_err(Error::io("list the log's directory"))?;
         let gone = |name: &&String| SegmentId::from_file_name(name).is_some_and(&goes);

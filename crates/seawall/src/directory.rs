@@ -245,6 +245,8 @@ type Below = (Option<(Segment, Limit)>, Option<(Row, Damage)>);
 struct Headers {
     sound: BTreeMap<SegmentId, Segment>,
     bad: BTreeMap<SegmentId, Corruption>,
+    /// What sound files under the wrong name are.
+    strangers: BTreeMap<SegmentId, SegmentRef>,
 }
 
 impl Headers {
@@ -267,7 +269,12 @@ impl Headers {
             Ok(header) if header.id == id && log.is_none_or(|log| log.log == header.log) => {
                 self.sound.insert(id, Segment { header, storage: storage.clone(), length });
             }
-            Ok(_) => drop(self.bad.insert(id, Corruption::Misplaced)),
+            Ok(header) => {
+                let is_ours = log.is_none_or(|log| log.log == header.log);
+                let cause = if is_ours { Corruption::Misplaced } else { Corruption::ForeignEpoch };
+                self.bad.insert(id, cause);
+                self.strangers.insert(id, header.reference());
+            }
             Err(Refused::Invalid) => drop(self.bad.insert(id, Corruption::SegmentHeader)),
             Err(refused) => {
                 return Err(Error::Unsupported { place: file_place(&**storage, &name), refused });
@@ -400,9 +407,15 @@ impl Headers {
     }
 
     fn missing(&self, segment: SegmentId, row: Row) -> Beyond {
+        let twin = self.strangers.get(&segment).and_then(|named| {
+            self.sound.get(&named.id).filter(|found| found.header.epoch == named.epoch)
+        });
         match self.bad.get(&segment) {
-            Some(Corruption::Misplaced) => {
-                Beyond { row: Row::Misplaced, segment, cause: Corruption::Misplaced }
+            Some(Corruption::Misplaced) if twin.is_some() => {
+                Beyond { row: Row::Misplaced, segment, cause: Corruption::Duplicated }
+            }
+            Some(cause @ (Corruption::Misplaced | Corruption::ForeignEpoch)) => {
+                Beyond { row: Row::Misplaced, segment, cause: *cause }
             }
             Some(cause) => Beyond { row: Row::HeaderUnreadable, segment, cause: *cause },
             None => Beyond { row, segment, cause: Corruption::SegmentMissing },
@@ -412,7 +425,8 @@ impl Headers {
 
 /// A whole segment that cannot be read.
 pub(crate) fn hole(segment: SegmentId, cause: Corruption, lost: Option<Lost>) -> Damage {
-    Damage { segment: Some(segment), offset: Offset(0), bytes: 0, lost, cause }
+    let (segment, offset) = (Some(segment), Offset(0));
+    Damage { segment, offset, bytes: 0, lost, cause, origin: None }
 }
 
 impl Segment {
@@ -452,7 +466,7 @@ impl Segment {
         let length = self.length.saturating_sub(from.0).min(max);
         let mut bytes = vec![0; usize::try_from(length).expect("a segment fits in memory")];
         let read = file.read_at(&mut bytes, from.0);
-        let read = read.map_err(Error::io(format!("read {}", self.name())))?;
+        let read = read.map_err(Error::io(format!("read {} at {from}", self.name())))?;
         bytes.truncate(read);
         Ok(bytes)
     }

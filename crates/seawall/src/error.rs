@@ -54,8 +54,8 @@ pub enum Error {
     },
     /// Stored bytes are not what was written; says which records are lost and where.
     Damaged(Box<Damage>),
-    /// Opened with `strict`, and the end of the log could be a write that nobody was promised or
-    /// damage. Opening without `strict` cuts it off and keeps a copy.
+    /// Opened with [`OpenMode::Strict`](crate::OpenMode), and the end of the log could be a write
+    /// that nobody was promised, or damage. Opening otherwise cuts it off and keeps a copy.
     CannotTell {
         /// The segment.
         segment: SegmentId,
@@ -172,6 +172,17 @@ pub struct Damage {
     pub lost: Option<Lost>,
     /// Which check caught it.
     pub cause: Corruption,
+    /// Where the bytes that stand there belong, if they are of this log.
+    pub origin: Option<Origin>,
+}
+
+/// A place in the log that bytes were written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The segment.
+    pub segment: SegmentId,
+    /// Where in its file.
+    pub offset: Offset,
 }
 
 /// A range of lost records.
@@ -181,6 +192,16 @@ pub struct Lost {
     pub from: Lsn,
     /// The last; `None` where the end is unknown.
     pub to: Option<Lsn>,
+}
+
+impl Lost {
+    /// Takes its place behind `runs`, in one with the last of them if it continues that.
+    pub(crate) fn join(self, runs: &mut Vec<Self>) {
+        match runs.last_mut().filter(|run| run.to.map(Lsn::next) == Some(self.from)) {
+            Some(run) => run.to = self.to,
+            None => runs.push(self),
+        }
+    }
 }
 
 /// Which check caught damage.
@@ -197,8 +218,14 @@ pub enum Corruption {
     CutShort,
     /// The header of a segment is unreadable.
     SegmentHeader,
-    /// A segment under another segment's name, or another log's.
+    /// What stands here was written for another place, and is not there.
     Misplaced,
+    /// A copy of what stands in another place, too.
+    Duplicated,
+    /// What stands here was written for another life: another segment, or another log.
+    ForeignEpoch,
+    /// The device refuses the bytes: they are unknown, not wrong.
+    Unreadable,
     /// A segment is missing.
     SegmentMissing,
     /// Another file stands where a segment was.
@@ -218,6 +245,9 @@ impl Corruption {
             Self::CutShort => "cut-short",
             Self::SegmentHeader => "segment-header",
             Self::Misplaced => "misplaced",
+            Self::Duplicated => "duplicated",
+            Self::ForeignEpoch => "foreign-epoch",
+            Self::Unreadable => "unreadable",
             Self::SegmentMissing => "segment-missing",
             Self::SegmentReplaced => "segment-replaced",
             Self::Manifest => "manifest",
@@ -233,7 +263,10 @@ impl fmt::Display for Corruption {
             Self::Order => "batches do not continue each other",
             Self::CutShort => "the file ends before it should",
             Self::SegmentHeader => "the segment's header is unreadable",
-            Self::Misplaced => "another segment's file stands under this name",
+            Self::Misplaced => "what stands here belongs elsewhere",
+            Self::Duplicated => "a copy of what stands elsewhere stands here",
+            Self::ForeignEpoch => "what stands here belongs to another segment or log",
+            Self::Unreadable => "the device cannot read it",
             Self::SegmentMissing => "the segment is missing",
             Self::SegmentReplaced => "another file stands where the segment was",
             Self::Manifest => "no slot of the manifest is readable",
@@ -247,6 +280,9 @@ impl fmt::Display for Damage {
             write!(f, "segment {segment}, offset {}: ", self.offset)?;
         }
         self.cause.fmt(f)?;
+        if let Some(Origin { segment, offset }) = self.origin {
+            write!(f, " (segment {segment}, offset {offset})")?;
+        }
         match self.lost {
             Some(lost) => write!(f, "; lost: {lost}"),
             None => f.write_str("; no record is lost"),

@@ -1,9 +1,9 @@
 //! A look at a log that writes nothing: what is there, and the row of the recovery table it fits.
 
 use crate::directory::{self, Survey};
-use crate::recovery::{Facts, Row};
+use crate::recovery::{Facts, Row, Verdict};
 use crate::walk::{End, Event, Walk};
-use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Result};
+use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Result, SegmentId};
 use seawall_format::{Manifest, next_lsn};
 use seawall_io::Storage;
 use std::sync::Arc;
@@ -13,24 +13,40 @@ use std::sync::Arc;
 pub(crate) struct Inspection {
     pub(crate) row: Row,
     pub(crate) survey: Survey,
-    pub(crate) damage: Option<Damage>,
+    /// What is damaged: the first place, or all if the look went on behind it.
+    pub(crate) damage: Vec<Damage>,
+    /// Records that a repair gave up.
+    pub(crate) given_up: Vec<Lost>,
+    /// The last record before the first damage.
+    pub(crate) sound_to: Option<Lsn>,
     pub(crate) end: Option<End>,
     /// The first record.
     pub(crate) first: Option<Lsn>,
-    /// Last LSN and chain value of each batch of the newest segment.
-    chains: Vec<(Lsn, u64)>,
+    /// First and last LSN and chain value of each batch of the newest segment.
+    chains: Vec<(Lsn, Lsn, u64)>,
     /// The chain value of the batch before them, or 0.
     pub(crate) chain_before: u64,
 }
 
+/// How far a look goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// To the first damage, which decides.
+    Damage,
+    /// To the end, behind all damage.
+    End,
+}
+
 /// Reads the log and finds the row of the recovery table.
-pub(crate) fn inspect(storage: &Arc<dyn Storage>) -> Result<Inspection> {
+pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspection> {
     let survey = directory::survey(storage, None)?;
     let newest = survey.chain.last().map(|link| link.segment.clone());
     let newest_base = newest.as_ref().map(|newest| newest.header.base);
     let mut found = Inspection {
         row: Row::NothingYet,
-        damage: None,
+        damage: vec![],
+        given_up: vec![],
+        sound_to: None,
         end: None,
         first: survey.chain.first().map(|link| link.segment.header.base),
         chains: vec![],
@@ -40,16 +56,26 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>) -> Result<Inspection> {
     let needed = found.survey.manifest.as_ref().and_then(Manifest::newest_checkpoint);
     // What stands before the segment of the checkpoint is judged by headers and links alone.
     let mut walk = Walk::new(&found.survey, needed);
-    while found.end.is_none() && found.damage.is_none() {
+    found.sound_to = walk.last();
+    while found.end.is_none() && (until == Until::End || found.damage.is_empty()) {
         match walk.step()? {
-            Event::Batch(batch) if Some(batch.header.first) >= newest_base => {
-                found.chains.push((batch.last, batch.header.chain_value()));
+            Event::Batch(batch) => {
+                let (first, last) = (batch.header.first, batch.last);
+                if found.damage.is_empty() {
+                    found.sound_to = Some(last);
+                }
+                if batch.header.is_void {
+                    Lost { from: first, to: Some(last) }.join(&mut found.given_up);
+                }
+                if Some(first) >= newest_base {
+                    found.chains.push((first, last, batch.header.chain_value()));
+                }
             }
-            Event::Batch(_) => {}
-            Event::Damage(damages, _) => found.damage = damages.into_iter().next(),
+            Event::Damage(damages, _) => found.damage.extend(damages),
             Event::End(end) => found.end = Some(end),
         }
     }
+    found.damage.extend(found.end.iter().flat_map(|end| end.damage.clone()));
     let end = found.end.as_ref();
     let facts = Facts {
         manifest_is_readable: found.survey.manifest.is_some(),
@@ -61,6 +87,9 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>) -> Result<Inspection> {
         tail: end.and_then(|end| end.tail.as_ref()).map(|tail| tail.row),
     };
     found.row = facts.row();
+    if !found.damage.is_empty() && found.row.verdict() != Verdict::Damage {
+        found.row = Row::RangeLost;
+    }
     Ok(found)
 }
 
@@ -77,15 +106,34 @@ impl Inspection {
     pub(crate) fn damage_or_cut(&self) -> Damage {
         let valid = self.end.as_ref().and_then(|end| end.last);
         let lost = Some(Lost { from: next_lsn(valid), to: None });
-        let at_end = self.end.iter().flat_map(|end| &end.damage).next();
         let gap = self.survey.chain.iter().find_map(|link| link.gap.as_ref()).map(|gap| &gap.1);
-        match (self.row, gap.or(self.damage.as_ref()).or(at_end)) {
+        match (self.row, gap.or(self.damage.first())) {
             (Row::ManifestUnreadable, _) | (_, None) => {
-                let cause = Corruption::Manifest;
-                Damage { segment: None, offset: Offset(0), bytes: 0, lost, cause }
+                let (cause, origin) = (Corruption::Manifest, None);
+                Damage { segment: None, offset: Offset(0), bytes: 0, lost, cause, origin }
             }
-            (_, Some(damage)) => damage.clone(),
+            (_, Some(damage)) => self.whole_place(damage),
         }
+    }
+
+    /// All that one damaged place lost, in one.
+    fn whole_place(&self, damage: &Damage) -> Damage {
+        let place = |one: &&Damage| (one.segment, one.offset) == (damage.segment, damage.offset);
+        let last = self.damage.iter().filter(place).filter_map(|one| one.lost).next_back();
+        let lost =
+            damage.lost.map(|lost| Lost { to: last.map_or(lost.to, |last| last.to), ..lost });
+        Damage { lost, ..damage.clone() }
+    }
+
+    /// Whether the oldest segments and the newest one are known: new records have a place behind.
+    pub(crate) fn has_both_ends(&self) -> bool {
+        let survey = &self.survey;
+        survey.manifest.is_some() && survey.beyond.is_none() && !survey.chain.is_empty()
+    }
+
+    /// Whether something of this segment is damaged.
+    pub(crate) fn is_damaged(&self, segment: SegmentId) -> bool {
+        self.damage.iter().any(|damage| damage.segment == Some(segment))
     }
 
     /// The error that a strict open ends with.
@@ -97,11 +145,17 @@ impl Inspection {
 
     /// The chain value of the batch that holds record `lsn`, or 0.
     pub(crate) fn chain_of(&self, lsn: Option<Lsn>) -> u64 {
-        let holder = self.chains.iter().find(|(last, _)| Some(*last) >= lsn);
         let newest = self.survey.chain.last().map(|link| link.segment.header.base);
-        match holder {
-            Some((_, chain)) if lsn >= newest => *chain,
-            _ => self.chain_before,
+        if lsn < newest {
+            return self.chain_before;
+        }
+        let holds = |first: &Lsn, last: &Lsn| Some(*first) <= lsn && lsn <= Some(*last);
+        let mut chains = self.chains.iter();
+        match chains.find(|(first, last, _)| holds(first, last)) {
+            Some((_, _, chain)) => *chain,
+            None if self.damage.is_empty() => self.chain_before,
+            // It may be lost, and the batch with it.
+            None => 0,
         }
     }
 }

@@ -2,27 +2,26 @@
 //! FORMAT.md sections 7 and 8, rules R12 and R15.
 
 use crate::directory::{self, LIVE, LOCK, Link, MANIFEST};
-use crate::inspect::{Inspection, inspect};
+use crate::inspect::{Inspection, Until, inspect};
 use crate::quarantine;
 use crate::recovery::Verdict;
 use crate::roll::{Carried, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
 use crate::spare;
 use crate::walk::{End, Event, TailFound, Walk};
 use crate::writer::{Counts, LiveFile, ManifestFile, Writer};
-use crate::{Error, Lsn, Offset, Options, Recovery, Result, SegmentId, TailState};
+use crate::{Error, Lsn, Offset, OpenMode, Options, Recovery, Result, SegmentId, TailState};
 use seawall_format::batch::{HEADER_SIZE, Life};
 use seawall_format::{
     Closed, CodecId, Epoch, Geometry, Level, LogId, Manifest, RecordType, SegmentRef,
 };
-use seawall_format::{SegmentHeader, frame, next_lsn};
+use seawall_format::{SegmentHeader, frame, next_lsn, tail};
 use seawall_io::{Access, File, Lock, Storage};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 /// A log's largest segment unless told otherwise, in bytes.
-const SEGMENT_DEFAULT: u64 = 64 << 20;
+pub(crate) const SEGMENT_DEFAULT: u64 = 64 << 20;
 
 /// Opens or creates the log.
 pub(crate) fn open(
@@ -39,23 +38,24 @@ pub(crate) fn open(
     }
     let locked = storage.lock(LOCK).map_err(Error::io(format!("lock {}", storage.place())))?;
     let lock = locked.ok_or_else(|| Error::Busy { place: storage.place() })?;
-    let (clock, entropy) = (options.clock.clone(), options.entropy.clone());
-    let spares = Arc::new(AtomicU64::new(1));
-    let machine = Machine { storage, clock, entropy, spares };
+    let machine = Machine::new(options, storage);
     if is_new {
         return create(options, machine, lock, codec);
     }
-    let found = inspect(&machine.storage)?;
+    let salvage = options.mode == OpenMode::Salvage;
+    let until = if salvage { Until::End } else { Until::Damage };
+    let found = inspect(&machine.storage, until)?;
     match found.row.verdict() {
-        Verdict::Create => create(options, machine, lock, codec),
-        Verdict::Damage => Err(Error::Damaged(Box::new(found.damage_or_cut()))),
-        Verdict::CannotTell if options.strict => Err(found.cannot_tell()),
-        Verdict::Clean | Verdict::Torn | Verdict::CannotTell => {
-            let manifest = found.survey.manifest.as_ref().expect("the verdict has read it");
-            check_options(options, manifest, codec)?;
-            recover(options, machine, lock, &found)
+        Verdict::Create => return create(options, machine, lock, codec),
+        Verdict::Damage if !salvage || !found.has_both_ends() => {
+            return Err(Error::Damaged(Box::new(found.damage_or_cut())));
         }
+        Verdict::CannotTell if options.mode == OpenMode::Strict => return Err(found.cannot_tell()),
+        Verdict::Damage | Verdict::Clean | Verdict::Torn | Verdict::CannotTell => {}
     }
+    let manifest = found.survey.manifest.as_ref().expect("the verdict has read it");
+    check_options(options, manifest, codec)?;
+    recover(options, machine, lock, &found)
 }
 
 fn check_options(options: &Options, manifest: &Manifest, codec: CodecId) -> Result<()> {
@@ -123,6 +123,8 @@ fn create(
         confirmed: None,
         cut_bytes: 0,
         quarantine: None,
+        damage: vec![],
+        given_up: vec![],
         warnings: vec![],
     };
     Ok((writer, recovery, level))
@@ -159,16 +161,16 @@ fn new_manifest(options: &Options, machine: &Machine, codec: CodecId) -> Result<
     })
 }
 
-/// Goes on with a log whose acknowledged records are all there.
-fn recover(
+/// Goes on with a log whose acknowledged records are all there, or whose missing ones are given up
+/// or stay named.
+pub(crate) fn recover(
     options: &Options,
     machine: Machine,
     lock: Box<dyn Lock>,
     found: &Inspection,
 ) -> Result<(Writer, Recovery, Level)> {
     let end = found.end.as_ref().expect("the verdict has seen the end");
-    let behind = end.tail.as_ref().expect("and what lies behind it");
-    let recovery = report(&machine, found, end, behind);
+    let recovery = report(&machine, found, end);
     remove_spares(&machine, &found.survey.names);
     machine.storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
     let file = open_or_make(&machine, MANIFEST)?;
@@ -180,19 +182,21 @@ fn recover(
     // That these barriers return does not prove what an earlier process wrote: see R12.
     let _ = file.sync();
     let named = is_named_by_predecessor(&machine, &found.survey.chain)?;
-    let quiet = recovery.tail == TailState::Clean && end.last == end.confirmed;
-    let own = end.confirmed >= Some(newest.segment.header.base);
-    let in_place = quiet && own && named;
+    let at_rest = end.tail.as_ref().filter(|tail| {
+        let quiet = tail.row == tail::Row::Clean && end.last == end.confirmed;
+        let own = end.confirmed >= Some(newest.segment.header.base);
+        quiet && own && named && !found.is_damaged(newest.segment.header.id)
+    });
     begin_with_doubtful_slot(&mut manifest.content, found.survey.readable);
-    if in_place {
+    if at_rest.is_some() {
         let segment = newest.segment.header.reference();
         manifest.content.closed = Some(Closed { last: end.last, segment });
     }
     manifest.write_both(machine.clock.wall_us())?;
     let mut max_id = found.survey.max_id;
     let mut dead: &[Link] = &[];
-    let rolled = if in_place {
-        in_place_tail(found, file, behind)?
+    let rolled = if let Some(tail) = at_rest {
+        in_place_tail(found, file, tail)?
     } else {
         let (plan, before) = plan_behind(options, &machine, found, end)?;
         let rolled = roll(&machine, &manifest.content, plan, &mut max_id)?;
@@ -228,18 +232,21 @@ fn recover(
 }
 
 /// What was found, with the cut bytes put aside.
-fn report(machine: &Machine, found: &Inspection, end: &End, behind: &TailFound) -> Recovery {
+fn report(machine: &Machine, found: &Inspection, end: &End) -> Recovery {
+    let behind = end.tail.as_ref();
     let mut recovery = Recovery {
         created: false,
-        tail: TailState::of(behind.row),
+        tail: behind.map_or(TailState::Clean, |tail| TailState::of(tail.row)),
         first: found.first.filter(|first| Some(*first) <= end.last),
         last: end.last,
         confirmed: end.confirmed,
-        cut_bytes: u64::try_from(behind.bytes.len()).expect("fits in 64 bits"),
+        cut_bytes: behind.map_or(0, |tail| tail.length),
         quarantine: None,
+        damage: found.damage.clone(),
+        given_up: found.given_up.clone(),
         warnings: vec![],
     };
-    if recovery.tail != TailState::Clean {
+    if let Some(behind) = behind.filter(|_| recovery.tail != TailState::Clean) {
         match quarantine::keep(machine, behind) {
             Ok(name) => recovery.quarantine = Some(name),
             Err(error) => recovery.warnings.push(format!("the cut bytes were not kept: {error}")),
@@ -292,6 +299,7 @@ fn batches_in_last_block(found: &Inspection, newest: &Link, at: Offset) -> Resul
             bytes: walk.bytes().get(whole).expect("the walk has read it").to_vec(),
             first: batch.header.first,
             count: batch.header.count,
+            is_void: batch.header.is_void,
             time_us: batch.header.time_us,
             end: batch.end,
             chain_before,
@@ -309,16 +317,17 @@ fn plan_behind(
     end: &End,
 ) -> Result<(Plan, Vec<SegmentHeader>)> {
     let chain = &found.survey.chain;
-    let base = next_lsn(end.confirmed);
+    let sure = end.sure();
+    let base = next_lsn(sure);
     let keep = chain.iter().rposition(|link| link.segment.header.base < base).unwrap_or(0);
     let pred = chain.get(keep).expect("a log has a segment");
     let newest = chain.last().expect("a log has a segment");
     let file = read_write(machine, pred)?;
     let plan = Plan {
         base,
-        carry: records_behind(newest, end.confirmed)?,
+        carry: records_behind(newest, end)?,
         pred: Some(Pred { header: pred.segment.header.clone(), file }),
-        chain_before: found.chain_of(end.confirmed),
+        chain_before: found.chain_of(sure),
         least: options.segment_min,
         hold: 0,
         spare: None,
@@ -327,14 +336,20 @@ fn plan_behind(
     Ok((plan, before.collect()))
 }
 
-/// The records of the newest segment behind `confirmed`, batch by batch.
-fn records_behind(newest: &Link, confirmed: Option<Lsn>) -> Result<Vec<Carried>> {
+/// The records of the newest segment behind what is confirmed, up to the end, batch by batch.
+fn records_behind(newest: &Link, end: &End) -> Result<Vec<Carried>> {
+    let (confirmed, last) = (end.sure(), end.last);
     let mut carry = vec![];
     let mut walk = Walk::of_segment(newest);
-    while let Event::Batch(batch) = walk.step()? {
-        if Some(batch.last) <= confirmed {
-            continue;
-        }
+    loop {
+        let batch = match walk.step()? {
+            Event::Batch(batch) if (confirmed < Some(batch.last)) && Some(batch.last) <= last => {
+                batch
+            }
+            // Damage has a name already, and what follows it is no less intact.
+            Event::Batch(_) | Event::Damage(..) => continue,
+            Event::End(_) => return Ok(carry),
+        };
         let body = walk.bytes().get(batch.body.clone()).expect("the walk has read it");
         let frames = frame::Frames::new(body, batch.header.first, batch.header.count);
         let first = batch.header.first.max(next_lsn(confirmed));
@@ -343,9 +358,12 @@ fn records_behind(newest: &Link, confirmed: Option<Lsn>) -> Result<Vec<Carried>>
             frame::push_unbound(&mut bytes, record.payload, record.goes_on);
             count += 1;
         }
-        carry.push(Carried { bytes, first, count, time_us: batch.header.time_us });
+        let (is_void, time_us) = (batch.header.is_void, batch.header.time_us);
+        if is_void {
+            count = u32::try_from(batch.last.get() - first.get() + 1).expect("a part of a batch");
+        }
+        carry.push(Carried { bytes, first, count, is_void, time_us });
     }
-    Ok(carry)
 }
 
 /// Whether the seal of the segment before the newest names it, and was synced just now.
@@ -364,7 +382,7 @@ fn read_write(machine: &Machine, link: &Link) -> Result<Arc<dyn File>> {
 }
 
 /// The file that tells readers; without it they lag behind, and the log is as good.
-fn live_file(machine: &Machine) -> Option<LiveFile> {
+pub(crate) fn live_file(machine: &Machine) -> Option<LiveFile> {
     let boot_id = machine.storage.boot_id()?;
     let file = open_or_make(machine, LIVE).ok()?;
     Some(LiveFile { file, boot_id })

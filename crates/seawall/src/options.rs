@@ -11,6 +11,20 @@ use std::time::Duration;
 /// The smallest segment of a log, in bytes.
 pub const SEGMENT_MIN: u64 = 1 << 20;
 
+/// What opening a log for append puts up with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OpenMode {
+    /// A torn write at the end, nothing else.
+    Strict,
+    /// An end that could be a torn write or damage, too: it is cut off, kept and reported.
+    #[default]
+    Standard,
+    /// Damage, too, if both ends of the log are there. New records go to a new segment; what is
+    /// damaged stays as it is, is named in [`Recovery::damage`](crate::Recovery::damage) and by
+    /// every reader that comes to it.
+    Salvage,
+}
+
 /// A write or sync failed, and the log went on in a new segment: nothing acknowledged is lost.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -47,7 +61,7 @@ impl fmt::Debug for FailoverHook {
 #[derive(Clone)]
 pub struct Options {
     pub(crate) create: bool,
-    pub(crate) strict: bool,
+    pub(crate) mode: OpenMode,
     pub(crate) level: Option<Level>,
     pub(crate) codec: Option<CodecId>,
     pub(crate) segment_max: Option<u64>,
@@ -69,7 +83,7 @@ impl Options {
     pub fn new() -> Self {
         Self {
             create: true,
-            strict: false,
+            mode: OpenMode::Standard,
             level: None,
             codec: None,
             segment_max: None,
@@ -92,10 +106,10 @@ impl Options {
         self
     }
 
-    /// Whether to refuse a log whose end could be a torn write or damage.
+    /// What an open puts up with.
     #[must_use]
-    pub fn strict(mut self, strict: bool) -> Self {
-        self.strict = strict;
+    pub fn mode(mut self, mode: OpenMode) -> Self {
+        self.mode = mode;
         self
     }
 
@@ -200,7 +214,7 @@ impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("create", &self.create)
-            .field("strict", &self.strict)
+            .field("mode", &self.mode)
             .field("level", &self.level)
             .field("codec", &self.codec)
             .field("segment_max", &self.segment_max)

@@ -1,20 +1,24 @@
-//! The bytes that recovery cuts off the tail are kept for people, within bounds.
+//! Bytes that leave a log, cut off its tail or with a repair, are kept for people, within bounds.
 
 use crate::directory::QUARANTINE;
 use crate::roll::Machine;
-use crate::walk::TailFound;
-use seawall_io::Access;
+use crate::walk::{READ_SIZE, TailFound, to_u64};
+use crate::{Offset, SegmentId};
+use seawall_io::{Access, File, Storage};
 use std::io;
 
-/// How many bytes are kept, newest first.
+/// How many bytes of cut tails are kept, newest first.
 const MAX: u64 = 64 << 20;
 
 /// Keeps the bytes that recovery cuts off; the oldest such files go first when there are many.
 pub(crate) fn keep(machine: &Machine, tail: &TailFound) -> io::Result<String> {
     let folder = machine.storage.folder(QUARANTINE)?;
     let mut kept = folder.list()?;
-    let mut room = MAX.saturating_sub(u64::try_from(tail.bytes.len()).unwrap_or(0));
+    let mut room = MAX.saturating_sub(tail.length);
     while let Some(name) = kept.pop() {
+        if !name.ends_with(TAIL_SUFFIX) {
+            continue;
+        }
         let size = folder.open(&name, Access::Read)?.len()?;
         match room.checked_sub(size) {
             Some(rest) => room = rest,
@@ -22,10 +26,44 @@ pub(crate) fn keep(machine: &Machine, tail: &TailFound) -> io::Result<String> {
         }
     }
     let time = machine.clock.wall_us();
-    let name = format!("{time:020}-segment-{}-offset-{}.bytes", tail.segment, tail.offset.0);
-    let file = folder.create(&name)?;
-    file.write_at(&tail.bytes, 0)?;
-    file.sync()?;
+    let name = format!("{time:020}-segment-{}-offset-{}{TAIL_SUFFIX}", tail.segment, tail.offset.0);
+    let source = machine.storage.open(&tail.segment.file_name(), Access::Read)?;
+    copy(&*source, tail.offset..tail.offset.plus(tail.length), &*folder, &name)?;
     folder.sync_dir()?;
     Ok(format!("{QUARANTINE}/{name}"))
+}
+
+/// How the names of cut tails end.
+const TAIL_SUFFIX: &str = ".bytes";
+
+/// Keeps a whole segment that a repair takes out of the log: for as long as a person wants it.
+pub(crate) fn keep_segment(machine: &Machine, segment: SegmentId) -> io::Result<String> {
+    let folder = machine.storage.folder(QUARANTINE)?;
+    let source = machine.storage.open(&segment.file_name(), Access::Read)?;
+    let name = format!("{:020}-{}", machine.clock.wall_us(), segment.file_name());
+    copy(&*source, Offset(0)..Offset(source.len()?), &*folder, &name)?;
+    folder.sync_dir()?;
+    Ok(format!("{QUARANTINE}/{name}"))
+}
+
+/// Copies a part of a file, durably but for its name; of what the device cannot read, nothing.
+fn copy(
+    source: &dyn File,
+    range: std::ops::Range<Offset>,
+    folder: &dyn Storage,
+    name: &str,
+) -> io::Result<()> {
+    let file = folder.create(name)?;
+    let mut at = range.start.0;
+    while at < range.end.0 {
+        let size = usize::try_from((range.end.0 - at).min(READ_SIZE)).expect("a window");
+        let mut bytes = vec![0; size];
+        let read = source.read_at(&mut bytes, at)?;
+        if read == 0 {
+            break;
+        }
+        file.write_at(bytes.get(..read).unwrap_or_default(), at - range.start.0)?;
+        at += to_u64(read);
+    }
+    file.sync()
 }

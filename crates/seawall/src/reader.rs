@@ -1,9 +1,10 @@
 //! Reading: lazily, in order, verified; beside a running writer too. A reader never changes a file.
 
 use crate::core::Core;
+use crate::damage::{AtomicSet, Salvaged};
 use crate::directory::{read_live, survey};
 use crate::follow::{Follower, Source};
-use crate::walk::{Event, Found, Salvaged, Walk};
+use crate::walk::{Event, Found, Walk};
 use crate::{Codec, CodecId, Damage, Error, Lsn, MessagePack, Raw, Result};
 use seawall_format::{Live, frame, next_lsn};
 use seawall_io::{Storage, SystemClock};
@@ -80,8 +81,9 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
         Ok(Self { storage, codec, skip_damaged: false, record: PhantomData })
     }
 
-    /// Whether to go on behind damage, after an error that names it: what is delivered then is
-    /// intact, but not all there was.
+    /// Whether to go on behind damage, and what the device cannot read, after an error that names it:
+    /// what is delivered then is intact, but not all there was. [`Record::set`] tells which records
+    /// are parts of a broken atomic set.
     #[must_use]
     pub fn skip_damaged(mut self, skip: bool) -> Self {
         self.skip_damaged = skip;
@@ -163,6 +165,8 @@ pub struct Record<'a> {
     pub time_us: u64,
     /// Whether the atomic set goes on with the next record.
     pub goes_on: bool,
+    /// Whether the records of its atomic set are all there: not always, behind damage.
+    pub set: AtomicSet,
 }
 
 /// Lends one record after the other.
@@ -215,6 +219,7 @@ struct Here {
     payload: Range<usize>,
     time_us: u64,
     goes_on: bool,
+    set: AtomicSet,
 }
 
 impl Cursor {
@@ -222,6 +227,7 @@ impl Cursor {
         let live = read_live(&*storage)?;
         let mut found = Self::start(storage, live, from)?;
         found.skip_damaged = skip_damaged;
+        found.walk = found.walk.around_unreadable(skip_damaged);
         Ok(found)
     }
 
@@ -261,8 +267,8 @@ impl Cursor {
         let Some(here) = found? else { return Ok(None) };
         self.next = here.lsn.next();
         let payload = self.walk.bytes().get(here.payload).expect("the walk holds its batch");
-        let Here { lsn, time_us, goes_on, .. } = here;
-        Ok(Some(Record { lsn, payload, time_us, goes_on }))
+        let Here { lsn, time_us, goes_on, set, .. } = here;
+        Ok(Some(Record { lsn, payload, time_us, goes_on, set }))
     }
 
     fn find(&mut self) -> Result<Option<Here>> {
@@ -272,9 +278,9 @@ impl Cursor {
             }
             match self.queue.pop_front() {
                 Some(Queued::Damage(damage)) => return Err(Error::Damaged(Box::new(damage))),
-                Some(Queued::Record(Salvaged { lsn, payload, goes_on })) => {
+                Some(Queued::Record(Salvaged { lsn, payload, goes_on, set })) => {
                     if lsn >= self.next {
-                        return Ok(Some(Here { lsn, payload, time_us: 0, goes_on }));
+                        return Ok(Some(Here { lsn, payload, time_us: 0, goes_on, set }));
                     }
                     continue;
                 }
@@ -322,7 +328,8 @@ impl Cursor {
             let payload = start..start + record.payload.len();
             (place.position, place.lsn) = (behind, place.lsn.next());
             if lsn >= self.next {
-                return Some(Here { lsn, payload, time_us: place.time_us, goes_on });
+                let (time_us, set) = (place.time_us, AtomicSet::Whole);
+                return Some(Here { lsn, payload, time_us, goes_on, set });
             }
         }
         None
@@ -337,9 +344,15 @@ impl Cursor {
             return Err(error);
         }
         self.attempts += 1;
-        let started = walk_from(&self.storage, self.live.as_ref(), self.next);
+        let started = self.start_over(self.live);
         self.finished = started.is_err();
-        self.walk = started?;
+        started
+    }
+
+    /// A new walk from where this one is.
+    fn start_over(&mut self, live: Option<Live>) -> Result<()> {
+        let walk = walk_from(&self.storage, live.as_ref(), self.next)?;
+        (self.walk, self.live) = (walk.around_unreadable(self.skip_damaged), live);
         Ok(())
     }
 
@@ -348,9 +361,7 @@ impl Cursor {
         let live = if self.is_local { self.live } else { read_live(&*self.storage)? };
         if live != self.live && self.attempts < ATTEMPTS {
             self.attempts += 1;
-            self.walk = walk_from(&self.storage, live.as_ref(), self.next)?;
-            self.live = live;
-            return Ok(());
+            return self.start_over(live);
         }
         let mut salvaged: VecDeque<_> = salvaged.into();
         for damage in damages {
@@ -396,11 +407,11 @@ impl Cursor {
         }
         (self.finished, self.attempts) = (false, 0);
         self.queue.clear();
-        if !live.as_ref().is_some_and(|live| self.walk.extend(live)) {
-            self.walk = walk_from(&self.storage, live.as_ref(), self.next)?;
+        if live.as_ref().is_some_and(|live| self.walk.extend(live)) {
+            self.live = live;
+            return Ok(());
         }
-        self.live = live;
-        Ok(())
+        self.start_over(live)
     }
 }
 

@@ -3,7 +3,7 @@
 //! [`Facts`] is what was found, [`Facts::row`] the first row that matches, and each row has one
 //! test named after it. Nothing here reads or writes.
 
-use crate::Lsn;
+use crate::{Damage, Lost, Lsn};
 use seawall_format::tail;
 
 /// A row of the recovery table.
@@ -110,6 +110,11 @@ pub struct Recovery {
     pub cut_bytes: u64,
     /// Where those bytes are kept, in the log's directory.
     pub quarantine: Option<String>,
+    /// What is damaged and stays so, after an open with
+    /// [`OpenMode::Salvage`](crate::OpenMode::Salvage).
+    pub damage: Vec<Damage>,
+    /// Records behind the newest checkpoint that a repair gave up: reading passes over them.
+    pub given_up: Vec<Lost>,
     /// What could not be done, though the log is sound: to be shown to a person.
     pub warnings: Vec<String>,
 }

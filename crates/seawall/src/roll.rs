@@ -5,7 +5,7 @@
 //! same steps as an ordinary roll.
 
 use crate::spare::Spare;
-use crate::{Error, Lsn, Offset, Result, SegmentId};
+use crate::{Error, Lsn, Offset, Options, Result, SegmentId};
 use seawall_format::batch::{self, HEADER_SIZE, Life, Spec};
 use seawall_format::{Epoch, Manifest, Seal, SegmentHeader, SegmentRef, frame, lsn_or_zero};
 use seawall_io::{Clock, Entropy, File, Storage};
@@ -21,6 +21,13 @@ pub(crate) struct Machine {
     pub(crate) entropy: Arc<dyn Entropy>,
     /// Numbers for spare files.
     pub(crate) spares: Arc<AtomicU64>,
+}
+
+impl Machine {
+    pub(crate) fn new(options: &Options, storage: Arc<dyn Storage>) -> Self {
+        let (clock, entropy) = (options.clock.clone(), options.entropy.clone());
+        Self { storage, clock, entropy, spares: Arc::new(AtomicU64::new(1)) }
+    }
 }
 
 /// The segment that is open for append.
@@ -56,6 +63,7 @@ pub(crate) struct Sent {
     pub(crate) bytes: Vec<u8>,
     pub(crate) first: Lsn,
     pub(crate) count: u32,
+    pub(crate) is_void: bool,
     pub(crate) time_us: u64,
     /// Where it ends in its segment.
     pub(crate) end: Offset,
@@ -69,6 +77,8 @@ pub(crate) struct Carried {
     pub(crate) bytes: Vec<u8>,
     pub(crate) first: Lsn,
     pub(crate) count: u32,
+    /// Whether there are no frames: the records are lost and were given up.
+    pub(crate) is_void: bool,
     pub(crate) time_us: u64,
 }
 
@@ -78,8 +88,8 @@ impl Sent {
         let (_, frames) = self.bytes.split_at_mut(HEADER_SIZE);
         // Binding is an XOR: the second time it undoes itself.
         frame::bind(frames, &life.salt, self.first);
-        let Self { bytes, first, count, time_us, .. } = self;
-        Carried { bytes, first, count, time_us }
+        let Self { bytes, first, count, is_void, time_us, .. } = self;
+        Carried { bytes, first, count, is_void, time_us }
     }
 }
 
@@ -260,6 +270,7 @@ impl Rolled {
             let spec = Spec {
                 first: batch.first,
                 count: batch.count,
+                is_void: batch.is_void,
                 confirmed: tail.header.base.previous(),
                 chain: tail.chain,
                 time_us: batch.time_us,
@@ -268,8 +279,9 @@ impl Rolled {
             tail.chain = batch::finish(&mut bytes, spec, tail.at, &tail.life);
             tail.file.write_at(&bytes, tail.at.0)?;
             tail.at = tail.at.plus(u64::try_from(bytes.len()).expect("fits in 64 bits"));
-            let Carried { first, count, time_us, .. } = *batch;
-            self.sent.push(Sent { bytes, first, count, time_us, end: tail.at, chain_before });
+            let Carried { first, count, is_void, time_us, .. } = *batch;
+            let end = tail.at;
+            self.sent.push(Sent { bytes, first, count, is_void, time_us, end, chain_before });
             chain_before = tail.chain;
         }
         tail.file.write_at(&tail.header.encode(), 0)

@@ -2,7 +2,8 @@
 
 use crate::directory::{LOCK, Survey, read_live, survey};
 use crate::walk::{Event, Walk};
-use crate::{CodecId, Damage, Error, Level, Lsn, Offset, Result, SegmentId, TailState};
+use crate::{AtomicSet, CodecId, Damage, Error, Level, Lost, Lsn, Offset};
+use crate::{Result, SegmentId, TailState};
 use seawall_format::Live;
 use seawall_format::frame::Frames;
 use seawall_io::Storage;
@@ -62,6 +63,15 @@ pub struct Verification {
     pub tail_bytes: u64,
     /// Where they begin, if the end was reached.
     pub tail_at: Option<(SegmentId, Offset)>,
+    /// Records that a repair gave up: their numbers stay taken, and reading passes over them.
+    pub given_up: Vec<Lost>,
+    /// Intact records whose atomic set lost others.
+    pub broken_sets: u64,
+    /// The last record before the first damage, or in all; the one before the first if there is
+    /// none.
+    pub sound_to: Option<Lsn>,
+    /// Intact records behind the first damage, those of its own batch among them.
+    pub records_behind: u64,
     /// What the log is like.
     pub summary: Summary,
 }
@@ -142,6 +152,16 @@ fn writer(storage: &dyn Storage) -> Result<(bool, Option<Live>)> {
 
 fn look(storage: &Arc<dyn Storage>, (in_use, live): &(bool, Option<Live>)) -> Result<Verification> {
     let survey = survey(storage, live.as_ref())?;
+    judge(Walk::new(&survey, None), &survey, *in_use)
+}
+
+/// The same of a log at rest, around what the device cannot read.
+pub(crate) fn look_around(storage: &Arc<dyn Storage>) -> Result<Verification> {
+    let survey = survey(storage, None)?;
+    judge(Walk::new(&survey, None).around_unreadable(true), &survey, false)
+}
+
+fn judge(mut walk: Walk, survey: &Survey, in_use: bool) -> Result<Verification> {
     let mut found = Verification {
         verdict: Verdict::Clean,
         records: 0,
@@ -151,15 +171,23 @@ fn look(storage: &Arc<dyn Storage>, (in_use, live): &(bool, Option<Live>)) -> Re
         tail: TailState::Clean,
         tail_bytes: 0,
         tail_at: None,
-        summary: summary(&survey, *in_use),
+        given_up: vec![],
+        broken_sets: 0,
+        sound_to: walk.last(),
+        records_behind: 0,
+        summary: summary(survey, in_use),
     };
     if survey.manifest.is_none() && !survey.manifest_lost {
         // A creation that did not get far: nothing was ever promised here.
         return Ok(found);
     }
-    let mut walk = Walk::new(&survey, None);
     let end = loop {
         match walk.step()? {
+            Event::Batch(batch) if batch.header.is_void => {
+                let (from, to) = (batch.header.first, Some(batch.last));
+                Lost { from, to }.join(&mut found.given_up);
+                found.reach(batch.last);
+            }
             Event::Batch(batch) => {
                 let count = batch.last.get() - batch.header.first.get() + 1;
                 let body = walk.bytes().get(batch.body.clone()).unwrap_or_default();
@@ -173,6 +201,7 @@ fn look(storage: &Arc<dyn Storage>, (in_use, live): &(bool, Option<Live>)) -> Re
                 found.damage.extend(damages);
                 for record in salvaged {
                     found.add((record.lsn, record.lsn), 1, record.payload.len());
+                    found.broken_sets += u64::from(record.set == AtomicSet::Broken);
                 }
             }
             Event::End(end) => break end,
@@ -180,7 +209,7 @@ fn look(storage: &Arc<dyn Storage>, (in_use, live): &(bool, Option<Live>)) -> Re
     };
     if let Some(tail) = &end.tail {
         found.tail = TailState::of(tail.row);
-        found.tail_bytes = u64::try_from(tail.bytes.len()).expect("fits in 64 bits");
+        found.tail_bytes = tail.length;
         found.tail_at = Some((tail.segment, tail.offset));
     }
     found.damage.extend(end.damage);
@@ -194,6 +223,17 @@ impl Verification {
         self.first_lsn.get_or_insert(first);
         self.last_lsn = self.last_lsn.max(Some(last));
         self.summary.payload_bytes += u64::try_from(bytes).expect("fits in 64 bits");
+        if self.reach(last) {
+            self.records_behind += count;
+        }
+    }
+
+    /// Notes how far the log is sound; whether this record stands behind damage.
+    fn reach(&mut self, last: Lsn) -> bool {
+        if self.damage.is_empty() {
+            self.sound_to = Some(last);
+        }
+        !self.damage.is_empty()
     }
 
     fn judge(&self) -> Verdict {

@@ -1,18 +1,22 @@
 //! The walk over the live chain: reads segments in order, shows them to the scanner, and finds its
 //! feet behind damage. Recovery, readers and `verify` all walk this way.
 
+use crate::damage::{Expected, Salvaged, stranger};
 use crate::directory::{Beyond, Link, Segment, Survey, hole};
+use crate::rest::Rest;
+use crate::source::Source;
 use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Result, SegmentId};
 use seawall_format::batch::{BatchHeader, HEADER_SIZE};
-use seawall_format::scan::{self, Cause, Limit, Scanner, Step, Window};
-use seawall_format::{Live, frame, next_lsn, tail};
-use seawall_io::File;
+use seawall_format::scan::{Cause, Limit, Scanner, Step, Window};
+use seawall_format::{Live, next_lsn, tail};
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// What one read takes: fits the second-level cache.
-const READ_SIZE: u64 = 256 << 10;
+pub(crate) const READ_SIZE: u64 = 256 << 10;
+/// In a damaged place of more largest batches than this, no frame is looked for: all that stands
+/// there cannot be one batch or two.
+const SALVAGED_BATCHES_MAX: u64 = 3;
 
 /// One thing found on the walk.
 #[derive(Debug)]
@@ -36,14 +40,6 @@ pub(crate) struct Found {
     pub(crate) end: Offset,
 }
 
-/// An intact record of a damaged place.
-#[derive(Clone, Debug)]
-pub(crate) struct Salvaged {
-    pub(crate) lsn: Lsn,
-    pub(crate) payload: Range<usize>,
-    pub(crate) goes_on: bool,
-}
-
 /// How the walk ended.
 #[derive(Clone, Debug)]
 pub(crate) struct End {
@@ -57,6 +53,14 @@ pub(crate) struct End {
     pub(crate) damage: Vec<Damage>,
 }
 
+impl End {
+    /// Up to where nothing needs to be written anew. Where the chain has no open end, nothing was
+    /// found that could be.
+    pub(crate) fn sure(&self) -> Option<Lsn> {
+        if self.tail.is_some() { self.confirmed } else { self.last }
+    }
+}
+
 /// What lies behind the last batch of the newest segment.
 #[derive(Clone, Debug)]
 pub(crate) struct TailFound {
@@ -64,8 +68,8 @@ pub(crate) struct TailFound {
     pub(crate) offset: Offset,
     pub(crate) chain: u64,
     pub(crate) row: tail::Row,
-    /// Bytes up to the last that is not zero.
-    pub(crate) bytes: Vec<u8>,
+    /// How many bytes there are up to the last that is not zero.
+    pub(crate) length: u64,
 }
 
 /// The walk over a chain.
@@ -76,8 +80,12 @@ pub(crate) struct Walk {
     closed: Option<seawall_format::Closed>,
     manifest_lost: bool,
     current: Option<(Link, Scanner)>,
-    /// The open file of the current segment.
-    file: Option<Arc<dyn File>>,
+    /// The bytes of the current segment.
+    source: Option<Source>,
+    /// Whether to go on where the device cannot read.
+    around: bool,
+    /// All segments that bytes in the wrong place may have come from.
+    segments: Vec<Segment>,
     window: Offset,
     bytes: Vec<u8>,
     /// The last record found.
@@ -96,6 +104,7 @@ impl Walk {
         while links.get(1).is_some_and(|next| Some(next.segment.header.base) <= from) {
             links.pop_front();
         }
+        let segments = survey.chain.iter().map(|link| link.segment.clone()).collect();
         let base = links.front().map(|link| link.segment.header.base);
         let oldest = survey.manifest.as_ref().map(|manifest| manifest.oldest_base);
         let first = base.or(oldest);
@@ -103,6 +112,7 @@ impl Walk {
             beyond: survey.beyond,
             closed: survey.manifest.as_ref().and_then(|manifest| manifest.closed),
             manifest_lost: survey.manifest_lost,
+            segments,
             ..Self::over(links, first.and_then(Lsn::previous))
         }
     }
@@ -114,15 +124,24 @@ impl Walk {
         Self::over(VecDeque::from([link]), last)
     }
 
+    /// Goes on where the device cannot read, with what can be told of such a place.
+    pub(crate) fn around_unreadable(mut self, around: bool) -> Self {
+        self.around = around;
+        self
+    }
+
     fn over(links: VecDeque<Link>, last: Option<Lsn>) -> Self {
+        let segments = links.iter().map(|link| link.segment.clone()).collect();
         Self {
             links,
+            segments,
+            around: false,
             last,
             beyond: None,
             closed: None,
             manifest_lost: false,
             current: None,
-            file: None,
+            source: None,
             window: Offset(0),
             bytes: vec![],
             chain: None,
@@ -133,6 +152,11 @@ impl Walk {
     /// The bytes that the ranges of the last event mean.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The last record found so far, or the one before the first.
+    pub(crate) fn last(&self) -> Option<Lsn> {
+        self.last
     }
 
     /// The next thing on the way.
@@ -146,8 +170,8 @@ impl Walk {
             };
             match scanner.step(Window { start: self.window, bytes: &self.bytes }) {
                 Step::Need { offset, length } => {
-                    let file = opened(&mut self.file, &link.segment)?;
-                    self.bytes = link.segment.read_in(&*file, offset, length.max(READ_SIZE))?;
+                    let source = opened(&mut self.source, &link.segment, self.around)?;
+                    self.bytes = source.read(offset, length.max(READ_SIZE))?;
                     self.window = offset;
                     if to_u64(self.bytes.len()) < length {
                         let cut = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
@@ -172,7 +196,7 @@ impl Walk {
                     return Ok(self.end_of_chain());
                 }
                 Step::Finished => self.current = None,
-                Step::Stopped(cause, header) => return self.stopped(cause, header),
+                Step::Stopped(cause, header) => return self.stopped(Stop { cause, header }),
             }
         }
     }
@@ -212,7 +236,7 @@ impl Walk {
             let lost = Some(Lost { from: at, to: Some(at) });
             hole(header.id, Corruption::Order, lost)
         });
-        (self.window, self.current, self.file) = (Offset(0), Some((link, scanner)), None);
+        (self.window, self.current, self.source) = (Offset(0), Some((link, scanner)), None);
         self.bytes.clear();
         damage.map(|damage| Event::Damage(vec![damage], vec![]))
     }
@@ -227,59 +251,58 @@ impl Walk {
     }
 
     /// No valid batch stands here: the end of the newest segment, or damage.
-    fn stopped(&mut self, cause: Cause, header: Option<BatchHeader>) -> Result<Event> {
+    fn stopped(&mut self, stop: Stop) -> Result<Event> {
         let (link, scanner) = self.current.as_ref().expect("a scanner stopped");
         let (at, next) = (scanner.offset(), scanner.next_lsn());
-        let file = opened(&mut self.file, &link.segment)?;
-        let behind = link.segment.header.size.saturating_sub(at.0);
-        self.bytes = link.segment.read_in(&*file, at, behind)?;
-        self.window = at;
-        let rest = Window { start: at, bytes: &self.bytes };
         let is_newest = link.limit == Limit::Open;
-        let promised = match link.limit {
+        let from = if stop.cause == Cause::Order { at } else { at.plus(8) };
+        let source = opened(&mut self.source, &link.segment, self.around)?;
+        let rest = source.rest(scanner, from, is_newest)?;
+        let is_hidden = source.refused(at.0..link.segment.header.size);
+        let mut promised = match link.limit {
             Limit::At(last) => last,
-            Limit::Open => self.confirmed(&link.segment, rest, scanner)?,
+            Limit::Open => self.confirmed(&link.segment, rest.confirmed)?,
         };
         if is_newest && Some(next) > promised {
-            return Ok(self.end_of_newest(promised));
+            if !is_hidden {
+                return self.end_of_newest(&rest, promised);
+            }
+            // What the device hides may have been a record: an end is not known here.
+            promised = Some(next);
         }
-        Ok(self.damage(Stop { cause, header }, promised))
+        self.damage(stop, &rest, promised)
     }
 
     /// W: the highest record that anything in the newest segment, or the clean close, confirms.
-    fn confirmed(
-        &self,
-        segment: &Segment,
-        rest: Window<'_>,
-        scanner: &Scanner,
-    ) -> Result<Option<Lsn>> {
+    fn confirmed(&self, segment: &Segment, behind: Option<Lsn>) -> Result<Option<Lsn>> {
         let header = &segment.header;
         let marks = segment.marks()?.into_iter().map(|mark| mark.confirmed);
-        let batches =
-            scan::headers(rest, rest.start, scanner.life()).map(|(_, batch)| batch.confirmed());
         let closed = self.closed.filter(|closed| closed.segment == header.reference());
         let closed = closed.and_then(|closed| closed.last);
-        let others = [header.carried, header.base.previous(), closed, self.confirmed];
-        Ok(marks.chain(batches).chain(others).max().flatten())
+        let others = [header.carried, header.base.previous(), closed, self.confirmed, behind];
+        Ok(marks.chain(others).max().flatten())
     }
 
-    fn end_of_newest(&mut self, confirmed: Option<Lsn>) -> Event {
+    fn end_of_newest(&mut self, rest: &Rest, confirmed: Option<Lsn>) -> Result<Event> {
         let (link, scanner) = self.current.take().expect("a scanner stopped");
-        let (offset, chain) = (scanner.offset(), scanner.chain());
-        let found = tail::Tail { bytes: &self.bytes, offset, next: scanner.next_lsn(), chain };
-        let row = tail::classify(&found, scanner.life());
-        let used = self.bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
-        let bytes = self.bytes.get(..used).unwrap_or_default().to_vec();
-        let segment = link.segment.header.id;
         if self.beyond.is_some() {
             self.links.clear();
-            return self.end_of_chain();
+            return Ok(self.end_of_chain());
         }
-        let tail = Some(TailFound { segment, offset, chain, row, bytes });
+        let (offset, chain) = (scanner.offset(), scanner.chain());
+        let length = rest.used.0 - offset.0;
+        let source = opened(&mut self.source, &link.segment, self.around)?;
+        let window = if length == 0 { 0 } else { to_u64(tail::window(scanner.life())) };
+        let bytes = source.read(offset, window)?;
+        let (goes_on, next) = (length > to_u64(bytes.len()), scanner.next_lsn());
+        let found = tail::Tail { bytes: &bytes, goes_on, offset, next, chain };
+        let row = tail::classify(&found, scanner.life());
+        let segment = link.segment.header.id;
+        let tail = Some(TailFound { segment, offset, chain, row, length });
         let lost = Some(Lost { from: next_lsn(self.last), to: None });
         let damage = self.cut_short(&link.segment).into_iter().chain(self.lost_manifest(lost));
         let damage = damage.collect();
-        Event::End(End { last: self.last, confirmed, tail, damage })
+        Ok(Event::End(End { last: self.last, confirmed, tail, damage }))
     }
 
     /// A newest file that is not as long as its header says: the rest may have held records.
@@ -294,78 +317,85 @@ impl Walk {
             bytes,
             lost: (!all_there).then(|| Lost { from: next_lsn(self.last), to: None }),
             cause: Corruption::CutShort,
+            origin: None,
         })
     }
 
     fn lost_manifest(&self, lost: Option<Lost>) -> Option<Damage> {
-        let cause = Corruption::Manifest;
-        let damage = Damage { segment: None, offset: Offset(0), bytes: 0, lost, cause };
+        let (cause, origin) = (Corruption::Manifest, None);
+        let damage = Damage { segment: None, offset: Offset(0), bytes: 0, lost, cause, origin };
         self.manifest_lost.then_some(damage)
     }
 
     /// Names the damage where the scanner stands, keeps what is intact, and goes on behind it.
-    fn damage(&mut self, stop: Stop, promised: Option<Lsn>) -> Event {
+    fn damage(&mut self, stop: Stop, rest: &Rest, promised: Option<Lsn>) -> Result<Event> {
         let (link, scanner) = self.current.as_mut().expect("a scanner stopped");
-        let (segment, salt) = (link.segment.header.id, scanner.life().salt);
-        let (at, next, limit) = (scanner.offset(), scanner.next_lsn(), link.limit);
+        let (here, limit, life) = (link.segment.clone(), link.limit, *scanner.life());
+        let (at, first) = (scanner.offset(), scanner.next_lsn());
         let mut ends_here = false;
         let place = if let (Cause::Body, Some(header)) = (stop.cause, stop.header) {
             scanner.pass(&header);
             self.chain = Some(header.chain_value());
-            Place { size: header.size(), last: Some(header.last()), open: false }
-        } else if let Some((offset, header)) = stop.found_behind(&self.bytes, scanner) {
+            Place { size: header.size(), last: Some(header.last()), is_open: false }
+        } else if let Some((offset, header)) = rest.next {
             scanner.resume_at(offset, &header);
             // A batch that no longer counts tells where the damage ends, not what follows.
             self.chain = Some(header.chain).filter(|_| !limit.excludes(header.first));
-            Place { size: offset.0 - at.0, last: header.first.previous(), open: false }
+            Place { size: offset.0 - at.0, last: header.first.previous(), is_open: false }
         } else {
             ends_here = true;
             self.chain = None;
-            let used = self.bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
-            let size = to_u64(used.next_multiple_of(8).min(self.bytes.len()));
-            Place { size, last: promised, open: limit == Limit::Open }
+            let size = (rest.used.0 - at.0).next_multiple_of(8);
+            let size = size.min(here.length.saturating_sub(at.0));
+            Place { size, last: promised, is_open: limit == Limit::Open }
         };
-        let last = match limit {
+        let source = opened(&mut self.source, &here, self.around)?;
+        let room = u64::from(life.batch_max) * SALVAGED_BATCHES_MAX;
+        self.bytes = source.read(at, if place.size <= room { place.size } else { 0 })?;
+        self.window = at;
+        let counts_to = match limit {
             Limit::At(limit) => place.last.min(limit),
             Limit::Open => place.last,
         };
-        let size = usize::try_from(place.size).expect("in the file").min(self.bytes.len());
-        let body = self.bytes.get(HEADER_SIZE..size).unwrap_or_default();
-        let whole_last = place.last.filter(|last| *last >= next);
-        let intact = whole_last.map_or(vec![], |last| frame::salvage(body, next, last, &salt));
-        let salvaged: Vec<_> = intact
-            .into_iter()
-            .filter(|(_, frame)| Some(frame.lsn) <= last)
-            .map(|(position, frame)| Salvaged::new(position, &frame))
-            .collect();
-        let place_of = |lost| Damage {
-            segment: Some(segment),
+        let expected = Expected { first, last: place.last, counts_to, is_open: place.is_open };
+        let salvaged = expected.salvage(&self.bytes, &life.salt);
+        let mut named = Damage {
+            segment: Some(here.header.id),
             offset: at,
             bytes: place.size,
-            lost,
+            lost: None,
             cause: stop.corruption(),
+            origin: None,
         };
-        let mut damages: Vec<_> = lost_runs(&salvaged, next, last, place.open)
-            .into_iter()
-            .map(|lost| place_of(Some(lost)))
-            .collect();
-        if damages.is_empty() {
-            damages.push(place_of(None));
+        if source.refused(at.0..at.0 + place.size.max(1)) {
+            named.cause = Corruption::Unreadable;
+        } else if let Some((cause, origin)) = stranger(&here, &self.segments, at, &self.bytes) {
+            (named.cause, named.origin) = (cause, Some(origin));
         }
-        self.last = self.last.max(last);
+        let lost = expected.lost(&salvaged).into_iter();
+        let mut damages: Vec<_> =
+            lost.map(|lost| Damage { lost: Some(lost), ..named.clone() }).collect();
+        if damages.is_empty() {
+            damages.push(named);
+        }
+        self.last = self.last.max(counts_to);
         if ends_here {
             self.current = None;
         }
-        Event::Damage(damages, salvaged)
+        Ok(Event::Damage(damages, salvaged))
     }
 }
 
-/// The open file of a segment, opened once.
-fn opened(file: &mut Option<Arc<dyn File>>, segment: &Segment) -> Result<Arc<dyn File>> {
-    if let Some(file) = file {
-        return Ok(file.clone());
+/// The open segment, opened once.
+fn opened<'a>(
+    source: &'a mut Option<Source>,
+    segment: &Segment,
+    around: bool,
+) -> Result<&'a mut Source> {
+    match source {
+        Some(source) => Ok(source),
+        None => Ok(source.insert(Source::open(segment, around)?)),
     }
-    Ok(file.insert(segment.open()?).clone())
 }
 
 /// Where a scanner stopped, and what it saw there.
@@ -380,18 +410,10 @@ struct Place {
     size: u64,
     last: Option<Lsn>,
     /// Whether more records may have followed than anybody can say.
-    open: bool,
+    is_open: bool,
 }
 
 impl Stop {
-    /// The next batch header further on that can belong to this log.
-    fn found_behind(&self, bytes: &[u8], scanner: &Scanner) -> Option<(Offset, BatchHeader)> {
-        let (at, next) = (scanner.offset(), scanner.next_lsn());
-        let from = if self.cause == Cause::Order { at } else { at.plus(8) };
-        scan::headers(Window { start: at, bytes }, from, scanner.life())
-            .find(|(_, header)| header.first >= next)
-    }
-
     fn corruption(&self) -> Corruption {
         match self.cause {
             Cause::Body => Corruption::Body,
@@ -402,29 +424,6 @@ impl Stop {
     }
 }
 
-impl Salvaged {
-    fn new(position: usize, frame: &frame::Frame<'_>) -> Self {
-        let start = HEADER_SIZE + position + frame::HEADER_SIZE;
-        let payload = start..start + frame.payload.len();
-        Self { lsn: frame.lsn, payload, goes_on: frame.goes_on }
-    }
-}
-
-/// The runs of records from `next` to `last` that were not salvaged.
-fn lost_runs(salvaged: &[Salvaged], next: Lsn, last: Option<Lsn>, open: bool) -> Vec<Lost> {
-    let (mut runs, mut from) = (vec![], next);
-    for found in salvaged {
-        if let Some(to) = found.lsn.previous().filter(|to| *to >= from) {
-            runs.push(Lost { from, to: Some(to) });
-        }
-        from = found.lsn.next();
-    }
-    if Some(from) <= last {
-        runs.push(Lost { from, to: last.filter(|_| !open) });
-    }
-    runs
-}
-
-fn to_u64(size: usize) -> u64 {
+pub(crate) fn to_u64(size: usize) -> u64 {
     u64::try_from(size).expect("fits in 64 bits")
 }

@@ -8,7 +8,7 @@ use crate::roll::{Carried, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll}
 use crate::spare::Spare;
 use crate::{Error, Failover, Lsn, Result, SegmentId};
 use seawall_format::batch::{self, Spec};
-use seawall_format::{Closed, Live, Manifest, Mark, SegmentHeader, SegmentRef, next_lsn};
+use seawall_format::{Closed, Live, LogId, Manifest, Mark, SegmentHeader, SegmentRef, next_lsn};
 use seawall_io::{File, Lock};
 use std::collections::VecDeque;
 use std::io;
@@ -97,7 +97,8 @@ impl Writer {
     fn send(&mut self, mut bytes: Vec<u8>, first: Lsn, count: u32) -> (Sent, Result<()>) {
         let tail = &mut self.tail;
         let time_us = self.machine.clock.wall_us();
-        let spec = Spec { first, count, confirmed: self.last, chain: tail.chain, time_us };
+        let (confirmed, chain, is_void) = (self.last, tail.chain, false);
+        let spec = Spec { first, count, is_void, confirmed, chain, time_us };
         let chain = batch::finish(&mut bytes, spec, tail.at, &tail.life);
         let written = tail.file.write_at(&bytes, tail.at.0).and_then(|()| tail.file.sync());
         let outcome =
@@ -107,7 +108,7 @@ impl Writer {
         }
         let end = tail.at.plus(to_u64(bytes.len()));
         let chain_before = self.last_chain;
-        (Sent { bytes, first, count, time_us, end, chain_before }, outcome)
+        (Sent { bytes, first, count, is_void, time_us, end, chain_before }, outcome)
     }
 
     /// The barrier of a batch failed: its file gets nothing more. Everything in the blocks that the
@@ -250,15 +251,9 @@ impl Writer {
 
     /// Tells readers to go no further than `durable`, in the segment that holds it.
     pub(crate) fn tell(&self, segment: SegmentRef, durable: Option<Lsn>) {
-        let Some(LiveFile { file, boot_id }) = &self.live else { return };
-        let live = Live {
-            log: self.manifest.content.log,
-            boot_id: *boot_id,
-            segment,
-            durable,
-            time_us: self.machine.clock.wall_us(),
-        };
-        let _ = file.write_at(&live.encode(), 0);
+        let Some(live) = &self.live else { return };
+        let log = self.manifest.content.log;
+        live.tell(log, segment, (durable, self.machine.clock.wall_us()));
     }
 }
 
@@ -267,6 +262,15 @@ impl Writer {
 pub(crate) struct LiveFile {
     pub(crate) file: Arc<dyn File>,
     pub(crate) boot_id: [u8; 16],
+}
+
+impl LiveFile {
+    /// Says which record is the last durable one, and when that was; a failure is not an error.
+    pub(crate) fn tell(&self, log: LogId, segment: SegmentRef, what: (Option<Lsn>, u64)) {
+        let ((durable, time_us), boot_id) = (what, self.boot_id);
+        let live = Live { log, boot_id, segment, durable, time_us };
+        let _ = self.file.write_at(&live.encode(), 0);
+    }
 }
 
 /// The manifest and its file.

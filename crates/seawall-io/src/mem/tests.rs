@@ -293,11 +293,13 @@ fn a_full_disk_refuses_and_changes_nothing() {
 }
 
 #[test]
-fn an_unreadable_file_fails_to_be_read() {
+fn unreadable_bytes_fail_to_be_read() {
     let (device, file) = device_with(b"aaaa");
-    device.fail_read("f");
-    let error = file.read_at(&mut [0; 1], 0).unwrap_err();
+    device.fail_read("f", 1..2);
+    let error = file.read_at(&mut [0; 3], 0).unwrap_err();
     assert!(error.to_string().starts_with("read of f in memory: "), "{error}");
+    file.read_at(&mut [0; 1], 0).unwrap();
+    file.read_at(&mut [0; 2], 2).unwrap();
     file.write_at(b"b", 0).unwrap();
 }
 

@@ -28,7 +28,8 @@ struct Node {
     name: String,
     cache: Arc<Vec<u8>>,
     disk: Arc<Vec<u8>>,
-    unreadable: bool,
+    /// Bytes that the device cannot read.
+    unreadable: std::ops::Range<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,10 +155,11 @@ impl World {
 
     pub(super) fn read(&self, node: NodeId, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let node = self.node(node);
-        if node.unreadable {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let end = start.saturating_add(buffer.len());
+        if start < node.unreadable.end && node.unreadable.start < end {
             return Err(Errno::IO.into());
         }
-        let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let rest = node.cache.get(start..).unwrap_or_default();
         let count = rest.len().min(buffer.len());
         for (target, source) in buffer.iter_mut().zip(rest) {
@@ -313,9 +315,9 @@ impl World {
         self.names.get(name).map(|node| self.node(*node).cache.to_vec())
     }
 
-    pub(super) fn spoil(&mut self, name: &str) {
+    pub(super) fn spoil(&mut self, name: &str, bytes: std::ops::Range<usize>) {
         let node = self.existing(name);
-        self.node_mut(node).unreadable = true;
+        self.node_mut(node).unreadable = bytes;
     }
 
     pub(super) fn replace(&mut self, name: &str, bytes: Vec<u8>) {
@@ -354,7 +356,7 @@ impl World {
     fn add(&mut self, name: &str, bytes: Vec<u8>) -> NodeId {
         let disk = Arc::new(bytes);
         let cache = Arc::clone(&disk);
-        self.nodes.push(Node { name: name.to_owned(), cache, disk, unreadable: false });
+        self.nodes.push(Node { name: name.to_owned(), cache, disk, unreadable: 0..0 });
         NodeId(self.nodes.len() - 1)
     }
 

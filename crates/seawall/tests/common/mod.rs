@@ -12,6 +12,7 @@
 
 pub(crate) mod gate;
 pub(crate) mod hooked;
+pub(crate) mod images;
 pub(crate) mod lives;
 
 use std::collections::BTreeMap;
@@ -34,11 +35,15 @@ pub const SEGMENT_MIN: u64 = 7 * 512;
 
 /// Options of a tiny log without background work. The same seed gives the same bytes.
 pub fn tiny(seed: u64) -> Options {
+    of_any_size(seed).segment_size(10 * 512)
+}
+
+/// The same for a log that lost its manifest, and with it what it knew of its largest segment.
+pub fn of_any_size(seed: u64) -> Options {
     let clock = ManualClock::new();
     clock.set_wall_us(seed);
     Options::new()
         .geometry(GEOMETRY, SEGMENT_MIN)
-        .segment_size(10 * 512)
         .idle_mark(None)
         .prepare_ahead(false)
         .machine(Arc::new(clock), Arc::new(SeededEntropy::new(seed)))

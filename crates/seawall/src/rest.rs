@@ -1,0 +1,109 @@
+//! What lies behind the place in a segment where no valid batch stands, found a window at a time.
+
+use crate::walk::to_u64;
+use crate::{Lsn, Offset};
+use seawall_format::batch::{BatchHeader, HEADER_SIZE};
+use seawall_format::scan::{Scanner, Window, headers};
+
+/// What was found so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rest {
+    /// The highest record that a batch header there confirms.
+    pub(crate) confirmed: Option<Lsn>,
+    /// Where the last byte that is not zero ends.
+    pub(crate) used: Offset,
+    /// The next batch header that can belong to this log.
+    pub(crate) next: Option<(Offset, BatchHeader)>,
+    /// From here on a header may be the next one.
+    from: Offset,
+    /// Where the next look begins.
+    at: Offset,
+}
+
+impl Rest {
+    pub(crate) fn new(scanner: &Scanner, from: Offset) -> Self {
+        let at = scanner.offset();
+        Self { confirmed: None, used: at, next: None, from, at }
+    }
+
+    /// Where the next window is to begin, if the search is not through.
+    pub(crate) fn wants(&self, end: u64) -> Option<Offset> {
+        (self.at.0 < end).then_some(self.at)
+    }
+
+    /// Looks at a window that begins at `at`.
+    pub(crate) fn look(&mut self, scanner: &Scanner, at: Offset, bytes: &[u8]) {
+        for (offset, header) in headers(Window { start: at, bytes }, at, scanner.life()) {
+            self.confirmed = self.confirmed.max(header.confirmed());
+            let follows = offset >= self.from && header.first >= scanner.next_lsn();
+            if follows && self.next.is_none() {
+                self.next = Some((offset, header));
+            }
+        }
+        if let Some(last) = bytes.iter().rposition(|byte| *byte != 0) {
+            self.used = at.plus(to_u64(last) + 1);
+        }
+        // A header may begin in this window and end in the next.
+        let whole = bytes.len().saturating_sub(HEADER_SIZE - 8) / 8 * 8;
+        self.at = at.plus(to_u64(if whole == 0 { bytes.len() } else { whole }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_format::batch::{Life, Spec, finish};
+    use seawall_format::scan::Limit;
+    use seawall_format::{Epoch, Geometry, LogId, RecordType, SegmentHeader, SegmentId};
+
+    fn header() -> SegmentHeader {
+        SegmentHeader {
+            geometry: Geometry::DEFAULT,
+            log: LogId(3),
+            id: SegmentId::FIRST,
+            epoch: Epoch(9),
+            base: Lsn::FIRST,
+            carried: None,
+            size: 1 << 20,
+            pred: None,
+            pred_chain: 0,
+            record_type: RecordType::of(seawall_format::CodecId::Raw),
+            time_us: 0,
+        }
+    }
+
+    /// The rest of a segment with one batch in the middle of zeros, read in windows of `size`.
+    fn found_in_windows_of(size: usize) -> Rest {
+        let header = header();
+        let scanner = Scanner::new(&header, header.size, Limit::Open);
+        let start = scanner.offset();
+        let mut bytes = vec![0; 4096];
+        let at = start.plus(1000);
+        let mut batch = vec![0; HEADER_SIZE];
+        seawall_format::frame::push_unbound(&mut batch, b"seven", false);
+        let (first, confirmed) = (Lsn::new(7).unwrap(), Lsn::new(5));
+        let spec = Spec { first, count: 1, is_void: false, confirmed, chain: 0, time_us: 0 };
+        finish(&mut batch, spec, at, &Life::of(&header));
+        bytes[1000..1000 + batch.len()].copy_from_slice(&batch);
+        let mut rest = Rest::new(&scanner, start.plus(8));
+        while let Some(at) = rest.wants(start.0 + 4096) {
+            let from = usize::try_from(at.0 - start.0).unwrap();
+            rest.look(&scanner, at, &bytes[from..(from + size).min(4096)]);
+        }
+        rest
+    }
+
+    #[test]
+    fn a_header_across_two_windows_is_found() {
+        for size in (48..2048).step_by(8) {
+            let rest = found_in_windows_of(size);
+            let (offset, header) = rest.next.expect("the batch is there");
+            assert_eq!(
+                (offset.0 % 4096, header.first.get()),
+                ((4 * 4096 + 65_536 + 1000) % 4096, 7)
+            );
+            assert_eq!(rest.confirmed, Lsn::new(5), "windows of {size}");
+            assert_eq!(rest.used.0, offset.0 + 48 + 8 + 5, "windows of {size}");
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! Repair: whatever the damage, what is intact can be brought to a new log with its numbers, the
+//! log's sound beginning can be kept, and the damaged log itself can go on; nothing wrong is ever
+//! delivered, and nothing is given up without a word.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "in a test a panic is the report"
+)]
+
+mod common;
+
+use common::images::{End, Fill, Image, NEWEST, batches, files, spoil, write};
+use common::{
+    Bytes, Found, GEOMETRY, again, judge, names, of_any_size, open, read, read_own, tiny,
+};
+use seawall::{
+    Corruption, Error, OpenMode, Rescued, Verdict, cut_tail_in, diagnose_in, salvage_in,
+};
+use seawall_io::{MemStorage, Storage};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+fn storage(device: &MemStorage) -> Arc<dyn Storage> {
+    Arc::new(device.clone())
+}
+
+/// Salvages to a new device, which is a sound log then.
+fn rescue(damaged: &MemStorage) -> seawall::Result<(MemStorage, Rescued)> {
+    let before = damaged.steps();
+    let target = MemStorage::new();
+    let rescued = salvage_in(&storage(damaged), storage(&target))?;
+    assert_eq!(damaged.steps(), before, "the source is only read");
+    Ok((target, rescued))
+}
+
+/// Asserts that every record is what was written as its number.
+fn are_as_written(image: &Image, found: &Found, what: &dyn Fn() -> String) {
+    for (lsn, payload) in &found.records {
+        let written = usize::try_from(*lsn - 1).ok().and_then(|index| image.records.get(index));
+        assert!(Some(payload) == written, "{}: record {lsn} is another", what());
+    }
+}
+
+/// All three ways out of damage, tried on copies.
+fn try_all(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> String) {
+    let skipping = read(damaged, true).unwrap_or_else(|error| panic!("{}: {error}", what()));
+    salvage_keeps_what_is_intact(image, damaged, &skipping, what);
+    // A writer goes by what is on disk, as if the machine had started anew.
+    let rebooted = damaged.power_cut(|_| false);
+    cut_keeps_the_beginning(image, &rebooted, what);
+    the_log_goes_on(image, &rebooted, what);
+}
+
+fn salvage_keeps_what_is_intact(
+    image: &Image,
+    damaged: &MemStorage,
+    skipping: &Found,
+    what: &dyn Fn() -> String,
+) {
+    let (target, rescued) = match rescue(damaged) {
+        Ok(done) => done,
+        Err(Error::NotALog { .. }) => {
+            assert!(skipping.records.is_empty(), "{}: nothing to salvage", what());
+            return;
+        }
+        Err(error) => panic!("{}: {error}", what()),
+    };
+    let target = target.power_cut(|_| false);
+    let found = judge(&target).unwrap();
+    assert_eq!(found.verdict, Verdict::Clean, "{}: {found:#?}", what());
+    assert_eq!(
+        (found.records, &found.given_up),
+        (rescued.records, &rescued.given_up),
+        "{}",
+        what()
+    );
+    let kept = read(&target, false).unwrap();
+    are_as_written(image, &kept, what);
+    let here: BTreeSet<u64> = kept.records.keys().copied().collect();
+    let given_up = |lsn| rescued.given_up.iter().any(|lost| names(lost, lsn));
+    let missing = skipping.records.keys().filter(|lsn| !here.contains(lsn));
+    let missing: Vec<_> = missing.copied().collect();
+    assert_eq!(missing.len() as u64, rescued.broken_sets, "{}: {missing:?}", what());
+    assert!(missing.iter().all(|lsn| given_up(*lsn)), "{}: {missing:?}", what());
+    let last = here.iter().max().copied().unwrap_or(0);
+    for lsn in 1..=last {
+        assert!(here.contains(&lsn) != given_up(lsn), "{}: record {lsn}", what());
+    }
+    let log = open(&of_any_size(3), &target).unwrap();
+    let next = log.append(b"after").unwrap().get();
+    let highest = skipping.records.keys().max().copied().unwrap_or(0);
+    assert!(next > highest.max(last), "{}: number {next} was taken", what());
+    assert_eq!(read_own(&log).count(), kept.count() + 1, "{}", what());
+}
+
+fn cut_keeps_the_beginning(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> String) {
+    let device = damaged.kill();
+    let plain = read(damaged, false).unwrap();
+    let done = match cut_tail_in(&storage(&device)) {
+        Ok(done) => done,
+        Err(Error::Damaged(damage)) => {
+            let at_start = plain.records.is_empty() || damage.cause == Corruption::Manifest;
+            assert!(at_start, "{}: {damage}", what());
+            return;
+        }
+        Err(error) => panic!("{}: {error}", what()),
+    };
+    let device = device.power_cut(|_| false);
+    let found = judge(&device).unwrap();
+    assert_eq!(found.verdict, Verdict::Clean, "{}: {found:#?}", what());
+    let log = open(&again(3), &device).unwrap_or_else(|error| panic!("{}: {error}", what()));
+    let kept = read_own(&log);
+    assert!(kept.is_prefix(), "{}", what());
+    are_as_written(image, &kept, what);
+    assert_eq!(kept.records.keys().max().copied(), done.last.map(seawall::Lsn::get), "{}", what());
+    if done.damage.is_empty() {
+        assert!(plain.count() <= kept.count(), "{}: an open would have kept more", what());
+    }
+    let next = log.append(b"after").unwrap().get();
+    assert_eq!(next, kept.count() + 1, "{}", what());
+}
+
+fn the_log_goes_on(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> String) {
+    let skipping = read(damaged, true).unwrap();
+    let device = damaged.kill();
+    let log: Bytes = match open(&again(3).mode(OpenMode::Salvage), &device) {
+        Ok(log) => log,
+        Err(Error::Damaged(_)) => return,
+        Err(error) => panic!("{}: {error}", what()),
+    };
+    let was_damaged = !log.recovery().damage.is_empty();
+    let next = log.append(b"after").unwrap().get();
+    let highest = skipping.records.keys().max().copied().unwrap_or(0);
+    assert!(next > highest, "{}: number {next} was taken", what());
+    log.close().unwrap();
+    let device = device.power_cut(|_| false);
+    let found = judge(&device).unwrap();
+    let is_damaged = !found.damage.is_empty();
+    assert!(was_damaged || !is_damaged, "{}: {found:#?}", what());
+    let mut after = read(&device, true).unwrap();
+    assert_eq!(after.records.remove(&next).as_deref(), Some(b"after".as_slice()), "{}", what());
+    are_as_written(image, &after, what);
+    let lost = |lsn: u64| {
+        found.damage.iter().any(|damage| damage.lost.is_some_and(|lost| names(&lost, lsn)))
+    };
+    for lsn in skipping.records.keys() {
+        assert!(after.records.contains_key(lsn), "{}: record {lsn} went", what());
+    }
+    for lsn in 1..next {
+        assert!(after.records.contains_key(&lsn) || lost(lsn), "{}: record {lsn}", what());
+    }
+    // It opens again in the same way, and not without being asked to.
+    assert!(!is_damaged || open(&again(4), &device).is_err(), "{}", what());
+    let log = open(&again(4).mode(OpenMode::Salvage), &device).unwrap();
+    assert_eq!(log.append(b"again").unwrap().get(), next + 1, "{}", what());
+}
+
+/// The device refuses each block of each segment: an error, no damage, to those who did not ask to
+/// go on, and a name to those who did.
+#[test]
+fn what_the_device_cannot_read_is_no_damage_and_hides_no_end() {
+    for end in [End::Closed, End::PowerCut] {
+        let image = write(end);
+        for file in files(&image.device).into_iter().filter(|file| file.contains("seg")) {
+            let length = image.device.bytes(&file).unwrap().len();
+            for start in (0..length).step_by(512) {
+                let device = image.device.kill();
+                device.fail_read(&file, start..start + 512);
+                let what = || format!("{end:?}, {file}, block at {start}");
+                let error = open(&again(3), &device).map(drop);
+                assert!(!matches!(error, Err(Error::Damaged(_))), "{}: {error:?}", what());
+                let verdict = judge(&device);
+                assert!(!matches!(&verdict, Ok(found) if !found.damage.is_empty()), "{}", what());
+                if start < 4 * 512 {
+                    // Header, marks and seal: nothing is known of such a segment.
+                    continue;
+                }
+                read_around(&image, &device, &what);
+                // Behind the last record, too: nobody knows that it was the last.
+                let is_data = start >= 4 * 512 + 512;
+                let damage = diagnose_in(&storage(&device)).unwrap().damage;
+                assert!(!(file == NEWEST && is_data) || !damage.is_empty(), "{}", what());
+            }
+        }
+    }
+}
+
+fn read_around(image: &Image, device: &MemStorage, what: &dyn Fn() -> String) {
+    let found = diagnose_in(&storage(device)).unwrap_or_else(|error| panic!("{}: {error}", what()));
+    let skipping = read(device, true).unwrap_or_else(|error| panic!("{}: {error}", what()));
+    are_as_written(image, &skipping, what);
+    let all = image.records.len() as u64;
+    for lsn in 1..=all {
+        let lost = found.damage.iter().any(|damage| {
+            damage.cause == Corruption::Unreadable
+                && damage.lost.is_some_and(|lost| names(&lost, lsn))
+        });
+        assert!(skipping.records.contains_key(&lsn) != lost, "{}: record {lsn}", what());
+    }
+    let (target, rescued) = rescue(device).unwrap();
+    assert_eq!(rescued.records + rescued.broken_sets, skipping.count(), "{}", what());
+    are_as_written(image, &read(&target, false).unwrap(), what);
+}
+
+const ENDS: [End; 4] = [End::Closed, End::Confirmed, End::PowerCut, End::Killed];
+
+#[test]
+fn whatever_bit_flips_there_are_three_ways_out() {
+    let mut tried = 0;
+    for end in ENDS {
+        let image = write(end);
+        for file in files(&image.device) {
+            let length = image.device.bytes(&file).unwrap().len();
+            // One bit of every fifth byte, each time another one.
+            for at in (0..length).step_by(5) {
+                let damaged = image.device.kill();
+                damaged.edit(&file, |bytes| bytes[at] ^= 1 << (at % 8));
+                try_all(&image, &damaged, &|| format!("{end:?}, {file}, byte {at}"));
+                tried += 1;
+            }
+        }
+    }
+    println!("{tried} flips");
+    assert!(tried > 8_000);
+}
+
+#[test]
+fn whatever_run_is_spoilt_there_are_three_ways_out() {
+    let reach = usize::try_from(GEOMETRY.reach).unwrap();
+    for end in ENDS {
+        let image = write(end);
+        for file in files(&image.device) {
+            let length = image.device.bytes(&file).unwrap().len();
+            for (start, size) in (0..length)
+                .step_by(128)
+                .flat_map(|at| [(at, 64), (at, 200), (at, reach), (at, 2000)])
+            {
+                let run = start..(start + size).min(length);
+                for fill in [Fill::Zeros, Fill::Garbage(1)] {
+                    let damaged = image.device.kill();
+                    damaged.edit(&file, |bytes| spoil(&mut bytes[run.clone()], fill));
+                    try_all(&image, &damaged, &|| format!("{end:?}, {file}, {run:?}, {fill:?}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn whatever_is_cut_lost_or_misplaced_there_are_three_ways_out() {
+    for end in ENDS {
+        let image = write(end);
+        let files = files(&image.device);
+        for file in &files {
+            let length = image.device.bytes(file).unwrap().len();
+            for length in (0..length).step_by(96) {
+                let damaged = image.device.kill();
+                damaged.edit(file, |bytes| bytes.truncate(length));
+                try_all(&image, &damaged, &|| format!("{end:?}, {file} cut to {length}"));
+            }
+            let damaged = image.device.kill();
+            damaged.remove_raw(file);
+            try_all(&image, &damaged, &|| format!("{end:?}, {file} lost"));
+            for other in files.iter().filter(|other| other != &file) {
+                let damaged = image.device.kill();
+                damaged.copy_raw(other, file);
+                try_all(&image, &damaged, &|| format!("{end:?}, {other} copied over {file}"));
+            }
+        }
+    }
+}
+
+/// A log with one payload byte of its second batch of three changed, in the first segment.
+fn with_a_hole() -> (Image, MemStorage) {
+    let image = write(End::Closed);
+    let damaged = image.device.kill();
+    let (_, batches) = batches(&damaged, "000000000001.seg");
+    let record_3 = batches[1].0 + 48 + 88 + 20;
+    damaged.edit("000000000001.seg", |bytes| bytes[record_3] ^= 1);
+    (image, damaged)
+}
+
+#[test]
+fn a_crash_at_any_step_of_a_cut_loses_nothing_that_is_kept() {
+    let (image, damaged) = with_a_hole();
+    let whole = damaged.kill();
+    let before = whole.steps();
+    let last = cut_tail_in(&storage(&whole)).unwrap().last;
+    let steps = whole.steps() - before;
+    assert!(steps > 20, "{steps}");
+    for stop in 0..=steps {
+        let device = damaged.kill();
+        device.stop_after(before + stop);
+        let _ = cut_tail_in(&storage(&device));
+        for left in [device.power_cut(|_| false), device.power_cut(|_| true), device.kill()] {
+            let what = || format!("stopped after {stop} of {steps} steps");
+            // Damaged as before, or repaired: never sound and shorter.
+            if open(&again(9), &left.kill()).is_err() {
+                assert_eq!(judge(&left).unwrap().verdict, Verdict::Lost, "{}", what());
+            }
+            let done = cut_tail_in(&storage(&left)).unwrap();
+            assert_eq!(done.last, last, "{}", what());
+            let log = open(&again(9), &left).unwrap();
+            let kept = read_own(&log);
+            assert_eq!(kept.records.keys().max().copied(), last.map(seawall::Lsn::get));
+            are_as_written(&image, &kept, &what);
+        }
+    }
+}
+
+#[test]
+fn a_crash_at_any_step_of_a_salvage_leaves_no_log_that_looks_whole_and_is_not() {
+    let (image, damaged) = with_a_hole();
+    let (whole, rescued) = rescue(&damaged).unwrap();
+    let steps = whole.steps();
+    for stop in 0..=steps {
+        let target = MemStorage::new();
+        target.stop_after(stop);
+        let done = salvage_in(&storage(&damaged), storage(&target));
+        assert_eq!(done.is_ok(), stop == steps, "step {stop}");
+        for left in [target.power_cut(|_| false), target.power_cut(|_| true), target.kill()] {
+            let Ok(found) = judge(&left) else { continue };
+            let empty = found.records == 0 && found.damage.is_empty();
+            let whole = found.records == rescued.records;
+            assert!(empty || whole || found.verdict == Verdict::Lost, "step {stop}: {found:#?}");
+            if whole {
+                are_as_written(&image, &read(&left, true).unwrap(), &|| format!("step {stop}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_leaves_the_log_is_kept_in_quarantine() {
+    let (_, damaged) = with_a_hole();
+    let device = damaged.kill();
+    let second = device.bytes("000000000002.seg").unwrap();
+    let done = cut_tail_in(&storage(&device)).unwrap();
+    assert_eq!(done.quarantine.len(), 2, "{done:#?}");
+    assert_eq!(device.bytes(&done.quarantine[0]), Some(second));
+    assert_eq!(device.bytes("000000000002.seg"), None);
+}
+
+#[test]
+fn half_of_an_atomic_set_is_given_up_with_the_other_half() {
+    let image = write(End::Closed);
+    let damaged = image.device.kill();
+    // Records 2 to 4 are a set; the last of them is hit.
+    let (_, batches) = batches(&damaged, "000000000001.seg");
+    let record_4 = batches[1].1 - 8;
+    damaged.edit("000000000001.seg", |bytes| bytes[record_4] ^= 1);
+    let (target, rescued) = rescue(&damaged).unwrap();
+    assert_eq!(rescued.broken_sets, 2);
+    let given_up: Vec<_> = rescued.given_up.iter().map(ToString::to_string).collect();
+    assert_eq!(given_up, ["records 2 to 4"]);
+    let kept = read(&target, false).unwrap();
+    assert!(kept.records.keys().copied().eq([1].into_iter().chain(5..=13)));
+}
+
+#[test]
+fn a_log_in_use_is_not_repaired() {
+    let device = MemStorage::new();
+    let log = open(&tiny(1), &device).unwrap();
+    log.append(b"one").unwrap();
+    let target = storage(&MemStorage::new());
+    let busy = |error: Option<Error>| matches!(error, Some(Error::Busy { .. }));
+    assert!(busy(salvage_in(&storage(&device), target).err()));
+    assert!(busy(cut_tail_in(&storage(&device)).err()));
+    assert!(busy(diagnose_in(&storage(&device)).err()));
+}
+
+#[test]
+fn what_stands_in_the_wrong_place_is_named_by_where_it_belongs() {
+    let image = write(End::Closed);
+    let (_, first) = batches(&image.device, "000000000001.seg");
+    let (_, second) = batches(&image.device, "000000000002.seg");
+    let cause = |damaged: &MemStorage| {
+        let found = judge(damaged).unwrap();
+        let damage = found.damage.into_iter().find(|damage| damage.lost.is_some()).unwrap();
+        (damage.cause, damage.origin.map(|origin| (origin.segment.get(), origin.offset.0)))
+    };
+    let bytes = |file: &str, batch: (usize, usize, u64)| {
+        image.device.bytes(file).unwrap()[batch.0..batch.1].to_vec()
+    };
+    let put = |at: usize, what: &[u8]| {
+        let damaged = image.device.kill();
+        damaged.edit("000000000001.seg", |bytes| bytes[at..at + what.len()].copy_from_slice(what));
+        damaged
+    };
+    let own = bytes("000000000001.seg", first[0]);
+    let place = first[0].0 as u64;
+    let copied = put(first[1].0, &own);
+    assert_eq!(cause(&copied), (Corruption::Duplicated, Some((1, place))));
+    copied.edit("000000000001.seg", |bytes| bytes[first[0].0..first[0].0 + 48].fill(0xEE));
+    let moved = judge(&copied).unwrap().damage;
+    assert!(moved.iter().any(|damage| damage.cause == Corruption::Misplaced), "{moved:#?}");
+    let foreign = bytes("000000000002.seg", second[0]);
+    let from = second[0].0 as u64;
+    assert_eq!(cause(&put(first[1].0, &foreign)), (Corruption::ForeignEpoch, Some((2, from))));
+    let device = image.device.kill();
+    device.copy_raw("000000000001.seg", NEWEST);
+    assert_eq!(cause(&device).0, Corruption::Duplicated);
+    let renamed = image.device.kill();
+    renamed.copy_raw("000000000001.seg", "000000000002.seg");
+    renamed.remove_raw("000000000001.seg");
+    let causes: Vec<_> = judge(&renamed).unwrap().damage.iter().map(|found| found.cause).collect();
+    assert!(causes.contains(&Corruption::Misplaced), "{causes:?}");
+}
