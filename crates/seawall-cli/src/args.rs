@@ -8,7 +8,8 @@ use crate::report::Exit;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use examples::{
     APPEND_EXAMPLES, BENCH_EXAMPLES, CAT_EXAMPLES, COPY_EXAMPLES, DEMO_EXAMPLES, EXIT_CODES,
-    EXPLAIN_EXAMPLES, STAT_EXAMPLES, TAIL_EXAMPLES, TRUNCATE_EXAMPLES, VERIFY_EXAMPLES,
+    EXPLAIN_EXAMPLES, REPAIR_EXAMPLES, STAT_EXAMPLES, TAIL_EXAMPLES, TRUNCATE_EXAMPLES,
+    VERIFY_EXAMPLES,
 };
 use seawall::Level;
 use std::path::PathBuf;
@@ -51,6 +52,9 @@ pub(crate) enum Verb {
     /// Give up the records at one end of a log; a dry run without --yes
     #[command(after_help = TRUNCATE_EXAMPLES)]
     Truncate(Truncate),
+    /// Mend a damaged log; a plan that changes nothing unless told what to do
+    #[command(after_help = REPAIR_EXAMPLES)]
+    Repair(Repair),
     /// Say what an exit code or a word of `verify` means, and what to do
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(Explain),
@@ -295,6 +299,24 @@ pub(crate) struct Verify {
     /// A torn tail, too, ends with exit code 3
     #[arg(long)]
     pub(crate) strict: bool,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// `seawall repair`
+#[derive(Debug, Args)]
+pub(crate) struct Repair {
+    /// The log
+    pub(crate) log: PathBuf,
+    /// Bring everything intact to a new log, with its numbers; LOG is only read
+    #[arg(long, value_name = "NEW", conflicts_with = "cut_tail")]
+    pub(crate) salvage_to: Option<PathBuf>,
+    /// End LOG before its first damage; what leaves it is kept in LOG/quarantine. With --yes
+    #[arg(long)]
+    pub(crate) cut_tail: bool,
+    /// Do it
+    #[arg(long)]
+    pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) look: Look,
 }

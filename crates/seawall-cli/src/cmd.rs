@@ -6,6 +6,7 @@ mod cat;
 mod copy;
 mod demo;
 mod explain;
+mod repair;
 mod stat;
 mod tail;
 mod truncate;
@@ -22,6 +23,7 @@ pub(crate) fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::Copy(args) => copy::run(args),
         Verb::Tail(args) => tail::run(args),
         Verb::Truncate(args) => truncate::run(args),
+        Verb::Repair(args) => repair::run(args),
         Verb::Explain(args) => Ok(explain::run(args)),
         Verb::Verify(args) => Ok(verify::run(args)),
         Verb::Stat(args) => stat::run(args),

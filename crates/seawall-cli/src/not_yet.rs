@@ -5,7 +5,6 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 /// Verbs, and what to use instead.
 const VERBS: &[(&str, &str)] = &[
-    ("repair", "seawall cat LOG --skip-damaged -o len32 | seawall append NEW --format len32"),
     ("convert", "seawall cat LOG -o json, and seawall append LOG --format json"),
     ("probe", "seawall bench append"),
     ("disk", "seawall append for programs that can write to a pipe"),
@@ -44,6 +43,8 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("cat", "key-fd", "file permissions: logs are not encrypted in this version"),
     ("verify", "key-file", "file permissions: logs are not encrypted in this version"),
     ("verify", "key-fd", "file permissions: logs are not encrypted in this version"),
+    ("repair", "from-replica", "seawall repair LOG --salvage-to NEW, for each copy"),
+    ("repair", "report", "seawall repair LOG --json"),
     ("verify", "deep", "seawall cat LOG --json, which decodes every record"),
 ];
 

@@ -4,7 +4,7 @@ use crate::args::Shape;
 use crate::output::{Output, hex, one_line};
 use crate::report::{Exit, say};
 use crate::{human, json};
-use seawall::{CodecId, Record};
+use seawall::{AtomicSet, CodecId, Record};
 use serde_json::Value;
 use std::io::{self, Write};
 
@@ -57,8 +57,12 @@ impl Printer {
                 let data = self.data(payload);
                 let time = human::time(record.time_us);
                 let time = time.map_or(Value::Null, Value::String);
+                let set = match record.set {
+                    AtomicSet::Whole => String::new(),
+                    part => format!(",\"set\":\"{}\"", part.name()),
+                };
                 self.out.write(|out| {
-                    writeln!(out, "{{\"lsn\":{lsn},\"time\":{time},\"data\":{data}}}")
+                    writeln!(out, "{{\"lsn\":{lsn},\"time\":{time}{set},\"data\":{data}}}")
                 });
             }
         }

@@ -106,8 +106,8 @@ impl BatchHeader {
         sound.then_some(found)
     }
 
-    /// Where in the segment of `life`, before `end`, a header was written for that stands elsewhere:
-    /// its checksum is bound to its place, and tells.
+    /// Where in the segment of `life`, before `end`, a header was written for that stands
+    /// elsewhere: its checksum is bound to its place, and tells.
     #[must_use]
     pub fn trace(bytes: &[u8], life: &Life, end: u64) -> Option<Offset> {
         let header = bytes.first_chunk::<HEADER_SIZE>()?;

@@ -109,6 +109,10 @@ impl Moment {
         let newest = before.chain.last().map(|link| link.segment.header.reference());
         let live = if in_use { read_live(&**source)? } else { None };
         let survey = survey(source, live.as_ref())?;
+        if survey.is_ahead {
+            let pruned = io::Error::from(io::ErrorKind::NotFound);
+            return Err(Error::io("find the segment that `live` names")(pruned));
+        }
         let same = survey.chain.last().map(|link| link.segment.header.reference()) == newest;
         let marks = marks.filter(|_| same).unwrap_or_default();
         let last = last_of(&survey)?;

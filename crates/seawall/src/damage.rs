@@ -1,4 +1,5 @@
-//! What a damaged place of a segment held: which records are lost, which are intact, and what did it.
+//! What a damaged place of a segment held: which records are lost, which are intact, and what did
+//! it.
 
 use crate::directory::Segment;
 use crate::{Corruption, Lost, Lsn, Offset, Origin};
@@ -80,7 +81,9 @@ impl Expected {
                 (true, false) => AtomicSet::Unknown,
                 (true, true) => AtomicSet::Whole,
             };
-            set.iter_mut().for_each(|record| record.set = mark);
+            for record in set {
+                record.set = mark;
+            }
         }
     }
 
@@ -108,7 +111,8 @@ impl Salvaged {
     }
 }
 
-/// What stands in a damaged place of `here` though it belongs elsewhere, if a batch of this log does.
+/// What stands in a damaged place of `here` though it belongs elsewhere, if a batch of this log
+/// does.
 ///
 /// `at` is where in the segment `bytes` begin.
 pub(crate) fn stranger(
@@ -140,10 +144,11 @@ pub(crate) fn stranger(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use AtomicSet::{Broken, Unknown, Whole};
 
     fn record(lsn: u64, goes_on: bool) -> Salvaged {
         let lsn = Lsn::new(lsn).unwrap();
-        Salvaged { lsn, payload: 0..0, goes_on, set: AtomicSet::Whole }
+        Salvaged { lsn, payload: 0..0, goes_on, set: Whole }
     }
 
     fn marks(found: &[(u64, bool)]) -> Vec<AtomicSet> {
@@ -153,8 +158,6 @@ mod tests {
         Expected { first, last, counts_to: last, is_open: false }.mark_sets(&mut found);
         found.into_iter().map(|record| record.set).collect()
     }
-
-    use AtomicSet::{Broken, Unknown, Whole};
 
     #[test]
     fn sets_that_are_all_there_are_whole() {

@@ -8,7 +8,9 @@ use crate::recovery::Row;
 use crate::spare::is_spare;
 use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Result, SegmentId};
 use seawall_format::scan::Limit;
-use seawall_format::{HEADER_SIZE, Live, Manifest, Refused, Seal, SegmentHeader, SegmentRef};
+use seawall_format::{
+    Closed, HEADER_SIZE, Live, Manifest, Refused, Seal, SegmentHeader, SegmentRef,
+};
 use seawall_io::{Access, File, PosixStorage, Storage};
 use std::collections::BTreeMap;
 use std::io;
@@ -64,6 +66,9 @@ pub(crate) struct Survey {
     pub(crate) beyond: Option<Beyond>,
     /// No manifest, though segments hold something.
     pub(crate) manifest_lost: bool,
+    /// The segment that `live` names was pruned: the writer went on since, or cannot write `live`.
+    /// What is there was not durable when it was written.
+    pub(crate) is_ahead: bool,
     /// The highest id that any file has.
     pub(crate) max_id: Option<SegmentId>,
     pub(crate) names: Vec<String>,
@@ -151,9 +156,34 @@ fn read_start(file: &dyn File, name: &str, max: usize) -> Result<Vec<u8>> {
 }
 
 /// What `live` says, if it speaks of this boot.
+///
+/// The writer may not have been able to write it (R16): then the clean close, which is evidence,
+/// says more once nobody has the log open.
 pub(crate) fn read_live(storage: &dyn Storage) -> Result<Option<Live>> {
     let found = read_small(storage, LIVE, 64)?.and_then(|bytes| Live::decode(&bytes));
-    Ok(found.filter(|live| Some(live.boot_id) == storage.boot_id()))
+    let Some(live) = found.filter(|live| Some(live.boot_id) == storage.boot_id()) else {
+        return Ok(None);
+    };
+    if storage.is_locked(LOCK).map_err(Error::io(format!("look at {LOCK}")))? {
+        return Ok(Some(live));
+    }
+    let Some(closed) = newest_close(storage)? else { return Ok(Some(live)) };
+    let says_more = closed.segment.id >= live.segment.id && closed.last > live.durable;
+    if !says_more || newest_id(storage)? != Some(closed.segment.id) {
+        return Ok(Some(live));
+    }
+    Ok(Some(Live { segment: closed.segment, durable: closed.last, ..live }))
+}
+
+fn newest_close(storage: &dyn Storage) -> Result<Option<Closed>> {
+    let bytes = read_small(storage, MANIFEST, MANIFEST_MAX)?.unwrap_or_default();
+    let slots = Manifest::decode_file(&bytes).into_iter().flatten();
+    Ok(slots.max_by_key(|slot| slot.sequence).and_then(|slot| slot.closed))
+}
+
+fn newest_id(storage: &dyn Storage) -> Result<Option<SegmentId>> {
+    let names = storage.list().map_err(Error::io(format!("list {}", storage.place())))?;
+    Ok(names.iter().filter_map(|name| SegmentId::from_file_name(name)).max())
 }
 
 /// Reads what the directory holds; `live` says which segment is the newest, if a writer does.
@@ -187,14 +217,22 @@ fn survey_once(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<Survey
         chain: vec![],
         beyond: None,
         manifest_lost: false,
+        is_ahead: false,
         max_id: ids.iter().max().copied(),
         names,
         manifest,
     };
     let oldest = found.manifest.as_ref().map(|manifest| manifest.oldest.id);
     let newest = live.map(|live| live.segment.id);
+    if newest.is_some() && newest < oldest {
+        found.is_ahead = true;
+        return Ok(found);
+    }
+    // The one behind what `live` names may have been made since.
+    let behind = newest.and_then(|newest| ids.iter().copied().filter(|id| *id > newest).min());
+    let last = behind.or(newest);
     let wanted = |id: &SegmentId| {
-        oldest.is_none_or(|oldest| *id >= oldest) && newest.is_none_or(|newest| *id <= newest)
+        oldest.is_none_or(|oldest| *id >= oldest) && last.is_none_or(|last| *id <= last)
     };
     let mut headers = Headers::default();
     for id in ids.into_iter().filter(wanted) {
@@ -297,8 +335,11 @@ impl Headers {
     }
 
     /// Finds the live chain, from the newest segment down.
-    fn arrange(self, found: &mut Survey, live: Option<&Live>) -> Result<()> {
-        let top = match live.and_then(|live| self.named_by(live)) {
+    fn arrange(mut self, found: &mut Survey, live: Option<&Live>) -> Result<()> {
+        let named = live.map(|live| self.named_by(live)).transpose()?.flatten();
+        // What lies behind is the writer's business, unless `live` leads there.
+        self.sound.retain(|id, _| live.is_none_or(|live| *id <= live.segment.id));
+        let top = match named {
             Some(top) => Some(top),
             // Without the segment that `live` names, the older ones are still there.
             None => self.top(found)?,
@@ -321,10 +362,22 @@ impl Headers {
     }
 
     /// The segment that a running writer says is the newest.
-    fn named_by(&self, live: &Live) -> Option<(Segment, Limit)> {
-        let top = self.sound.get(&live.segment.id)?;
-        let named = top.header.epoch == live.segment.epoch;
-        named.then(|| (top.clone(), Limit::At(live.durable)))
+    fn named_by(&self, live: &Live) -> Result<Option<(Segment, Limit)>> {
+        let top = self.sound.get(&live.segment.id);
+        let Some(top) = top.filter(|top| top.header.epoch == live.segment.epoch) else {
+            return Ok(None);
+        };
+        // A cut or a recovery ended the segment earlier, and its word did not reach `live`, or not
+        // yet: what its successor was made with is durable.
+        let sealed = top.seal()?.filter(|seal| seal.last < live.durable);
+        let next = sealed.and_then(|seal| {
+            let next = self.sound.get(&seal.next.id);
+            next.filter(|next| next.header.epoch == seal.next.epoch)
+        });
+        Ok(Some(match next {
+            Some(next) => (next.clone(), Limit::At(next.header.carried)),
+            None => (top.clone(), Limit::At(live.durable)),
+        }))
     }
 
     /// The newest segment, unless a seal or the last clean close names one behind it.

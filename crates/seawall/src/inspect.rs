@@ -1,10 +1,13 @@
 //! A look at a log that writes nothing: what is there, and the row of the recovery table it fits.
 
+use crate::damage::{AtomicSet, Salvaged};
 use crate::directory::{self, Survey};
 use crate::recovery::{Facts, Row, Verdict};
-use crate::walk::{End, Event, Walk};
+use crate::roll::Carried;
+use crate::walk::{End, Event, Walk, to_u64};
 use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Result, SegmentId};
-use seawall_format::{Manifest, next_lsn};
+use seawall_format::batch::HEADER_SIZE;
+use seawall_format::{Manifest, frame, next_lsn};
 use seawall_io::Storage;
 use std::sync::Arc;
 
@@ -19,6 +22,12 @@ pub(crate) struct Inspection {
     pub(crate) given_up: Vec<Lost>,
     /// The last record before the first damage.
     pub(crate) sound_to: Option<Lsn>,
+    /// The intact records between that one and the first that is lost.
+    pub(crate) before_lost: Option<Carried>,
+    /// What a repair has decided to write anew behind what is confirmed.
+    pub(crate) carry: Vec<Carried>,
+    /// How many intact records stand behind that damage.
+    pub(crate) intact_behind: u64,
     pub(crate) end: Option<End>,
     /// The first record.
     pub(crate) first: Option<Lsn>,
@@ -47,6 +56,9 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
         damage: vec![],
         given_up: vec![],
         sound_to: None,
+        before_lost: None,
+        carry: vec![],
+        intact_behind: 0,
         end: None,
         first: survey.chain.first().map(|link| link.segment.header.base),
         chains: vec![],
@@ -63,6 +75,8 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
                 let (first, last) = (batch.header.first, batch.last);
                 if found.damage.is_empty() {
                     found.sound_to = Some(last);
+                } else if !batch.header.is_void {
+                    found.intact_behind += last.get() - first.get() + 1;
                 }
                 if batch.header.is_void {
                     Lost { from: first, to: Some(last) }.join(&mut found.given_up);
@@ -71,7 +85,15 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
                     found.chains.push((first, last, batch.header.chain_value()));
                 }
             }
-            Event::Damage(damages, _) => found.damage.extend(damages),
+            Event::Damage(damages, salvaged) => {
+                let mut kept = 0;
+                if found.damage.is_empty() {
+                    found.before_lost = found.beginning(&salvaged, walk.bytes());
+                    kept = found.before_lost.as_ref().map_or(0, |kept| u64::from(kept.count));
+                }
+                found.damage.extend(damages);
+                found.intact_behind += to_u64(salvaged.len()) - kept;
+            }
             Event::End(end) => found.end = Some(end),
         }
     }
@@ -116,12 +138,32 @@ impl Inspection {
         }
     }
 
+    /// The records of a damaged place from its start to the first that is lost, whole sets only.
+    fn beginning(&self, salvaged: &[Salvaged], bytes: &[u8]) -> Option<Carried> {
+        let first = next_lsn(self.sound_to);
+        let mut kept =
+            Carried { bytes: vec![0; HEADER_SIZE], first, count: 0, is_void: false, time_us: 0 };
+        let sets = salvaged.chunk_by(|one, next| one.goes_on && next.lsn == one.lsn.next());
+        let mut next = first;
+        for set in sets {
+            let follows = set.first().is_some_and(|record| record.lsn == next);
+            if !follows || set.iter().any(|record| record.set != AtomicSet::Whole) {
+                break;
+            }
+            for record in set {
+                let payload = bytes.get(record.payload.clone()).expect("the walk has read it");
+                frame::push_unbound(&mut kept.bytes, payload, record.goes_on);
+                (kept.count, next) = (kept.count + 1, record.lsn.next());
+            }
+        }
+        (kept.count > 0).then_some(kept)
+    }
+
     /// All that one damaged place lost, in one.
     fn whole_place(&self, damage: &Damage) -> Damage {
         let place = |one: &&Damage| (one.segment, one.offset) == (damage.segment, damage.offset);
-        let last = self.damage.iter().filter(place).filter_map(|one| one.lost).next_back();
-        let lost =
-            damage.lost.map(|lost| Lost { to: last.map_or(lost.to, |last| last.to), ..lost });
+        let end = self.damage.iter().filter(place).filter_map(|one| one.lost).next_back();
+        let lost = damage.lost.map(|lost| Lost { to: end.map_or(lost.to, |end| end.to), ..lost });
         Damage { lost, ..damage.clone() }
     }
 

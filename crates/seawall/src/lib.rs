@@ -75,7 +75,7 @@ pub use log::{Log, Stats, Ticket};
 pub use options::{Failover, OpenMode, Options, SEGMENT_MIN};
 pub use reader::{Cursor, Entries, LogReader, Record};
 pub use recovery::{Recovery, TailState};
-pub use repair::{Repaired, cut_tail, cut_tail_in, diagnose, diagnose_in};
+pub use repair::{Cut, cut_tail, cut_tail_in, diagnose, diagnose_in, plan_cut, plan_cut_in};
 pub use salvage::{Rescued, salvage, salvage_in};
 #[doc(hidden)]
 pub use seawall_format::Geometry;

@@ -317,15 +317,19 @@ fn plan_behind(
     end: &End,
 ) -> Result<(Plan, Vec<SegmentHeader>)> {
     let chain = &found.survey.chain;
-    let sure = end.sure();
+    let (sure, carry) = if found.carry.is_empty() {
+        let newest = chain.last().expect("a log has a segment");
+        (end.sure(), records_behind(newest, end)?)
+    } else {
+        (end.confirmed, found.carry.clone())
+    };
     let base = next_lsn(sure);
     let keep = chain.iter().rposition(|link| link.segment.header.base < base).unwrap_or(0);
     let pred = chain.get(keep).expect("a log has a segment");
-    let newest = chain.last().expect("a log has a segment");
     let file = read_write(machine, pred)?;
     let plan = Plan {
         base,
-        carry: records_behind(newest, end)?,
+        carry,
         pred: Some(Pred { header: pred.segment.header.clone(), file }),
         chain_before: found.chain_of(sure),
         least: options.segment_min,

@@ -1,5 +1,5 @@
-//! Repair in place: a damaged log gives up its end, from the first damage on. What leaves the log is
-//! kept in quarantine.
+//! Repair in place: a damaged log gives up its end, from the first damage on. What leaves the log
+//! is kept in quarantine.
 
 use crate::directory::{self, LOCK};
 use crate::inspect::{Inspection, Until, inspect};
@@ -16,12 +16,14 @@ use seawall_io::{Lock, Storage};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a repair in place did.
+/// What a repair in place gives up, or gave up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Repaired {
-    /// The last record now; everything up to here is durable.
+pub struct Cut {
+    /// The last record that stays.
     pub last: Option<Lsn>,
+    /// How many intact records stand behind it, and go.
+    pub intact_behind: u64,
     /// What was damaged.
     pub damage: Vec<Damage>,
     /// Where the files that left the log are kept, in its directory.
@@ -48,33 +50,49 @@ pub fn diagnose_in(storage: &Arc<dyn Storage>) -> Result<Verification> {
     look_around(storage)
 }
 
-/// Ends the log in the directory `path` before its first damage, durably: what stands behind, intact
-/// or not, is given up, and its segments go to quarantine. On a log without damage this does what
-/// an open and a clean close do.
-///
-/// To keep the intact records behind the damage, use [`salvage`](crate::salvage).
+/// Says what [`cut_tail`] would give up, and changes nothing.
 ///
 /// # Errors
 ///
-/// [`Error::Busy`] if another handle writes this log. [`Error::Damaged`] if there is nothing to
-/// cut: the manifest or the first segment is lost, or the damage is before the oldest record.
-/// [`Error::Io`]: a second try is safe.
+/// As [`cut_tail`].
+pub fn plan_cut(path: impl AsRef<Path>) -> Result<Cut> {
+    plan_cut_in(&directory::open_existing(path.as_ref())?)
+}
+
+/// Says what [`cut_tail_in`] would give up, and changes nothing.
+///
+/// # Errors
+///
+/// As [`cut_tail`].
+pub fn plan_cut_in(storage: &Arc<dyn Storage>) -> Result<Cut> {
+    refuse_in_use(&**storage)?;
+    Ok(plan(storage)?.1)
+}
+
+/// Ends the log in the directory `path` before the first damage that keeps it from being opened,
+/// durably: what stands behind, intact or not, is given up, and its segments go to quarantine. On a
+/// log that opens by itself this does what an open and a clean close do.
+///
+/// To keep the intact records behind the damage, use [`salvage`](crate::salvage()).
+///
+/// # Errors
+///
+/// [`Error::Busy`] if another handle writes this log. [`Error::Damaged`] if no beginning is left
+/// that could be kept, or the manifest is lost. [`Error::Io`]: a second try is safe.
 ///
 /// # Examples
 ///
 /// ```
 /// use seawall::{Log, cut_tail};
 ///
-/// # let folder = std::env::temp_dir().join(format!("seawall-doc-cut-tail-{}", std::process::id()));
-/// let log: Log<u32> = Log::open(&folder)?;
-/// let lsn = log.append(&7)?;
-/// log.close()?;
-/// let done = cut_tail(&folder)?; // nothing is damaged: nothing goes
+/// # let folder = std::env::temp_dir().join(format!("seawall-doc-cut-tail-{}",
+/// std::process::id())); let log: Log<u32> = Log::open(&folder)?; let lsn = log.append(&7)?;
+/// log.close()?; let done = cut_tail(&folder)?; // nothing is damaged: nothing goes
 /// assert_eq!((done.last, done.damage.len()), (Some(lsn), 0));
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn cut_tail(path: impl AsRef<Path>) -> Result<Repaired> {
+pub fn cut_tail(path: impl AsRef<Path>) -> Result<Cut> {
     cut_tail_in(&directory::open_existing(path.as_ref())?)
 }
 
@@ -83,38 +101,58 @@ pub fn cut_tail(path: impl AsRef<Path>) -> Result<Repaired> {
 /// # Errors
 ///
 /// As [`cut_tail`].
-pub fn cut_tail_in(storage: &Arc<dyn Storage>) -> Result<Repaired> {
+pub fn cut_tail_in(storage: &Arc<dyn Storage>) -> Result<Cut> {
     let lock = take(storage)?;
-    let mut found = inspect(storage, Until::End)?;
-    let damage = found.damage.clone();
-    if found.row.verdict() == Verdict::Damage && !found.end_before_damage() {
-        return Err(Error::Damaged(Box::new(found.damage_or_cut())));
-    }
+    let (found, mut cut) = plan(storage)?;
     let Some(manifest) = &found.survey.manifest else {
         // A creation that did not get far; the next open makes it whole.
-        return Ok(Repaired { last: None, damage, quarantine: vec![] });
+        return Ok(cut);
     };
     let segment_min = SEGMENT_MIN.min(manifest.segment_max);
     let options = Options { segment_min, ..Options::new() };
     let machine = Machine::new(&options, storage.clone());
-    let gone = if damage.is_empty() { vec![] } else { found.segments_behind_end() };
-    let mut kept = vec![];
-    for segment in &gone {
-        let name = quarantine::keep_segment(&machine, *segment);
-        kept.push(name.map_err(Error::io(format!("keep {segment} in quarantine")))?);
+    let mut gone = vec![];
+    if !cut.damage.is_empty() {
+        gone = found.segments_behind_end();
+        set_aside(&machine, &gone, &mut cut)?;
+        lower_live(&machine, &found);
     }
-    if let (Some(live), Some(end)) = (live_file(&machine), found.survey.chain.last())
-        && !damage.is_empty()
-    {
-        // Readers first: what is about to go must not be shown any more (R10).
+    let (mut writer, recovery, _) = recover(&options, machine, lock, &found)?;
+    cut.quarantine.extend(recovery.quarantine);
+    writer.remove_segments(|id| gone.contains(&id))?;
+    writer.close()?;
+    cut.last = writer.last;
+    Ok(cut)
+}
+
+/// The log as it is to be, and what that costs.
+fn plan(storage: &Arc<dyn Storage>) -> Result<(Inspection, Cut)> {
+    let mut found = inspect(storage, Until::End)?;
+    let is_damaged = found.row.verdict() == Verdict::Damage;
+    if is_damaged && !found.end_before_damage() {
+        return Err(Error::Damaged(Box::new(found.damage_or_cut())));
+    }
+    let last = found.end.as_ref().and_then(|end| end.last);
+    let (intact_behind, damage) = (found.intact_behind, found.damage.clone());
+    Ok((found, Cut { last, intact_behind, damage, quarantine: vec![] }))
+}
+
+/// Copies segments to quarantine.
+fn set_aside(machine: &Machine, segments: &[SegmentId], cut: &mut Cut) -> Result<()> {
+    for segment in segments {
+        let name = quarantine::keep_segment(machine, *segment);
+        let name = name.map_err(Error::io(format!("keep segment {segment} in quarantine")))?;
+        cut.quarantine.push(name);
+    }
+    Ok(())
+}
+
+/// Readers first: what is about to go must not be shown any more (R10).
+fn lower_live(machine: &Machine, found: &Inspection) {
+    if let (Some(live), Some(end)) = (live_file(machine), found.survey.chain.last()) {
         let header = &end.segment.header;
         live.tell(header.log, header.reference(), (found.sound_to, machine.clock.wall_us()));
     }
-    let (mut writer, recovery, _) = recover(&options, machine, lock, &found)?;
-    kept.extend(recovery.quarantine);
-    writer.remove_segments(|id| gone.contains(&id))?;
-    writer.close()?;
-    Ok(Repaired { last: writer.last, damage, quarantine: kept })
 }
 
 fn take(storage: &Arc<dyn Storage>) -> Result<Box<dyn Lock>> {
@@ -130,8 +168,8 @@ pub(crate) fn refuse_in_use(storage: &dyn Storage) -> Result<()> {
 }
 
 impl Inspection {
-    /// Takes the last record before the first damage for the end of the log; false where there is no
-    /// such place.
+    /// Takes the last record before the first damage for the end of the log; false where there is
+    /// no such place.
     fn end_before_damage(&mut self) -> bool {
         let Some(manifest) = &mut self.survey.manifest else { return false };
         let last = self.sound_to;
@@ -148,7 +186,10 @@ impl Inspection {
         self.survey.beyond = None;
         // What was to be kept for a replay ends with the log.
         manifest.checkpoints = manifest.checkpoints.map(|lsn| lsn.map(|lsn| lsn.min(next)));
-        self.end = Some(End { last, confirmed: last, tail: None, damage: vec![] });
+        let kept = self.before_lost.as_ref().map_or(0, |kept| u64::from(kept.count));
+        let end = Lsn::new(next.get() - 1 + kept);
+        self.end = Some(End { last: end, confirmed: last, tail: None, damage: vec![] });
+        self.carry = self.before_lost.take().into_iter().collect();
         true
     }
 

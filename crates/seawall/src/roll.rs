@@ -72,7 +72,7 @@ pub(crate) struct Sent {
 }
 
 /// Records that a new segment starts with: room for a header, then unbound frames.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Carried {
     pub(crate) bytes: Vec<u8>,
     pub(crate) first: Lsn,

@@ -48,9 +48,9 @@ pub struct Rescued {
 ///
 /// # Errors
 ///
-/// [`Error::Io`] with `AlreadyExists` if there is something at `target`; [`Error::Busy`] if a writer
-/// has `source` open; [`Error::NotALog`] if nothing of it can be read. What an error or a crash
-/// leaves at `target` has no manifest, so no open takes it for a sound log.
+/// [`Error::Io`] with `AlreadyExists` if there is something at `target`; [`Error::Busy`] if a
+/// writer has `source` open; [`Error::NotALog`] if nothing of it can be read. What an error or a
+/// crash leaves at `target` has no manifest, so no open takes it for a sound log.
 ///
 /// # Examples
 ///

@@ -67,11 +67,6 @@ pub struct Verification {
     pub given_up: Vec<Lost>,
     /// Intact records whose atomic set lost others.
     pub broken_sets: u64,
-    /// The last record before the first damage, or in all; the one before the first if there is
-    /// none.
-    pub sound_to: Option<Lsn>,
-    /// Intact records behind the first damage, those of its own batch among them.
-    pub records_behind: u64,
     /// What the log is like.
     pub summary: Summary,
 }
@@ -133,11 +128,11 @@ pub fn verify_in(storage: &Arc<dyn Storage>) -> Result<Verification> {
     let mut seen = writer(&**storage)?;
     let mut attempt = 1;
     loop {
-        let found = look(storage, &seen)?;
+        let (found, is_whole) = look(storage, &seen)?;
         // Beside a writer, or while one comes or goes, all but a clean look may be of bytes on
         // their way.
         let now = writer(&**storage)?;
-        if found.verdict == Verdict::Clean || now == seen || attempt == ATTEMPTS {
+        if (found.verdict == Verdict::Clean && is_whole) || now == seen || attempt == ATTEMPTS {
             return Ok(found);
         }
         (seen, attempt) = (now, attempt + 1);
@@ -150,9 +145,13 @@ fn writer(storage: &dyn Storage) -> Result<(bool, Option<Live>)> {
     Ok((in_use, if in_use { read_live(storage)? } else { None }))
 }
 
-fn look(storage: &Arc<dyn Storage>, (in_use, live): &(bool, Option<Live>)) -> Result<Verification> {
+/// A verdict, and whether it is on all that was there when the look began.
+fn look(
+    storage: &Arc<dyn Storage>,
+    (in_use, live): &(bool, Option<Live>),
+) -> Result<(Verification, bool)> {
     let survey = survey(storage, live.as_ref())?;
-    judge(Walk::new(&survey, None), &survey, *in_use)
+    Ok((judge(Walk::new(&survey, None), &survey, *in_use)?, !survey.is_ahead))
 }
 
 /// The same of a log at rest, around what the device cannot read.
@@ -173,8 +172,6 @@ fn judge(mut walk: Walk, survey: &Survey, in_use: bool) -> Result<Verification> 
         tail_at: None,
         given_up: vec![],
         broken_sets: 0,
-        sound_to: walk.last(),
-        records_behind: 0,
         summary: summary(survey, in_use),
     };
     if survey.manifest.is_none() && !survey.manifest_lost {
@@ -186,7 +183,6 @@ fn judge(mut walk: Walk, survey: &Survey, in_use: bool) -> Result<Verification> 
             Event::Batch(batch) if batch.header.is_void => {
                 let (from, to) = (batch.header.first, Some(batch.last));
                 Lost { from, to }.join(&mut found.given_up);
-                found.reach(batch.last);
             }
             Event::Batch(batch) => {
                 let count = batch.last.get() - batch.header.first.get() + 1;
@@ -223,17 +219,6 @@ impl Verification {
         self.first_lsn.get_or_insert(first);
         self.last_lsn = self.last_lsn.max(Some(last));
         self.summary.payload_bytes += u64::try_from(bytes).expect("fits in 64 bits");
-        if self.reach(last) {
-            self.records_behind += count;
-        }
-    }
-
-    /// Notes how far the log is sound; whether this record stands behind damage.
-    fn reach(&mut self, last: Lsn) -> bool {
-        if self.damage.is_empty() {
-            self.sound_to = Some(last);
-        }
-        !self.damage.is_empty()
     }
 
     fn judge(&self) -> Verdict {

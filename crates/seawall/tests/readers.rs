@@ -210,3 +210,72 @@ fn read_beside(scratch: &Scratch, acknowledged: &AtomicU64) {
         assert!(*bytes == payload(*number, 1, size), "record {number}");
     }
 }
+
+/// A log of segments of one record each, and what `live` said after the first.
+fn with_stale_live(records: u64) -> (MemStorage, Bytes, Vec<u8>) {
+    let device = MemStorage::new();
+    let log = open(&again(1), &device).unwrap();
+    let append = |number: u64| log.append(&payload(number, 1, 900)).unwrap();
+    append(1);
+    let stale = device.bytes("live").unwrap();
+    (2..=records).for_each(|number| assert_eq!(append(number).get(), number));
+    (device, log, stale)
+}
+
+/// The image: from the second record on no write of `live` succeeded.
+#[test]
+fn a_clean_close_says_what_live_could_not() {
+    for records in [1, 2, 9] {
+        let (device, log, stale) = with_stale_live(records);
+        device.edit("live", |bytes| bytes.clone_from(&stale));
+        let beside = read(&device, false).unwrap();
+        assert_eq!((beside.count(), beside.errors), (1, 0), "readers lag behind");
+        log.close().unwrap();
+        device.edit("live", |bytes| bytes.clone_from(&stale));
+        assert_eq!(read(&device, false).unwrap().count(), records);
+    }
+}
+
+/// The same, and the segment that `live` names was pruned.
+#[test]
+fn a_stale_live_that_names_a_pruned_segment_is_no_damage() {
+    let (device, log, stale) = with_stale_live(9);
+    let oldest = log.truncate_before(Lsn::new(6).unwrap()).unwrap();
+    assert!(oldest.get() > 2, "{oldest}");
+    device.edit("live", |bytes| bytes.clone_from(&stale));
+    let reader = || LogReader::<[u8], Raw>::open_in(Arc::new(device.clone())).unwrap();
+    let read = || Found::take(reader().read_from(oldest).unwrap()).unwrap();
+    let beside = read();
+    assert_eq!((beside.count(), beside.errors), (0, 0), "readers lag behind");
+    let found = judge(&device).unwrap();
+    assert_eq!((found.verdict, found.records), (Verdict::Clean, 0));
+    log.close().unwrap();
+    device.edit("live", |bytes| bytes.clone_from(&stale));
+    assert_eq!(read().count(), 9 - oldest.get() + 1);
+}
+
+/// The same, and the log was cut behind the first record.
+#[test]
+fn a_stale_live_shows_nothing_that_was_cut() {
+    for closed in [false, true] {
+        let device = MemStorage::new();
+        let log = open(&again(1), &device).unwrap();
+        for number in 1..=5 {
+            log.append(&payload(number, 1, 50)).unwrap();
+        }
+        log.close().unwrap();
+        let log = open(&again(2), &device).unwrap();
+        let stale = device.bytes("live").unwrap();
+        log.truncate_after(Lsn::new(1)).unwrap();
+        device.edit("live", |bytes| bytes.clone_from(&stale));
+        assert_eq!(read(&device, false).unwrap().count(), 1);
+        if closed {
+            log.close().unwrap();
+            device.edit("live", |bytes| bytes.clone_from(&stale));
+            assert_eq!(read(&device, false).unwrap().count(), 1);
+        }
+        let killed = device.kill();
+        killed.edit("live", |bytes| bytes.clone_from(&stale));
+        assert_eq!(read(&killed, false).unwrap().count(), 1);
+    }
+}

@@ -16,7 +16,8 @@ use common::{
     Bytes, Found, GEOMETRY, again, judge, names, of_any_size, open, read, read_own, tiny,
 };
 use seawall::{
-    Corruption, Error, OpenMode, Rescued, Verdict, cut_tail_in, diagnose_in, salvage_in,
+    Corruption, Error, OpenMode, Rescued, Verdict, cut_tail_in, diagnose_in, plan_cut_in,
+    salvage_in,
 };
 use seawall_io::{MemStorage, Storage};
 use std::collections::BTreeSet;
@@ -98,11 +99,12 @@ fn salvage_keeps_what_is_intact(
 fn cut_keeps_the_beginning(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> String) {
     let device = damaged.kill();
     let plain = read(damaged, false).unwrap();
+    let planned = plan_cut_in(&storage(&device)).ok();
     let done = match cut_tail_in(&storage(&device)) {
         Ok(done) => done,
         Err(Error::Damaged(damage)) => {
             let at_start = plain.records.is_empty() || damage.cause == Corruption::Manifest;
-            assert!(at_start, "{}: {damage}", what());
+            assert!(at_start && planned.is_none(), "{}: {damage}", what());
             return;
         }
         Err(error) => panic!("{}: {error}", what()),
@@ -114,7 +116,11 @@ fn cut_keeps_the_beginning(image: &Image, damaged: &MemStorage, what: &dyn Fn() 
     let kept = read_own(&log);
     assert!(kept.is_prefix(), "{}", what());
     are_as_written(image, &kept, what);
+    // All but the beginning of a set whose end is lost.
+    assert!(kept.count() + 2 >= plain.count(), "{}: {} of {}", what(), kept.count(), plain.count());
     assert_eq!(kept.records.keys().max().copied(), done.last.map(seawall::Lsn::get), "{}", what());
+    let planned = planned.unwrap();
+    assert_eq!((planned.last, planned.damage), (done.last, done.damage.clone()), "{}", what());
     if done.damage.is_empty() {
         assert!(plain.count() <= kept.count(), "{}: an open would have kept more", what());
     }

@@ -3,7 +3,8 @@
 use super::image::Image;
 use super::sample::{RECORDS, options, payload};
 use super::scratch::Scratch;
-use seawall::{Damage, Error, Log, LogReader, Lost, Lsn, Raw, Result, Verdict, Verification};
+use seawall::{Damage, Error, Log, LogReader, Lost, Lsn, OpenMode, Raw};
+use seawall::{Result, Verdict, Verification};
 use std::collections::BTreeSet;
 use std::io;
 
@@ -60,8 +61,8 @@ pub(super) fn look(image: &Image) -> io::Result<Seen> {
         tail: tail(&found),
         damage: found.damage,
         reader: read(entries),
-        open: open(image, false)?,
-        strict: open(image, true)?,
+        open: open(image, OpenMode::Standard)?,
+        strict: open(image, OpenMode::Strict)?,
     })
 }
 
@@ -96,10 +97,10 @@ fn read<P: AsRef<[u8]>>(entries: impl Iterator<Item = Result<(Lsn, P)>>) -> Read
     reading
 }
 
-fn open(image: &Image, strict: bool) -> io::Result<Opened> {
+fn open(image: &Image, mode: OpenMode) -> io::Result<Opened> {
     let scratch = Scratch::new()?;
     image.write(scratch.path())?;
-    let opened = options().create(false).strict(strict).open(scratch.path());
+    let opened = options().create(false).mode(mode).open(scratch.path());
     let log: Log<[u8], Raw> = match opened {
         Ok(log) => log,
         Err(error @ (Error::Damaged(_) | Error::CannotTell { .. })) => {

@@ -45,6 +45,7 @@ fn honest(range: Lost) -> Seen {
         offset: Offset(0),
         bytes: 0,
         lost: Some(range),
+        origin: None,
         cause: Corruption::Body,
     };
     Seen {

@@ -65,6 +65,14 @@ Examples:
   seawall verify --strict /var/lib/app/*.wal || page-somebody
   seawall verify orders.wal --json | jq .damage";
 
+pub(super) const REPAIR_EXAMPLES: &str = "\
+Examples:
+  seawall repair orders.wal                              what is wrong, and what can be done
+  seawall repair orders.wal --salvage-to rescued.wal     orders.wal stays as it is
+  seawall repair orders.wal --cut-tail --yes             in place
+
+A repair ends with 5 if records had to be given up, and names them.";
+
 pub(super) const STAT_EXAMPLES: &str = "\
 Examples:
   seawall stat orders.wal

@@ -2,8 +2,8 @@
 
 use crate::args::{Cat, Shape};
 use crate::printer::Printer;
-use crate::report::{Exit, Failure};
-use seawall::{Cursor, Damage, Error, LogReader, Lsn, Raw, TailState, Verification};
+use crate::report::{Exit, Failure, say};
+use seawall::{Cursor, Damage, Error, LogReader, Lost, Lsn, Raw, TailState, Verification};
 use std::path::Path;
 
 /// Prints the records that were asked for.
@@ -55,11 +55,15 @@ enum Reach {
 fn print(args: &Cat, cursor: &mut Cursor, printer: &mut Printer) -> Result<Reach, Error> {
     let mut worst = Exit::Fine;
     let mut left = args.count.unwrap_or(u64::MAX);
+    // The record that is to come next, unless damage was named in between.
+    let mut next = None;
     while left > 0 && printer.out.is_open() {
         match cursor.next_record() {
             Ok(None) => return Ok(Reach::End(worst)),
             Ok(Some(record)) if args.to.is_some_and(|to| record.lsn.get() > to) => break,
             Ok(Some(record)) => {
+                tell_given_up(args, next, record.lsn);
+                next = Some(record.lsn.next());
                 printer.record(&record);
                 left -= 1;
                 if args.to == Some(record.lsn.get()) {
@@ -73,6 +77,7 @@ fn print(args: &Cat, cursor: &mut Cursor, printer: &mut Printer) -> Result<Reach
                     break;
                 }
                 printer.out.flush();
+                next = None;
                 worst = worst.worse(tell(&args.log, &damage));
                 if !args.skip_damaged {
                     return Ok(Reach::Stopped(worst));
@@ -85,6 +90,14 @@ fn print(args: &Cat, cursor: &mut Cursor, printer: &mut Printer) -> Result<Reach
         }
     }
     Ok(Reach::Stopped(worst))
+}
+
+/// Says which records a repair gave up between two that are there.
+fn tell_given_up(args: &Cat, next: Option<Lsn>, found: Lsn) {
+    let gap = next.zip(found.previous()).filter(|(from, to)| from <= to && !args.look.quiet);
+    if let Some((from, to)) = gap {
+        say(&format!("seawall: {} given up by a repair", Lost { from, to: Some(to) }));
+    }
 }
 
 fn tell(log: &Path, damage: &Damage) -> Exit {

@@ -34,9 +34,8 @@ impl Kind {
 /// Around records that are lost.
 const RESCUE: &[&str] = &[
     "keep a copy of the log's directory as it is",
-    "seawall verify LOG                        name what is lost",
-    "seawall cat LOG --skip-damaged -o len32 |",
-    "    seawall append NEW --format len32     rescue the rest",
+    "seawall repair LOG                      name what is lost, and what can be done",
+    "seawall repair LOG --salvage-to NEW     rescue the rest, with its numbers",
 ];
 const REPORT: &[&str] = &["please report it with what was printed and the command"];
 const NOTHING: &[&str] = &["nothing"];
@@ -78,7 +77,10 @@ const TOPICS: &[Topic] = &[
     code(
         "4",
         "The log is damaged, and every record can still be read.",
-        &["seawall verify LOG    name the place", "replace the device, then copy the log"],
+        &[
+            "seawall repair LOG    what can be done; changes nothing",
+            "replace the device: it changed bytes",
+        ],
     ),
     code("5", "The log is damaged, and the records that are named are lost.", RESCUE),
     code(
@@ -99,8 +101,7 @@ const TOPICS: &[Topic] = &[
     ),
     code(
         "9",
-        "What was to be made exists with other content, and stays as it is. No verb of this \
-         version makes anything of that kind.",
+        "What was to be made exists already, and stays as it is.",
         &["give another target, or move that one away"],
     ),
     code(
@@ -148,8 +149,26 @@ const TOPICS: &[Topic] = &[
     damage("segment-header", "The header of a segment is unreadable.", RESCUE),
     damage(
         "misplaced",
-        "A segment stands under another one's name, or comes from another log.",
+        "What stands here was written for another place, where it is missing: a file under another \
+         name, or a write that the device put elsewhere.",
         &["put the files back under their names, or from a copy", "seawall verify LOG"],
+    ),
+    damage(
+        "duplicated",
+        "A copy of what stands in another place of the log, too: a copied file, or a write that \
+         the device put in two places.",
+        &["remove a file that is a copy", "seawall verify LOG"],
+    ),
+    damage(
+        "foreign-epoch",
+        "What stands here was written for another segment or another log.",
+        &["put the right file back if there is one", "seawall repair LOG    what can be done"],
+    ),
+    damage(
+        "unreadable",
+        "The device cannot read it. The bytes are unknown, not wrong: another try, or another \
+         device below, may read them.",
+        &["see what the system's journal says of this device", "seawall repair LOG"],
     ),
     damage(
         "segment-missing",
@@ -246,6 +265,9 @@ mod tests {
             Corruption::CutShort,
             Corruption::SegmentHeader,
             Corruption::Misplaced,
+            Corruption::Duplicated,
+            Corruption::ForeignEpoch,
+            Corruption::Unreadable,
             Corruption::SegmentMissing,
             Corruption::SegmentReplaced,
             Corruption::Manifest,

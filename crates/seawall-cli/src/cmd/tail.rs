@@ -5,7 +5,7 @@ use crate::args::{Shape, Tail};
 use crate::bookmark::Bookmark;
 use crate::printer::Printer;
 use crate::report::{Exit, Failure};
-use seawall::{Error, LogReader, Lsn, Raw, Record, Verification};
+use seawall::{AtomicSet, Error, LogReader, Lsn, Raw, Record, Verification};
 use std::path::Path;
 use std::time::Duration;
 
@@ -133,7 +133,8 @@ impl Tailing<'_> {
             match follower.next_within(patience) {
                 Ok(Some((lsn, payload))) => {
                     // A follower does not say when a record was written.
-                    let record = Record { lsn, payload: &payload, time_us: 0, goes_on: false };
+                    let (payload, set) = (payload.as_slice(), AtomicSet::Whole);
+                    let record = Record { lsn, payload, time_us: 0, goes_on: false, set };
                     self.printer.record(&record);
                     self.printer.out.flush();
                     self.next = lsn.next();

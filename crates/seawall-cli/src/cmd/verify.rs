@@ -5,7 +5,7 @@ use crate::human::{self, count, number};
 use crate::machine::Stopwatch;
 use crate::output::Output;
 use crate::report::{Exit, Failure};
-use seawall::{Damage, Lsn, SegmentId, TailState, Verdict, Verification};
+use seawall::{Damage, Lost, Lsn, SegmentId, TailState, Verdict, Verification};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
@@ -52,6 +52,7 @@ fn as_json(log: &Path, found: &Verification, exit: Exit) -> Value {
         "first_lsn": found.first_lsn.map(Lsn::get),
         "last_lsn": found.last_lsn.map(Lsn::get),
         "damage": found.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
+        "given_up": found.given_up.iter().map(lost_as_json).collect::<Vec<_>>(),
         "tail": {
             "state": found.tail.name(),
             "segment": segment.map(SegmentId::get),
@@ -63,7 +64,7 @@ fn as_json(log: &Path, found: &Verification, exit: Exit) -> Value {
     })
 }
 
-fn damage_as_json(damage: &Damage) -> Value {
+pub(super) fn damage_as_json(damage: &Damage) -> Value {
     json!({
         "segment": damage.segment.map(SegmentId::get),
         "offset": damage.offset.0,
@@ -71,7 +72,14 @@ fn damage_as_json(damage: &Damage) -> Value {
         "lost_from": damage.lost.map(|lost| lost.from.get()),
         "lost_to": damage.lost.and_then(|lost| lost.to).map(Lsn::get),
         "cause": damage.cause.name(),
+        "origin": damage.origin.map(|origin| {
+            json!({ "segment": origin.segment.get(), "offset": origin.offset.0 })
+        }),
     })
+}
+
+pub(super) fn lost_as_json(lost: &Lost) -> Value {
+    json!({ "from": lost.from.get(), "to": lost.to.map(Lsn::get) })
 }
 
 /// The same object for what could not be judged, so that scripts find every field.
@@ -87,6 +95,7 @@ fn not_judged(log: &Path, failure: &Failure) -> Value {
         "first_lsn": null,
         "last_lsn": null,
         "damage": [],
+        "given_up": [],
         "tail": null,
         "segments": null,
         "bytes": null,
@@ -116,15 +125,16 @@ fn tell(out: &mut Output, told: &Told<'_>) {
     for damage in &found.damage {
         tell_damage(out, damage);
     }
+    tell_given_up(out, &found.given_up);
     tell_tail(out, found);
     if !found.damage.is_empty() {
         out.line("");
-        out.line(&format!("next: seawall cat {log} --skip-damaged"));
-        out.line("      reads around the damage");
+        out.line(&format!("next: seawall repair {log}               a plan, changes nothing"));
+        out.line(&format!("      seawall cat {log} --skip-damaged   reads around the damage"));
     }
 }
 
-fn headline(verdict: Verdict) -> &'static str {
+pub(super) fn headline(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Clean => "clean",
         Verdict::Torn => "clean, with a torn tail (normal after a crash)",
@@ -134,30 +144,44 @@ fn headline(verdict: Verdict) -> &'static str {
     }
 }
 
-fn tell_damage(out: &mut Output, damage: &Damage) {
+pub(super) fn tell_damage(out: &mut Output, damage: &Damage) {
     let place = match damage.segment {
         Some(segment) => format!("segment {segment}"),
         None => "manifest".to_owned(),
     };
     let bytes = if damage.bytes == 0 { String::new() } else { count(damage.bytes, "byte") + ": " };
-    out.line(&format!("  {place:<9}  offset {}   {bytes}{}", damage.offset, damage.cause));
+    let origin = damage.origin.map_or_else(String::new, |origin| {
+        format!(" (segment {}, offset {})", origin.segment, origin.offset)
+    });
+    out.line(&format!("  {place:<9}  offset {}   {bytes}{}{origin}", damage.offset, damage.cause));
     let Some(lost) = damage.lost else {
         out.line("             no record is lost");
         return;
     };
+    out.line(&format!("             lost     {}", range(&lost)));
+}
+
+/// A range of lost records as a person reads it.
+pub(super) fn range(lost: &Lost) -> String {
     let from = number(lost.from.get());
-    let range = match lost.to {
+    match lost.to {
         Some(to) if to == lost.from => format!("LSN {from}      1 record"),
         Some(to) => {
             let records = count(to.get() - lost.from.get() + 1, "record");
             format!("LSN {from} .. {}      {records}", number(to.get()))
         }
         None => format!("from LSN {from} on; how many is unknown"),
-    };
-    out.line(&format!("             lost     {range}"));
+    }
 }
 
-fn tell_tail(out: &mut Output, found: &Verification) {
+/// What an earlier repair gave up.
+pub(super) fn tell_given_up(out: &mut Output, given_up: &[Lost]) {
+    for lost in given_up {
+        out.line(&format!("  given up   {}   by a repair", range(lost)));
+    }
+}
+
+pub(super) fn tell_tail(out: &mut Output, found: &Verification) {
     let place = found.tail_at.map_or_else(String::new, |(segment, offset)| {
         format!(" at segment {segment}, offset {offset}")
     });

@@ -1,0 +1,238 @@
+//! `seawall repair`: says what is wrong with a log and what can be done; does it if told so.
+
+use super::verify::{
+    damage_as_json, headline, lost_as_json, range, tell_damage, tell_given_up, tell_tail,
+};
+use crate::args::Repair;
+use crate::human::{count, number};
+use crate::output::Output;
+use crate::report::{Exit, Failure};
+use seawall::{Cut, Damage, Error, Lsn, Rescued, Verdict, Verification};
+use serde_json::{Value, json};
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// The plan, or one of the two repairs.
+pub(crate) fn run(args: &Repair) -> Result<Exit, Failure> {
+    if let Some(target) = &args.salvage_to {
+        return salvage(args, target);
+    }
+    if args.cut_tail && args.yes {
+        return cut_tail(args);
+    }
+    if args.yes {
+        let what = "--yes does what another option says, and there is none";
+        return Err(Failure::new(Exit::Usage, what)
+            .at(args.log.display())
+            .next("seawall repair LOG, for a plan"));
+    }
+    plan(args)
+}
+
+fn plan(args: &Repair) -> Result<Exit, Failure> {
+    let fail = |error: Error| Failure::of(&error, "repair", &args.log);
+    let found = seawall::diagnose(&args.log).map_err(fail)?;
+    let cut = match seawall::plan_cut(&args.log) {
+        Ok(cut) => Some(cut),
+        Err(Error::Damaged(_)) => None,
+        // What the device cannot read is no end that a log could be given.
+        Err(Error::Io { .. }) if !found.damage.is_empty() => None,
+        Err(error) => return Err(fail(error)),
+    };
+    let exit = Exit::of(found.verdict, false);
+    let mut out = Output::new();
+    if args.look.json {
+        out.line(&plan_as_json(args, &found, cut.as_ref()).to_string());
+    } else if !args.look.quiet {
+        Plan { log: &args.log, found: &found, cut: cut.as_ref(), exit }.tell(&mut out);
+    }
+    Ok(exit.worse(out.finish()))
+}
+
+fn plan_as_json(args: &Repair, found: &Verification, cut: Option<&Cut>) -> Value {
+    json!({
+        "schema": "seawall.repair/1",
+        "log": args.log.display().to_string(),
+        "done": null,
+        "verdict": found.verdict.name(),
+        "records": found.records,
+        "first_lsn": found.first_lsn.map(Lsn::get),
+        "last_lsn": found.last_lsn.map(Lsn::get),
+        "damage": found.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
+        "given_up": found.given_up.iter().map(lost_as_json).collect::<Vec<_>>(),
+        "broken_sets": found.broken_sets,
+        "cut_tail": cut.map(|cut| json!({
+            "last_lsn": cut.last.map(Lsn::get),
+            "intact_given_up": cut.intact_behind,
+        })),
+    })
+}
+
+/// What was found, and what can be done about it.
+struct Plan<'a> {
+    log: &'a Path,
+    found: &'a Verification,
+    cut: Option<&'a Cut>,
+    exit: Exit,
+}
+
+impl Plan<'_> {
+    fn tell(&self, out: &mut Output) {
+        let (log, found) = (self.log.display(), self.found);
+        let head = format!("{log}   {}", headline(found.verdict));
+        out.line(&format!("{head:<72}{:>8}", format!("exit {}", self.exit.code())));
+        out.line(&format!("  intact     {}", count(found.records, "record")));
+        for damage in &found.damage {
+            tell_damage(out, damage);
+        }
+        tell_given_up(out, &found.given_up);
+        tell_tail(out, found);
+        out.line("");
+        match found.verdict {
+            Verdict::Clean => out.line("there is nothing to repair"),
+            Verdict::Torn => {
+                out.line("there is nothing to repair: the next open cuts the torn write off");
+            }
+            Verdict::Unsure => {
+                out.line("the next open cuts off what is unsure, and keeps it in quarantine;");
+                out.line("it may be the last records that were acknowledged, or nothing");
+            }
+            _ => self.tell_ways(out),
+        }
+        if found.verdict != Verdict::Clean || !found.damage.is_empty() {
+            out.line("nothing was changed");
+        }
+    }
+
+    fn tell_ways(&self, out: &mut Output) {
+        let (log, found) = (self.log.display(), self.found);
+        out.line("what can be done:");
+        out.line("  bring everything intact to a new log, with its numbers; this one is only read");
+        out.line(&format!("      seawall repair {log} --salvage-to NEW"));
+        let records = count(found.records - found.broken_sets, "record");
+        out.line(&format!("      keeps {records}"));
+        if found.broken_sets > 0 {
+            let parts = count(found.broken_sets, "intact record");
+            out.line(&format!("      gives up {parts} of atomic sets that are not whole"));
+        }
+        if let Some(cut) = self.cut.filter(|cut| !cut.damage.is_empty()) {
+            out.line("  end this log before the damage; what leaves it is kept in its quarantine");
+            out.line(&format!("      seawall repair {log} --cut-tail --yes"));
+            out.line(&format!("      {}", kept(cut.last)));
+            if cut.intact_behind > 0 {
+                let intact = count(cut.intact_behind, "intact record");
+                out.line(&format!("      gives up {intact} behind it"));
+            }
+        }
+        out.line("  read around the damage");
+        out.line(&format!("      seawall cat {log} --skip-damaged"));
+    }
+}
+
+fn kept(last: Option<Lsn>) -> String {
+    match last {
+        Some(last) => format!("keeps everything up to LSN {}", number(last.get())),
+        None => "keeps no record".to_owned(),
+    }
+}
+
+fn salvage(args: &Repair, target: &Path) -> Result<Exit, Failure> {
+    let done = seawall::salvage(&args.log, target).map_err(|error| match &error {
+        Error::Io { source, .. } if source.kind() == ErrorKind::AlreadyExists => {
+            let failure = Failure::new(Exit::Conflict, "there is something at the target already");
+            failure.at(target.display()).next("give a name that is not taken")
+        }
+        _ => Failure::of(&error, "repair", &args.log),
+    })?;
+    let exit = exit_of(&done.damage);
+    let mut out = Output::new();
+    if args.look.json {
+        out.line(&rescued_as_json(args, target, &done).to_string());
+    } else if !args.look.quiet {
+        tell_rescued(&mut out, args, target, &done);
+    }
+    Ok(exit.worse(out.finish()))
+}
+
+/// A repair that had to give records up says so to a script, too.
+fn exit_of(damage: &[Damage]) -> Exit {
+    if damage.iter().any(|damage| damage.lost.is_some()) { Exit::Lost } else { Exit::Fine }
+}
+
+fn rescued_as_json(args: &Repair, target: &Path, done: &Rescued) -> Value {
+    json!({
+        "schema": "seawall.repair/1",
+        "log": args.log.display().to_string(),
+        "done": "salvage",
+        "target": target.display().to_string(),
+        "records": done.records,
+        "first_lsn": done.first.map(Lsn::get),
+        "last_lsn": done.last.map(Lsn::get),
+        "damage": done.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
+        "given_up": done.given_up.iter().map(lost_as_json).collect::<Vec<_>>(),
+        "broken_sets": done.broken_sets,
+    })
+}
+
+fn tell_rescued(out: &mut Output, args: &Repair, target: &Path, done: &Rescued) {
+    let (log, target) = (args.log.display(), target.display());
+    out.line(&format!("{target}   {} brought here, durable", count(done.records, "record")));
+    if let (Some(first), Some(last)) = (done.first, done.last) {
+        out.line(&format!("  records    LSN {} .. {}", number(first.get()), number(last.get())));
+    }
+    for lost in &done.given_up {
+        out.line(&format!("  given up   {}", range(lost)));
+    }
+    let open = done.damage.iter().filter_map(|damage| damage.lost).find(|lost| lost.to.is_none());
+    if let Some(lost) = open {
+        out.line(&format!("  unknown    whether records {}", range(&lost)));
+    }
+    if done.broken_sets > 0 {
+        let parts = count(done.broken_sets, "intact record");
+        out.line(&format!("  of sets    {parts} given up with the lost parts of their sets"));
+    }
+    out.line("");
+    out.line(&format!("{log} was not changed; {target} opens as any log"));
+}
+
+fn cut_tail(args: &Repair) -> Result<Exit, Failure> {
+    let cut = seawall::cut_tail(&args.log);
+    let cut = cut.map_err(|error| Failure::of(&error, "repair", &args.log))?;
+    let gave_up = cut.intact_behind > 0 && !cut.damage.is_empty();
+    let exit = if gave_up { Exit::Lost } else { exit_of(&cut.damage) };
+    let mut out = Output::new();
+    if args.look.json {
+        let answer = json!({
+            "schema": "seawall.repair/1",
+            "log": args.log.display().to_string(),
+            "done": "cut-tail",
+            "last_lsn": cut.last.map(Lsn::get),
+            "damage": cut.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
+            "intact_given_up": if gave_up { cut.intact_behind } else { 0 },
+            "quarantine": cut.quarantine,
+        });
+        out.line(&answer.to_string());
+    } else if !args.look.quiet {
+        tell_cut(&mut out, args, &cut);
+    }
+    Ok(exit.worse(out.finish()))
+}
+
+fn tell_cut(out: &mut Output, args: &Repair, cut: &Cut) {
+    let log = args.log.display();
+    if cut.damage.is_empty() {
+        out.line(&format!("{log}   nothing kept it from being opened"));
+    } else {
+        let end = cut
+            .last
+            .map_or_else(|| "nothing".to_owned(), |last| format!("LSN {}", number(last.get())));
+        out.line(&format!("{log}   ends with {end} now"));
+        if cut.intact_behind > 0 {
+            let intact = count(cut.intact_behind, "intact record");
+            out.line(&format!("  given up   {intact} behind the damage, and what was damaged"));
+        }
+    }
+    for file in &cut.quarantine {
+        out.line(&format!("  kept       {log}/{file}"));
+    }
+}

@@ -1,0 +1,111 @@
+//! `repair`: a plan that changes nothing, a new log with everything intact, or an end before the
+//! damage.
+
+mod tool;
+
+use serde_json::{Value, json};
+use tool::{Folder, Ran};
+
+/// A log of a hundred records with record 40 damaged.
+fn damaged(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    let lines: Vec<u8> =
+        (1..=100).flat_map(|n| format!("record {n:03} is here\n").into_bytes()).collect();
+    folder.run("append log", &lines).fine();
+    folder.flip("log/000000000001.seg", b"record 040");
+    folder
+}
+
+fn answer(ran: &Ran) -> Value {
+    assert_eq!(ran.err, "");
+    let answer = ran.json().remove(0);
+    assert_eq!(answer.get("schema").unwrap(), "seawall.repair/1");
+    answer
+}
+
+/// Every file of the log and its content.
+fn state(folder: &Folder) -> Vec<(String, Vec<u8>)> {
+    let names = folder.names("log").into_iter().filter(|name| name != "quarantine");
+    names.map(|name| (name.clone(), folder.read(&format!("log/{name}")))).collect()
+}
+
+#[test]
+fn a_plan_names_the_loss_and_the_ways_out_and_changes_nothing() {
+    let folder = damaged("repair-plan");
+    let before = state(&folder);
+    let ran = folder.run("repair log --json", b"");
+    let plan = answer(&ran);
+    assert_eq!((ran.code, &plan["verdict"]), (5, &json!("lost")));
+    assert_eq!((&plan["records"], &plan["done"]), (&json!(99), &Value::Null));
+    assert_eq!(plan["damage"][0]["lost_from"], 40);
+    assert_eq!(plan["cut_tail"]["last_lsn"], 39);
+    assert_eq!(plan["cut_tail"]["intact_given_up"], 60);
+    let said = folder.run("repair log", b"");
+    for words in ["LSN 40", "--salvage-to NEW", "keeps 99 records", "--cut-tail --yes", "LSN 39"] {
+        assert!(said.text().contains(words), "{words}: {}", said.text());
+    }
+    // Without --yes a cut is a plan, too.
+    assert_eq!(folder.run("repair log --cut-tail", b"").text(), said.text());
+    assert!(state(&folder) == before);
+}
+
+#[test]
+fn a_salvage_keeps_numbers_and_leaves_the_source_alone() {
+    let folder = damaged("repair-salvage");
+    let before = state(&folder);
+    let ran = folder.run("repair log --salvage-to new --json", b"");
+    let done = answer(&ran);
+    assert_eq!((ran.code, &done["done"], &done["records"]), (5, &json!("salvage"), &json!(99)));
+    assert_eq!(done["given_up"], json!([{ "from": 40, "to": 40 }]));
+    assert!(state(&folder) == before, "the source is only read");
+    let verdict = folder.run("verify new --json", b"").fine().json().remove(0);
+    assert_eq!((&verdict["verdict"], &verdict["records"]), (&json!("clean"), &json!(99)));
+    assert_eq!(verdict["given_up"], done["given_up"]);
+    assert!(folder.run("verify new", b"").fine().text().contains("given up   LSN 40"));
+    let cat = folder.run("cat new", b"");
+    assert_eq!(cat.code, 0);
+    assert_eq!(cat.err, "seawall: record 40 given up by a repair\n");
+    assert!(cat.text().contains("\n41\trecord 041 is here\n"));
+    assert_eq!(folder.run("append new --ack", b"one more\n").fine().text(), "101\n");
+    assert!(folder.run("repair log --salvage-to new", b"").refused(9).contains("target"));
+}
+
+#[test]
+fn a_cut_ends_the_log_before_the_damage_and_it_opens_again() {
+    let folder = damaged("repair-cut");
+    folder.run("append log", b"refused\n").refused(5);
+    let ran = folder.run("repair log --cut-tail --yes --json", b"");
+    let done = answer(&ran);
+    assert_eq!((ran.code, &done["done"], &done["last_lsn"]), (5, &json!("cut-tail"), &json!(39)));
+    assert_eq!(done["intact_given_up"], 60);
+    assert_eq!(folder.run("append log --ack", b"on it goes\n").fine().text(), "40\n");
+    assert_eq!(folder.run("cat log -o raw", b"").fine().text().lines().count(), 40);
+    folder.run("verify log --strict", b"").fine();
+    let again = answer(&folder.run("repair log --cut-tail --yes --json", b""));
+    assert_eq!((&again["last_lsn"], &again["damage"]), (&json!(40), &json!([])));
+}
+
+#[test]
+fn a_sound_log_needs_no_repair() {
+    let folder = Folder::new("repair-sound");
+    folder.run("append log", b"one\n").fine();
+    assert!(folder.run("repair log", b"").fine().text().contains("nothing to repair"));
+    let done = answer(folder.run("repair log --salvage-to new --json", b"").fine());
+    assert_eq!((&done["records"], &done["given_up"]), (&json!(1), &json!([])));
+}
+
+#[test]
+fn what_cannot_be_repaired_is_said() {
+    let folder = damaged("repair-refused");
+    folder.run("repair nothing", b"").refused(1);
+    folder.run("repair log --yes", b"").refused(2);
+    assert_eq!(folder.run("repair log --cut-tail --salvage-to new", b"").code, 2);
+    folder.run("repair log --from-replica other", b"").refused(2);
+    // Without a manifest no end can be given to it; the records are brought to a new log.
+    folder.remove("log/manifest");
+    assert!(!folder.run("repair log", b"").text().contains("--cut-tail"));
+    folder.run("repair log --cut-tail --yes", b"").refused(5);
+    let done = answer(&folder.run("repair log --salvage-to new --json", b""));
+    assert_eq!(done["records"], 99);
+    folder.run("append new", b"on it goes\n").fine();
+}
