@@ -181,7 +181,7 @@ fn next_after(error: &Error, verb: &str, log: &Path) -> String {
         }
         Error::InvalidOption { .. } => format!("seawall {verb} --help"),
         Error::Damaged(_) => {
-            format!("seawall repair {shown}, for a plan; cat {shown} --skip-damaged reads around it")
+            format!("seawall repair {shown}, for a plan; or seawall cat {shown} --skip-damaged")
         }
         Error::TooLarge { .. } => "split it into smaller records".to_owned(),
         Error::Poisoned { .. } => format!(

@@ -65,6 +65,17 @@ pub enum Step<'a> {
     Finished,
 }
 
+/// Where a valid batch stands, as far as a walk needs it to begin there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// Its place in the segment.
+    pub offset: Offset,
+    /// Its first record.
+    pub first: Lsn,
+    /// The chain value of the batch before.
+    pub chain: u64,
+}
+
 /// Up to where the records of a segment count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
@@ -165,6 +176,11 @@ impl Scanner {
         let batch = Batch { offset: self.at, header, body };
         self.pass(&header);
         Step::Batch(batch)
+    }
+
+    /// Goes on at a batch that a walk found before.
+    pub fn begin_at(&mut self, start: Start) {
+        (self.at, self.next, self.chain) = (start.offset, start.first, start.chain);
     }
 
     /// From now on the records up to `limit` count.

@@ -1,5 +1,6 @@
 //! Records to bytes and back.
 
+use crate::{Error, Lsn};
 use seawall_format::CodecId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,6 +26,11 @@ pub trait Codec<T: ?Sized> {
     ///
     /// Why they are none.
     fn decode(payload: &[u8]) -> Result<Self::Item, String>;
+}
+
+/// The record `lsn`, from its verified bytes.
+pub(crate) fn decode<T: ?Sized, C: Codec<T>>(lsn: Lsn, payload: &[u8]) -> crate::Result<C::Item> {
+    C::decode(payload).map_err(|why| Error::Decode { lsn, why })
 }
 
 /// `MessagePack` with field names: records may gain fields and reorder them. The default.

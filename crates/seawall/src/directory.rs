@@ -22,7 +22,7 @@ pub(crate) const LIVE: &str = "live";
 pub(crate) const LOCK: &str = "lock";
 pub(crate) const QUARANTINE: &str = "quarantine";
 
-/// How often a survey starts over because the writer pruned under it.
+/// How often a look starts over because the writer wrote or pruned under it.
 const ATTEMPTS: u32 = 8;
 
 /// Two slots of the largest block.
@@ -160,7 +160,7 @@ fn read_start(file: &dyn File, name: &str, max: usize) -> Result<Vec<u8>> {
 /// The writer may not have been able to write it (R16): then the clean close, which is evidence,
 /// says more once nobody has the log open.
 pub(crate) fn read_live(storage: &dyn Storage) -> Result<Option<Live>> {
-    let found = read_small(storage, LIVE, 64)?.and_then(|bytes| Live::decode(&bytes));
+    let found = read_whole_live(storage)?;
     let Some(live) = found.filter(|live| Some(live.boot_id) == storage.boot_id()) else {
         return Ok(None);
     };
@@ -186,6 +186,19 @@ fn newest_id(storage: &dyn Storage) -> Result<Option<SegmentId>> {
     Ok(names.iter().filter_map(|name| SegmentId::from_file_name(name)).max())
 }
 
+/// A look at `live` while it is written may see a part of that: such a one is taken again, as without
+/// a word a reader would go further than the writer is.
+fn read_whole_live(storage: &dyn Storage) -> Result<Option<Live>> {
+    for _ in 0..ATTEMPTS {
+        let bytes = read_small(storage, LIVE, 64)?.unwrap_or_default();
+        let found = Live::decode(&bytes);
+        if found.is_some() || bytes.is_empty() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
 /// Reads what the directory holds; `live` says which segment is the newest, if a writer does.
 ///
 /// What seems to be missing may just have been pruned: the manifest says so first.
@@ -204,6 +217,16 @@ pub(crate) fn survey(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<
         }
     }
     Ok(found)
+}
+
+/// Whether a survey still says what is there, where no writer's word tells of changes: each of
+/// them makes or removes a file, or writes the manifest.
+pub(crate) fn still_holds(storage: &dyn Storage, survey: &Survey) -> Result<bool> {
+    let names = storage.list().map_err(Error::io(format!("list {}", storage.place())))?;
+    let ids: Vec<_> = names.iter().filter_map(|name| SegmentId::from_file_name(name)).collect();
+    let slots = read_manifest(storage, &ids)?;
+    let manifest = slots.into_iter().flatten().max_by_key(|slot| slot.sequence);
+    Ok(names == survey.names && manifest == survey.manifest)
 }
 
 fn survey_once(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<Survey> {

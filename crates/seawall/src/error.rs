@@ -202,6 +202,11 @@ impl Lost {
             None => runs.push(self),
         }
     }
+
+    /// Whether this record is one of them.
+    pub(crate) fn names(&self, lsn: Lsn) -> bool {
+        self.from <= lsn && self.to.is_none_or(|to| to >= lsn)
+    }
 }
 
 /// Which check caught damage.

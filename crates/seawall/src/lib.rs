@@ -51,6 +51,7 @@ mod error;
 mod follow;
 mod inspect;
 mod log;
+mod lookup;
 mod open;
 mod options;
 mod quarantine;

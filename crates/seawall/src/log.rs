@@ -1,8 +1,10 @@
 //! The log as its users see it: open, append, read, close.
 
+use crate::codec::decode;
 use crate::commit::{Goal, Place};
 use crate::core::Core;
 use crate::follow::{Follower, Source};
+use crate::lookup::Lookup;
 use crate::{Codec, Entries, Error, Lsn, MessagePack, Options, Recovery, Result};
 use std::cell::Cell;
 use std::fmt;
@@ -45,6 +47,7 @@ thread_local! {
 pub struct Log<T: ?Sized, C = MessagePack> {
     core: Arc<Core>,
     recovery: Recovery,
+    lookup: Lookup,
     is_closed: bool,
     record: PhantomData<fn(&T) -> C>,
 }
@@ -73,7 +76,8 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
         // What was found at open is W, not `Confirmed`, unless this open wrote it anew (R9): and
         // every open does, as the close of the manifest or as the base of a new segment.
         let core = Arc::new(Core::new(options, writer, recovery.last, level));
-        Ok(Self { core, recovery, is_closed: false, record: PhantomData })
+        let lookup = Lookup::new(core.storage.clone());
+        Ok(Self { core, recovery, lookup, is_closed: false, record: PhantomData })
     }
 
     /// Appends a record and returns its number once it is durable, as the log's level says.
@@ -171,6 +175,35 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     pub fn read_from(&self, from: Lsn) -> Result<Entries<T, C>> {
         let cursor = crate::reader::Cursor::beside_writer(&self.core, from)?;
         Ok(Entries::new(cursor))
+    }
+
+    /// The record with this number, verified; `None` if that is behind the last durable one.
+    ///
+    /// A record that is intact is found whatever became of its neighbours. The log remembers where
+    /// batches stand, one place for each 64 KiB of the segments that it was asked for last: the
+    /// first record of a segment costs a walk there, the next one near it a short one. Any number
+    /// of threads may ask at once, and appends do not wait for them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pruned`] if it was truncated away before the log's first record;
+    /// [`Error::Damaged`] if it is lost, with a range that names it; [`Error::Decode`] if it is no
+    /// record of this type; [`Error::Io`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("seawall-doc-get-{}", std::process::id()));
+    /// let log: seawall::Log<u32> = seawall::Log::open(&folder)?;
+    /// let lsn = log.append(&7)?;
+    /// assert_eq!(log.get(lsn)?, Some(7));
+    /// assert_eq!(log.get(lsn.next())?, None);
+    /// # drop(log); std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn get(&self, lsn: Lsn) -> Result<Option<C::Item>> {
+        let found = self.lookup.get(lsn, || Ok(Some(self.core.live())))?;
+        found.map(|payload| decode::<T, C>(lsn, &payload)).transpose()
     }
 
     /// The durable records from `from` on, and those that are yet to come.

@@ -1,9 +1,11 @@
 //! Reading: lazily, in order, verified; beside a running writer too. A reader never changes a file.
 
+use crate::codec::decode;
 use crate::core::Core;
 use crate::damage::{AtomicSet, Salvaged};
 use crate::directory::{read_live, survey};
 use crate::follow::{Follower, Source};
+use crate::lookup::Lookup;
 use crate::walk::{Event, Found, Walk};
 use crate::{Codec, CodecId, Damage, Error, Lsn, MessagePack, Raw, Result};
 use seawall_format::{Live, frame, next_lsn};
@@ -44,6 +46,7 @@ pub struct LogReader<T: ?Sized, C = MessagePack> {
     storage: Arc<dyn Storage>,
     codec: CodecId,
     skip_damaged: bool,
+    lookup: Lookup,
     record: PhantomData<fn(&T) -> C>,
 }
 
@@ -78,7 +81,8 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
         let header = found.chain.first().map(|link| link.segment.header.record_type.codec);
         // A log without either has no record to decode.
         let codec = manifest.or(header).unwrap_or(C::ID);
-        Ok(Self { storage, codec, skip_damaged: false, record: PhantomData })
+        let lookup = Lookup::new(storage.clone());
+        Ok(Self { storage, codec, skip_damaged: false, lookup, record: PhantomData })
     }
 
     /// Whether to go on behind damage, and what the device cannot read, after an error that names
@@ -111,6 +115,18 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// is an error of the iterator, where it is.
     pub fn read_from(&self, from: Lsn) -> Result<Entries<T, C>> {
         Ok(Entries::new(self.cursor(from)?))
+    }
+
+    /// The record with this number, verified; `None` if that is behind the last record that a
+    /// reader may see. It is as [`Log::get`](crate::Log::get), and asks how far the log is durable
+    /// each time.
+    ///
+    /// # Errors
+    ///
+    /// As [`Log::get`](crate::Log::get).
+    pub fn get(&self, lsn: Lsn) -> Result<Option<C::Item>> {
+        let found = self.lookup.get(lsn, || read_live(&*self.storage))?;
+        found.map(|payload| decode::<T, C>(lsn, &payload)).transpose()
     }
 
     /// The records from `from` on, and those that are yet to come, as they become durable.
@@ -444,9 +460,8 @@ impl<T: ?Sized, C: Codec<T>> Iterator for Entries<T, C> {
     fn next(&mut self) -> Option<Self::Item> {
         let record = self.cursor.next_record().transpose()?;
         Some(record.and_then(|record| {
-            let decoded = C::decode(record.payload);
-            let lsn = record.lsn;
-            decoded.map(|item| (lsn, item)).map_err(|why| Error::Decode { lsn, why })
+            let item = decode::<T, C>(record.lsn, record.payload)?;
+            Ok((record.lsn, item))
         }))
     }
 }

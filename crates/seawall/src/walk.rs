@@ -7,7 +7,7 @@ use crate::rest::Rest;
 use crate::source::Source;
 use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Result, SegmentId};
 use seawall_format::batch::{BatchHeader, HEADER_SIZE};
-use seawall_format::scan::{Cause, Limit, Scanner, Step, Window};
+use seawall_format::scan::{Cause, Limit, Scanner, Start, Step, Window};
 use seawall_format::{Live, next_lsn, tail};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -17,6 +17,9 @@ pub(crate) const READ_SIZE: u64 = 256 << 10;
 /// In a damaged place of more largest batches than this, no frame is looked for: all that stands
 /// there cannot be one batch or two.
 const SALVAGED_BATCHES_MAX: u64 = 3;
+
+/// What one read takes on the way to one record: as far as it mostly is.
+const READ_NEAR: u64 = 64 << 10;
 
 /// One thing found on the walk.
 #[derive(Debug)]
@@ -88,6 +91,8 @@ pub(crate) struct Walk {
     segments: Vec<Segment>,
     window: Offset,
     bytes: Vec<u8>,
+    /// What one read takes.
+    read_size: u64,
     /// The last record found.
     last: Option<Lsn>,
     /// The chain value of its batch, where it was seen.
@@ -130,6 +135,27 @@ impl Walk {
         self
     }
 
+    /// A walk over one segment of a survey's chain, from `start` on if that is known; if it is the
+    /// last one, with what the survey knows of the end.
+    pub(crate) fn within(survey: &Survey, link: &Link, start: Option<Start>) -> Self {
+        let id = link.segment.header.id;
+        let is_last = survey.chain.last().is_some_and(|last| last.segment.header.id == id);
+        let link = Link { gap: None, ..link.clone() };
+        let mut scanner = Scanner::new(&link.segment.header, link.segment.length, link.limit);
+        if let Some(start) = start {
+            scanner.begin_at(start);
+        }
+        let mut walk = Self::over(VecDeque::new(), scanner.next_lsn().previous());
+        walk.segments = vec![link.segment.clone()];
+        (walk.current, walk.read_size) = (Some((link, scanner)), READ_NEAR);
+        if is_last {
+            walk.beyond = survey.beyond;
+            walk.closed = survey.manifest.as_ref().and_then(|manifest| manifest.closed);
+            walk.manifest_lost = survey.manifest_lost;
+        }
+        walk
+    }
+
     fn over(links: VecDeque<Link>, last: Option<Lsn>) -> Self {
         let segments = links.iter().map(|link| link.segment.clone()).collect();
         Self {
@@ -144,6 +170,7 @@ impl Walk {
             source: None,
             window: Offset(0),
             bytes: vec![],
+            read_size: READ_SIZE,
             chain: None,
             confirmed: None,
         }
@@ -171,7 +198,7 @@ impl Walk {
             match scanner.step(Window { start: self.window, bytes: &self.bytes }) {
                 Step::Need { offset, length } => {
                     let source = opened(&mut self.source, &link.segment, self.around)?;
-                    self.bytes = source.read(offset, length.max(READ_SIZE))?;
+                    self.bytes = source.read(offset, length.max(self.read_size))?;
                     self.window = offset;
                     if to_u64(self.bytes.len()) < length {
                         let cut = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);

@@ -48,6 +48,12 @@ impl Gate {
         drop(self.changed.wait_while(state, |state| state.waiting == 0).unwrap());
     }
 
+    /// Whether somebody waits who was not let through yet.
+    pub fn is_waited_at(&self) -> bool {
+        let state = self.state.lock().unwrap();
+        state.waiting > 0 && state.passes == 0
+    }
+
     fn pass(&self) {
         let mut state = self.state.lock().unwrap();
         state.waiting += 1;

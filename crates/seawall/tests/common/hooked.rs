@@ -30,6 +30,12 @@ impl Hook {
         self.0.lock().unwrap().planned.is_some()
     }
 
+    /// Plans `act` before the look that comes after so many more.
+    pub fn plan(&self, more: u64, act: impl FnOnce() + Send + 'static) {
+        let mut state = self.0.lock().unwrap();
+        state.planned = Some((state.looks + more, Box::new(act)));
+    }
+
     fn look(&self) {
         let mut state = self.0.lock().unwrap();
         let looks = state.looks;

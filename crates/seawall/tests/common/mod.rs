@@ -10,6 +10,7 @@
     reason = "each test uses a part of this, and in a test a panic is the report"
 )]
 
+pub(crate) mod counted;
 pub(crate) mod gate;
 pub(crate) mod hooked;
 pub(crate) mod images;

@@ -1,0 +1,338 @@
+//! Finding one record by its number: one short walk, as it is remembered where batches stand.
+//!
+//! What is remembered only says where to begin; whatever is found there is verified as on any other
+//! walk. Two things are kept: the survey of the directory, until the writer's word names another
+//! newest segment; and, of the segments used last, where some of their batches stand. That stays
+//! true as long as a segment has its epoch, because no byte of a batch is ever written again. What
+//! looks like damage is looked at anew, from the directory on, before it is believed.
+
+use crate::directory::{self, Link, Survey, hole};
+use crate::walk::{Event, Walk};
+use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Result};
+use seawall_format::frame::Frames;
+use seawall_format::scan::Start;
+use seawall_format::{Live, SegmentRef};
+use seawall_io::Storage;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// One place is kept for so many bytes of a segment: the first batch that begins there.
+const SPACING: u64 = 64 << 10;
+
+/// How many segments places are kept of.
+const SEGMENTS_MAX: usize = 64;
+
+/// How often a look starts over because the writer moved on under it, before it is believed.
+const ATTEMPTS: u32 = 8;
+
+/// Finds records of one log, for any number of threads.
+#[derive(Debug)]
+pub(crate) struct Lookup {
+    storage: Arc<dyn Storage>,
+    /// Held for no I/O: a search takes its start from here, and brings back what it saw.
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    seen: Option<Seen>,
+    places: Places,
+}
+
+/// The directory, as it was when the writer's word named this newest segment; `None`: nobody's did.
+#[derive(Debug)]
+struct Seen {
+    survey: Arc<Survey>,
+    newest: Option<SegmentRef>,
+}
+
+impl Lookup {
+    pub(crate) fn new(storage: Arc<dyn Storage>) -> Self {
+        Self { storage, known: Mutex::default() }
+    }
+
+    /// The payload of record `lsn`; `word` tells how far the log is durable now, if a writer does.
+    pub(crate) fn get(
+        &self,
+        lsn: Lsn,
+        word: impl Fn() -> Result<Option<Live>>,
+    ) -> Result<Option<Vec<u8>>> {
+        let mut live = word()?;
+        let mut attempt = 0;
+        loop {
+            if live.is_some_and(|live| Some(lsn) > live.durable) {
+                return Ok(None);
+            }
+            let survey = match attempt {
+                0 => self.recall(live.as_ref()),
+                _ => self.look_anew(live.as_ref(), lsn),
+            };
+            let found = survey.and_then(|survey| self.find(&survey, live.as_ref(), lsn));
+            if attempt == ATTEMPTS || found.is_ok() {
+                return found;
+            }
+            let now = word()?;
+            // A writer that cuts tells so first: where its word is the same, nothing moved (R16),
+            // unless a file was pruned.
+            if attempt > 0 && now == live && !is_gone(&found) {
+                return found;
+            }
+            (live, attempt) = (now, attempt + 1);
+        }
+    }
+
+    /// The survey that is kept, if it is still true, or a new one.
+    fn recall(&self, live: Option<&Live>) -> Result<Arc<Survey>> {
+        let newest = live.map(|live| live.segment);
+        let known = self.known();
+        let fits = known.seen.as_ref().filter(|seen| seen.newest == newest);
+        let kept = fits.map(|seen| seen.survey.clone());
+        drop(known);
+        match kept {
+            Some(kept) if live.is_some() || directory::still_holds(&*self.storage, &kept)? => {
+                Ok(kept)
+            }
+            _ => self.survey(live),
+        }
+    }
+
+    /// A new survey, and nothing kept of the segment where `lsn` should be.
+    fn look_anew(&self, live: Option<&Live>, lsn: Lsn) -> Result<Arc<Survey>> {
+        let survey = self.survey(live)?;
+        if let Some(link) = holder(&survey, lsn) {
+            self.known().places.forget(link.segment.header.reference());
+        }
+        Ok(survey)
+    }
+
+    fn survey(&self, live: Option<&Live>) -> Result<Arc<Survey>> {
+        let survey = Arc::new(directory::survey(&self.storage, live)?);
+        let newest = live.map(|live| live.segment);
+        self.known().seen = Some(Seen { survey: survey.clone(), newest });
+        Ok(survey)
+    }
+
+    fn find(&self, survey: &Survey, live: Option<&Live>, lsn: Lsn) -> Result<Option<Vec<u8>>> {
+        refuse_pruned(survey, lsn)?;
+        let behind = holder_end(survey, lsn);
+        // What is missing in front of the segment, which may be all of it, and behind it.
+        let around = survey.chain.iter().take(behind + 1).skip(behind.saturating_sub(1));
+        refuse_lost(around.filter_map(|link| link.gap.as_ref()).map(|(_, damage)| damage), lsn)?;
+        let found = match holder(survey, lsn) {
+            Some(link) => self.search(survey, link, (live, lsn))?,
+            // There may be no segment at all.
+            None => Search { walk: Walk::new(survey, None), lsn, passed: vec![] }.run()?,
+        };
+        let Some(live) = live.filter(|_| found.is_none()) else { return Ok(found) };
+        // It was durable, and not even a hole names it.
+        let lost = Some(Lost { from: lsn, to: live.durable });
+        let damage = hole(live.segment.id, Corruption::SegmentMissing, lost);
+        Err(Error::Damaged(Box::new(damage)))
+    }
+
+    fn search(
+        &self,
+        survey: &Survey,
+        link: &Link,
+        (live, lsn): (Option<&Live>, Lsn),
+    ) -> Result<Option<Vec<u8>>> {
+        let segment = link.segment.header.reference();
+        let start = self.known().places.nearest(segment, lsn);
+        let mut walk = Walk::within(survey, link, start);
+        if let Some(live) = live {
+            // More may be durable than when the directory was looked at.
+            walk.extend(live);
+        }
+        let mut search = Search { walk, lsn, passed: vec![] };
+        let found = search.run();
+        self.known().places.add(segment, search.passed);
+        found
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // Nothing half done is left by a panic: each change is one call of a collection.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a file was not there, or not all of it: pruned or cut behind its last batch meanwhile.
+fn is_gone<T>(found: &Result<T>) -> bool {
+    let gone = [io::ErrorKind::NotFound, io::ErrorKind::UnexpectedEof];
+    matches!(found, Err(Error::Io { source, .. }) if gone.contains(&source.kind()))
+}
+
+/// The segment where a record should be.
+fn holder(survey: &Survey, lsn: Lsn) -> Option<&Link> {
+    survey.chain.get(holder_end(survey, lsn).checked_sub(1)?)
+}
+
+/// The position in the chain behind that segment.
+fn holder_end(survey: &Survey, lsn: Lsn) -> usize {
+    survey.chain.partition_point(|link| link.segment.header.base <= lsn)
+}
+
+fn refuse_pruned(survey: &Survey, lsn: Lsn) -> Result<()> {
+    let first = survey.chain.first();
+    // Without a manifest the segments tell, unless they say that something is missing there.
+    let base = first.filter(|link| link.gap.is_none()).map(|link| link.segment.header.base);
+    let oldest = survey.manifest.as_ref().map(|manifest| manifest.oldest_base).or(base);
+    match oldest.filter(|oldest| lsn < *oldest) {
+        Some(oldest) => Err(Error::Pruned { oldest }),
+        None => Ok(()),
+    }
+}
+
+fn refuse_lost<'a>(damages: impl IntoIterator<Item = &'a Damage>, lsn: Lsn) -> Result<()> {
+    let mut damages = damages.into_iter();
+    match damages.find(|damage| damage.lost.is_some_and(|lost| lost.names(lsn))) {
+        Some(damage) => Err(Error::Damaged(Box::new(damage.clone()))),
+        None => Ok(()),
+    }
+}
+
+/// The way to one record.
+struct Search {
+    walk: Walk,
+    lsn: Lsn,
+    /// Batches on the way, one for each stretch.
+    passed: Vec<Start>,
+}
+
+impl Search {
+    fn run(&mut self) -> Result<Option<Vec<u8>>> {
+        loop {
+            match self.walk.step()? {
+                Event::Batch(found) => {
+                    let header = found.header;
+                    let offset = Offset(found.end.0 - header.size());
+                    self.pass(Start { offset, first: header.first, chain: header.chain });
+                    if self.lsn <= found.last {
+                        let body = self.walk.bytes().get(found.body).unwrap_or_default();
+                        let mut frames = Frames::new(body, header.first, header.count);
+                        let frame = frames.find(|frame| frame.lsn == self.lsn);
+                        return Ok(frame.map(|frame| frame.payload.to_vec()));
+                    }
+                }
+                Event::Damage(damages, salvaged) => {
+                    let intact = salvaged.into_iter().find(|found| found.lsn == self.lsn);
+                    if let Some(found) = intact {
+                        let payload = self.walk.bytes().get(found.payload);
+                        return Ok(payload.map(<[u8]>::to_vec));
+                    }
+                    refuse_lost(&damages, self.lsn)?;
+                }
+                Event::End(end) => {
+                    refuse_lost(&end.damage, self.lsn)?;
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    fn pass(&mut self, start: Start) {
+        if self.passed.last().is_none_or(|last| stretch(last) != stretch(&start)) {
+            self.passed.push(start);
+        }
+    }
+}
+
+/// The number of the stretch of its segment where a batch begins.
+fn stretch(start: &Start) -> u64 {
+    start.offset.0 / SPACING
+}
+
+/// Where batches stand, of the segments used last; the one used just now stands last.
+#[derive(Debug, Default)]
+struct Places(Vec<(SegmentRef, Vec<Start>)>);
+
+impl Places {
+    /// The last batch known to begin with `lsn` or before it.
+    fn nearest(&mut self, segment: SegmentRef, lsn: Lsn) -> Option<Start> {
+        let starts = self.take(segment)?;
+        let behind = starts.partition_point(|start| start.first <= lsn);
+        let found = behind.checked_sub(1).and_then(|at| starts.get(at).copied());
+        self.0.push((segment, starts));
+        found
+    }
+
+    fn add(&mut self, segment: SegmentRef, passed: Vec<Start>) {
+        let mut starts = self.take(segment).unwrap_or_default();
+        for start in passed {
+            let number = stretch(&start);
+            if let Err(at) = starts.binary_search_by_key(&number, stretch) {
+                starts.insert(at, start);
+            }
+        }
+        if self.0.len() == SEGMENTS_MAX {
+            self.0.remove(0);
+        }
+        self.0.push((segment, starts));
+    }
+
+    fn forget(&mut self, segment: SegmentRef) {
+        self.0.retain(|(known, _)| *known != segment);
+    }
+
+    fn take(&mut self, segment: SegmentRef) -> Option<Vec<Start>> {
+        let at = self.0.iter().position(|(known, _)| *known == segment)?;
+        Some(self.0.remove(at).1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SegmentId;
+    use seawall_format::Epoch;
+
+    fn segment(number: u64) -> SegmentRef {
+        SegmentRef { id: SegmentId::new(number).unwrap(), epoch: Epoch(number) }
+    }
+
+    fn start(number: u64, offset: u64) -> Start {
+        Start { offset: Offset(offset), first: Lsn::new(number).unwrap(), chain: number }
+    }
+
+    #[test]
+    fn the_places_kept_are_bounded_however_much_is_asked_for() {
+        const SIZE: u64 = 8 << 20;
+        let mut places = Places::default();
+        for number in 1..=1_000 {
+            for walk in 0..5 {
+                // Batches of 1 KiB, each walk with others.
+                let batches = (walk..SIZE / 1024).step_by(7);
+                let passed = batches.map(|batch| start(batch + 1, batch * 1024)).collect();
+                places.add(segment(number), passed);
+            }
+        }
+        assert_eq!(places.0.len(), SEGMENTS_MAX);
+        let most = places.0.iter().map(|(_, starts)| starts.len()).max();
+        assert!(most <= usize::try_from(SIZE / SPACING).ok(), "{most:?}");
+    }
+
+    #[test]
+    fn the_segment_that_was_not_used_for_longest_is_forgotten() {
+        let mut places = Places::default();
+        for number in 1..=65 {
+            places.add(segment(number), vec![start(1, 4096)]);
+            places.nearest(segment(1), Lsn::FIRST);
+        }
+        let kept =
+            |places: &mut Places, number| places.nearest(segment(number), Lsn::FIRST).is_some();
+        assert_eq!(
+            [1, 2, 3, 65].map(|number| kept(&mut places, number)),
+            [true, false, true, true]
+        );
+    }
+
+    #[test]
+    fn the_nearest_place_is_the_last_one_not_behind_the_record() {
+        let mut places = Places::default();
+        places.add(segment(1), vec![start(1, 4096), start(50, 3 * SPACING)]);
+        places.add(segment(1), vec![start(20, 2 * SPACING), start(60, 3 * SPACING + 8)]);
+        let mut nearest = |number| {
+            places.nearest(segment(1), Lsn::new(number).unwrap()).map(|start| start.first.get())
+        };
+        assert_eq!([1, 19, 20, 49, 50, 99].map(&mut nearest), [1, 1, 20, 20, 50, 50].map(Some));
+    }
+}

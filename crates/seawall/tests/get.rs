@@ -1,0 +1,661 @@
+//! One record by its number: what the iterator gives, whatever is remembered of the log, and
+//! whatever the writer does meanwhile.
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use common::counted::{Counted, Reads};
+use common::gate::Gated;
+use common::hooked::Hooked;
+use common::{
+    Bytes, Found, GEOMETRY, Random, SEGMENT_MIN, Scratch, again, lsn, names, open, payload, read,
+    tiny, within,
+};
+use seawall::{Damage, Error, Geometry, Log, LogReader, Lsn, Options, Raw};
+use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage};
+
+type Reader = LogReader<[u8], Raw>;
+
+fn reader(storage: impl Storage + 'static) -> Reader {
+    LogReader::open_in(Arc::new(storage)).unwrap()
+}
+
+/// A log whose segments are larger than what one entry of an index stands for.
+fn roomy() -> Options {
+    Options::new()
+        .geometry(Geometry { block: 512, reach: 1024, batch_max: 4096 }, 16_384)
+        .segment_size(1 << 20)
+        .idle_mark(None)
+        .prepare_ahead(false)
+        .machine(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(7)))
+}
+
+fn shuffled(count: u64) -> Vec<u64> {
+    let mut numbers: Vec<_> = (1..=count).zip(Random::new(count)).collect();
+    numbers.sort_by_key(|(_, random)| *random);
+    numbers.into_iter().map(|(number, _)| number).collect()
+}
+
+fn append(log: &Bytes, life: u64, numbers: impl IntoIterator<Item = u64>) {
+    for number in numbers {
+        let size = usize::try_from(number * 37 % 250).unwrap();
+        assert_eq!(log.append(&payload(number, life, size)).unwrap(), lsn(number));
+    }
+}
+
+/// The bytes that [`append`] wrote.
+#[expect(clippy::unnecessary_wraps, reason = "as `get` gives them")]
+fn appended(number: u64, life: u64) -> Option<Vec<u8>> {
+    Some(payload(number, life, usize::try_from(number * 37 % 250).unwrap()))
+}
+
+#[test]
+fn every_record_of_many_segments_is_got_in_any_order() {
+    let device = MemStorage::new();
+    let log = open(&tiny(1), &device).unwrap();
+    append(&log, 1, 1..=60);
+    let set: Vec<_> = (61..=64).map(|number| payload(number, 1, 100)).collect();
+    log.append_batch(set.iter().map(Vec::as_slice)).unwrap();
+    drop(log);
+    let log = open(&again(2), &device).unwrap();
+    append(&log, 2, 65..=120);
+    assert!(device.names().len() > 10, "several segments");
+    let written = read(&device, false).unwrap().records;
+    let readers =
+        [reader(device.clone()), reader(device.kill()), reader(device.power_cut(|_| true))];
+    for number in shuffled(120) {
+        let expected = written.get(&number);
+        assert_eq!(log.get(lsn(number)).unwrap().as_ref(), expected, "record {number}");
+        for reader in &readers {
+            assert_eq!(reader.get(lsn(number)).unwrap().as_ref(), expected, "record {number}");
+        }
+    }
+    for number in [121, 122, 1 << 40, u64::MAX] {
+        assert_eq!(log.get(lsn(number)).unwrap(), None);
+        assert!(readers.iter().all(|reader| reader.get(lsn(number)).unwrap().is_none()));
+    }
+}
+
+#[test]
+fn every_record_of_large_segments_is_got_in_any_order_while_the_log_grows() {
+    const RECORDS: u64 = 12_000;
+    let device = MemStorage::new();
+    let log = open(&roomy(), &device).unwrap();
+    let reader = reader(device.clone());
+    let mut got = 0;
+    for stretch in 0..RECORDS / 1_000 {
+        append(&log, 1, stretch * 1_000 + 1..=(stretch + 1) * 1_000);
+        let end = (stretch + 1) * 1_000;
+        for number in shuffled(end).into_iter().take(300).chain([end]) {
+            assert_eq!(log.get(lsn(number)).unwrap(), appended(number, 1), "record {number}");
+            assert_eq!(reader.get(lsn(number)).unwrap(), appended(number, 1), "record {number}");
+            got += 1;
+        }
+        assert_eq!(log.get(lsn(end + 1)).unwrap(), None);
+        assert_eq!(reader.get(lsn(end + 1)).unwrap(), None);
+    }
+    let large =
+        device.names().into_iter().filter(|name| device.bytes(name).unwrap().len() > 500_000);
+    assert!(large.count() >= 2 && got > 3_000);
+}
+
+#[test]
+fn a_log_that_nobody_writes_is_read_and_a_writer_without_a_word_is_noticed() {
+    let device = MemStorage::new();
+    let log = open(&tiny(1), &device).unwrap();
+    append(&log, 1, 1..=40);
+    drop(log);
+    let device = device.power_cut(|_| true);
+    let reader = reader(device.clone());
+    for number in shuffled(40) {
+        assert_eq!(reader.get(lsn(number)).unwrap(), appended(number, 1));
+    }
+    assert_eq!(reader.get(lsn(41)).unwrap(), None);
+    // A life of which `live` says nothing: it cuts, and goes on.
+    let log = open(&again(3), &device).unwrap();
+    log.truncate_after(Some(lsn(30))).unwrap();
+    append(&log, 2, 31..=50);
+    log.truncate_before(lsn(20)).unwrap();
+    drop(log);
+    device.remove_raw("live");
+    for number in 20..=50 {
+        let life = if number > 30 { 2 } else { 1 };
+        assert_eq!(reader.get(lsn(number)).unwrap(), appended(number, life), "record {number}");
+    }
+    assert_eq!(reader.get(lsn(51)).unwrap(), None);
+    assert!(matches!(reader.get(Lsn::FIRST), Err(Error::Pruned { .. })));
+}
+
+#[test]
+fn each_acknowledged_record_is_got_at_once_and_none_that_is_not_durable() {
+    within(60, || {
+        let device = MemStorage::new();
+        let (gated, gate) = Gated::new(device.clone());
+        let log: Bytes = roomy().segment_size(32_768).open_in(Arc::new(gated)).unwrap();
+        let reader = reader(device);
+        for number in 1..=400 {
+            gate.shut();
+            std::thread::scope(|scope| {
+                scope.spawn(|| append(&log, 1, [number]));
+                gate.wait_for_somebody();
+                let next = lsn(number);
+                let seen = [log.get(next).unwrap(), reader.get(next).unwrap()];
+                let before = next.previous().map(|before| log.get(before).unwrap());
+                gate.open();
+                assert_eq!(seen, [None, None], "record {number} is not durable");
+                assert_eq!(before, (number > 1).then(|| appended(number - 1, 1)));
+            });
+            assert_eq!(log.get(lsn(number)).unwrap(), appended(number, 1));
+            assert_eq!(reader.get(lsn(number)).unwrap(), appended(number, 1));
+        }
+    });
+}
+
+/// The image: the writer was half way through writing `live`, and has gone on since.
+#[test]
+fn a_look_at_live_while_it_is_written_lets_nothing_be_got_that_is_not_durable() {
+    let device = MemStorage::new();
+    let (gated, gate) = Gated::new(device.clone());
+    let log: Bytes = tiny(1).open_in(Arc::new(gated)).unwrap();
+    append(&log, 1, 1..=3);
+    let (hooked, hook) = Hooked::new(device.clone(), u64::MAX, || {});
+    let reader = reader(hooked);
+    gate.shut();
+    let got = std::thread::scope(|scope| {
+        scope.spawn(|| append(&log, 1, [4]));
+        gate.wait_for_somebody();
+        let told = device.bytes("live").unwrap();
+        device.edit("live", |bytes| bytes[50] ^= 1);
+        // The first look opens it, the second one reads it.
+        hook.plan(2, move || device.edit("live", |bytes| bytes.clone_from(&told)));
+        let got = reader.get(lsn(4));
+        gate.open();
+        got
+    });
+    assert!(!hook.is_waiting());
+    assert_eq!(got.unwrap(), None);
+}
+
+#[test]
+fn what_was_cut_is_never_got_again_and_its_numbers_give_the_new_records() {
+    for last in 0..=40 {
+        let device = MemStorage::new();
+        let log = open(&tiny(1), &device).unwrap();
+        let reader = reader(device.clone());
+        append(&log, 1, 1..=40);
+        let check = |number: u64, expected: Option<Vec<u8>>| {
+            let got = [log.get(lsn(number)).unwrap(), reader.get(lsn(number)).unwrap()];
+            assert!(got == [expected.clone(), expected], "cut behind {last}, record {number}");
+        };
+        for number in shuffled(40) {
+            check(number, appended(number, 1));
+        }
+        log.truncate_after(Lsn::new(last)).unwrap();
+        (1..=last).for_each(|number| check(number, appended(number, 1)));
+        (last + 1..=41).for_each(|number| check(number, None));
+        for number in last + 1..=50 {
+            append(&log, 2, [number]);
+            check(number, appended(number, 2));
+            check(number + 1, None);
+        }
+        for number in shuffled(50) {
+            check(number, appended(number, if number > last { 2 } else { 1 }));
+        }
+    }
+}
+
+#[test]
+fn a_pruned_record_is_said_to_be_pruned() {
+    let device = MemStorage::new();
+    let log = open(&tiny(1), &device).unwrap();
+    let reader = reader(device);
+    append(&log, 1, 1..=90);
+    for number in shuffled(90) {
+        assert!(log.get(lsn(number)).unwrap().is_some() && reader.get(lsn(number)).is_ok());
+    }
+    for before in [30, 31, 60, 90] {
+        let oldest = log.truncate_before(lsn(before)).unwrap();
+        for number in shuffled(90) {
+            for got in [log.get(lsn(number)), reader.get(lsn(number))] {
+                match got {
+                    Err(Error::Pruned { oldest: first }) => {
+                        assert!(first == oldest && lsn(number) < oldest, "record {number}");
+                    }
+                    got => {
+                        assert_eq!(got.unwrap(), appended(number, 1));
+                        assert!(lsn(number) >= oldest, "record {number}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A log of two lives, several segments, sets, and a mark: in use, killed and booted, closed and
+/// booted.
+fn two_lives() -> [MemStorage; 3] {
+    let device = MemStorage::new();
+    let log = open(&tiny(1), &device).unwrap();
+    append(&log, 1, 1..=9);
+    let set: Vec<_> = (10..=14).map(|number| payload(number, 1, 120)).collect();
+    log.append_batch(set.iter().map(Vec::as_slice)).unwrap();
+    append(&log, 1, 15..=22);
+    drop(log);
+    let log = open(&again(2), &device).unwrap();
+    append(&log, 2, 23..=30);
+    log.confirm().unwrap();
+    let set: Vec<_> = (31..=34).map(|number| payload(number, 2, 200)).collect();
+    log.append_batch(set.iter().map(Vec::as_slice)).unwrap();
+    let (in_use, killed) = (device.kill(), device.power_cut(|_| true));
+    drop(log);
+    [in_use, killed, device.power_cut(|_| true)]
+}
+
+/// What reading around damage delivers, and what else is known.
+struct Around<'a> {
+    found: &'a Found,
+    /// Whether `live` says that there are 34 records.
+    is_told: bool,
+    what: &'a str,
+}
+
+impl Around<'_> {
+    /// Each record that is delivered is got, each other one is damaged; or it is one of `kept`, if
+    /// the reader remembers what can be read no more.
+    fn compare(&self, reader: &Reader, kept: &BTreeMap<u64, Vec<u8>>) {
+        let Self { found, is_told, what } = self;
+        let knows_the_end = *is_told || !kept.is_empty();
+        let delivered = found.records.keys().next_back().map_or(0, |last| last + 1);
+        for number in 1..=delivered.max(36) {
+            let named = found.lost.iter().any(|lost| names(lost, number));
+            let record = found.records.get(&number);
+            match (reader.get(lsn(number)), record) {
+                (Ok(Some(got)), _) => {
+                    let expected = record.or(kept.get(&number));
+                    assert!(Some(&got) == expected, "{what}: record {number}");
+                }
+                (Err(Error::Damaged(damage)), None) => {
+                    assert!(named, "{what}: {damage:?} for record {number}");
+                    let Damage { lost, .. } = *damage;
+                    assert!(names(&lost.unwrap(), number), "{what}: {lost:?} for record {number}");
+                }
+                // Reading all does not know how far a lost file went.
+                (Ok(None), None) if !named || knows_the_end && number > 34 => {}
+                (got, _) => panic!("{what}: record {number}: {got:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_record_is_got_around_damage_or_said_to_be_lost_as_when_reading_all() {
+    let (mut lost, mut whole) = (0, 0);
+    for (number, sound) in two_lives().into_iter().enumerate() {
+        let written = read(&sound, false).unwrap().records;
+        assert_eq!(written.len(), 34);
+        for file in sound.names() {
+            let length = sound.bytes(&file).unwrap().len();
+            let spots = (0..length).step_by(29).map(Some).chain([None]);
+            for spot in spots {
+                let device = sound.kill();
+                // One that has looked at everything before, and one that has not.
+                let warm = reader(device.clone());
+                (1..=34).for_each(|number| drop(warm.get(lsn(number)).unwrap()));
+                match spot {
+                    Some(byte) => device.edit(&file, |bytes| bytes[byte] ^= 1 << (byte % 8)),
+                    None => device.remove_raw(&file),
+                }
+                let Ok(found) = read(&device, true) else { continue };
+                let around = Around {
+                    found: &found,
+                    is_told: number == 0 && file != "live",
+                    what: &format!("{file}, {spot:?}, image {number}"),
+                };
+                around.compare(&reader(device.clone()), &BTreeMap::new());
+                around.compare(&warm, &written);
+                let all = found.records.len() == 34;
+                (lost, whole) = (lost + u32::from(!all), whole + u32::from(all));
+            }
+        }
+    }
+    println!("{lost} with lost records, {whole} without");
+    assert!(lost > 100 && whole > 50);
+}
+
+/// The byte of the file `name` where this text stands.
+fn place_of(device: &MemStorage, text: &[u8]) -> Option<(String, usize)> {
+    device.names().into_iter().find_map(|name| {
+        let bytes = device.bytes(&name)?;
+        let at = bytes.windows(text.len()).position(|part| part == text)?;
+        Some((name, at))
+    })
+}
+
+#[test]
+fn the_neighbours_of_a_lost_record_in_its_batch_are_got() {
+    let device = MemStorage::new();
+    let log = open(&roomy(), &device).unwrap();
+    append(&log, 1, 1..=2_000);
+    let set: Vec<_> = (2_001..=2_010).map(|number| payload(number, 1, 100)).collect();
+    log.append_batch(set.iter().map(Vec::as_slice)).unwrap();
+    append(&log, 1, 2_011..=3_000);
+    let (file, at) = place_of(&device, &payload(2_005, 1, 100)).unwrap();
+    let reader = reader(device.clone());
+    device.edit(&file, |bytes| bytes[at + 3] ^= 4);
+    for round in 0..3 {
+        for number in (1_990..=2_020).rev().chain(shuffled(3_000).into_iter().take(100)) {
+            let expected = match number {
+                2_005 => None,
+                2_001..=2_010 => set.get(usize::try_from(number - 2_001).unwrap()).cloned(),
+                _ => appended(number, 1),
+            };
+            for got in [log.get(lsn(number)), reader.get(lsn(number))] {
+                match got {
+                    Ok(got) => assert_eq!(got, expected, "round {round}, record {number}"),
+                    Err(Error::Damaged(damage)) => {
+                        assert!(number == 2_005 && names(&damage.lost.unwrap(), number));
+                    }
+                    Err(other) => panic!("{other}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_durable_record_is_never_said_not_to_be_there() {
+    let device = MemStorage::new();
+    let log = open(&tiny(1), &device).unwrap();
+    append(&log, 1, 1..=40);
+    let segments: Vec<_> =
+        device.names().into_iter().filter(|name| name.contains(".seg")).collect();
+    let [.., sealed, newest] = segments.as_slice() else { panic!("segments") };
+    // Neither the newest file nor the seal that names it is left; `live` says how far it went.
+    let left = device.kill();
+    left.remove_raw(newest);
+    left.edit(sealed, |bytes| bytes[3 * 512..4 * 512].fill(0));
+    let reader = reader(left);
+    let is_lost = |number: &u64| match reader.get(lsn(*number)) {
+        Err(Error::Damaged(damage)) => names(&damage.lost.unwrap(), *number),
+        got => {
+            assert_eq!(got.unwrap(), appended(*number, 1), "record {number}");
+            false
+        }
+    };
+    let lost: Vec<_> = (1..=40).filter(is_lost).collect();
+    assert!((1..10).contains(&lost.len()) && lost.ends_with(&[40]), "{lost:?}");
+    assert_eq!(reader.get(lsn(41)).unwrap(), None);
+}
+
+#[test]
+fn a_record_near_the_last_one_costs_one_short_read() {
+    const NEAR: u64 = (64 << 10) + (64 << 10);
+    let (counted, counts) = Counted::new(MemStorage::new());
+    let log: Bytes = roomy().open_in(Arc::new(counted.clone())).unwrap();
+    append(&log, 1, 1..=9_000);
+    let reader = reader(counted);
+    let mut worst = [Reads::default(); 2];
+    // Every part of each segment is walked through once.
+    for number in (1..=9_000).rev() {
+        log.get(lsn(number)).unwrap();
+        reader.get(lsn(number)).unwrap();
+    }
+    counts.take();
+    for number in shuffled(9_000) {
+        assert_eq!(log.get(lsn(number)).unwrap(), appended(number, 1));
+        let here = counts.take();
+        assert_eq!(reader.get(lsn(number)).unwrap(), appended(number, 1));
+        for (worst, reads) in worst.iter_mut().zip([here, counts.take()]) {
+            worst.bytes = worst.bytes.max(reads.bytes);
+            worst.opens = worst.opens.max(reads.opens);
+            worst.lists += reads.lists;
+        }
+    }
+    let [here, elsewhere] = worst;
+    assert!(here.bytes <= NEAR && elsewhere.bytes <= NEAR + 64, "{worst:?}");
+    assert_eq!((here.opens, here.lists), (1, 0));
+    // The segment, and `live`.
+    assert_eq!((elsewhere.opens, elsewhere.lists), (2, 0));
+}
+
+#[test]
+fn the_newest_record_costs_one_short_read_as_the_log_grows() {
+    let (counted, counts) = Counted::new(MemStorage::new());
+    let log: Bytes = roomy().open_in(Arc::new(counted)).unwrap();
+    let (mut lists, mut most) = (0, 0);
+    for number in 1..=9_000 {
+        append(&log, 1, [number]);
+        counts.take();
+        assert_eq!(log.get(lsn(number)).unwrap(), appended(number, 1));
+        let reads = counts.take();
+        if reads.lists == 0 {
+            most = most.max(reads.bytes);
+        }
+        lists += reads.lists;
+    }
+    let rolls = log.stats().rolls;
+    assert!(lists <= rolls + 1, "{lists} looks at the directory, {rolls} rolls");
+    assert!(most <= 128 << 10, "{most} bytes");
+}
+
+type Act = fn(&Bytes);
+
+/// Something that a writer does to a log of 40 records, with the record that `get` is asked for.
+const ACTS: [(&str, Act); 4] = [
+    ("cut", |log| {
+        log.truncate_after(Some(lsn(15))).unwrap();
+        append(log, 2, 16..=45);
+    }),
+    ("empty", |log| log.truncate_after(None).unwrap()),
+    ("prune", |log| assert!(log.truncate_before(lsn(38)).unwrap() > lsn(17))),
+    ("roll", |log| append(log, 2, 41..=80)),
+];
+
+/// What may be got of a record while that happens.
+fn is_before_or_after(name: &str, number: u64, got: &seawall::Result<Option<Vec<u8>>>) -> bool {
+    let is = |life| matches!(got, Ok(got) if *got == appended(number, life));
+    let is_old = if number > 40 { matches!(got, Ok(None)) } else { is(1) };
+    is_old
+        || match name {
+            "cut" => number > 15 && (is(2) || matches!(got, Ok(None))),
+            "empty" => matches!(got, Ok(None)),
+            "prune" => matches!(got, Err(Error::Pruned { oldest }) if lsn(number) < *oldest),
+            _ => number > 40 && is(2),
+        }
+}
+
+/// A `get` and what the writer does meanwhile.
+#[derive(Debug, Clone, Copy)]
+struct Race {
+    name: &'static str,
+    act: Act,
+    /// By the writer's own handle.
+    here: bool,
+    /// Everything was got before.
+    warm: bool,
+    number: u64,
+}
+
+impl Race {
+    fn all() -> impl Iterator<Item = Self> {
+        let ways = [(false, false), (false, true), (true, false), (true, true)];
+        let races = ACTS.into_iter().flat_map(move |act| ways.map(|way| (act, way)));
+        races.flat_map(|((name, act), (here, warm))| {
+            [3, 14, 17, 38, 40, 41].map(|number| Self { name, act, here, warm, number })
+        })
+    }
+
+    /// What is got if the writer acts before that look, and acts again so many looks later; with
+    /// how often it acted.
+    fn run(self, look: u64, again: (u64, Act)) -> (seawall::Result<Option<Vec<u8>>>, u64) {
+        let (hooked, hook) = Hooked::new(MemStorage::new(), u64::MAX, || {});
+        let log: Arc<OnceLock<Bytes>> = Arc::default();
+        log.set(tiny(1).open_in(Arc::new(hooked.clone())).unwrap()).unwrap();
+        let (actor, reader) = (Arc::clone(&log), reader(hooked));
+        let log = log.get().unwrap();
+        append(log, 1, 1..=40);
+        let find = |number| if self.here { log.get(lsn(number)) } else { reader.get(lsn(number)) };
+        for number in (1..=40).filter(|_| self.warm) {
+            find(number).unwrap();
+        }
+        let acted = Arc::new(AtomicU64::new(0));
+        let (count, replan) = (acted.clone(), hook.clone());
+        hook.plan(look, move || {
+            (self.act)(actor.get().unwrap());
+            count.fetch_add(1, Ordering::SeqCst);
+            let (more, act) = again;
+            replan.plan(more, move || {
+                act(actor.get().unwrap());
+                count.fetch_add(1, Ordering::SeqCst);
+            });
+        });
+        (find(self.number), acted.load(Ordering::SeqCst))
+    }
+}
+
+/// The writer acts just before each single look that `get` takes.
+#[test]
+fn whatever_the_writer_does_meanwhile_is_not_taken_for_damage() {
+    let mut races = 0;
+    for race in Race::all() {
+        for look in 0.. {
+            let (found, acted) = race.run(look, (u64::MAX / 2, |_| {}));
+            let fits = is_before_or_after(race.name, race.number, &found);
+            assert!(fits, "{race:?} before look {look}: {found:?}");
+            if acted == 0 {
+                break;
+            }
+            races += 1;
+        }
+    }
+    println!("{races} races");
+    assert!(races > 500, "{races}");
+}
+
+/// The writer cuts just before a look, and prunes what it wrote behind the cut just before another.
+#[test]
+fn a_cut_and_a_prune_meanwhile_are_not_taken_for_damage() {
+    let mut races = 0;
+    for race in Race::all().filter(|race| (race.name, race.number) == ("cut", 17)) {
+        for (look, more) in (0..40).flat_map(|look| (0..40).map(move |more| (look, more))) {
+            let prune: Act = |log| assert!(log.truncate_before(lsn(38)).unwrap() > lsn(17));
+            let (found, acted) = race.run(look, (more, prune));
+            let is_pruned = acted == 2 && matches!(found, Err(Error::Pruned { .. }));
+            let fits = is_pruned || is_before_or_after("cut", 17, &found);
+            assert!(fits, "{race:?} before look {look} and {more} later: {found:?}");
+            races += u64::from(acted == 2);
+        }
+    }
+    println!("{races} races");
+    assert!(races > 500, "{races}");
+}
+
+/// The image: the writer stands before one of the barriers of what it does.
+#[test]
+fn in_the_middle_of_whatever_the_writer_does_all_is_as_before_or_after_it() {
+    within(60, || {
+        for (name, act) in ACTS {
+            let device = MemStorage::new();
+            let (gated, gate) = Gated::new(device.clone());
+            let log: Bytes = tiny(1).open_in(Arc::new(gated)).unwrap();
+            append(&log, 1, 1..=40);
+            let reader = reader(device);
+            (1..=40).for_each(|number| drop(reader.get(lsn(number)).unwrap()));
+            gate.shut();
+            let (mut barriers, mut wrong) = (0, vec![]);
+            std::thread::scope(|scope| {
+                let acting = scope.spawn(|| act(&log));
+                while !acting.is_finished() {
+                    if gate.is_waited_at() {
+                        for number in 1..=45 {
+                            let got = reader.get(lsn(number));
+                            if !is_before_or_after(name, number, &got) {
+                                wrong.push((barriers, number, got));
+                            }
+                        }
+                        barriers += 1;
+                        gate.pass_one();
+                    }
+                    std::thread::yield_now();
+                }
+            });
+            gate.open();
+            assert!(barriers > 1 && wrong.is_empty(), "{name}, {barriers} barriers: {wrong:?}");
+        }
+    });
+}
+
+#[test]
+fn records_of_another_type_are_refused_by_name() {
+    let device = MemStorage::new();
+    let log: Log<String> = tiny(1).open_in(Arc::new(device.clone())).unwrap();
+    log.append(&"text".to_owned()).unwrap();
+    let reader: LogReader<u64> = LogReader::open_in(Arc::new(device)).unwrap();
+    let got = reader.get(Lsn::FIRST);
+    assert!(matches!(got, Err(Error::Decode { lsn, .. }) if lsn == Lsn::FIRST), "{got:?}");
+    assert_eq!(log.get(Lsn::FIRST).unwrap().as_deref(), Some("text"));
+}
+
+#[test]
+fn many_threads_get_beside_a_fast_writer_that_prunes() {
+    const RECORDS: u64 = 1_500;
+    within(60, || {
+        let scratch = Scratch::new("get");
+        let options = Options::new().geometry(GEOMETRY, SEGMENT_MIN).segment_size(10 * 512);
+        let log: Bytes = options.open_in(scratch.storage()).unwrap();
+        let reader: Reader = LogReader::open_in(scratch.storage()).unwrap();
+        let (acknowledged, pruned) = (AtomicU64::new(0), AtomicU64::new(0));
+        let outcomes: BTreeMap<&str, u64> = std::thread::scope(|scope| {
+            let seekers: Vec<_> = (0..4)
+                .map(|seed| {
+                    let (log, reader, acknowledged, pruned) =
+                        (&log, &reader, &acknowledged, &pruned);
+                    scope.spawn(move || {
+                        let (mut random, mut counts) =
+                            (Random::new(seed), BTreeMap::<_, u64>::new());
+                        while acknowledged.load(Ordering::SeqCst) < RECORDS {
+                            let number = random.below(RECORDS) + 1;
+                            let least = acknowledged.load(Ordering::SeqCst);
+                            let gone = pruned.load(Ordering::SeqCst);
+                            let got = match seed % 2 {
+                                0 => log.get(lsn(number)),
+                                _ => reader.get(lsn(number)),
+                            };
+                            let kind = match got {
+                                Ok(None) if number > least => "not yet",
+                                Ok(Some(got)) if number >= gone => {
+                                    assert_eq!(Some(got), appended(number, 1));
+                                    "got"
+                                }
+                                Err(Error::Pruned { oldest }) if oldest > lsn(number) => "pruned",
+                                got => panic!("{number} of {least}, {gone} pruned: {got:?}"),
+                            };
+                            *counts.entry(kind).or_default() += 1;
+                        }
+                        counts
+                    })
+                })
+                .collect();
+            for number in 1..=RECORDS {
+                append(&log, 1, [number]);
+                acknowledged.store(number, Ordering::SeqCst);
+                if number % 250 == 0 {
+                    let oldest = log.truncate_before(lsn(number - 100)).unwrap();
+                    pruned.store(oldest.get(), Ordering::SeqCst);
+                }
+            }
+            let counts = seekers.into_iter().flat_map(|seeker| seeker.join().unwrap());
+            counts.fold(BTreeMap::new(), |mut all, (kind, count)| {
+                *all.entry(kind).or_default() += count;
+                all
+            })
+        });
+        println!("{outcomes:?}");
+        assert_eq!(outcomes.len(), 3, "{outcomes:?}");
+    });
+}
