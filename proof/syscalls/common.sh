@@ -1,4 +1,4 @@
-# What both proofs need: the program, a folder, a clock. Sourced, not run.
+# What the proofs from outside need: the program, a folder, a clock. Sourced, not run.
 
 set -u
 LC_ALL=C
@@ -6,11 +6,13 @@ export LC_ALL
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
-# The release build, unless SEAWALL names a program.
+# The release build, unless SEAWALL names a program; the examples lie beside it.
 if [ -z "${SEAWALL:-}" ]; then
-    (cd "$root" && cargo build --quiet --release -p seawall-cli) || exit 1
+    (cd "$root" && cargo build --quiet --release -p seawall-cli &&
+        cargo build --quiet --release -p seawall --examples) || exit 1
     SEAWALL=${CARGO_TARGET_DIR:-$root/target}/release/seawall
 fi
+examples=$(dirname "$SEAWALL")/examples
 
 # On the disk that is to be tried: DIR, or here.
 folder=$(mktemp -d "${DIR:-.}/seawall-proof-XXXXXX") || exit 1
@@ -26,4 +28,42 @@ now_ms() {
 # Numbers that were acknowledged, without a last line that a kill cut in two.
 whole_lines() {
     if [ -s "$1" ] && [ -n "$(tail -c 1 "$1")" ]; then sed '$d' "$1"; else cat "$1"; fi
+}
+
+# Line n of the input is record n of $2, as the example `committers` deals them out to $1 threads; one
+# thread does not name itself.
+make_records() {
+    threads=$1
+    awk -v threads="$1" -v records="$2" 'BEGIN {
+        for (n = 1; n <= records; n++) {
+            if (threads > 1) printf "thread %d ", (n - 1) % threads + 1
+            printf "record %d %0*d\n", n, 50 + n * 37 % 24000, 0
+        }
+    }' > "$folder/input"
+}
+
+# Lines "LSN record": one thread gives the n-th record the number n and says no more than that.
+acknowledged() {
+    whole_lines "$folder/acks" | awk '{ print $1, $NF }'
+}
+
+# Prints what is wrong with the records in file $1, as `cat` prints them, and nothing if all is well.
+compare() {
+    awk -v threads="$threads" '
+        which == 1 { content[FNR] = $0 }
+        which == 2 { acknowledged[$1] = $2 }
+        which == 3 {
+            text = substr($0, index($0, "\t") + 1)
+            match(text, /record [0-9]+/)
+            n = substr(text, RSTART + 7, RLENGTH - 7) + 0
+            if ($1 != FNR || text != content[n]) other++
+            if (n != (n - 1) % threads + 1 + threads * seen[n % threads]++) disordered++
+            found[$1] = n
+        }
+        END {
+            for (lsn in acknowledged) if (found[lsn] != acknowledged[lsn]) lost++
+            if (lost) print lost " acknowledged records are not there"
+            if (other) print other " records with other content or number"
+            if (disordered) print disordered " records out of order, twice, or behind a gap"
+        }' which=1 "$folder/input" which=2 "$folder/acked" which=3 "$1"
 }

@@ -51,6 +51,24 @@ fn a_symbolic_link_is_1_and_its_target_is_named() {
 }
 
 #[test]
+fn a_log_belongs_to_its_owner_alone_whatever_the_umask() {
+    for umask in ["000", "022", "077"] {
+        let folder = Folder::new(&format!("umask-{umask}"));
+        folder
+            .shell(&format!("umask {umask}; seawall append log; seawall copy log c"), b"x\n")
+            .fine();
+        for place in ["log", "c"] {
+            assert_eq!(folder.mode(place), 0o700, "{place}");
+            let names = folder.names(place);
+            assert!(names.len() > 1);
+            for name in names {
+                assert_eq!(folder.mode(&format!("{place}/{name}")), 0o600, "{place}/{name}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_newer_log_is_8_and_says_which_version() {
     let folder = Folder::new("newer");
     folder.run("append log", b"x\n").fine();
@@ -96,8 +114,7 @@ fn usage_is_2_and_what_is_to_come_is_refused_by_name() {
     for wrong in ["", "nonsense", "cat", "cat log --from 0", "append log --level high", "verify"] {
         assert_eq!(folder.run(wrong, b"").code, 2, "{wrong}");
     }
-    for verb in ["repair log --yes", "convert a b --from cwal --to seawall", "disk serve x --help"]
-    {
+    for verb in ["convert a b --from cwal --to seawall", "disk serve x --help"] {
         let name = verb.split(' ').next().unwrap();
         let ran = folder.run(verb, b"");
         assert!(ran.refused(2).contains(&format!("`{name}` does not exist yet")), "{ran:?}");

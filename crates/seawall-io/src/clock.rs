@@ -9,7 +9,8 @@ pub trait Clock: Debug + Send + Sync {
     /// Time since some fixed moment; never goes back.
     fn now(&self) -> Duration;
 
-    /// Microseconds since 1970 by the wall clock, for people to read: nothing is decided by it.
+    /// Microseconds since 1970 by the wall clock, for people to read: nothing is decided by it but
+    /// which segments a log is told to keep by their age.
     fn wall_us(&self) -> u64;
 
     /// Returns after that time.

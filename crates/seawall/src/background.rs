@@ -36,7 +36,8 @@ impl Core {
             self.work.notify_one();
             return;
         }
-        if state.stopping {
+        // A forked child's thread would write beside the parent.
+        if state.stopping || self.process.check().is_err() {
             return;
         }
         let core = Arc::clone(self);

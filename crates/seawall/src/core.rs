@@ -6,6 +6,7 @@
 
 use crate::background::Ahead;
 use crate::commit::{Admission, Commit, Goal, Group, Place};
+use crate::process::Process;
 use crate::writer::{Counts, Writer};
 use crate::{Error, Level, Lsn, Options, Result};
 use seawall_format::{Live, SegmentRef};
@@ -21,6 +22,8 @@ use std::time::Duration;
 pub(crate) struct Core {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) level: Level,
+    /// Asked before anything that touches the device or waits for a thread.
+    pub(crate) process: Process,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) idle_mark: Option<Duration>,
     pub(crate) buffered_delay: Duration,
@@ -76,9 +79,11 @@ impl Core {
         let newest = (writer.tail.header.reference(), writer.manifest.content.log);
         let mut commit = Commit::new(writer.last, confirmed, batch_max);
         commit.set_room(writer.room());
+        let counts = writer.counts;
         Self {
             storage: writer.machine.storage.clone(),
             level,
+            process: Process::current(),
             clock: options.clock.clone(),
             idle_mark: options.idle_mark,
             buffered_delay: options.buffered_delay,
@@ -87,7 +92,7 @@ impl Core {
                 commit,
                 writer: Some(Box::new(writer)),
                 newest,
-                counts: Counts::default(),
+                counts,
                 wakers: vec![],
                 background: None,
                 ahead: Ahead::default(),
@@ -130,8 +135,8 @@ impl Core {
     /// Waits until a record from `next` on is durable; `None` when the time is over, or the log
     /// closed.
     pub(crate) fn wait_beyond(&self, next: Lsn, time: Duration) -> Result<Option<Live>> {
+        let mut state = self.lock_here()?;
         let deadline = self.clock.now().saturating_add(time);
-        let mut state = self.lock();
         loop {
             if state.commit.durable() != next.previous() {
                 drop(state);
@@ -152,7 +157,7 @@ impl Core {
 
     /// Gives an atomic set its LSNs and takes it into the open batch; waits for room.
     pub(crate) fn admit(self: &Arc<Self>, set: &[&[u8]], attended: bool) -> Result<Place> {
-        let mut state = self.lock();
+        let mut state = if attended { self.lock_here()? } else { self.lock_quickly()? };
         loop {
             let admission = state.commit.admit(set)?;
             if let Admission::In(place) = admission {
@@ -162,6 +167,7 @@ impl Core {
                 }
                 return Ok(place);
             }
+            self.process.check()?;
             // If the device is free, take the open batch there or make room there, else wait.
             state = match (state.writer.take(), admission) {
                 (Some(writer), Admission::NoRoom(size)) => self.make_room(state, writer, size)?,
@@ -203,6 +209,12 @@ impl Core {
 
     /// Returns once the record has come that far; leads if nobody does.
     pub(crate) fn wait(self: &Arc<Self>, place: Place, goal: Goal) -> Result<Lsn> {
+        self.process.check()?;
+        self.stand_by(place, goal)
+    }
+
+    /// The same for a record that was just admitted with somebody to stand by it.
+    pub(crate) fn stand_by(self: &Arc<Self>, place: Place, goal: Goal) -> Result<Lsn> {
         let mut state = self.lock();
         loop {
             if state.commit.reached(place.lsn, goal) {
@@ -220,8 +232,8 @@ impl Core {
 
     /// Everything admitted so far has come that far when this returns.
     pub(crate) fn wait_for_all(self: &Arc<Self>, goal: Goal) -> Result<Option<Lsn>> {
-        let last = self.lock().commit.last_admitted();
-        last.map(|place| self.wait(place, goal)).transpose()
+        let last = self.lock_here()?.commit.last_admitted();
+        last.map(|place| self.stand_by(place, goal)).transpose()
     }
 
     /// Whether the record has come that far; if not, `waker` is called when that changes.
@@ -231,7 +243,10 @@ impl Core {
         goal: Goal,
         waker: &Waker,
     ) -> Option<Result<Lsn>> {
-        let mut state = self.lock();
+        let mut state = match self.lock_here() {
+            Ok(state) => state,
+            Err(error) => return Some(Err(error)),
+        };
         if state.commit.reached(place.lsn, goal) {
             return Some(Ok(place.lsn));
         }
@@ -256,7 +271,7 @@ impl Core {
         self: &Arc<Self>,
         act: impl FnOnce(&mut Writer, &mut Commit) -> Result<R>,
     ) -> Result<R> {
-        let mut state = self.lock();
+        let mut state = self.lock_here()?;
         let mut writer = loop {
             state.commit.check()?;
             state = match state.writer.take() {
@@ -287,6 +302,10 @@ impl Core {
 
     /// Ends the log: everything admitted is written, the close is noted, the lock is given up.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
+        if let Err(error) = self.process.check() {
+            self.let_go();
+            return Err(error);
+        }
         let threads = {
             let mut state = self.lock();
             state.stopping = true;
@@ -325,10 +344,35 @@ impl Core {
         closed
     }
 
+    /// Lets go of a forked child's copies of the open files, as its copy of the lock would keep
+    /// others out; nothing is written, and the parent keeps its own.
+    fn let_go(&self) {
+        // If some thread of the parent held this or the writer, it goes with the process.
+        if let Ok(mut state) = self.state.try_lock() {
+            drop(state.writer.take());
+        }
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         // No code that can panic runs under the lock but assertions of the commit machine; the
         // leader's guard has poisoned the log then.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lock, unless this is a forked child.
+    fn lock_here(&self) -> Result<MutexGuard<'_, State>> {
+        self.process.check()?;
+        Ok(self.lock())
+    }
+
+    /// The same, and the machine is asked which process this is once for each batch, not for each
+    /// record; and where somebody has the lock, who in a forked child would never let go.
+    fn lock_quickly(&self) -> Result<MutexGuard<'_, State>> {
+        match self.state.try_lock() {
+            Ok(state) if state.commit.has_open_batch() => Ok(state),
+            Ok(state) => self.process.check().map(|()| state),
+            Err(_) => self.lock_here(),
+        }
     }
 
     fn turn(&self, group: u64) -> &Condvar {

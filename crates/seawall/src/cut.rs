@@ -2,6 +2,7 @@
 //! R11).
 
 use crate::directory::{self, Link};
+use crate::retention::LiveSegment;
 use crate::roll::{Plan, Pred, roll};
 use crate::walk::{Event, Walk};
 use crate::writer::Writer;
@@ -22,7 +23,43 @@ impl Writer {
         let [newest, _] = self.manifest.content.checkpoints;
         let before = newest.map(|newest| newest.min(lsn));
         self.manifest.content.checkpoints = [Some(lsn), before];
-        self.manifest.write_both(self.machine.clock.wall_us())
+        self.manifest.write_both(self.machine.clock.wall_us())?;
+        self.retain()
+    }
+
+    /// Gives up what the log's rule says. Readers have been told of the tail before.
+    pub(crate) fn retain(&mut self) -> Result<()> {
+        self.retained.is_due = false;
+        let Some(rule) = self.retained.rule else { return Ok(()) };
+        // If a file cannot be looked at, all stay for now: nothing is lost by that.
+        let Ok(live) = self.live_segments() else { return Ok(()) };
+        let checkpoints = self.manifest.content.checkpoints;
+        let gone = rule.excess(&live, checkpoints, self.machine.clock.wall_us());
+        if gone == 0 {
+            return Ok(());
+        }
+        let oldest = live.get(gone).expect("the tail stays").base;
+        self.truncate_before(oldest).map(drop)
+    }
+
+    fn live_segments(&mut self) -> Result<Vec<LiveSegment>> {
+        let asks_for_lengths = self.retained.rule.is_some_and(|rule| rule.asks_for_lengths());
+        let mut live = vec![];
+        for header in &self.chain {
+            let length = match self.retained.lengths.get(&header.id) {
+                Some(length) => *length,
+                None if asks_for_lengths => {
+                    let segment = directory::Segment::open_named(&self.machine.storage, header.id)?;
+                    self.retained.lengths.insert(header.id, segment.length);
+                    segment.length
+                }
+                None => 0,
+            };
+            live.push(LiveSegment { length, base: header.base, time_us: header.time_us });
+        }
+        let SegmentHeader { size: length, base, time_us, .. } = self.tail.header;
+        live.push(LiveSegment { length, base, time_us });
+        Ok(live)
     }
 
     /// Removes segments whose records all stand before `lsn`, and says what is the first now.
@@ -42,6 +79,8 @@ impl Writer {
         }
         self.manifest.write_both(self.machine.clock.wall_us())?;
         self.chain.drain(..keep);
+        self.counts.pruned += u64::try_from(keep).expect("fits in 64 bits");
+        self.retained.lengths.retain(|id, _| *id >= oldest.id);
         self.remove_segments(|id| id < oldest.id)?;
         Ok(oldest.base)
     }

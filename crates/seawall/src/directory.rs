@@ -186,8 +186,8 @@ fn newest_id(storage: &dyn Storage) -> Result<Option<SegmentId>> {
     Ok(names.iter().filter_map(|name| SegmentId::from_file_name(name)).max())
 }
 
-/// A look at `live` while it is written may see a part of that: such a one is taken again, as without
-/// a word a reader would go further than the writer is.
+/// A look at `live` while it is written may see a part of that: such a one is taken again, as
+/// without a word a reader would go further than the writer is.
 fn read_whole_live(storage: &dyn Storage) -> Result<Option<Live>> {
     for _ in 0..ATTEMPTS {
         let bytes = read_small(storage, LIVE, 64)?.unwrap_or_default();
@@ -203,20 +203,27 @@ fn read_whole_live(storage: &dyn Storage) -> Result<Option<Live>> {
 ///
 /// What seems to be missing may just have been pruned: the manifest says so first.
 pub(crate) fn survey(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<Survey> {
-    let sequence = |found: &Survey| found.manifest.as_ref().map(|manifest| manifest.sequence);
-    let mut found = survey_once(storage, live)?;
+    let mut before = None;
     for _ in 1..ATTEMPTS {
-        if found.trouble().is_none() {
-            break;
-        }
-        let again = survey_once(storage, live)?;
-        let moved = sequence(&again) != sequence(&found);
-        found = again;
-        if !moved {
-            break;
+        match survey_once(storage, live) {
+            // Removed since it was listed.
+            Err(error) if is_gone(&error) => {}
+            Ok(found) if found.trouble().is_some() => {
+                let sequence = found.manifest.as_ref().map(|manifest| manifest.sequence);
+                if before == Some(sequence) {
+                    return Ok(found);
+                }
+                before = Some(sequence);
+            }
+            other => return other,
         }
     }
-    Ok(found)
+    survey_once(storage, live)
+}
+
+/// Whether a file was not there any more.
+pub(crate) fn is_gone(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
 
 /// Whether a survey still says what is there, where no writer's word tells of changes: each of

@@ -105,6 +105,13 @@ pub enum Error {
     },
     /// The log was closed by this handle's [`close`](crate::Log::close).
     Closed,
+    /// This process is a child that `fork` made of the one that opened the log: its copy of the
+    /// handle does nothing. Drop it; to write here, open the log anew when the parent has closed
+    /// it.
+    Forked {
+        /// The process that opened it.
+        opened_in: u32,
+    },
 }
 
 /// The result of a log operation.
@@ -145,6 +152,10 @@ impl fmt::Display for Error {
                 write!(f, "the log was truncated behind this reader: record {next} comes next")
             }
             Self::Closed => f.write_str("the log is closed"),
+            Self::Forked { opened_in } => write!(
+                f,
+                "the log was opened by process {opened_in}, and a forked child must open it anew"
+            ),
         }
     }
 }

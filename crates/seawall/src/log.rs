@@ -5,6 +5,7 @@ use crate::commit::{Goal, Place};
 use crate::core::Core;
 use crate::follow::{Follower, Source};
 use crate::lookup::Lookup;
+use crate::retention::Retained;
 use crate::{Codec, Entries, Error, Lsn, MessagePack, Options, Recovery, Result};
 use std::cell::Cell;
 use std::fmt;
@@ -24,6 +25,8 @@ thread_local! {
 ///
 /// One handle writes; it is `Send` and `Sync`, and threads that append at the same time share the
 /// device's syncs. Dropping it closes it as [`close`](Log::close) does, without a word of errors.
+/// In a child made by `fork` each call that would read, write or wait is [`Error::Forked`], and
+/// dropping it writes nothing.
 ///
 /// # Examples
 ///
@@ -72,7 +75,16 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
         storage: Arc<dyn seawall_io::Storage>,
     ) -> Result<Self> {
         let codec = options.codec.unwrap_or(C::ID);
-        let (writer, recovery, level) = crate::open::open(options, storage, codec)?;
+        let (mut writer, mut recovery, level) = crate::open::open(options, storage, codec)?;
+        if recovery.damage.is_empty() {
+            writer.retain()?;
+        } else {
+            // While something is damaged nothing goes but by hand.
+            writer.retained = Retained::by(None);
+        }
+        let oldest = writer.manifest.content.oldest_base;
+        recovery.first = recovery.first.map(|first| first.max(oldest));
+        recovery.first = recovery.first.filter(|first| Some(*first) <= recovery.last);
         // What was found at open is W, not `Confirmed`, unless this open wrote it anew (R9): and
         // every open does, as the close of the manifest or as the base of a new segment.
         let core = Arc::new(Core::new(options, writer, recovery.last, level));
@@ -218,7 +230,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
 
     fn reach(&self, place: Place) -> Result<Lsn> {
         match self.core.goal() {
-            Some(goal) => self.core.wait(place, goal),
+            Some(goal) => self.core.stand_by(place, goal),
             None => Ok(place.lsn),
         }
     }
@@ -264,7 +276,7 @@ impl<T: ?Sized, C> Log<T, C> {
 
     /// Notes that nothing before `lsn` is needed any more, durably; the checkpoint before is kept
     /// too. Opening then judges record bodies from there on only; what stands before can be given
-    /// up with [`truncate_before`](Log::truncate_before).
+    /// up with [`truncate_before`](Log::truncate_before), and is by [`Options::retention`].
     ///
     /// # Errors
     ///
@@ -325,6 +337,7 @@ impl<T: ?Sized, C> Log<T, C> {
             rolls: counts.rolls,
             marks: counts.marks,
             failovers: counts.failovers,
+            pruned: counts.pruned,
         }
     }
 
@@ -355,6 +368,9 @@ pub struct Stats {
     pub marks: u64,
     /// Failed writes and syncs that the log survived in a new segment.
     pub failovers: u64,
+    /// Segments given up at the old end, by [`Log::truncate_before`] and by
+    /// [`Options::retention`].
+    pub pruned: u64,
 }
 
 impl<T: ?Sized, C> Drop for Log<T, C> {
@@ -431,3 +447,6 @@ impl Future for Ticket {
         found.map_or(Poll::Pending, Poll::Ready)
     }
 }
+
+#[cfg(test)]
+mod tests;

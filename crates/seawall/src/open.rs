@@ -5,6 +5,7 @@ use crate::directory::{self, LIVE, LOCK, Link, MANIFEST};
 use crate::inspect::{Inspection, Until, inspect};
 use crate::quarantine;
 use crate::recovery::Verdict;
+use crate::retention::Retained;
 use crate::roll::{Carried, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
 use crate::spare;
 use crate::walk::{End, Event, TailFound, Walk};
@@ -111,6 +112,7 @@ fn create(
         max_id,
         segment_min: options.segment_min,
         counts: Counts::default(),
+        retained: Retained::by(options.retention),
         on_failover: options.on_failover.clone(),
         _lock: lock,
     };
@@ -220,6 +222,7 @@ pub(crate) fn recover(
         max_id,
         segment_min: options.segment_min,
         counts: Counts::default(),
+        retained: Retained::by(options.retention),
         on_failover: options.on_failover.clone(),
         _lock: lock,
     };

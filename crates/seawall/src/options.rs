@@ -1,6 +1,6 @@
 //! How a log is opened, and what a new one is like.
 
-use crate::{Codec, Level, Log, Result, SegmentId};
+use crate::{Codec, Level, Log, Result, Retention, SegmentId};
 use seawall_format::{CodecId, Geometry};
 use seawall_io::{Clock, Entropy, Storage, SystemClock, SystemEntropy};
 use std::fmt;
@@ -71,6 +71,7 @@ pub struct Options {
     pub(crate) buffered_delay: Duration,
     pub(crate) buffered_bytes: usize,
     pub(crate) prepare_ahead: bool,
+    pub(crate) retention: Option<Retention>,
     pub(crate) on_failover: Option<FailoverHook>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
@@ -93,6 +94,7 @@ impl Options {
             buffered_delay: Duration::from_millis(10),
             buffered_bytes: 1 << 20,
             prepare_ahead: true,
+            retention: None,
             on_failover: None,
             clock: Arc::new(SystemClock::new()),
             entropy: Arc::new(SystemEntropy),
@@ -168,6 +170,14 @@ impl Options {
         self
     }
 
+    /// How much of the log is kept; without this, all that is not given up by
+    /// [`Log::truncate_before`]. Not remembered by the log: each open says it anew.
+    #[must_use]
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.retention = Some(retention);
+        self
+    }
+
     /// Sizes for tests that want to see every case within a few kilobytes; fixed at creation.
     #[doc(hidden)]
     #[must_use]
@@ -218,6 +228,7 @@ impl fmt::Debug for Options {
             .field("level", &self.level)
             .field("codec", &self.codec)
             .field("segment_max", &self.segment_max)
+            .field("retention", &self.retention)
             .finish_non_exhaustive()
     }
 }

@@ -3,7 +3,7 @@
 use crate::codec::decode;
 use crate::core::Core;
 use crate::damage::{AtomicSet, Salvaged};
-use crate::directory::{read_live, survey};
+use crate::directory::{is_gone, read_live, survey};
 use crate::follow::{Follower, Source};
 use crate::lookup::Lookup;
 use crate::walk::{Event, Found, Walk};
@@ -191,8 +191,8 @@ pub struct Cursor {
     storage: Arc<dyn Storage>,
     /// What the writer said when the walk began; `None` without one.
     live: Option<Live>,
-    /// The writer is in this process, and `live` is its word.
-    is_local: bool,
+    /// The writer, if it is in this process: `live` is its word then.
+    writer: Option<Arc<Core>>,
     walk: Walk,
     next: Lsn,
     skip_damaged: bool,
@@ -247,9 +247,10 @@ impl Cursor {
         Ok(found)
     }
 
-    pub(crate) fn beside_writer(core: &Core, from: Lsn) -> Result<Self> {
+    pub(crate) fn beside_writer(core: &Arc<Core>, from: Lsn) -> Result<Self> {
+        core.process.check()?;
         let mut found = Self::start(core.storage.clone(), Some(core.live()), from)?;
-        found.is_local = true;
+        found.writer = Some(core.clone());
         Ok(found)
     }
 
@@ -258,7 +259,7 @@ impl Cursor {
         Ok(Self {
             storage,
             live,
-            is_local: false,
+            writer: None,
             walk,
             next: from,
             skip_damaged: false,
@@ -353,14 +354,13 @@ impl Cursor {
 
     /// A file that vanished was pruned: the walk starts over, or says that its place is gone.
     fn lose_file(&mut self, error: Error) -> Result<()> {
-        let gone = matches!(&error, Error::Io { source, .. }
-            if source.kind() == std::io::ErrorKind::NotFound);
-        if !gone || self.attempts == ATTEMPTS {
+        if !is_gone(&error) || self.attempts == ATTEMPTS {
             self.finished = true;
             return Err(error);
         }
         self.attempts += 1;
-        let started = self.start_over(self.live);
+        let live = self.word()?;
+        let started = self.start_over(live);
         self.finished = started.is_err();
         started
     }
@@ -372,9 +372,18 @@ impl Cursor {
         Ok(())
     }
 
+    /// What the writer says now; one in this process is asked between two batches, when no cut is
+    /// under way.
+    fn word(&self) -> Result<Option<Live>> {
+        let Some(core) = &self.writer else { return read_live(&*self.storage) };
+        // A log that is closed or poisoned is cut no more.
+        let _ = core.between_batches(|_, _| Ok(()));
+        Ok(Some(core.live()))
+    }
+
     /// Damage, unless the writer moved on meanwhile: then the walk starts over where it was (R16).
     fn meet(&mut self, damages: Vec<Damage>, salvaged: Vec<Salvaged>) -> Result<()> {
-        let live = if self.is_local { self.live } else { read_live(&*self.storage)? };
+        let live = self.word()?;
         if live != self.live && self.attempts < ATTEMPTS {
             self.attempts += 1;
             return self.start_over(live);

@@ -4,6 +4,7 @@
 use crate::commit::Room;
 use crate::directory::MANIFEST;
 use crate::options::FailoverHook;
+use crate::retention::Retained;
 use crate::roll::{Carried, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
 use crate::spare::Spare;
 use crate::{Error, Failover, Lsn, Result, SegmentId};
@@ -42,6 +43,7 @@ pub(crate) struct Writer {
     /// The least size of a segment, in bytes.
     pub(crate) segment_min: u64,
     pub(crate) counts: Counts,
+    pub(crate) retained: Retained,
     /// Told of each failure that the log survives.
     pub(crate) on_failover: Option<FailoverHook>,
     /// Held as long as the writer is.
@@ -65,6 +67,7 @@ pub(crate) struct Counts {
     pub(crate) rolls: u64,
     pub(crate) marks: u64,
     pub(crate) failovers: u64,
+    pub(crate) pruned: u64,
 }
 
 impl Writer {
@@ -90,6 +93,10 @@ impl Writer {
         self.counts.bytes += size;
         self.forget_whole_blocks();
         self.tell_readers();
+        // Not on the way of the roll: what `live` names must not go.
+        if self.retained.is_due {
+            self.retain()?;
+        }
         Ok(self.spares.pop().unwrap_or_default())
     }
 
@@ -135,7 +142,9 @@ impl Writer {
     fn roll(&mut self, size: u64) -> Result<()> {
         let new = NewSegment { carry: vec![], least: self.next_size(), hold: size };
         self.counts.rolls += 1;
-        self.go_on(next_lsn(self.last), self.last_chain, new)
+        self.go_on(next_lsn(self.last), self.last_chain, new)?;
+        self.retained.is_due = self.retained.rule.is_some();
+        Ok(())
     }
 
     /// The size that the next segment of an ordinary roll should have, in bytes.

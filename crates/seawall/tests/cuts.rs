@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
+mod common;
+
+use common::hooked::Hooked;
 use seawall::{Error, Geometry, Log, LogReader, Lsn, Options, Raw, Verdict, verify_in};
 use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage, What};
 use std::sync::Arc;
@@ -269,4 +272,35 @@ fn what_was_cut_does_not_return_when_the_newest_file_is_lost() {
         left.remove_raw(&newest);
         assert!(matches!(open(&left), Err(Error::Damaged(_))), "cut behind {last}");
     }
+}
+
+/// Readers here and elsewhere, with a cut just before each look that they take.
+#[test]
+fn a_reader_beside_a_cut_finds_no_damage() {
+    let mut raced = 0;
+    for (last, here) in [0, 1, 7, 25].into_iter().flat_map(|last| [(last, true), (last, false)]) {
+        for look in 0.. {
+            let storage = MemStorage::new();
+            let (hooked, hook) = Hooked::new(storage.clone(), u64::MAX, || ());
+            let device: Arc<dyn Storage> = Arc::new(hooked);
+            let log: Arc<TestLog> = Arc::new(options(1).open_in(device.clone()).unwrap());
+            append(&log, "old", 30).unwrap();
+            let beside = log.clone();
+            hook.plan(look, move || beside.truncate_after(Lsn::new(last)).unwrap());
+            let entries = if here {
+                log.read_from(lsn(1)).unwrap()
+            } else {
+                LogReader::open_in(device).and_then(|reader| reader.read_from(lsn(1))).unwrap()
+            };
+            let found = entries.map(Result::unwrap).count() as u64;
+            let what = format!("cut behind {last} before look {look}, here: {here}");
+            assert!((last..=30).contains(&found), "{what}: {found}");
+            if hook.is_waiting() {
+                assert!(look > 3, "{what}");
+                break;
+            }
+            raced += 1;
+        }
+    }
+    assert!(raced > 50, "{raced}");
 }

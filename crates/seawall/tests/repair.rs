@@ -5,7 +5,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    clippy::print_stdout,
     reason = "in a test a panic is the report"
 )]
 
@@ -187,7 +186,8 @@ fn what_the_device_cannot_read_is_no_damage_and_hides_no_end() {
                 // Behind the last record, too: nobody knows that it was the last.
                 let is_data = start >= 4 * 512 + 512;
                 let damage = diagnose_in(&storage(&device)).unwrap().damage;
-                assert!(!(file == NEWEST && is_data) || !damage.is_empty(), "{}", what());
+                let is_named = !damage.is_empty();
+                assert!(is_named || file != NEWEST || !is_data, "{}", what());
             }
         }
     }
@@ -228,7 +228,6 @@ fn whatever_bit_flips_there_are_three_ways_out() {
             }
         }
     }
-    println!("{tried} flips");
     assert!(tried > 8_000);
 }
 

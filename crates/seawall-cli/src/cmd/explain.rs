@@ -34,8 +34,8 @@ impl Kind {
 /// Around records that are lost.
 const RESCUE: &[&str] = &[
     "keep a copy of the log's directory as it is",
-    "seawall repair LOG                      name what is lost, and what can be done",
-    "seawall repair LOG --salvage-to NEW     rescue the rest, with its numbers",
+    "seawall repair LOG                    what is lost, and what can be done",
+    "seawall repair LOG --salvage-to NEW   rescue the rest, with its numbers",
 ];
 const REPORT: &[&str] = &["please report it with what was printed and the command"];
 const NOTHING: &[&str] = &["nothing"];

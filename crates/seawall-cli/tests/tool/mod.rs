@@ -76,6 +76,13 @@ impl Folder {
         fs::remove_file(self.path(name)).expect("remove a file");
     }
 
+    /// The permissions of a file or folder.
+    pub(crate) fn mode(&self, name: &str) -> u32 {
+        use std::os::unix::fs::PermissionsExt;
+        let found = fs::symlink_metadata(self.path(name)).expect("look at a file");
+        found.permissions().mode() & 0o7777
+    }
+
     pub(crate) fn names(&self, name: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(name)).expect("list a folder");
         let name = |entry: std::io::Result<fs::DirEntry>| {

@@ -25,15 +25,15 @@ struct State {
 type Act = Box<dyn FnOnce() + Send>;
 
 impl Hook {
+    /// `act` happens before look `at` from now, counted from 0.
+    pub fn plan(&self, at: u64, act: impl FnOnce() + Send + 'static) {
+        let mut state = self.0.lock().unwrap();
+        state.planned = Some((state.looks + at, Box::new(act)));
+    }
+
     /// Whether what was planned has not happened.
     pub fn is_waiting(&self) -> bool {
         self.0.lock().unwrap().planned.is_some()
-    }
-
-    /// Plans `act` before the look that comes after so many more.
-    pub fn plan(&self, more: u64, act: impl FnOnce() + Send + 'static) {
-        let mut state = self.0.lock().unwrap();
-        state.planned = Some((state.looks + more, Box::new(act)));
     }
 
     fn look(&self) {
@@ -56,7 +56,7 @@ impl Hooked {
         act: impl FnOnce() + Send + 'static,
     ) -> (Self, Arc<Hook>) {
         let hook = Arc::new(Hook::default());
-        hook.0.lock().unwrap().planned = Some((at, Box::new(act)));
+        hook.plan(at, act);
         (Self { inner: Arc::new(inner), hook: hook.clone() }, hook)
     }
 }

@@ -11,6 +11,7 @@
 )]
 
 pub(crate) mod counted;
+pub(crate) mod frozen;
 pub(crate) mod gate;
 pub(crate) mod hooked;
 pub(crate) mod images;
@@ -196,6 +197,36 @@ impl Scratch {
         Arc::new(
             PosixStorage::open(&self.path).or_else(|_| PosixStorage::create(&self.path)).unwrap(),
         )
+    }
+}
+
+impl Scratch {
+    /// Every file and folder under `name`, itself too, with the bits of its mode.
+    pub fn modes(&self, name: &str) -> Vec<(String, u32)> {
+        use std::os::unix::fs::MetadataExt;
+        let path = self.path.join(name);
+        let mode = path.symlink_metadata().unwrap().mode() & 0o7777;
+        let mut found = vec![(name.to_owned(), mode)];
+        let inside = path.is_dir().then(|| path.read_dir().unwrap());
+        for entry in inside.into_iter().flatten() {
+            let inside = entry.unwrap().file_name().into_string().unwrap();
+            found.extend(self.modes(&format!("{name}/{inside}")));
+        }
+        found
+    }
+
+    /// Moves `name` away, leaves a symbolic link to it there, and says where it is now.
+    pub fn replace_by_link(&self, name: &str) -> String {
+        let (path, away) = (self.path.join(name), self.path.join("away"));
+        #[expect(clippy::disallowed_methods, reason = "this is what an outsider does")]
+        std::fs::rename(&path, &away).unwrap();
+        std::os::unix::fs::symlink(&away, path).unwrap();
+        "away".to_owned()
+    }
+
+    pub fn bytes(&self, name: &str) -> Vec<u8> {
+        #[expect(clippy::disallowed_methods, reason = "this is what an outsider does")]
+        std::fs::read(self.path.join(name)).unwrap()
     }
 }
 

@@ -1,0 +1,133 @@
+//! A handle in a forked child. The tests do not fork: they tell the handle of another process.
+
+use super::*;
+use crate::{Level, Raw};
+use seawall_io::{MemStorage, SeededEntropy};
+use std::sync::mpsc;
+use std::time::Duration;
+
+type TestLog = Log<[u8], Raw>;
+
+fn options(level: Level) -> Options {
+    let clock = Arc::new(seawall_io::ManualClock::new());
+    let machine = Options::new().machine(clock, Arc::new(SeededEntropy::new(1)));
+    machine.level(level).idle_mark(None).prepare_ahead(false)
+}
+
+fn open(storage: &MemStorage, level: Level) -> TestLog {
+    options(level).open_in(Arc::new(storage.clone())).unwrap()
+}
+
+/// The log as a child of the process that opened it has it.
+fn forked(mut log: TestLog) -> TestLog {
+    let core = Arc::get_mut(&mut log.core).expect("it has started no thread");
+    core.process.id = core.process.id.wrapping_add(1);
+    log
+}
+
+/// Fails if `test` takes ten seconds.
+fn in_time(test: impl FnOnce() + Send + 'static) {
+    let (done, wait) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        test();
+        let _ = done.send(());
+    });
+    let waited = wait.recv_timeout(Duration::from_secs(10));
+    assert_ne!(waited, Err(mpsc::RecvTimeoutError::Timeout), "somebody still waits");
+    thread.join().expect("the test passes");
+}
+
+/// Calls, and whether they are refused.
+const CALLS: [fn(&TestLog) -> bool; 9] = [
+    |log| is_refused(&log.append(b"x")),
+    |log| is_refused(&log.append_batch([b"x".as_slice()])),
+    |log| is_refused(&log.submit(b"x")),
+    |log| is_refused(&log.flush()),
+    |log| is_refused(&log.confirm()),
+    |log| is_refused(&log.checkpoint(Lsn::FIRST)),
+    |log| is_refused(&log.truncate_before(Lsn::FIRST)),
+    |log| is_refused(&log.truncate_after(None)),
+    |log| is_refused(&log.read_from(Lsn::FIRST)),
+];
+
+fn is_refused<T>(result: &Result<T>) -> bool {
+    matches!(result, Err(Error::Forked { .. }))
+}
+
+#[test]
+fn a_forked_handle_refuses_whatever_would_write_or_wait_and_writes_nothing() {
+    for level in [Level::Buffered, Level::Synced, Level::Confirmed] {
+        let storage = MemStorage::new();
+        let log = open(&storage, level);
+        if level != Level::Buffered {
+            log.append(b"of the parent").unwrap();
+        }
+        let log = forked(log);
+        let (steps, last) = (storage.steps(), log.durable());
+        for (number, call) in CALLS.into_iter().enumerate() {
+            assert!(call(&log), "call {number} at {level:?}");
+        }
+        assert_eq!(log.durable(), last);
+        assert!(is_refused(&log.close()));
+        assert_eq!(storage.steps(), steps);
+    }
+}
+
+/// The parent forked while a thread of it had the writer, and has threads that are not here.
+#[test]
+fn a_forked_handle_waits_for_no_thread_of_the_parent() {
+    in_time(|| {
+        let storage = MemStorage::new();
+        let log = forked(open(&storage, Level::Synced));
+        let gone = std::thread::spawn(|| {
+            loop {
+                std::thread::park();
+            }
+        });
+        let mut state = log.core.lock();
+        state.background = Some(gone);
+        std::mem::forget(state.writer.take());
+        drop(state);
+        let steps = storage.steps();
+        assert!(is_refused(&log.append(b"x")));
+        assert!(is_refused(&log.checkpoint(Lsn::FIRST)));
+        let held = log.core.lock();
+        for call in CALLS {
+            assert!(std::thread::scope(|scope| scope.spawn(|| call(&log)).join().unwrap()));
+        }
+        drop(held);
+        drop(log);
+        assert_eq!(storage.steps(), steps);
+    });
+}
+
+#[test]
+fn a_forked_handle_starts_no_thread_for_records_that_the_parent_left_in_memory() {
+    let storage = MemStorage::new();
+    let log = open(&storage, Level::Buffered);
+    log.core.admit(&[b"of the parent"], true).unwrap();
+    let log = forked(log);
+    let steps = storage.steps();
+    let ticket = log.submit(b"x");
+    assert!(log.core.lock().background.is_none());
+    assert!(is_refused(&log.flush()));
+    drop((ticket, log));
+    assert_eq!(storage.steps(), steps);
+}
+
+#[test]
+fn a_forked_handle_that_was_dropped_keeps_nobody_out() {
+    let storage = MemStorage::new();
+    let log = open(&storage, Level::Synced);
+    log.append(b"of the parent").unwrap();
+    let log = forked(log);
+    let ticket = Ticket {
+        core: log.core.clone(),
+        place: Place { lsn: Lsn::FIRST, group: 0 },
+        goal: Some(Goal::Confirmed),
+    };
+    drop(log);
+    assert!(is_refused(&ticket.clone().wait()));
+    assert_eq!(open(&storage, Level::Synced).durable(), Some(Lsn::FIRST));
+    drop(ticket);
+}

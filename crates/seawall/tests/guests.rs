@@ -1,0 +1,242 @@
+//! A log among other programs and people: read-only media, permissions, links, handles that are
+//! dropped or opened twice.
+
+#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+
+mod common;
+
+use common::frozen::Frozen;
+use common::{Bytes, Found, GEOMETRY, Scratch, again, lsn, open, payload, tiny};
+use seawall::{Error, Level, Log, LogReader, Lsn, Options, Raw, Verdict, copy, copy_in, verify_in};
+use seawall_io::{Access, MemStorage, PosixStorage, Storage, What};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Whatever a reader can be asked for; what came of it, as text.
+fn look(storage: impl Storage + 'static) -> (Option<Verdict>, String) {
+    let storage: Arc<dyn Storage> = Arc::new(storage);
+    let verified = verify_in(&storage);
+    let verdict = verified.as_ref().ok().map(|found| found.verdict);
+    let copied = copy_in(&storage, &(Arc::new(MemStorage::new()) as Arc<dyn Storage>));
+    let mut seen = vec![format!("{verified:?}"), format!("{copied:?}")];
+    match LogReader::<[u8], Raw>::open_in(storage) {
+        Err(error) => seen.push(error.to_string()),
+        Ok(reader) => {
+            let oldest = reader.oldest().unwrap();
+            seen.push(format!("{oldest} {:?}", reader.codec()));
+            let mut follower = reader.follow(oldest).unwrap();
+            while let Ok(Some(entry)) = follower.next_within(Duration::ZERO) {
+                seen.push(format!("{entry:?}"));
+            }
+            seen.push(format!("{:?}", Found::take(reader.read_from(oldest).unwrap())));
+            let around = reader.skip_damaged(true);
+            seen.push(format!("{:?}", Found::take(around.read_from(oldest).unwrap())));
+        }
+    }
+    (verdict, seen.join("\n"))
+}
+
+/// A life of twelve records that ends early if the device does.
+fn live(device: &MemStorage) -> seawall::Result<()> {
+    let log = open(&tiny(1), device)?;
+    for number in 1..=12 {
+        log.append(&payload(number, 1, 150))?;
+    }
+    log.confirm()?;
+    log.truncate_before(lsn(6))?;
+    log.close()
+}
+
+#[test]
+fn readers_work_on_read_only_media_whatever_a_crash_left_there() {
+    let mut verdicts = vec![];
+    for steps in 1.. {
+        let device = MemStorage::new();
+        device.stop_after(steps);
+        let done = live(&device);
+        let torn =
+            |odd| device.power_cut(|item| matches!(item.what, What::Sector(n) if n % 2 == odd));
+        for left in [device.kill(), torn(0), torn(1)] {
+            let (verdict, seen) = look(left.clone());
+            assert_eq!(look(Frozen::new(left.clone())), (verdict, seen), "step {steps}");
+            verdicts.push(verdict);
+        }
+        if done.is_ok() {
+            break;
+        }
+    }
+    for verdict in [Verdict::Clean, Verdict::Torn] {
+        let count = verdicts.iter().filter(|found| **found == Some(verdict)).count();
+        assert!(count > 3, "{verdict:?}: {count}");
+    }
+}
+
+#[test]
+fn readers_name_damage_on_read_only_media() {
+    let device = MemStorage::new();
+    live(&device).unwrap();
+    let mut lost = 0;
+    for name in device.names() {
+        let length = device.bytes(&name).unwrap().len();
+        for byte in (0..length).step_by(97) {
+            let damaged = device.kill();
+            damaged.edit(&name, |bytes| bytes[byte] ^= 4);
+            let (verdict, seen) = look(damaged.clone());
+            assert_eq!(look(Frozen::new(damaged)), (verdict, seen), "{name}, byte {byte}");
+            lost += u64::from(verdict == Some(Verdict::Lost));
+        }
+    }
+    assert!(lost > 10, "{lost}");
+}
+
+/// Options for real files of a few kilobytes.
+fn small() -> Options {
+    Options::new().geometry(GEOMETRY, common::SEGMENT_MIN).segment_size(10 * 512).idle_mark(None)
+}
+
+fn open_at(scratch: &Scratch, name: &str) -> seawall::Result<Bytes> {
+    small().open(scratch.path.join(name))
+}
+
+fn append(log: &Bytes, count: u64) {
+    let next = log.durable().map_or(1, |last| last.get() + 1);
+    for number in next..next + count {
+        assert_eq!(log.append(&payload(number, 1, 150)).unwrap().get(), number);
+    }
+}
+
+fn count(scratch: &Scratch, name: &str) -> u64 {
+    let reader: LogReader<[u8], Raw> = LogReader::open(scratch.path.join(name)).unwrap();
+    Found::take(reader.read_from(reader.oldest().unwrap()).unwrap()).unwrap().count()
+}
+
+fn folder(test: &str) -> Scratch {
+    let scratch = Scratch::new(test);
+    drop(scratch.storage());
+    scratch
+}
+
+#[test]
+fn whatever_a_log_makes_belongs_to_its_owner_alone() {
+    let scratch = folder("modes");
+    append(&open_at(&scratch, "log").unwrap(), 30);
+    let place = scratch.path.join("log");
+    let storage = PosixStorage::open(&place).unwrap();
+    let (segment, at) = verify_in(&scratch_storage(&scratch, "log")).unwrap().tail_at.unwrap();
+    let tail = storage.open(&segment.file_name(), Access::ReadWrite).unwrap();
+    tail.write_at(&[0xff; 20], at.0).unwrap();
+    let log = open_at(&scratch, "log").unwrap();
+    assert!(log.recovery().quarantine.is_some(), "{:?}", log.recovery());
+    append(&log, 10);
+    copy(&place, scratch.path.join("copy")).unwrap();
+    let modes = scratch.modes(".");
+    assert!(modes.len() > 14, "{modes:?}");
+    let folders = [".", "./log", "./log/quarantine", "./copy"];
+    for (name, mode) in &modes {
+        let wanted = if folders.contains(&name.as_str()) { 0o700 } else { 0o600 };
+        assert_eq!(*mode, wanted, "{name}");
+    }
+    for wanted in ["manifest", "live", "lock", "quarantine"] {
+        assert!(modes.iter().any(|(name, _)| *name == format!("./log/{wanted}")), "{wanted}");
+    }
+}
+
+fn scratch_storage(scratch: &Scratch, name: &str) -> Arc<dyn Storage> {
+    Arc::new(PosixStorage::open(&scratch.path.join(name)).unwrap())
+}
+
+/// How each way to the log ends: writer, reader, verify, copy.
+fn ways(scratch: &Scratch) -> [Result<(), Error>; 4] {
+    let path = scratch.path.join("log");
+    let read = || {
+        let reader: LogReader<[u8], Raw> = LogReader::open(&path)?;
+        reader.read_from(Lsn::FIRST)?.try_for_each(|entry| entry.map(drop))
+    };
+    let verify = seawall::verify(&path).map(|found| found.verdict);
+    [
+        open_at(scratch, "log").map(drop),
+        read(),
+        match verify {
+            Ok(Verdict::Clean) => Ok(()),
+            Ok(verdict) => Err(Error::InvalidOption { why: format!("{verdict:?}") }),
+            Err(error) => Err(error),
+        },
+        copy(&path, scratch.path.join("copy")).map(drop),
+    ]
+}
+
+#[test]
+fn a_symbolic_link_in_the_place_of_a_file_is_never_followed() {
+    for name in ["log", "log/manifest", "log/000000000001.seg", "log/live", "log/lock"] {
+        let scratch = folder(&format!("link-{}", name.replace('/', "-")));
+        let log = open_at(&scratch, "log").unwrap();
+        append(&log, 10);
+        log.close().unwrap();
+        assert_eq!(count(&scratch, "log"), 10);
+        let away = scratch.replace_by_link(name);
+        let before = scratch.modes(&away);
+        let bytes = name.contains('/').then(|| scratch.bytes(&away));
+        for (way, done) in ways(&scratch).into_iter().enumerate() {
+            // A writer does without `live`, others without it and `lock` if there is no writer.
+            let may = match name {
+                "log/live" => way != 1,
+                "log/lock" => way == 1,
+                _ => false,
+            };
+            assert!(done.is_err() || may, "{name}, way {way}: {done:?}");
+        }
+        assert_eq!(scratch.modes(&away), before, "{name}");
+        assert_eq!(bytes, name.contains('/').then(|| scratch.bytes(&away)), "{name}");
+    }
+}
+
+#[test]
+fn a_quarantine_that_is_a_link_is_not_followed_and_the_log_opens() {
+    let scratch = folder("link-quarantine");
+    append(&open_at(&scratch, "log").unwrap(), 3);
+    let elsewhere = PosixStorage::create(&scratch.path.join("log/quarantine")).unwrap();
+    scratch.replace_by_link("log/quarantine");
+    let (segment, at) = verify_in(&scratch_storage(&scratch, "log")).unwrap().tail_at.unwrap();
+    let log = scratch_storage(&scratch, "log");
+    let tail = log.open(&segment.file_name(), Access::ReadWrite).unwrap();
+    tail.write_at(&[0xff; 20], at.0).unwrap();
+    let log = open_at(&scratch, "log").unwrap();
+    assert_eq!((log.durable(), log.recovery().quarantine.clone()), (Some(lsn(3)), None));
+    assert_eq!(log.recovery().warnings.len(), 1, "{:?}", log.recovery());
+    assert_eq!(elsewhere.list().unwrap(), [""; 0]);
+}
+
+#[test]
+fn a_handle_that_is_dropped_without_a_close_leaves_all_that_was_acknowledged() {
+    for level in [Level::Buffered, Level::Synced, Level::Confirmed] {
+        let device = MemStorage::new();
+        let log = open(&tiny(1).level(level), &device).unwrap();
+        append(&log, 20);
+        drop(log);
+        // The drop is a close: buffered records, too, survive the power cut behind it.
+        let left = device.power_cut(|_| false);
+        let log = open(&again(2), &left).unwrap();
+        assert_eq!(log.durable(), Some(lsn(20)), "{level:?}");
+        assert_eq!(log.recovery().tail, seawall::TailState::Clean);
+    }
+}
+
+#[test]
+fn a_second_handle_is_busy_while_the_first_lives_and_works_right_after() {
+    let scratch = folder("busy");
+    let path = scratch.path.join("log");
+    for number in 1..=5 {
+        let log = open_at(&scratch, "log").unwrap();
+        append(&log, 1);
+        let second = small().open::<[u8], Raw>(&path);
+        assert!(matches!(second, Err(Error::Busy { .. })), "{second:?}");
+        let other: Result<Log<[u8], Raw>, _> = small().create(false).open(&path);
+        assert!(matches!(other, Err(Error::Busy { .. })), "{other:?}");
+        assert_eq!(count(&scratch, "log"), number, "readers need no lock");
+        match number % 2 {
+            0 => drop(log),
+            _ => log.close().unwrap(),
+        }
+    }
+    assert_eq!(open_at(&scratch, "log").unwrap().durable(), Some(lsn(5)));
+}

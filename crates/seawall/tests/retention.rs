@@ -1,0 +1,401 @@
+//! Retention by size and by age: what is too much goes by itself, never what a checkpoint may need,
+//! and a crash on the way loses nothing else.
+
+#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+
+mod common;
+
+use common::hooked::{Hook, Hooked};
+use common::{judge, lsn};
+use seawall::{Error, Geometry, Log, LogReader, Lsn, Options, Raw, Retention, Verdict};
+use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage, What};
+use std::sync::Arc;
+use std::time::Duration;
+
+type TestLog = Log<[u8], Raw>;
+
+const SEGMENT: u64 = 4608;
+/// How many of these records a segment holds at most.
+const RECORDS: u64 = 8;
+
+fn options(seed: u64, keep: Option<Retention>, clock: &Arc<ManualClock>) -> Options {
+    let geometry = Geometry { block: 512, reach: 1024, batch_max: 1024 };
+    let options = Options::new()
+        .geometry(geometry, SEGMENT)
+        .segment_size(SEGMENT)
+        .idle_mark(None)
+        .prepare_ahead(false)
+        .machine(clock.clone(), Arc::new(SeededEntropy::new(seed)));
+    match keep {
+        Some(keep) => options.retention(keep),
+        None => options,
+    }
+}
+
+fn open(storage: &MemStorage, keep: impl Into<Option<Retention>>) -> Result<TestLog, Error> {
+    open_at(storage, keep, &Arc::new(ManualClock::new()))
+}
+
+fn open_at(
+    storage: &MemStorage,
+    keep: impl Into<Option<Retention>>,
+    clock: &Arc<ManualClock>,
+) -> Result<TestLog, Error> {
+    options(storage.steps() + 1, keep.into(), clock).open_in(Arc::new(storage.clone()))
+}
+
+fn payload(number: u64) -> Vec<u8> {
+    format!("{number} {}", "x".repeat(200)).into_bytes()
+}
+
+fn append(log: &TestLog, count: u64) -> Result<(), Error> {
+    for _ in 0..count {
+        let next = log.durable().map_or(1, |last| last.get() + 1);
+        log.append(&payload(next))?;
+    }
+    Ok(())
+}
+
+fn ring(segments: u64) -> Retention {
+    Retention::new().max_bytes(segments * SEGMENT).without_checkpoints()
+}
+
+fn reader(storage: impl Storage + 'static) -> LogReader<[u8], Raw> {
+    LogReader::open_in(Arc::new(storage)).unwrap()
+}
+
+fn oldest(storage: &MemStorage) -> u64 {
+    reader(storage.clone()).oldest().unwrap().get()
+}
+
+/// The first record and how many follow without a hole, each as it was written.
+fn span(log: &TestLog, from: u64) -> u64 {
+    let mut next = from;
+    for entry in log.read_from(lsn(from)).unwrap() {
+        let (lsn, bytes) = entry.unwrap();
+        assert_eq!((lsn.get(), bytes), (next, payload(next)));
+        next += 1;
+    }
+    next - from
+}
+
+/// The size of all segment files, in bytes.
+fn size(storage: &MemStorage) -> u64 {
+    let names = storage.names().into_iter().filter(|name| name.contains(".seg"));
+    names.map(|name| storage.bytes(&name).unwrap().len() as u64).sum()
+}
+
+#[test]
+fn a_ring_keeps_its_size_and_the_newest_records() {
+    for segments in [0, 1, 3, 7] {
+        let storage = MemStorage::new();
+        let log = open(&storage, ring(segments)).unwrap();
+        for number in 1..=300 {
+            append(&log, 1).unwrap();
+            assert!(size(&storage) <= (segments + 1) * SEGMENT, "{segments}, record {number}");
+        }
+        let oldest = oldest(&storage);
+        assert!(300 - oldest < (segments + 1) * RECORDS, "{segments}: {oldest} is the oldest");
+        assert!(size(&storage) > segments * SEGMENT * 4 / 5, "{segments}: {}", size(&storage));
+        assert_eq!(span(&log, oldest), 301 - oldest);
+        assert_eq!(log.stats().pruned, log.stats().rolls - live_segments(&storage) + 1);
+        log.close().unwrap();
+        assert_eq!(judge(&storage).unwrap().verdict, Verdict::Clean);
+        let log = open(&storage, ring(segments)).unwrap();
+        assert_eq!((log.recovery().first, log.durable()), (Lsn::new(oldest), Lsn::new(300)));
+    }
+}
+
+fn live_segments(storage: &MemStorage) -> u64 {
+    judge(storage).unwrap().summary.segments
+}
+
+#[test]
+fn records_go_when_they_are_too_old_and_not_before() {
+    let storage = MemStorage::new();
+    let clock = Arc::new(ManualClock::new());
+    let keep = Retention::new().max_age(Duration::from_secs(60)).without_checkpoints();
+    let log = open_at(&storage, keep, &clock).unwrap();
+    for number in 1..=300_u64 {
+        clock.advance(Duration::from_secs(1));
+        append(&log, 1).unwrap();
+        let oldest = oldest(&storage);
+        assert!(oldest <= number.saturating_sub(60).max(1), "{oldest} is the oldest of {number}");
+        assert!(oldest + 60 + 2 * RECORDS > number, "{oldest} is the oldest of {number}");
+    }
+    let before = oldest(&storage);
+    clock.set_wall_us(1);
+    append(&log, 30).unwrap();
+    assert_eq!(oldest(&storage), before, "a clock that was set back makes nothing old");
+    log.close().unwrap();
+    clock.set_wall_us(3_600_000_000);
+    let log = open_at(&storage, keep, &clock).unwrap();
+    assert!(log.stats().pruned > 3, "a log is looked at when it is opened");
+    let first = log.recovery().first.unwrap().get();
+    assert!(first > 330 - RECORDS && span(&log, first) == 331 - first, "{first}");
+}
+
+#[test]
+fn nothing_goes_without_a_checkpoint() {
+    let storage = MemStorage::new();
+    let clock = Arc::new(ManualClock::new());
+    let keep = Retention::new().max_bytes(0).max_age(Duration::ZERO);
+    let log = open_at(&storage, keep, &clock).unwrap();
+    for _ in 0..100 {
+        clock.advance(Duration::from_secs(1_000_000));
+        append(&log, 1).unwrap();
+    }
+    drop(log);
+    let log = open_at(&storage, keep, &clock).unwrap();
+    assert_eq!((oldest(&storage), span(&log, 1), log.stats().pruned), (1, 100, 0));
+    log.checkpoint(lsn(101)).unwrap();
+    assert!(oldest(&storage) > 100 - RECORDS, "the checkpoint is the moment to look");
+    assert!(log.stats().pruned > 5);
+}
+
+#[test]
+fn nothing_goes_that_the_older_of_two_checkpoints_needs() {
+    let storage = MemStorage::new();
+    let log = open(&storage, Retention::new().max_bytes(0)).unwrap();
+    append(&log, 40).unwrap();
+    log.checkpoint(lsn(31)).unwrap();
+    for (checkpoint, before) in [(75, 31), (110, 75), (145, 110), (145, 145)] {
+        append(&log, 35).unwrap();
+        log.checkpoint(lsn(checkpoint)).unwrap();
+        let oldest = oldest(&storage);
+        assert!(oldest <= before, "{oldest}, and {before} is needed");
+        assert!(oldest + RECORDS > before, "{oldest}, and only {before} is needed");
+        append(&log, 1).unwrap();
+    }
+    assert!(log.stats().rolls > 14);
+    let oldest = oldest(&storage);
+    assert_eq!(span(&log, oldest), 185 - oldest);
+    // A checkpoint that goes back keeps what is still there from then on.
+    log.checkpoint(lsn(oldest)).unwrap();
+    append(&log, 100).unwrap();
+    assert_eq!(span(&log, oldest), 285 - oldest);
+}
+
+#[test]
+fn checkpoints_that_follow_the_records_keep_the_size() {
+    let storage = MemStorage::new();
+    let log = open(&storage, Retention::new().max_bytes(3 * SEGMENT)).unwrap();
+    for number in 1..=300 {
+        append(&log, 1).unwrap();
+        log.checkpoint(lsn(number)).unwrap();
+        assert!(size(&storage) <= 4 * SEGMENT, "record {number}");
+    }
+    assert!(300 - oldest(&storage) > 2 * RECORDS, "no more goes than must");
+}
+
+/// What a crash now may leave.
+fn crashes(storage: &MemStorage) -> [MemStorage; 4] {
+    [
+        storage.kill(),
+        storage.power_cut(|_| false),
+        storage.power_cut(|_| true),
+        storage.power_cut(|item| item.what == What::Directory),
+    ]
+}
+
+type Then = fn(&TestLog, u64) -> Result<(), Error>;
+
+/// Appends, and notes after each what is the oldest record; `then` follows each append.
+fn run(
+    storage: &MemStorage,
+    (keep, then): (Retention, Then),
+    told: &mut Vec<u64>,
+) -> Result<(), Error> {
+    let log = open(storage, keep)?;
+    let beside = LogReader::<[u8], Raw>::open_in(Arc::new(storage.clone()))?;
+    for number in 1..=60 {
+        append(&log, 1)?;
+        then(&log, number)?;
+        told.push(beside.oldest()?.get());
+    }
+    log.close()
+}
+
+#[test]
+fn a_crash_at_any_step_of_retention_loses_nothing_that_is_retained() {
+    let checkpoints: Then = |log, number| match number % 10 {
+        0 => log.checkpoint(lsn(number - 4)),
+        _ => Ok(()),
+    };
+    let cases: [(Retention, Then); 2] =
+        [(ring(2), |_, _| Ok(())), (Retention::new().max_bytes(0), checkpoints)];
+    for (case, workload) in cases.into_iter().enumerate() {
+        let mut plan = vec![];
+        run(&MemStorage::new(), workload, &mut plan).unwrap();
+        assert!(plan.last() > Some(&20) && plan.is_sorted(), "{plan:?}");
+        let (mut pruning, mut left_behind) = (0, 0);
+        for steps in 1.. {
+            let storage = MemStorage::new();
+            storage.stop_after(steps);
+            let mut told = vec![];
+            let done = run(&storage, workload, &mut told);
+            assert!(plan.starts_with(&told), "step {steps}");
+            let acknowledged = told.len();
+            let least = told.last().copied().unwrap_or(1);
+            let most = plan.get(acknowledged).copied().unwrap_or(least);
+            for (way, crashed) in crashes(&storage).into_iter().enumerate() {
+                let case = format!("case {case}, step {steps}, way {way}");
+                let log = open(&crashed, None).unwrap_or_else(|e| panic!("{case}: {e}"));
+                let first = oldest(&crashed);
+                assert!((least..=most).contains(&first), "{case}: {first} {least} {most}");
+                let count = span(&log, first);
+                assert!(first + count > acknowledged as u64, "{case}: {first} {count}");
+                pruning += u32::from(least < most);
+                drop(log);
+                left_behind += u32::from(has_segments_behind(&crashed));
+                let log = open(&crashed, ring(2)).unwrap();
+                append(&log, 3 * RECORDS).unwrap();
+                assert!(size(&crashed) <= 3 * SEGMENT, "{case}: what a crash left goes, too");
+            }
+            if done.is_ok() {
+                break;
+            }
+        }
+        assert!(pruning > 20 && left_behind > 3, "{pruning} {left_behind}");
+    }
+}
+
+/// Whether there are files of segments that the log has given up.
+fn has_segments_behind(storage: &MemStorage) -> bool {
+    let files = storage.names().iter().filter(|name| name.contains(".seg")).count() as u64;
+    files > live_segments(storage)
+}
+
+#[test]
+fn the_oldest_stays_where_it_is_over_reopens() {
+    for keep in [None, Some(ring(2))] {
+        let storage = MemStorage::new();
+        let log = open(&storage, ring(2)).unwrap();
+        append(&log, 100).unwrap();
+        drop(log);
+        let first = oldest(&storage);
+        for _ in 0..5 {
+            let log = open(&storage, keep).unwrap();
+            assert_eq!((log.recovery().first, log.durable()), (Lsn::new(first), Lsn::new(100)));
+            drop(log);
+        }
+        assert_eq!(oldest(&storage), first);
+    }
+}
+
+/// What reading from there ends with: how many records, each the next one, and which error.
+fn read_on(entries: impl Iterator<Item = Result<(Lsn, Vec<u8>), Error>>, from: u64) -> u64 {
+    let mut next = from;
+    for entry in entries {
+        match entry {
+            Ok((lsn, bytes)) => assert_eq!((lsn.get(), bytes), (next, payload(next))),
+            Err(Error::Pruned { oldest }) => {
+                assert!(oldest > lsn(next), "{oldest} is there, and {next} was asked for");
+                return next;
+            }
+            Err(other) => panic!("record {next}: {other}"),
+        }
+        next += 1;
+    }
+    next
+}
+
+#[test]
+fn a_reader_in_the_pruned_part_is_told_that_it_was_pruned() {
+    let storage = MemStorage::new();
+    let log = open(&storage, ring(2)).unwrap();
+    append(&log, 30).unwrap();
+    let first = oldest(&storage);
+    let mut here = log.read_from(lsn(first)).unwrap();
+    let mut beside = reader(storage.clone()).read_from(lsn(first)).unwrap();
+    let mut follower = reader(storage.clone()).follow(lsn(first)).unwrap();
+    assert!(here.next().is_some() && beside.next().is_some());
+    assert!(follower.next_within(Duration::ZERO).unwrap().is_some());
+    append(&log, 100).unwrap();
+    let told = |result: Option<Result<_, Error>>| matches!(result, Some(Err(Error::Pruned { .. })));
+    assert!(told(here.find(Result::is_err)));
+    assert!(told(beside.find(Result::is_err)));
+    let mut onward = std::iter::from_fn(|| follower.next_within(Duration::ZERO).transpose());
+    assert!(told(onward.find(Result::is_err)));
+    assert!(matches!(log.read_from(lsn(first)), Err(Error::Pruned { .. })));
+}
+
+/// A log that keeps its tail alone, and who sees its looks at the device.
+fn hooked(storage: &MemStorage, records: u64) -> (Arc<dyn Storage>, Arc<Hook>, Arc<TestLog>) {
+    let (hooked, hook) = Hooked::new(storage.clone(), u64::MAX, || {});
+    let hooked: Arc<dyn Storage> = Arc::new(hooked);
+    let options = options(1, Some(ring(0)), &Arc::new(ManualClock::new()));
+    let log: TestLog = options.open_in(hooked.clone()).unwrap();
+    append(&log, records).unwrap();
+    (hooked, hook, Arc::new(log))
+}
+
+/// The writer rolls and prunes just before each look that a reader takes: one that begins at the
+/// oldest record, or at the one that is yet to come.
+#[test]
+fn a_reader_sees_no_damage_whatever_retention_does_at_any_step_of_it() {
+    for (records, more) in (1..=2 * RECORDS).flat_map(|records| [(records, 1), (records, 20)]) {
+        for (here, from_end) in [(false, false), (false, true), (true, false), (true, true)] {
+            for look in 0.. {
+                let storage = MemStorage::new();
+                let (hooked, hook, log) = hooked(&storage, records);
+                let from = if from_end { records + 1 } else { oldest(&storage) };
+                let beside = log.clone();
+                hook.plan(look, move || append(&beside, more).unwrap());
+                let started = if here {
+                    log.read_from(lsn(from))
+                } else {
+                    LogReader::open_in(hooked).and_then(|reader| reader.read_from(lsn(from)))
+                };
+                match started {
+                    Ok(entries) => drop(read_on(entries, from)),
+                    Err(Error::Pruned { oldest }) => assert!(oldest > lsn(from)),
+                    Err(other) => panic!("{records} and {more}, here: {here}, {look}: {other}"),
+                }
+                if hook.is_waiting() {
+                    assert!(look > 3, "{look}");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Somebody judges the log, just before each look that the writer takes on its way through a prune.
+#[test]
+fn who_judges_the_log_beside_retention_finds_no_damage() {
+    let mut pruned = 0;
+    for records in 1..=2 * RECORDS {
+        for look in 0.. {
+            let storage = MemStorage::new();
+            let (_, hook, log) = hooked(&storage, records);
+            let before = log.stats().pruned;
+            let beside = storage.clone();
+            hook.plan(look, move || {
+                assert_eq!(judge(&beside).unwrap().verdict, Verdict::Clean, "{records}, {look}");
+            });
+            append(&log, 1).unwrap();
+            if hook.is_waiting() {
+                break;
+            }
+            pruned += log.stats().pruned - before;
+        }
+    }
+    assert!(pruned > 1, "{pruned}");
+}
+
+#[test]
+fn a_device_that_cannot_note_what_goes_ends_the_log_and_keeps_the_records() {
+    let storage = MemStorage::new();
+    let log = open(&storage, Retention::new().max_bytes(0)).unwrap();
+    append(&log, 60).unwrap();
+    storage.fail_sync(2, |_| false);
+    assert!(matches!(log.checkpoint(lsn(60)), Err(Error::Io { .. })));
+    assert!(matches!(log.append(b"x"), Err(Error::Poisoned { .. })));
+    drop(log);
+    for crashed in crashes(&storage) {
+        let log = open(&crashed, None).unwrap();
+        let first = oldest(&crashed);
+        assert_eq!(span(&log, first), 61 - first);
+    }
+}
