@@ -183,7 +183,8 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`]. Damage is an error of the iterator, where it is.
+    /// [`Error::Io`]. Damage is an error of the iterator, where it is, and so is
+    /// [`Error::Rewound`] if records that it delivered are cut off meanwhile.
     pub fn read_from(&self, from: Lsn) -> Result<Entries<T, C>> {
         let cursor = crate::reader::Cursor::beside_writer(&self.core, from)?;
         Ok(Entries::new(cursor))

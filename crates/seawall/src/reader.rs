@@ -7,7 +7,7 @@ use crate::directory::{is_gone, read_live, survey};
 use crate::follow::{Follower, Source};
 use crate::lookup::Lookup;
 use crate::walk::{Event, Found, Walk};
-use crate::{Codec, CodecId, Damage, Error, Lsn, MessagePack, Raw, Result};
+use crate::{Codec, CodecId, Damage, Error, Lsn, MessagePack, Raw, Result, SegmentId};
 use seawall_format::{Live, frame, next_lsn};
 use seawall_io::{Storage, SystemClock};
 use std::collections::VecDeque;
@@ -112,7 +112,8 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// # Errors
     ///
     /// [`Error::Pruned`] if `from` was truncated away. [`Error::Io`], [`Error::NotALog`]. Damage
-    /// is an error of the iterator, where it is.
+    /// is an error of the iterator, where it is, and so is [`Error::Rewound`] if records that it
+    /// delivered are cut off meanwhile.
     pub fn read_from(&self, from: Lsn) -> Result<Entries<T, C>> {
         Ok(Entries::new(self.cursor(from)?))
     }
@@ -195,6 +196,8 @@ pub struct Cursor {
     writer: Option<Arc<Core>>,
     walk: Walk,
     next: Lsn,
+    /// The segment where the record before that was read.
+    read_in: Option<SegmentId>,
     skip_damaged: bool,
     attempts: u32,
     batch: Option<Place>,
@@ -202,12 +205,27 @@ pub struct Cursor {
     finished: bool,
 }
 
-/// A walk from record `from` on; refused if that was pruned.
-fn walk_from(storage: &Arc<dyn Storage>, live: Option<&Live>, from: Lsn) -> Result<Walk> {
+/// A walk from record `from` on; refused if that was pruned, or if the records before it, which
+/// were read in segment `read_in`, were cut off since and others have their numbers.
+fn walk_from(
+    storage: &Arc<dyn Storage>,
+    live: Option<&Live>,
+    (from, read_in): (Lsn, Option<SegmentId>),
+) -> Result<Walk> {
     let found = survey(storage, live)?;
     let oldest = found.manifest.as_ref().map(|manifest| manifest.oldest_base);
-    match oldest.filter(|oldest| from < *oldest) {
-        Some(oldest) => Err(Error::Pruned { oldest }),
+    if let Some(oldest) = oldest.filter(|oldest| from < *oldest) {
+        return Err(Error::Pruned { oldest });
+    }
+    // A segment made since begins before this place: what it was made with it carried, and what
+    // was not carried was cut.
+    let headers = found.chain.iter().map(|link| &link.segment.header);
+    let mut cuts = headers.filter(|header| {
+        let is_new = read_in.is_some_and(|read_in| header.id > read_in);
+        is_new && header.base < from && header.carried < from.previous()
+    });
+    match cuts.next() {
+        Some(cut) => Err(Error::Rewound { next: next_lsn(cut.carried) }),
         None => Ok(Walk::new(&found, Some(from))),
     }
 }
@@ -255,13 +273,14 @@ impl Cursor {
     }
 
     fn start(storage: Arc<dyn Storage>, live: Option<Live>, from: Lsn) -> Result<Self> {
-        let walk = walk_from(&storage, live.as_ref(), from)?;
+        let walk = walk_from(&storage, live.as_ref(), (from, None))?;
         Ok(Self {
             storage,
             live,
             writer: None,
             walk,
             next: from,
+            read_in: None,
             skip_damaged: false,
             attempts: 0,
             batch: None,
@@ -282,7 +301,7 @@ impl Cursor {
             self.finished = true;
         }
         let Some(here) = found? else { return Ok(None) };
-        self.next = here.lsn.next();
+        (self.next, self.read_in) = (here.lsn.next(), self.walk.segment());
         let payload = self.walk.bytes().get(here.payload).expect("the walk holds its batch");
         let Here { lsn, time_us, goes_on, set, .. } = here;
         Ok(Some(Record { lsn, payload, time_us, goes_on, set }))
@@ -367,7 +386,7 @@ impl Cursor {
 
     /// A new walk from where this one is.
     fn start_over(&mut self, live: Option<Live>) -> Result<()> {
-        let walk = walk_from(&self.storage, live.as_ref(), self.next)?;
+        let walk = walk_from(&self.storage, live.as_ref(), (self.next, self.read_in))?;
         (self.walk, self.live) = (walk.around_unreadable(self.skip_damaged), live);
         Ok(())
     }

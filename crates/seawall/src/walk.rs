@@ -181,6 +181,11 @@ impl Walk {
         &self.bytes
     }
 
+    /// The segment where the walk is.
+    pub(crate) fn segment(&self) -> Option<SegmentId> {
+        self.current.as_ref().map(|(link, _)| link.segment.header.id)
+    }
+
     /// The last record found so far, or the one before the first.
     pub(crate) fn last(&self) -> Option<Lsn> {
         self.last

@@ -104,6 +104,35 @@ fn a_follower_that_was_overtaken_by_a_cut_is_told() {
     assert!(matches!(told, Error::Rewound { next } if next.get() == 5), "{told}");
 }
 
+/// The image: when the follower looks, the log has grown past its place again.
+#[test]
+fn a_follower_is_told_of_a_cut_that_the_log_has_grown_over() {
+    for (cut, here) in (0..=12).flat_map(|cut| [(cut, true), (cut, false)]) {
+        let storage = MemStorage::new();
+        let log = open(&storage, 1);
+        (1..=10).for_each(|number| assert_eq!(log.append(&payload(number)).unwrap().get(), number));
+        let reader: LogReader<[u8], Raw> = LogReader::open_in(Arc::new(storage.clone())).unwrap();
+        let mut follower =
+            if here { log.follow(Lsn::FIRST) } else { reader.follow(Lsn::FIRST) }.unwrap();
+        for _ in 1..=10 {
+            follower.next_within(LONG).unwrap().unwrap();
+        }
+        log.append_batch([payload(11).as_slice(), payload(12).as_slice()]).unwrap();
+        log.truncate_after(Lsn::new(cut)).unwrap();
+        for _ in 0..20 {
+            log.append(b"another").unwrap();
+        }
+        let next = follower.next_within(LONG);
+        match next {
+            Err(Error::Rewound { next }) => {
+                assert_eq!((next.get(), cut < 10), (cut + 1, true), "cut behind {cut}");
+            }
+            Ok(Some((lsn, _))) => assert_eq!((lsn.get(), cut >= 10), (11, true), "{cut}"),
+            other => panic!("cut behind {cut}, here: {here}: {other:?}"),
+        }
+    }
+}
+
 #[test]
 fn a_follower_that_was_overtaken_by_pruning_is_told() {
     let storage = MemStorage::new();
