@@ -86,31 +86,6 @@ pub(crate) fn count(count: u64, what: &str) -> String {
     format!("{} {what}{plural}", number(count))
 }
 
-/// Microseconds since 1970 as RFC 3339 in UTC; `None` for 0, which means unknown.
-pub(crate) fn time(time_us: u64) -> Option<String> {
-    if time_us == 0 {
-        return None;
-    }
-    let (seconds, micros) = (time_us / 1_000_000, time_us % 1_000_000);
-    let (year, month, day) = civil(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    Some(format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z"))
-}
-
-/// Days since 1970 as year, month, day: Howard Hinnant's `civil_from_days`, for the days we have.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    // Years begin in March here, so that the leap day is their last.
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
-}
-
 /// A time span as `0.41 s` or `12 ms`.
 pub(crate) fn span(time: Duration) -> String {
     if time < Duration::from_millis(100) {
@@ -140,17 +115,5 @@ mod tests {
     #[test]
     fn numbers_are_grouped_by_thousands() {
         assert_eq!([0, 999, 1000, 1_203_441].map(number), ["0", "999", "1,000", "1,203,441"]);
-    }
-
-    #[test]
-    fn times_are_those_of_the_calendar() {
-        let second = |seconds: u64| time(seconds * 1_000_000).unwrap();
-        assert_eq!(second(1), "1970-01-01T00:00:01.000000Z");
-        assert_eq!(second(951_782_399), "2000-02-28T23:59:59.000000Z");
-        assert_eq!(second(951_782_400), "2000-02-29T00:00:00.000000Z");
-        assert_eq!(second(1_709_251_199), "2024-02-29T23:59:59.000000Z");
-        assert_eq!(second(4_107_542_400), "2100-03-01T00:00:00.000000Z");
-        assert_eq!(time(1_763_700_000_123_456).unwrap(), "2025-11-21T04:40:00.123456Z");
-        assert_eq!(time(0), None);
     }
 }

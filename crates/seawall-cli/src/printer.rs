@@ -55,7 +55,7 @@ impl Printer {
             }
             Shape::Json => {
                 let data = self.data(payload);
-                let time = human::time(record.time_us);
+                let time = seawall_format::time::to_text(record.time_us);
                 let time = time.map_or(Value::Null, Value::String);
                 let set = match record.set {
                     AtomicSet::Whole => String::new(),

@@ -16,6 +16,8 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+#[cfg(feature = "json")]
+mod canonical;
 mod field;
 pub mod frame;
 mod live;
@@ -27,6 +29,9 @@ mod salt;
 pub mod scan;
 mod segment;
 pub mod tail;
+#[cfg(feature = "json")]
+pub mod text;
+pub mod time;
 
 pub use field::{Field, Table};
 pub use live::Live;

@@ -46,8 +46,8 @@ fn as_json(log: &Path, found: &Verification, oldest: Lsn) -> Value {
         "overhead_percent": overhead(found),
         "segment_size": summary.segment_size,
         "closed_lsn": summary.closed.map(Lsn::get),
-        "first_written": first.and_then(human::time),
-        "last_written": last.and_then(human::time),
+        "first_written": first.and_then(seawall_format::time::to_text),
+        "last_written": last.and_then(seawall_format::time::to_text),
         "in_use": summary.in_use,
         "verdict": found.verdict.name(),
     })
@@ -88,7 +88,7 @@ fn tell(out: &mut Output, log: &Path, (found, oldest): (&Verification, Lsn)) {
     let closed = summary.closed.map(|lsn| format!("behind LSN {}", number(lsn.get())));
     row("last close", closed.unwrap_or_else(|| "none that was clean".to_owned()));
     if let Some((first, last)) = summary.written_us {
-        let time = |us| human::time(us).unwrap_or_else(|| "unknown".to_owned());
+        let time = |us| seawall_format::time::to_text(us).unwrap_or_else(|| "unknown".to_owned());
         row("written", format!("{} .. {}", time(first), time(last)));
     }
     row("in use", if summary.in_use { "by a writer".to_owned() } else { "no".to_owned() });
