@@ -53,6 +53,8 @@ pub(crate) struct State {
     /// The newest segment, and which log: for readers in this process.
     newest: (SegmentRef, seawall_format::LogId),
     counts: Counts,
+    /// The first record that was not given up, and the newest checkpoint.
+    bounds: (Lsn, Option<Lsn>),
     wakers: Vec<(Lsn, Waker)>,
     pub(crate) background: Option<JoinHandle<()>>,
     pub(crate) ahead: Ahead,
@@ -77,6 +79,7 @@ impl Core {
         let geometry = writer.manifest.content.geometry;
         let batch_max = usize::try_from(geometry.batch_max).expect("at most 64 MiB");
         let newest = (writer.tail.header.reference(), writer.manifest.content.log);
+        let bounds = writer.bounds();
         let mut commit = Commit::new(writer.last, confirmed, batch_max);
         commit.set_room(writer.room());
         let counts = writer.counts;
@@ -92,6 +95,7 @@ impl Core {
                 commit,
                 writer: Some(Box::new(writer)),
                 newest,
+                bounds,
                 counts,
                 wakers: vec![],
                 background: None,
@@ -295,6 +299,11 @@ impl Core {
         done
     }
 
+    /// The first record that was not given up, and the newest checkpoint.
+    pub(crate) fn bounds(&self) -> (Lsn, Option<Lsn>) {
+        self.lock().bounds
+    }
+
     /// What the writer has done so far.
     pub(crate) fn counts(&self) -> Counts {
         self.lock().counts
@@ -492,6 +501,7 @@ impl State {
     fn take_back(&mut self, writer: Box<Writer>) {
         self.newest.0 = writer.tail.header.reference();
         self.counts = writer.counts;
+        self.bounds = writer.bounds();
         self.commit.set_room(writer.room());
         self.writer = Some(writer);
     }

@@ -250,6 +250,38 @@ impl<T: ?Sized, C> Log<T, C> {
         self.core.durable()
     }
 
+    /// The first record that was not given up, or the next one in a log without records.
+    #[must_use]
+    pub fn oldest(&self) -> Lsn {
+        self.core.bounds().0
+    }
+
+    /// Where a program that brings back its state begins to read: the newest checkpoint, or the
+    /// oldest record if there is none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall::{Log, Lsn};
+    ///
+    /// # let folder = std::env::temp_dir().join(format!("seawall-doc-start-{}",
+    /// std::process::id())); let log: Log<u32> = Log::open(&folder)?;
+    /// assert_eq!(log.replay_start(), Lsn::FIRST); log.append(&1)?; let image =
+    /// log.append(&100)?; // all that went before, in one record log.checkpoint(image)?;
+    /// drop(log);
+    ///
+    /// let log: Log<u32> = Log::open(&folder)?;
+    /// let found: Vec<_> = log.read_from(log.replay_start())?.collect::<Result<_, _>>()?;
+    /// assert_eq!(found, [(image, 100)]);
+    /// # drop(log); std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn replay_start(&self) -> Lsn {
+        let (oldest, checkpoint) = self.core.bounds();
+        checkpoint.unwrap_or(oldest)
+    }
+
     /// What `append` waits for.
     #[must_use]
     pub fn level(&self) -> crate::Level {

@@ -152,6 +152,12 @@ impl Writer {
         (self.tail.header.size * 2).min(self.manifest.content.segment_max)
     }
 
+    /// The first record that was not given up, and the newest checkpoint.
+    pub(crate) fn bounds(&self) -> (Lsn, Option<Lsn>) {
+        let content = &self.manifest.content;
+        (content.oldest_base, content.newest_checkpoint())
+    }
+
     /// Where batches can surely go.
     pub(crate) fn room(&self) -> Room {
         let tail = self.tail.header.size - self.tail.at.0;
