@@ -34,7 +34,9 @@ feed() {
 
 live_and_die() {
     local cycle=$1 delay_ms=$((RANDOM % 60))
-    rm -f "$folder/pipe"
+    # The shell may be killed before it empties `acks`: those of the last life are not this one's.
+    rm -f "$folder/pipe" "$folder/acks"
+    : > "$folder/acks"
     mkfifo "$folder/pipe"
     feed "$cycle" > "$folder/pipe" &
     local feeder=$!

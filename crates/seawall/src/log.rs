@@ -264,10 +264,13 @@ impl<T: ?Sized, C> Log<T, C> {
     /// ```
     /// use seawall::{Log, Lsn};
     ///
-    /// # let folder = std::env::temp_dir().join(format!("seawall-doc-start-{}",
-    /// std::process::id())); let log: Log<u32> = Log::open(&folder)?;
-    /// assert_eq!(log.replay_start(), Lsn::FIRST); log.append(&1)?; let image =
-    /// log.append(&100)?; // all that went before, in one record log.checkpoint(image)?;
+    /// # let name = format!("seawall-doc-start-{}", std::process::id());
+    /// # let folder = std::env::temp_dir().join(name);
+    /// let log: Log<u32> = Log::open(&folder)?;
+    /// assert_eq!(log.replay_start(), Lsn::FIRST);
+    /// log.append(&1)?;
+    /// let image = log.append(&100)?; // all that went before, in one record
+    /// log.checkpoint(image)?;
     /// drop(log);
     ///
     /// let log: Log<u32> = Log::open(&folder)?;

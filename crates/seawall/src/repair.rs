@@ -85,9 +85,13 @@ pub fn plan_cut_in(storage: &Arc<dyn Storage>) -> Result<Cut> {
 /// ```
 /// use seawall::{Log, cut_tail};
 ///
-/// # let folder = std::env::temp_dir().join(format!("seawall-doc-cut-tail-{}",
-/// std::process::id())); let log: Log<u32> = Log::open(&folder)?; let lsn = log.append(&7)?;
-/// log.close()?; let done = cut_tail(&folder)?; // nothing is damaged: nothing goes
+/// # let name = format!("seawall-doc-cut-tail-{}", std::process::id());
+/// # let folder = std::env::temp_dir().join(name);
+/// let log: Log<u32> = Log::open(&folder)?;
+/// let lsn = log.append(&7)?;
+/// log.close()?;
+///
+/// let done = cut_tail(&folder)?; // nothing is damaged: nothing goes
 /// assert_eq!((done.last, done.damage.len()), (Some(lsn), 0));
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

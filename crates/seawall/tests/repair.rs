@@ -10,12 +10,12 @@
 
 mod common;
 
-use common::images::{End, Fill, Image, NEWEST, batches, files, spoil, write};
+use common::images::{End, Fill, Image, NEWEST, NONE, batches, files, spoil, write};
 use common::{
-    Bytes, Found, GEOMETRY, again, judge, names, of_any_size, open, read, read_own, tiny,
+    Bytes, Found, GEOMETRY, again, judge, names, of_any_size, open, payload, read, read_own, tiny,
 };
 use seawall::{
-    Corruption, Error, OpenMode, Rescued, Verdict, cut_tail_in, diagnose_in, plan_cut_in,
+    Corruption, Damage, Error, OpenMode, Rescued, Verdict, cut_tail_in, diagnose_in, plan_cut_in,
     salvage_in,
 };
 use seawall_io::{MemStorage, Storage};
@@ -41,6 +41,12 @@ fn are_as_written(image: &Image, found: &Found, what: &dyn Fn() -> String) {
         let written = usize::try_from(*lsn - 1).ok().and_then(|index| image.records.get(index));
         assert!(Some(payload) == written, "{}: record {lsn} is another", what());
     }
+}
+
+/// The highest number that a record has, or had before it was lost.
+fn highest_taken(found: &Found, damage: &[Damage]) -> u64 {
+    let lost = damage.iter().filter_map(|damage| damage.lost.and_then(|lost| lost.to));
+    found.records.keys().copied().chain(lost.map(seawall::Lsn::get)).max().unwrap_or(0)
 }
 
 /// All three ways out of damage, tried on copies.
@@ -90,7 +96,7 @@ fn salvage_keeps_what_is_intact(
     }
     let log = open(&of_any_size(3), &target).unwrap();
     let next = log.append(b"after").unwrap().get();
-    let highest = skipping.records.keys().max().copied().unwrap_or(0);
+    let highest = highest_taken(skipping, &rescued.damage);
     assert!(next > highest.max(last), "{}: number {next} was taken", what());
     assert_eq!(read_own(&log).count(), kept.count() + 1, "{}", what());
 }
@@ -137,7 +143,7 @@ fn the_log_goes_on(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> Strin
     };
     let was_damaged = !log.recovery().damage.is_empty();
     let next = log.append(b"after").unwrap().get();
-    let highest = skipping.records.keys().max().copied().unwrap_or(0);
+    let highest = highest_taken(&skipping, &judge(damaged).unwrap().damage);
     assert!(next > highest, "{}: number {next} was taken", what());
     log.close().unwrap();
     let device = device.power_cut(|_| false);
@@ -362,6 +368,40 @@ fn half_of_an_atomic_set_is_given_up_with_the_other_half() {
     assert_eq!(given_up, ["records 2 to 4"]);
     let kept = read(&target, false).unwrap();
     assert!(kept.records.keys().copied().eq([1].into_iter().chain(5..=13)));
+}
+
+/// Records 2, 3 and 4 and the set of 5 and 6 share a batch, as those of many threads do: a hit one
+/// takes none with it but the beginning of its set.
+#[test]
+fn in_a_batch_of_many_appends_each_stands_for_itself() {
+    const FRAME: usize = 48;
+    let device = MemStorage::new();
+    let log = open(&tiny(1), &device).unwrap();
+    let records: Vec<_> = (1..=8).map(|lsn| payload(lsn, 1, FRAME - 8)).collect();
+    log.append(&records[0]).unwrap();
+    let tickets = [1, 2, 3].map(|index| log.submit(&records[index]).unwrap());
+    log.append_batch([records[4].as_slice(), &records[5]]).unwrap();
+    let [.., last] = tickets;
+    assert_eq!(last.wait().unwrap().get(), 4);
+    log.append(&records[6]).unwrap();
+    log.append(&records[7]).unwrap();
+    log.close().unwrap();
+    let file = "000000000001.seg";
+    let image = Image { end: End::Closed, device, records, window: NONE };
+    let (_, batches) = batches(&image.device, file);
+    assert_eq!(batches.iter().map(|batch| batch.2).collect::<Vec<_>>(), [1, 6, 7, 8]);
+    for at in batches[1].0 + 48..batches[1].1 {
+        let what = || format!("byte {at}");
+        let damaged = image.device.power_cut(|_| false);
+        damaged.edit(file, |bytes| bytes[at] ^= 1 << (at % 8));
+        try_all(&image, &damaged, &what);
+        let hit = 2 + ((at - batches[1].0 - 48) / FRAME) as u64;
+        let (first, broken) = if hit == 6 { (5, 1) } else { (hit, 0) };
+        let (_, rescued) = rescue(&damaged).unwrap();
+        assert_eq!((rescued.records, rescued.broken_sets), (7 - broken, broken), "{}", what());
+        let kept = cut_tail_in(&storage(&damaged)).unwrap().last.map(seawall::Lsn::get);
+        assert_eq!(kept, Some(first - 1), "{}", what());
+    }
 }
 
 #[test]
