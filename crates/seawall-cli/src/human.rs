@@ -1,6 +1,7 @@
 //! Sizes, numbers and times as people write and read them.
 
 use crate::args::Last;
+use std::path::Path;
 use std::time::Duration;
 
 /// Reads `116`, `64K`, `1MiB`, `1GB`: units are powers of 1,024, as the field writes them.
@@ -42,6 +43,16 @@ pub(crate) fn parse_writers(text: &str) -> Result<usize, String> {
 pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number| (0.1..=60.0).contains(number));
     number.ok_or_else(|| format!("`{text}` is no time to measure; 0.1 to 60 seconds"))
+}
+
+/// A path as it is typed in a shell.
+pub(crate) fn typed(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%".contains(c);
+    if !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// Reads the size of a record to measure with.
@@ -109,6 +120,20 @@ mod tests {
         assert_eq!(parse_size("4GiB"), Ok(4 << 30));
         for text in ["", "K", "-1", "1.5M", "1T", "99999999999G", "1 M"] {
             parse_size(text).expect_err(text);
+        }
+    }
+
+    #[test]
+    fn a_path_can_be_pasted_into_a_shell() {
+        for (path, shown) in [
+            ("orders.wal", "orders.wal"),
+            ("my log", "'my log'"),
+            ("it's", r"'it'\''s'"),
+            ("$HOME", "'$HOME'"),
+            ("-log", "'-log'"),
+            ("", "''"),
+        ] {
+            assert_eq!(typed(Path::new(path)), shown);
         }
     }
 

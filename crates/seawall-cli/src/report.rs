@@ -1,9 +1,10 @@
 //! Errors in three lines: what, where, what next. And the one table of exit codes.
 
+use crate::human::typed;
 use seawall::{Error, Verdict};
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How the program ends; the same for all verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +91,34 @@ impl Failure {
         Self::new(exit, what_of(error, log)).at(log.display()).next(next)
     }
 
+    /// A verb that makes a new log of this one failed; what it made is gone.
+    pub(crate) fn of_making(error: &Error, verb: &str, (log, target): (&Path, &Path)) -> Self {
+        let partial = PathBuf::from(format!("{}.partial", target.display()));
+        match error {
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
+                if target.symlink_metadata().is_ok() {
+                    let failure =
+                        Self::new(Exit::Conflict, "there is something at the target already");
+                    return failure.at(target.display()).next("give a name that is not taken");
+                }
+                let what = "one that was to be made there did not come to its end";
+                let next = "remove it, unless another process is at work on it; then try again";
+                Self::new(Exit::Conflict, what).at(partial.display()).next(next)
+            }
+            Error::Io { source, .. } if !is_missing(source, log) && !is_link(source, log) => {
+                let place = format!("{}, on the way to {}", log.display(), target.display());
+                let next = match source.kind() {
+                    io::ErrorKind::StorageFull => "make room, or give another place",
+                    io::ErrorKind::NotFound => "make the folder that the new log is to be in first",
+                    _ => "check the place, its permissions and its device, then try again",
+                };
+                let next = format!("{next}; nothing was made, and the log is as it was");
+                Self::new(Exit::Failed, what_of(error, log)).at(place).next(next)
+            }
+            _ => Self::of(error, verb, log),
+        }
+    }
+
     pub(crate) fn at(mut self, place: impl Display) -> Self {
         self.place = place.to_string();
         self
@@ -168,7 +197,7 @@ fn what_of(error: &Error, log: &Path) -> String {
 }
 
 fn next_after(error: &Error, verb: &str, log: &Path) -> String {
-    let shown = log.display();
+    let shown = typed(log);
     match error {
         Error::Io { source, .. } => next_after_io(source, verb, log),
         Error::Busy { .. } => "wait until it has ended; reading works beside it".to_owned(),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::failure::{check_name, explain};
@@ -88,6 +88,28 @@ impl PosixStorage {
         retry_on_intr(open)
             .and_then(|parent| retry_on_intr(|| sync_all(&parent)))
             .map_err(|error| explain("sync", &format!("the parent of {}", self.place()), error))
+    }
+
+    /// Gives this directory another path in its parent, durably, and never takes the place of what
+    /// is there.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::AlreadyExists`] if the name is taken; whatever the device says. An error
+    /// of the last step, the sync, leaves it under its new name, which a power cut may undo.
+    pub fn rename_directory(&self, path: &Path) -> io::Result<()> {
+        let path: PathBuf = path.components().collect();
+        let renamed =
+            rustix::fs::renameat_with(CWD, &self.path, CWD, &path, RenameFlags::NOREPLACE);
+        match renamed {
+            // A file system that cannot promise it: looked at first, which two at once may defeat.
+            Err(Errno::INVAL | Errno::NOSYS) if path.symlink_metadata().is_err() => {
+                rustix::fs::rename(&self.path, &path).map_err(io::Error::from)
+            }
+            Err(Errno::INVAL | Errno::NOSYS) => Err(io::ErrorKind::AlreadyExists.into()),
+            other => other.map_err(io::Error::from),
+        }?;
+        self.sync_parent()
     }
 
     fn open_file(&self, name: &str, flags: OFlags) -> io::Result<fs::File> {

@@ -3,13 +3,13 @@
 //! The copy is the log as it was at one moment: every record up to the durable LSN of that moment,
 //! with a manifest that notes a clean close there.
 
-use crate::directory::{LOCK, Link, MANIFEST, QUARANTINE, Survey, read_live, survey};
+use crate::directory::{self, LOCK, Link, MANIFEST, QUARANTINE, Survey, read_live, survey};
 use crate::walk::{Event, Walk};
 use crate::writer::ManifestFile;
-use crate::{Error, Lsn, Result};
+use crate::{Error, Lsn, Result, draft};
 use seawall_format::scan::Limit;
 use seawall_format::{Closed, Manifest, Mark, next_lsn};
-use seawall_io::{PosixStorage, Storage};
+use seawall_io::Storage;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +37,8 @@ pub struct Copied {
 /// # Errors
 ///
 /// [`Error::Io`] with `AlreadyExists` if there is something at `target`; [`Error::Damaged`] if the
-/// source is: a copy of damage is no backup. What an error leaves at `target` is not a log.
+/// source is: a copy of damage is no backup. `target` gets its name when it is whole: an error
+/// leaves nothing, a crash `target.partial`, which may be removed.
 ///
 /// # Examples
 ///
@@ -56,11 +57,8 @@ pub struct Copied {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn copy(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<Copied> {
-    let source = crate::directory::open_existing(source.as_ref())?;
-    let target = target.as_ref();
-    let made = PosixStorage::create(target);
-    let made = made.map_err(Error::io(format!("create {}", target.display())))?;
-    copy_in(&source, &(Arc::new(made) as Arc<dyn Storage>))
+    let log = directory::open_existing(source.as_ref())?;
+    draft::make(source.as_ref(), target.as_ref(), |target| copy_in(&log, &target))
 }
 
 /// Copies between other kinds of storage; `target` is empty.

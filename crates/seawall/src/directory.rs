@@ -506,6 +506,14 @@ impl Headers {
     }
 }
 
+impl Survey {
+    /// The last record that `live` says is durable, if it speaks of the newest segment.
+    pub(crate) fn promised_by(&self, live: &Live) -> Option<Lsn> {
+        let newest = self.chain.last().map(|link| link.segment.header.reference());
+        live.durable.filter(|_| newest == Some(live.segment))
+    }
+}
+
 /// A whole segment that cannot be read.
 pub(crate) fn hole(segment: SegmentId, cause: Corruption, lost: Option<Lost>) -> Damage {
     let (segment, offset) = (Some(segment), Offset(0));

@@ -47,6 +47,7 @@ mod core;
 mod cut;
 mod damage;
 mod directory;
+mod draft;
 mod error;
 mod follow;
 mod inspect;

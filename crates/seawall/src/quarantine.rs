@@ -6,6 +6,7 @@ use crate::walk::{READ_SIZE, TailFound, to_u64};
 use crate::{Offset, SegmentId};
 use seawall_io::{Access, File, Storage};
 use std::io;
+use std::ops::Range;
 
 /// How many bytes of cut tails are kept, newest first.
 const MAX: u64 = 64 << 20;
@@ -46,14 +47,22 @@ pub(crate) fn keep_segment(machine: &Machine, segment: SegmentId) -> io::Result<
     Ok(format!("{QUARANTINE}/{name}"))
 }
 
-/// Copies a part of a file, durably but for its name; of what the device cannot read, nothing.
+/// Copies a part of a file, durably but for its name, or nothing.
 fn copy(
     source: &dyn File,
-    range: std::ops::Range<Offset>,
+    range: Range<Offset>,
     folder: &dyn Storage,
     name: &str,
 ) -> io::Result<()> {
-    let file = folder.create(name)?;
+    let copied = fill(source, range, &*folder.create(name)?);
+    if copied.is_err() {
+        // Half a copy is none, and takes room where there may be too little.
+        let _ = folder.remove(name);
+    }
+    copied
+}
+
+fn fill(source: &dyn File, range: Range<Offset>, file: &dyn File) -> io::Result<()> {
     let mut at = range.start.0;
     while at < range.end.0 {
         let size = usize::try_from((range.end.0 - at).min(READ_SIZE)).expect("a window");

@@ -12,7 +12,7 @@ use crate::{
     Damage, Error, Lsn, Options, Result, SEGMENT_MIN, SegmentId, Verification, quarantine,
 };
 use seawall_format::next_lsn;
-use seawall_io::{Lock, Storage};
+use seawall_io::{Access, Lock, Storage};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,6 +26,8 @@ pub struct Cut {
     pub intact_behind: u64,
     /// What was damaged.
     pub damage: Vec<Damage>,
+    /// How many bytes the copies in quarantine take while the old files are still there.
+    pub room: u64,
     /// Where the files that left the log are kept, in its directory.
     pub quarantine: Vec<String>,
 }
@@ -70,8 +72,8 @@ pub fn plan_cut_in(storage: &Arc<dyn Storage>) -> Result<Cut> {
 }
 
 /// Ends the log in the directory `path` before the first damage that keeps it from being opened,
-/// durably: what stands behind, intact or not, is given up, and its segments go to quarantine. On a
-/// log that opens by itself this does what an open and a clean close do.
+/// durably: what stands behind, intact or not, is given up. The segments that it stood in are kept
+/// in quarantine. On a log that opens by itself this does what an open and a clean close do.
 ///
 /// To keep the intact records behind the damage, use [`salvage`](crate::salvage()).
 ///
@@ -118,7 +120,7 @@ pub fn cut_tail_in(storage: &Arc<dyn Storage>) -> Result<Cut> {
     let mut gone = vec![];
     if !cut.damage.is_empty() {
         gone = found.segments_behind_end();
-        set_aside(&machine, &gone, &mut cut)?;
+        set_aside(&machine, &found.leaving(), &mut cut)?;
         lower_live(&machine, &found);
     }
     let (mut writer, recovery, _) = recover(&options, machine, lock, &found)?;
@@ -138,7 +140,13 @@ fn plan(storage: &Arc<dyn Storage>) -> Result<(Inspection, Cut)> {
     }
     let last = found.end.as_ref().and_then(|end| end.last);
     let (intact_behind, damage) = (found.intact_behind, found.damage.clone());
-    Ok((found, Cut { last, intact_behind, damage, quarantine: vec![] }))
+    let mut cut = Cut { last, intact_behind, damage, room: 0, quarantine: vec![] };
+    for segment in found.leaving() {
+        let file = storage.open(&segment.file_name(), Access::Read);
+        let length = file.and_then(|file| file.len());
+        cut.room += length.map_err(Error::io(format!("length of {}", segment.file_name())))?;
+    }
+    Ok((found, cut))
 }
 
 /// Copies segments to quarantine.
@@ -153,9 +161,10 @@ fn set_aside(machine: &Machine, segments: &[SegmentId], cut: &mut Cut) -> Result
 
 /// Readers first: what is about to go must not be shown any more (R10).
 fn lower_live(machine: &Machine, found: &Inspection) {
-    if let (Some(live), Some(end)) = (live_file(machine), found.survey.chain.last()) {
-        let header = &end.segment.header;
-        live.tell(header.log, header.reference(), (found.sound_to, machine.clock.wall_us()));
+    if let (Some(live), Some(newest)) = (live_file(machine), found.survey.chain.last()) {
+        let header = &newest.segment.header;
+        let end = found.end.as_ref().and_then(|end| end.last);
+        live.tell(header.log, header.reference(), (end, machine.clock.wall_us()));
     }
 }
 
@@ -195,6 +204,17 @@ impl Inspection {
         self.end = Some(End { last: end, confirmed: last, tail: None, damage: vec![] });
         self.carry = self.before_lost.take().into_iter().collect();
         true
+    }
+
+    /// The segments of which a cut takes something out of the log. The one that it ends in stays
+    /// for the records before its damage, and only until those are pruned.
+    fn leaving(&self) -> Vec<SegmentId> {
+        if self.damage.is_empty() {
+            return vec![];
+        }
+        let newest = self.survey.chain.last().map(|link| link.segment.header.id);
+        let newest = newest.filter(|newest| self.is_damaged(*newest));
+        newest.into_iter().chain(self.segments_behind_end()).collect()
     }
 
     /// The segments that do not count once the log ends with its chain.

@@ -5,16 +5,16 @@
 //! reads passes over a place that says what is missing.
 
 use crate::damage::{AtomicSet, Salvaged};
-use crate::directory::{MANIFEST, Survey, read_live, survey};
+use crate::directory::{self, MANIFEST, Survey, read_live, survey};
 use crate::repair::refuse_in_use;
 use crate::roll::{Carried, Machine, Plan, Pred, roll};
 use crate::walk::{Event, Found, Walk, to_u64};
 use crate::writer::ManifestFile;
-use crate::{Damage, Error, Level, Lost, Lsn, Options, Result, SegmentId};
+use crate::{Damage, Error, Level, Lost, Lsn, Options, Result, SegmentId, draft};
 use seawall_format::batch::HEADER_SIZE;
 use seawall_format::frame::{self, Frames};
 use seawall_format::{Closed, Manifest, SegmentHeader, next_lsn};
-use seawall_io::{PosixStorage, Storage};
+use seawall_io::Storage;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -49,8 +49,8 @@ pub struct Rescued {
 /// # Errors
 ///
 /// [`Error::Io`] with `AlreadyExists` if there is something at `target`; [`Error::Busy`] if a
-/// writer has `source` open; [`Error::NotALog`] if nothing of it can be read. What an error or a
-/// crash leaves at `target` has no manifest, so no open takes it for a sound log.
+/// writer has `source` open; [`Error::NotALog`] if nothing of it can be read. `target` gets its
+/// name when it is whole: an error leaves nothing, a crash `target.partial`, which may be removed.
 ///
 /// # Examples
 ///
@@ -70,12 +70,9 @@ pub struct Rescued {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn salvage(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<Rescued> {
-    let source = crate::directory::open_existing(source.as_ref())?;
-    refuse_in_use(&*source)?;
-    let target = target.as_ref();
-    let made = PosixStorage::create(target);
-    let made = made.map_err(Error::io(format!("create {}", target.display())))?;
-    salvage_in(&source, Arc::new(made))
+    let log = directory::open_existing(source.as_ref())?;
+    refuse_in_use(&*log)?;
+    draft::make(source.as_ref(), target.as_ref(), |target| salvage_in(&log, target))
 }
 
 /// Salvages between other kinds of storage; `target` is empty.
@@ -85,10 +82,11 @@ pub fn salvage(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<Res
 /// As [`salvage`].
 pub fn salvage_in(source: &Arc<dyn Storage>, target: Arc<dyn Storage>) -> Result<Rescued> {
     refuse_in_use(&**source)?;
+    let survey = survey(source, None)?;
     // What a killed writer said was durable was acknowledged: it is no torn write.
-    let survey = survey(source, read_live(&**source)?.as_ref())?;
+    let promised = read_live(&**source)?.and_then(|live| survey.promised_by(&live));
     let mut rescue = Rescue::new(&survey, target, source)?;
-    let mut walk = Walk::new(&survey, None).around_unreadable(true);
+    let mut walk = Walk::new(&survey, None).around_unreadable(true).promised(promised);
     loop {
         match walk.step()? {
             Event::Batch(found) => rescue.keep_batch(&found, walk.bytes())?,
@@ -299,12 +297,15 @@ impl Rescue {
 fn rebuilt(survey: &Survey) -> Option<Manifest> {
     let headers = || survey.chain.iter().map(|link| &link.segment.header);
     let oldest = headers().next()?;
+    // Whether what stood before was pruned or is lost, nobody can say: its numbers stay taken.
+    let before = survey.chain.first().and_then(|link| link.gap.as_ref());
+    let before = before.and_then(|(_, missing)| missing.lost);
     Some(Manifest {
         geometry: oldest.geometry,
         log: oldest.log,
         sequence: 0,
         oldest: oldest.reference(),
-        oldest_base: oldest.base,
+        oldest_base: before.map_or(oldest.base, |lost| lost.from),
         checkpoints: [None; 2],
         closed: None,
         segment_max: headers().map(|header| header.size).max()?.max(crate::open::SEGMENT_DEFAULT),

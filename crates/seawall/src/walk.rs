@@ -135,6 +135,12 @@ impl Walk {
         self
     }
 
+    /// Takes this record for one that the log acknowledged: a log that ends before it is damaged.
+    pub(crate) fn promised(mut self, last: Option<Lsn>) -> Self {
+        self.confirmed = self.confirmed.max(last);
+        self
+    }
+
     /// A walk over one segment of a survey's chain, from `start` on if that is known; if it is the
     /// last one, with what the survey knows of the end.
     pub(crate) fn within(survey: &Survey, link: &Link, start: Option<Start>) -> Self {

@@ -12,7 +12,10 @@ fn run(example: &str, arguments: &[&str]) -> (bool, String) {
     let here = std::env::current_exe().unwrap();
     let target = here.parent().and_then(std::path::Path::parent).unwrap();
     let program = target.join("examples").join(example);
-    let ran = Command::new(program).args(arguments).output().unwrap();
+    let ran = Command::new(&program).args(arguments).output();
+    let ran = ran.unwrap_or_else(|error| {
+        panic!("{}: {error}; `cargo build --examples` makes it", program.display())
+    });
     (ran.status.success(), String::from_utf8(ran.stdout).unwrap())
 }
 

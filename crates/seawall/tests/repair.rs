@@ -18,6 +18,7 @@ use seawall::{
     Corruption, Damage, Error, OpenMode, Rescued, Verdict, cut_tail_in, diagnose_in, plan_cut_in,
     salvage_in,
 };
+use seawall_format::{Live, SegmentHeader};
 use seawall_io::{MemStorage, Storage};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -73,6 +74,15 @@ fn salvage_keeps_what_is_intact(
         }
         Err(error) => panic!("{}: {error}", what()),
     };
+    // It says no less than a verification; more where a killed writer's word is known.
+    let says = |known: &Damage| {
+        rescued.damage.iter().any(|damage| {
+            let same = (damage.segment, damage.cause) == (known.segment, known.cause);
+            same || known.lost.zip(damage.lost).is_some_and(|(known, said)| said.from <= known.from)
+        })
+    };
+    let known = diagnose_in(&storage(damaged)).unwrap().damage;
+    assert!(known.iter().all(says), "{}: {known:#?}, {rescued:#?}", what());
     let target = target.power_cut(|_| false);
     let found = judge(&target).unwrap();
     assert_eq!(found.verdict, Verdict::Clean, "{}: {found:#?}", what());
@@ -347,11 +357,55 @@ fn a_crash_at_any_step_of_a_salvage_leaves_no_log_that_looks_whole_and_is_not() 
 fn what_leaves_the_log_is_kept_in_quarantine() {
     let (_, damaged) = with_a_hole();
     let device = damaged.kill();
-    let second = device.bytes("000000000002.seg").unwrap();
+    let files = ["000000000001.seg", "000000000002.seg", NEWEST];
+    let before = files.map(|file| device.bytes(file));
     let done = cut_tail_in(&storage(&device)).unwrap();
-    assert_eq!(done.quarantine.len(), 2, "{done:#?}");
-    assert_eq!(device.bytes(&done.quarantine[0]), Some(second));
-    assert_eq!(device.bytes("000000000002.seg"), None);
+    // The first one, too: what stands behind its damage leaves with its next prune.
+    let kept: Vec<_> = done.quarantine.iter().map(|file| device.bytes(file)).collect();
+    assert_eq!(kept, before, "{:?}", done.quarantine);
+    assert_eq!((device.bytes(files[1]), device.bytes(files[2])), (None, None));
+}
+
+/// A reader that lives must not be told to undo what the repair is about to write again.
+#[test]
+fn a_cut_tells_readers_of_nothing_that_stays() {
+    let device = MemStorage::new();
+    let log = open(&tiny(1), &device).unwrap();
+    let records = [1, 2, 3, 4].map(|lsn| payload(lsn, 1, 40));
+    log.append(&records[0]).unwrap();
+    let tickets = [1, 2, 3].map(|index| log.submit(&records[index]).unwrap());
+    let [.., last] = tickets;
+    last.wait().unwrap();
+    log.close().unwrap();
+    let (_, batches) = batches(&device, "000000000001.seg");
+    assert_eq!(batches.len(), 2, "the last three share one");
+    let damaged = device.kill();
+    damaged.edit("000000000001.seg", |bytes| bytes[batches[1].1 - 8] ^= 1);
+    let before = damaged.steps();
+    let whole = damaged.kill();
+    assert_eq!(cut_tail_in(&storage(&whole)).unwrap().last.map(seawall::Lsn::get), Some(3));
+    for stop in 0..=whole.steps() - before {
+        let left = damaged.kill();
+        left.stop_after(before + stop);
+        let _ = cut_tail_in(&storage(&left));
+        let live = Live::decode(&left.bytes("live").unwrap()).unwrap();
+        assert!(live.durable >= seawall::Lsn::new(3), "step {stop}: {live:?}");
+    }
+}
+
+/// Without manifest and first segment nobody knows how the log began: no number is given anew.
+#[test]
+fn a_salvage_names_the_beginning_that_is_lost_with_the_manifest() {
+    let image = write(End::Closed);
+    let damaged = image.device.kill();
+    damaged.remove_raw("manifest");
+    damaged.remove_raw("000000000001.seg");
+    let (target, rescued) = rescue(&damaged).unwrap();
+    let first = rescued.first.unwrap();
+    let given_up: Vec<_> = rescued.given_up.iter().map(ToString::to_string).collect();
+    assert_eq!(given_up, [format!("records 1 to {}", first.get() - 1)]);
+    assert_eq!(judge(&target).unwrap().given_up, rescued.given_up);
+    assert!(rescued.damage.iter().any(|damage| damage.cause == Corruption::Manifest));
 }
 
 #[test]
@@ -452,4 +506,18 @@ fn what_stands_in_the_wrong_place_is_named_by_where_it_belongs() {
     renamed.remove_raw("000000000001.seg");
     let causes: Vec<_> = judge(&renamed).unwrap().damage.iter().map(|found| found.cause).collect();
     assert!(causes.contains(&Corruption::Misplaced), "{causes:?}");
+}
+
+/// The writer could not write `live` any more, went on, and was killed.
+#[test]
+fn a_salvage_goes_on_where_the_word_of_a_killed_writer_ends() {
+    let image = write(End::Killed);
+    let damaged = image.device.kill();
+    let first = damaged.bytes("000000000001.seg").unwrap();
+    let first = SegmentHeader::decode(&first).unwrap();
+    let live = Live::decode(&damaged.bytes("live").unwrap()).unwrap();
+    let stale = Live { segment: first.reference(), durable: seawall::Lsn::new(4), ..live };
+    damaged.edit("live", |bytes| bytes.copy_from_slice(&stale.encode()));
+    let (_, rescued) = rescue(&damaged).unwrap();
+    assert_eq!((rescued.records, rescued.damage.len()), (image.records.len() as u64, 0));
 }

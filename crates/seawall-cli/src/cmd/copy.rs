@@ -4,13 +4,13 @@ use crate::args::Copy;
 use crate::human::count;
 use crate::output::Output;
 use crate::report::{Exit, Failure};
-use seawall::{Error, Lsn};
+use seawall::Lsn;
 use serde_json::json;
-use std::io::ErrorKind;
 
 /// Copies the log to a directory that is not there yet.
 pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
-    let copied = seawall::copy(&args.log, &args.target).map_err(|error| failure(&error, args))?;
+    let copied = seawall::copy(&args.log, &args.target)
+        .map_err(|error| Failure::of_making(&error, "copy", (&args.log, &args.target)))?;
     let mut out = Output::new();
     if args.look.json {
         let answer = json!({
@@ -33,14 +33,4 @@ pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
         out.line(&format!("{}: {range}, durable", args.target.display()));
     }
     Ok(out.finish())
-}
-
-fn failure(error: &Error, args: &Copy) -> Failure {
-    match error {
-        Error::Io { source, .. } if source.kind() == ErrorKind::AlreadyExists => {
-            let failure = Failure::new(Exit::Conflict, "there is something at the target already");
-            failure.at(args.target.display()).next("give a name that is not taken")
-        }
-        error => Failure::of(error, "copy", &args.log),
-    }
 }

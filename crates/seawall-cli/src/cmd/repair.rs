@@ -4,12 +4,11 @@ use super::verify::{
     damage_as_json, headline, lost_as_json, range, tell_damage, tell_given_up, tell_tail,
 };
 use crate::args::Repair;
-use crate::human::{count, number};
+use crate::human::{self, count, number, typed};
 use crate::output::Output;
 use crate::report::{Exit, Failure};
 use seawall::{Cut, Damage, Error, Lsn, Rescued, Verdict, Verification};
 use serde_json::{Value, json};
-use std::io::ErrorKind;
 use std::path::Path;
 
 /// The plan, or one of the two repairs.
@@ -64,6 +63,7 @@ fn plan_as_json(args: &Repair, found: &Verification, cut: Option<&Cut>) -> Value
         "cut_tail": cut.map(|cut| json!({
             "last_lsn": cut.last.map(Lsn::get),
             "intact_given_up": cut.intact_behind,
+            "room_bytes": cut.room,
         })),
     })
 }
@@ -105,7 +105,7 @@ impl Plan<'_> {
     }
 
     fn tell_ways(&self, out: &mut Output) {
-        let (log, found) = (self.log.display(), self.found);
+        let (log, found) = (typed(self.log), self.found);
         out.line("what can be done:");
         out.line("  bring everything intact to a new log, with its numbers; this one is only read");
         out.line(&format!("      seawall repair {log} --salvage-to NEW"));
@@ -123,6 +123,7 @@ impl Plan<'_> {
                 let intact = count(cut.intact_behind, "intact record");
                 out.line(&format!("      gives up {intact} behind it"));
             }
+            out.line(&format!("      needs {} of free space", human::bytes(cut.room)));
         }
         out.line("  read around the damage");
         out.line(&format!("      seawall cat {log} --skip-damaged"));
@@ -137,13 +138,8 @@ fn kept(last: Option<Lsn>) -> String {
 }
 
 fn salvage(args: &Repair, target: &Path) -> Result<Exit, Failure> {
-    let done = seawall::salvage(&args.log, target).map_err(|error| match &error {
-        Error::Io { source, .. } if source.kind() == ErrorKind::AlreadyExists => {
-            let failure = Failure::new(Exit::Conflict, "there is something at the target already");
-            failure.at(target.display()).next("give a name that is not taken")
-        }
-        _ => Failure::of(&error, "repair", &args.log),
-    })?;
+    let done = seawall::salvage(&args.log, target)
+        .map_err(|error| Failure::of_making(&error, "repair", (&args.log, target)))?;
     let exit = exit_of(&done.damage);
     let mut out = Output::new();
     if args.look.json {
@@ -185,7 +181,8 @@ fn tell_rescued(out: &mut Output, args: &Repair, target: &Path, done: &Rescued) 
     }
     let open = done.damage.iter().filter_map(|damage| damage.lost).find(|lost| lost.to.is_none());
     if let Some(lost) = open {
-        out.line(&format!("  unknown    whether records {}", range(&lost)));
+        let from = number(lost.from.get());
+        out.line(&format!("  unknown    whether there were more records, from LSN {from} on"));
     }
     if done.broken_sets > 0 {
         let parts = count(done.broken_sets, "intact record");
@@ -197,7 +194,14 @@ fn tell_rescued(out: &mut Output, args: &Repair, target: &Path, done: &Rescued) 
 
 fn cut_tail(args: &Repair) -> Result<Exit, Failure> {
     let cut = seawall::cut_tail(&args.log);
-    let cut = cut.map_err(|error| Failure::of(&error, "repair", &args.log))?;
+    let cut = cut.map_err(|error| match &error {
+        Error::Damaged(damage) => {
+            let failure = Failure::new(Exit::Lost, format!("no end can be given to it: {damage}"));
+            let next = format!("seawall repair {} --salvage-to NEW", typed(&args.log));
+            failure.at(args.log.display()).next(next)
+        }
+        _ => Failure::of(&error, "repair", &args.log),
+    })?;
     let gave_up = cut.intact_behind > 0 && !cut.damage.is_empty();
     let exit = if gave_up { Exit::Lost } else { exit_of(&cut.damage) };
     let mut out = Output::new();

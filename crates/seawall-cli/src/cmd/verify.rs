@@ -129,6 +129,7 @@ fn tell(out: &mut Output, told: &Told<'_>) {
     tell_tail(out, found);
     if !found.damage.is_empty() {
         out.line("");
+        let log = human::typed(told.log);
         out.line(&format!("next: seawall repair {log}               a plan, changes nothing"));
         out.line(&format!("      seawall cat {log} --skip-damaged   reads around the damage"));
     }

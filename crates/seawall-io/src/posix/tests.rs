@@ -230,3 +230,18 @@ fn the_boot_is_read_byte_by_byte() {
     }
     assert!(boot_id().is_some());
 }
+
+#[test]
+fn a_directory_gets_another_name_once_and_never_that_of_another() {
+    let scratch = Scratch::new("renamed");
+    let storage = scratch.storage();
+    storage.create("file").unwrap();
+    let taken = scratch.path.join("taken");
+    fs::create_dir(&taken).unwrap();
+    refusal(storage.rename_directory(&taken), io::ErrorKind::AlreadyExists);
+    storage.rename_directory(&scratch.path.join("new/")).unwrap();
+    assert!(scratch.path.join("new/file").exists());
+    // All goes on in the very directory.
+    storage.create("another").unwrap();
+    assert!(scratch.path.join("new/another").exists());
+}

@@ -1,4 +1,5 @@
-//! A device where something happens just before the nth look at it: a race, each time the same.
+//! A device where something happens just before the nth look at it, or the nth file made there: a
+//! race, each time the same.
 
 use std::fmt::{self, Debug, Formatter};
 use std::io;
@@ -6,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use seawall_io::{Access, File, Lock, Storage};
 
-/// Storage that is only read, and what happens beside.
+/// Storage, and what happens beside.
 #[derive(Debug, Clone)]
 pub struct Hooked {
     inner: Arc<dyn Storage>,
@@ -69,6 +70,7 @@ impl Storage for Hooked {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.hook.look();
         self.inner.create(name)
     }
 
