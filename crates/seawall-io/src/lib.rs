@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use mem::{MemStorage, Pending, What};
-pub use posix::PosixStorage;
+pub use posix::{Draft, PosixStorage};
 
 /// A directory that holds one log.
 ///

@@ -11,6 +11,9 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::{Errno, retry_on_intr};
 
+mod draft;
+pub use draft::Draft;
+
 use crate::failure::{check_name, explain};
 use crate::transfer::{read_fully, write_fully};
 use crate::{Access, File, Lock, Storage};
@@ -90,26 +93,17 @@ impl PosixStorage {
             .map_err(|error| explain("sync", &format!("the parent of {}", self.place()), error))
     }
 
-    /// Gives this directory another path in its parent, durably, and never takes the place of what
-    /// is there.
-    ///
-    /// # Errors
-    ///
-    /// [`io::ErrorKind::AlreadyExists`] if the name is taken; whatever the device says. An error
-    /// of the last step, the sync, leaves it under its new name, which a power cut may undo.
-    pub fn rename_directory(&self, path: &Path) -> io::Result<()> {
+    /// Gives this directory another path, and never takes the place of what is there.
+    fn rename_directory(&self, path: &Path) -> io::Result<()> {
         let path: PathBuf = path.components().collect();
-        let renamed =
-            rustix::fs::renameat_with(CWD, &self.path, CWD, &path, RenameFlags::NOREPLACE);
-        match renamed {
+        match rustix::fs::renameat_with(CWD, &self.path, CWD, &path, RenameFlags::NOREPLACE) {
             // A file system that cannot promise it: looked at first, which two at once may defeat.
             Err(Errno::INVAL | Errno::NOSYS) if path.symlink_metadata().is_err() => {
                 rustix::fs::rename(&self.path, &path).map_err(io::Error::from)
             }
             Err(Errno::INVAL | Errno::NOSYS) => Err(io::ErrorKind::AlreadyExists.into()),
             other => other.map_err(io::Error::from),
-        }?;
-        self.sync_parent()
+        }
     }
 
     fn open_file(&self, name: &str, flags: OFlags) -> io::Result<fs::File> {

@@ -12,11 +12,12 @@ mod common;
 
 use common::images::{End, Fill, Image, NEWEST, NONE, batches, files, spoil, write};
 use common::{
-    Bytes, Found, GEOMETRY, again, judge, names, of_any_size, open, payload, read, read_own, tiny,
+    Bytes, Found, GEOMETRY, Scratch, again, judge, names, of_any_size, open, payload, read,
+    read_own, tiny,
 };
 use seawall::{
-    Corruption, Damage, Error, OpenMode, Rescued, Verdict, cut_tail_in, diagnose_in, plan_cut_in,
-    salvage_in,
+    Corruption, Damage, Error, OpenMode, Rescued, Verdict, copy, cut_tail_in, diagnose_in,
+    plan_cut_in, salvage, salvage_in,
 };
 use seawall_format::{Live, SegmentHeader};
 use seawall_io::{MemStorage, Storage};
@@ -506,6 +507,19 @@ fn what_stands_in_the_wrong_place_is_named_by_where_it_belongs() {
     renamed.remove_raw("000000000001.seg");
     let causes: Vec<_> = judge(&renamed).unwrap().damage.iter().map(|found| found.cause).collect();
     assert!(causes.contains(&Corruption::Misplaced), "{causes:?}");
+}
+
+/// Half a log inside the log that it is rescued from would be in the way of both.
+#[test]
+fn nothing_is_made_inside_the_log_that_is_read() {
+    let folder = Scratch::new("inside");
+    let log: Bytes = seawall::Options::new().open(&folder.path).unwrap();
+    log.append(b"one").unwrap();
+    log.close().unwrap();
+    let inside = folder.path.join("new");
+    assert!(matches!(salvage(&folder.path, &inside), Err(Error::InvalidOption { .. })));
+    assert!(matches!(copy(&folder.path, &inside), Err(Error::InvalidOption { .. })));
+    assert!(!inside.exists());
 }
 
 /// The writer could not write `live` any more, went on, and was killed.

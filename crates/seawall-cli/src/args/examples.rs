@@ -71,7 +71,8 @@ Examples:
   seawall repair orders.wal --salvage-to rescued.wal     orders.wal stays as it is
   seawall repair orders.wal --cut-tail --yes             in place
 
-A repair ends with 5 if records had to be given up, and names them; with 9 if NEW is there already.";
+A repair ends with 5 if records had to be given up, and names them; with 9 if NEW is
+there already.";
 
 pub(super) const STAT_EXAMPLES: &str = "\
 Examples:

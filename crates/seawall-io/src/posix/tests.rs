@@ -232,16 +232,34 @@ fn the_boot_is_read_byte_by_byte() {
 }
 
 #[test]
-fn a_directory_gets_another_name_once_and_never_that_of_another() {
-    let scratch = Scratch::new("renamed");
-    let storage = scratch.storage();
+fn a_draft_has_its_name_when_it_is_whole_and_leaves_nothing_otherwise() {
+    let scratch = Scratch::new("draft");
+    let draft = Draft::create(&scratch.log()).unwrap();
+    draft.storage().create("file").unwrap();
+    assert!(!scratch.log().exists());
+    drop(draft);
+    assert!(fs::read_dir(&scratch.path).unwrap().next().is_none());
+    let draft = Draft::create(&scratch.path.join("log/")).unwrap();
+    let storage = draft.storage();
     storage.create("file").unwrap();
-    let taken = scratch.path.join("taken");
-    fs::create_dir(&taken).unwrap();
-    refusal(storage.rename_directory(&taken), io::ErrorKind::AlreadyExists);
-    storage.rename_directory(&scratch.path.join("new/")).unwrap();
-    assert!(scratch.path.join("new/file").exists());
+    draft.finish().unwrap();
+    let names: Vec<_> = fs::read_dir(&scratch.path).unwrap().collect();
+    assert_eq!(names.len(), 1);
     // All goes on in the very directory.
     storage.create("another").unwrap();
-    assert!(scratch.path.join("new/another").exists());
+    assert!(scratch.log().join("file").exists() && scratch.log().join("another").exists());
+}
+
+#[test]
+fn a_draft_never_takes_the_place_of_another() {
+    let scratch = Scratch::new("draft-taken");
+    let draft = Draft::create(&scratch.log()).unwrap();
+    refusal(Draft::create(&scratch.log()), io::ErrorKind::AlreadyExists);
+    // Empty as it is, it is somebody's; also if it comes while the draft is filled.
+    fs::create_dir(scratch.log()).unwrap();
+    refusal(draft.finish(), io::ErrorKind::AlreadyExists);
+    refusal(Draft::create(&scratch.log()), io::ErrorKind::AlreadyExists);
+    refusal(Draft::create(Path::new("..")), io::ErrorKind::AlreadyExists);
+    let names: Vec<_> = fs::read_dir(&scratch.path).unwrap().collect();
+    assert_eq!(names.len(), 1, "{names:?}");
 }
