@@ -1,0 +1,318 @@
+//! docs/FORMAT.md suffices to read a log: a second reader, docs/reader.py, written from that text
+//! and not from the code, says of sound, torn and damaged logs what `seawall cat` says.
+//!
+//! Without `python3` there is nothing to compare, and each test says that it is skipped, also where
+//! tests that pass are not shown.
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod tool;
+
+use seawall_io::{Entropy, SeededEntropy, SystemEntropy};
+use std::io::{self, BufRead, BufReader, Write};
+use std::sync::OnceLock;
+use tool::{Folder, Ran};
+
+const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reader.py");
+/// Says where the interpreter is, which may be behind a slow script of its name.
+const PYTHON: &str =
+    "python3 -c 'import sys; assert sys.version_info >= (3, 8); print(sys.executable)'";
+const SEGMENT: &str = "log/000000000001.seg";
+const SECTOR: usize = 512;
+const BLOCK: usize = 4096;
+/// Where the batches of a segment begin: section 3 of FORMAT.md.
+const BATCHES: usize = 4 * BLOCK + 65_536;
+const FLIPS: usize = 50;
+
+/// A folder, if there is a second reader to compare with.
+fn folder(name: &str) -> Option<Folder> {
+    let folder = Folder::new(name);
+    if folder.shell(PYTHON, b"").code == 0 {
+        return Some(folder);
+    }
+    // Written past the harness, which keeps to itself what a test prints that passes.
+    let _ = writeln!(
+        io::stderr(),
+        "{name}: SKIPPED: no python3 of 3.8 or later is installed; docs/reader.py was NOT compared"
+    );
+    None
+}
+
+/// What both say of a log: the same records, and the same of its end.
+#[track_caller]
+fn both(folder: &Folder, log: &str) -> Ran {
+    static PLACE: OnceLock<String> = OnceLock::new();
+    let python = PLACE.get_or_init(|| folder.shell(PYTHON, b"").text().trim().to_owned());
+    let cat = folder.run(&format!("cat {log} -o hex"), b"");
+    let read = folder.shell(&format!("'{python}' '{READER}' {log}"), b"");
+    let report =
+        || format!("{} {}\n{} {}\n{}", cat.code, ends(&cat), read.code, ends(&read), read.err);
+    assert!(cat.out == read.out, "cat, reader: {}\n{}", report(), cat.err);
+    // Whether all records can be read in spite of damage only a look behind it tells.
+    let code = if cat.code == 4 { 5 } else { cat.code };
+    assert_eq!(code, read.code, "{}\n{}", report(), cat.err);
+    if code == 5 {
+        let names = |word| read.err.lines().last().is_some_and(|line| line.contains(word));
+        assert!(["segment ", "offset 0x", "LSN "].into_iter().all(names), "{}", read.err);
+    }
+    read
+}
+
+/// The exit code and the number of records that both say of `log`.
+#[track_caller]
+fn says(folder: &Folder) -> (i32, usize) {
+    let read = both(folder, "log");
+    (read.code, count(&read))
+}
+
+/// Where an output ends.
+fn ends(ran: &Ran) -> String {
+    let last = ran.text().lines().last().unwrap_or_default();
+    format!("{} records to {}", count(ran), last.get(..40).unwrap_or(last))
+}
+
+fn count(ran: &Ran) -> usize {
+    ran.text().lines().count()
+}
+
+fn lines(count: usize, length: usize) -> Vec<u8> {
+    let line = |n: usize| {
+        [format!("{:04}", n % 10_000).into_bytes(), vec![b'.'; length - 4], vec![b'\n']].concat()
+    };
+    (0..count).flat_map(line).collect()
+}
+
+/// Appends lines, each in a batch of its own, and kills the writer.
+fn append_and_kill(folder: &Folder, level: &str, (count, length): (usize, usize)) {
+    let command = "append log --ack -q --segment-size 1MiB --level";
+    let mut writer = folder.start(&format!("{command} {level}"));
+    let mut stdin = writer.stdin.take().unwrap();
+    let mut acks = BufReader::new(writer.stdout.take().unwrap());
+    for line in lines(count, length).split_inclusive(|byte| *byte == b'\n') {
+        stdin.write_all(line).unwrap();
+        acks.read_line(&mut String::new()).unwrap();
+    }
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    // It would tell `cat` how far the writer was durable; nobody does after a reboot.
+    folder.remove("log/live");
+}
+
+fn segments(folder: &Folder) -> Vec<String> {
+    let names = folder.names("log").into_iter().filter(|name| name.contains(".seg"));
+    names.map(|name| format!("log/{name}")).collect()
+}
+
+/// Several segments, by cuts and recoveries, with batches that no longer count.
+fn short(folder: &Folder) {
+    folder.run("append log --segment-size 1MiB", &lines(30, 200)).fine();
+    folder.run("truncate log --after 20 --yes", b"").fine();
+    append_and_kill(folder, "synced", (5, 700));
+    folder.run("append log", &lines(30, 90)).fine();
+    folder.run("truncate log --after 52 --yes", b"").fine();
+    append_and_kill(folder, "confirmed", (3, 70));
+    assert!(segments(folder).len() >= 4, "{:?}", segments(folder));
+}
+
+#[test]
+fn an_empty_log_has_no_records_and_an_empty_folder_no_log() {
+    let Some(folder) = folder("second-empty") else { return };
+    folder.run("append log", b"").fine();
+    assert_eq!(says(&folder), (0, 0));
+    folder.make_folder("nothing");
+    assert_eq!(both(&folder, "nothing").code, 8);
+    // A creation that a crash cut short: no manifest, and a segment that holds nothing.
+    folder.remove("log/manifest");
+    folder.remove("log/live");
+    assert_eq!(both(&folder, "log").code, 0);
+}
+
+#[test]
+fn sound_logs_of_one_segment_and_of_several_read_alike() {
+    let Some(folder) = folder("second-sound") else { return };
+    folder.run("append log --segment-size 1MiB", b"\na\n\0\xff\n\nfour\nfive5\n").fine();
+    assert_eq!(count(&both(&folder, "log")), 6);
+    folder.run("truncate log --after none --yes", b"").fine();
+    assert_eq!(count(&both(&folder, "log")), 0);
+    folder.run("append log", &lines(14, 80_000)).fine();
+    folder.run("truncate log --after 12 --yes", b"").fine();
+    assert_eq!(says(&folder), (0, 12));
+    folder.run("truncate log --after none --yes", b"").fine();
+    short(&folder);
+    assert_eq!(says(&folder), (0, 55));
+    folder.run("append log", &lines(14, 80_000)).fine();
+    folder.run("truncate log --before 57 --yes", b"").fine();
+    let found = both(&folder, "log");
+    assert!(!found.text().starts_with("1\t"), "{}", ends(&found));
+    assert!(found.text().lines().last().unwrap().starts_with("69\t"), "{}", ends(&found));
+}
+
+#[test]
+fn a_killed_writers_tail_is_torn_or_cannot_be_told() {
+    let Some(folder) = folder("second-torn") else { return };
+    append_and_kill(&folder, "synced", (6, 2000));
+    let sound = folder.read(SEGMENT);
+    assert_eq!(says(&folder), (0, 6));
+    let end = sound.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    let last = (end - 2000 - 56) / 8 * 8;
+    let mut codes = vec![];
+    let ends = (last / SECTOR..=end / SECTOR).map(|sector| sector * SECTOR);
+    for (from, to) in ends.clone().map(|at| (at.max(last), at + SECTOR)).chain([(last, end)]) {
+        let zeros = vec![0; to - from];
+        folder.overwrite(SEGMENT, from, &zeros);
+        let found = both(&folder, "log");
+        assert_eq!(count(&found), 5, "zeros from {from:#x}");
+        codes.push(found.code);
+        folder.write(SEGMENT, &sound);
+    }
+    assert!(codes.iter().all(|code| *code == 0), "{codes:?}");
+    for at in [last + 8, last + 60, end - 1] {
+        folder.overwrite(SEGMENT, at, &[sound[at] ^ 1]);
+        assert_eq!(says(&folder), (3, 5), "{at:#x}");
+        folder.write(SEGMENT, &sound);
+    }
+    folder.overwrite(SEGMENT, end + (9 << 16), b"far away");
+    assert_eq!(count(&both(&folder, "log")), 6);
+}
+
+#[test]
+fn records_that_a_repair_gave_up_are_passed_over_and_told_of() {
+    let Some(folder) = folder("second-void") else { return };
+    folder.run("append log --segment-size 1MiB", &lines(20, 50)).fine();
+    folder.run("append log", b"needle\n").fine();
+    folder.run("append log", &lines(20, 50)).fine();
+    folder.flip(SEGMENT, b"needle");
+    assert_eq!(says(&folder), (5, 20));
+    folder.run("repair log --salvage-to new", b"");
+    let found = both(&folder, "new");
+    assert_eq!((found.code, count(&found)), (0, 40));
+    assert_eq!(found.err, "reader: LSN 21 to 21 were given up\n");
+    let cat = folder.run("cat new -o hex", b"");
+    assert!(cat.err.contains("record 21 given up"), "{cat:?}");
+}
+
+#[test]
+fn another_version_is_refused_by_both_before_the_first_record() {
+    let Some(folder) = folder("second-version") else { return };
+    folder.run("append log --segment-size 1MiB", &lines(3, 50)).fine();
+    for (name, slot, field) in
+        [("log/manifest", 0, 8), ("log/manifest", BLOCK, 10), (SEGMENT, 0, 8), (SEGMENT, 0, 10)]
+    {
+        let sound = folder.read(name);
+        let mut preamble = sound[slot..slot + 16].to_vec();
+        preamble[field] += 1;
+        let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &preamble[..12]);
+        preamble[12..].copy_from_slice(&u32::try_from(crc).unwrap().to_le_bytes());
+        folder.overwrite(name, slot, &preamble);
+        assert_eq!(says(&folder), (8, 0), "{name}");
+        folder.write(name, &sound);
+    }
+}
+
+/// Changes that one check, or one piece of evidence, shows alone.
+#[test]
+fn each_loss_is_seen_by_both_though_one_thing_alone_shows_it() {
+    let Some(folder) = folder("second-evidence") else { return };
+    folder.run("append log --segment-size 1MiB", b"first\n").fine();
+    folder.run("append log", b"needle\n").fine();
+    let sound = folder.read(SEGMENT);
+    let at = sound.windows(6).position(|bytes| bytes == b"needle").unwrap();
+    // The zeros behind the payload: the checksum of the body covers them.
+    folder.overwrite(SEGMENT, at + 7, &[1]);
+    assert_eq!(says(&folder), (5, 1));
+    // The last batch is gone: the clean close knows of it.
+    folder.overwrite(SEGMENT, at - 56, &[0; 64]);
+    assert_eq!(says(&folder), (5, 1));
+    // The file is shorter than its header says.
+    folder.write(SEGMENT, &sound[..sound.len() - BLOCK]);
+    assert_eq!(says(&folder), (5, 2));
+}
+
+#[test]
+fn what_a_killed_writer_confirmed_is_missed_by_both() {
+    let Some(folder) = folder("second-killed") else { return };
+    append_and_kill(&folder, "confirmed", (3, 500));
+    let sound = folder.read(SEGMENT);
+    assert_eq!(says(&folder), (0, 3));
+    let batch = |n: usize| BATCHES + n * (48 + 8 + 504);
+    // All but the last batch: its own header tells of those before it, and the marks are gone.
+    folder.overwrite(SEGMENT, BLOCK, &[0; 2 * BLOCK]);
+    folder.overwrite(SEGMENT, batch(0), &[0; 2 * 560]);
+    assert_eq!(says(&folder), (5, 0));
+    // The last batch: a mark tells of it.
+    folder.write(SEGMENT, &sound);
+    folder.overwrite(SEGMENT, batch(2), &[0; 560]);
+    assert_eq!(says(&folder), (5, 2));
+    folder.overwrite(SEGMENT, BLOCK, &[0; 2 * BLOCK]);
+    assert_eq!(says(&folder), (0, 2));
+}
+
+#[test]
+fn what_a_segment_was_made_with_is_missed_by_both() {
+    let Some(folder) = folder("second-carried") else { return };
+    append_and_kill(&folder, "synced", (3, 500));
+    append_and_kill(&folder, "synced", (1, 500));
+    assert_eq!(says(&folder), (0, 4));
+    let newest = segments(&folder).pop().unwrap();
+    assert_ne!(newest, SEGMENT);
+    folder.overwrite(&newest, BATCHES, &[0; 4 * BLOCK]);
+    assert_eq!(says(&folder), (5, 2));
+}
+
+#[test]
+fn lost_files_are_missed_by_both_and_nothing_that_was_cut_is_shown() {
+    let Some(folder) = folder("second-files") else { return };
+    short(&folder);
+    let mut names = segments(&folder);
+    names.push("log/manifest".to_owned());
+    for name in names {
+        let sound = folder.read(&name);
+        folder.remove(&name);
+        assert_eq!(both(&folder, "log").code, 5, "{name}");
+        folder.write(&name, &[0; 2 * BLOCK]);
+        assert_eq!(both(&folder, "log").code, 5, "{name}");
+        folder.write(&name, &sound);
+    }
+    // A segment of another log, and an older one of this log, where the newest should be.
+    folder.run("append other --segment-size 1MiB", b"other\n").fine();
+    let newest = segments(&folder).pop().unwrap();
+    for stranger in [folder.read("other/000000000001.seg"), folder.read(SEGMENT)] {
+        folder.write(&newest, &stranger);
+        assert_eq!(both(&folder, "log").code, 5);
+    }
+}
+
+#[test]
+fn flipped_bits_are_seen_by_both_at_the_same_record() {
+    let Some(folder) = folder("second-flips") else { return };
+    short(&folder);
+    let sound = both(&folder, "log");
+    assert_eq!(sound.code, 0);
+    let mut places = vec![];
+    for name in segments(&folder).into_iter().chain(["log/manifest".to_owned()]) {
+        let used = folder.read(&name);
+        let used =
+            used.chunks(SECTOR).enumerate().filter(|(_, bytes)| bytes.iter().any(|b| *b > 0));
+        places.extend(used.map(|(sector, _)| (name.clone(), sector * SECTOR)));
+    }
+    let seed = SystemEntropy.random().unwrap();
+    println!("seed {seed}");
+    let dice = SeededEntropy::new(seed);
+    let throw = |sides: usize| {
+        usize::try_from(dice.random().unwrap() % u64::try_from(sides).unwrap()).unwrap()
+    };
+    let mut stopped = 0;
+    for _ in 0..FLIPS {
+        let (name, sector) = &places[throw(places.len())];
+        let (at, bit) = (sector + throw(SECTOR), throw(8));
+        println!("{name} {at:#x} bit {bit}");
+        let bytes = folder.read(name);
+        folder.overwrite(name, at, &[bytes[at] ^ 1 << bit]);
+        let found = both(&folder, "log");
+        assert!(sound.out.starts_with(&found.out), "nothing else is shown");
+        assert!(found.code > 0 || found.out == sound.out, "nothing is missing unsaid");
+        stopped += usize::from(found.code > 0);
+        folder.write(name, &bytes);
+    }
+    assert!(stopped > FLIPS / 10, "{stopped} of {FLIPS} were damage");
+}

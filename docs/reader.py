@@ -1,0 +1,394 @@
+#!/usr/bin/env python3
+"""A second reader of Seawall logs, written from FORMAT.md and not from the code: the text suffices.
+
+    python3 docs/reader.py LOG
+
+prints each record as `seawall cat LOG -o hex` does, for a log at rest: it does not look at `live`.
+It needs Python 3.8 or later, and nothing else.
+Exit codes: 0 a clean or torn end; 3 an end that cannot be told from damage; 5 damage; 8 no log, or
+one of another version. The sections named here are those of FORMAT.md.
+"""
+import os
+import struct
+import sys
+from collections import namedtuple
+
+VERSION, DRAFT = 0, 2
+SECTOR = 512
+VOID, GOES_ON = 1 << 27, 1 << 31
+LOW32, LOW64 = (1 << 32) - 1, (1 << 64) - 1
+FINE, UNSURE, DAMAGED, NO_LOG = 0, 3, 5, 8
+
+
+def table(text):
+    """A table of the text, each field as its struct code and its name: a function that reads it."""
+    layout = struct.Struct("<" + "".join(text.split()[0::2]))
+    fields = namedtuple("Fields", text.split()[1::2])
+
+    def read(data, at=0):
+        fits = at + layout.size <= len(data)
+        return fields._make(layout.unpack_from(data, at)) if fits else None
+
+    read.size = layout.size
+    return read
+
+
+PREAMBLE = table("8s magic H version H draft I crc")
+HEADER = table("""16s preamble I crc I block I reach I batch_max Q log Q id Q epoch Q base Q carried
+    Q size Q pred_id Q pred_epoch Q pred_chain I features H codec B layout B name_length I schema
+    4s zero 64s name Q time""")
+MARK = table("I crc 4s magic Q epoch Q confirmed Q sequence Q time")
+SEAL = table("I crc 4s magic Q epoch Q last Q next_id Q next_epoch Q time")
+BATCH = table("I crc I length Q first I count I behind I body_crc I tag Q chain Q time")
+FRAME = table("I word I crc")
+MANIFEST = table("""16s preamble I crc I block I reach I batch_max Q log Q sequence Q oldest_id
+    Q oldest_epoch Q oldest_base Q checkpoint Q checkpoint_before Q closed Q closed_id
+    Q closed_epoch Q segment_max I features H codec B layout B level I schema B name_length 3s zero
+    64s name Q time""")
+
+
+class Stop(Exception):
+    """Reading ends here: exit code, why."""
+
+
+class Invalid(Exception):
+    """Not a valid file or slot: why."""
+
+
+# Section 2: checksums and how they are bound to their place.
+CRC_TABLE = []
+for entry in range(256):
+    for _ in range(8):
+        entry = entry >> 1 ^ (0x82F63B78 if entry & 1 else 0)
+    CRC_TABLE.append(entry)
+
+
+def crc32c(data):
+    crc = LOW32
+    for byte in data:
+        crc = crc >> 8 ^ CRC_TABLE[(crc ^ byte) & 0xFF]
+    return crc ^ LOW32
+
+
+def mix(x):
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & LOW64
+    x = (x ^ x >> 27) * 0x94D049BB133111EB & LOW64
+    return x ^ x >> 31
+
+
+def spread(start, number):
+    return start + number * 0x9E3779B97F4A7C15 & LOW64
+
+
+def key(log, epoch):
+    return mix(log + mix(epoch) & LOW64)
+
+
+def place(log, epoch, offset):
+    return mix(spread(key(log, epoch), offset)) >> 32
+
+
+def frame_place(log, epoch, lsn, word):
+    return mix(spread(mix(key(log, epoch) ^ 0x6672616D65), lsn) ^ word) >> 32
+
+
+def check_preamble(data, magic):
+    found = PREAMBLE(data)
+    if found is None or found.magic != magic or found.crc != crc32c(data[:12]):
+        raise Invalid("header")
+    if (found.version, found.draft) != (VERSION, DRAFT):
+        raise Stop(NO_LOG, f"version {found.version}, draft {found.draft} is not known")
+
+
+def check_options(found):
+    """The fields that segment headers and manifest slots share."""
+    if found.features or found.layout or found.codec > 2:
+        raise Stop(NO_LOG, "its features, layout or codec are not known")
+    name, rest = found.name[:found.name_length], found.name[found.name_length:]
+    if not (512 <= found.block <= 65_536 and found.block & found.block - 1 == 0
+            and found.block <= found.reach <= 1 << 20 and found.reach % found.block == 0
+            and 256 <= found.batch_max <= 64 << 20 and found.batch_max % 8 == 0
+            and found.log and found.name_length <= 64 and not any(rest + found.zero)
+            and name.decode(errors="ignore").encode() == name):
+        raise Invalid("header")
+
+
+class Segment:
+    """Section 3: a file whose header is valid."""
+
+    def __init__(self, path, number, log):
+        with open(path, "rb") as file:
+            self.data = file.read()
+        check_preamble(self.data, b"SEAWALLS")
+        head = self.head = HEADER(self.data)
+        if not head or head.crc != crc32c(self.data[20:192]) ^ place(head.log, head.epoch, 0):
+            raise Invalid("header")
+        check_options(head)
+        self.begin = 4 * head.block + head.reach
+        if not (head.id and head.epoch and head.base and head.carried >= head.base - 1
+                and self.begin <= head.size <= 4 << 30 and head.size % head.block == 0
+                and head.pred_id < head.id):
+            raise Invalid("header")
+        if head.id != number or log not in (None, head.log):
+            raise Invalid("misplaced")
+        self.chain = head.crc | (head.epoch & LOW32) << 32
+        self.marks = [mark.confirmed for odd in (0, 1)
+                      if (mark := self.small(MARK, (1 + odd) * head.block, b"MARK"))
+                      and 0 < mark.sequence < 1 << 63 and mark.sequence % 2 == odd]
+        self.seal = self.small(SEAL, 3 * head.block, b"SEAL")
+
+    def is_used(self):
+        """Whether anything but zeros, or a mark or seal, came behind the header."""
+        return bool(self.seal or self.marks or any(self.data[self.begin:]))
+
+    def crc(self, start, end, at):
+        return crc32c(self.data[start:end]) ^ place(self.head.log, self.head.epoch, at)
+
+    def small(self, read, at, magic):
+        """A mark or a seal, if it is valid; section 3.2."""
+        found = read(self.data, at)
+        valid = (found and found.magic == magic and found.epoch == self.head.epoch
+                 and found.crc == self.crc(at + 4, at + read.size, at))
+        return found if valid else None
+
+    def batch_header(self, at):
+        """The batch header at an offset, if it is valid, and where the batch ends; section 3.3."""
+        found = BATCH(self.data, at)
+        if not found or found.tag != self.head.epoch & LOW32:
+            return None
+        end = at + BATCH.size + (found.length & ~VOID)
+        valid = (found.count >= 1 and found.behind < found.first
+                 and found.first + found.count <= LOW64
+                 and (end - at) % 8 == 0 and end - at <= self.head.batch_max
+                 and found.crc == self.crc(at + 4, at + BATCH.size, at))
+        return (found, end) if valid else None
+
+    def next_header(self, at, last, chain):
+        """The same, if it continues the log."""
+        found = self.batch_header(at)
+        return found if found and (found[0].first, found[0].chain) == (last + 1, chain) else None
+
+    def frames(self, at, header, end):
+        """Each frame of a body: LSN, end, payload (None if it is not valid), first four bytes."""
+        end = min(end, len(self.data))
+        for lsn in range(header.first, header.first + header.count):
+            if header.length & VOID or at + FRAME.size > end:
+                return
+            frame, start = FRAME(self.data, at), at + FRAME.size
+            size = frame.word & ~GOES_ON
+            at = start + size + -size % 8
+            payload = self.data[start:start + size]
+            bound = crc32c(payload) ^ frame_place(self.head.log, self.head.epoch, lsn, frame.word)
+            yield lsn, at, payload if at <= end and bound == frame.crc else None, frame.word
+
+    def batches(self):
+        """The valid prefix: each batch's header, end and records."""
+        at, last, chain = self.begin, self.head.base - 1, self.chain
+        while found := self.next_header(at, last, chain):
+            header, end = found
+            body = at + BATCH.size
+            frames = list(self.frames(body, header, end))
+            rest = self.data[frames[-1][1] if frames else body:end]
+            if not (end <= min(len(self.data), self.head.size)
+                    and header.body_crc == self.crc(body, end, body)
+                    and len(frames) == (0 if header.length & VOID else header.count)
+                    and all(payload is not None for _, _, payload, _ in frames)
+                    and not (frames and frames[-1][3] & GOES_ON)
+                    and len(rest) < self.head.block and not any(rest)):
+                return
+            at, last, chain = end, last + header.count, header.crc | header.body_crc << 32
+            yield header, end, [(lsn, payload) for lsn, _, payload, _ in frames]
+
+    def confirmed(self):
+        """What any valid batch header in the file confirms; its epoch tag shows where to look."""
+        tag, tag_at = struct.pack("<I", self.head.epoch & LOW32), 28
+        at = self.data.find(tag)
+        while at >= 0:
+            found = at >= tag_at and (at - tag_at) % 8 == 0 and self.batch_header(at - tag_at)
+            if found:
+                yield found[0].first - 1 - found[0].behind
+            at = self.data.find(tag, at + 1)
+
+    def is_torn(self, at, last, chain):
+        """Whether the bytes behind the prefix are a torn write: section 7, the last rows."""
+        def zero_sector(start, end):
+            sectors = range(start // SECTOR, (end - 1) // SECTOR + 1)
+            return any(not any(self.data[max(at, n * SECTOR):(n + 1) * SECTOR]) for n in sectors)
+
+        used = len(self.data[at:].rstrip(b"\0"))
+        if used > self.head.batch_max + self.head.block or not BATCH(self.data, at):
+            return False
+        start = at + BATCH.size
+        if not self.batch_header(at):
+            return zero_sector(at, start)
+        header, end = self.next_header(at, last, chain) or (None, 0)
+        if not header or end > len(self.data) or not zero_sector(start, end):
+            return False
+        for _, behind, payload, _ in self.frames(start, header, end):
+            if zero_sector(start, start + FRAME.size):
+                break
+            if behind > end or payload is None and not zero_sector(start, behind):
+                return False
+            start = behind
+        return True
+
+
+def read_manifest(folder):
+    """The readable slot with the higher sequence, or None; section 4."""
+    try:
+        with open(os.path.join(folder, "manifest"), "rb") as file:
+            data = file.read()
+    except OSError:
+        return None
+    slots = []
+    for at in [0] + [512 << shift for shift in range(8)]:
+        slot = data[at:at + MANIFEST.size]
+        try:
+            check_preamble(slot, b"SEAWALLM")
+            found = MANIFEST(slot)
+            if not found or found.crc != crc32c(slot[20:]) ^ place(found.log, 0, at):
+                continue
+            check_options(found)
+            if (at == found.block * (found.sequence % 2) and found.sequence < 1 << 63
+                    and found.oldest_id and found.oldest_base and found.level <= 2
+                    and found.segment_max <= 4 << 30):
+                slots.append(found)
+        except Invalid:
+            pass
+    return max(slots, key=lambda slot: slot.sequence, default=None)
+
+
+def read_segments(folder, manifest, ids):
+    """The segments that may be live, by id: the sound ones, and why the others are not."""
+    sound, bad = {}, {}
+    for number in ids:
+        if not manifest or number >= manifest.oldest_id:
+            try:
+                path = os.path.join(folder, f"{number:012}.seg")
+                sound[number] = Segment(path, number, manifest and manifest.log)
+            except Invalid as why:
+                bad[number] = str(why)
+    return sound, bad
+
+
+def find_chain(manifest, sound, bad):
+    """Section 6: the live segments from the oldest up, each with the last LSN that counts in it
+    (None: all) and what is lost below it; and what is lost above the newest."""
+    def hole(number):
+        return number, bad.get(number, "segment missing")
+
+    if not sound:
+        return [], hole(max(bad, default=manifest.oldest_id if manifest else 0))
+    newest = max(sound)
+
+    def is_lost(number, epoch):
+        return number > newest or number in sound and sound[number].head.epoch != epoch
+
+    segment, limit, above = sound[newest], None, None
+    downwards = sorted(sound.values(), key=lambda one: -one.head.id)
+    for one in downwards:
+        if one.seal and is_lost(one.seal.next_id, one.seal.next_epoch):
+            segment, limit, above = one, one.seal.last, hole(one.seal.next_id)
+            break
+    else:
+        if manifest and is_lost(manifest.closed_id, manifest.closed_epoch):
+            above = hole(manifest.closed_id)
+        elif max(bad, default=0) > newest:
+            above = hole(max(bad))
+    chain = []
+    while segment:
+        head, gap, below, below_limit = segment.head, None, None, segment.head.base - 1
+        if manifest and head.id == manifest.oldest_id:
+            gap = None if head.epoch == manifest.oldest_epoch else hole(head.id)
+        elif manifest or head.pred_id:
+            below = sound.get(head.pred_id)
+            if not below or below.head.epoch != head.pred_epoch:
+                below = next((one for one in downwards if one.head.id < head.id and one.seal
+                              and one.seal.next_id < head.id and one.seal.last < head.base), None)
+                below_limit = below and below.seal.last
+                gap = hole(head.pred_id) if manifest or below else None
+        chain.insert(0, (segment, limit, gap))
+        segment, limit = below, below_limit
+    return chain, above
+
+
+def damage(what, number, at, last):
+    return Stop(DAMAGED, f"damage, {what}: segment {number}, offset {at:#x}, LSN {last + 1}")
+
+
+def show(records, limit):
+    for lsn, payload in records:
+        if limit is None or lsn <= limit:
+            print(lsn, payload.hex(), sep="\t")
+
+
+def show_intact(segment, at, last, chain, limit):
+    """Of a batch that is damaged behind its header, the records before the first lost one."""
+    header, end = segment.next_header(at, last, chain) or (None, 0)
+    if header:
+        until = header.first + header.count - 1
+        frames = list(segment.frames(at + BATCH.size, header, end))
+        intact = [payload is not None for _, _, payload, _ in frames] + [False]
+        records = [(lsn, payload) for lsn, _, payload, _ in frames[:intact.index(False)]]
+        if last + len(records) < (until if limit is None else min(until, limit)):
+            show(records, limit)
+
+
+def read(folder):
+    """Shows what counts, and stops at damage; sections 6.1 and 7."""
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    ids = [int(name[:-4]) for name in names if name[-4:] == ".seg" and name[:-4].isdecimal()]
+    ids = [number for number in ids if number and f"{number:012}.seg" in names]
+    manifest = read_manifest(folder)
+    if not manifest and not ids:
+        raise Stop(NO_LOG, "there is no log")
+    sound, bad = read_segments(folder, manifest, ids)
+    if not (manifest or bad or any(segment.is_used() for segment in sound.values())):
+        return
+    chain, above = find_chain(manifest, sound, bad)
+    last, known = manifest.oldest_base - 1 if manifest else 0, 0
+    for segment, limit, gap in chain:
+        head, at, value = segment.head, segment.begin, segment.chain
+        if gap:
+            raise damage(gap[1], gap[0], 0, last)
+        if known and head.pred_chain not in (0, known):
+            raise damage("other batches came before", head.id, 0, last)
+        last = head.base - 1
+        for header, end, records in segment.batches():
+            if limit is not None and last >= limit:
+                break
+            show(records, limit)
+            at, last = end, header.first + header.count - 1
+            value = known = header.crc | header.body_crc << 32
+            if header.length & VOID:
+                print(f"reader: LSN {header.first} to {last} were given up", file=sys.stderr)
+        promised = limit
+        if limit is None:
+            closed = (manifest and manifest.closed_id, manifest and manifest.closed_epoch)
+            closed = manifest.closed if closed == (head.id, head.epoch) else 0
+            promised = max([closed, head.carried, *segment.marks, *segment.confirmed()])
+        if last < promised:
+            show_intact(segment, at, last, value, limit)
+            raise damage(f"no records up to {promised}", head.id, at, last)
+        last = last if limit is None else min(last, max(limit, head.base - 1))
+    if above:
+        raise damage(above[1], above[0], 0, last)
+    if len(segment.data) < head.size:
+        raise damage("cut short", head.id, len(segment.data), last)
+    if not manifest:
+        raise damage("no slot of the manifest can be read", 0, 0, last)
+    if any(segment.data[at:]) and not segment.is_torn(at, last, value):
+        raise Stop(UNSURE, f"torn or damaged: segment {head.id}, offset {at:#x}, LSN {last + 1}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    try:
+        read(sys.argv[1])
+        code = FINE
+    except Stop as stop:
+        code, why = stop.args
+        sys.stdout.flush()
+        print(f"reader: {why}", file=sys.stderr)
+    sys.exit(code)
