@@ -1,14 +1,16 @@
 //! What can be asked for, as clap reads it.
 
+mod convert;
 mod examples;
 
 use crate::human;
 use crate::not_yet;
 use crate::report::Exit;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+pub(crate) use convert::{Convert, EntryCodec, ForeignFormat};
 use examples::{
-    APPEND_EXAMPLES, BENCH_EXAMPLES, CAT_EXAMPLES, COPY_EXAMPLES, DEMO_EXAMPLES, EXIT_CODES,
-    EXPLAIN_EXAMPLES, REPAIR_EXAMPLES, STAT_EXAMPLES, TAIL_EXAMPLES, TRUNCATE_EXAMPLES,
+    APPEND_EXAMPLES, BENCH_EXAMPLES, CAT_EXAMPLES, CONVERT_EXAMPLES, COPY_EXAMPLES, DEMO_EXAMPLES,
+    EXIT_CODES, EXPLAIN_EXAMPLES, REPAIR_EXAMPLES, STAT_EXAMPLES, TAIL_EXAMPLES, TRUNCATE_EXAMPLES,
     VERIFY_EXAMPLES,
 };
 use seawall::Level;
@@ -49,6 +51,9 @@ pub(crate) enum Verb {
     /// Back a log up, beside its running writer
     #[command(after_help = COPY_EXAMPLES)]
     Copy(Copy),
+    /// Make a log out of that of another program, or the other way round
+    #[command(after_help = CONVERT_EXAMPLES)]
+    Convert(Convert),
     /// Give up the records at one end of a log; a dry run without --yes
     #[command(after_help = TRUNCATE_EXAMPLES)]
     Truncate(Truncate),

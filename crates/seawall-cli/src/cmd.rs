@@ -3,6 +3,7 @@
 mod append;
 mod bench;
 mod cat;
+mod convert;
 mod copy;
 mod demo;
 mod explain;
@@ -20,6 +21,7 @@ pub(crate) fn run(verb: &Verb) -> Result<Exit, Failure> {
     match verb {
         Verb::Append(args) => append::run(args),
         Verb::Cat(args) => cat::run(args),
+        Verb::Convert(args) => convert::run(args),
         Verb::Copy(args) => copy::run(args),
         Verb::Tail(args) => tail::run(args),
         Verb::Truncate(args) => truncate::run(args),

@@ -14,13 +14,19 @@ pub(crate) fn to_message_pack(text: &[u8]) -> Result<Vec<u8>, String> {
     if text.trim_ascii().is_empty() {
         return Err("the line is blank, and no JSON value".to_owned());
     }
-    let mut reader = serde_json::Deserializer::from_slice(text);
-    let value = Any.deserialize(&mut reader).map_err(|error| plain(&error))?;
-    reader.end().map_err(|error| plain(&error))?;
-    if let Some(number) = too_long_integer(text) {
+    let value = read(text)?;
+    if let Some(number) = numbers(text).find(|number| is_too_long(number)) {
         return Err(format!("the integer {number} needs more than 64 bits"));
     }
     rmp_serde::to_vec_named(&value).map_err(|error| error.to_string())
+}
+
+/// One JSON value and nothing else, with its members in order and none of them twice.
+pub(crate) fn read(text: &[u8]) -> Result<Value, String> {
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    let value = Any.deserialize(&mut reader).map_err(|error| plain(&error))?;
+    reader.end().map_err(|error| plain(&error))?;
+    Ok(value)
 }
 
 /// The `MessagePack` of a line of text: a string, or bytes where it is none.
@@ -31,7 +37,8 @@ pub(crate) fn text_to_message_pack(line: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-struct Bytes<'a>(&'a [u8]);
+/// Bytes that are to be `MessagePack`'s bytes.
+pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
 
 impl Serialize for Bytes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -56,26 +63,30 @@ fn plain(error: &serde_json::Error) -> String {
     text.replace(" at line 1 column ", " at byte ")
 }
 
-/// The first integer in sound JSON that fits in neither `i64` nor `u64`.
-fn too_long_integer(text: &[u8]) -> Option<String> {
+/// The numbers in sound JSON, as they stand there.
+pub(crate) fn numbers(text: &[u8]) -> impl Iterator<Item = String> {
     let mut rest = text;
-    while let Some((&byte, behind)) = rest.split_first() {
-        rest = behind;
-        if byte == b'"' {
-            rest = behind_string(behind);
-        } else if byte == b'-' || byte.is_ascii_digit() {
-            let length = behind.iter().take_while(|b| is_in_number(**b)).count();
-            let (tail, next) = behind.split_at(length);
-            rest = next;
-            let token: String =
-                std::iter::once(byte).chain(tail.iter().copied()).map(char::from).collect();
-            let is_integer = !token.contains(['.', 'e', 'E']);
-            if is_integer && token.parse::<u64>().is_err() && token.parse::<i64>().is_err() {
-                return Some(token);
+    std::iter::from_fn(move || {
+        while let Some((&byte, behind)) = rest.split_first() {
+            rest = behind;
+            if byte == b'"' {
+                rest = behind_string(behind);
+            } else if byte == b'-' || byte.is_ascii_digit() {
+                let length = behind.iter().take_while(|b| is_in_number(**b)).count();
+                let (tail, next) = behind.split_at(length);
+                rest = next;
+                let digits = std::iter::once(byte).chain(tail.iter().copied());
+                return Some(digits.map(char::from).collect());
             }
         }
-    }
-    None
+        None
+    })
+}
+
+/// Whether this is an integer that fits in neither `i64` nor `u64`.
+fn is_too_long(number: &str) -> bool {
+    let is_integer = !number.contains(['.', 'e', 'E']);
+    is_integer && number.parse::<u64>().is_err() && number.parse::<i64>().is_err()
 }
 
 fn is_in_number(byte: u8) -> bool {

@@ -8,6 +8,7 @@
 mod args;
 mod bookmark;
 mod cmd;
+mod foreign;
 mod framing;
 mod human;
 mod json;

@@ -5,7 +5,6 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 /// Verbs, and what to use instead.
 const VERBS: &[(&str, &str)] = &[
-    ("convert", "seawall cat LOG -o json, and seawall append LOG --format json"),
     ("probe", "seawall bench append"),
     ("disk", "seawall append for programs that can write to a pipe"),
     ("replay", "seawall cat LOG -o json, piped to what applies the records"),

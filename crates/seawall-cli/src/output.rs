@@ -99,9 +99,10 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     shown
 }
 
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
 /// Bytes in base64 with padding, RFC 4648 section 4.
 pub(crate) fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut shown = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
         let byte = |place: usize| u32::from(group.get(place).copied().unwrap_or_default());
@@ -116,6 +117,23 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
     shown
 }
 
+/// The bytes of this base64, if [`base64`] would write them so.
+pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    for group in text.as_bytes().chunks(4) {
+        let padding = group.iter().rev().take_while(|byte| **byte == b'=').count().min(2);
+        let digits = group.get(..4_usize.checked_sub(padding)?)?;
+        let mut word = 0_u32;
+        for digit in digits {
+            let value = DIGITS.iter().position(|known| known == digit)?;
+            word = word << 6 | u32::try_from(value).ok()?;
+        }
+        word <<= 6 * padding;
+        bytes.extend(word.to_le_bytes().iter().rev().skip(1).take(3 - padding));
+    }
+    (base64(&bytes) == text).then_some(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,6 +146,12 @@ mod tests {
             assert_eq!(base64(plain.as_bytes()), coded);
         }
         assert_eq!(base64(&[0xff, 0xfe, 0xfb]), "//77");
+        for (plain, coded) in pairs {
+            assert_eq!(from_base64(coded).unwrap(), plain.as_bytes());
+        }
+        for wrong in ["Z", "Zg", "Zg=", "Zh==", "Zg==Zg==", "====", "Zm9v\n", "Zm9?"] {
+            assert_eq!(from_base64(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

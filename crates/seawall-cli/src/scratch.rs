@@ -22,6 +22,16 @@ impl Scratch {
         Ok(Self { path, keep: false })
     }
 
+    /// Takes charge of the folder `path`, which somebody is about to make.
+    pub(crate) fn around(path: PathBuf) -> Result<Self, Failure> {
+        if path.symlink_metadata().is_ok() {
+            let what = "an interrupted run left its folder";
+            let failure = Failure::new(Exit::Failed, what).at(path.display());
+            return Err(failure.next("remove it, and try again"));
+        }
+        Ok(Self { path, keep: false })
+    }
+
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path

@@ -10,6 +10,7 @@ Exit codes:
    5  damage, and the records that are named are lost
    6  another process writes the log
    8  not a Seawall log, or written by a newer version
+   9  what was to be made is there already, with other content
  101  a bug in seawall
 What to do then: seawall explain CODE
 
@@ -43,6 +44,17 @@ Examples:
   seawall copy orders.wal backup.wal --json | jq .last_lsn
 
 The copy is the log as it was at one moment, judged on the way; a damaged log is not copied.";
+
+pub(super) const CONVERT_EXAMPLES: &str = "\
+Examples:
+  seawall convert cwal.log orders.wal --from cwal --to seawall
+  seawall convert events.wal events.json --from seawall --to json
+  seawall convert records.json records.cwal --to cwal --codec json
+
+A damaged source gives what is intact before the damage, and exit code 5. What cannot be converted
+exactly is refused, and nothing is made. Records of a new log are numbered from 1. Text becomes
+text in JSON, other bytes {\"base64\": ...}; entries of a cwal log are bytes, unless --codec says
+otherwise: say it again on the way back.";
 
 pub(super) const TRUNCATE_EXAMPLES: &str = "\
 Examples:

@@ -37,6 +37,11 @@ const RESCUE: &[&str] = &[
     "seawall repair LOG                    what is lost, and what can be done",
     "seawall repair LOG --salvage-to NEW   rescue the rest, with its numbers",
 ];
+/// In a file of another program.
+const CONVERT: &[&str] = &[
+    "use what stands before it: the target has that",
+    "another copy of the file may have the rest",
+];
 const REPORT: &[&str] = &["please report it with what was printed and the command"];
 const NOTHING: &[&str] = &["nothing"];
 
@@ -82,7 +87,12 @@ const TOPICS: &[Topic] = &[
             "replace the device: it changed bytes",
         ],
     ),
-    code("5", "The log is damaged, and the records that are named are lost.", RESCUE),
+    code(
+        "5",
+        "The log is damaged, and the records that are named are lost. What `convert` made has what \
+         stands before the damage.",
+        RESCUE,
+    ),
     code(
         "6",
         "Another process has the log open for writing; there is one writer at a time.",
@@ -96,7 +106,8 @@ const TOPICS: &[Topic] = &[
     ),
     code(
         "8",
-        "What is at this place is no Seawall log, or a newer version wrote it.",
+        "What is at this place is no Seawall log, or a newer version wrote it; or it is none of \
+         the formats that `convert` knows.",
         &["give the log's directory, not a file in it", "seawall --version"],
     ),
     code(
@@ -145,7 +156,17 @@ const TOPICS: &[Topic] = &[
          as after a write that the device lost.",
         RESCUE,
     ),
-    damage("cut-short", "A file ends before it should: it was cut, or copied in part.", RESCUE),
+    damage(
+        "cut-short",
+        "A file ends before it should: it was cut, or copied in part; or a write to a file of \
+         another program did not end.",
+        &[
+            "keep a copy of the log's directory as it is",
+            "seawall repair LOG                    what is lost, and what can be done",
+            "seawall repair LOG --salvage-to NEW   rescue the rest, with its numbers",
+            "of a file to convert: use what stands before it, the target has that",
+        ],
+    ),
     damage("segment-header", "The header of a segment is unreadable.", RESCUE),
     damage(
         "misplaced",
@@ -184,6 +205,29 @@ const TOPICS: &[Topic] = &[
         "manifest",
         "No slot of the manifest is readable. The records may all be there.",
         RESCUE,
+    ),
+    damage(
+        "checksum",
+        "An entry of a file to convert is not the one that its checksum was made of: stored bytes \
+         changed, or what is left of a longer log follows a shorter one that was written over it.",
+        CONVERT,
+    ),
+    damage(
+        "length",
+        "An entry of a file to convert claims more bytes than any entry has.",
+        CONVERT,
+    ),
+    damage(
+        "syntax",
+        "What stands in a file to convert is none of its format: changed bytes, what is left of a \
+         longer log, or another format.",
+        CONVERT,
+    ),
+    damage(
+        "zeros",
+        "Zeros in a cwal log that could pass for empty entries, and nothing sound behind them: \
+         bytes that were never written.",
+        CONVERT,
     ),
 ];
 
@@ -242,6 +286,7 @@ fn names(wanted: impl Fn(Kind) -> bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::foreign;
     use seawall::{Corruption, Verdict};
 
     #[test]
@@ -257,6 +302,9 @@ mod tests {
             [Verdict::Clean, Verdict::Torn, Verdict::Unsure, Verdict::Correctable, Verdict::Lost]
         {
             explained(verdict.name(), Kind::Verdict);
+        }
+        for cause in [foreign::CHECKSUM, foreign::LENGTH, foreign::SYNTAX, foreign::ZEROS] {
+            explained(cause, Kind::Damage);
         }
         for cause in [
             Corruption::Body,

@@ -1,0 +1,80 @@
+//! What `seawall convert` is asked for.
+
+use super::Look;
+use clap::{Args, ValueEnum};
+use seawall::CodecId;
+use std::path::PathBuf;
+
+/// `seawall convert`
+#[derive(Debug, Args)]
+pub(crate) struct Convert {
+    /// What is converted; it is only read
+    #[arg(value_name = "SRC")]
+    pub(crate) source: PathBuf,
+    /// What is made. If it is there with the same content, that is fine; with other, it stays
+    #[arg(value_name = "DST")]
+    pub(crate) target: PathBuf,
+    /// What SRC is [default: a log of ours if it is a directory, else what its first entry is]
+    #[arg(long, value_enum, value_name = "FORMAT", hide_possible_values = true)]
+    pub(crate) from: Option<ForeignFormat>,
+    /// What DST is to be
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) to: ForeignFormat,
+    /// What the entries of a cwal log or of a new seawall log are, which do not say it themselves
+    #[arg(long, value_enum)]
+    pub(crate) codec: Option<EntryCodec>,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// How a log that may be another program's is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ForeignFormat {
+    /// A log of ours, a directory
+    Seawall,
+    /// A file of the `CWal` library: length, data, CRC-32
+    #[value(help = "A file of the CWal library: length, data, CRC-32")]
+    Cwal,
+    /// The text form of that
+    CwalText,
+    /// JSON values, one after the other
+    Json,
+    /// `MessagePack` records, each with its CRC-32 behind it
+    #[value(help = "MessagePack records, each with its CRC-32 behind it")]
+    Msgpack,
+}
+
+/// What the bytes of an entry are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EntryCodec {
+    /// Bytes
+    Raw,
+    /// `MessagePack` values
+    #[value(help = "MessagePack values")]
+    Msgpack,
+    /// JSON text; in cwal logs only
+    Json,
+}
+
+impl From<EntryCodec> for CodecId {
+    fn from(codec: EntryCodec) -> Self {
+        match codec {
+            EntryCodec::Raw => Self::Raw,
+            EntryCodec::Msgpack => Self::MessagePack,
+            EntryCodec::Json => Self::Json,
+        }
+    }
+}
+
+impl ForeignFormat {
+    /// As the command line and JSON have it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Seawall => "seawall",
+            Self::Cwal => "cwal",
+            Self::CwalText => "cwal-text",
+            Self::Json => "json",
+            Self::Msgpack => "msgpack",
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! `seawall convert`: a log of another program becomes one of ours, or the other way round; whole,
+//! or as much of it as is intact.
+
+mod place;
+mod source;
+mod target;
+
+use super::verify::lost_as_json;
+use crate::args::{Convert, EntryCodec, ForeignFormat};
+use crate::foreign::translate::translate;
+use crate::foreign::{Damage, Remark, Stop};
+use crate::human::number;
+use crate::machine::{Stopwatch, is_terminal};
+use crate::not_yet::does_not_exist;
+use crate::output::Output;
+use crate::report::{Exit, Failure, say, say_over};
+use seawall::CodecId;
+use serde_json::{Value, json};
+use source::Source;
+use std::time::Duration;
+use target::{Made, Refusal, Target};
+
+/// Work that takes longer shows how far it is.
+const SILENCE: Duration = Duration::from_millis(500);
+const BETWEEN: Duration = Duration::from_millis(100);
+
+/// Converts all of the source that is intact.
+pub(crate) fn run(args: &Convert) -> Result<Exit, Failure> {
+    if args.codec == Some(EntryCodec::Json) && args.to == ForeignFormat::Seawall {
+        return Ok(does_not_exist("convert --codec json --to seawall", "--codec msgpack"));
+    }
+    let mut source = Source::open(args)?;
+    let way = Way::choose(args, &source)?;
+    let mut target = Target::open(&args.target, args.to, way.target)?;
+    let mut work = Work { args, way, entries: 0, bytes: 0, progress: Progress::start(args) };
+    let damage = work.carry(&mut source, &mut target);
+    work.progress.end();
+    let damage = damage?;
+    let made = target.finish()?;
+    let remarks = source.entries.remarks();
+    let exit = work.tell_remarks(&remarks).worse(work.tell_damage(damage.as_ref()));
+    let mut out = Output::new();
+    if args.look.json {
+        out.line(&work.as_json(&source, (made, damage.as_ref(), &remarks)).to_string());
+    } else if !args.look.quiet {
+        work.tell(made, &mut out);
+    }
+    Ok(exit.worse(out.finish()))
+}
+
+/// What entries are on both sides.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    source: CodecId,
+    target: CodecId,
+}
+
+impl Way {
+    /// As the formats say, and `--codec` where they do not.
+    fn choose(args: &Convert, source: &Source) -> Result<Self, Failure> {
+        let asked = args.codec.map(CodecId::from);
+        let known = source.codec;
+        let fixed = match args.to {
+            ForeignFormat::Json => Some(CodecId::Json),
+            ForeignFormat::Msgpack => Some(CodecId::MessagePack),
+            _ => None,
+        };
+        if asked.is_some() && known.is_some() && fixed.is_some() {
+            let what = "--codec says what the formats say already";
+            let failure = Failure::new(Exit::Usage, what).at(args.source.display());
+            return Err(failure.next("leave --codec out"));
+        }
+        let from = known.or(asked).unwrap_or(CodecId::Raw);
+        let stored = match (args.to, from) {
+            (ForeignFormat::Seawall, CodecId::Json) => CodecId::MessagePack,
+            (_, from) => from,
+        };
+        Ok(Self { source: from, target: fixed.or(asked).unwrap_or(stored) })
+    }
+}
+
+/// A conversion under way.
+struct Work<'a> {
+    args: &'a Convert,
+    way: Way,
+    /// How many entries were handed to the target, and the bytes of their content there.
+    entries: u64,
+    bytes: u64,
+    progress: Progress,
+}
+
+impl Work<'_> {
+    /// Carries entries over until the source ends, or is not intact any more.
+    fn carry(
+        &mut self,
+        source: &mut Source,
+        target: &mut Target,
+    ) -> Result<Option<Damage>, Failure> {
+        loop {
+            let entry = match source.entries.next() {
+                Ok(Some(entry)) => entry,
+                Ok(None) => return Ok(None),
+                Err(Stop::Damaged(damage)) => return Ok(Some(damage)),
+                Err(Stop::Io(error)) => return Err(place::unreadable(&self.args.source, error)),
+                Err(Stop::Log(error)) => {
+                    return Err(Failure::of(&error, "convert", &self.args.source));
+                }
+            };
+            let content = match translate(entry, self.way.source, self.way.target) {
+                Ok(content) => content,
+                Err(why) => return Err(self.refused(source, &why)),
+            };
+            let bytes = u64::try_from(content.len()).expect("an entry is in memory");
+            match target.put(&content) {
+                Ok(()) => {}
+                Err(Refusal::Failed(failure)) => return Err(failure),
+                Err(Refusal::TooLarge { size, max }) => {
+                    let why = format!("it has {size} bytes, and a record {max} at most");
+                    return Err(self.refused(source, &why));
+                }
+            }
+            (self.entries, self.bytes) = (self.entries + 1, self.bytes + bytes);
+            self.progress.tell(self.entries, (source.entries.position(), source.size));
+        }
+    }
+
+    /// The entry that the source lends is intact, and cannot be what was asked for.
+    fn refused(&self, source: &Source, why: &str) -> Failure {
+        let entry = self.entries + 1;
+        let what = format!("entry {entry} cannot be converted exactly: {why}");
+        let (path, place) = (self.args.source.display(), source.place());
+        let failure = Failure::new(Exit::Failed, what).at(format!("{path}{place}"));
+        failure.next("try another --codec or --to; nothing was made: seawall convert --help")
+    }
+
+    /// Tells of the entry that is not intact; how the program ends.
+    fn tell_damage(&self, damage: Option<&Damage>) -> Exit {
+        let Some(Damage { entry, offset, cause, why, segment, harmless }) = damage else {
+            return Exit::Fine;
+        };
+        let exit = if *harmless { Exit::Correctable } else { Exit::Lost };
+        let file = segment.map_or_else(String::new, |id| format!(", segment {id}"));
+        let (source, target) = (self.args.source.display(), self.args.target.display());
+        Failure::new(exit, format!("entry {entry} is damaged: {why} ({cause})"))
+            .at(format!("{source}{file}, byte {offset}"))
+            .next(format!(
+                "{target} has the {} before it; mend the source for the rest",
+                entries(self.entries)
+            ))
+            .tell();
+        exit
+    }
+
+    /// Tells of what somebody should know though it is no damage; how the program ends.
+    fn tell_remarks(&self, remarks: &[Remark]) -> Exit {
+        let source = self.args.source.display().to_string();
+        let mut exit = Exit::Fine;
+        for remark in remarks {
+            match remark {
+                Remark::ZerosAtEnd(empties) => say(&format!(
+                    "seawall: warning: {} without content at the end of {source} could as well be \
+                     {} zeros that nobody wrote",
+                    entries(*empties),
+                    number(12 * empties)
+                )),
+                Remark::GivenUp(_) if self.args.look.quiet => {}
+                Remark::GivenUp(lost) => say(&format!("seawall: {lost} given up by a repair")),
+                Remark::UnsureTail => {
+                    exit = Exit::Unsure;
+                    let what =
+                        "what lies behind the last record was torn or damaged: nobody can tell";
+                    let failure = Failure::new(exit, what).at(&source);
+                    failure.next(format!("seawall verify {source}")).tell();
+                }
+            }
+        }
+        exit
+    }
+
+    fn tell(&self, made: Made, out: &mut Output) {
+        let (target, entries) = (self.args.target.display(), entries(self.entries));
+        let state = match made {
+            Made::New => "durable",
+            Made::Same => "there already",
+        };
+        out.line(&format!("{target}: {entries} as {}, {state}", self.way.target.name()));
+    }
+
+    fn as_json(
+        &self,
+        source: &Source,
+        (made, damage, remarks): (Made, Option<&Damage>, &[Remark]),
+    ) -> Value {
+        let zeros = remarks.iter().find_map(|remark| match remark {
+            Remark::ZerosAtEnd(entries) => Some(*entries),
+            _ => None,
+        });
+        let given_up = remarks.iter().filter_map(|remark| match remark {
+            Remark::GivenUp(lost) => Some(lost_as_json(lost)),
+            _ => None,
+        });
+        json!({
+            "schema": "seawall.convert/1",
+            "source": self.args.source.display().to_string(),
+            "target": self.args.target.display().to_string(),
+            "from": source.format.name(),
+            "to": self.args.to.name(),
+            "codec": self.way.target.name(),
+            "entries": self.entries,
+            "bytes": self.bytes,
+            "made": made == Made::New,
+            "damage": damage.map(|damage| json!({
+                "entry": damage.entry,
+                "offset": damage.offset,
+                "segment": damage.segment,
+                "cause": damage.cause,
+                "why": damage.why,
+            })),
+            "given_up": given_up.collect::<Vec<_>>(),
+            "unsure_tail": remarks.contains(&Remark::UnsureTail),
+            "zero_entries_at_end": zeros.unwrap_or(0),
+        })
+    }
+}
+
+fn entries(count: u64) -> String {
+    format!("{} {}", number(count), if count == 1 { "entry" } else { "entries" })
+}
+
+/// Says how far the work is, to a person who waits.
+struct Progress {
+    watch: Stopwatch,
+    /// When to say it again; `None` if nobody is to hear it.
+    next: Option<Duration>,
+    told: bool,
+}
+
+impl Progress {
+    fn start(args: &Convert) -> Self {
+        let next = (is_terminal() && !args.look.quiet).then_some(SILENCE);
+        Self { watch: Stopwatch::start(), next, told: false }
+    }
+
+    fn tell(&mut self, entries: u64, (at, size): (u64, Option<u64>)) {
+        let Some(next) = self.next else { return };
+        let now = self.watch.elapsed();
+        if now < next {
+            return;
+        }
+        (self.next, self.told) = (Some(now + BETWEEN), true);
+        let share = size.filter(|size| *size > 0);
+        let share = share.map_or_else(String::new, |size| {
+            format!(", {} %", u128::from(at) * 100 / u128::from(size))
+        });
+        say_over(&format!("  {}{share}", self::entries(entries)));
+    }
+
+    fn end(&self) {
+        if self.told {
+            say_over("");
+        }
+    }
+}

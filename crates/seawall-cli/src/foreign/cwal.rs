@@ -1,0 +1,246 @@
+//! The logs of `CWal`, <https://github.com/sjay05/cwal>, in both of its forms.
+//!
+//! ```text
+//! binary   byte  size  field     value
+//!             0     8  length    little-endian
+//!             8     n  data
+//!         8 + n     4  checksum  CRC-32 (IEEE) of the data alone, little-endian
+//!
+//! text     length, a space, data, a space, checksum, a newline; both numbers in decimal digits
+//! ```
+//!
+//! Neither form has a marker at its end or a number in its entries. So a shorter log written over
+//! a longer one is followed by what is left of that: where an old entry happens to begin right
+//! there, it cannot be told from a new one. `docs/adr/0006-foreign-logs.md` has the other limits.
+
+use super::crc32;
+use super::{CHECKSUM, CUT_SHORT, ENTRY_MAX, Entries, Feed, LENGTH, Remark, SYNTAX, Stop, ZEROS};
+use std::io::Read;
+
+const HEADER: usize = 8;
+const CHECKSUM_SIZE: usize = 4;
+/// A length or checksum of 64 bits has 20 digits; one byte more ends it.
+const DIGITS_MAX: usize = 20;
+
+/// Adds an entry in the binary form.
+pub(crate) fn write_binary(data: &[u8], out: &mut Vec<u8>) {
+    let length = u64::try_from(data.len()).expect("it is in memory");
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(data);
+    out.extend_from_slice(&crc32(data).to_le_bytes());
+}
+
+/// Adds an entry in the text form.
+pub(crate) fn write_text(data: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("{} ", data.len()).as_bytes());
+    out.extend_from_slice(data);
+    out.extend_from_slice(format!(" {}\n", crc32(data)).as_bytes());
+}
+
+/// Reads the binary form.
+///
+/// The checksum of no data is 0, so that an empty entry is twelve zeros: as are bytes that a file
+/// system never got to write, or the zeros in an entry whose length lost a bit. Zeros are taken
+/// for empty entries if something sound follows them, or if they fill the file to its end exactly;
+/// [`Entries::remarks`] says so of the latter.
+#[derive(Debug)]
+pub(crate) struct Binary<R> {
+    feed: Feed<R>,
+    /// What the entry that is lent has of the stream.
+    lent: usize,
+    /// Empty entries that are passed and not delivered yet.
+    empties: u64,
+    /// How many of them stand at the end.
+    at_end: u64,
+}
+
+const EMPTY: [u8; HEADER + CHECKSUM_SIZE] = [0; HEADER + CHECKSUM_SIZE];
+
+impl<R: Read> Binary<R> {
+    pub(crate) fn new(input: R) -> Self {
+        Self { feed: Feed::new(input), lent: 0, empties: 0, at_end: 0 }
+    }
+
+    /// Passes what can be taken for empty entries.
+    fn count_empties(&mut self) -> Result<(), Stop> {
+        let start = self.feed.position();
+        while self.feed.need(EMPTY.len())? && self.feed.rest().starts_with(&EMPTY) {
+            self.feed.pass(EMPTY.len());
+            self.empties += 1;
+        }
+        if self.empties == 0 {
+            return Ok(());
+        }
+        match self.look() {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => {
+                self.at_end = self.empties;
+                Ok(())
+            }
+            Err(Stop::Damaged(_)) => {
+                let zeros = self.feed.position() - start;
+                let why = format!("{zeros} zeros, and no sound entry behind them");
+                Err(self.feed.damaged_at(start, ZEROS, why))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The length of the data of the entry that begins here; `None` at the end.
+    fn look(&mut self) -> Result<Option<usize>, Stop> {
+        if !self.feed.need(1)? {
+            return Ok(None);
+        }
+        if !self.feed.need(HEADER)? {
+            let why = format!("the file ends {} bytes into a length", self.feed.rest().len());
+            return Err(self.feed.damaged(CUT_SHORT, why));
+        }
+        let claimed = little_endian(self.feed.part(0, HEADER));
+        let length = check_length(&self.feed, claimed)?;
+        if !self.feed.need(HEADER + length + CHECKSUM_SIZE)? {
+            return Err(too_little(&self.feed, claimed, HEADER));
+        }
+        let stored = little_endian(self.feed.part(HEADER + length, CHECKSUM_SIZE));
+        compare(&self.feed, self.feed.part(HEADER, length), stored)?;
+        Ok(Some(length))
+    }
+}
+
+impl<R: Read> Entries for Binary<R> {
+    fn next(&mut self) -> Result<Option<&[u8]>, Stop> {
+        self.feed.pass(std::mem::take(&mut self.lent));
+        if self.empties == 0 {
+            self.count_empties()?;
+        }
+        if self.empties > 0 {
+            self.empties -= 1;
+            self.feed.deliver();
+            return Ok(Some(&[]));
+        }
+        let Some(length) = self.look()? else { return Ok(None) };
+        self.lent = HEADER + length + CHECKSUM_SIZE;
+        self.feed.deliver();
+        Ok(Some(self.feed.part(HEADER, length)))
+    }
+
+    fn position(&self) -> u64 {
+        self.feed.position()
+    }
+
+    fn remarks(&self) -> Vec<Remark> {
+        if self.at_end > 0 { vec![Remark::ZerosAtEnd(self.at_end)] } else { vec![] }
+    }
+}
+
+/// Reads the text form, as strictly as `CWal` writes it: one space, one newline, no sign and no
+/// leading zeros. The newline of the last entry may be missing.
+#[derive(Debug)]
+pub(crate) struct Text<R> {
+    feed: Feed<R>,
+    lent: usize,
+}
+
+impl<R: Read> Text<R> {
+    pub(crate) fn new(input: R) -> Self {
+        Self { feed: Feed::new(input), lent: 0 }
+    }
+
+    /// Where the data of the entry that begins here starts, its length, and that of the entry.
+    fn look(&mut self) -> Result<Option<(usize, usize, usize)>, Stop> {
+        if !self.feed.need(1)? {
+            return Ok(None);
+        }
+        let whole = self.feed.need(DIGITS_MAX + 1)?;
+        let Some((claimed, digits)) = number(self.feed.rest()) else {
+            return Err(self.feed.damaged(SYNTAX, "no length in decimal digits begins here"));
+        };
+        match self.feed.rest().get(digits) {
+            Some(b' ') => {}
+            None if !whole => {
+                return Err(self.feed.damaged(CUT_SHORT, "the file ends within a length"));
+            }
+            _ => return Err(self.feed.damaged(SYNTAX, "no space behind the length")),
+        }
+        let (length, start) = (check_length(&self.feed, claimed)?, digits + 1);
+        if !self.feed.need(start + length + 1)? {
+            return Err(too_little(&self.feed, claimed, start));
+        }
+        let behind = self.look_behind(start, length)?;
+        Ok(Some((start, length, start + length + behind)))
+    }
+
+    /// The length of what stands behind the data.
+    fn look_behind(&mut self, start: usize, length: usize) -> Result<usize, Stop> {
+        let end = start + length;
+        let whole = self.feed.need(end + 1 + DIGITS_MAX + 1)?;
+        let tail = self.feed.rest().get(end..).unwrap_or_default();
+        let Some(tail) = tail.strip_prefix(b" ") else {
+            return Err(self.feed.damaged(SYNTAX, "no space behind the data"));
+        };
+        if tail.is_empty() {
+            return Err(self.feed.damaged(CUT_SHORT, "the file ends before the checksum"));
+        }
+        let Some((stored, digits)) = number(tail) else {
+            let why = "no checksum in decimal digits behind the data";
+            return Err(self.feed.damaged(SYNTAX, why));
+        };
+        let data = self.feed.part(start, length);
+        match tail.get(digits) {
+            Some(b'\n') => compare(&self.feed, data, stored).map(|()| 1 + digits + 1),
+            None if !whole && u64::from(crc32(data)) == stored => Ok(1 + digits),
+            None if !whole => {
+                Err(self.feed.damaged(CUT_SHORT, "the file ends within the checksum"))
+            }
+            _ => Err(self.feed.damaged(SYNTAX, "no newline behind the checksum")),
+        }
+    }
+}
+
+impl<R: Read> Entries for Text<R> {
+    fn next(&mut self) -> Result<Option<&[u8]>, Stop> {
+        self.feed.pass(std::mem::take(&mut self.lent));
+        let Some((start, length, whole)) = self.look()? else { return Ok(None) };
+        self.lent = whole;
+        self.feed.deliver();
+        Ok(Some(self.feed.part(start, length)))
+    }
+
+    fn position(&self) -> u64 {
+        self.feed.position()
+    }
+}
+
+fn check_length<R: Read>(feed: &Feed<R>, claimed: u64) -> Result<usize, Stop> {
+    let length = usize::try_from(claimed).ok().filter(|length| *length <= ENTRY_MAX);
+    length.ok_or_else(|| {
+        let why = format!("a length of {claimed} bytes; no entry has more than {ENTRY_MAX}");
+        feed.damaged(LENGTH, why)
+    })
+}
+
+fn too_little<R: Read>(feed: &Feed<R>, claimed: u64, header: usize) -> Stop {
+    let left = feed.rest().len().saturating_sub(header);
+    let why = format!("a length of {claimed} bytes, and the file ends {left} bytes on");
+    feed.damaged(CUT_SHORT, why)
+}
+
+fn compare<R: Read>(feed: &Feed<R>, data: &[u8], stored: u64) -> Result<(), Stop> {
+    let found = crc32(data);
+    if u64::from(found) == stored {
+        return Ok(());
+    }
+    let why = format!("the checksum of the data is {found}, and {stored} is stored");
+    Err(feed.damaged(CHECKSUM, why))
+}
+
+fn little_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// A number as it is printed, and how many digits it has.
+fn number(text: &[u8]) -> Option<(u64, usize)> {
+    let digits = text.iter().take(DIGITS_MAX).take_while(|byte| byte.is_ascii_digit()).count();
+    let shown = std::str::from_utf8(text.get(..digits)?).ok()?;
+    let number: u64 = shown.parse().ok()?;
+    (digits == 1 || !shown.starts_with('0')).then_some((number, digits))
+}

@@ -1,0 +1,167 @@
+//! A stream of JSON values, one after the other: the readable log of Pereira and others, as
+//! `serde_json`'s stream deserializer reads it, with white space between them or none.
+//!
+//! JSON has no checksums. A changed digit or letter is another sound value, and nobody can tell;
+//! neither can anybody when a number that stands by itself was cut at the end of the file. What is
+//! found is what breaks the grammar of JSON.
+
+use super::{CUT_SHORT, ENTRY_MAX, Entries, Feed, LENGTH, SYNTAX, Stop};
+use serde::de::IgnoredAny;
+use std::io::Read;
+
+/// Adds a value, on a line of its own.
+pub(crate) fn write(text: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(text);
+    out.push(b'\n');
+}
+
+/// Whether this is one JSON value and nothing else; if not, why, and whether it only ends early.
+pub(crate) fn check(text: &[u8]) -> Result<(), (bool, String)> {
+    if let Err(error) = std::str::from_utf8(text) {
+        let is_cut = error.error_len().is_none();
+        return Err((is_cut, format!("no UTF-8 at byte {} of the value", error.valid_up_to())));
+    }
+    match serde_json::from_slice::<IgnoredAny>(text) {
+        Ok(IgnoredAny) => Ok(()),
+        Err(error) => Err((error.is_eof(), error.to_string())),
+    }
+}
+
+/// Reads the values of a stream, each as the text that stands there.
+#[derive(Debug)]
+pub(crate) struct Values<R> {
+    feed: Feed<R>,
+    lent: usize,
+}
+
+impl<R: Read> Values<R> {
+    pub(crate) fn new(input: R) -> Self {
+        Self { feed: Feed::new(input), lent: 0 }
+    }
+
+    /// Whether there is something behind the white space.
+    fn pass_space(&mut self) -> Result<bool, Stop> {
+        loop {
+            let rest = self.feed.rest();
+            let spaces = rest.iter().take_while(|byte| is_space(**byte)).count();
+            let held = rest.len();
+            self.feed.pass(spaces);
+            if spaces < held {
+                return Ok(true);
+            }
+            if !self.feed.fill()? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// The length of the value that begins here.
+    fn look(&mut self) -> Result<usize, Stop> {
+        let (mut scan, mut looked) = (Scan::new(), 0);
+        loop {
+            let unseen = self.feed.rest().get(looked..).unwrap_or_default();
+            for byte in unseen {
+                if scan.ends_before(*byte) {
+                    return self.accept(looked);
+                }
+                looked += 1;
+                if scan.ends_with(*byte) {
+                    return self.accept(looked);
+                }
+            }
+            if looked > ENTRY_MAX {
+                let why = format!("a value of more than {ENTRY_MAX} bytes");
+                return Err(self.refuse(looked, LENGTH, &why));
+            }
+            if !self.feed.fill()? {
+                if scan.is_bare() {
+                    return self.accept(looked);
+                }
+                return Err(self.refuse(looked, CUT_SHORT, "the file ends within a value"));
+            }
+        }
+    }
+
+    fn accept(&self, length: usize) -> Result<usize, Stop> {
+        let checked = check(self.feed.part(0, length));
+        checked.map(|()| length).map_err(|(_, why)| self.feed.damaged(SYNTAX, why))
+    }
+
+    /// What has no end may have gone wrong long before.
+    fn refuse(&self, length: usize, cause: &'static str, why: &str) -> Stop {
+        match check(self.feed.part(0, length)) {
+            Err((false, why)) => self.feed.damaged(SYNTAX, why),
+            _ => self.feed.damaged(cause, why),
+        }
+    }
+}
+
+impl<R: Read> Entries for Values<R> {
+    fn next(&mut self) -> Result<Option<&[u8]>, Stop> {
+        self.feed.pass(std::mem::take(&mut self.lent));
+        if !self.pass_space()? {
+            return Ok(None);
+        }
+        let length = self.look()?;
+        self.lent = length;
+        self.feed.deliver();
+        Ok(Some(self.feed.part(0, length)))
+    }
+
+    fn position(&self) -> u64 {
+        self.feed.position()
+    }
+}
+
+/// How far into a value the scan for its end is.
+#[derive(Debug)]
+struct Scan {
+    /// In so many objects and arrays.
+    depth: usize,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Start,
+    /// In a number or a word that stands by itself.
+    Bare,
+    Text,
+    Escape,
+    Other,
+}
+
+impl Scan {
+    fn new() -> Self {
+        Self { depth: 0, state: State::Start }
+    }
+
+    /// Whether the value ended, as this byte belongs to what follows.
+    fn ends_before(&self, byte: u8) -> bool {
+        self.is_bare() && (is_space(byte) || b"\"[]{},:".contains(&byte))
+    }
+
+    fn is_bare(&self) -> bool {
+        self.state == State::Bare
+    }
+
+    /// Takes a byte in; whether the value ends with it.
+    fn ends_with(&mut self, byte: u8) -> bool {
+        let (depth, state) = match (self.state, byte) {
+            (State::Text, b'\\') => (self.depth, State::Escape),
+            (State::Text, b'"') => (self.depth, State::Other),
+            (State::Text | State::Escape, _) | (_, b'"') => (self.depth, State::Text),
+            (_, b'{' | b'[') => (self.depth + 1, State::Other),
+            (_, b'}' | b']') => (self.depth.saturating_sub(1), State::Other),
+            // No value begins so: it is one of this byte alone, for the check to refuse.
+            (State::Start, b',' | b':') | (State::Other, _) => (self.depth, State::Other),
+            (State::Start | State::Bare, _) => (self.depth, State::Bare),
+        };
+        (self.depth, self.state) = (depth, state);
+        depth == 0 && state == State::Other
+    }
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\n' | b'\t' | b'\r')
+}

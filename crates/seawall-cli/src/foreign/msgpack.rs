@@ -1,0 +1,111 @@
+//! The binary log of Pereira and others: each record as `MessagePack`, and behind it its checksum,
+//! as `MessagePack` too.
+//!
+//! ```text
+//! record    any MessagePack value
+//! checksum  {"checksum": n}, n the CRC-32 (IEEE) of the record's bytes
+//! ```
+//!
+//! The paper tells of pairs, of CRC-32, and of a checksum with an identifier; the name `checksum`
+//! and the map are an assumption. A checksum as an array of one, or by itself, is read as well.
+
+use super::pack::{Scan, Step, Token, token};
+use super::{CHECKSUM, CUT_SHORT, ENTRY_MAX, Entries, Feed, LENGTH, SYNTAX, Stop, crc32};
+use serde::Serialize;
+use std::io::Read;
+
+/// The longest way to write a checksum that is read: a map with a long head, a name, 64 bits.
+const CHECKSUM_MAX: usize = 32;
+
+/// What stands behind a record.
+#[derive(Debug, Serialize)]
+struct Checksum {
+    checksum: u32,
+}
+
+/// Adds a record and its checksum.
+pub(crate) fn write(record: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(record);
+    let checksum = Checksum { checksum: crc32(record) };
+    rmp_serde::encode::write_named(out, &checksum).expect("a number can be written to memory");
+}
+
+/// Reads records that their checksums vouch for.
+#[derive(Debug)]
+pub(crate) struct Pairs<R> {
+    feed: Feed<R>,
+    lent: usize,
+}
+
+impl<R: Read> Pairs<R> {
+    pub(crate) fn new(input: R) -> Self {
+        Self { feed: Feed::new(input), lent: 0 }
+    }
+
+    /// The length of the value at `start`, which has at most `max` bytes.
+    fn look(&mut self, start: usize, max: usize, what: &str) -> Result<usize, Stop> {
+        let mut scan = Scan::new(max);
+        loop {
+            let wanted = match scan.step(self.feed.rest().get(start..).unwrap_or_default()) {
+                Step::Ends(length) => return Ok(length),
+                Step::More(wanted) => wanted,
+                Step::TooLong => {
+                    let why = format!("{what} of more than {max} bytes");
+                    return Err(self.feed.damaged(LENGTH, why));
+                }
+                Step::Wrong(at) => {
+                    let why = format!("no MessagePack value begins at byte {at} of {what}");
+                    return Err(self.feed.damaged(SYNTAX, why));
+                }
+            };
+            if !self.feed.need(start + wanted)? {
+                return Err(self.feed.damaged(CUT_SHORT, format!("the file ends within {what}")));
+            }
+        }
+    }
+}
+
+impl<R: Read> Entries for Pairs<R> {
+    fn next(&mut self) -> Result<Option<&[u8]>, Stop> {
+        self.feed.pass(std::mem::take(&mut self.lent));
+        if !self.feed.need(1)? {
+            return Ok(None);
+        }
+        let length = self.look(0, ENTRY_MAX, "a record")?;
+        let behind = self.look(length, CHECKSUM_MAX, "a checksum")?;
+        let Some(stored) = checksum(self.feed.part(length, behind)) else {
+            return Err(self.feed.damaged(SYNTAX, "no checksum behind the record"));
+        };
+        let found = crc32(self.feed.part(0, length));
+        if u64::from(found) != stored {
+            let why = format!("the checksum of the record is {found}, and {stored} is stored");
+            return Err(self.feed.damaged(CHECKSUM, why));
+        }
+        self.lent = length + behind;
+        self.feed.deliver();
+        Ok(Some(self.feed.part(0, length)))
+    }
+
+    fn position(&self) -> u64 {
+        self.feed.position()
+    }
+}
+
+/// The number in one of the ways to write it.
+fn checksum(bytes: &[u8]) -> Option<u64> {
+    let number = match token(bytes)? {
+        (Token::Map(1), rest) => {
+            let (name, rest) = token(rest)?;
+            if name != Token::Text(b"checksum") {
+                return None;
+            }
+            rest
+        }
+        (Token::Array(1), rest) => rest,
+        _ => bytes,
+    };
+    match token(number)? {
+        (Token::Unsigned(number), []) => Some(number),
+        _ => None,
+    }
+}

@@ -1,0 +1,564 @@
+//! What every importer owes: no panic, nothing invented, memory by what is there; over streams cut
+//! into pieces, damaged and random. Each case is a seed; `SEAWALL_CASES` says how many.
+
+use super::*;
+use std::io::Read;
+
+/// A format: its name, how an entry of it is drawn and written, and its reader.
+struct Format {
+    name: &'static str,
+    draw: fn(&mut Random) -> Vec<u8>,
+    write: fn(&[u8], &mut Vec<u8>),
+    open: fn(Box<dyn Read>) -> Box<dyn Entries>,
+}
+
+const FORMATS: [Format; 4] = [
+    Format {
+        name: "cwal",
+        draw: draw_bytes,
+        write: cwal::write_binary,
+        open: |input| Box::new(cwal::Binary::new(input)),
+    },
+    Format {
+        name: "cwal-text",
+        draw: draw_bytes,
+        write: cwal::write_text,
+        open: |input| Box::new(cwal::Text::new(input)),
+    },
+    Format {
+        name: "msgpack",
+        draw: |random| rmp_serde::to_vec_named(&draw_value(random, 3)).unwrap(),
+        write: msgpack::write,
+        open: |input| Box::new(msgpack::Pairs::new(input)),
+    },
+    Format {
+        name: "json",
+        draw: |random| format!("[{}]", draw_value(random, 3)).into_bytes(),
+        write: json::write,
+        open: |input| Box::new(json::Values::new(input)),
+    },
+];
+
+/// Those that have checksums.
+fn checked() -> impl Iterator<Item = &'static Format> {
+    FORMATS.iter().filter(|format| format.name != "json")
+}
+
+fn cases() -> u64 {
+    let asked = std::env::var("SEAWALL_CASES").ok().and_then(|cases| cases.parse().ok());
+    asked.unwrap_or(10_000)
+}
+
+/// Numbers that follow from a seed.
+struct Random(u64);
+
+impl Random {
+    fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.draw() % u64::try_from(end).unwrap()).unwrap()
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.draw().to_le_bytes()[0]
+    }
+
+    fn bytes(&mut self, length: usize) -> Vec<u8> {
+        (0..length).map(|_| self.byte()).collect()
+    }
+
+    /// One byte at least, and fewer than `end`.
+    fn fewer_bytes(&mut self, end: usize) -> Vec<u8> {
+        let length = 1 + self.below(end - 1);
+        self.bytes(length)
+    }
+}
+
+fn draw_bytes(random: &mut Random) -> Vec<u8> {
+    let length = random.below(24);
+    match random.below(8) {
+        0 => vec![],
+        1 => vec![0; length],
+        2 | 3 => vec![b'a'; length],
+        _ => random.bytes(length),
+    }
+}
+
+fn draw_value(random: &mut Random, depth: usize) -> serde_json::Value {
+    let text = |random: &mut Random| {
+        let marks = ["", "a", "\"", "\\", "{", "]", "\u{e9}", "\n", "base64", " "];
+        (0..random.below(4)).map(|_| marks[random.below(marks.len())]).collect::<String>()
+    };
+    match random.below(if depth == 0 { 6 } else { 8 }) {
+        0 => serde_json::Value::Null,
+        1 => (random.draw() % 2 == 0).into(),
+        2 => (random.draw() >> random.below(64)).into(),
+        3 => (random.draw() >> random.below(64)).cast_signed().into(),
+        4 => f64::from_bits(random.draw()).into(),
+        5 => text(random).into(),
+        6 => (0..random.below(4)).map(|_| draw_value(random, depth - 1)).collect(),
+        _ => (0..random.below(4))
+            .map(|_| (text(random), draw_value(random, depth - 1)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+    }
+}
+
+/// A stream that gives what it has in pieces of its own choice.
+struct Pieces {
+    bytes: Vec<u8>,
+    at: usize,
+    random: Random,
+}
+
+impl Read for Pieces {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = &self.bytes[self.at..];
+        let most = left.len().min(buffer.len()).min(1 + self.random.below(40));
+        buffer[..most].copy_from_slice(&left[..most]);
+        self.at += most;
+        Ok(most)
+    }
+}
+
+/// What a reader made of a stream.
+#[derive(Debug, PartialEq)]
+struct Found {
+    entries: Vec<Vec<u8>>,
+    damage: Option<Damage>,
+    remarks: Vec<Remark>,
+}
+
+impl Found {
+    /// How many of these are surely entries, if zeros are in doubt.
+    fn without_zeros(&self, entries: &[Vec<u8>]) -> usize {
+        let in_doubt = self.damage.as_ref().is_some_and(|damage| damage.cause == ZEROS);
+        let zeros = entries.iter().rev().take_while(|entry| in_doubt && entry.is_empty());
+        entries.len() - zeros.count()
+    }
+}
+
+fn read(format: &Format, bytes: &[u8], seed: u64) -> Found {
+    let input = Pieces { bytes: bytes.to_vec(), at: 0, random: Random(seed) };
+    let mut reader = (format.open)(Box::new(input));
+    let mut entries = vec![];
+    loop {
+        match reader.next() {
+            Ok(Some(entry)) => entries.push(entry.to_vec()),
+            Ok(None) => return Found { entries, damage: None, remarks: reader.remarks() },
+            Err(Stop::Damaged(damage)) => {
+                return Found { entries, damage: Some(damage), remarks: reader.remarks() };
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+}
+
+/// The bytes of a log with these entries, and where each begins.
+fn write(format: &Format, entries: &[Vec<u8>]) -> (Vec<u8>, Vec<usize>) {
+    let (mut bytes, mut starts) = (vec![], vec![]);
+    for entry in entries {
+        starts.push(bytes.len());
+        (format.write)(entry, &mut bytes);
+    }
+    (bytes, starts)
+}
+
+fn draw(format: &Format, random: &mut Random) -> Vec<Vec<u8>> {
+    (0..random.below(7)).map(|_| (format.draw)(random)).collect()
+}
+
+#[test]
+fn every_entry_comes_back_in_whatever_pieces_the_stream_comes() {
+    for format in &FORMATS {
+        for seed in 0..cases() {
+            let random = &mut Random(seed);
+            let entries = draw(format, random);
+            let found = read(format, &write(format, &entries).0, seed);
+            let case = format!("{} seed {seed}", format.name);
+            assert_eq!((&found.entries, &found.damage), (&entries, &None), "{case}");
+        }
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_damage_of_the_entry_it_is_in() {
+    for format in checked() {
+        for seed in 0..20 {
+            let random = &mut Random(seed);
+            let entries = draw(format, random);
+            let (bytes, starts) = write(format, &entries);
+            for bit in 0..8 * bytes.len() {
+                let mut flipped = bytes.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                let hit = starts.iter().filter(|start| **start <= bit / 8).count();
+                let found = read(format, &flipped, seed);
+                let case = format!("{} seed {seed} bit {bit}: {found:?}", format.name);
+                let damage = found.damage.as_ref().expect(&case);
+                let hit = found.without_zeros(&entries[..hit - 1]) + 1;
+                assert_eq!(found.entries, entries[..hit - 1], "{case}");
+                assert_eq!(damage.entry, u64::try_from(hit).unwrap(), "{case}");
+                assert_eq!(damage.offset, u64::try_from(starts[hit - 1]).unwrap(), "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_torn_end_is_damage_of_the_last_entry_and_of_no_other() {
+    for format in &FORMATS {
+        for seed in 0..50 {
+            let random = &mut Random(seed);
+            let entries = draw(format, random);
+            let (bytes, starts) = write(format, &entries);
+            for cut in 0..bytes.len() {
+                let found = read(format, &bytes[..cut], seed);
+                let begun = starts.iter().filter(|start| **start < cut).count();
+                // Without its newline a line is all there.
+                let is_line = ["json", "cwal-text"].contains(&format.name);
+                let is_end = |at: usize| starts.contains(&at) || at == bytes.len();
+                let whole = is_end(cut) || is_line && is_end(cut + 1);
+                let intact = if whole { begun } else { begun - 1 };
+                let case = format!("{} seed {seed} cut {cut}: {found:?}", format.name);
+                let intact = found.without_zeros(&entries[..intact]);
+                assert_eq!(found.entries, entries[..intact], "{case}");
+                assert_eq!(found.damage.is_none(), whole, "{case}");
+            }
+        }
+    }
+}
+
+/// Damages a log in one of the ways that disks and people have; whether entries may be missing in
+/// its middle afterwards and nobody can tell.
+fn damage(bytes: &mut Vec<u8>, random: &mut Random) -> bool {
+    let at = random.below(bytes.len() + 1);
+    let to = at + random.below(bytes.len() + 1 - at);
+    match random.below(6) {
+        0 => bytes.truncate(at),
+        1 => {
+            let noise = random.bytes(to - at);
+            bytes[at..to].copy_from_slice(&noise);
+        }
+        2 => {
+            let noise = random.fewer_bytes(30);
+            bytes.splice(at..at, noise);
+        }
+        3 => {
+            bytes.drain(at..to);
+            return true;
+        }
+        4 => {
+            bytes.truncate(at);
+            bytes.extend(vec![0; random.below(600)]);
+        }
+        _ => {
+            let noise = random.fewer_bytes(300);
+            bytes.extend(noise);
+        }
+    }
+    false
+}
+
+/// Whether these are the first entries that were written, but for a gap if one cannot be told.
+fn is_prefix(found: &[Vec<u8>], written: &[Vec<u8>], gap: bool) -> bool {
+    if written.starts_with(found) {
+        return true;
+    }
+    gap && (0..written.len()).any(|from| {
+        (from..=written.len()).any(|to| {
+            let left = [&written[..from], &written[to..]].concat();
+            left.starts_with(found)
+        })
+    })
+}
+
+#[test]
+fn nothing_is_invented_whatever_becomes_of_a_log_with_checksums() {
+    for format in checked() {
+        for seed in 0..cases() {
+            let random = &mut Random(seed);
+            let entries = draw(format, random);
+            let mut bytes = write(format, &entries).0;
+            let gap = damage(&mut bytes, random);
+            let mut found = read(format, &bytes, seed);
+            // Twelve zeros, or more times twelve, to the very end: that is said.
+            if let [Remark::ZerosAtEnd(empties)] = found.remarks[..] {
+                let empties = usize::try_from(empties).unwrap();
+                let sure = found.entries.len() - empties;
+                assert!(found.entries.drain(sure..).all(|entry| entry.is_empty()));
+            }
+            let case = format!("{} seed {seed}: {found:?} of {entries:?}", format.name);
+            assert!(is_prefix(&found.entries, &entries, gap), "{case}");
+        }
+    }
+}
+
+/// Without the white space that JSON knows.
+fn trim(mut bytes: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t' | b'\n' | b'\r', rest @ ..] = bytes {
+        bytes = rest;
+    }
+    bytes
+}
+
+/// JSON has no checksums: a changed digit passes. What is delivered stands there all the same, is
+/// sound, and stands in front of the damage that is told.
+#[test]
+fn nothing_is_read_out_of_damaged_json_that_does_not_stand_there() {
+    let format = &FORMATS[3];
+    for seed in 0..cases() {
+        let random = &mut Random(seed);
+        let mut bytes = write(format, &draw(format, random)).0;
+        damage(&mut bytes, random);
+        let found = read(format, &bytes, seed);
+        let mut rest = &bytes[..];
+        for entry in &found.entries {
+            rest = trim(rest).strip_prefix(&entry[..]).expect("it stands there");
+            json::check(entry).expect("it is sound");
+        }
+        match found.damage {
+            None => assert_eq!(trim(rest), b"", "seed {seed}"),
+            Some(damage) => {
+                let at = bytes.len() - trim(rest).len();
+                assert_eq!(damage.offset, u64::try_from(at).unwrap(), "seed {seed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn random_bytes_are_no_log() {
+    for format in &FORMATS {
+        for seed in 0..cases() {
+            let random = &mut Random(seed);
+            let bytes = random.fewer_bytes(64);
+            let found = read(format, &bytes, seed);
+            // A digit is JSON, and an empty file is a log without entries.
+            assert!(
+                format.name == "json" || found.entries.is_empty(),
+                "{}: {bytes:?}",
+                format.name
+            );
+        }
+    }
+}
+
+#[test]
+fn a_value_comes_back_as_it_was_and_what_is_none_is_refused_quietly() {
+    use seawall::CodecId::{Json, MessagePack, Raw};
+    for seed in 0..cases() {
+        let random = &mut Random(seed);
+        let text = draw_value(random, 4).to_string();
+        let packed = translate::translate(text.as_bytes(), Json, MessagePack).unwrap();
+        let shown = translate::translate(&packed, MessagePack, Json).unwrap();
+        assert_eq!(shown, text.as_bytes(), "seed {seed}");
+        let mut changed = packed.to_vec();
+        let at = random.below(changed.len());
+        changed[at] = random.byte();
+        for source in [Raw, MessagePack, Json] {
+            for target in [Raw, MessagePack, Json] {
+                // What is taken comes back the same, be it what it may.
+                if let Ok(there) = translate::translate(&changed, source, target)
+                    && let Ok(back) = translate::translate(&there, target, source)
+                {
+                    let again = translate::translate(&back, source, target).unwrap();
+                    assert_eq!(again, there, "seed {seed}: {source:?} to {target:?}");
+                    assert!(source != Raw || back == changed, "seed {seed} to {target:?}");
+                }
+            }
+        }
+    }
+}
+
+/// A stream without end that counts what is taken of it.
+struct Endless {
+    start: Vec<u8>,
+    then: u8,
+    at: usize,
+}
+
+impl Read for Endless {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // Memory is bounded by what is read, as a feed grows by what arrives.
+        assert!(self.at <= ENTRY_MAX + (2 << 20), "read on and on");
+        buffer.fill(self.then);
+        let start = self.start.get(self.at..).unwrap_or_default();
+        let here = start.len().min(buffer.len());
+        buffer[..here].copy_from_slice(&start[..here]);
+        self.at += buffer.len();
+        Ok(buffer.len())
+    }
+}
+
+fn endless(format: &Format, start: &[u8], then: u8) -> &'static str {
+    let mut reader = (format.open)(Box::new(Endless { start: start.to_vec(), then, at: 0 }));
+    match reader.next() {
+        Err(Stop::Damaged(damage)) => damage.cause,
+        other => panic!("{}: {other:?}", format.name),
+    }
+}
+
+#[test]
+fn an_absurd_length_is_neither_believed_nor_allocated() {
+    let [binary, text, pairs, values] = &FORMATS;
+    let too_long = u64::try_from(ENTRY_MAX + 1).unwrap();
+    for length in [u64::MAX, u64::MAX - 11, 1 << 63, 1 << 32, too_long] {
+        assert_eq!(endless(binary, &length.to_le_bytes(), 1), LENGTH);
+        assert_eq!(endless(text, format!("{length} ").as_bytes(), b'a'), LENGTH);
+    }
+    assert_eq!(endless(text, b"", b'9'), SYNTAX);
+    for start in [
+        &[0xdb, 0xff, 0xff, 0xff, 0xff][..],
+        &[0xc6, 0xff, 0xff, 0xff, 0xff],
+        &[0xdd, 0xff, 0xff, 0xff, 0xff],
+        &[0xdf, 0xff, 0xff, 0xff, 0xff],
+        &[0xc9, 0xff, 0xff, 0xff, 0xff],
+        &[0xdf, 0x7f, 0xff, 0xff, 0xff],
+    ] {
+        assert_eq!(endless(pairs, start, 0x91), LENGTH, "{start:?}");
+    }
+    // Arrays in arrays: the values to come pass the limit long before the bytes do.
+    assert_eq!(endless(pairs, b"", 0x9f), LENGTH);
+    assert_eq!(endless(pairs, b"\x01", 0x91), LENGTH);
+    assert_eq!(endless(values, b"\"", b'a'), LENGTH);
+}
+
+#[test]
+fn a_length_past_the_end_of_the_file_is_a_torn_end() {
+    for (format, start) in [
+        (&FORMATS[0], &[0, 0, 0, 3, 0, 0, 0, 0, b'a'][..]),
+        (&FORMATS[1], b"60000000 a"),
+        (&FORMATS[2], &[0xdb, 3, 0, 0, 0, b'a']),
+    ] {
+        let damage = read(format, start, 1).damage.unwrap();
+        assert_eq!((damage.cause, damage.entry, damage.offset), (CUT_SHORT, 1, 0));
+    }
+}
+
+/// Overwrites the start of a log with a shorter one, as `rotate_log` does.
+fn rotate(format: &Format, old: &[&[u8]], new: &[&[u8]]) -> Found {
+    let owned = |entries: &[&[u8]]| entries.iter().map(|entry| entry.to_vec()).collect::<Vec<_>>();
+    let (mut bytes, new) = (write(format, &owned(old)).0, write(format, &owned(new)).0);
+    bytes[..new.len()].copy_from_slice(&new);
+    read(format, &bytes, 1)
+}
+
+#[test]
+fn what_is_left_of_a_longer_cwal_log_behind_a_shorter_one_is_damage_at_the_seam() {
+    for (format, seam) in [(&FORMATS[0], 12 + 3), (&FORMATS[1], "3 new 000000000\n".len())] {
+        let found = rotate(format, &[b"old and longer", b"older"], &[b"new"]);
+        assert_eq!(found.entries, [b"new"]);
+        let damage = found.damage.unwrap();
+        assert_eq!(damage.entry, 2);
+        assert!(damage.offset.abs_diff(u64::try_from(seam).unwrap()) <= 1, "{damage:?}");
+    }
+}
+
+/// The format has no marker and no numbers: what is reported is all that stands there, and the old
+/// entry cannot be told from a new one. `Seawall` does not have this; see `cwal_lessons.rs`.
+#[test]
+fn old_cwal_entries_that_line_up_behind_a_shorter_log_cannot_be_told_from_new_ones() {
+    let found = rotate(&FORMATS[0], &[b"old", b"older"], &[b"new"]);
+    assert_eq!(
+        found,
+        Found { entries: vec![b"new".into(), b"older".into()], damage: None, remarks: vec![] }
+    );
+}
+
+#[test]
+fn zeros_at_the_end_of_a_cwal_log_are_told_of() {
+    let format = &FORMATS[0];
+    let log = write(format, &[b"first".to_vec()]).0;
+    let with_zeros = |zeros: usize| read(format, &[log.clone(), vec![0; zeros]].concat(), 1);
+    for zeros in [1, 11, 13, 20, 4096 - log.len()] {
+        let found = with_zeros(zeros);
+        assert_eq!(found.entries, [b"first"], "{zeros}");
+        let damage = found.damage.unwrap();
+        assert_eq!((damage.entry, damage.offset), (2, 17), "{zeros}");
+        assert_eq!(damage.cause, if zeros < 12 { CUT_SHORT } else { ZEROS }, "{zeros}");
+    }
+    let found = with_zeros(24);
+    assert_eq!((found.entries.len(), found.remarks), (3, vec![Remark::ZerosAtEnd(2)]));
+}
+
+#[test]
+fn a_zeroed_sector_within_a_cwal_log_is_no_run_of_empty_entries() {
+    let format = &FORMATS[0];
+    let entries = vec![vec![b'a'; 500], vec![b'b'; 2000], b"c".to_vec()];
+    let mut bytes = write(format, &entries).0;
+    bytes[512..1024].fill(0);
+    let found = read(format, &bytes, 1);
+    assert_eq!(found.entries, [vec![b'a'; 500]]);
+    assert_eq!(found.damage.map(|damage| (damage.cause, damage.offset)), Some((ZEROS, 512)));
+    // And real ones are.
+    let mut entries = vec![vec![]; 100];
+    entries.push(b"end".to_vec());
+    let found = read(format, &write(format, &entries).0, 1);
+    assert_eq!((found.entries, found.remarks), (entries, vec![]));
+}
+
+#[test]
+fn a_number_cut_at_the_end_of_a_json_stream_cannot_be_told() {
+    let found = read(&FORMATS[3], b"[1]\n12345"[..7].as_ref(), 1);
+    assert_eq!((found.entries, found.damage), (vec![b"[1]".to_vec(), b"123".to_vec()], None));
+}
+
+#[test]
+fn json_values_need_no_white_space_between_them() {
+    let found = read(&FORMATS[3], b" {\"a\":\"}\"}[1]\"x\\\"\"\"y\"1 2\ttrue[null]\r\n", 1);
+    let expected = ["{\"a\":\"}\"}", "[1]", "\"x\\\"\"", "\"y\"", "1", "2", "true", "[null]"];
+    assert_eq!(found.entries, expected.map(|text| text.as_bytes().to_vec()));
+    assert_eq!(found.damage, None);
+}
+
+/// The failures that the paper inserted by hand, with what it says of each.
+#[test]
+fn the_failures_of_the_paper_are_found_where_its_formats_can_tell() {
+    let log = r#"{"id":1,"objects":[{"a":2}]} {"id":3,"objects":[]}"#;
+    let entries = |text: &str| {
+        let found = read(&FORMATS[3], text.as_bytes(), 1);
+        (found.entries.len(), found.damage.is_some())
+    };
+    assert_eq!(entries(&log.replace(',', " ,\n\t")), (2, false), "white space");
+    for symbol in ["{", "}", "[", "]"] {
+        assert_eq!(entries(&log.replacen("} {", &format!("}} {symbol}{{"), 1)), (1, true));
+    }
+    assert_eq!(entries(&log.replace('3', "4")), (2, false), "JSON cannot tell");
+
+    let record = rmp_serde::to_vec_named(&serde_json::json!({ "id": 3, "name": "x" })).unwrap();
+    let mut pair = vec![];
+    msgpack::write(&record, &mut pair);
+    for byte in 0..pair.len() {
+        for value in 0..=255 {
+            let mut changed = pair.clone();
+            changed[byte] = value;
+            let found = read(&FORMATS[2], &changed, 1);
+            assert_eq!(found.entries.is_empty(), value != pair[byte], "byte {byte} as {value}");
+        }
+    }
+}
+
+#[test]
+fn a_checksum_is_read_in_the_ways_that_a_serializer_may_write_it() {
+    // The record of the paper's first figure.
+    let record = b"\x82\xa7compact\xc3\xa6schema\x00";
+    let number = rmp_serde::to_vec(&crc32(record)).unwrap();
+    for head in [&b"\x81\xa8checksum"[..], b"\x91", b"", b"\xde\x00\x01\xd9\x08checksum"] {
+        let found = read(&FORMATS[2], &[record, head, &number].concat(), 1);
+        assert_eq!(found.entries, [record], "{head:?}");
+    }
+    for head in [&b"\x81\xa8checksun"[..], b"\x92\x01", b"\x82\xa8checksum"] {
+        assert_eq!(read(&FORMATS[2], &[record, head, &number].concat(), 1).entries.len(), 0);
+    }
+}
+
+#[test]
+fn the_checksum_is_that_of_zip() {
+    assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+    assert_eq!(crc32(b""), 0);
+}

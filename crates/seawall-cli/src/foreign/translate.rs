@@ -1,0 +1,287 @@
+//! One entry from what it is to what it is to be, or a refusal: what was translated can be
+//! translated back, to the same bytes or the same value.
+//!
+//! ```text
+//! raw      JSON: the text, or {"base64": "..."} if it is none    MessagePack: bytes
+//! JSON     MessagePack: the value; {"base64": "..."} is bytes
+//! ```
+
+use super::pack::{Token, is_whole, token};
+use crate::json::{self, numbers};
+use crate::output::from_base64;
+use seawall::CodecId;
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Number, Value};
+use std::borrow::Cow;
+
+/// How deep `serde_json` reads objects and arrays in each other.
+const DEPTH_MAX: usize = 127;
+/// The name that bytes have in JSON.
+const BASE64: &str = "base64";
+
+/// What `bytes`, which are `source`, are as `target`.
+///
+/// # Errors
+///
+/// Why nothing is, exactly.
+pub(crate) fn translate(
+    bytes: &[u8],
+    source: CodecId,
+    target: CodecId,
+) -> Result<Cow<'_, [u8]>, String> {
+    match (source, target) {
+        (CodecId::Raw, CodecId::Raw) => Ok(bytes.into()),
+        (CodecId::Json, CodecId::Json) => {
+            super::json::check(bytes).map_err(|(_, why)| format!("no JSON value: {why}"))?;
+            Ok(bytes.into())
+        }
+        (CodecId::MessagePack, CodecId::MessagePack) if is_whole(bytes) => Ok(bytes.into()),
+        (CodecId::MessagePack, CodecId::MessagePack) => Err("no MessagePack value".to_owned()),
+        (CodecId::Raw, CodecId::Json) => Ok(raw_to_json(bytes).to_string().into_bytes().into()),
+        (CodecId::Raw, CodecId::MessagePack) => pack(&json::Bytes(bytes)),
+        (CodecId::Json, CodecId::MessagePack) => pack(&Shown(&read_json(bytes)?)),
+        (CodecId::MessagePack, CodecId::Json) => Ok(unpack(bytes)?.to_string().into_bytes().into()),
+        (CodecId::Json, CodecId::Raw) => json_to_raw(&read_json(bytes)?).map(Cow::Owned),
+        (CodecId::MessagePack, CodecId::Raw) => match token(bytes) {
+            Some((Token::Bytes(data), [])) => Ok(data.into()),
+            _ => Err("it is no plain bytes, and would not come back".to_owned()),
+        },
+        (source, target) => Err(format!("no way from {} to {}", source.name(), target.name())),
+    }
+}
+
+fn raw_to_json(bytes: &[u8]) -> Value {
+    std::str::from_utf8(bytes).map_or_else(|_| json::bytes(bytes), Value::from)
+}
+
+/// The converse of [`raw_to_json`], for what that gives.
+fn json_to_raw(value: &Value) -> Result<Vec<u8>, String> {
+    let bytes = match value {
+        Value::String(text) => Some(text.clone().into_bytes()),
+        value => bytes_in(value).filter(|bytes| std::str::from_utf8(bytes).is_err()),
+    };
+    bytes.ok_or_else(|| "it is no text and no plain bytes, and would not come back".to_owned())
+}
+
+/// The bytes that JSON shows as an object.
+fn bytes_in(value: &Value) -> Option<Vec<u8>> {
+    let members = value.as_object().filter(|members| members.len() == 1)?;
+    from_base64(members.get(BASE64)?.as_str()?)
+}
+
+/// A JSON value, if it is one that `MessagePack` can hold as it is.
+fn read_json(text: &[u8]) -> Result<Value, String> {
+    let value = json::read(text)?;
+    match numbers(text).find(|number| !is_exact(number)) {
+        Some(number) => Err(format!("the number {number} has more digits than 64 bits can hold")),
+        None => Ok(value),
+    }
+}
+
+fn pack(value: &impl Serialize) -> Result<Cow<'static, [u8]>, String> {
+    rmp_serde::to_vec_named(value).map(Cow::Owned).map_err(|error| error.to_string())
+}
+
+/// A value of JSON with its bytes as bytes.
+struct Shown<'a>(&'a Value);
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Object(members) => {
+                if let Some(bytes) = bytes_in(self.0) {
+                    return serializer.serialize_bytes(&bytes);
+                }
+                let mut map = serializer.serialize_map(Some(members.len()))?;
+                for (name, value) in members {
+                    map.serialize_entry(name, &Shown(value))?;
+                }
+                map.end()
+            }
+            Value::Array(items) => {
+                let mut list = serializer.serialize_seq(Some(items.len()))?;
+                for item in items {
+                    list.serialize_element(&Shown(item))?;
+                }
+                list.end()
+            }
+            other => other.serialize(serializer),
+        }
+    }
+}
+
+/// The JSON of a `MessagePack` value, if that tells all there is.
+fn unpack(bytes: &[u8]) -> Result<Value, String> {
+    if !is_whole(bytes) {
+        return Err("no MessagePack value".to_owned());
+    }
+    let mut rest = bytes;
+    read_value(&mut rest, DEPTH_MAX)
+}
+
+fn read_value(rest: &mut &[u8], depth: usize) -> Result<Value, String> {
+    let (found, behind) = token(rest).expect("the value was found to be whole");
+    *rest = behind;
+    let below = depth.checked_sub(1);
+    let below = || below.ok_or_else(|| format!("it is nested more than {DEPTH_MAX} deep"));
+    Ok(match found {
+        Token::Nil => Value::Null,
+        Token::Bool(value) => value.into(),
+        Token::Unsigned(value) => value.into(),
+        Token::Signed(value) => value.into(),
+        Token::Float(value) => {
+            let number = Number::from_f64(value);
+            Value::Number(number.ok_or_else(|| format!("JSON has no number {value}"))?)
+        }
+        Token::Text(text) => read_text(text)?.into(),
+        Token::Bytes(bytes) => json::bytes(bytes),
+        Token::Array(count) => {
+            let below = below()?;
+            (0..count).map(|_| read_value(rest, below)).collect::<Result<Vec<_>, _>>()?.into()
+        }
+        Token::Map(count) => read_map(rest, count, below()?)?,
+        Token::Extension => return Err("JSON has no extensions of MessagePack".to_owned()),
+    })
+}
+
+fn read_map(rest: &mut &[u8], count: u64, depth: usize) -> Result<Value, String> {
+    let mut members = Map::new();
+    for _ in 0..count {
+        let name = match token(rest) {
+            Some((Token::Text(name), behind)) => {
+                *rest = behind;
+                read_text(name)?.to_owned()
+            }
+            _ => return Err("a member has a name that is no text, and JSON has none".to_owned()),
+        };
+        let value = read_value(rest, depth)?;
+        if members.insert(name.clone(), value).is_some() {
+            return Err(format!("the name {name:?} comes twice"));
+        }
+    }
+    let value = Value::Object(members);
+    match bytes_in(&value) {
+        Some(_) => Err(format!("the map {value} is what JSON shows bytes as")),
+        None => Ok(value),
+    }
+}
+
+fn read_text(text: &[u8]) -> Result<&str, String> {
+    std::str::from_utf8(text).map_err(|_| "a text in it is no UTF-8".to_owned())
+}
+
+/// Whether a number of JSON fits in 64 bits, as an integer or as a float that prints as the same.
+fn is_exact(number: &str) -> bool {
+    if number.parse::<u64>().is_ok() || number.parse::<i64>().is_ok() {
+        return true;
+    }
+    let is_integer = !number.contains(['.', 'e', 'E']);
+    let nearest = number.parse::<f64>().ok().filter(|nearest| nearest.is_finite() && !is_integer);
+    nearest.is_some_and(|nearest| decimal(number) == decimal(&format!("{nearest:e}")))
+}
+
+/// A decimal number as its digits, without zeros at either end, and the power of ten behind them.
+fn decimal(number: &str) -> (bool, String, i64) {
+    let (mantissa, power) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let (negative, mantissa) = mantissa.strip_prefix('-').map_or((false, mantissa), |m| (true, m));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    let digits = digits.trim_start_matches('0');
+    let kept = digits.trim_end_matches('0');
+    if kept.is_empty() {
+        return (negative, String::new(), 0);
+    }
+    // A power that no 64 bits hold is that of no float; it differs from all of theirs.
+    let power = power.trim_start_matches('+').parse::<i64>().unwrap_or(i64::MAX);
+    let shift = digits.len() - kept.len();
+    let shift = i64::try_from(shift).unwrap_or(i64::MAX);
+    let behind = i64::try_from(fraction.len()).unwrap_or(i64::MAX);
+    (negative, kept.to_owned(), power.saturating_add(shift).saturating_sub(behind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json_there_and_back(text: &str) -> Result<String, String> {
+        let packed = translate(text.as_bytes(), CodecId::Json, CodecId::MessagePack)?;
+        let shown = translate(&packed, CodecId::MessagePack, CodecId::Json)?;
+        Ok(String::from_utf8(shown.into_owned()).unwrap())
+    }
+
+    #[test]
+    fn json_comes_back_as_the_same_value() {
+        for text in [
+            "null",
+            "18446744073709551615",
+            "-9223372036854775808",
+            "0.1",
+            "-0.0",
+            "5e-324",
+            "1.7976931348623157e+308",
+            r#"{"z":1,"a":[null,true,{}],"m":{"e":1.25},"":""}"#,
+            r#"{"base64":"//79"}"#,
+            r#"[{"base64":"Zg=="},{"base64":"Zg"},{"base64":1},{"base64":"Zh==","a":1}]"#,
+        ] {
+            assert_eq!(json_there_and_back(text).unwrap(), text);
+        }
+        assert_eq!(json_there_and_back("1.50").unwrap(), "1.5");
+        assert_eq!(json_there_and_back("[1E2, 0e99999999999999999999]").unwrap(), "[100.0,0.0]");
+    }
+
+    #[test]
+    fn a_number_that_would_be_rounded_is_refused() {
+        for text in [
+            "18446744073709551616",
+            "-9223372036854775809",
+            "0.10000000000000000001",
+            "[1, 3.14159265358979323846]",
+            "1e-400",
+            "1e400",
+            "12345678901234567890.5",
+        ] {
+            json_there_and_back(text).expect_err(text);
+        }
+    }
+
+    #[test]
+    fn message_pack_that_json_cannot_say_is_refused() {
+        let cases: [(&str, &[u8]); 8] = [
+            ("not a number", &[0xcb, 0x7f, 0xf8, 0, 0, 0, 0, 0, 0]),
+            ("an extension", &[0xd4, 1, 2]),
+            ("a number as a name", &[0x81, 7, 1]),
+            ("a name twice", &[0x82, 0xa1, b'a', 1, 0xa1, b'a', 2]),
+            ("bytes behind it", &[1, 2]),
+            ("no value", &[0xc1]),
+            ("no UTF-8", &[0xa1, 0xff]),
+            ("an object that means bytes", b"\x81\xa6base64\xa4Zg=="),
+        ];
+        for (what, bytes) in cases {
+            translate(bytes, CodecId::MessagePack, CodecId::Json).expect_err(what);
+        }
+        let deep = |depth| [vec![0x91; depth], vec![0xc0]].concat();
+        translate(&deep(DEPTH_MAX + 1), CodecId::MessagePack, CodecId::Json).unwrap_err();
+        let deepest = deep(DEPTH_MAX);
+        let shown = translate(&deepest, CodecId::MessagePack, CodecId::Json).unwrap();
+        assert_eq!(translate(&shown, CodecId::Json, CodecId::MessagePack).unwrap(), deepest);
+    }
+
+    #[test]
+    fn bytes_come_back_through_json_and_through_message_pack() {
+        for bytes in [&b""[..], b"text", b"\xff\xfe", b"{\"a\":1}", b"\x00\n\"", &[0xc3; 9_000]] {
+            for through in [CodecId::Json, CodecId::MessagePack, CodecId::Raw] {
+                let there = translate(bytes, CodecId::Raw, through).unwrap();
+                assert_eq!(translate(&there, through, CodecId::Raw).unwrap(), bytes, "{through:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_bytes_is_not_made_into_bytes() {
+        for text in ["1", "{}", "null", "[\"a\"]", r#"{"base64":"Zg=="}"#, r#"{"base64":"?"}"#] {
+            translate(text.as_bytes(), CodecId::Json, CodecId::Raw).expect_err(text);
+        }
+        translate(b"\xa1a", CodecId::MessagePack, CodecId::Raw).unwrap_err();
+    }
+}

@@ -1,0 +1,327 @@
+//! `seawall convert` from outside: lossless both ways, the intact prefix of what is damaged, and
+//! nothing that exists is touched.
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod tool;
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use tool::Folder;
+
+const FORMATS: [&str; 5] = ["seawall", "cwal", "cwal-text", "json", "msgpack"];
+
+/// A log of the `CWal` library, in its binary form.
+fn cwal(entries: &[&[u8]]) -> Vec<u8> {
+    let entry = |data: &&[u8]| {
+        let length = u64::try_from(data.len()).unwrap();
+        let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, data);
+        let crc = u32::try_from(crc).unwrap();
+        [&length.to_le_bytes(), *data, &crc.to_le_bytes()].concat()
+    };
+    entries.iter().flat_map(entry).collect()
+}
+
+/// What the program says of a conversion, as JSON, and how it ended.
+fn convert(folder: &Folder, arguments: &str) -> (i32, Value) {
+    let ran = folder.run(&format!("convert {arguments} --json"), b"");
+    let mut answers = ran.json();
+    assert_eq!(answers.len(), 1, "{ran:?}");
+    (ran.code, answers.remove(0))
+}
+
+/// What stands in the folder, without what conversions leave on their way.
+fn is_tidy(folder: &Folder) -> bool {
+    folder.names(".").iter().all(|name| !name.starts_with('.'))
+}
+
+#[test]
+fn bytes_come_back_from_every_format() {
+    let folder = Folder::new("convert-bytes");
+    let every_byte: Vec<u8> = (0..=255).collect();
+    let entries: [&[u8]; 8] =
+        [b"text", b"", b"\xff\xfe", &every_byte, b"a\nb", b"{\"a\":1}", &[0; 40], b"end"];
+    folder.write("source", &cwal(&entries));
+    for format in FORMATS {
+        let (code, told) = convert(&folder, &format!("source {format} --from cwal --to {format}"));
+        assert_eq!((code, &told["entries"], &told["to"]), (0, &8.into(), &format.into()));
+        let codec = if ["json", "msgpack"].contains(&format) { "--codec raw" } else { "" };
+        let line = format!("{format} back-{format} --from {format} --to cwal {codec}");
+        let (code, told) = convert(&folder, &line);
+        assert_eq!((code, &told["entries"]), (0, &8.into()), "{told}");
+        assert_eq!(folder.read(&format!("back-{format}")), folder.read("source"), "{format}");
+    }
+    let text = folder.read("cwal-text");
+    assert!(text.starts_with(b"4 text 999008199\n0  0\n2 \xff\xfe "), "{text:?}");
+    let shown = String::from_utf8(folder.read("json")).unwrap();
+    assert!(shown.starts_with("\"text\"\n\"\"\n{\"base64\":\"//4=\"}\n"), "{shown}");
+    assert_eq!(folder.run("cat seawall -o len32", b"").fine().out[..8], *b"\x04\0\0\0text");
+    assert!(is_tidy(&folder));
+}
+
+#[test]
+fn json_values_come_back_from_every_format() {
+    let folder = Folder::new("convert-values");
+    let values = "{\"z\":1,\"a\":[null,true,-7,1.25,0.1],\"t\":\"x\\ny\"}\n\
+                  18446744073709551615\n-9223372036854775808\n1e-7\n\"text\"\n[]\n{}\n\
+                  {\"base64\":\"//4=\"}\n{\"base64\":1}\nnull\n";
+    folder.write("source", values.as_bytes());
+    for format in FORMATS {
+        let codec = if format.starts_with("cwal") { "--codec json" } else { "" };
+        let line = format!("source {format} --from json --to {format} {codec}");
+        assert_eq!(convert(&folder, &line).1["entries"], 10);
+        let line = format!("{format} back-{format} --from {format} --to json {codec}");
+        assert_eq!(convert(&folder, &line).0, 0);
+        let back = String::from_utf8(folder.read(&format!("back-{format}"))).unwrap();
+        assert_eq!(back, values, "{format}");
+    }
+    folder.run("convert source packed.cwal --to cwal --codec msgpack", b"").fine();
+    folder.run("convert packed.cwal packed --to msgpack --codec msgpack", b"").fine();
+    assert_eq!(folder.read("packed"), folder.read("msgpack"));
+    let shown = folder.run("cat seawall --json", b"");
+    assert_eq!(shown.fine().json()[0]["data"]["a"][4], 0.1);
+}
+
+#[test]
+fn what_cannot_be_exact_is_refused_by_its_entry_and_nothing_is_made() {
+    let folder = Folder::new("convert-refused");
+    folder.write("long", b"1 2\n[18446744073709551616] 4");
+    folder.write("digits", b"1\n2\n0.10000000000000000001");
+    folder.write("object", b"\"text\" \"text\" {}");
+    for (source, target) in [
+        ("long", "--to msgpack"),
+        ("long", "--to seawall"),
+        ("digits", "--to seawall"),
+        ("object", "--to cwal --codec raw"),
+        ("object", "--to seawall --codec raw"),
+    ] {
+        let ran = folder.run(&format!("convert {source} made --from json {target}"), b"");
+        let told = ran.refused(1);
+        let place = format!("{source}, byte {}\n", if source == "object" { 14 } else { 4 });
+        assert!(told.contains("entry 3 ") && told.contains(&place), "{told}");
+        assert!(!folder.path("made").exists() && is_tidy(&folder), "{:?}", folder.names("."));
+    }
+    folder.write("large", &cwal(&[b"small", &vec![b'x'; 9 << 20]]));
+    let ran = folder.run("convert large made --from cwal --to seawall", b"");
+    assert!(ran.refused(1).contains("entry 2 ") && ran.err.contains("large, byte 17"), "{ran:?}");
+    assert!(!folder.path("made").exists() && is_tidy(&folder));
+    folder.run("convert large made --from cwal --to json", b"").fine();
+}
+
+#[test]
+fn a_damaged_source_gives_what_is_intact_before_and_5_with_entry_and_offset() {
+    let folder = Folder::new("convert-damaged");
+    folder.write("json", b"{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n");
+    for format in ["cwal", "cwal-text", "msgpack"] {
+        folder.run(&format!("convert json {format} --to {format}"), b"").fine();
+    }
+    folder.run("convert json two --to json", b"").fine();
+    folder.write("two", b"{\"n\":1}\n{\"n\":2}\n");
+    for (format, cause) in [
+        ("cwal", "checksum"),
+        ("cwal-text", "checksum"),
+        ("msgpack", "checksum"),
+        ("json", "syntax"),
+    ] {
+        let bytes = folder.read(format);
+        let third = bytes.len() / 3 * 2;
+        let (changed, torn) = (&mut bytes.clone(), &bytes[..bytes.len() - 3]);
+        let at = changed.iter().rposition(|byte| *byte == b'n').unwrap();
+        changed[at] = if format == "json" { b'\n' } else { b'm' };
+        for (name, content, cause) in
+            [("changed", &changed[..], cause), ("torn", torn, "cut-short")]
+        {
+            folder.write("source", content);
+            let codec = if format.starts_with("cwal") { "--codec json" } else { "" };
+            let target = format!("made-{name}-{format}");
+            let line = format!("source {target} --from {format} --to json {codec}");
+            let ran = folder.run(&format!("convert {line}"), b"");
+            let told = ran.refused(5);
+            assert!(
+                told.contains("entry 3 ") && told.contains(&format!("byte {third}\n")),
+                "{told}"
+            );
+            assert_eq!(folder.read(&target), folder.read("two"), "{target}");
+            let (code, told) = convert(&folder, &line);
+            let expected = json!({ "entry": 3, "offset": third, "segment": null, "cause": cause });
+            for (name, value) in expected.as_object().unwrap() {
+                assert_eq!(&told["damage"][name], value, "{format}: {told}");
+            }
+            assert_eq!((code, &told["entries"], &told["made"]), (5, &2.into(), &false.into()));
+            assert_eq!(folder.run(&format!("explain {cause}"), b"").code, 0);
+        }
+    }
+}
+
+#[test]
+fn a_damaged_log_gives_the_records_before_its_damage() {
+    let folder = Folder::new("convert-damaged-log");
+    for record in ["one", "two", "three"] {
+        folder.run("append log", record.as_bytes()).fine();
+    }
+    folder.flip("log/000000000001.seg", b"two");
+    let (code, told) = convert(&folder, "log made --from seawall --to json");
+    assert_eq!((code, &told["entries"]), (5, &1.into()), "{told}");
+    assert_eq!((&told["damage"]["entry"], &told["damage"]["segment"]), (&2.into(), &1.into()));
+    assert!(told["damage"]["offset"].as_u64().unwrap() > 0 && told["damage"]["cause"] == "body");
+    assert_eq!(folder.read("made"), b"\"one\"\n");
+}
+
+#[test]
+fn a_log_in_use_is_converted_as_it_is_and_is_no_target() {
+    let folder = Folder::new("convert-in-use");
+    let mut writer = folder.start("append log --ack");
+    let mut stdin = writer.stdin.take().unwrap();
+    let mut acks = BufReader::new(writer.stdout.take().unwrap());
+    for _ in 0..2 {
+        stdin.write_all(b"record\n").unwrap();
+        acks.read_line(&mut String::new()).unwrap();
+    }
+    let (code, told) = convert(&folder, "log made --to json");
+    assert_eq!((code, &told["entries"], &told["unsure_tail"]), (0, &2.into(), &false.into()));
+    folder.write("other", b"1");
+    folder.run("convert other log --to seawall", b"").refused(9);
+    stdin.write_all(b"record\n").unwrap();
+    drop(stdin);
+    assert!(writer.wait().unwrap().success());
+    assert_eq!(folder.run("cat log -o raw", b"").fine().text(), "record\n".repeat(3));
+}
+
+#[test]
+fn records_that_a_repair_gave_up_are_named() {
+    let folder = Folder::new("convert-given-up");
+    for record in ["one", "two", "three", "four"] {
+        folder.run("append log", record.as_bytes()).fine();
+    }
+    folder.flip("log/000000000001.seg", b"two");
+    folder.flip("log/000000000001.seg", b"four");
+    folder.run("repair log --salvage-to mended", b"");
+    let ran = folder.run("convert mended made --to json", b"");
+    ran.fine();
+    for number in [2, 4] {
+        assert!(ran.err.contains(&format!("record {number} given up by a repair")), "{ran:?}");
+    }
+    assert_eq!(folder.read("made"), b"\"one\"\n\"three\"\n");
+    let told = convert(&folder, "mended made --to json").1;
+    assert_eq!(told["given_up"], json!([{ "from": 2, "to": 2 }, { "from": 4, "to": 4 }]));
+}
+
+#[test]
+fn the_same_target_is_fine_and_another_one_stays_as_it_is_with_9() {
+    let folder = Folder::new("convert-target");
+    folder.write("source", &cwal(&[b"one", b"two"]));
+    folder.write("shorter", &cwal(&[b"one"]));
+    folder.write("other", &cwal(&[b"one", b"TWO"]));
+    for format in FORMATS {
+        for made in [true, false] {
+            let (code, told) = convert(&folder, &format!("source {format} --to {format}"));
+            assert_eq!((code, &told["made"]), (0, &made.into()), "{told}");
+        }
+        let before =
+            folder.run(&format!("convert {format} before-{format} --from {format} --to json"), b"");
+        assert_eq!(before.code, 0, "{before:?}");
+        for source in ["shorter", "other"] {
+            folder.run(&format!("convert {source} {format} --to {format}"), b"").refused(9);
+        }
+        folder.write("longer", &cwal(&[b"one", b"two", b"three"]));
+        folder.run(&format!("convert longer {format} --to {format}"), b"").refused(9);
+        let (code, told) = convert(&folder, &format!("source {format} --to {format}"));
+        assert_eq!((code, &told["made"]), (0, &false.into()));
+    }
+    folder.make_folder("folder");
+    folder.make_link("nowhere", "link");
+    for target in ["folder", "link", "seawall"] {
+        folder.run(&format!("convert source {target} --to cwal"), b"").refused(9);
+    }
+    for target in ["folder", "link", "cwal"] {
+        folder.run(&format!("convert source {target} --to seawall"), b"").refused(9);
+    }
+    folder.run("convert source seawall --to seawall --codec msgpack", b"").refused(9);
+    assert!(is_tidy(&folder) && folder.names("folder").is_empty());
+}
+
+#[test]
+fn a_source_is_recognised_by_its_first_entry() {
+    let folder = Folder::new("convert-auto");
+    folder.write("source", &cwal(&[b"one", b"two"]));
+    for format in FORMATS {
+        folder.run(&format!("convert source {format} --to {format}"), b"").fine();
+        let (code, told) = convert(&folder, &format!("{format} again-{format} --to {format}"));
+        assert_eq!((code, &told["from"]), (0, &format.into()));
+    }
+    assert_eq!(folder.read("again-msgpack"), folder.read("msgpack"));
+    folder.write("noise", b"\xc1\xc1\xc1\xc1");
+    folder.write("empty", b"");
+    for source in ["noise", "empty"] {
+        folder.run(&format!("convert {source} made --to json"), b"").refused(8);
+    }
+    folder.run("convert empty made --from cwal --to json", b"").fine();
+    assert_eq!(folder.read("made"), b"");
+}
+
+#[test]
+fn what_is_no_source_is_said_and_makes_nothing() {
+    let folder = Folder::new("convert-source");
+    folder.make_folder("folder");
+    folder.write("file", b"1");
+    folder.run("convert nowhere made --to json", b"").refused(1);
+    folder.run("convert folder made --from cwal --to json", b"").refused(8);
+    folder.run("convert folder made --to json", b"").refused(8);
+    folder.run("convert file made --from seawall --to json", b"").refused(8);
+    for (line, why) in [
+        ("convert /dev/null made --to json", "no regular file"),
+        ("convert file .. --to json", "does not end in a name"),
+    ] {
+        assert!(folder.run(line, b"").refused(1).contains(why), "{line}");
+    }
+    let line = "touch .made.$$.new; exec '{}' convert file made --to json";
+    let ran = folder.shell(&line.replace("{}", env!("CARGO_BIN_EXE_seawall")), b"");
+    assert!(ran.refused(1).contains("an interrupted run left its file"), "{ran:?}");
+    for left in folder.names(".").iter().filter(|name| name.starts_with('.')) {
+        folder.remove(left);
+    }
+    folder.run("convert file no/where --to json", b"").refused(1);
+    folder.run("convert file made --to msgpack --codec raw", b"").refused(2);
+    folder.run("convert file made --to seawall --codec json", b"").refused(2);
+    assert_eq!(folder.run("convert file made", b"").code, 2);
+    assert_eq!(folder.names("."), ["file", "folder"]);
+    folder.make_link("file", "link");
+    folder.run("convert link made --to json", b"").fine();
+    assert_eq!(folder.read("made"), b"1\n");
+}
+
+#[test]
+fn a_json_value_of_any_depth_stays_json_and_one_too_deep_for_message_pack_is_refused() {
+    let folder = Folder::new("convert-deep");
+    folder.write("deep", &[vec![b'['; 200_000], vec![b']'; 200_000]].concat());
+    folder.run("convert deep cwal --to cwal", b"").fine();
+    folder.run("convert deep log --to seawall", b"").refused(1);
+    folder.run("convert cwal back --to json --codec json", b"").fine();
+    assert_eq!(folder.read("back"), [folder.read("deep"), b"\n".to_vec()].concat());
+}
+
+#[test]
+fn zeros_at_the_end_of_a_cwal_log_are_no_entries_unless_they_could_be() {
+    let folder = Folder::new("convert-zeros");
+    folder.write("source", &[cwal(&[b"one"]), vec![0; 100]].concat());
+    let (code, told) = convert(&folder, "source made --from cwal --to json");
+    assert_eq!((code, &told["entries"], &told["damage"]["cause"]), (5, &1.into(), &"zeros".into()));
+    folder.write("source", &[cwal(&[b"one"]), vec![0; 24]].concat());
+    let (code, told) = convert(&folder, "source could --from cwal --to json");
+    assert_eq!((code, &told["entries"], &told["zero_entries_at_end"]), (0, &3.into(), &2.into()));
+}
+
+#[test]
+fn what_is_made_belongs_to_its_owner_alone() {
+    let folder = Folder::new("convert-mode");
+    folder.write("source", b"1");
+    folder
+        .shell(
+            "umask 000; seawall convert source f --to cwal; seawall convert source d --to seawall",
+            b"",
+        )
+        .fine();
+    assert_eq!((folder.mode("f"), folder.mode("d")), (0o600, 0o700));
+    folder.run("verify d", b"").fine();
+    folder.run("append d --codec msgpack --format json", b"2").fine();
+}
