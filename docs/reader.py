@@ -102,7 +102,7 @@ def check_preamble(data, magic):
 
 def check_options(found):
     """The fields that segment headers and manifest slots share."""
-    if found.features or found.layout or found.codec > 2:
+    if found.features or found.layout or found.codec > 3:
         raise Stop(NO_LOG, "its features, layout or codec are not known")
     name, rest = found.name[:found.name_length], found.name[found.name_length:]
     if not (512 <= found.block <= 65_536 and found.block & found.block - 1 == 0

@@ -167,7 +167,7 @@ fn six() {}
     fn a_pattern_is_found_over_white_space() {
         let source = Source::new("crates/a/src/lib.rs", TEXT);
         assert_eq!(source.find("two::three("), [2, 9]);
-        assert_eq!(source.find("thre"), []);
+        assert!(source.find("thre").is_empty());
     }
 
     #[test]

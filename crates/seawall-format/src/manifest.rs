@@ -110,6 +110,13 @@ impl Manifest {
         newest
     }
 
+    /// The same log, as a segment is made with whose records have that schema number.
+    #[must_use]
+    pub fn with_schema(&self, schema: u32) -> Self {
+        let record_type = RecordType { schema, ..self.record_type.clone() };
+        Self { record_type, ..self.clone() }
+    }
+
     /// The bytes of this slot.
     #[must_use]
     pub fn encode(&self) -> [u8; MANIFEST_SLOT_SIZE] {

@@ -82,11 +82,17 @@ pub enum CodecId {
     MessagePack,
     /// JSON text.
     Json,
+    /// `MessagePack`, structures as arrays of their fields.
+    Positional,
 }
 
 impl CodecId {
-    const ALL: [(Self, u64, &'static str); 3] =
-        [(Self::Raw, 0, "raw"), (Self::MessagePack, 1, "msgpack"), (Self::Json, 2, "json")];
+    const ALL: [(Self, u64, &'static str); 4] = [
+        (Self::Raw, 0, "raw"),
+        (Self::MessagePack, 1, "msgpack"),
+        (Self::Json, 2, "json"),
+        (Self::Positional, 3, "positional"),
+    ];
 
     pub(crate) fn number(self) -> u64 {
         Self::ALL.iter().find(|row| row.0 == self).expect("all are listed").1
@@ -152,7 +158,8 @@ pub struct RecordType {
     pub codec: CodecId,
     /// The name of the type, at most [`TYPE_NAME_MAX`] bytes; may be empty.
     pub name: String,
-    /// The schema number, from the user.
+    /// The schema number, from the user. In a segment's header: of every record there; in a
+    /// manifest: of those to come.
     pub schema: u32,
 }
 

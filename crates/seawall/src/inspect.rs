@@ -24,6 +24,8 @@ pub(crate) struct Inspection {
     pub(crate) sound_to: Option<Lsn>,
     /// The intact records between that one and the first that is lost.
     pub(crate) before_lost: Option<Carried>,
+    /// The schema number of those records.
+    pub(crate) schema_before_lost: u32,
     /// What a repair has decided to write anew behind what is confirmed.
     pub(crate) carry: Vec<Carried>,
     /// How many intact records stand behind that damage.
@@ -57,6 +59,7 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
         given_up: vec![],
         sound_to: None,
         before_lost: None,
+        schema_before_lost: 0,
         carry: vec![],
         intact_behind: 0,
         end: None,
@@ -89,6 +92,7 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
                 let mut kept = 0;
                 if found.damage.is_empty() {
                     found.before_lost = found.beginning(&salvaged, walk.bytes());
+                    found.schema_before_lost = walk.schema();
                     kept = found.before_lost.as_ref().map_or(0, |kept| u64::from(kept.count));
                 }
                 found.damage.extend(damages);
@@ -171,6 +175,13 @@ impl Inspection {
     pub(crate) fn has_both_ends(&self) -> bool {
         let survey = &self.survey;
         survey.manifest.is_some() && survey.beyond.is_none() && !survey.chain.is_empty()
+    }
+
+    /// The schema number of the records that an open writes anew.
+    pub(crate) fn schema_of_carry(&self) -> Option<u32> {
+        let newest = self.survey.chain.last().map(|link| link.segment.header.record_type.schema);
+        let before_lost = (!self.carry.is_empty()).then_some(self.schema_before_lost);
+        before_lost.or(newest)
     }
 
     /// Whether something of this segment is damaged.

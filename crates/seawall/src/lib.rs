@@ -39,6 +39,12 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+/// The programs of docs/RECORDS.md run.
+#[cfg(all(doctest, feature = "json"))]
+#[doc = include_str!("../../../docs/RECORDS.md")]
+struct Records;
+
+mod asked;
 mod background;
 mod codec;
 mod commit;
@@ -51,6 +57,8 @@ mod draft;
 mod error;
 mod follow;
 mod inspect;
+#[cfg(feature = "json")]
+mod json;
 mod log;
 mod lookup;
 mod open;
@@ -67,14 +75,17 @@ mod salvage;
 mod source;
 mod spare;
 mod verify;
+mod versioned;
 mod walk;
 mod writer;
 
-pub use codec::{Codec, MessagePack, Raw};
+pub use codec::{Codec, MessagePack, Positional, Raw};
 pub use copy::{Copied, copy, copy_in};
 pub use damage::AtomicSet;
 pub use error::{Corruption, Damage, Error, Lost, Origin, Result};
 pub use follow::Follower;
+#[cfg(feature = "json")]
+pub use json::Json;
 pub use log::{Log, Stats, Ticket};
 pub use options::{Failover, OpenMode, Options, SEGMENT_MIN};
 pub use reader::{Cursor, Entries, LogReader, Record};
@@ -86,3 +97,4 @@ pub use salvage::{Rescued, salvage, salvage_in};
 pub use seawall_format::Geometry;
 pub use seawall_format::{CodecId, Level, Lsn, Offset, Refused, SegmentId};
 pub use verify::{Summary, Verdict, Verification, verify, verify_in};
+pub use versioned::{Upgraded, Versioned};

@@ -1,6 +1,6 @@
 //! The log as its users see it: open, append, read, close.
 
-use crate::codec::decode;
+use crate::codec::Stored;
 use crate::commit::{Goal, Place};
 use crate::core::Core;
 use crate::follow::{Follower, Source};
@@ -51,6 +51,8 @@ pub struct Log<T: ?Sized, C = MessagePack> {
     core: Arc<Core>,
     recovery: Recovery,
     lookup: Lookup,
+    /// The schema number of what is appended: the highest there is.
+    schema: u32,
     is_closed: bool,
     record: PhantomData<fn(&T) -> C>,
 }
@@ -65,7 +67,8 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// [`Error::Busy`] if another handle writes this log; [`Error::Damaged`] if records that
     /// were durable are missing (reading around the damage still works, with
     /// [`LogReader`](crate::LogReader)); [`Error::NotALog`], [`Error::Unsupported`] and
-    /// [`Error::Mismatch`] if this is not a log of such records; [`Error::Io`].
+    /// [`Error::Mismatch`] if this is not a log of such records: another codec or type name, a
+    /// higher schema number; [`Error::Io`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Options::new().open(path)
     }
@@ -74,8 +77,9 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
         options: &Options,
         storage: Arc<dyn seawall_io::Storage>,
     ) -> Result<Self> {
-        let codec = options.codec.unwrap_or(C::ID);
-        let (mut writer, mut recovery, level) = crate::open::open(options, storage, codec)?;
+        let asked = options.record_type::<T, C>()?;
+        let schema = asked.schema;
+        let (mut writer, mut recovery, level) = crate::open::open(options, storage, asked)?;
         if recovery.damage.is_empty() {
             writer.retain()?;
         } else {
@@ -89,7 +93,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
         // every open does, as the close of the manifest or as the base of a new segment.
         let core = Arc::new(Core::new(options, writer, recovery.last, level));
         let lookup = Lookup::new(core.storage.clone());
-        Ok(Self { core, recovery, lookup, is_closed: false, record: PhantomData })
+        Ok(Self { core, recovery, lookup, schema, is_closed: false, record: PhantomData })
     }
 
     /// Appends a record and returns its number once it is durable, as the log's level says.
@@ -187,7 +191,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// [`Error::Rewound`] if records that it delivered are cut off meanwhile.
     pub fn read_from(&self, from: Lsn) -> Result<Entries<T, C>> {
         let cursor = crate::reader::Cursor::beside_writer(&self.core, from)?;
-        Ok(Entries::new(cursor))
+        Ok(Entries::new(cursor, self.schema))
     }
 
     /// The record with this number, verified; `None` if that is behind the last durable one.
@@ -216,7 +220,10 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// ```
     pub fn get(&self, lsn: Lsn) -> Result<Option<C::Item>> {
         let found = self.lookup.get(lsn, || Ok(Some(self.core.live())))?;
-        found.map(|payload| decode::<T, C>(lsn, &payload)).transpose()
+        let decode = |(schema, payload): (u32, Vec<u8>)| {
+            Stored { lsn, schema, payload: &payload }.decode::<T, C>(self.schema)
+        };
+        found.map(decode).transpose()
     }
 
     /// The durable records from `from` on, and those that are yet to come.

@@ -51,12 +51,13 @@ impl Lookup {
         Self { storage, known: Mutex::default() }
     }
 
-    /// The payload of record `lsn`; `word` tells how far the log is durable now, if a writer does.
+    /// Schema number and payload of record `lsn`; `word` tells how far the log is durable now, if a
+    /// writer does.
     pub(crate) fn get(
         &self,
         lsn: Lsn,
         word: impl Fn() -> Result<Option<Live>>,
-    ) -> Result<Option<Vec<u8>>> {
+    ) -> Result<Option<(u32, Vec<u8>)>> {
         let mut live = word()?;
         let mut attempt = 0;
         loop {
@@ -112,7 +113,12 @@ impl Lookup {
         Ok(survey)
     }
 
-    fn find(&self, survey: &Survey, live: Option<&Live>, lsn: Lsn) -> Result<Option<Vec<u8>>> {
+    fn find(
+        &self,
+        survey: &Survey,
+        live: Option<&Live>,
+        lsn: Lsn,
+    ) -> Result<Option<(u32, Vec<u8>)>> {
         refuse_pruned(survey, lsn)?;
         let behind = holder_end(survey, lsn);
         // What is missing in front of the segment, which may be all of it, and behind it.
@@ -135,7 +141,7 @@ impl Lookup {
         survey: &Survey,
         link: &Link,
         (live, lsn): (Option<&Live>, Lsn),
-    ) -> Result<Option<Vec<u8>>> {
+    ) -> Result<Option<(u32, Vec<u8>)>> {
         let segment = link.segment.header.reference();
         let start = self.known().places.nearest(segment, lsn);
         let mut walk = Walk::within(survey, link, start);
@@ -199,7 +205,7 @@ struct Search {
 }
 
 impl Search {
-    fn run(&mut self) -> Result<Option<Vec<u8>>> {
+    fn run(&mut self) -> Result<Option<(u32, Vec<u8>)>> {
         loop {
             match self.walk.step()? {
                 Event::Batch(found) => {
@@ -210,14 +216,15 @@ impl Search {
                         let body = self.walk.bytes().get(found.body).unwrap_or_default();
                         let mut frames = Frames::new(body, header.first, header.count);
                         let frame = frames.find(|frame| frame.lsn == self.lsn);
-                        return Ok(frame.map(|frame| frame.payload.to_vec()));
+                        let schema = self.walk.schema();
+                        return Ok(frame.map(|frame| (schema, frame.payload.to_vec())));
                     }
                 }
                 Event::Damage(damages, salvaged) => {
                     let intact = salvaged.into_iter().find(|found| found.lsn == self.lsn);
                     if let Some(found) = intact {
                         let payload = self.walk.bytes().get(found.payload);
-                        return Ok(payload.map(<[u8]>::to_vec));
+                        return Ok(payload.map(|payload| (self.walk.schema(), payload.to_vec())));
                     }
                     refuse_lost(&damages, self.lsn)?;
                 }

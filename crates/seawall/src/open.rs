@@ -1,6 +1,7 @@
 //! Opening a log for append: inspect, then create it, go on in place, or go on in a new segment.
 //! FORMAT.md sections 7 and 8, rules R12 and R15.
 
+use crate::asked;
 use crate::directory::{self, LIVE, LOCK, Link, MANIFEST};
 use crate::inspect::{Inspection, Until, inspect};
 use crate::quarantine;
@@ -12,9 +13,7 @@ use crate::walk::{End, Event, TailFound, Walk};
 use crate::writer::{Counts, LiveFile, ManifestFile, Writer};
 use crate::{Error, Lsn, Offset, OpenMode, Options, Recovery, Result, SegmentId, TailState};
 use seawall_format::batch::{HEADER_SIZE, Life};
-use seawall_format::{
-    Closed, CodecId, Epoch, Geometry, Level, LogId, Manifest, RecordType, SegmentRef,
-};
+use seawall_format::{Closed, Epoch, Geometry, Level, LogId, Manifest, RecordType, SegmentRef};
 use seawall_format::{SegmentHeader, frame, next_lsn, tail};
 use seawall_io::{Access, File, Lock, Storage};
 use std::collections::VecDeque;
@@ -28,7 +27,7 @@ pub(crate) const SEGMENT_DEFAULT: u64 = 64 << 20;
 pub(crate) fn open(
     options: &Options,
     storage: Arc<dyn Storage>,
-    codec: CodecId,
+    record_type: RecordType,
 ) -> Result<(Writer, Recovery, Level)> {
     let names = directory::refuse_foreign(&*storage)?;
     let is_new =
@@ -41,30 +40,27 @@ pub(crate) fn open(
     let lock = locked.ok_or_else(|| Error::Busy { place: storage.place() })?;
     let machine = Machine::new(options, storage);
     if is_new {
-        return create(options, machine, lock, codec);
+        return create(options, machine, lock, record_type);
     }
     let salvage = options.mode == OpenMode::Salvage;
     let until = if salvage { Until::End } else { Until::Damage };
-    let found = inspect(&machine.storage, until)?;
+    let mut found = inspect(&machine.storage, until)?;
     match found.row.verdict() {
-        Verdict::Create => return create(options, machine, lock, codec),
+        Verdict::Create => return create(options, machine, lock, record_type),
         Verdict::Damage if !salvage || !found.has_both_ends() => {
             return Err(Error::Damaged(Box::new(found.damage_or_cut())));
         }
         Verdict::CannotTell if options.mode == OpenMode::Strict => return Err(found.cannot_tell()),
         Verdict::Damage | Verdict::Clean | Verdict::Torn | Verdict::CannotTell => {}
     }
-    let manifest = found.survey.manifest.as_ref().expect("the verdict has read it");
-    check_options(options, manifest, codec)?;
+    let manifest = found.survey.manifest.as_mut().expect("the verdict has read it");
+    asked::check(&manifest.record_type, &record_type)?;
+    check_options(options, manifest)?;
+    manifest.record_type = asked::from_now_on(&manifest.record_type, &record_type);
     recover(options, machine, lock, &found)
 }
 
-fn check_options(options: &Options, manifest: &Manifest, codec: CodecId) -> Result<()> {
-    let has = manifest.record_type.codec;
-    if has != codec {
-        let (has, asked) = (has.name().to_owned(), codec.name().to_owned());
-        return Err(Error::Mismatch { what: "codec", has, asked });
-    }
+fn check_options(options: &Options, manifest: &Manifest) -> Result<()> {
     match options.segment_max {
         Some(asked) if asked != manifest.segment_max => Err(Error::Mismatch {
             what: "segment size",
@@ -80,12 +76,12 @@ fn create(
     options: &Options,
     machine: Machine,
     lock: Box<dyn Lock>,
-    codec: CodecId,
+    record_type: RecordType,
 ) -> Result<(Writer, Recovery, Level)> {
     let names = machine.storage.list().map_err(Error::io("list the directory"))?;
     remove_spares(&machine, &names);
     let mut max_id = names.iter().filter_map(|name| SegmentId::from_file_name(name)).max();
-    let mut manifest = new_manifest(options, &machine, codec)?;
+    let mut manifest = new_manifest(options, &machine, record_type)?;
     let least = options.segment_min;
     let (base, carry) = (Lsn::FIRST, vec![]);
     let plan = Plan { base, carry, pred: None, chain_before: 0, least, hold: 0, spare: None };
@@ -132,7 +128,7 @@ fn create(
     Ok((writer, recovery, level))
 }
 
-fn new_manifest(options: &Options, machine: &Machine, codec: CodecId) -> Result<Manifest> {
+fn new_manifest(options: &Options, machine: &Machine, record_type: RecordType) -> Result<Manifest> {
     let segment_max = options.segment_max.unwrap_or(SEGMENT_DEFAULT.max(options.segment_min));
     let geometry = options.geometry.check().map_err(|_| Error::InvalidOption {
         why: format!("no log can have the geometry {:?}", options.geometry),
@@ -158,7 +154,7 @@ fn new_manifest(options: &Options, machine: &Machine, codec: CodecId) -> Result<
         closed: None,
         segment_max,
         level: options.level.unwrap_or_default(),
-        record_type: RecordType::of(codec),
+        record_type,
         time_us: 0,
     })
 }
@@ -201,14 +197,18 @@ pub(crate) fn recover(
         in_place_tail(found, file, tail)?
     } else {
         let (plan, before) = plan_behind(options, &machine, found, end)?;
-        let rolled = roll(&machine, &manifest.content, plan, &mut max_id)?;
+        let log = match found.schema_of_carry().filter(|_| !plan.carry.is_empty()) {
+            Some(schema) => manifest.content.with_schema(schema),
+            None => manifest.content.clone(),
+        };
+        let rolled = roll(&machine, &log, plan, &mut max_id)?;
         dead = found.survey.chain.get(before.len()..).unwrap_or_default();
         Rolled { passed: [before, rolled.passed].concat(), ..rolled }
     };
     let holds_last = rolled.tail.at.0 > rolled.tail.header.geometry.data_start();
     let last_chain = if holds_last { rolled.tail.chain } else { found.chain_of(end.last) };
     let level = options.level.unwrap_or(manifest.content.level);
-    let writer = Writer {
+    let mut writer = Writer {
         live: live_file(&machine),
         machine,
         manifest,
@@ -226,6 +226,7 @@ pub(crate) fn recover(
         on_failover: options.on_failover.clone(),
         _lock: lock,
     };
+    writer.enter_schema()?;
     writer.tell_readers();
     // What they held was carried, or was nothing; only now does no reader look for them.
     for link in dead {

@@ -1,6 +1,6 @@
 //! How a log is opened, and what a new one is like.
 
-use crate::{Codec, Level, Log, Result, Retention, SegmentId};
+use crate::{Codec, Level, Log, LogReader, Result, Retention, SegmentId};
 use seawall_format::{CodecId, Geometry};
 use seawall_io::{Clock, Entropy, Storage, SystemClock, SystemEntropy};
 use std::fmt;
@@ -64,6 +64,8 @@ pub struct Options {
     pub(crate) mode: OpenMode,
     pub(crate) level: Option<Level>,
     pub(crate) codec: Option<CodecId>,
+    pub(crate) type_name: Option<String>,
+    pub(crate) schema: Option<u32>,
     pub(crate) segment_max: Option<u64>,
     pub(crate) segment_min: u64,
     pub(crate) geometry: Geometry,
@@ -87,6 +89,8 @@ impl Options {
             mode: OpenMode::Standard,
             level: None,
             codec: None,
+            type_name: None,
+            schema: None,
             segment_max: None,
             segment_min: SEGMENT_MIN,
             geometry: Geometry::DEFAULT,
@@ -128,6 +132,22 @@ impl Options {
     #[must_use]
     pub fn codec(mut self, codec: CodecId) -> Self {
         self.codec = Some(codec);
+        self
+    }
+
+    /// What the records are called, 64 bytes at most, instead of what the codec says: a log that
+    /// has another name is refused, one that has none takes it. Empty: any.
+    #[must_use]
+    pub fn type_name(mut self, name: impl Into<String>) -> Self {
+        self.type_name = Some(name.into());
+        self
+    }
+
+    /// The schema number of the records to come, instead of what the codec says: a log with a
+    /// higher one is refused, one with a lower one goes on in a new segment.
+    #[must_use]
+    pub fn schema(mut self, number: u32) -> Self {
+        self.schema = Some(number);
         self
     }
 
@@ -212,6 +232,31 @@ impl Options {
     pub fn open_in<T: ?Sized, C: Codec<T>>(&self, storage: Arc<dyn Storage>) -> Result<Log<T, C>> {
         Log::open_with(self, storage)
     }
+
+    /// Opens the log in the directory `path` for reading; of these options those count that say
+    /// what the records are.
+    ///
+    /// # Errors
+    ///
+    /// As [`LogReader::open`].
+    pub fn open_reader<T: ?Sized, C: Codec<T>>(
+        &self,
+        path: impl AsRef<Path>,
+    ) -> Result<LogReader<T, C>> {
+        self.open_reader_in(crate::directory::open_existing(path.as_ref())?)
+    }
+
+    /// Opens the log that another kind of storage holds for reading.
+    ///
+    /// # Errors
+    ///
+    /// As [`LogReader::open`].
+    pub fn open_reader_in<T: ?Sized, C: Codec<T>>(
+        &self,
+        storage: Arc<dyn Storage>,
+    ) -> Result<LogReader<T, C>> {
+        LogReader::open_with(self, storage)
+    }
 }
 
 impl Default for Options {
@@ -227,6 +272,8 @@ impl fmt::Debug for Options {
             .field("mode", &self.mode)
             .field("level", &self.level)
             .field("codec", &self.codec)
+            .field("type_name", &self.type_name)
+            .field("schema", &self.schema)
             .field("segment_max", &self.segment_max)
             .field("retention", &self.retention)
             .finish_non_exhaustive()

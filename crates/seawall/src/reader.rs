@@ -1,14 +1,15 @@
 //! Reading: lazily, in order, verified; beside a running writer too. A reader never changes a file.
 
-use crate::codec::decode;
+use crate::asked;
+use crate::codec::Stored;
 use crate::core::Core;
 use crate::damage::{AtomicSet, Salvaged};
 use crate::directory::{is_gone, read_live, survey};
 use crate::follow::{Follower, Source};
 use crate::lookup::Lookup;
 use crate::walk::{Event, Found, Walk};
-use crate::{Codec, CodecId, Damage, Error, Lsn, MessagePack, Raw, Result, SegmentId};
-use seawall_format::{Live, frame, next_lsn};
+use crate::{Codec, CodecId, Damage, Error, Lsn, MessagePack, Options, Raw, Result, SegmentId};
+use seawall_format::{Live, RecordType, frame, next_lsn};
 use seawall_io::{Storage, SystemClock};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -44,7 +45,9 @@ const ATTEMPTS: u32 = 8;
 #[derive(Debug)]
 pub struct LogReader<T: ?Sized, C = MessagePack> {
     storage: Arc<dyn Storage>,
-    codec: CodecId,
+    record_type: RecordType,
+    /// The highest schema number that can be read.
+    schema: u32,
     skip_damaged: bool,
     lookup: Lookup,
     record: PhantomData<fn(&T) -> C>,
@@ -55,8 +58,9 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`], [`Error::NotALog`], [`Error::Unsupported`]; [`Error::Mismatch`] if it is a
-    /// log of another codec.
+    /// [`Error::Io`], [`Error::NotALog`], [`Error::Unsupported`]; [`Error::Mismatch`] if it is not
+    /// a log of such records: another codec or type name, a higher schema number. A reader that is
+    /// overtaken by a writer with a higher one gets that error when it comes to its records.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::open_in(crate::directory::open_existing(path.as_ref())?)
     }
@@ -67,22 +71,26 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     ///
     /// As [`LogReader::open`].
     pub fn open_in(storage: Arc<dyn Storage>) -> Result<Self> {
-        let reader = Self::open_unchecked(storage)?;
-        if reader.codec != C::ID {
-            let (has, asked) = (reader.codec.name().to_owned(), C::ID.name().to_owned());
-            return Err(Error::Mismatch { what: "codec", has, asked });
-        }
+        Self::open_with(&Options::new(), storage)
+    }
+
+    pub(crate) fn open_with(options: &Options, storage: Arc<dyn Storage>) -> Result<Self> {
+        let asked = options.record_type::<T, C>()?;
+        let reader = Self::open_unchecked(storage, asked.clone())?;
+        asked::check(&reader.record_type, &asked)?;
         Ok(reader)
     }
 
-    fn open_unchecked(storage: Arc<dyn Storage>) -> Result<Self> {
+    fn open_unchecked(storage: Arc<dyn Storage>, asked: RecordType) -> Result<Self> {
         let found = survey(&storage, read_live(&*storage)?.as_ref())?;
-        let manifest = found.manifest.map(|manifest| manifest.record_type.codec);
-        let header = found.chain.first().map(|link| link.segment.header.record_type.codec);
+        let manifest = found.manifest.map(|manifest| manifest.record_type);
+        let header = found.chain.last().map(|link| link.segment.header.record_type.clone());
+        let schema = asked.schema;
         // A log without either has no record to decode.
-        let codec = manifest.or(header).unwrap_or(C::ID);
+        let record_type = manifest.or(header).unwrap_or(asked);
         let lookup = Lookup::new(storage.clone());
-        Ok(Self { storage, codec, skip_damaged: false, lookup, record: PhantomData })
+        let (skip_damaged, record) = (false, PhantomData);
+        Ok(Self { storage, record_type, schema, skip_damaged, lookup, record })
     }
 
     /// Whether to go on behind damage, and what the device cannot read, after an error that names
@@ -115,7 +123,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// is an error of the iterator, where it is, and so is [`Error::Rewound`] if records that it
     /// delivered are cut off meanwhile.
     pub fn read_from(&self, from: Lsn) -> Result<Entries<T, C>> {
-        Ok(Entries::new(self.cursor(from)?))
+        Ok(Entries::new(self.cursor(from)?, self.schema))
     }
 
     /// The record with this number, verified; `None` if that is behind the last record that a
@@ -127,7 +135,10 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// As [`Log::get`](crate::Log::get).
     pub fn get(&self, lsn: Lsn) -> Result<Option<C::Item>> {
         let found = self.lookup.get(lsn, || read_live(&*self.storage))?;
-        found.map(|payload| decode::<T, C>(lsn, &payload)).transpose()
+        let decode = |(schema, payload): (u32, Vec<u8>)| {
+            Stored { lsn, schema, payload: &payload }.decode::<T, C>(self.schema)
+        };
+        found.map(decode).transpose()
     }
 
     /// The records from `from` on, and those that are yet to come, as they become durable.
@@ -138,7 +149,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     pub fn follow(&self, from: Lsn) -> Result<Follower<T, C>> {
         let clock = Arc::new(SystemClock::new());
         let source = Source::Elsewhere(self.storage.clone(), clock);
-        Ok(Follower::new(source, Entries::new(self.cursor(from)?)))
+        Ok(Follower::new(source, self.read_from(from)?))
     }
 
     /// The same as [`read_from`](Self::read_from), lending each record's bytes instead of decoding.
@@ -153,13 +164,14 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
 }
 
 impl LogReader<[u8], Raw> {
-    /// Opens a log of any codec, to read the bytes of its records.
+    /// Opens a log of any codec, type and schema, to read the bytes of its records.
     ///
     /// # Errors
     ///
-    /// As [`LogReader::open`], but for the codec.
+    /// As [`LogReader::open`], but for what the records are.
     pub fn open_any(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_unchecked(crate::directory::open_existing(path.as_ref())?)
+        let any = RecordType { schema: u32::MAX, ..RecordType::of(CodecId::Raw) };
+        Self::open_unchecked(crate::directory::open_existing(path.as_ref())?, any)
     }
 }
 
@@ -167,7 +179,20 @@ impl<T: ?Sized, C> LogReader<T, C> {
     /// What the payloads are.
     #[must_use]
     pub fn codec(&self) -> CodecId {
-        self.codec
+        self.record_type.codec
+    }
+
+    /// What the records are called; empty if nobody ever said.
+    #[must_use]
+    pub fn type_name(&self) -> &str {
+        &self.record_type.name
+    }
+
+    /// The highest schema number of the log's records, as it was opened; older ones have their own,
+    /// see [`Record::schema`].
+    #[must_use]
+    pub fn schema(&self) -> u32 {
+        self.record_type.schema
     }
 }
 
@@ -184,6 +209,8 @@ pub struct Record<'a> {
     pub goes_on: bool,
     /// Whether the records of its atomic set are all there: not always, behind damage.
     pub set: AtomicSet,
+    /// The schema number that the log had when it was appended.
+    pub schema: u32,
 }
 
 /// Lends one record after the other.
@@ -304,7 +331,8 @@ impl Cursor {
         (self.next, self.read_in) = (here.lsn.next(), self.walk.segment());
         let payload = self.walk.bytes().get(here.payload).expect("the walk holds its batch");
         let Here { lsn, time_us, goes_on, set, .. } = here;
-        Ok(Some(Record { lsn, payload, time_us, goes_on, set }))
+        let schema = self.walk.schema();
+        Ok(Some(Record { lsn, payload, time_us, goes_on, set, schema }))
     }
 
     fn find(&mut self) -> Result<Option<Here>> {
@@ -463,12 +491,14 @@ impl Cursor {
 #[derive(Debug)]
 pub struct Entries<T: ?Sized, C = MessagePack> {
     cursor: Cursor,
+    /// The highest schema number that can be read.
+    schema: u32,
     record: PhantomData<fn(&T) -> C>,
 }
 
 impl<T: ?Sized, C: Codec<T>> Entries<T, C> {
-    pub(crate) fn new(cursor: Cursor) -> Self {
-        Self { cursor, record: PhantomData }
+    pub(crate) fn new(cursor: Cursor, schema: u32) -> Self {
+        Self { cursor, schema, record: PhantomData }
     }
 }
 
@@ -488,8 +518,8 @@ impl<T: ?Sized, C: Codec<T>> Iterator for Entries<T, C> {
     fn next(&mut self) -> Option<Self::Item> {
         let record = self.cursor.next_record().transpose()?;
         Some(record.and_then(|record| {
-            let item = decode::<T, C>(record.lsn, record.payload)?;
-            Ok((record.lsn, item))
+            let Record { lsn, schema, payload, .. } = record;
+            Ok((lsn, Stored { lsn, schema, payload }.decode::<T, C>(self.schema)?))
         }))
     }
 }

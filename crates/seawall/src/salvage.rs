@@ -89,8 +89,12 @@ pub fn salvage_in(source: &Arc<dyn Storage>, target: Arc<dyn Storage>) -> Result
     let mut walk = Walk::new(&survey, None).around_unreadable(true).promised(promised);
     loop {
         match walk.step()? {
-            Event::Batch(found) => rescue.keep_batch(&found, walk.bytes())?,
+            Event::Batch(found) => {
+                rescue.expect_schema(walk.schema())?;
+                rescue.keep_batch(&found, walk.bytes())?;
+            }
             Event::Damage(damages, salvaged) => {
+                rescue.expect_schema(walk.schema())?;
                 rescue.keep_salvaged(&salvaged, walk.bytes())?;
                 rescue.note(damages)?;
             }
@@ -117,6 +121,8 @@ struct Rescue {
     next: Lsn,
     gathered: Vec<Carried>,
     gathered_size: usize,
+    /// The schema number of what is gathered.
+    schema: u32,
     /// The segment made last.
     pred: Option<Pred>,
     oldest: Option<SegmentHeader>,
@@ -139,12 +145,22 @@ impl Rescue {
             manifest,
             gathered: vec![],
             gathered_size: 0,
+            schema: 0,
             pred: None,
             oldest: None,
             chain: 0,
             max_id: None,
             rescued: Rescued::default(),
         })
+    }
+
+    /// What comes has this schema number: no segment has records of two.
+    fn expect_schema(&mut self, schema: u32) -> Result<()> {
+        if schema != self.schema && !self.gathered.is_empty() {
+            self.make_segment()?;
+        }
+        self.schema = schema;
+        Ok(())
     }
 
     /// Takes over a valid batch, as far as it counts.
@@ -266,7 +282,8 @@ impl Rescue {
         }
         let (pred, chain_before) = (self.pred.take(), self.chain);
         let plan = Plan { base, carry, pred, chain_before, least: 0, hold: 0, spare: None };
-        let made = roll(&self.machine, &self.manifest, plan, &mut self.max_id)?;
+        let log = self.manifest.with_schema(self.schema);
+        let made = roll(&self.machine, &log, plan, &mut self.max_id)?;
         self.chain = made.tail.chain;
         self.oldest.get_or_insert_with(|| made.tail.header.clone());
         self.pred = Some(Pred { header: made.tail.header, file: made.tail.file });
@@ -296,7 +313,7 @@ impl Rescue {
 /// A manifest as the segment headers know it, for a log that lost its own.
 fn rebuilt(survey: &Survey) -> Option<Manifest> {
     let headers = || survey.chain.iter().map(|link| &link.segment.header);
-    let oldest = headers().next()?;
+    let (oldest, newest) = (headers().next()?, headers().next_back()?);
     // Whether what stood before was pruned or is lost, nobody can say: its numbers stay taken.
     let before = survey.chain.first().and_then(|link| link.gap.as_ref());
     let before = before.and_then(|(_, missing)| missing.lost);
@@ -310,7 +327,7 @@ fn rebuilt(survey: &Survey) -> Option<Manifest> {
         closed: None,
         segment_max: headers().map(|header| header.size).max()?.max(crate::open::SEGMENT_DEFAULT),
         level: Level::default(),
-        record_type: oldest.record_type.clone(),
+        record_type: newest.record_type.clone(),
         time_us: 0,
     })
 }

@@ -77,6 +77,10 @@ pub struct Verification {
 pub struct Summary {
     /// What the payloads are; `None` where nothing could be read that says so.
     pub codec: Option<CodecId>,
+    /// What the records are called; empty if nobody ever said.
+    pub type_name: String,
+    /// The schema number of the newest records.
+    pub schema: u32,
     /// What `append` waits for.
     pub level: Option<Level>,
     /// How many live segments there are.
@@ -237,9 +241,12 @@ impl Verification {
 fn summary(survey: &Survey, in_use: bool) -> Summary {
     let manifest = survey.manifest.as_ref();
     let headers = || survey.chain.iter().map(|link| &link.segment.header);
-    let codec = manifest.map(|manifest| manifest.record_type.codec);
+    let stated = manifest.map(|manifest| &manifest.record_type);
+    let record_type = stated.or_else(|| headers().next_back().map(|header| &header.record_type));
     Summary {
-        codec: codec.or_else(|| headers().next().map(|header| header.record_type.codec)),
+        codec: record_type.map(|records| records.codec),
+        type_name: record_type.map_or_else(String::new, |records| records.name.clone()),
+        schema: record_type.map_or(0, |records| records.schema),
         level: manifest.map(|manifest| manifest.level),
         segments: u64::try_from(survey.chain.len()).expect("fits in 64 bits"),
         bytes: survey.chain.iter().map(|link| link.segment.length).sum(),

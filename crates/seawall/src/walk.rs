@@ -83,6 +83,8 @@ pub(crate) struct Walk {
     closed: Option<seawall_format::Closed>,
     manifest_lost: bool,
     current: Option<(Link, Scanner)>,
+    /// The schema number of the segment where it is or was last.
+    schema: u32,
     /// The bytes of the current segment.
     source: Option<Source>,
     /// Whether to go on where the device cannot read.
@@ -153,6 +155,7 @@ impl Walk {
         }
         let mut walk = Self::over(VecDeque::new(), scanner.next_lsn().previous());
         walk.segments = vec![link.segment.clone()];
+        walk.schema = link.segment.header.record_type.schema;
         (walk.current, walk.read_size) = (Some((link, scanner)), READ_NEAR);
         if is_last {
             walk.beyond = survey.beyond;
@@ -173,6 +176,7 @@ impl Walk {
             closed: None,
             manifest_lost: false,
             current: None,
+            schema: 0,
             source: None,
             window: Offset(0),
             bytes: vec![],
@@ -190,6 +194,11 @@ impl Walk {
     /// The segment where the walk is.
     pub(crate) fn segment(&self) -> Option<SegmentId> {
         self.current.as_ref().map(|(link, _)| link.segment.header.id)
+    }
+
+    /// The schema number of the records of the last event.
+    pub(crate) fn schema(&self) -> u32 {
+        self.schema
     }
 
     /// The last record found so far, or the one before the first.
@@ -266,6 +275,7 @@ impl Walk {
             return Some(Event::Damage(vec![damage], vec![]));
         }
         let header = &link.segment.header;
+        self.schema = header.record_type.schema;
         let known = self.chain.filter(|_| header.pred_chain != 0 && header.base > Lsn::FIRST);
         let broken = known.is_some_and(|chain| chain != header.pred_chain);
         let scanner = Scanner::new(header, link.segment.length, link.limit);

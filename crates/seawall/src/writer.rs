@@ -17,8 +17,10 @@ use std::sync::Arc;
 
 /// How many buffers are kept for reuse: what a block of small batches frees at once.
 const SPARES_MAX: usize = 64;
-/// The largest buffer that is kept, in bytes.
+/// The largest buffer that many are kept of, in bytes.
 const SPARE_SIZE_MAX: usize = 256 << 10;
+/// The largest buffer that one is kept of, in bytes: what a stream of large batches uses in turn.
+const LARGE_SPARE_MAX: usize = 4 << 20;
 
 /// The one writer of a log.
 #[derive(Debug)]
@@ -219,9 +221,19 @@ impl Writer {
         let start = self.tail.at.0 / block * block;
         while self.recent.front().is_some_and(|sent| sent.end.0 <= start) {
             let sent = self.recent.pop_front().expect("just looked at");
-            if self.spares.len() < SPARES_MAX && sent.bytes.capacity() <= SPARE_SIZE_MAX {
-                self.spares.push(sent.bytes);
-            }
+            self.keep_buffer(sent.bytes);
+        }
+    }
+
+    fn keep_buffer(&mut self, buffer: Vec<u8>) {
+        let is_large = |buffer: &Vec<u8>| buffer.capacity() > SPARE_SIZE_MAX;
+        let is_wanted = if is_large(&buffer) {
+            buffer.capacity() <= LARGE_SPARE_MAX && !self.spares.iter().any(is_large)
+        } else {
+            self.spares.len() < SPARES_MAX
+        };
+        if is_wanted {
+            self.spares.push(buffer);
         }
     }
 
@@ -233,9 +245,9 @@ impl Writer {
         let offset = mark.slot().offset(header.geometry);
         let written = self.tail.file.write_at(&mark.encode(header), offset.0);
         let written = written.and_then(|()| self.tail.file.sync());
-        let written = written.map_err(Error::io(format!("mark {}", header.id.file_name())));
         self.counts.marks += 1;
         if let Err(error) = written {
+            let error = Error::io(format!("mark {}", header.id.file_name()))(error);
             // The base of the next segment confirms as much as the mark would have.
             let empty = NewSegment { carry: vec![], least: 0, hold: 0 };
             self.go_on(next_lsn(self.last), self.last_chain, empty)?;

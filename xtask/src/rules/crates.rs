@@ -125,7 +125,7 @@ fn dependency_name(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::caught;
+    use super::super::tests::{NOWHERE, caught};
     use super::*;
 
     const IO: &str = "crates/seawall-io/Cargo.toml";
@@ -139,10 +139,10 @@ mod tests {
         for root in ["src/lib.rs", "src/main.rs", "src/bin/b.rs"] {
             let path = format!("crates/seawall/{root}");
             assert_eq!(caught(forbid_unsafe, &path, "//! #![forbid(unsafe_code)]\n"), [1]);
-            assert_eq!(caught(forbid_unsafe, &path, "//! A.\n#![forbid(unsafe_code)]\n"), []);
+            assert_eq!(caught(forbid_unsafe, &path, "//! A.\n#![forbid(unsafe_code)]\n"), NOWHERE);
         }
-        assert_eq!(caught(forbid_unsafe, "crates/seawall/src/a.rs", "//! A.\n"), []);
-        assert_eq!(caught(forbid_unsafe, "crates/seawall-io/src/lib.rs", "//! A.\n"), []);
+        assert_eq!(caught(forbid_unsafe, "crates/seawall/src/a.rs", "//! A.\n"), NOWHERE);
+        assert_eq!(caught(forbid_unsafe, "crates/seawall-io/src/lib.rs", "//! A.\n"), NOWHERE);
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
             assert_eq!(caught(floors, IO, &text), [4], "{other}");
         }
         let text = manifest("seawall", "[dependencies]\nseawall-io.workspace = true");
-        assert_eq!(caught(floors, "crates/seawall/Cargo.toml", &text), []);
+        assert_eq!(caught(floors, "crates/seawall/Cargo.toml", &text), NOWHERE);
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
         for rest in
             ["[dev-dependencies]\nseawall = \"1\"", "[dev-dependencies.seawall]\npath = \"\""]
         {
-            assert_eq!(caught(floors, IO, &manifest("seawall-io", rest)), [], "{rest}");
+            assert_eq!(caught(floors, IO, &manifest("seawall-io", rest)), NOWHERE, "{rest}");
         }
     }
 

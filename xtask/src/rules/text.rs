@@ -81,7 +81,7 @@ fn lines_where(source: &Source, breaks: impl Fn(&str) -> bool) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::caught;
+    use super::super::tests::{NOWHERE, caught};
     use super::*;
 
     const RUST: &str = "crates/a/src/a.rs";
@@ -89,8 +89,8 @@ mod tests {
     #[test]
     fn a_file_without_its_idea_is_found() {
         assert_eq!(caught(first_line, RUST, "use a;\n"), [1]);
-        assert_eq!(caught(first_line, RUST, "//! A.\nuse a;\n"), []);
-        assert_eq!(caught(first_line, "README.md", "use a;\n"), []);
+        assert_eq!(caught(first_line, RUST, "//! A.\nuse a;\n"), NOWHERE);
+        assert_eq!(caught(first_line, "README.md", "use a;\n"), NOWHERE);
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
         for path in [RUST, "Cargo.toml", "a.sh", ".ci/run"] {
             assert_eq!(caught(ascii, path, "a\nb \u{2192} c\n"), [2], "{path}");
         }
-        assert_eq!(caught(ascii, "README.md", "\u{2192}\n"), []);
+        assert_eq!(caught(ascii, "README.md", "\u{2192}\n"), NOWHERE);
     }
 
     #[test]
@@ -110,14 +110,14 @@ mod tests {
     fn a_file_ends_with_one_newline() {
         assert_eq!(caught(white_space, RUST, "a\nb"), [2]);
         assert_eq!(caught(white_space, RUST, "a\n\n"), [2]);
-        assert_eq!(caught(white_space, "docs/a.md", "a\n"), []);
+        assert_eq!(caught(white_space, "docs/a.md", "a\n"), NOWHERE);
     }
 
     #[test]
     fn the_hundred_and_first_column_is_found_unless_a_url_needs_it() {
         assert_eq!(caught(columns, RUST, &format!("a\n{}\n", "b".repeat(101))), [2]);
-        assert_eq!(caught(columns, RUST, &format!("{}\n", "b".repeat(100))), []);
-        assert_eq!(caught(columns, RUST, &format!("// https://{}\n", "b".repeat(101))), []);
+        assert_eq!(caught(columns, RUST, &format!("{}\n", "b".repeat(100))), NOWHERE);
+        assert_eq!(caught(columns, RUST, &format!("// https://{}\n", "b".repeat(101))), NOWHERE);
     }
 
     #[test]
@@ -126,7 +126,10 @@ mod tests {
         for path in [MACHINE_PATHS, &[&format!("{first}a"), &format!("{second}a")]].concat() {
             assert_eq!(caught(words, "docs/a.md", &format!("a\nsee {path}b\n")), [2], "{path}");
         }
-        assert_eq!(caught(words, "docs/a.md", &format!("{first}, {first} and network/\n")), []);
+        assert_eq!(
+            caught(words, "docs/a.md", &format!("{first}, {first} and network/\n")),
+            NOWHERE
+        );
     }
 
     #[test]

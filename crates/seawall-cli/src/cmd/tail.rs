@@ -134,7 +134,8 @@ impl Tailing<'_> {
                 Ok(Some((lsn, payload))) => {
                     // A follower does not say when a record was written.
                     let (payload, set) = (payload.as_slice(), AtomicSet::Whole);
-                    let record = Record { lsn, payload, time_us: 0, goes_on: false, set };
+                    let (time_us, goes_on, schema) = (0, false, 0);
+                    let record = Record { lsn, payload, time_us, goes_on, set, schema };
                     self.printer.record(&record);
                     self.printer.out.flush();
                     self.next = lsn.next();

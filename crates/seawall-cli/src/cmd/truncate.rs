@@ -45,7 +45,8 @@ fn carry_out(log: &Path, plan: &Plan, reader: &LogReader<[u8], Raw>) -> Result<(
     if plan.is_empty() {
         return Ok(());
     }
-    let log: Log<[u8], Raw> = Options::new().create(false).codec(reader.codec()).open(log)?;
+    let log: Log<[u8], Raw> =
+        Options::new().create(false).codec(reader.codec()).schema(reader.schema()).open(log)?;
     match *plan {
         Plan { new_end: Some(Last(last)), .. } => log.truncate_after(last)?,
         Plan { oldest, .. } => drop(log.truncate_before(oldest)?),

@@ -16,6 +16,7 @@ pub(crate) mod gate;
 pub(crate) mod hooked;
 pub(crate) mod images;
 pub(crate) mod lives;
+pub(crate) mod ram;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
