@@ -7,7 +7,7 @@ use crate::human;
 use crate::not_yet;
 use crate::report::Exit;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-pub(crate) use convert::{Convert, EntryCodec, ForeignFormat};
+pub(crate) use convert::{Convert, ForeignFormat};
 use examples::{
     APPEND_EXAMPLES, BENCH_EXAMPLES, CAT_EXAMPLES, CONVERT_EXAMPLES, COPY_EXAMPLES, DEMO_EXAMPLES,
     EXIT_CODES, EXPLAIN_EXAMPLES, REPAIR_EXAMPLES, STAT_EXAMPLES, TAIL_EXAMPLES, TRUNCATE_EXAMPLES,
@@ -133,8 +133,7 @@ pub(crate) enum Format {
 pub(crate) enum Codec {
     /// Bytes
     Raw,
-    /// Not in this version
-    #[value(hide = true)]
+    /// Values, stored as JSON text: numbers and the order of members as they are
     Json,
     /// Values, stored as `MessagePack` by field names
     #[value(help = "Values, stored as MessagePack by field names")]

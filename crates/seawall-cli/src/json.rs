@@ -1,9 +1,12 @@
-//! JSON to `MessagePack` and back, refusing what would come back as something else.
+//! JSON to what a log holds and back, refusing what would come back as something else.
 
 use crate::output::base64;
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// The `MessagePack` of one JSON value.
@@ -11,9 +14,7 @@ use std::fmt;
 /// Refused: what is no JSON, integers of more than 64 bits (they would be rounded), and a name that
 /// comes twice in one object (one value would be dropped).
 pub(crate) fn to_message_pack(text: &[u8]) -> Result<Vec<u8>, String> {
-    if text.trim_ascii().is_empty() {
-        return Err("the line is blank, and no JSON value".to_owned());
-    }
+    refuse_blank(text)?;
     let value = read(text)?;
     if let Some(number) = numbers(text).find(|number| is_too_long(number)) {
         return Err(format!("the integer {number} needs more than 64 bits"));
@@ -35,6 +36,73 @@ pub(crate) fn text_to_message_pack(line: &[u8]) -> Result<Vec<u8>, String> {
         Ok(text) => rmp_serde::to_vec(text).map_err(|error| error.to_string()),
         Err(_) => rmp_serde::to_vec(&Bytes(line)).map_err(|error| error.to_string()),
     }
+}
+
+/// How deep arrays and objects may stand in each other: what readers take in, ours and others.
+pub(crate) const DEPTH_MAX: usize = 127;
+
+/// One JSON value without the white space around its parts; all else stays as it is, numbers of any
+/// length, too.
+///
+/// Refused: what is no JSON, a string that is no Unicode, and a name that comes twice in one
+/// object.
+pub(crate) fn minified(text: &[u8]) -> Result<String, String> {
+    refuse_blank(text)?;
+    let text = as_text(text)?;
+    serde_json::from_str::<IgnoredAny>(text).map_err(|error| plain(&error))?;
+    // From here on it is known to be sound but for its strings.
+    let (mut rest, mut shown) = (text, String::with_capacity(text.len()));
+    let mut names: Vec<BTreeSet<String>> = vec![];
+    let mut string = String::new();
+    while let Some(first) = rest.chars().next() {
+        let length = match first {
+            '"' => rest.len() - behind_string(rest.as_bytes().split_at(1).1).len(),
+            other => other.len_utf8(),
+        };
+        let (token, behind) = rest.split_at(length);
+        rest = behind;
+        match first {
+            ' ' | '\t' | '\r' | '\n' => continue,
+            '"' => {
+                string = serde_json::from_str(token).map_err(|error| plain(&error))?;
+            }
+            '{' | '[' if names.len() == DEPTH_MAX => {
+                return Err(format!("more than {DEPTH_MAX} arrays and objects in each other"));
+            }
+            '{' | '[' => names.push(BTreeSet::new()),
+            '}' | ']' => drop(names.pop()),
+            ':' => {
+                let name = std::mem::take(&mut string);
+                let known = names.last_mut().expect("a name stands in an object");
+                if known.contains(&name) {
+                    return Err(twice(&name));
+                }
+                known.insert(name);
+            }
+            _ => {}
+        }
+        shown.push_str(token);
+    }
+    Ok(shown)
+}
+
+/// A line of text as a JSON string.
+pub(crate) fn text_to_json(line: &[u8]) -> Result<Vec<u8>, String> {
+    Ok(Value::from(as_text(line)?).to_string().into_bytes())
+}
+
+fn refuse_blank(text: &[u8]) -> Result<(), String> {
+    let blank = text.trim_ascii().is_empty();
+    if blank { Err("the line is blank, and no JSON value".to_owned()) } else { Ok(()) }
+}
+
+fn as_text(bytes: &[u8]) -> Result<&str, String> {
+    std::str::from_utf8(bytes)
+        .map_err(|error| format!("no text in UTF-8 at byte {}", error.valid_up_to() + 1))
+}
+
+fn twice(name: &str) -> String {
+    format!("the name {name:?} comes twice")
 }
 
 /// Bytes that are to be `MessagePack`'s bytes.
@@ -165,7 +233,7 @@ impl<'de> Visitor<'de> for Any {
         while let Some(Name(name)) = members.next_key()? {
             let value = members.next_value_seed(Self)?;
             if found.contains_key(&name) {
-                return Err(A::Error::custom(format!("the name {name:?} comes twice")));
+                return Err(A::Error::custom(twice(&name)));
             }
             found.insert(name, value);
         }
@@ -232,10 +300,49 @@ mod tests {
 
     #[test]
     fn what_is_no_json_is_refused() {
-        for text in ["", " ", "{", "1 2", "{\"a\":1,}", "nul", "\u{0}", r#"{"a":1,"a":2}"#] {
+        for text in [
+            "",
+            " ",
+            "{",
+            "1 2",
+            "{\"a\":1,}",
+            "nul",
+            "\u{0}",
+            r#"{"a":1,"a":2}"#,
+            r#"[{"\u0061":1,"a":2}]"#,
+            r#""\ud800""#,
+            "01",
+            "1.",
+            "NaN",
+            "\"\t\"",
+            "\u{a0}1",
+        ] {
             to_message_pack(text.as_bytes()).expect_err(text);
+            minified(text.as_bytes()).expect_err(text);
         }
         to_message_pack(&[b'"', 0xff, b'"']).unwrap_err();
+        minified(&[b'"', 0xff, b'"']).unwrap_err();
+        let deep = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        for (depth, fits) in [(127, true), (128, false), (100_000, false)] {
+            assert_eq!(minified(deep(depth).as_bytes()).is_ok(), fits, "{depth}");
+            assert_eq!(to_message_pack(deep(depth).as_bytes()).is_ok(), fits, "{depth}");
+        }
+    }
+
+    #[test]
+    fn only_white_space_between_the_parts_is_lost() {
+        for (text, expected) in [
+            (
+                " { \"z\" : [ 1 , -0.10 , 1E+400 ] ,\r\t\"a b\": \" \\\" : \" } ",
+                "{\"z\":[1,-0.10,1E+400],\"a b\":\" \\\" : \"}",
+            ),
+            ("123456789012345678901234567890", "123456789012345678901234567890"),
+            ("[{\"a\":{\"a\":1}},{\"a\":2}]", "[{\"a\":{\"a\":1}},{\"a\":2}]"),
+            ("[\"\u{1f30a}\", \"\\ud83c\\udf0a\"]", "[\"\u{1f30a}\",\"\\ud83c\\udf0a\"]"),
+            ("null", "null"),
+        ] {
+            assert_eq!(minified(text.as_bytes()).unwrap(), expected);
+        }
     }
 
     #[test]

@@ -69,29 +69,30 @@ impl Printer {
     }
 
     fn short(&mut self, payload: &[u8]) -> String {
-        if self.codec == CodecId::MessagePack
-            && let Some(value) = self.decoded(payload)
-        {
-            return value.to_string();
+        if self.holds_values() {
+            return self.decoded(payload).unwrap_or_else(|| preview(payload));
         }
-        match std::str::from_utf8(payload) {
-            Ok(text) if self.codec == CodecId::Raw => one_line(text),
-            _ => preview(payload),
-        }
+        std::str::from_utf8(payload).map_or_else(|_| preview(payload), one_line)
     }
 
-    fn data(&mut self, payload: &[u8]) -> Value {
-        if self.codec == CodecId::MessagePack {
-            return self.decoded(payload).unwrap_or_else(|| json::bytes(payload));
+    fn data(&mut self, payload: &[u8]) -> String {
+        if self.holds_values() {
+            return self.decoded(payload).unwrap_or_else(|| json::bytes(payload).to_string());
         }
-        match std::str::from_utf8(payload) {
-            Ok(text) => Value::from(text),
-            Err(_) => json::bytes(payload),
-        }
+        let text = std::str::from_utf8(payload).map(Value::from);
+        text.unwrap_or_else(|_| json::bytes(payload)).to_string()
     }
 
-    fn decoded(&mut self, payload: &[u8]) -> Option<Value> {
-        let value = json::from_message_pack(payload).ok();
+    fn holds_values(&self) -> bool {
+        self.codec != CodecId::Raw
+    }
+
+    /// The value of a payload as JSON.
+    fn decoded(&mut self, payload: &[u8]) -> Option<String> {
+        let value = match self.codec {
+            CodecId::Json => json::minified(payload).ok(),
+            _ => json::from_message_pack(payload).ok().map(|value| value.to_string()),
+        };
         self.undecodable += u64::from(value.is_none());
         value
     }

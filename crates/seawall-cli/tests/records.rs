@@ -200,3 +200,67 @@ fn help_shows_examples_for_every_verb() {
         assert!(text.contains("Examples:"), "{text}");
     }
 }
+
+#[test]
+fn a_log_of_json_text_keeps_every_value_as_it_was_written() {
+    let folder = Folder::new("json-codec");
+    let lines =
+        "{ \"z\": 1, \"a\": [1.10, 1E400, 123456789012345678901234567890] }\n\"s\"\n\nnull\n[1\n";
+    let ran = folder.run("append log --format json --codec json --ack", lines.as_bytes());
+    let said = ran.refused(1);
+    assert!(said.contains("line 3 refused") && said.contains("line 5 refused"), "{said}");
+    assert_eq!(ran.text(), "1\n2\n3\n");
+    let first = "{\"z\":1,\"a\":[1.10,1E400,123456789012345678901234567890]}";
+    let expected = format!("1\t{first}\n2\t\"s\"\n3\tnull\n");
+    assert_eq!(folder.run("cat log", b"").fine().text(), expected);
+    let shown = folder.run("cat log -n 1 --json", b"");
+    assert!(shown.fine().text().ends_with(&format!("\"data\":{first}}}\n")), "{shown:?}");
+    assert_eq!(folder.run("cat log -o raw", b"").fine().text(), format!("{first}\n\"s\"\nnull\n"));
+    assert_eq!(folder.run("stat log --json", b"").json()[0]["codec"], "json");
+}
+
+#[test]
+fn what_goes_to_a_log_of_json_text_is_json_in_every_format() {
+    let folder = Folder::new("json-formats");
+    let ran = folder.run("append log --codec json --ack", b"a \"line\"\n\n\xff\n");
+    assert!(ran.refused(1).contains("line 3 refused: no text in UTF-8"), "{ran:?}");
+    folder.run("append log --format json", b"{\"a\" : 1}\n").fine();
+    let input = counted(&[b"[ 1 ]".to_vec(), b"[".to_vec()]);
+    let ran = folder.run("append log --format len32", &input);
+    assert!(ran.refused(1).contains("record 2 refused"), "{ran:?}");
+    folder.run("append log --format raw", b" {\n}\n").fine();
+    let shown = folder.run("cat log", b"");
+    assert_eq!(
+        shown.fine().text(),
+        "1\t\"a \\\"line\\\"\"\n2\t\"\"\n3\t{\"a\":1}\n4\t[1]\n5\t{}\n"
+    );
+    folder.run("append log --codec msgpack", b"x\n").refused(2);
+    folder.run("append raw --codec raw", b"x\n").fine();
+    assert!(folder.run("append raw --format json", b"1\n").refused(2).contains("codec raw"));
+}
+
+#[test]
+fn a_log_of_a_later_schema_is_appended_to_and_cut_as_it_is() {
+    use seawall::{Json, Log, Options};
+    let folder = Folder::new("schema");
+    let options = Options::new().type_name("order").schema(2);
+    let log: Log<Vec<u32>, Json> = options.open(folder.path("log")).unwrap();
+    log.append(&vec![1]).unwrap();
+    log.close().unwrap();
+    folder.run("append log --format json", b"[2]\n[3]\n").fine();
+    folder.run("truncate log --after 2 --yes", b"").fine();
+    let stat = folder.run("stat log --json", b"").json();
+    assert_eq!((&stat[0]["type_name"], &stat[0]["record_schema"]), (&"order".into(), &2.into()));
+    assert!(folder.run("stat log", b"").fine().text().contains("order, schema 2"));
+    let log: Log<Vec<u32>, Json> = options.open(folder.path("log")).unwrap();
+    let found: Vec<_> = log.read_from(seawall::Lsn::FIRST).unwrap().map(Result::unwrap).collect();
+    assert_eq!(found.into_iter().map(|(_, value)| value).collect::<Vec<_>>(), [[1], [2]]);
+    let plain = folder.run("append plain", b"x\n");
+    plain.fine();
+    let stat = folder.run("stat plain --json", b"").json();
+    assert_eq!(
+        (&stat[0]["type_name"], &stat[0]["record_schema"]),
+        (&serde_json::Value::Null, &0.into())
+    );
+    assert_eq!(stat[0]["format"], "0 (draft 2)");
+}

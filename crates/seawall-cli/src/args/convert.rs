@@ -52,7 +52,7 @@ pub(crate) enum EntryCodec {
     /// `MessagePack` values
     #[value(help = "MessagePack values")]
     Msgpack,
-    /// JSON text; in cwal logs only
+    /// JSON text
     Json,
 }
 

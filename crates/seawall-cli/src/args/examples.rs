@@ -20,6 +20,7 @@ pub(super) const APPEND_EXAMPLES: &str = "\
 Examples:
   echo 'transfer 10 from A to B' | seawall append orders.wal --ack
   seawall append events.wal --format json < events.jsonl
+  seawall append notes.wal --format json --codec json < notes.jsonl
   seawall cat old.wal -o len32 | seawall append new.wal --format len32";
 
 pub(super) const CAT_EXAMPLES: &str = "\

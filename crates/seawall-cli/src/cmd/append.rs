@@ -18,8 +18,13 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
         return Ok(exit);
     }
     let fail = |error: Error| Failure::of(&error, "append", &args.log);
-    let codec = choose_codec(args)?;
+    // What cannot be read now is told by the open that follows.
+    let stored = LogReader::open_any(&args.log).ok();
+    let codec = choose_codec(args, stored.as_ref().map(LogReader::codec))?;
     let mut options = Options::new().create(!args.no_create).codec(codec);
+    if let Some(stored) = stored {
+        options = options.schema(stored.schema());
+    }
     if let Some(level) = args.level {
         options = options.level(level.into());
     }
@@ -65,37 +70,35 @@ fn told_of_failovers(args: &Append, count: &Arc<AtomicU64>) -> impl Fn(&Failover
 
 fn refuse_what_is_to_come(args: &Append) -> Option<Exit> {
     if args.log_format == LogFormat::Json {
-        return Some(does_not_exist("append --log-format json", "--format json without it"));
+        return Some(does_not_exist("append --log-format json", "--codec json without it"));
     }
-    let asked = args.codec == Some(Codec::Json);
-    asked.then(|| does_not_exist("append --codec json", "--format json, stored as MessagePack"))
+    None
 }
 
 /// What was asked for, else what the log has, else what fits the input.
-fn choose_codec(args: &Append) -> Result<CodecId, Failure> {
-    // What cannot be read now is told by the open that follows.
-    let stored = LogReader::open_any(&args.log).ok().map(|reader| reader.codec());
-    let asked = match (args.codec, args.format) {
-        (Some(Codec::Raw), _) => Some(CodecId::Raw),
-        (Some(Codec::Json), _) => Some(CodecId::Json),
-        (Some(Codec::Msgpack), _) | (None, Format::Json) => Some(CodecId::MessagePack),
-        (None, _) => None,
-    };
-    if args.format == Format::Json && asked != Some(CodecId::MessagePack) {
-        let what = "--format json needs the codec msgpack, and --codec raw was asked for";
+fn choose_codec(args: &Append, stored: Option<CodecId>) -> Result<CodecId, Failure> {
+    let asked = args.codec.map(|codec| match codec {
+        Codec::Raw => CodecId::Raw,
+        Codec::Json => CodecId::Json,
+        Codec::Msgpack => CodecId::MessagePack,
+    });
+    let holds_values = |codec: &CodecId| [CodecId::MessagePack, CodecId::Json].contains(codec);
+    if args.format == Format::Json && asked.is_some_and(|codec| !holds_values(&codec)) {
+        let what = "--format json needs the codec msgpack or json, and --codec raw was asked for";
         let failure = Failure::new(Exit::Usage, what).at(args.log.display());
         return Err(failure.next("leave --codec out, or use --format lines to store text as it is"));
     }
-    if let (Format::Json, Some(stored)) =
-        (args.format, stored.filter(|id| *id != CodecId::MessagePack))
+    if let (Format::Json, Some(stored)) = (args.format, stored.filter(|codec| !holds_values(codec)))
     {
-        let what = format!("the log has codec {}, and --format json needs msgpack", stored.name());
+        let name = stored.name();
+        let what = format!("the log has codec {name}, and --format json needs msgpack or json");
         let failure = Failure::new(Exit::Usage, what).at(args.log.display());
         return Err(
             failure.next("use --format lines to store the text as it is, or give another log")
         );
     }
-    Ok(asked.or(stored).unwrap_or(CodecId::Raw))
+    let fitting = if args.format == Format::Json { CodecId::MessagePack } else { CodecId::Raw };
+    Ok(asked.or(stored).unwrap_or(fitting))
 }
 
 fn tell_recovery(args: &Append, log: &Log<[u8], Raw>) {

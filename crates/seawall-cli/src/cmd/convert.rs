@@ -6,17 +6,18 @@ mod source;
 mod target;
 
 use super::verify::lost_as_json;
-use crate::args::{Convert, EntryCodec, ForeignFormat};
+use crate::args::{Convert, ForeignFormat};
 use crate::foreign::translate::translate;
 use crate::foreign::{Damage, Remark, Stop};
 use crate::human::number;
+use crate::json::minified;
 use crate::machine::{Stopwatch, is_terminal};
-use crate::not_yet::does_not_exist;
 use crate::output::Output;
 use crate::report::{Exit, Failure, say, say_over};
 use seawall::CodecId;
 use serde_json::{Value, json};
 use source::Source;
+use std::borrow::Cow;
 use std::time::Duration;
 use target::{Made, Refusal, Target};
 
@@ -26,10 +27,12 @@ const BETWEEN: Duration = Duration::from_millis(100);
 
 /// Converts all of the source that is intact.
 pub(crate) fn run(args: &Convert) -> Result<Exit, Failure> {
-    if args.codec == Some(EntryCodec::Json) && args.to == ForeignFormat::Seawall {
-        return Ok(does_not_exist("convert --codec json --to seawall", "--codec msgpack"));
-    }
     let mut source = Source::open(args)?;
+    if source.is_typed && args.to == ForeignFormat::Seawall {
+        let what = "the records have a type name or a schema number, and would lose it";
+        let failure = Failure::new(Exit::Usage, what).at(args.source.display());
+        return Err(failure.next("make another log like it with seawall copy"));
+    }
     let way = Way::choose(args, &source)?;
     let mut target = Target::open(&args.target, args.to, way.target)?;
     let mut work = Work { args, way, entries: 0, bytes: 0, progress: Progress::start(args) };
@@ -72,7 +75,9 @@ impl Way {
         }
         let from = known.or(asked).unwrap_or(CodecId::Raw);
         let stored = match (args.to, from) {
-            (ForeignFormat::Seawall, CodecId::Json) => CodecId::MessagePack,
+            (ForeignFormat::Seawall, CodecId::Json) if source.format != args.to => {
+                CodecId::MessagePack
+            }
             (_, from) => from,
         };
         Ok(Self { source: from, target: fixed.or(asked).unwrap_or(stored) })
@@ -106,7 +111,7 @@ impl Work<'_> {
                     return Err(Failure::of(&error, "convert", &self.args.source));
                 }
             };
-            let content = match translate(entry, self.way.source, self.way.target) {
+            let content = match self.content(entry) {
                 Ok(content) => content,
                 Err(why) => return Err(self.refused(source, &why)),
             };
@@ -122,6 +127,16 @@ impl Work<'_> {
             (self.entries, self.bytes) = (self.entries + 1, self.bytes + bytes);
             self.progress.tell(self.entries, (source.entries.position(), source.size));
         }
+    }
+
+    /// What an entry is in the target.
+    fn content<'e>(&self, entry: &'e [u8]) -> Result<Cow<'e, [u8]>, String> {
+        let content = translate(entry, self.way.source, self.way.target)?;
+        if (self.args.to, self.way.target) == (ForeignFormat::Seawall, CodecId::Json) {
+            // As `append` stores it: what every reader of JSON takes in.
+            return minified(&content).map(|text| text.into_bytes().into());
+        }
+        Ok(content)
     }
 
     /// The entry that the source lends is intact, and cannot be what was asked for.

@@ -2,14 +2,12 @@
 
 use crate::args::{Stat, level_name};
 use crate::human::{self, count, number};
-use crate::output::Output;
+use crate::output::{Output, one_line};
 use crate::report::{Exit, Failure};
 use seawall::{CodecId, Error, LogReader, Lsn, Verification};
+use seawall_format::{DRAFT, VERSION};
 use serde_json::{Value, json};
 use std::path::Path;
-
-/// What this program writes and reads.
-const FORMAT: &str = "0 (draft 1)";
 
 /// Says what can be said of the log.
 pub(crate) fn run(args: &Stat) -> Result<Exit, Failure> {
@@ -33,8 +31,10 @@ fn as_json(log: &Path, found: &Verification, oldest: Lsn) -> Value {
     json!({
         "schema": "seawall.stat/1",
         "log": log.display().to_string(),
-        "format": FORMAT,
+        "format": format(),
         "codec": summary.codec.map(CodecId::name),
+        "type_name": Some(&summary.type_name).filter(|name| !name.is_empty()),
+        "record_schema": summary.schema,
         "level": summary.level.map(level_name),
         "records": found.records,
         "first_lsn": found.first_lsn.map(Lsn::get),
@@ -53,6 +53,11 @@ fn as_json(log: &Path, found: &Verification, oldest: Lsn) -> Value {
     })
 }
 
+/// What this program writes and reads.
+fn format() -> String {
+    format!("{VERSION} (draft {DRAFT})")
+}
+
 /// What the files take beyond the payloads, in percent of the files, with one digit.
 #[expect(clippy::cast_precision_loss, reason = "one digit behind the point is shown")]
 fn overhead(found: &Verification) -> Option<f64> {
@@ -64,7 +69,7 @@ fn overhead(found: &Verification) -> Option<f64> {
 fn tell(out: &mut Output, log: &Path, (found, oldest): (&Verification, Lsn)) {
     let summary = &found.summary;
     let codec = summary.codec.map_or("unknown codec", CodecId::name);
-    out.line(&format!("{}   seawall format {FORMAT}, {codec}, crc32c", log.display()));
+    out.line(&format!("{}   seawall format {}, {codec}, crc32c", log.display(), format()));
     let mut row = |name: &str, text: String| out.line(&format!("  {name:<13}{text}"));
     let range = match (found.first_lsn, found.last_lsn) {
         (Some(first), Some(last)) => {
@@ -84,6 +89,13 @@ fn tell(out: &mut Output, log: &Path, (found, oldest): (&Verification, Lsn)) {
         format!("   {percent} % of the files is framing and room to grow")
     });
     row("payload", format!("{}{free}", human::bytes(summary.payload_bytes)));
+    if !summary.type_name.is_empty() || summary.schema > 0 {
+        let name = match summary.type_name.as_str() {
+            "" => "nameless".to_owned(),
+            name => one_line(name),
+        };
+        row("type", format!("{name}, schema {}", summary.schema));
+    }
     row("level", summary.level.map_or("unknown", level_name).to_owned());
     let closed = summary.closed.map(|lsn| format!("behind LSN {}", number(lsn.get())));
     row("last close", closed.unwrap_or_else(|| "none that was clean".to_owned()));

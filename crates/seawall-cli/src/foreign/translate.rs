@@ -7,7 +7,7 @@
 //! ```
 
 use super::pack::{Token, is_whole, token};
-use crate::json::{self, numbers};
+use crate::json::{self, DEPTH_MAX, numbers};
 use crate::output::from_base64;
 use seawall::CodecId;
 use serde::ser::{SerializeMap, SerializeSeq};
@@ -15,8 +15,6 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Number, Value};
 use std::borrow::Cow;
 
-/// How deep `serde_json` reads objects and arrays in each other.
-const DEPTH_MAX: usize = 127;
 /// The name that bytes have in JSON.
 const BASE64: &str = "base64";
 
@@ -30,6 +28,11 @@ pub(crate) fn translate(
     source: CodecId,
     target: CodecId,
 ) -> Result<Cow<'_, [u8]>, String> {
+    // Without field names it is MessagePack as well.
+    let [source, target] = [source, target].map(|codec| match codec {
+        CodecId::Positional => CodecId::MessagePack,
+        other => other,
+    });
     match (source, target) {
         (CodecId::Raw, CodecId::Raw) => Ok(bytes.into()),
         (CodecId::Json, CodecId::Json) => {

@@ -105,11 +105,13 @@ impl<'a> Session<'a> {
     /// The bytes that the log is to hold for these of the input.
     fn payload<'b>(&self, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>, String> {
         match (self.codec, self.args.format) {
+            (CodecId::Json, Format::Lines) => json::text_to_json(bytes).map(Into::into),
+            (CodecId::Json, _) => json::minified(bytes).map(|text| text.into_bytes().into()),
             (CodecId::MessagePack, Format::Json) => json::to_message_pack(bytes).map(Into::into),
-            (CodecId::MessagePack, Format::Lines) => {
+            (CodecId::MessagePack | CodecId::Positional, Format::Lines) => {
                 json::text_to_message_pack(bytes).map(Into::into)
             }
-            (CodecId::MessagePack, _) => {
+            (CodecId::MessagePack | CodecId::Positional, _) => {
                 let sound = json::from_message_pack(bytes);
                 sound.map(|_| bytes.into()).map_err(|why| format!("no MessagePack: {why}"))
             }

@@ -15,6 +15,8 @@ pub(super) struct Source {
     pub(super) format: ForeignFormat,
     /// What its entries are, if the format says that.
     pub(super) codec: Option<CodecId>,
+    /// Whether the entries have a type name or a schema number.
+    pub(super) is_typed: bool,
     pub(super) entries: Box<dyn Entries>,
     /// How many bytes there are to read, if that is known.
     pub(super) size: Option<u64>,
@@ -69,7 +71,7 @@ impl Source {
             }
             ForeignFormat::Seawall => unreachable!("a log is no file"),
         };
-        Self { format, codec, entries, size: Some(size) }
+        Self { format, codec, is_typed: false, entries, size: Some(size) }
     }
 
     /// Where the entry is that was lent last, to be put behind the path.
@@ -97,6 +99,7 @@ impl Source {
         Ok(Self {
             format: ForeignFormat::Seawall,
             codec: Some(reader.codec()),
+            is_typed: reader.schema() > 0 || !reader.type_name().is_empty(),
             entries: Box::new(records),
             size: None,
         })
