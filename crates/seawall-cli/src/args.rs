@@ -99,12 +99,13 @@ pub(crate) struct Append {
     /// Print each record's number once it is durable
     #[arg(long)]
     pub(crate) ack: bool,
-    /// What the records of a new log are [default: raw; msgpack with --format json]
+    /// What the records of a new log are [default: raw; msgpack with --format json; json with
+    /// --log-format json]
     #[arg(long, value_enum)]
     pub(crate) codec: Option<Codec>,
-    /// The layout of a new log
-    #[arg(long, value_enum, default_value_t = LogFormat::Binary)]
-    pub(crate) log_format: LogFormat,
+    /// The layout of a new log; json implies --codec json [default: binary]
+    #[arg(long, value_enum)]
+    pub(crate) log_format: Option<LogFormat>,
     /// The largest segment of a new log, 1MiB at least [default: 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = human::parse_size)]
     pub(crate) segment_size: Option<u64>,
@@ -145,8 +146,7 @@ pub(crate) enum Codec {
 pub(crate) enum LogFormat {
     /// Checksummed batches
     Binary,
-    /// Not in this version
-    #[value(hide = true)]
+    /// Lines of JSON with checksums, one a record: for jq, tail -f and an editor
     Json,
 }
 

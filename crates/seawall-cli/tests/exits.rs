@@ -121,7 +121,6 @@ fn usage_is_2_and_what_is_to_come_is_refused_by_name() {
     }
     for (line, name) in [
         ("bench paper --json", "bench paper"),
-        ("append log --log-format json", "append --log-format json"),
         ("append log --compress", "append --compress"),
         ("cat log --where a=b", "cat --where"),
     ] {

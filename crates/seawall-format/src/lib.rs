@@ -11,6 +11,7 @@
 //! | [`frame`], [`batch`] | records on disk, and what closes over them | 3.3 |
 //! | [`Manifest`], [`Live`] | the two small files beside the segments | 4, 5 |
 //! | [`scan`] | walking the batches of a segment | 3.3, 7 |
+//! | `text`, `lines` | records as lines of JSON, and their sets | 9 |
 //! | [`tail`] | what lies behind the last valid batch | 7 |
 
 #![forbid(unsafe_code)]
@@ -20,6 +21,8 @@ pub mod batch;
 mod canonical;
 mod field;
 pub mod frame;
+#[cfg_attr(not(feature = "json"), path = "no_lines.rs")]
+pub mod lines;
 mod live;
 mod manifest;
 mod number;
@@ -37,7 +40,7 @@ pub use field::{Field, Table};
 pub use live::Live;
 pub use manifest::{Closed, MANIFEST_SLOT_SIZE, Manifest, SegmentRef};
 pub use number::{Epoch, LogId, Lsn, Offset, SegmentId, lsn_or_zero, next_lsn};
-pub use options::{CodecId, Geometry, Level, RecordType, TYPE_NAME_MAX};
+pub use options::{CodecId, Geometry, Layout, Level, RecordType, TYPE_NAME_MAX};
 pub use preamble::{DRAFT, Refused, VERSION};
 pub use salt::Salt;
 pub use segment::{HEADER_SIZE, Mark, MarkSlot, Seal, SegmentHeader};

@@ -3,10 +3,10 @@
 
 use crate::field::{behind, get, get_u32, put, slice, slice_mut, table};
 use crate::options::RecordTypeFields;
-use crate::segment::refuse_unknown;
+use crate::segment::layout_of;
 use crate::{
-    Epoch, Geometry, Level, LogId, Lsn, Offset, RecordType, Refused, Salt, SegmentId, lsn_or_zero,
-    preamble,
+    Epoch, Geometry, Layout, Level, LogId, Lsn, Offset, RecordType, Refused, Salt, SegmentId,
+    lsn_or_zero, preamble,
 };
 
 const MAGIC_BYTES: [u8; 8] = *b"SEAWALLM";
@@ -90,6 +90,8 @@ pub struct Manifest {
     pub segment_max: u64,
     /// What `append` waits for unless told otherwise.
     pub level: Level,
+    /// How they stand in the files.
+    pub layout: Layout,
     /// What the payloads are.
     pub record_type: RecordType,
     /// Microseconds since 1970 when it was written; informational.
@@ -140,6 +142,7 @@ impl Manifest {
             (CLOSED_EPOCH, closed.map_or(0, |closed| closed.segment.epoch.0)),
             (SEGMENT_MAX, self.segment_max),
             (CODEC, self.record_type.codec.number()),
+            (LAYOUT, self.layout.number()),
             (LEVEL, self.level.number()),
             (SCHEMA, u64::from(self.record_type.schema)),
             (NAME_LENGTH, self.record_type.name_length()),
@@ -165,7 +168,7 @@ impl Manifest {
         if Salt::of_log(log).checksum(offset, behind(bytes, CRC)) != get_u32(bytes, CRC) {
             return Err(Refused::Invalid);
         }
-        refuse_unknown(get(bytes, FEATURES), get(bytes, LAYOUT))?;
+        let layout = layout_of(get(bytes, FEATURES), get(bytes, LAYOUT))?;
         let closed_segment =
             SegmentRef::from_numbers(get(bytes, CLOSED_ID), get(bytes, CLOSED_EPOCH));
         let found = Self {
@@ -185,6 +188,7 @@ impl Manifest {
                 .map(|segment| Closed { last: Lsn::new(get(bytes, CLOSED)), segment }),
             segment_max: get(bytes, SEGMENT_MAX),
             level: Level::from_number(get(bytes, LEVEL))?,
+            layout,
             record_type: RecordType::decode(&RecordTypeFields {
                 codec: get(bytes, CODEC),
                 length: get(bytes, NAME_LENGTH),
@@ -195,7 +199,8 @@ impl Manifest {
         };
         let sound = found.offset() == offset
             && found.segment_max <= Geometry::SEGMENT_MAX
-            && found.sequence < 1 << 63;
+            && found.sequence < 1 << 63
+            && found.record_type.fits(layout);
         if sound { Ok(found) } else { Err(Refused::Invalid) }
     }
 

@@ -140,11 +140,35 @@ impl SegmentId {
         format!("{:012}.seg", self.0)
     }
 
-    /// The id that a file name stands for; `None` for every name that we would not write.
+    /// The name of its head, where its records have a file of their own.
+    #[must_use]
+    pub fn head_name(self) -> String {
+        format!("{:012}.head", self.0)
+    }
+
+    /// The name of that file.
+    #[must_use]
+    pub fn text_name(self) -> String {
+        format!("{:012}.jsonl", self.0)
+    }
+
+    /// The id that the name of a segment's file or of its head stands for; `None` for every name
+    /// that we would not write.
     #[must_use]
     pub fn from_file_name(name: &str) -> Option<Self> {
-        let id = Self::new(name.strip_suffix(".seg")?.parse().ok()?)?;
-        (id.file_name() == name).then_some(id)
+        let stem = name.strip_suffix(".seg").or_else(|| name.strip_suffix(".head"))?;
+        let id = Self::new(stem.parse().ok()?)?;
+        (id.file_name() == name || id.head_name() == name).then_some(id)
+    }
+
+    /// The id that the name of any of a segment's files stands for, of its text, too.
+    #[must_use]
+    pub fn from_any_name(name: &str) -> Option<Self> {
+        let text = || {
+            let id = Self::new(name.strip_suffix(".jsonl")?.parse().ok()?)?;
+            (id.text_name() == name).then_some(id)
+        };
+        Self::from_file_name(name).or_else(text)
     }
 }
 

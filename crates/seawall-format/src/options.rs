@@ -55,6 +55,12 @@ impl Geometry {
         4 * u64::from(self.block) + u64::from(self.reach)
     }
 
+    /// The length of the head of a segment in the readable layout, in bytes.
+    #[must_use]
+    pub fn head_size(self) -> u64 {
+        4 * u64::from(self.block)
+    }
+
     /// The largest payload of a record, in bytes.
     #[must_use]
     pub fn payload_max(self) -> usize {
@@ -116,6 +122,45 @@ impl CodecId {
     }
 }
 
+/// How the records of a log stand in its files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Layout {
+    /// Batches of frames, in one file a segment.
+    #[default]
+    Binary,
+    /// Lines of JSON in a file of their own, for people and their tools. FORMAT.md section 9.
+    Text,
+}
+
+impl Layout {
+    const ALL: [(Self, u64, &'static str); 2] =
+        [(Self::Binary, 0, "binary"), (Self::Text, 1, "json")];
+
+    pub(crate) fn number(self) -> u64 {
+        Self::ALL.iter().find(|row| row.0 == self).expect("all are listed").1
+    }
+
+    pub(crate) fn from_number(number: u64) -> Result<Self, Refused> {
+        let known = |row: &&(Self, u64, &str)| row.1 == number;
+        let found = Self::ALL.iter().find(known).map(|row| row.0);
+        let found = found.filter(|layout| layout.is_built_in());
+        found.ok_or_else(|| Refused::Unknown { what: format!("layout {number}") })
+    }
+
+    /// Whether this program can read and write it: a text takes a parser, the feature `json`.
+    #[must_use]
+    pub fn is_built_in(self) -> bool {
+        self == Self::Binary || cfg!(feature = "json")
+    }
+
+    /// The name that the command line uses.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|row| row.0 == self).expect("all are listed").2
+    }
+}
+
 /// What an `append` waits for. DURABILITY.md says what each survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -168,6 +213,11 @@ impl RecordType {
     #[must_use]
     pub fn of(codec: CodecId) -> Self {
         Self { codec, name: String::new(), schema: 0 }
+    }
+
+    /// Whether records of this kind can stand in that layout.
+    pub(crate) fn fits(&self, layout: Layout) -> bool {
+        layout == Layout::Binary || self.codec == CodecId::Json
     }
 
     pub(crate) fn name_length(&self) -> u64 {

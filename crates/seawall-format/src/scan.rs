@@ -1,7 +1,9 @@
-//! Walking the batches of one segment: bytes in; what was found out. FORMAT.md sections 3.3, 7.
+//! Walking the batches of one segment, or the sets of lines of a text: bytes in; what was found
+//! out. FORMAT.md sections 3.3, 7, 9.3.
 
 use crate::batch::{BatchHeader, HEADER_SIZE, Life};
-use crate::{Lsn, Offset, SegmentHeader};
+use crate::{Layout, Lsn, Offset, SegmentHeader};
+use std::borrow::Cow;
 
 /// A stretch of a segment file, as far as it was read.
 #[derive(Clone, Copy, Debug)]
@@ -20,17 +22,26 @@ impl<'a> Window<'a> {
         let length = usize::try_from(length).ok()?;
         self.bytes.get(from..from.checked_add(length)?)
     }
+
+    /// Where it ends.
+    #[must_use]
+    pub fn end(&self) -> Offset {
+        self.start.plus(u64::try_from(self.bytes.len()).expect("fits in 64 bits"))
+    }
 }
 
-/// A valid batch, with the bytes of its frames.
-#[derive(Clone, Copy, Debug)]
+/// A valid batch, with the bytes of its frames; or a valid set of lines, as the batch that says the
+/// same.
+#[derive(Clone, Debug)]
 pub struct Batch<'a> {
     /// Where it stands in its segment.
     pub offset: Offset,
     /// Its header.
     pub header: BatchHeader,
     /// Its frames, checked.
-    pub body: &'a [u8],
+    pub body: Cow<'a, [u8]>,
+    /// Where it ends in its segment.
+    pub end: Offset,
 }
 
 /// Why the bytes at some place are not the next batch.
@@ -54,7 +65,8 @@ pub enum Step<'a> {
     Need {
         /// From here.
         offset: Offset,
-        /// At least so many bytes; they lie within the file.
+        /// At least so many bytes; they lie within the file, but for a text, which may end earlier:
+        /// [`Scanner::ends_at`] says so.
         length: u64,
     },
     /// The next batch; the scanner stands behind it.
@@ -99,27 +111,65 @@ impl Limit {
 /// recovery, readers and `verify`, over any device.
 #[derive(Clone, Debug)]
 pub struct Scanner {
-    life: Life,
-    /// Bytes of the file that may hold batches.
-    end: u64,
-    at: Offset,
-    next: Lsn,
-    chain: u64,
+    pub(crate) life: Life,
+    layout: Layout,
+    /// Where the part of the file ends that may hold batches; of a text, once it was seen.
+    pub(crate) end: Option<u64>,
+    pub(crate) at: Offset,
+    pub(crate) next: Lsn,
+    pub(crate) chain: u64,
     limit: Limit,
+    /// What stands of the set that the walk could not finish.
+    pub(crate) part: Option<Part>,
+    /// Whether every line so far is as the writer writes it.
+    pub(crate) is_exact: bool,
+}
+
+/// The valid lines of a set that is not there to its end.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Room for the header of a batch, then their frames, bound.
+    pub bytes: Vec<u8>,
+    /// P, the end of the last of them.
+    pub end: Offset,
+    /// The highest record that one of them confirms.
+    pub confirmed: Option<Lsn>,
 }
 
 impl Scanner {
-    /// A walk from the first batch of a segment whose file has `length` bytes.
+    /// A walk from the first batch of a segment whose file has `length` bytes; a text is read to
+    /// its end.
     #[must_use]
     pub fn new(header: &SegmentHeader, length: u64, limit: Limit) -> Self {
         Self {
             life: Life::of(header),
-            end: length.min(header.size),
-            at: Offset(header.geometry.data_start()),
+            layout: header.layout,
+            end: (header.layout == Layout::Binary).then_some(length.min(header.size)),
+            at: Offset(header.data_start()),
             next: header.base,
             chain: header.chain(),
             limit,
+            part: None,
+            is_exact: true,
         }
+    }
+
+    /// How the records stand there.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// What stands of the set that the walk could not finish.
+    #[must_use]
+    pub fn part(&self) -> Option<&Part> {
+        self.part.as_ref()
+    }
+
+    /// Whether every line so far is as the writer writes it; batches always are.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.is_exact
     }
 
     /// Where the valid prefix ends so far.
@@ -151,7 +201,15 @@ impl Scanner {
         if self.limit.excludes(self.next) {
             return Step::Finished;
         }
-        if self.at.plus(size_of_header()).0 > self.end {
+        match self.layout {
+            Layout::Binary => self.step_batch(window),
+            Layout::Text => self.step_lines(window),
+        }
+    }
+
+    fn step_batch<'a>(&mut self, window: Window<'a>) -> Step<'a> {
+        let file_end = self.end.unwrap_or(0);
+        if self.at.plus(size_of_header()).0 > file_end {
             return Step::Stopped(Cause::Header, None);
         }
         let Some(bytes) = window.range(self.at, size_of_header()) else {
@@ -163,7 +221,7 @@ impl Scanner {
         if header.first != self.next || header.chain != self.chain {
             return Step::Stopped(Cause::Order, Some(header));
         }
-        if self.at.plus(header.size()).0 > self.end {
+        if self.at.plus(header.size()).0 > file_end {
             return Step::Stopped(Cause::Extent, Some(header));
         }
         let body_at = self.at.plus(size_of_header());
@@ -173,9 +231,21 @@ impl Scanner {
         if !header.matches(body, self.at, &self.life) {
             return Step::Stopped(Cause::Body, Some(header));
         }
-        let batch = Batch { offset: self.at, header, body };
+        let offset = self.at;
         self.pass(&header);
-        Step::Batch(batch)
+        Step::Batch(Batch { offset, header, body: Cow::Borrowed(body), end: self.at })
+    }
+
+    /// The file ends there: nothing more will come of what is unfinished.
+    pub fn ends_at(&mut self, end: Offset) {
+        self.end = Some(end.0);
+    }
+
+    /// A text has grown, perhaps.
+    pub fn forget_end(&mut self) {
+        if self.layout == Layout::Text {
+            self.end = None;
+        }
     }
 
     /// Goes on at a batch that a walk found before.
@@ -191,6 +261,7 @@ impl Scanner {
     /// Goes on at a header that was found further on, believing its numbers.
     pub fn resume_at(&mut self, offset: Offset, header: &BatchHeader) {
         (self.at, self.next, self.chain) = (offset, header.first, header.chain);
+        self.part = None;
     }
 
     /// Goes on behind the batch of `header`, which stands where the walk stopped.
@@ -207,7 +278,7 @@ pub fn headers<'a>(
     from: Offset,
     life: &'a Life,
 ) -> impl Iterator<Item = (Offset, BatchHeader)> + 'a {
-    let end = window.start.plus(u64::try_from(window.bytes.len()).expect("fits in 64 bits"));
+    let end = window.end();
     let first = from.max(window.start).0.next_multiple_of(8);
     (first..end.0).step_by(8).filter_map(move |at| {
         let bytes = window.range(Offset(at), size_of_header())?;

@@ -4,7 +4,7 @@ use crate::field::{Table, behind, get, get_u32, put, slice, slice_mut};
 use crate::options::RecordTypeFields;
 use crate::preamble;
 use crate::{
-    Epoch, Geometry, LogId, Lsn, Offset, RecordType, Refused, Salt, SegmentId, SegmentRef,
+    Epoch, Geometry, Layout, LogId, Lsn, Offset, RecordType, Refused, Salt, SegmentId, SegmentRef,
     lsn_or_zero,
 };
 
@@ -95,12 +95,14 @@ pub struct SegmentHeader {
     pub base: Lsn,
     /// Records up to here were durable in this file before it got its name.
     pub carried: Option<Lsn>,
-    /// The length of the file, in bytes.
+    /// The length of the file, in bytes; of the head, where the records have a file of their own.
     pub size: u64,
     /// The segment before.
     pub pred: Option<SegmentRef>,
     /// The chain value of the batch there that holds `base` - 1; 0 if it was not known.
     pub pred_chain: u64,
+    /// How the records stand in it.
+    pub layout: Layout,
     /// What the payloads are.
     pub record_type: RecordType,
     /// Microseconds since 1970 when it was made; informational.
@@ -128,6 +130,7 @@ impl SegmentHeader {
             (header::PRED_EPOCH, pred.map_or(0, |pred| pred.epoch.0)),
             (header::PRED_CHAIN, self.pred_chain),
             (header::CODEC, self.record_type.codec.number()),
+            (header::LAYOUT, self.layout.number()),
             (header::NAME_LENGTH, self.record_type.name_length()),
             (header::SCHEMA, u64::from(self.record_type.schema)),
             (header::TIME, self.time_us),
@@ -153,7 +156,7 @@ impl SegmentHeader {
         if salt.checksum(Offset(0), behind(bytes, header::CRC)) != get_u32(bytes, header::CRC) {
             return Err(Refused::Invalid);
         }
-        refuse_unknown(get(bytes, header::FEATURES), get(bytes, header::LAYOUT))?;
+        let layout = layout_of(get(bytes, header::FEATURES), get(bytes, header::LAYOUT))?;
         let header = Self {
             geometry: Geometry {
                 block: get_u32(bytes, header::BLOCK),
@@ -172,6 +175,7 @@ impl SegmentHeader {
                 get(bytes, header::PRED_EPOCH),
             ),
             pred_chain: get(bytes, header::PRED_CHAIN),
+            layout,
             record_type: RecordType::decode(&RecordTypeFields {
                 codec: get(bytes, header::CODEC),
                 length: get(bytes, header::NAME_LENGTH),
@@ -202,21 +206,53 @@ impl SegmentHeader {
         get(&bytes, header::CRC) | self.epoch.tag() << 32
     }
 
+    /// The name of the file with header, marks and seal; that makes the segment one.
+    #[must_use]
+    pub fn head_name(&self) -> String {
+        match self.layout {
+            Layout::Binary => self.id.file_name(),
+            Layout::Text => self.id.head_name(),
+        }
+    }
+
+    /// The name of the file that holds the records: the same, unless they have one of their own.
+    #[must_use]
+    pub fn data_name(&self) -> String {
+        match self.layout {
+            Layout::Binary => self.id.file_name(),
+            Layout::Text => self.id.text_name(),
+        }
+    }
+
+    /// Where in that file the records begin.
+    #[must_use]
+    pub fn data_start(&self) -> u64 {
+        match self.layout {
+            Layout::Binary => self.geometry.data_start(),
+            Layout::Text => 0,
+        }
+    }
+
     fn fits_together(&self) -> bool {
         self.log.0 != 0
             && self.epoch.0 != 0
             && self.carried >= self.base.previous()
-            && (self.geometry.data_start()..=Geometry::SEGMENT_MAX).contains(&self.size)
+            && match self.layout {
+                Layout::Binary => {
+                    (self.geometry.data_start()..=Geometry::SEGMENT_MAX).contains(&self.size)
+                }
+                Layout::Text => self.size == self.geometry.head_size(),
+            }
+            && self.record_type.fits(self.layout)
             && self.size.is_multiple_of(u64::from(self.geometry.block))
             && self.pred.is_none_or(|pred| pred.id < self.id)
     }
 }
 
 /// Features and layouts that this version does not know are refused by name.
-pub(crate) fn refuse_unknown(features: u64, layout: u64) -> Result<(), Refused> {
-    match (features, layout) {
-        (0, 0) => Ok(()),
-        (0, _) => Err(Refused::Unknown { what: format!("layout {layout}") }),
+pub(crate) fn layout_of(features: u64, layout: u64) -> Result<Layout, Refused> {
+    match features {
+        0 => Layout::from_number(layout),
         _ => Err(Refused::Unknown { what: format!("feature bits {features:#x}") }),
     }
 }

@@ -15,6 +15,8 @@ pub enum Row {
     HeaderTorn,
     /// The header did, the frames did not.
     BodyTorn,
+    /// A line of a text did not reach the device whole, or its set did not.
+    LineTorn,
     /// Anything else.
     Otherwise,
 }
@@ -36,7 +38,7 @@ impl Row {
     pub fn verdict(self) -> Verdict {
         match self {
             Self::Clean => Verdict::Clean,
-            Self::HeaderTorn | Self::BodyTorn => Verdict::Torn,
+            Self::HeaderTorn | Self::BodyTorn | Self::LineTorn => Verdict::Torn,
             Self::BeyondWindow | Self::Otherwise => Verdict::CannotTell,
         }
     }
@@ -90,6 +92,29 @@ pub fn classify(tail: &Tail<'_>, life: &Life) -> Row {
         Some(header) if is_torn(tail, &header, life) => Row::BodyTorn,
         _ => Row::Otherwise,
     }
+}
+
+/// The row that fits what lies behind the valid lines of a text: `bytes` from P on, one largest
+/// write at least, or to the end of the file. FORMAT.md section 9.4.
+///
+/// `goes_on`: more stands behind those that is neither white space nor zero; `set_is_open`: the
+/// set of the last line is not whole.
+#[must_use]
+pub fn classify_text(bytes: &[u8], goes_on: bool, set_is_open: bool) -> Row {
+    if goes_on {
+        return Row::BeyondWindow;
+    }
+    if bytes.iter().all(|byte| is_blank(*byte)) {
+        return if set_is_open { Row::LineTorn } else { Row::Clean };
+    }
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    if line.len() == bytes.len() || line.contains(&0) { Row::LineTorn } else { Row::Otherwise }
+}
+
+/// Whether a byte says nothing in a text: white space, or zero.
+#[must_use]
+pub fn is_blank(byte: u8) -> bool {
+    matches!(byte, 0 | b' ' | b'\t' | b'\n' | b'\r')
 }
 
 /// How far behind P a write under way can reach, in bytes.
@@ -246,5 +271,17 @@ mod tests {
         bytes[sector(2)].fill(0);
         let tail = Tail { bytes: &bytes, goes_on: false, offset: AT, next: Lsn::FIRST, chain: 8 };
         assert_eq!(classify(&tail, &LIFE), Row::Otherwise);
+    }
+
+    #[test]
+    fn a_line_torn_apart_is_torn_and_so_is_the_beginning_of_a_set() {
+        let torn = |bytes: &[u8]| classify_text(bytes, false, false);
+        assert_eq!(torn(b"{\"lsn\":7,\"conf"), Row::LineTorn);
+        assert_eq!(torn(b"{\"lsn\":7,\0\0\0\0\n{}\n"), Row::LineTorn);
+        assert_eq!(torn(b"\0\0\"data\":1}\n"), Row::LineTorn);
+        assert_eq!(classify_text(b"", false, true), Row::LineTorn);
+        assert_eq!(torn(b" \n\0"), Row::Clean);
+        assert_eq!(torn(b"{\"lsn\":7}\n"), Row::Otherwise);
+        assert_eq!(classify_text(b"", true, false), Row::BeyondWindow);
     }
 }

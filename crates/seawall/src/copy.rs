@@ -9,7 +9,7 @@ use crate::writer::ManifestFile;
 use crate::{Error, Lsn, Result, draft};
 use seawall_format::scan::Limit;
 use seawall_format::{Closed, Manifest, Mark, next_lsn};
-use seawall_io::Storage;
+use seawall_io::{Access, Storage};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// How often a copy starts over because the writer moved on under it.
 const ATTEMPTS: u32 = 8;
 /// What one read takes.
-const CHUNK: u64 = 1 << 20;
+const CHUNK: usize = 1 << 20;
 
 /// What a copy holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub fn copy_in(source: &Arc<dyn Storage>, target: &Arc<dyn Storage>) -> Result<C
     let mut attempt = 1;
     loop {
         let told = read_live(&**source)?;
-        let copied = Moment::of(source).and_then(|moment| moment.write(target));
+        let copied = Moment::of(source).and_then(|moment| moment.write(&**source, target));
         match copied {
             Err(Error::Io { source, .. })
                 if source.kind() == io::ErrorKind::NotFound && attempt < ATTEMPTS =>
@@ -121,13 +121,15 @@ impl Moment {
         Ok(Self { survey, manifest, marks, last })
     }
 
-    fn write(self, target: &Arc<dyn Storage>) -> Result<Copied> {
+    fn write(self, source: &dyn Storage, target: &Arc<dyn Storage>) -> Result<Copied> {
         let mut bytes = 0;
         let Some((newest, older)) = self.survey.chain.split_last() else {
             return Err(Error::NotALog { place: target.place(), found: "no segment".to_owned() });
         };
         for link in older {
-            bytes += copy_file(link, &**target)?;
+            for name in link.segment.names() {
+                bytes += copy_file(source, &name, &**target)?;
+            }
         }
         bytes += self.copy_newest(newest, &**target)?;
         let file = target.create(MANIFEST).map_err(Error::io("create the manifest"))?;
@@ -151,18 +153,19 @@ impl Moment {
     fn copy_newest(&self, newest: &Link, target: &dyn Storage) -> Result<u64> {
         let (segment, header) = (&newest.segment, &newest.segment.header);
         let failed = || Error::io(format!("copy {}", segment.name()));
-        let file = target.create(&segment.name()).map_err(failed())?;
-        file.fill_with_zeros(header.size).map_err(failed())?;
+        let head = target.create(&header.head_name()).map_err(failed())?;
+        head.fill_with_zeros(header.size).map_err(failed())?;
+        let has_text = header.data_name() != header.head_name();
+        let file = if has_text { target.create(&header.data_name()) } else { Ok(head.clone()) };
+        let file = file.map_err(failed())?;
+        let mut size = header.size;
         let limited = Link { limit: Limit::At(self.last), gap: None, ..newest.clone() };
         let mut walk = Walk::of_segment(&limited);
         loop {
             match walk.step()? {
                 Event::Batch(batch) => {
-                    let start = batch.body.start - seawall_format::batch::HEADER_SIZE;
-                    let whole = walk.bytes().get(start..batch.body.end);
-                    let whole = whole.expect("the walk has read it");
-                    let size = u64::try_from(whole.len()).expect("fits in 64 bits");
-                    file.write_at(whole, batch.end.0 - size).map_err(failed())?;
+                    file.write_at(walk.raw(&batch), batch.start.0).map_err(failed())?;
+                    size = size.max(if has_text { header.size + batch.end.0 } else { 0 });
                 }
                 Event::Damage(damages, _) => return Err(first_of(damages)),
                 Event::End(_) => break,
@@ -170,11 +173,11 @@ impl Moment {
         }
         for mark in &self.marks {
             let at = mark.slot().offset(header.geometry);
-            file.write_at(&mark.encode(header), at.0).map_err(failed())?;
+            head.write_at(&mark.encode(header), at.0).map_err(failed())?;
         }
-        file.write_at(&header.encode(), 0).map_err(failed())?;
-        file.sync().map_err(failed())?;
-        Ok(header.size)
+        head.write_at(&header.encode(), 0).map_err(failed())?;
+        file.sync().and_then(|()| head.sync()).map_err(failed())?;
+        Ok(size)
     }
 }
 
@@ -197,20 +200,19 @@ fn first_of(damages: Vec<crate::Damage>) -> Error {
     Error::Damaged(Box::new(damages.into_iter().next().expect("damage is named")))
 }
 
-/// A segment that nobody writes any more, byte for byte.
-fn copy_file(link: &Link, target: &dyn Storage) -> Result<u64> {
-    let segment = &link.segment;
-    let failed = || Error::io(format!("copy {}", segment.name()));
-    let source = segment.open()?;
-    let file = target.create(&segment.name()).map_err(failed())?;
-    let mut at = 0;
+/// A file of a segment that nobody writes any more, byte for byte.
+fn copy_file(source: &dyn Storage, name: &str, target: &dyn Storage) -> Result<u64> {
+    let failed = || Error::io(format!("copy {name}"));
+    let source = source.open(name, Access::Read).map_err(failed())?;
+    let file = target.create(name).map_err(failed())?;
+    let (mut at, mut chunk) = (0, vec![0; CHUNK]);
     loop {
-        let bytes = segment.read_in(&*source, seawall_format::Offset(at), CHUNK)?;
-        if bytes.is_empty() {
+        let read = source.read_at(&mut chunk, at).map_err(failed())?;
+        if read == 0 {
             break;
         }
-        file.write_at(&bytes, at).map_err(failed())?;
-        at += u64::try_from(bytes.len()).expect("fits in 64 bits");
+        file.write_at(chunk.get(..read).unwrap_or_default(), at).map_err(failed())?;
+        at += u64::try_from(read).expect("fits in 64 bits");
     }
     file.sync().map_err(failed())?;
     Ok(at)

@@ -9,7 +9,7 @@ use crate::commit::{Admission, Commit, Goal, Group, Place};
 use crate::process::Process;
 use crate::writer::{Counts, Writer};
 use crate::{Error, Level, Lsn, Options, Result};
-use seawall_format::{Live, SegmentRef};
+use seawall_format::{Layout, Live, SegmentRef, lines};
 use seawall_io::{Clock, Storage};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -22,6 +22,8 @@ use std::time::Duration;
 pub(crate) struct Core {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) level: Level,
+    /// How the records stand in the files.
+    layout: Layout,
     /// Asked before anything that touches the device or waits for a thread.
     pub(crate) process: Process,
     pub(crate) clock: Arc<dyn Clock>,
@@ -83,7 +85,9 @@ impl Core {
         let mut commit = Commit::new(writer.last, confirmed, batch_max);
         commit.set_room(writer.room());
         let counts = writer.counts;
+        let layout = writer.manifest.content.layout;
         Self {
+            layout,
             storage: writer.machine.storage.clone(),
             level,
             process: Process::current(),
@@ -161,6 +165,9 @@ impl Core {
 
     /// Gives an atomic set its LSNs and takes it into the open batch; waits for room.
     pub(crate) fn admit(self: &Arc<Self>, set: &[&[u8]], attended: bool) -> Result<Place> {
+        if self.layout == Layout::Text {
+            set.iter().try_for_each(|payload| refuse_unreadable(payload))?;
+        }
         let mut state = if attended { self.lock_here()? } else { self.lock_quickly()? };
         loop {
             let admission = state.commit.admit(set)?;
@@ -512,6 +519,16 @@ fn reached_wakers(state: &mut State, goal: Goal) -> Vec<Waker> {
     let commit = &state.commit;
     let reached = state.wakers.extract_if(.., |(lsn, _)| commit.reached(*lsn, goal));
     reached.map(|(_, waker)| waker).collect()
+}
+
+/// Refuses what has no place in a line of a readable log.
+fn refuse_unreadable(payload: &[u8]) -> Result<()> {
+    if std::str::from_utf8(payload).is_ok_and(lines::is_valid_data) {
+        return Ok(());
+    }
+    let why = "a record of a readable log is one JSON value in one line, without a name twice in \
+               an object, and nested no deeper than 127";
+    Err(Error::Encode { why: why.to_owned() })
 }
 
 const PANICKED: &str = "a thread panicked while it was writing";

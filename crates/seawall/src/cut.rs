@@ -49,15 +49,16 @@ impl Writer {
             let length = match self.retained.lengths.get(&header.id) {
                 Some(length) => *length,
                 None if asks_for_lengths => {
-                    let segment = directory::Segment::open_named(&self.machine.storage, header.id)?;
-                    self.retained.lengths.insert(header.id, segment.length);
-                    segment.length
+                    let segment = directory::Segment::open_known(&self.machine.storage, header)?;
+                    self.retained.lengths.insert(header.id, segment.size());
+                    segment.size()
                 }
                 None => 0,
             };
             live.push(LiveSegment { length, base: header.base, time_us: header.time_us });
         }
-        let SegmentHeader { size: length, base, time_us, .. } = self.tail.header;
+        let SegmentHeader { base, time_us, .. } = self.tail.header;
+        let length = self.tail.size();
         live.push(LiveSegment { length, base, time_us });
         Ok(live)
     }
@@ -99,14 +100,14 @@ impl Writer {
         let keep = live.iter().rposition(|header| header.base <= next).expect("checked above");
         let holder = live.get(keep).expect("just found").clone();
         let dead: Vec<SegmentId> = live.drain(keep + 1..).map(|header| header.id).collect();
-        let name = holder.id.file_name();
+        let name = holder.head_name();
         let file = self.machine.storage.open(&name, Access::ReadWrite);
-        let file = file.map_err(Error::io(format!("open {name} for writing")))?;
+        let head = file.map_err(Error::io(format!("open {name} for writing")))?;
         let plan = Plan {
             base: next,
             carry: vec![],
             chain_before: self.chain_of(&holder, last)?,
-            pred: Some(Pred { header: holder, file }),
+            pred: Some(Pred { header: holder, head }),
             least: self.segment_min,
             hold: 0,
             spare: None,
@@ -133,7 +134,7 @@ impl Writer {
         if last < Some(holder.base) {
             return Ok(holder.pred_chain);
         }
-        let segment = directory::Segment::open_named(&self.machine.storage, holder.id)?;
+        let segment = directory::Segment::open_known(&self.machine.storage, holder)?;
         let mut walk = Walk::of_segment(&Link { segment, limit: Limit::At(last), gap: None });
         let mut chain = 0;
         loop {
@@ -152,7 +153,8 @@ impl Writer {
     pub(crate) fn remove_segments(&self, goes: impl Fn(SegmentId) -> bool) -> Result<()> {
         let storage = &self.machine.storage;
         let names = storage.list().map_err(Error::io("list the log's directory"))?;
-        let gone = |name: &&String| SegmentId::from_file_name(name).is_some_and(&goes);
+        // In the order of the names a head goes before its text.
+        let gone = |name: &&String| SegmentId::from_any_name(name).is_some_and(&goes);
         let mut removed = false;
         for name in names.iter().filter(gone) {
             // One that stays takes room and is tried again at the next cut.

@@ -9,7 +9,7 @@ use crate::spare::is_spare;
 use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Result, SegmentId};
 use seawall_format::scan::Limit;
 use seawall_format::{
-    Closed, HEADER_SIZE, Live, Manifest, Refused, Seal, SegmentHeader, SegmentRef,
+    Closed, HEADER_SIZE, Layout, Live, Manifest, Refused, Seal, SegmentHeader, SegmentRef,
 };
 use seawall_io::{Access, File, PosixStorage, Storage};
 use std::collections::BTreeMap;
@@ -25,6 +25,9 @@ pub(crate) const QUARANTINE: &str = "quarantine";
 /// How often a look starts over because the writer wrote or pruned under it.
 const ATTEMPTS: u32 = 8;
 
+/// How much of a text is looked at to see whether it holds something.
+const HOLDS_LOOK: u64 = 64 << 10;
+
 /// Two slots of the largest block.
 const MANIFEST_MAX: usize = 2 * 65_536;
 
@@ -34,7 +37,7 @@ pub(crate) struct Segment {
     pub(crate) header: SegmentHeader,
     /// Where its file is; it is opened when it is read, as there may be very many.
     storage: Arc<dyn Storage>,
-    /// The length of its file.
+    /// The length of its file when it was looked at. A text grows.
     pub(crate) length: u64,
 }
 
@@ -120,7 +123,7 @@ fn not_opened(path: &Path, error: io::Error) -> Error {
 /// Whether a name is one that a log's directory has.
 fn is_ours(name: &str) -> bool {
     let fixed = [MANIFEST, LIVE, LOCK, QUARANTINE].contains(&name);
-    fixed || is_spare(name) || SegmentId::from_file_name(name).is_some()
+    fixed || is_spare(name) || SegmentId::from_any_name(name).is_some()
 }
 
 /// Refuses a directory that holds other people's files and no log, before anything is made in it.
@@ -239,6 +242,7 @@ pub(crate) fn still_holds(storage: &dyn Storage, survey: &Survey) -> Result<bool
 fn survey_once(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<Survey> {
     let names = storage.list().map_err(Error::io(format!("list {}", storage.place())))?;
     let ids: Vec<_> = names.iter().filter_map(|name| SegmentId::from_file_name(name)).collect();
+    let used = names.iter().filter_map(|name| SegmentId::from_any_name(name)).max();
     let slots = read_manifest(&**storage, &ids)?;
     let readable = [0, 1].map(|slot| slots.get(slot).is_some_and(Option::is_some));
     let manifest = slots.into_iter().flatten().max_by_key(|slot| slot.sequence);
@@ -248,7 +252,7 @@ fn survey_once(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<Survey
         beyond: None,
         manifest_lost: false,
         is_ahead: false,
-        max_id: ids.iter().max().copied(),
+        max_id: used,
         names,
         manifest,
     };
@@ -265,8 +269,11 @@ fn survey_once(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<Survey
         oldest.is_none_or(|oldest| *id >= oldest) && last.is_none_or(|last| *id <= last)
     };
     let mut headers = Headers::default();
-    for id in ids.into_iter().filter(wanted) {
-        headers.read(storage, id, found.manifest.as_ref())?;
+    for name in &found.names {
+        let id = SegmentId::from_file_name(name);
+        if let Some(id) = id.filter(wanted) {
+            headers.read(storage, (id, name), found.manifest.as_ref())?;
+        }
     }
     if found.manifest.is_none() {
         found.manifest_lost = headers.hold_something()?;
@@ -305,6 +312,25 @@ fn file_place(storage: &dyn Storage, name: &str) -> String {
     format!("{}/{name}", storage.place())
 }
 
+/// The length of the file with the records of a segment, whose head is open; `None` if it is not
+/// there.
+fn data_length(
+    storage: &dyn Storage,
+    header: &SegmentHeader,
+    head: &dyn File,
+) -> Result<Option<u64>> {
+    let name = header.data_name();
+    let failed = || Error::io(format!("length of {name}"));
+    if header.layout == Layout::Binary {
+        return head.len().map(Some).map_err(failed());
+    }
+    match storage.open(&name, Access::Read) {
+        Ok(text) => text.len().map(Some).map_err(failed()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed()(error)),
+    }
+}
+
 /// The next older link, if there is one, and what is missing in between.
 type Below = (Option<(Segment, Limit)>, Option<(Row, Damage)>);
 
@@ -321,21 +347,27 @@ impl Headers {
     fn read(
         &mut self,
         storage: &Arc<dyn Storage>,
-        id: SegmentId,
+        (id, name): (SegmentId, &str),
         log: Option<&Manifest>,
     ) -> Result<()> {
-        let name = id.file_name();
-        let file = match storage.open(&name, Access::Read) {
+        let file = match storage.open(name, Access::Read) {
             Ok(file) => file,
             // Pruned since it was listed: by now the manifest does not need it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(Error::io(format!("open {name}"))(error)),
         };
-        let bytes = read_start(&*file, &name, HEADER_SIZE)?;
-        let length = file.len().map_err(Error::io(format!("length of {name}")))?;
+        let bytes = read_start(&*file, name, HEADER_SIZE)?;
         match SegmentHeader::decode(&bytes) {
-            Ok(header) if header.id == id && log.is_none_or(|log| log.log == header.log) => {
-                self.sound.insert(id, Segment { header, storage: storage.clone(), length });
+            Ok(header)
+                if header.head_name() == name && log.is_none_or(|log| log.log == header.log) =>
+            {
+                match data_length(&**storage, &header, &*file)? {
+                    Some(length) => {
+                        let storage = storage.clone();
+                        self.sound.insert(id, Segment { header, storage, length });
+                    }
+                    None => drop(self.bad.insert(id, Corruption::TextMissing)),
+                }
             }
             Ok(header) => {
                 let is_ours = log.is_none_or(|log| log.log == header.log);
@@ -345,7 +377,7 @@ impl Headers {
             }
             Err(Refused::Invalid) => drop(self.bad.insert(id, Corruption::SegmentHeader)),
             Err(refused) => {
-                return Err(Error::Unsupported { place: file_place(&**storage, &name), refused });
+                return Err(Error::Unsupported { place: file_place(&**storage, name), refused });
             }
         }
         Ok(())
@@ -500,6 +532,9 @@ impl Headers {
             Some(cause @ (Corruption::Misplaced | Corruption::ForeignEpoch)) => {
                 Beyond { row: Row::Misplaced, segment, cause: *cause }
             }
+            Some(Corruption::TextMissing) => {
+                Beyond { row: Row::TextMissing, segment, cause: Corruption::TextMissing }
+            }
             Some(cause) => Beyond { row: Row::HeaderUnreadable, segment, cause: *cause },
             None => Beyond { row, segment, cause: Corruption::SegmentMissing },
         }
@@ -521,10 +556,10 @@ pub(crate) fn hole(segment: SegmentId, cause: Corruption, lost: Option<Lost>) ->
 }
 
 impl Segment {
-    /// The segment with this id, which the log knows to be sound.
-    pub(crate) fn open_named(storage: &Arc<dyn Storage>, id: SegmentId) -> Result<Self> {
-        let mut headers = Headers::default();
-        headers.read(storage, id, None)?;
+    /// A segment that the log knows to be sound.
+    pub(crate) fn open_known(storage: &Arc<dyn Storage>, header: &SegmentHeader) -> Result<Self> {
+        let (mut headers, id) = (Headers::default(), header.id);
+        headers.read(storage, (id, &header.head_name()), None)?;
         let found = headers.sound.remove(&id);
         found.ok_or_else(|| {
             let cause = headers.bad.get(&id).copied().unwrap_or(Corruption::SegmentMissing);
@@ -532,12 +567,41 @@ impl Segment {
         })
     }
 
-    /// Its file name.
+    /// The name of the file with its records.
     pub(crate) fn name(&self) -> String {
-        self.header.id.file_name()
+        self.header.data_name()
     }
 
-    /// Its file, for reading.
+    /// The names of its files, in the order in which they go: one without the first is nothing.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names = vec![self.header.head_name(), self.header.data_name()];
+        names.dedup();
+        names
+    }
+
+    /// How many bytes its file lacks that its header promises.
+    pub(crate) fn bytes_missing(&self) -> u64 {
+        match self.header.layout {
+            Layout::Text => 0,
+            _ => self.header.size.saturating_sub(self.length),
+        }
+    }
+
+    /// The size of its files, in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        let head = if self.header.layout == Layout::Text { self.header.size } else { 0 };
+        head + self.length
+    }
+
+    /// Where the part of its open file ends that may hold records.
+    pub(crate) fn data_end(&self, file: &dyn File) -> Result<u64> {
+        match self.header.layout {
+            Layout::Text => file.len().map_err(Error::io(format!("length of {}", self.name()))),
+            _ => Ok(self.header.size.min(self.length)),
+        }
+    }
+
+    /// The file with its records, for reading.
     ///
     /// # Errors
     ///
@@ -547,14 +611,30 @@ impl Segment {
         file.map_err(Error::io(format!("open {}", self.name())))
     }
 
-    /// Bytes of its file from `from` on, `max` at most.
+    /// Bytes of that file from `from` on, `max` at most.
     pub(crate) fn read(&self, from: Offset, max: u64) -> Result<Vec<u8>> {
         self.read_in(&*self.open()?, from, max)
     }
 
+    /// Bytes of the file with header, marks and seal.
+    fn read_head(&self, from: Offset, max: usize) -> Result<Vec<u8>> {
+        let name = self.header.head_name();
+        let file = self.storage.open(&name, Access::Read);
+        let file = file.map_err(Error::io(format!("open {name}")))?;
+        let mut bytes = vec![0; max];
+        let read = file.read_at(&mut bytes, from.0);
+        let read = read.map_err(Error::io(format!("read {name} at {from}")))?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+
     /// The same, from its open file.
     pub(crate) fn read_in(&self, file: &dyn File, from: Offset, max: u64) -> Result<Vec<u8>> {
-        let length = self.length.saturating_sub(from.0).min(max);
+        let end = match self.header.layout {
+            Layout::Text => self.data_end(file)?,
+            _ => self.length,
+        };
+        let length = end.saturating_sub(from.0).min(max);
         let mut bytes = vec![0; usize::try_from(length).expect("a segment fits in memory")];
         let read = file.read_at(&mut bytes, from.0);
         let read = read.map_err(Error::io(format!("read {} at {from}", self.name())))?;
@@ -564,7 +644,7 @@ impl Segment {
 
     /// Its seal, if it has a sound one.
     pub(crate) fn seal(&self) -> Result<Option<Seal>> {
-        let bytes = self.read(Seal::offset(self.header.geometry), 64)?;
+        let bytes = self.read_head(Seal::offset(self.header.geometry), 64)?;
         Ok(Seal::decode(&bytes, &self.header))
     }
 
@@ -573,14 +653,15 @@ impl Segment {
         use seawall_format::{Mark, MarkSlot};
         let mut marks = vec![];
         for slot in [MarkSlot::A, MarkSlot::B] {
-            let bytes = self.read(slot.offset(self.header.geometry), 64)?;
+            let bytes = self.read_head(slot.offset(self.header.geometry), 64)?;
             marks.extend(Mark::decode(&bytes, slot, &self.header));
         }
         Ok(marks)
     }
 
     fn holds_something(&self) -> Result<bool> {
-        let data = self.read(Offset(self.header.geometry.data_start()), self.header.size)?;
+        let max = self.header.size.max(HOLDS_LOOK);
+        let data = self.read(Offset(self.header.data_start()), max)?;
         let sealed = self.seal()?.is_some();
         Ok(sealed || !self.marks()?.is_empty() || !seawall_format::tail::is_zero(&data))
     }

@@ -242,6 +242,10 @@ pub enum Corruption {
     ForeignEpoch,
     /// The device refuses the bytes: they are unknown, not wrong.
     Unreadable,
+    /// No line of the log stands here: what was written was changed.
+    Line,
+    /// The head of a segment is there, and the text with its records is not.
+    TextMissing,
     /// A segment is missing.
     SegmentMissing,
     /// Another file stands where a segment was.
@@ -264,6 +268,8 @@ impl Corruption {
             Self::Duplicated => "duplicated",
             Self::ForeignEpoch => "foreign-epoch",
             Self::Unreadable => "unreadable",
+            Self::Line => "line",
+            Self::TextMissing => "text-missing",
             Self::SegmentMissing => "segment-missing",
             Self::SegmentReplaced => "segment-replaced",
             Self::Manifest => "manifest",
@@ -283,6 +289,8 @@ impl fmt::Display for Corruption {
             Self::Duplicated => "a copy of what stands elsewhere stands here",
             Self::ForeignEpoch => "what stands here belongs to another segment or log",
             Self::Unreadable => "the device cannot read it",
+            Self::Line => "no line of the log stands here",
+            Self::TextMissing => "the text of a segment is missing",
             Self::SegmentMissing => "the segment is missing",
             Self::SegmentReplaced => "another file stands where the segment was",
             Self::Manifest => "no slot of the manifest is readable",

@@ -109,7 +109,7 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
         chain: found.survey.trouble(),
         valid: end.and_then(|end| end.last),
         confirmed: end.and_then(|end| end.confirmed),
-        is_whole: newest.is_none_or(|newest| newest.length >= newest.header.size),
+        is_whole: newest.is_none_or(|newest| newest.bytes_missing() == 0),
         tail: end.and_then(|end| end.tail.as_ref()).map(|tail| tail.row),
     };
     found.row = facts.row();

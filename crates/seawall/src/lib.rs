@@ -95,6 +95,6 @@ pub use retention::Retention;
 pub use salvage::{Rescued, salvage, salvage_in};
 #[doc(hidden)]
 pub use seawall_format::Geometry;
-pub use seawall_format::{CodecId, Level, Lsn, Offset, Refused, SegmentId};
+pub use seawall_format::{CodecId, Layout, Level, Lsn, Offset, Refused, SegmentId};
 pub use verify::{Summary, Verdict, Verification, verify, verify_in};
 pub use versioned::{Upgraded, Versioned};

@@ -8,7 +8,7 @@
 
 use crate::directory::{self, Link, Survey, hole};
 use crate::walk::{Event, Walk};
-use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Result};
+use crate::{Corruption, Damage, Error, Lost, Lsn, Result};
 use seawall_format::frame::Frames;
 use seawall_format::scan::Start;
 use seawall_format::{Live, SegmentRef};
@@ -210,8 +210,11 @@ impl Search {
             match self.walk.step()? {
                 Event::Batch(found) => {
                     let header = found.header;
-                    let offset = Offset(found.end.0 - header.size());
-                    self.pass(Start { offset, first: header.first, chain: header.chain });
+                    self.pass(Start {
+                        offset: found.start,
+                        first: header.first,
+                        chain: header.chain,
+                    });
                     if self.lsn <= found.last {
                         let body = self.walk.bytes().get(found.body).unwrap_or_default();
                         let mut frames = Frames::new(body, header.first, header.count);
@@ -289,7 +292,7 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SegmentId;
+    use crate::{Offset, SegmentId};
     use seawall_format::Epoch;
 
     fn segment(number: u64) -> SegmentRef {

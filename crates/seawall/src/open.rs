@@ -13,7 +13,9 @@ use crate::walk::{End, Event, TailFound, Walk};
 use crate::writer::{Counts, LiveFile, ManifestFile, Writer};
 use crate::{Error, Lsn, Offset, OpenMode, Options, Recovery, Result, SegmentId, TailState};
 use seawall_format::batch::{HEADER_SIZE, Life};
-use seawall_format::{Closed, Epoch, Geometry, Level, LogId, Manifest, RecordType, SegmentRef};
+use seawall_format::{
+    Closed, CodecId, Epoch, Geometry, Layout, Level, LogId, Manifest, RecordType, SegmentRef,
+};
 use seawall_format::{SegmentHeader, frame, next_lsn, tail};
 use seawall_io::{Access, File, Lock, Storage};
 use std::collections::VecDeque;
@@ -61,6 +63,10 @@ pub(crate) fn open(
 }
 
 fn check_options(options: &Options, manifest: &Manifest) -> Result<()> {
+    if let Some(asked) = options.layout.filter(|asked| *asked != manifest.layout) {
+        let (has, asked) = (manifest.layout.name().to_owned(), asked.name().to_owned());
+        return Err(Error::Mismatch { what: "layout", has, asked });
+    }
     match options.segment_max {
         Some(asked) if asked != manifest.segment_max => Err(Error::Mismatch {
             what: "segment size",
@@ -79,8 +85,9 @@ fn create(
     record_type: RecordType,
 ) -> Result<(Writer, Recovery, Level)> {
     let names = machine.storage.list().map_err(Error::io("list the directory"))?;
+    refuse_lone_texts(&machine, &names)?;
     remove_spares(&machine, &names);
-    let mut max_id = names.iter().filter_map(|name| SegmentId::from_file_name(name)).max();
+    let mut max_id = names.iter().filter_map(|name| SegmentId::from_any_name(name)).max();
     let mut manifest = new_manifest(options, &machine, record_type)?;
     let least = options.segment_min;
     let (base, carry) = (Lsn::FIRST, vec![]);
@@ -130,6 +137,16 @@ fn create(
 
 fn new_manifest(options: &Options, machine: &Machine, record_type: RecordType) -> Result<Manifest> {
     let segment_max = options.segment_max.unwrap_or(SEGMENT_DEFAULT.max(options.segment_min));
+    let layout = options.layout.unwrap_or_default();
+    if !layout.is_built_in() {
+        let why = "a readable log in a program without the feature json".to_owned();
+        return Err(Error::InvalidOption { why });
+    }
+    if layout == Layout::Text && record_type.codec != CodecId::Json {
+        let codec = record_type.codec.name();
+        let why = format!("a readable log of {codec} records: it holds JSON");
+        return Err(Error::InvalidOption { why });
+    }
     let geometry = options.geometry.check().map_err(|_| Error::InvalidOption {
         why: format!("no log can have the geometry {:?}", options.geometry),
     })?;
@@ -154,6 +171,7 @@ fn new_manifest(options: &Options, machine: &Machine, record_type: RecordType) -
         closed: None,
         segment_max,
         level: options.level.unwrap_or_default(),
+        layout,
         record_type,
         time_us: 0,
     })
@@ -170,18 +188,17 @@ pub(crate) fn recover(
     let end = found.end.as_ref().expect("the verdict has seen the end");
     let recovery = report(&machine, found, end);
     remove_spares(&machine, &found.survey.names);
+    remove_headless(&machine, found);
     machine.storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
     let file = open_or_make(&machine, MANIFEST)?;
     let _ = file.sync();
     let content = found.survey.manifest.clone().expect("the verdict has read it");
     let mut manifest = ManifestFile { content, file };
     let newest = found.survey.chain.last().expect("a log has a segment");
-    let file = read_write(&machine, newest)?;
-    // That these barriers return does not prove what an earlier process wrote: see R12.
-    let _ = file.sync();
+    let files = synced_files(&machine, newest)?;
     let named = is_named_by_predecessor(&machine, &found.survey.chain)?;
     let at_rest = end.tail.as_ref().filter(|tail| {
-        let quiet = tail.row == tail::Row::Clean && end.last == end.confirmed;
+        let quiet = tail.row == tail::Row::Clean && end.last == end.confirmed && tail.is_exact;
         let own = end.confirmed >= Some(newest.segment.header.base);
         quiet && own && named && !found.is_damaged(newest.segment.header.id)
     });
@@ -194,7 +211,7 @@ pub(crate) fn recover(
     let mut max_id = found.survey.max_id;
     let mut dead: &[Link] = &[];
     let rolled = if let Some(tail) = at_rest {
-        in_place_tail(found, file, tail)?
+        in_place_tail(options, found, files, tail)?
     } else {
         let (plan, before) = plan_behind(options, &machine, found, end)?;
         let log = match found.schema_of_carry().filter(|_| !plan.carry.is_empty()) {
@@ -205,7 +222,7 @@ pub(crate) fn recover(
         dead = found.survey.chain.get(before.len()..).unwrap_or_default();
         Rolled { passed: [before, rolled.passed].concat(), ..rolled }
     };
-    let holds_last = rolled.tail.at.0 > rolled.tail.header.geometry.data_start();
+    let holds_last = rolled.tail.at.0 > rolled.tail.header.data_start();
     let last_chain = if holds_last { rolled.tail.chain } else { found.chain_of(end.last) };
     let level = options.level.unwrap_or(manifest.content.level);
     let mut writer = Writer {
@@ -229,8 +246,8 @@ pub(crate) fn recover(
     writer.enter_schema()?;
     writer.tell_readers();
     // What they held was carried, or was nothing; only now does no reader look for them.
-    for link in dead {
-        let _ = writer.machine.storage.remove(&link.segment.name());
+    for name in dead.iter().flat_map(|link| link.segment.names()) {
+        let _ = writer.machine.storage.remove(&name);
     }
     Ok((writer, recovery, level))
 }
@@ -259,6 +276,20 @@ fn report(machine: &Machine, found: &Inspection, end: &End) -> Recovery {
     recovery
 }
 
+/// The head of a segment and the file with its records, which may be the same.
+fn synced_files(machine: &Machine, link: &Link) -> Result<(Arc<dyn File>, Arc<dyn File>)> {
+    let header = &link.segment.header;
+    let head = read_write(machine, &header.head_name())?;
+    // That these barriers return does not prove what an earlier process wrote: see R12.
+    let _ = head.sync();
+    if header.layout == Layout::Binary {
+        return Ok((head.clone(), head));
+    }
+    let data = read_write(machine, &header.data_name())?;
+    let _ = data.sync();
+    Ok((head, data))
+}
+
 /// The next two writes of the manifest begin with the slot that may be so in the cache only: the
 /// unreadable one, else the newest.
 fn begin_with_doubtful_slot(manifest: &mut Manifest, readable: [bool; 2]) {
@@ -268,13 +299,28 @@ fn begin_with_doubtful_slot(manifest: &mut Manifest, readable: [bool; 2]) {
 }
 
 /// The newest segment as it is, with the batches in its last block.
-fn in_place_tail(found: &Inspection, file: Arc<dyn File>, behind: &TailFound) -> Result<Rolled> {
+fn in_place_tail(
+    options: &Options,
+    found: &Inspection,
+    (head, file): (Arc<dyn File>, Arc<dyn File>),
+    behind: &TailFound,
+) -> Result<Rolled> {
     let newest = found.survey.chain.last().expect("a log has a segment");
     let header = newest.segment.header.clone();
     let marks = newest.segment.marks()?.iter().map(|mark| mark.sequence).max();
+    let full = match header.layout {
+        // How large it was to become is not written down: about what doubling would have made it.
+        Layout::Text => {
+            let doubled = options.segment_min.max(behind.offset.0).next_power_of_two();
+            doubled.min(found.survey.manifest.as_ref().map_or(doubled, |log| log.segment_max))
+        }
+        _ => header.size,
+    };
     let tail = TailSegment {
         life: Life::of(&header),
+        head,
         file,
+        full,
         at: behind.offset,
         chain: behind.chain,
         marks: marks.unwrap_or(0),
@@ -330,11 +376,11 @@ fn plan_behind(
     let base = next_lsn(sure);
     let keep = chain.iter().rposition(|link| link.segment.header.base < base).unwrap_or(0);
     let pred = chain.get(keep).expect("a log has a segment");
-    let file = read_write(machine, pred)?;
+    let head = read_write(machine, &pred.segment.header.head_name())?;
     let plan = Plan {
         base,
         carry,
-        pred: Some(Pred { header: pred.segment.header.clone(), file }),
+        pred: Some(Pred { header: pred.segment.header.clone(), head }),
         chain_before: found.chain_of(sure),
         least: options.segment_min,
         hold: 0,
@@ -378,14 +424,13 @@ fn records_behind(newest: &Link, end: &End) -> Result<Vec<Carried>> {
 fn is_named_by_predecessor(machine: &Machine, chain: &[Link]) -> Result<bool> {
     let [.., pred, newest] = chain else { return Ok(true) };
     let seal = pred.segment.seal()?;
-    let file = read_write(machine, pred)?;
+    let file = read_write(machine, &pred.segment.header.head_name())?;
     let synced = file.sync().is_ok();
     Ok(synced && seal.is_some_and(|seal| seal.next == newest.segment.header.reference()))
 }
 
-fn read_write(machine: &Machine, link: &Link) -> Result<Arc<dyn File>> {
-    let name = link.segment.name();
-    let file = machine.storage.open(&name, Access::ReadWrite);
+fn read_write(machine: &Machine, name: &str) -> Result<Arc<dyn File>> {
+    let file = machine.storage.open(name, Access::ReadWrite);
     file.map_err(Error::io(format!("open {name} for writing")))
 }
 
@@ -410,6 +455,33 @@ fn remove_spares(machine: &Machine, names: &[String]) {
         // One that stays is tried again at the next open; it only takes room.
         let _ = machine.storage.remove(name);
     }
+}
+
+/// Texts without a head, of a roll or a removal that did not come to its end: nothing was promised
+/// of them. Where something is damaged a head may be lost, and its text is all there is: it stays.
+fn remove_headless(machine: &Machine, found: &Inspection) {
+    let names = &found.survey.names;
+    let has_head = |id: SegmentId| names.contains(&id.head_name());
+    let is_headless = |name: &&String| {
+        let id = SegmentId::from_any_name(name).filter(|id| id.text_name() == **name);
+        id.is_some_and(|id| !has_head(id))
+    };
+    for name in names.iter().filter(|_| found.damage.is_empty()).filter(is_headless) {
+        let _ = machine.storage.remove(name);
+    }
+}
+
+/// A directory with nothing but texts that say something may be what is left of a log.
+fn refuse_lone_texts(machine: &Machine, names: &[String]) -> Result<()> {
+    for name in names.iter().filter(|name| SegmentId::from_any_name(name).is_some()) {
+        let id = SegmentId::from_file_name(name);
+        let file = machine.storage.open(name, Access::Read).and_then(|file| file.is_empty());
+        if id.is_none() && !file.map_err(Error::io(format!("look at {name}")))? {
+            let found = format!("it holds {name}, without a head or a manifest");
+            return Err(Error::NotALog { place: machine.storage.place(), found });
+        }
+    }
+    Ok(())
 }
 
 const _: () = assert!(SEGMENT_DEFAULT <= Geometry::SEGMENT_MAX);

@@ -1,7 +1,7 @@
 //! How a log is opened, and what a new one is like.
 
 use crate::{Codec, Level, Log, LogReader, Result, Retention, SegmentId};
-use seawall_format::{CodecId, Geometry};
+use seawall_format::{CodecId, Geometry, Layout};
 use seawall_io::{Clock, Entropy, Storage, SystemClock, SystemEntropy};
 use std::fmt;
 use std::path::Path;
@@ -66,6 +66,7 @@ pub struct Options {
     pub(crate) codec: Option<CodecId>,
     pub(crate) type_name: Option<String>,
     pub(crate) schema: Option<u32>,
+    pub(crate) layout: Option<Layout>,
     pub(crate) segment_max: Option<u64>,
     pub(crate) segment_min: u64,
     pub(crate) geometry: Geometry,
@@ -91,6 +92,7 @@ impl Options {
             codec: None,
             type_name: None,
             schema: None,
+            layout: None,
             segment_max: None,
             segment_min: SEGMENT_MIN,
             geometry: Geometry::DEFAULT,
@@ -148,6 +150,14 @@ impl Options {
     #[must_use]
     pub fn schema(mut self, number: u32) -> Self {
         self.schema = Some(number);
+        self
+    }
+
+    /// How the records of a new log stand in its files; fixed at creation. [`Layout::Text`], for
+    /// people and their tools, is for records that are JSON: see FORMAT.md, section 9.
+    #[must_use]
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.layout = Some(layout);
         self
     }
 
@@ -274,6 +284,7 @@ impl fmt::Debug for Options {
             .field("codec", &self.codec)
             .field("type_name", &self.type_name)
             .field("schema", &self.schema)
+            .field("layout", &self.layout)
             .field("segment_max", &self.segment_max)
             .field("retention", &self.retention)
             .finish_non_exhaustive()

@@ -1,9 +1,9 @@
 //! Bytes that leave a log, cut off its tail or with a repair, are kept for people, within bounds.
 
+use crate::Offset;
 use crate::directory::QUARANTINE;
 use crate::roll::Machine;
 use crate::walk::{READ_SIZE, TailFound, to_u64};
-use crate::{Offset, SegmentId};
 use seawall_io::{Access, File, Storage};
 use std::io;
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub(crate) fn keep(machine: &Machine, tail: &TailFound) -> io::Result<String> {
     }
     let time = machine.clock.wall_us();
     let name = format!("{time:020}-segment-{}-offset-{}{TAIL_SUFFIX}", tail.segment, tail.offset.0);
-    let source = machine.storage.open(&tail.segment.file_name(), Access::Read)?;
+    let source = machine.storage.open(&tail.file, Access::Read)?;
     copy(&*source, tail.offset..tail.offset.plus(tail.length), &*folder, &name)?;
     folder.sync_dir()?;
     Ok(format!("{QUARANTINE}/{name}"))
@@ -37,11 +37,11 @@ pub(crate) fn keep(machine: &Machine, tail: &TailFound) -> io::Result<String> {
 /// How the names of cut tails end.
 const TAIL_SUFFIX: &str = ".bytes";
 
-/// Keeps a whole segment that a repair takes out of the log: for as long as a person wants it.
-pub(crate) fn keep_segment(machine: &Machine, segment: SegmentId) -> io::Result<String> {
+/// Keeps a file of a segment that a repair takes out of the log: for as long as a person wants it.
+pub(crate) fn keep_file(machine: &Machine, file: &str) -> io::Result<String> {
     let folder = machine.storage.folder(QUARANTINE)?;
-    let source = machine.storage.open(&segment.file_name(), Access::Read)?;
-    let name = format!("{:020}-{}", machine.clock.wall_us(), segment.file_name());
+    let source = machine.storage.open(file, Access::Read)?;
+    let name = format!("{:020}-{file}", machine.clock.wall_us());
     copy(&*source, Offset(0)..Offset(source.len()?), &*folder, &name)?;
     folder.sync_dir()?;
     Ok(format!("{QUARANTINE}/{name}"))

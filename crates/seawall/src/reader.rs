@@ -170,8 +170,17 @@ impl LogReader<[u8], Raw> {
     ///
     /// As [`LogReader::open`], but for what the records are.
     pub fn open_any(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_any_in(crate::directory::open_existing(path.as_ref())?)
+    }
+
+    /// Opens the log of any codec, type and schema that another kind of storage holds.
+    ///
+    /// # Errors
+    ///
+    /// As [`LogReader::open_any`].
+    pub fn open_any_in(storage: Arc<dyn Storage>) -> Result<Self> {
         let any = RecordType { schema: u32::MAX, ..RecordType::of(CodecId::Raw) };
-        Self::open_unchecked(crate::directory::open_existing(path.as_ref())?, any)
+        Self::open_unchecked(storage, any)
     }
 }
 
@@ -265,6 +274,7 @@ struct Place {
     lsn: Lsn,
     last: Lsn,
     time_us: u64,
+    set: AtomicSet,
 }
 
 #[derive(Debug)]
@@ -375,6 +385,7 @@ impl Cursor {
                 lsn: found.header.first,
                 last: found.last,
                 time_us: found.header.time_us,
+                set: found.set,
             });
         }
     }
@@ -392,7 +403,7 @@ impl Cursor {
             let payload = start..start + record.payload.len();
             (place.position, place.lsn) = (behind, place.lsn.next());
             if lsn >= self.next {
-                let (time_us, set) = (place.time_us, AtomicSet::Whole);
+                let (time_us, set) = (place.time_us, place.set);
                 return Some(Here { lsn, payload, time_us, goes_on, set });
             }
         }

@@ -13,6 +13,7 @@ pub(crate) enum Row {
     ManifestUnreadable,
     HeaderUnreadable,
     Misplaced,
+    TextMissing,
     OldestMissing,
     NewestMissing,
     ChainBroken,
@@ -22,6 +23,7 @@ pub(crate) enum Row {
     BeyondWindow,
     HeaderTorn,
     BodyTorn,
+    LineTorn,
     Otherwise,
 }
 
@@ -67,6 +69,7 @@ impl Facts {
             Self { tail: Some(tail::Row::BeyondWindow), .. } => Row::BeyondWindow,
             Self { tail: Some(tail::Row::HeaderTorn), .. } => Row::HeaderTorn,
             Self { tail: Some(tail::Row::BodyTorn), .. } => Row::BodyTorn,
+            Self { tail: Some(tail::Row::LineTorn), .. } => Row::LineTorn,
             Self { tail: Some(tail::Row::Otherwise), .. } => Row::Otherwise,
         }
     }
@@ -78,11 +81,12 @@ impl Row {
         match self {
             Self::NothingYet => Verdict::Create,
             Self::Clean => Verdict::Clean,
-            Self::HeaderTorn | Self::BodyTorn => Verdict::Torn,
+            Self::HeaderTorn | Self::BodyTorn | Self::LineTorn => Verdict::Torn,
             Self::BeyondWindow | Self::Otherwise => Verdict::CannotTell,
             Self::ManifestUnreadable
             | Self::HeaderUnreadable
             | Self::Misplaced
+            | Self::TextMissing
             | Self::OldestMissing
             | Self::NewestMissing
             | Self::ChainBroken
@@ -201,6 +205,11 @@ mod tests {
     }
 
     #[test]
+    fn text_missing_is_damage() {
+        assert_eq!(in_chain(Row::TextMissing), (Row::TextMissing, Verdict::Damage));
+    }
+
+    #[test]
     fn oldest_missing_is_damage() {
         assert_eq!(in_chain(Row::OldestMissing), (Row::OldestMissing, Verdict::Damage));
     }
@@ -246,6 +255,12 @@ mod tests {
     fn body_torn_is_torn() {
         let facts = Facts { tail: Some(tail::Row::BodyTorn), ..sound() };
         assert_eq!(found(&facts), (Row::BodyTorn, Verdict::Torn));
+    }
+
+    #[test]
+    fn line_torn_is_torn() {
+        let facts = Facts { tail: Some(tail::Row::LineTorn), ..sound() };
+        assert_eq!(found(&facts), (Row::LineTorn, Verdict::Torn));
     }
 
     #[test]

@@ -120,7 +120,7 @@ pub fn cut_tail_in(storage: &Arc<dyn Storage>) -> Result<Cut> {
     let mut gone = vec![];
     if !cut.damage.is_empty() {
         gone = found.segments_behind_end();
-        set_aside(&machine, &found.leaving(), &mut cut)?;
+        set_aside(&machine, &found.files_leaving(), &mut cut)?;
         lower_live(&machine, &found);
     }
     let (mut writer, recovery, _) = recover(&options, machine, lock, &found)?;
@@ -141,19 +141,18 @@ fn plan(storage: &Arc<dyn Storage>) -> Result<(Inspection, Cut)> {
     let last = found.end.as_ref().and_then(|end| end.last);
     let (intact_behind, damage) = (found.intact_behind, found.damage.clone());
     let mut cut = Cut { last, intact_behind, damage, room: 0, quarantine: vec![] };
-    for segment in found.leaving() {
-        let file = storage.open(&segment.file_name(), Access::Read);
-        let length = file.and_then(|file| file.len());
-        cut.room += length.map_err(Error::io(format!("length of {}", segment.file_name())))?;
+    for name in found.files_leaving() {
+        let length = storage.open(&name, Access::Read).and_then(|file| file.len());
+        cut.room += length.map_err(Error::io(format!("length of {name}")))?;
     }
     Ok((found, cut))
 }
 
-/// Copies segments to quarantine.
-fn set_aside(machine: &Machine, segments: &[SegmentId], cut: &mut Cut) -> Result<()> {
-    for segment in segments {
-        let name = quarantine::keep_segment(machine, *segment);
-        let name = name.map_err(Error::io(format!("keep segment {segment} in quarantine")))?;
+/// Copies files of segments to quarantine.
+fn set_aside(machine: &Machine, names: &[String], cut: &mut Cut) -> Result<()> {
+    for name in names {
+        let kept = quarantine::keep_file(machine, name);
+        let name = kept.map_err(Error::io(format!("keep {name} in quarantine")))?;
         cut.quarantine.push(name);
     }
     Ok(())
@@ -217,10 +216,21 @@ impl Inspection {
         newest.into_iter().chain(self.segments_behind_end()).collect()
     }
 
+    /// Their files, whatever layout.
+    fn files_leaving(&self) -> Vec<String> {
+        let leaving = self.leaving();
+        let goes = |id: SegmentId| leaving.contains(&id);
+        let names = self.survey.names.iter();
+        names.filter(|name| SegmentId::from_any_name(name).is_some_and(goes)).cloned().collect()
+    }
+
     /// The segments that do not count once the log ends with its chain.
     fn segments_behind_end(&self) -> Vec<SegmentId> {
         let newest = self.survey.chain.last().map(|link| link.segment.header.id);
-        let ids = self.survey.names.iter().filter_map(|name| SegmentId::from_file_name(name));
-        ids.filter(|id| Some(*id) > newest).collect()
+        let names = self.survey.names.iter();
+        let ids = names.filter_map(|name| SegmentId::from_any_name(name));
+        let mut ids: Vec<_> = ids.filter(|id| Some(*id) > newest).collect();
+        ids.dedup();
+        ids
     }
 }

@@ -1,9 +1,11 @@
-//! What lies behind the place in a segment where no valid batch stands, found a window at a time.
+//! What lies behind the place in a segment where no valid batch, or no valid line, stands; found a
+//! window at a time.
 
-use crate::walk::to_u64;
+use crate::walk::{READ_SIZE, to_u64};
 use crate::{Lsn, Offset};
 use seawall_format::batch::{BatchHeader, HEADER_SIZE};
 use seawall_format::scan::{Scanner, Window, headers};
+use seawall_format::{Layout, lines, tail};
 
 /// What was found so far.
 #[derive(Clone, Copy, Debug)]
@@ -18,21 +20,46 @@ pub(crate) struct Rest {
     from: Offset,
     /// Where the next look begins.
     at: Offset,
+    /// Whether a line begins there.
+    at_line: bool,
+    /// Where the records of the file end before.
+    end: u64,
 }
 
 impl Rest {
-    pub(crate) fn new(scanner: &Scanner, from: Offset) -> Self {
-        let at = scanner.offset();
-        Self { confirmed: None, used: at, next: None, from, at }
+    /// Nothing yet, of a file whose records end before `end`.
+    pub(crate) fn new(scanner: &Scanner, from: Offset, end: u64) -> Self {
+        let (at, used) =
+            (scanner.offset(), scanner.part().map_or(scanner.offset(), |part| part.end));
+        match scanner.layout() {
+            // The byte before tells whether a line begins there.
+            Layout::Text => {
+                let (at, at_line) = (Offset(used.0.saturating_sub(1)), used.0 == 0);
+                Self { confirmed: None, used, next: None, from, at, at_line, end }
+            }
+            _ => Self { confirmed: None, used: at, next: None, from, at, at_line: false, end },
+        }
+    }
+
+    /// How much is to be read at once.
+    pub(crate) fn window(scanner: &Scanner) -> u64 {
+        match scanner.layout() {
+            // The longest line and the beginning of the next.
+            Layout::Text => READ_SIZE.max(lines::line_max(scanner.life()) + 64),
+            _ => READ_SIZE,
+        }
     }
 
     /// Where the next window is to begin, if the search is not through.
-    pub(crate) fn wants(&self, end: u64) -> Option<Offset> {
-        (self.at.0 < end).then_some(self.at)
+    pub(crate) fn wants(&self) -> Option<Offset> {
+        (self.at.0 < self.end).then_some(self.at)
     }
 
     /// Looks at a window that begins at `at`.
     pub(crate) fn look(&mut self, scanner: &Scanner, at: Offset, bytes: &[u8]) {
+        if scanner.layout() == Layout::Text {
+            return self.look_at_lines(scanner, at, bytes);
+        }
         for (offset, header) in headers(Window { start: at, bytes }, at, scanner.life()) {
             self.confirmed = self.confirmed.max(header.confirmed());
             let follows = offset >= self.from && header.first >= scanner.next_lsn();
@@ -46,6 +73,37 @@ impl Rest {
         // A header may begin in this window and end in the next.
         let whole = bytes.len().saturating_sub(HEADER_SIZE - 8) / 8 * 8;
         self.at = at.plus(to_u64(if whole == 0 { bytes.len() } else { whole }));
+    }
+
+    /// Each line is judged on the bytes up to the next, so that no byte is looked at twice.
+    fn look_at_lines(&mut self, scanner: &Scanner, at: Offset, bytes: &[u8]) {
+        let is_last = at.plus(to_u64(bytes.len())).0 >= self.end;
+        let mut starts = lines::starts(bytes, self.at_line).peekable();
+        // A line may begin in this window and end in the next.
+        let mut seen = bytes.len();
+        while let Some(start) = starts.next() {
+            let stop = starts.peek().copied().unwrap_or(bytes.len());
+            if starts.peek().is_none() && !is_last && start > 1 {
+                seen = start;
+                break;
+            }
+            let line = bytes.get(start..stop).unwrap_or_default();
+            let Some(header) = lines::header_at(line, scanner.life()) else { continue };
+            self.confirmed = self.confirmed.max(header.confirmed());
+            let offset = at.plus(to_u64(start));
+            if offset >= self.from && header.first >= scanner.next_lsn() && self.next.is_none() {
+                self.next = Some((offset, header));
+            }
+        }
+        let used = bytes.get(..seen).unwrap_or_default();
+        if let Some(last) = used.iter().rposition(|byte| !tail::is_blank(*byte)) {
+            self.used = self.used.max(at.plus(to_u64(last) + 1));
+        }
+        // The line break before, and a beginning that the window cut through.
+        let overlap = if is_last { 0 } else { seen.min(lines::START_SIZE + 1) };
+        let step = if seen < bytes.len() { seen - 1 } else { seen - overlap };
+        self.at = if is_last { Offset(self.end) } else { at.plus(to_u64(step.max(1))) };
+        self.at_line = false;
     }
 }
 
@@ -67,6 +125,7 @@ mod tests {
             size: 1 << 20,
             pred: None,
             pred_chain: 0,
+            layout: Layout::Binary,
             record_type: RecordType::of(seawall_format::CodecId::Raw),
             time_us: 0,
         }
@@ -85,8 +144,8 @@ mod tests {
         let spec = Spec { first, count: 1, is_void: false, confirmed, chain: 0, time_us: 0 };
         finish(&mut batch, spec, at, &Life::of(&header));
         bytes[1000..1000 + batch.len()].copy_from_slice(&batch);
-        let mut rest = Rest::new(&scanner, start.plus(8));
-        while let Some(at) = rest.wants(start.0 + 4096) {
+        let mut rest = Rest::new(&scanner, start.plus(8), start.0 + 4096);
+        while let Some(at) = rest.wants() {
             let from = usize::try_from(at.0 - start.0).unwrap();
             rest.look(&scanner, at, &bytes[from..(from + size).min(4096)]);
         }

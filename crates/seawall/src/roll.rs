@@ -7,7 +7,9 @@
 use crate::spare::Spare;
 use crate::{Error, Lsn, Offset, Options, Result, SegmentId};
 use seawall_format::batch::{self, HEADER_SIZE, Life, Spec};
-use seawall_format::{Epoch, Manifest, Seal, SegmentHeader, SegmentRef, frame, lsn_or_zero};
+use seawall_format::{
+    Epoch, Layout, Manifest, Seal, SegmentHeader, SegmentRef, frame, lines, lsn_or_zero,
+};
 use seawall_io::{Clock, Entropy, File, Storage};
 use std::io;
 use std::sync::Arc;
@@ -35,7 +37,12 @@ impl Machine {
 pub(crate) struct TailSegment {
     pub(crate) header: SegmentHeader,
     pub(crate) life: Life,
+    /// The file with header, marks and seal.
+    pub(crate) head: Arc<dyn File>,
+    /// The file with the records: the same, unless they are lines of text.
     pub(crate) file: Arc<dyn File>,
+    /// The length of that file which the next batch is not to exceed: it rolls.
+    pub(crate) full: u64,
     /// Where the next batch goes.
     pub(crate) at: Offset,
     /// The chain value that it names.
@@ -49,9 +56,39 @@ impl TailSegment {
     /// a crash that undoes it harms nobody.
     pub(crate) fn cut_behind_last_batch(&self) {
         let length = self.at.0.next_multiple_of(u64::from(self.header.geometry.block));
-        if length < self.header.size {
+        if self.header.layout == Layout::Binary && length < self.header.size {
             let _ = self.file.set_len(length);
         }
+    }
+
+    /// Whether a batch of `size` bytes has its place in the next segment.
+    pub(crate) fn is_full_for(&self, size: u64) -> bool {
+        let is_new = self.at.0 == self.header.data_start();
+        // A text takes one of any size; it is only a matter of when to begin another.
+        let grows = self.header.layout == Layout::Text;
+        self.at.plus(size).0 > self.full && !(grows && is_new)
+    }
+
+    /// The size of its files, in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        let text = if self.header.layout == Layout::Text { self.at.0 } else { 0 };
+        self.header.size + text
+    }
+
+    /// Writes a batch (room for its header, then unbound frames) where the next one goes; not
+    /// synced. Whatever comes of that, the frames are bound then, and the answer says where the
+    /// batch ends and what the next one names.
+    pub(crate) fn write(&self, bytes: &mut [u8], spec: Spec) -> (Offset, u64, io::Result<()>) {
+        let (life, at) = (&self.life, self.at);
+        let size = |bytes: &[u8]| u64::try_from(bytes.len()).expect("fits in 64 bits");
+        if self.header.layout == Layout::Binary {
+            let chain = batch::finish(bytes, spec, at, life);
+            return (at.plus(size(bytes)), chain, self.file.write_at(bytes, at.0));
+        }
+        let (text, chain) = lines::write(bytes, &spec, life);
+        let (_, frames) = bytes.split_at_mut(HEADER_SIZE);
+        frame::bind(frames, &life.salt, spec.first);
+        (at.plus(size(&text)), chain, self.file.write_at(&text, at.0))
     }
 }
 
@@ -59,7 +96,7 @@ impl TailSegment {
 /// failed write may take its neighbours with it (R8).
 #[derive(Debug)]
 pub(crate) struct Sent {
-    /// The batch as it stands on disk.
+    /// The batch as it stands on disk; of lines, as it would stand in a batch.
     pub(crate) bytes: Vec<u8>,
     pub(crate) first: Lsn,
     pub(crate) count: u32,
@@ -114,7 +151,8 @@ pub(crate) struct Plan {
 #[derive(Clone, Debug)]
 pub(crate) struct Pred {
     pub(crate) header: SegmentHeader,
-    pub(crate) file: Arc<dyn File>,
+    /// The file with its seal.
+    pub(crate) head: Arc<dyn File>,
 }
 
 /// A segment that was made, and the batches it was made with.
@@ -171,12 +209,12 @@ fn try_roll(
     id: SegmentId,
 ) -> Result<Rolled, Failure> {
     let failed = Error::io(format!("make a file for segment {id}"));
-    let spare = file_for(machine, log, plan).map_err(failed).map_err(Failure::File)?;
-    let header = header(machine, log, plan, (id, spare.size)).map_err(Failure::File)?;
-    let made = make(machine, header, plan, &spare);
+    let files = files_for(machine, log, plan).map_err(failed).map_err(Failure::File)?;
+    let header = header(machine, log, plan, (id, files.head.size)).map_err(Failure::File)?;
+    let made = make(machine, header, plan, &files);
     if let Err(Failure::File(_)) = made {
         // Half a segment helps nobody and may fill the disk.
-        spare.discard(&*machine.storage);
+        files.discard(&*machine.storage, id);
     }
     let rolled = made?;
     let header = &rolled.tail.header;
@@ -184,10 +222,42 @@ fn try_roll(
         let sealed =
             seal(pred, header.base.previous(), header.reference(), machine.clock.wall_us());
         // From here on this segment is the one to follow, whether the seal failed or not.
-        plan.pred = Some(Pred { header: header.clone(), file: rolled.tail.file.clone() });
+        plan.pred = Some(Pred { header: header.clone(), head: rolled.tail.head.clone() });
         sealed.map_err(Failure::File)?;
     }
     Ok(rolled)
+}
+
+/// What is to become a segment.
+struct Files {
+    head: Spare,
+    /// Where the records have a file of their own.
+    text: Option<Spare>,
+}
+
+impl Files {
+    fn discard(self, storage: &dyn Storage, id: SegmentId) {
+        self.head.discard(storage);
+        if let Some(text) = self.text {
+            text.discard(storage);
+            // It may have got its name already; without its head it is nothing.
+            let _ = storage.remove(&id.text_name());
+        }
+    }
+}
+
+fn files_for(machine: &Machine, log: &Manifest, plan: &mut Plan) -> io::Result<Files> {
+    if log.layout == Layout::Binary {
+        return Ok(Files { head: file_for(machine, log, plan)?, text: None });
+    }
+    let head = Spare::at_once(machine, log.geometry.head_size())?;
+    match Spare::empty(machine) {
+        Ok(text) => Ok(Files { head, text: Some(text) }),
+        Err(error) => {
+            head.discard(&*machine.storage);
+            Err(error)
+        }
+    }
 }
 
 /// The file that was made ahead if it is large enough, else one made at once.
@@ -224,6 +294,7 @@ fn header(
         size,
         pred: plan.pred.as_ref().map(|pred| pred.header.reference()),
         pred_chain: plan.pred.as_ref().map_or(0, |_| plan.chain_before),
+        layout: log.layout,
         record_type: log.record_type.clone(),
         time_us: machine.clock.wall_us(),
     })
@@ -234,31 +305,45 @@ fn make(
     machine: &Machine,
     header: SegmentHeader,
     plan: &Plan,
-    spare: &Spare,
+    files: &Files,
 ) -> Result<Rolled, Failure> {
-    let (temporary, name) = (&spare.name, header.id.file_name());
-    let failed = |what: &str| Error::io(format!("{what} {temporary}"));
-    let (storage, file) = (&machine.storage, &spare.file);
+    let data = files.text.as_ref().unwrap_or(&files.head);
+    let failed = |what: &str| Error::io(format!("{what} {}", files.head.name));
     let mut rolled = Rolled {
         tail: TailSegment {
             life: Life::of(&header),
-            at: Offset(header.geometry.data_start()),
+            at: Offset(header.data_start()),
             chain: header.chain(),
             marks: 0,
-            file: file.clone(),
+            head: files.head.file.clone(),
+            file: data.file.clone(),
+            full: if files.text.is_some() { plan.least } else { header.size },
             header,
         },
         sent: vec![],
         passed: vec![],
     };
     rolled.write(plan).map_err(failed("write")).map_err(Failure::File)?;
-    file.sync().map_err(failed("sync")).map_err(Failure::File)?;
-    storage.rename(temporary, &name).map_err(failed("rename")).map_err(Failure::File)?;
-    let synced = storage.sync_dir();
-    synced
-        .map_err(Error::io(format!("sync the directory of {name}")))
-        .map_err(Failure::Directory)?;
+    // A text and its name first: a head never stands there without it.
+    let (text, head) = (files.text.as_ref(), &files.head);
+    for file in text.into_iter().chain([head]) {
+        file.file.sync().map_err(failed("sync")).map_err(Failure::File)?;
+    }
+    let header = &rolled.tail.header;
+    if let Some(text) = text {
+        give_name(machine, text, &header.data_name())?;
+    }
+    give_name(machine, head, &header.head_name())?;
     Ok(rolled)
+}
+
+/// Step (c), for one file.
+fn give_name(machine: &Machine, spare: &Spare, name: &str) -> Result<(), Failure> {
+    let renamed = machine.storage.rename(&spare.name, name);
+    renamed.map_err(Error::io(format!("rename {}", spare.name))).map_err(Failure::File)?;
+    let synced = machine.storage.sync_dir();
+    let failed = Error::io(format!("sync the directory of {name}"));
+    synced.map_err(failed).map_err(Failure::Directory)
 }
 
 impl Rolled {
@@ -276,15 +361,15 @@ impl Rolled {
                 time_us: batch.time_us,
             };
             let mut bytes = batch.bytes.clone();
-            tail.chain = batch::finish(&mut bytes, spec, tail.at, &tail.life);
-            tail.file.write_at(&bytes, tail.at.0)?;
-            tail.at = tail.at.plus(u64::try_from(bytes.len()).expect("fits in 64 bits"));
+            let written;
+            (tail.at, tail.chain, written) = tail.write(&mut bytes, spec);
+            written?;
             let Carried { first, count, is_void, time_us, .. } = *batch;
             let end = tail.at;
             self.sent.push(Sent { bytes, first, count, is_void, time_us, end, chain_before });
             chain_before = tail.chain;
         }
-        tail.file.write_at(&tail.header.encode(), 0)
+        tail.head.write_at(&tail.header.encode(), 0)
     }
 }
 
@@ -292,6 +377,6 @@ impl Rolled {
 fn seal(pred: &Pred, last: Option<Lsn>, next: SegmentRef, time_us: u64) -> Result<()> {
     let bytes = Seal { last, next, time_us }.encode(&pred.header);
     let offset = Seal::offset(pred.header.geometry);
-    let written = pred.file.write_at(&bytes, offset.0).and_then(|()| pred.file.sync());
-    written.map_err(Error::io(format!("seal {}", pred.header.id.file_name())))
+    let written = pred.head.write_at(&bytes, offset.0).and_then(|()| pred.head.sync());
+    written.map_err(Error::io(format!("seal {}", pred.header.head_name())))
 }

@@ -189,8 +189,10 @@ impl Rescue {
         let runs = salvaged
             .chunk_by(|one, next| next.lsn == one.lsn.next() && is_broken(one) == is_broken(next));
         for run in runs {
-            if run.first().is_some_and(is_broken) {
+            if let Some(last) = run.last().filter(|record| is_broken(record)) {
                 self.rescued.broken_sets += to_u64(run.len());
+                // Nothing behind them may be left that says so.
+                self.give_up_to(last.lsn, 0)?;
                 continue;
             }
             let records: Vec<_> = run
@@ -286,7 +288,7 @@ impl Rescue {
         let made = roll(&self.machine, &log, plan, &mut self.max_id)?;
         self.chain = made.tail.chain;
         self.oldest.get_or_insert_with(|| made.tail.header.clone());
-        self.pred = Some(Pred { header: made.tail.header, file: made.tail.file });
+        self.pred = Some(Pred { header: made.tail.header, head: made.tail.head });
         Ok(())
     }
 
@@ -326,6 +328,7 @@ fn rebuilt(survey: &Survey) -> Option<Manifest> {
         checkpoints: [None; 2],
         closed: None,
         segment_max: headers().map(|header| header.size).max()?.max(crate::open::SEGMENT_DEFAULT),
+        layout: oldest.layout,
         level: Level::default(),
         record_type: newest.record_type.clone(),
         time_us: 0,

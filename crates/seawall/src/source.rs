@@ -45,7 +45,7 @@ impl Source {
     /// The same block by block; what cannot be read is noted, and zero.
     fn read_around(&mut self, from: Offset, max: u64) -> Result<Vec<u8>> {
         let block = u64::from(self.segment.header.geometry.block);
-        let end = self.segment.length.min(from.0.saturating_add(max));
+        let end = self.segment.data_end(&*self.file)?.min(from.0.saturating_add(max));
         let (mut bytes, mut at) = (vec![], from.0);
         while at < end {
             let next = ((at / block + 1) * block).min(end);
@@ -72,10 +72,10 @@ impl Source {
 
     /// What lies behind the place where `scanner` stopped; up to the next batch, or `whole`.
     pub(crate) fn rest(&mut self, scanner: &Scanner, from: Offset, whole: bool) -> Result<Rest> {
-        let end = self.segment.header.size.min(self.segment.length);
-        let mut rest = Rest::new(scanner, from);
-        while let Some(at) = rest.wants(end) {
-            let bytes = self.read(at, crate::walk::READ_SIZE)?;
+        let end = self.segment.data_end(&*self.file)?;
+        let mut rest = Rest::new(scanner, from, end);
+        while let Some(at) = rest.wants() {
+            let bytes = self.read(at, Rest::window(scanner))?;
             if bytes.is_empty() {
                 break;
             }

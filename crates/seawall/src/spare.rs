@@ -1,7 +1,7 @@
 //! Spare segment files: made ahead, so that a roll neither waits for zeros nor finds the disk full.
 //!
-//! A spare is a file of zeros under a temporary name. It has no header and is no part of the log;
-//! one that is found at open is removed.
+//! A spare is a file of zeros, or an empty one, under a temporary name. It has no header and is no
+//! part of the log; one that is found at open is removed.
 
 use crate::roll::Machine;
 use seawall_io::{File, Storage};
@@ -41,6 +41,11 @@ impl Spare {
             spare.file.allocate(size)
         };
         spare.keep_if(machine, made)
+    }
+
+    /// Makes an empty one, for a text: it grows.
+    pub(crate) fn empty(machine: &Machine) -> io::Result<Self> {
+        Self::create(machine, 0)
     }
 
     /// Makes one in the background: chunk by chunk, synced as it grows so that no commit's sync

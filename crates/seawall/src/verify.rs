@@ -2,7 +2,7 @@
 
 use crate::directory::{LOCK, Survey, read_live, survey};
 use crate::walk::{Event, Walk};
-use crate::{AtomicSet, CodecId, Damage, Error, Level, Lost, Lsn, Offset};
+use crate::{AtomicSet, CodecId, Damage, Error, Layout, Level, Lost, Lsn, Offset};
 use crate::{Result, SegmentId, TailState};
 use seawall_format::Live;
 use seawall_format::frame::Frames;
@@ -81,6 +81,8 @@ pub struct Summary {
     pub type_name: String,
     /// The schema number of the newest records.
     pub schema: u32,
+    /// How the records stand in the files.
+    pub layout: Option<Layout>,
     /// What `append` waits for.
     pub level: Option<Level>,
     /// How many live segments there are.
@@ -247,9 +249,10 @@ fn summary(survey: &Survey, in_use: bool) -> Summary {
         codec: record_type.map(|records| records.codec),
         type_name: record_type.map_or_else(String::new, |records| records.name.clone()),
         schema: record_type.map_or(0, |records| records.schema),
+        layout: manifest.map(|m| m.layout).or_else(|| headers().next().map(|header| header.layout)),
         level: manifest.map(|manifest| manifest.level),
         segments: u64::try_from(survey.chain.len()).expect("fits in 64 bits"),
-        bytes: survey.chain.iter().map(|link| link.segment.length).sum(),
+        bytes: survey.chain.iter().map(|link| link.segment.size()).sum(),
         payload_bytes: 0,
         segment_size: manifest.map_or(0, |manifest| manifest.segment_max),
         closed: manifest.and_then(|manifest| manifest.closed).and_then(|closed| closed.last),

@@ -5,10 +5,11 @@ use crate::damage::{Expected, Salvaged, stranger};
 use crate::directory::{Beyond, Link, Segment, Survey, hole};
 use crate::rest::Rest;
 use crate::source::Source;
-use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Result, SegmentId};
+use crate::{AtomicSet, Corruption, Damage, Error, Lost, Lsn, Offset, Result, SegmentId};
 use seawall_format::batch::{BatchHeader, HEADER_SIZE};
 use seawall_format::scan::{Cause, Limit, Scanner, Start, Step, Window};
-use seawall_format::{Live, next_lsn, tail};
+use seawall_format::{Layout, Live, lines, next_lsn, tail};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -24,7 +25,7 @@ const READ_NEAR: u64 = 64 << 10;
 /// One thing found on the walk.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// A valid batch; its frames are a range of [`Walk::bytes`].
+    /// A valid batch, or a valid set of lines as one; its frames are a range of [`Walk::bytes`].
     Batch(Found),
     /// Damage; the intact frames of the place are ranges of [`Walk::bytes`].
     Damage(Vec<Damage>, Vec<Salvaged>),
@@ -39,8 +40,12 @@ pub(crate) struct Found {
     pub(crate) body: Range<usize>,
     /// The last of its records that counts.
     pub(crate) last: Lsn,
-    /// Where it ends in its segment.
+    /// Where it begins in its segment.
+    pub(crate) start: Offset,
+    /// Where it ends there.
     pub(crate) end: Offset,
+    /// Whether it may have begun earlier, in lines that are lost.
+    pub(crate) set: AtomicSet,
 }
 
 /// How the walk ended.
@@ -73,6 +78,10 @@ pub(crate) struct TailFound {
     pub(crate) row: tail::Row,
     /// How many bytes there are up to the last that is not zero.
     pub(crate) length: u64,
+    /// Whether the file is what the writer wrote, and nothing else: a text may have been edited.
+    pub(crate) is_exact: bool,
+    /// The name of the file.
+    pub(crate) file: String,
 }
 
 /// The walk over a chain.
@@ -93,6 +102,10 @@ pub(crate) struct Walk {
     segments: Vec<Segment>,
     window: Offset,
     bytes: Vec<u8>,
+    /// What the last event means, if that is lines: a batch that says the same.
+    shown: Option<Vec<u8>>,
+    /// The set that comes next may have begun in what is lost.
+    is_part: bool,
     /// What one read takes.
     read_size: u64,
     /// The last record found.
@@ -180,6 +193,8 @@ impl Walk {
             source: None,
             window: Offset(0),
             bytes: vec![],
+            shown: None,
+            is_part: false,
             read_size: READ_SIZE,
             chain: None,
             confirmed: None,
@@ -188,7 +203,14 @@ impl Walk {
 
     /// The bytes that the ranges of the last event mean.
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
+        self.shown.as_deref().unwrap_or(&self.bytes)
+    }
+
+    /// A batch as it stands in its file.
+    pub(crate) fn raw(&self, found: &Found) -> &[u8] {
+        let window = Window { start: self.window, bytes: &self.bytes };
+        let bytes = window.range(found.start, found.end.0 - found.start.0);
+        bytes.expect("the walk has just read it")
     }
 
     /// The segment where the walk is.
@@ -216,28 +238,43 @@ impl Walk {
                 }
             };
             match scanner.step(Window { start: self.window, bytes: &self.bytes }) {
-                Step::Need { offset, length } => {
+                Step::Need { offset, length: least } => {
                     let source = opened(&mut self.source, &link.segment, self.around)?;
-                    self.bytes = source.read(offset, length.max(self.read_size))?;
+                    let length = least.max(self.read_size);
+                    self.bytes = source.read(offset, length)?;
                     self.window = offset;
-                    if to_u64(self.bytes.len()) < length {
+                    let is_short = to_u64(self.bytes.len()) < length;
+                    if is_short && scanner.layout() == Layout::Text {
+                        scanner.ends_at(offset.plus(to_u64(self.bytes.len())));
+                    } else if to_u64(self.bytes.len()) < least {
                         let cut = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
                         return Err(Error::io(format!("read {}", link.segment.name()))(cut));
                     }
                 }
                 Step::Batch(batch) => {
-                    let body = batch.offset.0 - self.window.0 + to_u64(HEADER_SIZE);
-                    let start = usize::try_from(body).expect("a place in the window");
-                    let body = start..start + batch.body.len();
                     let header = batch.header;
+                    let (start, end) = (batch.offset, batch.end);
+                    let (body, shown) = match batch.body {
+                        Cow::Borrowed(body) => {
+                            let at = start.0 - self.window.0 + to_u64(HEADER_SIZE);
+                            let at = usize::try_from(at).expect("a place in the window");
+                            (at..at + body.len(), None)
+                        }
+                        Cow::Owned(body) => {
+                            let shown = [&[0; HEADER_SIZE], body.as_slice()].concat();
+                            (HEADER_SIZE..shown.len(), Some(shown))
+                        }
+                    };
+                    self.shown = shown;
+                    let is_part = std::mem::take(&mut self.is_part);
+                    let set = if is_part { AtomicSet::Unknown } else { AtomicSet::Whole };
                     let last = match link.limit {
                         Limit::At(Some(limit)) => header.last().min(limit),
                         _ => header.last(),
                     };
                     (self.last, self.chain) = (Some(last), Some(header.chain_value()));
                     self.confirmed = self.confirmed.max(header.confirmed());
-                    let end = batch.offset.plus(header.size());
-                    return Ok(Event::Batch(Found { header, body, last, end }));
+                    return Ok(Event::Batch(Found { header, body, last, start, end, set }));
                 }
                 Step::Finished if self.links.is_empty() && self.beyond.is_none() => {
                     return Ok(self.end_of_chain());
@@ -257,6 +294,7 @@ impl Walk {
         }
         link.limit = Limit::At(live.durable);
         scanner.set_limit(link.limit);
+        scanner.forget_end();
         // What was read ahead was read before it was durable.
         self.bytes.clear();
         true
@@ -285,6 +323,7 @@ impl Walk {
             hole(header.id, Corruption::Order, lost)
         });
         (self.window, self.current, self.source) = (Offset(0), Some((link, scanner)), None);
+        (self.is_part, self.shown) = (false, None);
         self.bytes.clear();
         damage.map(|damage| Event::Damage(vec![damage], vec![]))
     }
@@ -303,13 +342,17 @@ impl Walk {
         let (link, scanner) = self.current.as_ref().expect("a scanner stopped");
         let (at, next) = (scanner.offset(), scanner.next_lsn());
         let is_newest = link.limit == Limit::Open;
-        let from = if stop.cause == Cause::Order { at } else { at.plus(8) };
+        let at = scanner.part().map_or(at, |part| part.end);
+        // A line is found by its own numbers, a header may be the bad one itself.
+        let is_text = scanner.layout() == Layout::Text;
+        let from = if is_text || stop.cause == Cause::Order { at } else { at.plus(8) };
+        let part = scanner.part().and_then(|part| part.confirmed);
         let source = opened(&mut self.source, &link.segment, self.around)?;
         let rest = source.rest(scanner, from, is_newest)?;
-        let is_hidden = source.refused(at.0..link.segment.header.size);
+        let is_hidden = source.refused(at.0..rest.used.0.max(link.segment.header.size));
         let mut promised = match link.limit {
             Limit::At(last) => last,
-            Limit::Open => self.confirmed(&link.segment, rest.confirmed)?,
+            Limit::Open => self.confirmed(&link.segment, rest.confirmed.max(part))?,
         };
         if is_newest && Some(next) > promised {
             if !is_hidden {
@@ -338,15 +381,14 @@ impl Walk {
             return Ok(self.end_of_chain());
         }
         let (offset, chain) = (scanner.offset(), scanner.chain());
-        let length = rest.used.0 - offset.0;
         let source = opened(&mut self.source, &link.segment, self.around)?;
-        let window = if length == 0 { 0 } else { to_u64(tail::window(scanner.life())) };
-        let bytes = source.read(offset, window)?;
-        let (goes_on, next) = (length > to_u64(bytes.len()), scanner.next_lsn());
-        let found = tail::Tail { bytes: &bytes, goes_on, offset, next, chain };
-        let row = tail::classify(&found, scanner.life());
-        let segment = link.segment.header.id;
-        let tail = Some(TailFound { segment, offset, chain, row, length });
+        let length = rest.used.0 - offset.0;
+        let (segment, file) = (link.segment.header.id, link.segment.name());
+        let (row, is_exact) = match scanner.layout() {
+            Layout::Text => text_end(source, &scanner, rest)?,
+            _ => (binary_end(source, &scanner, length)?, true),
+        };
+        let tail = Some(TailFound { segment, offset, chain, row, length, is_exact, file });
         let lost = Some(Lost { from: next_lsn(self.last), to: None });
         let damage = self.cut_short(&link.segment).into_iter().chain(self.lost_manifest(lost));
         let damage = damage.collect();
@@ -355,7 +397,7 @@ impl Walk {
 
     /// A newest file that is not as long as its header says: the rest may have held records.
     fn cut_short(&self, newest: &Segment) -> Option<Damage> {
-        let bytes = newest.header.size.checked_sub(newest.length).filter(|bytes| *bytes > 0)?;
+        let bytes = Some(newest.bytes_missing()).filter(|bytes| *bytes > 0)?;
         let all_there = self.closed.is_some_and(|closed| {
             closed.last == self.last && closed.segment == newest.header.reference()
         });
@@ -379,7 +421,10 @@ impl Walk {
     fn damage(&mut self, stop: Stop, rest: &Rest, promised: Option<Lsn>) -> Result<Event> {
         let (link, scanner) = self.current.as_mut().expect("a scanner stopped");
         let (here, limit, life) = (link.segment.clone(), link.limit, *scanner.life());
-        let (at, first) = (scanner.offset(), scanner.next_lsn());
+        let (start, first) = (scanner.offset(), scanner.next_lsn());
+        let part = scanner.part().cloned();
+        let at = part.as_ref().map_or(start, |part| part.end);
+        let is_text = scanner.layout() == Layout::Text;
         let mut ends_here = false;
         let place = if let (Cause::Body, Some(header)) = (stop.cause, stop.header) {
             scanner.pass(&header);
@@ -388,36 +433,47 @@ impl Walk {
         } else if let Some((offset, header)) = rest.next {
             scanner.resume_at(offset, &header);
             // A batch that no longer counts tells where the damage ends, not what follows.
-            self.chain = Some(header.chain).filter(|_| !limit.excludes(header.first));
+            self.chain = Some(header.chain).filter(|_| !is_text && !limit.excludes(header.first));
+            self.is_part = is_text && header.first > first;
             Place { size: offset.0 - at.0, last: header.first.previous(), is_open: false }
         } else {
             ends_here = true;
             self.chain = None;
-            let size = (rest.used.0 - at.0).next_multiple_of(8);
-            let size = size.min(here.length.saturating_sub(at.0));
+            let size = if is_text {
+                rest.used.0.saturating_sub(at.0)
+            } else {
+                let size = (rest.used.0 - at.0).next_multiple_of(8);
+                size.min(here.length.saturating_sub(at.0))
+            };
             Place { size, last: promised, is_open: limit == Limit::Open }
         };
         let source = opened(&mut self.source, &here, self.around)?;
-        let room = u64::from(life.batch_max) * SALVAGED_BATCHES_MAX;
-        self.bytes = source.read(at, if place.size <= room { place.size } else { 0 })?;
-        self.window = at;
+        if is_text {
+            self.shown = Some(part.map_or(vec![], |part| part.bytes));
+        } else {
+            let room = u64::from(life.batch_max) * SALVAGED_BATCHES_MAX;
+            self.bytes = source.read(at, if place.size <= room { place.size } else { 0 })?;
+            (self.window, self.shown) = (at, None);
+        }
         let counts_to = match limit {
             Limit::At(limit) => place.last.min(limit),
             Limit::Open => place.last,
         };
         let expected = Expected { first, last: place.last, counts_to, is_open: place.is_open };
-        let salvaged = expected.salvage(&self.bytes, &life.salt);
+        let bytes = self.shown.as_ref().unwrap_or(&self.bytes);
+        let salvaged = expected.salvage(bytes, &life.salt);
         let mut named = Damage {
             segment: Some(here.header.id),
             offset: at,
             bytes: place.size,
             lost: None,
-            cause: stop.corruption(),
+            cause: stop.corruption(is_text),
             origin: None,
         };
         if source.refused(at.0..at.0 + place.size.max(1)) {
             named.cause = Corruption::Unreadable;
-        } else if let Some((cause, origin)) = stranger(&here, &self.segments, at, &self.bytes) {
+        } else if !is_text && let Some((cause, origin)) = stranger(&here, &self.segments, at, bytes)
+        {
             (named.cause, named.origin) = (cause, Some(origin));
         }
         let lost = expected.lost(&salvaged).into_iter();
@@ -432,6 +488,27 @@ impl Walk {
         }
         Ok(Event::Damage(damages, salvaged))
     }
+}
+
+/// What lies behind the last batch of a newest segment, of which `length` bytes are used.
+fn binary_end(source: &mut Source, scanner: &Scanner, length: u64) -> Result<tail::Row> {
+    let (offset, chain) = (scanner.offset(), scanner.chain());
+    let window = if length == 0 { 0 } else { to_u64(tail::window(scanner.life())) };
+    let bytes = source.read(offset, window)?;
+    let (goes_on, next) = (length > to_u64(bytes.len()), scanner.next_lsn());
+    let found = tail::Tail { bytes: &bytes, goes_on, offset, next, chain };
+    Ok(tail::classify(&found, scanner.life()))
+}
+
+/// What lies behind the last line of a newest text, and whether the text is exactly what the writer
+/// wrote.
+fn text_end(source: &mut Source, scanner: &Scanner, rest: &Rest) -> Result<(tail::Row, bool)> {
+    let part = scanner.part();
+    let end = part.map_or(scanner.offset(), |part| part.end);
+    let bytes = source.read(end, lines::write_max(scanner.life()))?;
+    let goes_on = rest.used > end.plus(to_u64(bytes.len()));
+    let row = tail::classify_text(&bytes, goes_on, part.is_some());
+    Ok((row, scanner.is_exact() && part.is_none() && bytes.is_empty()))
 }
 
 /// The open segment, opened once.
@@ -462,8 +539,9 @@ struct Place {
 }
 
 impl Stop {
-    fn corruption(&self) -> Corruption {
+    fn corruption(&self, is_text: bool) -> Corruption {
         match self.cause {
+            Cause::Header if is_text => Corruption::Line,
             Cause::Body => Corruption::Body,
             Cause::Order => Corruption::Order,
             Cause::Extent => Corruption::CutShort,

@@ -8,8 +8,10 @@ use crate::retention::Retained;
 use crate::roll::{Carried, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
 use crate::spare::Spare;
 use crate::{Error, Failover, Lsn, Result, SegmentId};
-use seawall_format::batch::{self, Spec};
-use seawall_format::{Closed, Live, LogId, Manifest, Mark, SegmentHeader, SegmentRef, next_lsn};
+use seawall_format::batch::Spec;
+use seawall_format::{
+    Closed, Layout, Live, LogId, Manifest, Mark, SegmentHeader, SegmentRef, next_lsn,
+};
 use seawall_io::{File, Lock};
 use std::collections::VecDeque;
 use std::io;
@@ -77,7 +79,7 @@ impl Writer {
     /// Gives back a buffer to be used for another one.
     pub(crate) fn write(&mut self, bytes: Vec<u8>, count: u32) -> Result<Vec<u8>> {
         let size = to_u64(bytes.len());
-        if self.tail.at.plus(size).0 > self.tail.header.size {
+        if self.tail.is_full_for(size) {
             self.roll(size)?;
         }
         let first = next_lsn(self.last);
@@ -108,14 +110,13 @@ impl Writer {
         let time_us = self.machine.clock.wall_us();
         let (confirmed, chain, is_void) = (self.last, tail.chain, false);
         let spec = Spec { first, count, is_void, confirmed, chain, time_us };
-        let chain = batch::finish(&mut bytes, spec, tail.at, &tail.life);
-        let written = tail.file.write_at(&bytes, tail.at.0).and_then(|()| tail.file.sync());
+        let (end, chain, written) = tail.write(&mut bytes, spec);
+        let written = written.and_then(|()| tail.file.sync());
         let outcome =
-            written.map_err(|e| Error::io(format!("write {}", tail.header.id.file_name()))(e));
+            written.map_err(|e| Error::io(format!("write {}", tail.header.data_name()))(e));
         if outcome.is_ok() {
             tail.chain = chain;
         }
-        let end = tail.at.plus(to_u64(bytes.len()));
         let chain_before = self.last_chain;
         (Sent { bytes, first, count, is_void, time_us, end, chain_before }, outcome)
     }
@@ -151,7 +152,7 @@ impl Writer {
 
     /// The size that the next segment of an ordinary roll should have, in bytes.
     pub(crate) fn next_size(&self) -> u64 {
-        (self.tail.header.size * 2).min(self.manifest.content.segment_max)
+        (self.tail.full * 2).min(self.manifest.content.segment_max)
     }
 
     /// The first record that was not given up, and the newest checkpoint.
@@ -162,6 +163,10 @@ impl Writer {
 
     /// Where batches can surely go.
     pub(crate) fn room(&self) -> Room {
+        if self.tail.header.layout == Layout::Text {
+            // A file that grows keeps no room: a full disk is met by the write.
+            return Room { tail: u64::MAX, spare: 0 };
+        }
         let tail = self.tail.header.size - self.tail.at.0;
         let start = self.manifest.content.geometry.data_start();
         Room { tail, spare: self.spare.as_ref().map_or(0, |spare| spare.size - start) }
@@ -197,7 +202,7 @@ impl Writer {
 
     /// The one way into a new segment while the log is open.
     pub(crate) fn go_on(&mut self, base: Lsn, chain_before: u64, what: NewSegment) -> Result<()> {
-        let pred = Some(Pred { header: self.tail.header.clone(), file: self.tail.file.clone() });
+        let pred = Some(Pred { header: self.tail.header.clone(), head: self.tail.head.clone() });
         let least = what.least.max(self.segment_min);
         let spare = self.spare.take();
         let NewSegment { carry, hold, .. } = what;
@@ -243,11 +248,11 @@ impl Writer {
         let mark = Mark { confirmed: self.last, sequence, time_us: self.machine.clock.wall_us() };
         let header = &self.tail.header;
         let offset = mark.slot().offset(header.geometry);
-        let written = self.tail.file.write_at(&mark.encode(header), offset.0);
-        let written = written.and_then(|()| self.tail.file.sync());
+        let written = self.tail.head.write_at(&mark.encode(header), offset.0);
+        let written = written.and_then(|()| self.tail.head.sync());
         self.counts.marks += 1;
         if let Err(error) = written {
-            let error = Error::io(format!("mark {}", header.id.file_name()))(error);
+            let error = Error::io(format!("mark {}", header.head_name()))(error);
             // The base of the next segment confirms as much as the mark would have.
             let empty = NewSegment { carry: vec![], least: 0, hold: 0 };
             self.go_on(next_lsn(self.last), self.last_chain, empty)?;

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::lives::{Act, Life, cuts, live};
 use common::{
-    Bytes, Found, GEOMETRY, LEVELS, SEGMENT_MIN, Scratch, again, judge, open, payload, read,
-    read_own, within,
+    Bytes, Found, GEOMETRY, KINDS, LAYOUTS, SEGMENT_MIN, Scratch, again, judge, laid_out, open,
+    payload, read, read_own, within,
 };
-use seawall::{Error, Level, LogReader, Lsn, Options, Raw, Verdict};
+use seawall::{Error, Layout, Level, LogReader, Lsn, Options, Verdict};
 use seawall_io::MemStorage;
 
 use Act::{Append, Confirm, Reopen, Set};
@@ -45,7 +45,8 @@ fn compare(life: &Life, what: &str) -> u64 {
     }
     let mut states = 0;
     for (mask, left) in cuts(&life.device, 7, 256) {
-        let left_there = open(&again(1 << 30), &left).map_or(0, |log| read_own(&log).count());
+        let left_there = open(&laid_out(again(1 << 30), life.layout), &left)
+            .map_or(0, |log| read_own(&log).count());
         let shown = shown.count();
         assert!(left_there >= shown, "{what}, kept {mask:b}: {shown} shown, {left_there} left");
         states += 1;
@@ -56,12 +57,13 @@ fn compare(life: &Life, what: &str) -> u64 {
 #[test]
 fn a_reader_never_sees_what_a_power_cut_could_still_take_and_misses_nothing_acknowledged() {
     let mut states = 0;
-    for (level, acts) in LEVELS.into_iter().flat_map(|level| WORKLOADS.map(|acts| (level, acts))) {
+    for (kind, acts) in KINDS.into_iter().flat_map(|kind| WORKLOADS.map(|acts| (kind, acts))) {
+        let (level, layout) = kind;
         for stop in 0.. {
             let device = MemStorage::new();
             device.stop_after(stop);
-            let life = live(&device, acts, level, &Life::unborn());
-            states += compare(&life, &format!("{acts:?} {level:?}, step {stop}"));
+            let life = live(&device, acts, level, &Life::unborn(layout));
+            states += compare(&life, &format!("{acts:?} {kind:?}, step {stop}"));
             if life.error.is_none() {
                 break;
             }
@@ -76,16 +78,18 @@ fn a_reader_never_sees_what_a_power_cut_could_still_take_and_misses_nothing_ackn
 #[test]
 fn a_reader_beside_a_recovery_sees_only_what_stays() {
     let mut states = 0;
-    for acts in WORKLOADS {
+    for (layout, acts) in LAYOUTS.into_iter().flat_map(|l| WORKLOADS.map(|acts| (l, acts))) {
         for first_stop in (0..).step_by(3) {
             let device = MemStorage::new();
             device.stop_after(first_stop);
-            let first = live(&device, acts, Level::Synced, &Life::unborn());
+            let first = live(&device, acts, Level::Synced, &Life::unborn(layout));
             for second_stop in 0.. {
                 let again = device.kill();
                 again.stop_after(second_stop);
                 let second = live(&again, &[Append(200)], Level::Synced, &first);
-                let what = format!("{acts:?}, step {first_stop}, killed, then step {second_stop}");
+                let what = format!(
+                    "{acts:?} {layout:?}, step {first_stop}, killed, then step {second_stop}"
+                );
                 states += compare(&second, &what);
                 if second.error.is_none() {
                     break;
@@ -104,7 +108,7 @@ fn a_reader_beside_a_recovery_sees_only_what_stays() {
 fn killed() -> MemStorage {
     let device = MemStorage::new();
     let acts = [Append(100), Append(900), Append(500), Append(20)];
-    let life = live(&device, &acts, Level::Synced, &Life::unborn());
+    let life = live(&device, &acts, Level::Synced, &Life::unborn(Layout::Binary));
     assert_eq!(life.acknowledged, 4);
     device
 }
@@ -150,8 +154,8 @@ fn a_live_file_of_another_boot_says_nothing() {
 fn a_record_of_a_set_says_that_the_set_goes_on() {
     let device = MemStorage::new();
     let acts = [Append(10), Set(&[20, 30, 40]), Set(&[50, 60])];
-    assert!(live(&device, &acts, Level::Synced, &Life::unborn()).error.is_none());
-    let reader = LogReader::<[u8], Raw>::open_in(Arc::new(device)).unwrap();
+    assert!(live(&device, &acts, Level::Synced, &Life::unborn(Layout::Binary)).error.is_none());
+    let reader = LogReader::open_any_in(Arc::new(device)).unwrap();
     let mut cursor = reader.cursor(Lsn::FIRST).unwrap();
     let mut found = vec![];
     while let Some(record) = cursor.next_record().unwrap() {
@@ -204,7 +208,7 @@ const RECORDS: u64 = 600;
 
 fn read_beside(scratch: &Scratch, acknowledged: &AtomicU64) {
     let before = acknowledged.load(Ordering::SeqCst);
-    let reader = LogReader::<[u8], Raw>::open_in(Arc::clone(&scratch.storage())).unwrap();
+    let reader = LogReader::open_any_in(Arc::clone(&scratch.storage())).unwrap();
     let found = Found::take(reader.read_from(Lsn::FIRST).unwrap()).unwrap();
     assert_eq!(found.errors, 0, "{:?}", found.lost);
     assert!(found.is_prefix());
@@ -247,7 +251,7 @@ fn a_stale_live_that_names_a_pruned_segment_is_no_damage() {
     let oldest = log.truncate_before(Lsn::new(6).unwrap()).unwrap();
     assert!(oldest.get() > 2, "{oldest}");
     device.edit("live", |bytes| bytes.clone_from(&stale));
-    let reader = || LogReader::<[u8], Raw>::open_in(Arc::new(device.clone())).unwrap();
+    let reader = || LogReader::open_any_in(Arc::new(device.clone())).unwrap();
     let read = || Found::take(reader().read_from(oldest).unwrap()).unwrap();
     let beside = read();
     assert_eq!((beside.count(), beside.errors), (0, 0), "readers lag behind");

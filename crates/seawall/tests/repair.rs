@@ -10,13 +10,13 @@
 
 mod common;
 
-use common::images::{End, Fill, Image, NEWEST, NONE, batches, files, spoil, write};
+use common::images::{End, Fill, Image, NEWEST, NONE, batches, files, spoil, write, write_in};
 use common::{
-    Bytes, Found, GEOMETRY, Scratch, again, judge, names, of_any_size, open, payload, read,
-    read_own, tiny,
+    Bytes, Found, GEOMETRY, LAYOUTS, Scratch, again, judge, laid_out, names, of_any_size, open,
+    payload, read, read_own, tiny,
 };
 use seawall::{
-    Corruption, Damage, Error, OpenMode, Rescued, Verdict, copy, cut_tail_in, diagnose_in,
+    Corruption, Damage, Error, Layout, OpenMode, Rescued, Verdict, copy, cut_tail_in, diagnose_in,
     plan_cut_in, salvage, salvage_in,
 };
 use seawall_format::{Live, SegmentHeader};
@@ -105,8 +105,8 @@ fn salvage_keeps_what_is_intact(
     for lsn in 1..=last {
         assert!(here.contains(&lsn) != given_up(lsn), "{}: record {lsn}", what());
     }
-    let log = open(&of_any_size(3), &target).unwrap();
-    let next = log.append(b"after").unwrap().get();
+    let log = open(&laid_out(of_any_size(3), image.layout), &target).unwrap();
+    let next = log.append(b"\"after\"").unwrap().get();
     let highest = highest_taken(skipping, &rescued.damage);
     assert!(next > highest.max(last), "{}: number {next} was taken", what());
     assert_eq!(read_own(&log).count(), kept.count() + 1, "{}", what());
@@ -128,7 +128,8 @@ fn cut_keeps_the_beginning(image: &Image, damaged: &MemStorage, what: &dyn Fn() 
     let device = device.power_cut(|_| false);
     let found = judge(&device).unwrap();
     assert_eq!(found.verdict, Verdict::Clean, "{}: {found:#?}", what());
-    let log = open(&again(3), &device).unwrap_or_else(|error| panic!("{}: {error}", what()));
+    let log = open(&laid_out(again(3), image.layout), &device)
+        .unwrap_or_else(|error| panic!("{}: {error}", what()));
     let kept = read_own(&log);
     assert!(kept.is_prefix(), "{}", what());
     are_as_written(image, &kept, what);
@@ -140,20 +141,21 @@ fn cut_keeps_the_beginning(image: &Image, damaged: &MemStorage, what: &dyn Fn() 
     if done.damage.is_empty() {
         assert!(plain.count() <= kept.count(), "{}: an open would have kept more", what());
     }
-    let next = log.append(b"after").unwrap().get();
+    let next = log.append(b"\"after\"").unwrap().get();
     assert_eq!(next, kept.count() + 1, "{}", what());
 }
 
 fn the_log_goes_on(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> String) {
     let skipping = read(damaged, true).unwrap();
     let device = damaged.kill();
-    let log: Bytes = match open(&again(3).mode(OpenMode::Salvage), &device) {
+    let log: Bytes = match open(&laid_out(again(3), image.layout).mode(OpenMode::Salvage), &device)
+    {
         Ok(log) => log,
         Err(Error::Damaged(_)) => return,
         Err(error) => panic!("{}: {error}", what()),
     };
     let was_damaged = !log.recovery().damage.is_empty();
-    let next = log.append(b"after").unwrap().get();
+    let next = log.append(b"\"after\"").unwrap().get();
     let highest = highest_taken(&skipping, &judge(damaged).unwrap().damage);
     assert!(next > highest, "{}: number {next} was taken", what());
     log.close().unwrap();
@@ -162,7 +164,7 @@ fn the_log_goes_on(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> Strin
     let is_damaged = !found.damage.is_empty();
     assert!(was_damaged || !is_damaged, "{}: {found:#?}", what());
     let mut after = read(&device, true).unwrap();
-    assert_eq!(after.records.remove(&next).as_deref(), Some(b"after".as_slice()), "{}", what());
+    assert_eq!(after.records.remove(&next).as_deref(), Some(b"\"after\"".as_slice()), "{}", what());
     are_as_written(image, &after, what);
     let lost = |lsn: u64| {
         found.damage.iter().any(|damage| damage.lost.is_some_and(|lost| names(&lost, lsn)))
@@ -174,9 +176,9 @@ fn the_log_goes_on(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> Strin
         assert!(after.records.contains_key(&lsn) || lost(lsn), "{}: record {lsn}", what());
     }
     // It opens again in the same way, and not without being asked to.
-    assert!(!is_damaged || open(&again(4), &device).is_err(), "{}", what());
-    let log = open(&again(4).mode(OpenMode::Salvage), &device).unwrap();
-    assert_eq!(log.append(b"again").unwrap().get(), next + 1, "{}", what());
+    assert!(!is_damaged || open(&laid_out(again(4), image.layout), &device).is_err(), "{}", what());
+    let log = open(&laid_out(again(4), image.layout).mode(OpenMode::Salvage), &device).unwrap();
+    assert_eq!(log.append(b"\"again\"").unwrap().get(), next + 1, "{}", what());
 }
 
 /// The device refuses each block of each segment: an error, no damage, to those who did not ask to
@@ -229,11 +231,16 @@ fn read_around(image: &Image, device: &MemStorage, what: &dyn Fn() -> String) {
 
 const ENDS: [End; 4] = [End::Closed, End::Confirmed, End::PowerCut, End::Killed];
 
+/// Every way for a log to end, in both layouts.
+fn images() -> impl Iterator<Item = Image> {
+    LAYOUTS.into_iter().flat_map(|layout| ENDS.map(|end| write_in(end, layout)))
+}
+
 #[test]
 fn whatever_bit_flips_there_are_three_ways_out() {
     let mut tried = 0;
-    for end in ENDS {
-        let image = write(end);
+    for image in images() {
+        let end = (image.end, image.layout);
         for file in files(&image.device) {
             let length = image.device.bytes(&file).unwrap().len();
             // One bit of every fifth byte, each time another one.
@@ -251,8 +258,8 @@ fn whatever_bit_flips_there_are_three_ways_out() {
 #[test]
 fn whatever_run_is_spoilt_there_are_three_ways_out() {
     let reach = usize::try_from(GEOMETRY.reach).unwrap();
-    for end in ENDS {
-        let image = write(end);
+    for image in images() {
+        let end = (image.end, image.layout);
         for file in files(&image.device) {
             let length = image.device.bytes(&file).unwrap().len();
             for (start, size) in (0..length)
@@ -272,8 +279,8 @@ fn whatever_run_is_spoilt_there_are_three_ways_out() {
 
 #[test]
 fn whatever_is_cut_lost_or_misplaced_there_are_three_ways_out() {
-    for end in ENDS {
-        let image = write(end);
+    for image in images() {
+        let end = (image.end, image.layout);
         let files = files(&image.device);
         for file in &files {
             let length = image.device.bytes(file).unwrap().len();
@@ -442,7 +449,7 @@ fn in_a_batch_of_many_appends_each_stands_for_itself() {
     log.append(&records[7]).unwrap();
     log.close().unwrap();
     let file = "000000000001.seg";
-    let image = Image { end: End::Closed, device, records, window: NONE };
+    let image = Image { end: End::Closed, layout: Layout::Binary, device, records, window: NONE };
     let (_, batches) = batches(&image.device, file);
     assert_eq!(batches.iter().map(|batch| batch.2).collect::<Vec<_>>(), [1, 6, 7, 8]);
     for at in batches[1].0 + 48..batches[1].1 {

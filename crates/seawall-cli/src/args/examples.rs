@@ -21,6 +21,8 @@ Examples:
   echo 'transfer 10 from A to B' | seawall append orders.wal --ack
   seawall append events.wal --format json < events.jsonl
   seawall append notes.wal --format json --codec json < notes.jsonl
+  seawall append audit.wal --format json --log-format json < audit.jsonl
+      jq .data audit.wal/*.jsonl        read it without seawall
   seawall cat old.wal -o len32 | seawall append new.wal --format len32";
 
 pub(super) const CAT_EXAMPLES: &str = "\

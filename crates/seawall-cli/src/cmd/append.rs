@@ -4,9 +4,8 @@ mod session;
 
 use crate::args::{Append, Codec, Format, LogFormat};
 use crate::human;
-use crate::not_yet::does_not_exist;
 use crate::report::{Exit, Failure, say};
-use seawall::{CodecId, Error, Failover, Log, LogReader, Options, Raw, TailState};
+use seawall::{CodecId, Error, Failover, Layout, Log, LogReader, Options, Raw, TailState};
 use session::Session;
 use std::io;
 use std::sync::Arc;
@@ -14,9 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Appends all of standard input.
 pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
-    if let Some(exit) = refuse_what_is_to_come(args) {
-        return Ok(exit);
-    }
     let fail = |error: Error| Failure::of(&error, "append", &args.log);
     // What cannot be read now is told by the open that follows.
     let stored = LogReader::open_any(&args.log).ok();
@@ -24,6 +20,12 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
     let mut options = Options::new().create(!args.no_create).codec(codec);
     if let Some(stored) = stored {
         options = options.schema(stored.schema());
+    }
+    if let Some(format) = args.log_format {
+        options = options.layout(match format {
+            LogFormat::Binary => Layout::Binary,
+            LogFormat::Json => Layout::Text,
+        });
     }
     if let Some(level) = args.level {
         options = options.level(level.into());
@@ -68,13 +70,6 @@ fn told_of_failovers(args: &Append, count: &Arc<AtomicU64>) -> impl Fn(&Failover
     }
 }
 
-fn refuse_what_is_to_come(args: &Append) -> Option<Exit> {
-    if args.log_format == LogFormat::Json {
-        return Some(does_not_exist("append --log-format json", "--codec json without it"));
-    }
-    None
-}
-
 /// What was asked for, else what the log has, else what fits the input.
 fn choose_codec(args: &Append, stored: Option<CodecId>) -> Result<CodecId, Failure> {
     let asked = args.codec.map(|codec| match codec {
@@ -82,6 +77,13 @@ fn choose_codec(args: &Append, stored: Option<CodecId>) -> Result<CodecId, Failu
         Codec::Json => CodecId::Json,
         Codec::Msgpack => CodecId::MessagePack,
     });
+    let is_readable = args.log_format == Some(LogFormat::Json);
+    if let Some(codec) = asked.filter(|codec| is_readable && *codec != CodecId::Json) {
+        let what = format!("--log-format json has the codec json, and --codec {}", codec.name());
+        let failure = Failure::new(Exit::Usage, format!("{what} was asked for"));
+        return Err(failure.at(args.log.display()).next("leave --codec out"));
+    }
+    let asked = asked.or(is_readable.then_some(CodecId::Json));
     let holds_values = |codec: &CodecId| [CodecId::MessagePack, CodecId::Json].contains(codec);
     if args.format == Format::Json && asked.is_some_and(|codec| !holds_values(&codec)) {
         let what = "--format json needs the codec msgpack or json, and --codec raw was asked for";

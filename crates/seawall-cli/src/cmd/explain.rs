@@ -192,6 +192,17 @@ const TOPICS: &[Topic] = &[
         &["see what the system's journal says of this device", "seawall repair LOG"],
     ),
     damage(
+        "line",
+        "No line of the log stands where one should: somebody changed what a line says, or stored \
+         bytes changed. White space and the order of fields may change, values may not.",
+        RESCUE,
+    ),
+    damage(
+        "text-missing",
+        "The head of a segment is there, its text is not: a .jsonl file was removed or renamed.",
+        &["put the file back if somebody moved it", "seawall verify LOG"],
+    ),
+    damage(
         "segment-missing",
         "A segment that the log needs is not there.",
         &["put the file back if somebody moved it", "seawall verify LOG"],

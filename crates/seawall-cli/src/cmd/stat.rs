@@ -4,7 +4,7 @@ use crate::args::{Stat, level_name};
 use crate::human::{self, count, number};
 use crate::output::{Output, one_line};
 use crate::report::{Exit, Failure};
-use seawall::{CodecId, Error, LogReader, Lsn, Verification};
+use seawall::{CodecId, Error, Layout, LogReader, Lsn, Verification};
 use seawall_format::{DRAFT, VERSION};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -32,6 +32,7 @@ fn as_json(log: &Path, found: &Verification, oldest: Lsn) -> Value {
         "schema": "seawall.stat/1",
         "log": log.display().to_string(),
         "format": format(),
+        "log_format": summary.layout.map(Layout::name),
         "codec": summary.codec.map(CodecId::name),
         "type_name": Some(&summary.type_name).filter(|name| !name.is_empty()),
         "record_schema": summary.schema,
@@ -69,7 +70,9 @@ fn overhead(found: &Verification) -> Option<f64> {
 fn tell(out: &mut Output, log: &Path, (found, oldest): (&Verification, Lsn)) {
     let summary = &found.summary;
     let codec = summary.codec.map_or("unknown codec", CodecId::name);
-    out.line(&format!("{}   seawall format {}, {codec}, crc32c", log.display(), format()));
+    let readable = if summary.layout == Some(Layout::Text) { ", readable" } else { "" };
+    let format = format();
+    out.line(&format!("{}   seawall format {format}{readable}, {codec}, crc32c", log.display()));
     let mut row = |name: &str, text: String| out.line(&format!("  {name:<13}{text}"));
     let range = match (found.first_lsn, found.last_lsn) {
         (Some(first), Some(last)) => {

@@ -1,6 +1,7 @@
 //! A small log in every way that a log can end, and ways to damage it.
 
-use super::{Random, open, payload, tiny};
+use super::{Random, laid_out, open, payload_in, tiny};
+use seawall::Layout;
 use seawall_format::scan::{Limit, Scanner, Step, Window};
 use seawall_format::{Offset, SegmentHeader};
 use seawall_io::MemStorage;
@@ -9,6 +10,7 @@ use seawall_io::MemStorage;
 #[derive(Clone)]
 pub(crate) struct Image {
     pub(crate) end: End,
+    pub(crate) layout: Layout,
     pub(crate) device: MemStorage,
     pub(crate) records: Vec<Vec<u8>>,
     /// From here on nothing but their own batch speaks of the records: it is the last one.
@@ -33,14 +35,21 @@ pub(crate) const SETS: [&[usize]; 9] =
 /// No record is in the window.
 pub(crate) const NONE: u64 = u64::MAX;
 pub(crate) const NEWEST: &str = "000000000003.seg";
+pub(crate) const NEWEST_HEAD: &str = "000000000003.head";
+pub(crate) const NEWEST_TEXT: &str = "000000000003.jsonl";
 
 pub(crate) fn write(end: End) -> Image {
+    write_in(end, Layout::Binary)
+}
+
+pub(crate) fn write_in(end: End, layout: Layout) -> Image {
     let device = MemStorage::new();
-    let log = open(&tiny(1), &device).unwrap();
+    let log = open(&laid_out(tiny(1), layout), &device).unwrap();
     let mut records: Vec<Vec<u8>> = vec![];
     for sizes in SETS {
+        let numbered = (count(&records) + 1..).zip(sizes);
         let set: Vec<Vec<u8>> =
-            (1..).zip(sizes).map(|(n, size)| payload(count(&records) + n, 1, *size)).collect();
+            numbered.map(|(lsn, size)| payload_in(layout, (lsn, 1), *size)).collect();
         let lsns = log.append_batch(set.iter().map(Vec::as_slice)).unwrap();
         records.extend(set);
         assert_eq!(lsns.end().get(), count(&records));
@@ -57,13 +66,16 @@ pub(crate) fn write(end: End) -> Image {
         End::PowerCut => device.power_cut(|_| false),
         End::Killed => device.kill(),
     };
-    let segments: Vec<_> = files(&device).into_iter().filter(|name| name.contains("seg")).collect();
-    assert_eq!((segments.len(), segments[2].as_str()), (3, NEWEST));
+    let (count_of_files, newest) =
+        if layout == Layout::Text { (6, NEWEST_TEXT) } else { (3, NEWEST) };
+    let segments: Vec<_> =
+        files(&device).into_iter().filter(|name| name.starts_with("0000")).collect();
+    assert_eq!((segments.len(), segments.last().unwrap().as_str()), (count_of_files, newest));
     let window = match end {
         End::Closed | End::Confirmed => NONE,
         End::PowerCut | End::Killed => count(&records),
     };
-    Image { end, device, records, window }
+    Image { end, layout, device, records, window }
 }
 
 pub(crate) fn count(records: &[Vec<u8>]) -> u64 {
@@ -78,13 +90,15 @@ pub(crate) fn files(device: &MemStorage) -> Vec<String> {
 /// Where the batches of a segment begin and end, and their last records.
 pub(crate) fn batches(device: &MemStorage, file: &str) -> (u64, Vec<(usize, usize, u64)>) {
     let bytes = device.bytes(file).unwrap();
-    let header = SegmentHeader::decode(&bytes).unwrap();
+    let head = device.bytes(&file.replace("jsonl", "head")).unwrap();
+    let header = SegmentHeader::decode(&head).unwrap();
     let length = u64::try_from(bytes.len()).unwrap();
     let mut scanner = Scanner::new(&header, length, Limit::Open);
+    scanner.ends_at(Offset(length));
     let mut found = vec![];
     while let Step::Batch(batch) = scanner.step(Window { start: Offset(0), bytes: &bytes }) {
         let at = usize::try_from(batch.offset.0).unwrap();
-        let end = at + usize::try_from(batch.header.size()).unwrap();
+        let end = usize::try_from(batch.end.0).unwrap();
         found.push((at, end, batch.header.last().get()));
     }
     (header.base.get(), found)

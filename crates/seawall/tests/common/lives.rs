@@ -3,8 +3,10 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Bytes, Found, Random, again, judge, names, open, payload, read, read_own};
-use seawall::{Error, Level, Lsn, Result, TailState, Verdict};
+use super::{
+    Bytes, Found, Random, again, judge, laid_out, names, open, payload_in, read, read_own,
+};
+use seawall::{Error, Layout, Level, Lsn, Result, TailState, Verdict};
 use seawall_io::{MemStorage, Pending, Storage};
 
 /// One call of a workload; numbers are the sizes of records.
@@ -20,6 +22,7 @@ pub enum Act {
 #[derive(Debug)]
 pub struct Life {
     pub device: MemStorage,
+    pub layout: Layout,
     /// All that may be there: what was shown at the last open, then what was handed over.
     pub submitted: Vec<Vec<u8>>,
     pub sets: Vec<RangeInclusive<u64>>,
@@ -38,9 +41,10 @@ pub struct Life {
 
 impl Life {
     /// Nothing has been written yet.
-    pub fn unborn() -> Self {
+    pub fn unborn(layout: Layout) -> Self {
         Self {
             device: MemStorage::new(),
+            layout,
             submitted: vec![],
             sets: vec![],
             acknowledged: 0,
@@ -96,7 +100,7 @@ impl Life {
 
     fn open(&mut self, level: Level) -> Result<Bytes> {
         let options = again((self.number << 16) + self.device.steps() + 1);
-        let log = open(&options.level(level), &self.device)?;
+        let log = open(&laid_out(options, self.layout).level(level), &self.device)?;
         let shown = Found::take(log.read_from(Lsn::FIRST)?)?;
         assert!(shown.is_prefix(), "{shown:?}");
         assert!(shown.count() >= self.acknowledged, "{shown:?}");
@@ -110,7 +114,9 @@ impl Life {
     fn append(&mut self, log: &Bytes, sizes: &[usize], level: Level) -> Result<()> {
         let first = self.acknowledged + 1;
         let numbered = (first..).zip(sizes);
-        let set: Vec<_> = numbered.map(|(lsn, size)| payload(lsn, self.number, *size)).collect();
+        let set: Vec<_> = numbered
+            .map(|(lsn, size)| payload_in(self.layout, (lsn, self.number), *size))
+            .collect();
         let last = self.acknowledged + super::lsn_count(&set);
         self.submitted.extend(set.iter().cloned());
         self.sets.push(first..=last);
@@ -202,7 +208,7 @@ pub fn check(life: &Life, left: &MemStorage, faults: Faults, what: &str) -> Verd
         || (faults == Faults::FailedSync && verdict == Verdict::Unsure);
     assert!(sound, "{what}: a crash alone is no damage: {before:#?}");
     let device = left.kill();
-    let log = match open(&again(1 << 30), &device) {
+    let log = match open(&laid_out(again(1 << 30), life.layout), &device) {
         Ok(log) => log,
         Err(error) => panic!("{what}: {error}"),
     };

@@ -24,7 +24,8 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use seawall::{
-    Error, Geometry, Level, Log, LogReader, Lost, Lsn, Options, Raw, Verification, verify_in,
+    CodecId, Error, Geometry, Layout, Level, Log, LogReader, Lost, Lsn, Options, Raw, Verification,
+    verify_in,
 };
 use seawall_io::{ManualClock, MemStorage, PosixStorage, SeededEntropy, Storage};
 
@@ -57,6 +58,15 @@ pub fn again(seed: u64) -> Options {
     tiny(seed << 32)
 }
 
+/// The same options for a log of that layout.
+pub fn laid_out(options: Options, layout: Layout) -> Options {
+    match layout {
+        // A text grows: several segments within a few lines.
+        Layout::Text => options.geometry(GEOMETRY, 1024).codec(CodecId::Json).layout(layout),
+        _ => options,
+    }
+}
+
 pub fn open(options: &Options, device: &MemStorage) -> seawall::Result<Bytes> {
     options.open_in(Arc::new(device.clone()))
 }
@@ -70,6 +80,21 @@ pub fn payload(lsn: u64, life: u64, size: usize) -> Vec<u8> {
     let length = name.len().min(size);
     bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
     bytes
+}
+
+/// The same for a log of that layout: a JSON string there, or a digit where there is no room.
+pub fn payload_in(layout: Layout, (lsn, life): (u64, u64), size: usize) -> Vec<u8> {
+    let bytes = payload(lsn, life, size);
+    match (layout, size) {
+        (Layout::Binary, _) => bytes,
+        (_, 0 | 1) => b"7".to_vec(),
+        _ => {
+            let plain = |byte: &u8| if byte.is_ascii_graphic() { *byte } else { b' ' };
+            let text: Vec<u8> = bytes.iter().skip(2).map(plain).collect();
+            let text = String::from_utf8(text).unwrap().replace(['"', '\\'], "/");
+            format!("\"{text}\"").into_bytes()
+        }
+    }
 }
 
 /// Numbers that follow from a seed.
@@ -151,7 +176,7 @@ impl Found {
 
 /// Reads with a `LogReader`.
 pub fn read(device: &MemStorage, skip_damaged: bool) -> seawall::Result<Found> {
-    let reader = LogReader::<[u8], Raw>::open_in(Arc::new(device.clone()))?;
+    let reader = LogReader::open_any_in(Arc::new(device.clone()))?;
     Found::take(reader.skip_damaged(skip_damaged).read_from(Lsn::FIRST)?)
 }
 
@@ -239,3 +264,17 @@ impl Drop for Scratch {
 
 /// The levels that promise something at once.
 pub const LEVELS: [Level; 2] = [Level::Synced, Level::Confirmed];
+
+/// Both layouts of a log.
+pub const LAYOUTS: [Layout; 2] = [Layout::Binary, Layout::Text];
+
+/// A level and a layout.
+pub type Kind = (Level, Layout);
+
+/// All of them.
+pub const KINDS: [Kind; 4] = [
+    (Level::Synced, Layout::Binary),
+    (Level::Confirmed, Layout::Binary),
+    (Level::Synced, Layout::Text),
+    (Level::Confirmed, Layout::Text),
+];

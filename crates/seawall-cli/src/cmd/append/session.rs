@@ -98,6 +98,10 @@ impl<'a> Session<'a> {
                 self.refuse(number, &format!("too large: {size} bytes; {max} fit"));
                 Ok(())
             }
+            Err(Error::Encode { why }) => {
+                self.refuse(number, &why);
+                Ok(())
+            }
             Err(error) => Err(self.fail(&error)),
         }
     }

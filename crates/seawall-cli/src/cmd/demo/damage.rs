@@ -130,7 +130,7 @@ fn find_in(bytes: &[u8], header: &SegmentHeader, lsn: Lsn) -> Option<(Offset, Ve
     let mut scanner = Scanner::new(header, length, Limit::Open);
     while let Step::Batch(found) = scanner.step(Window { start: Offset(0), bytes }) {
         let (mut position, mut number) = (0, found.header.first);
-        while let Some((record, behind)) = frame::read(found.body, position, number) {
+        while let Some((record, behind)) = frame::read(&found.body, position, number) {
             if number == lsn {
                 let before = batch::HEADER_SIZE + position + frame::HEADER_SIZE;
                 let place = Offset(found.offset.0 + u64::try_from(before).ok()?);

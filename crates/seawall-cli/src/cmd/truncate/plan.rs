@@ -4,6 +4,7 @@ use crate::args::Last;
 use seawall::{Error, Lsn};
 use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId, next_lsn};
 use seawall_io::{Access, PosixStorage, Storage};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
@@ -77,19 +78,22 @@ fn live_segments(storage: &PosixStorage) -> io::Result<Vec<Segment>> {
     let slots = Manifest::decode_file(&manifest).into_iter().flatten();
     let oldest = slots.max_by_key(|slot| slot.sequence).map(|slot| slot.oldest);
     let names = storage.list()?;
-    let newest = names.iter().filter_map(|name| SegmentId::from_file_name(name)).max();
-    let (mut live, mut id) = (vec![], newest);
-    while let Some(here) = id {
-        let name = here.file_name();
-        // Where the chain ends early the log is damaged, and its open says so.
-        let header = match read(storage, &name, HEADER_SIZE) {
+    let heads: BTreeMap<_, _> =
+        names.iter().filter_map(|name| Some((SegmentId::from_file_name(name)?, name))).collect();
+    let (mut live, mut id) = (vec![], heads.keys().max().copied());
+    // Where the chain ends early the log is damaged, and its open says so.
+    while let Some((here, name)) = id.and_then(|id| heads.get_key_value(&id)) {
+        let header = match read(storage, name, HEADER_SIZE) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => break,
             other => SegmentHeader::decode(&other?),
         };
         let Ok(header) = header else { break };
-        live.insert(0, (header.base, storage.open(&name, Access::Read)?.len()?));
+        let mut files = vec![header.head_name(), header.data_name()];
+        files.dedup();
+        let lengths = files.iter().map(|name| storage.open(name, Access::Read)?.len());
+        live.insert(0, (header.base, lengths.sum::<io::Result<u64>>()?));
         let is_oldest = Some(header.reference()) == oldest;
-        id = header.pred.filter(|_| !is_oldest).map(|pred| pred.id).filter(|pred| *pred < here);
+        id = header.pred.filter(|_| !is_oldest).map(|pred| pred.id).filter(|pred| pred < here);
     }
     Ok(live)
 }

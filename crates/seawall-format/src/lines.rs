@@ -1,0 +1,392 @@
+//! Walking the lines of a text: each atomic set is shown as the batch that says the same. FORMAT.md
+//! section 9.3.
+
+use crate::Lsn;
+use crate::batch::{BatchHeader, HEADER_SIZE, Life};
+use crate::frame;
+use crate::scan::{Batch, Cause, Part, Scanner, Step, Window};
+use crate::text::{Content, Found, LINE_START, Line, Read, read};
+use std::borrow::Cow;
+
+/// The lines of one set, and those of one write, take so many times the largest batch at most. A
+/// frame of one byte takes 16 bytes, its line at most 161.
+const SET_FACTOR: u64 = 16;
+
+/// What the first look at a place asks for, in bytes.
+const LEAST: u64 = 512;
+
+impl Scanner {
+    /// Looks at the next set.
+    pub(crate) fn step_lines<'a>(&mut self, window: Window<'a>) -> Step<'a> {
+        let offset = self.at;
+        let Some(bytes) = window.range(offset, window.end().0.saturating_sub(offset.0)) else {
+            return Step::Need { offset, length: LEAST };
+        };
+        let sees_end = self.end.is_some_and(|end| window.end().0 >= end);
+        let mut set = Set { first: self.next, ..Set::default() };
+        let (cause, header) = loop {
+            let rest = bytes.get(set.size..).unwrap_or_default();
+            let found = read(rest, &self.life.salt);
+            let more = match found {
+                Found::Unfinished => true,
+                // Its line break may come.
+                Found::Line(line) => line.end == rest.len() && !rest.ends_with(b"\n"),
+                Found::Invalid => false,
+            };
+            let is_long = to_u64(rest.len()) >= line_max(&self.life)
+                || to_u64(bytes.len()) >= write_max(&self.life);
+            if more && !sees_end && !is_long {
+                return Step::Need { offset, length: LEAST.max(2 * to_u64(bytes.len())) };
+            }
+            let Found::Line(line) = found else { break (Cause::Header, None) };
+            match set.take(&line, self.life.batch_max) {
+                Taken::Open => {}
+                Taken::Whole => return Step::Batch(self.finish(set)),
+                Taken::Refused(cause) => break (cause, header_of(&line)),
+            }
+        };
+        if set.count > 0 {
+            let (end, confirmed) = (offset.plus(to_u64(set.size)), set.confirmed);
+            let (_, frames) = set.bytes.split_at_mut(HEADER_SIZE);
+            frame::bind(frames, &self.life.salt, set.first);
+            self.part = Some(Part { bytes: set.bytes, end, confirmed });
+        }
+        Step::Stopped(cause, header)
+    }
+
+    /// Goes on behind a whole set.
+    fn finish(&mut self, mut set: Set) -> Batch<'static> {
+        let (_, body) = set.bytes.split_at_mut(HEADER_SIZE);
+        frame::bind(body, &self.life.salt, set.first);
+        let header = BatchHeader {
+            header_crc: set.crc,
+            body_length: u32::try_from(body.len()).expect("at most 64 MiB"),
+            is_void: set.is_void,
+            first: set.first,
+            count: set.count,
+            behind: set.behind,
+            body_crc: low_half(set.last_line),
+            chain: self.chain,
+            time_us: set.time_us,
+        };
+        let body = Cow::Owned(body.to_vec());
+        let (offset, end) = (self.at, self.at.plus(to_u64(set.size)));
+        (self.at, self.next, self.chain) = (end, header.last().next(), header.chain_value());
+        self.is_exact &= set.is_exact;
+        Batch { offset, header, body, end }
+    }
+}
+
+/// Lines that follow each other, from the first of a set on.
+struct Set {
+    first: Lsn,
+    count: u32,
+    is_void: bool,
+    is_exact: bool,
+    /// The checksum of the last line, and its record.
+    crc: u32,
+    last_line: u64,
+    behind: u32,
+    confirmed: Option<Lsn>,
+    time_us: u64,
+    /// Room for a header, then unbound frames.
+    bytes: Vec<u8>,
+    /// The bytes of the text that were read.
+    size: usize,
+}
+
+impl Default for Set {
+    fn default() -> Self {
+        Self {
+            first: Lsn::FIRST,
+            count: 0,
+            is_void: false,
+            is_exact: true,
+            crc: 0,
+            last_line: 0,
+            behind: 0,
+            confirmed: None,
+            time_us: 0,
+            bytes: vec![0; HEADER_SIZE],
+            size: 0,
+        }
+    }
+}
+
+/// What became of a line that was to belong to a set.
+enum Taken {
+    /// It does, and the set goes on.
+    Open,
+    /// It does, and ends it.
+    Whole,
+    /// It does not.
+    Refused(Cause),
+}
+
+impl Set {
+    fn take(&mut self, found: &Read<'_>, batch_max: u32) -> Taken {
+        let line = &found.line;
+        if line.lsn != self.first.plus(u64::from(self.count)) {
+            return Taken::Refused(Cause::Order);
+        }
+        let Some(header) = header_of(found) else { return Taken::Refused(Cause::Header) };
+        match line.content {
+            Content::Void(_) if self.count > 0 || line.goes_on => {
+                return Taken::Refused(Cause::Header);
+            }
+            Content::Void(_) => self.is_void = true,
+            Content::Data(data) => {
+                let size = self.bytes.len() + frame::size_on_disk(data.len());
+                if to_u64(size) > u64::from(batch_max) {
+                    return Taken::Refused(Cause::Header);
+                }
+                frame::push_unbound(&mut self.bytes, data.as_bytes(), line.goes_on);
+            }
+        }
+        if self.count == 0 {
+            (self.behind, self.time_us) = (header.behind, line.time_us);
+        }
+        self.confirmed = self.confirmed.max(line.confirmed);
+        (self.crc, self.last_line) = (found.crc, line.lsn.get());
+        self.count += header.count;
+        self.size += found.end;
+        self.is_exact &= found.is_exact;
+        if line.goes_on { Taken::Open } else { Taken::Whole }
+    }
+}
+
+/// The header of a batch that would say the same as this line alone.
+fn header_of(found: &Read<'_>) -> Option<BatchHeader> {
+    let line = &found.line;
+    let (is_void, count) = match line.content {
+        Content::Void(count) => (true, count),
+        Content::Data(_) => (false, 1),
+    };
+    line.lsn.get().checked_add(u64::from(count))?;
+    let behind = line.lsn.get() - 1 - crate::lsn_or_zero(line.confirmed);
+    Some(BatchHeader {
+        header_crc: found.crc,
+        body_length: 0,
+        is_void,
+        first: line.lsn,
+        count,
+        behind: u32::try_from(behind).ok()?,
+        body_crc: low_half(line.lsn.get()),
+        chain: 0,
+        time_us: line.time_us,
+    })
+}
+
+/// Whether `data` can be a record of a readable log: one JSON value in one line, no name twice in
+/// an object, not nested deeper than 127.
+pub use crate::text::is_valid_data;
+
+/// How many bytes tell that a line begins.
+pub const START_SIZE: usize = LINE_START.len();
+
+/// The line at the beginning of `bytes`, if it is valid, as the header of a batch.
+#[must_use]
+pub fn header_at(bytes: &[u8], life: &Life) -> Option<BatchHeader> {
+    match read(bytes, &life.salt) {
+        Found::Line(found) => header_of(&found),
+        Found::Unfinished | Found::Invalid => None,
+    }
+}
+
+/// Where in `bytes` lines begin, as the writer writes them; `at_start`: a line may begin with the
+/// first byte.
+pub fn starts(bytes: &[u8], at_start: bool) -> impl Iterator<Item = usize> + '_ {
+    let breaks = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    let places = at_start.then_some(0).into_iter().chain(breaks);
+    places.filter(|at| bytes.get(*at..).is_some_and(|line| line.starts_with(LINE_START)))
+}
+
+/// The longest line, in bytes: twice what the writer writes, for whoever sets it out.
+#[must_use]
+pub fn line_max(life: &Life) -> u64 {
+    2 * (u64::from(life.batch_max) + to_u64(crate::text::ENVELOPE_MAX))
+}
+
+/// What the lines of one set, and those of one write, take at most, in bytes.
+#[must_use]
+pub fn write_max(life: &Life) -> u64 {
+    SET_FACTOR * u64::from(life.batch_max)
+}
+
+/// The batch as the writer writes it to a text: `batch` is room for a header, then frames.
+///
+/// # Panics
+///
+/// If a record is no JSON value: callers check it where records enter the log.
+#[must_use]
+pub fn write(batch: &[u8], spec: &crate::batch::Spec, life: &Life) -> (Vec<u8>, u64) {
+    let frames = batch.get(HEADER_SIZE..).unwrap_or_default();
+    let (mut text, mut chain) = (Vec::with_capacity(2 * batch.len()), spec.chain);
+    let mut push = |lsn: Lsn, goes_on: bool, content: Content<'_>| {
+        let (confirmed, time_us) = (spec.confirmed, spec.time_us);
+        let said = Line { lsn, confirmed, time_us, goes_on, content };
+        chain = said.chain_value(said.push(&mut text, &life.salt));
+    };
+    if spec.is_void {
+        push(spec.first, false, Content::Void(spec.count));
+    } else {
+        for record in frame::Frames::new(frames, spec.first, spec.count) {
+            let data = std::str::from_utf8(record.payload).expect("checked where it entered");
+            push(record.lsn, record.goes_on, Content::Data(&in_one_line(data)));
+        }
+    }
+    (text, chain)
+}
+
+/// What a person set out in several lines, in one: between the parts of a value a blank is as good
+/// as a line break, and within a string neither stands.
+fn in_one_line(data: &str) -> Cow<'_, str> {
+    let breaks = ['\n', '\r'];
+    if data.contains(breaks) { data.replace(breaks, " ").into() } else { data.into() }
+}
+
+fn low_half(number: u64) -> u32 {
+    u32::try_from(number & 0xFFFF_FFFF).expect("32 bits are left")
+}
+
+fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).expect("a usize fits in 64 bits")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Spec;
+    use crate::frame::Frames;
+    use crate::scan::Limit;
+    use crate::{
+        CodecId, Epoch, Geometry, Layout, LogId, Offset, RecordType, SegmentHeader, SegmentId,
+    };
+
+    fn header() -> SegmentHeader {
+        let geometry = Geometry { block: 512, reach: 512, batch_max: 1024 };
+        SegmentHeader {
+            geometry,
+            log: LogId(3),
+            id: SegmentId::FIRST,
+            epoch: Epoch(9),
+            base: Lsn::FIRST,
+            carried: None,
+            size: geometry.head_size(),
+            pred: None,
+            pred_chain: 0,
+            layout: Layout::Text,
+            record_type: RecordType::of(CodecId::Json),
+            time_us: 0,
+        }
+    }
+
+    fn lsn(number: u64) -> Lsn {
+        Lsn::new(number).unwrap()
+    }
+
+    /// One write: sets of these records, from `first` on.
+    fn written(first: u64, sets: &[&[&str]]) -> Vec<u8> {
+        let mut batch = vec![0; HEADER_SIZE];
+        let mut count = 0;
+        for set in sets {
+            for (left, data) in (0..set.len()).rev().zip(*set) {
+                frame::push_unbound(&mut batch, data.as_bytes(), left > 0);
+                count += 1;
+            }
+        }
+        let (first, confirmed) = (lsn(first), Lsn::new(first - 1));
+        let spec = Spec { first, count, is_void: false, confirmed, chain: 0, time_us: 7 };
+        write(&batch, &spec, &Life::of(&header())).0
+    }
+
+    /// The sets found in a text that is shown in windows of `size`, and why the walk stopped.
+    fn walked(text: &[u8], size: usize) -> (Vec<(u64, Vec<String>)>, Scanner) {
+        let mut scanner = Scanner::new(&header(), 0, Limit::Open);
+        let (mut start, mut length, mut found) = (0, 0, vec![]);
+        for _ in 0..10_000 {
+            let end = (start + length).min(text.len());
+            let window = Window { start: Offset(to_u64(start)), bytes: &text[start..end] };
+            match scanner.step(window) {
+                Step::Need { offset, length: least } => {
+                    start = usize::try_from(offset.0).unwrap();
+                    length = size.max(usize::try_from(least).unwrap());
+                    if start + length > text.len() {
+                        scanner.ends_at(Offset(to_u64(text.len())));
+                    }
+                }
+                Step::Batch(batch) => {
+                    let frames = Frames::new(&batch.body, batch.header.first, batch.header.count);
+                    let text = |data: &[u8]| String::from_utf8(data.to_vec()).unwrap();
+                    let records = frames.map(|frame| text(frame.payload)).collect();
+                    found.push((batch.header.first.get(), records));
+                }
+                Step::Stopped(..) | Step::Finished => return (found, scanner),
+            }
+        }
+        panic!("the walk ends");
+    }
+
+    fn example() -> Vec<u8> {
+        let long = format!("\"{}\"", "x".repeat(700));
+        [written(1, &[&["1"], &["[2]", "{\"a\":3}"]]), written(4, &[&[&long], &["5"]])].concat()
+    }
+
+    #[test]
+    fn sets_come_back_whole_in_windows_of_any_size() {
+        let text = example();
+        for size in [1, 100, 512, 700, 4096] {
+            let (found, scanner) = walked(&text, size);
+            let counts: Vec<_> = found.iter().map(|(first, set)| (*first, set.len())).collect();
+            assert_eq!(counts, [(1, 1), (2, 2), (4, 1), (5, 1)], "windows of {size}");
+            assert_eq!(found[1].1, ["[2]", "{\"a\":3}"]);
+            assert_eq!((scanner.offset().0, scanner.is_exact()), (to_u64(text.len()), true));
+        }
+    }
+
+    #[test]
+    fn a_set_that_is_cut_at_any_byte_is_not_found_and_its_lines_are_known() {
+        let text = example();
+        let ends: Vec<_> = (0..text.len()).filter(|at| text[*at] == b'\n').collect();
+        for cut in 0..text.len() {
+            let (found, scanner) = walked(&text[..cut], 512);
+            let lines = ends.iter().filter(|end| **end <= cut).count();
+            let sets = [0, 1, 1, 2, 3, 4];
+            assert_eq!(found.len(), sets[lines], "cut at {cut}");
+            assert_eq!(scanner.part().is_some(), lines == 2, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_not_the_next_one_stops_the_walk() {
+        let text = [written(1, &[&["1"]]), written(3, &[&["3"]])].concat();
+        let mut scanner = Scanner::new(&header(), 0, Limit::Open);
+        scanner.ends_at(Offset(to_u64(text.len())));
+        let window = Window { start: Offset(0), bytes: &text };
+        assert!(matches!(scanner.step(window), Step::Batch(_)));
+        let Step::Stopped(Cause::Order, Some(line)) = scanner.step(window) else { panic!() };
+        assert_eq!((line.first, line.confirmed()), (lsn(3), Lsn::new(2)));
+    }
+
+    #[test]
+    fn a_line_that_never_ends_asks_for_no_more_than_a_line_can_have() {
+        let text = [b"{\"lsn\":1,\"data\":[".to_vec(), b"0,".repeat(1 << 20)].concat();
+        let mut scanner = Scanner::new(&header(), 0, Limit::Open);
+        let mut most = 0;
+        let mut size = 0;
+        while let Step::Need { length, .. } =
+            scanner.step(Window { start: Offset(0), bytes: &text[..size] })
+        {
+            size = usize::try_from(length).unwrap();
+            most = most.max(length);
+        }
+        assert!(most <= 2 * line_max(&Life::of(&header())), "{most}");
+    }
+
+    #[test]
+    fn lines_begin_behind_line_breaks_and_where_a_text_does() {
+        let text = b"{\"lsn\":1}\n {\"lsn\":2}\n{\"lsn\":3}{\"lsn\":4}\n{\"ls";
+        assert_eq!(starts(text, true).collect::<Vec<_>>(), [0, 21]);
+        assert_eq!(starts(text, false).collect::<Vec<_>>(), [21]);
+    }
+}
