@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One log, killed again and again. Usage: kills.sh [N], 100 kills by default.
+# One log, killed again and again. Usage: kills.sh [--log-format json] [N], 100 kills by default.
 #
 # Each time lines are fed to `seawall append --ack`, which is killed with SIGKILL after a random
 # time, now and then while it still opens the log. After each generation of 50 kills every
@@ -8,8 +8,15 @@
 
 . "$(dirname "$0")/common.sh"
 
+layout=()
+if [ "${1:-}" = --log-format ]; then
+    layout=(--log-format "$2")
+    shift 2
+fi
 kills=${1:-100}
 generation=50
+# Longer where an open takes longer than that.
+life_ms=${LIFE_MS:-60}
 log=$folder/log
 RANDOM=${SEED:-$$}
 acknowledged=0 lost=0
@@ -23,7 +30,7 @@ disk_use() {
 open_time() {
     local start
     start=$(now_ms)
-    "$SEAWALL" append "$log" -q < /dev/null || echo "the open after a kill failed: $?" >&2
+    "$SEAWALL" append "$log" "${layout[@]}" -q < /dev/null || echo "the open after a kill failed: $?" >&2
     echo $(($(now_ms) - start))
 }
 
@@ -33,14 +40,14 @@ feed() {
 }
 
 live_and_die() {
-    local cycle=$1 delay_ms=$((RANDOM % 60))
+    local cycle=$1 delay_ms=$((RANDOM % life_ms))
     # The shell may be killed before it empties `acks`: those of the last life are not this one's.
     rm -f "$folder/pipe" "$folder/acks"
     : > "$folder/acks"
     mkfifo "$folder/pipe"
     feed "$cycle" > "$folder/pipe" &
     local feeder=$!
-    "$SEAWALL" append "$log" --ack -q < "$folder/pipe" > "$folder/acks" 2> "$folder/errors" &
+    "$SEAWALL" append "$log" "${layout[@]}" --ack -q < "$folder/pipe" > "$folder/acks" 2> "$folder/errors" &
     local writer=$!
     sleep "0.$(printf '%03d' $delay_ms)"
     kill -9 $writer
@@ -59,7 +66,8 @@ compare() {
     "$SEAWALL" cat "$log" > "$folder/found" 2> "$folder/errors" ||
         { echo "cat: $(head -n 3 "$folder/errors")" >&2; lost=$((lost + 1)); }
     local missing
-    missing=$(awk -F '\t' 'NR == FNR { found[$1] = $2; next } found[$1] != $2 { n++ } END { print n + 0 }' \
+    # In a readable log a line is a JSON string.
+    missing=$(awk -F '\t' 'NR == FNR { gsub(/"/, "", $2); found[$1] = $2; next } found[$1] != $2 { n++ } END { print n + 0 }' \
         "$folder/found" "$folder/expected")
     lost=$((lost + missing))
     acknowledged=$((acknowledged + $(wc -l < "$folder/expected")))
@@ -75,11 +83,12 @@ for ((cycle = 1; cycle <= kills; cycle++)); do
         "$SEAWALL" verify "$log" -q || { echo "verify: exit $?" >&2; lost=$((lost + 1)); }
         aside=$(du -sk "$log/quarantine" 2> /dev/null | cut -f 1)
         printf '%6d %13d %6d %9d %10d %9d %9d\n' $cycle $acknowledged $lost "$(disk_use)" "${aside:-0}" \
-            "$(ls "$log" | grep -c 'seg$')" "$opened"
+            "$(ls "$log" | grep -c -e 'seg$' -e 'head$')" "$opened"
         last=$(tail -n 1 "$folder/expected" | cut -f 1)
         "$SEAWALL" truncate "$log" --before "${last:-1}" --yes -q || lost=$((lost + 1))
         : > "$folder/expected"
     fi
 done
+[ "$acknowledged" -gt 0 ] || { echo "nobody lived to acknowledge anything: try LIFE_MS=600" >&2; exit 1; }
 [ $lost -eq 0 ] || { echo "$lost promises broken" >&2; exit 1; }
 echo "no acknowledged record was lost"
