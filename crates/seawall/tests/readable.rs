@@ -8,8 +8,8 @@ use common::{
     Bytes, LAYOUTS, Random, SEGMENT_MIN, judge, laid_out, lsn, open, read, read_own, tiny,
 };
 use seawall::{
-    AtomicSet, CodecId, Corruption, Error, Layout, Level, LogReader, Lsn, Options, TailState,
-    Verdict, copy_in, salvage_in, verify_in,
+    AtomicSet, CodecId, Corruption, Error, Geometry, Layout, Level, LogReader, Lsn, Options,
+    TailState, Verdict, copy_in, salvage_in, verify_in,
 };
 use seawall_format::text;
 use seawall_io::{MemStorage, Storage};
@@ -469,6 +469,30 @@ fn followers_and_copies_beside_a_writer_see_each_record_once() {
     assert!(reader.oldest().unwrap() > Lsn::FIRST, "something was pruned");
     let log = open(&narrow(9), &device).unwrap();
     assert_eq!(log.recovery().tail, TailState::Clean);
+}
+
+/// Between two looks the text grows by more than is read at once, so a line is cut by what was read
+/// and not by where the file ends.
+#[test]
+fn a_follower_reads_on_in_a_text_that_has_grown_by_megabytes() {
+    let device = MemStorage::new();
+    let options = Options::new().codec(CodecId::Json).layout(Layout::Text).idle_mark(None);
+    let options = options.geometry(Geometry::DEFAULT, 16 << 20);
+    let log: Bytes = options.open_in(storage(&device)).unwrap();
+    let record = |number: u64| format!("[{number},\"{}\"]", "x".repeat(30_000)).into_bytes();
+    log.append(&record(1)).unwrap();
+    let mut follower =
+        LogReader::open_any_in(storage(&device)).unwrap().follow(Lsn::FIRST).unwrap();
+    assert_eq!(follower.next_within(LONG).unwrap(), Some((lsn(1), record(1))));
+    assert_eq!(follower.next_within(Duration::ZERO).unwrap(), None);
+    let records: Vec<_> = (2..=100).map(record).collect();
+    for set in records.chunks(33) {
+        log.append_batch(set.iter().map(Vec::as_slice)).unwrap();
+    }
+    for number in 2..=100 {
+        let found = follower.next_within(LONG).unwrap();
+        assert_eq!(found, Some((lsn(number), record(number))), "record {number}");
+    }
 }
 
 /// The image: the process dies at some step of a prune or a cut; a text may be there without its
