@@ -63,6 +63,8 @@ mod log;
 mod lookup;
 mod open;
 mod options;
+#[cfg(feature = "json")]
+mod paper;
 mod process;
 mod quarantine;
 mod reader;
@@ -88,6 +90,8 @@ pub use follow::Follower;
 pub use json::Json;
 pub use log::{Log, Stats, Ticket};
 pub use options::{Failover, OpenMode, Options, SEGMENT_MIN};
+#[cfg(feature = "json")]
+pub use paper::{BinLogger, JsonLogger, Logger, Retrieved};
 pub use reader::{Cursor, Entries, LogReader, Record};
 pub use recovery::{Recovery, TailState};
 pub use repair::{Cut, cut_tail, cut_tail_in, diagnose, diagnose_in, plan_cut, plan_cut_in};

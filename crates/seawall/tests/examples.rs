@@ -29,6 +29,17 @@ fn hello_finds_what_it_wrote_before() {
 }
 
 #[test]
+fn the_listing_of_the_paper_restores_what_it_wrote() {
+    let folder = Scratch::new("example-paper");
+    let path = folder.path.to_str().unwrap();
+    assert_eq!(run("paper_listing", &[path]), (true, "restored 42\n".to_owned()));
+    assert_eq!(run("paper_listing", &[path]), (true, "restored 42\nrestored 42\n".to_owned()));
+    // Where no log can be, it says so.
+    let (done, said) = run("paper_listing", &["/dev/null/records.wal"]);
+    assert!(!done && said.starts_with("Something went wrong: "), "{said}");
+}
+
+#[test]
 fn the_store_keeps_its_map_across_starts_and_compaction() {
     let folder = Scratch::new("example-store");
     let path = folder.path.to_str().unwrap();

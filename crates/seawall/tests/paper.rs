@@ -1,0 +1,347 @@
+//! *Design and Reliability of a User Space Write-Ahead Log in Rust*: its listing, and its
+//! reliability experiments by name, each on a log of the paper's record.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "in a test a panic is the report"
+)]
+
+mod common;
+
+use common::{Scratch, lsn};
+use seawall::{BinLogger, Codec, Error, JsonLogger, Logger, MessagePack, Verdict, verify};
+use seawall_io::Access;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Data {
+    a: u32,
+    b: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Record {
+    id: u32,
+    comment: String,
+    objects: Vec<Data>,
+}
+
+const COUNT: u32 = 5;
+/// The record that is corrupted.
+const HIT: u32 = 3;
+const TEXT: &str = "000000000001.jsonl";
+const SEGMENT: &str = "000000000001.seg";
+
+fn record(id: u32) -> Record {
+    let objects = (1..=3).map(|n| Data { a: id * n, b: id + n }).collect();
+    Record { id, comment: format!("record {id}"), objects }
+}
+
+fn written<C: Codec<Record>>(name: &str) -> Scratch {
+    let folder = Scratch::new(name);
+    let logger: Logger<Record, C> = Logger::new(&folder.path);
+    for id in 1..=COUNT {
+        assert_eq!(logger.write(&record(id)).unwrap().get(), u64::from(id));
+    }
+    folder
+}
+
+/// What stands in a file of the log.
+fn content(folder: &Scratch, file: &str) -> Vec<u8> {
+    let file = folder.storage().open(file, Access::Read).unwrap();
+    let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), bytes.len());
+    bytes
+}
+
+/// Does to a file what an outside program would do to it.
+fn put(folder: &Scratch, file: &str, bytes: &[u8]) {
+    let file = folder.storage().open(file, Access::ReadWrite).unwrap();
+    file.set_len(bytes.len() as u64).unwrap();
+    file.write_at(bytes, 0).unwrap();
+}
+
+/// A text with the line of the record that is hit changed; the others stay.
+fn changed(text: &[u8], change: impl Fn(&str) -> String) -> Vec<u8> {
+    let text = std::str::from_utf8(text).unwrap();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let hit = HIT as usize - 1;
+    let line = change(&lines[hit]);
+    assert_ne!(line, lines[hit], "the experiment changes something");
+    lines[hit] = line;
+    (lines.join("\n") + "\n").into_bytes()
+}
+
+fn edit_line(folder: &Scratch, change: impl Fn(&str) -> String) {
+    put(folder, TEXT, &changed(&content(folder, TEXT), change));
+}
+
+fn replaced(line: &str, what: &str, by: &str) -> String {
+    assert_eq!(line.matches(what).count(), 1, "{what} in {line}");
+    line.replacen(what, by, 1)
+}
+
+/// Every record is recovered.
+fn is_read_in_full<C: Codec<Record, Item = Record>>(folder: &Scratch, what: &str) {
+    let logger: Logger<Record, C> = Logger::new(&folder.path);
+    let found: Result<Vec<_>, _> = logger.retrieve().unwrap().collect();
+    let found = found.unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert!(found.iter().cloned().eq((1..=COUNT).map(record)), "{what}: {found:?}");
+    assert_eq!(verify(&folder.path).unwrap().verdict, Verdict::Clean, "{what}");
+    // And the log goes on.
+    assert_eq!(logger.write(&record(COUNT + 1)).unwrap().get(), u64::from(COUNT + 1), "{what}");
+}
+
+/// Recovery delivers what stands before the corrupted record, names it, and ends.
+fn is_caught<C: Codec<Record, Item = Record>>(folder: &Scratch, what: &str) {
+    let logger: Logger<Record, C> = Logger::new(&folder.path);
+    let refused = logger.write(&record(9)).unwrap_err();
+    assert!(matches!(refused, Error::Damaged(_)), "{what}: {refused}");
+    let mut found = logger.retrieve().unwrap();
+    for id in 1..HIT {
+        assert_eq!(found.next().unwrap().unwrap(), record(id), "{what}");
+    }
+    match found.next() {
+        Some(Err(Error::Damaged(damage))) => {
+            let lost = damage.lost.unwrap();
+            assert_eq!(lost.from, lsn(u64::from(HIT)), "{what}: {damage}");
+        }
+        other => panic!("{what}: {other:?}"),
+    }
+    assert!(found.next().is_none(), "{what}");
+    let judged = verify(&folder.path).unwrap();
+    assert_eq!((judged.verdict, judged.records), (Verdict::Lost, u64::from(COUNT - 1)), "{what}");
+}
+
+/// The paper's listing, with its own names.
+#[test]
+fn the_listing_of_the_paper_runs() {
+    #[derive(Deserialize, Serialize)]
+    struct Record {
+        id: u32,
+    }
+    let folder = Scratch::new("paper-listing");
+    let logger: BinLogger<Record> = BinLogger::new(&folder.path);
+    let record = Record { id: 42 };
+    if let Err(e) = logger.write_data(&record) {
+        panic!("Something went wrong: {e}");
+    }
+    let records = logger.retrieve_iterator().unwrap();
+    let ids: Vec<u32> = records.map(|record| record.unwrap().id).collect();
+    assert_eq!(ids, [42]);
+}
+
+#[test]
+fn sets_of_one_two_and_four_records_are_one_write_each() {
+    for size in [1, 2, 4] {
+        let folder = Scratch::new(&format!("paper-sets-{size}"));
+        let records: Vec<Record> = (1..=8).map(record).collect();
+        let logger: BinLogger<Record> = BinLogger::new(&folder.path);
+        let sets = records.chunks(size).map(|set| logger.write_set(set).unwrap());
+        let ends: Vec<u64> = sets.map(|lsns| lsns.end().get()).collect();
+        assert!(ends.iter().copied().eq((size as u64..=8).step_by(size)), "{ends:?}");
+        let found: Vec<Record> = logger.retrieve().unwrap().map(Result::unwrap).collect();
+        assert_eq!(found, records);
+    }
+}
+
+/// `new` says nothing of a place where no log can be; the first call does, and the calls behind it
+/// try again.
+#[test]
+fn what_keeps_a_log_from_being_opened_is_said_at_the_first_call() {
+    let folder = Scratch::new("paper-held");
+    let inner = folder.path.join("not/there");
+    let logger: JsonLogger<Record> = JsonLogger::new(&inner);
+    assert!(matches!(logger.write(&record(1)), Err(Error::Io { .. })));
+    assert!(matches!(logger.retrieve().map(drop), Err(Error::Io { .. })));
+    folder.storage().folder("not").unwrap();
+    assert_eq!(logger.write(&record(1)).unwrap(), lsn(1));
+}
+
+#[test]
+fn a_log_that_another_writes_can_be_retrieved() {
+    let folder = Scratch::new("paper-busy");
+    let first: BinLogger<Record> = BinLogger::new(&folder.path);
+    first.write(&record(1)).unwrap();
+    let second: BinLogger<Record> = BinLogger::new(&folder.path);
+    assert!(matches!(second.write(&record(2)), Err(Error::Busy { .. })));
+    let found: Vec<_> = second.retrieve().unwrap().map(Result::unwrap).collect();
+    assert_eq!(found, [record(1)]);
+    drop(first);
+    assert_eq!(second.write(&record(2)).unwrap(), lsn(2));
+}
+
+// JSON: the six corruptions of section V.A.
+
+/// Paper: no effect. Here: none.
+#[test]
+fn json_1_adding_or_removing_spaces_newlines_and_tabs_changes_nothing() {
+    for (name, space) in [("space", " "), ("newline", "\n"), ("tab", "\t"), ("many", " \n\t ")] {
+        let folder = written::<seawall::Json>(&format!("paper-white-{name}"));
+        edit_line(&folder, |line| {
+            let mut inside = false;
+            let spread = line.chars().map(|c| {
+                inside ^= c == '"';
+                let structural = !inside && ",:{}[]".contains(c);
+                if structural { format!("{c}{space}") } else { c.to_string() }
+            });
+            // The line's first bytes are how a reader finds its feet behind damage.
+            let spread: String = spread.collect();
+            let end = spread.find("lsn").unwrap();
+            spread.get(end - 1..).map(|rest| format!("{{{rest}")).unwrap()
+        });
+        is_read_in_full::<seawall::Json>(&folder, name);
+    }
+}
+
+/// Paper: fails at that point. Here: named, wherever in the record it stands.
+#[test]
+fn json_2_loose_structural_symbols_are_caught() {
+    let folder = written::<seawall::Json>("paper-symbol");
+    let text = content(&folder, TEXT);
+    let line = std::str::from_utf8(&text).unwrap().lines().nth(HIT as usize - 1).unwrap();
+    let length = line.len();
+    for (at, symbol) in (0..length).flat_map(|at| ["{", "}", "[", "]"].map(|symbol| (at, symbol))) {
+        let add = |line: &str| format!("{}{symbol}{}", &line[..at], &line[at..]);
+        put(&folder, TEXT, &changed(&text, add));
+        if add(line).starts_with(line) {
+            // The record ends as before, and a symbol stands behind it.
+            is_caught_between(&folder);
+        } else {
+            is_caught::<seawall::Json>(&folder, &format!("{symbol} at {at}"));
+        }
+    }
+    for at in 0..length {
+        if "{}[]".contains(&line[at..=at]) {
+            let less = |line: &str| format!("{}{}", &line[..at], &line[at + 1..]);
+            put(&folder, TEXT, &changed(&text, less));
+            is_caught::<seawall::Json>(&folder, &format!("byte {at} removed"));
+        }
+    }
+}
+
+/// A loose symbol behind a record: reading ends there, and no record is lost.
+fn is_caught_between(folder: &Scratch) {
+    let mut found = JsonLogger::<Record>::new(&folder.path).retrieve().unwrap();
+    for id in 1..=HIT {
+        assert_eq!(found.next().unwrap().unwrap(), record(id));
+    }
+    assert!(matches!(found.next(), Some(Err(Error::Damaged(damage))) if damage.lost.is_none()));
+    assert!(found.next().is_none());
+    let judged = verify(&folder.path).unwrap();
+    assert_eq!((judged.verdict, judged.records), (Verdict::Correctable, u64::from(COUNT)));
+}
+
+/// Paper: a field more changes nothing, one less or by another name fails. Here: all are caught.
+#[test]
+fn json_3_added_removed_and_renamed_fields_are_caught() {
+    for (what, by) in [
+        ("\"id\":3,", "\"id\":3,\"new\":1,"),
+        ("\"comment\":\"record 3\",", ""),
+        ("\"comment\":", "\"remark\":"),
+        ("\"id\":3,", "\"id\":3,\"id\":3,"),
+    ] {
+        let folder = written::<seawall::Json>("paper-fields");
+        edit_line(&folder, |line| replaced(line, what, by));
+        is_caught::<seawall::Json>(&folder, by);
+    }
+}
+
+/// Paper: no effect. Here: none.
+#[test]
+fn json_4_another_order_of_fields_changes_nothing() {
+    let folder = written::<seawall::Json>("paper-order");
+    edit_line(&folder, |line| {
+        let line = replaced(
+            line,
+            "\"id\":3,\"comment\":\"record 3\",",
+            "\"comment\":\"record 3\",\"id\":3,",
+        );
+        replaced(&line, "{\"a\":3,\"b\":4}", "{\"b\":4,\"a\":3}")
+    });
+    is_read_in_full::<seawall::Json>(&folder, "fields");
+}
+
+/// Paper: fails where it stands. Here: named.
+#[test]
+fn json_5_an_empty_object_is_caught() {
+    let folder = written::<seawall::Json>("paper-empty-data");
+    edit_line(&folder, |line| {
+        let at = line.find("\"data\":").unwrap() + 7;
+        format!("{}{{}}}}", &line[..at])
+    });
+    is_caught::<seawall::Json>(&folder, "as the record");
+    let folder = written::<seawall::Json>("paper-empty-line");
+    edit_line(&folder, |_| "{}".to_owned());
+    is_caught::<seawall::Json>(&folder, "as the line");
+}
+
+/// Paper: **not caught** if the value is of the same type. Here: caught, of any type.
+#[test]
+fn json_6_changed_values_are_caught() {
+    for (what, by) in [
+        ("\"id\":3", "\"id\":4"),
+        ("record 3", "record 8"),
+        ("{\"a\":3,", "{\"a\":30,"),
+        ("\"id\":3", "\"id\":\"3\""),
+        ("\"id\":3", "\"id\":null"),
+        ("\"id\":3", "\"id\":3.0"),
+    ] {
+        let folder = written::<seawall::Json>("paper-value");
+        edit_line(&folder, |line| replaced(line, what, by));
+        is_caught::<seawall::Json>(&folder, by);
+    }
+}
+
+// MessagePack: the five corruptions of section V.A. Paper: all caught. Here: all caught, and named.
+
+/// Where the payload of the record that is hit begins, and its length.
+fn payload(bytes: &[u8]) -> (usize, usize) {
+    let mut payload = vec![];
+    MessagePack::encode(&record(HIT), &mut payload).unwrap();
+    let at = bytes.windows(payload.len()).position(|window| window == payload).unwrap();
+    (at, payload.len())
+}
+
+/// Every bit of `part`, its place and length, of the record that is hit, one after the other.
+fn each_bit_is_caught(name: &str, part: impl Fn(usize, usize) -> (usize, usize)) {
+    let folder = written::<MessagePack>(&format!("paper-{name}"));
+    let whole = content(&folder, SEGMENT);
+    let (at, length) = payload(&whole);
+    let (start, count) = part(at, length);
+    for bit in (start..start + count).flat_map(|byte| (0..8).map(move |bit| (byte, bit))) {
+        let mut bytes = whole.clone();
+        bytes[bit.0] ^= 1 << bit.1;
+        put(&folder, SEGMENT, &bytes);
+        is_caught::<MessagePack>(&folder, &format!("{name}, {bit:?}"));
+    }
+}
+
+#[test]
+fn binary_1_a_changed_identifier_of_an_object_is_caught() {
+    each_bit_is_caught("object-identifier", |at, _| (at, 1));
+}
+
+#[test]
+fn binary_2_a_changed_identifier_of_a_field_is_caught() {
+    // A length of one byte, then `id`.
+    each_bit_is_caught("field-identifier", |at, _| (at + 1, 3));
+}
+
+#[test]
+fn binary_3_a_changed_value_of_a_field_is_caught() {
+    each_bit_is_caught("field-value", |at, length| (at + 4, length - 4));
+}
+
+/// What tells the paper's checksum from a record is an identifier before it; here it is the first
+/// word of the frame's header.
+#[test]
+fn binary_4_a_changed_identifier_of_the_checksum_is_caught() {
+    each_bit_is_caught("checksum-identifier", |at, _| (at - 8, 4));
+}
+
+#[test]
+fn binary_5_a_changed_checksum_is_caught() {
+    each_bit_is_caught("checksum-value", |at, _| (at - 4, 4));
+}
