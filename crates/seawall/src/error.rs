@@ -289,7 +289,7 @@ impl fmt::Display for Corruption {
             Self::Duplicated => "a copy of what stands elsewhere stands here",
             Self::ForeignEpoch => "what stands here belongs to another segment or log",
             Self::Unreadable => "the device cannot read it",
-            Self::Line => "no line of the log stands here",
+            Self::Line => "a line fails its checksum, or is none",
             Self::TextMissing => "the text of a segment is missing",
             Self::SegmentMissing => "the segment is missing",
             Self::SegmentReplaced => "another file stands where the segment was",

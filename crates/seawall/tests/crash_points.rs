@@ -11,7 +11,7 @@
 mod common;
 
 use common::lives::{Act, Faults, Life, Tally, check, cuts, each_run, live};
-use common::{KINDS, Kind, LAYOUTS, Random};
+use common::{KINDS, Kind, LAYOUTS, Random, one_in};
 use seawall::{Error, Layout, Level};
 use seawall_io::MemStorage;
 
@@ -90,7 +90,7 @@ fn second_crashes(kind: Kind, one_in: u64) {
         });
     }
     println!("second crash, {kind:?}: {tally:?}");
-    assert!(tally.states > 30_000 && tally.torn > 1_500, "{tally:?}");
+    assert!(tally.states > 10_000 && tally.torn > 500, "{tally:?}");
 }
 
 /// Recovers `device` and does `acts` there, dies at every step of that, and recovers again.
@@ -124,8 +124,8 @@ fn what_a_recovery_showed_survives_a_second_crash_at_level_confirmed() {
 
 #[test]
 fn what_a_recovery_of_a_readable_log_showed_survives_a_second_crash() {
-    second_crashes((Level::Synced, Layout::Text), 3 * SECOND_IN);
-    second_crashes((Level::Confirmed, Layout::Text), 3 * SECOND_IN);
+    second_crashes((Level::Synced, Layout::Text), one_in(10) * SECOND_IN);
+    second_crashes((Level::Confirmed, Layout::Text), one_in(10) * SECOND_IN);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_failed_sync_loses_nothing_acknowledged() {
                 tally.add(check(&life, &cut, Faults::FailedSync, &what));
             }
             // Lines take their time.
-            let is_turn = layout == Layout::Binary || nth % 3 == u64::from(keep);
+            let is_turn = layout == Layout::Binary || (nth + u64::from(keep)) % one_in(12) == 0;
             if is_turn && (nth, keep == 2) != (creation(layout), false) {
                 tally += crash_again((&life, &device), (AFTERWARDS[0], level), &what);
             }
@@ -174,6 +174,9 @@ fn what_a_device_that_fails_for_good_left_in_the_page_cache_is_not_believed() {
             let life = live(&device, acts, level, &Life::unborn(layout));
             if life.error.is_none() {
                 break;
+            }
+            if layout == Layout::Text && nth % one_in(6) > 0 {
+                continue;
             }
             let what = format!("{acts:?} {kind:?}, syncs from {nth} on fail");
             tally += crash_again((&life, &device), (AFTERWARDS[0], level), &what);
