@@ -433,6 +433,11 @@ fn followers_and_copies_beside_a_writer_see_each_record_once() {
                     log.append(&record(life * RECORDS / 3 + number)).unwrap();
                     match number % 100 {
                         0 => {
+                            // Not so far ahead of the follower that nothing could be pruned.
+                            let written = life * RECORDS / 3 + number;
+                            while position.load(Ordering::SeqCst) + 80 < written {
+                                std::thread::yield_now();
+                            }
                             let read = Lsn::new(position.load(Ordering::SeqCst)).unwrap();
                             log.truncate_before(read).unwrap();
                         }
