@@ -2,19 +2,25 @@
 
 mod convert;
 mod examples;
+mod tools;
 
 use crate::human;
 use crate::not_yet;
+use crate::notes::Notes;
+use crate::progress::Patience;
 use crate::report::Exit;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use crate::select::Selection;
+use crate::tone::ColorWhen;
+use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 pub(crate) use convert::{Convert, ForeignFormat};
 use examples::{
-    APPEND_EXAMPLES, BENCH_EXAMPLES, CAT_EXAMPLES, CONVERT_EXAMPLES, COPY_EXAMPLES, DEMO_EXAMPLES,
-    EXIT_CODES, EXPLAIN_EXAMPLES, REPAIR_EXAMPLES, STAT_EXAMPLES, TAIL_EXAMPLES, TRUNCATE_EXAMPLES,
-    VERIFY_EXAMPLES,
+    APPEND_EXAMPLES, BENCH_EXAMPLES, CAT_EXAMPLES, COMPLETIONS_EXAMPLES, CONVERT_EXAMPLES,
+    COPY_EXAMPLES, DEMO_EXAMPLES, DOCTOR_EXAMPLES, EXIT_CODES, EXPLAIN_EXAMPLES, MAN_EXAMPLES,
+    REPAIR_EXAMPLES, STAT_EXAMPLES, TAIL_EXAMPLES, TRUNCATE_EXAMPLES, VERIFY_EXAMPLES,
 };
 use seawall::Level;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+pub(crate) use tools::{Completions, Doctor, Man};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -26,6 +32,10 @@ use std::path::PathBuf;
     infer_subcommands = false
 )]
 struct Cli {
+    /// When to colour what is printed; words say the same without
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorWhen::Auto)]
+    #[arg(hide_possible_values = true)]
+    color: ColorWhen,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -69,9 +79,35 @@ pub(crate) enum Verb {
     /// Write, kill, recover, damage, measure: the promises, tried here
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(Demo),
+    /// Say whether this machine keeps what a log promises, as far as can be seen
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(Doctor),
+    /// Print what a shell needs to complete these command lines
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions(Completions),
+    /// Print the manual page, or write one for each verb
+    #[command(after_help = MAN_EXAMPLES)]
+    Man(Man),
     /// The writer that `demo` kills
     #[command(hide = true)]
     DemoWriter(DemoWriter),
+}
+
+impl Verb {
+    /// The logs that it works with.
+    pub(crate) fn logs(&self) -> Vec<&Path> {
+        match self {
+            Self::Append(args) => vec![&args.log],
+            Self::Cat(args) => vec![&args.log],
+            Self::Tail(args) => vec![&args.log],
+            Self::Verify(args) => args.logs.iter().map(PathBuf::as_path).collect(),
+            Self::Stat(args) => vec![&args.log],
+            Self::Copy(args) => vec![&args.log],
+            Self::Truncate(args) => vec![&args.log],
+            Self::Repair(args) => vec![&args.log],
+            _ => vec![],
+        }
+    }
 }
 
 /// How the answer is to look.
@@ -83,6 +119,9 @@ pub(crate) struct Look {
     /// Print no notes and summaries
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    /// Print what is opened, the options in force, and how long it took
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
 }
 
 /// `seawall append`
@@ -208,6 +247,10 @@ pub(crate) struct Cat {
     #[arg(long)]
     pub(crate) skip_damaged: bool,
     #[command(flatten)]
+    pub(crate) selection: Selection,
+    #[command(flatten)]
+    pub(crate) patience: Patience,
+    #[command(flatten)]
     pub(crate) look: Look,
 }
 
@@ -229,6 +272,8 @@ pub(crate) struct Tail {
     #[arg(short = 'o', long = "output", value_enum, default_value_t = Shape::Short)]
     pub(crate) shape: Shape,
     #[command(flatten)]
+    pub(crate) selection: Selection,
+    #[command(flatten)]
     pub(crate) look: Look,
 }
 
@@ -239,6 +284,8 @@ pub(crate) struct Copy {
     pub(crate) log: PathBuf,
     /// The copy: a directory that is not there yet
     pub(crate) target: PathBuf,
+    #[command(flatten)]
+    pub(crate) patience: Patience,
     #[command(flatten)]
     pub(crate) look: Look,
 }
@@ -304,6 +351,8 @@ pub(crate) struct Verify {
     #[arg(long)]
     pub(crate) strict: bool,
     #[command(flatten)]
+    pub(crate) patience: Patience,
+    #[command(flatten)]
     pub(crate) look: Look,
 }
 
@@ -321,6 +370,8 @@ pub(crate) struct Repair {
     /// Do it
     #[arg(long)]
     pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) patience: Patience,
     #[command(flatten)]
     pub(crate) look: Look,
 }
@@ -402,13 +453,47 @@ pub(crate) struct DemoWriter {
 }
 
 /// Reads the command line; what is wrong with it, or was only a question, is said already.
-pub(crate) fn parse() -> Result<Verb, Exit> {
+pub(crate) fn parse() -> Result<(Verb, Notes), Exit> {
     let said = |error: clap::Error| {
         // A closed pipe is no reason to complain about help that nobody reads.
         let _ = error.print();
         if error.use_stderr() { Exit::Usage } else { Exit::Fine }
     };
-    let matches = not_yet::add(Cli::command()).try_get_matches().map_err(said)?;
+    color_of(std::env::args().skip(1)).take_effect();
+    let command = not_yet::add(Cli::command());
+    let matches = command.clone().try_get_matches().map_err(said)?;
     not_yet::refuse(&matches)?;
-    Ok(Cli::from_arg_matches(&matches).map_err(said)?.verb)
+    let verb = Cli::from_arg_matches(&matches).map_err(said)?.verb;
+    let notes = Notes::start(&command, &matches);
+    verb.logs().into_iter().for_each(|log| notes.log(log));
+    Ok((verb, notes))
 }
+
+/// When to colour, read ahead of all else: it holds for what clap has to say of the rest, too.
+fn color_of(arguments: impl Iterator<Item = String>) -> ColorWhen {
+    let mut arguments = arguments.take_while(|argument| argument != "--");
+    let mut when = ColorWhen::Auto;
+    while let Some(argument) = arguments.next() {
+        let value = match argument.strip_prefix("--color") {
+            Some("") => arguments.next(),
+            Some(value) => value.strip_prefix('=').map(str::to_owned),
+            None => None,
+        };
+        when = value.and_then(|value| ColorWhen::from_str(&value, false).ok()).unwrap_or(when);
+    }
+    when
+}
+
+/// The command line as users see it: without what is hidden, or not there yet.
+pub(crate) fn shown() -> Command {
+    let whole = Cli::command();
+    let verbs: Vec<Command> =
+        whole.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned().collect();
+    let bare = Command::new("seawall").version(env!("CARGO_PKG_VERSION"));
+    let bare = bare.about(whole.get_about().cloned().unwrap_or_default());
+    let bare = bare.after_help(EXIT_CODES).args(whole.get_arguments().cloned());
+    bare.subcommand_required(true).subcommands(verbs)
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,10 +3,13 @@
 mod append;
 mod bench;
 mod cat;
+mod completions;
 mod convert;
 mod copy;
 mod demo;
+mod doctor;
 mod explain;
+mod man;
 mod repair;
 mod stat;
 mod tail;
@@ -27,7 +30,10 @@ pub(crate) fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::Truncate(args) => truncate::run(args),
         Verb::Repair(args) => repair::run(args),
         Verb::Explain(args) => Ok(explain::run(args)),
-        Verb::Verify(args) => Ok(verify::run(args)),
+        Verb::Verify(args) => verify::run(args),
+        Verb::Doctor(args) => doctor::run(args),
+        Verb::Completions(args) => Ok(completions::run(args)),
+        Verb::Man(args) => man::run(args),
         Verb::Stat(args) => stat::run(args),
         Verb::Bench(args) => match &args.what {
             BenchVerb::Append(args) => bench::run(args),

@@ -15,10 +15,14 @@ mod json;
 mod machine;
 mod measure;
 mod not_yet;
+mod notes;
 mod output;
 mod printer;
+mod progress;
 mod report;
 mod scratch;
+mod select;
+mod tone;
 
 use std::process::ExitCode;
 
@@ -32,7 +36,11 @@ fn main() -> ExitCode {
         ));
     }));
     let exit = match args::parse() {
-        Ok(verb) => report::exit(cmd::run(&verb)),
+        Ok((verb, notes)) => {
+            let exit = report::exit(cmd::run(&verb));
+            notes.end(exit);
+            exit
+        }
         Err(exit) => exit,
     };
     ExitCode::from(exit.code())

@@ -11,9 +11,6 @@ const VERBS: &[(&str, &str)] = &[
     ("export", "seawall copy LOG TARGET"),
     ("fetch", "seawall copy LOG TARGET"),
     ("keygen", "file permissions: logs are not encrypted in this version"),
-    ("completions", "seawall --help"),
-    ("man", "seawall --help"),
-    ("doctor", "seawall demo"),
     ("top", "seawall stat LOG"),
 ];
 
@@ -34,8 +31,6 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("append", "key-fd", "file permissions: logs are not encrypted in this version"),
     ("append", "parity", "a copy of the log elsewhere"),
     ("append", "mirror", "a copy of the log elsewhere"),
-    ("cat", "where", "seawall cat LOG --json | jq"),
-    ("cat", "fields", "seawall cat LOG --json | jq"),
     ("cat", "decode", "seawall cat LOG -o len32, piped to the decoder"),
     ("cat", "reverse", "seawall cat LOG | tac"),
     ("cat", "key-file", "file permissions: logs are not encrypted in this version"),

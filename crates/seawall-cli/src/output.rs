@@ -1,6 +1,7 @@
 //! Standard output: buffered, and quiet about readers that have gone.
 
 use crate::report::{Exit, Failure};
+use crate::tone::{self, Tone, paint};
 use std::io::{self, BufWriter, StdoutLock, Write};
 
 /// The answer on its way out.
@@ -41,6 +42,11 @@ impl Output {
     /// Writes one line.
     pub(crate) fn line(&mut self, text: &str) {
         self.write(|out| writeln!(out, "{text}"));
+    }
+
+    /// Writes one line with its last `word` coloured, if that is wanted.
+    pub(crate) fn toned(&mut self, text: &str, word: &str, tone: Tone) {
+        if tone::is_wanted() { self.line(&paint(text, word, tone)) } else { self.line(text) }
     }
 
     /// Hands over what is buffered.

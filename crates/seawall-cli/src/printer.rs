@@ -2,7 +2,8 @@
 
 use crate::args::Shape;
 use crate::output::{Output, hex, one_line};
-use crate::report::{Exit, say};
+use crate::report::{Exit, Failure, say};
+use crate::select::{Fields, Picked, Picker, Selection};
 use crate::{human, json};
 use seawall::{AtomicSet, CodecId, Record};
 use serde_json::Value;
@@ -15,14 +16,22 @@ const PREVIEW: usize = 32;
 pub(crate) struct Printer {
     shape: Shape,
     codec: CodecId,
+    picker: Picker,
     pub(crate) out: Output,
     /// Records whose payload is not what the log's codec says.
     undecodable: u64,
 }
 
 impl Printer {
-    pub(crate) fn new(shape: Shape, codec: CodecId) -> Self {
-        Self { shape, codec, out: Output::new(), undecodable: 0 }
+    /// Refused: fields in a shape that has the bytes of a record as they are.
+    pub(crate) fn new(shape: Shape, codec: CodecId, chosen: &Selection) -> Result<Self, Failure> {
+        if chosen.names_fields() && !matches!(shape, Shape::Short | Shape::Json) {
+            let what = "--fields is for -o short and -o json: other shapes have whole records";
+            let failure = Failure::new(Exit::Usage, what).at("the command line");
+            return Err(failure.next("leave out --fields, or -o"));
+        }
+        let picker = Picker::new(chosen.clone());
+        Ok(Self { shape, codec, picker, out: Output::new(), undecodable: 0 })
     }
 
     /// Hands over what is left and tells of records that could not be decoded; whether somebody
@@ -30,6 +39,7 @@ impl Printer {
     pub(crate) fn finish(self) -> (bool, Exit) {
         let somebody_reads = self.out.is_open();
         let written = self.out.finish();
+        self.picker.tell();
         if self.undecodable > 0 {
             say(&format!(
                 "seawall: warning: {} shown as bytes: no {}",
@@ -40,7 +50,25 @@ impl Printer {
         (somebody_reads, written)
     }
 
-    pub(crate) fn record(&mut self, record: &Record<'_>) {
+    /// Prints a record if it is one that was asked for; whether it is.
+    pub(crate) fn record(&mut self, record: &Record<'_>) -> bool {
+        match self.picker.pick(self.codec, record.payload) {
+            Some(Picked::Whole) => self.whole(record),
+            Some(Picked::Fields(fields)) => self.fields(record, fields),
+            None => return false,
+        }
+        true
+    }
+
+    fn fields(&mut self, record: &Record<'_>, fields: Fields) {
+        if self.shape == Shape::Json {
+            return self.object(record, &fields.object());
+        }
+        let (lsn, columns) = (record.lsn, fields.columns());
+        self.out.write(|out| writeln!(out, "{lsn}\t{columns}"));
+    }
+
+    fn whole(&mut self, record: &Record<'_>) {
         let (lsn, payload) = (record.lsn, record.payload);
         match self.shape {
             Shape::Raw => self.out.write(|out| {
@@ -55,17 +83,21 @@ impl Printer {
             }
             Shape::Json => {
                 let data = self.data(payload);
-                let time = seawall_format::time::to_text(record.time_us);
-                let time = time.map_or(Value::Null, Value::String);
-                let set = match record.set {
-                    AtomicSet::Whole => String::new(),
-                    part => format!(",\"set\":\"{}\"", part.name()),
-                };
-                self.out.write(|out| {
-                    writeln!(out, "{{\"lsn\":{lsn},\"time\":{time}{set},\"data\":{data}}}")
-                });
+                self.object(record, &data);
             }
         }
+    }
+
+    fn object(&mut self, record: &Record<'_>, data: &str) {
+        let lsn = record.lsn;
+        let time = seawall_format::time::to_text(record.time_us);
+        let time = time.map_or(Value::Null, Value::String);
+        let set = match record.set {
+            AtomicSet::Whole => String::new(),
+            part => format!(",\"set\":\"{}\"", part.name()),
+        };
+        self.out
+            .write(|out| writeln!(out, "{{\"lsn\":{lsn},\"time\":{time}{set},\"data\":{data}}}"));
     }
 
     fn short(&mut self, payload: &[u8]) -> String {

@@ -27,10 +27,12 @@ pub(crate) enum Exit {
     Format,
     /// The target exists, with other content.
     Conflict,
+    /// What is synced here is not durable.
+    Contract,
 }
 
 /// Code, and which of several exits stands for all: the higher rank.
-const TABLE: [(Exit, u8, u8); 9] = [
+const TABLE: [(Exit, u8, u8); 10] = [
     (Exit::Fine, 0, 0),
     (Exit::Failed, 1, 7),
     (Exit::Usage, 2, 6),
@@ -40,6 +42,7 @@ const TABLE: [(Exit, u8, u8); 9] = [
     (Exit::Busy, 6, 5),
     (Exit::Format, 8, 4),
     (Exit::Conflict, 9, 8),
+    (Exit::Contract, 10, 9),
 ];
 
 impl Exit {
@@ -289,6 +292,6 @@ mod tests {
     #[test]
     fn codes_are_those_that_scripts_know() {
         let codes = TABLE.map(|row| row.0.code());
-        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 8, 9]);
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 8, 9, 10]);
     }
 }

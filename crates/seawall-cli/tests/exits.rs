@@ -114,7 +114,7 @@ fn usage_is_2_and_what_is_to_come_is_refused_by_name() {
     for wrong in ["", "nonsense", "cat", "cat log --from 0", "append log --level high", "verify"] {
         assert_eq!(folder.run(wrong, b"").code, 2, "{wrong}");
     }
-    for verb in ["probe x", "disk serve x --help"] {
+    for verb in ["probe x", "disk serve x --help", "keygen"] {
         let name = verb.split(' ').next().unwrap();
         let ran = folder.run(verb, b"");
         assert!(ran.refused(2).contains(&format!("`{name}` does not exist yet")), "{ran:?}");
@@ -122,7 +122,7 @@ fn usage_is_2_and_what_is_to_come_is_refused_by_name() {
     for (line, name) in [
         ("bench paper --json", "bench paper"),
         ("append log --compress", "append --compress"),
-        ("cat log --where a=b", "cat --where"),
+        ("cat log --reverse", "cat --reverse"),
     ] {
         assert!(folder.run(line, b"").refused(2).contains(name), "{line}");
     }

@@ -1,73 +1,142 @@
-//! The terminal sessions of the documents, line by line: what they show is what happens.
+//! The terminal sessions in documents: run as they stand there, they say what stands there.
+//!
+//! A block that is marked `console` is a session. A line after `$ ` is given to a shell in which
+//! `seawall` is the program, and so are the lines after `> ` that follow it; the other lines are
+//! what a terminal shows then. `[..]` stands for anything on one line, and a line of `...` for any
+//! lines. All blocks of a document are one session, in one empty folder. A command that fails is
+//! followed by `$ echo $?`, so that a reader learns how it ended.
 
 mod tool;
 
+use snapbox::assert::DEFAULT_ACTION_ENV;
+use snapbox::{Assert, Data};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
 use tool::Folder;
 
-/// Every `console` block of a document, run in one folder; `[..]` stands for any text in a line,
-/// four spaces for a tab.
-fn runs_as_it_stands(document: &str, text: &str) {
-    let folder = Folder::new(document);
-    let mut commands = 0;
-    for step in steps(text) {
-        commands += 1;
-        let ran = folder.shell(&format!("{{ {}\n}} 2>&1", step.command), b"");
-        let said = ran.text().replace('\t', "    ");
-        let said: Vec<&str> = said.lines().map(str::trim_end).collect();
-        let shown = step.output.len() == said.len()
-            && step.output.iter().zip(&said).all(|(shown, said)| fits(shown, said));
-        assert!(shown, "{document}: {}\nsays:\n{}\n", step.command, said.join("\n"));
-    }
-    assert!(commands > 0, "{document} has no session");
-}
+/// Nobody says this.
+const END: &str = "-- end of command, exit";
 
-/// A command and the lines that it prints.
+/// A command, and what it should say.
+#[derive(Debug, PartialEq, Eq)]
 struct Step {
+    line: usize,
     command: String,
-    output: Vec<String>,
+    says: String,
 }
 
+/// The steps of all sessions of a document.
 fn steps(text: &str) -> Vec<Step> {
-    let mut found: Vec<Step> = vec![];
+    let mut steps: Vec<Step> = vec![];
     let mut inside = false;
-    for line in text.lines() {
+    for (number, line) in (1..).zip(text.lines()) {
         if line.starts_with("```") {
             inside = line == "```console";
         } else if let Some(command) = line.strip_prefix("$ ").filter(|_| inside) {
-            found.push(Step { command: command.to_owned(), output: vec![] });
-        } else if let Some(step) = found.last_mut().filter(|_| inside) {
-            match line.strip_prefix("> ") {
-                Some(more) if step.output.is_empty() => step.command.extend(["\n", more]),
-                _ => step.output.push(line.trim_end().to_owned()),
+            let command = command.to_owned();
+            steps.push(Step { line: number, command, says: String::new() });
+        } else if let (true, Some(step)) = (inside, steps.last_mut()) {
+            match line.strip_prefix("> ").filter(|_| step.says.is_empty()) {
+                Some(more) => write!(step.command, "\n{more}").expect("a string takes all"),
+                None => writeln!(step.says, "{line}").expect("a string takes all"),
             }
         }
     }
+    steps
+}
+
+/// One shell for all steps, so that each finds what the one before left.
+fn script(steps: &[Step]) -> String {
+    let mut script = String::from("exec 2>&1\nstatus=0\n");
+    for step in steps {
+        let command = &step.command;
+        write!(script, "(exit $status)\n{command}\nstatus=$?\nprintf '%s %s\\n' '{END}' $status\n")
+            .expect("a string takes all");
+    }
+    script
+}
+
+/// What each step said, and how it ended.
+fn said(out: &str) -> Vec<(String, String)> {
+    let (mut all, mut one) = (vec![], String::new());
+    for line in out.lines() {
+        match line.split_once(END) {
+            Some((rest, status)) => {
+                one.push_str(rest);
+                all.push((std::mem::take(&mut one), status.trim().to_owned()));
+            }
+            None => writeln!(one, "{}", untabbed(line)).expect("a string takes all"),
+        }
+    }
+    all
+}
+
+/// A line as a terminal shows it: a tab leads to the next column that eight divides.
+fn untabbed(line: &str) -> String {
+    let mut shown = String::new();
+    for (at, part) in line.split('\t').enumerate() {
+        let columns = shown.chars().count();
+        let blanks = if at == 0 { 0 } else { 8 - columns % 8 };
+        shown.extend(std::iter::repeat_n(' ', blanks));
+        shown.push_str(part);
+    }
+    shown
+}
+
+/// Every document in a folder of the tree.
+fn documents(folder: &str) -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
+    let entries = root.read_dir().expect("a folder of documents");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut found: Vec<_> =
+        paths.filter(|path| path.extension().is_some_and(|kind| kind == "md")).collect();
+    found.sort();
     found
 }
 
-/// Whether a line is as shown.
-fn fits(shown: &str, said: &str) -> bool {
-    let Some((start, rest)) = shown.split_once("[..]") else { return shown == said };
-    let Some(mut left) = said.strip_prefix(start) else { return false };
-    loop {
-        if fits(rest, left) {
-            return true;
+fn check(document: &Path) -> (usize, Vec<String>) {
+    let name = document.file_stem().expect("a name").to_string_lossy().into_owned();
+    let folder = Folder::new(&format!("session-{name}"));
+    let text = folder.read(&document.display().to_string());
+    let steps = steps(&String::from_utf8(text).expect("text"));
+    let ran = folder.shell(&script(&steps), b"");
+    let said = said(ran.text());
+    assert_eq!(said.len(), steps.len(), "{}: {ran:?}", document.display());
+    let mut wrong = vec![];
+    let assert = Assert::new().action_env(DEFAULT_ACTION_ENV);
+    for (at, (step, (heard, status))) in steps.iter().zip(&said).enumerate() {
+        let place = format!("{}:{}: {}", document.display(), step.line, step.command);
+        let heard = Data::text(heard.clone());
+        let same = assert.try_eq(Some(&place), heard, Data::text(step.says.clone()));
+        wrong.extend(same.err().map(|why| format!("{place}\n{why}")));
+        let is_told = steps.get(at + 1).is_some_and(|next| next.command == "echo $?");
+        if status != "0" && !is_told {
+            wrong.push(format!("{place}: ended with {status}, and nobody is told"));
         }
-        let mut letters = left.chars();
-        if letters.next().is_none() {
-            return false;
-        }
-        left = letters.as_str();
     }
+    (steps.len(), wrong)
 }
 
 #[test]
-fn the_paper_s_experiments_by_hand() {
-    runs_as_it_stands("PAPER", include_str!("../../../docs/PAPER.md"));
+fn what_documents_show_is_what_a_terminal_shows() {
+    let mut found = documents("docs/cli");
+    found.extend(documents("docs").into_iter().filter(|path| path.ends_with("PAPER.md")));
+    assert!(found.len() >= 4, "{found:?}");
+    let (steps, wrong): (Vec<usize>, Vec<_>) = found.iter().map(|one| check(one)).unzip();
+    let wrong = wrong.concat();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(steps.iter().sum::<usize>() >= 40, "{steps:?}");
 }
 
 #[test]
-fn a_line_that_is_not_as_shown_is_noticed() {
-    assert!(fits("a [..] c", "a b b c") && fits("[..]", "") && fits("x", "x"));
-    assert!(!fits("a [..] c", "a b b d") && !fits("x", "y") && !fits("x[..]y", "xyz"));
+fn a_session_is_read_with_its_commands_and_answers() {
+    let text = "$ no\n```console\n$ a \\\n> b\nc\n> d\n$ e\n```\nf\n```sh\n$ g\n```\n";
+    let step = |line, command: &str, says: &str| Step {
+        line,
+        command: command.to_owned(),
+        says: says.to_owned(),
+    };
+    assert_eq!(steps(text), [step(3, "a \\\nb", "c\n> d\n"), step(7, "e", "")]);
+    let heard = said("a\nb-- end of command, exit 0\n-- end of command, exit 5\n");
+    assert_eq!(heard, [("a\nb".to_owned(), "0".to_owned()), (String::new(), "5".to_owned())]);
 }

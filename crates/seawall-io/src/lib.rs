@@ -8,10 +8,12 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod descriptor;
 mod entropy;
 mod failure;
 mod mem;
 mod posix;
+mod surroundings;
 mod transfer;
 
 use std::fmt::Debug;
@@ -19,9 +21,11 @@ use std::io;
 use std::sync::Arc;
 
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use descriptor::open_descriptor;
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use mem::{MemStorage, Pending, What};
 pub use posix::{Draft, PosixStorage};
+pub use surroundings::{Mount, Surroundings, Writable};
 
 /// A directory that holds one log.
 ///

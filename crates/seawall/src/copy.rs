@@ -4,9 +4,10 @@
 //! with a manifest that notes a clean close there.
 
 use crate::directory::{self, LOCK, Link, MANIFEST, QUARANTINE, Survey, read_live, survey};
+use crate::progress::Meter;
 use crate::walk::{Event, Walk};
 use crate::writer::ManifestFile;
-use crate::{Error, Lsn, Result, draft};
+use crate::{Error, Lsn, Progress, Result, draft};
 use seawall_format::scan::Limit;
 use seawall_format::{Closed, Manifest, Mark, next_lsn};
 use seawall_io::{Access, Storage};
@@ -57,8 +58,25 @@ pub struct Copied {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn copy(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<Copied> {
+    copy_with(source, target, |_| {})
+}
+
+/// The same as [`copy`], and `tell` hears now and then how far it has come: of twice the log's
+/// bytes, which are judged and then copied.
+///
+/// # Errors
+///
+/// As [`copy`].
+pub fn copy_with(
+    source: impl AsRef<Path>,
+    target: impl AsRef<Path>,
+    mut tell: impl FnMut(Progress),
+) -> Result<Copied> {
     let log = directory::open_existing(source.as_ref())?;
-    draft::make(source.as_ref(), target.as_ref(), |target| copy_in(&log, &target))
+    let mut meter = Meter::new(&mut tell);
+    draft::make(source.as_ref(), target.as_ref(), |target| {
+        copy_once_calm(&log, &target, &mut meter)
+    })
 }
 
 /// Copies between other kinds of storage; `target` is empty.
@@ -67,10 +85,19 @@ pub fn copy(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<Copied
 ///
 /// As [`copy`].
 pub fn copy_in(source: &Arc<dyn Storage>, target: &Arc<dyn Storage>) -> Result<Copied> {
+    copy_once_calm(source, target, &mut Meter::new(&mut |_| {}))
+}
+
+fn copy_once_calm(
+    source: &Arc<dyn Storage>,
+    target: &Arc<dyn Storage>,
+    meter: &mut Meter<'_>,
+) -> Result<Copied> {
     let mut attempt = 1;
     loop {
         let told = read_live(&**source)?;
-        let copied = Moment::of(source).and_then(|moment| moment.write(&**source, target));
+        let copied =
+            Moment::of(source, meter).and_then(|moment| moment.write((&**source, target), meter));
         match copied {
             Err(Error::Io { source, .. })
                 if source.kind() == io::ErrorKind::NotFound && attempt < ATTEMPTS =>
@@ -99,7 +126,7 @@ struct Moment {
 }
 
 impl Moment {
-    fn of(source: &Arc<dyn Storage>) -> Result<Self> {
+    fn of(source: &Arc<dyn Storage>, meter: &mut Meter<'_>) -> Result<Self> {
         let in_use = source.is_locked(LOCK).map_err(Error::io(format!("look at {LOCK}")))?;
         // Marks first: they must not confirm more than what is copied.
         let before = survey(source, None)?;
@@ -113,7 +140,8 @@ impl Moment {
         }
         let same = survey.chain.last().map(|link| link.segment.header.reference()) == newest;
         let marks = marks.filter(|_| same).unwrap_or_default();
-        let last = last_of(&survey)?;
+        meter.begin(&survey, 2);
+        let last = last_of(&survey, meter)?;
         let manifest = survey.manifest.clone().ok_or_else(|| Error::NotALog {
             place: source.place(),
             found: "its manifest cannot be read".to_owned(),
@@ -121,14 +149,19 @@ impl Moment {
         Ok(Self { survey, manifest, marks, last })
     }
 
-    fn write(self, source: &dyn Storage, target: &Arc<dyn Storage>) -> Result<Copied> {
+    fn write(
+        self,
+        (source, target): (&dyn Storage, &Arc<dyn Storage>),
+        meter: &mut Meter<'_>,
+    ) -> Result<Copied> {
         let mut bytes = 0;
+        meter.half();
         let Some((newest, older)) = self.survey.chain.split_last() else {
             return Err(Error::NotALog { place: target.place(), found: "no segment".to_owned() });
         };
         for link in older {
             for name in link.segment.names() {
-                bytes += copy_file(source, &name, &**target)?;
+                bytes += copy_file(source, &name, (&**target, &mut *meter))?;
             }
         }
         bytes += self.copy_newest(newest, &**target)?;
@@ -141,6 +174,7 @@ impl Moment {
         let time_us = content.time_us;
         ManifestFile { content, file }.write_both(time_us)?;
         target.sync_dir().map_err(Error::io("sync the copy's directory"))?;
+        meter.end();
         let first = self.survey.chain.first().map(|link| link.segment.header.base);
         Ok(Copied {
             first: first.filter(|first| Some(*first) <= self.last),
@@ -182,10 +216,12 @@ impl Moment {
 }
 
 /// The last record of the moment; the whole log is judged on the way.
-fn last_of(survey: &Survey) -> Result<Option<Lsn>> {
+fn last_of(survey: &Survey, meter: &mut Meter<'_>) -> Result<Option<Lsn>> {
     let mut walk = Walk::new(survey, None);
     loop {
-        match walk.step()? {
+        let event = walk.step()?;
+        meter.walked(&walk);
+        match event {
             Event::Batch(_) => {}
             Event::Damage(damages, _) => return Err(first_of(damages)),
             Event::End(end) => match end.damage.into_iter().next() {
@@ -201,7 +237,11 @@ fn first_of(damages: Vec<crate::Damage>) -> Error {
 }
 
 /// A file of a segment that nobody writes any more, byte for byte.
-fn copy_file(source: &dyn Storage, name: &str, target: &dyn Storage) -> Result<u64> {
+fn copy_file(
+    source: &dyn Storage,
+    name: &str,
+    (target, meter): (&dyn Storage, &mut Meter<'_>),
+) -> Result<u64> {
     let failed = || Error::io(format!("copy {name}"));
     let source = source.open(name, Access::Read).map_err(failed())?;
     let file = target.create(name).map_err(failed())?;
@@ -213,6 +253,7 @@ fn copy_file(source: &dyn Storage, name: &str, target: &dyn Storage) -> Result<u
         }
         file.write_at(chunk.get(..read).unwrap_or_default(), at).map_err(failed())?;
         at += u64::try_from(read).expect("fits in 64 bits");
+        meter.add(read);
     }
     file.sync().map_err(failed())?;
     Ok(at)

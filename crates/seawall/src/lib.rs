@@ -66,6 +66,7 @@ mod options;
 #[cfg(feature = "json")]
 mod paper;
 mod process;
+mod progress;
 mod quarantine;
 mod reader;
 mod recovery;
@@ -82,7 +83,7 @@ mod walk;
 mod writer;
 
 pub use codec::{Codec, MessagePack, Positional, Raw};
-pub use copy::{Copied, copy, copy_in};
+pub use copy::{Copied, copy, copy_in, copy_with};
 pub use damage::AtomicSet;
 pub use error::{Corruption, Damage, Error, Lost, Origin, Result};
 pub use follow::Follower;
@@ -92,13 +93,14 @@ pub use log::{Log, Stats, Ticket};
 pub use options::{Failover, OpenMode, Options, SEGMENT_MIN};
 #[cfg(feature = "json")]
 pub use paper::{BinLogger, JsonLogger, Logger, Retrieved};
+pub use progress::Progress;
 pub use reader::{Cursor, Entries, LogReader, Record};
 pub use recovery::{Recovery, TailState};
 pub use repair::{Cut, cut_tail, cut_tail_in, diagnose, diagnose_in, plan_cut, plan_cut_in};
 pub use retention::Retention;
-pub use salvage::{Rescued, salvage, salvage_in};
+pub use salvage::{Rescued, salvage, salvage_in, salvage_with};
 #[doc(hidden)]
 pub use seawall_format::Geometry;
 pub use seawall_format::{CodecId, Layout, Level, Lsn, Offset, Refused, SegmentId};
-pub use verify::{Summary, Verdict, Verification, verify, verify_in};
+pub use verify::{Summary, Verdict, Verification, verify, verify_in, verify_with};
 pub use versioned::{Upgraded, Versioned};

@@ -6,11 +6,12 @@
 
 use crate::damage::{AtomicSet, Salvaged};
 use crate::directory::{self, MANIFEST, Survey, read_live, survey};
+use crate::progress::Meter;
 use crate::repair::refuse_in_use;
 use crate::roll::{Carried, Machine, Plan, Pred, roll};
 use crate::walk::{Event, Found, Walk, to_u64};
 use crate::writer::ManifestFile;
-use crate::{Damage, Error, Level, Lost, Lsn, Options, Result, SegmentId, draft};
+use crate::{Damage, Error, Level, Lost, Lsn, Options, Progress, Result, SegmentId, draft};
 use seawall_format::batch::HEADER_SIZE;
 use seawall_format::frame::{self, Frames};
 use seawall_format::{Closed, Manifest, SegmentHeader, next_lsn};
@@ -70,9 +71,23 @@ pub struct Rescued {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn salvage(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<Rescued> {
+    salvage_with(source, target, |_| {})
+}
+
+/// The same as [`salvage`], and `tell` hears now and then how far into `source` it has come.
+///
+/// # Errors
+///
+/// As [`salvage`].
+pub fn salvage_with(
+    source: impl AsRef<Path>,
+    target: impl AsRef<Path>,
+    mut tell: impl FnMut(Progress),
+) -> Result<Rescued> {
     let log = directory::open_existing(source.as_ref())?;
     refuse_in_use(&*log)?;
-    draft::make(source.as_ref(), target.as_ref(), |target| salvage_in(&log, target))
+    let mut meter = Meter::new(&mut tell);
+    draft::make(source.as_ref(), target.as_ref(), |target| rescue(&log, target, &mut meter))
 }
 
 /// Salvages between other kinds of storage; `target` is empty.
@@ -81,14 +96,25 @@ pub fn salvage(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<Res
 ///
 /// As [`salvage`].
 pub fn salvage_in(source: &Arc<dyn Storage>, target: Arc<dyn Storage>) -> Result<Rescued> {
+    rescue(source, target, &mut Meter::new(&mut |_| {}))
+}
+
+fn rescue(
+    source: &Arc<dyn Storage>,
+    target: Arc<dyn Storage>,
+    meter: &mut Meter<'_>,
+) -> Result<Rescued> {
     refuse_in_use(&**source)?;
     let survey = survey(source, None)?;
     // What a killed writer said was durable was acknowledged: it is no torn write.
     let promised = read_live(&**source)?.and_then(|live| survey.promised_by(&live));
     let mut rescue = Rescue::new(&survey, target, source)?;
     let mut walk = Walk::new(&survey, None).around_unreadable(true).promised(promised);
+    meter.begin(&survey, 1);
     loop {
-        match walk.step()? {
+        let event = walk.step()?;
+        meter.walked(&walk);
+        match event {
             Event::Batch(found) => {
                 rescue.expect_schema(walk.schema())?;
                 rescue.keep_batch(&found, walk.bytes())?;
@@ -100,7 +126,9 @@ pub fn salvage_in(source: &Arc<dyn Storage>, target: Arc<dyn Storage>) -> Result
             }
             Event::End(end) => {
                 rescue.note(end.damage)?;
-                return rescue.finish();
+                let rescued = rescue.finish()?;
+                meter.end();
+                return Ok(rescued);
             }
         }
     }

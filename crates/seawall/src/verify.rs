@@ -1,9 +1,10 @@
 //! A verdict on a whole log: every body judged, every lost record named. Nothing is written.
 
 use crate::directory::{LOCK, Survey, read_live, survey};
+use crate::progress::Meter;
 use crate::walk::{Event, Walk};
 use crate::{AtomicSet, CodecId, Damage, Error, Layout, Level, Lost, Lsn, Offset};
-use crate::{Result, SegmentId, TailState};
+use crate::{Progress, Result, SegmentId, TailState};
 use seawall_format::Live;
 use seawall_format::frame::Frames;
 use seawall_io::Storage;
@@ -122,7 +123,34 @@ pub struct Summary {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn verify(path: impl AsRef<Path>) -> Result<Verification> {
-    verify_in(&crate::directory::open_existing(path.as_ref())?)
+    verify_with(path, |_| {})
+}
+
+/// The same as [`verify`], and `tell` hears now and then how far it has come: on this thread, so
+/// what it does takes time from the work.
+///
+/// # Errors
+///
+/// As [`verify`].
+///
+/// # Examples
+///
+/// ```
+/// use seawall::{Log, verify_with};
+///
+/// # let folder = std::env::temp_dir().join(format!("seawall-doc-verwith-{}", std::process::id()));
+/// let log: Log<u32> = Log::open(&folder)?;
+/// log.append(&1)?;
+/// log.close()?;
+/// let mut share = 0;
+/// let found = verify_with(&folder, |at| share = at.done * 100 / at.total.max(1))?;
+/// assert_eq!((found.records, share), (1, 100));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn verify_with(path: impl AsRef<Path>, mut tell: impl FnMut(Progress)) -> Result<Verification> {
+    let log = crate::directory::open_existing(path.as_ref())?;
+    look_until_calm(&log, &mut Meter::new(&mut tell))
 }
 
 /// Judges the log that another kind of storage holds.
@@ -131,10 +159,14 @@ pub fn verify(path: impl AsRef<Path>) -> Result<Verification> {
 ///
 /// As [`verify`].
 pub fn verify_in(storage: &Arc<dyn Storage>) -> Result<Verification> {
+    look_until_calm(storage, &mut Meter::new(&mut |_| {}))
+}
+
+fn look_until_calm(storage: &Arc<dyn Storage>, meter: &mut Meter<'_>) -> Result<Verification> {
     let mut seen = writer(&**storage)?;
     let mut attempt = 1;
     loop {
-        let (found, is_whole) = look(storage, &seen)?;
+        let (found, is_whole) = look(storage, &seen, meter)?;
         // Beside a writer, or while one comes or goes, all but a clean look may be of bytes on
         // their way.
         let now = writer(&**storage)?;
@@ -155,18 +187,27 @@ fn writer(storage: &dyn Storage) -> Result<(bool, Option<Live>)> {
 fn look(
     storage: &Arc<dyn Storage>,
     (in_use, live): &(bool, Option<Live>),
+    meter: &mut Meter<'_>,
 ) -> Result<(Verification, bool)> {
     let survey = survey(storage, live.as_ref())?;
-    Ok((judge(Walk::new(&survey, None), &survey, *in_use)?, !survey.is_ahead))
+    meter.begin(&survey, 1);
+    let found = judge(Walk::new(&survey, None), (&survey, *in_use), meter)?;
+    meter.end();
+    Ok((found, !survey.is_ahead))
 }
 
 /// The same of a log at rest, around what the device cannot read.
 pub(crate) fn look_around(storage: &Arc<dyn Storage>) -> Result<Verification> {
     let survey = survey(storage, None)?;
-    judge(Walk::new(&survey, None).around_unreadable(true), &survey, false)
+    let walk = Walk::new(&survey, None).around_unreadable(true);
+    judge(walk, (&survey, false), &mut Meter::new(&mut |_| {}))
 }
 
-fn judge(mut walk: Walk, survey: &Survey, in_use: bool) -> Result<Verification> {
+fn judge(
+    mut walk: Walk,
+    (survey, in_use): (&Survey, bool),
+    meter: &mut Meter<'_>,
+) -> Result<Verification> {
     let mut found = Verification {
         verdict: Verdict::Clean,
         records: 0,
@@ -185,7 +226,9 @@ fn judge(mut walk: Walk, survey: &Survey, in_use: bool) -> Result<Verification> 
         return Ok(found);
     }
     let end = loop {
-        match walk.step()? {
+        let event = walk.step()?;
+        meter.walked(&walk);
+        match event {
             Event::Batch(batch) if batch.header.is_void => {
                 let (from, to) = (batch.header.first, Some(batch.last));
                 Lost { from, to }.join(&mut found.given_up);

@@ -223,6 +223,11 @@ impl Walk {
         self.schema
     }
 
+    /// How far the walk has come.
+    pub(crate) fn place(&self) -> Option<(SegmentId, Offset)> {
+        self.current.as_ref().map(|(link, scanner)| (link.segment.header.id, scanner.offset()))
+    }
+
     /// The last record found so far, or the one before the first.
     pub(crate) fn last(&self) -> Option<Lsn> {
         self.last

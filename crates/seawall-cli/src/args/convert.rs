@@ -1,6 +1,7 @@
 //! What `seawall convert` is asked for.
 
 use super::Look;
+use crate::progress::Patience;
 use clap::{Args, ValueEnum};
 use seawall::CodecId;
 use std::path::PathBuf;
@@ -23,6 +24,8 @@ pub(crate) struct Convert {
     /// What the entries of a cwal log or of a new seawall log are, which do not say it themselves
     #[arg(long, value_enum)]
     pub(crate) codec: Option<EntryCodec>,
+    #[command(flatten)]
+    pub(crate) patience: Patience,
     #[command(flatten)]
     pub(crate) look: Look,
 }

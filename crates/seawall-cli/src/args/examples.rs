@@ -11,6 +11,7 @@ Exit codes:
    6  another process writes the log
    8  not a Seawall log, or written by a newer version
    9  what was to be made is there already, with other content
+  10  what is synced here can be lost (doctor)
  101  a bug in seawall
 What to do then: seawall explain CODE
 
@@ -22,14 +23,21 @@ Examples:
   seawall append events.wal --format json < events.jsonl
   seawall append notes.wal --format json --codec json < notes.jsonl
   seawall append audit.wal --format json --log-format json < audit.jsonl
-      jq .data audit.wal/*.jsonl        read it without seawall
+  jq .data audit.wal/*.jsonl           # read it without seawall
   seawall cat old.wal -o len32 | seawall append new.wal --format len32";
 
 pub(super) const CAT_EXAMPLES: &str = "\
 Examples:
   seawall cat orders.wal --from 100 -n 10
-  seawall cat events.wal --json | jq .data.id
-  seawall cat damaged.wal --skip-damaged -o len32 > rescued";
+  seawall cat events.wal --where order.id=7 --where 'total>=100' --fields who,total
+  seawall cat damaged.wal --skip-damaged -o len32 > rescued
+
+--where takes = != < <= > >= and a value in JSON, or else text: id=7 is the number, id='\"7\"' the
+text. Names and numbers of items are joined by dots; a name in quotes may hold anything; a dot alone
+is the whole record. Integers of more than 64 bits are compared as floats. A record without the
+field does not match, whatever is asked of it, nor does one that is no JSON value; the text of a raw
+log is tried as JSON. -n counts the records that match. --fields prints them as columns, empty where
+a record has no such field, or as an object in JSON.";
 
 pub(super) const TAIL_EXAMPLES: &str = "\
 Examples:
@@ -38,7 +46,8 @@ Examples:
   seawall tail orders.wal -f --cursor-file shipped.lsn --json
 
 The cursor file holds the number of the record that comes next. It is replaced after records were
-handed over, so that after a crash some may come twice, and none is left out.";
+handed over, so that after a crash some may come twice, and none is left out. --where and --fields
+are those of cat.";
 
 pub(super) const COPY_EXAMPLES: &str = "\
 Examples:
@@ -82,9 +91,9 @@ Examples:
 
 pub(super) const REPAIR_EXAMPLES: &str = "\
 Examples:
-  seawall repair orders.wal                              what is wrong, and what can be done
-  seawall repair orders.wal --salvage-to rescued.wal     orders.wal stays as it is
-  seawall repair orders.wal --cut-tail --yes             in place
+  seawall repair orders.wal                            # what is wrong, and what can be done
+  seawall repair orders.wal --salvage-to rescued.wal   # orders.wal stays as it is
+  seawall repair orders.wal --cut-tail --yes           # in place
 
 A repair ends with 5 if records had to be given up, and names them; with 9 if NEW is
 there already.";
@@ -92,8 +101,32 @@ there already.";
 pub(super) const STAT_EXAMPLES: &str = "\
 Examples:
   seawall stat orders.wal
-  seawall stat orders.wal --json
-  seawall stat orders.wal --json | jq .bytes";
+  seawall stat orders.wal --json | jq .bytes
+  seawall stat orders.wal --json | jq -c '.sizes[]'
+
+The bars stand for sizes that double, from the smallest record to the largest; each is as high as
+so many records are of this size.";
+
+pub(super) const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  seawall doctor
+  seawall doctor /var/lib/app || echo 'no place for logs'
+  seawall doctor /var/lib/app --json | jq '.checks[] | select(.state != \"ok\")'
+
+It ends with 10 where what is synced can be lost: in memory, or mounted so that syncs end before the
+device. It cannot see whether the device tells the truth, and leaves no trace in DIR.";
+
+pub(super) const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  seawall completions bash > ~/.local/share/bash-completion/completions/seawall
+  seawall completions zsh > \"${fpath[1]}/_seawall\"
+  seawall completions fish > ~/.config/fish/completions/seawall.fish";
+
+pub(super) const MAN_EXAMPLES: &str = "\
+Examples:
+  seawall man > seawall.1
+  seawall man | man -l -
+  seawall man --dir /usr/local/share/man/man1";
 
 pub(super) const BENCH_EXAMPLES: &str = "\
 Examples:

@@ -2,8 +2,10 @@
 
 use crate::args::{Cat, Shape};
 use crate::printer::Printer;
+use crate::progress::Progress;
 use crate::report::{Exit, Failure, say};
 use seawall::{Cursor, Damage, Error, LogReader, Lost, Lsn, Raw, TailState, Verification};
+use std::io::IsTerminal;
 use std::path::Path;
 
 /// Prints the records that were asked for.
@@ -12,8 +14,12 @@ pub(crate) fn run(args: &Cat) -> Result<Exit, Failure> {
     let reader = LogReader::open_any(&args.log).map_err(fail)?.skip_damaged(args.skip_damaged);
     let (from, mut cursor) = start(args, &reader).map_err(fail)?;
     let shape = if args.look.json { Shape::Json } else { args.shape };
-    let mut printer = Printer::new(shape, reader.codec());
-    let read = print(args, &mut cursor, &mut printer);
+    let mut printer = Printer::new(shape, reader.codec(), &args.selection)?;
+    // Beside records on a terminal a bar would be in the way.
+    let quiet = args.look.quiet || std::io::stdout().is_terminal();
+    let mut progress = Progress::start(args.patience, quiet)?;
+    let read = print(args, &mut cursor, (&mut printer, &mut progress));
+    progress.end();
     let (somebody_reads, written) = printer.finish();
     if !somebody_reads {
         return Ok(written);
@@ -52,7 +58,12 @@ enum Reach {
     End(Exit),
 }
 
-fn print(args: &Cat, cursor: &mut Cursor, printer: &mut Printer) -> Result<Reach, Error> {
+fn print(
+    args: &Cat,
+    cursor: &mut Cursor,
+    (printer, progress): (&mut Printer, &mut Progress),
+) -> Result<Reach, Error> {
+    let mut bytes = 0;
     let mut worst = Exit::Fine;
     let mut left = args.count.unwrap_or(u64::MAX);
     // The record that is to come next, unless damage was named in between.
@@ -64,8 +75,9 @@ fn print(args: &Cat, cursor: &mut Cursor, printer: &mut Printer) -> Result<Reach
             Ok(Some(record)) => {
                 tell_given_up(args, next, record.lsn);
                 next = Some(record.lsn.next());
-                printer.record(&record);
-                left -= 1;
+                left -= u64::from(printer.record(&record));
+                bytes += u64::try_from(record.payload.len()).expect("a payload is in memory");
+                progress.tell(bytes, None);
                 if args.to == Some(record.lsn.get()) {
                     break;
                 }

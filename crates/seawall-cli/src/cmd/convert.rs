@@ -11,19 +11,14 @@ use crate::foreign::translate::translate;
 use crate::foreign::{Damage, Remark, Stop};
 use crate::human::number;
 use crate::json::minified;
-use crate::machine::{Stopwatch, is_terminal};
 use crate::output::Output;
-use crate::report::{Exit, Failure, say, say_over};
+use crate::progress::Progress;
+use crate::report::{Exit, Failure, say};
 use seawall::CodecId;
 use serde_json::{Value, json};
 use source::Source;
 use std::borrow::Cow;
-use std::time::Duration;
 use target::{Made, Refusal, Target};
-
-/// Work that takes longer shows how far it is.
-const SILENCE: Duration = Duration::from_millis(500);
-const BETWEEN: Duration = Duration::from_millis(100);
 
 /// Converts all of the source that is intact.
 pub(crate) fn run(args: &Convert) -> Result<Exit, Failure> {
@@ -35,7 +30,8 @@ pub(crate) fn run(args: &Convert) -> Result<Exit, Failure> {
     }
     let way = Way::choose(args, &source)?;
     let mut target = Target::open(&args.target, args.to, way.target)?;
-    let mut work = Work { args, way, entries: 0, bytes: 0, progress: Progress::start(args) };
+    let progress = Progress::start(args.patience, args.look.quiet)?;
+    let mut work = Work { args, way, entries: 0, bytes: 0, progress };
     let damage = work.carry(&mut source, &mut target);
     work.progress.end();
     let damage = damage?;
@@ -125,7 +121,11 @@ impl Work<'_> {
                 }
             }
             (self.entries, self.bytes) = (self.entries + 1, self.bytes + bytes);
-            self.progress.tell(self.entries, (source.entries.position(), source.size));
+            match source.size {
+                Some(size) => self.progress.tell(source.entries.position(), Some(size)),
+                // The position in a log of ours is a record, and its files are not read whole.
+                None => self.progress.tell(self.bytes, None),
+            }
         }
     }
 
@@ -240,39 +240,4 @@ impl Work<'_> {
 
 fn entries(count: u64) -> String {
     format!("{} {}", number(count), if count == 1 { "entry" } else { "entries" })
-}
-
-/// Says how far the work is, to a person who waits.
-struct Progress {
-    watch: Stopwatch,
-    /// When to say it again; `None` if nobody is to hear it.
-    next: Option<Duration>,
-    told: bool,
-}
-
-impl Progress {
-    fn start(args: &Convert) -> Self {
-        let next = (is_terminal() && !args.look.quiet).then_some(SILENCE);
-        Self { watch: Stopwatch::start(), next, told: false }
-    }
-
-    fn tell(&mut self, entries: u64, (at, size): (u64, Option<u64>)) {
-        let Some(next) = self.next else { return };
-        let now = self.watch.elapsed();
-        if now < next {
-            return;
-        }
-        (self.next, self.told) = (Some(now + BETWEEN), true);
-        let share = size.filter(|size| *size > 0);
-        let share = share.map_or_else(String::new, |size| {
-            format!(", {} %", u128::from(at) * 100 / u128::from(size))
-        });
-        say_over(&format!("  {}{share}", self::entries(entries)));
-    }
-
-    fn end(&self) {
-        if self.told {
-            say_over("");
-        }
-    }
 }

@@ -3,14 +3,18 @@
 use crate::args::Copy;
 use crate::human::count;
 use crate::output::Output;
+use crate::progress::Progress;
 use crate::report::{Exit, Failure};
 use seawall::Lsn;
 use serde_json::json;
 
 /// Copies the log to a directory that is not there yet.
 pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
-    let copied = seawall::copy(&args.log, &args.target)
-        .map_err(|error| Failure::of_making(&error, "copy", (&args.log, &args.target)))?;
+    let mut progress = Progress::start(args.patience, args.look.quiet)?;
+    let copied = seawall::copy_with(&args.log, &args.target, |at| progress.hear(at));
+    progress.end();
+    let copied =
+        copied.map_err(|error| Failure::of_making(&error, "copy", (&args.log, &args.target)))?;
     let mut out = Output::new();
     if args.look.json {
         let answer = json!({

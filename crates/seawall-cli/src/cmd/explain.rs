@@ -118,8 +118,8 @@ const TOPICS: &[Topic] = &[
     code(
         "10",
         "The device or the set-up does not keep what it promised: what was synced is not durable. \
-         No verb of this version looks for that.",
-        &["use another device, or switch its write cache off"],
+         It comes from `doctor`, which sees the set-up and not the device.",
+        &["keep logs where `seawall doctor DIR` names nothing as broken"],
     ),
     code("101", "A bug in seawall, whatever the input was.", REPORT),
     verdict("clean", "All records are there. Exit code 0.", NOTHING),

@@ -1,11 +1,12 @@
 //! `seawall repair`: says what is wrong with a log and what can be done; does it if told so.
 
 use super::verify::{
-    damage_as_json, headline, lost_as_json, range, tell_damage, tell_given_up, tell_tail,
+    damage_as_json, headline, lost_as_json, range, tell_damage, tell_given_up, tell_tail, tone,
 };
 use crate::args::Repair;
 use crate::human::{self, count, number, typed};
 use crate::output::Output;
+use crate::progress::Progress;
 use crate::report::{Exit, Failure};
 use seawall::{Cut, Damage, Error, Lsn, Rescued, Verdict, Verification};
 use serde_json::{Value, json};
@@ -80,7 +81,8 @@ impl Plan<'_> {
     fn tell(&self, out: &mut Output) {
         let (log, found) = (self.log.display(), self.found);
         let head = format!("{log}   {}", headline(found.verdict));
-        out.line(&format!("{head:<72}{:>8}", format!("exit {}", self.exit.code())));
+        let line = format!("{head:<72}{:>8}", format!("exit {}", self.exit.code()));
+        out.toned(&line, headline(found.verdict), tone(found.verdict));
         out.line(&format!("  intact     {}", count(found.records, "record")));
         for damage in &found.damage {
             tell_damage(out, damage);
@@ -138,8 +140,10 @@ fn kept(last: Option<Lsn>) -> String {
 }
 
 fn salvage(args: &Repair, target: &Path) -> Result<Exit, Failure> {
-    let done = seawall::salvage(&args.log, target)
-        .map_err(|error| Failure::of_making(&error, "repair", (&args.log, target)))?;
+    let mut progress = Progress::start(args.patience, args.look.quiet)?;
+    let done = seawall::salvage_with(&args.log, target, |at| progress.hear(at));
+    progress.end();
+    let done = done.map_err(|error| Failure::of_making(&error, "repair", (&args.log, target)))?;
     let exit = exit_of(&done.damage);
     let mut out = Output::new();
     if args.look.json {

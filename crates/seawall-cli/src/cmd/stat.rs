@@ -1,5 +1,7 @@
 //! `seawall stat`: what a log is like, also a damaged one.
 
+mod sizes;
+
 use crate::args::{Stat, level_name};
 use crate::human::{self, count, number};
 use crate::output::{Output, one_line};
@@ -7,6 +9,7 @@ use crate::report::{Exit, Failure};
 use seawall::{CodecId, Error, Layout, LogReader, Lsn, Verification};
 use seawall_format::{DRAFT, VERSION};
 use serde_json::{Value, json};
+use sizes::Sizes;
 use std::path::Path;
 
 /// Says what can be said of the log.
@@ -16,11 +19,14 @@ pub(crate) fn run(args: &Stat) -> Result<Exit, Failure> {
     let found = found.map_err(fail)?;
     let oldest = LogReader::open_any(&args.log).and_then(|reader| reader.oldest());
     let oldest = oldest.map_err(fail)?;
+    let sizes = Sizes::measure(&args.log, found.last_lsn).map_err(fail)?;
     let mut out = Output::new();
     if args.look.json {
-        out.line(&as_json(&args.log, &found, oldest).to_string());
+        let mut answer = as_json(&args.log, &found, oldest);
+        sizes.add_to(&mut answer);
+        out.line(&answer.to_string());
     } else {
-        tell(&mut out, &args.log, (&found, oldest));
+        tell(&mut out, &args.log, (&found, oldest, &sizes));
     }
     Ok(out.finish())
 }
@@ -67,7 +73,7 @@ fn overhead(found: &Verification) -> Option<f64> {
     (all > 0).then(|| (share * 1000.0).round() / 10.0)
 }
 
-fn tell(out: &mut Output, log: &Path, (found, oldest): (&Verification, Lsn)) {
+fn tell(out: &mut Output, log: &Path, (found, oldest, sizes): (&Verification, Lsn, &Sizes)) {
     let summary = &found.summary;
     let codec = summary.codec.map_or("unknown codec", CodecId::name);
     let readable = if summary.layout == Some(Layout::Text) { ", readable" } else { "" };
@@ -92,6 +98,9 @@ fn tell(out: &mut Output, log: &Path, (found, oldest): (&Verification, Lsn)) {
         format!("   {percent} % of the files is framing and room to grow")
     });
     row("payload", format!("{}{free}", human::bytes(summary.payload_bytes)));
+    if let Some(line) = sizes.line() {
+        row("record size", line);
+    }
     if !summary.type_name.is_empty() || summary.schema > 0 {
         let name = match summary.type_name.as_str() {
             "" => "nameless".to_owned(),

@@ -5,7 +5,9 @@ use crate::args::{Shape, Tail};
 use crate::bookmark::Bookmark;
 use crate::printer::Printer;
 use crate::report::{Exit, Failure};
+use crate::select::Picker;
 use seawall::{AtomicSet, Error, LogReader, Lsn, Raw, Record, Verification};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
 
@@ -22,8 +24,12 @@ pub(crate) fn run(args: &Tail) -> Result<Exit, Failure> {
     let found = seawall::verify(&args.log).map_err(fail)?;
     let oldest = reader.oldest().map_err(fail)?;
     let resumed = bookmark.as_ref().and_then(Bookmark::position);
+    let chosen = &args.selection;
     let from = match resumed {
         Some(position) => resume(&found, (oldest, position)),
+        None if chosen.has_conditions() => {
+            back_by_matches(args, &reader).map(|first| first.unwrap_or(oldest).max(oldest))
+        }
         None => last_shown(&args.log, &reader, &found)
             .map(|last| back_from(last, args.count).map_or(oldest, |first| first.max(oldest))),
     };
@@ -31,7 +37,7 @@ pub(crate) fn run(args: &Tail) -> Result<Exit, Failure> {
     let shape = if args.look.json { Shape::Json } else { args.shape };
     let mut tailing = Tailing {
         args,
-        printer: Printer::new(shape, reader.codec()),
+        printer: Printer::new(shape, reader.codec(), chosen)?,
         reader,
         bookmark,
         next: from,
@@ -66,6 +72,33 @@ fn resume(found: &Verification, (oldest, position): (Lsn, Lsn)) -> Result<Lsn, E
 fn back_from(last: Option<Lsn>, count: u64) -> Option<Lsn> {
     let end = last.map_or(Lsn::FIRST, Lsn::next);
     Lsn::new(end.get().saturating_sub(count))
+}
+
+/// The first of the last records that match; none if they are fewer than that: then it begins with
+/// what there is, and meets all damage.
+fn back_by_matches(args: &Tail, reader: &LogReader<[u8], Raw>) -> Result<Option<Lsn>, Error> {
+    let most = usize::try_from(args.count).unwrap_or(usize::MAX);
+    let mut picker = Picker::new(args.selection.clone());
+    let all = LogReader::open_any(&args.log)?.skip_damaged(true);
+    let mut cursor = all.cursor(all.oldest()?)?;
+    let (mut matching, mut next) = (VecDeque::new(), Lsn::FIRST);
+    loop {
+        match cursor.next_record() {
+            Ok(Some(record)) => {
+                next = record.lsn.next();
+                if picker.pick(reader.codec(), record.payload).is_some() {
+                    matching.push_back(record.lsn);
+                }
+                if matching.len() > most {
+                    matching.pop_front();
+                }
+            }
+            Ok(None) if most == 0 => return Ok(Some(next)),
+            Ok(None) => return Ok(matching.front().copied().filter(|_| matching.len() == most)),
+            Err(Error::Damaged(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// The last record that readers are shown: a writer that was killed leaves its word on what is
@@ -117,8 +150,8 @@ impl Tailing<'_> {
                     return Err(self.fail(&error));
                 }
             };
-            self.printer.record(&record);
-            (self.next, left) = (record.lsn.next(), left - 1);
+            left -= u64::from(self.printer.record(&record));
+            self.next = record.lsn.next();
             self.note_printed()?;
         }
         self.save()

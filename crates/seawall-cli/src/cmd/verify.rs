@@ -4,19 +4,24 @@ use crate::args::Verify;
 use crate::human::{self, count, number};
 use crate::machine::Stopwatch;
 use crate::output::Output;
+use crate::progress::Progress;
 use crate::report::{Exit, Failure};
+use crate::tone::Tone;
 use seawall::{Damage, Lost, Lsn, SegmentId, TailState, Verdict, Verification};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 
 /// Judges every log; the exit is the worst of all.
-pub(crate) fn run(args: &Verify) -> Exit {
+pub(crate) fn run(args: &Verify) -> Result<Exit, Failure> {
     let mut out = Output::new();
     let mut worst = Exit::Fine;
     for log in &args.logs {
         let watch = Stopwatch::start();
-        let exit = match seawall::verify(log) {
+        let mut progress = Progress::start(args.patience, args.look.quiet)?;
+        let found = seawall::verify_with(log, |at| progress.hear(at));
+        progress.end();
+        let exit = match found {
             Ok(found) => {
                 let exit = Exit::of(found.verdict, args.strict);
                 if args.look.json {
@@ -38,7 +43,7 @@ pub(crate) fn run(args: &Verify) -> Exit {
         out.flush();
         worst = worst.worse(exit);
     }
-    worst.worse(out.finish())
+    Ok(worst.worse(out.finish()))
 }
 
 fn as_json(log: &Path, found: &Verification, exit: Exit) -> Value {
@@ -114,7 +119,7 @@ fn tell(out: &mut Output, told: &Told<'_>) {
     let (log, found) = (told.log.display().to_string(), told.found);
     let exit = format!("exit {}", told.exit.code());
     let head = format!("{log}   {}", headline(found.verdict));
-    out.line(&format!("{head:<72}{exit:>8}"));
+    out.toned(&format!("{head:<72}{exit:>8}"), headline(found.verdict), tone(found.verdict));
     let (records, size) = (count(found.records, "record"), human::bytes(found.summary.bytes));
     let segments = count(found.summary.segments, "segment");
     let took = human::span(told.took);
@@ -142,6 +147,14 @@ pub(super) fn headline(verdict: Verdict) -> &'static str {
         Verdict::Unsure => "TORN OR DAMAGED TAIL, nobody can tell",
         Verdict::Correctable => "DAMAGED, ALL RECORDS READABLE",
         _ => "DAMAGED, RECORDS LOST",
+    }
+}
+
+pub(super) fn tone(verdict: Verdict) -> Tone {
+    match verdict {
+        Verdict::Clean | Verdict::Torn => Tone::Good,
+        Verdict::Unsure => Tone::Doubtful,
+        _ => Tone::Bad,
     }
 }
 

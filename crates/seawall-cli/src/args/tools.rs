@@ -1,0 +1,32 @@
+//! What the verbs around a log are asked for: `doctor`, `completions`, `man`.
+
+use super::Look;
+use clap::Args;
+use clap_complete::Shell;
+use std::path::PathBuf;
+
+/// `seawall doctor`
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// The directory that logs are or will be in
+    #[arg(default_value = ".")]
+    pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// `seawall completions`
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: Shell,
+}
+
+/// `seawall man`
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// Put all pages into this directory: seawall.1, and one for each verb
+    #[arg(long)]
+    pub(crate) dir: Option<PathBuf>,
+}

@@ -1,0 +1,106 @@
+//! `seawall doctor`: whether this machine keeps what a log promises, as far as it can be seen.
+
+mod checks;
+
+use crate::args::Doctor;
+use crate::output::Output;
+use crate::report::{Exit, Failure};
+use crate::tone::{self, Tone, paint};
+use checks::{Check, Machine, State};
+use seawall_io::{Clock, PosixStorage, Storage, Surroundings, SystemClock};
+use serde_json::{Value, json};
+use std::io;
+use std::path::Path;
+
+/// Looks around the directory; 10 if what is synced there is not durable.
+pub(crate) fn run(args: &Doctor) -> Result<Exit, Failure> {
+    let found = look(&args.dir).map_err(|error| failure(&args.dir, &error))?;
+    let checks = checks::judge(&found);
+    let worst = checks.iter().map(|check| check.state).max().unwrap_or(State::Ok);
+    let exit = if worst == State::Broken { Exit::Contract } else { Exit::Fine };
+    let mut out = Output::new();
+    if args.look.json {
+        out.line(&as_json(&args.dir, (worst, exit), &checks).to_string());
+    } else {
+        tell(&mut out, args, (worst, exit), &checks);
+    }
+    Ok(exit.worse(out.finish()))
+}
+
+fn look(folder: &Path) -> io::Result<Machine> {
+    let around = Surroundings::of(folder)?;
+    // What lets a program be killed without loss in tests makes syncs do nothing.
+    let preload = std::env::var("LD_PRELOAD").ok();
+    let boot_id = PosixStorage::open(&folder.canonicalize()?)?.boot_id().is_some();
+    Ok(Machine { around, preload, boot_id, wall_us: SystemClock::new().wall_us() })
+}
+
+fn as_json(folder: &Path, (worst, exit): (State, Exit), checks: &[Check]) -> Value {
+    let check = |check: &Check| {
+        json!({
+            "name": check.name.replace(' ', "-"),
+            "state": check.state.name(),
+            "says": check.says,
+            "next": check.next,
+        })
+    };
+    json!({
+        "schema": "seawall.doctor/1",
+        "dir": folder.display().to_string(),
+        "state": worst.name(),
+        "exit": exit.code(),
+        "checks": checks.iter().map(check).collect::<Vec<_>>(),
+    })
+}
+
+fn tell(out: &mut Output, args: &Doctor, (worst, exit): (State, Exit), checks: &[Check]) {
+    let (verdict, tone) = match worst {
+        State::Ok => ("nothing speaks against keeping logs here", Tone::Good),
+        State::Warning => ("logs can be kept here, with care", Tone::Doubtful),
+        State::Broken => ("WHAT IS SYNCED HERE CAN BE LOST", Tone::Bad),
+    };
+    let head = format!("{}   {verdict}", args.dir.display());
+    out.toned(&format!("{head:<72}{:>8}", format!("exit {}", exit.code())), verdict, tone);
+    for check in checks.iter().filter(|check| !args.look.quiet || check.state != State::Ok) {
+        let (word, tone) = (check.state.name(), check.state.tone());
+        let start = format!("  {word:<9}");
+        let start = if tone::is_wanted() { paint(&start, word, tone) } else { start };
+        out.line(&format!("{start}{}", wrapped(check)));
+    }
+}
+
+/// What a check says, in lines of 80 columns at most.
+fn wrapped(check: &Check) -> String {
+    const INDENT: usize = 26;
+    let mut text = format!("{:<15}", check.name);
+    let next = check.next.as_ref().map(|next| format!("next: {next}"));
+    for (at, paragraph) in [Some(&check.says), next.as_ref()].into_iter().flatten().enumerate() {
+        let mut column = 80;
+        for word in paragraph.split(' ') {
+            let is_first = at == 0 && column == 80;
+            if !is_first && column + 1 + word.chars().count() > 80 {
+                text = format!("{}\n{:INDENT$}", text.trim_end(), "");
+                column = INDENT;
+            } else if is_first {
+                column = INDENT;
+            } else {
+                text.push(' ');
+                column += 1;
+            }
+            text.push_str(word);
+            column += word.chars().count();
+        }
+    }
+    text
+}
+
+fn failure(folder: &Path, error: &io::Error) -> Failure {
+    let (what, next) = match error.kind() {
+        io::ErrorKind::NotFound => ("there is nothing here".to_owned(), "check the path"),
+        io::ErrorKind::NotADirectory => {
+            ("this is no directory".to_owned(), "give the directory that logs are in")
+        }
+        _ => (format!("cannot look around: {error}"), "check the path and its permissions"),
+    };
+    Failure::new(Exit::Failed, what).at(folder.display()).next(next)
+}

@@ -1,0 +1,66 @@
+//! Colour for the words that say how it is; the words say it without, too.
+
+use anstyle::{AnsiColor, Style};
+use clap::ValueEnum;
+use std::io;
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorWhen {
+    /// On a terminal, unless `NO_COLOR` is set; with `CLICOLOR_FORCE` elsewhere, too
+    #[value(help = "On a terminal, unless NO_COLOR is set; with CLICOLOR_FORCE elsewhere, too")]
+    Auto,
+    /// Also into files and pipes
+    Always,
+    /// Not at all
+    Never,
+}
+
+impl ColorWhen {
+    /// Makes it hold for all that this program prints, the messages of clap included.
+    pub(crate) fn take_effect(self) {
+        match self {
+            Self::Auto => anstream::ColorChoice::Auto,
+            Self::Always => anstream::ColorChoice::Always,
+            Self::Never => anstream::ColorChoice::Never,
+        }
+        .write_global();
+    }
+}
+
+/// How good a word is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Good,
+    Doubtful,
+    Bad,
+}
+
+/// Whether standard output takes colour.
+pub(crate) fn is_wanted() -> bool {
+    anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
+}
+
+/// The line with its last `word` coloured.
+pub(crate) fn paint(line: &str, word: &str, tone: Tone) -> String {
+    let Some((before, behind)) = line.rsplit_once(word) else { return line.to_owned() };
+    let color = match tone {
+        Tone::Good => AnsiColor::Green,
+        Tone::Doubtful => AnsiColor::Yellow,
+        Tone::Bad => AnsiColor::Red,
+    };
+    let style = Style::new().bold().fg_color(Some(color.into()));
+    format!("{before}{style}{word}{style:#}{behind}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verdict_is_coloured_and_not_a_file_of_that_name() {
+        let painted = paint("clean.wal   clean   exit 0", "clean", Tone::Good);
+        assert_eq!(painted, "clean.wal   \u{1b}[1m\u{1b}[32mclean\u{1b}[0m   exit 0");
+        assert_eq!(paint("a", "b", Tone::Bad), "a");
+    }
+}

@@ -1,0 +1,262 @@
+//! What stands around a log: the doctor, completions, manual pages, colour, progress, notes.
+
+mod tool;
+
+use std::path::Path;
+use std::process::Command;
+use tool::{Folder, Ran};
+
+/// A place in memory, if this machine has one.
+fn in_memory() -> Option<&'static str> {
+    let place = "/dev/shm";
+    let ran = Folder::new("tools-probe").run(&format!("doctor {place} --json"), b"");
+    let found = Path::new(place).is_dir() && ran.text().contains("tmpfs");
+    if !found {
+        eprintln!("SKIPPED: {place} is not in memory here");
+    }
+    found.then_some(place)
+}
+
+fn records(count: u32) -> Vec<u8> {
+    (1..=count).flat_map(|n| format!("{n} {}\n", "x".repeat(1000)).into_bytes()).collect()
+}
+
+#[test]
+fn a_doctor_finds_that_memory_keeps_nothing() {
+    let Some(place) = in_memory() else { return };
+    let folder = Folder::new("doctor-memory");
+    let ran = folder.run(&format!("doctor {place}"), b"");
+    assert_eq!(ran.code, 10, "{ran:?}");
+    assert!(
+        ran.text().contains("broken   file system") && ran.text().contains("next: "),
+        "{ran:?}"
+    );
+    let ran = folder.run(&format!("doctor {place} --json"), b"");
+    let found = &ran.json()[0];
+    assert_eq!((ran.code, &found["schema"]), (10, &"seawall.doctor/1".into()));
+    assert_eq!((&found["state"], &found["exit"]), (&"broken".into(), &10.into()));
+    let check = &found["checks"][1];
+    assert_eq!((&check["name"], &check["state"]), (&"file-system".into(), &"broken".into()));
+    let ran = folder.run("explain 10", b"");
+    assert!(ran.fine().text().contains("doctor"), "{ran:?}");
+}
+
+#[test]
+fn a_doctor_leaves_no_trace_and_fits_in_80_columns() {
+    let folder = Folder::new("doctor-here");
+    folder.make_folder("place");
+    let ran = folder.run("doctor place", b"");
+    assert!([0, 10].contains(&ran.code), "{ran:?}");
+    assert!(ran.text().lines().count() > 8, "{ran:?}");
+    for line in ran.text().lines().filter(|line| line.contains(", ")) {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    assert_eq!(folder.names("place"), [""; 0]);
+    folder.run("doctor nowhere", b"").refused(1);
+    folder.write("file", b"");
+    folder.run("doctor file", b"").refused(1);
+}
+
+#[test]
+fn a_doctor_warns_of_limits() {
+    let folder = Folder::new("doctor-limits");
+    let ran = folder.shell("ulimit -n 40; ulimit -f 100; seawall doctor . --json", b"");
+    let checks = ran.json()[0]["checks"].clone();
+    for name in ["open-files", "file-size"] {
+        let check = checks.as_array().unwrap().iter().find(|check| check["name"] == name).unwrap();
+        assert_eq!(check["state"], "warning", "{check}");
+        assert!(check["next"].as_str().unwrap().contains("ulimit"), "{check}");
+    }
+}
+
+#[test]
+fn completions_are_scripts_that_their_shell_can_read() {
+    let folder = Folder::new("completions");
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = folder.run(&format!("completions {shell}"), b"");
+        let script = ran.fine().text();
+        for word in ["skip-damaged", "doctor", "salvage-to"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+        for hidden in ["demo-writer", "keygen", "mirror"] {
+            assert!(!script.contains(hidden), "{shell}: {hidden}");
+        }
+        folder.write(shell, script.as_bytes());
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let read = Command::new(shell).arg("-n").arg(folder.path(shell)).output();
+        match read {
+            Ok(read) => assert!(read.status.success() && read.stderr.is_empty(), "{read:?}"),
+            Err(_) => eprintln!("SKIPPED: there is no {shell} here"),
+        }
+    }
+    assert_eq!(folder.run("completions", b"").code, 2);
+    assert_eq!(folder.run("completions dos", b"").code, 2);
+}
+
+/// Runs a reader of manual pages, if there is one: its warnings and what it shows.
+fn shown_by_man(page: &Path) -> Option<(String, String)> {
+    let man = Command::new("man")
+        .args(["--warnings", "-P", "cat", "-l"])
+        .arg(page)
+        .env("MANWIDTH", "80")
+        .env("LC_ALL", "C.UTF-8")
+        .output();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let shown = man.ok().filter(|man| man.status.success() && man.stdout.len() > 400);
+    shown.map(|man| (text(man.stderr), text(man.stdout)))
+}
+
+#[test]
+fn manual_pages_can_be_read_one_for_each_verb() {
+    let folder = Folder::new("man");
+    folder.make_folder("pages");
+    folder.run("man --dir pages", b"").fine();
+    let names = folder.names("pages");
+    for verb in ["", "-append", "-cat", "-verify", "-bench-append", "-doctor", "-man"] {
+        assert!(names.contains(&format!("seawall{verb}.1")), "{verb}: {names:?}");
+    }
+    assert!(!names.iter().any(|name| name.contains("demo-writer") || name.contains("disk")));
+    assert!(names.len() >= 17, "{names:?}");
+    let main = folder.run("man", b"");
+    assert!(main.fine().text().contains(".TH seawall 1"), "{main:?}");
+    assert_eq!(main.out, folder.read("pages/seawall.1"));
+    for name in &names {
+        let Some((warnings, shown)) = shown_by_man(&folder.path(&format!("pages/{name}"))) else {
+            eprintln!("SKIPPED: no man here that shows {name}");
+            continue;
+        };
+        assert_eq!(warnings, "", "{name}");
+        assert!(shown.contains("SYNOPSIS") && shown.contains("DESCRIPTION"), "{name}: {shown}");
+    }
+    // Again over what is there, and not into what is not.
+    folder.run("man --dir pages", b"").fine();
+    folder.run("man --dir nowhere", b"").refused(1);
+}
+
+#[test]
+fn colour_comes_when_it_is_asked_for_and_the_words_stay() {
+    let folder = Folder::new("colour");
+    folder.run("append log", b"one\nneedle\n").fine();
+    let is_coloured = |ran: &Ran| ran.text().contains('\u{1b}');
+    let plain = folder.run("verify log --color never", b"");
+    assert!(!is_coloured(&plain) && plain.text().contains("   clean"));
+    assert!(!is_coloured(&folder.run("verify log", b"")), "a pipe is no terminal");
+    let painted = folder.run("--color always verify log", b"");
+    assert!(painted.text().contains("\u{1b}[32mclean"), "{painted:?}");
+    let with = |variables: &str, options: &str| {
+        let line = format!("{variables} seawall verify log {options}");
+        folder.shell(&format!("export {}; {}", variables, &line[variables.len()..]), b"")
+    };
+    assert!(is_coloured(&with("CLICOLOR_FORCE=1", "")));
+    assert!(!is_coloured(&with("CLICOLOR_FORCE=1", "--color never")));
+    assert!(!is_coloured(&with("CLICOLOR_FORCE=1 NO_COLOR=1", "")));
+    assert!(is_coloured(&with("NO_COLOR=1", "--color always")));
+    folder.flip("log/000000000001.seg", b"needle");
+    for verb in ["verify", "repair"] {
+        let ran = folder.run(&format!("{verb} log --color always"), b"");
+        assert!(ran.text().contains("\u{1b}[31mDAMAGED, RECORDS LOST"), "{ran:?}");
+    }
+    let usage = folder.run("verify --color always --nonsense", b"");
+    assert!(usage.code == 2 && usage.err.contains('\u{1b}'), "{usage:?}");
+    let usage = folder.shell("CLICOLOR_FORCE=1 seawall verify --color never --nonsense", b"");
+    assert!(usage.code == 2 && !usage.err.contains('\u{1b}'), "{usage:?}");
+    let data = folder.run("cat log --color always --skip-damaged", b"");
+    assert_eq!(data.text(), "1\tone\n", "records are never coloured");
+}
+
+#[test]
+fn a_program_hears_how_far_long_work_is() {
+    let folder = Folder::new("progress");
+    folder.run("append log -q", &records(20_000)).fine();
+    folder.run("convert log log.cwal --to cwal -q", b"").fine();
+    for line in [
+        "seawall verify log --progress fd:7 -q",
+        "seawall copy log copy --progress=fd:7 -q",
+        "seawall repair log --salvage-to saved --progress fd:7 -q",
+        "seawall cat log --progress fd:7 > catted",
+        "seawall convert log.cwal new --from cwal --to seawall --progress fd:7 -q",
+    ] {
+        let ran = folder.shell(&format!("{line} 7> heard"), b"");
+        assert_eq!(ran.fine().text(), "", "{line}");
+        let heard = String::from_utf8(folder.read("heard")).unwrap();
+        let mut done = 0;
+        assert!(heard.lines().count() >= 1, "{line}");
+        for at in heard.lines() {
+            let at: serde_json::Value = serde_json::from_str(at).expect("JSON");
+            assert_eq!(at["unit"], "bytes");
+            assert!(at["done"].as_u64().unwrap() >= done, "{heard}");
+            done = at["done"].as_u64().unwrap();
+            assert!(at["total"].as_u64().is_none_or(|total| done <= total), "{heard}");
+        }
+        if line.contains("verify") || line.contains("copy") || line.contains("repair") {
+            let last: serde_json::Value =
+                serde_json::from_str(heard.lines().last().unwrap()).unwrap();
+            assert_eq!(last["done"], last["total"], "{line}");
+        }
+    }
+    let ran = folder.shell("seawall verify log --progress fd:7", b"");
+    assert!(ran.refused(2).contains("descriptor 7"), "{ran:?}");
+    assert_eq!(folder.run("verify log --progress loud", b"").code, 2);
+    // Nobody listens any more: the work goes on.
+    let ran =
+        folder.shell("{ seawall verify log --progress fd:7 -q; echo $? >&2; } 7>&1 | true", b"");
+    assert_eq!(ran.err, "0\n");
+}
+
+#[test]
+fn notes_say_what_is_opened_with_which_options_on_standard_error() {
+    let folder = Folder::new("notes");
+    folder.run("append log", b"x\n").fine();
+    let ran = folder.run("cat log -v -n 1", b"");
+    assert_eq!(ran.fine().text(), "1\tx\n");
+    let notes: Vec<&str> = ran.err.lines().collect();
+    assert!(notes[0].contains("log=log") && notes[0].contains("count=1"), "{ran:?}");
+    assert!(notes[0].contains("shape=short (default)"), "{ran:?}");
+    assert!(notes[1].ends_with("/log: codec raw"), "{ran:?}");
+    assert!(notes[2].starts_with("seawall: exit 0 after "), "{ran:?}");
+    assert_eq!(folder.run("cat log -v -q", b"").code, 2);
+    let ran = folder.run("cat nowhere -v", b"");
+    assert!(ran.refused(1).ends_with('\n') && ran.err.contains("exit 1 after"), "{ran:?}");
+}
+
+#[test]
+fn sizes_of_records_are_told_by_stat() {
+    let folder = Folder::new("sizes");
+    let lines = format!("{}{}\n", "0123456789\n".repeat(99), "x".repeat(5000));
+    folder.run("append log", lines.as_bytes()).fine();
+    let ran = folder.run("stat log --json", b"");
+    let found = &ran.fine().json()[0];
+    for (field, size) in [("size_p50", 10), ("size_p99", 10), ("size_max", 5000)] {
+        assert_eq!(found[field], size, "{field}");
+    }
+    let sizes = found["sizes"].as_array().unwrap();
+    assert_eq!(sizes[0], serde_json::json!({"from": 8, "to": 15, "count": 99}));
+    assert_eq!(sizes[9], serde_json::json!({"from": 4096, "to": 8191, "count": 1}));
+    let counted: u64 = sizes.iter().map(|group| group["count"].as_u64().unwrap()).sum();
+    assert_eq!(counted, found["records"].as_u64().unwrap());
+    let text = folder.run("stat log", b"").fine().text().to_owned();
+    assert!(text.contains("p50 10 bytes   p99 10 bytes   max 4.9 KiB   \u{2588}"), "{text}");
+    assert!(text.contains("format 0 (draft 2)"), "{text}");
+    folder.run("append empty", b"").fine();
+    let found = &folder.run("stat empty --json", b"").fine().json()[0];
+    assert_eq!(
+        (&found["size_p50"], &found["sizes"]),
+        (&serde_json::Value::Null, &serde_json::json!([]))
+    );
+    assert!(!folder.run("stat empty", b"").fine().text().contains("record size"));
+}
+
+#[test]
+fn a_closed_pipe_ends_every_answer_silently() {
+    let folder = Folder::new("pipes");
+    folder.run("append log -q", &records(5000)).fine();
+    for line in ["cat log", "cat log --fields a", "man", "completions bash", "doctor", "stat log"] {
+        let shell = format!("{{ seawall {line}; echo $? > code; }} | head -n 1 > first");
+        let ran = folder.shell(&shell, b"");
+        let warned = ran.err.lines().all(|line| line.contains("no JSON value"));
+        assert!(warned, "{line}: {ran:?}");
+        let code = String::from_utf8(folder.read("code")).unwrap();
+        assert!(["0\n", "10\n"].contains(&code.as_str()), "{line}: {code}");
+    }
+}

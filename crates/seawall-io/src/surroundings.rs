@@ -1,0 +1,173 @@
+//! What a directory stands on: its file system, the device below, and the limits of this process.
+//!
+//! All of it is for people: nothing here decides what a log does.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+mod mounts;
+
+pub use mounts::Mount;
+
+/// What there is to know of the surroundings of a directory. What cannot be found out is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Surroundings {
+    /// The kernel's name and release.
+    pub kernel: Option<String>,
+    /// Where the file system of the directory is mounted, and how.
+    pub mount: Option<Mount>,
+    /// Below an overlay, the file system that takes what is written.
+    pub upper: Option<Mount>,
+    /// What the block device below says of its write cache: `write back` or `write through`.
+    pub write_cache: Option<String>,
+    /// Bytes that this process may still write to the file system.
+    pub free: Option<u64>,
+    /// Whether a file can be made in the directory.
+    pub writable: Writable,
+    /// Whether a file there can be opened past the system's cache.
+    pub direct: Option<bool>,
+    /// How many files this process may open; `None` without a limit.
+    pub open_files_max: Option<u64>,
+    /// How many bytes it may lock in memory; `None` without a limit.
+    pub locked_max: Option<u64>,
+    /// How many bytes a file of it may have; `None` without a limit.
+    pub file_size_max: Option<u64>,
+}
+
+/// Whether a file can be made in a directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Writable {
+    /// A file without a name was made, and is gone.
+    Yes,
+    /// The system refused it, in these words.
+    No(String),
+    /// This file system knows no files without names, and no other trace is left to find out.
+    #[default]
+    Unknown,
+}
+
+impl Surroundings {
+    /// Looks around the existing directory `path`, and leaves no trace there.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::NotFound`] where there is nothing, [`io::ErrorKind::NotADirectory`] for
+    /// other things. What else cannot be found out is `None`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall_io::{Surroundings, Writable};
+    ///
+    /// let found = Surroundings::of(&std::env::temp_dir())?;
+    /// assert_eq!(found.writable == Writable::Yes, found.direct.is_some());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let path = path.canonicalize()?;
+        if !path.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        let mounts = read_text(Path::new("/proc/self/mountinfo")).unwrap_or_default();
+        let mount = Mount::find(&mounts, &path);
+        let upper = mount.as_ref().and_then(Mount::upper);
+        let (writable, direct) = try_files(&path);
+        Ok(Self {
+            kernel: kernel(),
+            upper: upper.and_then(|upper| Mount::find(&mounts, &upper.canonicalize().ok()?)),
+            write_cache: mount.as_ref().and_then(write_cache),
+            mount,
+            free: free(&path),
+            writable,
+            direct,
+            ..limits()
+        })
+    }
+}
+
+fn kernel() -> Option<String> {
+    let read = |name: &str| read_text(&Path::new("/proc/sys/kernel").join(name));
+    Some(format!("{} {}", read("ostype")?.trim(), read("osrelease")?.trim()))
+}
+
+/// What the queue of the mount's block device says; that of a partition is one folder up.
+fn write_cache(mount: &Mount) -> Option<String> {
+    let device = PathBuf::from(format!("/sys/dev/block/{}", mount.device));
+    let queues = ["queue/write_cache", "../queue/write_cache"];
+    let found = queues.into_iter().find_map(|queue| read_text(&device.join(queue)))?;
+    Some(found.trim().to_owned())
+}
+
+fn free(path: &Path) -> Option<u64> {
+    let found = rustix::fs::statvfs(path).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// Whether files can be made there, and opened past the cache: tried with files without names.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn try_files(path: &Path) -> (Writable, Option<bool>) {
+    use rustix::fs::{Mode, OFlags};
+    use rustix::io::Errno;
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let open = |flags| {
+        let made = || rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR);
+        rustix::io::retry_on_intr(made).map(drop)
+    };
+    match open(flags) {
+        Ok(()) => (Writable::Yes, Some(open(flags | OFlags::DIRECT).is_ok())),
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => (Writable::Unknown, None),
+        Err(error) => (Writable::No(io::Error::from(error).to_string()), None),
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn try_files(_: &Path) -> (Writable, Option<bool>) {
+    (Writable::Unknown, None)
+}
+
+fn limits() -> Surroundings {
+    use rustix::process::{Resource, getrlimit};
+    Surroundings {
+        open_files_max: getrlimit(Resource::Nofile).current,
+        locked_max: getrlimit(Resource::Memlock).current,
+        file_size_max: getrlimit(Resource::Fsize).current,
+        ..Surroundings::default()
+    }
+}
+
+/// More than any of these files has: a line of it for each of thousands of mounts.
+const TEXT_MAX: u64 = 16 << 20;
+
+/// The text of a file of the kernel's, which has no length; bytes that are no text are replaced.
+#[expect(clippy::disallowed_methods, reason = "this is the crate that the rule points to")]
+fn read_text(path: &Path) -> Option<String> {
+    let mut bytes = vec![];
+    fs::File::open(path).ok()?.take(TEXT_MAX).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_around_leaves_no_trace() {
+        let folder = std::env::temp_dir().join(format!("seawall-io-around-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let found = Surroundings::of(&folder).unwrap();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+        assert!(found.free.is_some(), "{found:?}");
+        fs::remove_dir(&folder).unwrap();
+        let gone = Surroundings::of(&folder).unwrap_err();
+        assert_eq!(gone.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_is_no_directory_is_refused() {
+        let program = std::env::current_exe().unwrap();
+        let refused = Surroundings::of(&program).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::NotADirectory);
+    }
+}

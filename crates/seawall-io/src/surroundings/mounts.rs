@@ -1,0 +1,126 @@
+//! The table of mounts, `proc_pid_mountinfo(5)`: whatever stands in it, reading it never fails.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// One mounted file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Mount {
+    /// Major and minor number of its device, as `254:1`; major 0 where there is none.
+    pub device: String,
+    /// Where it is mounted.
+    pub point: PathBuf,
+    /// The type, as `ext4`.
+    pub kind: String,
+    /// What is mounted: a device, or what stands for one.
+    pub source: String,
+    /// The options of the mount and those of the file system, each once.
+    pub options: Vec<String>,
+}
+
+impl Mount {
+    /// The mount that `path` is in, an absolute path without links: of the longest mount points
+    /// that lead there the last one, which lies on top.
+    pub(super) fn find(table: &str, path: &Path) -> Option<Self> {
+        let mounts = table.lines().filter_map(Self::parse);
+        let around = mounts.filter(|mount| path.starts_with(&mount.point));
+        around.max_by_key(|mount| mount.point.components().count())
+    }
+
+    /// One line of the table; `None` for what is none.
+    #[must_use]
+    pub fn parse(line: &str) -> Option<Self> {
+        // Optional fields end with a dash of their own.
+        let (mount, system) = line.split_once(" - ")?;
+        let mut mount = mount.split(' ');
+        let device = mount.nth(2)?.to_owned();
+        let point = PathBuf::from(OsString::from_vec(unescaped(mount.nth(1)?)));
+        let mount_options = mount.next()?;
+        let mut system = system.split(' ');
+        let kind = text(system.next()?);
+        let source = text(system.next().unwrap_or_default());
+        let system_options = system.next().unwrap_or_default();
+        let mut options: Vec<String> = vec![];
+        for option in mount_options.split(',').chain(system_options.split(',')).map(text) {
+            if !option.is_empty() && !options.contains(&option) {
+                options.push(option);
+            }
+        }
+        Some(Self { device, point, kind, source, options })
+    }
+
+    /// Of an overlay, the folder that takes what is written.
+    pub(super) fn upper(&self) -> Option<PathBuf> {
+        let found = self.options.iter().find_map(|option| option.strip_prefix("upperdir="));
+        found.filter(|_| self.kind == "overlay").map(PathBuf::from)
+    }
+}
+
+fn text(field: &str) -> String {
+    String::from_utf8_lossy(&unescaped(field)).into_owned()
+}
+
+/// A field with its octal escapes undone: blanks, tabs, newlines and backslashes are written so.
+fn unescaped(field: &str) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(field.len());
+    let mut rest = field.as_bytes();
+    while let Some((&byte, behind)) = rest.split_first() {
+        let escape = behind.split_first_chunk::<3>().filter(|_| byte == b'\\');
+        let value = escape.and_then(|(digits, behind)| Some((octal(*digits)?, behind)));
+        let (byte, behind) = value.unwrap_or((byte, behind));
+        plain.push(byte);
+        rest = behind;
+    }
+    plain
+}
+
+fn octal(digits: [u8; 3]) -> Option<u8> {
+    let text = std::str::from_utf8(&digits).ok()?;
+    u8::from_str_radix(text, 8).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "\
+27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,errors=remount-ro
+25 24 0:23 / /dev/shm rw,nosuid - tmpfs tmpfs rw,size=100k
+30 27 0:30 / /mnt/my\\040disk rw - xfs /dev/sda1 rw,nobarrier
+31 27 0:31 / /srv rw,relatime master:4 propagate_from:2 - nfs4 host:/srv rw,vers=4.2
+32 27 0:32 / /srv rw - overlay overlay rw,lowerdir=/l,upperdir=/up\\040per,workdir=/w
+";
+
+    fn at(path: &str) -> Mount {
+        Mount::find(TABLE, Path::new(path)).unwrap()
+    }
+
+    #[test]
+    fn the_mount_of_a_path_is_the_innermost_and_of_two_the_one_on_top() {
+        assert_eq!((at("/var/lib").kind.as_str(), at("/var").device.as_str()), ("ext4", "254:0"));
+        assert_eq!(at("/dev/shm").kind, "tmpfs");
+        assert_eq!(at("/dev/shmoo").kind, "ext4");
+        assert_eq!(at("/mnt/my disk/log").options, ["rw", "nobarrier"]);
+        assert_eq!(at("/srv/x").kind, "overlay");
+        assert_eq!(at("/srv").upper(), Some(PathBuf::from("/up per")));
+        assert_eq!(at("/").upper(), None);
+        assert_eq!(Mount::find("", Path::new("/")), None);
+    }
+
+    #[test]
+    fn no_table_however_mangled_makes_reading_it_fail() {
+        for end in 0..TABLE.len() {
+            for line in [&TABLE[..end], &TABLE[end..]] {
+                let _ = Mount::find(line, Path::new("/srv/x"));
+            }
+        }
+        for line in
+            [" - ", "\\", "1 2 3 4 /\\7 - ", "a b c d / e - f \\777\\0", "- - - - - - - - -"]
+        {
+            let _ = Mount::find(line, Path::new("/"));
+        }
+        assert_eq!(unescaped("a\\040b\\\\12\\999\\04"), b"a b\\\\12\\999\\04");
+    }
+}

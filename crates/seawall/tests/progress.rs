@@ -1,0 +1,39 @@
+//! What is told of how far long work has come: forwards, and to the end.
+
+mod common;
+
+use common::Scratch;
+use seawall::{Log, Options, Progress, Raw, copy_with, salvage_with, verify_with};
+
+#[track_caller]
+fn forwards_to_the_end(heard: &[Progress]) {
+    assert!(heard.len() > 2, "{heard:?}");
+    assert!(heard.is_sorted_by_key(|at| at.done), "{heard:?}");
+    let last = heard.last().expect("something was heard");
+    assert!(last.total > 0 && last.done == last.total, "{last:?}");
+    assert!(heard.iter().all(|at| at.total == last.total), "{heard:?}");
+}
+
+#[test]
+fn long_work_is_told_of_forwards_and_to_its_end() {
+    let scratch = Scratch::new("progress");
+    scratch.storage();
+    let [log, copy, saved] = ["log", "copy", "saved"].map(|name| scratch.path.join(name));
+    let writer: Log<[u8], Raw> = Options::new().segment_size(1 << 20).open(&log).unwrap();
+    let payload = vec![7; 100_000];
+    for _ in 0..40 {
+        writer.append(&payload).unwrap();
+    }
+    writer.close().unwrap();
+    let mut heard = vec![];
+    verify_with(&log, |at| heard.push(at)).unwrap();
+    forwards_to_the_end(&heard);
+    let bytes = heard[0].total;
+    heard.clear();
+    copy_with(&log, &copy, |at| heard.push(at)).unwrap();
+    forwards_to_the_end(&heard);
+    assert_eq!(heard[0].total, 2 * bytes);
+    heard.clear();
+    salvage_with(&log, &saved, |at| heard.push(at)).unwrap();
+    forwards_to_the_end(&heard);
+}
