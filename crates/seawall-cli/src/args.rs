@@ -34,7 +34,7 @@ pub(crate) use tools::{Completions, Doctor, Man};
 struct Cli {
     /// When to colour what is printed; words say the same without
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorWhen::Auto)]
-    #[arg(hide_possible_values = true)]
+    #[arg(hide_possible_values = true, display_order = 900)]
     color: ColorWhen,
     #[command(subcommand)]
     verb: Verb,

@@ -5,7 +5,7 @@ use crate::report::{Exit, Failure};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
-use std::io::Write;
+use std::io::{self, Write};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -70,15 +70,12 @@ impl Progress {
                 (!bar.is_hidden()).then_some(Out::Bar(bar))
             }
             Ear::Auto | Ear::Never => None,
-            Ear::Descriptor(number) => {
-                let file = seawall_io::open_descriptor(number).map_err(|error| {
-                    let what = format!("cannot write to descriptor {number}: {error}");
-                    let failure =
-                        Failure::new(Exit::Usage, what).at(format!("--progress fd:{number}"));
-                    failure.next(format!("open it for this program, as in {number}> FILE"))
-                })?;
-                Some(Out::Lines(Box::new(file)))
-            }
+            Ear::Descriptor(number) => match seawall_io::open_descriptor(number) {
+                Ok(file) => Some(Out::Lines(Box::new(file))),
+                // Who does not listen any more need not.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => None,
+                Err(error) => return Err(deaf(number, &error)),
+            },
         };
         let next = if matches!(out, Some(Out::Bar(_))) { SILENCE } else { BETWEEN };
         Ok(Self { watch: Stopwatch::start(), next, out, done: 0, total: None })
@@ -127,11 +124,13 @@ impl Progress {
                 });
             }
             Some(Out::Lines(file)) => {
-                // One call, one whole line. Who does not listen any more need not.
+                // One call, one whole line.
                 let line =
                     format!("{}\n", json!({ "done": done, "total": total, "unit": "bytes" }));
-                if file.write_all(line.as_bytes()).is_err() {
-                    self.out = None;
+                match file.write_all(line.as_bytes()) {
+                    // A listener who is behind misses a line.
+                    Err(error) if error.kind() != io::ErrorKind::WouldBlock => self.out = None,
+                    _ => {}
                 }
             }
             None => {}
@@ -144,6 +143,12 @@ impl Drop for Progress {
         // No bar is to stand before the message of an error.
         self.end();
     }
+}
+
+fn deaf(number: u32, error: &io::Error) -> Failure {
+    let what = format!("cannot write to descriptor {number}: {error}");
+    let failure = Failure::new(Exit::Usage, what).at(format!("--progress fd:{number}"));
+    failure.next(format!("open a file or a pipe for this program, as in {number}> FILE"))
 }
 
 fn style(has_total: bool) -> ProgressStyle {

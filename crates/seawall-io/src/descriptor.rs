@@ -2,21 +2,35 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 /// Opens what descriptor `number` of this process leads to, for writing behind what is there.
 ///
 /// It goes by the name that the system has for it: a pipe, a terminal or a file is opened once
-/// more, which needs no trust in the number; a socket cannot be.
+/// more, which needs no trust in the number; a socket cannot be. Writing never waits: where nobody
+/// reads what was written before, it fails with [`io::ErrorKind::WouldBlock`], and a short line is
+/// written whole or not at all.
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::NotFound`] if it is not open; whatever the system says.
+/// [`io::ErrorKind::NotFound`] if it is not open, [`io::ErrorKind::BrokenPipe`] if it is a named
+/// pipe without a reader, [`io::ErrorKind::Unsupported`] for a socket; whatever the system says.
 pub fn open_descriptor(number: u32) -> io::Result<File> {
-    let flags = rustix::fs::OFlags::NOCTTY;
-    let flags = i32::try_from(flags.bits()).expect("a flag of the system fits in its type");
     let name = format!("/dev/fd/{number}");
-    OpenOptions::new().append(true).custom_flags(flags).open(name)
+    if std::fs::metadata(&name)?.file_type().is_socket() {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "it is a socket"));
+    }
+    // Without NONBLOCK the opening of a named pipe would wait for its reader.
+    let flags = OFlags::NOCTTY | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).expect("a flag of the system fits in its type");
+    let opened = OpenOptions::new().append(true).custom_flags(flags).open(name);
+    opened.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NXIO) => io::ErrorKind::BrokenPipe.into(),
+        _ => error,
+    })
 }
 
 #[cfg(test)]
@@ -24,16 +38,22 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
     use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
 
     #[test]
-    fn a_pipe_is_written_to_by_its_number() {
+    fn a_pipe_is_written_to_by_its_number_and_never_waited_for() {
         let (mut reader, writer) = io::pipe().unwrap();
         let number = u32::try_from(writer.as_raw_fd()).unwrap();
         open_descriptor(number).unwrap().write_all(b"7").unwrap();
-        drop(writer);
-        let mut heard = String::new();
-        reader.read_to_string(&mut heard).unwrap();
-        assert_eq!(heard, "7");
+        let mut heard = [0];
+        reader.read_exact(&mut heard).unwrap();
+        assert_eq!(&heard, b"7");
+        drop(reader);
+        let deaf = open_descriptor(number).unwrap().write_all(b"7").unwrap_err();
+        assert_eq!(deaf.kind(), io::ErrorKind::BrokenPipe);
+        let (socket, _other) = UnixStream::pair().unwrap();
+        let number = u32::try_from(socket.as_raw_fd()).unwrap();
+        assert_eq!(open_descriptor(number).unwrap_err().kind(), io::ErrorKind::Unsupported);
         assert_eq!(open_descriptor(u32::MAX).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -29,25 +29,27 @@ Examples:
 pub(super) const CAT_EXAMPLES: &str = "\
 Examples:
   seawall cat orders.wal --from 100 -n 10
-  seawall cat events.wal --where order.id=7 --where 'total>=100' --fields who,total
+  seawall cat events.wal --where 'total>=100' --fields order.id,total
   seawall cat damaged.wal --skip-damaged -o len32 > rescued
 
---where takes = != < <= > >= and a value in JSON, or else text: id=7 is the number, id='\"7\"' the
-text. Names and numbers of items are joined by dots; a name in quotes may hold anything; a dot alone
-is the whole record. Integers of more than 64 bits are compared as floats. A record without the
-field does not match, whatever is asked of it, nor does one that is no JSON value; the text of a raw
-log is tried as JSON. -n counts the records that match. --fields prints them as columns, empty where
-a record has no such field, or as an object in JSON.";
+--where takes = != < <= > >= and a value in JSON, or else text: id=7 is the
+number, id='\"7\"' the text. Names and numbers of items are joined by dots; a
+name in quotes may hold anything; a dot alone is the whole record. Integers of
+more than 64 bits are compared as floats. A record without the field does not
+match, whatever is asked of it, nor does one that is no JSON value; the text
+of a raw log is tried as JSON. -n counts the records that match. --fields
+prints them as columns, empty where a record has no such field, or as an
+object in JSON.";
 
 pub(super) const TAIL_EXAMPLES: &str = "\
 Examples:
   seawall tail orders.wal -n 3
-  seawall tail orders.wal -f -o raw | while read -r order; do ship \"$order\"; done
+  seawall tail orders.wal -f -o raw | while read -r it; do ship \"$it\"; done
   seawall tail orders.wal -f --cursor-file shipped.lsn --json
 
-The cursor file holds the number of the record that comes next. It is replaced after records were
-handed over, so that after a crash some may come twice, and none is left out. --where and --fields
-are those of cat.";
+The cursor file holds the number of the record that comes next. It is replaced
+after records were handed over, so that after a crash some may come twice, and
+none is left out. --where and --fields are those of cat.";
 
 pub(super) const COPY_EXAMPLES: &str = "\
 Examples:
@@ -55,7 +57,8 @@ Examples:
   seawall copy orders.wal /mnt/backup/orders-$(date +%F).wal
   seawall copy orders.wal backup.wal --json | jq .last_lsn
 
-The copy is the log as it was at one moment, judged on the way; a damaged log is not copied.";
+The copy is the log as it was at one moment, judged on the way; a damaged log
+is not copied.";
 
 pub(super) const CONVERT_EXAMPLES: &str = "\
 Examples:
@@ -63,10 +66,11 @@ Examples:
   seawall convert events.wal events.json --from seawall --to json
   seawall convert records.json records.cwal --to cwal --codec json
 
-A damaged source gives what is intact before the damage, and exit code 5. What cannot be converted
-exactly is refused, and nothing is made. Records of a new log are numbered from 1. Text becomes
-text in JSON, other bytes {\"base64\": ...}; entries of a cwal log are bytes, unless --codec says
-otherwise: say it again on the way back.";
+A damaged source gives what is intact before the damage, and exit code 5. What
+cannot be converted exactly is refused, and nothing is made. Records of a new
+log are numbered from 1. Text becomes text in JSON, other bytes {\"base64\":
+...}; entries of a cwal log are bytes, unless --codec says otherwise: say it
+again on the way back.";
 
 pub(super) const TRUNCATE_EXAMPLES: &str = "\
 Examples:
@@ -74,8 +78,9 @@ Examples:
   seawall truncate orders.wal --before 5000 --yes
   seawall truncate orders.wal --after 7200 --yes
 
---before removes whole segments, so some records before LSN may stay. The records behind --after
-are gone for good, and the next record gets the number behind LSN.";
+--before removes whole segments, so some records before LSN may stay. The
+records behind --after are gone for good, and the next record gets the number
+behind LSN.";
 
 pub(super) const EXPLAIN_EXAMPLES: &str = "\
 Examples:
@@ -91,12 +96,12 @@ Examples:
 
 pub(super) const REPAIR_EXAMPLES: &str = "\
 Examples:
-  seawall repair orders.wal                            # what is wrong, and what can be done
-  seawall repair orders.wal --salvage-to rescued.wal   # orders.wal stays as it is
-  seawall repair orders.wal --cut-tail --yes           # in place
+  seawall repair orders.wal                           # changes nothing
+  seawall repair orders.wal --salvage-to rescued.wal  # orders.wal stays as is
+  seawall repair orders.wal --cut-tail --yes          # in place
 
-A repair ends with 5 if records had to be given up, and names them; with 9 if NEW is
-there already.";
+A repair ends with 5 if records had to be given up, and names them; with 9 if
+NEW is there already.";
 
 pub(super) const STAT_EXAMPLES: &str = "\
 Examples:
@@ -104,8 +109,8 @@ Examples:
   seawall stat orders.wal --json | jq .bytes
   seawall stat orders.wal --json | jq -c '.sizes[]'
 
-The bars stand for sizes that double, from the smallest record to the largest; each is as high as
-so many records are of this size.";
+The bars stand for sizes that double, from the smallest record to the largest;
+each is as high as so many records are of this size.";
 
 pub(super) const DOCTOR_EXAMPLES: &str = "\
 Examples:
@@ -113,8 +118,9 @@ Examples:
   seawall doctor /var/lib/app || echo 'no place for logs'
   seawall doctor /var/lib/app --json | jq '.checks[] | select(.state != \"ok\")'
 
-It ends with 10 where what is synced can be lost: in memory, or mounted so that syncs end before the
-device. It cannot see whether the device tells the truth, and leaves no trace in DIR.";
+It ends with 10 where what is synced can be lost: in memory, or mounted so
+that syncs end before the device. It cannot see whether the device tells the
+truth, and leaves no trace in DIR.";
 
 pub(super) const COMPLETIONS_EXAMPLES: &str = "\
 Examples:

@@ -64,7 +64,7 @@ fn every_verb_has_three_examples_that_it_understands() {
         for words in ours {
             understood(&words);
         }
-        assert!(help.lines().all(|line| line.chars().count() <= 100), "{name}: {help}");
+        assert!(help.lines().all(|line| line.chars().count() <= 80), "{name}: {help}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod session;
 
-use crate::args::{Append, Codec, Format, LogFormat};
+use crate::args::{Append, Codec, Format, LogFormat, level_name};
 use crate::human;
 use crate::report::{Exit, Failure, say};
 use seawall::{CodecId, Error, Failover, Layout, Log, LogReader, Options, Raw, TailState};
@@ -38,6 +38,10 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
     let log: Log<[u8], Raw> = options.open(&args.log).map_err(fail)?;
     if !args.look.quiet {
         tell_recovery(args, &log);
+    }
+    if args.look.verbose {
+        let (level, codec) = (level_name(log.level()), codec.name());
+        say(&format!("seawall: opened for writing: level {level}, codec {codec}"));
     }
     let mut session = Session::new(args, &log, codec);
     let fed = session.feed(&mut io::stdin().lock());

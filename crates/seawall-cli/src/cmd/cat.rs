@@ -5,7 +5,6 @@ use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::report::{Exit, Failure, say};
 use seawall::{Cursor, Damage, Error, LogReader, Lost, Lsn, Raw, TailState, Verification};
-use std::io::IsTerminal;
 use std::path::Path;
 
 /// Prints the records that were asked for.
@@ -15,8 +14,9 @@ pub(crate) fn run(args: &Cat) -> Result<Exit, Failure> {
     let (from, mut cursor) = start(args, &reader).map_err(fail)?;
     let shape = if args.look.json { Shape::Json } else { args.shape };
     let mut printer = Printer::new(shape, reader.codec(), &args.selection)?;
-    // Beside records on a terminal a bar would be in the way.
-    let quiet = args.look.quiet || std::io::stdout().is_terminal();
+    // Beside records on a terminal, or what a program makes of them, a bar would be in the way.
+    let into_a_file = Path::new("/dev/stdout").metadata().is_ok_and(|it| it.is_file());
+    let quiet = args.look.quiet || !into_a_file;
     let mut progress = Progress::start(args.patience, quiet)?;
     let read = print(args, &mut cursor, (&mut printer, &mut progress));
     progress.end();

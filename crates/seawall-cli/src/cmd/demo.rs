@@ -17,6 +17,7 @@ use crate::measure::{Plain, Trouble};
 use crate::output::Output;
 use crate::report::{Exit, Failure};
 use crate::scratch::Scratch;
+use crate::tone::Tone;
 use damage::Damaged;
 use earthquake::Catalogue;
 use seawall::Log;
@@ -72,6 +73,15 @@ impl Stage {
     fn say(&mut self, text: &str) {
         if !self.silent {
             self.out.line(text);
+            self.out.flush();
+        }
+    }
+
+    /// A line that ends with whether a promise held.
+    fn judge(&mut self, text: &str, holds: bool) {
+        if !self.silent {
+            let (word, tone) = if holds { ("ok", Tone::Good) } else { ("BROKEN", Tone::Bad) };
+            self.out.toned(&format!("{text:<74}{word:>6}"), word, tone);
             self.out.flush();
         }
     }
@@ -133,10 +143,9 @@ fn tell_kills(stage: &mut Stage, witness: &Witness) {
 }
 
 fn tell_recovery(stage: &mut Stage, compared: &Compared) {
-    let verdict = if compared.holds() { "ok" } else { "BROKEN" };
     let (found, lost) = (number(compared.found), number(compared.lost));
     stage.say(&format!("3 recover  {found:>9} of them found, byte for byte, once"));
-    stage.say(&format!("           {lost:>9} lost{verdict:>55}"));
+    stage.judge(&format!("           {lost:>9} lost"), compared.holds());
     let extra = number(compared.extra);
     stage.say(&format!("           {extra:>9} more were on their way at a kill: allowed"));
     if compared.wrong + compared.gaps > 0 {
@@ -147,13 +156,11 @@ fn tell_recovery(stage: &mut Stage, compared: &Compared) {
 
 fn tell_damage(stage: &mut Stage, damaged: &Damaged) {
     let lsn = number(damaged.lsn);
-    let ok = |holds| if holds { "ok" } else { "BROKEN" };
     stage.say(&format!("4 damage   one bit flipped in a copy, inside record {lsn}:"));
     stage.say(&format!("           M {} {}", damaged.magnitude, damaged.place));
-    let verify = format!("           verify says: {}", damaged.named);
-    stage.say(&format!("{verify:<74}{:>6}", ok(damaged.is_named)));
+    stage.judge(&format!("           verify says: {}", damaged.named), damaged.is_named);
     let read = format!("           the other {} are still read", count(damaged.others, "record"));
-    stage.say(&format!("{read:<74}{:>6}", ok(damaged.others_read)));
+    stage.judge(&read, damaged.others_read);
     stage.say(&format!(
         "           plain JSON lines: M {} reads {}; {} of {} lines parse",
         damaged.magnitude,
@@ -171,13 +178,13 @@ struct End<'a> {
 }
 
 fn tell_end(out: &mut Output, args: &Demo, end: &End<'_>) {
-    let verdict = if end.done.kept() {
-        "Every acknowledged record is there, and the damage was named."
+    let (verdict, tone) = if end.done.kept() {
+        ("Every acknowledged record is there, and the damage was named.", Tone::Good)
     } else {
-        "A PROMISE WAS BROKEN. Please report this, with the line that has the seed."
+        ("A PROMISE WAS BROKEN. Please report this, with the line that has the seed.", Tone::Bad)
     };
     out.line("");
-    out.line(&format!("{verdict:<72}{:>8}", human::span(end.took)));
+    out.toned(&format!("{verdict:<72}{:>8}", human::span(end.took)), verdict, tone);
     out.line("");
     if args.keep {
         let folder = end.folder.display();
