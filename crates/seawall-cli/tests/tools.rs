@@ -104,7 +104,9 @@ fn shown_by_man(page: &Path) -> Option<(String, String)> {
         .output();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let shown = man.ok().filter(|man| man.status.success() && man.stdout.len() > 400);
-    shown.map(|man| (text(man.stderr), text(man.stdout)))
+    // Whatever else man may have to say of this machine.
+    let warnings = |text: String| text.lines().filter(|line| line.contains("warning")).collect();
+    shown.map(|man| (warnings(text(man.stderr)), text(man.stdout)))
 }
 
 #[test]
