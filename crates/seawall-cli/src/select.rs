@@ -256,8 +256,8 @@ impl FromStr for Condition {
         let (_, comparison) =
             *found.ok_or_else(|| expression.wrong("here = != < <= > or >= is missing"))?;
         let rest = expression.rest();
-        if comparison == Test::Same && rest.starts_with('=') {
-            return Err(expression.wrong("one = is enough; quote a text that begins with it"));
+        if rest.starts_with(['=', '!', '<', '>']) {
+            return Err(expression.wrong("one sign is enough; quote a text that begins with one"));
         }
         let value = json::read(rest.as_bytes()).unwrap_or_else(|_| Value::from(rest));
         let is_ordered = matches!(value, Value::Number(_) | Value::String(_));
@@ -452,6 +452,9 @@ mod tests {
             ("a..b=7", 3),
             ("a.=7", 3),
             ("a==7", 3),
+            ("a>>7", 3),
+            ("a=<7", 3),
+            ("a<>7", 3),
             ("\u{eb}!7", 2),
             (".a=1", 2),
             ("\"a=7", 1),
