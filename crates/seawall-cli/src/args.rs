@@ -439,6 +439,9 @@ pub(crate) struct Demo {
     /// Keep the logs
     #[arg(long)]
     pub(crate) keep: bool,
+    /// Make this directory, with report.html, speed.svg and demo.json
+    #[arg(long, value_name = "NEW")]
+    pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) look: Look,
 }

@@ -7,6 +7,7 @@
 
 mod args;
 mod bookmark;
+mod chart;
 mod cmd;
 mod foreign;
 mod framing;

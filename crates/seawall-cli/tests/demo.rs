@@ -27,6 +27,23 @@ fn the_demo_tells_machines_the_same_and_keeps_what_it_made() {
 }
 
 #[test]
+fn the_report_is_a_page_without_scripts_and_the_same_figures() {
+    let folder = Folder::new("demo-report");
+    let ran = folder.run("demo --fast --seed 7 --dir . --report told --json", b"");
+    let said = ran.fine().json().remove(0);
+    assert_eq!(folder.names("told"), ["demo.json", "report.html"]);
+    let kept: serde_json::Value = serde_json::from_slice(&folder.read("told/demo.json")).unwrap();
+    assert_eq!(kept, said);
+    let page = String::from_utf8(folder.read("told/report.html")).unwrap();
+    let lost = format!("{:>9} lost", 0);
+    assert!(page.contains(&lost) && page.contains("--seed 7"), "{page}");
+    assert!(!page.contains("<script") && !page.contains('@') && !page.contains("http"), "{page}");
+    // What is there stays, and is known before the work begins.
+    folder.run("demo --fast --report told", b"").refused(9);
+    folder.run("demo --fast --report no/where", b"").refused(1);
+}
+
+#[test]
 fn the_demo_without_a_place_is_1() {
     Folder::new("demo-nowhere").run("demo --fast --dir nowhere", b"").refused(1);
 }

@@ -146,4 +146,5 @@ pub(super) const DEMO_EXAMPLES: &str = "\
 Examples:
   seawall demo
   seawall demo --fast --seed 7
-  seawall demo --dir . --keep";
+  seawall demo --dir . --keep
+  seawall demo --report demo";

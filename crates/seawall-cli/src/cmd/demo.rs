@@ -6,6 +6,7 @@
 
 mod damage;
 mod earthquake;
+mod report;
 mod speed;
 mod witness;
 pub(crate) mod writer;
@@ -20,6 +21,7 @@ use crate::scratch::Scratch;
 use crate::tone::Tone;
 use damage::Damaged;
 use earthquake::Catalogue;
+use report::{Report, Story};
 use seawall::Log;
 use seawall_io::{Entropy, SeededEntropy, SystemEntropy};
 use serde_json::{Value, json};
@@ -45,14 +47,21 @@ pub(crate) fn run(args: &Demo) -> Result<Exit, Failure> {
     if args.keep {
         scratch.keep();
     }
-    let mut stage = Stage { out: Output::new(), silent: args.look.json || args.look.quiet };
+    let report = args.report.as_deref().map(Report::begin).transpose()?;
+    let silent = args.look.json || args.look.quiet;
+    let mut stage = Stage { out: Output::new(), silent, said: vec![] };
     stage.say(&format!("seawall demo --seed {seed}"));
     stage.say("");
     let done = play(args, seed, scratch.path(), &mut stage)?;
     let exit = if done.kept() { Exit::Fine } else { Exit::Lost };
-    let Stage { mut out, silent } = stage;
+    let Stage { mut out, silent, said } = stage;
+    let answer = done.as_json(seed, exit);
+    if let Some(report) = report {
+        let (verdict, _) = done.verdict();
+        report.write(&done, &Story { lines: &said, verdict, seed, answer: &answer })?;
+    }
     if args.look.json {
-        out.line(&done.as_json(seed, exit).to_string());
+        out.line(&answer.to_string());
     } else if !silent {
         tell_end(
             &mut out,
@@ -67,10 +76,13 @@ pub(crate) fn run(args: &Demo) -> Result<Exit, Failure> {
 struct Stage {
     out: Output,
     silent: bool,
+    /// All lines, said aloud or not.
+    said: Vec<String>,
 }
 
 impl Stage {
     fn say(&mut self, text: &str) {
+        self.said.push(text.to_owned());
         if !self.silent {
             self.out.line(text);
             self.out.flush();
@@ -79,9 +91,11 @@ impl Stage {
 
     /// A line that ends with whether a promise held.
     fn judge(&mut self, text: &str, holds: bool) {
+        let (word, tone) = if holds { ("ok", Tone::Good) } else { ("BROKEN", Tone::Bad) };
+        let line = format!("{text:<74}{word:>6}");
+        self.said.push(line.clone());
         if !self.silent {
-            let (word, tone) = if holds { ("ok", Tone::Good) } else { ("BROKEN", Tone::Bad) };
-            self.out.toned(&format!("{text:<74}{word:>6}"), word, tone);
+            self.out.toned(&line, word, tone);
             self.out.flush();
         }
     }
@@ -178,11 +192,7 @@ struct End<'a> {
 }
 
 fn tell_end(out: &mut Output, args: &Demo, end: &End<'_>) {
-    let (verdict, tone) = if end.done.kept() {
-        ("Every acknowledged record is there, and the damage was named.", Tone::Good)
-    } else {
-        ("A PROMISE WAS BROKEN. Please report this, with the line that has the seed.", Tone::Bad)
-    };
+    let (verdict, tone) = end.done.verdict();
     out.line("");
     out.toned(&format!("{verdict:<72}{:>8}", human::span(end.took)), verdict, tone);
     out.line("");
@@ -196,12 +206,26 @@ fn tell_end(out: &mut Output, args: &Demo, end: &End<'_>) {
         out.line("next: seawall append my.wal --ack       type lines; a number means: durable");
         out.line("      seawall demo --dir . --keep       look at the logs afterwards");
     }
+    match &args.report {
+        Some(folder) => out.line(&format!("report: {}", folder.join("report.html").display())),
+        None => out.line("      seawall demo --report demo        a page with a chart, and JSON"),
+    }
 }
 
 impl Done {
     /// Whether every promise held.
     fn kept(&self) -> bool {
         self.witness.never_damaged() && self.compared.holds() && self.damaged.holds()
+    }
+
+    /// In words, and how they are to sound.
+    fn verdict(&self) -> (&'static str, Tone) {
+        if self.kept() {
+            ("Every acknowledged record is there, and the damage was named.", Tone::Good)
+        } else {
+            let text = "A PROMISE WAS BROKEN. Please report this, with the line that has the seed.";
+            (text, Tone::Bad)
+        }
     }
 
     fn as_json(&self, seed: u64, exit: Exit) -> Value {

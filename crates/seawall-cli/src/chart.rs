@@ -1,0 +1,38 @@
+//! Charts. The only module that knows the library which draws them.
+
+use kuva::prelude::{Layout, LegendPosition, LinePlot, Plot, TickFormat};
+use std::sync::Arc;
+
+/// A series of points: a name, a colour, and (x, y) above 0.
+pub(crate) struct Series<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) color: &'a str,
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// Names of a chart and its axes.
+pub(crate) struct Names<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) x: &'a str,
+    pub(crate) y: &'a str,
+}
+
+/// Lines over two logarithmic axes, as an SVG document.
+pub(crate) fn log_log(names: &Names<'_>, series: &[Series<'_>]) -> String {
+    let line = |one: &Series<'_>| {
+        let line = LinePlot::new().with_data(one.points.clone()).with_color(one.color);
+        Plot::Line(line.with_stroke_width(2.5).with_legend(one.name))
+    };
+    let plots: Vec<Plot> = series.iter().map(line).collect();
+    let digits = TickFormat::Custom(Arc::new(crate::human::rounded));
+    let layout = Layout::auto_from_plots(&plots)
+        .with_title(names.title)
+        .with_x_label(names.x)
+        .with_y_label(names.y)
+        .with_log_scale()
+        .with_tick_format(digits)
+        .with_legend_position(LegendPosition::OutsideRightTop)
+        .with_width(560.0)
+        .with_height(340.0);
+    kuva::render_to_svg(plots, layout)
+}

@@ -1,0 +1,122 @@
+//! The report of the demo: a page without scripts, its chart, and the figures for machines.
+
+use super::Done;
+use crate::chart::{Names, Series, log_log};
+use crate::measure::Row;
+use crate::report::{Exit, Failure};
+use seawall_io::{Draft, Storage};
+use serde_json::Value;
+use std::io;
+use std::path::Path;
+
+/// A directory that gets its name when the report is whole.
+pub(super) struct Report<'a> {
+    folder: &'a Path,
+    draft: Draft,
+}
+
+/// What the report is about.
+pub(super) struct Story<'a> {
+    /// The lines that the demo said.
+    pub(super) lines: &'a [String],
+    pub(super) verdict: &'a str,
+    pub(super) seed: u64,
+    pub(super) answer: &'a Value,
+}
+
+impl<'a> Report<'a> {
+    /// Begins it, so that a place where it cannot be is known before the work.
+    pub(super) fn begin(folder: &'a Path) -> Result<Self, Failure> {
+        let draft = Draft::create(folder).map_err(|error| failure(folder, &error))?;
+        Ok(Self { folder, draft })
+    }
+
+    /// Writes all files.
+    pub(super) fn write(self, done: &Done, story: &Story<'_>) -> Result<(), Failure> {
+        let chart = done.rates.as_deref().map(chart);
+        let put = || -> io::Result<()> {
+            let storage = self.draft.storage();
+            let file = |name: &str, text: &str| {
+                let file = storage.create(name)?;
+                file.write_at(text.as_bytes(), 0)?;
+                file.sync()
+            };
+            file("demo.json", &format!("{:#}\n", story.answer))?;
+            if let Some(chart) = &chart {
+                file("speed.svg", chart)?;
+            }
+            file("report.html", &page(done, story, chart.as_deref()))?;
+            storage.sync_dir()
+        };
+        put().map_err(|error| failure(self.folder, &error))?;
+        self.draft.finish().map_err(|error| failure(self.folder, &error))
+    }
+}
+
+fn failure(folder: &Path, error: &io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::AlreadyExists {
+        let what = "there is something where the report should be";
+        return Failure::new(Exit::Conflict, what)
+            .at(format!("{0} or {0}.partial", folder.display()))
+            .next("give a name that is not taken");
+    }
+    let failure = Failure::new(Exit::Failed, format!("cannot write the report: {error}"));
+    failure.at(folder.display()).next("give a name in a directory that can be written to")
+}
+
+fn chart(rows: &[Row]) -> String {
+    let names = Names {
+        title: "Durable commits a second",
+        x: "threads that commit at the same time",
+        y: "commits a second",
+    };
+    let points = |value: fn(&Row) -> f64| {
+        let point =
+            |row: &Row| (f64::from(u32::try_from(row.writers).unwrap_or(u32::MAX)), value(row));
+        rows.iter().map(point).collect()
+    };
+    let ours =
+        Series { name: "seawall", color: "#0b6e4f", points: points(|row| row.commits_per_s) };
+    let plain = Series {
+        name: "a sync each record",
+        color: "#b3541e",
+        points: points(|row| row.raw_per_s),
+    };
+    log_log(&names, &[ours, plain])
+}
+
+fn page(done: &Done, story: &Story<'_>, chart: Option<&str>) -> String {
+    let state = if done.kept() { "kept" } else { "broken" };
+    let toned = |line: &String| {
+        let line = escaped(line);
+        match line.strip_suffix("ok") {
+            Some(start) => format!("{start}<b class=kept>ok</b>\n"),
+            None => line.replace("BROKEN", "<b class=broken>BROKEN</b>") + "\n",
+        }
+    };
+    let lines: String = story.lines.iter().map(toned).collect();
+    let speed = chart.map_or_else(
+        || "<p>The fast demo measures no speed.</p>".to_owned(),
+        |chart| {
+            let ranked = if crate::machine::is_real_time() {
+                ""
+            } else {
+                " Not ranked: other work could disturb this; try it under <code>chrt -f 1</code>."
+            };
+            let note =
+                "Medians of alternating slices: first the one, then the other, on this disk.";
+            format!("<figure>{chart}<figcaption>{note}{ranked}</figcaption></figure>")
+        },
+    );
+    include_str!("report.html")
+        .replace("@state@", state)
+        .replace("@verdict@", &escaped(story.verdict))
+        .replace("@seed@", &story.seed.to_string())
+        .replace("@version@", env!("CARGO_PKG_VERSION"))
+        .replace("@speed@", &speed)
+        .replace("@lines@", &lines)
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
