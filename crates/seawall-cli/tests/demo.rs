@@ -21,7 +21,10 @@ fn the_demo_tells_machines_the_same_and_keeps_what_it_made() {
     let found = &ran.fine().json()[0];
     assert_eq!((&found["schema"], &found["kills"]), (&"seawall.demo/1".into(), &20.into()));
     assert_eq!((&found["lost"], &found["found"]), (&0.into(), &found["acknowledged"]));
+    let rescue = &found["rescue"];
+    assert!(rescue["all_others"] == true && rescue["lost_records"].as_u64() > Some(1), "{rescue}");
     let kept = folder.names(".").remove(0);
+    folder.run(&format!("verify {kept}/rescued.wal"), b"").fine();
     folder.run(&format!("verify {kept}/earthquakes.wal"), b"").fine();
     assert_eq!(folder.run(&format!("verify {kept}/damaged.wal"), b"").code, 5);
 }

@@ -7,21 +7,23 @@
 mod damage;
 mod earthquake;
 mod report;
+mod rescue;
 mod speed;
 mod witness;
 pub(crate) mod writer;
 
 use crate::args::Demo;
 use crate::human::{self, count, number};
-use crate::machine::Stopwatch;
+use crate::machine::{Stopwatch, is_terminal};
 use crate::measure::{Plain, Trouble};
 use crate::output::Output;
-use crate::report::{Exit, Failure};
+use crate::report::{Exit, Failure, say_over};
 use crate::scratch::Scratch;
 use crate::tone::Tone;
 use damage::Damaged;
 use earthquake::Catalogue;
 use report::{Report, Story};
+use rescue::Rescue;
 use seawall::Log;
 use seawall_io::{Entropy, SeededEntropy, SystemEntropy};
 use serde_json::{Value, json};
@@ -89,6 +91,13 @@ impl Stage {
         }
     }
 
+    /// What goes on, on a terminal, until the next word.
+    fn hint(&self, text: &str) {
+        if !self.silent && is_terminal() {
+            say_over(text);
+        }
+    }
+
     /// A line that ends with whether a promise held.
     fn judge(&mut self, text: &str, holds: bool) {
         let (word, tone) = if holds { ("ok", Tone::Good) } else { ("BROKEN", Tone::Bad) };
@@ -107,6 +116,7 @@ struct Done {
     witness: Witness,
     compared: Compared,
     damaged: Damaged,
+    rescue: Rescue,
     rates: Option<Vec<crate::measure::Row>>,
 }
 
@@ -130,8 +140,10 @@ fn play(args: &Demo, seed: u64, folder: &Path, stage: &mut Stage) -> Result<Done
     tell_recovery(stage, &compared);
     let damaged = damage::flip_one_bit(&log, folder, &catalogue, &dice)?;
     tell_damage(stage, &damaged);
+    let rescue = rescue::erase_and_rescue(&log, folder, &dice)?;
+    tell_rescue(stage, &rescue);
     let rates = if args.fast { None } else { Some(speed::measure(&mut plain, folder, stage)?) };
-    Ok(Done { syncs_per_s, witness, compared, damaged, rates })
+    Ok(Done { syncs_per_s, witness, compared, damaged, rescue, rates })
 }
 
 /// Opens the log as any program would, which recovers it, closes it, and looks for every record.
@@ -184,6 +196,14 @@ fn tell_damage(stage: &mut Stage, damaged: &Damaged) {
     ));
 }
 
+fn tell_rescue(stage: &mut Stage, rescue: &Rescue) {
+    let erased = human::bytes(u64::try_from(rescue::ERASED).expect("a few blocks"));
+    stage.say(&format!("5 rescue   {erased} of zeros over the copy, in the middle:"));
+    stage.say(&format!("           lost: {}", rescue.named));
+    let rescued = format!("all other {} are in a new log", count(rescue.rescued, "record"));
+    stage.judge(&format!("           {rescued}"), rescue.holds);
+}
+
 /// How it ended.
 struct End<'a> {
     done: &'a Done,
@@ -200,7 +220,8 @@ fn tell_end(out: &mut Output, args: &Demo, end: &End<'_>) {
         let folder = end.folder.display();
         out.line(&format!("kept: {folder}"));
         out.line("next: in that folder,");
-        out.line("      seawall verify damaged.wal        the flipped bit");
+        out.line("      seawall verify damaged.wal        the flipped bit, and the zeros");
+        out.line("      seawall verify rescued.wal        what was saved of it");
         out.line("      seawall cat earthquakes.wal -n 3  the records");
     } else {
         out.line("next: seawall append my.wal --ack       type lines; a number means: durable");
@@ -215,7 +236,10 @@ fn tell_end(out: &mut Output, args: &Demo, end: &End<'_>) {
 impl Done {
     /// Whether every promise held.
     fn kept(&self) -> bool {
-        self.witness.never_damaged() && self.compared.holds() && self.damaged.holds()
+        self.witness.never_damaged()
+            && self.compared.holds()
+            && self.damaged.holds()
+            && self.rescue.holds
     }
 
     /// In words, and how they are to sound.
@@ -244,6 +268,7 @@ impl Done {
             "gaps": self.compared.gaps,
             "unacknowledged_found": self.compared.extra,
             "damage": self.damaged.as_json(),
+            "rescue": self.rescue.as_json(),
             "ranked": rates.map(|_| crate::machine::is_real_time()),
             "speed": rates.map(|rows| {
                 rows.iter().map(super::bench::row_as_json).collect::<Vec<_>>()

@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 use std::io;
 use std::path::Path;
 
+/// The copy of the log that is damaged.
+pub(super) const COPY: &str = "damaged.wal";
+
 /// What the flip did.
 #[derive(Debug)]
 pub(super) struct Damaged {
@@ -60,7 +63,7 @@ pub(super) fn flip_one_bit(
     catalogue: &Catalogue,
     dice: &SeededEntropy,
 ) -> Result<Damaged, Failure> {
-    let damaged = folder.join("damaged.wal");
+    let damaged = folder.join(COPY);
     let fail = |error| Failure::of(&error, "demo", &damaged);
     let copied = |error| trouble("copy the log", &error);
     let copy = copy_log(log, &damaged).map_err(copied)?;
@@ -109,7 +112,7 @@ fn read_all(storage: &PosixStorage, name: &str) -> io::Result<Vec<u8>> {
 }
 
 /// Where the payload of a record stands, and its bytes.
-fn find(log: &PosixStorage, lsn: Lsn) -> io::Result<(SegmentId, Offset, Vec<u8>)> {
+pub(super) fn find(log: &PosixStorage, lsn: Lsn) -> io::Result<(SegmentId, Offset, Vec<u8>)> {
     let missing = || io::Error::other(format!("record {lsn} is nowhere"));
     let ids: Vec<_> =
         log.list()?.iter().filter_map(|name| SegmentId::from_file_name(name)).collect();

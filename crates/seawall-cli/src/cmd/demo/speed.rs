@@ -23,8 +23,10 @@ pub(super) fn measure(
         .map_err(|error| fail(Trouble::Ours(error)))?;
     let mut rows = vec![];
     for writers in WRITERS {
+        stage.hint(&format!("  measuring with {writers} at a time"));
         rows.push(compare(plain, &ours, writers, Rounds::within(TIME)).map_err(fail)?);
     }
+    stage.hint("");
     ours.close().map_err(|error| fail(Trouble::Ours(error)))?;
     tell(stage, &rows);
     Ok(rows)
@@ -35,7 +37,7 @@ fn tell(stage: &mut Stage, rows: &[Row]) {
         let cells: Vec<String> = rows.iter().map(|row| format!("{:>14}", cell(row))).collect();
         stage.say(&format!("{name:<31}{}", cells.concat()));
     };
-    line("5 speed    durable commits/s", &|row| match row.writers {
+    line("6 speed    durable commits/s", &|row| match row.writers {
         1 => "1 writer".to_owned(),
         writers => format!("{writers} writers"),
     });
