@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 
 mod allowed;
+mod book;
 mod damage;
+mod links;
 mod mask;
 mod rules;
 mod source;
@@ -18,6 +20,7 @@ Usage: cargo xtask <chore>
 Chores:
   tidy    checks the rules of docs/STYLE.md that the compiler and clippy do not know
   rules   lists them
+  book    makes docs/ into a book, by mdBook
   damage  damages logs in every way of a list and prints what Seawall does, beside its peers
           (--json: one object a row); fails if a promise is broken
 
@@ -30,6 +33,7 @@ fn main() -> ExitCode {
     let done = match chores.as_slice() {
         ["tidy"] => tidy::run(),
         ["rules"] => list_rules(),
+        ["book"] => book::run(),
         ["damage"] => damage::run(damage::Form::Text),
         ["damage", "--json"] => damage::run(damage::Form::Json),
         ["help" | "--help" | "-h"] => io::stdout().write_all(HELP.as_bytes()).map(|()| true),

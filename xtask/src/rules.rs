@@ -65,6 +65,7 @@ pub(crate) const RULES: &[Rule] = &[
     rule("floor", "a crate depends on lower floors only", crates::floors),
     rule("dependency", "an ADR names every dependency", crates::dependencies),
     rule("link", "a relative link leads to a file of the tree", docs::links),
+    rule("book", "docs/SUMMARY.md lists every page", docs::pages),
     rule("adr", "ADRs are numbered from 0001 without gaps", docs::adr_numbers),
 ];
 

@@ -41,7 +41,7 @@ fn print(findings: &[Finding], smells: &[String]) -> io::Result<()> {
 }
 
 /// The folder above this crate, which is where cargo says that it is now.
-fn root() -> io::Result<PathBuf> {
+pub(crate) fn root() -> io::Result<PathBuf> {
     match env::var_os("CARGO_MANIFEST_DIR") {
         Some(xtask) => Ok(Path::new(&xtask).join("..").canonicalize()?),
         None => env::current_dir(),

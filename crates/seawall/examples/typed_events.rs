@@ -52,10 +52,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     log.append(&salary)?;
     apply(&mut accounts, salary);
     // Money that leaves one account comes to the other: after a crash both are there, or neither.
-    let moved = [
-        Event::Withdrawn { account: 1, cents: 100 },
-        Event::Deposited { account: 2, cents: 100 },
-    ];
+    let moved =
+        [Event::Withdrawn { account: 1, cents: 100 }, Event::Deposited { account: 2, cents: 100 }];
     log.append_batch(&moved)?;
     moved.into_iter().for_each(|event| apply(&mut accounts, event));
 

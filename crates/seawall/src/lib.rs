@@ -39,6 +39,11 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+/// The program of docs/START.md runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/START.md")]
+struct Start;
+
 /// The programs of docs/RECORDS.md run.
 #[cfg(all(doctest, feature = "json"))]
 #[doc = include_str!("../../../docs/RECORDS.md")]

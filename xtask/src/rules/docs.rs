@@ -1,9 +1,11 @@
-//! Rules on documents: links lead somewhere, decisions are numbered.
+//! Rules on documents: links lead somewhere, pages are in the book, decisions are numbered.
 
 use super::{Breach, in_file};
+use crate::links::{relative_links, resolve};
 use crate::source::Source;
 
 const ADR_FOLDER: &str = "docs/adr/";
+const SUMMARY: &str = "docs/SUMMARY.md";
 
 /// Finds relative links to what is not in the tree.
 pub(super) fn links(tree: &[Source]) -> Vec<Breach> {
@@ -23,45 +25,22 @@ pub(super) fn links(tree: &[Source]) -> Vec<Breach> {
     found
 }
 
-/// Lines and targets of the links to other files; code is not looked at.
-fn relative_links(text: &str) -> Vec<(usize, String)> {
-    let mut found = Vec::new();
-    let mut fenced = false;
-    for (line, text) in (1..).zip(text.lines()) {
-        if text.trim_start().starts_with("```") {
-            fenced = !fenced;
-        }
-        if fenced {
-            continue;
-        }
-        let plain: String = text.split('`').step_by(2).collect();
-        let targets = plain.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
-        let defined = plain.starts_with('[').then(|| plain.split_once("]: ")).flatten();
-        let targets = targets.chain(defined.map(|(_, target)| target.trim()));
-        for target in targets {
-            let file = target.split('#').next().unwrap_or_default();
-            if !file.is_empty() && !file.contains(':') {
-                found.push((line, file.to_owned()));
-            }
-        }
-    }
-    found
-}
-
-/// The path that `target` means in the file at `from`; `None` if it leaves the tree.
-fn resolve(from: &str, target: &str) -> Option<String> {
-    let mut parts: Vec<&str> = from.split('/').collect();
-    parts.pop();
-    for part in target.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop()?;
-            }
-            _ => parts.push(part),
-        }
-    }
-    Some(parts.join("/"))
+/// Finds pages that the book leaves out.
+pub(super) fn pages(tree: &[Source]) -> Vec<Breach> {
+    let Some(summary) = tree.iter().find(|source| source.path == SUMMARY) else { return vec![] };
+    let listed: Vec<String> = relative_links(&summary.text)
+        .iter()
+        .filter_map(|(_, target)| resolve(&summary.path, target))
+        .collect();
+    let is_page = |source: &&Source| {
+        let is_decision = source.path.starts_with(ADR_FOLDER);
+        source.path.starts_with("docs/") && source.extension() == "md" && !is_decision
+    };
+    let pages = tree.iter().filter(is_page).filter(|source| source.path != SUMMARY);
+    pages
+        .filter(|page| !listed.contains(&page.path))
+        .flat_map(|page| in_file(page, Some(1), &format!("list it in {SUMMARY}")))
+        .collect()
 }
 
 /// Finds decisions out of number.
@@ -110,6 +89,18 @@ mod tests {
     fn code_holds_no_links() {
         assert_eq!(links(&tree("```\n[a](b.md)\n```\n`[a](b.md)`\n")), []);
         assert_eq!(links(&tree("```\n```\n[a](b.md)\n")).len(), 1);
+    }
+
+    #[test]
+    fn a_page_that_the_book_leaves_out_is_found() {
+        let book = |summary: &str| {
+            let at = |path: &str| Source::new(path, "");
+            let summary = Source::new(SUMMARY, summary);
+            vec![summary, at("docs/A.md"), at("docs/cli/b.md"), at("docs/adr/0001-a.md")]
+        };
+        assert_eq!(pages(&book("- [a](A.md)\n- [b](cli/b.md)\n")), []);
+        let left: Vec<_> = pages(&book("[a](A.md)\n")).into_iter().map(|found| found.0).collect();
+        assert_eq!(left, ["docs/cli/b.md"]);
     }
 
     #[test]

@@ -1,0 +1,42 @@
+//! Relative links in documents: where they stand and what they mean.
+
+/// Lines and targets of the links to other files; code is not looked at.
+pub(crate) fn relative_links(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut fenced = false;
+    for (line, text) in (1..).zip(text.lines()) {
+        if text.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        if fenced {
+            continue;
+        }
+        let plain: String = text.split('`').step_by(2).collect();
+        let targets = plain.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
+        let defined = plain.starts_with('[').then(|| plain.split_once("]: ")).flatten();
+        let targets = targets.chain(defined.map(|(_, target)| target.trim()));
+        for target in targets {
+            let file = target.split('#').next().unwrap_or_default();
+            if !file.is_empty() && !file.contains(':') {
+                found.push((line, file.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+/// The path that `target` means in the file at `from`; `None` if it leaves the tree.
+pub(crate) fn resolve(from: &str, target: &str) -> Option<String> {
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            _ => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
