@@ -181,7 +181,8 @@ fn is_exact(number: &str) -> bool {
     }
     let is_integer = !number.contains(['.', 'e', 'E']);
     let nearest = number.parse::<f64>().ok().filter(|nearest| nearest.is_finite() && !is_integer);
-    nearest.is_some_and(|nearest| decimal(number) == decimal(&format!("{nearest:e}")))
+    // As it will be printed: of two texts as short and as near, others choose the other one.
+    nearest.is_some_and(|nearest| decimal(number) == decimal(&Value::from(nearest).to_string()))
 }
 
 /// A decimal number as its digits, without zeros at either end, and the power of ten behind them.
@@ -223,6 +224,7 @@ mod tests {
             "-0.0",
             "5e-324",
             "1.7976931348623157e+308",
+            "80457193133708.12",
             r#"{"z":1,"a":[null,true,{}],"m":{"e":1.25},"":""}"#,
             r#"{"base64":"//79"}"#,
             r#"[{"base64":"Zg=="},{"base64":"Zg"},{"base64":1},{"base64":"Zh==","a":1}]"#,
