@@ -265,3 +265,16 @@ fn a_closed_pipe_ends_every_answer_silently() {
         assert!(["0\n", "10\n"].contains(&code.as_str()), "{line}: {code}");
     }
 }
+
+#[test]
+fn stat_tells_the_newest_checkpoint() {
+    use seawall::{Log, Lsn, Raw};
+    let folder = Folder::new("stat-checkpoint");
+    folder.run("append log -q", b"a\nb\nc\n").fine();
+    assert!(folder.run("stat log --json", b"").fine().json()[0]["checkpoint_lsn"].is_null());
+    let log: Log<[u8], Raw> = Log::open(folder.path("log")).unwrap();
+    log.checkpoint(Lsn::new(2).unwrap()).unwrap();
+    log.close().unwrap();
+    assert_eq!(folder.run("stat log --json", b"").fine().json()[0]["checkpoint_lsn"], 2);
+    assert!(folder.run("stat log", b"").fine().text().contains("checkpoint   LSN 2"));
+}

@@ -5,8 +5,8 @@ use crate::progress::Meter;
 use crate::walk::{Event, Walk};
 use crate::{AtomicSet, CodecId, Damage, Error, Layout, Level, Lost, Lsn, Offset};
 use crate::{Progress, Result, SegmentId, TailState};
-use seawall_format::Live;
 use seawall_format::frame::Frames;
+use seawall_format::{Live, Manifest};
 use seawall_io::Storage;
 use std::path::Path;
 use std::sync::Arc;
@@ -94,6 +94,8 @@ pub struct Summary {
     pub payload_bytes: u64,
     /// The size that segments double up to, in bytes.
     pub segment_size: u64,
+    /// The newest checkpoint.
+    pub checkpoint: Option<Lsn>,
     /// The last record at the last clean close.
     pub closed: Option<Lsn>,
     /// Microseconds since 1970 of the oldest and the newest batch that could be read.
@@ -298,6 +300,7 @@ fn summary(survey: &Survey, in_use: bool) -> Summary {
         bytes: survey.chain.iter().map(|link| link.segment.size()).sum(),
         payload_bytes: 0,
         segment_size: manifest.map_or(0, |manifest| manifest.segment_max),
+        checkpoint: manifest.and_then(Manifest::newest_checkpoint),
         closed: manifest.and_then(|manifest| manifest.closed).and_then(|closed| closed.last),
         written_us: None,
         in_use,

@@ -253,6 +253,8 @@ fn a_checkpoint_is_durable_and_a_cut_lowers_it() {
     append(&log, "old", 60).unwrap();
     assert!(!opens_with_spoilt(&storage, "old 3 "), "without a checkpoint all is judged");
     log.checkpoint(lsn(50)).unwrap();
+    let device: Arc<dyn Storage> = Arc::new(storage.power_cut(|_| false));
+    assert_eq!(verify_in(&device).unwrap().summary.checkpoint, Lsn::new(50));
     assert!(opens_with_spoilt(&storage, "old 3 "), "what stands before it is not judged");
     assert!(!opens_with_spoilt(&storage, "old 52 "));
     log.truncate_after(Lsn::new(20)).unwrap();

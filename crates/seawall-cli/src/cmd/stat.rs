@@ -52,6 +52,7 @@ fn as_json(log: &Path, found: &Verification, oldest: Lsn) -> Value {
         "payload_bytes": summary.payload_bytes,
         "overhead_percent": overhead(found),
         "segment_size": summary.segment_size,
+        "checkpoint_lsn": summary.checkpoint.map(Lsn::get),
         "closed_lsn": summary.closed.map(Lsn::get),
         "first_written": first.and_then(seawall_format::time::to_text),
         "last_written": last.and_then(seawall_format::time::to_text),
@@ -109,6 +110,9 @@ fn tell(out: &mut Output, log: &Path, (found, oldest, sizes): (&Verification, Ls
         row("type", format!("{name}, schema {}", summary.schema));
     }
     row("level", summary.level.map_or("unknown", level_name).to_owned());
+    if let Some(lsn) = summary.checkpoint {
+        row("checkpoint", format!("LSN {}", number(lsn.get())));
+    }
     let closed = summary.closed.map(|lsn| format!("behind LSN {}", number(lsn.get())));
     row("last close", closed.unwrap_or_else(|| "none that was clean".to_owned()));
     if let Some((first, last)) = summary.written_us {
