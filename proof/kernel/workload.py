@@ -1,0 +1,65 @@
+"""Three logs on one file system, while each acknowledgement becomes a mark in the record of the
+device's writes. Usage, in the guest: workload.py DISK BIN RECORDS
+"""
+
+import fcntl
+import struct
+import subprocess
+import sys
+
+# linux/dm-ioctl.h: struct dm_ioctl of 312 bytes, then sector and text of the message.
+SIZE = 312
+DM_TARGET_MSG = 3 << 30 | SIZE << 16 | 0xFD << 8 | 14
+HEADER = struct.Struct("<3I2I I i 3I Q 128s 129s 7x")
+
+disk, programs, records = sys.argv[1:]
+control = open("/dev/mapper/control", "rb+", buffering=0)
+
+
+def mark(text):
+    """Says something for good. It is one word to the kernel."""
+    message = b"mark " + text.strip().replace(" ", "_").encode() + b"\0"
+    data = struct.pack("<Q", 0) + message
+    header = HEADER.pack(4, 0, 0, SIZE + len(data), SIZE, 0, 0, 0, 0, 0, 0, b"log", b"")
+    fcntl.ioctl(control, DM_TARGET_MSG, bytearray(header + data))
+
+
+def start(*command):
+    return subprocess.Popen(command, cwd=disk, text=True, bufsize=1,
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def end(process):
+    process.stdin.close()
+    for line in process.stdout:
+        raise SystemExit(f"unasked: {line}")
+    if process.wait() != 0:
+        raise SystemExit(f"{process.args} ended with {process.returncode}")
+
+
+def append(name, lines, *options):
+    """Line by line: the next one only when the one before is acknowledged, and that is marked."""
+    log = start(f"{programs}/seawall", "append", f"{name}.wal", "--ack", "--quiet", *options)
+    for line in lines:
+        log.stdin.write(line + "\n")
+        mark(f"{name} {log.stdout.readline()}")
+    end(log)
+
+
+mark("begin")
+# Four threads, records up to 24 KB, segments of 4 MiB at most. They do not wait for the marks.
+threads = start(f"{programs}/committers", "threads.wal", "4", records)
+for line in threads.stdout:
+    mark(f"threads {line}")
+end(threads)
+append("text", [f"line {n}" for n in range(1, 41)], "--log-format", "json", "--format", "lines")
+# Every record with evidence far away; then, twice, more than a segment holds, and what stands before
+# is given up.
+append("confirmed", [f"{n} {0:4000d}" for n in range(1, 31)],
+       "--level", "confirmed", "--segment-size", "1MiB")
+for _ in range(2):
+    append("confirmed", [f"{n} {0:20000d}" for n in range(1, 61)])
+    mark("pruning 91")
+    truncate = [f"{programs}/seawall", "truncate", "confirmed.wal", "--before", "91", "--yes"]
+    subprocess.run(truncate, cwd=disk, check=True, stdout=subprocess.DEVNULL)
+mark("end")
