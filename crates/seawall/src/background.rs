@@ -5,9 +5,9 @@ use crate::commit::Goal;
 use crate::core::{Core, State};
 use crate::roll::Machine;
 use crate::spare::Spare;
+use crate::sync::{Builder, JoinHandle};
 use crate::writer::Writer;
 use std::sync::{Arc, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long the preparer rests after each chunk of 64 KiB.
@@ -42,7 +42,7 @@ impl Core {
         }
         let core = Arc::clone(self);
         let name = "seawall-flusher".to_owned();
-        let thread = std::thread::Builder::new().name(name).spawn(move || core.run_background());
+        let thread = Builder::new().name(name).spawn(move || core.run_background());
         // Without it a record that nobody waits for is written with the next one that somebody
         // does, or at the close; the mark likewise.
         state.background = thread.ok();
@@ -93,7 +93,7 @@ impl Core {
         }
         let core = Arc::clone(self);
         let name = "seawall-preparer".to_owned();
-        let thread = std::thread::Builder::new().name(name).spawn(move || core.run_preparer());
+        let thread = Builder::new().name(name).spawn(move || core.run_preparer());
         // Without it the file is made when it is needed.
         state.ahead.thread = thread.ok();
     }

@@ -7,15 +7,15 @@
 use crate::background::Ahead;
 use crate::commit::{Admission, Commit, Goal, Group, Place};
 use crate::process::Process;
+use crate::sync::{Condvar, JoinHandle, Mutex, MutexGuard, current};
 use crate::writer::{Counts, Writer};
 use crate::{Error, Level, Lsn, Options, Result};
 use seawall_format::{Layout, Live, SegmentRef, lines};
 use seawall_io::{Clock, Storage};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::Waker;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -331,7 +331,7 @@ impl Core {
         };
         for thread in threads.into_iter().flatten() {
             // A waker may drop the log in the background thread itself.
-            if thread.thread().id() != std::thread::current().id() {
+            if thread.thread().id() != current().id() {
                 let _ = thread.join();
             }
         }

@@ -82,6 +82,7 @@ mod roll;
 mod salvage;
 mod source;
 mod spare;
+mod sync;
 mod verify;
 mod versioned;
 mod walk;

@@ -7,6 +7,7 @@
 //! looks like damage is looked at anew, from the directory on, before it is believed.
 
 use crate::directory::{self, Link, Survey, hole};
+use crate::sync::{Mutex, MutexGuard};
 use crate::walk::{Event, Walk};
 use crate::{Corruption, Damage, Error, Lost, Lsn, Result};
 use seawall_format::frame::Frames;
@@ -14,7 +15,7 @@ use seawall_format::scan::Start;
 use seawall_format::{Live, SegmentRef};
 use seawall_io::Storage;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// One place is kept for so many bytes of a segment: the first batch that begins there.
 const SPACING: u64 = 64 << 10;

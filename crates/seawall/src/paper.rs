@@ -4,12 +4,13 @@
 //! log too, a torn end is told from damage, and sets are atomic. `docs/PAPER.md` repeats the
 //! paper's experiments with the outcomes side by side.
 
+use crate::sync::Mutex;
 use crate::{
     Codec, CodecId, Entries, Error, Json, Layout, Log, LogReader, Lsn, MessagePack, Options, Result,
 };
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// The paper's log whose records people can read: one line of JSON each.
 ///

@@ -5,6 +5,7 @@
 //! same steps as an ordinary roll.
 
 use crate::spare::Spare;
+use crate::sync::AtomicU64;
 use crate::{Error, Lsn, Offset, Options, Result, SegmentId};
 use seawall_format::batch::{self, HEADER_SIZE, Life, Spec};
 use seawall_format::{
@@ -13,7 +14,6 @@ use seawall_format::{
 use seawall_io::{Clock, Entropy, File, Storage};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 /// What a log stands on.
 #[derive(Clone, Debug)]

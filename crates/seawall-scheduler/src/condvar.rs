@@ -1,0 +1,69 @@
+//! A condition variable whose timed waits end when their time has come.
+
+use crate::time;
+use std::sync::{Arc, LockResult, PoisonError};
+use std::time::Duration;
+
+use shuttle::sync::MutexGuard;
+
+/// As [`std::sync::Condvar`]; time is [`time::now`].
+#[derive(Debug, Default)]
+pub struct Condvar(Arc<shuttle::sync::Condvar>);
+
+/// Whether a wait ended because its time was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitTimeoutResult(bool);
+
+impl WaitTimeoutResult {
+    /// Whether it did.
+    #[must_use]
+    pub fn timed_out(&self) -> bool {
+        self.0
+    }
+}
+
+impl Condvar {
+    /// One that nobody waits at.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Waits until somebody notifies.
+    ///
+    /// # Errors
+    ///
+    /// If the mutex is poisoned.
+    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
+        self.0.wait(guard)
+    }
+
+    /// Waits until somebody notifies, or until that time is over.
+    ///
+    /// # Errors
+    ///
+    /// If the mutex is poisoned.
+    pub fn wait_timeout<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        time: Duration,
+    ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
+        let alarm = time::Alarm::set(&self.0, time);
+        let waited = self.0.wait(guard);
+        let result = WaitTimeoutResult(alarm.is_due());
+        match waited {
+            Ok(guard) => Ok((guard, result)),
+            Err(poisoned) => Err(PoisonError::new((poisoned.into_inner(), result))),
+        }
+    }
+
+    /// Wakes one of those who wait.
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    /// Wakes all who wait.
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}

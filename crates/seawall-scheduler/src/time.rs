@@ -1,0 +1,263 @@
+//! The time of one execution: it stands still until somebody moves it on, and starts at zero.
+//!
+//! Whoever waits for a time sets an [`Alarm`]; moving time on rings those that are due. An alarm
+//! stays set until its owner takes it away: between setting it and waiting other tasks run, and one
+//! that rings too early must ring again.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use crate::sync;
+use shuttle::sync::Condvar;
+
+/// What is known of time.
+#[derive(Debug, Default)]
+struct Times {
+    now: Duration,
+    /// Who waits for which time, in its order; the number tells equal times apart.
+    alarms: BTreeMap<(Duration, u64), Arc<Condvar>>,
+    numbers: u64,
+    /// Who moves time on as soon as somebody waits for it.
+    flow: Option<Waker>,
+}
+
+shuttle::lazy_static! {
+    /// Shuttle makes it anew for each execution. The lock is std's: nobody lets another task run
+    /// while it is held.
+    static ref TIMES: Mutex<Times> = Mutex::default();
+}
+
+fn times() -> MutexGuard<'static, Times> {
+    TIMES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The time since this execution began.
+#[must_use]
+pub fn now() -> Duration {
+    times().now
+}
+
+/// Moves time on, and wakes who has waited for it.
+pub fn advance(time: Duration) {
+    let due: Vec<Arc<Condvar>> = {
+        let mut times = times();
+        times.now = times.now.saturating_add(time);
+        times.alarms.range(..=(times.now, u64::MAX)).map(|(_, alarm)| alarm.clone()).collect()
+    };
+    for condvar in due {
+        condvar.notify_all();
+    }
+}
+
+/// The time that somebody waits for, if anybody does; it may be over already, until they have run.
+#[must_use]
+pub fn next_alarm() -> Option<Duration> {
+    times().alarms.first_key_value().map(|((time, _), _)| *time)
+}
+
+/// Moves time on to the next alarm, if there is one.
+pub fn advance_to_next_alarm() {
+    if let Some(time) = next_alarm() {
+        advance(time.saturating_sub(now()));
+    }
+}
+
+/// Returns once so much time has passed.
+pub fn sleep(time: Duration) {
+    let until = now().saturating_add(time);
+    let (mutex, condvar) = (shuttle::sync::Mutex::new(()), sync::Condvar::new());
+    let mut guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
+    while now() < until {
+        let waited = condvar.wait_timeout(guard, until.saturating_sub(now()));
+        guard = waited.unwrap_or_else(PoisonError::into_inner).0;
+    }
+}
+
+/// Lets time pass by itself from now on: whenever somebody waits for it, it moves on to the next
+/// alarm, at a moment that the scheduler chooses. To who is at work meanwhile it is as if the
+/// machine had been slow.
+///
+/// It stands still while nobody waits for it, so a task that would wait for ever is still found to
+/// be deadlocked; and the execution ends without it.
+pub fn flow() {
+    let flow = async {
+        loop {
+            poll_fn(|context| {
+                let mut times = times();
+                if times.alarms.is_empty() {
+                    times.flow = Some(context.waker().clone());
+                    return Poll::Pending;
+                }
+                Poll::Ready(())
+            })
+            .await;
+            advance_to_next_alarm();
+            shuttle::future::yield_now().await;
+        }
+    };
+    // Without its handle nobody waits for its end.
+    drop(shuttle::future::spawn(flow));
+}
+
+/// Somebody waits for a time.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    key: (Duration, u64),
+}
+
+impl Alarm {
+    /// Has `condvar` notified when so much time is over.
+    pub(crate) fn set(condvar: &Arc<Condvar>, time: Duration) -> Self {
+        let mut times = times();
+        times.numbers += 1;
+        let key = (times.now.saturating_add(time), times.numbers);
+        times.alarms.insert(key, condvar.clone());
+        let flow = times.flow.take();
+        drop(times);
+        if let Some(waker) = flow {
+            waker.wake();
+        }
+        Self { key }
+    }
+
+    /// Whether that time is over.
+    pub(crate) fn is_due(&self) -> bool {
+        self.key.0 <= now()
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        let alarm = times().alarms.remove(&self.key);
+        drop(alarm);
+    }
+}
+
+/// The same time as a [`seawall_io::Clock`]: whoever sleeps by it lets other tasks run.
+#[derive(Debug, Default)]
+pub struct Clock;
+
+/// 2020, by the wall clock, when an execution begins: in microseconds since 1970.
+const START_US: u64 = 1_577_836_800_000_000;
+
+impl seawall_io::Clock for Clock {
+    fn now(&self) -> Duration {
+        now()
+    }
+
+    fn wall_us(&self) -> u64 {
+        let passed = u64::try_from(now().as_micros()).unwrap_or(u64::MAX);
+        START_US.saturating_add(passed)
+    }
+
+    fn sleep(&self, time: Duration) {
+        sleep(time);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Runs `test` under a hundred schedules.
+    fn scheduled(test: impl Fn() + Send + Sync + 'static) {
+        let random = shuttle::scheduler::RandomScheduler::new_from_seed(1, 100);
+        shuttle::Runner::new(random, crate::config()).run(test);
+    }
+
+    /// A place where tasks wait, and a flag.
+    #[derive(Default)]
+    struct Door {
+        open: sync::Mutex<bool>,
+        condvar: sync::Condvar,
+    }
+
+    impl Door {
+        fn wait_within(&self, time: Duration) -> bool {
+            let until = now() + time;
+            let mut open = self.open.lock().unwrap();
+            while !*open && now() < until {
+                open = self.condvar.wait_timeout(open, until - now()).unwrap().0;
+            }
+            *open
+        }
+
+        fn open(&self) {
+            *self.open.lock().unwrap() = true;
+            self.condvar.notify_all();
+        }
+    }
+
+    #[test]
+    fn each_execution_begins_at_zero_and_time_stands_still_unless_it_is_moved() {
+        scheduled(|| {
+            assert_eq!((now(), next_alarm()), (Duration::ZERO, None));
+            shuttle::thread::yield_now();
+            advance(SECOND);
+            assert_eq!(now(), SECOND);
+        });
+    }
+
+    #[test]
+    fn a_timed_wait_ends_when_its_time_has_come_and_not_before() {
+        scheduled(|| {
+            let door = Arc::new(Door::default());
+            let inside = Arc::clone(&door);
+            let waiter = shuttle::thread::spawn(move || (inside.wait_within(SECOND * 2), now()));
+            while next_alarm().is_none() {
+                shuttle::thread::yield_now();
+            }
+            advance(SECOND);
+            while now() < SECOND * 2 || next_alarm().is_some() {
+                shuttle::thread::yield_now();
+                advance_to_next_alarm();
+            }
+            assert_eq!(waiter.join().unwrap(), (false, SECOND * 2));
+        });
+    }
+
+    #[test]
+    fn a_timed_wait_ends_early_when_it_is_notified() {
+        scheduled(|| {
+            let door = Arc::new(Door::default());
+            let inside = Arc::clone(&door);
+            let waiter = shuttle::thread::spawn(move || inside.wait_within(SECOND));
+            door.open();
+            assert!(waiter.join().unwrap());
+            assert_eq!((now(), next_alarm()), (Duration::ZERO, None));
+        });
+    }
+
+    #[test]
+    fn time_that_flows_wakes_sleepers_in_order_and_ends_with_the_execution() {
+        scheduled(|| {
+            flow();
+            let sleepers = [3, 1, 2].map(|seconds| {
+                shuttle::thread::spawn(move || {
+                    sleep(SECOND * seconds);
+                    now()
+                })
+            });
+            let woken = sleepers.map(|sleeper| sleeper.join().unwrap());
+            assert!(woken.iter().zip([3, 1, 2]).all(|(at, seconds)| *at >= SECOND * seconds));
+            assert!(now() <= SECOND * 6);
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "deadlock")]
+    fn time_that_flows_wakes_nobody_who_waits_without_a_time() {
+        scheduled(|| {
+            flow();
+            sleep(SECOND);
+            let door = Door::default();
+            drop(door.condvar.wait(door.open.lock().unwrap()));
+        });
+    }
+}
