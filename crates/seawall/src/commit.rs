@@ -69,6 +69,8 @@ pub(crate) struct Commit {
     flying: u64,
     durable: Option<Lsn>,
     confirmed: Option<Lsn>,
+    /// Batches with lower numbers were durable before the last cut.
+    cut_before: u64,
     /// When the first record entered the open batch that no thread stands by.
     unattended_since: Option<Duration>,
     /// Somebody awaits the open batch without a thread to carry it.
@@ -93,6 +95,7 @@ impl Commit {
             flying: 0,
             durable,
             confirmed,
+            cut_before: 0,
             unattended_since: None,
             awaited: false,
             completed_at: Duration::ZERO,
@@ -149,12 +152,14 @@ impl Commit {
         }
     }
 
-    /// Whether a record has come as far as that.
-    pub(crate) fn reached(&self, lsn: Lsn, goal: Goal) -> bool {
-        match goal {
-            Goal::Durable => Some(lsn) <= self.durable,
-            Goal::Confirmed => Some(lsn) <= self.confirmed,
-        }
+    /// Whether a record has come as far as that; one that was cut off had come all the way, though
+    /// its number is to be given again.
+    pub(crate) fn reached(&self, place: Place, goal: Goal) -> bool {
+        let so_far = match goal {
+            Goal::Durable => self.durable,
+            Goal::Confirmed => self.confirmed,
+        };
+        place.group < self.cut_before || Some(place.lsn) <= so_far
     }
 
     /// The open batch, to be taken to the device; what comes later enters the next one.
@@ -193,6 +198,7 @@ impl Commit {
     pub(crate) fn cut(&mut self, last: Option<Lsn>) {
         assert!(self.count == 0, "a cut falls between batches");
         (self.durable, self.confirmed, self.next) = (last, last, next_lsn(last));
+        self.cut_before = self.group;
     }
 
     /// A write or sync failed: nothing is acknowledged from here on.
@@ -282,14 +288,27 @@ mod tests {
         let group = commit.take().unwrap();
         let second = admit(&mut commit, b"b");
         assert_eq!((first.lsn.get(), second.lsn.get()), (8, 9));
-        assert!(!commit.reached(first.lsn, Goal::Durable));
+        assert!(!commit.reached(first, Goal::Durable));
         commit.complete(group.count, group.bytes, NOW);
-        assert!(commit.reached(first.lsn, Goal::Durable));
-        assert!(!commit.reached(second.lsn, Goal::Durable));
-        assert!(!commit.reached(first.lsn, Goal::Confirmed));
+        assert!(commit.reached(first, Goal::Durable));
+        assert!(!commit.reached(second, Goal::Durable));
+        assert!(!commit.reached(first, Goal::Confirmed));
         commit.confirm();
-        assert!(commit.reached(first.lsn, Goal::Confirmed));
-        assert!(!commit.reached(second.lsn, Goal::Confirmed));
+        assert!(commit.reached(first, Goal::Confirmed));
+        assert!(!commit.reached(second, Goal::Confirmed));
+    }
+
+    #[test]
+    fn what_was_cut_off_had_come_all_the_way_and_what_gets_its_number_has_not() {
+        let mut commit = commit();
+        let cut = admit(&mut commit, b"a");
+        let group = commit.take().unwrap();
+        commit.complete(group.count, group.bytes, NOW);
+        commit.cut(Lsn::new(7));
+        assert!(commit.reached(cut, Goal::Confirmed));
+        let next = admit(&mut commit, b"b");
+        assert_eq!(next.lsn, cut.lsn);
+        assert!(!commit.reached(next, Goal::Durable));
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub(crate) struct State {
     counts: Counts,
     /// The first record that was not given up, and the newest checkpoint.
     bounds: (Lsn, Option<Lsn>),
-    wakers: Vec<(Lsn, Waker)>,
+    wakers: Vec<(Place, Waker)>,
     pub(crate) background: Option<JoinHandle<()>>,
     pub(crate) ahead: Ahead,
     /// How many wait for the writer to themselves.
@@ -228,7 +228,7 @@ impl Core {
     pub(crate) fn stand_by(self: &Arc<Self>, place: Place, goal: Goal) -> Result<Lsn> {
         let mut state = self.lock();
         loop {
-            if state.commit.reached(place.lsn, goal) {
+            if state.commit.reached(place, goal) {
                 return Ok(place.lsn);
             }
             state.commit.check()?;
@@ -258,15 +258,15 @@ impl Core {
             Ok(state) => state,
             Err(error) => return Some(Err(error)),
         };
-        if state.commit.reached(place.lsn, goal) {
+        if state.commit.reached(place, goal) {
             return Some(Ok(place.lsn));
         }
         if let Err(error) = state.commit.check() {
             return Some(Err(error));
         }
-        let known = state.wakers.iter().any(|(lsn, w)| *lsn == place.lsn && w.will_wake(waker));
+        let known = state.wakers.iter().any(|(known, w)| *known == place && w.will_wake(waker));
         if !known {
-            state.wakers.push((place.lsn, waker.clone()));
+            state.wakers.push((place, waker.clone()));
         }
         state.commit.awaits(place.lsn);
         state.commit.leave_unattended(self.clock.now());
@@ -517,7 +517,7 @@ impl State {
 /// The wakers of the records that have come as far as that.
 fn reached_wakers(state: &mut State, goal: Goal) -> Vec<Waker> {
     let commit = &state.commit;
-    let reached = state.wakers.extract_if(.., |(lsn, _)| commit.reached(*lsn, goal));
+    let reached = state.wakers.extract_if(.., |(place, _)| commit.reached(*place, goal));
     reached.map(|(_, waker)| waker).collect()
 }
 

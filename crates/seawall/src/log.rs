@@ -343,7 +343,8 @@ impl<T: ?Sized, C> Log<T, C> {
     /// Gives up every record behind `last`, or all of them; the next one gets the number behind it.
     /// Durable when it returns: what was cut off never comes back.
     ///
-    /// Checkpoints behind the cut are lowered to it.
+    /// Checkpoints behind the cut are lowered to it. A call that waits for a record while it is cut
+    /// off returns its number: it was durable before.
     ///
     /// # Errors
     ///

@@ -5,7 +5,8 @@
 mod common;
 
 use common::hooked::Hooked;
-use seawall::{Error, Geometry, Log, LogReader, Lsn, Options, Raw, Verdict, verify_in};
+use common::{block_on, within};
+use seawall::{Error, Geometry, Log, LogReader, Lsn, Options, Raw, Ticket, Verdict, verify_in};
 use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage, What};
 use std::sync::Arc;
 
@@ -45,6 +46,22 @@ fn lsn(number: u64) -> Lsn {
 fn verdict(storage: &MemStorage) -> Verdict {
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
     verify_in(&storage).unwrap().verdict
+}
+
+/// Found by `appends_return_beside_a_cut` of seawall-scheduled: who was woken late, or looked late,
+/// waited until somebody else's record had the number.
+#[test]
+fn who_waits_for_a_record_that_is_cut_off_meanwhile_is_released() {
+    for wait in [Ticket::wait, block_on] {
+        within(20, move || {
+            let log = open(&MemStorage::new()).unwrap();
+            let (kept, cut) = (log.submit(b"kept").unwrap(), log.submit(b"cut").unwrap());
+            log.truncate_after(Some(lsn(1))).unwrap();
+            assert_eq!((wait(kept).unwrap(), wait(cut).unwrap()), (lsn(1), lsn(2)));
+            assert_eq!(log.confirm().unwrap(), Some(lsn(1)));
+            assert_eq!(records(&log, 1), ["kept"]);
+        });
+    }
 }
 
 #[test]

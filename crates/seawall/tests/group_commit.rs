@@ -9,15 +9,13 @@
 
 mod common;
 
-use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::Duration;
 
 use common::gate::Gated;
-use common::{Bytes, GEOMETRY, SEGMENT_MIN, Scratch, lsn, read_own, tiny, within};
+use common::{Bytes, GEOMETRY, SEGMENT_MIN, Scratch, block_on, lsn, read_own, tiny, within};
 use seawall::{Error, Level, Lsn, Options};
 use seawall_io::{MemStorage, Storage};
 
@@ -101,26 +99,6 @@ fn tickets_may_be_waited_for_in_any_order() {
         });
         assert_eq!(read_own(&log).count(), 8 * EACH);
     });
-}
-
-/// Wakes a parked thread.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
-        }
-    }
 }
 
 #[test]

@@ -20,7 +20,10 @@ pub(crate) mod ram;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::pin::pin;
 use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use seawall::{
@@ -203,7 +206,7 @@ pub fn one_in(usual: u64) -> u64 {
 
 pub fn within<T: Send + 'static>(seconds: u64, test: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, wait) = mpsc::channel();
-    let thread = std::thread::spawn(move || {
+    let thread = thread::spawn(move || {
         let result = test();
         let _ = done.send(());
         result
@@ -212,6 +215,27 @@ pub fn within<T: Send + 'static>(seconds: u64, test: impl FnOnce() -> T + Send +
     let in_time = waited != Err(mpsc::RecvTimeoutError::Timeout);
     assert!(in_time, "somebody still waits after {seconds} s");
     thread.join().unwrap_or_else(|why| std::panic::resume_unwind(why))
+}
+
+/// Wakes a parked thread.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// The outcome of a future, for which this thread waits.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
 }
 
 /// A real directory that is removed when the test ends.
