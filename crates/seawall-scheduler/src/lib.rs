@@ -37,6 +37,12 @@ pub mod thread {
     pub use shuttle::thread::{Builder, JoinHandle, current};
 }
 
+/// Lets the scheduler choose who goes on, the caller included: a place where a device takes time.
+/// Unlike a yield it does not ask for somebody else.
+pub fn switch() {
+    shuttle::thread::sleep(std::time::Duration::ZERO);
+}
+
 /// Shuttle's defaults, without its warnings: atomics are sequentially consistent here whatever
 /// they ask for (the log has one, a counter), and that the time of an execution ends with it is
 /// what is wanted.

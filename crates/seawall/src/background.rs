@@ -120,8 +120,11 @@ impl Core {
 
     /// A pause between two chunks, so that no commit waits behind them; whether to go on.
     fn pause(&self) -> bool {
-        let state = self.lock();
-        let waited = self.work_ahead.wait_timeout(state, PREPARER_PAUSE);
-        !waited.unwrap_or_else(PoisonError::into_inner).0.stopping
+        let mut state = self.lock();
+        if !state.stopping {
+            let waited = self.work_ahead.wait_timeout(state, PREPARER_PAUSE);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        !state.stopping
     }
 }

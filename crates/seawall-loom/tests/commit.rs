@@ -1,0 +1,258 @@
+//! The hand-off of a commit in every interleaving of a few threads within a bound of preemptions:
+//! nobody waits for ever, and who is told that a record is durable is told the truth.
+//!
+//! The bound is 2, unless `LOOM_MAX_PREEMPTIONS` says. A log in memory is opened anew for each
+//! interleaving; what it does there is one step, as the device has a lock of std's.
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+extern crate seawall_loom as seawall;
+
+use std::io::{self, Write};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use scheduler::model::Builder;
+use scheduler::sync::{Condvar, Mutex};
+use scheduler::thread::{JoinHandle, spawn};
+use seawall::{Error, Geometry, Level, Log, Lsn, Options, Raw, Ticket};
+use seawall_io::{ManualClock, MemStorage, SeededEntropy};
+
+type Bytes = Log<[u8], Raw>;
+
+/// How often a thread is taken off while it could go on, unless the environment says.
+const PREEMPTIONS: usize = 2;
+
+/// Runs `test` in every interleaving, and tells how many there were.
+fn everywhere(name: &str, test: impl Fn() + Send + Sync + 'static) {
+    let mut model = Builder::new();
+    model.preemption_bound.get_or_insert(PREEMPTIONS);
+    model.max_branches = 100_000;
+    let bound = model.preemption_bound;
+    let count = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&count);
+    model.check(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        test();
+    });
+    let count = count.load(Ordering::Relaxed);
+    let _ = writeln!(io::stderr(), "{name}: {count} interleavings, preemptions {bound:?}");
+}
+
+/// A log that does nothing by itself.
+fn quiet() -> Options {
+    Options::new()
+        .geometry(Geometry { block: 512, reach: 512, batch_max: 1024 }, 7 * 512)
+        .segment_size(10 * 512)
+        .idle_mark(None)
+        .prepare_ahead(false)
+        .machine(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(1)))
+}
+
+fn open(options: &Options, device: &MemStorage) -> Arc<Bytes> {
+    Arc::new(options.open_in(Arc::new(device.clone())).unwrap())
+}
+
+/// One thread for each act.
+fn threads<const N: usize>(log: &Arc<Bytes>, acts: [fn(&Bytes); N]) -> [JoinHandle<()>; N] {
+    acts.map(|act| {
+        let log = Arc::clone(log);
+        spawn(move || act(&log))
+    })
+}
+
+fn join<const N: usize>(threads: [JoinHandle<()>; N]) {
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+fn lsn(number: u64) -> Option<Lsn> {
+    Lsn::new(number)
+}
+
+/// The last record after a power cut that takes all it can.
+fn survives(device: &MemStorage) -> Option<Lsn> {
+    open(&quiet(), &device.power_cut(|_| false)).durable()
+}
+
+fn once(log: &Bytes) {
+    log.append(b"once").unwrap();
+}
+
+fn twice(log: &Bytes) {
+    log.append(b"once").unwrap();
+    log.append(b"again").unwrap();
+}
+
+fn awaits(log: &Bytes) {
+    block_on(log.submit(b"awaited").unwrap()).unwrap();
+}
+
+fn confirm(log: &Bytes) {
+    log.confirm().unwrap();
+}
+
+fn cut(log: &Bytes) {
+    log.truncate_after(None).unwrap();
+}
+
+/// Appends, and looks whether it was told the truth.
+fn append(log: &Bytes, device: &MemStorage) -> seawall::Result<()> {
+    let number = log.append(b"record")?;
+    assert!(survives(device) >= Some(number), "{number} was acknowledged");
+    Ok(())
+}
+
+#[test]
+fn appends_hand_the_device_on() {
+    everywhere("two threads append twice", || {
+        let device = MemStorage::new();
+        let log = open(&quiet(), &device);
+        join(threads(&log, [twice, twice]));
+        assert_eq!(survives(&device), lsn(4));
+    });
+    everywhere("three threads append", || {
+        let device = MemStorage::new();
+        let log = open(&quiet(), &device);
+        join(threads(&log, [once, once, once]));
+        assert_eq!(survives(&device), lsn(3));
+    });
+}
+
+#[test]
+fn confirmations_and_appends_wake_each_other() {
+    everywhere("two append, one confirms", || {
+        let device = MemStorage::new();
+        let log = open(&quiet(), &device);
+        join(threads(&log, [once, once, confirm]));
+        assert_eq!(survives(&device), lsn(2));
+    });
+    everywhere("two append at level Confirmed", || {
+        let device = MemStorage::new();
+        let log = open(&quiet().level(Level::Confirmed), &device);
+        join(threads(&log, [once, once]));
+        assert_eq!(survives(&device), lsn(2));
+    });
+}
+
+#[test]
+fn a_cut_between_batches_leaves_nobody_waiting() {
+    everywhere("two append, one cuts", || {
+        let device = MemStorage::new();
+        let log = open(&quiet(), &device);
+        join(threads(&log, [once, once, cut]));
+        assert_eq!(survives(&device), log.durable());
+    });
+}
+
+#[test]
+fn a_failed_sync_releases_everybody() {
+    for nth in 0..3 {
+        everywhere("two append to a device that fails for good", move || {
+            let device = MemStorage::new();
+            let log = open(&quiet(), &device);
+            for later in nth..nth + 12 {
+                device.fail_sync(later, |_| false);
+            }
+            let threads = [(); 2].map(|()| {
+                let (log, device) = (Arc::clone(&log), device.clone());
+                spawn(move || match append(&log, &device) {
+                    Ok(()) | Err(Error::Poisoned { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                })
+            });
+            join(threads);
+        });
+    }
+}
+
+#[test]
+fn an_acknowledged_record_survives_a_power_cut_at_once() {
+    everywhere("two append and look", || {
+        let device = MemStorage::new();
+        let log = open(&quiet(), &device);
+        let threads = [(); 2].map(|()| {
+            let (log, device) = (Arc::clone(&log), device.clone());
+            spawn(move || append(&log, &device).unwrap())
+        });
+        join(threads);
+    });
+}
+
+#[test]
+fn a_follower_is_woken() {
+    everywhere("one appends, one follows", || {
+        let device = MemStorage::new();
+        let log = open(&quiet(), &device);
+        let mut follower = log.follow(Lsn::FIRST).unwrap();
+        let follows = spawn(move || {
+            assert_eq!(follower.next_record().unwrap().map(|(number, _)| number), lsn(1));
+            assert_eq!(follower.next_record().unwrap().map(|(number, _)| number), lsn(2));
+        });
+        join(threads(&log, [twice]));
+        follows.join().unwrap();
+    });
+}
+
+/// Wakes a thread that waits for a future.
+struct Bell {
+    rung: Mutex<bool>,
+    condvar: Condvar,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        *self.rung.lock().unwrap() = true;
+        self.condvar.notify_one();
+    }
+}
+
+fn block_on(mut ticket: Ticket) -> seawall::Result<Lsn> {
+    let bell = Arc::new(Bell { rung: Mutex::new(false), condvar: Condvar::new() });
+    let waker = Waker::from(Arc::clone(&bell));
+    loop {
+        if let Poll::Ready(done) = Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker)) {
+            return done;
+        }
+        let mut rung = bell.rung.lock().unwrap();
+        while !*rung {
+            rung = bell.condvar.wait(rung).unwrap();
+        }
+        *rung = false;
+    }
+}
+
+/// The flusher writes what is awaited: three threads with the one that asks.
+#[test]
+fn an_awaited_record_is_written_and_its_waker_woken() {
+    everywhere("one awaits, one appends", || {
+        let device = MemStorage::new();
+        let log = open(&quiet(), &device);
+        join(threads(&log, [awaits, once]));
+        assert_eq!(survives(&device), lsn(2));
+        drop(log);
+    });
+}
+
+#[test]
+fn a_close_releases_who_awaits_and_who_follows() {
+    everywhere("one awaits while the log is closed", || {
+        let device = MemStorage::new();
+        let log = open(&quiet(), &device);
+        let ticket = log.submit(b"awaited").unwrap();
+        let awaits = spawn(move || assert_eq!(block_on(ticket).ok(), lsn(1)));
+        Arc::into_inner(log).unwrap().close().unwrap();
+        awaits.join().unwrap();
+        assert_eq!(survives(&device), lsn(1));
+    });
+    everywhere("one follows while the log is closed", || {
+        let log = open(&quiet(), &MemStorage::new());
+        let mut follower = log.follow(Lsn::FIRST).unwrap();
+        let follows = spawn(move || assert!(follower.next_record().unwrap().is_none()));
+        Arc::into_inner(log).unwrap().close().unwrap();
+        follows.join().unwrap();
+    });
+}

@@ -1,0 +1,117 @@
+//! The end of a log, while others still want something of it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use scheduler::shuttle::future::block_on;
+use scheduler::shuttle::sync::Mutex;
+use scheduler::shuttle::thread::spawn;
+use scheduler::time;
+use seawall::{Level, Ticket};
+use seawall_io::MemStorage;
+
+use crate::waiters::{Bell, poll_once};
+use crate::world::{Bytes, Witness, any, any_level, below, coin, join, open, quiet, record, tasks};
+
+pub(crate) fn a_close_leaves_no_ticket_waiting() {
+    let device = MemStorage::new();
+    let log = open(&any().level(any_level()), &device);
+    let witness = Witness::new();
+    if coin() {
+        time::flow();
+    }
+    let wait_for = |turn| {
+        let (by, bytes) = (Arc::clone(&witness), record(0, turn));
+        by.offer(&bytes);
+        let mut ticket = log.submit(&bytes).unwrap();
+        spawn(move || {
+            let done = match turn {
+                0 => ticket.wait(),
+                // Somebody who asked once and lost interest.
+                1 if !poll_once(&mut ticket) => return,
+                _ => block_on(ticket),
+            };
+            by.keep(done.unwrap(), &bytes);
+        })
+    };
+    let work: Vec<_> = (0..4).map(wait_for).collect();
+    let log = Arc::into_inner(log).expect("nobody else has it");
+    if coin() {
+        log.close().unwrap();
+    } else {
+        drop(log);
+    }
+    join(work);
+    assert_eq!(witness.check(&device), 4, "all were written, and the lock is free");
+    let again = open(&quiet(), &device.kill());
+    assert_eq!(again.durable().map(seawall::Lsn::get), Some(4));
+}
+
+/// A waker that has the log's last handle.
+struct Last {
+    log: Mutex<Option<Arc<Bytes>>>,
+    bell: Arc<Bell>,
+}
+
+impl Wake for Last {
+    fn wake(self: Arc<Self>) {
+        let log = self.log.lock().unwrap().take();
+        drop(log);
+        Arc::clone(&self.bell).wake();
+    }
+}
+
+/// Whoever leads calls it, also the log's own thread, which then closes the log it works for.
+pub(crate) fn a_waker_may_drop_the_log() {
+    time::flow();
+    let device = MemStorage::new();
+    let level = if coin() { Level::Synced } else { Level::Confirmed };
+    let log = open(&any().level(level), &device);
+    let witness = Witness::new();
+    let bell = Arc::new(Bell::default());
+    witness.offer(b"awaited");
+    let mut ticket = log.submit(b"awaited").unwrap();
+    let others: Vec<Ticket> = (0..2)
+        .map(|turn| {
+            let bytes = record(1, turn);
+            witness.offer(&bytes);
+            log.submit(&bytes).unwrap()
+        })
+        .collect();
+    let others = Mutex::new(others);
+    let work = tasks(2, move |_| {
+        let ticket = others.lock().unwrap().pop();
+        ticket.map(|ticket| if coin() { ticket.wait() } else { block_on(ticket) }.unwrap())
+    });
+    let last = Last { log: Mutex::new(Some(log)), bell: Arc::clone(&bell) };
+    let waker = Waker::from(Arc::new(last));
+    if Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker)).is_pending() {
+        bell.wait();
+        let again = Pin::new(&mut ticket).poll(&mut Context::from_waker(Waker::noop()));
+        let Poll::Ready(done) = again else { panic!("woken, and not ready") };
+        witness.keep(done.unwrap(), b"awaited");
+    }
+    drop(waker);
+    join(work);
+    assert_eq!(witness.check(&device), 3);
+}
+
+pub(crate) fn a_close_beside_the_preparer_leaves_no_file_behind() {
+    time::flow();
+    let device = MemStorage::new();
+    let log = open(&quiet().prepare_ahead(true), &device);
+    let witness = Witness::new();
+    let (inside, by) = (Arc::clone(&log), Arc::clone(&witness));
+    let appends = tasks(2, move |task| {
+        for turn in 0..below(4) {
+            by.append(&inside, &record(task, turn)).unwrap();
+        }
+    });
+    join(appends);
+    Arc::into_inner(log).expect("nobody else has it").close().unwrap();
+    let spares: Vec<String> =
+        device.names().into_iter().filter(|name| name.starts_with("spare-")).collect();
+    assert!(spares.is_empty(), "{spares:?}");
+    witness.check(&device);
+}

@@ -1,0 +1,114 @@
+//! A device in memory whose every call lets other tasks run before it.
+
+use std::io;
+use std::sync::Arc;
+
+use scheduler::switch;
+use seawall_io::{Access, File, Lock, MemStorage, Storage};
+
+/// Storage in memory that is as slow as the scheduler likes.
+#[derive(Clone, Debug)]
+pub(crate) struct Disk(Arc<dyn Storage>);
+
+impl Disk {
+    pub(crate) fn on(device: &MemStorage) -> Arc<dyn Storage> {
+        Arc::new(Self(Arc::new(device.clone())))
+    }
+}
+
+fn wrap(file: Arc<dyn File>) -> Arc<dyn File> {
+    Arc::new(SlowFile(file))
+}
+
+impl Storage for Disk {
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
+        switch();
+        self.0.open(name, access).map(wrap)
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        switch();
+        self.0.create(name).map(wrap)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        switch();
+        self.0.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        switch();
+        self.0.remove(name)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        switch();
+        self.0.list()
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        switch();
+        self.0.sync_dir()
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        switch();
+        self.0.lock(name)
+    }
+
+    fn is_locked(&self, name: &str) -> io::Result<bool> {
+        switch();
+        self.0.is_locked(name)
+    }
+
+    fn folder(&self, name: &str) -> io::Result<Arc<dyn Storage>> {
+        self.0.folder(name).map(|inner| -> Arc<dyn Storage> { Arc::new(Self(inner)) })
+    }
+
+    fn boot_id(&self) -> Option<[u8; 16]> {
+        self.0.boot_id()
+    }
+
+    fn place(&self) -> String {
+        self.0.place()
+    }
+}
+
+#[derive(Debug)]
+struct SlowFile(Arc<dyn File>);
+
+impl File for SlowFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        switch();
+        self.0.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        switch();
+        self.0.write_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        switch();
+        self.0.sync()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        switch();
+        self.0.set_len(length)
+    }
+
+    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
+        switch();
+        self.0.fill_with_zeros(length)
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        switch();
+        self.0.allocate(length)
+    }
+}

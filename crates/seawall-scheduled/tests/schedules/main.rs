@@ -1,0 +1,76 @@
+//! The log's own source under many schedules: what was acknowledged is kept, and nobody waits for
+//! ever. A lost wake-up shows as a deadlock, a task that spins as too many steps.
+//!
+//! `SEAWALL_SCHEDULES` tells how many in all, `SEAWALL_SEED` which ones. A schedule that fails is
+//! printed; `SEAWALL_REPLAY` runs it again: docs/CONCURRENCY.md.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "in a test a panic is the report"
+)]
+
+extern crate seawall_scheduled as seawall;
+
+mod appends;
+mod closes;
+mod cuts;
+mod disk;
+mod faults;
+mod readers;
+mod run;
+mod waiters;
+mod world;
+
+use scheduler::shuttle::scheduler::{
+    RandomScheduler, UncontrolledNondeterminismCheckScheduler as Twice,
+};
+
+/// Makes a test of each scenario.
+macro_rules! scenarios {
+    ($($module:ident::$name:ident,)*) => {
+        const SCENARIOS: usize = [$(stringify!($name)),*].len();
+        $(
+            #[test]
+            fn $name() {
+                run::run(stringify!($name), SCENARIOS, $module::$name);
+            }
+        )*
+    };
+}
+
+scenarios! {
+    appends::appends_of_every_level_are_numbered_and_kept,
+    appends::sets_are_kept_whole,
+    appends::flush_and_confirm_return_beside_appends,
+    appends::a_buffered_record_becomes_durable_though_nobody_waits,
+    waiters::tickets_are_waited_for_in_any_order,
+    waiters::tickets_are_awaited,
+    waiters::the_waker_of_the_last_poll_is_woken,
+    closes::a_close_leaves_no_ticket_waiting,
+    closes::a_waker_may_drop_the_log,
+    closes::a_close_beside_the_preparer_leaves_no_file_behind,
+    readers::a_follower_is_woken_by_each_record,
+    readers::a_close_releases_followers,
+    readers::what_was_acknowledged_is_got_at_once,
+    readers::a_reader_elsewhere_sees_nothing_that_a_power_cut_takes,
+    cuts::appends_return_beside_a_cut,
+    cuts::tickets_are_awaited_beside_a_cut,
+    cuts::checkpoints_and_prunes_go_between_appends,
+    faults::a_failed_sync_releases_everybody_and_loses_nothing,
+    faults::a_device_that_fails_for_good_releases_everybody_with_the_error,
+    faults::a_full_disk_refuses_and_goes_on_when_there_is_room,
+    faults::a_power_cut_at_any_step_takes_nothing_that_was_acknowledged,
+}
+
+/// The log takes nothing from the machine that the scheduler does not decide.
+#[test]
+fn the_same_schedule_is_the_same_again() {
+    for scenario in [
+        appends::appends_of_every_level_are_numbered_and_kept as fn(),
+        closes::a_close_beside_the_preparer_leaves_no_file_behind,
+        faults::a_power_cut_at_any_step_takes_nothing_that_was_acknowledged,
+    ] {
+        run::runner(Twice::new(RandomScheduler::new_from_seed(1, 50))).run(scenario);
+    }
+}

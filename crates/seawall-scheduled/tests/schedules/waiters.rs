@@ -1,0 +1,147 @@
+//! Those who submit first and wait later, in their own thread or as a future.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use scheduler::shuttle::future::block_on;
+use scheduler::shuttle::sync::{Condvar, Mutex};
+use scheduler::time;
+use seawall::{Level, Ticket};
+use seawall_io::MemStorage;
+
+use crate::world::{Bytes, Witness, any, any_level, coin, join, open, quiet, record, tasks};
+
+/// Submits a record and takes note of it once `wait` says that it is durable.
+pub(crate) fn submit(
+    log: &Bytes,
+    witness: &Witness,
+    bytes: &[u8],
+    wait: impl FnOnce(Ticket) -> seawall::Result<seawall::Lsn>,
+) -> seawall::Result<()> {
+    witness.offer(bytes);
+    let ticket = log.submit(bytes)?;
+    let number = wait(ticket)?;
+    if log.level() != Level::Buffered {
+        witness.keep(number, bytes);
+    }
+    Ok(())
+}
+
+pub(crate) fn tickets_are_waited_for_in_any_order() {
+    let device = MemStorage::new();
+    let log = open(&quiet().level(any_level()), &device);
+    let witness = Witness::new();
+    time::flow();
+    let (inside, by) = (Arc::clone(&log), Arc::clone(&witness));
+    let work = tasks(3, move |task| {
+        let records: Vec<Vec<u8>> = (0..3).map(|turn| record(task, turn)).collect();
+        for bytes in &records {
+            by.offer(bytes);
+        }
+        let mut tickets: Vec<(Ticket, &Vec<u8>)> =
+            records.iter().map(|bytes| (inside.submit(bytes).unwrap(), bytes)).collect();
+        if coin() {
+            tickets.reverse();
+        }
+        for (ticket, bytes) in tickets {
+            let number = ticket.lsn();
+            assert_eq!(ticket.wait().unwrap(), number);
+            if inside.level() != Level::Buffered {
+                by.keep(number, bytes);
+            }
+        }
+    });
+    join(work);
+    witness.check(&device);
+    assert_eq!(log.flush().unwrap().map(seawall::Lsn::get), Some(9));
+    witness.check(&device);
+}
+
+/// Time stands still: an awaited record is written at once.
+pub(crate) fn tickets_are_awaited() {
+    let device = MemStorage::new();
+    let level = if coin() { Level::Synced } else { Level::Confirmed };
+    let log = open(&quiet().level(level), &device);
+    let witness = Witness::new();
+    let (inside, by) = (Arc::clone(&log), Arc::clone(&witness));
+    let work = tasks(3, move |task| {
+        for turn in 0..2 {
+            let bytes = record(task, turn);
+            match task {
+                0 => drop(by.append(&inside, &bytes).unwrap()),
+                _ => submit(&inside, &by, &bytes, block_on).unwrap(),
+            }
+        }
+    });
+    join(work);
+    assert_eq!(witness.check(&device), 6);
+}
+
+/// Wakes who waits at a door.
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    rung: Mutex<bool>,
+    condvar: Condvar,
+}
+
+impl Bell {
+    pub(crate) fn wait(&self) {
+        let mut rung = self.rung.lock().unwrap();
+        while !*rung {
+            rung = self.condvar.wait(rung).unwrap();
+        }
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        *self.rung.lock().unwrap() = true;
+        self.condvar.notify_all();
+    }
+}
+
+/// A future may move from task to task: only its last waker must be woken.
+pub(crate) fn the_waker_of_the_last_poll_is_woken() {
+    let device = MemStorage::new();
+    let log = open(&any(), &device);
+    let witness = Witness::new();
+    time::flow();
+    let (inside, by) = (Arc::clone(&log), Arc::clone(&witness));
+    let work = tasks(3, move |task| {
+        let bytes = record(task, 0);
+        submit(&inside, &by, &bytes, |mut ticket| {
+            let (first, last) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
+            let mut poll = |bell: &Arc<Bell>| {
+                let waker = Waker::from(Arc::clone(bell));
+                Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker))
+            };
+            if let Poll::Ready(done) = poll(&first) {
+                return done;
+            }
+            loop {
+                if let Poll::Ready(done) = poll(&last) {
+                    return done;
+                }
+                last.wait();
+                *last.rung.lock().unwrap() = false;
+            }
+        })
+        .unwrap();
+    });
+    join(work);
+    assert_eq!(witness.check(&device), 3);
+}
+
+/// Polls once, which asks the log to write, and gives up.
+pub(crate) fn poll_once(ticket: &mut Ticket) -> bool {
+    let was_ready = AtomicBool::new(false);
+    block_on(poll_fn(|context| {
+        let poll = Pin::new(&mut *ticket).poll(context);
+        was_ready.store(poll.is_ready(), Ordering::Relaxed);
+        Poll::Ready(())
+    }));
+    was_ready.into_inner()
+}

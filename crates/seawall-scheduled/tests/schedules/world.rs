@@ -1,0 +1,150 @@
+//! A tiny log on a slow device, and a witness who knows what was acknowledged.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use scheduler::shuttle::rand::{Rng, thread_rng};
+use scheduler::shuttle::thread::{JoinHandle, spawn};
+use scheduler::time;
+use seawall::{Geometry, Level, Log, Lsn, Options, Raw, Result};
+use seawall_io::{MemStorage, SeededEntropy};
+
+use crate::disk::Disk;
+
+/// A log of plain bytes.
+pub(crate) type Bytes = Log<[u8], Raw>;
+
+const GEOMETRY: Geometry = Geometry { block: 512, reach: 512, batch_max: 1024 };
+const SEGMENT_MIN: u64 = 7 * 512;
+/// A segment has room for a few records, so that logs roll.
+const SEGMENT_MAX: u64 = 10 * 512;
+
+/// A number below `end` that the schedule decides, and that is the same when it is replayed.
+pub(crate) fn below(end: u64) -> u64 {
+    thread_rng().gen_range(0..end)
+}
+
+/// Whether it is so, this time.
+pub(crate) fn coin() -> bool {
+    below(2) == 0
+}
+
+pub(crate) fn lsn(number: u64) -> Lsn {
+    Lsn::new(number).expect("LSNs count from 1")
+}
+
+/// Options of a tiny log that only does what it is asked to: no marks, no file ahead.
+pub(crate) fn quiet() -> Options {
+    Options::new()
+        .geometry(GEOMETRY, SEGMENT_MIN)
+        .segment_size(SEGMENT_MAX)
+        .idle_mark(None)
+        .prepare_ahead(false)
+        .machine(Arc::new(time::Clock), Arc::new(SeededEntropy::new(below(u64::MAX))))
+}
+
+/// The same, with marks and files ahead as by default, or not.
+pub(crate) fn any() -> Options {
+    let options = quiet().prepare_ahead(coin());
+    if coin() { options.idle_mark(Some(std::time::Duration::from_millis(100))) } else { options }
+}
+
+pub(crate) fn any_level() -> Level {
+    [Level::Buffered, Level::Synced, Level::Confirmed][usize::try_from(below(3)).expect("short")]
+}
+
+/// Opens the log on a device whose every call lets other tasks run.
+pub(crate) fn open(options: &Options, device: &MemStorage) -> Arc<Bytes> {
+    Arc::new(options.open_in(Disk::on(device)).expect("a sound device"))
+}
+
+/// The bytes of a record that no other task or turn has: a few, or most of a batch.
+pub(crate) fn record(task: u64, turn: u64) -> Vec<u8> {
+    let mut bytes = format!("task {task}, turn {turn}").into_bytes();
+    let more = if below(4) == 0 { below(600) } else { below(40) };
+    bytes.resize(bytes.len() + usize::try_from(more).expect("short"), b'.');
+    bytes
+}
+
+/// Runs `act` in `count` tasks, which are given their numbers.
+pub(crate) fn tasks<T: Send + 'static>(
+    count: u64,
+    act: impl Fn(u64) -> T + Send + Sync + 'static,
+) -> Vec<JoinHandle<T>> {
+    let act = Arc::new(act);
+    let start = |number| {
+        let act = Arc::clone(&act);
+        spawn(move || act(number))
+    };
+    (0..count).map(start).collect()
+}
+
+/// Waits for all of them.
+pub(crate) fn join<T>(tasks: Vec<JoinHandle<T>>) -> Vec<T> {
+    tasks.into_iter().map(|task| task.join().expect("a panic ends the schedule")).collect()
+}
+
+/// Who knows what was offered to the log, and what it acknowledged as durable.
+#[derive(Debug, Default)]
+pub(crate) struct Witness {
+    offered: Mutex<BTreeSet<Vec<u8>>>,
+    kept: Mutex<BTreeMap<u64, Vec<u8>>>,
+}
+
+impl Witness {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// These bytes may be found in the log.
+    pub(crate) fn offer(&self, bytes: &[u8]) {
+        assert!(self.offered.lock().unwrap().insert(bytes.to_vec()), "a record is offered once");
+    }
+
+    /// The log said that the record with this number is durable.
+    pub(crate) fn keep(&self, number: Lsn, bytes: &[u8]) {
+        let before = self.kept.lock().unwrap().insert(number.get(), bytes.to_vec());
+        assert!(before.is_none(), "{number} was given twice");
+    }
+
+    /// What it said so of.
+    pub(crate) fn kept(&self) -> BTreeMap<u64, Vec<u8>> {
+        self.kept.lock().unwrap().clone()
+    }
+
+    /// Appends, and takes note of the answer.
+    pub(crate) fn append(&self, log: &Bytes, bytes: &[u8]) -> Result<Lsn> {
+        self.offer(bytes);
+        let number = log.append(bytes)?;
+        if log.level() != Level::Buffered {
+            assert!(log.durable() >= Some(number), "acknowledged and not durable");
+            self.keep(number, bytes);
+        }
+        Ok(number)
+    }
+
+    /// Cuts the power, with any part of what is pending lost, opens the log again and compares:
+    /// what was acknowledged is there, nothing that was not offered, and nothing twice. Returns the
+    /// last number.
+    pub(crate) fn check(&self, device: &MemStorage) -> u64 {
+        let after = device.power_cut(|_| coin());
+        let log: Bytes = quiet().open_in(Arc::new(after)).expect("a crash is no damage");
+        assert!(log.recovery().damage.is_empty(), "{:?}", log.recovery());
+        let entries = log.read_from(Lsn::FIRST).expect("readable");
+        let found: BTreeMap<u64, Vec<u8>> = entries
+            .map(|entry| entry.expect("readable"))
+            .map(|(number, bytes)| (number.get(), bytes))
+            .collect();
+        for (number, bytes) in self.kept() {
+            assert_eq!(found.get(&number), Some(&bytes), "record {number} was acknowledged");
+        }
+        let last = log.durable().map_or(0, Lsn::get);
+        let first = found.keys().next().copied().unwrap_or(1);
+        assert!(found.keys().copied().eq(first..=last), "{:?}, {last}", found.keys());
+        let mut offered = self.offered.lock().unwrap().clone();
+        for (number, bytes) in &found {
+            assert!(offered.remove(bytes), "record {number}: nobody's, or there twice");
+        }
+        last
+    }
+}
