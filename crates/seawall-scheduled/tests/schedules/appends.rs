@@ -7,7 +7,7 @@ use scheduler::time;
 use seawall::{Level, Lsn};
 use seawall_io::MemStorage;
 
-use crate::world::{Bytes, Witness, any, any_level, below, join, open, record, tasks};
+use crate::world::{Bytes, Witness, any, any_level, below, join, open, quiet, record, tasks};
 
 pub(crate) fn appends_of_every_level_are_numbered_and_kept() {
     time::flow();
@@ -62,7 +62,7 @@ pub(crate) fn sets_are_kept_whole() {
 /// No time flows: nobody is woken by the clock.
 pub(crate) fn flush_and_confirm_return_beside_appends() {
     let device = MemStorage::new();
-    let log = open(&crate::world::quiet().level(any_level()), &device);
+    let log = open(&quiet().level(any_level()), &device);
     let witness = Witness::new();
     let (inside, by) = (Arc::clone(&log), Arc::clone(&witness));
     let work = tasks(4, move |task| {
@@ -77,6 +77,24 @@ pub(crate) fn flush_and_confirm_return_beside_appends() {
     join(work);
     assert_eq!(log.confirm().unwrap().map(Lsn::get), Some(4));
     assert_eq!(witness.check(&device), 4);
+}
+
+pub(crate) fn a_log_that_idles_is_confirmed() {
+    time::flow();
+    let device = MemStorage::new();
+    let log = open(&quiet().idle_mark(Some(Duration::from_millis(100))), &device);
+    let inside = Arc::clone(&log);
+    join(tasks(2, move |task| {
+        for turn in 0..2 {
+            inside.append(&record(task, turn)).unwrap();
+        }
+    }));
+    let before = log.stats().marks;
+    log.append(b"the last").unwrap();
+    while log.stats().marks == before {
+        assert!(time::now() < Duration::from_secs(60), "the flusher sleeps");
+        time::sleep(Duration::from_millis(50));
+    }
 }
 
 pub(crate) fn a_buffered_record_becomes_durable_though_nobody_waits() {

@@ -43,6 +43,7 @@ scenarios! {
     appends::appends_of_every_level_are_numbered_and_kept,
     appends::sets_are_kept_whole,
     appends::flush_and_confirm_return_beside_appends,
+    appends::a_log_that_idles_is_confirmed,
     appends::a_buffered_record_becomes_durable_though_nobody_waits,
     waiters::tickets_are_waited_for_in_any_order,
     waiters::tickets_are_awaited,
