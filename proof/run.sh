@@ -28,7 +28,8 @@ builds() {
 }
 
 # A test that fails before anything is planted proves nothing.
-{ cargo build --quiet -p seawall --examples && cargo test --quiet -p seawall -p seawall-cli --tests; } \
+{ cargo build --quiet -p seawall --examples &&
+    cargo test --quiet -p seawall -p seawall-cli -p seawall-loom -p seawall-scheduled --tests; } \
     >"$scratch/out" 2>&1 || {
     tail -20 "$scratch/out"
     echo "the tests fail without a bug"

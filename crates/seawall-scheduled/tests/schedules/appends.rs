@@ -15,7 +15,7 @@ pub(crate) fn appends_of_every_level_are_numbered_and_kept() {
     let log = open(&any().level(any_level()), &device);
     let witness = Witness::new();
     let (inside, by) = (Arc::clone(&log), Arc::clone(&witness));
-    let numbers = join(tasks(3, move |task| {
+    let numbers = join(tasks(4, move |task| {
         let append = |turn| by.append(&inside, &record(task, turn)).unwrap();
         let numbers: Vec<Lsn> = (0..3).map(append).collect();
         assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
@@ -23,14 +23,14 @@ pub(crate) fn appends_of_every_level_are_numbered_and_kept() {
     }));
     let mut numbers: Vec<u64> = numbers.into_iter().flatten().map(Lsn::get).collect();
     numbers.sort_unstable();
-    assert!(numbers.into_iter().eq(1..=9));
+    assert!(numbers.into_iter().eq(1..=12));
     if log.level() == Level::Buffered {
         witness.check(&device);
-        assert_eq!(log.flush().unwrap().map(Lsn::get), Some(9));
+        assert_eq!(log.flush().unwrap().map(Lsn::get), Some(12));
     }
-    assert_eq!(witness.check(&device), 9);
+    assert_eq!(witness.check(&device), 12);
     drop(log);
-    assert_eq!(witness.check(&device), 9);
+    assert_eq!(witness.check(&device), 12);
 }
 
 pub(crate) fn sets_are_kept_whole() {
