@@ -55,7 +55,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let moved =
         [Event::Withdrawn { account: 1, cents: 100 }, Event::Deposited { account: 2, cents: 100 }];
     log.append_batch(&moved)?;
-    moved.into_iter().for_each(|event| apply(&mut accounts, event));
+    for event in moved {
+        apply(&mut accounts, event);
+    }
 
     let mut out = std::io::stdout().lock();
     for (account, Account { owner, cents }) in &accounts {
