@@ -205,7 +205,8 @@ impl Moment {
                 Event::End(_) => break,
             }
         }
-        for mark in &self.marks {
+        // Where `live` could not be written, marks know of records that are not in this copy.
+        for mark in self.marks.iter().filter(|mark| mark.confirmed <= self.last) {
             let at = mark.slot().offset(header.geometry);
             head.write_at(&mark.encode(header), at.0).map_err(failed())?;
         }
