@@ -150,7 +150,7 @@ impl PosixStorage {
 
     fn names(&self, regular: bool) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in Dir::read_from(&self.directory)? {
+        for entry in retry_on_intr(|| Dir::read_from(&self.directory))? {
             let entry = entry?;
             // A name that is not UTF-8 cannot be one of ours.
             if let Ok(name) = entry.file_name().to_str()
@@ -171,10 +171,8 @@ impl PosixStorage {
     }
 
     fn hold(&self, file: fs::File, name: &str) -> io::Result<Option<PosixLock>> {
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(error),
+        if !uninterrupted(|| file.try_lock())? {
+            return Ok(None);
         }
         // If the file was replaced since it was opened, our lock keeps nobody out.
         let named = self.open_file(name, OFlags::RDONLY).and_then(|file| file.metadata());
@@ -193,11 +191,7 @@ impl PosixStorage {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
         };
-        match file.try_lock_shared() {
-            Ok(()) => Ok(false),
-            Err(TryLockError::WouldBlock) => Ok(true),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        uninterrupted(|| file.try_lock_shared()).map(|got| !got)
     }
 }
 
@@ -280,6 +274,19 @@ impl Storage for PosixStorage {
 
     fn place(&self) -> String {
         self.path.display().to_string()
+    }
+}
+
+/// Whether a lock was got: std, which repeats other calls that a signal interrupts, does not repeat
+/// this one.
+fn uninterrupted(mut attempt: impl FnMut() -> Result<(), TryLockError>) -> io::Result<bool> {
+    loop {
+        match attempt() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
     }
 }
 
