@@ -8,7 +8,7 @@
 # The consumer must see each acknowledged record once, in order, with its content, and of a life
 # that was killed it may see some more of what was sent, in order, too.
 
-. "$(dirname "$0")/../syscalls/common.sh"
+. "$(dirname "$0")/common.sh"
 
 total=${1:-1000000}
 log=$folder/log

@@ -20,7 +20,7 @@ if [ "${2:-}" != inside ]; then
     echo "skipped: this needs the right to mount a tmpfs (root, or user namespaces)" >&2
     exit 77
 fi
-. "$(dirname "$0")/../syscalls/common.sh"
+. "$(dirname "$0")/common.sh"
 
 patience=30
 free_kib=1536

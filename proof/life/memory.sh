@@ -8,7 +8,7 @@
 # 1 MiB batches are small, and 16 MiB are enough; in larger ones a slow disk makes batches of 8 MiB, one
 # more is kept in case its block must be written anew, and buffers are used again: 48 MiB.
 
-. "$(dirname "$0")/../syscalls/common.sh"
+. "$(dirname "$0")/common.sh"
 
 exponent_max=${1:-7}
 log=$folder/log

@@ -9,7 +9,7 @@
 # acknowledgement; what the program reads to start is in them. The bounds are for bytes; the times,
 # medians of 7 with start and close, are for the eye.
 
-. "$(dirname "$0")/../syscalls/common.sh"
+. "$(dirname "$0")/common.sh"
 
 exponent_max=${1:-6}
 log=$folder/log

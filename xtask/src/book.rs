@@ -19,7 +19,7 @@ const SETTINGS: &str = "[book]\ntitle = \"Seawall\"\nlanguage = \"en\"\n\
 ///
 /// The tree cannot be read, or the copy not written.
 pub(crate) fn run() -> io::Result<bool> {
-    let root = crate::tidy::root()?;
+    let root = crate::tree::root()?;
     let book = root.join(BOOK);
     copy(&root, &book)?;
     let mut out = io::stdout().lock();

@@ -1,15 +1,19 @@
-//! Chores of this repository: `cargo xtask tidy`, `cargo xtask damage`.
+//! Chores of this repository: `cargo xtask tidy`, `cargo xtask prove` and others.
 
 #![forbid(unsafe_code)]
 
 mod allowed;
 mod book;
 mod damage;
+mod json;
 mod links;
+mod long;
 mod mask;
+mod prove;
 mod rules;
 mod source;
 mod tidy;
+mod tree;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -23,6 +27,16 @@ Chores:
   book    makes docs/ into a book, by mdBook
   damage  damages logs in every way of a list and prints what Seawall does, beside its peers
           (--json: one object a row); fails if a promise is broken
+  prove [NAME...] [--jobs N] [--json]
+          plants each bug of proof/README.md, or those named, in a copy of the tree and sees the
+          command beside it fail; fails if a bug is missed or a row is stale
+  prove --check
+          only looks whether all patches apply
+  syscalls [--all]
+          fails every 25th system call of a log once in each way (--all: every call) and looks at
+          what is left; `--help` tells more
+  long [PART...]
+          runs what takes longer than a test may; without a part, lists them
 
 Exit codes: 0 fine, 1 findings or an error, 2 usage
 ";
@@ -36,6 +50,15 @@ fn main() -> ExitCode {
         ["book"] => book::run(),
         ["damage"] => damage::run(damage::Form::Text),
         ["damage", "--json"] => damage::run(damage::Form::Json),
+        ["prove", asked @ ..] => match prove::run(asked) {
+            Some(done) => done,
+            None => return usage(),
+        },
+        ["syscalls", asked @ ..] => return long::hand_over("syscalls", asked),
+        ["long", asked @ ..] => match long::run(asked) {
+            Some(done) => done,
+            None => return usage(),
+        },
         ["help" | "--help" | "-h"] => io::stdout().write_all(HELP.as_bytes()).map(|()| true),
         _ => return usage(),
     };

@@ -3,6 +3,7 @@
 mod code;
 mod crates;
 mod docs;
+mod proof;
 mod text;
 
 use crate::source::Source;
@@ -66,6 +67,8 @@ pub(crate) const RULES: &[Rule] = &[
     rule("dependency", "an ADR names every dependency", crates::dependencies),
     rule("link", "a relative link leads to a file of the tree", docs::links),
     rule("book", "docs/SUMMARY.md lists every page", docs::pages),
+    rule("proof", "docs/PROOF.md names tests and planted bugs that are there", proof::named),
+    rule("planted", "each planted bug has one row in proof/README.md", proof::planted),
     rule("adr", "ADRs are numbered from 0001 without gaps", docs::adr_numbers),
 ];
 

@@ -3,11 +3,11 @@
 use crate::allowed::{ALLOWED, excuse};
 use crate::rules::{Finding, look, smells};
 use crate::source::Source;
+use crate::tree::{root, tracked};
 use std::ffi::OsStr;
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::{env, fs};
 
 /// Left out where git cannot say what belongs to the tree.
 const NOT_OURS: &[&str] = &[".git", "target", "demo"];
@@ -40,14 +40,6 @@ fn print(findings: &[Finding], smells: &[String]) -> io::Result<()> {
     Ok(())
 }
 
-/// The folder above this crate, which is where cargo says that it is now.
-pub(crate) fn root() -> io::Result<PathBuf> {
-    match env::var_os("CARGO_MANIFEST_DIR") {
-        Some(xtask) => Ok(Path::new(&xtask).join("..").canonicalize()?),
-        None => env::current_dir(),
-    }
-}
-
 /// All files of the tree that hold text, in order of their paths.
 fn read(root: &Path) -> io::Result<Vec<Source>> {
     let mut paths = if let Some(paths) = tracked(root) {
@@ -75,20 +67,6 @@ fn read(root: &Path) -> io::Result<Vec<Source>> {
 #[expect(clippy::disallowed_methods, reason = "tidy reads the tree that it judges")]
 fn text_of(path: &Path) -> io::Result<Option<String>> {
     Ok(String::from_utf8(fs::read(path)?).ok().filter(|text| !text.contains('\0')))
-}
-
-/// What git tracks, and what it would track: a new file counts before it is added.
-fn tracked(root: &Path) -> Option<Vec<String>> {
-    let listing = Command::new("git")
-        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-        .current_dir(root)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    let names = String::from_utf8(listing.stdout).ok()?;
-    let names: Vec<String> = names.split_terminator('\0').map(str::to_owned).collect();
-    (listing.status.success() && !names.is_empty()).then_some(names)
 }
 
 fn walked(root: &Path) -> io::Result<Vec<String>> {
@@ -135,6 +113,6 @@ mod tests {
 
     #[test]
     fn files_that_are_no_text_are_left_out() {
-        assert!(text_of(&env::current_exe().unwrap()).unwrap().is_none());
+        assert!(text_of(&std::env::current_exe().unwrap()).unwrap().is_none());
     }
 }

@@ -6,6 +6,7 @@ use super::judge::{missing, named_in_vain};
 use super::look::{Opened, Seen};
 use super::peers::{ANCHORS, PEERS};
 use super::table::{sides, words};
+use crate::json::{array, object, quote};
 use seawall::{Damage, Lsn};
 
 /// An object under construction: names with values that are JSON already.
@@ -87,41 +88,4 @@ fn damage(damage: &Damage) -> String {
         ("lost_from", number(damage.lost.map(|lost| lost.from))),
         ("lost_to", number(damage.lost.and_then(|lost| lost.to))),
     ])
-}
-
-fn object(fields: &[(&'static str, String)]) -> String {
-    let fields: Vec<_> =
-        fields.iter().map(|(name, value)| format!("{}:{value}", quote(name))).collect();
-    format!("{{{}}}", fields.join(","))
-}
-
-fn array(values: impl Iterator<Item = String>) -> String {
-    format!("[{}]", values.collect::<Vec<_>>().join(","))
-}
-
-/// A string with its quotes.
-fn quote(text: &str) -> String {
-    let letters = text.chars().map(|letter| match letter {
-        '"' | '\\' => format!("\\{letter}"),
-        control if control.is_control() => format!("\\u{:04x}", u32::from(control)),
-        other => other.to_string(),
-    });
-    format!("\"{}\"", letters.collect::<String>())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quoted_string_has_no_bare_quote_or_control_character() {
-        assert_eq!(quote("a \"b\"\\\n"), r#""a \"b\"\\\u000a""#);
-    }
-
-    #[test]
-    fn an_object_has_its_fields_in_order() {
-        let fields =
-            [("a", "1".to_owned()), ("b", array(["2", "3"].map(str::to_owned).into_iter()))];
-        assert_eq!(object(&fields), r#"{"a":1,"b":[2,3]}"#);
-    }
 }

@@ -19,7 +19,15 @@ const FLOORS: &[&[&str]] = &[
         "seawall-raft",
         "seawall-testkit",
     ],
-    &["seawall-cli", "seawall-ffi", "seawall-sim", "seawall-bench", "seawall-model", "xtask"],
+    &[
+        "seawall-cli",
+        "seawall-ffi",
+        "seawall-sim",
+        "seawall-syscalls",
+        "seawall-bench",
+        "seawall-model",
+        "xtask",
+    ],
 ];
 
 const FORBID: &str = "#![forbid(unsafe_code)]";

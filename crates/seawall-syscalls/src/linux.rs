@@ -1,0 +1,180 @@
+//! The command line of the bench, and what it prints.
+
+mod bench;
+mod calls;
+mod config;
+mod judge;
+mod tracer;
+mod witness;
+mod work;
+
+use crate::SKIPPED;
+use bench::{Plan, Row, Table, bench};
+use config::Config;
+use seawall_io::{Clock, SystemClock};
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Usage: seawall-syscalls [--all | --every N] [--only CALL]... [--workload NAME]...
+                        [--dir DIR] [--jobs N]
+
+Fails the system calls of four workloads, each call once in each way, and looks at what is left:
+binary-1, binary-4, readable-1, readable-4 (layout and threads). Without --all only every 25th
+call of a kind. The logs are made in DIR, or where temporary files are.
+
+Exit codes: 0 all promises hold, 1 one is broken, 2 usage, 77 this machine does not let us trace
+";
+
+/// Does what the arguments say.
+pub(super) fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["work", folder, name] => return begin(Path::new(folder), name),
+        ["--help" | "-h" | "help"] => return tell(HELP),
+        _ => {}
+    }
+    let Some(mut plan) = plan(&words) else {
+        say(HELP.trim_end());
+        return ExitCode::from(2);
+    };
+    plan.folder = plan.folder.join(format!("seawall-syscalls-{}", std::process::id()));
+    let done = run(&plan);
+    let _ = fs::remove_dir_all(&plan.folder);
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            say(&format!(
+                "SKIPPED, nothing was tried: this machine does not let us trace: {error}"
+            ));
+            ExitCode::from(SKIPPED)
+        }
+        Err(error) => {
+            say(&format!("seawall-syscalls: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The workload's process: it begins when it is told to.
+fn begin(folder: &Path, name: &str) -> ExitCode {
+    let Some(config) = Config::named(name) else { return ExitCode::from(2) };
+    let mut word = [0];
+    if io::stdin().read_exact(&mut word).is_err() {
+        return ExitCode::from(2);
+    }
+    if let Err(error) = tracer::stop_at_calls() {
+        say(&format!("no filter for calls: {error}"));
+        return ExitCode::from(SKIPPED);
+    }
+    work::run(folder, config)
+}
+
+fn plan(words: &[&str]) -> Option<Plan> {
+    let mut plan = Plan {
+        configs: vec![],
+        every: 25,
+        only: vec![],
+        jobs: std::thread::available_parallelism().map_or(1, usize::from),
+        folder: std::env::temp_dir(),
+    };
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match *word {
+            "--all" => plan.every = 1,
+            "--every" => plan.every = words.next()?.parse().ok().filter(|every| *every > 0)?,
+            "--jobs" => plan.jobs = words.next()?.parse().ok().filter(|jobs| *jobs > 0)?,
+            "--dir" => plan.folder = PathBuf::from(words.next()?).canonicalize().ok()?,
+            "--only" => plan.only.push(calls::named(words.next()?)?.name.to_owned()),
+            "--workload" => plan.configs.push(Config::named(words.next()?)?),
+            _ => return None,
+        }
+    }
+    if plan.configs.is_empty() {
+        plan.configs = Config::ALL.to_vec();
+    }
+    Some(plan)
+}
+
+fn run(plan: &Plan) -> io::Result<bool> {
+    let clock = SystemClock::new();
+    let mut sum = Row::default();
+    for config in &plan.configs {
+        let table = bench(plan, *config)?;
+        print(*config, &table)?;
+        for row in table.values() {
+            sum.add(row);
+        }
+    }
+    let mut out = io::stdout().lock();
+    writeln!(
+        out,
+        "{} calls failed: {} times nobody noticed, {} times an error, {} kills; {} broke a promise",
+        sum.struck, sum.went_on, sum.refused, sum.killed, sum.broken
+    )?;
+    say(&format!("{} s", clock.now().as_secs()));
+    if sum.struck == 0 {
+        return Err(io::Error::other("no call failed: nothing was tried"));
+    }
+    Ok(sum.broken == 0)
+}
+
+impl Row {
+    fn add(&mut self, other: &Self) {
+        self.runs += other.runs;
+        self.struck += other.struck;
+        self.went_on += other.went_on;
+        self.failovers += other.failovers;
+        self.refused += other.refused;
+        self.killed += other.killed;
+        self.broken += other.broken;
+    }
+}
+
+fn print(config: Config, table: &Table) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(
+        out,
+        "{:<11} {:<10} {:>6} {:>6} {:>8} {:>9} {:>8} {:>7} {:>7}",
+        config.name(),
+        "fails as",
+        "runs",
+        "struck",
+        "went on",
+        "failover",
+        "refused",
+        "killed",
+        "broken"
+    )?;
+    for ((call, fault), row) in table {
+        writeln!(
+            out,
+            "{call:<11} {:<10} {:>6} {:>6} {:>8} {:>9} {:>8} {:>7} {:>7}",
+            fault.name(),
+            row.runs,
+            row.struck,
+            row.went_on,
+            row.failovers,
+            row.refused,
+            row.killed,
+            row.broken
+        )?;
+    }
+    writeln!(out)
+}
+
+fn tell(text: &str) -> ExitCode {
+    match io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn say(text: &str) {
+    // Nobody may be left to read it.
+    let _ = writeln!(io::stderr(), "{text}");
+}

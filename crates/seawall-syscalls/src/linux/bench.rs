@@ -1,0 +1,245 @@
+//! The bench: every call of every workload fails once in every way, and each run is judged.
+
+use super::calls::{self, Fault};
+use super::config::Config;
+use super::judge;
+use super::tracer::{BOOT_ID, End, Injection, Run, Subject, run};
+use super::witness::Witness;
+use crate::SKIPPED;
+use nix::sys::signal::Signal;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// A run that takes longer hangs. It takes some milliseconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) configs: Vec<Config>,
+    /// Every so many of the calls of a kind, and one at least.
+    pub(super) every: u64,
+    /// These calls only, all if none.
+    pub(super) only: Vec<String>,
+    pub(super) jobs: usize,
+    /// Where the logs are made.
+    pub(super) folder: PathBuf,
+}
+
+/// What came of the runs of one call with one fault.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Row {
+    /// How many calls were to fail.
+    pub(super) runs: u64,
+    /// How many did: threads take turns in no fixed order, so now and then the last is not reached.
+    pub(super) struck: u64,
+    /// Nobody outside noticed.
+    pub(super) went_on: u64,
+    /// Of these: in a new segment.
+    pub(super) failovers: u64,
+    /// Somebody was given an error.
+    pub(super) refused: u64,
+    /// The process was killed, as it should be.
+    pub(super) killed: u64,
+    /// Runs in which a promise was broken.
+    pub(super) broken: u64,
+}
+
+/// All rows of a workload, by call and fault.
+pub(super) type Table = BTreeMap<(&'static str, Fault), Row>;
+
+/// Runs a workload without a fault, then once for each call and fault; prints each broken promise.
+///
+/// # Errors
+///
+/// The machine does not let us trace, or a run without a fault breaks a promise.
+pub(super) fn bench(plan: &Plan, config: Config) -> io::Result<Table> {
+    let counts = sound(plan, config)?;
+    let queue: Mutex<VecDeque<Injection>> = Mutex::new(injections(plan, &counts).into());
+    let table = Mutex::new(Table::new());
+    let work = |worker: usize| -> io::Result<()> {
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let Some(injection) = next else { return Ok(()) };
+            let trial = trial(plan, config, (worker, Some(injection)))?;
+            let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+            let row = table.entry((injection.call.name, injection.fault)).or_default();
+            trial.count(row);
+            for broken in &trial.broken {
+                complain(config, injection, broken);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let running: Vec<_> =
+            (0..plan.jobs).map(|worker| scope.spawn(move || work(worker))).collect();
+        let ended = running.into_iter().map(|thread| {
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the bench died")))
+        });
+        ended.collect::<Vec<_>>().into_iter().collect::<io::Result<()>>()
+    })?;
+    Ok(table.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// How often each call is made; three runs, as threads take turns in no fixed order.
+fn sound(plan: &Plan, config: Config) -> io::Result<BTreeMap<&'static str, u64>> {
+    let mut counts = BTreeMap::new();
+    for _ in 0..3 {
+        let trial = trial(plan, config, (0, None))?;
+        if let Some(broken) = trial.broken.first() {
+            return Err(io::Error::other(format!("without any fault: {broken}")));
+        }
+        for (call, count) in trial.counts {
+            let most = counts.entry(call).or_default();
+            *most = count.max(*most);
+        }
+    }
+    Ok(counts)
+}
+
+fn injections(plan: &Plan, counts: &BTreeMap<&'static str, u64>) -> Vec<Injection> {
+    let mut injections = vec![];
+    let wanted = |name: &str| plan.only.is_empty() || plan.only.iter().any(|only| only == name);
+    let calls = counts.keys().filter_map(|name| calls::named(name)).filter(|c| wanted(c.name));
+    for call in calls {
+        let count = counts.get(call.name).copied().unwrap_or(0);
+        // Each kind of call fails in each way at least once.
+        let step = plan.every.min(count);
+        for (shift, fault) in (0..).zip(call.faults()) {
+            // Another first call for each fault, so that together they come to more of them.
+            for occurrence in (1 + shift % step..=count).step_by(usize::try_from(step).unwrap_or(1))
+            {
+                injections.push(Injection { call, occurrence, fault: *fault });
+            }
+        }
+    }
+    injections
+}
+
+/// One run and the judgement on it.
+struct Trial {
+    counts: BTreeMap<&'static str, u64>,
+    struck: bool,
+    end: End,
+    errors: bool,
+    failovers: u64,
+    broken: Vec<String>,
+}
+
+impl Trial {
+    fn count(&self, row: &mut Row) {
+        row.runs += 1;
+        if !self.struck {
+            return;
+        }
+        row.struck += 1;
+        match self.end {
+            End::Signal(_) => row.killed += 1,
+            _ if self.errors => row.refused += 1,
+            _ => row.went_on += 1,
+        }
+        row.failovers += u64::from(!self.errors && self.failovers > 0);
+        row.broken += u64::from(!self.broken.is_empty());
+    }
+}
+
+fn trial(
+    plan: &Plan,
+    config: Config,
+    (worker, injection): (usize, Option<Injection>),
+) -> io::Result<Trial> {
+    let place = plan.folder.join(worker.to_string());
+    let folder = place.join("folder");
+    let _ = fs::remove_dir_all(&place);
+    fs::create_dir_all(&folder)?;
+    let said = place.join("said");
+    let program = std::env::current_exe()?;
+    let arguments = ["work".to_owned(), folder.display().to_string(), config.name()];
+    let subject = Subject {
+        program: &program,
+        arguments: &arguments,
+        folder: &folder,
+        said: &said,
+        patience: PATIENCE,
+    };
+    let run = run(&subject, injection)?;
+    if run.end == End::Exit(i32::from(SKIPPED)) {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "no filter for its calls"));
+    }
+    let text = fs::read_to_string(&said)?;
+    let witness = Witness::read(&text);
+    let live = [folder.join("log/live"), PathBuf::from(BOOT_ID)];
+    let lags = run.struck.as_ref().is_some_and(|struck| live.contains(&struck.path));
+    let mut broken = judge::broken(&folder, &witness, lags);
+    broken.extend(manners(&run, &witness, (&text, injection)));
+    if broken.iter().any(|broken| broken.contains("exit")) {
+        let complaint = fs::read_to_string(said.with_extension("err")).unwrap_or_default();
+        broken.extend(complaint.lines().take(2).map(str::to_owned));
+    }
+    Ok(Trial {
+        counts: run.counts,
+        struck: run.struck.is_some(),
+        end: run.end,
+        errors: !witness.errors.is_empty(),
+        failovers: witness.failovers,
+        broken,
+    })
+}
+
+/// What is wrong with how the process went on and ended.
+fn manners(run: &Run, witness: &Witness, said: (&str, Option<Injection>)) -> Vec<String> {
+    let (text, injection) = said;
+    let mut broken = vec![];
+    for number in &run.unknown {
+        broken.push(format!("system call {number}: does it touch the log? See calls.rs"));
+    }
+    let struck = injection.zip(run.struck.as_ref());
+    let kills =
+        struck.is_some_and(|(i, _)| matches!(i.fault, Fault::KillBefore | Fault::KillAfter));
+    match run.end {
+        End::Hung => broken.push("it hangs".to_owned()),
+        End::Signal(Signal::SIGKILL) if kills => return broken,
+        End::Signal(signal) => broken.push(format!("it ends by signal {signal}")),
+        End::Exit(0 | 3) if witness.done => {}
+        End::Exit(code) => broken.push(format!("it ends with exit code {code}")),
+    }
+    let first = witness.errors.first();
+    match (struck, first) {
+        (None, Some(error)) => broken.push(format!("an error without a fault: {error}")),
+        (Some((injection, _)), Some(error)) if injection.call.hides(injection.fault) => {
+            broken.push(format!("it shows: {error}"));
+        }
+        (Some((injection, at)), Some(error))
+            if is_spared(injection, &at.path) && Witness::only_appends(text, at.said) =>
+        {
+            broken
+                .push(format!("one failed call on {} ended an append: {error}", at.path.display()));
+        }
+        _ => {}
+    }
+    broken
+}
+
+/// One failed write or sync of a segment ends nothing: the log goes on in a new one.
+fn is_spared(injection: Injection, path: &Path) -> bool {
+    let is_segment = path.extension().is_some_and(|ending| ending == "seg" || ending == "jsonl");
+    let is_write = ["write", "pwrite64", "fsync", "fdatasync"].contains(&injection.call.name);
+    let grows = path.extension().is_some_and(|ending| ending == "jsonl");
+    // A text grows, and meets the full disk when it is written: DURABILITY.md, section 7.
+    is_segment && is_write && !(grows && injection.fault == Fault::Enospc)
+}
+
+fn complain(config: Config, injection: Injection, broken: &str) {
+    let Injection { call, occurrence, fault } = injection;
+    let _ = writeln!(
+        io::stderr(),
+        "PROMISE BROKEN: {}, {} {occurrence}, {}: {broken}",
+        config.name(),
+        call.name,
+        fault.name()
+    );
+}

@@ -1,0 +1,230 @@
+//! The system calls that a log makes, by their numbers on x86-64 Linux: what they touch, and how
+//! each can fail.
+
+/// One system call.
+#[derive(Debug)]
+pub(super) struct Call {
+    /// As the manual calls it.
+    pub(super) name: &'static str,
+    number: u64,
+    /// Where its arguments say which file it is for.
+    pub(super) place: Place,
+    kind: Kind,
+}
+
+/// Where the arguments of a call say what it touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A descriptor, the first argument.
+    Descriptor,
+    /// A path, the first argument.
+    Path,
+    /// A directory's descriptor, then a path.
+    PathAt,
+    /// Nothing: it counts whenever it is called as a log does.
+    Machine,
+}
+
+/// What a call does with its object, which says how it can fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Moves bytes, up to the count in the third argument; `true`: to the file.
+    Transfer { writes: bool },
+    /// Fills a buffer, whose size is the second argument, with random bits.
+    Entropy,
+    /// Changes the file, and may be interrupted.
+    Change,
+    /// Changes a directory. Local file systems do not interrupt it.
+    Name,
+    /// Opens, locks: may be interrupted, and changes nothing that lasts.
+    Ask,
+    /// Asks, and is never interrupted.
+    Look,
+    /// Gives a descriptor back: whatever it returns, it did.
+    Close,
+    /// Starts a thread.
+    Thread,
+}
+
+const fn call(name: &'static str, number: u64, place: Place, kind: Kind) -> Call {
+    Call { name, number, place, kind }
+}
+
+const READ: Kind = Kind::Transfer { writes: false };
+const WRITE: Kind = Kind::Transfer { writes: true };
+
+/// All calls that may touch a log.
+const CALLS: &[Call] = &[
+    call("read", 0, Place::Descriptor, READ),
+    call("write", 1, Place::Descriptor, WRITE),
+    call("open", 2, Place::Path, Kind::Ask),
+    call("close", 3, Place::Descriptor, Kind::Close),
+    call("stat", 4, Place::Path, Kind::Look),
+    call("fstat", 5, Place::Descriptor, Kind::Look),
+    call("lstat", 6, Place::Path, Kind::Look),
+    call("lseek", 8, Place::Descriptor, Kind::Look),
+    call("pread64", 17, Place::Descriptor, READ),
+    call("pwrite64", 18, Place::Descriptor, WRITE),
+    call("access", 21, Place::Path, Kind::Look),
+    call("fcntl", 72, Place::Descriptor, Kind::Look),
+    call("flock", 73, Place::Descriptor, Kind::Ask),
+    call("fsync", 74, Place::Descriptor, Kind::Change),
+    call("fdatasync", 75, Place::Descriptor, Kind::Change),
+    call("ftruncate", 77, Place::Descriptor, Kind::Change),
+    call("rename", 82, Place::Path, Kind::Name),
+    call("mkdir", 83, Place::Path, Kind::Name),
+    call("rmdir", 84, Place::Path, Kind::Name),
+    call("unlink", 87, Place::Path, Kind::Name),
+    call("readlink", 89, Place::Path, Kind::Look),
+    call("fchmod", 91, Place::Descriptor, Kind::Name),
+    call("fstatfs", 138, Place::Descriptor, Kind::Look),
+    call("getdents64", 217, Place::Descriptor, Kind::Look),
+    call("fadvise64", 221, Place::Descriptor, Kind::Look),
+    call("openat", 257, Place::PathAt, Kind::Ask),
+    call("mkdirat", 258, Place::PathAt, Kind::Name),
+    call("newfstatat", 262, Place::PathAt, Kind::Look),
+    call("unlinkat", 263, Place::PathAt, Kind::Name),
+    call("renameat", 264, Place::PathAt, Kind::Name),
+    call("readlinkat", 267, Place::PathAt, Kind::Look),
+    call("faccessat", 269, Place::PathAt, Kind::Look),
+    call("sync_file_range", 277, Place::Descriptor, Kind::Change),
+    call("fallocate", 285, Place::Descriptor, Kind::Change),
+    call("renameat2", 316, Place::PathAt, Kind::Name),
+    call("getrandom", 318, Place::Machine, Kind::Entropy),
+    call("statx", 332, Place::PathAt, Kind::Look),
+    call("clone", 56, Place::Machine, Kind::Thread),
+    call("clone3", 435, Place::Machine, Kind::Thread),
+];
+
+/// Calls of the runtime that touch no file: memory, threads, signals, clocks, the end.
+pub(super) const RUNTIME: &[i64] = &[
+    9, 10, 11, 12, 13, 14, 15, 24, 25, 28, 35, 39, 60, 63, 131, 157, 158, 186, 202, 203, 204, 218,
+    219, 228, 229, 230, 231, 234, 273, 302, 334, 7, 271,
+];
+
+/// The call with this number; `Err` if nobody knows whether it may touch a log.
+pub(super) fn numbered(number: u64) -> Result<Option<&'static Call>, u64> {
+    match CALLS.iter().find(|call| call.number == number) {
+        None if !i64::try_from(number).is_ok_and(|number| RUNTIME.contains(&number)) => Err(number),
+        known => Ok(known),
+    }
+}
+
+/// The call with this name.
+pub(super) fn named(name: &str) -> Option<&'static Call> {
+    CALLS.iter().find(|call| call.name == name)
+}
+
+/// What is done to one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fault {
+    /// The call does nothing and fails: the device.
+    Eio,
+    /// The call does nothing and fails: no room.
+    Enospc,
+    /// The call does nothing: a signal came.
+    Eintr,
+    /// The call does nothing: no thread is to be had.
+    Eagain,
+    /// The call does what it is asked to, and says that it failed.
+    LateEio,
+    /// The call moves half of the bytes.
+    Short,
+    /// The process is killed before the call does anything.
+    KillBefore,
+    /// The process is killed when the call is done.
+    KillAfter,
+}
+
+impl Fault {
+    /// As the table has it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Eio => "EIO",
+            Self::Enospc => "ENOSPC",
+            Self::Eintr => "EINTR",
+            Self::Eagain => "EAGAIN",
+            Self::LateEio => "late EIO",
+            Self::Short => "short",
+            Self::KillBefore => "kill",
+            Self::KillAfter => "late kill",
+        }
+    }
+
+    /// What the call returns instead of its result.
+    pub(super) fn errno(self) -> Option<u64> {
+        match self {
+            Self::Eio | Self::LateEio => Some(5),
+            Self::Enospc => Some(28),
+            Self::Eintr => Some(4),
+            Self::Eagain => Some(11),
+            Self::Short | Self::KillBefore | Self::KillAfter => None,
+        }
+    }
+}
+
+impl Call {
+    /// All that can go wrong with it.
+    pub(super) fn faults(&self) -> &'static [Fault] {
+        use Fault::{Eagain, Eintr, Eio, Enospc, KillAfter, KillBefore, LateEio, Short};
+        match self.kind {
+            Kind::Transfer { writes: true } => {
+                &[Eio, Enospc, Eintr, LateEio, Short, KillBefore, KillAfter]
+            }
+            Kind::Transfer { writes: false } | Kind::Entropy => {
+                &[Eio, Enospc, Eintr, Short, KillBefore]
+            }
+            Kind::Change | Kind::Name => &[Eio, Enospc, Eintr, LateEio, KillBefore, KillAfter],
+            Kind::Ask => &[Eio, Enospc, Eintr, KillBefore, KillAfter],
+            Kind::Look => &[Eio, Enospc, Eintr, KillBefore],
+            Kind::Close => &[LateEio, KillBefore, KillAfter],
+            Kind::Thread => &[Eagain, KillBefore, KillAfter],
+        }
+    }
+
+    /// Whether nobody may notice that this call was interrupted or fell short.
+    pub(super) fn hides(&self, fault: Fault) -> bool {
+        match fault {
+            // Without a thread of its own the log does its work in those of the program.
+            Fault::Short | Fault::Eagain => true,
+            Fault::Eintr => !matches!(self.kind, Kind::Name | Kind::Look),
+            Fault::LateEio => self.kind == Kind::Close,
+            _ => false,
+        }
+    }
+
+    /// Which argument says how much is moved, and so can be made smaller.
+    pub(super) fn counts_in(&self) -> Option<usize> {
+        match self.kind {
+            Kind::Transfer { .. } => Some(2),
+            Kind::Entropy => Some(1),
+            _ => None,
+        }
+    }
+
+    /// Whether this is how a log calls it, and not the runtime: the same call serves both.
+    pub(super) fn is_ours(&self, arguments: &[u64; 6]) -> bool {
+        // The runtime asks without waiting for entropy, or when it is cheap.
+        self.kind != Kind::Entropy || arguments[2] == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_number_stands_twice() {
+        for (at, call) in CALLS.iter().enumerate() {
+            assert!(!RUNTIME.contains(&i64::try_from(call.number).unwrap()), "{}", call.name);
+            assert!(CALLS[at + 1..].iter().all(|other| other.number != call.number));
+        }
+    }
+
+    #[test]
+    fn a_call_that_nobody_knows_is_an_error() {
+        assert_eq!(numbered(18).unwrap().unwrap().name, "pwrite64");
+        assert!(numbered(202).unwrap().is_none());
+        assert_eq!(numbered(326).unwrap_err(), 326); // copy_file_range
+    }
+}

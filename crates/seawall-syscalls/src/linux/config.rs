@@ -1,0 +1,73 @@
+//! What workload and judge have to agree on.
+
+use serde_json::{Value, json};
+
+/// One of the workloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Config {
+    /// Readable layout; binary otherwise.
+    pub(super) readable: bool,
+    /// How many threads append at the same time.
+    pub(super) threads: u64,
+}
+
+impl Config {
+    /// All that are run.
+    pub(super) const ALL: [Self; 4] = [
+        Self { readable: false, threads: 1 },
+        Self { readable: false, threads: 4 },
+        Self { readable: true, threads: 1 },
+        Self { readable: true, threads: 4 },
+    ];
+
+    /// As one word, for the command line of the workload's process.
+    pub(super) fn name(self) -> String {
+        format!("{}-{}", if self.readable { "readable" } else { "binary" }, self.threads)
+    }
+
+    /// The one with this name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|config| config.name() == name)
+    }
+}
+
+/// The number of a record: no two have the same, and those of one thread ascend.
+pub(super) fn number(life: u64, thread: u64, index: u64) -> u64 {
+    life * 100_000 + thread * 1_000 + index
+}
+
+/// The thread that a record is of.
+pub(super) fn thread_of(n: u64) -> u64 {
+    n % 100_000 / 1_000
+}
+
+/// What stands in record `n`: its length follows from its number, and every other one is large.
+pub(super) fn content(n: u64) -> Value {
+    let large = n % 2 == 1;
+    let length = if large { 35_000 + n * 37 % 25_000 } else { 50 + n * 37 % 1_000 };
+    let letters = (n..).map(|at| char::from(b'a' + u8::try_from(at % 26).unwrap_or(0)));
+    let text: String = letters.take(usize::try_from(length).unwrap_or(0)).collect();
+    json!({ "n": n, "text": text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_leads_back_to_its_workload() {
+        for config in Config::ALL {
+            assert_eq!(Config::named(&config.name()), Some(config));
+        }
+        assert_eq!(Config::named("binary-2"), None);
+    }
+
+    #[test]
+    fn numbers_differ_and_so_do_contents() {
+        let numbers = [number(1, 0, 1), number(1, 1, 0), number(2, 0, 0), number(1, 99, 0)];
+        for (at, one) in numbers.iter().enumerate() {
+            assert!(numbers[at + 1..].iter().all(|other| content(*other) != content(*one)));
+        }
+        assert_eq!(thread_of(number(3, 99, 5)), 99);
+    }
+}

@@ -1,0 +1,332 @@
+//! The machine that a workload runs on: it lets every system call through but one.
+//!
+//! The workload is the program as it is shipped, with the library's own raw calls; it is traced
+//! (`ptrace`), not shimmed. A filter that the workload puts on itself (`seccomp`) stops it at each
+//! call that is not the runtime's. A call that is to fail is skipped, and an error put in place of
+//! its result; one that is to fall short gets a smaller count.
+
+use super::calls::{Call, Fault, Place, RUNTIME, numbered};
+use nix::errno::Errno;
+use nix::sys::ptrace::{self, Options};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+/// Which call fails, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Injection {
+    pub(super) call: &'static Call,
+    /// 1 is the first call of this name that touches the log.
+    pub(super) occurrence: u64,
+    pub(super) fault: Fault,
+}
+
+impl PartialEq for Call {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Call {}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It exited.
+    Exit(i32),
+    /// A signal ended it.
+    Signal(Signal),
+    /// It did not end by itself.
+    Hung,
+}
+
+/// What happened in a run.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) end: End,
+    /// The calls that touched the log, by name.
+    pub(super) counts: BTreeMap<&'static str, u64>,
+    /// Where the fault struck, if it did.
+    pub(super) struck: Option<Struck>,
+    /// Calls that this bench does not know, by number.
+    pub(super) unknown: Vec<u64>,
+}
+
+/// Where and when a fault struck.
+#[derive(Clone, Debug)]
+pub(super) struct Struck {
+    /// The file, as far as the call says.
+    pub(super) path: PathBuf,
+    /// How much the witness had said until then, in bytes.
+    pub(super) said: u64,
+}
+
+/// The process to trace and what belongs to it.
+#[derive(Debug)]
+pub(super) struct Subject<'a> {
+    pub(super) program: &'a Path,
+    pub(super) arguments: &'a [String],
+    /// All under this path is touched by the log only.
+    pub(super) folder: &'a Path,
+    /// What the workload says goes to this file.
+    pub(super) said: &'a Path,
+    /// How long it may take.
+    pub(super) patience: Duration,
+}
+
+/// What else the log asks the machine: the run of it that it is in.
+pub(super) const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Runs the workload; `injection` strikes it, if there is one.
+///
+/// # Errors
+///
+/// The machine does not let us trace ([`io::ErrorKind::PermissionDenied`]), or not start it.
+pub(super) fn run(subject: &Subject<'_>, injection: Option<Injection>) -> io::Result<Run> {
+    let mut child = Command::new(subject.program)
+        .args(subject.arguments)
+        .stdin(Stdio::piped())
+        .stdout(create(subject.said)?)
+        .stderr(create(&subject.said.with_extension("err"))?)
+        .spawn()?;
+    let pid = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
+    let traced = Trace::begin(subject, pid, injection).and_then(|mut trace| {
+        release(&mut child)?;
+        let watchdog = watch(pid, subject.patience);
+        let end = trace.follow();
+        let hung = watchdog.send(()).is_err();
+        trace.run.end = if hung { End::Hung } else { end? };
+        Ok(trace.run)
+    });
+    if traced.is_err() {
+        // It waits for a word that never comes.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    traced
+}
+
+#[expect(clippy::disallowed_methods, reason = "what the workload says is no part of a log")]
+fn create(path: &Path) -> io::Result<fs::File> {
+    fs::File::create(path)
+}
+
+/// Has this process stopped by its tracer at each call that is not the runtime's: most are, and a
+/// stop takes longer than they do.
+pub(super) fn stop_at_calls() -> io::Result<()> {
+    let (stop, go_on) = (SeccompAction::Trace(0), SeccompAction::Allow);
+    let passed = RUNTIME.iter().map(|number| (*number, vec![]));
+    let filter = SeccompFilter::new(passed.collect(), stop, go_on, TargetArch::x86_64);
+    let filter: Result<BpfProgram, _> = filter.and_then(TryInto::try_into);
+    apply_filter(&filter.map_err(io::Error::other)?).map_err(io::Error::other)
+}
+
+/// The workload waits for a byte before it begins: so it is caught while it has one thread.
+fn release(child: &mut Child) -> io::Result<()> {
+    child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?.write_all(b"g")
+}
+
+/// Kills the process if nobody says in time that it ended.
+fn watch(pid: Pid, patience: Duration) -> Sender<()> {
+    let (ended, wait) = channel::<()>();
+    std::thread::spawn(move || {
+        if wait.recv_timeout(patience).is_err() {
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+    });
+    ended
+}
+
+struct Trace<'a> {
+    subject: &'a Subject<'a>,
+    main: Pid,
+    injection: Option<Injection>,
+    /// What is to be done at the end of a thread's call: at most one is on its way.
+    pending: Option<Pending>,
+    run: Run,
+}
+
+/// What is to be done at the end of a call.
+struct Pending {
+    thread: Pid,
+    fault: Fault,
+    /// An argument that was changed, and its value.
+    restore: Option<(usize, u64)>,
+}
+
+impl<'a> Trace<'a> {
+    fn begin(
+        subject: &'a Subject<'a>,
+        main: Pid,
+        injection: Option<Injection>,
+    ) -> io::Result<Self> {
+        let options = Options::PTRACE_O_TRACESYSGOOD
+            | Options::PTRACE_O_TRACECLONE
+            | Options::PTRACE_O_TRACESECCOMP
+            | Options::PTRACE_O_EXITKILL;
+        ptrace::seize(main, options)?;
+        ptrace::interrupt(main)?;
+        let run = Run { end: End::Hung, counts: BTreeMap::new(), struck: None, unknown: vec![] };
+        Ok(Self { subject, main, injection, pending: None, run })
+    }
+
+    /// Goes on until the process ended.
+    fn follow(&mut self) -> io::Result<End> {
+        loop {
+            // Only what this thread started: another one may trace another process.
+            let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
+            match waitpid(None, Some(flags)) {
+                Ok(WaitStatus::Exited(pid, code)) if pid == self.main => {
+                    return Ok(End::Exit(code));
+                }
+                Ok(WaitStatus::Signaled(pid, signal, _)) if pid == self.main => {
+                    return Ok(End::Signal(signal));
+                }
+                Ok(WaitStatus::PtraceEvent(pid, _, AT_A_CALL)) => {
+                    gone_is_fine(self.at_entry(pid))?;
+                    gone_is_fine(self.go_on(pid, None))?;
+                }
+                Ok(WaitStatus::PtraceSyscall(pid)) => {
+                    gone_is_fine(self.at_exit(pid))?;
+                    gone_is_fine(self.go_on(pid, None))?;
+                }
+                Ok(WaitStatus::Stopped(pid, signal)) => {
+                    gone_is_fine(self.go_on(pid, Some(signal)))?;
+                }
+                Ok(WaitStatus::PtraceEvent(pid, ..)) => gone_is_fine(self.go_on(pid, None))?,
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// To the next call, or to the end of this one where something is to be done there.
+    fn go_on(&self, pid: Pid, signal: Option<Signal>) -> io::Result<()> {
+        let is_awaited = self.pending.as_ref().is_some_and(|pending| pending.thread == pid);
+        let go = if is_awaited { ptrace::syscall } else { ptrace::cont };
+        Ok(go(pid, signal)?)
+    }
+
+    fn at_entry(&mut self, pid: Pid) -> io::Result<()> {
+        let mut registers = ptrace::getregs(pid)?;
+        let r = &registers;
+        let arguments = [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9];
+        let call = match numbered(r.orig_rax) {
+            Ok(Some(call)) if call.is_ours(&arguments) => call,
+            Ok(_) => return Ok(()),
+            Err(number) => {
+                self.run.unknown.push(number);
+                return Ok(());
+            }
+        };
+        let Some(path) = self.touched(pid, call, &arguments) else { return Ok(()) };
+        let count = self.run.counts.entry(call.name).or_default();
+        *count += 1;
+        let Some(injection) = self.injection.filter(|i| (i.call, i.occurrence) == (call, *count))
+        else {
+            return Ok(());
+        };
+        let mut restore = None;
+        match injection.fault {
+            Fault::Short => {
+                let Some((which, asked)) =
+                    call.counts_in().and_then(|which| Some((which, *arguments.get(which)?)))
+                else {
+                    return Ok(());
+                };
+                if asked < 2 {
+                    return Ok(());
+                }
+                let register = if which == 1 { &mut registers.rsi } else { &mut registers.rdx };
+                *register = asked / 2;
+                restore = Some((which, asked));
+            }
+            Fault::LateEio | Fault::KillAfter => {}
+            Fault::Eio | Fault::Enospc | Fault::Eintr | Fault::Eagain | Fault::KillBefore => {
+                registers.orig_rax = NO_CALL;
+            }
+        }
+        self.pending = Some(Pending { thread: pid, fault: injection.fault, restore });
+        ptrace::setregs(pid, registers)?;
+        let said = fs::metadata(self.subject.said)?.len();
+        self.run.struck = Some(Struck { path, said });
+        if injection.fault == Fault::KillBefore {
+            kill(self.main, Signal::SIGKILL)?;
+        }
+        Ok(())
+    }
+
+    fn at_exit(&mut self, pid: Pid) -> io::Result<()> {
+        let Some(pending) = self.pending.take_if(|pending| pending.thread == pid) else {
+            return Ok(());
+        };
+        let Pending { fault, restore, .. } = pending;
+        if fault == Fault::KillAfter {
+            kill(self.main, Signal::SIGKILL)?;
+        }
+        let mut registers = ptrace::getregs(pid)?;
+        if let Some(errno) = fault.errno() {
+            registers.rax = 0_u64.wrapping_sub(errno);
+        }
+        // The caller may rely on it that a call changes no argument.
+        match restore {
+            Some((1, asked)) => registers.rsi = asked,
+            Some((_, asked)) => registers.rdx = asked,
+            None => {}
+        }
+        Ok(ptrace::setregs(pid, registers)?)
+    }
+
+    /// The file that a call is for, if it is the log's.
+    fn touched(&self, pid: Pid, call: &Call, arguments: &[u64; 6]) -> Option<PathBuf> {
+        let path = match call.place {
+            Place::Machine => return Some(PathBuf::new()),
+            Place::Descriptor => descriptor(pid, arguments[0])?,
+            Place::Path => text(pid, arguments[0])?,
+            Place::PathAt => {
+                let path = text(pid, arguments[1])?;
+                // An absolute path takes the place of the directory's.
+                descriptor(pid, arguments[0]).unwrap_or_default().join(path)
+            }
+        };
+        (path.starts_with(self.subject.folder) || path == Path::new(BOOT_ID)).then_some(path)
+    }
+}
+
+/// `PTRACE_EVENT_SECCOMP`: the filter stopped a call before it began.
+const AT_A_CALL: i32 = 7;
+
+/// The number of no call: the machine refuses it, whatever its arguments.
+const NO_CALL: u64 = u64::MAX;
+
+/// A thread that was killed is there no more: its end is told by the next wait.
+fn gone_is_fine(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if error.raw_os_error().map(Errno::from_raw) == Some(Errno::ESRCH) => Ok(()),
+        other => other,
+    }
+}
+
+fn descriptor(pid: Pid, number: u64) -> Option<PathBuf> {
+    let number = i32::try_from(number & u64::from(u32::MAX)).ok()?;
+    fs::read_link(format!("/proc/{pid}/fd/{number}")).ok()
+}
+
+/// A path in the memory of the process.
+#[expect(clippy::disallowed_methods, reason = "it is no file but another process's memory")]
+fn text(pid: Pid, address: u64) -> Option<PathBuf> {
+    let memory = fs::File::open(format!("/proc/{pid}/mem")).ok()?;
+    let mut bytes = [0; 4096];
+    let read = memory.read_at(&mut bytes, address).ok()?;
+    let path = bytes.get(..read)?.split(|byte| *byte == 0).next()?;
+    Some(PathBuf::from(String::from_utf8_lossy(path).into_owned()))
+}

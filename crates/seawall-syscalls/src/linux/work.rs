@@ -1,0 +1,248 @@
+//! The workload: a few lives of one log that make every call the log knows. It runs in a process of
+//! its own and says on standard output what it is at and what was acknowledged, line by line.
+//!
+//! What it says is what the witness knows: see `witness.rs` for the lines.
+
+use super::config::{Config, content, number};
+use seawall::{Error, Geometry, Json, Layout, Level, Log, LogReader, Lsn, Options, copy, verify};
+use serde_json::Value;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+type Work = Log<Value, Json>;
+
+/// All was done.
+const WENT_ON: u8 = 0;
+/// An operation ended with an error; the rest was done.
+const REFUSED: u8 = 3;
+
+/// Records of the first life, of all threads: enough of them are large to fill two segments.
+const RECORDS: u64 = 24;
+
+/// Runs the workload in `folder`, which is there and empty.
+pub(super) fn run(folder: &Path, config: Config) -> ExitCode {
+    let log = folder.join("log");
+    let mut refused = false;
+    for (life, live) in (1..).zip([fill, cut, buffer, look] as [Life; 4]) {
+        if let Err(error) = live(&Scene { folder, log: &log, config, life }) {
+            say(&format!("error life {life}: {error}"));
+            refused = true;
+        }
+    }
+    say("done");
+    ExitCode::from(if refused { REFUSED } else { WENT_ON })
+}
+
+type Life = fn(&Scene<'_>) -> seawall::Result<()>;
+
+/// What a life needs to know.
+#[derive(Clone, Copy)]
+struct Scene<'a> {
+    folder: &'a Path,
+    log: &'a Path,
+    config: Config,
+    life: u64,
+}
+
+impl Scene<'_> {
+    fn open(&self, level: Level) -> seawall::Result<Work> {
+        let layout = if self.config.readable { Layout::Text } else { Layout::Binary };
+        let options = Options::new().geometry(Geometry::DEFAULT, SEGMENT).segment_size(SEGMENT);
+        let options = options.layout(layout).idle_mark(Some(IDLE)).on_failover(|failover| {
+            say(&format!("failover {}: {}", failover.segment, failover.cause));
+        });
+        let log = options.level(level).open(self.log)?;
+        say("opened");
+        Ok(log)
+    }
+
+    /// Each thread appends `count` records; whether all of them were acknowledged.
+    fn append(&self, log: &Work, count: u64) -> seawall::Result<()> {
+        say("appending");
+        let commit = |thread| self.commit(log, thread, count);
+        let ended = thread::scope(|scope| {
+            let mut running = vec![];
+            let mut ended = vec![];
+            for thread in 1..self.config.threads {
+                let name = format!("committer-{thread}");
+                let start = thread::Builder::new().name(name);
+                match start.spawn_scoped(scope, move || commit(thread)) {
+                    Ok(started) => running.push(started),
+                    // The machine gives no thread: that is this program's trouble, not the log's.
+                    Err(_) => ended.push(commit(thread)),
+                }
+            }
+            ended.push(commit(0));
+            for thread in running {
+                ended.push(thread.join().expect("a committer does not panic"));
+            }
+            ended
+        });
+        say("appended");
+        ended.into_iter().collect()
+    }
+
+    fn commit(&self, log: &Work, thread: u64, count: u64) -> seawall::Result<()> {
+        let mut outcome = Ok(());
+        for index in 0..count {
+            let n = number(self.life, thread, index);
+            say(&format!("try {n}"));
+            match log.append(&content(n)) {
+                Ok(lsn) => say(&format!("ack {lsn} {n} {}", word(log.level()))),
+                Err(error) => {
+                    let may_go_on = refuse(n, &error);
+                    outcome = Err(error);
+                    if !may_go_on {
+                        break;
+                    }
+                }
+            }
+        }
+        outcome
+    }
+
+    /// One record, from the thread that does what only one does.
+    fn append_one(&self, log: &Work, index: u64) -> seawall::Result<Lsn> {
+        let n = number(self.life, ALONE, index);
+        say(&format!("try {n}"));
+        match log.append(&content(n)) {
+            Ok(lsn) => {
+                say(&format!("ack {lsn} {n} {}", word(log.level())));
+                Ok(lsn)
+            }
+            Err(error) => {
+                refuse(n, &error);
+                Err(error)
+            }
+        }
+    }
+
+    /// An atomic set of three.
+    fn append_set(&self, log: &Work, index: u64) -> seawall::Result<()> {
+        let numbers = [0, 1, 2].map(|more| number(self.life, ALONE, index + more));
+        let set = numbers.map(content);
+        say(&format!("set {} {}", numbers[0], numbers[2]));
+        let lsns = log.append_batch(&set)?;
+        for (lsn, n) in (lsns.start().get()..).zip(numbers) {
+            say(&format!("ack {lsn} {n} {}", word(log.level())));
+        }
+        Ok(())
+    }
+}
+
+/// The number of the thread that does what only one does.
+const ALONE: u64 = 99;
+
+/// The size of a segment, in bytes: smaller than the smallest that users can have, as each is
+/// filled with zeros thousands of times.
+const SEGMENT: u64 = 256 << 10;
+
+/// So short that a mark is written while the workload waits.
+const IDLE: Duration = Duration::from_millis(4);
+
+/// Says that `n` was not appended; whether the log is as it was.
+fn refuse(n: u64, error: &Error) -> bool {
+    let is_as_it_was = matches!(error, Error::Io { .. } | Error::DiskFull { .. });
+    say(&format!("{} {n} {error}", if is_as_it_was { "refused" } else { "unknown" }));
+    is_as_it_was
+}
+
+/// A log is made; rolls, a set, a ticket, a checkpoint, a clean close.
+fn fill(scene: &Scene<'_>) -> seawall::Result<()> {
+    let log = scene.open(Level::Synced)?;
+    scene.append(&log, RECORDS / scene.config.threads)?;
+    scene.append_set(&log, 0)?;
+    let n = number(scene.life, ALONE, 10);
+    say(&format!("try {n}"));
+    let lsn = log.submit(&content(n))?.wait()?;
+    say(&format!("ack {lsn} {n} synced"));
+    check(lsn, log.get(lsn)?.as_ref());
+    say(&format!("checkpoint {lsn}"));
+    log.checkpoint(lsn)?;
+    // The log idles, and writes a mark.
+    thread::park_timeout(IDLE * 3);
+    close(log)
+}
+
+/// Confirmed records, and a cut of the last ones.
+fn cut(scene: &Scene<'_>) -> seawall::Result<()> {
+    let log = scene.open(Level::Confirmed)?;
+    scene.append(&log, 2)?;
+    let last = scene.append_one(&log, 0)?;
+    scene.append_one(&log, 1)?;
+    scene.append_one(&log, 2)?;
+    say(&format!("after {last}"));
+    log.truncate_after(Some(last))?;
+    say(&format!("after-done {last}"));
+    scene.append_one(&log, 3)?;
+    close(log)
+}
+
+/// Buffered records, pruning, a copy beside the writer.
+fn buffer(scene: &Scene<'_>) -> seawall::Result<()> {
+    let log = scene.open(Level::Buffered)?;
+    scene.append(&log, 3)?;
+    scene.append_set(&log, 0)?;
+    if let Some(lsn) = log.flush()? {
+        say(&format!("flushed {lsn}"));
+    }
+    let keep = log.replay_start();
+    say(&format!("before {keep}"));
+    log.truncate_before(keep)?;
+    let copied = scene.folder.join("copy");
+    say("copy");
+    copy(scene.log, copied)?;
+    say("copied");
+    scene.append_one(&log, 10)?;
+    if let Some(lsn) = log.confirm()? {
+        say(&format!("flushed {lsn}"));
+    }
+    close(log)
+}
+
+/// Readers, who change nothing.
+fn look(scene: &Scene<'_>) -> seawall::Result<()> {
+    let reader: LogReader<Value, Json> = LogReader::open(scene.log)?;
+    for entry in reader.read_from(reader.oldest()?)? {
+        let (lsn, value) = entry?;
+        check(lsn, Some(&value));
+    }
+    let found = verify(scene.log)?;
+    if !found.damage.is_empty() {
+        say(&format!("wrong verify names damage: {:?}", found.damage));
+    }
+    Ok(())
+}
+
+/// A record that was read is one that was written.
+fn check(lsn: Lsn, value: Option<&Value>) {
+    let n = value.and_then(|value| value.get("n")).and_then(Value::as_u64);
+    if n.map(content).as_ref() != value {
+        say(&format!("wrong record {lsn} is read with other content"));
+    }
+}
+
+fn close(log: Work) -> seawall::Result<()> {
+    log.close()?;
+    say("closed");
+    Ok(())
+}
+
+fn word(level: Level) -> &'static str {
+    match level {
+        Level::Buffered => "buffered",
+        Level::Synced => "synced",
+        Level::Confirmed => "confirmed",
+    }
+}
+
+/// One line in one call: a line that is there is whole, whenever this process dies.
+fn say(line: &str) {
+    let line = format!("{line}\n");
+    let written = io::stdout().lock().write_all(line.as_bytes());
+    // Without a witness nothing that follows counts.
+    assert!(written.is_ok(), "nobody listens");
+}

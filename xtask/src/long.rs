@@ -1,0 +1,175 @@
+//! `cargo xtask long`: what takes longer than a test may. Each part is a program of the tree that
+//! prints its figure and fails if a promise is broken.
+
+use crate::tree;
+use seawall_io::{Clock, SystemClock};
+use std::io::{self, Write};
+use std::process::{Command, ExitCode, Stdio};
+
+/// One part.
+#[derive(Debug)]
+struct Part {
+    name: &'static str,
+    /// What it does, and about how long it takes.
+    about: &'static str,
+    /// The command, word by word.
+    command: &'static [&'static str],
+    /// What `long` adds to it.
+    deep: &'static [&'static str],
+}
+
+const CARGO: &str = "cargo";
+const MODEL: &[&str] = &[CARGO, "run", "--release", "--locked", "-q", "-p", "seawall-model", "--"];
+
+/// All parts; the last line that one prints is its figure.
+const PARTS: &[Part] = &[
+    Part {
+        name: "prove",
+        about: "every planted bug is caught; 10 minutes",
+        command: &[CARGO, "xtask", "prove"],
+        deep: &[],
+    },
+    Part {
+        name: "syscalls",
+        about: "every system call fails once in every way; 10 minutes",
+        command: &[CARGO, "run", "--release", "--locked", "-q", "-p", "seawall-syscalls", "--"],
+        deep: &["--all"],
+    },
+    Part {
+        name: "damage",
+        about: "every kind of damage, beside other logs; 10 seconds",
+        command: &[CARGO, "xtask", "damage"],
+        deep: &[],
+    },
+    Part {
+        name: "model",
+        about: "the rules, in every crash state of small workloads; a minute",
+        command: MODEL,
+        deep: &["check", "1"],
+    },
+    Part {
+        name: "model-random",
+        about: "the rules, in random lives; ten minutes",
+        command: MODEL,
+        deep: &["random", "600", "7"],
+    },
+    Part {
+        name: "model-planted",
+        about: "which rules the model misses when they are dropped; 10 minutes, and fails for some",
+        command: MODEL,
+        deep: &["planted"],
+    },
+    Part {
+        name: "kills",
+        about: "2,000 lives of one log end by kill -9; 5 minutes",
+        command: &["bash", "proof/life/kills.sh"],
+        deep: &["2000"],
+    },
+    Part {
+        name: "follow",
+        about: "a million records, followed through rolls, prunes and restarts; 10 seconds",
+        command: &["bash", "proof/life/follow.sh"],
+        deep: &[],
+    },
+    Part {
+        name: "full",
+        about: "a disk that is filled and freed; 10 seconds",
+        command: &["bash", "proof/life/full.sh"],
+        deep: &[],
+    },
+];
+
+/// As scripts know it: nothing was tried, which is neither good nor bad.
+const SKIPPED: i32 = 77;
+
+/// Runs the parts that `names` say, lists them if there are none; false if one fails, `None` if
+/// there is no such part.
+///
+/// # Errors
+///
+/// A part cannot be started, or the answer not written.
+pub(crate) fn run(names: &[&str]) -> Option<io::Result<bool>> {
+    if names.is_empty() {
+        return Some(list());
+    }
+    let part = |name: &&str| PARTS.iter().find(|part| part.name == *name);
+    let parts: Option<Vec<&Part>> = names.iter().map(part).collect();
+    parts.map(|parts| run_all(&parts))
+}
+
+/// Runs the part `name` with other arguments than those that make it long, and ends as it does.
+pub(crate) fn hand_over(name: &str, arguments: &[&str]) -> ExitCode {
+    let part = PARTS.iter().find(|part| part.name == name).expect("a chore names a part");
+    match start(part, arguments).and_then(|mut command| command.status()) {
+        Ok(status) => {
+            let code = status.code().and_then(|code| u8::try_from(code).ok());
+            code.map_or(ExitCode::FAILURE, ExitCode::from)
+        }
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "xtask: {name}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn list() -> io::Result<bool> {
+    let mut out = io::stdout().lock();
+    for part in PARTS {
+        writeln!(out, "{:<14} {}", part.name, part.about)?;
+    }
+    Ok(true)
+}
+
+fn run_all(parts: &[&Part]) -> io::Result<bool> {
+    let clock = SystemClock::new();
+    let mut lines = vec![];
+    let mut all_well = true;
+    for part in parts {
+        writeln!(io::stderr(), "== {}: {}", part.name, part.about)?;
+        let began = clock.now();
+        let output = start(part, part.deep)?.stdout(Stdio::piped()).spawn()?.wait_with_output()?;
+        io::stdout().write_all(&output.stdout)?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let figure = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+        let outcome = match output.status.code() {
+            Some(0) => "ok",
+            Some(SKIPPED) => "SKIPPED",
+            _ => "FAILED",
+        };
+        all_well &= outcome != "FAILED";
+        let took = clock.now().saturating_sub(began).as_secs();
+        lines.push(format!("{:<14} {outcome:<8} {took:>6} s  {figure}", part.name));
+    }
+    let mut out = io::stdout().lock();
+    writeln!(out, "\n{}", lines.join("\n"))?;
+    Ok(all_well)
+}
+
+fn start(part: &Part, arguments: &[&str]) -> io::Result<Command> {
+    let (program, words) = part.command.split_first().expect("a part has a command");
+    let mut command = Command::new(program);
+    command.args(words).args(arguments).current_dir(tree::root()?);
+    // What cargo tells this chore is not meant for the cargo that it starts.
+    command.env_remove("CARGO_MANIFEST_DIR").stdin(Stdio::null());
+    Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_have_names_of_their_own_and_others_are_refused() {
+        let names: std::collections::BTreeSet<_> = PARTS.iter().map(|part| part.name).collect();
+        assert_eq!(names.len(), PARTS.len());
+        assert!(run(&["prove", "nonsense"]).is_none());
+    }
+
+    #[test]
+    fn every_script_of_a_part_is_in_the_tree() {
+        let root = tree::root().unwrap();
+        for part in PARTS.iter().filter(|part| part.command[0] == "bash") {
+            assert!(root.join(part.command[1]).is_file(), "{}", part.name);
+        }
+    }
+}

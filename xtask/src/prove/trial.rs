@@ -1,0 +1,159 @@
+//! One trial: a command in a copy of the tree, with a bug planted or without, and what it showed.
+
+use super::copy::Copy;
+use super::row::{Act, Row};
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// How long a test may take; longer, and it hangs.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// How long a build may take.
+const BUILD_PATIENCE: Duration = Duration::from_secs(1800);
+
+/// What came of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The command failed with the bug; what it said.
+    Caught(String),
+    /// The command passed with the bug.
+    Missed,
+    /// The row does not hold any more: why.
+    Stale(String),
+}
+
+impl Outcome {
+    /// In one word.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Caught(_) => "caught",
+            Self::Missed => "MISSED",
+            Self::Stale(_) => "STALE",
+        }
+    }
+
+    /// What there is to say about it.
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Caught(said) => said,
+            Self::Missed => "the command passes with the bug in the tree",
+            Self::Stale(why) => why,
+        }
+    }
+}
+
+/// Plants the bug of `row`, runs its command, takes the bug out.
+pub(super) fn planted(copy: &Copy, row: &Row) -> io::Result<Outcome> {
+    if let Err(error) = copy.plant(&row.name) {
+        return Ok(Outcome::Stale(format!("the patch does not apply: {error}")));
+    }
+    let outcome = with_the_bug(copy, &row.run);
+    copy.take_out(&row.name)?;
+    outcome
+}
+
+fn with_the_bug(copy: &Copy, act: &Act) -> io::Result<Outcome> {
+    let built = run(copy, &act.build(), BUILD_PATIENCE)?;
+    if !succeeded(built.as_ref()) {
+        return Ok(Outcome::Stale(format!("it does not build: {}", first_error(built.as_ref()))));
+    }
+    match run(copy, act, PATIENCE)? {
+        None => Ok(Outcome::Caught(format!("it hangs for {} s", PATIENCE.as_secs()))),
+        Some(output) if output.status.success() => Ok(Outcome::Missed),
+        Some(output) => Ok(Outcome::Caught(said(act, &output))),
+    }
+}
+
+/// Runs a command in the sound tree: `None` if it passes, else why it proves nothing.
+pub(super) fn unplanted(copy: &Copy, act: &Act) -> io::Result<Option<String>> {
+    let built = run(copy, &act.build(), BUILD_PATIENCE)?;
+    if !succeeded(built.as_ref()) {
+        let why = first_error(built.as_ref());
+        return Ok(Some(format!("the sound tree does not build: {why}")));
+    }
+    Ok(match run(copy, act, PATIENCE)? {
+        None => Some("it hangs in the sound tree".to_owned()),
+        Some(output) if !output.status.success() => {
+            Some(format!("it fails in the sound tree: {}", said(act, &output)))
+        }
+        Some(output) if act.is_test() && passed(&output) == 0 => {
+            Some("no test has this name".to_owned())
+        }
+        Some(_) => None,
+    })
+}
+
+/// What the command wrote, and how it ended; `None` if it had to be ended.
+fn run(copy: &Copy, act: &Act, patience: Duration) -> io::Result<Option<Output>> {
+    let mut command = act.command(copy.tree());
+    command
+        .env("CARGO_TARGET_DIR", copy.target())
+        // Nobody debugs these builds, and they are many.
+        .env("CARGO_PROFILE_DEV_DEBUG", "0")
+        .env("CARGO_INCREMENTAL", "1")
+        .env("CARGO_TERM_COLOR", "never")
+        .env("RUST_BACKTRACE", "0")
+        // What cargo tells this chore is not meant for the cargo that it starts.
+        .env_remove("CARGO_MANIFEST_DIR")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    wait(&mut command, patience)
+}
+
+fn wait(command: &mut Command, patience: Duration) -> io::Result<Option<Output>> {
+    let child = command.spawn()?;
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let (done, ended) = channel();
+    std::thread::spawn(move || done.send(child.wait_with_output()));
+    match ended.recv_timeout(patience) {
+        Ok(output) => output.map(Some),
+        Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("nobody waited for it")),
+        Err(RecvTimeoutError::Timeout) => {
+            let group = group.ok_or_else(|| io::Error::other("a process without a number"))?;
+            kill_process_group(group, Signal::KILL)?;
+            // Until the group is gone the copy is not free.
+            let _ = ended.recv();
+            Ok(None)
+        }
+    }
+}
+
+fn succeeded(output: Option<&Output>) -> bool {
+    output.is_some_and(|output| output.status.success())
+}
+
+fn text(output: &Output) -> String {
+    let both = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+    String::from_utf8_lossy(&both).into_owned()
+}
+
+fn first_error(output: Option<&Output>) -> String {
+    let text = output.map_or_else(|| "it takes too long".to_owned(), text);
+    text.lines().find(|line| line.starts_with("error")).unwrap_or(&text).chars().take(160).collect()
+}
+
+/// How many tests passed.
+fn passed(output: &Output) -> usize {
+    let count = |line: &str| -> Option<usize> {
+        line.split_once("test result: ok. ")?.1.split(' ').next()?.parse().ok()
+    };
+    text(output).lines().filter_map(count).sum()
+}
+
+/// The first thing it said when it failed: of a test, what it panicked with.
+fn said(act: &Act, output: &Output) -> String {
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    let text = if act.is_test() { text(output) } else { complaint };
+    let mut lines = text.lines();
+    let panic = lines.find(|line| line.contains("panicked at")).and_then(|_| lines.next());
+    // What cargo itself tells begins with blanks.
+    let first = text.lines().find(|line| !line.is_empty() && !line.starts_with(' '));
+    let line = panic.filter(|_| act.is_test()).or(first);
+    line.unwrap_or("nothing").trim().chars().take(120).collect()
+}
