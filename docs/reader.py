@@ -233,8 +233,8 @@ class Segment:
         return True
 
 
-def read_manifest(folder):
-    """The readable slot with the higher sequence, or None; section 4."""
+def read_manifest(folder, ids):
+    """The readable slot of this log with the higher sequence, or None; section 4."""
     try:
         with open(os.path.join(folder, "manifest"), "rb") as file:
             data = file.read()
@@ -255,7 +255,21 @@ def read_manifest(folder):
                 slots.append(found)
         except Invalid:
             pass
+    if len({slot.log for slot in slots}) > 1:
+        ours = logs_of(folder, ids)
+        slots = [slot for slot in slots if slot.log in ours] or slots
     return max(slots, key=lambda slot: slot.sequence, default=None)
+
+
+def logs_of(folder, ids):
+    """The logs that readable segment headers name."""
+    found = set()
+    for number in ids:
+        try:
+            found.add(Segment(os.path.join(folder, f"{number:012}.seg"), number, None).head.log)
+        except Invalid:
+            pass
+    return found
 
 
 def read_segments(folder, manifest, ids):
@@ -339,7 +353,7 @@ def read(folder):
     names = os.listdir(folder) if os.path.isdir(folder) else []
     ids = [int(name[:-4]) for name in names if name[-4:] == ".seg" and name[:-4].isdecimal()]
     ids = [number for number in ids if number and f"{number:012}.seg" in names]
-    manifest = read_manifest(folder)
+    manifest = read_manifest(folder, ids)
     if not manifest and not ids:
         raise Stop(NO_LOG, "there is no log")
     sound, bad = read_segments(folder, manifest, ids)

@@ -170,7 +170,7 @@ pub(crate) fn read_live(storage: &dyn Storage) -> Result<Option<Live>> {
     if storage.is_locked(LOCK).map_err(Error::io(format!("look at {LOCK}")))? {
         return Ok(Some(live));
     }
-    let Some(closed) = newest_close(storage)? else { return Ok(Some(live)) };
+    let Some(closed) = newest_close(storage, &live)? else { return Ok(Some(live)) };
     let says_more = closed.segment.id >= live.segment.id && closed.last > live.durable;
     if !says_more || newest_id(storage)? != Some(closed.segment.id) {
         return Ok(Some(live));
@@ -178,9 +178,10 @@ pub(crate) fn read_live(storage: &dyn Storage) -> Result<Option<Live>> {
     Ok(Some(Live { segment: closed.segment, durable: closed.last, ..live }))
 }
 
-fn newest_close(storage: &dyn Storage) -> Result<Option<Closed>> {
+fn newest_close(storage: &dyn Storage, live: &Live) -> Result<Option<Closed>> {
     let bytes = read_small(storage, MANIFEST, MANIFEST_MAX)?.unwrap_or_default();
     let slots = Manifest::decode_file(&bytes).into_iter().flatten();
+    let slots = slots.filter(|slot| slot.log == live.log);
     Ok(slots.max_by_key(|slot| slot.sequence).and_then(|slot| slot.closed))
 }
 
@@ -275,10 +276,15 @@ fn survey_once(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<Survey
             headers.read(storage, (id, name), found.manifest.as_ref())?;
         }
     }
-    if found.manifest.is_none() {
-        found.manifest_lost = headers.hold_something()?;
-        if !found.manifest_lost {
-            return Ok(found);
+    match &mut found.manifest {
+        // Nobody knows which of them is the stranger, nor where the log began.
+        Some(manifest) if headers.are_all_foreign() => manifest.oldest_base = Lsn::FIRST,
+        Some(_) => {}
+        None => {
+            found.manifest_lost = headers.hold_something()?;
+            if !found.manifest_lost {
+                return Ok(found);
+            }
         }
     }
     headers.arrange(&mut found, live)?;
@@ -305,7 +311,32 @@ fn read_manifest(storage: &dyn Storage, segments: &[SegmentId]) -> Result<Vec<Op
     if foreign && segments.is_empty() {
         return Err(not_a_log(storage, "its manifest is not ours, and there is no segment"));
     }
+    disown(storage, segments, &mut slots)?;
     Ok(slots)
+}
+
+/// Of two slots of different logs, keeps the one of the log that the segments are of.
+fn disown(
+    storage: &dyn Storage,
+    segments: &[SegmentId],
+    slots: &mut [Option<Manifest>],
+) -> Result<()> {
+    let mut logs: Vec<_> = slots.iter().flatten().map(|slot| slot.log).collect();
+    logs.dedup();
+    if logs.len() < 2 {
+        return Ok(());
+    }
+    let mut ours = vec![];
+    for name in segments.iter().flat_map(|id| [id.file_name(), id.head_name()]) {
+        let bytes = read_small(storage, &name, HEADER_SIZE)?.unwrap_or_default();
+        ours.extend(SegmentHeader::decode(&bytes).ok().map(|header| header.log));
+    }
+    if logs.iter().any(|log| ours.contains(log)) {
+        for slot in slots {
+            *slot = slot.take().filter(|slot| ours.contains(&slot.log));
+        }
+    }
+    Ok(())
 }
 
 fn file_place(storage: &dyn Storage, name: &str) -> String {
@@ -381,6 +412,11 @@ impl Headers {
             }
         }
         Ok(())
+    }
+
+    /// Whether no segment is of the manifest's log, and one is of another.
+    fn are_all_foreign(&self) -> bool {
+        self.sound.is_empty() && self.bad.values().any(|cause| *cause == Corruption::ForeignEpoch)
     }
 
     /// Whether a segment holds a batch, mark or seal, or cannot say.

@@ -16,7 +16,9 @@ use common::images::{
     End, Fill, Image, NEWEST, NEWEST_HEAD, NEWEST_TEXT, NONE, batches, count, files, spoil, write,
     write_in,
 };
-use common::{Found, GEOMETRY, again, judge, laid_out, names, one_in, open, read, read_own};
+use common::{
+    Found, GEOMETRY, again, judge, laid_out, lsn, names, one_in, open, payload, read, read_own, tiny,
+};
 use seawall::{Error, Layout, Lsn, Verdict, Verification};
 use seawall_io::MemStorage;
 
@@ -315,6 +317,32 @@ fn a_record_that_stands_in_the_place_of_another_is_not_taken_for_it() {
         assert_eq!(found.verdict, Verdict::Lost);
         assert_eq!(found.records, count(&image.records) - 1, "the others are intact");
     }
+}
+
+/// The image: a disk put one slot of another log's manifest in the place of ours, or a person copied
+/// the whole file. The other log begins with record 5.
+#[test]
+fn a_manifest_of_another_log_hides_no_record() {
+    let image = write(End::Closed);
+    let other = MemStorage::new();
+    let log = open(&tiny(99), &other).unwrap();
+    for number in 1..=20 {
+        log.append(&payload(number, 9, 300)).unwrap();
+    }
+    let oldest = log.truncate_before(lsn(9)).unwrap();
+    log.close().unwrap();
+    assert!(oldest > lsn(1), "{oldest}");
+    let theirs = other.bytes("manifest").unwrap();
+    for slot in [0..512, 512..1024] {
+        let damaged = image.device.kill();
+        damaged.edit("manifest", |bytes| bytes[slot.clone()].copy_from_slice(&theirs[slot.clone()]));
+        let found = look(&image, &damaged, &|| format!("slot {slot:?} of another log"));
+        assert_eq!(found.verdict, Verdict::Clean, "the other slot is ours: {found:#?}");
+    }
+    let damaged = image.device.kill();
+    damaged.edit("manifest", |bytes| bytes.clone_from(&theirs));
+    let found = look(&image, &damaged, &|| "the manifest of another log".to_owned());
+    assert_eq!(found.verdict, Verdict::Lost, "segments and manifest are of different logs");
 }
 
 #[test]
