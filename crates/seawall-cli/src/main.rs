@@ -9,7 +9,6 @@ mod args;
 mod bookmark;
 mod chart;
 mod cmd;
-mod foreign;
 mod framing;
 mod human;
 mod json;
@@ -24,6 +23,7 @@ mod report;
 mod scratch;
 mod select;
 mod tone;
+mod translate;
 
 use std::process::ExitCode;
 

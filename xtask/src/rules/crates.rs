@@ -18,6 +18,7 @@ const FLOORS: &[&[&str]] = &[
         "seawall-replay",
         "seawall-raft",
         "seawall-testkit",
+        "seawall-foreign",
     ],
     &[
         "seawall-cli",
@@ -28,6 +29,9 @@ const FLOORS: &[&[&str]] = &[
         "seawall-model",
         "xtask",
     ],
+    // Benches lean on what they try.
+    &["seawall-hunt"],
+    &["seawall-fuzz"],
 ];
 
 const FORBID: &str = "#![forbid(unsafe_code)]";

@@ -7,14 +7,14 @@ mod target;
 
 use super::verify::lost_as_json;
 use crate::args::{Convert, ForeignFormat};
-use crate::foreign::translate::translate;
-use crate::foreign::{Damage, Remark, Stop};
 use crate::human::number;
 use crate::json::minified;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::{Exit, Failure, say};
+use crate::translate::translate;
 use seawall::CodecId;
+use seawall_foreign::{Damage, Remark, Stop};
 use serde_json::{Value, json};
 use source::Source;
 use std::borrow::Cow;

@@ -297,8 +297,8 @@ fn names(wanted: impl Fn(Kind) -> bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::foreign;
     use seawall::{Corruption, Verdict};
+    use seawall_foreign as foreign;
 
     #[test]
     fn every_code_verdict_and_cause_that_the_program_says_is_explained() {

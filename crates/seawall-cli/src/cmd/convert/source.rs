@@ -2,9 +2,9 @@
 
 use super::place::{Place, unreadable};
 use crate::args::{Convert, ForeignFormat};
-use crate::foreign::{Damage, Entries, Remark, Stop, cwal, json, msgpack};
 use crate::report::{Exit, Failure};
 use seawall::{CodecId, Cursor, Error, LogReader, Lost, Lsn, SegmentId, TailState};
+use seawall_foreign::{Damage, Entries, Remark, Stop, cwal, json, msgpack};
 use seawall_io::{Access, File, Storage};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};

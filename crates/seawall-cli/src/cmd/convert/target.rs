@@ -3,10 +3,10 @@
 
 use super::place::{Place, unreadable};
 use crate::args::ForeignFormat;
-use crate::foreign::{cwal, json, msgpack};
 use crate::report::{Exit, Failure};
 use crate::scratch::Scratch;
 use seawall::{CodecId, Cursor, Error, Log, LogReader, Options, Raw};
+use seawall_foreign::{cwal, json, msgpack};
 use seawall_io::{Access, File, Storage};
 use std::io;
 use std::path::Path;

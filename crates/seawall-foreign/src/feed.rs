@@ -22,22 +22,22 @@ pub(crate) struct Feed<R> {
 }
 
 impl<R: Read> Feed<R> {
-    pub(super) fn new(input: R) -> Self {
+    pub(crate) fn new(input: R) -> Self {
         Self { input, buffer: vec![], done: 0, origin: 0, entries: 0 }
     }
 
     /// What is in memory.
-    pub(super) fn rest(&self) -> &[u8] {
+    pub(crate) fn rest(&self) -> &[u8] {
         self.buffer.get(self.done..).expect("no more is behind us than was there")
     }
 
     /// A part of it that was asked for.
-    pub(super) fn part(&self, from: usize, length: usize) -> &[u8] {
+    pub(crate) fn part(&self, from: usize, length: usize) -> &[u8] {
         self.rest().get(from..from + length).expect("it was asked for with `need`")
     }
 
     /// Whether the stream has so many bytes more; they are in memory then.
-    pub(super) fn need(&mut self, bytes: usize) -> io::Result<bool> {
+    pub(crate) fn need(&mut self, bytes: usize) -> io::Result<bool> {
         while self.rest().len() < bytes {
             if !self.fill()? {
                 return Ok(false);
@@ -47,7 +47,7 @@ impl<R: Read> Feed<R> {
     }
 
     /// Reads on; whether there was more.
-    pub(super) fn fill(&mut self) -> io::Result<bool> {
+    pub(crate) fn fill(&mut self) -> io::Result<bool> {
         self.buffer.drain(..self.done);
         self.origin += count(self.done);
         self.done = 0;
@@ -65,26 +65,26 @@ impl<R: Read> Feed<R> {
     }
 
     /// Leaves bytes behind that are in memory.
-    pub(super) fn pass(&mut self, bytes: usize) {
+    pub(crate) fn pass(&mut self, bytes: usize) {
         assert!(bytes <= self.rest().len(), "only what is in memory can be passed");
         self.done += bytes;
     }
 
     /// Counts an entry that is delivered.
-    pub(super) fn deliver(&mut self) {
+    pub(crate) fn deliver(&mut self) {
         self.entries += 1;
     }
 
-    pub(super) fn position(&self) -> u64 {
+    pub(crate) fn position(&self) -> u64 {
         self.origin + count(self.done)
     }
 
     /// The entry that begins here is not intact.
-    pub(super) fn damaged(&self, cause: &'static str, why: impl Into<String>) -> Stop {
+    pub(crate) fn damaged(&self, cause: &'static str, why: impl Into<String>) -> Stop {
         self.damaged_at(self.position(), cause, why)
     }
 
-    pub(super) fn damaged_at(
+    pub(crate) fn damaged_at(
         &self,
         offset: u64,
         cause: &'static str,

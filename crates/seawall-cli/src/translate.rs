@@ -6,10 +6,10 @@
 //! JSON     MessagePack: the value; {"base64": "..."} is bytes
 //! ```
 
-use super::pack::{Token, is_whole, token};
 use crate::json::{self, DEPTH_MAX, numbers};
 use crate::output::from_base64;
 use seawall::CodecId;
+use seawall_foreign::pack::{Token, is_whole, token};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Number, Value};
@@ -36,7 +36,8 @@ pub(crate) fn translate(
     match (source, target) {
         (CodecId::Raw, CodecId::Raw) => Ok(bytes.into()),
         (CodecId::Json, CodecId::Json) => {
-            super::json::check(bytes).map_err(|(_, why)| format!("no JSON value: {why}"))?;
+            seawall_foreign::json::check(bytes)
+                .map_err(|(_, why)| format!("no JSON value: {why}"))?;
             Ok(bytes.into())
         }
         (CodecId::MessagePack, CodecId::MessagePack) if is_whole(bytes) => Ok(bytes.into()),
@@ -288,5 +289,68 @@ mod tests {
             translate(text.as_bytes(), CodecId::Json, CodecId::Raw).expect_err(text);
         }
         translate(b"\xa1a", CodecId::MessagePack, CodecId::Raw).unwrap_err();
+    }
+
+    /// Numbers that follow from a seed.
+    struct Random(u64);
+
+    impl Random {
+        fn draw(&mut self) -> u64 {
+            self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            mixed ^ (mixed >> 31)
+        }
+
+        fn below(&mut self, end: usize) -> usize {
+            usize::try_from(self.draw() % u64::try_from(end).unwrap()).unwrap()
+        }
+    }
+
+    fn draw_value(random: &mut Random, depth: usize) -> Value {
+        let text = |random: &mut Random| {
+            let marks = ["", "a", "\"", "\\", "{", "]", "\u{e9}", "\n", "base64", " "];
+            (0..random.below(4)).map(|_| marks[random.below(marks.len())]).collect::<String>()
+        };
+        match random.below(if depth == 0 { 6 } else { 8 }) {
+            0 => Value::Null,
+            1 => (random.draw() % 2 == 0).into(),
+            2 => (random.draw() >> random.below(64)).into(),
+            3 => (random.draw() >> random.below(64)).cast_signed().into(),
+            4 => f64::from_bits(random.draw()).into(),
+            5 => text(random).into(),
+            6 => (0..random.below(4)).map(|_| draw_value(random, depth - 1)).collect(),
+            _ => (0..random.below(4))
+                .map(|_| (text(random), draw_value(random, depth - 1)))
+                .collect::<Map<_, _>>()
+                .into(),
+        }
+    }
+
+    #[test]
+    fn a_value_comes_back_as_it_was_and_what_is_none_is_refused_quietly() {
+        use seawall::CodecId::{Json, MessagePack, Raw};
+        for seed in 0..10_000 {
+            let random = &mut Random(seed);
+            let text = draw_value(random, 4).to_string();
+            let packed = translate(text.as_bytes(), Json, MessagePack).unwrap();
+            let shown = translate(&packed, MessagePack, Json).unwrap();
+            assert_eq!(shown, text.as_bytes(), "seed {seed}");
+            let mut changed = packed.to_vec();
+            let at = random.below(changed.len());
+            changed[at] = random.draw().to_le_bytes()[0];
+            for source in [Raw, MessagePack, Json] {
+                for target in [Raw, MessagePack, Json] {
+                    // What is taken comes back the same, be it what it may.
+                    if let Ok(there) = translate(&changed, source, target)
+                        && let Ok(back) = translate(&there, target, source)
+                    {
+                        let again = translate(&back, source, target).unwrap();
+                        assert_eq!(again, there, "seed {seed}: {source:?} to {target:?}");
+                        assert!(source != Raw || back == changed, "seed {seed} to {target:?}");
+                    }
+                }
+            }
+        }
     }
 }

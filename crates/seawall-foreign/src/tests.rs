@@ -348,33 +348,6 @@ fn random_bytes_are_no_log() {
     }
 }
 
-#[test]
-fn a_value_comes_back_as_it_was_and_what_is_none_is_refused_quietly() {
-    use seawall::CodecId::{Json, MessagePack, Raw};
-    for seed in 0..cases() {
-        let random = &mut Random(seed);
-        let text = draw_value(random, 4).to_string();
-        let packed = translate::translate(text.as_bytes(), Json, MessagePack).unwrap();
-        let shown = translate::translate(&packed, MessagePack, Json).unwrap();
-        assert_eq!(shown, text.as_bytes(), "seed {seed}");
-        let mut changed = packed.to_vec();
-        let at = random.below(changed.len());
-        changed[at] = random.byte();
-        for source in [Raw, MessagePack, Json] {
-            for target in [Raw, MessagePack, Json] {
-                // What is taken comes back the same, be it what it may.
-                if let Ok(there) = translate::translate(&changed, source, target)
-                    && let Ok(back) = translate::translate(&there, target, source)
-                {
-                    let again = translate::translate(&back, source, target).unwrap();
-                    assert_eq!(again, there, "seed {seed}: {source:?} to {target:?}");
-                    assert!(source != Raw || back == changed, "seed {seed} to {target:?}");
-                }
-            }
-        }
-    }
-}
-
 /// A stream without end that counts what is taken of it.
 struct Endless {
     start: Vec<u8>,

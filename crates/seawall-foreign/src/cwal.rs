@@ -23,7 +23,11 @@ const CHECKSUM_SIZE: usize = 4;
 const DIGITS_MAX: usize = 20;
 
 /// Adds an entry in the binary form.
-pub(crate) fn write_binary(data: &[u8], out: &mut Vec<u8>) {
+///
+/// # Panics
+///
+/// Not: what is in memory has a length of 64 bits.
+pub fn write_binary(data: &[u8], out: &mut Vec<u8>) {
     let length = u64::try_from(data.len()).expect("it is in memory");
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(data);
@@ -31,7 +35,7 @@ pub(crate) fn write_binary(data: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Adds an entry in the text form.
-pub(crate) fn write_text(data: &[u8], out: &mut Vec<u8>) {
+pub fn write_text(data: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(format!("{} ", data.len()).as_bytes());
     out.extend_from_slice(data);
     out.extend_from_slice(format!(" {}\n", crc32(data)).as_bytes());
@@ -44,7 +48,7 @@ pub(crate) fn write_text(data: &[u8], out: &mut Vec<u8>) {
 /// for empty entries if something sound follows them, or if they fill the file to its end exactly;
 /// [`Entries::remarks`] says so of the latter.
 #[derive(Debug)]
-pub(crate) struct Binary<R> {
+pub struct Binary<R> {
     feed: Feed<R>,
     /// What the entry that is lent has of the stream.
     lent: usize,
@@ -57,7 +61,8 @@ pub(crate) struct Binary<R> {
 const EMPTY: [u8; HEADER + CHECKSUM_SIZE] = [0; HEADER + CHECKSUM_SIZE];
 
 impl<R: Read> Binary<R> {
-    pub(crate) fn new(input: R) -> Self {
+    /// The entries of this stream, from its start.
+    pub fn new(input: R) -> Self {
         Self { feed: Feed::new(input), lent: 0, empties: 0, at_end: 0 }
     }
 
@@ -135,13 +140,14 @@ impl<R: Read> Entries for Binary<R> {
 /// Reads the text form, as strictly as `CWal` writes it: one space, one newline, no sign and no
 /// leading zeros. The newline of the last entry may be missing.
 #[derive(Debug)]
-pub(crate) struct Text<R> {
+pub struct Text<R> {
     feed: Feed<R>,
     lent: usize,
 }
 
 impl<R: Read> Text<R> {
-    pub(crate) fn new(input: R) -> Self {
+    /// The entries of this stream, from its start.
+    pub fn new(input: R) -> Self {
         Self { feed: Feed::new(input), lent: 0 }
     }
 

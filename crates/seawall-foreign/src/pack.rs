@@ -32,24 +32,32 @@ enum Kind {
 
 /// A value without what is in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Token<'a> {
+pub enum Token<'a> {
+    /// Nothing.
     Nil,
+    /// Yes or no.
     Bool(bool),
+    /// A number from 0.
     Unsigned(u64),
+    /// A number below 0, as a rule.
     Signed(i64),
     /// Floats of 32 bits are widened, which is exact.
     Float(f64),
+    /// Text, which nobody has checked to be UTF-8.
     Text(&'a [u8]),
+    /// Bytes.
     Bytes(&'a [u8]),
     /// So many values follow.
     Array(u64),
     /// So many pairs of values follow.
     Map(u64),
+    /// Something that only its writer knows.
     Extension,
 }
 
 /// The first token, and what is behind it; `None` if the bytes end before, or begin no value.
-pub(crate) fn token(bytes: &[u8]) -> Option<(Token<'_>, &[u8])> {
+#[must_use]
+pub fn token(bytes: &[u8]) -> Option<(Token<'_>, &[u8])> {
     let head = head(bytes).ok().flatten()?;
     let body = usize::try_from(head.body).ok()?;
     let (body, rest) = bytes.get(head.size..)?.split_at_checked(body)?;
@@ -133,7 +141,8 @@ impl Scan {
 }
 
 /// Whether this is one value and nothing else.
-pub(crate) fn is_whole(bytes: &[u8]) -> bool {
+#[must_use]
+pub fn is_whole(bytes: &[u8]) -> bool {
     Scan::new(bytes.len()).step(bytes) == Step::Ends(bytes.len())
 }
 

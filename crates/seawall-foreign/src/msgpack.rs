@@ -24,7 +24,11 @@ struct Checksum {
 }
 
 /// Adds a record and its checksum.
-pub(crate) fn write(record: &[u8], out: &mut Vec<u8>) {
+///
+/// # Panics
+///
+/// Not: memory takes a number.
+pub fn write(record: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(record);
     let checksum = Checksum { checksum: crc32(record) };
     rmp_serde::encode::write_named(out, &checksum).expect("a number can be written to memory");
@@ -32,13 +36,14 @@ pub(crate) fn write(record: &[u8], out: &mut Vec<u8>) {
 
 /// Reads records that their checksums vouch for.
 #[derive(Debug)]
-pub(crate) struct Pairs<R> {
+pub struct Pairs<R> {
     feed: Feed<R>,
     lent: usize,
 }
 
 impl<R: Read> Pairs<R> {
-    pub(crate) fn new(input: R) -> Self {
+    /// The records of this stream, from its start.
+    pub fn new(input: R) -> Self {
         Self { feed: Feed::new(input), lent: 0 }
     }
 

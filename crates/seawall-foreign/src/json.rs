@@ -10,13 +10,17 @@ use serde::de::IgnoredAny;
 use std::io::Read;
 
 /// Adds a value, on a line of its own.
-pub(crate) fn write(text: &[u8], out: &mut Vec<u8>) {
+pub fn write(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(text);
     out.push(b'\n');
 }
 
 /// Whether this is one JSON value and nothing else; if not, why, and whether it only ends early.
-pub(crate) fn check(text: &[u8]) -> Result<(), (bool, String)> {
+///
+/// # Errors
+///
+/// Whether it only ends early, and why it is none.
+pub fn check(text: &[u8]) -> Result<(), (bool, String)> {
     if let Err(error) = std::str::from_utf8(text) {
         let is_cut = error.error_len().is_none();
         return Err((is_cut, format!("no UTF-8 at byte {} of the value", error.valid_up_to())));
@@ -29,13 +33,14 @@ pub(crate) fn check(text: &[u8]) -> Result<(), (bool, String)> {
 
 /// Reads the values of a stream, each as the text that stands there.
 #[derive(Debug)]
-pub(crate) struct Values<R> {
+pub struct Values<R> {
     feed: Feed<R>,
     lent: usize,
 }
 
 impl<R: Read> Values<R> {
-    pub(crate) fn new(input: R) -> Self {
+    /// The values of this stream, from its start.
+    pub fn new(input: R) -> Self {
         Self { feed: Feed::new(input), lent: 0 }
     }
 
