@@ -127,7 +127,7 @@ class Segment:
         self.begin = 4 * head.block + head.reach
         if not (head.id and head.epoch and head.base and head.carried >= head.base - 1
                 and self.begin <= head.size <= 4 << 30 and head.size % head.block == 0
-                and head.pred_id < head.id):
+                and head.pred_id < head.id and (head.pred_id or not head.pred_epoch)):
             raise Invalid("header")
         if head.id != number or log not in (None, head.log):
             raise Invalid("misplaced")
@@ -251,7 +251,8 @@ def read_manifest(folder, ids):
             check_options(found)
             if (at == found.block * (found.sequence % 2) and found.sequence < 1 << 63
                     and found.oldest_id and found.oldest_base and found.level <= 2
-                    and found.segment_max <= 4 << 30):
+                    and found.segment_max <= 4 << 30
+                    and (found.closed_id or not (found.closed or found.closed_epoch))):
                 slots.append(found)
         except Invalid:
             pass

@@ -198,9 +198,12 @@ impl Manifest {
             time_us: get(bytes, TIME),
         };
         let sound = found.offset() == offset
+            && log.0 != 0
             && found.segment_max <= Geometry::SEGMENT_MAX
             && found.sequence < 1 << 63
-            && found.record_type.fits(layout);
+            && found.record_type.fits(layout)
+            // One form only: what no field holds is zero.
+            && found.encode() == *bytes;
         if sound { Ok(found) } else { Err(Refused::Invalid) }
     }
 

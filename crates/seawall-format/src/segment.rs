@@ -184,7 +184,9 @@ impl SegmentHeader {
             })?,
             time_us: get(bytes, header::TIME),
         };
-        if header.fits_together() { Ok(header) } else { Err(Refused::Invalid) }
+        // One form only: what no field holds is zero.
+        let is_plain = header.fits_together() && header.encode() == *bytes;
+        if is_plain { Ok(header) } else { Err(Refused::Invalid) }
     }
 
     /// What checksums in this file are bound with.
@@ -331,7 +333,7 @@ impl Mark {
             && slice(bytes, mark::MAGIC) == b"MARK"
             && get(bytes, mark::EPOCH) == header.epoch.0
             && found.slot() == slot
-            && found.sequence < 1 << 63;
+            && (1..1 << 63).contains(&found.sequence);
         valid.then_some(found)
     }
 }
