@@ -48,6 +48,8 @@ pub(crate) struct Expected {
     pub(crate) last: Option<Lsn>,
     /// The last of them that counts.
     pub(crate) counts_to: Option<Lsn>,
+    /// Whether nothing behind that counts, so that a set may end within.
+    pub(crate) is_limit: bool,
     /// Whether more may have followed than anybody can say.
     pub(crate) is_open: bool,
 }
@@ -72,7 +74,7 @@ impl Expected {
         for set in sets {
             let (Some(head), Some(tail)) = (set.first(), set.last()) else { continue };
             let is_known = begins == Some(head.lsn);
-            let ends = !tail.goes_on || Some(tail.lsn) == self.counts_to;
+            let ends = !tail.goes_on || (self.is_limit && Some(tail.lsn) == self.counts_to);
             // Who follows a whole record begins a set, whether that record was the last of one or
             // stood alone; behind a lost one nobody knows.
             begins = ends.then(|| tail.lsn.next());
@@ -155,7 +157,8 @@ mod tests {
         let mut found: Vec<_> = found.iter().map(|(lsn, on)| record(*lsn, *on)).collect();
         let last = Lsn::new(9);
         let first = Lsn::FIRST;
-        Expected { first, last, counts_to: last, is_open: false }.mark_sets(&mut found);
+        Expected { first, last, counts_to: last, is_limit: false, is_open: false }
+            .mark_sets(&mut found);
         found.into_iter().map(|record| record.set).collect()
     }
 
@@ -171,6 +174,12 @@ mod tests {
     }
 
     #[test]
+    fn a_set_that_damage_cut_is_broken_though_all_records_before_the_damage_are_there() {
+        let all: Vec<_> = (1..=9).map(|lsn| (lsn, lsn == 9)).collect();
+        assert_eq!(marks(&all)[7..], [Whole, Broken]);
+    }
+
+    #[test]
     fn behind_a_lost_record_a_set_may_have_begun_earlier() {
         assert_eq!(marks(&[(2, true), (3, false), (4, false)]), [Unknown, Unknown, Whole]);
     }
@@ -181,6 +190,7 @@ mod tests {
             first: Lsn::FIRST,
             last: Lsn::new(9),
             counts_to: Lsn::new(9),
+            is_limit: false,
             is_open,
         };
         let runs = expected(false).lost(&[record(3, false), record(4, false), record(6, false)]);

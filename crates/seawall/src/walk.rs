@@ -464,7 +464,9 @@ impl Walk {
             Limit::At(limit) => place.last.min(limit),
             Limit::Open => place.last,
         };
-        let expected = Expected { first, last: place.last, counts_to, is_open: place.is_open };
+        let is_limit = limit == Limit::At(counts_to);
+        let expected =
+            Expected { first, last: place.last, counts_to, is_limit, is_open: place.is_open };
         let bytes = self.shown.as_ref().unwrap_or(&self.bytes);
         let salvaged = expected.salvage(bytes, &life.salt);
         let mut named = Damage {

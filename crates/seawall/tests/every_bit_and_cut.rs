@@ -17,7 +17,8 @@ use common::images::{
     write_in,
 };
 use common::{
-    Found, GEOMETRY, again, judge, laid_out, lsn, names, one_in, open, payload, read, read_own, tiny,
+    Found, GEOMETRY, again, judge, laid_out, lsn, names, one_in, open, payload, read, read_own,
+    tiny,
 };
 use seawall::{Error, Layout, Lsn, Verdict, Verification};
 use seawall_io::MemStorage;
@@ -335,7 +336,8 @@ fn a_manifest_of_another_log_hides_no_record() {
     let theirs = other.bytes("manifest").unwrap();
     for slot in [0..512, 512..1024] {
         let damaged = image.device.kill();
-        damaged.edit("manifest", |bytes| bytes[slot.clone()].copy_from_slice(&theirs[slot.clone()]));
+        damaged
+            .edit("manifest", |bytes| bytes[slot.clone()].copy_from_slice(&theirs[slot.clone()]));
         let found = look(&image, &damaged, &|| format!("slot {slot:?} of another log"));
         assert_eq!(found.verdict, Verdict::Clean, "the other slot is ours: {found:#?}");
     }
