@@ -1,0 +1,175 @@
+//! Corruptions by the million: each from its own number, so that one of them can be looked at
+//! again.
+
+use crate::change::{Act, Change};
+use crate::judge::{Outcome, judge};
+use crate::random::Random;
+use crate::sample::{Kind, Sample, Scale};
+use seawall::Verdict;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// One in so many corruptions is of a log of several hundred kilobytes, of several mebibytes.
+const SMALL_ONCE_IN: u64 = 20;
+const LARGE_ONCE_IN: u64 = 400;
+
+/// Logs to corrupt, each with another one of its kind.
+#[derive(Debug)]
+pub struct Bench {
+    seed: u64,
+    scales: Vec<(u64, Vec<[Sample; 2]>)>,
+}
+
+/// What came of many corruptions of one sort.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many there were.
+    pub cases: u64,
+    /// Verdicts: clean, torn, unsure, correctable, lost.
+    pub verdicts: [u64; 5],
+    /// Records that were not delivered.
+    pub missing: u64,
+    /// Those of them that nothing left confirmed: the window of crashed logs.
+    pub in_window: u64,
+    /// Opens for append that went on, and those that were refused.
+    pub opens: [u64; 2],
+    /// Broken promises.
+    pub undetected: u64,
+}
+
+/// What came of all of them.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// By what was done.
+    pub tallies: BTreeMap<Act, Tally>,
+    /// What was broken, with the number of the corruption.
+    pub broken: Vec<(u64, String)>,
+    /// Bytes that were changed by the longest run.
+    pub longest: usize,
+}
+
+impl Bench {
+    /// Writes the logs. `with_large`: those of several mebibytes, too, for runs of one.
+    #[must_use]
+    pub fn new(seed: u64, with_large: bool) -> Self {
+        let pairs = |scale: Scale| -> Vec<[Sample; 2]> {
+            let pair = |kind: Kind| [Sample::make(kind), Sample::make(Kind { seed: 77, ..kind })];
+            Kind::all(scale).into_iter().map(pair).collect()
+        };
+        let mut scales = vec![(SMALL_ONCE_IN, pairs(Scale::Small)), (1, pairs(Scale::Tiny))];
+        if with_large {
+            scales.insert(0, (LARGE_ONCE_IN, pairs(Scale::Large)));
+        }
+        Self { seed, scales }
+    }
+
+    /// How many logs there are.
+    #[must_use]
+    pub fn logs(&self) -> usize {
+        self.scales.iter().map(|(_, pairs)| pairs.len()).sum()
+    }
+
+    /// Makes corruption `number`, and judges what the library says of it.
+    ///
+    /// # Panics
+    ///
+    /// If a promise is broken.
+    #[must_use]
+    pub fn one(&self, number: u64) -> (Change, Outcome) {
+        let (sample, change) = self.draw(number);
+        let outcome = judge(sample, &change, &mut self.random(!number));
+        (change, outcome)
+    }
+
+    fn random(&self, number: u64) -> Random {
+        Random::new(self.seed.rotate_left(32) ^ number)
+    }
+
+    /// What corruption `number` is, for a report.
+    #[must_use]
+    pub fn describe(&self, number: u64) -> String {
+        let (sample, change) = self.draw(number);
+        let Change { act, file, range, .. } = change;
+        format!("{:?}: {}, {file}, bytes {range:?}", sample.kind, act.name())
+    }
+
+    /// The log of corruption `number`, and the change.
+    #[must_use]
+    pub fn draw(&self, number: u64) -> (&Sample, Change) {
+        let mut random = self.random(number);
+        let drawn = self.scales.iter().find(|(times, _)| random.once_in(*times));
+        let [sample, other] = random.pick(&drawn.expect("the last is always drawn").1);
+        (sample, Change::draw(&mut random, sample, other))
+    }
+
+    /// Makes corruptions `from` to `to`, the last not among them, into `report`.
+    pub fn run(&self, numbers: std::ops::Range<u64>, report: &mut Report) {
+        for number in numbers {
+            match catch_unwind(AssertUnwindSafe(|| self.one(number))) {
+                Ok((change, outcome)) => report.add(&change, outcome),
+                Err(panic) => {
+                    let text = panic.downcast_ref::<String>().map(String::as_str);
+                    let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("?");
+                    let act = self.draw(number).1.act;
+                    let tally = report.tallies.entry(act).or_default();
+                    (tally.cases, tally.undetected) = (tally.cases + 1, tally.undetected + 1);
+                    report.broken.push((number, format!("{}: {text}", self.describe(number))));
+                }
+            }
+        }
+    }
+}
+
+impl Report {
+    fn add(&mut self, change: &Change, outcome: Outcome) {
+        let verdicts =
+            [Verdict::Clean, Verdict::Torn, Verdict::Unsure, Verdict::Correctable, Verdict::Lost];
+        let index = verdicts.iter().position(|verdict| *verdict == outcome.verdict);
+        let tally = self.tallies.entry(change.act).or_default();
+        tally.cases += 1;
+        tally.verdicts[index.expect("all are listed")] += 1;
+        tally.missing += outcome.missing;
+        tally.in_window += outcome.in_window;
+        if let Some(opened) = outcome.opened {
+            tally.opens[usize::from(!opened)] += 1;
+        }
+        if !matches!(change.act, Act::Bits | Act::Cut | Act::Blank) {
+            self.longest = self.longest.max(change.range.len());
+        }
+    }
+
+    /// All of them in one.
+    #[must_use]
+    pub fn sum(&self) -> Tally {
+        let mut sum = Tally::default();
+        for tally in self.tallies.values() {
+            sum.cases += tally.cases;
+            sum.missing += tally.missing;
+            sum.in_window += tally.in_window;
+            sum.undetected += tally.undetected;
+            for (sum, one) in sum.verdicts.iter_mut().zip(tally.verdicts) {
+                *sum += one;
+            }
+            for (sum, one) in sum.opens.iter_mut().zip(tally.opens) {
+                *sum += one;
+            }
+        }
+        sum
+    }
+
+    /// A table for people.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let head = ["what is done", "cases", "clean", "torn", "unsure", "correctable", "lost"];
+        let head = head.into_iter().chain(["opened", "refused", "undetected"]);
+        let mut text = head.map(|word| format!("{word:>12}")).collect::<String>() + "\n";
+        let rows = self.tallies.iter().map(|(act, tally)| (act.name(), *tally));
+        for (name, tally) in rows.chain([("all", self.sum())]) {
+            let numbers = [tally.cases].into_iter().chain(tally.verdicts).chain(tally.opens);
+            let numbers = numbers.chain([tally.undetected]);
+            let cells = numbers.map(|number| format!("{number:>12}")).collect::<String>();
+            text.push_str(&format!("{name:>12}{cells}\n"));
+        }
+        text
+    }
+}

@@ -1,0 +1,184 @@
+//! Checksums made right again after a change: what lies behind them is reached, too.
+//!
+//! A disk does not do this. Whoever forges a log does, and so does a fuzzer that is to see more than
+//! the first check.
+
+use seawall_format::batch::HEADER_SIZE as BATCH_HEADER;
+use seawall_format::text::{Content, Line};
+use seawall_format::{Epoch, LogId, Lsn, MANIFEST_SLOT_SIZE, Offset, Salt, frame, time};
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+/// The flag of a void batch, in its body length.
+const VOID: u64 = 1 << 27;
+
+/// A number of up to eight bytes; 0 where there are too few.
+#[must_use]
+pub fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
+    let field = bytes.get(at..at + size).unwrap_or_default();
+    field.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// Puts the low bytes of a number there, if there is room.
+pub fn put(bytes: &mut [u8], at: usize, size: usize, number: u64) {
+    if let Some(field) = bytes.get_mut(at..at + size) {
+        field.copy_from_slice(&number.to_le_bytes()[..size]);
+    }
+}
+
+fn put_crc(bytes: &mut [u8], at: usize, crc: u32) {
+    put(bytes, at, 4, u64::from(crc));
+}
+
+/// The plain CRC-32C, which nothing binds to a place.
+fn crc(bytes: &[u8]) -> u32 {
+    let salt = Salt::new(LogId(1), Epoch(1));
+    salt.checksum(Offset(0), bytes) ^ salt.checksum(Offset(0), b"")
+}
+
+fn preamble(bytes: &mut [u8]) {
+    if let Some(covered) = bytes.get(..12) {
+        let crc = crc(covered);
+        put_crc(bytes, 12, crc);
+    }
+}
+
+/// The first 192 bytes of a segment, whatever its fields say.
+pub fn header(bytes: &mut [u8]) {
+    preamble(bytes);
+    let salt = salt_of(bytes);
+    if let Some(covered) = bytes.get(20..192) {
+        let crc = salt.checksum(Offset(0), covered);
+        put_crc(bytes, 16, crc);
+    }
+}
+
+/// What checksums of the file with this header are bound with.
+#[must_use]
+pub fn salt_of(header: &[u8]) -> Salt {
+    Salt::new(LogId(number(header, 32, 8)), Epoch(number(header, 48, 8)))
+}
+
+/// Every slot of a manifest that begins as one does.
+pub fn manifest(bytes: &mut [u8]) {
+    for at in std::iter::once(0).chain((0..8).map(|shift| 512 << shift)) {
+        let Some(slot) = bytes.get_mut(at..at + MANIFEST_SLOT_SIZE) else { continue };
+        if slot.starts_with(b"SEAWALLM") {
+            preamble(slot);
+            let salt = Salt::of_log(LogId(number(slot, 32, 8)));
+            let place = Offset(u64::try_from(at).unwrap());
+            let crc = salt.checksum(place, &slot[20..]);
+            put_crc(slot, 16, crc);
+        }
+    }
+}
+
+/// The file `live`.
+pub fn live(bytes: &mut [u8]) {
+    if let Some(covered) = bytes.get(4..64) {
+        let crc = Salt::of_log(LogId(number(bytes, 8, 8))).checksum(Offset(0), covered);
+        put_crc(bytes, 0, crc);
+    }
+}
+
+/// A mark or a seal of `size` bytes at `at`, if one begins there.
+pub fn small(bytes: &mut [u8], (at, size): (usize, usize), salt: &Salt, epoch: u64) {
+    let Some(here) = bytes.get_mut(at..at + size) else { return };
+    if [&b"MARK"[..], b"SEAL"].contains(&&here[4..8]) {
+        put(here, 8, 8, epoch);
+        let crc = salt.checksum(Offset(u64::try_from(at).unwrap()), &here[4..]);
+        put_crc(here, 0, crc);
+    }
+}
+
+/// A whole segment of the binary layout, or the head of one of the readable.
+pub fn segment(bytes: &mut [u8]) {
+    header(bytes);
+    let (salt, epoch) = (salt_of(bytes), number(bytes, 48, 8));
+    let [block, reach] = [20, 24].map(|at| usize::try_from(number(bytes, at, 4)).unwrap());
+    for (slot, size) in [(1, 40), (2, 40), (3, 48)] {
+        small(bytes, (slot * block, size), &salt, epoch);
+    }
+    let chain = number(bytes, 16, 4) | (epoch & 0xFFFF_FFFF) << 32;
+    let at = 4 * block + reach;
+    if let Some(batches) = bytes.get_mut(at..) {
+        self::batches(batches, at, (&salt, epoch), chain);
+    }
+}
+
+/// Batches that stand one behind the other from `origin` of their file on: bound to their places,
+/// each to the one before.
+pub fn batches(bytes: &mut [u8], origin: usize, (salt, epoch): (&Salt, u64), mut chain: u64) {
+    let mut at = 0;
+    while let Some(rest) = bytes.get_mut(at..).filter(|rest| rest.len() >= BATCH_HEADER) {
+        let length = number(rest, 4, 4);
+        let size = usize::try_from(length & (VOID - 1)).unwrap();
+        if number(rest, 16, 4) == 0 || rest.len() < BATCH_HEADER + size {
+            return;
+        }
+        let place = origin + at;
+        let (header, body) = rest[..BATCH_HEADER + size].split_at_mut(BATCH_HEADER);
+        if length & VOID == 0 {
+            frames(body, number(header, 8, 8), salt);
+        }
+        let body_crc = salt.checksum(offset(place + BATCH_HEADER), body);
+        put_crc(header, 24, body_crc);
+        put(header, 28, 4, epoch & 0xFFFF_FFFF);
+        put(header, 32, 8, chain);
+        let header_crc = salt.checksum(offset(place), &header[4..]);
+        put_crc(header, 0, header_crc);
+        chain = u64::from(header_crc) | u64::from(body_crc) << 32;
+        at += BATCH_HEADER + size;
+    }
+}
+
+fn offset(at: usize) -> Offset {
+    Offset(u64::try_from(at).unwrap())
+}
+
+/// Each frame of a body, as far as their lengths lead.
+fn frames(body: &mut [u8], first: u64, salt: &Salt) {
+    let (mut at, mut lsn) = (0, first);
+    while let Some(number) = Lsn::new(lsn)
+        && let Some((found, behind)) = frame::read(body, at, number)
+    {
+        let word = u32::try_from(self::number(body, at, 4)).unwrap();
+        let crc = crc(found.payload) ^ salt.frame(number, word);
+        put_crc(body, at + 4, crc);
+        (at, lsn) = (behind, lsn.wrapping_add(1));
+    }
+}
+
+/// A text: each of its lines that is an object with a number becomes what a writer writes for it.
+#[must_use]
+pub fn text(bytes: &[u8], salt: &Salt) -> Vec<u8> {
+    let mut fixed = vec![];
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        if push_line(line, salt, &mut fixed).is_none() {
+            fixed.extend_from_slice(line);
+        }
+    }
+    fixed
+}
+
+fn push_line(bytes: &[u8], salt: &Salt, out: &mut Vec<u8>) -> Option<()> {
+    let members: BTreeMap<String, &RawValue> = serde_json::from_slice(bytes).ok()?;
+    let number = |name: &str| serde_json::from_str::<u64>(members.get(name)?.get()).ok();
+    let said = |name: &str| serde_json::from_str::<String>(members.get(name)?.get()).ok();
+    let content = match (members.get("data"), number("void")) {
+        (Some(data), _) if seawall_format::text::is_valid_data(data.get()) => {
+            Content::Data(data.get())
+        }
+        (_, Some(count)) => Content::Void(u32::try_from(count).ok().filter(|count| *count > 0)?),
+        _ => return None,
+    };
+    let line = Line {
+        lsn: Lsn::new(number("lsn")?)?,
+        confirmed: Lsn::new(number("confirmed").unwrap_or(0)),
+        time_us: said("time").and_then(|time| time::from_text(&time)).unwrap_or(0),
+        goes_on: members.get("goes_on").is_some_and(|mark| mark.get() == "true"),
+        content,
+    };
+    line.push(out, salt);
+    Some(())
+}

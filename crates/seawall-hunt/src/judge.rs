@@ -1,0 +1,334 @@
+//! What may be asked of a damaged log: by the evidence that the damage left, and not by what is
+//! convenient. DURABILITY.md sections 1 and 2.
+//!
+//! - Whatever is delivered was written, bit for bit, and comes in order and once.
+//! - An acknowledged record that is not delivered is named, by `verify` and by the reader, unless
+//!   nothing that is left confirms it and the verdict owns up to that.
+//! - An open takes no log of which it cannot show what evidence speaks of, and the log goes on.
+
+use crate::change::Change;
+use crate::random::Random;
+use crate::sample::{Bytes, End, Evidence, Sample, open};
+use seawall::{Damage, Error, Layout, LogReader, Lost, Lsn, OpenMode, Raw, TailState, Verdict};
+use seawall::{Verification, verify_in};
+use seawall_format::tail::is_blank;
+use seawall_format::{HEADER_SIZE, SegmentHeader};
+use seawall_io::{MemStorage, Storage};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// After so many errors a reader is taken to go in circles.
+const ERRORS_MAX: usize = 10_000;
+
+/// What came of one look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What `verify` said.
+    pub verdict: Verdict,
+    /// How many records were not delivered.
+    pub missing: u64,
+    /// How many of them nothing left confirms, so that they are not named.
+    pub in_window: u64,
+    /// Whether an open for append went on.
+    pub opened: Option<bool>,
+}
+
+/// What a reader delivered.
+#[derive(Debug, Default)]
+struct Reading {
+    delivered: BTreeSet<u64>,
+    lost: Vec<Lost>,
+    errors: usize,
+}
+
+/// A changed log under examination.
+struct Case<'a> {
+    sample: &'a Sample,
+    change: &'a Change,
+    damaged: MemStorage,
+}
+
+/// Looks at a changed log in every way; `thoroughly` draws which of the ways that write.
+///
+/// # Panics
+///
+/// If a promise is broken.
+#[must_use]
+pub fn judge(sample: &Sample, change: &Change, random: &mut Random) -> Outcome {
+    let case = Case { sample, change, damaged: change.made(sample) };
+    let storage: Arc<dyn Storage> = Arc::new(case.damaged.clone());
+    let found = verify_in(&storage).unwrap_or_else(|error| panic!("verify: {error}"));
+    let plain = case.read(false);
+    let skipping = case.read(true);
+    assert_eq!(case.damaged.steps(), 0, "readers change nothing");
+    case.compare(&found, &plain, &skipping);
+    let in_window = case.missing_is_named(&found, &skipping);
+    if random.once_in(4) {
+        case.look_up(&skipping, random);
+    }
+    let opened = random.once_in(3).then(|| case.opens(&found, &skipping, random));
+    if random.once_in(12) {
+        case.salvages(&skipping);
+    }
+    if random.once_in(12) {
+        case.cuts();
+    }
+    let missing = (sample.first..=sample.last()).filter(|lsn| !skipping.delivered.contains(lsn));
+    let missing = u64::try_from(missing.count()).unwrap();
+    Outcome { verdict: found.verdict, missing, in_window, opened }
+}
+
+fn names(lost: impl IntoIterator<Item = Lost>, lsn: u64) -> bool {
+    let holds = |lost: Lost| lost.from.get() <= lsn && lost.to.is_none_or(|to| to.get() >= lsn);
+    lost.into_iter().any(holds)
+}
+
+fn lost(damage: &[Damage]) -> impl Iterator<Item = Lost> + '_ {
+    damage.iter().filter_map(|damage| damage.lost)
+}
+
+impl Reading {
+    /// Takes one more, and compares it with what was written.
+    fn take(&mut self, lsn: Lsn, payload: &[u8], sample: &Sample) {
+        let lsn = lsn.get();
+        let last = self.delivered.last().copied();
+        assert!(Some(lsn) > last, "record {lsn} is delivered after {last:?}");
+        assert!(sample.record(lsn) == Some(payload), "record {lsn} is not what was written");
+        self.delivered.insert(lsn);
+    }
+
+    fn of(log: &Bytes, sample: &Sample, last: u64) -> Self {
+        let mut reading = Self::default();
+        for entry in log.read_from(log.oldest()).unwrap_or_else(|error| panic!("read: {error}")) {
+            match entry {
+                Ok((lsn, payload)) if lsn.get() <= last => reading.take(lsn, &payload, sample),
+                Ok((lsn, payload)) => assert_eq!(payload, NEXT, "record {lsn}"),
+                Err(Error::Damaged(damage)) => {
+                    reading.errors += 1;
+                    reading.lost.extend(damage.lost);
+                    break;
+                }
+                Err(error) => panic!("the log reads itself: {error}"),
+            }
+        }
+        reading
+    }
+}
+
+/// What a log is given after it was opened.
+const NEXT: &[u8] = b"7";
+
+impl Case<'_> {
+    fn read(&self, skip: bool) -> Reading {
+        let storage = Arc::new(self.damaged.clone());
+        let reader = LogReader::<[u8], Raw>::open_any_in(storage);
+        let reader = reader.unwrap_or_else(|error| panic!("a reader opens: {error}"));
+        let from = Lsn::new(self.sample.first).unwrap();
+        let cursor = reader.skip_damaged(skip).cursor(from);
+        let mut cursor = cursor.unwrap_or_else(|error| panic!("a reader begins: {error}"));
+        let mut reading = Reading::default();
+        loop {
+            match cursor.next_record() {
+                Ok(Some(record)) => reading.take(record.lsn, record.payload, self.sample),
+                Ok(None) => return reading,
+                Err(Error::Damaged(damage)) => {
+                    reading.errors += 1;
+                    reading.lost.extend(damage.lost);
+                }
+                Err(error) => panic!("the reader fails: {error}"),
+            }
+            assert!(reading.errors < ERRORS_MAX, "the reader goes in circles");
+        }
+    }
+
+    /// That three ways to look say the same.
+    fn compare(&self, found: &Verification, plain: &Reading, skipping: &Reading) {
+        let before: BTreeSet<_> =
+            skipping.delivered.iter().take(plain.delivered.len()).copied().collect();
+        assert_eq!(before, plain.delivered, "who stops at damage saw what came before it");
+        if self.sample.kind.end == End::Killed {
+            // There a reader knows more: what `live` says was durable is not torn.
+            return;
+        }
+        let ends = |of: &BTreeSet<u64>| (of.first().copied(), of.last().copied());
+        let number = |lsn: Option<Lsn>| lsn.map(Lsn::get);
+        let counted = u64::try_from(skipping.delivered.len()).unwrap();
+        assert_eq!(
+            (found.records, (number(found.first_lsn), number(found.last_lsn))),
+            (counted, ends(&skipping.delivered)),
+            "verify and the reader count the same: {found:?}"
+        );
+        assert_eq!(plain.errors > 0, !found.damage.is_empty(), "both meet damage: {found:?}");
+    }
+
+    /// How many records are missing and not named: only such as nothing confirms that is left.
+    fn missing_is_named(&self, found: &Verification, skipping: &Reading) -> u64 {
+        if self.change.file == "live" {
+            // A word that is older than the log makes readers stop early; it is never evidence.
+            assert_eq!(found.verdict, Verdict::Clean, "what is no evidence: {found:?}");
+            return 0;
+        }
+        let confirmed = self.confirmed();
+        let mut silent = 0;
+        for lsn in self.sample.first..=self.sample.last() {
+            if skipping.delivered.contains(&lsn) {
+                continue;
+            }
+            let named = found.verdict == Verdict::Lost && names(lost(&found.damage), lsn);
+            if named && names(skipping.lost.iter().copied(), lsn) {
+                continue;
+            }
+            assert!(lsn > confirmed, "record {lsn} is silently missing: {found:?}");
+            let owns_up = found.tail != TailState::Clean;
+            assert!(
+                owns_up || self.is_blank_behind(found, skipping),
+                "record {lsn} is missing under a sure verdict: {found:?}"
+            );
+            silent += 1;
+        }
+        silent
+    }
+
+    /// The highest record that intact evidence speaks of; the highest there is where the file
+    /// itself shows that it is not what it was.
+    fn confirmed(&self) -> u64 {
+        let (sample, change) = (self.sample, self.change);
+        let is_text = sample.kind.layout == Layout::Text;
+        if ![sample.newest.as_str(), &sample.newest_head].contains(&change.file.as_str())
+            || !change.spares(sample, &sample.newest_head, &(0..HEADER_SIZE))
+        {
+            return u64::MAX;
+        }
+        if !is_text {
+            let header = SegmentHeader::decode(&sample.files[&sample.newest]).unwrap();
+            if u64::try_from(change.bytes.len()).unwrap() < header.size {
+                return u64::MAX;
+            }
+        }
+        let is_left = |one: &&Evidence| change.spares(sample, &one.file, &one.bytes);
+        let (last_word, others): (Vec<_>, Vec<_>) =
+            sample.evidence.iter().filter(is_left).partition(|one| one.is_final);
+        let others = others.iter().map(|one| one.confirmed).max();
+        others.max(last_word.first().map(|one| one.confirmed)).unwrap_or(0)
+    }
+
+    /// Whether behind the last record that is delivered nothing stands that could tell.
+    fn is_blank_behind(&self, found: &Verification, skipping: &Reading) -> bool {
+        let sample = self.sample;
+        let last = skipping.delivered.last().copied().unwrap_or(0);
+        let bytes = self.damaged.bytes(&sample.newest).unwrap_or_default();
+        let header = SegmentHeader::decode(&sample.files[&sample.newest_head]).unwrap();
+        let start = usize::try_from(header.data_start()).unwrap();
+        let end = sample.ends.iter().rfind(|(lsn, _)| *lsn <= last).map_or(start, |(_, end)| *end);
+        if sample.kind.layout == Layout::Binary {
+            return bytes.get(end..).unwrap_or_default().iter().all(|byte| *byte == 0);
+        }
+        // Lines are valid wherever they stand: the last one may have moved.
+        let end = found.tail_at.map_or(end, |(_, at)| usize::try_from(at.0).unwrap());
+        bytes.get(end..).unwrap_or_default().iter().all(|byte| is_blank(*byte))
+    }
+
+    /// Records by their number are those that a walk delivers.
+    fn look_up(&self, skipping: &Reading, random: &mut Random) {
+        let storage = Arc::new(self.damaged.clone());
+        let reader = LogReader::<[u8], Raw>::open_any_in(storage).unwrap();
+        for _ in 0..3 {
+            let index = random.below(self.sample.records.len());
+            let lsn = self.sample.first + u64::try_from(index).unwrap();
+            match reader.get(Lsn::new(lsn).unwrap()) {
+                Ok(Some(payload)) => {
+                    assert_eq!(payload, self.sample.records[index], "got as record {lsn}");
+                }
+                Ok(None) => {
+                    assert!(!skipping.delivered.contains(&lsn), "record {lsn} is there, not got");
+                }
+                // What it cannot reach past it may refuse.
+                Err(Error::Damaged(_)) => {}
+                Err(error) => panic!("get record {lsn}: {error}"),
+            }
+        }
+    }
+
+    /// Whether an open in one of its modes took the log; if so, that all is there, and goes on.
+    fn opens(&self, found: &Verification, skipping: &Reading, random: &mut Random) -> bool {
+        let mode = *random.pick(&[OpenMode::Standard, OpenMode::Strict, OpenMode::Salvage]);
+        let device = self.damaged.kill();
+        let options = self.sample.kind.options(random.draw()).mode(mode);
+        let log = match open(&options, &device) {
+            Ok(log) => log,
+            Err(Error::Damaged(_)) => {
+                assert!(!found.damage.is_empty(), "sound, and refused: {found:?}");
+                return false;
+            }
+            Err(Error::CannotTell { .. }) => {
+                assert_eq!((mode, found.tail), (OpenMode::Strict, TailState::CannotTell));
+                return false;
+            }
+            Err(error) => panic!("open: {error}"),
+        };
+        assert!(mode != OpenMode::Strict || found.tail != TailState::CannotTell, "{found:?}");
+        let (first, last) = (self.sample.first, log.recovery().last.map_or(0, Lsn::get));
+        if mode != OpenMode::Salvage {
+            // Bodies before the checkpoint are judged when they are read.
+            let needed = |lost: &Lost| lost.to.is_none_or(|to| to.get() >= self.sample.checkpoint);
+            assert!(!lost(&found.damage).any(|lost| needed(&lost)), "opened: {found:?}");
+            let mut kept = skipping.delivered.last().copied().unwrap_or(first - 1);
+            if self.sample.kind.end == End::Killed {
+                // What `live` tells readers is no evidence: FORMAT.md section 5.
+                kept = kept.min(self.confirmed());
+            }
+            assert!(last >= kept, "records up to {kept} were there, and {last} is the last now");
+        }
+        assert!(last <= self.sample.last(), "record {last} was never written");
+        let shown = Reading::of(&log, self.sample, last);
+        if shown.errors == 0 && mode != OpenMode::Salvage {
+            let all = first..=last;
+            assert!(shown.delivered.iter().copied().eq(all), "{:?}", shown.delivered);
+        }
+        let next = log.append(NEXT).unwrap_or_else(|error| panic!("it goes on: {error}"));
+        assert!(next.get() > last, "{next} was given anew");
+        log.close().unwrap_or_else(|error| panic!("it closes: {error}"));
+        let after = verify_in(&(Arc::new(device) as Arc<dyn Storage>)).unwrap();
+        assert!(after.verdict == Verdict::Clean || !found.damage.is_empty(), "{after:?}");
+        assert!(after.records > found.records, "an open lost records: {after:?}");
+        true
+    }
+
+    /// A salvage gives a sound log of what can be read, or says why there is none.
+    fn salvages(&self, skipping: &Reading) {
+        let source: Arc<dyn Storage> = Arc::new(self.damaged.kill());
+        let target: Arc<dyn Storage> = Arc::new(MemStorage::new());
+        let rescued = match seawall::salvage_in(&source, target.clone()) {
+            Ok(rescued) => rescued,
+            Err(Error::NotALog { .. }) => return,
+            Err(error) => panic!("salvage: {error}"),
+        };
+        let found = verify_in(&target).unwrap_or_else(|error| panic!("the rescued: {error}"));
+        assert_eq!(found.verdict, Verdict::Clean, "the rescued log: {found:?}");
+        assert_eq!(found.records, rescued.records);
+        let seen = u64::try_from(skipping.delivered.len()).unwrap();
+        let kept = rescued.records + rescued.broken_sets;
+        assert!(kept >= seen, "{kept} of {seen} were rescued");
+        let reader = LogReader::<[u8], Raw>::open_any_in(target).unwrap();
+        let mut reading = Reading::default();
+        let mut cursor = reader.cursor(reader.oldest().unwrap()).unwrap();
+        while let Some(record) = cursor.next_record().expect("it is clean") {
+            reading.take(record.lsn, record.payload, self.sample);
+        }
+    }
+
+    /// A repair that cuts leaves a sound log, or says why it cannot.
+    fn cuts(&self) {
+        let device = self.damaged.kill();
+        let storage: Arc<dyn Storage> = Arc::new(device.clone());
+        match seawall::cut_tail_in(&storage) {
+            Ok(_) => {}
+            Err(Error::Damaged(_)) => return,
+            Err(error) => panic!("cut: {error}"),
+        }
+        let found = verify_in(&storage).unwrap_or_else(|error| panic!("after a cut: {error}"));
+        let before = lost(&found.damage)
+            .all(|lost| lost.to.is_some_and(|to| to.get() < self.sample.checkpoint));
+        assert!(found.verdict == Verdict::Clean || before, "after a cut: {found:?}");
+    }
+}

@@ -1,0 +1,28 @@
+//! Hunts for what the promises of Seawall miss.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`sample`] | logs in memory of which every byte is known, in each way that a log can end |
+//! | [`change`] | one corruption of such a log: a bit, a run of a mebibyte, a cut |
+//! | [`judge`] | what may be asked of the log then, by the evidence that is left |
+//! | [`corrupt`] | the two together, a million times |
+//! | [`targets`] | what fuzzers throw bytes at, with what is to hold whatever they are |
+//! | [`fixup`] | checksums made right after a change, so that what is behind them is reached |
+//!
+//! `cargo run --release -p seawall-hunt -- corrupt` is the long way; the tests of this crate go the
+//! short one. A broken promise is a panic here.
+
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "this is a test bench: a panic is its report"
+)]
+
+pub mod change;
+pub mod corrupt;
+pub mod fixup;
+pub mod judge;
+pub mod random;
+pub mod sample;
+pub mod targets;

@@ -1,0 +1,169 @@
+//! `cargo run --release -p seawall-hunt -- corrupt`, a million corruptions; and the seeds of fuzzers.
+
+#![forbid(unsafe_code)]
+
+use seawall_hunt::corrupt::{Bench, Report};
+use seawall_hunt::targets::TARGETS;
+use seawall_io::{Clock, PosixStorage, Storage, SystemClock};
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+const HELP: &str = "\
+Usage: seawall-hunt corrupt [--count N] [--seed S] [--only I] [--json]
+       seawall-hunt seeds DIR
+
+Corrupts logs in memory N times (a million unless told otherwise), from one bit to a mebibyte, and
+compares what verify, readers, opens and repairs say with what was written.
+
+  --seed S   other corruptions than those of seed 1
+  --only I   corruption I alone, without catching its panic
+  --json     one object, for machines
+
+seeds writes valid inputs of each fuzz target into a folder of its name in DIR, which exists.
+
+Exit codes: 0 nothing undetected, 1 something, 2 usage
+";
+
+/// How many corruptions are made between two words to whoever waits.
+const STRIDE: u64 = 10_000;
+
+#[derive(Debug)]
+struct Asked {
+    count: u64,
+    seed: u64,
+    only: Option<u64>,
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [verb, folder] = args.as_slice()
+        && verb == "seeds"
+    {
+        return match write_seeds(folder) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                say(&format!("seawall-hunt: {folder}: {error}"));
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let Some(asked) = parse(&args) else {
+        let _ = io::stderr().write_all(HELP.as_bytes());
+        return ExitCode::from(2);
+    };
+    let bench = Bench::new(asked.seed, true);
+    if let Some(number) = asked.only {
+        say(&bench.describe(number));
+        let (sample, change) = bench.draw(number);
+        let storage: Arc<dyn Storage> = Arc::new(change.made(sample));
+        match seawall::verify_in(&storage) {
+            Ok(found) => {
+                say(&format!("{:?}, tail {:?}", found.verdict, found.tail));
+                found.damage.iter().for_each(|damage| say(&damage.to_string()));
+            }
+            Err(error) => say(&error.to_string()),
+        }
+        let (_, outcome) = bench.one(number);
+        say(&format!("{outcome:?}"));
+        return ExitCode::SUCCESS;
+    }
+    // Each is told of at the end, with its number.
+    std::panic::set_hook(Box::new(|_| {}));
+    let clock = SystemClock::new();
+    let began = clock.now();
+    let mut report = Report::default();
+    let mut slowest = Duration::ZERO;
+    for from in (0..asked.count).step_by(usize::try_from(STRIDE).unwrap_or(usize::MAX)) {
+        let here = clock.now();
+        bench.run(from..(from + STRIDE).min(asked.count), &mut report);
+        slowest = slowest.max(clock.now() - here);
+        say(&format!(
+            "{} of {}, {} undetected",
+            report.sum().cases,
+            asked.count,
+            report.broken.len()
+        ));
+    }
+    let seconds = (clock.now() - began).as_secs();
+    let _ = tell(&asked, &bench, &report, seconds);
+    for (number, broken) in report.broken.iter().take(20) {
+        say(&format!("BROKEN: --seed {} --only {number}: {broken}", asked.seed));
+    }
+    if report.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn tell(asked: &Asked, bench: &Bench, report: &Report, seconds: u64) -> io::Result<()> {
+    let (sum, mut out) = (report.sum(), io::stdout().lock());
+    if asked.json {
+        return writeln!(
+            out,
+            "{{\"schema\":\"seawall.corrupt/1\",\"seed\":{},\"logs\":{},\"cases\":{},\
+             \"missing\":{},\"in_window\":{},\"longest\":{},\"undetected\":{},\"seconds\":{seconds}}}",
+            asked.seed,
+            bench.logs(),
+            sum.cases,
+            sum.missing,
+            sum.in_window,
+            report.longest,
+            sum.undetected,
+        );
+    }
+    write!(out, "{}", report.table())?;
+    writeln!(
+        out,
+        "{} corruptions of {} logs, the longest of {} bytes: {} records not delivered, all of them \
+         named but {} that nothing left confirmed; {} undetected; {seconds} s",
+        sum.cases,
+        bench.logs(),
+        report.longest,
+        sum.missing,
+        sum.in_window,
+        sum.undetected,
+    )
+}
+
+fn parse(args: &[String]) -> Option<Asked> {
+    let mut asked = Asked { count: 1_000_000, seed: 1, only: None, json: false };
+    let (first, mut rest) = args.split_first()?;
+    if first != "corrupt" {
+        return None;
+    }
+    while let Some((name, behind)) = rest.split_first() {
+        rest = behind;
+        if name == "--json" {
+            asked.json = true;
+            continue;
+        }
+        let (value, behind) = rest.split_first()?;
+        rest = behind;
+        let number = value.parse().ok()?;
+        match name.as_str() {
+            "--count" => asked.count = number,
+            "--seed" => asked.seed = number,
+            "--only" => asked.only = Some(number),
+            _ => return None,
+        }
+    }
+    Some(asked)
+}
+
+fn write_seeds(folder: &str) -> io::Result<()> {
+    let root = PosixStorage::open(Path::new(folder))?;
+    for target in TARGETS {
+        let inside = root.folder(target.name)?;
+        for (index, seed) in (target.seeds)().iter().enumerate() {
+            let name = format!("{index:02}");
+            let _ = inside.remove(&name);
+            inside.create(&name)?.write_at(seed, 0)?;
+        }
+    }
+    Ok(())
+}
+
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}

@@ -1,0 +1,419 @@
+//! Logs in memory of which every byte is known: where each record stands, and what is evidence of
+//! which.
+
+use crate::random::Random;
+use seawall::{CodecId, Geometry, Layout, Log, Lsn, Options, Raw};
+use seawall_format::scan::{Limit, Scanner, Step, Window};
+use seawall_format::{HEADER_SIZE, MANIFEST_SLOT_SIZE, Manifest, Mark, MarkSlot, Offset};
+use seawall_format::{SegmentHeader, SegmentId};
+use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A log of plain bytes.
+pub type Bytes = Log<[u8], Raw>;
+
+/// How the writing of a log ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was closed; seen after a reboot.
+    Closed,
+    /// `confirm` returned, then the power was cut.
+    Confirmed,
+    /// The power was cut after the last acknowledgement.
+    PowerCut,
+    /// The process was killed after the last acknowledgement: `live` speaks of this boot.
+    Killed,
+}
+
+/// How large a log is, and its parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Some kilobytes, with the smallest blocks there are.
+    Tiny,
+    /// Some hundred kilobytes in several segments.
+    Small,
+    /// Several mebibytes with the sizes that users have.
+    Large,
+}
+
+/// What becomes of a log before it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Past {
+    /// Records are appended.
+    Plain,
+    /// It is closed and opened again, cut at both ends, and has a checkpoint.
+    Eventful,
+}
+
+/// Which log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// How its records stand.
+    pub layout: Layout,
+    /// How its writing ended.
+    pub end: End,
+    /// How large it is.
+    pub scale: Scale,
+    /// What became of it before.
+    pub past: Past,
+    /// Two logs of one kind with other seeds have nothing in common.
+    pub seed: u64,
+}
+
+/// A log, and what is known of it.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Which one.
+    pub kind: Kind,
+    /// As it was left.
+    pub device: MemStorage,
+    /// Its files.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// Its files some records earlier.
+    pub earlier: BTreeMap<String, Vec<u8>>,
+    /// The number of its first record.
+    pub first: u64,
+    /// Nothing before this record is needed.
+    pub checkpoint: u64,
+    /// Its records, all acknowledged.
+    pub records: Vec<Vec<u8>>,
+    /// The file with the records of the newest segment.
+    pub newest: String,
+    /// The file with the header of that.
+    pub newest_head: String,
+    /// Where its batches or sets end, with the last record of each.
+    pub ends: Vec<(u64, usize)>,
+    /// What says that records up to one were durable.
+    pub evidence: Vec<Evidence>,
+}
+
+/// Some bytes, and the record up to which they say that all were durable.
+#[derive(Clone, Debug)]
+pub struct Evidence {
+    /// In this file.
+    pub file: String,
+    /// There.
+    pub bytes: Range<usize>,
+    /// Up to this record.
+    pub confirmed: u64,
+    /// If this is there, the evidence behind it in the list is not asked.
+    pub is_final: bool,
+}
+
+impl Kind {
+    /// All kinds of one scale.
+    #[must_use]
+    pub fn all(scale: Scale) -> Vec<Self> {
+        let mut kinds = vec![];
+        for layout in [Layout::Binary, Layout::Text] {
+            for past in [Past::Plain, Past::Eventful] {
+                for end in [End::Closed, End::Confirmed, End::PowerCut, End::Killed] {
+                    kinds.push(Self { layout, end, scale, past, seed: 1 });
+                }
+            }
+        }
+        kinds
+    }
+
+    fn geometry(self) -> (Geometry, u64, u64) {
+        let is_text = self.layout == Layout::Text;
+        match self.scale {
+            Scale::Tiny => {
+                let least = if is_text { 1024 } else { 7 * 512 };
+                (Geometry { block: 512, reach: 512, batch_max: 1024 }, least, 10 * 512)
+            }
+            Scale::Small => {
+                let least = if is_text { 16 << 10 } else { 128 << 10 };
+                (Geometry { batch_max: 64 << 10, ..Geometry::DEFAULT }, least, 256 << 10)
+            }
+            Scale::Large => (Geometry::DEFAULT, 1 << 20, 8 << 20),
+        }
+    }
+
+    /// How a log of this kind is opened; with other `luck` its random bits are others.
+    #[must_use]
+    pub fn options(self, luck: u64) -> Options {
+        let (geometry, least, most) = self.geometry();
+        let clock = ManualClock::new();
+        clock.set_wall_us(1 + luck);
+        let options = Options::new()
+            .geometry(geometry, least)
+            .segment_size(most)
+            .idle_mark(None)
+            .prepare_ahead(false)
+            .machine(Arc::new(clock), Arc::new(SeededEntropy::new(luck)));
+        if self.layout == Layout::Text {
+            options.codec(CodecId::Json).layout(Layout::Text)
+        } else {
+            options
+        }
+    }
+
+    /// How many sets of records it gets, and the size of the largest.
+    fn amount(self) -> (usize, usize) {
+        match (self.scale, self.layout) {
+            (Scale::Tiny, _) => (14, 600),
+            (Scale::Small, _) => (120, 8000),
+            (Scale::Large, Layout::Binary) => (400, 120_000),
+            (Scale::Large, _) => (60, 120_000),
+        }
+    }
+}
+
+/// Opens a log on `device`.
+///
+/// # Errors
+///
+/// As [`Options::open`].
+pub fn open(options: &Options, device: &MemStorage) -> seawall::Result<Bytes> {
+    options.open_in(Arc::new(device.clone()))
+}
+
+impl Sample {
+    /// Writes the log of this kind.
+    ///
+    /// # Panics
+    ///
+    /// If the log fails, which nothing makes it do.
+    #[must_use]
+    pub fn make(kind: Kind) -> Self {
+        let mut writing = Writing::begin(kind);
+        let (sets, _) = kind.amount();
+        for turn in 0..sets {
+            if kind.past == Past::Eventful {
+                writing.happens(turn, sets);
+            }
+            if turn == sets * 3 / 4 {
+                writing.earlier = files(&writing.device);
+            }
+            writing.append();
+        }
+        writing.end()
+    }
+
+    /// A record by its number.
+    #[must_use]
+    pub fn record(&self, lsn: u64) -> Option<&[u8]> {
+        let index = usize::try_from(lsn.checked_sub(self.first)?).ok()?;
+        self.records.get(index).map(Vec::as_slice)
+    }
+
+    /// The number of the last record.
+    ///
+    /// # Panics
+    ///
+    /// Not: a log in memory has fewer than 2^64 records.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.first + u64::try_from(self.records.len()).expect("in memory") - 1
+    }
+}
+
+/// A log on its way.
+struct Writing {
+    kind: Kind,
+    device: MemStorage,
+    log: Option<Bytes>,
+    random: Random,
+    first: u64,
+    checkpoint: u64,
+    /// All records from 1 on.
+    records: Vec<Vec<u8>>,
+    earlier: BTreeMap<String, Vec<u8>>,
+    lives: u64,
+}
+
+impl Writing {
+    fn begin(kind: Kind) -> Self {
+        let device = MemStorage::new();
+        let mut writing = Self {
+            kind,
+            device,
+            log: None,
+            random: Random::new(kind.seed),
+            first: 1,
+            checkpoint: 1,
+            records: vec![],
+            earlier: BTreeMap::new(),
+            lives: 0,
+        };
+        writing.open();
+        writing
+    }
+
+    fn open(&mut self) {
+        self.lives += 1;
+        let options = self.kind.options(self.kind.seed << 32 | self.lives);
+        self.log = Some(open(&options, &self.device).unwrap());
+    }
+
+    fn log(&self) -> &Bytes {
+        self.log.as_ref().unwrap()
+    }
+
+    /// A set of one to four records, or several sets in one write.
+    fn append(&mut self) {
+        let (_, most) = self.kind.amount();
+        let mut size = || if self.random.once_in(8) { 0 } else { self.random.size(most) };
+        let sizes = match size() % 4 {
+            0 => vec![size() / 4, size() / 4, size() / 4],
+            _ => vec![size()],
+        };
+        let is_set = self.random.once_in(2);
+        let next = self.next();
+        let records: Vec<Vec<u8>> =
+            (next..).zip(sizes).map(|(lsn, size)| payload(self.kind, lsn, size)).collect();
+        if is_set {
+            self.log().append_batch(records.iter().map(Vec::as_slice)).unwrap();
+        } else {
+            // Those that are handed over before anybody waits share a write.
+            let tickets: Vec<_> =
+                records.iter().map(|record| self.log().submit(record).unwrap()).collect();
+            tickets.into_iter().for_each(|ticket| assert!(ticket.wait().is_ok()));
+        }
+        self.records.extend(records);
+    }
+
+    fn next(&self) -> u64 {
+        u64::try_from(self.records.len()).unwrap() + 1
+    }
+
+    /// What happens in an eventful life before set `turn` of `sets`.
+    fn happens(&mut self, turn: usize, sets: usize) {
+        let lsn = |number: u64| Lsn::new(number).unwrap();
+        if turn == sets / 4 {
+            self.log.take().unwrap().close().unwrap();
+            self.open();
+        } else if turn == sets / 2 {
+            let kept = self.next() - 3;
+            self.log().truncate_after(Lsn::new(kept)).unwrap();
+            self.records.truncate(usize::try_from(kept).unwrap());
+            // What comes now has numbers that others had.
+            self.kind.seed += 1000;
+        } else if turn == sets * 5 / 8 {
+            self.checkpoint = self.next() - 1;
+            self.log().checkpoint(lsn(self.checkpoint)).unwrap();
+        } else if turn == sets * 11 / 16 {
+            let half = self.checkpoint / 2;
+            self.first = self.log().truncate_before(lsn(half.max(1))).unwrap().get();
+        }
+    }
+
+    fn end(mut self) -> Sample {
+        let log = self.log.take().unwrap();
+        let device = match self.kind.end {
+            End::Closed => {
+                log.close().unwrap();
+                self.device.power_cut(|_| false)
+            }
+            End::Confirmed => {
+                log.confirm().unwrap();
+                self.device.power_cut(|_| false)
+            }
+            End::PowerCut => self.device.power_cut(|_| false),
+            End::Killed => self.device.kill(),
+        };
+        let files = files(&device);
+        let head_of = |name: &&String| SegmentId::from_file_name(name).is_some();
+        let newest_head = files.keys().rfind(head_of).unwrap().clone();
+        let header = SegmentHeader::decode(&files[&newest_head]).unwrap();
+        let skipped = usize::try_from(self.first - 1).unwrap();
+        let mut sample = Sample {
+            kind: self.kind,
+            device,
+            earlier: self.earlier,
+            first: self.first,
+            checkpoint: self.checkpoint,
+            records: self.records.split_off(skipped),
+            newest: header.data_name(),
+            newest_head,
+            ends: vec![],
+            evidence: vec![],
+            files,
+        };
+        sample.find_evidence(&header);
+        sample
+    }
+}
+
+/// What record `lsn` holds: no two have the same, but for the shortest.
+fn payload(kind: Kind, lsn: u64, size: usize) -> Vec<u8> {
+    let mut random = Random::new(kind.seed << 32 ^ lsn);
+    let mut bytes = vec![0; size];
+    if random.once_in(4) {
+        // As good as any other record, and much like what is not there.
+        bytes.iter_mut().step_by(97).for_each(|byte| *byte = random.draw().to_le_bytes()[0]);
+    } else {
+        random.fill(&mut bytes);
+    }
+    match (kind.layout, size) {
+        (Layout::Binary, _) => bytes,
+        (_, 0..8) => format!("{}", lsn % 10).into_bytes(),
+        _ => {
+            let plain = |byte: &u8| char::from(b' ' + byte % 94).to_string();
+            let text: String = bytes.iter().take(size - 7).map(plain).collect();
+            format!("[{},\"{}\"]", lsn % 10, text.replace(['"', '\\'], "/")).into_bytes()
+        }
+    }
+}
+
+/// All files of a device but the lock, which is empty.
+#[must_use]
+pub fn files(device: &MemStorage) -> BTreeMap<String, Vec<u8>> {
+    let names = device.list().unwrap_or_default().into_iter().filter(|name| name != "lock");
+    names.filter_map(|name| device.bytes(&name).map(|bytes| (name, bytes))).collect()
+}
+
+impl Sample {
+    fn find_evidence(&mut self, header: &SegmentHeader) {
+        let number = |lsn: Option<Lsn>| lsn.map_or(0, Lsn::get);
+        let mut found = vec![];
+        let mut add = |file: &str, bytes: Range<usize>, confirmed: u64| {
+            found.push(Evidence { file: file.to_owned(), bytes, confirmed, is_final: false });
+        };
+        let carried = number(header.carried).max(header.base.get() - 1);
+        add(&self.newest_head, 0..HEADER_SIZE, carried);
+        let head = &self.files[&self.newest_head];
+        for slot in [MarkSlot::A, MarkSlot::B] {
+            let at = usize::try_from(slot.offset(header.geometry).0).unwrap();
+            if let Some(mark) = Mark::decode(&head[at..], slot, header) {
+                add(&self.newest_head, at..at + 40, number(mark.confirmed));
+            }
+        }
+        let data = &self.files[&self.newest];
+        let length = u64::try_from(data.len()).unwrap();
+        let mut scanner = Scanner::new(header, length, Limit::Open);
+        scanner.ends_at(Offset(length));
+        while let Step::Batch(batch) = scanner.step(Window { start: Offset(0), bytes: data }) {
+            let [at, end] = [batch.offset, batch.end].map(|at| usize::try_from(at.0).unwrap());
+            let confirmed = number(batch.header.confirmed());
+            if self.kind.layout == Layout::Text {
+                // A line is found where one begins, and it takes all of it.
+                for line in data[at..end].split_inclusive(|byte| *byte == b'\n') {
+                    let at = line.as_ptr().addr() - data.as_ptr().addr();
+                    add(&self.newest, at.saturating_sub(1)..at + line.len() - 1, confirmed);
+                }
+            } else {
+                add(&self.newest, at..at + 48, confirmed);
+            }
+            self.ends.push((batch.header.last().get(), end));
+        }
+        // The slot that was written last goes before the other.
+        let manifest = &self.files["manifest"];
+        let mut slots: Vec<_> = Manifest::decode_file(manifest).into_iter().flatten().collect();
+        slots.sort_by_key(|slot| std::cmp::Reverse(slot.sequence));
+        for slot in slots {
+            let closed = slot.closed.filter(|closed| closed.segment == header.reference());
+            let at = usize::try_from(slot.offset().0).unwrap();
+            found.push(Evidence {
+                file: "manifest".to_owned(),
+                bytes: at..at + MANIFEST_SLOT_SIZE,
+                confirmed: closed.map_or(0, |closed| number(closed.last)),
+                is_final: true,
+            });
+        }
+        self.evidence = found;
+    }
+}

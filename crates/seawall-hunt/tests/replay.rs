@@ -1,0 +1,75 @@
+//! Every fuzz target over its seeds, over what fuzzers found, and over thousands of changed inputs:
+//! what runs for hours elsewhere runs here for seconds, on any toolchain.
+
+use seawall_hunt::random::Random;
+use seawall_hunt::targets::{TARGETS, Target, mutated};
+use seawall_io::{Access, PosixStorage, Storage};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+const FUZZ: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz");
+
+/// How many changed inputs each target gets; `SEAWALL_CASES` in the environment says otherwise.
+fn cases(usual: u64) -> u64 {
+    let asked = std::env::var("SEAWALL_CASES").ok().and_then(|cases| cases.parse().ok());
+    asked.unwrap_or(usual)
+}
+
+/// The files of a folder of inputs, if there is one.
+fn inputs(folder: &str) -> Vec<(String, Vec<u8>)> {
+    let Ok(storage) = PosixStorage::open(std::path::Path::new(folder)) else { return vec![] };
+    let read = |name: &String| {
+        let file = storage.open(name, Access::Read).expect("it is listed");
+        let mut bytes = vec![0; usize::try_from(file.len().expect("a length")).expect("small")];
+        file.read_at(&mut bytes, 0).expect("it can be read");
+        bytes
+    };
+    let names = storage.list().expect("it can be listed");
+    names.into_iter().map(|name| (format!("{folder}/{name}"), read(&name))).collect()
+}
+
+fn run(target: &Target, bytes: &[u8], what: &str) {
+    if catch_unwind(AssertUnwindSafe(|| (target.run)(bytes))).is_err() {
+        let shown: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        panic!("{}: {what}: {} bytes: {shown}", target.name, bytes.len());
+    }
+}
+
+fn replay(target: &Target) {
+    for folder in ["seeds", "found"] {
+        for (name, bytes) in inputs(&format!("{FUZZ}/{folder}/{}", target.name)) {
+            run(target, &bytes, &name);
+        }
+    }
+    let seeds = (target.seeds)();
+    for (index, seed) in seeds.iter().enumerate() {
+        run(target, seed, &format!("seed {index}"));
+    }
+    let usual = if target.name == "folder" { 3000 } else { 5000 };
+    for number in 0..cases(usual) {
+        let bytes = mutated(&seeds, &mut Random::new(number));
+        run(target, &bytes, &format!("changed input {number}"));
+    }
+}
+
+#[test]
+fn no_input_of_fixed_size_breaks_a_target() {
+    let names = ["header", "manifest", "slots", "live", "batch", "codecs"];
+    TARGETS.iter().filter(|target| names.contains(&target.name)).for_each(replay);
+}
+
+#[test]
+fn no_segment_and_no_text_breaks_a_target() {
+    let names = ["scan", "line", "text"];
+    TARGETS.iter().filter(|target| names.contains(&target.name)).for_each(replay);
+}
+
+#[test]
+fn no_log_of_others_breaks_a_target() {
+    let names = ["cwal", "cwal_text", "msgpack", "json"];
+    TARGETS.iter().filter(|target| names.contains(&target.name)).for_each(replay);
+}
+
+#[test]
+fn no_folder_of_forged_files_breaks_recovery() {
+    TARGETS.iter().filter(|target| target.name == "folder").for_each(replay);
+}

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Runs each fuzz target for so many seconds, on top of the inputs in fuzz/seeds and fuzz/found.
+# Usage: bash fuzz/run.sh SECONDS [TARGET...]
+# It installs nothing: without cargo-fuzz or a nightly toolchain it says so and ends with 3.
+# Exit 1 if a target found something; the input is then in fuzz/artifacts.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+seconds=${1:?"usage: bash fuzz/run.sh SECONDS [TARGET...]"}
+shift
+nightly=${SEAWALL_NIGHTLY:-nightly}
+missing=()
+cargo "+$nightly" --version >/dev/null 2>&1 || missing+=("a nightly toolchain: rustup toolchain install nightly")
+cargo "+$nightly" fuzz --version >/dev/null 2>&1 || missing+=("cargo-fuzz: cargo install cargo-fuzz")
+if [ ${#missing[@]} -gt 0 ]; then
+    printf 'fuzz: SKIPPED, nothing was fuzzed; missing: %s\n' "${missing[@]}" >&2
+    exit 3
+fi
+targets=("$@")
+if [ ${#targets[@]} -eq 0 ]; then
+    mapfile -t targets < <(cargo "+$nightly" fuzz list)
+fi
+
+failed=0
+for target in "${targets[@]}"; do
+    mkdir -p "fuzz/corpus/$target" "fuzz/seeds/$target" "fuzz/found/$target"
+    log=$(mktemp)
+    # Of an input of 64 KiB no target needs a quarter of a gigabyte: a length is not believed first.
+    if cargo "+$nightly" fuzz run "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" \
+        "fuzz/found/$target" -- -max_total_time="$seconds" -rss_limit_mb=512 -malloc_limit_mb=256 \
+        -max_len=65536 -timeout=20 -print_final_stats=1 >"$log" 2>&1; then
+        verdict=nothing
+    else
+        verdict=FOUND
+        failed=1
+        tail -40 "$log"
+    fi
+    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | tail -1)
+    cover=$(grep -o 'cov: [0-9]*' "$log" | tail -1)
+    printf '%-10s %10s runs  %-12s %s\n' "$target" "${runs:-?}" "$cover" "$verdict"
+    rm -f "$log"
+done
+exit "$failed"
