@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// One in so many corruptions is of a log of several hundred kilobytes, of several mebibytes.
-const SMALL_ONCE_IN: u64 = 20;
-const LARGE_ONCE_IN: u64 = 400;
+const SMALL_ONCE_IN: u64 = 40;
+const LARGE_ONCE_IN: u64 = 1000;
 
 /// Logs to corrupt, each with another one of its kind.
 #[derive(Debug)]

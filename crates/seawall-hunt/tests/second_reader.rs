@@ -1,0 +1,144 @@
+//! The second reader, docs/reader.py, and ours say the same of hundreds of damaged logs: the same
+//! records up to the same stop, and the same of the end. One process of Python reads them all.
+//!
+//! Without `python3` there is nothing to compare, and the test says so past the harness.
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use seawall::{Error, LogReader, Raw, TailState, verify_in};
+use seawall_hunt::change::Change;
+use seawall_hunt::random::Random;
+use seawall_hunt::sample::{End, Kind, Sample, Scale, files};
+use seawall_io::{MemStorage, PosixStorage, Storage};
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reader.py");
+
+/// Reads every folder that standard input names, as the program itself would.
+const DRIVER: &str = "
+import contextlib, importlib.util, io, sys
+spec = importlib.util.spec_from_file_location('reader', sys.argv[1])
+reader = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(reader)
+for folder in sys.stdin:
+    out, code = io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            reader.read(folder.rstrip('\\n'))
+        except reader.Stop as stop:
+            code = stop.args[0]
+    print(out.getvalue() + '= %d' % code)
+";
+
+/// A folder of folders, gone with the test.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let Ok(root) = PosixStorage::open(&self.0) else { return };
+        for name in root.list_others().unwrap_or_default() {
+            let _ = Command::new("rm").arg("-r").arg(self.0.join(name)).status();
+        }
+        let _ = Command::new("rmdir").arg(&self.0).status();
+    }
+}
+
+fn has_python() -> bool {
+    let asked = "import sys; assert sys.version_info >= (3, 8)";
+    let ran = Command::new("python3").args(["-c", asked]).stderr(Stdio::null()).status();
+    ran.is_ok_and(|status| status.success())
+}
+
+fn write(device: &MemStorage, folder: &Path) {
+    let storage = PosixStorage::create(folder).unwrap();
+    for (name, bytes) in files(device) {
+        // What a killed writer told its readers is of another boot.
+        if name != "live" {
+            storage.create(&name).unwrap().write_at(&bytes, 0).unwrap();
+        }
+    }
+}
+
+/// What our reader says, in the second one's words.
+fn ours(folder: &Path) -> String {
+    let storage: Arc<dyn Storage> = Arc::new(PosixStorage::open(folder).unwrap());
+    let mut said = String::new();
+    let code = match read(&storage, &mut said) {
+        Ok(()) => {
+            let found = verify_in(&storage).unwrap();
+            match found.tail {
+                _ if !found.damage.is_empty() => 5,
+                TailState::CannotTell => 3,
+                _ => 0,
+            }
+        }
+        Err(Error::Damaged(_)) => 5,
+        Err(Error::NotALog { .. } | Error::Unsupported { .. }) => 8,
+        Err(error) => panic!("{error}"),
+    };
+    write!(said, "= {code}\n").unwrap();
+    said
+}
+
+fn read(storage: &Arc<dyn Storage>, said: &mut String) -> seawall::Result<()> {
+    let reader = LogReader::<[u8], Raw>::open_any_in(storage.clone())?;
+    let mut cursor = reader.cursor(reader.oldest()?)?;
+    while let Some(record) = cursor.next_record()? {
+        let hex: String = record.payload.iter().map(|byte| format!("{byte:02x}")).collect();
+        writeln!(said, "{}\t{hex}", record.lsn).unwrap();
+    }
+    Ok(())
+}
+
+#[test]
+fn both_readers_say_the_same_of_damaged_logs() {
+    if !has_python() {
+        let _ = writeln!(io::stderr(), "SKIPPED: no python3: docs/reader.py was NOT compared");
+        return;
+    }
+    let root = std::env::temp_dir().join(format!("seawall-hunt-readers-{}", std::process::id()));
+    let scratch = Scratch(root);
+    drop(PosixStorage::create(&scratch.0).unwrap());
+    let is_asked = |kind: &Kind| kind.layout == seawall::Layout::Binary && kind.end != End::Killed;
+    let samples: Vec<_> = Kind::all(Scale::Tiny)
+        .into_iter()
+        .filter(is_asked)
+        .map(|kind| [Sample::make(kind), Sample::make(Kind { seed: 77, ..kind })])
+        .collect();
+    let count = std::env::var("SEAWALL_CASES").ok().and_then(|cases| cases.parse().ok());
+    let mut asked = String::new();
+    let mut expected = vec![];
+    for number in 0..count.unwrap_or(300_u64) {
+        let mut random = Random::new(number);
+        let [sample, other] = random.pick(&samples);
+        let change = Change::draw(&mut random, sample, other);
+        let folder = scratch.0.join(format!("{number}"));
+        write(&change.made(sample), &folder);
+        let what = format!(
+            "{number}: {:?}: {:?}, {} {:?}",
+            sample.kind, change.act, change.file, change.range
+        );
+        expected.push((what, ours(&folder)));
+        writeln!(asked, "{}", folder.display()).unwrap();
+    }
+    let mut python = Command::new("python3")
+        .args(["-c", DRIVER, READER])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    python.stdin.take().unwrap().write_all(asked.as_bytes()).unwrap();
+    let said = String::from_utf8(python.wait_with_output().unwrap().stdout).unwrap();
+    let mut rest = said.as_str();
+    for (what, ours) in expected {
+        let end = rest.find("= ").map_or(rest.len(), |at| at + 4).min(rest.len());
+        let (theirs, behind) = rest.split_at(end);
+        assert!(theirs == ours, "{what}\nthe second reader: {theirs}\nours: {ours}");
+        rest = behind;
+    }
+    assert_eq!(rest, "");
+}
