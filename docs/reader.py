@@ -170,9 +170,14 @@ class Segment:
 
     def frames(self, at, header, end):
         """Each frame of a body: LSN, end, payload (None if it is not valid), first four bytes."""
+        if not header.length & VOID:
+            yield from self.frames_of(at, range(header.first, header.first + header.count), end)
+
+    def frames_of(self, at, lsns, end):
+        """The same, of these records."""
         end = min(end, len(self.data))
-        for lsn in range(header.first, header.first + header.count):
-            if header.length & VOID or at + FRAME.size > end:
+        for lsn in lsns:
+            if at + FRAME.size > end:
                 return
             frame, start = FRAME(self.data, at), at + FRAME.size
             size = frame.word & ~GOES_ON
@@ -199,15 +204,19 @@ class Segment:
             at, last, chain = end, last + header.count, header.crc | header.body_crc << 32
             yield header, end, [(lsn, payload) for lsn, _, payload, _ in frames]
 
-    def confirmed(self):
-        """What any valid batch header in the file confirms; its epoch tag shows where to look."""
+    def headers(self):
+        """Each valid batch header in the file, and where; its epoch tag shows where to look."""
         tag, tag_at = struct.pack("<I", self.head.epoch & LOW32), 28
         at = self.data.find(tag)
         while at >= 0:
             found = at >= tag_at and (at - tag_at) % 8 == 0 and self.batch_header(at - tag_at)
             if found:
-                yield found[0].first - 1 - found[0].behind
+                yield at - tag_at, found[0]
             at = self.data.find(tag, at + 1)
+
+    def confirmed(self):
+        """What any of them confirms."""
+        return (header.first - 1 - header.behind for _, header in self.headers())
 
     def is_torn(self, at, last, chain):
         """Whether the bytes behind the prefix are a torn write: section 7, the last rows."""
@@ -337,16 +346,28 @@ def show(records, limit):
             print(lsn, payload.hex(), sep="\t")
 
 
-def show_intact(segment, at, last, chain, limit):
-    """Of a batch that is damaged behind its header, the records before the first lost one."""
+def show_intact(segment, at, last, chain, limit, promised):
+    """Of damage, the records before the first lost one; section 6.1."""
     header, end = segment.next_header(at, last, chain) or (None, 0)
     if header:
         until = header.first + header.count - 1
-        frames = list(segment.frames(at + BATCH.size, header, end))
-        intact = [payload is not None for _, _, payload, _ in frames] + [False]
-        records = [(lsn, payload) for lsn, _, payload, _ in frames[:intact.index(False)]]
-        if last + len(records) < (until if limit is None else min(until, limit)):
-            show(records, limit)
+        frames = segment.frames(at + BATCH.size, header, end)
+    elif segment.batch_header(at):
+        return
+    else:
+        used = at + len(segment.data[at:].rstrip(b"\0"))
+        behind = ((place, found.first - 1) for place, found in segment.headers()
+                  if place >= at + 8 and found.first > last)
+        end, until = next(behind, (used + (at - used) % 8, promised))
+        if end - at > 3 * segment.head.batch_max:
+            return
+        frames = segment.frames_of(at + BATCH.size, range(last + 1, until + 1), end)
+    until = until if limit is None else min(until, limit)
+    frames = list(frames)
+    intact = [payload is not None for _, _, payload, _ in frames] + [False]
+    records = [(lsn, payload) for lsn, _, payload, _ in frames[:intact.index(False)]]
+    if last + len(records) < until:
+        show(records, until)
 
 
 def read(folder):
@@ -383,7 +404,7 @@ def read(folder):
             closed = manifest.closed if closed == (head.id, head.epoch) else 0
             promised = max([closed, head.carried, *segment.marks, *segment.confirmed()])
         if last < promised:
-            show_intact(segment, at, last, value, limit)
+            show_intact(segment, at, last, value, limit, promised)
             raise damage(f"no records up to {promised}", head.id, at, last)
         last = last if limit is None else min(last, max(limit, head.base - 1))
     if above:
