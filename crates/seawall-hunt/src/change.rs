@@ -155,7 +155,7 @@ impl Act {
         match self {
             Self::Bit => {
                 bytes[at] ^= 1 << random.below(8);
-                return at..at + 1;
+                return at..(at + 1).min(length);
             }
             Self::Bits => {
                 let near = if random.once_in(2) { 64 } else { within };
@@ -166,7 +166,7 @@ impl Act {
                 return 0..length;
             }
             Self::Bytes => {
-                let few = at..(at + 1 + random.below(8)).min(length);
+                let few = at..(at + random.size(8)).min(length);
                 random.fill(&mut bytes[few.clone()]);
                 return few;
             }

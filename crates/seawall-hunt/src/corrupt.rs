@@ -162,13 +162,17 @@ impl Report {
     pub fn table(&self) -> String {
         let head = ["what is done", "cases", "clean", "torn", "unsure", "correctable", "lost"];
         let head = head.into_iter().chain(["opened", "refused", "undetected"]);
-        let mut text = head.map(|word| format!("{word:>12}")).collect::<String>() + "\n";
+        let row = |cells: &mut dyn Iterator<Item = String>| {
+            let cells = cells.map(|cell| " ".repeat(17_usize.saturating_sub(cell.len())) + &cell);
+            cells.collect::<String>() + "\n"
+        };
+        let mut text = row(&mut head.map(str::to_owned));
         let rows = self.tallies.iter().map(|(act, tally)| (act.name(), *tally));
         for (name, tally) in rows.chain([("all", self.sum())]) {
             let numbers = [tally.cases].into_iter().chain(tally.verdicts).chain(tally.opens);
             let numbers = numbers.chain([tally.undetected]);
-            let cells = numbers.map(|number| format!("{number:>12}")).collect::<String>();
-            text.push_str(&format!("{name:>12}{cells}\n"));
+            let cells = numbers.map(|number| number.to_string());
+            text += &row(&mut [name.to_owned()].into_iter().chain(cells));
         }
         text
     }

@@ -29,8 +29,7 @@ fn inputs(folder: &str) -> Vec<(String, Vec<u8>)> {
 
 fn run(target: &Target, bytes: &[u8], what: &str) {
     if catch_unwind(AssertUnwindSafe(|| (target.run)(bytes))).is_err() {
-        let shown: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        panic!("{}: {what}: {} bytes: {shown}", target.name, bytes.len());
+        panic!("{}: {what}: {} bytes: {bytes:02x?}", target.name, bytes.len());
     }
 }
 

@@ -80,7 +80,7 @@ fn ours(folder: &Path) -> String {
         Err(Error::NotALog { .. } | Error::Unsupported { .. }) => 8,
         Err(error) => panic!("{error}"),
     };
-    write!(said, "= {code}\n").unwrap();
+    writeln!(said, "= {code}").unwrap();
     said
 }
 
@@ -88,8 +88,11 @@ fn read(storage: &Arc<dyn Storage>, said: &mut String) -> seawall::Result<()> {
     let reader = LogReader::<[u8], Raw>::open_any_in(storage.clone())?;
     let mut cursor = reader.cursor(reader.oldest()?)?;
     while let Some(record) = cursor.next_record()? {
-        let hex: String = record.payload.iter().map(|byte| format!("{byte:02x}")).collect();
-        writeln!(said, "{}\t{hex}", record.lsn).unwrap();
+        write!(said, "{}\t", record.lsn).unwrap();
+        for byte in record.payload {
+            write!(said, "{byte:02x}").unwrap();
+        }
+        said.push('\n');
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use seawall::{Error, LogReader, Lsn, OpenMode, Raw, TailState, Verdict, Verifica
 use seawall_format::tables;
 use seawall_io::{MemStorage, Storage};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 /// What a log may take up after it was tampered with: a forged size is not to fill the memory.
@@ -60,7 +61,7 @@ pub(super) fn run(data: &[u8]) {
 }
 
 fn build(script: &mut Unstructured<'_>) -> Result<MemStorage> {
-    let sample = &LOGS[script.int_in_range(0..=LOGS.len() - 1)?];
+    let sample = script.choose(&LOGS)?;
     let mut now = files(&sample.device);
     for _ in 0..script.int_in_range(0..=EDITS_MAX)? {
         edit(&mut now, script)?;
@@ -128,7 +129,7 @@ fn set_field(bytes: &mut [u8], name: &str, script: &mut Unstructured<'_>) -> Res
     let (kind, places) = match name {
         "manifest" => ("manifest", vec![0, 512]),
         "live" => ("live", vec![0]),
-        _ if name.ends_with(".jsonl") => return set_digit(bytes, script),
+        _ if is_a(name, "jsonl") => return set_digit(bytes, script),
         _ => match script.int_in_range(0..=7_u8)? {
             0 | 1 => ("header", vec![0]),
             2 => ("mark", vec![512, 1024]),
@@ -163,6 +164,10 @@ fn set_digit(bytes: &mut [u8], script: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
+fn is_a(name: &str, extension: &str) -> bool {
+    Path::new(name).extension().is_some_and(|found| found == extension)
+}
+
 /// Where the batches of a segment begin, as far as their lengths lead.
 fn batches(bytes: &[u8]) -> Vec<usize> {
     let (mut at, mut found) = (2560, vec![]);
@@ -180,8 +185,8 @@ fn fix(files: &mut Files) {
         match name.as_str() {
             "manifest" => fixup::manifest(bytes),
             "live" => fixup::live(bytes),
-            _ if name.ends_with(".seg") => fixup::segment(bytes),
-            _ if name.ends_with(".head") => {
+            _ if is_a(name, "seg") => fixup::segment(bytes),
+            _ if is_a(name, "head") => {
                 fixup::segment(bytes);
                 texts.push((name.replace(".head", ".jsonl"), fixup::salt_of(bytes)));
             }
@@ -269,16 +274,12 @@ fn goes_on(
     let mut next = oldest.get();
     let mut is_whole = true;
     for entry in log.read_from(oldest).unwrap_or_else(|error| panic!("it reads: {error}")) {
-        match entry {
-            Ok((lsn, _)) => {
-                assert!(lsn.get() >= next, "record {lsn} comes twice or late");
-                next = lsn.get().saturating_add(1);
-            }
-            Err(_) => {
-                is_whole = false;
-                break;
-            }
-        }
+        let Ok((lsn, _)) = entry else {
+            is_whole = false;
+            break;
+        };
+        assert!(lsn.get() >= next, "record {lsn} comes twice or late");
+        next = lsn.get().saturating_add(1);
     }
     assert!(!is_whole || mode == OpenMode::Salvage || next <= last.map_or(0, Lsn::get) + 1);
     let Ok(lsn) = log.append(b"7") else { return };
@@ -290,7 +291,7 @@ fn goes_on(
     }
     let after = verify(device).unwrap_or_else(|error| panic!("it is a log: {error}"));
     let was_damaged = found.as_ref().is_ok_and(|found| !found.damage.is_empty());
-    assert!(after.verdict == Verdict::Clean || was_damaged, "{:?}, then {after:?}", found);
+    assert!(after.verdict == Verdict::Clean || was_damaged, "{found:?}, then {after:?}");
     assert_eq!(after.tail, TailState::Clean);
     assert_eq!(after.last_lsn, Some(lsn));
 }

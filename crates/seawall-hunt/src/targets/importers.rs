@@ -60,7 +60,9 @@ fn in_pieces(data: &[u8], open: Open) -> Found {
 /// That what is delivered, written anew, is what stands there.
 fn stands_there(data: &[u8], (entries, damage): &Found, write: fn(&[u8], &mut Vec<u8>)) {
     let mut written = vec![];
-    entries.iter().for_each(|entry| write(entry, &mut written));
+    for entry in entries {
+        write(entry, &mut written);
+    }
     let is_prefix = data.starts_with(&written);
     // The newline of the last line may be missing.
     let is_all = written.strip_suffix(b"\n") == Some(data);
@@ -82,7 +84,9 @@ pub(super) fn msgpack(data: &[u8]) {
     let found = in_pieces(data, |input| Box::new(pairs::Pairs::new(input)));
     // A checksum may be written in several ways: what is written anew reads the same.
     let mut written = vec![];
-    found.0.iter().for_each(|entry| pairs::write(entry, &mut written));
+    for entry in &found.0 {
+        pairs::write(entry, &mut written);
+    }
     let again = read(&mut pairs::Pairs::new(written.as_slice()));
     assert_eq!((again.0, again.1), (found.0, None));
 }
@@ -101,7 +105,9 @@ pub(super) fn json(data: &[u8]) {
 
 fn written(entries: &[&[u8]], write: fn(&[u8], &mut Vec<u8>)) -> Vec<u8> {
     let mut bytes = vec![];
-    entries.iter().for_each(|entry| write(entry, &mut bytes));
+    for entry in entries {
+        write(entry, &mut bytes);
+    }
     bytes
 }
 
