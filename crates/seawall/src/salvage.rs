@@ -11,7 +11,8 @@ use crate::repair::refuse_in_use;
 use crate::roll::{Carried, Machine, Plan, Pred, roll};
 use crate::walk::{Event, Found, Walk, to_u64};
 use crate::writer::ManifestFile;
-use crate::{Damage, Error, Level, Lost, Lsn, Options, Progress, Result, SegmentId, draft};
+use crate::{Corruption, Damage, Error, Level, Lost, Lsn, Offset, Options, Progress, Result};
+use crate::{SegmentId, draft};
 use seawall_format::batch::HEADER_SIZE;
 use seawall_format::frame::{self, Frames};
 use seawall_format::{Closed, Manifest, SegmentHeader, next_lsn};
@@ -21,6 +22,9 @@ use std::sync::Arc;
 
 /// How many bytes are gathered before they become a segment.
 const GATHERED_MAX: usize = 16 << 20;
+/// More numbers than these are not given up at once: no log has so many, and the one that would
+/// follow cannot be believed.
+const GIVEN_UP_MAX: u64 = 1 << 40;
 
 /// What a salvage brought to the new log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,7 +54,8 @@ pub struct Rescued {
 /// # Errors
 ///
 /// [`Error::Io`] with `AlreadyExists` if there is something at `target`; [`Error::Busy`] if a
-/// writer has `source` open; [`Error::NotALog`] if nothing of it can be read. `target` gets its
+/// writer has `source` open; [`Error::NotALog`] if nothing of it can be read; [`Error::Damaged`] if
+/// what can be read has numbers that no log reaches. `target` gets its
 /// name when it is whole: an error leaves nothing, a crash `target.partial`, which may be removed.
 ///
 /// # Examples
@@ -268,6 +273,13 @@ impl Rescue {
 
     /// Gives up what is missing up to `last`.
     fn give_up_to(&mut self, last: Lsn, time_us: u64) -> Result<()> {
+        if last.get().saturating_sub(self.next.get()) > GIVEN_UP_MAX {
+            let lost = Some(Lost { from: self.next, to: Some(last) });
+            let (segment, offset, bytes, origin) = (None, Offset(0), 0, None);
+            let cause = Corruption::Order;
+            let damage = Damage { segment, offset, bytes, lost, cause, origin };
+            return Err(Error::Damaged(Box::new(damage)));
+        }
         while self.next <= last {
             let first = self.next;
             let count = u32::try_from(last.get() - first.get() + 1).unwrap_or(u32::MAX);
@@ -294,7 +306,10 @@ impl Rescue {
         let size = batch.bytes.len();
         let segment_max = usize::try_from(self.manifest.segment_max).unwrap_or(usize::MAX);
         let is_full = self.gathered_size + size > GATHERED_MAX.min(segment_max / 2);
-        if is_full && !self.gathered.is_empty() {
+        // How far a batch is behind its base is stated in 32 bits.
+        let base = self.gathered.first().map_or(batch.first, |first| first.first);
+        let is_far = u32::try_from(batch.first.get() - base.get()).is_err();
+        if (is_full || is_far) && !self.gathered.is_empty() {
             self.make_segment()?;
         }
         self.gathered_size += size;

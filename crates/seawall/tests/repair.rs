@@ -19,7 +19,7 @@ use seawall::{
     Corruption, Damage, Error, Layout, OpenMode, Rescued, Verdict, copy, cut_tail_in, diagnose_in,
     plan_cut_in, salvage, salvage_in,
 };
-use seawall_format::{Live, SegmentHeader};
+use seawall_format::{HEADER_SIZE, Live, SegmentHeader};
 use seawall_io::{MemStorage, Storage};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -457,6 +457,39 @@ fn a_set_of_lines_with_damage_in_its_midst_is_not_carried_in_halves() {
     let after = judge(&target).unwrap();
     assert_eq!((after.verdict, after.records), (Verdict::Clean, rescued.records), "{after:#?}");
     try_all(&image, &damaged, &|| "damage in the midst of a set of lines".to_owned());
+}
+
+/// The image: of a log of many years the oldest segment is lost, and with it more records than 32 bits
+/// can count; the newest holds none yet. Or a number is forged that no log reaches.
+#[test]
+fn more_records_than_32_bits_can_count_are_given_up_and_no_number_is_too_high_to_refuse() {
+    for (lost, is_rescued) in [(10_000_000_000, true), (1 << 62, false)] {
+        let device = MemStorage::new();
+        open(&tiny(1), &device).unwrap().close().unwrap();
+        let (first, second) = ("000000000001.seg", "000000000002.seg");
+        device.copy_raw(first, second);
+        device.edit(second, |bytes| {
+            let header = SegmentHeader::decode(bytes).unwrap();
+            let header = SegmentHeader {
+                id: header.id.next(),
+                pred: Some(header.reference()),
+                base: seawall::Lsn::new(lost + 1).unwrap(),
+                carried: seawall::Lsn::new(lost),
+                ..header
+            };
+            bytes[..HEADER_SIZE].copy_from_slice(&header.encode());
+        });
+        device.remove_raw(first);
+        match rescue(&device.power_cut(|_| false)) {
+            Ok((target, rescued)) => {
+                assert_eq!(rescued.given_up[0].to_string(), format!("records 1 to {lost}"));
+                assert_eq!(judge(&target).unwrap().verdict, Verdict::Clean);
+                assert!(is_rescued);
+            }
+            Err(Error::Damaged(_)) => assert!(!is_rescued),
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 #[test]
