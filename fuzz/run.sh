@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs each fuzz target for so many seconds, on top of the inputs in fuzz/seeds and fuzz/found.
 # Usage: bash fuzz/run.sh SECONDS [TARGET...]
-# It installs nothing: without cargo-fuzz or a nightly toolchain it says so and ends with 3.
+# It installs nothing: without cargo-fuzz or a nightly toolchain it says so and ends with 77, which scripts
+# take for: nothing was tried.
 # Exit 1 if a target found something; the input is then in fuzz/artifacts.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -14,7 +15,7 @@ cargo "+$nightly" --version >/dev/null 2>&1 || missing+=("a nightly toolchain: r
 cargo "+$nightly" fuzz --version >/dev/null 2>&1 || missing+=("cargo-fuzz: cargo install cargo-fuzz")
 if [ ${#missing[@]} -gt 0 ]; then
     printf 'fuzz: SKIPPED, nothing was fuzzed; missing: %s\n' "${missing[@]}" >&2
-    exit 3
+    exit 77
 fi
 targets=("$@")
 if [ ${#targets[@]} -eq 0 ]; then

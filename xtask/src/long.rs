@@ -60,6 +60,18 @@ const PARTS: &[Part] = &[
         deep: &["planted"],
     },
     Part {
+        name: "corrupt",
+        about: "a million corruptions from one bit to a mebibyte; ten minutes on an idle core",
+        command: &[CARGO, "run", "--release", "-p", "seawall-hunt", "--", "corrupt"],
+        deep: &[],
+    },
+    Part {
+        name: "fuzz",
+        about: "every fuzz target for ten minutes; needs cargo-fuzz and a nightly toolchain",
+        command: &["bash", "fuzz/run.sh"],
+        deep: &["600"],
+    },
+    Part {
         name: "kills",
         about: "2,000 lives of one log end by kill -9; 5 minutes",
         command: &["bash", "proof/life/kills.sh"],
