@@ -1,4 +1,5 @@
-//! Every target of `seawall_hunt::targets`: this file is built once for each, and its name says which.
+//! Every target of `seawall_hunt::targets`: this file is built once for each, and the name of the
+//! program says which.
 
 #![no_main]
 

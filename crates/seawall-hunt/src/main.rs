@@ -1,4 +1,4 @@
-//! `cargo run --release -p seawall-hunt -- corrupt`, a million corruptions; and the seeds of fuzzers.
+//! `cargo run --release -p seawall-hunt -- corrupt`, a million corruptions; and seeds of fuzzers.
 
 #![forbid(unsafe_code)]
 
@@ -102,7 +102,8 @@ fn tell(asked: &Asked, bench: &Bench, report: &Report, seconds: u64) -> io::Resu
         return writeln!(
             out,
             "{{\"schema\":\"seawall.corrupt/1\",\"seed\":{},\"logs\":{},\"cases\":{},\
-             \"missing\":{},\"in_window\":{},\"longest\":{},\"undetected\":{},\"seconds\":{seconds}}}",
+             \"missing\":{},\"in_window\":{},\"longest\":{},\"undetected\":{},\
+             \"seconds\":{seconds}}}",
             asked.seed,
             bench.logs(),
             sum.cases,

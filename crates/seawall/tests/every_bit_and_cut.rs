@@ -320,8 +320,8 @@ fn a_record_that_stands_in_the_place_of_another_is_not_taken_for_it() {
     }
 }
 
-/// The image: a disk put one slot of another log's manifest in the place of ours, or a person copied
-/// the whole file. The other log begins with record 5.
+/// The image: a disk put one slot of another log's manifest in the place of ours, or a person
+/// copied the whole file. The other log begins with record 5.
 #[test]
 fn a_manifest_of_another_log_hides_no_record() {
     let image = write(End::Closed);

@@ -433,8 +433,8 @@ fn half_of_an_atomic_set_is_given_up_with_the_other_half() {
     assert!(kept.records.keys().copied().eq([1].into_iter().chain(5..=13)));
 }
 
-/// The image: a run of a text moved on a little, so that something stands between the lines of a set
-/// that is no line, and the last line of the set is spoilt.
+/// The image: a run of a text moved on a little, so that something stands between the lines of a
+/// set that is no line, and the last line of the set is spoilt.
 #[test]
 fn a_set_of_lines_with_damage_in_its_midst_is_not_carried_in_halves() {
     let image = write_in(End::Closed, Layout::Text);
@@ -457,8 +457,8 @@ fn a_set_of_lines_with_damage_in_its_midst_is_not_carried_in_halves() {
     try_all(&image, &damaged, &|| "damage in the midst of a set of lines".to_owned());
 }
 
-/// The image: of a log of many years the oldest segment is lost, and with it more records than 32 bits
-/// can count; the newest holds none yet. Or a number is forged that no log reaches.
+/// The image: of a log of many years the oldest segment is lost, and with it more records than 32
+/// bits can count; the newest holds none yet. Or a number is forged that no log reaches.
 #[test]
 fn more_records_than_32_bits_can_count_are_given_up_and_no_number_is_too_high_to_refuse() {
     for (lost, is_rescued) in [(10_000_000_000, true), (1 << 62, false)] {
