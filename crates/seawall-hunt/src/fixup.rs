@@ -1,7 +1,7 @@
 //! Checksums made right again after a change: what lies behind them is reached, too.
 //!
-//! A disk does not do this. Whoever forges a log does, and so does a fuzzer that is to see more than
-//! the first check.
+//! A disk does not do this. Whoever forges a log does, and so does a fuzzer that is to see more
+//! than the first check.
 
 use seawall_format::batch::HEADER_SIZE as BATCH_HEADER;
 use seawall_format::text::{Content, Line};
