@@ -28,9 +28,8 @@ fn inputs(folder: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 fn run(target: &Target, bytes: &[u8], what: &str) {
-    if catch_unwind(AssertUnwindSafe(|| (target.run)(bytes))).is_err() {
-        panic!("{}: {what}: {} bytes: {bytes:02x?}", target.name, bytes.len());
-    }
+    let ran = catch_unwind(AssertUnwindSafe(|| (target.run)(bytes)));
+    assert!(ran.is_ok(), "{}: {what}: {} bytes: {bytes:02x?}", target.name, bytes.len());
 }
 
 fn replay(target: &Target) {

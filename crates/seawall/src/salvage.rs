@@ -274,10 +274,10 @@ impl Rescue {
     /// Gives up what is missing up to `last`.
     fn give_up_to(&mut self, last: Lsn, time_us: u64) -> Result<()> {
         if last.get().saturating_sub(self.next.get()) > GIVEN_UP_MAX {
-            let lost = Some(Lost { from: self.next, to: Some(last) });
+            let range = Some(Lost { from: self.next, to: Some(last) });
             let (segment, offset, bytes, origin) = (None, Offset(0), 0, None);
             let cause = Corruption::Order;
-            let damage = Damage { segment, offset, bytes, lost, cause, origin };
+            let damage = Damage { segment, offset, bytes, lost: range, cause, origin };
             return Err(Error::Damaged(Box::new(damage)));
         }
         while self.next <= last {
