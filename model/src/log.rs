@@ -1138,6 +1138,7 @@ pub fn recover(
     let exact = layout != Layout::Text || found.end == w.files[newest.file].cache.len();
     let named = seal
         .is_none_or(|s| s.is_some_and(|s| (s.2, s.3) == (newest.header.id, newest.header.epoch)));
+    let is_named = named;
     let named = named || !r.in_place_needs_seal;
     let quiet = found.verdict == Verdict::Clean && v == found.w && own && named && exact;
     let in_place = quiet || !r.roll_after_cut;
@@ -1156,7 +1157,10 @@ pub fn recover(
         me.tell(w)?;
         return Ok((found, Some(me)));
     }
-    let base = if r.rewrite_unconfirmed { found.w } else { v } as u16 + 1;
+    // The name of a segment that no seal names may be in the cache only: all of it is carried.
+    let before = newest.header.base as usize - 1;
+    let sure = if is_named { found.w } else { found.w.min(before) };
+    let base = if r.rewrite_unconfirmed { sure } else { v } as u16 + 1;
     let values: Vec<u64> = found.records[base as usize - found.start..].to_vec();
     let keep = if r.pred_holds_w {
         me.chain.iter().rposition(|s| s.header.base < base).unwrap_or(0)

@@ -96,8 +96,7 @@ fn copy_once_calm(
     let mut attempt = 1;
     loop {
         let told = read_live(&**source)?;
-        let copied =
-            Moment::of(source, meter).and_then(|moment| moment.write((&**source, target), meter));
+        let copied = copy_now((source, target), meter);
         match copied {
             Err(Error::Io { source, .. })
                 if source.kind() == io::ErrorKind::NotFound && attempt < ATTEMPTS =>
@@ -114,6 +113,25 @@ fn copy_once_calm(
             other => return other,
         }
     }
+}
+
+/// The log of this moment, and it is still that when all of it is copied.
+fn copy_now(
+    (source, target): (&Arc<dyn Storage>, &Arc<dyn Storage>),
+    meter: &mut Meter<'_>,
+) -> Result<Copied> {
+    let moment = Moment::of(source, meter)?;
+    let newest = moment.survey.chain.last().map(|link| link.segment.header.reference());
+    let copied = moment.write((&**source, target), meter)?;
+    // A cut seals an older segment anew, perhaps before that was copied: then the newest of those
+    // that were copied is no longer one of the log's.
+    let now = survey(source, None)?;
+    let mut chain = now.chain.iter().map(|link| link.segment.header.reference());
+    if chain.any(|segment| Some(segment) == newest) {
+        return Ok(copied);
+    }
+    let gone = io::Error::from(io::ErrorKind::NotFound);
+    Err(Error::io("find the segments that were copied")(gone))
 }
 
 /// A log at one moment.
@@ -142,6 +160,11 @@ impl Moment {
         let marks = marks.filter(|_| same).unwrap_or_default();
         meter.begin(&survey, 2);
         let last = last_of(&survey, meter)?;
+        // A cut is under way: the header confirms what it takes, and that is not to be in the copy.
+        if survey.chain.last().is_some_and(|link| link.segment.header.carried > last) {
+            let cut = io::Error::from(io::ErrorKind::NotFound);
+            return Err(Error::io("find the segment that a cut goes on in")(cut));
+        }
         let manifest = survey.manifest.clone().ok_or_else(|| Error::NotALog {
             place: source.place(),
             found: "its manifest cannot be read".to_owned(),

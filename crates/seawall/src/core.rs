@@ -345,6 +345,9 @@ impl Core {
         if let (Some(writer), Some(spare)) = (&mut state.writer, prepared) {
             writer.take_spare(Some(spare));
         }
+        // A poisoned log writes no more: a manifest that failed would be written again, and begin
+        // with the slot that is sound.
+        let flushed = flushed.and_then(|last| state.commit.check().map(|()| last));
         let closed = match (flushed, state.writer.take()) {
             (Ok(_), Some(mut writer)) => {
                 drop(state);

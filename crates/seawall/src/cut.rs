@@ -86,10 +86,10 @@ impl Writer {
         Ok(oldest.base)
     }
 
-    /// Gives up every record behind `last`; they never come back.
-    pub(crate) fn truncate_after(&mut self, last: Option<Lsn>) -> Result<()> {
+    /// Gives up every record behind `last`; they never come back. Whether there were any.
+    pub(crate) fn truncate_after(&mut self, last: Option<Lsn>) -> Result<bool> {
         if last >= self.last {
-            return Ok(());
+            return Ok(false);
         }
         let next = next_lsn(last);
         let oldest = self.manifest.content.oldest_base;
@@ -126,7 +126,8 @@ impl Writer {
         self.chain = live;
         self.chain.extend(rolled.passed);
         self.tell_readers();
-        self.remove_segments(|id| dead.contains(&id))
+        self.remove_segments(|id| dead.contains(&id))?;
+        Ok(true)
     }
 
     /// The chain value of the batch in this segment that holds `last`.

@@ -171,7 +171,9 @@ pub(crate) fn read_live(storage: &dyn Storage) -> Result<Option<Live>> {
         return Ok(Some(live));
     }
     let Some(closed) = newest_close(storage, &live)? else { return Ok(Some(live)) };
-    let says_more = closed.segment.id >= live.segment.id && closed.last > live.durable;
+    let is_later = closed.segment.id > live.segment.id;
+    let says_more =
+        is_later || (closed.segment.id == live.segment.id && closed.last > live.durable);
     if !says_more || newest_id(storage)? != Some(closed.segment.id) {
         return Ok(Some(live));
     }
@@ -435,6 +437,7 @@ impl Headers {
     /// Finds the live chain, from the newest segment down.
     fn arrange(mut self, found: &mut Survey, live: Option<&Live>) -> Result<()> {
         let named = live.map(|live| self.named_by(live)).transpose()?.flatten();
+        let named = named.or_else(|| self.behind_a_cut(live?));
         // What lies behind is the writer's business, unless `live` leads there.
         self.sound.retain(|id, _| live.is_none_or(|live| *id <= live.segment.id));
         let top = match named {
@@ -476,6 +479,16 @@ impl Headers {
             Some(next) => (next.clone(), Limit::At(next.header.carried)),
             None => (top.clone(), Limit::At(live.durable)),
         }))
+    }
+
+    /// A stale `live` names a segment that is gone, and the next one follows an older: it was cut
+    /// off. What its successor was made with is durable.
+    fn behind_a_cut(&self, live: &Live) -> Option<(Segment, Limit)> {
+        let gone = live.segment.id;
+        let (_, next) = self.sound.range(gone..).next()?;
+        let is_gone = !self.sound.contains_key(&gone) && !self.bad.contains_key(&gone);
+        let is_cut = is_gone && next.header.pred.is_some_and(|pred| pred.id < gone);
+        is_cut.then(|| (next.clone(), Limit::At(next.header.carried)))
     }
 
     /// The newest segment, unless a seal or the last clean close names one behind it.

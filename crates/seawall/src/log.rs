@@ -364,8 +364,10 @@ impl<T: ?Sized, C> Log<T, C> {
     /// ```
     pub fn truncate_after(&self, last: Option<Lsn>) -> Result<()> {
         self.core.between_batches(|writer, commit| {
-            writer.truncate_after(last)?;
-            commit.cut(writer.last);
+            // Where nothing was cut, nothing was written that confirms what is there.
+            if writer.truncate_after(last)? {
+                commit.cut(writer.last);
+            }
             Ok(())
         })
     }

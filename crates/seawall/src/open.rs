@@ -213,7 +213,7 @@ pub(crate) fn recover(
     let rolled = if let Some(tail) = at_rest {
         in_place_tail(options, found, files, tail)?
     } else {
-        let (plan, before) = plan_behind(options, &machine, found, end)?;
+        let (plan, before) = plan_behind(options, &machine, (found, end), named)?;
         let log = match found.schema_of_carry().filter(|_| !plan.carry.is_empty()) {
             Some(schema) => manifest.content.with_schema(schema),
             None => manifest.content.clone(),
@@ -360,16 +360,22 @@ fn batches_in_last_block(found: &Inspection, newest: &Link, at: Offset) -> Resul
 
 /// What is to be made when an open does not go on in place, and the segments before it: a segment
 /// with base W + 1 that carries W + 1 to V: the page cache may show what the disk has not.
+///
+/// If nothing says that the newest segment was `named`, durably, that concerns its name, too: all
+/// of it is carried.
 fn plan_behind(
     options: &Options,
     machine: &Machine,
-    found: &Inspection,
-    end: &End,
+    (found, end): (&Inspection, &End),
+    named: bool,
 ) -> Result<(Plan, Vec<SegmentHeader>)> {
     let chain = &found.survey.chain;
     let (sure, carry) = if found.carry.is_empty() {
         let newest = chain.last().expect("a log has a segment");
-        (end.sure(), records_behind(newest, end)?)
+        let whole = !named && found.damage.is_empty();
+        let before = newest.segment.header.base.previous();
+        let sure = if whole { end.sure().min(before) } else { end.sure() };
+        (sure, records_behind(newest, sure, end.last)?)
     } else {
         (end.confirmed, found.carry.clone())
     };
@@ -390,9 +396,12 @@ fn plan_behind(
     Ok((plan, before.collect()))
 }
 
-/// The records of the newest segment behind what is confirmed, up to the end, batch by batch.
-fn records_behind(newest: &Link, end: &End) -> Result<Vec<Carried>> {
-    let (confirmed, last) = (end.sure(), end.last);
+/// The records of the newest segment behind `confirmed`, up to the end, batch by batch.
+fn records_behind(
+    newest: &Link,
+    confirmed: Option<Lsn>,
+    last: Option<Lsn>,
+) -> Result<Vec<Carried>> {
     let mut carry = vec![];
     let mut walk = Walk::of_segment(newest);
     loop {

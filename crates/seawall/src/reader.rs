@@ -378,7 +378,10 @@ impl Cursor {
     }
 
     fn enter(&mut self, found: &Found) {
-        if found.last >= self.next {
+        if found.header.is_void && found.last >= self.next {
+            // Nobody will ever read them: who waits for what comes next waits for what follows.
+            (self.next, self.read_in) = (found.last.next(), self.walk.segment());
+        } else if found.last >= self.next {
             self.batch = Some(Place {
                 body: found.body.clone(),
                 position: 0,

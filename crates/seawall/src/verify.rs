@@ -1,6 +1,6 @@
 //! A verdict on a whole log: every body judged, every lost record named. Nothing is written.
 
-use crate::directory::{LOCK, Survey, read_live, survey};
+use crate::directory::{LOCK, Survey, is_gone, read_live, survey};
 use crate::progress::Meter;
 use crate::walk::{Event, Walk};
 use crate::{AtomicSet, CodecId, Damage, Error, Layout, Level, Lost, Lsn, Offset};
@@ -168,12 +168,19 @@ fn look_until_calm(storage: &Arc<dyn Storage>, meter: &mut Meter<'_>) -> Result<
     let mut seen = writer(&**storage)?;
     let mut attempt = 1;
     loop {
-        let (found, is_whole) = look(storage, &seen, meter)?;
+        let looked = look(storage, &seen, meter);
         // Beside a writer, or while one comes or goes, all but a clean look may be of bytes on
-        // their way.
+        // their way; and a file that is gone was pruned or cut off.
         let now = writer(&**storage)?;
-        if (found.verdict == Verdict::Clean && is_whole) || now == seen || attempt == ATTEMPTS {
-            return Ok(found);
+        match looked {
+            Err(error) if is_gone(&error) && attempt < ATTEMPTS => {}
+            Ok((found, is_whole)) => {
+                let is_calm = (found.verdict == Verdict::Clean && is_whole) || now == seen;
+                if is_calm || attempt == ATTEMPTS {
+                    return Ok(found);
+                }
+            }
+            Err(error) => return Err(error),
         }
         (seen, attempt) = (now, attempt + 1);
     }

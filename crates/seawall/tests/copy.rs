@@ -141,6 +141,98 @@ fn a_copy_holds_nothing_that_is_not_durable() {
     });
 }
 
+/// The image: `live` is lowered to 20, and a mark of the newest segment still confirms 100: the
+/// cut waits for its new segment's barrier. What the copy confirms it must hold.
+#[test]
+fn a_copy_while_a_cut_is_under_way_holds_what_is_kept() {
+    within(60, || {
+        let device = MemStorage::new();
+        let (gated, gate) = Gated::new(device.clone());
+        let log = open_in(Arc::new(gated), 1);
+        for number in 1..=100 {
+            log.append(&payload(number)).unwrap();
+        }
+        log.confirm().unwrap();
+        gate.shut();
+        std::thread::scope(|scope| {
+            scope.spawn(|| log.truncate_after(Lsn::new(90)).unwrap());
+            gate.wait_for_somebody();
+            let target = MemStorage::new();
+            let copy = copy_in(&(Arc::new(device) as _), &(Arc::new(target.clone()) as _));
+            gate.open();
+            copy.unwrap();
+            let found = verify_in(&(Arc::new(target.clone()) as _)).unwrap();
+            assert_eq!((found.verdict, records(&target)), (Verdict::Clean, (1, 90)));
+        });
+    });
+}
+
+/// The same where the records were carried into the newest segment, whose header says so: then
+/// there is no copy before the cut is done.
+#[test]
+fn a_cut_of_what_was_carried_is_not_copied_halfway() {
+    within(60, || {
+        let device = MemStorage::new();
+        let log = open(&device, 1);
+        for number in 1..=10 {
+            log.append(&payload(number)).unwrap();
+        }
+        let device = device.kill();
+        let (gated, gate) = Gated::new(device.clone());
+        let log = open_in(Arc::new(gated), 2);
+        gate.shut();
+        std::thread::scope(|scope| {
+            let cut = scope.spawn(|| log.truncate_after(Lsn::new(9)).unwrap());
+            gate.wait_for_somebody();
+            let target: Arc<dyn Storage> = Arc::new(MemStorage::new());
+            let copy = copy_in(&(Arc::new(device.clone()) as _), &target);
+            gate.open();
+            cut.join().unwrap();
+            assert!(matches!(copy, Err(Error::Io { .. })), "{copy:?}");
+            assert_eq!(records(&copied(&device).unwrap()), (1, 9));
+        });
+    });
+}
+
+/// The image: a cut has sealed an old segment anew, which now names another successor than the one
+/// that the copy has; what it gives up is still there.
+#[test]
+fn a_copy_is_sound_if_a_cut_seals_an_old_segment_at_any_step_of_it() {
+    for look in 0.. {
+        let device = MemStorage::new();
+        let (gated, gate) = Gated::new(device.clone());
+        let log = open_in(Arc::new(gated), 1);
+        for number in 1..=400 {
+            log.append(&payload(number)).unwrap();
+        }
+        let (hooked, hook) = Hooked::new(device, look, {
+            let gate = gate.clone();
+            move || {
+                gate.shut();
+                std::thread::spawn(move || log.truncate_after(Lsn::new(150)).unwrap());
+                gate.wait_for_somebody();
+                gate.pass_one();
+                // The second sync is that of the seal.
+                while !gate.is_waited_at() {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let target = MemStorage::new();
+        let copy = copy_in(&(Arc::new(hooked) as _), &(Arc::new(target.clone()) as _));
+        gate.open();
+        if copy.is_ok() {
+            let found = verify_in(&(Arc::new(target.clone()) as _)).unwrap();
+            assert_eq!(found.verdict, Verdict::Clean, "look {look}: {found:?}");
+            assert!([150, 400].contains(&records(&target).1), "look {look}");
+        }
+        if hook.is_waiting() {
+            assert!(look > 10, "{look}");
+            break;
+        }
+    }
+}
+
 /// What a writer may do while a copy is taken.
 const BESIDE: [fn(&TestLog); 4] = [
     |log| {

@@ -321,3 +321,35 @@ fn what_is_confirmed_after_a_crash_inside_a_recovery_is_never_hidden_by_one_faul
     println!("one fault after two crashes: {faults} faults");
     assert!(faults > 25_000, "{faults}");
 }
+
+/// The image: a recovery died between naming its segment and the sync of the directory; the next
+/// open failed at that sync, and the name was lost on the disk. The page cache shows it, and no
+/// later sync brings it back.
+#[test]
+fn a_name_that_only_the_page_cache_shows_is_not_built_on() {
+    let mut tally = Tally::default();
+    for (kind, acts) in
+        KINDS.into_iter().flat_map(|kind| [(kind, WORKLOADS[0]), (kind, WORKLOADS[3])])
+    {
+        let life = run(acts, kind, steps(acts, kind) - 1);
+        for stop in 0.. {
+            let device = life.device.kill();
+            device.stop_after(stop);
+            let second = live(&device, &[Append(90)], kind.0, &life);
+            let failing = device.kill();
+            fail_sync(&failing, 0, 0);
+            let third = live(&failing, &[], kind.0, &second);
+            let fourth = live(&failing.kill(), &[Append(60), Append(700)], kind.0, &third);
+            let what = format!("{kind:?}, step {stop}, killed, failed sync, killed, power cut");
+            assert!(fourth.error.is_none(), "{what}: {:?}", fourth.error);
+            for (_, cut) in cuts(&fourth.device, stop, 64) {
+                tally.add(check(&fourth, &cut, Faults::FailedSync, &what));
+            }
+            if second.error.is_none() {
+                break;
+            }
+        }
+    }
+    println!("names in the page cache: {tally:?}");
+    assert!(tally.states > 200, "{tally:?}");
+}

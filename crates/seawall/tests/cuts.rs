@@ -48,6 +48,43 @@ fn verdict(storage: &MemStorage) -> Verdict {
     verify_in(&storage).unwrap().verdict
 }
 
+/// Found by simulation: a cut that has nothing to cut called everything confirmed, and the
+/// confirmation that followed wrote no mark. The image: a record whose only evidence is its batch.
+#[test]
+fn a_cut_of_nothing_confirms_nothing() {
+    let storage = MemStorage::new();
+    let log = open(&storage).unwrap();
+    append(&log, "a", 1).unwrap();
+    log.truncate_after(Some(lsn(1))).unwrap();
+    log.confirm().unwrap();
+    assert_eq!(log.stats().marks, 1);
+    let cut = storage.power_cut(|_| false);
+    cut.edit("000000000001.seg", |bytes| bytes[4 * 512 + 1024..][..512].fill(0));
+    assert_eq!(verdict(&cut), Verdict::Lost);
+}
+
+/// Found by simulation: a close of a poisoned log wrote the manifest again, beginning with the slot
+/// that was sound. The image: one slot garbled by the write that failed, the other by the close.
+#[test]
+fn a_poisoned_log_writes_no_more_when_it_is_closed() {
+    for drop_it in [false, true] {
+        let storage = MemStorage::new();
+        let log = open(&storage).unwrap();
+        append(&log, "a", 3).unwrap();
+        storage.spoil_sync(0, 512);
+        assert!(matches!(log.checkpoint(lsn(2)), Err(Error::Io { .. })));
+        storage.spoil_sync(0, 512);
+        let steps = storage.steps();
+        if drop_it {
+            drop(log);
+        } else {
+            assert!(matches!(log.close(), Err(Error::Poisoned { .. })));
+        }
+        assert_eq!(storage.steps(), steps, "nothing is written");
+        assert_eq!(verdict(&storage.power_cut(|_| false)), Verdict::Clean);
+    }
+}
+
 /// Found by `appends_return_beside_a_cut` of seawall-scheduled: who was woken late, or looked late,
 /// waited until somebody else's record had the number.
 #[test]

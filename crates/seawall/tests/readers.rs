@@ -287,3 +287,26 @@ fn a_stale_live_shows_nothing_that_was_cut() {
         assert_eq!(read(&killed, false).unwrap().count(), 1);
     }
 }
+
+/// Found by simulation. The image: `live` names a segment that a cut removed since, and the writer
+/// could not write it again.
+#[test]
+fn a_stale_live_that_names_a_segment_which_was_cut_off_is_no_damage() {
+    let (device, log, stale) = with_stale_live(9);
+    for number in 10..=12 {
+        log.append(&payload(number, 1, 600)).unwrap();
+    }
+    let far = device.bytes("live").unwrap();
+    log.truncate_after(Lsn::new(2)).unwrap();
+    log.append(&payload(3, 2, 50)).unwrap();
+    assert!(stale != far);
+    let looked = |device: &MemStorage| {
+        device.edit("live", |bytes| bytes.clone_from(&far));
+        let found = read(device, false).unwrap();
+        (found.count(), found.errors, judge(device).unwrap().verdict)
+    };
+    assert_eq!(looked(&device), (2, 0, Verdict::Clean), "readers lag behind");
+    assert_eq!(looked(&device.kill()), (2, 0, Verdict::Clean));
+    log.close().unwrap();
+    assert_eq!(looked(&device), (3, 0, Verdict::Clean));
+}

@@ -330,6 +330,26 @@ fn hooked(storage: &MemStorage, records: u64) -> (Arc<dyn Storage>, Arc<Hook>, A
     (hooked, hook, Arc::new(log))
 }
 
+/// The writer rolls and prunes just before each look of one who judges: a file that is gone then
+/// was given up.
+#[test]
+fn a_verdict_is_sound_whatever_retention_does_at_any_step_of_it() {
+    for (records, more) in (1..=2 * RECORDS).flat_map(|records| [(records, 1), (records, 20)]) {
+        for look in 0.. {
+            let storage = MemStorage::new();
+            let (hooked, hook, log) = hooked(&storage, records);
+            let beside = log.clone();
+            hook.plan(look, move || append(&beside, more).unwrap());
+            let found = seawall::verify_in(&hooked);
+            let case = format!("{records} records and {more}, before look {look}");
+            assert_eq!(found.map(|found| found.verdict).ok(), Some(Verdict::Clean), "{case}");
+            if hook.is_waiting() {
+                break;
+            }
+        }
+    }
+}
+
 /// The writer rolls and prunes just before each look that a reader takes: one that begins at the
 /// oldest record, or at the one that is yet to come.
 #[test]
