@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use descriptor::open_descriptor;
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
-pub use mem::{MemStorage, Pending, What};
+pub use mem::{Landing, MemStorage, Pending, What};
 pub use posix::{Draft, PosixStorage};
 pub use surroundings::{Mount, Surroundings, Writable};
 

@@ -19,8 +19,10 @@ use self::world::{Item, World};
 /// a test can visit every state that a power cut may leave. A clone is another handle to the same
 /// device. A new one holds at most 4 GiB, see [`MemStorage::limit`].
 ///
-/// Three things are simpler than on real devices: a folder and a lock file are durable once they
-/// are made, zero-filling leaves either no bytes or all of them, and a sector is never torn.
+/// Two things are simpler than on real devices: a folder and a lock file are durable once they are
+/// made, and zero-filling leaves either no bytes or all of them. A pending sector is an image of
+/// the whole sector, so any order in which several of them may reach the disk leaves what some
+/// choice of them leaves: a choice is all there is to try.
 ///
 /// # Examples
 ///
@@ -64,6 +66,36 @@ pub enum What {
     Directory,
 }
 
+/// What becomes of a pending item: of the sectors of a write, each one by itself.
+///
+/// `true` and `false` are [`Landing::Whole`] and [`Landing::Lost`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Landing {
+    /// It reaches the disk.
+    Whole,
+    /// It does not.
+    Lost,
+    /// A sector is torn: so many of its first bytes reach the disk. A length or a name is lost.
+    First(usize),
+    /// A sector is torn: what follows so many of its first bytes reaches the disk. A length or a
+    /// name is lost.
+    Behind(usize),
+    /// A sector goes astray: it reaches the disk in the place of this sector of this file, if
+    /// there is one. A length or a name is lost.
+    Astray {
+        /// A file, as [`MemStorage::names`] lists it.
+        file: String,
+        /// The number of a sector, counted from the file's start.
+        sector: u64,
+    },
+}
+
+impl From<bool> for Landing {
+    fn from(lands: bool) -> Self {
+        if lands { Self::Whole } else { Self::Lost }
+    }
+}
+
 struct Device {
     world: World,
     run: Run,
@@ -74,25 +106,27 @@ struct Device {
 struct Run {
     steps: u64,
     stop: Option<u64>,
-    failures: Vec<SyncFailure>,
+    failures: Vec<PlannedSync>,
     locks: BTreeSet<String>,
 }
 
-struct SyncFailure {
-    /// How many syncs succeed before.
+struct PlannedSync {
+    /// How many syncs come before.
     left: u64,
     fate: Fate,
 }
 
-/// What becomes of the items of a failing sync.
+/// What becomes of the items of a sync that is not as it should be.
 enum Fate {
-    /// Those that this picks land, the others are forgotten.
-    Keep(Keep),
-    /// The blocks of so many bytes that they lie in are garbled on the disk.
+    /// They land as this says, and the sync fails.
+    Fail(Land),
+    /// They land as this says, and the sync succeeds all the same.
+    Lie(Land),
+    /// The blocks of so many bytes that they lie in are garbled on the disk, and the sync fails.
     Spoil(usize),
 }
 
-type Keep = Box<dyn FnMut(&Pending) -> bool + Send>;
+type Land = Box<dyn FnMut(&Pending) -> Landing + Send>;
 
 const SECTOR_SIZE: usize = 512;
 
@@ -151,7 +185,8 @@ impl MemStorage {
         self.device().world.pending()
     }
 
-    /// The device after a power cut in which only the pending items that `keep` picks landed.
+    /// The device after a power cut in which the pending items landed as `land` says; `true` and
+    /// `false` do for those that land whole and those that do not.
     ///
     /// They land in order. The result is a device of its own, on a new boot, with the limit and
     /// the unreadable bytes of this one; locks, the stop and planned failures are gone, and steps
@@ -160,9 +195,9 @@ impl MemStorage {
     /// A sector that lands behind the end of its file lengthens it. A renaming whose creation was
     /// lost does nothing.
     #[must_use]
-    pub fn power_cut(&self, mut keep: impl FnMut(&Pending) -> bool) -> Self {
+    pub fn power_cut<L: Into<Landing>>(&self, mut land: impl FnMut(&Pending) -> L) -> Self {
         let mut world = self.device().world.clone();
-        world.settle(|_| true, &mut keep);
+        world.settle(|_| true, &mut |item| land(item).into());
         world.restart();
         Self::over(world)
     }
@@ -178,20 +213,36 @@ impl MemStorage {
 
     /// Lets the `nth` sync from now, of a file or a directory, fail; 0 is the next one.
     ///
-    /// Of what it should have made durable only the items that `keep` picks land; the others are
-    /// forgotten, while the cache goes on to show them: this is what Linux does. `keep` must not
-    /// use the device.
-    pub fn fail_sync(&self, nth: u64, keep: impl FnMut(&Pending) -> bool + Send + 'static) {
-        let fate = Fate::Keep(Box::new(keep));
-        self.device().run.failures.push(SyncFailure { left: nth, fate });
+    /// What it should have made durable lands as `land` says; what does not is forgotten, while
+    /// the cache goes on to show it: this is what Linux does. `land` must not use the device.
+    pub fn fail_sync<L: Into<Landing>>(
+        &self,
+        nth: u64,
+        mut land: impl FnMut(&Pending) -> L + Send + 'static,
+    ) {
+        self.plan(nth, Fate::Fail(Box::new(move |item| land(item).into())));
+    }
+
+    /// Lets the `nth` sync from now succeed though what it should have made durable lands as `land`
+    /// says: writes that the device lost, or put elsewhere, and knows nothing of. The cache goes on
+    /// to show them where they belong. `land` must not use the device.
+    pub fn lie_at_sync<L: Into<Landing>>(
+        &self,
+        nth: u64,
+        mut land: impl FnMut(&Pending) -> L + Send + 'static,
+    ) {
+        self.plan(nth, Fate::Lie(Box::new(move |item| land(item).into())));
     }
 
     /// Lets the `nth` sync from now fail and garble, on the disk alone, every block of `block`
     /// bytes that a write which it should have made durable lies in: neighbours in the block go
     /// with it. The cache goes on to show what was written.
     pub fn spoil_sync(&self, nth: u64, block: usize) {
-        let fate = Fate::Spoil(block);
-        self.device().run.failures.push(SyncFailure { left: nth, fate });
+        self.plan(nth, Fate::Spoil(block));
+    }
+
+    fn plan(&self, nth: u64, fate: Fate) {
+        self.device().run.failures.push(PlannedSync { left: nth, fate });
     }
 
     /// Refuses from now on whatever would make the files longer than `bytes` in sum.
@@ -219,6 +270,21 @@ impl MemStorage {
         let mut bytes = self.bytes(name).expect("only an existing file can be edited");
         change(&mut bytes);
         self.device().world.replace(&self.full(name), bytes);
+    }
+
+    /// Changes what the disk holds of a file, and no more: the cache goes on to show what it showed
+    /// until [`MemStorage::evict`], and what is pending may still land.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such file.
+    pub fn edit_disk(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        self.device().world.edit_disk(&self.full(name), change);
+    }
+
+    /// Lets the cache forget all that is not pending: it is read from the disk again.
+    pub fn evict(&self) {
+        self.device().world.evict();
     }
 
     /// What the cache shows of a file, if there is one.
@@ -288,12 +354,16 @@ impl Device {
     fn sync(&mut self, mine: impl Fn(&Item) -> bool) -> io::Result<()> {
         match self.run.planned_failure() {
             None => {
-                self.world.settle(mine, &mut |_| true);
+                self.world.settle(mine, &mut |_| Landing::Whole);
                 Ok(())
             }
-            Some(Fate::Keep(mut keep)) => {
-                self.world.settle(mine, &mut keep);
+            Some(Fate::Fail(mut land)) => {
+                self.world.settle(mine, &mut land);
                 Err(Errno::IO.into())
+            }
+            Some(Fate::Lie(mut land)) => {
+                self.world.settle(mine, &mut land);
+                Ok(())
             }
             Some(Fate::Spoil(block)) => {
                 self.world.garble(mine, block);

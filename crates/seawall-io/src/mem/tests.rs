@@ -339,3 +339,50 @@ fn a_spoiled_sync_garbles_the_whole_block_on_the_disk_alone() {
     assert!(after[..1024].iter().all(|byte| *byte != 1 && *byte != 2));
     assert!(after[1024..].iter().all(|byte| *byte == 1));
 }
+
+#[test]
+fn a_sector_is_torn_at_any_byte() {
+    let (device, file) = device_with(b"aaaabbbb");
+    file.write_at(b"ZZZZ", 4).unwrap();
+    assert_eq!(found(&device.power_cut(|_| Landing::First(1))), b"aaaaZbbb");
+    assert_eq!(found(&device.power_cut(|_| Landing::Behind(1))), b"aaaabZZZ");
+    file.write_at(b"cc", 8).unwrap();
+    assert_eq!(found(&device.power_cut(|_| Landing::First(1))), b"aaaaZbbbc\0");
+}
+
+#[test]
+fn a_lying_sync_loses_what_the_cache_shows_until_it_is_evicted() {
+    let (device, file) = device_with(b"aaaabbbb");
+    file.write_at(b"ZZZZZZZZ", 0).unwrap();
+    device.lie_at_sync(0, |item| item.what == What::Sector(1));
+    file.sync().unwrap();
+    assert!(device.pending().is_empty());
+    assert_eq!(found(&device), b"ZZZZZZZZ");
+    assert_eq!(found(&device.power_cut(|_| false)), b"aaaaZZZZ");
+    file.write_at(b"c", 4).unwrap();
+    device.evict();
+    assert_eq!(found(&device), b"aaaacZZZ", "what is pending stays");
+}
+
+#[test]
+fn a_sector_that_goes_astray_lands_in_the_place_of_another() {
+    let (device, file) = device_with(b"aaaabbbb");
+    file.write_at(b"ZZZZ", 0).unwrap();
+    let astray = |file: &str, sector| Landing::Astray { file: file.to_owned(), sector };
+    let cut = |fate: &Landing| found(&device.power_cut(|_| fate.clone()));
+    assert_eq!(cut(&astray("f", 1)), b"aaaaZZZZ");
+    assert_eq!(cut(&astray("f", 2)), b"aaaabbbb", "there is no such sector");
+    assert_eq!(cut(&astray("g", 0)), b"aaaabbbb", "there is no such file");
+}
+
+#[test]
+fn an_edit_of_the_disk_shows_when_the_cache_is_evicted() {
+    let (device, file) = device_with(b"aaaa");
+    device.edit_disk("f", |bytes| bytes[3] = b'!');
+    assert_eq!(found(&device), b"aaaa");
+    assert_eq!(found(&device.power_cut(|_| false)), b"aaa!");
+    file.write_at(b"bb", 0).unwrap();
+    assert_eq!(found(&device.power_cut(|_| true)), b"bbaa", "a sector is written whole");
+    device.evict();
+    assert_eq!(found(&device), b"bbaa");
+}

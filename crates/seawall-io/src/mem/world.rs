@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::{Pending, What};
+use super::{Landing, Pending, What};
 
 /// Everything that outlives the process.
 #[derive(Clone, Debug)]
@@ -162,8 +162,9 @@ impl World {
         }
         let rest = node.cache.get(start..).unwrap_or_default();
         let count = rest.len().min(buffer.len());
-        for (target, source) in buffer.iter_mut().zip(rest) {
-            *target = *source;
+        let (target, source) = (buffer.get_mut(..count), rest.get(..count));
+        if let (Some(target), Some(source)) = (target, source) {
+            target.copy_from_slice(source);
         }
         Ok(count)
     }
@@ -243,20 +244,53 @@ impl World {
         Pending { file: self.node(item.node()).name.clone(), what }
     }
 
-    /// Takes the items that are `mine` out of the queue and lands those that `keep` picks.
+    /// Takes the items that are `mine` out of the queue; they land as `fate` says.
     pub(super) fn settle(
         &mut self,
         mine: impl Fn(&Item) -> bool,
-        keep: &mut dyn FnMut(&Pending) -> bool,
+        fate: &mut dyn FnMut(&Pending) -> Landing,
     ) {
         let queue = std::mem::take(&mut self.queue);
         let (mine, others) = queue.into_iter().partition(|item| mine(item));
         self.queue = others;
         let mine: Vec<Item> = mine;
         for item in mine {
-            if keep(&self.describe(&item)) {
-                self.land(item);
+            match (fate(&self.describe(&item)), item) {
+                (Landing::Whole, item) => self.land(item),
+                (torn, Item::Sector { node, number, image }) => {
+                    self.tear(torn, (node, number), image);
+                }
+                (_, Item::Length { .. } | Item::Directory { .. }) => {}
             }
+        }
+    }
+
+    /// Lands a part of a sector's image, or the image in the place of another.
+    fn tear(&mut self, how: Landing, (node, number): (NodeId, usize), image: Vec<u8>) {
+        let start = number * self.sector;
+        let old = self.node(node).disk.get(start..).unwrap_or_default();
+        let mut torn: Vec<u8> = old.iter().copied().take(image.len()).collect();
+        torn.resize(image.len(), 0);
+        match how {
+            Landing::Lost => return,
+            Landing::Astray { file, sector } => return self.land_astray(&file, sector, &image),
+            Landing::First(count) => {
+                torn.iter_mut().zip(image).take(count).for_each(|(old, new)| *old = new);
+            }
+            Landing::Behind(count) => {
+                torn.iter_mut().zip(image).skip(count).for_each(|(old, new)| *old = new);
+            }
+            Landing::Whole => torn = image,
+        }
+        self.land(Item::Sector { node, number, image: torn });
+    }
+
+    fn land_astray(&mut self, file: &str, sector: u64, image: &[u8]) {
+        let Some(node) = self.durable_names.get(file).copied() else { return };
+        let start = usize::try_from(sector).unwrap_or(usize::MAX).saturating_mul(self.sector);
+        let disk = Arc::make_mut(&mut self.node_mut(node).disk);
+        for (old, new) in disk.get_mut(start..).unwrap_or_default().iter_mut().zip(image) {
+            *old = *new;
         }
     }
 
@@ -326,6 +360,20 @@ impl World {
         let node = self.node_mut(id);
         node.disk = Arc::new(bytes);
         node.cache = Arc::clone(&node.disk);
+    }
+
+    pub(super) fn edit_disk(&mut self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let node = self.existing(name);
+        change(Arc::make_mut(&mut self.node_mut(node).disk));
+    }
+
+    /// The cache is what the disk will hold when all that is pending has landed.
+    pub(super) fn evict(&mut self) {
+        let mut settled = self.clone();
+        settled.settle(|item| !matches!(item, Item::Directory { .. }), &mut |_| Landing::Whole);
+        for (node, settled) in self.nodes.iter_mut().zip(settled.nodes) {
+            node.cache = settled.disk;
+        }
     }
 
     pub(super) fn remove_raw(&mut self, name: &str) {

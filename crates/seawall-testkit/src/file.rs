@@ -1,0 +1,131 @@
+//! A file on a disk that fails as disks do.
+
+use std::io;
+use std::sync::Arc;
+
+use seawall_io::File;
+
+use crate::Dice;
+use crate::disk::{Call, Shared, no_room, refused, sum};
+use crate::fault::{Act, Fault, Kind};
+
+/// One open file of a [`FaultDisk`](crate::FaultDisk).
+#[derive(Debug)]
+pub(crate) struct FaultFile {
+    inner: Arc<dyn File>,
+    name: String,
+    shared: Arc<Shared>,
+}
+
+impl FaultFile {
+    pub(crate) fn new(inner: Arc<dyn File>, name: String, shared: Arc<Shared>) -> Self {
+        Self { inner, name, shared }
+    }
+
+    fn call<T>(
+        &self,
+        (act, numbers): (Act, [u64; 2]),
+        with: impl FnOnce(Option<Fault>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let done = self.shared.begin(&Call { act, file: &self.name, numbers }).and_then(with);
+        self.shared.end(done.is_ok());
+        done
+    }
+
+    /// A change of the length to `length`.
+    fn grow(
+        &self,
+        (act, length): (Act, u64),
+        with: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.call((act, [length, 0]), |fault| {
+            if self.shared.is_full() && length > self.inner.len()? {
+                return Err(no_room());
+            }
+            match fault.map(|fault| fault.kind) {
+                Some(Kind::WriteError) => Err(refused()),
+                _ => with(),
+            }
+        })
+    }
+}
+
+fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).expect("fits in 64 bits")
+}
+
+/// So many of `size` bytes, by lot.
+fn some_of(size: usize, dice: &mut Dice) -> usize {
+    usize::try_from(dice.below(to_u64(size))).expect("less than a length")
+}
+
+impl File for FaultFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.call((Act::Read, [offset, to_u64(buffer.len())]), |fault| {
+            let Some(Fault { kind, seed }) = fault else {
+                return self.inner.read_at(buffer, offset);
+            };
+            let mut dice = Dice::new(seed);
+            match kind {
+                Kind::ReadError | Kind::LastingError => return Err(refused()),
+                Kind::MisdirectedRead => {
+                    let count = self.inner.read_at(buffer, offset)?;
+                    let sectors = self.inner.len()? / 512;
+                    let wrong = dice.below(sectors) * 512;
+                    let read = buffer.split_at_mut(count).0;
+                    self.inner.read_at(read, wrong)?;
+                    return Ok(count);
+                }
+                _ => {}
+            }
+            let count = self.inner.read_at(buffer, offset)?;
+            if kind == Kind::FlippedRead && count > 0 {
+                let place = some_of(count, &mut dice);
+                let bit = 1 << dice.below(8);
+                buffer.iter_mut().skip(place).take(1).for_each(|byte| *byte ^= bit);
+            }
+            Ok(count)
+        })
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.call((Act::Write, [offset, sum(bytes)]), |fault| {
+            let end = offset.saturating_add(to_u64(bytes.len()));
+            if self.shared.is_full() && end > self.inner.len()? {
+                return Err(no_room());
+            }
+            match fault {
+                Some(Fault { kind: Kind::LastingError, .. }) => Err(refused()),
+                Some(Fault { kind: Kind::WriteError, seed }) => {
+                    let done = some_of(bytes.len() + 1, &mut Dice::new(seed));
+                    self.inner.write_at(bytes.split_at(done).0, offset)?;
+                    Err(refused())
+                }
+                _ => self.inner.write_at(bytes, offset),
+            }
+        })
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.call((Act::Sync, [0; 2]), |fault| match fault {
+            Some(fault) => self.shared.sync_with(fault, &self.name, || self.inner.sync()),
+            None => self.inner.sync(),
+        })
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.call((Act::Length, [0; 2]), |_| self.inner.len())
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.grow((Act::SetLength, length), || self.inner.set_len(length))
+    }
+
+    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
+        self.grow((Act::Fill, length), || self.inner.fill_with_zeros(length))
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.grow((Act::Allocate, length), || self.inner.allocate(length))
+    }
+}

@@ -1,0 +1,221 @@
+//! What becomes of a disk while nobody looks: bits rot, sectors go back in time, files go.
+
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+use seawall_io::MemStorage;
+
+use crate::Dice;
+
+/// A way in which bytes at rest change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Decay {
+    /// One bit flips.
+    Bit,
+    /// A run of bytes becomes garbage.
+    Garbage,
+    /// A run of bytes becomes zero.
+    Zeros,
+    /// A run of sectors is as it was at an earlier time.
+    Stale,
+    /// A run of sectors holds a copy of another place, of this file or another.
+    Copied,
+    /// A file ends before it should.
+    CutShort,
+    /// A file and its name are gone.
+    LostFile,
+    /// A file stands in the place of another, too.
+    DuplicatedFile,
+    /// A file is as it was at an earlier time.
+    StaleFile,
+}
+
+impl Decay {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Bit,
+        Self::Garbage,
+        Self::Zeros,
+        Self::Stale,
+        Self::Copied,
+        Self::CutShort,
+        Self::LostFile,
+        Self::DuplicatedFile,
+        Self::StaleFile,
+    ];
+
+    /// A word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bit => "bit",
+            Self::Garbage => "garbage",
+            Self::Zeros => "zeros",
+            Self::Stale => "stale",
+            Self::Copied => "copied",
+            Self::CutShort => "cut-short",
+            Self::LostFile => "lost-file",
+            Self::DuplicatedFile => "duplicated-file",
+            Self::StaleFile => "stale-file",
+        }
+    }
+}
+
+/// What is to happen to the files of a device: how, the longest run of bytes, and the seed of all
+/// that is left to chance. It is written as `garbage/512:1f`, and read back from that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Harm {
+    /// How.
+    pub decay: Decay,
+    /// The longest run of bytes that changes, unless a whole file does.
+    pub reach: usize,
+    /// What is left to chance follows from this.
+    pub seed: u64,
+}
+
+impl fmt::Display for Harm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}:{:x}", self.decay.name(), self.reach, self.seed)
+    }
+}
+
+impl FromStr for Harm {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, numbers) = text.split_once('/').ok_or_else(|| format!("{text} is no harm"))?;
+        let (reach, seed) = numbers.split_once(':').unwrap_or((numbers, "0"));
+        let decay = Decay::ALL.into_iter().find(|decay| decay.name() == name);
+        let decay = decay.ok_or_else(|| format!("{name} is no decay"))?;
+        let reach = reach.parse().map_err(|why| format!("{text}: {why}"))?;
+        let seed = u64::from_str_radix(seed, 16).map_err(|why| format!("{text}: {why}"))?;
+        Ok(Self { decay, reach, seed })
+    }
+}
+
+/// The bytes that changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Harmed {
+    /// The file, with its folder in front.
+    pub file: String,
+    /// Where in it; all of it if it was lost or replaced.
+    pub bytes: Range<usize>,
+}
+
+/// Harms the files of a device for which `may` is true, durably; `earlier` is the same device as it
+/// once was. `None` if there is nothing to harm, or nothing changed.
+///
+/// # Examples
+///
+/// ```
+/// use seawall_io::MemStorage;
+/// use seawall_testkit::{Decay, Harm, harm};
+/// use seawall::{Log, Options, Verdict, verify_in};
+/// use std::sync::Arc;
+///
+/// let device = MemStorage::new();
+/// let log: Log<u32> = Options::new().prepare_ahead(false).open_in(Arc::new(device.clone()))?;
+/// (0..100).try_for_each(|number| log.append(&number).map(drop))?;
+/// log.close()?;
+///
+/// let how = Harm { decay: Decay::LostFile, reach: 512, seed: 1 };
+/// let harmed = harm(&device, &device, how, |name| name.ends_with(".seg")).expect("a segment");
+/// assert_eq!(harmed.file, "000000000001.seg");
+/// assert_eq!(verify_in(&(Arc::new(device) as _))?.verdict, Verdict::Lost);
+/// # Ok::<(), seawall::Error>(())
+/// ```
+pub fn harm(
+    device: &MemStorage,
+    earlier: &MemStorage,
+    how: Harm,
+    may: impl Fn(&str) -> bool,
+) -> Option<Harmed> {
+    let mut dice = Dice::new(how.seed);
+    let names: Vec<String> = device.names().into_iter().filter(|name| may(name)).collect();
+    let file = dice.pick(&names)?.clone();
+    let before = device.bytes(&file)?;
+    let whole = 0..before.len();
+    let bytes = match how.decay {
+        Decay::LostFile => {
+            device.remove_raw(&file);
+            return Some(Harmed { file, bytes: whole });
+        }
+        Decay::DuplicatedFile => {
+            let other = dice.pick(&names).filter(|other| **other != file)?;
+            device.copy_raw(other, &file);
+            whole
+        }
+        Decay::StaleFile => {
+            let old = earlier.bytes(&file)?;
+            device.edit(&file, |bytes| *bytes = old);
+            whole
+        }
+        Decay::CutShort => {
+            let length = place(&mut dice, before.len());
+            device.edit(&file, |bytes| bytes.truncate(length));
+            length..before.len()
+        }
+        Decay::Bit => {
+            let at = place(&mut dice, before.len());
+            let bit = 1 << dice.below(8);
+            device.edit(&file, |bytes| bytes.iter_mut().skip(at).take(1).for_each(|b| *b ^= bit));
+            at..(at + 1).min(before.len())
+        }
+        Decay::Garbage | Decay::Zeros | Decay::Stale | Decay::Copied => {
+            let run = run(&mut dice, before.len(), how);
+            let places = ((device, earlier), (file.as_str(), names.as_slice()));
+            let new_bytes = fill(&mut dice, places, (how.decay, run.clone()))?;
+            device.edit(&file, |bytes| {
+                let target = bytes.iter_mut().skip(run.start).take(run.len());
+                target.zip(new_bytes).for_each(|(byte, new)| *byte = new);
+            });
+            run
+        }
+    };
+    let after = device.bytes(&file)?;
+    (after != before).then_some(Harmed { file, bytes })
+}
+
+fn place(dice: &mut Dice, length: usize) -> usize {
+    usize::try_from(dice.below(to_u64(length))).expect("less than a length")
+}
+
+fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).expect("fits in 64 bits")
+}
+
+const SECTOR: usize = 512;
+
+fn run(dice: &mut Dice, length: usize, how: Harm) -> Range<usize> {
+    let by_sector = matches!(how.decay, Decay::Stale | Decay::Copied) || dice.one_in(2);
+    let unit = if by_sector { SECTOR } else { 1 };
+    let start = place(dice, length) / unit * unit;
+    let longest = (how.reach / unit).max(1);
+    let size = (place(dice, longest) + 1) * unit;
+    start..(start + size.min(how.reach.max(1))).min(length)
+}
+
+/// What stands in the place of a run.
+fn fill(
+    dice: &mut Dice,
+    ((device, earlier), (file, names)): ((&MemStorage, &MemStorage), (&str, &[String])),
+    (decay, run): (Decay, Range<usize>),
+) -> Option<Vec<u8>> {
+    match decay {
+        Decay::Zeros => Some(vec![0; run.len()]),
+        Decay::Stale => {
+            let mut old = earlier.bytes(file)?;
+            old.resize(old.len().max(run.end), 0);
+            old.get(run).map(<[u8]>::to_vec)
+        }
+        Decay::Copied => {
+            let other = if dice.one_in(2) { dice.pick(names)?.as_str() } else { file };
+            let other = device.bytes(other)?;
+            let from = place(dice, other.len()) / SECTOR * SECTOR;
+            other.get(from..(from + run.len()).min(other.len())).map(<[u8]>::to_vec)
+        }
+        _ => Some(run.map(|_| dice.any().to_le_bytes()).map(|bytes| bytes[0]).collect()),
+    }
+}
