@@ -1,0 +1,152 @@
+//! A plan that follows from a seed. Each seed has its own mixture: most know few kinds of acts and
+//! of faults, so that what is rare together comes together in some of them.
+
+use seawall::{Layout, Level};
+use seawall_testkit::{Decay, Dice, Fault, Harm, Kind};
+
+use crate::plan::{Act, Cut, End, Keep, Life, Plan, Unit};
+
+/// What a seed is made of.
+struct Mixture {
+    dice: Dice,
+    letters: Vec<char>,
+    faults: Vec<Kind>,
+    /// One life in so many is harmed at its end; 0 for none.
+    harm_one_in: u64,
+    tasks_max: u64,
+    acts_max: u64,
+    levels: Vec<Level>,
+    probes: bool,
+}
+
+/// The plan that belongs to a seed.
+#[must_use]
+pub fn draw(seed: u64) -> Plan {
+    let mut dice = Dice::new(seed);
+    let layout = if dice.one_in(4) { Layout::Text } else { Layout::Binary };
+    let segment_max = 512 * (10 + dice.below(3) * 6);
+    let mut mixture = Mixture::draw(&mut dice);
+    let count = 2 + dice.below(6);
+    let lives = (0..count).map(|_| mixture.life()).collect();
+    Plan { seed, layout, segment_max, lives }
+}
+
+impl Mixture {
+    fn draw(dice: &mut Dice) -> Self {
+        let mut letters = vec!['a', 'a', 'a', 's'];
+        for letter in "uwfckpxrlgoevyz".chars() {
+            if dice.one_in(3) {
+                letters.push(letter);
+            }
+        }
+        // Half of the seeds know nothing but crashes.
+        let harmless: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| !kind.is_damage()).collect();
+        let mut faults = vec![];
+        let (mut harm_one_in, mut damages) = (0, false);
+        match dice.below(8) {
+            0..4 => {}
+            4..7 => {
+                let count = 1 + dice.below(2);
+                faults.extend((0..count).filter_map(|_| dice.pick(&harmless).copied()));
+            }
+            _ => {
+                damages = true;
+                faults.extend(dice.pick(&Kind::ALL).copied());
+                harm_one_in = dice.below(4);
+            }
+        }
+        let all = [Level::Synced, Level::Synced, Level::Confirmed, Level::Buffered];
+        let levels = if dice.one_in(3) {
+            all.to_vec()
+        } else {
+            vec![dice.pick(&all).copied().unwrap_or_default()]
+        };
+        let tasks_max = if dice.one_in(2) { 1 } else { 1 + dice.below(16) };
+        let probes = !damages && dice.one_in(2);
+        let acts_max = 2 + dice.below(14);
+        let dice = Dice::new(dice.any());
+        Self { dice, letters, faults, harm_one_in, tasks_max, acts_max, levels, probes }
+    }
+
+    fn life(&mut self) -> Life {
+        let level = self.dice.pick(&self.levels).copied().unwrap_or_default();
+        let mut life = Life::quiet(level);
+        life.ahead = self.dice.one_in(3);
+        life.idle = self.dice.one_in(3);
+        life.keep = match self.dice.below(12) {
+            0 => Keep::Bytes(self.dice.below(12) * 1024),
+            1 => Keep::Ring(self.dice.below(12) * 1024),
+            _ => Keep::All,
+        };
+        let tasks = 1 + self.dice.below(self.tasks_max);
+        life.tasks = (0..tasks).map(|_| self.acts()).collect();
+        let acts: usize = life.tasks.iter().map(Vec::len).sum();
+        let steps = 40 + 25 * u64::try_from(acts).expect("a small number");
+        life.end = self.end(steps);
+        for _ in 0..if self.faults.is_empty() { 0 } else { 1 + self.dice.below(3) } {
+            let kind = self.dice.pick(&self.faults).copied();
+            let seed = self.dice.any() & 0xFFFF;
+            life.faults.extend(kind.map(|kind| (1 + self.dice.below(steps), Fault { kind, seed })));
+        }
+        if self.harm_one_in > 0 && self.dice.one_in(self.harm_one_in) {
+            let decay = self.dice.pick(&Decay::ALL).copied().unwrap_or(Decay::Bit);
+            life.harm = Some(Harm { decay, reach: 512, seed: self.dice.any() & 0xFFFF });
+        }
+        if self.probes {
+            life.probes = (8, self.dice.any() & 0xFFFF);
+        }
+        life
+    }
+
+    fn acts(&mut self) -> Vec<Act> {
+        let count = self.dice.below(self.acts_max + 1);
+        (0..count).map(|_| self.act()).collect()
+    }
+
+    fn act(&mut self) -> Act {
+        let letter = self.dice.pick(&self.letters).copied().unwrap_or('a');
+        let back = if self.dice.one_in(3) { 0 } else { self.dice.below(12) };
+        match letter {
+            's' => Act::Set((0..=self.dice.below(4)).map(|_| self.size() / 5).collect()),
+            'u' => Act::Submit(self.size()),
+            'w' => Act::Wait,
+            'f' => Act::Flush,
+            'c' => Act::Confirm,
+            'k' => Act::Checkpoint(back),
+            'p' => Act::Prune(back),
+            'x' => Act::Cut(back),
+            'r' => Act::Read,
+            'l' => Act::Look,
+            'g' => Act::Get(back),
+            'o' => Act::Follow,
+            'e' => Act::FollowElsewhere,
+            'v' => Act::Verify,
+            'y' => Act::Copy,
+            'z' => Act::Rest(self.dice.below(300)),
+            _ => Act::Append(self.size()),
+        }
+    }
+
+    fn size(&mut self) -> usize {
+        let size = match self.dice.below(4) {
+            0 => self.dice.below(24),
+            1 => 900 + self.dice.below(60),
+            _ => self.dice.below(500),
+        };
+        usize::try_from(size).expect("a small number")
+    }
+
+    fn end(&mut self, steps: u64) -> End {
+        // Some die while they open the log.
+        let step =
+            if self.dice.one_in(3) { self.dice.below(120) } else { self.dice.below(steps * 2) };
+        let units = [Unit::Sector, Unit::Sector, Unit::Page, Unit::Byte];
+        let unit = self.dice.pick(&units).copied().unwrap_or(Unit::Sector);
+        match self.dice.below(8) {
+            0 => End::Close,
+            1 => End::Drop,
+            2..4 => End::Kill(step),
+            _ => End::Power(step, Cut { unit, seed: self.dice.any() & 0xFFFF }),
+        }
+    }
+}

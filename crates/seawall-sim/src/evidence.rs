@@ -1,0 +1,117 @@
+//! What the bytes of a log say of how far it was durable: read here by hand, for the oracle, from a
+//! disk that is sound, so that what a fault left of it is known.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use seawall_format::scan::{Limit, Scanner, Step, Window};
+use seawall_format::{
+    Layout, Manifest, Mark, MarkSlot, Offset, SegmentHeader, SegmentId, lsn_or_zero,
+};
+use seawall_io::MemStorage;
+use seawall_testkit::Harmed;
+
+/// Places that say that everything up to a record was durable.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Evidence {
+    places: Vec<(String, Range<usize>, u64)>,
+}
+
+const HEADER: Range<usize> = 0..192;
+const MARK_SIZE: usize = 40;
+const BATCH_HEADER: usize = 48;
+
+impl Evidence {
+    /// All the evidence of the log on this device.
+    pub(crate) fn of(device: &MemStorage) -> Self {
+        let mut found = Self::default();
+        let headers: BTreeMap<SegmentId, SegmentHeader> =
+            device.names().iter().filter_map(|name| header(device, name)).collect();
+        let chain = chain(&headers);
+        for header in &chain {
+            found.add(&header.head_name(), HEADER, header.base.get() - 1);
+        }
+        if let Some(newest) = chain.first() {
+            found.of_newest(device, newest);
+        }
+        found.of_manifest(device, &chain);
+        found
+    }
+
+    fn add(&mut self, file: &str, place: Range<usize>, lsn: u64) {
+        self.places.push((file.to_owned(), place, lsn));
+    }
+
+    fn of_newest(&mut self, device: &MemStorage, header: &SegmentHeader) {
+        let (head, data) = (header.head_name(), header.data_name());
+        self.add(&head, HEADER, lsn_or_zero(header.carried));
+        let bytes = device.bytes(&head).unwrap_or_default();
+        for slot in [MarkSlot::A, MarkSlot::B] {
+            let at = to_usize(slot.offset(header.geometry).0);
+            let mark = bytes.get(at..).and_then(|bytes| Mark::decode(bytes, slot, header));
+            if let Some(mark) = mark {
+                self.add(&head, at..at + MARK_SIZE, lsn_or_zero(mark.confirmed));
+            }
+        }
+        let bytes = device.bytes(&data).unwrap_or_default();
+        let length = u64::try_from(bytes.len()).expect("fits in 64 bits");
+        let mut scanner = Scanner::new(header, length, Limit::Open);
+        scanner.ends_at(Offset(length));
+        let window = Window { start: Offset(0), bytes: &bytes };
+        while let Step::Batch(batch) = scanner.step(window) {
+            let start = to_usize(batch.offset.0);
+            let binary = header.layout == Layout::Binary;
+            let end = if binary { start + BATCH_HEADER } else { to_usize(batch.end.0) };
+            self.add(&data, start..end, lsn_or_zero(batch.header.confirmed()));
+        }
+    }
+
+    fn of_manifest(&mut self, device: &MemStorage, chain: &[SegmentHeader]) {
+        let bytes = device.bytes("manifest").unwrap_or_default();
+        for slot in Manifest::decode_file(&bytes).into_iter().flatten() {
+            let Some(closed) = slot.closed else { continue };
+            let place = chain.iter().position(|header| header.reference() == closed.segment);
+            let Some(place) = place else { continue };
+            let successor = place.checked_sub(1).and_then(|place| chain.get(place));
+            let end = successor.map_or(u64::MAX, |header| header.base.get() - 1);
+            let at = to_usize(slot.offset().0);
+            let size = seawall_format::MANIFEST_SLOT_SIZE;
+            self.add("manifest", at..at + size, lsn_or_zero(closed.last).min(end));
+        }
+    }
+
+    /// Up to which record what is left still speaks, after these bytes were harmed.
+    pub(crate) fn bound(&self, harmed: Option<&Harmed>) -> u64 {
+        let is_left = |(file, place, _): &&(String, Range<usize>, u64)| {
+            harmed.is_none_or(|harmed| {
+                harmed.file != *file
+                    || harmed.bytes.end <= place.start
+                    || place.end <= harmed.bytes.start
+            })
+        };
+        self.places.iter().filter(is_left).map(|(_, _, lsn)| *lsn).max().unwrap_or(0)
+    }
+}
+
+fn header(device: &MemStorage, name: &str) -> Option<(SegmentId, SegmentHeader)> {
+    let id = SegmentId::from_file_name(name)?;
+    let header = SegmentHeader::decode(&device.bytes(name)?).ok()?;
+    (header.id == id).then_some((id, header))
+}
+
+/// The live segments, the newest first.
+fn chain(headers: &BTreeMap<SegmentId, SegmentHeader>) -> Vec<SegmentHeader> {
+    let mut chain: Vec<SegmentHeader> = vec![];
+    let mut next = headers.values().next_back();
+    while let Some(header) = next {
+        chain.push(header.clone());
+        let pred =
+            header.pred.and_then(|pred| headers.get(&pred.id).filter(|h| h.reference() == pred));
+        next = pred.filter(|_| chain.len() <= headers.len());
+    }
+    chain
+}
+
+fn to_usize(number: u64) -> usize {
+    usize::try_from(number).expect("it fits in memory")
+}

@@ -1,0 +1,84 @@
+//! Every crash of small workloads, with every choice of what had reached the disk.
+
+use seawall::{Layout, Level};
+use seawall_testkit::cuts;
+
+use crate::plan::{Act, Cut, End, Life, Plan, Unit};
+use crate::run::run;
+
+/// What was tried, and the first finding.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exhausted {
+    /// Crashes, each recovered and compared with what was promised.
+    pub states: u64,
+    /// Calls of the device.
+    pub steps: u64,
+    /// What is wrong, and where.
+    pub finding: Option<(Plan, String)>,
+}
+
+/// What a group may be.
+fn groups() -> [Act; 5] {
+    [Act::Append(100), Act::Set(vec![60, 70, 80]), Act::Append(700), Act::Confirm, Act::Cut(1)]
+}
+
+/// Tries every crash of all workloads of `count` groups, in both layouts and at both levels that
+/// promise something at once: the process killed and the power cut at each step, with all choices
+/// of the pending items if there are few, else with so many of them. `tell` hears how far it is.
+#[must_use]
+pub fn exhaustive(count: u32, mut tell: impl FnMut(u64)) -> Exhausted {
+    let mut done = Exhausted::default();
+    for number in 0..5_u64.saturating_pow(count) {
+        let acts = workload(number, count);
+        for layout in [Layout::Binary, Layout::Text] {
+            for level in [Level::Synced, Level::Confirmed] {
+                every_crash(&mut done, (layout, level), &acts);
+                if done.finding.is_some() {
+                    return done;
+                }
+            }
+        }
+        tell(done.states);
+    }
+    done
+}
+
+/// The `number`th workload of `count` groups.
+fn workload(mut number: u64, count: u32) -> Vec<Act> {
+    let groups = groups();
+    let mut acts = vec![];
+    for _ in 0..count {
+        let which = usize::try_from(number % 5).expect("a small number");
+        acts.extend(groups.get(which).cloned());
+        number /= 5;
+    }
+    acts
+}
+
+/// More choices than this are drawn by lot.
+const CHOICES_MAX: u64 = 64;
+
+fn every_crash(done: &mut Exhausted, (layout, level): (Layout, Level), acts: &[Act]) {
+    let life = Life { tasks: vec![acts.to_vec()], ..Life::quiet(level) };
+    let plan = |end: End| {
+        let lives = vec![Life { end, ..life.clone() }];
+        Plan { seed: 1, layout, segment_max: 5120, lives }
+    };
+    // The whole of it, and the last look, which is not counted in.
+    let whole = run(&plan(End::Kill(u64::MAX)));
+    for step in 0..=whole.steps {
+        let pending = run(&plan(End::Kill(step))).pending_at_end;
+        let kept = cuts(pending, CHOICES_MAX, step).into_iter();
+        let power = kept.map(|kept| End::Power(step, Cut { unit: Unit::Chosen, seed: kept }));
+        for end in [End::Kill(step)].into_iter().chain(power) {
+            let plan = plan(end);
+            let outcome = run(&plan);
+            done.states += 1;
+            done.steps += outcome.steps;
+            if let Some(what) = outcome.finding {
+                done.finding = Some((plan, what));
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! What the log promised, to whom: the side of the oracle that remembers.
+//!
+//! The ledger never asks how the log works. It knows what was handed over, what was acknowledged or
+//! shown, what was cut off or given up, and compares that with what is delivered later.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use crate::plan::Keep;
+
+/// The bytes of a record.
+pub(crate) type Payload = Vec<u8>;
+
+/// What was promised so far.
+#[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub(crate) struct Ledger {
+    /// Records with a number that somebody was told, or shown.
+    known: BTreeMap<u64, Payload>,
+    /// Sets with their first and last number, those of several records only.
+    sets: Vec<(u64, u64)>,
+    /// Handed over, and nobody was promised anything.
+    flying: Vec<Flying>,
+    turn: u64,
+    /// Up to here everything is promised to survive.
+    pub(crate) durable: u64,
+    /// Up to here somebody's call returned: what other readers are shown runs ahead of that.
+    acknowledged: u64,
+    /// Up to here no single fault may hide a record.
+    pub(crate) confirmed: u64,
+    /// A cut behind this record was asked for, and whether it came to pass is not known.
+    cutting: Option<u64>,
+    /// The log begins here at least, or further on.
+    first_min: u64,
+    /// And no further than here.
+    first_max: u64,
+    /// Where the newest checkpoint may be.
+    pub(crate) checkpoints: Vec<u64>,
+    /// Numbers whose records are lost and given up, knowingly.
+    holes: BTreeSet<u64>,
+    /// Whether the log gives up records by itself.
+    pub(crate) keeps_less: bool,
+    /// Whether it may give up any but the newest.
+    pub(crate) is_ring: bool,
+    /// How many cuts began so far.
+    pub(crate) cuts: u64,
+    /// A device was damaged: what is missing is excused if nothing that is left speaks of it.
+    pub(crate) damaged: bool,
+    /// Whether a torn write lies at the end that could also be damage, until the next open.
+    pub(crate) may_be_unsure: bool,
+    /// Whether it was ever opened.
+    pub(crate) is_born: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Flying {
+    turn: u64,
+    payloads: Vec<Payload>,
+    /// Its first number, if somebody saw that.
+    first: Option<u64>,
+}
+
+/// Records that are shorter may be equal, in bytes.
+const NAMED_MIN: usize = 12;
+
+/// A record that was delivered.
+pub(crate) type Delivered<'a> = (u64, &'a [u8]);
+
+type Judged = Result<(), String>;
+
+impl Ledger {
+    /// A life begins, in which the log keeps so much.
+    pub(crate) fn begin(&mut self, keep: Keep) {
+        self.keeps_less = keep != Keep::All;
+        self.is_ring |= matches!(keep, Keep::Ring(_));
+        if self.keeps_less {
+            self.first_max = self.checkpoints.iter().copied().fold(self.first_max, u64::max);
+        }
+    }
+
+    /// What cannot be lost by a single fault that leaves evidence up to `bound`.
+    pub(crate) fn sure(&self, bound: u64) -> u64 {
+        let sure = self.durable.min(bound.max(self.confirmed));
+        // A cut that was under way may have come to pass.
+        self.cutting.map_or(sure, |cut| sure.min(cut))
+    }
+
+    /// A call returned that promises everything up to `lsn`.
+    pub(crate) fn acknowledge(&mut self, lsn: u64) -> Judged {
+        self.acknowledged = self.acknowledged.max(lsn);
+        self.promise(lsn)
+    }
+
+    /// Up to which record calls returned, and how many cuts began.
+    pub(crate) fn now(&self) -> (u64, u64) {
+        // While a cut is under way it may have come to pass.
+        let acknowledged = self.acknowledged.min(self.durable);
+        (self.cutting.map_or(acknowledged, |cut| cut.min(acknowledged)), self.cuts)
+    }
+
+    /// Whether a cut is under way, or was left half done.
+    pub(crate) fn is_cutting(&self) -> bool {
+        self.cutting.is_some()
+    }
+
+    /// Somebody hands records over; the answer names them until they are acknowledged.
+    pub(crate) fn hand_over(&mut self, payloads: Vec<Payload>) -> u64 {
+        self.turn += 1;
+        self.flying.push(Flying { turn: self.turn, payloads, first: None });
+        self.turn
+    }
+
+    /// They were refused: the log does not have them.
+    pub(crate) fn refused(&mut self, turn: u64) -> Judged {
+        let place = self.flying.iter().position(|set| set.turn == turn);
+        let gone = place.map(|place| self.flying.remove(place));
+        match gone.and_then(|set| set.first) {
+            Some(first) => Err(format!("record {first} was shown, and then refused")),
+            None => Ok(()),
+        }
+    }
+
+    /// They have these numbers; `payload` is the first of them.
+    pub(crate) fn numbered(&mut self, turn: u64, (first, payload): Delivered<'_>) -> Judged {
+        let Some(set) = self.flying.iter_mut().find(|set| set.turn == turn) else {
+            // Somebody was shown it already, or it was cut off since.
+            return self.known.get(&first).map_or(Ok(()), |known| same(first, known, payload));
+        };
+        match set.first.replace(first) {
+            Some(other) if other != first => {
+                Err(format!("a record was shown as {other} and is now {first}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Everything up to `lsn` is promised to survive; what is numbered up to there is known.
+    pub(crate) fn promise(&mut self, lsn: u64) -> Judged {
+        self.durable = self.durable.max(lsn);
+        let durable = self.durable;
+        let (reached, flying) = std::mem::take(&mut self.flying)
+            .into_iter()
+            .partition(|set| set.first.is_some_and(|first| first <= durable));
+        self.flying = flying;
+        let reached: Vec<Flying> = reached;
+        reached.into_iter().try_for_each(|set| self.learn(set))
+    }
+
+    fn learn(&mut self, set: Flying) -> Judged {
+        let first = set.first.expect("it was chosen by that");
+        let last = first + to_u64(set.payloads.len()) - 1;
+        if last > first {
+            self.sets.push((first, last));
+        }
+        for (lsn, payload) in (first..).zip(set.payloads) {
+            if let Some(other) = self.known.insert(lsn, payload) {
+                return Err(format!("number {lsn} was given twice; first to {}", name(&other)));
+            }
+        }
+        Ok(())
+    }
+
+    /// A record was delivered to somebody: it must be the one, and from here on it is promised.
+    pub(crate) fn shown(&mut self, (lsn, payload): Delivered<'_>) -> Judged {
+        if let Some(known) = self.known.get(&lsn) {
+            return same(lsn, known, payload);
+        }
+        self.recognise((lsn, payload))?;
+        self.promise(lsn)
+    }
+
+    /// The same for a reader after a crash, before which a cut may have been under way.
+    pub(crate) fn shown_after_crash(&mut self, record: Delivered<'_>) -> Judged {
+        self.shown(record)
+    }
+
+    /// The log was given up, and a new one begins.
+    pub(crate) fn start_over(&mut self) {
+        *self = Self { turn: self.turn, cuts: self.cuts, ..Self::default() };
+    }
+
+    /// The log was closed: all that was handed over is durable.
+    pub(crate) fn closed(&mut self) {
+        self.confirmed = self.durable;
+    }
+
+    /// Finds the set that a record is from which nobody was told of.
+    fn recognise(&mut self, (lsn, payload): Delivered<'_>) -> Judged {
+        if payload.len() < NAMED_MIN
+            && self.flying.iter().any(|set| set.payloads.iter().any(|own| own == payload))
+        {
+            // It is too short to say which one it is.
+            return Ok(());
+        }
+        let fits = |set: &&mut Flying| {
+            let place = |at: u64| set.payloads.get(usize::try_from(at).unwrap_or(usize::MAX));
+            match set.first {
+                Some(first) => first <= lsn && place(lsn - first).is_some_and(|own| own == payload),
+                None => set.payloads.iter().any(|own| own == payload),
+            }
+        };
+        let Some(set) = self.flying.iter_mut().find(fits) else {
+            return Err(format!("record {lsn} is {}, which nobody wrote there", name(payload)));
+        };
+        let place = set.payloads.iter().position(|own| own == payload).unwrap_or(0);
+        set.first.get_or_insert(lsn.saturating_sub(to_u64(place)));
+        Ok(())
+    }
+
+    /// What the log delivers after it was opened, in order, is all there is from now on.
+    ///
+    /// `excused` says which missing records nothing that is left speaks of.
+    pub(crate) fn opened(
+        &mut self,
+        found: &[(u64, Payload)],
+        ((first, last), excused): ((u64, u64), &dyn Fn(u64) -> bool),
+    ) -> Judged {
+        if let Some(cut) = self.cutting.take()
+            && last < self.durable
+        {
+            if last != cut && !self.damaged {
+                return Err(format!(
+                    "a cut behind {cut} was under way, {} were there, and now there are {last}",
+                    self.durable
+                ));
+            }
+            self.cut(cut);
+        }
+        let max = if self.is_ring { u64::MAX } else { self.first_max.max(1) };
+        if !self.damaged && !(self.first_min..=max).contains(&first) {
+            let min = self.first_min;
+            return Err(format!("the log begins with {first}, not from {min} to {max}"));
+        }
+        self.compare(found, (first, last), excused)?;
+        self.restart(found, (first, last));
+        Ok(())
+    }
+
+    fn compare(
+        &mut self,
+        found: &[(u64, Payload)],
+        (first, last): (u64, u64),
+        excused: &dyn Fn(u64) -> bool,
+    ) -> Judged {
+        let delivered: BTreeMap<u64, &Payload> = found.iter().map(|(n, p)| (*n, p)).collect();
+        for lsn in first..=last.max(self.durable) {
+            match (delivered.get(&lsn), self.known.get(&lsn)) {
+                (Some(payload), Some(known)) => same(lsn, known, payload)?,
+                (Some(payload), None) => self.recognise((lsn, payload))?,
+                (None, _) if lsn > self.durable || self.holes.contains(&lsn) => {}
+                (None, _) if !(self.damaged && excused(lsn)) => {
+                    return Err(format!(
+                        "record {lsn} was promised and is not there: the log has {first} to {last}"
+                    ));
+                }
+                (None, _) => {}
+            }
+        }
+        let seen = self.flying.iter().filter_map(|set| {
+            set.first.map(|first| (first, first + to_u64(set.payloads.len()) - 1))
+        });
+        let mut sets = self.sets.iter().copied().chain(seen);
+        let halved = |&(from, to): &(u64, u64)| from <= last && to > last && first <= from;
+        match sets.find(|set| !self.damaged && halved(set)) {
+            Some((from, to)) => Err(format!("of the set {from} to {to} the log has up to {last}")),
+            None => Ok(()),
+        }
+    }
+
+    fn restart(&mut self, found: &[(u64, Payload)], (first, last): (u64, u64)) {
+        let sets: Vec<(u64, u64)> = self
+            .flying
+            .iter()
+            .filter_map(|set| set.first.map(|n| (n, n + to_u64(set.payloads.len()) - 1)))
+            .collect();
+        self.sets.extend(sets.into_iter().filter(|(from, to)| from < to));
+        self.sets.retain(|(from, to)| *from >= first && *to <= last);
+        self.known = found.iter().cloned().collect();
+        self.holes = (first..=last).filter(|lsn| !self.known.contains_key(lsn)).collect();
+        self.flying.clear();
+        self.may_be_unsure = false;
+        (self.durable, self.acknowledged, self.confirmed) = (last, last, last);
+        self.first_min = first;
+        self.first_max = self.first_max.max(first);
+    }
+
+    /// Everything up to `lsn` is confirmed.
+    pub(crate) fn confirm(&mut self, lsn: u64) {
+        self.confirmed = self.confirmed.max(lsn.min(self.durable));
+    }
+
+    /// A cut behind `lsn` begins.
+    pub(crate) fn begin_cut(&mut self, lsn: u64) {
+        self.cuts += 1;
+        self.cutting = Some(lsn);
+    }
+
+    /// It is done: what it took never comes back.
+    pub(crate) fn cut(&mut self, lsn: u64) {
+        self.cutting = None;
+        self.known.split_off(&(lsn + 1));
+        self.sets.retain(|(_, to)| *to <= lsn);
+        // What was handed over and has no answer was written before it, or fails.
+        self.flying.clear();
+        self.durable = self.durable.min(lsn);
+        self.acknowledged = self.acknowledged.min(lsn);
+        self.confirmed = self.confirmed.min(lsn);
+        for checkpoint in &mut self.checkpoints {
+            *checkpoint = (*checkpoint).min(lsn + 1);
+        }
+    }
+
+    /// Records before `lsn` may go from now on.
+    pub(crate) fn may_prune(&mut self, lsn: u64) {
+        self.first_max = self.first_max.max(lsn);
+    }
+
+    /// A checkpoint came to be.
+    pub(crate) fn checkpointed(&mut self, lsn: u64) {
+        self.checkpoints = vec![lsn];
+    }
+
+    /// A checkpoint is asked for; a log that keeps less than everything may give up what stands
+    /// before it.
+    pub(crate) fn begin_checkpoint(&mut self, lsn: u64) {
+        self.checkpoints.push(lsn);
+        if self.keeps_less {
+            self.first_max = self.first_max.max(lsn);
+        }
+    }
+
+    /// Whether a record between others is known to be lost.
+    pub(crate) fn has_holes(&self) -> bool {
+        !self.holes.is_empty()
+    }
+
+    /// Records before `lsn` are gone for good.
+    pub(crate) fn pruned(&mut self, lsn: u64) -> Judged {
+        if lsn > self.first_max.max(1) && !self.is_ring {
+            return Err(format!("the log begins with {lsn}; up to {} may go", self.first_max));
+        }
+        self.first_min = self.first_min.max(lsn);
+        Ok(())
+    }
+
+    /// Whether records at the start may be gone.
+    pub(crate) fn may_begin_later(&self) -> bool {
+        self.first_max > 1 || self.keeps_less || self.is_ring
+    }
+
+    /// What record `lsn` is, if somebody was promised it.
+    pub(crate) fn known(&self, lsn: u64) -> Option<&Payload> {
+        self.known.get(&lsn).filter(|_| lsn <= self.durable)
+    }
+}
+
+fn same(lsn: u64, known: &[u8], payload: &[u8]) -> Judged {
+    if known == payload {
+        return Ok(());
+    }
+    Err(format!("record {lsn} is {} and was {}", name(payload), name(known)))
+}
+
+/// A payload in short.
+fn name(payload: &[u8]) -> String {
+    let mut text = format!("{} bytes ", payload.len());
+    for byte in payload.iter().take(20) {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).expect("fits in 64 bits")
+}

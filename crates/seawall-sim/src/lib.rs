@@ -1,0 +1,26 @@
+//! Deterministic simulation of the log as it is: many lives of one log on a disk that fails, one
+//! seed for all of it, and an oracle that knows what was promised.
+//!
+//! The log is the source of `seawall`, compiled with a scheduler's locks and threads: which task
+//! goes on is a choice that follows from the seed, as are the disk's failures, crashes, and time.
+
+#![forbid(unsafe_code)]
+
+mod draw;
+mod evidence;
+mod exhaustive;
+mod ledger;
+mod look;
+mod notation;
+mod payload;
+mod plan;
+mod run;
+mod shrink;
+mod task;
+mod world;
+
+pub use draw::draw;
+pub use exhaustive::{Exhausted, exhaustive};
+pub use plan::{Act, Cut, End, Keep, Life, Plan, Unit};
+pub use run::{Outcome, run, tell};
+pub use shrink::shrink;

@@ -1,0 +1,218 @@
+//! Looks at what a life left on the device: the verdict, what readers see, and what single faults
+//! do to copies of it.
+
+use std::sync::Arc;
+
+use seawall::{Error, LogReader, Verdict, cut_tail_in, salvage_in, verify_in};
+use seawall_io::{MemStorage, Storage};
+use seawall_testkit::{Decay, Dice, Harm, Harmed, harm};
+
+use crate::evidence::Evidence;
+use crate::ledger::Ledger;
+use crate::run::{Entry, read};
+use crate::world::{BLOCK, World};
+
+fn storage(device: &MemStorage) -> Arc<dyn Storage> {
+    Arc::new(device.clone())
+}
+
+/// After a life: a sound log is called sound, and readers see what was promised and no more.
+pub(crate) fn after(world: &World, device: &MemStorage) {
+    let Ledger { damaged, may_be_unsure, .. } = *world.ledger();
+    let judged = verify_in(&storage(device));
+    let verdict = match judged {
+        Ok(found) => found,
+        Err(Error::NotALog { .. }) if world.ledger().durable == 0 => return,
+        Err(_) if damaged => return,
+        Err(error) => return world.find(format!("after a crash: {error}")),
+    };
+    let sound = match verdict.verdict {
+        Verdict::Clean | Verdict::Torn => true,
+        Verdict::Unsure => may_be_unsure,
+        _ => false,
+    };
+    if !sound && !damaged {
+        return world.find(format!("a crash alone is no damage: {verdict:?}"));
+    }
+    let steps = device.steps();
+    let entries = match read(device, false) {
+        Ok(entries) => entries,
+        Err(_) if damaged => return,
+        Err(error) => return world.find(format!("a reader after a crash: {error}")),
+    };
+    let mut next = None;
+    for entry in entries {
+        let (lsn, payload) = match entry {
+            Ok(entry) => entry,
+            Err(_) if damaged => return,
+            Err(error) => return world.find(format!("a reader after a crash: {error}")),
+        };
+        if damaged {
+            // What a lying device lost in the middle of a log may show what was cut off.
+            continue;
+        }
+        let mut ledger = world.ledger();
+        let judged = ledger.shown_after_crash((lsn, &payload));
+        let has_holes = ledger.has_holes();
+        drop(ledger);
+        world.judge(judged, "a reader after a crash");
+        if next.is_some_and(|next| next != lsn) && !has_holes {
+            world.find(format!("a reader after a crash delivers {lsn}, not {next:?}"));
+        }
+        next = Some(lsn + 1);
+    }
+    if device.steps() != steps {
+        world.find("a reader changed something".to_owned());
+    }
+}
+
+/// After a clean close: nothing but clean.
+pub(crate) fn is_clean(world: &World, device: &MemStorage) {
+    if world.ledger().damaged {
+        return;
+    }
+    match verify_in(&storage(device)) {
+        Ok(found) if found.verdict == Verdict::Clean => {}
+        other => world.find(format!("a log that was closed is not clean: {other:?}")),
+    }
+}
+
+/// Tries single faults on copies; how many.
+pub(crate) fn probe(
+    world: &World,
+    (device, earlier): (&MemStorage, &MemStorage),
+    (count, seed): (u64, u64),
+) -> u64 {
+    let kinds = [
+        Decay::Bit,
+        Decay::Garbage,
+        Decay::Zeros,
+        Decay::Stale,
+        Decay::Copied,
+        Decay::LostFile,
+        Decay::DuplicatedFile,
+    ];
+    let evidence = Evidence::of(device);
+    let range = seen(device);
+    let mut dice = Dice::new(seed);
+    let may = |name: &str| !name.starts_with("quarantine/") && name != "lock";
+    for _ in 0..count {
+        let decay = *dice.pick(&kinds).expect("there are some");
+        let reach = usize::try_from(BLOCK).expect("a small number");
+        let how = Harm { decay, reach, seed: dice.any() & 0xFFFF_FFFF };
+        let copy = device.kill();
+        // What tells readers how far they may go is no evidence: an old one lets them lag.
+        let may = |name: &str| may(name) && (decay != Decay::Stale || name != "live");
+        let Some(harmed) = harm(&copy, earlier, how, may) else { continue };
+        let what = format!("{how} of {} at {:?}", harmed.file, harmed.bytes);
+        is_there_or_named(world, &copy, (&evidence, &harmed, range), &what);
+        if world.has_found() {
+            break;
+        }
+    }
+    count
+}
+
+/// The first and the last record that a reader sees of a sound log.
+fn seen(device: &MemStorage) -> (u64, u64) {
+    let reader = LogReader::open_any_in(storage(device));
+    let oldest = reader.and_then(|reader| reader.oldest()).map_or(1, seawall::Lsn::get);
+    let entries = read(device, false).unwrap_or_default();
+    (oldest, entries.iter().flatten().last().map_or(0, |(lsn, _)| *lsn))
+}
+
+/// Whatever was promised and is confirmed by what is left is delivered, or named as lost.
+fn is_there_or_named(
+    world: &World,
+    copy: &MemStorage,
+    (evidence, harmed, seen): (&Evidence, &Harmed, (u64, u64)),
+    what: &str,
+) {
+    let bound = evidence.bound(Some(harmed));
+    let ledger = world.ledger().clone();
+    let found = match verify_in(&storage(copy)) {
+        Ok(found) => found,
+        Err(Error::NotALog { .. }) if ledger.durable.min(bound) == 0 => return,
+        Err(error) => return world.find(format!("{what}: {error}")),
+    };
+    let entries = match read(copy, true) {
+        Ok(entries) => entries,
+        Err(error) => return world.find(format!("{what}, a reader: {error}")),
+    };
+    let mut delivered = std::collections::BTreeSet::new();
+    let mut told = vec![];
+    for entry in entries {
+        let (lsn, payload) = match entry {
+            Ok(entry) => entry,
+            Err(Error::Damaged(damage)) => {
+                told.extend(damage.lost);
+                continue;
+            }
+            Err(_) => continue,
+        };
+        delivered.insert(lsn);
+        if ledger.known(lsn).is_some_and(|known| *known != payload) {
+            return world.find(format!("{what}: record {lsn} is delivered with other bytes"));
+        }
+    }
+    let sure = ledger.sure(bound).min(seen.1);
+    let first = seen.0;
+    let named = |lsn: u64| {
+        let lost = found.damage.iter().filter_map(|damage| damage.lost);
+        lost.chain(told.iter().copied())
+            .any(|lost| lost.from.get() <= lsn && lost.to.is_none_or(|to| to.get() >= lsn))
+    };
+    for lsn in first..=sure {
+        let is_named = named(lsn);
+        if ledger.known(lsn).is_some() && !delivered.contains(&lsn) && !is_named {
+            return world.find(format!(
+                "{what}: record {lsn} is silently missing; up to {bound} is confirmed by what is \
+                 left, {} by promise; {found:?}",
+                ledger.confirmed
+            ));
+        }
+    }
+}
+
+/// A damaged log that does not open is mended in one of two ways, and what that leaves must be
+/// sound. Repairs draw random bits of the machine, so the log that goes on from here is a new one.
+pub(crate) fn mend(world: &World, device: &MemStorage, seed: u64) -> MemStorage {
+    let before = read(device, true).unwrap_or_default();
+    let salvage = Dice::new(seed).one_in(2);
+    let copy = device.kill();
+    let (mended, what) = if salvage {
+        let target = MemStorage::new();
+        let rescued = salvage_in(&storage(device), storage(&target)).map(drop);
+        (rescued.map(|()| target), "a salvage")
+    } else {
+        (cut_tail_in(&storage(&copy)).map(|_| copy), "a repair that cuts")
+    };
+    match mended {
+        Ok(mended) => is_mended(world, (&mended, &before), (salvage, what)),
+        // Too little is left.
+        Err(Error::NotALog { .. } | Error::Damaged(_) | Error::InvalidOption { .. }) => {}
+        Err(error) => world.find(format!("{what}: {error}")),
+    }
+    world.ledger().start_over();
+    MemStorage::new()
+}
+
+fn is_mended(
+    world: &World,
+    (mended, before): (&MemStorage, &[Entry]),
+    (salvage, what): (bool, &str),
+) {
+    match verify_in(&storage(mended)) {
+        Ok(found) if matches!(found.verdict, Verdict::Clean | Verdict::Torn | Verdict::Unsure) => {}
+        // A cut is of what an open meets, and it does not judge what stands before a checkpoint.
+        Ok(_) if !salvage => {}
+        other => world.find(format!("{what} leaves {other:?}")),
+    }
+    let kept = read(mended, false).unwrap_or_default();
+    for (lsn, payload) in kept.into_iter().flatten() {
+        let was = before.iter().flatten().find(|(other, _)| *other == lsn);
+        if was.is_some_and(|(_, was)| *was != payload) {
+            world.find(format!("{what} changed record {lsn}"));
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! A plan as one line of text, and back: what a failing seed is printed as.
+//!
+//! `seed 2a text 4096 | synced ahead ; a100 s60+70 / r l ; @17 failed-sync:1f ; power@57 sector:9f`
+
+use std::fmt;
+use std::str::FromStr;
+
+use seawall::{Layout, Level};
+use seawall_testkit::{Fault, Harm};
+
+use crate::plan::{Act, Cut, End, Keep, Life, Plan, Unit};
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let layout = if self.layout == Layout::Text { "text" } else { "binary" };
+        write!(f, "seed {:x} {layout} {}", self.seed, self.segment_max)?;
+        self.lives.iter().try_for_each(|life| write!(f, " | {life}"))
+    }
+}
+
+impl fmt::Display for Life {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.level.name())?;
+        if self.ahead {
+            f.write_str(" ahead")?;
+        }
+        if self.idle {
+            f.write_str(" idle")?;
+        }
+        match self.keep {
+            Keep::All => {}
+            Keep::Bytes(bytes) => write!(f, " keep:{bytes}")?,
+            Keep::Ring(bytes) => write!(f, " ring:{bytes}")?,
+        }
+        f.write_str(" ;")?;
+        for (turn, acts) in self.tasks.iter().enumerate() {
+            if turn > 0 {
+                f.write_str(" /")?;
+            }
+            acts.iter().try_for_each(|act| write!(f, " {act}"))?;
+        }
+        f.write_str(" ;")?;
+        self.faults.iter().try_for_each(|(step, fault)| write!(f, " @{step} {fault}"))?;
+        f.write_str(" ; ")?;
+        match self.end {
+            End::Close => f.write_str("close")?,
+            End::Drop => f.write_str("drop")?,
+            End::Kill(step) => write!(f, "kill@{step}")?,
+            End::Power(step, Cut { unit, seed }) => {
+                write!(f, "power@{step} {}:{seed:x}", unit.name())?;
+            }
+        }
+        if let Some(harm) = self.harm {
+            write!(f, " harm {harm}")?;
+        }
+        match self.probes {
+            (0, _) => Ok(()),
+            (count, seed) => write!(f, " probe {count}:{seed:x}"),
+        }
+    }
+}
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Append(size) => write!(f, "a{size}"),
+            Self::Set(sizes) => {
+                let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+                write!(f, "s{}", sizes.join("+"))
+            }
+            Self::Submit(size) => write!(f, "u{size}"),
+            Self::Wait => f.write_str("w"),
+            Self::Flush => f.write_str("f"),
+            Self::Confirm => f.write_str("c"),
+            Self::Checkpoint(back) => write!(f, "k{back}"),
+            Self::Prune(back) => write!(f, "p{back}"),
+            Self::Cut(back) => write!(f, "x{back}"),
+            Self::Read => f.write_str("r"),
+            Self::Look => f.write_str("l"),
+            Self::Get(back) => write!(f, "g{back}"),
+            Self::Follow => f.write_str("o"),
+            Self::FollowElsewhere => f.write_str("e"),
+            Self::Verify => f.write_str("v"),
+            Self::Copy => f.write_str("y"),
+            Self::Rest(time) => write!(f, "z{time}"),
+        }
+    }
+}
+
+impl Unit {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Page => "page",
+            Self::Sector => "sector",
+            Self::Byte => "byte",
+            Self::Chosen => "chosen",
+        }
+    }
+}
+
+impl FromStr for Plan {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut parts = text.split('|');
+        let head: Vec<&str> = parts.next().unwrap_or_default().split_whitespace().collect();
+        let [_, seed, layout, segment_max] = head.as_slice() else {
+            return Err(format!("no plan begins with {head:?}"));
+        };
+        Ok(Self {
+            seed: hex(seed)?,
+            layout: if *layout == "text" { Layout::Text } else { Layout::Binary },
+            segment_max: number(segment_max)?,
+            lives: parts.map(str::parse).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl FromStr for Life {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts: Vec<&str> = text.split(';').collect();
+        let [options, tasks, faults, end] = parts.as_slice() else {
+            return Err(format!("a life has four parts: {text}"));
+        };
+        let mut life = Self::quiet(Level::Synced);
+        for word in options.split_whitespace() {
+            life.option(word)?;
+        }
+        let acts = |task: &str| task.split_whitespace().map(str::parse).collect();
+        life.tasks = tasks.split('/').map(acts).collect::<Result<_, _>>()?;
+        let mut faults = faults.split_whitespace();
+        while let Some(step) = faults.next() {
+            let fault: Fault = faults.next().unwrap_or_default().parse()?;
+            life.faults.push((number(step.trim_start_matches('@'))?, fault));
+        }
+        let mut words = end.split_whitespace();
+        while let Some(word) = words.next() {
+            life.ending(word, &mut words)?;
+        }
+        Ok(life)
+    }
+}
+
+impl Life {
+    /// Opened and closed, nothing in between.
+    #[must_use]
+    pub fn quiet(level: Level) -> Self {
+        Self {
+            level,
+            ahead: false,
+            idle: false,
+            keep: Keep::All,
+            tasks: vec![],
+            faults: vec![],
+            end: End::Close,
+            harm: None,
+            probes: (0, 0),
+        }
+    }
+
+    fn option(&mut self, word: &str) -> Result<(), String> {
+        match word.split_once(':').unwrap_or((word, "")) {
+            ("buffered", _) => self.level = Level::Buffered,
+            ("synced", _) => self.level = Level::Synced,
+            ("confirmed", _) => self.level = Level::Confirmed,
+            ("ahead", _) => self.ahead = true,
+            ("idle", _) => self.idle = true,
+            ("keep", bytes) => self.keep = Keep::Bytes(number(bytes)?),
+            ("ring", bytes) => self.keep = Keep::Ring(number(bytes)?),
+            _ => return Err(format!("{word} is no option of a life")),
+        }
+        Ok(())
+    }
+
+    fn ending<'a>(
+        &mut self,
+        word: &str,
+        words: &mut impl Iterator<Item = &'a str>,
+    ) -> Result<(), String> {
+        let (word, step) = word.split_once('@').unwrap_or((word, "0"));
+        let mut next = || words.next().ok_or_else(|| format!("{word} of what?"));
+        match word {
+            "close" => self.end = End::Close,
+            "drop" => self.end = End::Drop,
+            "kill" => self.end = End::Kill(number(step)?),
+            "power" => {
+                let (name, seed) = next()?.split_once(':').ok_or("a unit and a seed")?;
+                let units = [Unit::Page, Unit::Sector, Unit::Byte, Unit::Chosen];
+                let unit = units.into_iter().find(|unit| unit.name() == name);
+                let unit = unit.ok_or_else(|| format!("{name} is no unit"))?;
+                self.end = End::Power(number(step)?, Cut { unit, seed: hex(seed)? });
+            }
+            "harm" => self.harm = Some(next()?.parse::<Harm>()?),
+            "probe" => {
+                let (count, seed) = next()?.split_once(':').ok_or("a count and a seed")?;
+                self.probes = (number(count)?, hex(seed)?);
+            }
+            _ => return Err(format!("{word} is no end of a life")),
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Act {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let (kind, rest) = word.split_at_checked(1).ok_or("an act has a letter")?;
+        Ok(match kind {
+            "a" => Self::Append(size(rest)?),
+            "s" => Self::Set(rest.split('+').map(size).collect::<Result<_, _>>()?),
+            "u" => Self::Submit(size(rest)?),
+            "w" => Self::Wait,
+            "f" => Self::Flush,
+            "c" => Self::Confirm,
+            "k" => Self::Checkpoint(number(rest)?),
+            "p" => Self::Prune(number(rest)?),
+            "x" => Self::Cut(number(rest)?),
+            "r" => Self::Read,
+            "l" => Self::Look,
+            "g" => Self::Get(number(rest)?),
+            "o" => Self::Follow,
+            "e" => Self::FollowElsewhere,
+            "v" => Self::Verify,
+            "y" => Self::Copy,
+            "z" => Self::Rest(number(rest)?),
+            _ => return Err(format!("{word} is no act")),
+        })
+    }
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|why| format!("{text}: {why}"))
+}
+
+fn size(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|why| format!("{text}: {why}"))
+}
+
+fn hex(text: &str) -> Result<u64, String> {
+    u64::from_str_radix(text, 16).map_err(|why| format!("{text}: {why}"))
+}

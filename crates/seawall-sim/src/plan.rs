@@ -1,0 +1,144 @@
+//! What happens in one simulation: the lives of a log, what each does, what fails, how it ends.
+
+use seawall::{Layout, Level};
+use seawall_testkit::{Fault, Harm};
+
+/// All that happens to one log. The same plan gives the same run, step by step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Schedules and random bits follow from this.
+    pub seed: u64,
+    /// How its records stand in the files.
+    pub layout: Layout,
+    /// The largest segment, in bytes.
+    pub segment_max: u64,
+    /// One after the other.
+    pub lives: Vec<Life>,
+}
+
+/// From one open to a close or a crash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// What an append waits for.
+    pub level: Level,
+    /// Whether a thread makes the next segment ahead.
+    pub ahead: bool,
+    /// Whether marks are written when the log idles.
+    pub idle: bool,
+    /// What is given up by itself.
+    pub keep: Keep,
+    /// Tasks side by side, and what each does.
+    pub tasks: Vec<Vec<Act>>,
+    /// What goes wrong, and at which step of this life.
+    pub faults: Vec<(u64, Fault)>,
+    /// How it ends.
+    pub end: End,
+    /// What becomes of the disk before the next life.
+    pub harm: Option<Harm>,
+    /// How many single faults are tried on copies of what it leaves, and their seed.
+    pub probes: (u64, u64),
+}
+
+/// A retention of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Everything.
+    All,
+    /// So many bytes, but what a checkpoint may need.
+    Bytes(u64),
+    /// The newest bytes, whatever checkpoints say.
+    Ring(u64),
+}
+
+/// One call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Appends a record of so many bytes.
+    Append(usize),
+    /// Appends an atomic set.
+    Set(Vec<usize>),
+    /// Appends a record and keeps its ticket.
+    Submit(usize),
+    /// Waits for the oldest ticket.
+    Wait,
+    /// Waits until everything is durable.
+    Flush,
+    /// Waits until everything is confirmed.
+    Confirm,
+    /// Puts a checkpoint so many records before the end.
+    Checkpoint(u64),
+    /// Gives up what stands further than so many records before the end.
+    Prune(u64),
+    /// Gives up so many records at the end.
+    Cut(u64),
+    /// Reads everything by the log's handle.
+    Read,
+    /// Reads everything as another process does.
+    Look,
+    /// Gets the record so many before the end.
+    Get(u64),
+    /// Moves a follower of this handle on to the end.
+    Follow,
+    /// Moves a follower as in another process on to the end.
+    FollowElsewhere,
+    /// Judges the log beside its writer.
+    Verify,
+    /// Copies the log beside its writer.
+    Copy,
+    /// Rests so many milliseconds.
+    Rest(u64),
+}
+
+/// How a life ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Closed.
+    Close,
+    /// Dropped without a word.
+    Drop,
+    /// The process is killed after so many steps; what it wrote stays in the cache.
+    Kill(u64),
+    /// The power is cut after so many steps.
+    Power(u64, Cut),
+}
+
+/// What a power cut leaves of what was not synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The smallest piece that is kept or lost.
+    pub unit: Unit,
+    /// Which of them are.
+    pub seed: u64,
+}
+
+/// The piece that a power cut keeps or loses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Eight sectors: a page.
+    Page,
+    /// A sector of 512 bytes.
+    Sector,
+    /// A sector may be torn at any byte, too.
+    Byte,
+    /// Each item by itself, and the bits of the seed say which.
+    Chosen,
+}
+
+impl Plan {
+    /// Whether nothing can go wrong in this plan but crashes.
+    #[must_use]
+    pub fn has_crashes_only(&self) -> bool {
+        self.lives.iter().all(|life| life.faults.is_empty() && life.harm.is_none())
+    }
+
+    /// How many acts, faults and lives there are: what shrinking makes smaller.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let life = |life: &Life| {
+            let acts: usize = life.tasks.iter().map(|acts| acts.len() + 1).sum();
+            let probes = usize::from(life.probes.0 > 0);
+            acts + life.faults.len() + usize::from(life.harm.is_some()) + probes + 1
+        };
+        self.lives.iter().map(life).sum()
+    }
+}

@@ -1,0 +1,425 @@
+//! Runs a plan: life after life, and a look at what each of them leaves.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, Once};
+use std::time::Duration;
+
+use scheduler::shuttle::scheduler::RandomScheduler;
+use scheduler::shuttle::sync::RwLock;
+use scheduler::shuttle::{FailurePersistence, MaxSteps, Runner, thread};
+use scheduler::time;
+use seawall::{CodecId, Error, Geometry, Layout, Log, LogReader, Lsn, Options, Retention};
+use seawall_io::{Landing, MemStorage, Pending, SeededEntropy, What};
+use seawall_testkit::{Dice, FaultDisk, Kind, Left, harm};
+
+use crate::evidence::Evidence;
+use crate::ledger::Ledger;
+use crate::look;
+use crate::plan::{Cut, End, Keep, Life, Plan, Unit};
+use crate::task::Task;
+use crate::world::{BLOCK, Bytes, Next, World, disk, lock};
+
+/// What a run came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Calls of the device.
+    pub steps: u64,
+    /// A sum over all of them: equal for equal runs.
+    pub trace: u64,
+    /// Records that were acknowledged or shown, all lives together.
+    pub records: u64,
+    /// Single faults that were tried on copies.
+    pub probes: u64,
+    /// Faults that came to pass in the lives.
+    pub faults: u64,
+    /// How many items the last crash could have lost.
+    pub pending_at_end: usize,
+    /// What is wrong with the log.
+    pub finding: Option<String>,
+}
+
+/// Runs a plan to its end, or to the first finding.
+#[must_use]
+pub fn run(plan: &Plan) -> Outcome {
+    run_telling(plan, None)
+}
+
+/// The same, and what happened, a line an act: who looks for the cause of a finding reads this.
+#[must_use]
+pub fn tell(plan: &Plan) -> (Outcome, Vec<String>) {
+    let story = Arc::new(Mutex::new(vec![]));
+    let outcome = run_telling(plan, Some(story.clone()));
+    let story = lock(&story).clone();
+    (outcome, story)
+}
+
+fn run_telling(plan: &Plan, story: Option<Arc<Mutex<Vec<String>>>>) -> Outcome {
+    quiet();
+    let shared = Arc::new(Mutex::new(Outcome::default()));
+    let (inside, own) = (shared.clone(), plan.clone());
+    let mut config = scheduler::config();
+    config.failure_persistence = FailurePersistence::None;
+    config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
+    let random = RandomScheduler::new_from_seed(plan.seed, 1);
+    let runner = Runner::new(random, config);
+    PANIC.set(Some(String::new()));
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        runner.run(move || {
+            let mut simulation = Simulation::new(&own, &inside);
+            simulation.story.clone_from(&story);
+            *lock(&inside) = simulation.run(&own);
+        });
+    }));
+    let mut outcome = lock(&shared).clone();
+    let what = PANIC.take().unwrap_or_default();
+    if ran.is_err() {
+        outcome.finding.get_or_insert(format!("panicked: {what}"));
+    }
+    outcome
+}
+
+/// More turns of the scheduler than any plan needs: somebody runs in circles.
+const STEPS_MAX: usize = 5_000_000;
+
+thread_local! {
+    /// What the panic of a run in this thread said; `None` outside of runs.
+    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Keeps panics of runs from the terminal: they are findings. Shuttle's own hook comes first, and
+/// is replaced.
+fn quiet() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let others = std::panic::take_hook();
+        let random = RandomScheduler::new_from_seed(0, 1);
+        Runner::new(random, scheduler::config()).run(|| {});
+        std::panic::set_hook(Box::new(move |panic| {
+            let is_ours = PANIC.with_borrow_mut(|said| {
+                said.as_mut().map(|said| *said = panic.to_string()).is_some()
+            });
+            if !is_ours {
+                others(panic);
+            }
+        }));
+    });
+}
+
+/// One log, over all its lives.
+struct Simulation {
+    layout: Layout,
+    segment_max: u64,
+    seed: u64,
+    device: MemStorage,
+    /// As it was before the last life.
+    earlier: MemStorage,
+    ledger: Arc<Mutex<Ledger>>,
+    serial: Arc<Mutex<u64>>,
+    finding: Arc<Mutex<Option<String>>>,
+    story: Option<Arc<Mutex<Vec<String>>>>,
+    outcome: Outcome,
+    /// What was known so far, for who looks after a panic.
+    shared: Arc<Mutex<Outcome>>,
+}
+
+impl Simulation {
+    fn new(plan: &Plan, shared: &Arc<Mutex<Outcome>>) -> Self {
+        Self {
+            layout: plan.layout,
+            segment_max: plan.segment_max,
+            seed: plan.seed,
+            device: MemStorage::new(),
+            earlier: MemStorage::new(),
+            ledger: Arc::default(),
+            serial: Arc::default(),
+            finding: Arc::default(),
+            story: None,
+            outcome: Outcome::default(),
+            shared: shared.clone(),
+        }
+    }
+
+    fn run(mut self, plan: &Plan) -> Outcome {
+        time::flow();
+        for (turn, life) in (1..).zip(&plan.lives) {
+            self.live(life, turn);
+            if lock(&self.finding).is_some() {
+                break;
+            }
+        }
+        if lock(&self.finding).is_none() {
+            self.last_look();
+        }
+        let finding = lock(&self.finding).take();
+        self.outcome.finding = finding;
+        self.outcome
+    }
+
+    fn world(&self, disk: FaultDisk) -> World {
+        World {
+            layout: self.layout,
+            disk,
+            ledger: self.ledger.clone(),
+            finding: self.finding.clone(),
+            serial: self.serial.clone(),
+            story: self.story.clone(),
+            acknowledged_at: Arc::default(),
+        }
+    }
+
+    fn options(&self, life: &Life, turn: u64) -> Options {
+        let entropy = SeededEntropy::new(Dice::new(self.seed ^ (turn << 40)).any());
+        let geometry = Geometry { block: BLOCK, reach: BLOCK, batch_max: 1024 };
+        let least = if self.layout == Layout::Text { 1024 } else { 7 * u64::from(BLOCK) };
+        let mut options = Options::new()
+            .geometry(geometry, least)
+            .level(life.level)
+            .prepare_ahead(life.ahead)
+            .idle_mark(life.idle.then_some(Duration::from_millis(100)))
+            .buffered(Duration::from_millis(10), 2048)
+            .machine(Arc::new(time::Clock), Arc::new(entropy));
+        if self.layout == Layout::Text {
+            options = options.codec(CodecId::Json).layout(Layout::Text);
+        }
+        if !lock(&self.ledger).damaged {
+            // A log that lost its manifest forgets its largest segment.
+            options = options.segment_size(self.segment_max);
+        }
+        match life.keep {
+            Keep::All => options,
+            Keep::Bytes(bytes) => options.retention(Retention::new().max_bytes(bytes)),
+            Keep::Ring(bytes) => {
+                options.retention(Retention::new().max_bytes(bytes).without_checkpoints())
+            }
+        }
+    }
+
+    fn live(&mut self, life: &Life, turn: u64) {
+        self.earlier = self.device.kill();
+        let disk = disk(self.device.clone());
+        life.faults.iter().for_each(|(step, fault)| disk.plan(*step, *fault));
+        if let End::Kill(step) | End::Power(step, _) = life.end {
+            disk.stop_after(step);
+        }
+        let world = self.world(disk);
+        {
+            let mut ledger = world.ledger();
+            ledger.begin(life.keep);
+        }
+        let options = self.options(life, turn);
+        world.tell(|| format!("life {turn}: {life}"));
+        match self.open(&world, &options) {
+            Ok(log) => self.work(&world, life, log),
+            Err(error) => self.not_opened(&world, &error),
+        }
+        self.end(&world, life);
+    }
+
+    /// Opens the log, and compares all that it delivers with what was promised.
+    fn open(&mut self, world: &World, options: &Options) -> seawall::Result<Bytes> {
+        let damaged = world.ledger().damaged;
+        let bound = if damaged { Evidence::of(&self.device).bound(None) } else { u64::MAX };
+        let log: Bytes = options.open_in(Arc::new(world.disk.clone()))?;
+        let first = log.oldest();
+        let found: seawall::Result<Vec<_>> = log
+            .read_from(first)?
+            .map(|entry| entry.map(|(lsn, bytes)| (lsn.get(), bytes)))
+            .collect();
+        let found = found?;
+        let last = log.recovery().last.map_or(0, Lsn::get);
+        // The numbers of records that a repair gave up at the end count, too.
+        let range = (first.get(), last.max(first.get() - 1));
+        let mut ledger = world.ledger();
+        world.tell(|| format!("opened: {} to {last}, {:?}", first, log.recovery().tail));
+        ledger.is_born = true;
+        let judged = ledger.opened(&found, (range, &|lsn| lsn > bound));
+        let holes = ledger.has_holes();
+        drop(ledger);
+        world.judge(judged, "an open");
+        let (delivered, oldest) = (found.last().map_or(0, |(lsn, _)| *lsn), first.get());
+        if !damaged && !holes && delivered != last && last >= oldest {
+            world.find(format!("an open says the last record is {last}, and reads to {delivered}"));
+        }
+        Self::is_replayed_from_a_checkpoint(world, &log);
+        Ok(log)
+    }
+
+    fn is_replayed_from_a_checkpoint(world: &World, log: &Bytes) {
+        let start = log.replay_start();
+        let mut ledger = world.ledger();
+        let known = ledger.checkpoints.contains(&start.get()) || start == log.oldest();
+        if known || ledger.damaged || ledger.cuts > 0 {
+            ledger.checkpoints = vec![start.get()];
+            return;
+        }
+        let checkpoints = ledger.checkpoints.clone();
+        drop(ledger);
+        world.find(format!("replay starts at {start}, and a checkpoint is one of {checkpoints:?}"));
+    }
+
+    fn work(&mut self, world: &World, life: &Life, log: Bytes) {
+        let (log, gate) = (Arc::new(log), Arc::new(RwLock::new(())));
+        let task = |(name, acts): (usize, &Vec<_>)| {
+            (Task::new((name, world.clone()), log.clone(), gate.clone()), acts.clone())
+        };
+        let mut tasks: Vec<_> = life.tasks.iter().enumerate().map(task).collect();
+        let own = tasks.pop();
+        let others: Vec<_> =
+            tasks.into_iter().map(|(task, acts)| thread::spawn(move || task.run(&acts))).collect();
+        if let Some((task, acts)) = own {
+            task.run(&acts);
+        }
+        for other in others {
+            let _ = other.join();
+        }
+        self.outcome.records += world.ledger().durable;
+        let Some(log) = Arc::into_inner(log) else { return };
+        match life.end {
+            End::Close => {
+                if let Err(error) = log.close() {
+                    world.bear(&error, "a close");
+                } else {
+                    let mut ledger = world.ledger();
+                    // A close writes everything that was handed over.
+                    ledger.closed();
+                }
+            }
+            End::Drop => drop(log),
+            End::Kill(_) | End::Power(..) => {
+                // It ends here at the latest.
+                world.disk.stop_after(0);
+                drop(log);
+            }
+        }
+    }
+
+    fn not_opened(&mut self, world: &World, error: &Error) {
+        if world.bear(error, "an open") == Next::Stop && !world.disk.is_stopped() {
+            return;
+        }
+        let damaged = world.ledger().damaged;
+        if damaged && matches!(error, Error::Damaged(_)) {
+            self.device = look::mend(world, &self.device, self.seed);
+        }
+    }
+
+    /// What the life leaves to the next one.
+    fn end(&mut self, world: &World, life: &Life) {
+        let disk = &world.disk;
+        self.outcome.steps += disk.steps();
+        self.outcome.trace = self.outcome.trace.rotate_left(7) ^ disk.trace();
+        let injected = disk.injected();
+        self.outcome.faults += u64::try_from(injected.len()).expect("fits in 64 bits");
+        *lock(&self.shared) = self.outcome.clone();
+        if lock(&self.finding).is_some() {
+            return;
+        }
+
+        let spoiled_last = injected.iter().rev().find(|one| one.fault.kind == Kind::SpoiledSync);
+        let survived = spoiled_last.is_some_and(|one| *lock(&world.acknowledged_at) > one.step);
+        // A creation whose directory sync failed: DURABILITY.md, section 8.
+        let is_unborn = !world.ledger().is_born;
+        let lost_name =
+            injected.iter().any(|one| one.fault.kind == Kind::FailedSync && one.file.is_empty());
+        let harmed = (is_unborn && lost_name)
+            || injected
+                .iter()
+                .map(|one| one.fault.kind)
+                .any(|kind| kind.is_damage() && !(kind == Kind::SpoiledSync && survived));
+        self.outcome.pending_at_end = self.device.pending().len();
+        self.device = match life.end {
+            End::Power(_, cut) => power_cut(&self.device, cut),
+            _ => self.device.kill(),
+        };
+        if harmed {
+            world.ledger().damaged = true;
+            self.device.evict();
+        }
+        let faults = !injected.is_empty();
+        let is_torn = matches!(life.end, End::Power(_, Cut { unit: Unit::Byte, .. }));
+        world.ledger().may_be_unsure |= faults || is_torn;
+        look::after(world, &self.device);
+        // A writer that could not write `live` leaves readers that lag, but not on another boot.
+        let probed = if faults { self.device.power_cut(|_| true) } else { self.device.kill() };
+        if life.probes.0 > 0 && !world.ledger().damaged {
+            self.outcome.probes += look::probe(world, (&probed, &self.earlier), life.probes);
+        }
+        if let Some(how) = life.harm {
+            let may = |name: &str| !name.starts_with("quarantine/") && name != "lock";
+            if harm(&self.device, &self.earlier, how, may).is_some() {
+                world.ledger().damaged = true;
+            }
+        }
+    }
+
+    /// After the last life the log must open by itself, close, and be called clean.
+    fn last_look(&mut self) {
+        let world = self.world(disk(self.device.clone()));
+        let life = Life::quiet(seawall::Level::Synced);
+        match self.open(&world, &self.options(&life, 0xFFFF)) {
+            Ok(log) => {
+                let closed = log.close();
+                if let Err(error) = closed {
+                    world.bear(&error, "a close");
+                }
+                look::is_clean(&world, &self.device);
+            }
+            Err(error) => self.not_opened(&world, &error),
+        }
+        self.outcome.steps += world.disk.steps();
+        self.outcome.trace = self.outcome.trace.rotate_left(7) ^ world.disk.trace();
+    }
+}
+
+/// The device after its power was cut.
+pub(crate) fn power_cut(device: &MemStorage, cut: Cut) -> MemStorage {
+    if cut.unit == Unit::Chosen {
+        return Left::Cut(cut.seed).of(device);
+    }
+    let mut dice = Dice::new(cut.seed);
+    let style = dice.below(6);
+    let prefix = dice.below(24);
+    let mut turn = 0;
+    let mut pages: Vec<((String, u64), bool)> = vec![];
+    device.power_cut(|item: &Pending| {
+        turn += 1;
+        match style {
+            0 => return Landing::Lost,
+            1 => return Landing::Whole,
+            2 => return Landing::from(turn <= prefix),
+            _ => {}
+        }
+        match (cut.unit, item.what) {
+            (Unit::Byte, What::Sector(_)) if dice.one_in(3) => {
+                let at = usize::try_from(dice.below(512)).expect("a small number");
+                if dice.one_in(2) { Landing::First(at) } else { Landing::Behind(at) }
+            }
+            (Unit::Page, What::Sector(number)) => {
+                let page = (item.file.clone(), number / 8);
+                let known = pages.iter().find(|(other, _)| *other == page).map(|(_, lands)| *lands);
+                let lands = known.unwrap_or_else(|| dice.one_in(2));
+                pages.push((page, lands));
+                Landing::from(lands)
+            }
+            _ => Landing::from(dice.one_in(2)),
+        }
+    })
+}
+
+/// A record that a reader delivered, or its error.
+pub(crate) type Entry = seawall::Result<(u64, Vec<u8>)>;
+
+/// Everything that a reader without the lock delivers.
+pub(crate) fn read(device: &MemStorage, skip: bool) -> seawall::Result<Vec<Entry>> {
+    let reader = LogReader::open_any_in(Arc::new(device.clone()))?.skip_damaged(skip);
+    let oldest = reader.oldest()?;
+    let entries = reader.read_from(oldest)?;
+    Ok(entries.map(|entry| entry.map(|(lsn, bytes)| (lsn.get(), bytes))).collect())
+}
+
+const _: fn() = || {
+    // Shuttle moves the simulation to a thread of its own.
+    fn is_send<T: Send>() {}
+    is_send::<Log<[u8], seawall::Raw>>();
+};

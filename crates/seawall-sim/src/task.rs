@@ -1,0 +1,376 @@
+//! What one task of a life does: calls of the log, and what the ledger says of their answers.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use scheduler::shuttle::sync::RwLock;
+use seawall::{Error, Follower, Level, LogReader, Lsn, Raw, Ticket, Verdict, copy_in, verify_in};
+use seawall_io::{Clock as _, MemStorage, Storage};
+
+use crate::payload::payload;
+use crate::plan::Act;
+use crate::world::{Bytes, Next, World};
+
+/// One of those who use the log of a life.
+pub(crate) struct Task {
+    world: World,
+    name: usize,
+    log: Arc<Bytes>,
+    /// Cuts, checkpoints and prunes have it to themselves, appends share it.
+    gate: Arc<RwLock<()>>,
+    tickets: VecDeque<(u64, Ticket)>,
+    here: Option<Follower<[u8], Raw>>,
+    elsewhere: Option<Follower<[u8], Raw>>,
+}
+
+/// A record that a reader delivered.
+type Entry = seawall::Result<(Lsn, Vec<u8>)>;
+
+impl Task {
+    pub(crate) fn new(
+        (name, world): (usize, World),
+        log: Arc<Bytes>,
+        gate: Arc<RwLock<()>>,
+    ) -> Self {
+        Self { name, world, log, gate, tickets: VecDeque::new(), here: None, elsewhere: None }
+    }
+
+    pub(crate) fn run(mut self, acts: &[Act]) {
+        for act in acts {
+            if self.world.has_found() {
+                return;
+            }
+            self.world.tell(|| format!("task {}: {act} ...", self.name));
+            let done = self.act(act);
+            self.world.tell(|| match &done {
+                Ok(()) => {
+                    format!("task {}: {act} done, {:?}", self.name, self.world.ledger().now())
+                }
+                Err(error) => format!("task {}: {act}: {error}", self.name),
+            });
+            let next =
+                done.map_or_else(|e| self.world.bear(&e, &format!("{act}")), |()| Next::GoOn);
+            if next == Next::Stop {
+                return;
+            }
+        }
+    }
+
+    fn act(&mut self, act: &Act) -> seawall::Result<()> {
+        match act {
+            Act::Append(size) => self.append(&[*size]),
+            Act::Set(sizes) => self.append(sizes),
+            Act::Submit(size) => self.submit(*size),
+            Act::Wait => self.wait(),
+            Act::Flush => self.flush(false),
+            Act::Confirm => self.flush(true),
+            Act::Checkpoint(back) => self.checkpoint(*back),
+            Act::Prune(back) => self.prune(*back),
+            Act::Cut(back) => self.cut(*back),
+            Act::Read => self.read(),
+            Act::Look => self.look(),
+            Act::Get(back) => self.get(*back),
+            Act::Follow => self.follow(),
+            Act::FollowElsewhere => self.follow_elsewhere(),
+            Act::Verify => self.verify(),
+            Act::Copy => self.copy(),
+            Act::Rest(time) => {
+                scheduler::time::Clock.sleep(Duration::from_millis(*time));
+                Ok(())
+            }
+        }
+    }
+
+    fn payloads(&self, sizes: &[usize]) -> Vec<Vec<u8>> {
+        let one = |size: &usize| payload(self.world.layout, self.world.next_number(), *size);
+        sizes.iter().map(one).collect()
+    }
+
+    fn append(&mut self, sizes: &[usize]) -> seawall::Result<()> {
+        let gate = self.gate.clone();
+        let _shared = gate.read();
+        let set = self.payloads(sizes);
+        let turn = self.world.ledger().hand_over(set.clone());
+        let records = set.iter().map(Vec::as_slice);
+        let appended = match set.as_slice() {
+            [one] => self.log.append(one).map(|lsn| lsn..=lsn),
+            _ => self.log.append_batch(records),
+        };
+        let numbers = self.unless_refused(turn, appended)?;
+        let payload = set.first().expect("a set holds a record");
+        self.numbered(turn, (numbers.start().get(), payload));
+        self.acknowledged(numbers.end().get());
+        Ok(())
+    }
+
+    fn unless_refused<T>(&self, turn: u64, answer: seawall::Result<T>) -> seawall::Result<T> {
+        if let Err(Error::DiskFull { .. } | Error::TooLarge { .. } | Error::Encode { .. }) = answer
+        {
+            let judged = self.world.ledger().refused(turn);
+            self.world.judge(judged, "an append that was refused");
+        }
+        answer
+    }
+
+    fn numbered(&self, turn: u64, record: (u64, &[u8])) {
+        let judged = self.world.ledger().numbered(turn, record);
+        self.world.judge(judged, "an append");
+    }
+
+    /// An append returned: what that means is the level's.
+    fn acknowledged(&self, last: u64) {
+        let level = self.log.level();
+        let durable = self.log.durable().map_or(0, Lsn::get);
+        let mut ledger = self.world.ledger();
+        let promised = if level == Level::Buffered { durable } else { last };
+        let judged = ledger.acknowledge(promised);
+        if level == Level::Confirmed {
+            ledger.confirm(last);
+        }
+        drop(ledger);
+        *crate::world::lock(&self.world.acknowledged_at) = self.world.disk.steps();
+        self.world.judge(judged, "an acknowledgement");
+        if level != Level::Buffered && durable < last {
+            self.world.find(format!("{last} was acknowledged, and durable is {durable}"));
+        }
+    }
+
+    fn submit(&mut self, size: usize) -> seawall::Result<()> {
+        let gate = self.gate.clone();
+        let _shared = gate.read();
+        let set = self.payloads(&[size]);
+        let turn = self.world.ledger().hand_over(set.clone());
+        let record = set.first().expect("there is one");
+        let ticket = self.unless_refused(turn, self.log.submit(record))?;
+        self.numbered(turn, (ticket.lsn().get(), record));
+        let (_, cuts) = self.world.ledger().now();
+        self.tickets.push_back((cuts, ticket));
+        Ok(())
+    }
+
+    fn wait(&mut self) -> seawall::Result<()> {
+        let Some((cuts, ticket)) = self.tickets.pop_front() else { return Ok(()) };
+        let gate = self.gate.clone();
+        let _shared = gate.read();
+        if cuts != self.world.ledger().cuts {
+            // It may have been cut off since: nothing is promised of it.
+            return Ok(());
+        }
+        let lsn = ticket.wait()?;
+        self.acknowledged(lsn.get());
+        Ok(())
+    }
+
+    fn flush(&mut self, confirm: bool) -> seawall::Result<()> {
+        let gate = self.gate.clone();
+        let _shared = gate.read();
+        let all = if confirm { self.log.confirm()? } else { self.log.flush()? };
+        let last = all.map_or(0, Lsn::get);
+        let mut ledger = self.world.ledger();
+        let judged = ledger.acknowledge(last);
+        if confirm {
+            ledger.confirm(last);
+        }
+        drop(ledger);
+        self.world.judge(judged, "a flush");
+        Ok(())
+    }
+
+    /// The record so many before the last one that is promised.
+    fn back(&self, count: u64) -> u64 {
+        let oldest = self.log.oldest().get();
+        self.world.ledger().durable.saturating_sub(count).max(oldest)
+    }
+
+    fn checkpoint(&mut self, back: u64) -> seawall::Result<()> {
+        let gate = self.gate.clone();
+        let _alone = gate.write();
+        let place = self.back(back);
+        self.world.ledger().begin_checkpoint(place);
+        self.log.checkpoint(Lsn::new(place).expect("the first is 1"))?;
+        self.world.ledger().checkpointed(place);
+        Ok(())
+    }
+
+    fn prune(&mut self, back: u64) -> seawall::Result<()> {
+        let gate = self.gate.clone();
+        let _alone = gate.write();
+        let place = self.back(back);
+        self.world.ledger().may_prune(place);
+        let first = self.log.truncate_before(Lsn::new(place).expect("the first is 1"))?;
+        let judged = self.world.ledger().pruned(first.get());
+        self.world.judge(judged, "a prune");
+        Ok(())
+    }
+
+    fn cut(&mut self, back: u64) -> seawall::Result<()> {
+        let gate = self.gate.clone();
+        let _alone = gate.write();
+        if self.world.ledger().is_cutting() {
+            // One failed, and how far it came is for the next open to find out.
+            return Ok(());
+        }
+        // What is on its way is written first, and then there is a last record to count from.
+        let last = self.log.flush()?.map_or(0, Lsn::get);
+        let oldest = self.log.oldest().get();
+        let place = last.saturating_sub(back).max(oldest.saturating_sub(1));
+        {
+            let mut ledger = self.world.ledger();
+            let judged = ledger.acknowledge(last);
+            ledger.begin_cut(place);
+            drop(ledger);
+            self.world.judge(judged, "a flush before a cut");
+        }
+        match self.log.truncate_after(Lsn::new(place)) {
+            Ok(()) => {
+                self.world.ledger().cut(place);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes what a reader delivers; numbers rise by one from `first`, if that is known.
+    ///
+    /// `cuts` is how many cuts there were when it began to read.
+    fn take(
+        &self,
+        entries: impl Iterator<Item = Entry>,
+        (first, cuts): (u64, u64),
+    ) -> seawall::Result<u64> {
+        let mut next = first;
+        for entry in entries {
+            let (lsn, payload) = entry?;
+            self.world
+                .tell(|| format!("task {}: delivered {lsn}, {} bytes", self.name, payload.len()));
+            let mut ledger = self.world.ledger();
+            if ledger.cuts != cuts {
+                // What was cut meanwhile may still be delivered from the reader's own memory.
+                return Ok(lsn.get());
+            }
+            let judged = ledger.shown((lsn.get(), &payload));
+            let excused = ledger.damaged || ledger.has_holes();
+            drop(ledger);
+            self.world.judge(judged, "a reader");
+            if next != lsn.get() && !excused {
+                self.world.find(format!("a reader delivers {lsn} where {next} comes next"));
+            }
+            next = lsn.get() + 1;
+        }
+        Ok(next - 1)
+    }
+
+    fn read(&mut self) -> seawall::Result<()> {
+        let (before, cuts) = self.world.ledger().now();
+        let oldest = self.log.oldest();
+        let last = self.take(self.log.read_from(oldest)?, (oldest.get(), cuts))?;
+        self.is_complete(last, before, cuts);
+        Ok(())
+    }
+
+    /// What was promised when the reader began is there.
+    fn is_complete(&self, last: u64, before: u64, cuts: u64) {
+        let ledger = self.world.ledger();
+        let calm = ledger.cuts == cuts && !ledger.damaged;
+        drop(ledger);
+        if calm && last < before && !self.world.disk.is_stopped() {
+            self.world.find(format!("a reader ends with {last}, and {before} was acknowledged"));
+        }
+    }
+
+    fn storage(&self) -> Arc<dyn Storage> {
+        Arc::new(self.world.disk.clone())
+    }
+
+    fn look(&mut self) -> seawall::Result<()> {
+        let (before, cuts) = self.world.ledger().now();
+        let reader = LogReader::open_any_in(self.storage())?;
+        let oldest = reader.oldest()?;
+        let last = self.take(reader.read_from(oldest)?, (oldest.get(), cuts))?;
+        // A writer that could not write `live` has readers that lag.
+        if self.world.disk.injected().is_empty() {
+            self.is_complete(last, before, cuts);
+        }
+        Ok(())
+    }
+
+    fn get(&mut self, back: u64) -> seawall::Result<()> {
+        let place = self.back(back);
+        let (before, cuts) = self.world.ledger().now();
+        let got = self.log.get(Lsn::new(place).expect("the first is 1"))?;
+        let mut ledger = self.world.ledger();
+        if ledger.cuts != cuts {
+            return Ok(());
+        }
+        let judged = match got {
+            Some(payload) => ledger.shown((place, &payload)),
+            None if place <= before && !ledger.damaged => {
+                Err(format!("record {place} of {before} is not there"))
+            }
+            None => Ok(()),
+        };
+        drop(ledger);
+        self.world.judge(judged, "a get");
+        Ok(())
+    }
+
+    fn follow(&mut self) -> seawall::Result<()> {
+        let (_, cuts) = self.world.ledger().now();
+        let mut follower = match self.here.take() {
+            Some(follower) => follower,
+            None => self.log.follow(self.log.oldest())?,
+        };
+        if self.go_on(&mut follower, cuts)? {
+            self.here = Some(follower);
+        }
+        Ok(())
+    }
+
+    fn follow_elsewhere(&mut self) -> seawall::Result<()> {
+        let (_, cuts) = self.world.ledger().now();
+        let mut follower = if let Some(follower) = self.elsewhere.take() {
+            follower
+        } else {
+            let reader = LogReader::open_any_in(self.storage())?;
+            reader.follow(reader.oldest()?)?
+        };
+        if self.go_on(&mut follower, cuts)? {
+            self.elsewhere = Some(follower);
+        }
+        Ok(())
+    }
+
+    /// Takes what is there; whether the follower can go on.
+    fn go_on(&self, follower: &mut Follower<[u8], Raw>, cuts: u64) -> seawall::Result<bool> {
+        let first = follower.position().get();
+        let entries = std::iter::from_fn(|| follower.next_within(Duration::ZERO).transpose());
+        self.take(entries, (first, cuts))?;
+        // One that was interrupted may hold in memory what was cut off.
+        Ok(self.world.ledger().cuts == cuts)
+    }
+
+    fn verify(&mut self) -> seawall::Result<()> {
+        let found = verify_in(&self.storage())?;
+        let sound = matches!(found.verdict, Verdict::Clean | Verdict::Torn | Verdict::Unsure);
+        let calm = !self.world.ledger().damaged && self.world.disk.injected().is_empty();
+        if !sound && calm {
+            self.world.find(format!("beside its writer the log is called {found:?}"));
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self) -> seawall::Result<()> {
+        let (before, cuts) = self.world.ledger().now();
+        let device = MemStorage::new();
+        let target: Arc<dyn Storage> = Arc::new(device.clone());
+        copy_in(&self.storage(), &target)?;
+        let reader = LogReader::open_any_in(Arc::new(device.power_cut(|_| false)))?;
+        let oldest = reader.oldest()?;
+        let last = self.take(reader.read_from(oldest)?, (oldest.get(), cuts))?;
+        if self.world.disk.injected().is_empty() {
+            self.is_complete(last, before, cuts);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! What all tasks of a simulation share: the device of this life, the ledger, the first finding.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use scheduler::time;
+use seawall::{Error, Layout, Log, Raw};
+use seawall_io::MemStorage;
+use seawall_testkit::{FaultDisk, Kind};
+
+use crate::ledger::Ledger;
+
+/// A log of plain bytes.
+pub(crate) type Bytes = Log<[u8], Raw>;
+
+/// The sizes of a simulated log: so small that all that can happen happens within a few kilobytes.
+pub(crate) const BLOCK: u32 = 512;
+
+/// One life's view of everything.
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) layout: Layout,
+    pub(crate) disk: FaultDisk,
+    pub(crate) ledger: Arc<Mutex<Ledger>>,
+    pub(crate) finding: Arc<Mutex<Option<String>>>,
+    /// Numbers for records.
+    pub(crate) serial: Arc<Mutex<u64>>,
+    /// What happened, for people; `None` if nobody reads it.
+    pub(crate) story: Option<Arc<Mutex<Vec<String>>>>,
+    /// The step at which the last acknowledgement came.
+    pub(crate) acknowledged_at: Arc<Mutex<u64>>,
+}
+
+/// What a task does after an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    GoOn,
+    Stop,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl World {
+    pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        lock(&self.ledger)
+    }
+
+    /// Ends the simulation with this finding, unless there is one already.
+    pub(crate) fn find(&self, what: String) {
+        lock(&self.finding).get_or_insert(what);
+        self.disk.stop_after(0);
+    }
+
+    /// Tells what happened.
+    pub(crate) fn tell(&self, what: impl FnOnce() -> String) {
+        if let Some(story) = &self.story {
+            let line = format!("{:>6} {}", self.disk.steps(), what());
+            lock(story).push(line);
+        }
+    }
+
+    pub(crate) fn has_found(&self) -> bool {
+        lock(&self.finding).is_some()
+    }
+
+    /// Notes what the ledger says of something.
+    pub(crate) fn judge(&self, judged: Result<(), String>, what: &str) {
+        if let Err(why) = judged {
+            self.find(format!("{what}: {why}"));
+        }
+    }
+
+    pub(crate) fn next_number(&self) -> u64 {
+        let mut serial = lock(&self.serial);
+        *serial += 1;
+        *serial
+    }
+
+    /// What to do after this error; one that nothing explains is a finding.
+    pub(crate) fn bear(&self, error: &Error, what: &str) -> Next {
+        if self.disk.is_stopped() || self.has_found() {
+            return Next::Stop;
+        }
+        let injected = self.disk.injected();
+        let any = |kinds: &[Kind]| injected.iter().any(|one| kinds.contains(&one.fault.kind));
+        let wrong_reads = [Kind::MisdirectedRead, Kind::FlippedRead];
+        let damaged = self.ledger().damaged
+            || any(&wrong_reads)
+            || any(&[Kind::LostWrite, Kind::MisdirectedWrite, Kind::SpoiledSync]);
+        let (explained, next) = match error {
+            Error::Io { .. } | Error::NotALog { .. } | Error::Unsupported { .. } => {
+                (!injected.is_empty() || damaged, Next::GoOn)
+            }
+            Error::DiskFull { .. } => (any(&[Kind::Full, Kind::WriteError]), Next::GoOn),
+            Error::Poisoned { .. } => (damaged || !self.should_go_on(), Next::Stop),
+            Error::Damaged(_) => (damaged, Next::GoOn),
+            // A reader's place was given up or cut off, if anything was.
+            Error::Pruned { .. } => (self.ledger().may_begin_later(), Next::GoOn),
+            Error::Rewound { .. } => (self.ledger().cuts > 0, Next::GoOn),
+            _ => (false, Next::Stop),
+        };
+        if !explained {
+            self.find(format!("{what}: {error}, with nothing wrong but {injected:?}"));
+        }
+        next
+    }
+
+    /// Whether what went wrong is a single failed sync or write of a file with records: the log
+    /// survives that.
+    fn should_go_on(&self) -> bool {
+        let injected = self.disk.injected();
+        let [one] = injected.as_slice() else {
+            return injected.iter().all(|one| one.fault.kind == Kind::Stall);
+        };
+        let of_records = [".seg", ".head", ".jsonl", ".tmp"].iter().any(|e| one.file.ends_with(e));
+        of_records && matches!(one.fault.kind, Kind::FailedSync | Kind::WriteError)
+    }
+}
+
+/// A device for one life: time passes with each call, and others run.
+pub(crate) fn disk(device: MemStorage) -> FaultDisk {
+    let block = usize::try_from(BLOCK).expect("a small number");
+    FaultDisk::paced(device, block, |stall| {
+        time::advance(CALL + stall);
+        scheduler::switch();
+    })
+}
+
+/// How long a call of the device takes.
+const CALL: Duration = Duration::from_micros(10);
