@@ -194,7 +194,7 @@ fn a_follower_here_is_woken_by_each_commit() {
     });
 }
 
-/// Found by simulation: a follower went round and round. The image: a salvaged log whose last record
+/// Found by simulation: a follower went round and round. The image: a salvaged log whose last one
 /// was lost and given up, so that the log is durable beyond the last one that can be read.
 #[test]
 fn a_follower_passes_over_what_was_given_up_at_the_end() {
