@@ -394,3 +394,6 @@ const _: () = {
     assert!(mark::TIME.at + mark::TIME.size == MARK_SIZE);
     assert!(seal::TIME.at + seal::TIME.size == SEAL_SIZE);
 };
+
+#[cfg(test)]
+mod tests;

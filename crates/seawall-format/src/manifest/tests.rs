@@ -1,0 +1,163 @@
+use super::*;
+use crate::{CodecId, Field};
+
+/// A manifest in which no number is that of another field, in slot A.
+fn sample() -> Manifest {
+    let lsn = |number| Lsn::new(number).unwrap();
+    Manifest {
+        geometry: Geometry { block: 1024, reach: 2048, batch_max: 4096 },
+        log: LogId(0x0102_0304_0506_0708),
+        sequence: 42,
+        oldest: SegmentRef::from_numbers(5, 55).unwrap(),
+        oldest_base: lsn(500),
+        checkpoints: [Some(lsn(700)), Some(lsn(600))],
+        closed: Some(Closed {
+            last: Some(lsn(900)),
+            segment: SegmentRef::from_numbers(9, 99).unwrap(),
+        }),
+        segment_max: 1 << 26,
+        level: Level::Confirmed,
+        layout: Layout::Binary,
+        record_type: RecordType { codec: CodecId::Json, name: "Event".to_owned(), schema: 3 },
+        time_us: 79,
+    }
+}
+
+/// What a file says in which the manifest stands alone, in its slot.
+fn in_file(manifest: &Manifest) -> [Result<Manifest, Refused>; 2] {
+    let at = usize::try_from(manifest.offset().0).unwrap();
+    let mut file = vec![0; at];
+    file.extend(manifest.encode());
+    Manifest::decode_file(&file)
+}
+
+/// Slot A with other numbers in these fields, and a checksum that agrees with them.
+fn forged(fields: &[(Field, u64)]) -> Result<Manifest, Refused> {
+    let mut bytes = sample().encode();
+    for (field, number) in fields {
+        put(&mut bytes, *field, *number);
+    }
+    let salt = Salt::of_log(LogId(get(&bytes, LOG_ID)));
+    let crc = salt.checksum(Offset(0), behind(&bytes, CRC));
+    put(&mut bytes, CRC, u64::from(crc));
+    Manifest::decode(&bytes, Offset(0))
+}
+
+#[test]
+fn a_manifest_comes_back_as_it_was_written_from_either_slot() {
+    let invalid = || Err(Refused::Invalid);
+    let even = sample();
+    assert_eq!(in_file(&even), [Ok(even.clone()), invalid()]);
+    let odd = Manifest { sequence: 43, ..sample() };
+    assert_eq!(in_file(&odd), [invalid(), Ok(odd.clone())]);
+    let new = Manifest { checkpoints: [None; 2], closed: None, ..sample() };
+    assert_eq!(in_file(&new), [Ok(new.clone()), invalid()]);
+    let never_written = Closed { last: None, ..sample().closed.unwrap() };
+    let closed = Manifest { closed: Some(never_written), ..sample() };
+    assert_eq!(in_file(&closed), [Ok(closed.clone()), invalid()]);
+}
+
+#[test]
+fn slot_b_is_found_whatever_a_block_is_though_slot_a_is_lost() {
+    for shift in 9..=16 {
+        let (block, reach) = (1 << shift, 1 << 16);
+        let geometry = Geometry { block, reach, ..sample().geometry };
+        let manifest = Manifest { sequence: 43, geometry, ..sample() };
+        assert_eq!(in_file(&manifest)[1], Ok(manifest.clone()), "blocks of {block}");
+    }
+}
+
+#[test]
+fn a_slot_in_the_place_of_the_other_is_not_valid() {
+    let even = sample().encode();
+    assert_eq!(Manifest::decode(&even, Offset(1024)), Err(Refused::Invalid));
+    assert_eq!(forged(&[(SEQUENCE, 43)]), Err(Refused::Invalid), "an odd number in slot A");
+    assert_eq!(forged(&[(SEQUENCE, 44)]).map(|found| found.sequence), Ok(44));
+}
+
+#[test]
+fn every_flipped_bit_of_a_slot_is_noticed() {
+    let good = sample().encode();
+    for bit in 0..good.len() * 8 {
+        let mut bytes = good;
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(Manifest::decode(&bytes, Offset(0)), Err(Refused::Invalid), "bit {bit}");
+    }
+    assert_eq!(Manifest::decode(&good[..207], Offset(0)), Err(Refused::Invalid));
+}
+
+#[test]
+fn what_is_unknown_is_refused_by_name() {
+    for (field, number, name) in [
+        (FEATURES, 1, "feature bits 0x1"),
+        (CODEC, 4, "codec 4"),
+        (LAYOUT, 2, "layout 2"),
+        (LEVEL, 3, "level 3"),
+    ] {
+        let what = name.to_owned();
+        assert_eq!(forged(&[(field, number)]), Err(Refused::Unknown { what }));
+    }
+}
+
+#[test]
+fn a_slot_of_another_version_is_refused_by_name_in_either_place() {
+    let of_next_draft = |manifest: &Manifest| {
+        let mut bytes = manifest.encode();
+        put(&mut bytes, DRAFT, u64::from(preamble::DRAFT) + 1);
+        let crc = crate::salt::crc32c(&bytes[..12]);
+        put(&mut bytes, PREAMBLE_CRC, u64::from(crc));
+        bytes
+    };
+    let refused =
+        Err(Refused::OtherVersion { version: preamble::VERSION, draft: preamble::DRAFT + 1 });
+    let even = of_next_draft(&sample());
+    assert_eq!(Manifest::decode_file(&even)[0], refused);
+    let odd = of_next_draft(&Manifest { sequence: 43, ..sample() });
+    let file = [vec![0; 1024], odd.to_vec()].concat();
+    assert_eq!(Manifest::decode_file(&file)[1], refused);
+}
+
+#[test]
+fn a_sound_checksum_is_no_excuse_for_impossible_numbers() {
+    for fields in [
+        &[(BLOCK, 1000)][..],
+        &[(REACH, 0)],
+        &[(BATCH_MAX, 0)],
+        &[(LOG_ID, 0)],
+        &[(SEQUENCE, 1 << 63)],
+        &[(OLDEST_ID, 0)],
+        &[(OLDEST_BASE, 0)],
+        &[(SEGMENT_MAX, (4 << 30) + 1)],
+        &[(NAME_LENGTH, 65)],
+        &[(NAME_LENGTH, 4)],
+        &[(ZERO, 1)],
+        &[(ZERO, 1 << 23)],
+    ] {
+        assert_eq!(forged(fields), Err(Refused::Invalid), "{fields:?}");
+    }
+    for fields in [&[(SEQUENCE, (1 << 63) - 2)][..], &[(SEGMENT_MAX, 4 << 30)], &[(CODEC, 1)]] {
+        assert!(forged(fields).is_ok(), "{fields:?}");
+    }
+}
+
+#[cfg(feature = "json")]
+#[test]
+fn a_readable_log_holds_json() {
+    let text = Manifest { layout: Layout::Text, ..sample() };
+    assert_eq!(in_file(&text)[0], Ok(text));
+    assert_eq!(forged(&[(LAYOUT, 1), (CODEC, 1)]), Err(Refused::Invalid));
+}
+
+#[test]
+fn the_newest_checkpoint_is_the_first_of_the_two() {
+    assert_eq!(sample().newest_checkpoint(), Lsn::new(700));
+    assert_eq!(Manifest { checkpoints: [None; 2], ..sample() }.newest_checkpoint(), None);
+}
+
+#[test]
+fn another_schema_changes_nothing_else() {
+    let mut manifest = sample();
+    let other = manifest.with_schema(4);
+    manifest.record_type.schema = 4;
+    assert_eq!(other, manifest);
+}

@@ -1,0 +1,292 @@
+use super::*;
+use crate::{CodecId, Field};
+
+/// A header in which no number is that of another field.
+fn sample() -> SegmentHeader {
+    let geometry = Geometry { block: 1024, reach: 2048, batch_max: 4096 };
+    SegmentHeader {
+        geometry,
+        log: LogId(0x0102_0304_0506_0708),
+        id: SegmentId::new(9).unwrap(),
+        epoch: Epoch(0x1112_1314_1516_1718),
+        base: lsn(40),
+        carried: Some(lsn(44)),
+        size: 1 << 20,
+        pred: SegmentRef::from_numbers(8, 77),
+        pred_chain: 78,
+        layout: Layout::Binary,
+        record_type: RecordType { codec: CodecId::Json, name: "Event".to_owned(), schema: 3 },
+        time_us: 79,
+    }
+}
+
+fn text() -> SegmentHeader {
+    let sample = sample();
+    SegmentHeader { layout: Layout::Text, size: sample.geometry.head_size(), ..sample }
+}
+
+fn lsn(number: u64) -> Lsn {
+    Lsn::new(number).unwrap()
+}
+
+/// The header with other numbers in these fields, and checksums that agree with them.
+fn forged(header: &SegmentHeader, fields: &[(Field, u64)]) -> Result<SegmentHeader, Refused> {
+    let mut bytes = header.encode();
+    for (field, number) in fields {
+        put(&mut bytes, *field, *number);
+    }
+    let log = LogId(get(&bytes, header::LOG_ID));
+    let salt = Salt::new(log, Epoch(get(&bytes, header::EPOCH)));
+    let crc = salt.checksum(Offset(0), behind(&bytes, header::CRC));
+    put(&mut bytes, header::CRC, u64::from(crc));
+    SegmentHeader::decode(&bytes)
+}
+
+#[test]
+fn a_header_comes_back_as_it_was_written() {
+    let first = SegmentHeader { pred: None, pred_chain: 0, carried: Some(lsn(39)), ..sample() };
+    let nameless = RecordType::of(CodecId::Positional);
+    let long = RecordType { name: "x".repeat(64), ..nameless.clone() };
+    let of_type = |record_type| SegmentHeader { record_type, ..sample() };
+    let new = SegmentHeader { base: Lsn::FIRST, carried: None, ..sample() };
+    let all = [sample(), text(), first, new, of_type(nameless), of_type(long)];
+    for header in all.into_iter().filter(|header| header.layout.is_built_in()) {
+        assert_eq!(SegmentHeader::decode(&header.encode()), Ok(header));
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_a_header_is_noticed() {
+    let good = sample().encode();
+    for bit in 0..good.len() * 8 {
+        let mut bytes = good;
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(SegmentHeader::decode(&bytes), Err(Refused::Invalid), "bit {bit}");
+    }
+}
+
+#[test]
+fn a_file_that_ends_within_its_header_has_none() {
+    assert_eq!(SegmentHeader::decode(&sample().encode()[..191]), Err(Refused::Invalid));
+    assert_eq!(SegmentHeader::decode(&[]), Err(Refused::Invalid));
+}
+
+#[test]
+fn what_is_unknown_is_refused_by_name() {
+    for (field, number, name) in [
+        (header::FEATURES, 0x40, "feature bits 0x40"),
+        (header::CODEC, 4, "codec 4"),
+        (header::LAYOUT, 2, "layout 2"),
+    ] {
+        let what = name.to_owned();
+        assert_eq!(forged(&sample(), &[(field, number)]), Err(Refused::Unknown { what }));
+    }
+}
+
+#[test]
+fn a_header_of_another_version_is_refused_by_name() {
+    let mut bytes = sample().encode();
+    put(&mut bytes, header::VERSION, 7);
+    let crc = crate::salt::crc32c(&bytes[..12]);
+    put(&mut bytes, header::PREAMBLE_CRC, u64::from(crc));
+    // Nothing behind the preamble is looked at: its form is not known.
+    bytes[100] ^= 1;
+    let found = Refused::OtherVersion { version: 7, draft: preamble::DRAFT };
+    assert_eq!(SegmentHeader::decode(&bytes), Err(found));
+}
+
+#[test]
+fn a_sound_checksum_is_no_excuse_for_impossible_numbers() {
+    const GIB: u64 = 1 << 30;
+    let [block, reach, batch_max] = [header::BLOCK, header::REACH, header::BATCH_MAX];
+    for fields in [
+        &[(block, 0)][..],
+        &[(block, 256)],
+        &[(block, 1536), (reach, 3072)],
+        &[(block, 1 << 17), (reach, 1 << 17)],
+        &[(reach, 0)],
+        &[(reach, 512)],
+        &[(reach, 1536)],
+        &[(reach, 2 << 20), (header::SIZE, 4 << 20)],
+        &[(batch_max, 0)],
+        &[(batch_max, 248)],
+        &[(batch_max, 4100)],
+        &[(batch_max, (64 << 20) + 8)],
+        &[(header::LOG_ID, 0)],
+        &[(header::ID, 0)],
+        &[(header::EPOCH, 0)],
+        &[(header::BASE, 0)],
+        &[(header::CARRIED, 38)],
+        &[(header::CARRIED, 0)],
+        &[(header::SIZE, 5 << 10)],
+        &[(header::SIZE, (1 << 20) + 512)],
+        &[(header::SIZE, 4 * GIB + 1024)],
+        &[(header::PRED_ID, 0)],
+        &[(header::PRED_ID, 9)],
+        &[(header::PRED_ID, 10)],
+        &[(header::NAME_LENGTH, 4)],
+        &[(header::NAME_LENGTH, 65)],
+        &[(header::ZERO, 1)],
+        &[(header::ZERO, 1 << 31)],
+    ] {
+        assert_eq!(forged(&sample(), fields), Err(Refused::Invalid), "{fields:?}");
+    }
+}
+
+#[cfg(feature = "json")]
+#[test]
+fn a_text_has_a_head_of_four_blocks_and_holds_json() {
+    let as_text = |fields: &[(Field, u64)]| {
+        let fields = [&[(header::LAYOUT, 1), (header::SIZE, 4 << 10)], fields].concat();
+        forged(&sample(), &fields)
+    };
+    assert_eq!(as_text(&[]), Ok(text()));
+    for field in [(header::SIZE, 5 << 10), (header::SIZE, 6 << 10), (header::CODEC, 1)] {
+        assert_eq!(as_text(&[field]), Err(Refused::Invalid), "{field:?}");
+    }
+}
+
+#[test]
+fn the_smallest_and_the_largest_numbers_are_possible() {
+    const GIB: u64 = 1 << 30;
+    let [block, reach, batch_max] = [header::BLOCK, header::REACH, header::BATCH_MAX];
+    for fields in [
+        &[(block, 512), (reach, 512)][..],
+        &[(block, 1 << 16), (reach, 1 << 20), (header::SIZE, 2 << 20)],
+        &[(batch_max, 256)],
+        &[(batch_max, 64 << 20)],
+        &[(header::SIZE, 6 << 10)],
+        &[(header::SIZE, 4 * GIB)],
+        &[(header::CARRIED, 39)],
+        &[(header::PRED_ID, 0), (header::PRED_EPOCH, 0)],
+        &[(header::CODEC, 0)],
+    ] {
+        assert!(forged(&sample(), fields).is_ok(), "{fields:?}");
+    }
+}
+
+#[test]
+fn a_type_name_is_text() {
+    let mut header = sample();
+    header.record_type.name = "\u{e4}".to_owned();
+    assert_eq!(forged(&header, &[]).as_ref(), Ok(&header));
+    assert_eq!(forged(&header, &[(header::NAME_LENGTH, 1)]), Err(Refused::Invalid));
+}
+
+#[test]
+fn what_the_first_batch_chains_to_is_the_checksum_and_half_of_the_epoch() {
+    let bytes = sample().encode();
+    let crc = u32::from_le_bytes(*bytes[16..].first_chunk().unwrap());
+    assert_eq!(sample().chain(), u64::from(crc) | 0x1516_1718 << 32);
+}
+
+#[test]
+fn the_files_of_a_segment_are_named_by_its_layout() {
+    let names = |header: &SegmentHeader| (header.head_name(), header.data_name());
+    let both = ("000000000009.seg".to_owned(), "000000000009.seg".to_owned());
+    assert_eq!((names(&sample()), sample().data_start()), (both, 6144));
+    let two = ("000000000009.head".to_owned(), "000000000009.jsonl".to_owned());
+    assert_eq!((names(&text()), text().data_start()), (two, 0));
+}
+
+fn mark(sequence: u64) -> Mark {
+    Mark { confirmed: Some(lsn(43)), sequence, time_us: 5 }
+}
+
+#[test]
+fn a_mark_comes_back_from_its_own_slot_and_from_no_other() {
+    let header = sample();
+    let highest = (1 << 63) - 1;
+    for (sequence, slot, other) in [
+        (1, MarkSlot::B, MarkSlot::A),
+        (2, MarkSlot::A, MarkSlot::B),
+        (highest, MarkSlot::B, MarkSlot::A),
+    ] {
+        let bytes = mark(sequence).encode(&header);
+        assert_eq!(mark(sequence).slot(), slot);
+        assert_eq!(Mark::decode(&bytes, slot, &header), Some(mark(sequence)));
+        assert_eq!(Mark::decode(&bytes, other, &header), None);
+    }
+    let places = [MarkSlot::A, MarkSlot::B].map(|slot| slot.offset(header.geometry).0);
+    assert_eq!((places, Seal::offset(header.geometry).0), ([1024, 2048], 3072));
+}
+
+/// The bytes of a mark with other numbers in these fields, and a checksum for that slot.
+fn forged_mark(fields: &[(Field, u64)], slot: MarkSlot) -> Option<Mark> {
+    let header = sample();
+    let mut bytes = mark(2).encode(&header);
+    for (field, number) in fields {
+        put(&mut bytes, *field, *number);
+    }
+    let at = slot.offset(header.geometry);
+    let crc = header.salt().checksum(at, behind(&bytes, mark::CRC));
+    put(&mut bytes, mark::CRC, u64::from(crc));
+    Mark::decode(&bytes, slot, &header)
+}
+
+#[test]
+fn a_mark_with_a_sound_checksum_and_impossible_numbers_says_nothing() {
+    assert_eq!(forged_mark(&[], MarkSlot::A), Some(mark(2)));
+    for (field, number) in
+        [(mark::MAGIC, 0), (mark::EPOCH, 1), (mark::SEQUENCE, 0), (mark::SEQUENCE, 1 << 63)]
+    {
+        assert_eq!(forged_mark(&[(field, number)], MarkSlot::A), None, "{field:?}");
+    }
+    assert_eq!(forged_mark(&[], MarkSlot::B), None, "an even number in the slot of odd ones");
+}
+
+#[test]
+fn every_flipped_bit_of_a_mark_is_noticed() {
+    let header = sample();
+    let good = mark(3).encode(&header);
+    for bit in 0..good.len() * 8 {
+        let mut bytes = good;
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(Mark::decode(&bytes, MarkSlot::B, &header), None, "bit {bit}");
+    }
+    assert_eq!(Mark::decode(&[0; 40], MarkSlot::A, &header), None);
+    assert_eq!(Mark::decode(&good[..39], MarkSlot::B, &header), None);
+}
+
+#[test]
+fn evidence_of_another_life_of_the_file_says_nothing() {
+    let header = sample();
+    let other = SegmentHeader { epoch: Epoch(2), ..sample() };
+    assert_eq!(Mark::decode(&mark(3).encode(&header), MarkSlot::B, &other), None);
+    let next = SegmentRef::from_numbers(10, 11).unwrap();
+    let seal = Seal { last: Some(lsn(50)), next, time_us: 6 };
+    assert_eq!(Seal::decode(&seal.encode(&header), &other), None);
+}
+
+#[test]
+fn a_seal_comes_back_and_every_flipped_bit_is_noticed() {
+    let header = sample();
+    let next = SegmentRef::from_numbers(10, 11).unwrap();
+    for last in [Some(lsn(50)), None] {
+        let seal = Seal { last, next, time_us: 6 };
+        assert_eq!(Seal::decode(&seal.encode(&header), &header), Some(seal));
+    }
+    let good = Seal { last: Some(lsn(50)), next, time_us: 6 }.encode(&header);
+    for bit in 0..good.len() * 8 {
+        let mut bytes = good;
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(Seal::decode(&bytes, &header), None, "bit {bit}");
+    }
+    assert_eq!(Seal::decode(&[0; 48], &header), None);
+    assert_eq!(Seal::decode(&good[..47], &header), None);
+}
+
+#[test]
+fn a_seal_with_a_sound_checksum_and_impossible_numbers_says_nothing() {
+    let header = sample();
+    let next = SegmentRef::from_numbers(10, 11).unwrap();
+    let good = Seal { last: None, next, time_us: 6 }.encode(&header);
+    for (field, number) in [(seal::MAGIC, 0), (seal::EPOCH, 1), (seal::NEXT_ID, 0)] {
+        let mut bytes = good;
+        put(&mut bytes, field, number);
+        let at = Seal::offset(header.geometry);
+        let crc = header.salt().checksum(at, behind(&bytes, seal::CRC));
+        put(&mut bytes, seal::CRC, u64::from(crc));
+        assert_eq!(Seal::decode(&bytes, &header), None, "{field:?}");
+    }
+}
