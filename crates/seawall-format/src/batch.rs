@@ -276,9 +276,80 @@ mod tests {
     #[test]
     fn a_batch_in_another_place_tells_where_it_belongs() {
         assert_eq!(BatchHeader::trace(&batch(), &LIFE, 8192), Some(AT));
+        assert_eq!(BatchHeader::trace(&batch(), &LIFE, AT.0 + 1), Some(AT));
+        assert_eq!(BatchHeader::trace(&batch(), &LIFE, AT.0), None);
+        let mut changed = batch();
+        changed[HEADER_SIZE - 1] ^= 1;
+        assert_eq!(BatchHeader::trace(&changed, &LIFE, 8192), None);
         let other = Life { salt: Salt::new(LogId(3), Epoch(8)), epoch: Epoch(8), ..LIFE };
         assert_eq!(BatchHeader::trace(&batch(), &other, 8192), None);
         assert_eq!(BatchHeader::trace(&[0; 48], &LIFE, 8192), None);
+    }
+
+    /// The header with another number in this field, and a checksum that agrees with it.
+    fn forged(fields: &[(crate::Field, u64)]) -> Option<BatchHeader> {
+        let mut bytes = batch();
+        for (field, number) in fields {
+            put(&mut bytes, *field, *number);
+        }
+        let header = &bytes[..HEADER_SIZE];
+        let crc = LIFE.salt.checksum(AT, behind(header, HEADER_CRC));
+        put(&mut bytes, HEADER_CRC, u64::from(crc));
+        BatchHeader::decode(&bytes, AT, &LIFE)
+    }
+
+    #[test]
+    fn a_header_with_impossible_numbers_is_not_valid_though_its_checksum_is() {
+        for fields in [
+            &[(COUNT, 0)][..],
+            &[(BODY_LENGTH, 36)],
+            &[(BODY_LENGTH, 4096 - 40)],
+            &[(BODY_LENGTH, 1 << 28)],
+            &[(BODY_LENGTH, 1 << 31 | 32)],
+            &[(FIRST, 0)],
+            &[(BEHIND, 7)],
+            &[(BEHIND, 8)],
+            &[(FIRST, u64::MAX - 1)],
+            &[(EPOCH_TAG, 8)],
+        ] {
+            assert_eq!(forged(fields), None, "{fields:?}");
+        }
+        for fields in [
+            &[][..],
+            &[(BODY_LENGTH, 0)],
+            &[(BODY_LENGTH, 4096 - 48)],
+            &[(BODY_LENGTH, 1 << 27)],
+            &[(BEHIND, 6)],
+            &[(COUNT, 1), (FIRST, u64::MAX - 1)],
+            &[(FIRST, u64::MAX - 2)],
+        ] {
+            assert!(forged(fields).is_some(), "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn a_header_says_how_far_the_log_was_known_durable() {
+        let confirmed = |behind| forged(&[(BEHIND, behind)]).unwrap().confirmed();
+        assert_eq!((confirmed(0), confirmed(1), confirmed(6)), (Lsn::new(6), Lsn::new(5), None));
+    }
+
+    #[test]
+    fn what_the_next_batch_names_is_both_checksums() {
+        let bytes = batch();
+        let crc = |at: usize| u64::from(u32::from_le_bytes(*bytes[at..].first_chunk().unwrap()));
+        let header = BatchHeader::decode(&bytes, AT, &LIFE).unwrap();
+        assert_eq!(header.chain_value(), crc(0) | crc(24) << 32);
+        assert_eq!(header.size(), to_u64(bytes.len()));
+    }
+
+    #[test]
+    fn a_body_holds_as_many_frames_as_the_header_counts() {
+        let bytes = batch();
+        let header = BatchHeader::decode(&bytes, AT, &LIFE).unwrap();
+        for count in [1, 3] {
+            let other = BatchHeader { count, ..header };
+            assert!(!other.matches(&bytes[HEADER_SIZE..], AT, &LIFE), "{count} frames");
+        }
     }
 
     #[test]

@@ -288,6 +288,70 @@ mod tests {
     }
 
     #[test]
+    fn frames_fill_a_body_but_for_less_than_a_block_of_zeros() {
+        let full = body(&[b"one", b"two and more"]);
+        let padded = |zeros: usize| [&full[..], &vec![0; zeros]].concat();
+        for (zeros, is_filled) in [(0, true), (8, true), (511, true), (512, false)] {
+            assert_eq!(fill(&padded(zeros), 2, 512), is_filled, "{zeros} zeros behind");
+        }
+        let mut other = padded(16);
+        other[full.len() + 15] = 1;
+        assert!(!fill(&other, 2, 512), "a byte that belongs to nothing");
+        assert!(!fill(&full, 3, 512), "a frame too few");
+        assert!(!fill(&full, 1, 512), "a frame too many");
+        assert!(!fill(&full[..full.len() - 8], 2, 512), "half a frame");
+    }
+
+    #[test]
+    fn a_set_ends_in_the_batch_where_it_began() {
+        let mut bytes = vec![];
+        push_unbound(&mut bytes, b"one", true);
+        let open = bytes.clone();
+        push_unbound(&mut bytes, b"two", false);
+        assert!(fill(&bytes, 2, 512));
+        assert!(!fill(&open, 1, 512));
+        let found: Vec<_> = Frames::new(&bytes, Lsn::FIRST, 2).map(|f| f.goes_on).collect();
+        assert_eq!(found, [true, false]);
+    }
+
+    #[test]
+    fn a_length_that_does_not_fit_is_no_frame() {
+        let good = body(&[b"one", b"and another"]);
+        assert!(read(&good, 16, last(2)).is_some());
+        assert_eq!(read(&good[..39], 16, last(2)), None, "its padding is not there");
+        assert_eq!(read(&good, good.len() - 4, last(2)), None, "its length is not there");
+        assert_eq!(read(&good, good.len() + 8, last(2)), None);
+        let mut bytes = good;
+        bytes[16..20].copy_from_slice(&0x7FFF_FFFF_u32.to_le_bytes());
+        assert_eq!(read(&bytes, 16, last(2)), None);
+        assert!(!is_valid(&bytes, 16, last(2), &SALT));
+    }
+
+    #[test]
+    fn what_is_salvaged_says_where_it_stands() {
+        let good = body(&[b"first record", b"second", b"third one", b"4"]);
+        let starts = [0, 24, 40, 64];
+        let places = |bytes: &[u8]| -> Vec<_> {
+            let intact = salvage(bytes, Lsn::FIRST, last(4), &SALT);
+            intact.iter().map(|(at, frame)| (*at, frame.lsn.get())).collect()
+        };
+        assert_eq!(places(&good), [(0, 1), (24, 2), (40, 3), (64, 4)]);
+        // Two lengths in a row are gone: the frames behind are found from the end.
+        let mut bytes = good.clone();
+        bytes[0] ^= 0x40;
+        bytes[24] ^= 0x40;
+        assert_eq!(places(&bytes), [(40, 3), (64, 4)]);
+        // The last length is: those before need none behind them.
+        let mut bytes = good.clone();
+        bytes[starts[3]] ^= 0x40;
+        assert_eq!(places(&bytes), [(0, 1), (24, 2), (40, 3)]);
+        // A length that leads elsewhere, to the very end: what it skipped is found again.
+        let mut bytes = good;
+        bytes[24..28].copy_from_slice(&40_u32.to_le_bytes());
+        assert_eq!(places(&bytes), [(0, 1), (40, 3), (64, 4)]);
+    }
+
+    #[test]
     fn a_hostile_body_of_zeros_is_given_up_quickly() {
         assert!(salvage(&vec![0; 1 << 20], Lsn::FIRST, last(1 << 17), &SALT).is_empty());
     }

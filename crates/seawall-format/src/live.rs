@@ -63,3 +63,47 @@ impl Live {
         Some(Self { log, boot_id, segment, durable, time_us: get(bytes, TIME) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(durable: Option<Lsn>) -> Live {
+        Live {
+            log: LogId(3),
+            boot_id: *b"0123456789abcdef",
+            segment: SegmentRef::from_numbers(7, 77).unwrap(),
+            durable,
+            time_us: 5,
+        }
+    }
+
+    #[test]
+    fn what_was_told_comes_back() {
+        for said in [sample(Lsn::new(9)), sample(None)] {
+            assert_eq!(Live::decode(&said.encode()), Some(said));
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed_and_so_is_half_a_file() {
+        let good = sample(Lsn::new(9)).encode();
+        for bit in 0..good.len() * 8 {
+            let mut bytes = good;
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Live::decode(&bytes), None, "bit {bit}");
+        }
+        assert_eq!(Live::decode(&good[..63]), None);
+    }
+
+    #[test]
+    fn a_sound_checksum_is_no_excuse() {
+        for (field, number) in [(MAGIC, 0), (SEGMENT_ID, 0)] {
+            let mut bytes = sample(None).encode();
+            put(&mut bytes, field, number);
+            let crc = Salt::of_log(LogId(3)).checksum(Offset(0), behind(&bytes, CRC));
+            put(&mut bytes, CRC, u64::from(crc));
+            assert_eq!(Live::decode(&bytes), None, "{field:?}");
+        }
+    }
+}

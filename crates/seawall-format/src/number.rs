@@ -192,3 +192,60 @@ impl Epoch {
 /// Which log: 64 random bits drawn at its creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogId(pub u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_count_from_one_and_stop_at_the_highest() {
+        let highest = Lsn::new(u64::MAX).unwrap();
+        assert_eq!((Lsn::new(0), SegmentId::new(0)), (None, None));
+        assert_eq!(Lsn::FIRST.plus(41), Lsn::new(42).unwrap());
+        assert_eq!(Lsn::new(42).unwrap().previous(), Lsn::new(41));
+        assert_eq!((highest.next(), highest.plus(9)), (highest, highest));
+        assert_eq!((lsn_or_zero(Lsn::new(42)), lsn_or_zero(None)), (42, 0));
+        assert_eq!((next_lsn(Lsn::new(42)), next_lsn(None)), (Lsn::new(43).unwrap(), Lsn::FIRST));
+        assert_eq!(SegmentId::FIRST.next(), SegmentId::new(2).unwrap());
+        assert_eq!((Offset(8).plus(4), Offset(8).plus(u64::MAX)), (Offset(12), Offset(u64::MAX)));
+    }
+
+    #[test]
+    fn people_see_numbers_and_places() {
+        assert_eq!(Lsn::new(42).unwrap().to_string(), "42");
+        assert_eq!(SegmentId::new(7).unwrap().to_string(), "7");
+        assert_eq!(Offset(0x1_1000).to_string(), "0x00011000");
+    }
+
+    #[test]
+    fn a_name_stands_for_a_segment_only_as_we_would_write_it() {
+        let id = SegmentId::new(1_234_567_890_123).unwrap();
+        for id in [id, SegmentId::FIRST] {
+            for name in [id.file_name(), id.head_name()] {
+                assert_eq!(SegmentId::from_file_name(&name), Some(id));
+                assert_eq!(SegmentId::from_any_name(&name), Some(id));
+            }
+            assert_eq!(SegmentId::from_any_name(&id.text_name()), Some(id));
+            assert_eq!(SegmentId::from_file_name(&id.text_name()), None);
+        }
+        for name in [
+            "000000000000.seg",
+            "7.seg",
+            "7.head",
+            "7.jsonl",
+            "+00000000007.seg",
+            "+00000000007.jsonl",
+            "0000000000007.seg",
+            "000000000007.segment",
+            "000000000007",
+            ".seg",
+        ] {
+            assert_eq!(SegmentId::from_any_name(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_batch_repeats_the_low_half_of_the_epoch() {
+        assert_eq!(Epoch(0x1112_1314_1516_1718).tag(), 0x1516_1718);
+    }
+}

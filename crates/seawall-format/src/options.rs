@@ -254,3 +254,44 @@ pub(crate) struct RecordTypeFields<'a> {
     pub(crate) name: &'a [u8],
     pub(crate) schema: u32,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_stand_for_one_thing_each() {
+        use CodecId::{Json, MessagePack, Positional, Raw};
+        let known = [Raw, MessagePack, Json, Positional];
+        for (number, codec) in (0..).zip(known) {
+            assert_eq!((codec.number(), CodecId::from_number(number)), (number, Ok(codec)));
+            assert_eq!(CodecId::from_name(codec.name()), Some(codec));
+        }
+        assert_eq!(known.map(CodecId::name), ["raw", "msgpack", "json", "positional"]);
+        assert_eq!(CodecId::from_name("yaml"), None);
+        let levels = [Level::Buffered, Level::Synced, Level::Confirmed];
+        for (number, level) in (0..).zip(levels) {
+            assert_eq!((level.number(), Level::from_number(number)), (number, Ok(level)));
+        }
+        assert_eq!(levels.map(Level::name), ["buffered", "synced", "confirmed"]);
+        let layouts = [Layout::Binary, Layout::Text];
+        assert_eq!(layouts.map(Layout::name), ["binary", "json"]);
+        for (number, layout) in (0..).zip(layouts) {
+            assert_eq!(
+                (layout.number(), Layout::from_number(number).is_ok()),
+                (number, layout.is_built_in())
+            );
+        }
+    }
+
+    #[test]
+    fn the_places_in_a_segment_follow_from_its_geometry() {
+        let geometry = Geometry { block: 512, reach: 1024, batch_max: 4096 };
+        assert_eq!((geometry.head_size(), geometry.data_start()), (2048, 3072));
+        assert_eq!(geometry.payload_max(), 4096 - 48 - 8);
+        assert_eq!(geometry.segment_size(0, 0), 3072);
+        assert_eq!(geometry.segment_size(1, 0), 3584);
+        assert_eq!(geometry.segment_size(513, 4096), 4096);
+        assert_eq!(geometry.segment_size(0, 4097), 4608);
+    }
+}

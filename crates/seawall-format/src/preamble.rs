@@ -76,3 +76,20 @@ pub(crate) fn check(bytes: &[u8], magic: [u8; 8]) -> Result<(), Refused> {
 fn covered(bytes: &[u8]) -> &[u8] {
     bytes.get(..CRC.at).expect("the structure begins with a preamble")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_what_was_found_and_what_this_program_knows() {
+        let other = Refused::OtherVersion { version: 3, draft: 4 };
+        assert_eq!(
+            other.to_string(),
+            "format version 3 draft 4; this program reads version 0 draft 2"
+        );
+        let unknown = Refused::Unknown { what: "codec 9".to_owned() };
+        assert_eq!(unknown.to_string(), "codec 9, unknown to this program");
+        assert_eq!(Refused::Invalid.to_string(), "not valid");
+    }
+}

@@ -289,3 +289,6 @@ pub fn headers<'a>(
 fn size_of_header() -> u64 {
     u64::try_from(HEADER_SIZE).expect("fits in 64 bits")
 }
+
+#[cfg(test)]
+mod tests;

@@ -248,6 +248,83 @@ mod tests {
     }
 
     #[test]
+    fn one_write_reaches_a_largest_batch_and_a_block_and_no_further() {
+        let reach = 2048 + 512;
+        assert_eq!(window(&LIFE), reach);
+        for (at, expected) in [(reach - 1, Row::HeaderTorn), (reach, Row::BeyondWindow)] {
+            let mut bytes = vec![0; 4096];
+            bytes[at] = 1;
+            assert_eq!(row(&bytes), expected, "a byte at {at}");
+        }
+    }
+
+    #[test]
+    fn where_no_batch_fits_nothing_is_called_torn() {
+        for (room, expected) in [(47, Row::Otherwise), (48, Row::HeaderTorn)] {
+            let mut bytes = vec![0; room];
+            bytes[room - 1] = 1;
+            // So near a sector's end that the header would begin in one and end in the next.
+            let offset = Offset(6144 + 512 - 8);
+            let tail = Tail { bytes: &bytes, goes_on: false, offset, next: Lsn::FIRST, chain: 7 };
+            assert_eq!(classify(&tail, &LIFE), expected, "{room} bytes");
+        }
+    }
+
+    #[test]
+    fn a_header_across_two_sectors_is_torn_if_one_of_them_is_zero() {
+        let offset = Offset(6144 + 512 - 16);
+        let mut whole = vec![0; HEADER_SIZE];
+        frame::push_unbound(&mut whole, &[7; 40], false);
+        let spec = Spec {
+            first: Lsn::FIRST,
+            count: 1,
+            is_void: false,
+            confirmed: None,
+            chain: 7,
+            time_us: u64::MAX,
+        };
+        finish(&mut whole, spec, offset, &LIFE);
+        whole.resize(4096, 0);
+        let row = |bytes: &[u8]| {
+            classify(&Tail { bytes, goes_on: false, offset, next: Lsn::FIRST, chain: 7 }, &LIFE)
+        };
+        let mut first_lost = whole.clone();
+        first_lost[..16].fill(0);
+        assert_eq!(row(&first_lost), Row::HeaderTorn);
+        let mut second_lost = whole.clone();
+        second_lost[16..528].fill(0);
+        assert_eq!(row(&second_lost), Row::HeaderTorn);
+        let mut changed = whole;
+        changed[3] ^= 1;
+        assert_eq!(row(&changed), Row::Otherwise);
+    }
+
+    #[test]
+    fn frames_whose_heads_were_not_written_are_not_judged() {
+        // Sector 2 is lost: record 2 and 3 lie in it in part, record 4 behind it is whole.
+        let mut bytes = written();
+        bytes[sector(2)].fill(0);
+        assert_eq!(row(&bytes), Row::BodyTorn);
+        // Record 3 begins in the lost sector, so nobody knows where record 4 does.
+        let mut bytes = written();
+        bytes[sector(1)].fill(0);
+        let in_record_4 = HEADER_SIZE + 3 * 312 + 20;
+        bytes[in_record_4] ^= 1;
+        assert_eq!(row(&bytes), Row::BodyTorn);
+    }
+
+    #[test]
+    fn a_batch_torn_at_its_end_is_torn_and_one_without_a_zero_sector_is_not() {
+        let end = HEADER_SIZE + 4 * 312;
+        let mut bytes = written();
+        bytes[end - 4] ^= 1;
+        assert_eq!(row(&bytes), Row::Otherwise);
+        // A batch that does not lie in the bytes shown, as where the file ends, was not written.
+        let bytes = &written()[..end - 8];
+        assert_eq!(row(bytes), Row::Otherwise);
+    }
+
+    #[test]
     fn changed_bytes_without_a_zero_sector_are_not_called_torn() {
         let mut bytes = written();
         bytes[0] ^= 1;
@@ -280,7 +357,7 @@ mod tests {
         assert_eq!(torn(b"{\"lsn\":7,\0\0\0\0\n{}\n"), Row::LineTorn);
         assert_eq!(torn(b"\0\0\"data\":1}\n"), Row::LineTorn);
         assert_eq!(classify_text(b"", false, true), Row::LineTorn);
-        assert_eq!(torn(b" \n\0"), Row::Clean);
+        assert_eq!(torn(b" \t\r\n\0"), Row::Clean);
         assert_eq!(torn(b"{\"lsn\":7}\n"), Row::Otherwise);
         assert_eq!(classify_text(b"", true, false), Row::BeyondWindow);
     }

@@ -1,0 +1,212 @@
+use super::*;
+use crate::batch::{Spec, finish};
+use crate::{CodecId, Epoch, Geometry, LogId, RecordType, SegmentId, frame};
+
+fn header() -> SegmentHeader {
+    SegmentHeader {
+        geometry: Geometry { block: 512, reach: 512, batch_max: 1024 },
+        log: LogId(3),
+        id: SegmentId::FIRST,
+        epoch: Epoch(9),
+        base: lsn(5),
+        carried: None,
+        size: 8192,
+        pred: None,
+        pred_chain: 0,
+        layout: Layout::Binary,
+        record_type: RecordType::of(CodecId::Raw),
+        time_us: 0,
+    }
+}
+
+fn lsn(number: u64) -> Lsn {
+    Lsn::new(number).unwrap()
+}
+
+/// A segment with batches of so many records of 40 bytes, and where each batch ends.
+fn segment(counts: &[u32]) -> (Vec<u8>, Vec<u64>) {
+    let (header, life) = (header(), Life::of(&header()));
+    let mut bytes = vec![0; 2560];
+    let (mut next, mut chain, mut ends) = (header.base, header.chain(), vec![]);
+    for count in counts {
+        let mut batch = vec![0; HEADER_SIZE];
+        for number in 0..*count {
+            frame::push_unbound(&mut batch, &[number.to_le_bytes()[0]; 40], false);
+        }
+        let (count, confirmed) = (*count, next.previous());
+        let spec = Spec { first: next, count, is_void: false, confirmed, chain, time_us: 0 };
+        chain = finish(&mut batch, spec, end_of(&bytes), &life);
+        next = next.plus(count.into());
+        bytes.extend(batch);
+        ends.push(end_of(&bytes).0);
+    }
+    bytes.resize(8192, 0);
+    (bytes, ends)
+}
+
+fn end_of(bytes: &[u8]) -> Offset {
+    Offset(u64::try_from(bytes.len()).unwrap())
+}
+
+/// Where each batch begins and ends, its first and last record.
+type Walked = Vec<(u64, u64, u64, u64)>;
+
+/// What a walk finds in windows of `size` bytes or what it asks for, and how it ends.
+fn walk(scanner: &mut Scanner, file: &[u8], size: u64) -> (Walked, Option<Cause>) {
+    let mut window = 0..0;
+    let mut found = vec![];
+    for _ in 0..1000 {
+        let bytes = &file[window.clone()];
+        match scanner.step(Window { start: Offset(window.start.try_into().unwrap()), bytes }) {
+            Step::Need { offset, length } => {
+                let start = usize::try_from(offset.0).unwrap();
+                let end = start + usize::try_from(length).unwrap();
+                assert!(end <= file.len(), "what is asked for lies in the file");
+                let wanted = start + usize::try_from(size).unwrap();
+                window = start..end.max(wanted.min(file.len()));
+            }
+            Step::Batch(batch) => {
+                let (first, last) = (batch.header.first.get(), batch.header.last().get());
+                assert_eq!(u64::try_from(batch.body.len()).unwrap() + 48, batch.header.size());
+                found.push((batch.offset.0, batch.end.0, first, last));
+            }
+            Step::Stopped(cause, _) => return (found, Some(cause)),
+            Step::Finished => return (found, None),
+        }
+    }
+    panic!("the walk ends");
+}
+
+fn open() -> Scanner {
+    Scanner::new(&header(), 8192, Limit::Open)
+}
+
+#[test]
+fn a_walk_finds_every_batch_in_windows_of_any_size() {
+    let (file, ends) = segment(&[1, 3, 2]);
+    let expected = [(2560, ends[0], 5, 5), (ends[0], ends[1], 6, 8), (ends[1], ends[2], 9, 10)];
+    for size in [1, 48, 100, 500, 8192] {
+        let mut scanner = open();
+        let (found, cause) = walk(&mut scanner, &file, size);
+        assert_eq!((found.as_slice(), cause), (&expected[..], Some(Cause::Header)));
+        assert_eq!((scanner.offset(), scanner.next_lsn()), (Offset(ends[2]), lsn(11)));
+        assert!(scanner.is_exact() && scanner.part().is_none());
+        assert_eq!(scanner.layout(), Layout::Binary);
+        // And stays there.
+        assert_eq!(walk(&mut scanner, &file, size), (vec![], Some(Cause::Header)));
+    }
+}
+
+#[test]
+fn a_walk_ends_where_its_records_end_to_count() {
+    let (file, ends) = segment(&[1, 3, 2]);
+    for (last, batches) in [(4, 0), (5, 1), (6, 2), (8, 2), (9, 3), (10, 3)] {
+        let mut scanner = Scanner::new(&header(), 8192, Limit::At(Some(lsn(last))));
+        let (found, cause) = walk(&mut scanner, &file, 100);
+        assert_eq!((found.len(), cause), (batches, None), "up to record {last}");
+    }
+    let mut scanner = Scanner::new(&header(), 8192, Limit::At(None));
+    assert_eq!(walk(&mut scanner, &file, 100), (vec![], None));
+    // More became durable, and the walk goes on where it was.
+    scanner.set_limit(Limit::At(Some(lsn(5))));
+    assert_eq!(walk(&mut scanner, &file, 100).0, [(2560, ends[0], 5, 5)]);
+}
+
+#[test]
+fn a_batch_that_the_file_cuts_off_is_no_batch_and_nothing_behind_the_end_is_asked_for() {
+    let (file, ends) = segment(&[1, 3]);
+    let length = |end: u64| usize::try_from(end).unwrap();
+    for (end, expected) in [
+        (ends[1], (2, Cause::Header)),
+        (ends[1] - 1, (1, Cause::Extent)),
+        (ends[0] + 48, (1, Cause::Extent)),
+        (ends[0] + 47, (1, Cause::Header)),
+        (ends[0], (1, Cause::Header)),
+        (2560, (0, Cause::Header)),
+        (100, (0, Cause::Header)),
+    ] {
+        let mut scanner = Scanner::new(&header(), end, Limit::Open);
+        let (found, cause) = walk(&mut scanner, &file[..length(end)], 100);
+        assert_eq!((found.len(), cause.unwrap()), expected, "a file of {end} bytes");
+    }
+}
+
+#[test]
+fn nothing_counts_behind_the_size_that_the_header_states() {
+    let (mut file, ends) = segment(&[1, 3]);
+    file.resize(16_384, 0);
+    let header = SegmentHeader { size: ends[0], ..header() };
+    // The chain names the header: the batches are of another one, so the walk begins behind.
+    let mut scanner = Scanner::new(&header, 16_384, Limit::Open);
+    scanner.begin_at(Start { offset: Offset(2560), first: lsn(5), chain: self::header().chain() });
+    let (found, cause) = walk(&mut scanner, &file, 100);
+    assert_eq!((found.len(), cause), (1, Some(Cause::Header)));
+}
+
+#[test]
+fn a_changed_frame_stops_the_walk_and_the_header_is_known() {
+    let (mut file, ends) = segment(&[1, 3, 2]);
+    let at = usize::try_from(ends[1]).unwrap();
+    file[at - 1] ^= 1;
+    let mut scanner = open();
+    let (found, cause) = walk(&mut scanner, &file, 8192);
+    assert_eq!((found.len(), cause), (1, Some(Cause::Body)));
+    let window = Window { start: Offset(0), bytes: &file };
+    let Step::Stopped(Cause::Body, Some(header)) = scanner.step(window) else { panic!() };
+    assert_eq!((header.first, header.last()), (lsn(6), lsn(8)));
+    // Behind it the walk goes on, by the header that stood there.
+    scanner.pass(&header);
+    assert_eq!(walk(&mut scanner, &file, 100).0, [(ends[1], ends[2], 9, 10)]);
+}
+
+#[test]
+fn a_batch_that_does_not_continue_the_log_stops_the_walk() {
+    let (file, ends) = segment(&[1, 3, 2]);
+    let window = Window { start: Offset(0), bytes: &file };
+    let second = BatchHeader::decode(
+        &file[usize::try_from(ends[0]).unwrap()..],
+        Offset(ends[0]),
+        open().life(),
+    );
+    let second = second.unwrap();
+    let start = Start { offset: Offset(ends[0]), first: second.first, chain: second.chain };
+    for start in
+        [Start { first: second.first.next(), ..start }, Start { chain: second.chain ^ 1, ..start }]
+    {
+        let mut scanner = open();
+        scanner.begin_at(start);
+        assert!(matches!(scanner.step(window), Step::Stopped(Cause::Order, Some(_))), "{start:?}");
+        // Believed, it is found.
+        scanner.resume_at(Offset(ends[0]), &second);
+        let (found, _) = walk(&mut scanner, &file, 100);
+        assert_eq!(found, [(ends[0], ends[1], 6, 8), (ends[1], ends[2], 9, 10)]);
+    }
+}
+
+#[test]
+fn headers_are_found_at_multiples_of_eight_from_where_the_search_begins() {
+    let (file, ends) = segment(&[1, 3, 2]);
+    let life = Life::of(&header());
+    let found = |start: u64, from: u64| -> Vec<u64> {
+        let bytes = &file[usize::try_from(start).unwrap()..];
+        let window = Window { start: Offset(start), bytes };
+        headers(window, Offset(from), &life).map(|(offset, _)| offset.0).collect()
+    };
+    let all = [2560, ends[0], ends[1]];
+    assert_eq!(found(0, 0), all);
+    assert_eq!(found(2560, 0), all);
+    assert_eq!(found(0, 2553), all);
+    assert_eq!(found(0, 2561), all[1..]);
+    assert_eq!(found(2563, 0), all[1..], "a window need not begin at a multiple");
+}
+
+#[test]
+fn a_window_has_what_lies_in_it() {
+    let window = Window { start: Offset(100), bytes: b"abcdef" };
+    assert_eq!(window.end(), Offset(106));
+    assert_eq!(window.range(Offset(102), 3), Some(&b"cde"[..]));
+    assert_eq!(window.range(Offset(100), 6), Some(&b"abcdef"[..]));
+    for (offset, length) in [(99, 2), (100, 7), (106, 1), (200, 0), (104, u64::MAX)] {
+        assert_eq!(window.range(Offset(offset), length), None, "{length} bytes at {offset}");
+    }
+}
