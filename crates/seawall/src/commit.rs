@@ -379,4 +379,118 @@ mod tests {
         admit(&mut commit, b"y");
         assert_eq!(commit.mark_due(idle), None, "a commit comes first");
     }
+
+    #[test]
+    fn a_batch_is_filled_to_its_last_byte_and_no_further() {
+        // 256 bytes: a header of 48, and frames of 8 and a multiple of 8.
+        let mut commit = commit();
+        admit(&mut commit, &[1; 200]);
+        assert_eq!(commit.take().unwrap().bytes.len(), 256);
+        match commit.admit(&[&[1; 201]]) {
+            Err(Error::TooLarge { size, max }) => assert_eq!((size, max), (216, 208)),
+            other => panic!("{other:?}"),
+        }
+        admit(&mut commit, &[1; 96]);
+        assert_eq!(commit.admit(&[&[2; 97]]).unwrap(), Admission::BatchFull);
+        admit(&mut commit, &[2; 96]);
+        assert_eq!(commit.take().unwrap().bytes.len(), 256);
+    }
+
+    #[test]
+    fn a_set_has_the_numbers_of_its_records_and_says_where_it_ends() {
+        let mut commit = commit();
+        let set: [&[u8]; 3] = [b"a", b"", b"ccccccccc"];
+        let Admission::In(place) = commit.admit(&set).unwrap() else { panic!() };
+        assert_eq!((place.lsn.get(), place.group), (10, 0));
+        assert_eq!(admit(&mut commit, b"alone").lsn.get(), 11);
+        let group = commit.take().unwrap();
+        let frames = frame::Frames::new(&group.bytes[HEADER_SIZE..], Lsn::FIRST, group.count);
+        let found: Vec<_> = frames.map(|frame| (frame.payload.len(), frame.goes_on)).collect();
+        assert_eq!(found, [(1, true), (0, true), (9, false), (5, false)]);
+    }
+
+    #[test]
+    fn batches_are_counted_and_an_empty_one_is_not_taken() {
+        let mut commit = commit();
+        assert!(commit.take().is_none());
+        assert_eq!(commit.last_admitted(), Some(Place { lsn: Lsn::new(7).unwrap(), group: 0 }));
+        for number in 0..3 {
+            let place = admit(&mut commit, b"x");
+            assert_eq!(place.group, number);
+            assert_eq!(commit.last_admitted(), Some(place));
+            assert!(commit.has_open_batch());
+            let group = commit.take().unwrap();
+            assert_eq!((group.number, group.count), (number, 1));
+            assert!(!commit.has_open_batch());
+            assert_eq!(commit.last_admitted(), Some(place), "its batch is under way");
+            commit.complete(group.count, group.bytes, NOW);
+            assert_eq!(commit.durable(), Some(place.lsn));
+        }
+    }
+
+    #[test]
+    fn what_is_durable_wants_a_mark_until_it_is_confirmed() {
+        let mut commit = commit();
+        assert!(!commit.wants_mark());
+        admit(&mut commit, b"x");
+        assert!(!commit.wants_mark());
+        let group = commit.take().unwrap();
+        commit.complete(group.count, group.bytes, NOW);
+        assert!(commit.wants_mark());
+        assert_eq!(commit.mark_due(None), None, "nobody asked for marks");
+        commit.confirm();
+        assert!(!commit.wants_mark());
+    }
+
+    #[test]
+    fn who_awaits_what_is_under_way_hurries_nothing_that_came_later() {
+        let delay = Duration::from_millis(10);
+        let mut commit = commit();
+        let under_way = admit(&mut commit, b"x");
+        let _group = commit.take().unwrap();
+        commit.awaits(under_way.lsn);
+        commit.leave_unattended(NOW);
+        assert_eq!(commit.flush_due(delay, 1000), None, "nothing is open");
+        let open = admit(&mut commit, b"y");
+        commit.leave_unattended(NOW * 3);
+        commit.awaits(under_way.lsn);
+        assert_eq!(commit.flush_due(delay, 1000), Some(NOW * 3 + delay));
+        // A batch of one byte has 48 + 8 + 8.
+        assert_eq!(commit.flush_due(delay, 65), Some(NOW * 3 + delay));
+        assert_eq!(commit.flush_due(delay, 64), Some(Duration::ZERO));
+        commit.awaits(open.lsn);
+        assert_eq!(commit.flush_due(delay, 1000), Some(Duration::ZERO));
+        commit.take().unwrap();
+        admit(&mut commit, b"z");
+        assert_eq!(commit.flush_due(delay, 1000), None, "the next batch is attended");
+        commit.leave_unattended(NOW);
+        assert_eq!(commit.flush_due(delay, 1000), Some(NOW + delay), "and awaited by nobody");
+    }
+
+    #[test]
+    fn room_is_counted_for_what_is_under_way_and_what_is_open_in_one_place() {
+        let record = [1; 56];
+        let mut commit = commit();
+        // Both fit behind each other in the tail, to the last byte.
+        commit.set_room(Room { tail: 224, spare: 0 });
+        admit(&mut commit, &record);
+        let group = commit.take().unwrap();
+        admit(&mut commit, &record);
+        commit.complete(group.count, group.bytes, NOW);
+        commit.take().unwrap();
+        // The one under way does not fit in the tail: both have to go into the spare.
+        commit.set_room(Room { tail: 111, spare: 223 });
+        assert_eq!(commit.admit(&[&record]).unwrap(), Admission::NoRoom(112));
+        commit.set_room(Room { tail: 111, spare: 224 });
+        admit(&mut commit, &record);
+    }
+
+    #[test]
+    fn a_closed_log_says_so_unless_it_failed_before() {
+        let mut commit = commit();
+        commit.close();
+        assert!(matches!(commit.admit(&[b"x"]), Err(Error::Closed)));
+        commit.fail("the sync failed");
+        assert!(matches!(commit.check(), Err(Error::Poisoned { .. })));
+    }
 }
