@@ -48,6 +48,10 @@ pub use segment::{HEADER_SIZE, Mark, MarkSlot, Seal, SegmentHeader};
 /// The smallest piece that a device writes or loses as a whole, in bytes.
 pub const SECTOR: usize = 512;
 
+/// Miri is a thousand times slower: there, a test that tries every bit tries one in so many.
+#[cfg(test)]
+const EVERY: usize = if cfg!(miri) { 101 } else { 1 };
+
 /// Every byte table of the format, as FORMAT.md names it: for the test that compares the two.
 #[must_use]
 pub fn tables() -> Vec<(&'static str, Table)> {

@@ -348,7 +348,7 @@ mod tests {
     fn a_set_that_is_cut_at_any_byte_is_not_found_and_its_lines_are_known() {
         let text = example();
         let ends: Vec<_> = (0..text.len()).filter(|at| text[*at] == b'\n').collect();
-        for cut in 0..text.len() {
+        for cut in (0..text.len()).step_by(crate::EVERY) {
             let (found, scanner) = walked(&text[..cut], 512);
             let lines = ends.iter().filter(|end| **end <= cut).count();
             let sets = [0, 1, 1, 2, 3, 4];
@@ -370,7 +370,8 @@ mod tests {
 
     #[test]
     fn a_line_that_never_ends_asks_for_no_more_than_a_line_can_have() {
-        let text = [b"{\"lsn\":1,\"data\":[".to_vec(), b"0,".repeat(1 << 20)].concat();
+        let text =
+            [b"{\"lsn\":1,\"data\":[".to_vec(), b"0,".repeat((1 << 20) / crate::EVERY)].concat();
         let mut scanner = Scanner::new(&header(), 0, Limit::Open);
         let mut most = 0;
         let mut size = 0;
