@@ -1,0 +1,236 @@
+use super::*;
+use crate::batch::Spec;
+use crate::frame::Frames;
+use crate::scan::Limit;
+use crate::{
+    CodecId, Epoch, Geometry, Layout, LogId, Offset, RecordType, SegmentHeader, SegmentId,
+};
+
+fn header() -> SegmentHeader {
+    let geometry = Geometry { block: 512, reach: 512, batch_max: 1024 };
+    SegmentHeader {
+        geometry,
+        log: LogId(3),
+        id: SegmentId::FIRST,
+        epoch: Epoch(9),
+        base: Lsn::FIRST,
+        carried: None,
+        size: geometry.head_size(),
+        pred: None,
+        pred_chain: 0,
+        layout: Layout::Text,
+        record_type: RecordType::of(CodecId::Json),
+        time_us: 0,
+    }
+}
+
+fn lsn(number: u64) -> Lsn {
+    Lsn::new(number).unwrap()
+}
+
+/// One write: sets of these records, from `first` on.
+fn written(first: u64, sets: &[&[&str]]) -> Vec<u8> {
+    let mut batch = vec![0; HEADER_SIZE];
+    let mut count = 0;
+    for set in sets {
+        for (left, data) in (0..set.len()).rev().zip(*set) {
+            frame::push_unbound(&mut batch, data.as_bytes(), left > 0);
+            count += 1;
+        }
+    }
+    let (first, confirmed) = (lsn(first), Lsn::new(first - 1));
+    let spec = Spec { first, count, is_void: false, confirmed, chain: 0, time_us: 7 };
+    write(&batch, &spec, &Life::of(&header())).0
+}
+
+/// The sets found in a text that is shown in windows of `size`, and why the walk stopped.
+fn walked(text: &[u8], size: usize) -> (Vec<(u64, Vec<String>)>, Scanner) {
+    let mut scanner = Scanner::new(&header(), 0, Limit::Open);
+    let (mut start, mut length, mut found) = (0, 0, vec![]);
+    for _ in 0..10_000 {
+        let end = (start + length).min(text.len());
+        let window = Window { start: Offset(to_u64(start)), bytes: &text[start..end] };
+        match scanner.step(window) {
+            Step::Need { offset, length: least } => {
+                start = usize::try_from(offset.0).unwrap();
+                length = size.max(usize::try_from(least).unwrap());
+                if start + length > text.len() {
+                    scanner.ends_at(Offset(to_u64(text.len())));
+                }
+            }
+            Step::Batch(batch) => {
+                let frames = Frames::new(&batch.body, batch.header.first, batch.header.count);
+                let text = |data: &[u8]| String::from_utf8(data.to_vec()).unwrap();
+                let records = frames.map(|frame| text(frame.payload)).collect();
+                found.push((batch.header.first.get(), records));
+            }
+            Step::Stopped(..) | Step::Finished => return (found, scanner),
+        }
+    }
+    panic!("the walk ends");
+}
+
+fn example() -> Vec<u8> {
+    let long = format!("\"{}\"", "x".repeat(700));
+    [written(1, &[&["1"], &["[2]", "{\"a\":3}"]]), written(4, &[&[&long], &["5"]])].concat()
+}
+
+#[test]
+fn sets_come_back_whole_in_windows_of_any_size() {
+    let text = example();
+    for size in [1, 100, 512, 700, 4096] {
+        let (found, scanner) = walked(&text, size);
+        let counts: Vec<_> = found.iter().map(|(first, set)| (*first, set.len())).collect();
+        assert_eq!(counts, [(1, 1), (2, 2), (4, 1), (5, 1)], "windows of {size}");
+        assert_eq!(found[1].1, ["[2]", "{\"a\":3}"]);
+        assert_eq!((scanner.offset().0, scanner.is_exact()), (to_u64(text.len()), true));
+    }
+}
+
+#[test]
+fn a_set_that_is_cut_at_any_byte_is_not_found_and_its_lines_are_known() {
+    let text = example();
+    let ends: Vec<_> = (0..text.len()).filter(|at| text[*at] == b'\n').collect();
+    for cut in (0..text.len()).step_by(crate::EVERY) {
+        let (found, scanner) = walked(&text[..cut], 512);
+        let lines = ends.iter().filter(|end| **end <= cut).count();
+        let sets = [0, 1, 1, 2, 3, 4];
+        assert_eq!(found.len(), sets[lines], "cut at {cut}");
+        assert_eq!(scanner.part().is_some(), lines == 2, "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_line_that_is_not_the_next_one_stops_the_walk() {
+    let text = [written(1, &[&["1"]]), written(3, &[&["3"]])].concat();
+    let mut scanner = Scanner::new(&header(), 0, Limit::Open);
+    scanner.ends_at(Offset(to_u64(text.len())));
+    let window = Window { start: Offset(0), bytes: &text };
+    assert!(matches!(scanner.step(window), Step::Batch(_)));
+    let Step::Stopped(Cause::Order, Some(line)) = scanner.step(window) else { panic!() };
+    assert_eq!((line.first, line.confirmed()), (lsn(3), Lsn::new(2)));
+}
+
+#[test]
+fn a_line_that_never_ends_asks_for_no_more_than_a_line_can_have() {
+    let text = [b"{\"lsn\":1,\"data\":[".to_vec(), b"0,".repeat((1 << 20) / crate::EVERY)].concat();
+    let mut scanner = Scanner::new(&header(), 0, Limit::Open);
+    let mut most = 0;
+    let mut size = 0;
+    while let Step::Need { length, .. } =
+        scanner.step(Window { start: Offset(0), bytes: &text[..size] })
+    {
+        size = usize::try_from(length).unwrap();
+        most = most.max(length);
+    }
+    assert!(most <= 2 * line_max(&Life::of(&header())), "{most}");
+}
+
+#[test]
+fn lines_begin_behind_line_breaks_and_where_a_text_does() {
+    let text = b"{\"lsn\":1}\n {\"lsn\":2}\n{\"lsn\":3}{\"lsn\":4}\n{\"ls";
+    assert_eq!(starts(text, true).collect::<Vec<_>>(), [0, 21]);
+    assert_eq!(starts(text, false).collect::<Vec<_>>(), [21]);
+}
+
+fn life() -> Life {
+    Life::of(&header())
+}
+
+/// Lines, each as it stands; numbers from 1.
+fn text_of(contents: &[(Content<'_>, bool)]) -> Vec<u8> {
+    let mut text = vec![];
+    for (number, (content, goes_on)) in (1..).zip(contents) {
+        let confirmed = Lsn::new(number / 2);
+        let (lsn, time_us) = (lsn(number), 10 * number);
+        Line { lsn, confirmed, time_us, goes_on: *goes_on, content: *content }
+            .push(&mut text, &life().salt);
+    }
+    text
+}
+
+/// A whole text, and what the first step says of it.
+fn first_step(text: &[u8]) -> (Scanner, Step<'_>) {
+    let mut scanner = Scanner::new(&header(), 0, Limit::Open);
+    scanner.ends_at(Offset(to_u64(text.len())));
+    let step = scanner.step(Window { start: Offset(0), bytes: text });
+    (scanner, step)
+}
+
+#[test]
+fn a_set_says_what_a_batch_of_its_records_would() {
+    let text = text_of(&[(Content::Data("1"), true), (Content::Data("[2]"), false)]);
+    let (scanner, Step::Batch(batch)) = first_step(&text) else { panic!() };
+    let header = batch.header;
+    assert_eq!((header.first, header.last(), header.confirmed()), (lsn(1), lsn(2), None));
+    assert_eq!((header.time_us, header.is_void), (10, false));
+    assert_eq!(u64::from(header.body_length), to_u64(batch.body.len()));
+    assert_eq!((batch.offset.0, batch.end.0), (0, to_u64(text.len())));
+    assert!(frame::is_valid(&batch.body, 0, lsn(1), &life().salt));
+    assert!(frame::is_valid(&batch.body, 16, lsn(2), &life().salt));
+    // What the next one names: the checksum of the last line, and its number.
+    let last = text.split_inclusive(|byte| *byte == b'\n').next_back().unwrap();
+    let Found::Line(found) = read(last, &life().salt) else { panic!() };
+    let chain = u64::from(found.crc) | 2 << 32;
+    assert_eq!((scanner.chain(), found.line.chain_value(found.crc)), (chain, chain));
+    assert_eq!(header_at(last, &life()).unwrap().confirmed(), Lsn::new(1));
+}
+
+#[test]
+fn numbers_that_were_given_up_stand_in_a_line_of_their_own() {
+    let text = text_of(&[(Content::Void(5), false)]);
+    let (scanner, Step::Batch(batch)) = first_step(&text) else { panic!() };
+    assert!(batch.header.is_void && batch.body.is_empty());
+    let (count, last) = (batch.header.count, batch.header.last());
+    assert_eq!((count, last, scanner.next_lsn()), (5, lsn(5), lsn(6)));
+    for wrong in [
+        &[(Content::Void(5), true), (Content::Data("1"), false)][..],
+        &[(Content::Data("1"), true), (Content::Void(5), false)],
+    ] {
+        let text = text_of(wrong);
+        let (_, step) = first_step(&text);
+        assert!(matches!(step, Step::Stopped(Cause::Header, Some(_))), "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_set_that_no_batch_holds_is_none() {
+    // A header of 48, and frames of 8 each and their data: 1024 bytes are full.
+    let data = |size: usize| format!("\"{}\"", "x".repeat(size - 2));
+    for (second, fits) in [(456, true), (457, false)] {
+        let (one, two) = (data(504), data(second));
+        let text = text_of(&[(Content::Data(&one), true), (Content::Data(&two), false)]);
+        assert_eq!(matches!(first_step(&text).1, Step::Batch(_)), fits, "{second} bytes");
+    }
+}
+
+#[test]
+fn what_a_person_set_out_in_several_lines_is_written_in_one() {
+    assert_eq!(in_one_line("[1,\n\r2]"), "[1,  2]");
+    let mut batch = vec![0; HEADER_SIZE];
+    frame::push_unbound(&mut batch, b"[1,\n2]", false);
+    let spec =
+        Spec { first: lsn(1), count: 1, is_void: false, confirmed: None, chain: 0, time_us: 7 };
+    let (text, chain) = write(&batch, &spec, &life());
+    assert_eq!(text.iter().filter(|byte| **byte == b'\n').count(), 1);
+    let (scanner, Step::Batch(_)) = first_step(&text) else { panic!() };
+    assert_eq!((scanner.chain(), scanner.is_exact()), (chain, true));
+}
+
+#[test]
+fn an_edited_line_is_found_and_known_to_be_edited() {
+    let text = text_of(&[(Content::Data("1"), false), (Content::Data("2"), false)]);
+    let edited = String::from_utf8(text.clone()).unwrap().replacen(",\"data\"", ", \"data\"", 1);
+    let (found, scanner) = walked(edited.as_bytes(), 4096);
+    assert_eq!((found.len(), scanner.is_exact()), (2, false), "though the last line is exact");
+    let (found, scanner) = walked(&text, 4096);
+    assert_eq!((found.len(), scanner.is_exact()), (2, true));
+}
+
+#[test]
+fn a_line_takes_no_more_than_the_bounds_say() {
+    assert_eq!(line_max(&life()), 2 * (1024 + 160));
+    assert_eq!(write_max(&life()), 16 * 1024);
+    let digits = [(Content::Data("1"), false)];
+    assert!(to_u64(text_of(&digits).len()) <= 161, "what `SET_FACTOR` counts with");
+}
