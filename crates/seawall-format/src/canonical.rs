@@ -214,10 +214,11 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "each of 128 levels borrows from the one around it: minutes there")]
     fn what_is_nested_too_deep_has_no_form() {
         let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
         assert!(is_value(&nested(DEPTH_MAX), DEPTH_MAX));
         assert!(!is_value(&nested(DEPTH_MAX + 1), DEPTH_MAX));
-        assert!(!is_value(&nested(100_000 / crate::EVERY), DEPTH_MAX));
+        assert!(!is_value(&nested(100_000), DEPTH_MAX));
     }
 }
