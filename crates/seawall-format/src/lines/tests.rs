@@ -234,3 +234,19 @@ fn a_line_takes_no_more_than_the_bounds_say() {
     let digits = [(Content::Data("1"), false)];
     assert!(to_u64(text_of(&digits).len()) <= 161, "what `SET_FACTOR` counts with");
 }
+
+#[test]
+fn a_line_is_taken_with_its_line_break_and_as_soon_as_that_is_there() {
+    let text = text_of(&[(Content::Data("1"), false), (Content::Data("2"), false)]);
+    let first = text.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    for length in 0..text.len() {
+        let mut scanner = Scanner::new(&header(), 0, Limit::Open);
+        match scanner.step(Window { start: Offset(0), bytes: &text[..length] }) {
+            Step::Batch(batch) if length >= first => assert_eq!(batch.end.0, to_u64(first)),
+            Step::Need { offset: Offset(0), length: more } if length < first => {
+                assert!(more > to_u64(length), "{more} of {length}");
+            }
+            other => panic!("{length} bytes: {other:?}"),
+        }
+    }
+}
