@@ -276,6 +276,7 @@ mod tests {
         assert_eq!(levels.map(Level::name), ["buffered", "synced", "confirmed"]);
         let layouts = [Layout::Binary, Layout::Text];
         assert_eq!(layouts.map(Layout::name), ["binary", "json"]);
+        assert_eq!(layouts.map(Layout::is_built_in), [true, cfg!(feature = "json")]);
         for (number, layout) in (0..).zip(layouts) {
             assert_eq!(
                 (layout.number(), Layout::from_number(number).is_ok()),

@@ -1,0 +1,45 @@
+//! What recovery cuts off a tail is kept for people, and takes no more than its room.
+
+#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+
+mod common;
+
+use common::{again, open, tiny};
+use seawall_io::{Access, MemStorage, Storage};
+
+const MIB: u64 = 1 << 20;
+
+/// The name that bytes cut off at that time have.
+fn of_time(time: u64) -> String {
+    format!("{time:020}-segment-1-offset-4096.bytes")
+}
+
+#[test]
+fn what_was_cut_off_is_kept_and_the_oldest_of_it_makes_room() {
+    let device = MemStorage::new();
+    let log = open(&tiny(1), &device).unwrap();
+    log.append(b"one").unwrap();
+    drop(log);
+    let folder = device.folder("quarantine").unwrap();
+    let of_a_repair = format!("{:020}-000000000001.seg", 1);
+    for (name, size) in [
+        (of_time(2), 30 * MIB),
+        (of_time(3), 30 * MIB),
+        (of_time(4), 34 * MIB - 1024),
+        (of_a_repair.clone(), 80 * MIB),
+    ] {
+        folder.create(&name).unwrap().set_len(size).unwrap();
+    }
+    // Far behind the last batch, where no write of it reaches.
+    device.edit("000000000001.seg", |bytes| *bytes.last_mut().unwrap() = 7);
+    let log = open(&again(1), &device).unwrap();
+    let recovery = log.recovery();
+    let kept = recovery.quarantine.clone().expect("they are kept");
+    let name = kept.strip_prefix("quarantine/").unwrap();
+    assert_eq!(folder.list().unwrap(), [of_a_repair, of_time(3), of_time(4), name.to_owned()]);
+    let file = folder.open(name, Access::Read).unwrap();
+    let size = usize::try_from(recovery.cut_bytes).unwrap();
+    let mut bytes = vec![1; size + 1];
+    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), size);
+    assert_eq!((bytes[size - 1], bytes[..size - 1].iter().all(|byte| *byte == 0)), (7, true));
+}
