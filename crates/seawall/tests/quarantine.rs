@@ -1,7 +1,5 @@
 //! What recovery cuts off a tail is kept for people, and takes no more than its room.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
-
 mod common;
 
 use common::{again, open, tiny};
