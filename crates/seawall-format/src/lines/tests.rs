@@ -1,3 +1,5 @@
+//! The lines of a text: what a set says, and what a walk finds in windows of any size.
+
 use super::*;
 use crate::batch::Spec;
 use crate::frame::Frames;

@@ -1,3 +1,5 @@
+//! A walk over batches, in windows of any size and up to any limit.
+
 use super::*;
 use crate::batch::{Spec, finish};
 use crate::{CodecId, Epoch, Geometry, LogId, RecordType, SegmentId, frame};

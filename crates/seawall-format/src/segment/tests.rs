@@ -1,3 +1,5 @@
+//! Every field of header, mark and seal by itself, with checksums that agree.
+
 use super::*;
 use crate::{CodecId, Field};
 
