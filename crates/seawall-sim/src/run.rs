@@ -9,7 +9,9 @@ use scheduler::shuttle::scheduler::RandomScheduler;
 use scheduler::shuttle::sync::RwLock;
 use scheduler::shuttle::{FailurePersistence, MaxSteps, Runner, thread};
 use scheduler::time;
-use seawall::{CodecId, Error, Geometry, Layout, Log, LogReader, Lsn, Options, Retention};
+use seawall::{
+    CodecId, Error, Geometry, Layout, Log, LogReader, Lsn, Options, Retention, TailState,
+};
 use seawall_io::{Landing, MemStorage, Pending, SeededEntropy, What};
 use seawall_testkit::{Dice, FaultDisk, Kind, Left, harm};
 
@@ -233,7 +235,11 @@ impl Simulation {
         let mut ledger = world.ledger();
         world.tell(|| format!("opened: {} to {last}, {:?}", first, log.recovery().tail));
         ledger.is_born = true;
-        let judged = ledger.opened(&found, (range, &|lsn| lsn > bound));
+        // One wrong read never hides what is promised. Two of one open may take a record and what
+        // speaks for it; but then the open must not say that all is well.
+        let doubted = world.wrong_reads() > 1 && log.recovery().tail != TailState::Clean;
+        ledger.damaged |= doubted;
+        let judged = ledger.opened(&found, (range, &|lsn| lsn > bound || doubted));
         let holes = ledger.has_holes();
         drop(ledger);
         world.judge(judged, "an open");

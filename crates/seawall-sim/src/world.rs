@@ -85,9 +85,8 @@ impl World {
         }
         let injected = self.disk.injected();
         let any = |kinds: &[Kind]| injected.iter().any(|one| kinds.contains(&one.fault.kind));
-        let wrong_reads = [Kind::MisdirectedRead, Kind::FlippedRead];
         let damaged = self.ledger().damaged
-            || any(&wrong_reads)
+            || any(&WRONG_READS)
             || any(&[Kind::LostWrite, Kind::MisdirectedWrite, Kind::SpoiledSync]);
         let (explained, next) = match error {
             Error::Io { .. } | Error::NotALog { .. } | Error::Unsupported { .. } => {
@@ -107,6 +106,11 @@ impl World {
         next
     }
 
+    /// How many reads of this life gave other bytes than those that stand there.
+    pub(crate) fn wrong_reads(&self) -> usize {
+        self.disk.injected().iter().filter(|one| WRONG_READS.contains(&one.fault.kind)).count()
+    }
+
     /// Whether what went wrong is a single failed sync or write of a file with records: the log
     /// survives that.
     fn should_go_on(&self) -> bool {
@@ -118,6 +122,9 @@ impl World {
         of_records && matches!(one.fault.kind, Kind::FailedSync | Kind::WriteError)
     }
 }
+
+/// The device gives what stands elsewhere, or what stands nowhere.
+const WRONG_READS: [Kind; 2] = [Kind::MisdirectedRead, Kind::FlippedRead];
 
 /// A device for one life: time passes with each call, and others run.
 pub(crate) fn disk(device: MemStorage) -> FaultDisk {
