@@ -1,6 +1,6 @@
 //! The time of one execution: it stands still until somebody moves it on, and starts at zero.
 //!
-//! Whoever waits for a time sets an [`Alarm`]; moving time on rings those that are due. An alarm
+//! Whoever waits for a time sets an alarm; moving time on rings those that are due. An alarm
 //! stays set until its owner takes it away: between setting it and waiting other tasks run, and one
 //! that rings too early must ring again.
 
