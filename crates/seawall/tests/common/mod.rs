@@ -197,13 +197,13 @@ pub fn names(lost: &Lost, lsn: u64) -> bool {
     lost.from.get() <= lsn && lost.to.is_none_or(|to| to.get() >= lsn)
 }
 
-/// Runs `test` on a thread of its own and fails if it takes longer than `seconds`.
-/// One in how many of the states of a readable log, which take their time, a test looks at: with
-/// `SEAWALL_LONG` in the environment all of them.
+/// One in how many of the states that take their time a test looks at: with `SEAWALL_LONG` in the
+/// environment all of them.
 pub fn one_in(usual: u64) -> u64 {
     if std::env::var_os("SEAWALL_LONG").is_some() { 1 } else { usual }
 }
 
+/// Runs `test` on a thread of its own and fails if it takes longer than `seconds`.
 pub fn within<T: Send + 'static>(seconds: u64, test: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, wait) = mpsc::channel();
     let thread = thread::spawn(move || {
