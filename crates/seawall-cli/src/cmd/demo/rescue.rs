@@ -133,7 +133,7 @@ mod tests {
         opened.close().expect("there is room");
         for seed in 0..24 {
             let folder = place.path().join(seed.to_string());
-            std::fs::create_dir(&folder).expect("a new folder");
+            PosixStorage::create(&folder).expect("a new folder");
             let dice = SeededEntropy::new(seed);
             let damaged = damage::flip_one_bit(&log, &folder, &catalogue, &dice);
             assert!(damaged.expect("a copy").holds(), "seed {seed}");
