@@ -25,6 +25,7 @@ fn open_in(storage: Arc<dyn Storage>, seed: u64) -> TestLog {
         .geometry(geometry, 8_192)
         .segment_size(16_384)
         .idle_mark(None)
+        .prepare_ahead(false)
         .machine(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(seed)))
         .open_in(storage)
         .unwrap()
