@@ -3,8 +3,11 @@
 //! The copy is the log as it was at one moment: every record up to the durable LSN of that moment,
 //! with a manifest that notes a clean close there.
 
-use crate::directory::{self, LOCK, Link, MANIFEST, QUARANTINE, Survey, read_live, survey};
+use crate::chain::Link;
+use crate::directory::{MANIFEST, QUARANTINE, is_in_use, list, open_existing};
+use crate::live::read_live;
 use crate::progress::Meter;
+use crate::survey::{Survey, survey};
 use crate::walk::{Event, Walk};
 use crate::writer::ManifestFile;
 use crate::{Error, Lsn, Progress, Result, draft};
@@ -72,7 +75,7 @@ pub fn copy_with(
     target: impl AsRef<Path>,
     mut tell: impl FnMut(Progress),
 ) -> Result<Copied> {
-    let log = directory::open_existing(source.as_ref())?;
+    let log = open_existing(source.as_ref())?;
     let mut meter = Meter::new(&mut tell);
     draft::make(source.as_ref(), target.as_ref(), |target| {
         copy_once_calm(&log, &target, &mut meter)
@@ -145,7 +148,7 @@ struct Moment {
 
 impl Moment {
     fn of(source: &Arc<dyn Storage>, meter: &mut Meter<'_>) -> Result<Self> {
-        let in_use = source.is_locked(LOCK).map_err(Error::io(format!("look at {LOCK}")))?;
+        let in_use = is_in_use(&**source)?;
         // Marks first: they must not confirm more than what is copied.
         let before = survey(source, None)?;
         let marks = before.chain.last().map(|link| link.segment.marks()).transpose()?;
@@ -284,7 +287,7 @@ fn copy_file(
 }
 
 fn clear(target: &dyn Storage) -> Result<()> {
-    let names = target.list().map_err(Error::io("list the copy's directory"))?;
+    let names = list(target)?;
     for name in names.iter().filter(|name| *name != QUARANTINE) {
         target.remove(name).map_err(Error::io(format!("remove {name}")))?;
     }

@@ -1,9 +1,11 @@
 //! Cuts and checkpoints: what is given up at either end, durable before it is said to be (R10,
 //! R11).
 
-use crate::directory::{self, Link};
+use crate::chain::Link;
+use crate::directory::list;
 use crate::retention::LiveSegment;
 use crate::roll::{Plan, Pred, roll};
+use crate::segment::Segment;
 use crate::walk::{Event, Walk};
 use crate::writer::Writer;
 use crate::{Error, Lsn, Result, SegmentId};
@@ -49,7 +51,7 @@ impl Writer {
             let length = match self.retained.lengths.get(&header.id) {
                 Some(length) => *length,
                 None if asks_for_lengths => {
-                    let segment = directory::Segment::open_known(&self.machine.storage, header)?;
+                    let segment = Segment::open_known(&self.machine.storage, header)?;
                     self.retained.lengths.insert(header.id, segment.size());
                     segment.size()
                 }
@@ -135,7 +137,7 @@ impl Writer {
         if last < Some(holder.base) {
             return Ok(holder.pred_chain);
         }
-        let segment = directory::Segment::open_known(&self.machine.storage, holder)?;
+        let segment = Segment::open_known(&self.machine.storage, holder)?;
         let mut walk = Walk::of_segment(&Link { segment, limit: Limit::At(last), gap: None });
         let mut chain = 0;
         loop {
@@ -152,8 +154,8 @@ impl Writer {
 
     /// Unlinks segments that the log has given up already.
     pub(crate) fn remove_segments(&self, goes: impl Fn(SegmentId) -> bool) -> Result<()> {
-        let storage = &self.machine.storage;
-        let names = storage.list().map_err(Error::io("list the log's directory"))?;
+        let storage = &*self.machine.storage;
+        let names = list(storage)?;
         // In the order of the names a head goes before its text.
         let gone = |name: &&String| SegmentId::from_any_name(name).is_some_and(&goes);
         let mut removed = false;

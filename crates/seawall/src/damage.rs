@@ -1,7 +1,7 @@
 //! What a damaged place of a segment held: which records are lost, which are intact, and what did
 //! it.
 
-use crate::directory::Segment;
+use crate::segment::Segment;
 use crate::{Corruption, Lost, Lsn, Offset, Origin};
 use seawall_format::Salt;
 use seawall_format::batch::{BatchHeader, HEADER_SIZE, Life};

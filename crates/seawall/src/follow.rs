@@ -3,7 +3,7 @@
 //! `live` from another one.
 
 use crate::core::Core;
-use crate::directory::read_live;
+use crate::live::read_live;
 use crate::{Codec, Entries, Lsn, MessagePack, Result};
 use seawall_io::{Clock, Storage};
 use std::fmt;

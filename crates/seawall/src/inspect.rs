@@ -1,9 +1,9 @@
 //! A look at a log that writes nothing: what is there, and the row of the recovery table it fits.
 
 use crate::damage::{AtomicSet, Salvaged};
-use crate::directory::{self, Survey};
 use crate::recovery::{Facts, Row, Verdict};
 use crate::roll::Carried;
+use crate::survey::{Survey, survey};
 use crate::walk::{End, Event, Walk, to_u64};
 use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Result, SegmentId};
 use seawall_format::batch::HEADER_SIZE;
@@ -50,7 +50,7 @@ pub(crate) enum Until {
 
 /// Reads the log and finds the row of the recovery table.
 pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspection> {
-    let survey = directory::survey(storage, None)?;
+    let survey = survey(storage, None)?;
     let newest = survey.chain.last().map(|link| link.segment.clone());
     let newest_base = newest.as_ref().map(|newest| newest.header.base);
     let mut found = Inspection {
@@ -117,14 +117,6 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
         found.row = Row::RangeLost;
     }
     Ok(found)
-}
-
-impl Survey {
-    /// The first row of the table that something wrong with the chain matches.
-    pub(crate) fn trouble(&self) -> Option<Row> {
-        let gaps = self.chain.iter().filter_map(|link| link.gap.as_ref()).map(|gap| gap.0);
-        gaps.chain(self.beyond.map(|beyond| beyond.row)).min()
-    }
 }
 
 impl Inspection {

@@ -51,6 +51,7 @@ struct Records;
 
 mod asked;
 mod background;
+mod chain;
 mod codec;
 mod commit;
 mod copy;
@@ -64,6 +65,7 @@ mod follow;
 mod inspect;
 #[cfg(feature = "json")]
 mod json;
+mod live;
 mod log;
 mod lookup;
 mod open;
@@ -80,8 +82,10 @@ mod rest;
 mod retention;
 mod roll;
 mod salvage;
+mod segment;
 mod source;
 mod spare;
+mod survey;
 mod sync;
 mod verify;
 mod versioned;

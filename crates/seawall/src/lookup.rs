@@ -6,7 +6,8 @@
 //! true as long as a segment has its epoch, because no byte of a batch is ever written again. What
 //! looks like damage is looked at anew, from the directory on, before it is believed.
 
-use crate::directory::{self, Link, Survey, hole};
+use crate::chain::{Link, hole};
+use crate::survey::{self, Survey};
 use crate::sync::{Mutex, MutexGuard};
 use crate::walk::{Event, Walk};
 use crate::{Corruption, Damage, Error, Lost, Lsn, Result};
@@ -76,7 +77,7 @@ impl Lookup {
             let now = word()?;
             // A writer that cuts tells so first: where its word is the same, nothing moved (R16),
             // unless a file was pruned.
-            if attempt > 0 && now == live && !is_gone(&found) {
+            if attempt > 0 && now == live && !has_gone(&found) {
                 return found;
             }
             (live, attempt) = (now, attempt + 1);
@@ -91,9 +92,7 @@ impl Lookup {
         let kept = fits.map(|seen| seen.survey.clone());
         drop(known);
         match kept {
-            Some(kept) if live.is_some() || directory::still_holds(&*self.storage, &kept)? => {
-                Ok(kept)
-            }
+            Some(kept) if live.is_some() || survey::still_holds(&*self.storage, &kept)? => Ok(kept),
             _ => self.survey(live),
         }
     }
@@ -108,7 +107,7 @@ impl Lookup {
     }
 
     fn survey(&self, live: Option<&Live>) -> Result<Arc<Survey>> {
-        let survey = Arc::new(directory::survey(&self.storage, live)?);
+        let survey = Arc::new(survey::survey(&self.storage, live)?);
         let newest = live.map(|live| live.segment);
         self.known().seen = Some(Seen { survey: survey.clone(), newest });
         Ok(survey)
@@ -163,7 +162,7 @@ impl Lookup {
 }
 
 /// Whether a file was not there, or not all of it: pruned or cut behind its last batch meanwhile.
-fn is_gone<T>(found: &Result<T>) -> bool {
+fn has_gone<T>(found: &Result<T>) -> bool {
     let gone = [io::ErrorKind::NotFound, io::ErrorKind::UnexpectedEof];
     matches!(found, Err(Error::Io { source, .. }) if gone.contains(&source.kind()))
 }

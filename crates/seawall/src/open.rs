@@ -2,7 +2,8 @@
 //! FORMAT.md sections 7 and 8, rules R12 and R15.
 
 use crate::asked;
-use crate::directory::{self, LIVE, LOCK, Link, MANIFEST};
+use crate::chain::Link;
+use crate::directory::{self, LIVE, LOCK, MANIFEST};
 use crate::inspect::{Inspection, Until, inspect};
 use crate::quarantine;
 use crate::recovery::Verdict;
@@ -84,7 +85,7 @@ fn create(
     lock: Box<dyn Lock>,
     record_type: RecordType,
 ) -> Result<(Writer, Recovery, Level)> {
-    let names = machine.storage.list().map_err(Error::io("list the directory"))?;
+    let names = directory::list(&*machine.storage)?;
     refuse_lone_texts(&machine, &names)?;
     remove_spares(&machine, &names);
     let mut max_id = names.iter().filter_map(|name| SegmentId::from_any_name(name)).max();

@@ -1,7 +1,7 @@
 //! How far long work has come, for whoever waits for it.
 
 use crate::SegmentId;
-use crate::directory::Survey;
+use crate::survey::Survey;
 use crate::walk::{Walk, to_u64};
 use std::collections::BTreeMap;
 use std::fmt;

@@ -4,9 +4,11 @@ use crate::asked;
 use crate::codec::Stored;
 use crate::core::Core;
 use crate::damage::{AtomicSet, Salvaged};
-use crate::directory::{is_gone, read_live, survey};
+use crate::directory::{is_gone, open_existing};
 use crate::follow::{Follower, Source};
+use crate::live::read_live;
 use crate::lookup::Lookup;
+use crate::survey::survey;
 use crate::walk::{Event, Found, Walk};
 use crate::{Codec, CodecId, Damage, Error, Lsn, MessagePack, Options, Raw, Result, SegmentId};
 use seawall_format::{Live, RecordType, frame, next_lsn};
@@ -62,7 +64,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// a log of such records: another codec or type name, a higher schema number. A reader that is
     /// overtaken by a writer with a higher one gets that error when it comes to its records.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_in(crate::directory::open_existing(path.as_ref())?)
+        Self::open_in(open_existing(path.as_ref())?)
     }
 
     /// Opens the log that another kind of storage holds.
@@ -170,7 +172,7 @@ impl LogReader<[u8], Raw> {
     ///
     /// As [`LogReader::open`], but for what the records are.
     pub fn open_any(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_any_in(crate::directory::open_existing(path.as_ref())?)
+        Self::open_any_in(open_existing(path.as_ref())?)
     }
 
     /// Opens the log of any codec, type and schema that another kind of storage holds.

@@ -1,11 +1,12 @@
 //! Repair in place: a damaged log gives up its end, from the first damage on. What leaves the log
 //! is kept in quarantine.
 
-use crate::directory::{self, LOCK};
+use crate::directory::{LOCK, is_in_use, open_existing};
 use crate::inspect::{Inspection, Until, inspect};
 use crate::open::{live_file, recover};
 use crate::recovery::Verdict;
 use crate::roll::Machine;
+use crate::survey::survey;
 use crate::verify::look_around;
 use crate::walk::End;
 use crate::{
@@ -39,7 +40,7 @@ pub struct Cut {
 /// [`Error::Busy`] if a writer has it open; [`Error::Io`], [`Error::NotALog`],
 /// [`Error::Unsupported`].
 pub fn diagnose(path: impl AsRef<Path>) -> Result<Verification> {
-    diagnose_in(&directory::open_existing(path.as_ref())?)
+    diagnose_in(&open_existing(path.as_ref())?)
 }
 
 /// Judges a log that another kind of storage holds.
@@ -58,7 +59,7 @@ pub fn diagnose_in(storage: &Arc<dyn Storage>) -> Result<Verification> {
 ///
 /// As [`cut_tail`].
 pub fn plan_cut(path: impl AsRef<Path>) -> Result<Cut> {
-    plan_cut_in(&directory::open_existing(path.as_ref())?)
+    plan_cut_in(&open_existing(path.as_ref())?)
 }
 
 /// Says what [`cut_tail_in`] would give up, and changes nothing.
@@ -99,7 +100,7 @@ pub fn plan_cut_in(storage: &Arc<dyn Storage>) -> Result<Cut> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn cut_tail(path: impl AsRef<Path>) -> Result<Cut> {
-    cut_tail_in(&directory::open_existing(path.as_ref())?)
+    cut_tail_in(&open_existing(path.as_ref())?)
 }
 
 /// Repairs a log that another kind of storage holds.
@@ -168,15 +169,14 @@ fn lower_live(machine: &Machine, found: &Inspection) {
 }
 
 fn take(storage: &Arc<dyn Storage>) -> Result<Box<dyn Lock>> {
-    directory::survey(storage, None)?;
+    survey(storage, None)?;
     let locked = storage.lock(LOCK).map_err(Error::io(format!("lock {}", storage.place())))?;
     locked.ok_or_else(|| Error::Busy { place: storage.place() })
 }
 
 /// Refuses a log that a writer has open: it is not at rest, and looks damaged where it is not.
 pub(crate) fn refuse_in_use(storage: &dyn Storage) -> Result<()> {
-    let in_use = storage.is_locked(LOCK).map_err(Error::io(format!("look at {LOCK}")))?;
-    if in_use { Err(Error::Busy { place: storage.place() }) } else { Ok(()) }
+    if is_in_use(storage)? { Err(Error::Busy { place: storage.place() }) } else { Ok(()) }
 }
 
 impl Inspection {

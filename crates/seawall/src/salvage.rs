@@ -5,10 +5,12 @@
 //! reads passes over a place that says what is missing.
 
 use crate::damage::{AtomicSet, Salvaged};
-use crate::directory::{self, MANIFEST, Survey, read_live, survey};
+use crate::directory::{MANIFEST, open_existing};
+use crate::live::read_live;
 use crate::progress::Meter;
 use crate::repair::refuse_in_use;
 use crate::roll::{Carried, Machine, Plan, Pred, roll};
+use crate::survey::{Survey, survey};
 use crate::walk::{Event, Found, Walk, to_u64};
 use crate::writer::ManifestFile;
 use crate::{Corruption, Damage, Error, Level, Lost, Lsn, Offset, Options, Progress, Result};
@@ -89,7 +91,7 @@ pub fn salvage_with(
     target: impl AsRef<Path>,
     mut tell: impl FnMut(Progress),
 ) -> Result<Rescued> {
-    let log = directory::open_existing(source.as_ref())?;
+    let log = open_existing(source.as_ref())?;
     refuse_in_use(&*log)?;
     let mut meter = Meter::new(&mut tell);
     draft::make(source.as_ref(), target.as_ref(), |target| rescue(&log, target, &mut meter))

@@ -1,8 +1,8 @@
 //! The bytes of one segment for those who read it: a window at a time, and around what the device
 //! refuses if they ask for that.
 
-use crate::directory::Segment;
 use crate::rest::Rest;
+use crate::segment::Segment;
 use crate::{Error, Offset, Result};
 use seawall_format::scan::Scanner;
 use seawall_io::File;

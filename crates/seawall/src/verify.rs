@@ -1,9 +1,11 @@
 //! A verdict on a whole log: every body judged, every lost record named. Nothing is written.
 
-use crate::directory::{LOCK, Survey, is_gone, read_live, survey};
+use crate::directory::{is_gone, is_in_use, open_existing};
+use crate::live::read_live;
 use crate::progress::Meter;
+use crate::survey::{Survey, survey};
 use crate::walk::{Event, Walk};
-use crate::{AtomicSet, CodecId, Damage, Error, Layout, Level, Lost, Lsn, Offset};
+use crate::{AtomicSet, CodecId, Damage, Layout, Level, Lost, Lsn, Offset};
 use crate::{Progress, Result, SegmentId, TailState};
 use seawall_format::frame::Frames;
 use seawall_format::{Live, Manifest};
@@ -151,7 +153,7 @@ pub fn verify(path: impl AsRef<Path>) -> Result<Verification> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn verify_with(path: impl AsRef<Path>, mut tell: impl FnMut(Progress)) -> Result<Verification> {
-    let log = crate::directory::open_existing(path.as_ref())?;
+    let log = open_existing(path.as_ref())?;
     look_until_calm(&log, &mut Meter::new(&mut tell))
 }
 
@@ -188,7 +190,7 @@ fn look_until_calm(storage: &Arc<dyn Storage>, meter: &mut Meter<'_>) -> Result<
 
 /// Whether a writer has the log open, and what it says is durable.
 fn writer(storage: &dyn Storage) -> Result<(bool, Option<Live>)> {
-    let in_use = storage.is_locked(LOCK).map_err(Error::io(format!("look at {LOCK}")))?;
+    let in_use = is_in_use(storage)?;
     Ok((in_use, if in_use { read_live(storage)? } else { None }))
 }
 

@@ -1,10 +1,12 @@
 //! The walk over the live chain: reads segments in order, shows them to the scanner, and finds its
 //! feet behind damage. Recovery, readers and `verify` all walk this way.
 
+use crate::chain::{Beyond, Link, hole};
 use crate::damage::{Expected, Salvaged, stranger};
-use crate::directory::{Beyond, Link, Segment, Survey, hole};
 use crate::rest::Rest;
+use crate::segment::Segment;
 use crate::source::Source;
+use crate::survey::Survey;
 use crate::{AtomicSet, Corruption, Damage, Error, Lost, Lsn, Offset, Result, SegmentId};
 use seawall_format::batch::{BatchHeader, HEADER_SIZE};
 use seawall_format::scan::{Cause, Limit, Scanner, Start, Step, Window};

@@ -1,0 +1,243 @@
+//! The live chain: which segments count, in which order, and what is missing between them.
+//! FORMAT.md section 6.
+
+use crate::recovery::Row;
+use crate::segment::{Look, Segment, look};
+use crate::survey::Survey;
+use crate::{Corruption, Damage, Lost, Lsn, Offset, Result, SegmentId};
+use seawall_format::scan::Limit;
+use seawall_format::{Live, Manifest, Seal, SegmentHeader, SegmentRef, next_lsn};
+use seawall_io::Storage;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A segment in the live chain.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    pub(crate) segment: Segment,
+    pub(crate) limit: Limit,
+    /// What is missing between the link before and this one.
+    pub(crate) gap: Option<(Row, Damage)>,
+}
+
+/// Something that should stand behind the last link and does not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beyond {
+    pub(crate) row: Row,
+    pub(crate) segment: SegmentId,
+    pub(crate) cause: Corruption,
+}
+
+/// The next older link, if there is one, and what is missing in between.
+type Below = (Option<(Segment, Limit)>, Option<(Row, Damage)>);
+
+/// The segments whose headers were looked at.
+#[derive(Default)]
+pub(crate) struct Headers {
+    sound: BTreeMap<SegmentId, Segment>,
+    bad: BTreeMap<SegmentId, Corruption>,
+    /// What sound files under the wrong name are.
+    strangers: BTreeMap<SegmentId, SegmentRef>,
+}
+
+impl Headers {
+    /// Looks at the header of a segment whose file has this name.
+    pub(crate) fn read(
+        &mut self,
+        storage: &Arc<dyn Storage>,
+        (id, name): (SegmentId, &str),
+        log: Option<&Manifest>,
+    ) -> Result<()> {
+        match look(storage, name, log)? {
+            Look::Sound(segment) => drop(self.sound.insert(id, segment)),
+            Look::Stranger(cause, reference) => {
+                self.bad.insert(id, cause);
+                self.strangers.insert(id, reference);
+            }
+            Look::Bad(cause) => drop(self.bad.insert(id, cause)),
+            Look::Gone => {}
+        }
+        Ok(())
+    }
+
+    /// Whether no segment is of the manifest's log, and one is of another.
+    pub(crate) fn are_all_foreign(&self) -> bool {
+        self.sound.is_empty() && self.bad.values().any(|cause| *cause == Corruption::ForeignEpoch)
+    }
+
+    /// Whether a segment holds a batch, mark or seal, or cannot say.
+    pub(crate) fn hold_something(&self) -> Result<bool> {
+        if !self.bad.is_empty() {
+            return Ok(true);
+        }
+        for segment in self.sound.values() {
+            if segment.holds_something()? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Finds the live chain, from the newest segment down.
+    pub(crate) fn arrange(mut self, found: &mut Survey, live: Option<&Live>) -> Result<()> {
+        let named = live.map(|live| self.named_by(live)).transpose()?.flatten();
+        let named = named.or_else(|| self.behind_a_cut(live?));
+        // What lies behind is the writer's business, unless `live` leads there.
+        self.sound.retain(|id, _| live.is_none_or(|live| *id <= live.segment.id));
+        let top = match named {
+            Some(top) => Some(top),
+            // Without the segment that `live` names, the older ones are still there.
+            None => self.top(found)?,
+        };
+        let Some((mut segment, mut limit)) = top else {
+            let id = live.map(|live| live.segment.id);
+            let id = id.or(self.bad.keys().next_back().copied());
+            let id = id.or(found.manifest.as_ref().map(|m| m.oldest.id));
+            found.beyond = Some(self.missing(id.unwrap_or(SegmentId::FIRST), Row::OldestMissing));
+            return Ok(());
+        };
+        loop {
+            let (below, gap) = self.below(&segment.header, found.manifest.as_ref())?;
+            found.chain.push(Link { segment, limit, gap });
+            match below {
+                Some(below) => (segment, limit) = below,
+                None => break,
+            }
+        }
+        found.chain.reverse();
+        Ok(())
+    }
+
+    /// The segment that a running writer says is the newest.
+    fn named_by(&self, live: &Live) -> Result<Option<(Segment, Limit)>> {
+        let top = self.sound.get(&live.segment.id);
+        let Some(top) = top.filter(|top| top.header.epoch == live.segment.epoch) else {
+            return Ok(None);
+        };
+        // A cut or a recovery ended the segment earlier, and its word did not reach `live`, or not
+        // yet: what its successor was made with is durable.
+        let sealed = top.seal()?.filter(|seal| seal.last < live.durable);
+        let next = sealed.and_then(|seal| {
+            let next = self.sound.get(&seal.next.id);
+            next.filter(|next| next.header.epoch == seal.next.epoch)
+        });
+        Ok(Some(match next {
+            Some(next) => (next.clone(), Limit::At(next.header.carried)),
+            None => (top.clone(), Limit::At(live.durable)),
+        }))
+    }
+
+    /// A stale `live` names a segment that is gone, and the next one follows an older: it was cut
+    /// off. What its successor was made with is durable.
+    fn behind_a_cut(&self, live: &Live) -> Option<(Segment, Limit)> {
+        let gone = live.segment.id;
+        let (_, next) = self.sound.range(gone..).next()?;
+        let is_gone = !self.sound.contains_key(&gone) && !self.bad.contains_key(&gone);
+        let is_cut = is_gone && next.header.pred.is_some_and(|pred| pred.id < gone);
+        is_cut.then(|| (next.clone(), Limit::At(next.header.carried)))
+    }
+
+    /// The newest segment, unless a seal or the last clean close names one behind it.
+    fn top(&self, found: &mut Survey) -> Result<Option<(Segment, Limit)>> {
+        let newest = self.sound.keys().next_back().copied();
+        for segment in self.sound.values().rev() {
+            let Some(seal) = segment.seal()? else { continue };
+            let replaced = self.is_replaced(seal.next);
+            if replaced || newest.is_some_and(|newest| seal.next.id > newest) {
+                found.beyond = Some(self.not_there(seal.next, replaced));
+                return Ok(Some((segment.clone(), Limit::At(seal.last))));
+            }
+        }
+        let closed = found.manifest.as_ref().and_then(|manifest| manifest.closed);
+        if let Some(closed) = closed.filter(|closed| self.is_replaced(closed.segment)) {
+            found.beyond = Some(self.not_there(closed.segment, true));
+        }
+        let named =
+            closed.map(|closed| closed.segment.id).max(self.bad.keys().next_back().copied());
+        if let Some(id) = named.filter(|id| newest.is_none_or(|newest| *id > newest)) {
+            found.beyond = Some(self.missing(id, Row::NewestMissing));
+        }
+        let top = newest.and_then(|id| self.sound.get(&id).cloned());
+        Ok(top.map(|top| (top, Limit::Open)))
+    }
+
+    /// Whether another file stands where this segment should be.
+    fn is_replaced(&self, named: SegmentRef) -> bool {
+        self.sound.get(&named.id).is_some_and(|found| found.header.epoch != named.epoch)
+    }
+
+    fn not_there(&self, named: SegmentRef, replaced: bool) -> Beyond {
+        let missing = self.missing(named.id, Row::NewestMissing);
+        let cause = if replaced { Corruption::SegmentReplaced } else { missing.cause };
+        Beyond { cause, ..missing }
+    }
+
+    /// What stands before a segment: the next link, or a hole and what lies behind it.
+    fn below(&self, header: &SegmentHeader, manifest: Option<&Manifest>) -> Result<Below> {
+        let oldest = manifest.map(|manifest| manifest.oldest);
+        if oldest.is_some_and(|oldest| oldest.id == header.id) {
+            let replaced = oldest.is_some_and(|oldest| oldest.epoch != header.epoch);
+            let gap = replaced.then(|| {
+                let lost = Some(Lost { from: header.base, to: None });
+                (Row::OldestMissing, hole(header.id, Corruption::SegmentReplaced, lost))
+            });
+            return Ok((None, gap));
+        }
+        let Some(pred) = header.pred else {
+            return Ok((None, None));
+        };
+        let next = self.sound.get(&pred.id).filter(|next| next.header.epoch == pred.epoch);
+        if let Some(next) = next {
+            return Ok((Some((next.clone(), Limit::At(header.base.previous()))), None));
+        }
+        let is_oldest = oldest.is_some_and(|oldest| oldest.id >= pred.id);
+        let row = if is_oldest { Row::OldestMissing } else { Row::ChainBroken };
+        let missing = self.missing(pred.id, row);
+        let behind = self.sealed_before(header)?;
+        let first = match &behind {
+            Some((_, last)) => next_lsn(*last),
+            None => manifest.map_or(Lsn::FIRST, |manifest| manifest.oldest_base),
+        };
+        let lost = header.base.previous().filter(|last| *last >= first);
+        let lost = lost.map(|last| Lost { from: first, to: Some(last) });
+        let gap = (missing.row, hole(missing.segment, missing.cause, lost));
+        Ok((behind.map(|(segment, last)| (segment, Limit::At(last))), Some(gap)))
+    }
+
+    /// The nearest older segment whose seal says that a missing one followed it, and its last LSN.
+    fn sealed_before(&self, header: &SegmentHeader) -> Result<Option<(Segment, Option<Lsn>)>> {
+        for segment in self.sound.range(..header.id).rev().map(|(_, segment)| segment) {
+            let seal = segment.seal()?;
+            let fits = |seal: &Seal| seal.next.id < header.id && seal.last < Some(header.base);
+            if let Some(seal) = seal.filter(fits) {
+                return Ok(Some((segment.clone(), seal.last)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn missing(&self, segment: SegmentId, row: Row) -> Beyond {
+        let twin = self.strangers.get(&segment).and_then(|named| {
+            self.sound.get(&named.id).filter(|found| found.header.epoch == named.epoch)
+        });
+        match self.bad.get(&segment) {
+            Some(Corruption::Misplaced) if twin.is_some() => {
+                Beyond { row: Row::Misplaced, segment, cause: Corruption::Duplicated }
+            }
+            Some(cause @ (Corruption::Misplaced | Corruption::ForeignEpoch)) => {
+                Beyond { row: Row::Misplaced, segment, cause: *cause }
+            }
+            Some(Corruption::TextMissing) => {
+                Beyond { row: Row::TextMissing, segment, cause: Corruption::TextMissing }
+            }
+            Some(cause) => Beyond { row: Row::HeaderUnreadable, segment, cause: *cause },
+            None => Beyond { row, segment, cause: Corruption::SegmentMissing },
+        }
+    }
+}
+
+/// A whole segment that cannot be read.
+pub(crate) fn hole(segment: SegmentId, cause: Corruption, lost: Option<Lost>) -> Damage {
+    let (segment, offset) = (Some(segment), Offset(0));
+    Damage { segment, offset, bytes: 0, lost, cause, origin: None }
+}

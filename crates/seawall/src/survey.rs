@@ -1,0 +1,181 @@
+//! A survey of a log's directory: manifest and segment headers. FORMAT.md sections 4 and 6.
+//!
+//! It reads and judges nothing but the first blocks. What is missing or out of place does not
+//! end it: the rest stays readable around the hole, and the hole is named.
+
+use crate::chain::{Beyond, Headers, Link};
+use crate::directory::{
+    MANIFEST, MANIFEST_MAX, file_place, is_gone, list, not_a_log, read_small, segment_ids,
+};
+use crate::recovery::Row;
+use crate::{Error, Lsn, Result, SegmentId};
+use seawall_format::{HEADER_SIZE, Live, Manifest, Refused, SegmentHeader};
+use seawall_io::Storage;
+use std::sync::Arc;
+
+/// How often a look starts over because the writer wrote or pruned under it.
+const ATTEMPTS: u32 = 8;
+
+/// What a directory holds.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    pub(crate) manifest: Option<Manifest>,
+    /// Whether slot A, slot B can be read.
+    pub(crate) readable: [bool; 2],
+    /// The live chain, oldest first.
+    pub(crate) chain: Vec<Link>,
+    pub(crate) beyond: Option<Beyond>,
+    /// No manifest, though segments hold something.
+    pub(crate) manifest_lost: bool,
+    /// The segment that `live` names was pruned: the writer went on since, or cannot write `live`.
+    /// What is there was not durable when it was written.
+    pub(crate) is_ahead: bool,
+    /// The highest id that any file has.
+    pub(crate) max_id: Option<SegmentId>,
+    pub(crate) names: Vec<String>,
+}
+
+impl Survey {
+    /// The first row of the table that something wrong with the chain matches.
+    pub(crate) fn trouble(&self) -> Option<Row> {
+        let gaps = self.chain.iter().filter_map(|link| link.gap.as_ref()).map(|gap| gap.0);
+        gaps.chain(self.beyond.map(|beyond| beyond.row)).min()
+    }
+
+    /// The last record that `live` says is durable, if it speaks of the newest segment.
+    pub(crate) fn promised_by(&self, live: &Live) -> Option<Lsn> {
+        let newest = self.chain.last().map(|link| link.segment.header.reference());
+        live.durable.filter(|_| newest == Some(live.segment))
+    }
+}
+
+/// Reads what the directory holds; `live` says which segment is the newest, if a writer does.
+///
+/// What seems to be missing may just have been pruned: the manifest says so first.
+pub(crate) fn survey(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<Survey> {
+    let mut before = None;
+    for _ in 1..ATTEMPTS {
+        match survey_once(storage, live) {
+            // Removed since it was listed.
+            Err(error) if is_gone(&error) => {}
+            Ok(found) if found.trouble().is_some() => {
+                let sequence = found.manifest.as_ref().map(|manifest| manifest.sequence);
+                if before == Some(sequence) {
+                    return Ok(found);
+                }
+                before = Some(sequence);
+            }
+            other => return other,
+        }
+    }
+    survey_once(storage, live)
+}
+
+/// Whether a survey still says what is there, where no writer's word tells of changes: each of
+/// them makes or removes a file, or writes the manifest.
+pub(crate) fn still_holds(storage: &dyn Storage, survey: &Survey) -> Result<bool> {
+    let names = list(storage)?;
+    let ids: Vec<_> = segment_ids(&names).collect();
+    let slots = read_manifest(storage, &ids)?;
+    let manifest = slots.into_iter().flatten().max_by_key(|slot| slot.sequence);
+    Ok(names == survey.names && manifest == survey.manifest)
+}
+
+fn survey_once(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<Survey> {
+    let names = list(&**storage)?;
+    let ids: Vec<_> = segment_ids(&names).collect();
+    let used = names.iter().filter_map(|name| SegmentId::from_any_name(name)).max();
+    let slots = read_manifest(&**storage, &ids)?;
+    let readable = [0, 1].map(|slot| slots.get(slot).is_some_and(Option::is_some));
+    let manifest = slots.into_iter().flatten().max_by_key(|slot| slot.sequence);
+    let mut found = Survey {
+        readable,
+        chain: vec![],
+        beyond: None,
+        manifest_lost: false,
+        is_ahead: false,
+        max_id: used,
+        names,
+        manifest,
+    };
+    let oldest = found.manifest.as_ref().map(|manifest| manifest.oldest.id);
+    let newest = live.map(|live| live.segment.id);
+    if newest.is_some() && newest < oldest {
+        found.is_ahead = true;
+        return Ok(found);
+    }
+    // The one behind what `live` names may have been made since.
+    let behind = newest.and_then(|newest| ids.iter().copied().filter(|id| *id > newest).min());
+    let last = behind.or(newest);
+    let wanted = |id: &SegmentId| {
+        oldest.is_none_or(|oldest| *id >= oldest) && last.is_none_or(|last| *id <= last)
+    };
+    let mut headers = Headers::default();
+    for name in &found.names {
+        let id = SegmentId::from_file_name(name);
+        if let Some(id) = id.filter(wanted) {
+            headers.read(storage, (id, name), found.manifest.as_ref())?;
+        }
+    }
+    match &mut found.manifest {
+        // Nobody knows which of them is the stranger, nor where the log began.
+        Some(manifest) if headers.are_all_foreign() => manifest.oldest_base = Lsn::FIRST,
+        Some(_) => {}
+        None => {
+            found.manifest_lost = headers.hold_something()?;
+            if !found.manifest_lost {
+                return Ok(found);
+            }
+        }
+    }
+    headers.arrange(&mut found, live)?;
+    Ok(found)
+}
+
+fn read_manifest(storage: &dyn Storage, segments: &[SegmentId]) -> Result<Vec<Option<Manifest>>> {
+    let bytes = read_small(storage, MANIFEST, MANIFEST_MAX)?;
+    if bytes.is_none() && segments.is_empty() {
+        return Err(not_a_log(storage, "there is no manifest and no segment"));
+    }
+    let bytes = bytes.unwrap_or_default();
+    let mut slots = vec![];
+    for slot in Manifest::decode_file(&bytes) {
+        slots.push(match slot {
+            Ok(manifest) => Some(manifest),
+            Err(Refused::Invalid) => None,
+            Err(refused) => {
+                return Err(Error::Unsupported { place: file_place(storage, MANIFEST), refused });
+            }
+        });
+    }
+    let foreign = !bytes.starts_with(b"SEAWALLM") && slots.iter().all(Option::is_none);
+    if foreign && segments.is_empty() {
+        return Err(not_a_log(storage, "its manifest is not ours, and there is no segment"));
+    }
+    disown(storage, segments, &mut slots)?;
+    Ok(slots)
+}
+
+/// Of two slots of different logs, keeps the one of the log that the segments are of.
+fn disown(
+    storage: &dyn Storage,
+    segments: &[SegmentId],
+    slots: &mut [Option<Manifest>],
+) -> Result<()> {
+    let mut logs: Vec<_> = slots.iter().flatten().map(|slot| slot.log).collect();
+    logs.dedup();
+    if logs.len() < 2 {
+        return Ok(());
+    }
+    let mut ours = vec![];
+    for name in segments.iter().flat_map(|id| [id.file_name(), id.head_name()]) {
+        let bytes = read_small(storage, &name, HEADER_SIZE)?.unwrap_or_default();
+        ours.extend(SegmentHeader::decode(&bytes).ok().map(|header| header.log));
+    }
+    if logs.iter().any(|log| ours.contains(log)) {
+        for slot in slots {
+            *slot = slot.take().filter(|slot| ours.contains(&slot.log));
+        }
+    }
+    Ok(())
+}
