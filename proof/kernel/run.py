@@ -220,15 +220,7 @@ def crash_images(base, path, wanted, dice):
     state.close()
 
 
-def powercuts(options):
-    folder = Path(tempfile.mkdtemp(prefix="seawall-kernel-", dir=os.environ.get("SEAWALL_DIR")))
-    try:
-        return powercuts_in(folder, options)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def powercuts_in(folder, options):
+def powercuts(folder, options):
     machine = Machine(options.fs, folder)
     need("dmsetup", "dmsetup")
     dice = random.Random(options.seed)
@@ -341,20 +333,12 @@ def is_right(name, lsn, more, data):
 
 # A machine that dies under a log, and starts again, over and over.
 
-def lives(options):
-    folder = Path(tempfile.mkdtemp(prefix="seawall-kernel-", dir=os.environ.get("SEAWALL_DIR")))
-    try:
-        return lives_in(folder, options)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 # How many records a log may have before it is given up for a fresh one.
 FULL = 2500
 ACK = re.compile(rb"^(\d+) (\d+) (\d+)\r?$")
 
 
-def lives_in(folder, options):
+def lives(folder, options):
     machine = Machine(options.fs, folder)
     dice = random.Random(options.seed)
     acked, broken, total = {}, [], 0
@@ -437,8 +421,12 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", help="keep the images that broke a promise in this folder")
     options = parser.parse_args()
+    work = powercuts if options.what == "cuts" else lives
     try:
-        return powercuts(options) if options.what == "cuts" else lives(options)
+        with tempfile.TemporaryDirectory(
+            prefix="seawall-kernel-", dir=os.environ.get("SEAWALL_DIR"), ignore_cleanup_errors=True
+        ) as folder:
+            return work(Path(folder), options)
     except Missing as missing:
         print(f"skipped: {missing}", file=sys.stderr)
         return 77

@@ -208,6 +208,7 @@ fn decimal(number: &str) -> (bool, String, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seawall_testkit::Dice;
 
     fn json_there_and_back(text: &str) -> Result<String, String> {
         let packed = translate(text.as_bytes(), CodecId::Json, CodecId::MessagePack)?;
@@ -291,37 +292,21 @@ mod tests {
         translate(b"\xa1a", CodecId::MessagePack, CodecId::Raw).unwrap_err();
     }
 
-    /// Numbers that follow from a seed.
-    struct Random(u64);
-
-    impl Random {
-        fn draw(&mut self) -> u64 {
-            self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            mixed ^ (mixed >> 31)
-        }
-
-        fn below(&mut self, end: usize) -> usize {
-            usize::try_from(self.draw() % u64::try_from(end).unwrap()).unwrap()
-        }
-    }
-
-    fn draw_value(random: &mut Random, depth: usize) -> Value {
-        let text = |random: &mut Random| {
+    fn draw_value(dice: &mut Dice, depth: usize) -> Value {
+        let text = |dice: &mut Dice| {
             let marks = ["", "a", "\"", "\\", "{", "]", "\u{e9}", "\n", "base64", " "];
-            (0..random.below(4)).map(|_| marks[random.below(marks.len())]).collect::<String>()
+            (0..dice.below(4)).filter_map(|_| dice.pick(&marks)).copied().collect::<String>()
         };
-        match random.below(if depth == 0 { 6 } else { 8 }) {
+        match dice.below(if depth == 0 { 6 } else { 8 }) {
             0 => Value::Null,
-            1 => (random.draw() % 2 == 0).into(),
-            2 => (random.draw() >> random.below(64)).into(),
-            3 => (random.draw() >> random.below(64)).cast_signed().into(),
-            4 => f64::from_bits(random.draw()).into(),
-            5 => text(random).into(),
-            6 => (0..random.below(4)).map(|_| draw_value(random, depth - 1)).collect(),
-            _ => (0..random.below(4))
-                .map(|_| (text(random), draw_value(random, depth - 1)))
+            1 => dice.one_in(2).into(),
+            2 => (dice.any() >> dice.below(64)).into(),
+            3 => (dice.any() >> dice.below(64)).cast_signed().into(),
+            4 => f64::from_bits(dice.any()).into(),
+            5 => text(dice).into(),
+            6 => (0..dice.below(4)).map(|_| draw_value(dice, depth - 1)).collect(),
+            _ => (0..dice.below(4))
+                .map(|_| (text(dice), draw_value(dice, depth - 1)))
                 .collect::<Map<_, _>>()
                 .into(),
         }
@@ -331,14 +316,14 @@ mod tests {
     fn a_value_comes_back_as_it_was_and_what_is_none_is_refused_quietly() {
         use seawall::CodecId::{Json, MessagePack, Raw};
         for seed in 0..10_000 {
-            let random = &mut Random(seed);
-            let text = draw_value(random, 4).to_string();
+            let dice = &mut Dice::new(seed);
+            let text = draw_value(dice, 4).to_string();
             let packed = translate(text.as_bytes(), Json, MessagePack).unwrap();
             let shown = translate(&packed, MessagePack, Json).unwrap();
             assert_eq!(shown, text.as_bytes(), "seed {seed}");
             let mut changed = packed.to_vec();
-            let at = random.below(changed.len());
-            changed[at] = random.draw().to_le_bytes()[0];
+            let at = dice.below(u64::try_from(changed.len()).unwrap());
+            changed[usize::try_from(at).unwrap()] = dice.any().to_le_bytes()[0];
             for source in [Raw, MessagePack, Json] {
                 for target in [Raw, MessagePack, Json] {
                     // What is taken comes back the same, be it what it may.

@@ -2,6 +2,7 @@
 //! into pieces, damaged and random. Each case is a seed; `SEAWALL_CASES` says how many.
 
 use super::*;
+use seawall_testkit::Dice;
 use std::io::Read;
 
 /// A format: its name, how an entry of it is drawn and written, and its reader.
@@ -27,13 +28,13 @@ const FORMATS: [Format; 4] = [
     },
     Format {
         name: "msgpack",
-        draw: |random| rmp_serde::to_vec_named(&draw_value(random, 3)).unwrap(),
+        draw: |random| rmp_serde::to_vec_named(&draw_value(&mut random.0, 3)).unwrap(),
         write: msgpack::write,
         open: |input| Box::new(msgpack::Pairs::new(input)),
     },
     Format {
         name: "json",
-        draw: |random| format!("[{}]", draw_value(random, 3)).into_bytes(),
+        draw: |random| format!("[{}]", draw_value(&mut random.0, 3)).into_bytes(),
         write: json::write,
         open: |input| Box::new(json::Values::new(input)),
     },
@@ -49,23 +50,20 @@ fn cases() -> u64 {
     asked.unwrap_or(10_000)
 }
 
-/// Numbers that follow from a seed.
-struct Random(u64);
+/// Numbers and bytes that follow from a seed.
+struct Random(Dice);
 
 impl Random {
-    fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+    fn new(seed: u64) -> Self {
+        Self(Dice::new(seed))
     }
 
     fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.draw() % u64::try_from(end).unwrap()).unwrap()
+        usize::try_from(self.0.below(u64::try_from(end).unwrap())).unwrap()
     }
 
     fn byte(&mut self) -> u8 {
-        self.draw().to_le_bytes()[0]
+        self.0.any().to_le_bytes()[0]
     }
 
     fn bytes(&mut self, length: usize) -> Vec<u8> {
@@ -89,21 +87,21 @@ fn draw_bytes(random: &mut Random) -> Vec<u8> {
     }
 }
 
-fn draw_value(random: &mut Random, depth: usize) -> serde_json::Value {
-    let text = |random: &mut Random| {
+fn draw_value(dice: &mut Dice, depth: usize) -> serde_json::Value {
+    let text = |dice: &mut Dice| {
         let marks = ["", "a", "\"", "\\", "{", "]", "\u{e9}", "\n", "base64", " "];
-        (0..random.below(4)).map(|_| marks[random.below(marks.len())]).collect::<String>()
+        (0..dice.below(4)).filter_map(|_| dice.pick(&marks)).copied().collect::<String>()
     };
-    match random.below(if depth == 0 { 6 } else { 8 }) {
+    match dice.below(if depth == 0 { 6 } else { 8 }) {
         0 => serde_json::Value::Null,
-        1 => (random.draw() % 2 == 0).into(),
-        2 => (random.draw() >> random.below(64)).into(),
-        3 => (random.draw() >> random.below(64)).cast_signed().into(),
-        4 => f64::from_bits(random.draw()).into(),
-        5 => text(random).into(),
-        6 => (0..random.below(4)).map(|_| draw_value(random, depth - 1)).collect(),
-        _ => (0..random.below(4))
-            .map(|_| (text(random), draw_value(random, depth - 1)))
+        1 => dice.one_in(2).into(),
+        2 => (dice.any() >> dice.below(64)).into(),
+        3 => (dice.any() >> dice.below(64)).cast_signed().into(),
+        4 => f64::from_bits(dice.any()).into(),
+        5 => text(dice).into(),
+        6 => (0..dice.below(4)).map(|_| draw_value(dice, depth - 1)).collect(),
+        _ => (0..dice.below(4))
+            .map(|_| (text(dice), draw_value(dice, depth - 1)))
             .collect::<serde_json::Map<_, _>>()
             .into(),
     }
@@ -144,7 +142,7 @@ impl Found {
 }
 
 fn read(format: &Format, bytes: &[u8], seed: u64) -> Found {
-    let input = Pieces { bytes: bytes.to_vec(), at: 0, random: Random(seed) };
+    let input = Pieces { bytes: bytes.to_vec(), at: 0, random: Random::new(seed) };
     let mut reader = (format.open)(Box::new(input));
     let mut entries = vec![];
     loop {
@@ -177,7 +175,7 @@ fn draw(format: &Format, random: &mut Random) -> Vec<Vec<u8>> {
 fn every_entry_comes_back_in_whatever_pieces_the_stream_comes() {
     for format in &FORMATS {
         for seed in 0..cases() {
-            let random = &mut Random(seed);
+            let random = &mut Random::new(seed);
             let entries = draw(format, random);
             let found = read(format, &write(format, &entries).0, seed);
             let case = format!("{} seed {seed}", format.name);
@@ -190,7 +188,7 @@ fn every_entry_comes_back_in_whatever_pieces_the_stream_comes() {
 fn every_flipped_bit_is_damage_of_the_entry_it_is_in() {
     for format in checked() {
         for seed in 0..20 {
-            let random = &mut Random(seed);
+            let random = &mut Random::new(seed);
             let entries = draw(format, random);
             let (bytes, starts) = write(format, &entries);
             for bit in 0..8 * bytes.len() {
@@ -213,7 +211,7 @@ fn every_flipped_bit_is_damage_of_the_entry_it_is_in() {
 fn a_torn_end_is_damage_of_the_last_entry_and_of_no_other() {
     for format in &FORMATS {
         for seed in 0..50 {
-            let random = &mut Random(seed);
+            let random = &mut Random::new(seed);
             let entries = draw(format, random);
             let (bytes, starts) = write(format, &entries);
             for cut in 0..bytes.len() {
@@ -281,7 +279,7 @@ fn is_prefix(found: &[Vec<u8>], written: &[Vec<u8>], gap: bool) -> bool {
 fn nothing_is_invented_whatever_becomes_of_a_log_with_checksums() {
     for format in checked() {
         for seed in 0..cases() {
-            let random = &mut Random(seed);
+            let random = &mut Random::new(seed);
             let entries = draw(format, random);
             let mut bytes = write(format, &entries).0;
             let gap = damage(&mut bytes, random);
@@ -312,7 +310,7 @@ fn trim(mut bytes: &[u8]) -> &[u8] {
 fn nothing_is_read_out_of_damaged_json_that_does_not_stand_there() {
     let format = &FORMATS[3];
     for seed in 0..cases() {
-        let random = &mut Random(seed);
+        let random = &mut Random::new(seed);
         let mut bytes = write(format, &draw(format, random)).0;
         damage(&mut bytes, random);
         let found = read(format, &bytes, seed);
@@ -335,7 +333,7 @@ fn nothing_is_read_out_of_damaged_json_that_does_not_stand_there() {
 fn random_bytes_are_no_log() {
     for format in &FORMATS {
         for seed in 0..cases() {
-            let random = &mut Random(seed);
+            let random = &mut Random::new(seed);
             let bytes = random.fewer_bytes(64);
             let found = read(format, &bytes, seed);
             // A digit is JSON, and an empty file is a log without entries.
