@@ -2,17 +2,14 @@
 //! race, each time the same.
 
 use std::fmt::{self, Debug, Formatter};
-use std::io;
 use std::sync::{Arc, Mutex};
 
-use seawall_io::{Access, File, Lock, Storage};
+use seawall_io::Storage;
+
+use super::watched::{Call, Watch, Watched};
 
 /// Storage, and what happens beside.
-#[derive(Debug, Clone)]
-pub struct Hooked {
-    inner: Arc<dyn Storage>,
-    hook: Arc<Hook>,
-}
+pub type Hooked = Watched<Hook>;
 
 #[derive(Default)]
 pub struct Hook(Mutex<State>);
@@ -49,6 +46,15 @@ impl Hook {
     }
 }
 
+impl Watch for Hook {
+    fn before(&self, call: Call) {
+        use Call::{Create, IsLocked, Len, List, Open, Read};
+        if matches!(call, Open(_) | Create | List | IsLocked | Read | Len) {
+            self.look();
+        }
+    }
+}
+
 impl Hooked {
     /// `act` happens before look `at`, counted from 0.
     pub fn new(
@@ -56,98 +62,9 @@ impl Hooked {
         at: u64,
         act: impl FnOnce() + Send + 'static,
     ) -> (Self, Arc<Hook>) {
-        let hook = Arc::new(Hook::default());
+        let hook = Hook::default();
         hook.plan(at, act);
-        (Self { inner: Arc::new(inner), hook: hook.clone() }, hook)
-    }
-}
-
-impl Storage for Hooked {
-    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
-        self.hook.look();
-        let inner = self.inner.open(name, access)?;
-        Ok(Arc::new(HookedFile { inner, hook: self.hook.clone() }))
-    }
-
-    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        self.hook.look();
-        self.inner.create(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.inner.rename(from, to)
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.inner.remove(name)
-    }
-
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.hook.look();
-        self.inner.list()
-    }
-
-    fn sync_dir(&self) -> io::Result<()> {
-        self.inner.sync_dir()
-    }
-
-    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
-        self.inner.lock(name)
-    }
-
-    fn is_locked(&self, name: &str) -> io::Result<bool> {
-        self.hook.look();
-        self.inner.is_locked(name)
-    }
-
-    fn folder(&self, name: &str) -> io::Result<Arc<dyn Storage>> {
-        self.inner.folder(name)
-    }
-
-    fn boot_id(&self) -> Option<[u8; 16]> {
-        self.inner.boot_id()
-    }
-
-    fn place(&self) -> String {
-        self.inner.place()
-    }
-}
-
-#[derive(Debug)]
-struct HookedFile {
-    inner: Arc<dyn File>,
-    hook: Arc<Hook>,
-}
-
-impl File for HookedFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.hook.look();
-        self.inner.read_at(buffer, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.inner.write_at(bytes, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.inner.sync()
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.hook.look();
-        self.inner.len()
-    }
-
-    fn set_len(&self, length: u64) -> io::Result<()> {
-        self.inner.set_len(length)
-    }
-
-    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
-        self.inner.fill_with_zeros(length)
-    }
-
-    fn allocate(&self, length: u64) -> io::Result<()> {
-        self.inner.allocate(length)
+        Self::by(hook, inner)
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) mod hooked;
 pub(crate) mod images;
 pub(crate) mod lives;
 pub(crate) mod ram;
+pub(crate) mod watched;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

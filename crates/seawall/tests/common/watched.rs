@@ -1,0 +1,162 @@
+//! A device of which somebody hears: each call is told before it goes through to the device below.
+//! What counts, waits, comes in between or refuses is a [`Watch`].
+
+use std::fmt::Debug;
+use std::io;
+use std::sync::Arc;
+
+use seawall_io::{Access, File, Lock, Storage};
+
+/// A call of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    Open(Access),
+    Create,
+    Rename,
+    Remove,
+    List,
+    SyncDir,
+    Lock,
+    IsLocked,
+    Folder,
+    Read,
+    Write,
+    Sync,
+    Len,
+    SetLen,
+    Fill,
+    Allocate,
+}
+
+/// Whoever hears of the calls of a device.
+pub trait Watch: Debug + Send + Sync + 'static {
+    /// This call is about to be made.
+    fn before(&self, call: Call);
+
+    /// So many bytes were read.
+    fn was_read(&self, _bytes: usize) {}
+}
+
+/// Storage, and who hears of its calls.
+#[derive(Debug)]
+pub struct Watched<W> {
+    inner: Arc<dyn Storage>,
+    watch: Arc<W>,
+}
+
+impl<W: Watch> Watched<W> {
+    pub fn by(watch: W, inner: impl Storage + 'static) -> (Self, Arc<W>) {
+        let watch = Arc::new(watch);
+        (Self { inner: Arc::new(inner), watch: watch.clone() }, watch)
+    }
+
+    fn wrap(&self, inner: Arc<dyn File>) -> Arc<dyn File> {
+        Arc::new(WatchedFile { inner, watch: self.watch.clone() })
+    }
+}
+
+impl<W> Clone for Watched<W> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), watch: self.watch.clone() }
+    }
+}
+
+impl<W: Watch> Storage for Watched<W> {
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
+        self.watch.before(Call::Open(access));
+        self.inner.open(name, access).map(|file| self.wrap(file))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.watch.before(Call::Create);
+        self.inner.create(name).map(|file| self.wrap(file))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.watch.before(Call::Rename);
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.watch.before(Call::Remove);
+        self.inner.remove(name)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.watch.before(Call::List);
+        self.inner.list()
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.watch.before(Call::SyncDir);
+        self.inner.sync_dir()
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        self.watch.before(Call::Lock);
+        self.inner.lock(name)
+    }
+
+    fn is_locked(&self, name: &str) -> io::Result<bool> {
+        self.watch.before(Call::IsLocked);
+        self.inner.is_locked(name)
+    }
+
+    fn folder(&self, name: &str) -> io::Result<Arc<dyn Storage>> {
+        self.watch.before(Call::Folder);
+        self.inner.folder(name)
+    }
+
+    fn boot_id(&self) -> Option<[u8; 16]> {
+        self.inner.boot_id()
+    }
+
+    fn place(&self) -> String {
+        self.inner.place()
+    }
+}
+
+#[derive(Debug)]
+struct WatchedFile<W> {
+    inner: Arc<dyn File>,
+    watch: Arc<W>,
+}
+
+impl<W: Watch> File for WatchedFile<W> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.watch.before(Call::Read);
+        let read = self.inner.read_at(buffer, offset)?;
+        self.watch.was_read(read);
+        Ok(read)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.watch.before(Call::Write);
+        self.inner.write_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.watch.before(Call::Sync);
+        self.inner.sync()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.watch.before(Call::Len);
+        self.inner.len()
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.watch.before(Call::SetLen);
+        self.inner.set_len(length)
+    }
+
+    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
+        self.watch.before(Call::Fill);
+        self.inner.fill_with_zeros(length)
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.watch.before(Call::Allocate);
+        self.inner.allocate(length)
+    }
+}
