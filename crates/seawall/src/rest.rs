@@ -91,7 +91,11 @@ impl Rest {
             let Some(header) = lines::header_at(line, scanner.life()) else { continue };
             self.confirmed = self.confirmed.max(header.confirmed());
             let offset = at.plus(to_u64(start));
-            if offset >= self.from && header.first >= scanner.next_lsn() && self.next.is_none() {
+            // With the number that comes next it was refused already, at the place where the walk
+            // stands: what no set can hold, or what a read before showed otherwise.
+            let goes_on = offset > scanner.offset() || header.first > scanner.next_lsn();
+            let follows = offset >= self.from && header.first >= scanner.next_lsn();
+            if follows && goes_on && self.next.is_none() {
                 self.next = Some((offset, header));
             }
         }

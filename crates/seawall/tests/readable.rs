@@ -5,13 +5,13 @@
 mod common;
 
 use common::{
-    Bytes, LAYOUTS, Random, SEGMENT_MIN, judge, laid_out, lsn, open, read, read_own, tiny,
+    Bytes, LAYOUTS, Random, SEGMENT_MIN, judge, laid_out, lsn, open, read, read_own, tiny, within,
 };
 use seawall::{
     AtomicSet, CodecId, Corruption, Error, Geometry, Layout, Level, LogReader, Lsn, Options,
     TailState, Verdict, copy_in, salvage_in, verify_in,
 };
-use seawall_format::text;
+use seawall_format::{Salt, SegmentHeader, text};
 use seawall_io::{MemStorage, Storage};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -612,4 +612,29 @@ fn what_is_left_of_a_log_is_not_taken_for_an_empty_one() {
     let alone = open(&roomy(2), &device).map(drop);
     assert!(matches!(alone, Err(Error::NotALog { .. } | Error::Damaged(_))), "{alone:?}");
     assert!(device.bytes(FIRST).is_some(), "the text stays");
+}
+
+/// Found by simulation, where one read was wrong and the next right. The image: a line that is
+/// valid, has the number that comes next, and holds more than a batch can.
+#[test]
+fn a_line_that_no_set_can_hold_is_named_as_lost_and_passed() {
+    let device = nine();
+    let head = device.bytes("000000000001.head").unwrap();
+    let header = SegmentHeader::decode(&head).unwrap();
+    let data = format!("\"{}\"", "x".repeat(1200));
+    let line = text::Line {
+        lsn: lsn(4),
+        confirmed: Lsn::new(3),
+        time_us: 0,
+        goes_on: false,
+        content: text::Content::Data(&data),
+    };
+    let mut bytes = vec![];
+    line.push(&mut bytes, &Salt::new(header.log, header.epoch));
+    edit(&device, |text| {
+        let (start, end) = lines(&text)[3];
+        format!("{}{}{}", &text[..start], String::from_utf8(bytes).unwrap(), &text[end..])
+    });
+    let looked = within(30, move || (lost(&device), numbers(&device)));
+    assert_eq!(looked, (vec![(4, Some(4))], vec![1, 2, 3, 5, 6, 7, 8, 9]));
 }
