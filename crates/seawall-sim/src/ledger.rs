@@ -16,12 +16,17 @@ pub(crate) type Payload = Vec<u8>;
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Ledger {
     /// Records with a number that somebody was told, or shown.
-    known: BTreeMap<u64, Payload>,
+    known: BTreeMap<u64, Known>,
+    /// Those that were cut off in this life: who began to read before may still deliver them.
+    gone: Vec<Gone>,
+    /// Cuts of this life that came to pass: when, and behind which record.
+    past_cuts: Vec<(Moment, u64)>,
     /// Sets with their first and last number, those of several records only.
     sets: Vec<(u64, u64)>,
     /// Handed over, and nobody was promised anything.
     flying: Vec<Flying>,
-    turn: u64,
+    /// Counts what happens.
+    moment: Moment,
     /// Up to here everything is promised to survive.
     pub(crate) durable: u64,
     /// Up to here somebody's call returned: what other readers are shown runs ahead of that.
@@ -43,7 +48,7 @@ pub(crate) struct Ledger {
     /// Whether it may give up any but the newest.
     pub(crate) is_ring: bool,
     /// How many cuts began so far.
-    pub(crate) cuts: u64,
+    cuts: u64,
     /// A device was damaged: what is missing is excused if nothing that is left speaks of it.
     pub(crate) damaged: bool,
     /// Whether a torn write lies at the end that could also be damage, until the next open.
@@ -52,9 +57,47 @@ pub(crate) struct Ledger {
     pub(crate) is_born: bool,
 }
 
+/// A point between two things that happened.
+pub(crate) type Moment = u64;
+
+/// A record with its number.
+#[derive(Clone, Debug)]
+struct Known {
+    payload: Payload,
+    /// When it was handed over.
+    since: Moment,
+}
+
+/// One that was cut off.
+#[derive(Clone, Debug)]
+struct Gone {
+    /// `None` if nobody was told, or shown, which it was.
+    lsn: Option<u64>,
+    payload: Payload,
+    stood: Stood,
+}
+
+/// When a record stood in the log: from when it was handed over until the cut that took it returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stood {
+    from: Moment,
+    until: Moment,
+}
+
+impl Stood {
+    /// For all that is known.
+    const ALWAYS: Self = Self { from: 0, until: Moment::MAX };
+
+    /// Whether there was a moment at which both stood there.
+    pub(crate) fn together(self, other: Self) -> bool {
+        self.from < other.until && other.from < self.until
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Flying {
-    turn: u64,
+    /// When it was handed over; no two have the same.
+    turn: Moment,
     payloads: Vec<Payload>,
     /// Its first number, if somebody saw that.
     first: Option<u64>,
@@ -91,11 +134,27 @@ impl Ledger {
         self.promise(lsn)
     }
 
-    /// Up to which record calls returned, and how many cuts began.
-    pub(crate) fn now(&self) -> (u64, u64) {
+    /// This moment, for who begins to read: [`Ledger::shown`] takes it back.
+    pub(crate) fn now(&self) -> Moment {
+        self.moment
+    }
+
+    /// Up to which record calls returned.
+    pub(crate) fn acknowledged(&self) -> u64 {
         // While a cut is under way it may have come to pass.
         let acknowledged = self.acknowledged.min(self.durable);
-        (self.cutting.map_or(acknowledged, |cut| cut.min(acknowledged)), self.cuts)
+        self.cutting.map_or(acknowledged, |cut| cut.min(acknowledged))
+    }
+
+    /// What of the records up to `lsn` no cut took since that moment, and none may have taken.
+    pub(crate) fn left_since(&self, since: Moment, lsn: u64) -> u64 {
+        let cuts = self.past_cuts.iter().filter(|(moment, _)| *moment > since);
+        cuts.map(|(_, cut)| *cut).chain(self.cutting).fold(lsn, u64::min)
+    }
+
+    /// How many cuts began so far.
+    pub(crate) fn cuts(&self) -> u64 {
+        self.cuts
     }
 
     /// Whether a cut is under way, or was left half done.
@@ -105,9 +164,9 @@ impl Ledger {
 
     /// Somebody hands records over; the answer names them until they are acknowledged.
     pub(crate) fn hand_over(&mut self, payloads: Vec<Payload>) -> u64 {
-        self.turn += 1;
-        self.flying.push(Flying { turn: self.turn, payloads, first: None });
-        self.turn
+        self.moment += 1;
+        self.flying.push(Flying { turn: self.moment, payloads, first: None });
+        self.moment
     }
 
     /// They were refused: the log does not have them.
@@ -124,7 +183,7 @@ impl Ledger {
     pub(crate) fn numbered(&mut self, turn: u64, (first, payload): Delivered<'_>) -> Judged {
         let Some(set) = self.flying.iter_mut().find(|set| set.turn == turn) else {
             // Somebody was shown it already, or it was cut off since.
-            return self.known.get(&first).map_or(Ok(()), |known| same(first, known, payload));
+            return self.known.get(&first).map_or(Ok(()), |known| known.is(first, payload));
         };
         match set.first.replace(first) {
             Some(other) if other != first => {
@@ -153,30 +212,44 @@ impl Ledger {
             self.sets.push((first, last));
         }
         for (lsn, payload) in (first..).zip(set.payloads) {
-            if let Some(other) = self.known.insert(lsn, payload) {
-                return Err(format!("number {lsn} was given twice; first to {}", name(&other)));
+            if let Some(other) = self.known.insert(lsn, Known { payload, since: set.turn }) {
+                let other = name(&other.payload);
+                return Err(format!("number {lsn} was given twice; first to {other}"));
             }
         }
         Ok(())
     }
 
-    /// A record was delivered to somebody: it must be the one, and from here on it is promised.
-    pub(crate) fn shown(&mut self, (lsn, payload): Delivered<'_>) -> Judged {
-        if let Some(known) = self.known.get(&lsn) {
-            return same(lsn, known, payload);
+    /// A record was delivered to somebody who began to read, or heard last how far the log goes, at
+    /// the moment `since`: it must be one that has stood there since then, and if it stands there
+    /// now, it is promised from here on.
+    pub(crate) fn shown(
+        &mut self,
+        (lsn, payload): Delivered<'_>,
+        since: Moment,
+    ) -> Result<Stood, String> {
+        let known = self.known.get(&lsn);
+        if let Some(known) = known.filter(|known| known.payload == payload) {
+            return Ok(Stood { from: known.since, ..Stood::ALWAYS });
         }
-        self.recognise((lsn, payload))?;
-        self.promise(lsn)
-    }
-
-    /// The same for a reader after a crash, before which a cut may have been under way.
-    pub(crate) fn shown_after_crash(&mut self, record: Delivered<'_>) -> Judged {
-        self.shown(record)
+        let was_there = |gone: &&Gone| {
+            let fits = gone.lsn.is_none_or(|gone| gone == lsn) && gone.payload == payload;
+            fits && gone.stood.until > since
+        };
+        if let Some(gone) = self.gone.iter().rev().find(was_there) {
+            return Ok(gone.stood);
+        }
+        if let Some(known) = known {
+            known.is(lsn, payload)?;
+        }
+        let stood = self.recognise((lsn, payload))?;
+        self.promise(lsn)?;
+        Ok(stood)
     }
 
     /// The log was given up, and a new one begins.
     pub(crate) fn start_over(&mut self) {
-        *self = Self { turn: self.turn, cuts: self.cuts, ..Self::default() };
+        *self = Self { moment: self.moment, cuts: self.cuts, ..Self::default() };
     }
 
     /// The log was closed: all that was handed over is durable.
@@ -185,12 +258,12 @@ impl Ledger {
     }
 
     /// Finds the set that a record is from which nobody was told of.
-    fn recognise(&mut self, (lsn, payload): Delivered<'_>) -> Judged {
+    fn recognise(&mut self, (lsn, payload): Delivered<'_>) -> Result<Stood, String> {
         if payload.len() < NAMED_MIN
             && self.flying.iter().any(|set| set.payloads.iter().any(|own| own == payload))
         {
             // It is too short to say which one it is.
-            return Ok(());
+            return Ok(Stood::ALWAYS);
         }
         let fits = |set: &&mut Flying| {
             let place = |at: u64| set.payloads.get(usize::try_from(at).unwrap_or(usize::MAX));
@@ -204,7 +277,7 @@ impl Ledger {
         };
         let place = set.payloads.iter().position(|own| own == payload).unwrap_or(0);
         set.first.get_or_insert(lsn.saturating_sub(to_u64(place)));
-        Ok(())
+        Ok(Stood { from: set.turn, ..Stood::ALWAYS })
     }
 
     /// What the log delivers after it was opened, in order, is all there is from now on.
@@ -245,8 +318,8 @@ impl Ledger {
         let delivered: BTreeMap<u64, &Payload> = found.iter().map(|(n, p)| (*n, p)).collect();
         for lsn in first..=last.max(self.durable) {
             match (delivered.get(&lsn), self.known.get(&lsn)) {
-                (Some(payload), Some(known)) => same(lsn, known, payload)?,
-                (Some(payload), None) => self.recognise((lsn, payload))?,
+                (Some(payload), Some(known)) => known.is(lsn, payload)?,
+                (Some(payload), None) => drop(self.recognise((lsn, payload))?),
                 (None, _) if lsn > self.durable || self.holes.contains(&lsn) => {}
                 (None, _) if !(self.damaged && excused(lsn)) => {
                     return Err(format!(
@@ -275,7 +348,13 @@ impl Ledger {
             .collect();
         self.sets.extend(sets.into_iter().filter(|(from, to)| from < to));
         self.sets.retain(|(from, to)| *from >= first && *to <= last);
-        self.known = found.iter().cloned().collect();
+        let known = |(lsn, payload): &(u64, Payload)| {
+            (*lsn, Known { payload: payload.clone(), since: 0 })
+        };
+        self.known = found.iter().map(known).collect();
+        // Who read in the life before is gone, too.
+        self.gone.clear();
+        self.past_cuts.clear();
         self.holes = (first..=last).filter(|lsn| !self.known.contains_key(lsn)).collect();
         self.flying.clear();
         self.may_be_unsure = false;
@@ -298,10 +377,21 @@ impl Ledger {
     /// It is done: what it took never comes back.
     pub(crate) fn cut(&mut self, lsn: u64) {
         self.cutting = None;
-        self.known.split_off(&(lsn + 1));
+        self.moment += 1;
+        let until = self.moment;
+        self.past_cuts.push((until, lsn));
+        let cut = self.known.split_off(&(lsn + 1)).into_iter();
+        self.gone.extend(cut.map(|(lsn, Known { payload, since })| {
+            Gone { lsn: Some(lsn), payload, stood: Stood { from: since, until } }
+        }));
         self.sets.retain(|(_, to)| *to <= lsn);
         // What was handed over and has no answer was written before it, or fails.
-        self.flying.clear();
+        for Flying { turn, payloads, first } in std::mem::take(&mut self.flying) {
+            let stood = Stood { from: turn, until };
+            self.gone.extend((0..).zip(payloads).map(|(place, payload)| {
+                Gone { lsn: first.map(|first| first + place), payload, stood }
+            }));
+        }
         self.durable = self.durable.min(lsn);
         self.acknowledged = self.acknowledged.min(lsn);
         self.confirmed = self.confirmed.min(lsn);
@@ -350,15 +440,17 @@ impl Ledger {
 
     /// What record `lsn` is, if somebody was promised it.
     pub(crate) fn known(&self, lsn: u64) -> Option<&Payload> {
-        self.known.get(&lsn).filter(|_| lsn <= self.durable)
+        self.known.get(&lsn).filter(|_| lsn <= self.durable).map(|known| &known.payload)
     }
 }
 
-fn same(lsn: u64, known: &[u8], payload: &[u8]) -> Judged {
-    if known == payload {
-        return Ok(());
+impl Known {
+    fn is(&self, lsn: u64, payload: &[u8]) -> Judged {
+        if self.payload == payload {
+            return Ok(());
+        }
+        Err(format!("record {lsn} is {} and was {}", name(payload), name(&self.payload)))
     }
-    Err(format!("record {lsn} is {} and was {}", name(payload), name(known)))
 }
 
 /// A payload in short.

@@ -52,7 +52,8 @@ pub(crate) fn after(world: &World, device: &MemStorage) {
             continue;
         }
         let mut ledger = world.ledger();
-        let judged = ledger.shown_after_crash((lsn, &payload));
+        let now = ledger.now();
+        let judged = ledger.shown((lsn, &payload), now).map(drop);
         let has_holes = ledger.has_holes();
         drop(ledger);
         world.judge(judged, "a reader after a crash");

@@ -255,7 +255,7 @@ impl Simulation {
         let start = log.replay_start();
         let mut ledger = world.ledger();
         let known = ledger.checkpoints.contains(&start.get()) || start == log.oldest();
-        if known || ledger.damaged || ledger.cuts > 0 {
+        if known || ledger.damaged || ledger.cuts() > 0 {
             ledger.checkpoints = vec![start.get()];
             return;
         }

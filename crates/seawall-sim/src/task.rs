@@ -8,6 +8,7 @@ use scheduler::shuttle::sync::RwLock;
 use seawall::{Error, Follower, Level, LogReader, Lsn, Raw, Ticket, Verdict, copy_in, verify_in};
 use seawall_io::{Clock as _, MemStorage, Storage};
 
+use crate::ledger::{Moment, Stood};
 use crate::payload::payload;
 use crate::plan::Act;
 use crate::world::{Bytes, Next, World};
@@ -20,8 +21,29 @@ pub(crate) struct Task {
     /// Cuts, checkpoints and prunes have it to themselves, appends share it.
     gate: Arc<RwLock<()>>,
     tickets: VecDeque<(u64, Ticket)>,
-    here: Option<Follower<[u8], Raw>>,
-    elsewhere: Option<Follower<[u8], Raw>>,
+    here: Option<Following>,
+    elsewhere: Option<Following>,
+}
+
+/// A follower, and what it delivered.
+struct Following {
+    follower: Follower<[u8], Raw>,
+    place: Place,
+    /// When it heard last how far the log goes.
+    since: Moment,
+}
+
+impl Following {
+    fn new(follower: Follower<[u8], Raw>, since: Moment) -> Self {
+        let place = Place { next: follower.position().get(), last: None };
+        Self { follower, place, since }
+    }
+}
+
+/// Where a reader is: the number that comes next, and the record before.
+struct Place {
+    next: u64,
+    last: Option<(u64, Option<Stood>)>,
 }
 
 /// A record that a reader delivered.
@@ -45,7 +67,8 @@ impl Task {
             let done = self.act(act);
             self.world.tell(|| match &done {
                 Ok(()) => {
-                    format!("task {}: {act} done, {:?}", self.name, self.world.ledger().now())
+                    let acknowledged = self.world.ledger().acknowledged();
+                    format!("task {}: {act} done, {acknowledged}", self.name)
                 }
                 Err(error) => format!("task {}: {act}: {error}", self.name),
             });
@@ -144,7 +167,7 @@ impl Task {
         let record = set.first().expect("there is one");
         let ticket = self.unless_refused(turn, self.log.submit(record))?;
         self.numbered(turn, (ticket.lsn().get(), record));
-        let (_, cuts) = self.world.ledger().now();
+        let cuts = self.world.ledger().cuts();
         self.tickets.push_back((cuts, ticket));
         Ok(())
     }
@@ -153,7 +176,7 @@ impl Task {
         let Some((cuts, ticket)) = self.tickets.pop_front() else { return Ok(()) };
         let gate = self.gate.clone();
         let _shared = gate.read();
-        if cuts != self.world.ledger().cuts {
+        if cuts != self.world.ledger().cuts() {
             // It may have been cut off since: nothing is promised of it.
             return Ok(());
         }
@@ -231,51 +254,64 @@ impl Task {
         }
     }
 
-    /// Takes what a reader delivers; numbers rise by one from `first`, if that is known.
-    ///
-    /// `cuts` is how many cuts there were when it began to read.
+    /// Takes what a reader delivers that began to read at the moment `since`; numbers rise by one
+    /// from `first`.
     fn take(
         &self,
         entries: impl Iterator<Item = Entry>,
-        (first, cuts): (u64, u64),
+        (first, since): (u64, Moment),
     ) -> seawall::Result<u64> {
-        let mut next = first;
+        let mut place = Place { next: first, last: None };
         for entry in entries {
-            let (lsn, payload) = entry?;
-            self.world
-                .tell(|| format!("task {}: delivered {lsn}, {} bytes", self.name, payload.len()));
-            let mut ledger = self.world.ledger();
-            if ledger.cuts != cuts {
-                // What was cut meanwhile may still be delivered from the reader's own memory.
-                return Ok(lsn.get());
-            }
-            let judged = ledger.shown((lsn.get(), &payload));
-            let excused = ledger.damaged || ledger.has_holes();
-            drop(ledger);
-            self.world.judge(judged, "a reader");
-            if next != lsn.get() && !excused {
-                self.world.find(format!("a reader delivers {lsn} where {next} comes next"));
-            }
-            next = lsn.get() + 1;
+            self.deliver(entry?, (&mut place, since));
         }
-        Ok(next - 1)
+        Ok(place.next - 1)
+    }
+
+    /// A reader delivers this record: it has stood there since then, and there was a moment at
+    /// which it stood there together with the one before.
+    fn deliver(&self, (lsn, payload): (Lsn, Vec<u8>), (place, since): (&mut Place, Moment)) {
+        self.world.tell(|| format!("task {}: delivered {lsn}, {} bytes", self.name, payload.len()));
+        let mut ledger = self.world.ledger();
+        let judged = ledger.shown((lsn.get(), &payload), since);
+        let excused = ledger.damaged || ledger.has_holes();
+        drop(ledger);
+        if place.next != lsn.get() && !excused {
+            self.world.find(format!("a reader delivers {lsn} where {} comes next", place.next));
+        }
+        let here = judged.as_ref().ok().copied();
+        self.world.judge(judged.map(drop), "a reader");
+        let before = place.last.replace((lsn.get(), here));
+        if let (Some((last, Some(last_stood))), Some(stood)) = (before, here)
+            && last + 1 == lsn.get()
+            && !last_stood.together(stood)
+        {
+            self.world.find(format!("a reader delivers {lsn} behind a record that was cut before"));
+        }
+        place.next = lsn.get() + 1;
     }
 
     fn read(&mut self) -> seawall::Result<()> {
-        let (before, cuts) = self.world.ledger().now();
+        let (before, since) = self.begin();
         let oldest = self.log.oldest();
-        let last = self.take(self.log.read_from(oldest)?, (oldest.get(), cuts))?;
-        self.is_complete(last, before, cuts);
+        let last = self.take(self.log.read_from(oldest)?, (oldest.get(), since))?;
+        self.is_complete(last, before, since);
         Ok(())
     }
 
-    /// What was promised when the reader began is there.
-    fn is_complete(&self, last: u64, before: u64, cuts: u64) {
+    /// What is acknowledged at this moment, and which it is.
+    fn begin(&self) -> (u64, Moment) {
         let ledger = self.world.ledger();
-        let calm = ledger.cuts == cuts && !ledger.damaged;
+        (ledger.acknowledged(), ledger.now())
+    }
+
+    /// What was promised when the reader began, and not cut off since, is there.
+    fn is_complete(&self, last: u64, before: u64, since: Moment) {
+        let ledger = self.world.ledger();
+        let (sure, damaged) = (ledger.left_since(since, before), ledger.damaged);
         drop(ledger);
-        if calm && last < before && !self.world.disk.is_stopped() {
-            self.world.find(format!("a reader ends with {last}, and {before} was acknowledged"));
+        if !damaged && last < sure && !self.world.disk.is_stopped() {
+            self.world.find(format!("a reader ends with {last}, and {sure} was acknowledged"));
         }
     }
 
@@ -284,28 +320,25 @@ impl Task {
     }
 
     fn look(&mut self) -> seawall::Result<()> {
-        let (before, cuts) = self.world.ledger().now();
+        let (before, since) = self.begin();
         let reader = LogReader::open_any_in(self.storage())?;
         let oldest = reader.oldest()?;
-        let last = self.take(reader.read_from(oldest)?, (oldest.get(), cuts))?;
+        let last = self.take(reader.read_from(oldest)?, (oldest.get(), since))?;
         // A writer that could not write `live` has readers that lag.
         if self.world.disk.injected().is_empty() {
-            self.is_complete(last, before, cuts);
+            self.is_complete(last, before, since);
         }
         Ok(())
     }
 
     fn get(&mut self, back: u64) -> seawall::Result<()> {
         let place = self.back(back);
-        let (before, cuts) = self.world.ledger().now();
+        let (before, since) = self.begin();
         let got = self.log.get(Lsn::new(place).expect("the first is 1"))?;
         let mut ledger = self.world.ledger();
-        if ledger.cuts != cuts {
-            return Ok(());
-        }
         let judged = match got {
-            Some(payload) => ledger.shown((place, &payload)),
-            None if place <= before && !ledger.damaged => {
+            Some(payload) => ledger.shown((place, &payload), since).map(drop),
+            None if place <= ledger.left_since(since, before) && !ledger.damaged => {
                 Err(format!("record {place} of {before} is not there"))
             }
             None => Ok(()),
@@ -316,38 +349,43 @@ impl Task {
     }
 
     fn follow(&mut self) -> seawall::Result<()> {
-        let (_, cuts) = self.world.ledger().now();
-        let mut follower = match self.here.take() {
-            Some(follower) => follower,
-            None => self.log.follow(self.log.oldest())?,
+        let mut following = match self.here.take() {
+            Some(following) => following,
+            None => {
+                let (_, since) = self.begin();
+                Following::new(self.log.follow(self.log.oldest())?, since)
+            }
         };
-        if self.go_on(&mut follower, cuts)? {
-            self.here = Some(follower);
-        }
+        self.go_on(&mut following)?;
+        self.here = Some(following);
         Ok(())
     }
 
     fn follow_elsewhere(&mut self) -> seawall::Result<()> {
-        let (_, cuts) = self.world.ledger().now();
-        let mut follower = if let Some(follower) = self.elsewhere.take() {
-            follower
+        let mut following = if let Some(following) = self.elsewhere.take() {
+            following
         } else {
+            let (_, since) = self.begin();
             let reader = LogReader::open_any_in(self.storage())?;
-            reader.follow(reader.oldest()?)?
+            Following::new(reader.follow(reader.oldest()?)?, since)
         };
-        if self.go_on(&mut follower, cuts)? {
-            self.elsewhere = Some(follower);
-        }
+        self.go_on(&mut following)?;
+        self.elsewhere = Some(following);
         Ok(())
     }
 
-    /// Takes what is there; whether the follower can go on.
-    fn go_on(&self, follower: &mut Follower<[u8], Raw>, cuts: u64) -> seawall::Result<bool> {
-        let first = follower.position().get();
-        let entries = std::iter::from_fn(|| follower.next_within(Duration::ZERO).transpose());
-        self.take(entries, (first, cuts))?;
-        // One that was interrupted may hold in memory what was cut off.
-        Ok(self.world.ledger().cuts == cuts)
+    /// Takes what is there.
+    fn go_on(&self, following: &mut Following) -> seawall::Result<()> {
+        loop {
+            let (_, asked) = self.begin();
+            let Following { follower, place, since } = following;
+            let Some(entry) = follower.next_within(Duration::ZERO)? else {
+                // It has heard how far the log goes, and holds nothing of before in memory.
+                *since = asked;
+                return Ok(());
+            };
+            self.deliver(entry, (place, *since));
+        }
     }
 
     fn verify(&mut self) -> seawall::Result<()> {
@@ -361,15 +399,15 @@ impl Task {
     }
 
     fn copy(&mut self) -> seawall::Result<()> {
-        let (before, cuts) = self.world.ledger().now();
+        let (before, since) = self.begin();
         let device = MemStorage::new();
         let target: Arc<dyn Storage> = Arc::new(device.clone());
         copy_in(&self.storage(), &target)?;
         let reader = LogReader::open_any_in(Arc::new(device.power_cut(|_| false)))?;
         let oldest = reader.oldest()?;
-        let last = self.take(reader.read_from(oldest)?, (oldest.get(), cuts))?;
+        let last = self.take(reader.read_from(oldest)?, (oldest.get(), since))?;
         if self.world.disk.injected().is_empty() {
-            self.is_complete(last, before, cuts);
+            self.is_complete(last, before, since);
         }
         Ok(())
     }

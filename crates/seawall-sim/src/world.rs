@@ -97,7 +97,7 @@ impl World {
             Error::Damaged(_) => (damaged, Next::GoOn),
             // A reader's place was given up or cut off, if anything was.
             Error::Pruned { .. } => (self.ledger().may_begin_later(), Next::GoOn),
-            Error::Rewound { .. } => (self.ledger().cuts > 0, Next::GoOn),
+            Error::Rewound { .. } => (self.ledger().cuts() > 0, Next::GoOn),
             _ => (false, Next::Stop),
         };
         if !explained {

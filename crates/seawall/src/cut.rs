@@ -88,10 +88,11 @@ impl Writer {
         Ok(oldest.base)
     }
 
-    /// Gives up every record behind `last`; they never come back. Whether there were any.
-    pub(crate) fn truncate_after(&mut self, last: Option<Lsn>) -> Result<bool> {
+    /// Gives up every record behind `last`, if there is any; they never come back. Where a step
+    /// fails behind the last one that counts, they are given up all the same.
+    pub(crate) fn truncate_after(&mut self, last: Option<Lsn>) -> Result<()> {
         if last >= self.last {
-            return Ok(false);
+            return Ok(());
         }
         let next = next_lsn(last);
         let oldest = self.manifest.content.oldest_base;
@@ -128,8 +129,7 @@ impl Writer {
         self.chain = live;
         self.chain.extend(rolled.passed);
         self.tell_readers();
-        self.remove_segments(|id| dead.contains(&id))?;
-        Ok(true)
+        self.remove_segments(|id| dead.contains(&id))
     }
 
     /// The chain value of the batch in this segment that holds `last`.

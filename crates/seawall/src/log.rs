@@ -364,11 +364,13 @@ impl<T: ?Sized, C> Log<T, C> {
     /// ```
     pub fn truncate_after(&self, last: Option<Lsn>) -> Result<()> {
         self.core.between_batches(|writer, commit| {
-            // Where nothing was cut, nothing was written that confirms what is there.
-            if writer.truncate_after(last)? {
+            let cut = writer.truncate_after(last);
+            // Where nothing was cut, nothing was written that confirms what is there; and a cut
+            // whose last step failed has come to pass.
+            if writer.last < commit.durable() {
                 commit.cut(writer.last);
             }
-            Ok(())
+            cut
         })
     }
 

@@ -85,6 +85,42 @@ fn a_poisoned_log_writes_no_more_when_it_is_closed() {
     }
 }
 
+/// Found by simulation: readers of a handle whose cut had come to pass, but for the last sync of the
+/// directory, were told that what it took was lost. The image: the log after the cut, sound.
+#[test]
+fn a_cut_that_fails_at_any_sync_shows_readers_the_log_before_it_or_after_it() {
+    for target in [2, 6, 14] {
+        let mut poisoned = 0;
+        for nth in 0..10 {
+            let storage = MemStorage::new();
+            let log = open(&storage).unwrap();
+            append(&log, "a", 15).unwrap();
+            let all = records(&log, 1);
+            let mut follower = log.follow(lsn(1)).unwrap();
+            storage.fail_sync(nth, |_| true);
+            poisoned += u64::from(log.truncate_after(Some(lsn(target))).is_err());
+            let elsewhere: LogReader<[u8], Raw> =
+                LogReader::open_in(Arc::new(storage.clone())).unwrap();
+            let elsewhere = elsewhere.read_from(lsn(1)).unwrap();
+            let elsewhere = elsewhere.map(|entry| String::from_utf8(entry.unwrap().1).unwrap());
+            let here = records(&log, 1);
+            for found in [&here, &elsewhere.collect()] {
+                let count = found.len();
+                assert!(count == 15 || count == usize::try_from(target).unwrap(), "{count}");
+                assert_eq!(found[..], all[..count], "sync {nth}");
+            }
+            for number in 1..=here.len() {
+                let (at, found) = follower.next_record().unwrap().unwrap();
+                assert_eq!(
+                    (at, &found),
+                    (lsn(number.try_into().unwrap()), &log.get(at).unwrap().unwrap())
+                );
+            }
+        }
+        assert!(poisoned > 0, "{target}");
+    }
+}
+
 /// Found by `appends_return_beside_a_cut` of seawall-scheduled: who was woken late, or looked late,
 /// waited until somebody else's record had the number.
 #[test]
