@@ -1,7 +1,9 @@
 //! The readable log: one line a record in a growing file; checksums bind epoch and LSN.
 
 use crate::format::{digest, salt, zero, Header};
-use crate::log::{Rules, Scan, Verdict};
+use crate::inspect::Verdict;
+use crate::rules::Rules;
+use crate::scan::Scan;
 
 /// The longest line.
 pub const LINE: usize = 64;

@@ -1,0 +1,333 @@
+//! What recovery, `verify` and readers conclude from what a directory shows. Nothing is written.
+
+use crate::disk::{Live, Name, World, SECTOR};
+use crate::format::*;
+use crate::rules::{Rules, Tail};
+use crate::scan::{classify, scan, Scan};
+use crate::text;
+use crate::writer::{BATCH, WRITE};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    pub header: Header,
+    /// Holds the records.
+    pub file: usize,
+    /// Holds header, slots and seal: the same file unless the layout is text.
+    pub head: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+pub enum Verdict {
+    Clean,
+    Torn,
+    CannotTell,
+    /// Open refuses; the text says which check.
+    Damage(&'static str),
+    /// No log here yet.
+    Fresh,
+}
+
+pub struct Inspection {
+    pub verdict: Verdict,
+    /// LSN of the first record found.
+    pub start: usize,
+    /// A zero stands for a record whose body was not judged.
+    pub records: Vec<u64>,
+    /// Digest of the batch of each record found.
+    pub digests: Vec<u64>,
+    pub w: usize,
+    pub chain: Vec<Segment>,
+    pub manifest: Option<Manifest>,
+    pub max_id: u16,
+    pub end: usize,
+    /// (last LSN, end) of the batches of the newest segment.
+    pub ends: Vec<(u16, usize)>,
+    pub digest: u64,
+    /// The last batches of an unfinished set are cut.
+    pub cut_set: bool,
+}
+
+/// What recovery reads and concludes; writes nothing.
+pub fn inspect(w: &World, r: &Rules, layout: Layout) -> Inspection {
+    judge(w, r, layout, None, false)
+}
+
+/// The same, with every body judged, as `verify` does.
+pub fn verify(w: &World, r: &Rules, layout: Layout) -> Inspection {
+    judge(w, r, layout, None, true)
+}
+
+/// What a reader beside the writer shows; nothing if it must try again.
+pub fn reader(w: &World, r: &Rules, layout: Layout) -> Option<Inspection> {
+    let found = judge(w, r, layout, w.live.filter(|_| r.reader_heeds_live), true);
+    (!matches!(found.verdict, Verdict::Damage(_))).then_some(found)
+}
+
+fn judge(w: &World, r: &Rules, layout: Layout, live: Option<Live>, full: bool) -> Inspection {
+    let mut out = Inspection {
+        verdict: Verdict::Fresh,
+        start: 1,
+        records: vec![],
+        digests: vec![],
+        w: 0,
+        chain: vec![],
+        manifest: None,
+        max_id: 0,
+        end: 0,
+        ends: vec![],
+        digest: 0,
+        cut_set: false,
+    };
+    let look = Look { w, r, layout, live, full };
+    if let Err(why) = look.judge(&mut out) {
+        out.verdict = Verdict::Damage(why);
+    }
+    out
+}
+
+/// One look at a directory.
+struct Look<'a> {
+    w: &'a World,
+    r: &'a Rules,
+    layout: Layout,
+    /// What the running writer tells readers.
+    live: Option<Live>,
+    /// Judge every body.
+    full: bool,
+}
+
+impl Look<'_> {
+    fn judge(&self, out: &mut Inspection) -> Result<(), &'static str> {
+        let (w, r, layout) = (self.w, self.r, self.layout);
+        if let Some(file) = w.names.get(&Name::Manifest) {
+            let slots = [0, 1].map(|s| Manifest::decode(&w.files[*file].cache, s));
+            out.manifest = slots.into_iter().flatten().max();
+        }
+        let named: BTreeMap<u16, usize> = w
+            .names
+            .iter()
+            .filter_map(|(n, f)| if let Name::Segment(i) = n { Some((*i, *f)) } else { None })
+            .collect();
+        out.max_id = named.keys().max().copied().unwrap_or(0);
+        let Some(manifest) = out.manifest else {
+            let used = named.iter().any(|(id, head)| self.is_used(*id, *head));
+            return if used { Err("no manifest") } else { Ok(()) };
+        };
+        let segments = self.segments(&named, &manifest)?;
+        let Some((newest_id, newest)) = segments.last_key_value() else {
+            return Err("no segment");
+        };
+        self.judge_names(&segments, (*newest_id, newest), &manifest)?;
+        let chain = chain(&segments, newest, manifest.oldest.0)?;
+        let closed = self.last_close(&chain, *newest_id, &manifest)?;
+        out.start = chain[0].header.base as usize;
+        out.chain = chain.clone();
+        let judged_from =
+            chain.iter().rposition(|s| s.header.base <= manifest.checkpoints.0 + 1).unwrap_or(0);
+        for (i, seg) in chain.iter().enumerate() {
+            let next = chain.get(i + 1).map(|s| s.header);
+            let scan = scan(w, seg, r, layout, self.full || i >= judged_from);
+            take(r, seg, next, &scan, out)?;
+            if next.is_none() {
+                out.w = (seg.header.base as usize - 1)
+                    .max(seg.header.carried as usize)
+                    .max(scan.confirmed)
+                    .max(closed);
+                self.judge_end(seg, scan, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&self, id: u16) -> Option<usize> {
+        self.w.names.get(&Name::Text(id)).copied()
+    }
+
+    /// Whether a segment holds something, or nobody can say.
+    fn is_used(&self, id: u16, head: usize) -> bool {
+        let file = &self.w.files[head].cache;
+        let Some(h) = Header::decode(file) else {
+            return true;
+        };
+        let text = self.layout == Layout::Text;
+        let seg = Segment {
+            header: h,
+            file: if text { self.text(id).unwrap_or(head) } else { head },
+            head,
+        };
+        let found = scan(self.w, &seg, self.r, self.layout, true);
+        found.confirmed > 0
+            || !found.records.is_empty()
+            || decode_seal(file).is_some_and(|s| s.0 == h.epoch)
+    }
+
+    /// The segments that may count, by the id in their name.
+    fn segments(
+        &self,
+        named: &BTreeMap<u16, usize>,
+        manifest: &Manifest,
+    ) -> Result<BTreeMap<u16, Segment>, &'static str> {
+        let oldest = manifest.oldest.0;
+        let mut segments = BTreeMap::new();
+        for (id, head) in named.range(oldest..=self.live.map_or(u16::MAX, |l| l.id.max(oldest))) {
+            match Header::decode(&self.w.files[*head].cache) {
+                Some(h) if h.id == *id || !self.r.check_name => {
+                    let text = self.layout == Layout::Text;
+                    let file = if text { self.text(*id).ok_or("text missing")? } else { *head };
+                    segments.insert(*id, Segment { header: h, file, head: *head });
+                }
+                Some(_) => return Err("segment under another name"),
+                None if self.r.check_header => return Err("segment header"),
+                None => {}
+            }
+        }
+        Ok(segments)
+    }
+
+    /// Whether what `live`, the manifest and the seals name is there.
+    fn judge_names(
+        &self,
+        segments: &BTreeMap<u16, Segment>,
+        (newest_id, newest): (u16, &Segment),
+        manifest: &Manifest,
+    ) -> Result<(), &'static str> {
+        let (w, r, live) = (self.w, self.r, self.live);
+        if live.is_some_and(|l| (l.id, l.epoch) != (newest.header.id, newest.header.epoch)) {
+            return Err("not the segment that `live` names");
+        }
+        let oldest = segments.get(&manifest.oldest.0);
+        if r.names_carry_epoch && oldest.is_some_and(|s| s.header.epoch != manifest.oldest.1) {
+            return Err("epoch differs from the manifest's");
+        }
+        for s in segments.values().filter(|_| live.is_none()) {
+            let Some((_, _, next, next_epoch)) =
+                decode_seal(&w.files[s.head].cache).filter(|x| x.0 == s.header.epoch)
+            else {
+                continue;
+            };
+            if r.seal_names_next && next > newest_id {
+                return Err("newest segment missing");
+            }
+            let replaced = |n: &Segment| n.header.epoch != next_epoch;
+            if r.seal_names_next && r.names_carry_epoch && segments.get(&next).is_some_and(replaced)
+            {
+                return Err("epoch differs from the seal's");
+            }
+        }
+        Ok(())
+    }
+
+    /// Up to where the last clean close says that the chain was durable.
+    fn last_close(
+        &self,
+        chain: &[Segment],
+        newest_id: u16,
+        manifest: &Manifest,
+    ) -> Result<usize, &'static str> {
+        let (lsn, id, epoch) = manifest.closed;
+        if self.live.is_none() && self.r.check_close && id > newest_id {
+            return Err("newest segment missing since the last clean close");
+        }
+        let named = |s: &Segment| s.header.id == id && self.r.check_close;
+        let Some(at) = chain.iter().position(named) else {
+            return Ok(0);
+        };
+        if chain[at].header.epoch != epoch {
+            return Err("epoch differs from the last clean close's");
+        }
+        let limit = chain.get(at + 1).map_or(u16::MAX, |s| s.header.base - 1);
+        Ok(if self.r.clamp_close { lsn.min(limit) } else { lsn } as usize)
+    }
+
+    /// What lies at the end of the newest segment, `out` having its records and W.
+    fn judge_end(
+        &self,
+        seg: &Segment,
+        scan: Scan,
+        out: &mut Inspection,
+    ) -> Result<(), &'static str> {
+        let (r, layout) = (self.r, self.layout);
+        let v = out.start + out.records.len() - 1;
+        (out.end, out.digest, out.cut_set) = (scan.end, scan.digest, scan.open_set);
+        if let Some(l) = self.live {
+            let shown = (l.durable as usize + 1).saturating_sub(out.start);
+            out.records.truncate(shown);
+            out.verdict = Verdict::Clean;
+            return if v < l.durable as usize {
+                Err("a reader finds less than `live` says")
+            } else {
+                Ok(())
+            };
+        }
+        if v < out.w {
+            return Err("V < W");
+        }
+        let file = &self.w.files[seg.file].cache;
+        let whole = data_start(layout, r.gap) + seg.header.size as usize * SECTOR;
+        if layout != Layout::Text && r.check_length && file.len() != whole {
+            return Err("newest segment cut short");
+        }
+        let p = if r.torn_behind_set { scan.end } else { scan.whole_end };
+        out.verdict = match layout {
+            Layout::Text => text::classify(file, p, text::LINE * BATCH * WRITE),
+            _ => classify(file, seg, &scan, p, r, layout),
+        };
+        if out.cut_set && r.whole_sets && out.verdict == Verdict::Clean {
+            out.verdict = Verdict::Torn;
+        }
+        if r.tail == Tail::Watermark && out.verdict == Verdict::CannotTell {
+            out.verdict = Verdict::Torn;
+        }
+        out.ends = scan.ends;
+        Ok(())
+    }
+}
+
+/// The live chain, from the manifest's oldest segment to the newest.
+fn chain(
+    segments: &BTreeMap<u16, Segment>,
+    newest: &Segment,
+    oldest: u16,
+) -> Result<Vec<Segment>, &'static str> {
+    let mut chain = vec![*newest];
+    while chain[0].header.id != oldest {
+        let h = chain[0].header;
+        match segments.get(&h.pred_id) {
+            Some(p) if p.header.epoch == h.pred_epoch && p.header.id < h.id => chain.insert(0, *p),
+            _ => return Err("segment missing in the chain"),
+        }
+    }
+    Ok(chain)
+}
+
+/// Adds the records of one segment that count to those of the segments before it.
+fn take(
+    r: &Rules,
+    seg: &Segment,
+    next: Option<Header>,
+    scan: &Scan,
+    out: &mut Inspection,
+) -> Result<(), &'static str> {
+    let base = seg.header.base as usize;
+    if base > out.start
+        && out.digests.get(base - 1 - out.start).map(|d| *d as u16) != Some(seg.header.pred_digest)
+    {
+        return Err("predecessor digest");
+    }
+    let limit = next.map_or(usize::MAX, |h| h.base as usize - 1);
+    let skip = if r.base_hides { 0 } else { (out.start + out.records.len()).saturating_sub(base) };
+    let take = match next {
+        None if r.whole_sets => scan.whole,
+        Some(_) if r.base_hides => limit.saturating_sub(base - 1),
+        _ => usize::MAX,
+    };
+    for (value, digest) in scan.records.iter().take(take).skip(skip) {
+        out.records.push(*value);
+        out.digests.push(*digest);
+    }
+    if next.is_some() && out.start + out.records.len() - 1 < limit {
+        return Err("V < base of the successor");
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! What stands in one segment: its valid prefix, what it confirms, what lies behind.
+
+use crate::disk::{World, BLOCK, SECTOR};
+use crate::format::*;
+use crate::inspect::{Segment, Verdict};
+use crate::rules::{Rules, Tail};
+use crate::text;
+use crate::writer::{BATCH, WRITE};
+
+/// What stands in one segment.
+pub struct Scan {
+    /// (value, digest of its batch)
+    pub records: Vec<(u64, u64)>,
+    pub confirmed: usize,
+    /// Where the valid prefix ends.
+    pub end: usize,
+    pub digest: u64,
+    /// The last batch says that its set goes on.
+    pub open_set: bool,
+    /// Records up to the end of the last finished set, and its byte.
+    pub whole: usize,
+    pub whole_end: usize,
+    pub ends: Vec<(u16, usize)>,
+}
+
+/// What stands in one segment; a zero for each record whose body is not to be judged.
+pub fn scan(w: &World, seg: &Segment, r: &Rules, layout: Layout, bodies: bool) -> Scan {
+    let (h, file) = (seg.header, &w.files[seg.file].cache);
+    let end = data_start(layout, r.gap);
+    let mut out = Scan {
+        records: vec![],
+        confirmed: 0,
+        end,
+        digest: h.chain(),
+        open_set: false,
+        whole: 0,
+        whole_end: end,
+        ends: vec![],
+    };
+    if layout == Layout::Text {
+        text::scan(file, h, r, &mut out);
+    } else {
+        scan_batches(file, h, r, bodies, &mut out);
+    }
+    for slot in 0..2 {
+        if let Some((epoch, confirmed, _)) = decode_mark(&w.files[seg.head].cache, slot) {
+            if epoch == h.epoch {
+                out.confirmed = out.confirmed.max(confirmed as usize);
+            }
+        }
+    }
+    out
+}
+
+fn scan_batches(file: &[u8], h: Header, r: &Rules, bodies: bool, out: &mut Scan) {
+    while let Some(b) = decode_header(file, out.end, h.epoch) {
+        let expected = h.base as usize + out.records.len();
+        if b.first as usize != expected || b.chain != out.digest & 0xFFFF_FFFF_FFFF {
+            break;
+        }
+        let values = if bodies {
+            decode_body(file, out.end, h.epoch, &b)
+        } else {
+            Some(vec![0; b.count as usize])
+        };
+        let Some(values) = values else {
+            break;
+        };
+        out.records.extend(values.into_iter().map(|v| (v, b.digest)));
+        out.end += BATCH_HEADER + b.len as usize;
+        out.digest = b.digest;
+        out.confirmed = out.confirmed.max(b.confirmed as usize);
+        out.ends.push((b.first + b.count - 1, out.end));
+        out.open_set = b.goes_on;
+        if !b.goes_on {
+            (out.whole, out.whole_end) = (out.records.len(), out.end);
+        }
+    }
+    if r.whole_scan {
+        for at in (out.end..file.len()).step_by(8) {
+            if let Some(b) = decode_header(file, at, h.epoch) {
+                out.confirmed = out.confirmed.max(b.confirmed as usize);
+            }
+        }
+    }
+}
+
+/// What lies beyond V, none of it at or below W.
+pub fn classify(
+    file: &[u8],
+    seg: &Segment,
+    scan: &Scan,
+    p: usize,
+    r: &Rules,
+    layout: Layout,
+) -> Verdict {
+    if zero(file, p, file.len()) {
+        return Verdict::Clean;
+    }
+    if r.tail == Tail::Watermark {
+        return Verdict::Torn;
+    }
+    let depth = if layout == Layout::Padded { 3 } else { 1 };
+    let longest = (WRITE * (BATCH_HEADER + BATCH * 40)).next_multiple_of(BLOCK) + BLOCK;
+    let window = (p + depth * longest).min(file.len());
+    if !zero(file, window, file.len()) {
+        return Verdict::CannotTell;
+    }
+    let unwritten = |from: usize, to: usize| {
+        (from / SECTOR..to.div_ceil(SECTOR))
+            .any(|s| zero(file, (s * SECTOR).max(p), ((s + 1) * SECTOR).min(file.len())))
+    };
+    if p + BATCH_HEADER > file.len() {
+        return Verdict::CannotTell;
+    }
+    match decode_header(file, p, seg.header.epoch) {
+        Some(h) => {
+            let end = p + BATCH_HEADER + h.len as usize;
+            let expected = seg.header.base as usize + scan.records.len();
+            if h.first as usize != expected || end > file.len() {
+                return Verdict::CannotTell;
+            }
+            if unwritten(p + BATCH_HEADER, end)
+                && frames_in_written_sectors_are_sound(file, p, seg.header.epoch, &h)
+            {
+                Verdict::Torn
+            } else {
+                Verdict::CannotTell
+            }
+        }
+        None if unwritten(p, p + BATCH_HEADER) => Verdict::Torn,
+        None => Verdict::CannotTell,
+    }
+}

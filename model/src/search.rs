@@ -1,0 +1,273 @@
+//! The search: every crash of a workload, then every crash of what follows it.
+
+use crate::disk::{Stop, World, SECTOR};
+use crate::faults::faults;
+use crate::format::{self, Layout};
+use crate::inspect::{inspect, reader, verify, Inspection, Verdict};
+use crate::rules::Rules;
+use crate::stats::Stats;
+use crate::workload::{perform, Op, Op::*};
+use crate::writer::{recover, Writer};
+
+#[derive(Clone, Copy)]
+pub struct Config {
+    pub rules: Rules,
+    pub layout: Layout,
+    /// In-flight blocks may come back garbled.
+    pub garble: bool,
+    /// Fail each barrier once.
+    pub fail: bool,
+    /// A failed barrier garbles.
+    pub spoil: bool,
+    /// Apply faults to one state in this many; 0 for none.
+    pub faults: u64,
+    pub depth: usize,
+    /// Stop at the first broken promise.
+    pub first: bool,
+}
+
+/// All rules, less the one named in the environment variable WITHOUT.
+pub fn base(layout: Layout) -> Config {
+    let rules = Rules::without(&std::env::var("WITHOUT").unwrap_or_default());
+    Config {
+        rules,
+        layout,
+        garble: false,
+        fail: false,
+        spoil: false,
+        faults: 0,
+        depth: 2,
+        first: false,
+    }
+}
+
+pub fn start_world(c: &Config) -> World {
+    let mut w = World::new();
+    (w.spoil, w.keep_past) = (c.spoil, c.faults > 0);
+    w
+}
+
+/// Whether these are the records of the truth; zeros were not judged.
+pub fn agree(found: &Inspection, log: &[u64]) -> bool {
+    let (from, total) = (found.start - 1, found.start - 1 + found.records.len());
+    from <= total
+        && total <= log.len()
+        && found.records.iter().zip(&log[from..total]).all(|(a, b)| a == b || *a == 0)
+}
+
+/// The states after a crash now; a reader beside the writer has looked just before.
+fn crashes(w: &World, c: &Config, s: &mut Stats, trace: &str) -> Vec<World> {
+    let mut w = w.clone();
+    let found = reader(&w, &c.rules, c.layout);
+    s.looks += 1;
+    let t = &mut w.truth;
+    match &found {
+        None if t.acked > t.first_needed => {
+            s.note("P8 a reader finds damage where there is none", || trace.into())
+        }
+        Some(f) => {
+            let total = f.start - 1 + f.records.len();
+            if total < t.acked.min(t.cut.unwrap_or(usize::MAX)) {
+                s.note("P8 a reader misses an acknowledged record", || {
+                    format!("{trace} shows {total} truth {t:?}")
+                });
+            }
+            t.shown = t.shown.max(total);
+        }
+        None => {}
+    }
+    w.crashes(c.garble)
+}
+
+/// Whether what recovery found is what the caller may see; else which promise it breaks.
+fn judge(w: &World, found: &Inspection) -> Option<&'static str> {
+    let t = &w.truth;
+    let from = found.start - 1;
+    let total = from + found.records.len();
+    let is_prefix = from <= t.first_needed && agree(found, &t.log);
+    let checkpoint = found.manifest.map_or(0, |m| m.checkpoints.0) as usize;
+    let cut_done = t.cut.is_some_and(|c| total == c);
+    match () {
+        () if from > t.first_needed => Some("records before the start are missing"),
+        () if !is_prefix => Some("wrong or revived records"),
+        () if total < t.acked && !cut_done => Some("acknowledged record missing"),
+        () if total < t.shown => Some("a reader has shown a record that recovery does not return"),
+        () if t.sets.iter().any(|s| s.0 <= total && total < s.1) && !cut_done => {
+            Some("half an atomic set")
+        }
+        () if checkpoint > t.checkpoint || checkpoint > total => {
+            Some("a checkpoint beyond what was asked for")
+        }
+        () => None,
+    }
+}
+
+/// Unpadded, and cut between a failed write that spoiled its block and the next segment: no rule
+/// can hold here, so what happens is counted apart.
+fn beyond_help(w: &World, c: &Config) -> bool {
+    c.spoil && w.truth.failing && c.layout != Layout::Padded
+}
+
+pub fn explore(w: &World, c: &Config, s: &mut Stats, depth: usize, trace: &str) {
+    if c.first && s.bad() > 0 {
+        return;
+    }
+    if !s.seen.insert(w.fingerprint(depth as u64)) {
+        return;
+    }
+    s.states += 1;
+    let found = inspect(w, &c.rules, c.layout);
+    s.recoveries += 1;
+    match found.verdict {
+        Verdict::Damage(why) => {
+            let key = if beyond_help(w, c) {
+                "spoiled and cut: damage"
+            } else {
+                "P1/P5 crash alone is called damage"
+            };
+            return s.note(&format!("{key}: {why}"), || format!("{trace} {:?}", w.truth));
+        }
+        Verdict::CannotTell if c.garble || c.spoil => {
+            s.note("garbled: cannot tell", || trace.into())
+        }
+        Verdict::CannotTell => s.note("P5 crash alone: cannot tell", || {
+            format!("{trace} {:?} {:?} {}", w.truth, found.records, dump(w, &found))
+        }),
+        _ => {}
+    }
+    if let Some(broken) = judge(w, &found) {
+        let key = if beyond_help(w, c) { "spoiled and cut" } else { "P1" };
+        return s.note(&format!("{key}: {broken}"), || {
+            format!("{trace} {:?} found {:?} truth {:?}", found.verdict, found.records, w.truth)
+        });
+    }
+    let full = verify(w, &c.rules, c.layout);
+    if (full.verdict, full.w, full.records.len()) != (found.verdict, found.w, found.records.len()) {
+        s.note("P9 judging every body gives another verdict after a crash", || trace.into());
+    }
+    if c.faults > 0
+        && w.pending.is_empty()
+        && w.dir_pending.is_empty()
+        && w.fingerprint(77) % c.faults == 0
+    {
+        faults(w, &found, c, s, trace);
+    }
+    if depth == 0 {
+        return;
+    }
+    let (done, writer) = 'recovered: {
+        for at in 0.. {
+            let mut again = w.clone();
+            again.crash_at = at;
+            s.recoveries += 1;
+            match recover(&mut again, &c.rules, c.layout) {
+                Err(Stop::Crash) => {
+                    for b in crashes(&again, c, s, trace) {
+                        explore(&b, c, s, depth - 1, &format!("{trace} | recovery cut at {at}"));
+                    }
+                }
+                Ok((_, writer)) => break 'recovered (again, writer),
+                // The file system is dead until the power is cut.
+                Err(Stop::Poisoned) => {
+                    let choice = vec![0; again.pending.len() + again.dir_pending.len()];
+                    return explore(
+                        &again.power_cut(&choice),
+                        c,
+                        s,
+                        depth,
+                        &format!("{trace} | dead, power cut"),
+                    );
+                }
+                Err(stop) => return s.note("recovery stopped", || format!("{trace} {stop:?}")),
+            }
+        }
+        unreachable!()
+    };
+    let Some(writer) = writer else { return };
+    let mut base = done;
+    adopt(&mut base, &found);
+    base.fresh_run();
+    for at in 0.. {
+        let (mut next, mut writer) = (base.clone(), writer.clone());
+        next.crash_at = at;
+        let result = perform(&mut next, &mut writer, c, &[Append(1), Mark, Append(1)]);
+        for b in crashes(&next, c, s, trace) {
+            explore(&b, c, s, depth - 1, &format!("{trace} | reopened, appends cut at {at}"));
+        }
+        if result.is_ok() {
+            break;
+        }
+    }
+}
+
+/// The data of the newest segment, one letter a sector: zero, or the first epoch byte that fits.
+fn dump(w: &World, found: &Inspection) -> String {
+    let Some(seg) = found.chain.last() else {
+        return String::new();
+    };
+    let file = &w.files[seg.file].cache;
+    let mut out = format!("{:?} ", seg.header);
+    for at in (format::data_start(Layout::Dense, true)..file.len()).step_by(8) {
+        out.push(if let Some(h) = format::decode_header(file, at, seg.header.epoch) {
+            char::from(b'0' + h.first as u8 % 70)
+        } else if format::zero(file, at, at + 8) {
+            '.'
+        } else {
+            '#'
+        });
+        if at % SECTOR == SECTOR - 8 {
+            out.push(' ')
+        }
+    }
+    out
+}
+
+/// What an open log shows is acknowledged from then on.
+pub fn adopt(w: &mut World, found: &Inspection) {
+    let t = &mut w.truth;
+    let total = found.start - 1 + found.records.len();
+    t.log.truncate(total);
+    t.acked = total;
+    t.confirmed = t.confirmed.min(total).max(found.w.min(total));
+    t.cut = None;
+    t.first_needed = t.first_needed.max(found.start - 1);
+    (t.closed, t.checkpoint, t.failing) = (t.closed.min(total), t.checkpoint.min(total), false);
+    t.sets.retain(|s| s.1 <= total);
+}
+
+/// A workload cut at every step, and again with each of its barriers failed if that is asked for.
+pub fn every_crash(c: &Config, ops: &[Op], s: &mut Stats, name: &str) {
+    let run = |at: usize, fails: &[(usize, u32)]| {
+        let mut w = start_world(c);
+        w.crash_at = at;
+        w.fails = fails.to_vec();
+        let result = Writer::create(&mut w, c.rules, c.layout)
+            .and_then(|mut writer| perform(&mut w, &mut writer, c, ops));
+        (w, result)
+    };
+    let (whole, _) = run(usize::MAX, &[]);
+    let mut plans: Vec<Vec<(usize, u32)>> = vec![vec![]];
+    if c.fail {
+        for n in 0..whole.syncs {
+            plans.extend([0, 1, 2, 5, u32::MAX].into_iter().map(|mask| vec![(n, mask)]));
+        }
+    }
+    for plan in plans {
+        for at in 0.. {
+            if c.first && s.bad() > 0 {
+                return;
+            }
+            let (w, result) = run(at, &plan);
+            s.runs += 1;
+            let trace = format!("{name} {plan:?} cut at {at}");
+            for b in crashes(&w, c, s, &trace) {
+                explore(&b, c, s, c.depth, &trace);
+            }
+            match result {
+                Err(Stop::Crash) => {}
+                // A failed manifest or checkpoint is the caller's to see; the log stops there.
+                _ => break,
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What is done to a log before it is crashed.
+
+use crate::disk::{Stop, World};
+use crate::search::{adopt, Config};
+use crate::writer::{recover, Writer};
+use Op::*;
+
+#[derive(Clone, Copy, Debug)]
+pub enum Op {
+    Append(usize),
+    /// Several batches in one write; all of them one atomic set.
+    Many(usize),
+    Set(usize),
+    /// Second barrier first; roll right after.
+    Pair(bool, bool),
+    Mark,
+    Roll,
+    Cut(u16),
+    Checkpoint(u16),
+    Prune(u16),
+    /// A clean close, then open.
+    Close,
+}
+
+pub const WORKLOADS: &[(&str, &[Op])] = &[
+    ("appends", &[Append(1), Append(2), Append(1)]),
+    ("marks", &[Append(1), Mark, Append(1), Mark, Mark]),
+    (
+        "long",
+        &[Append(1), Append(1), Append(1), Append(1), Append(1), Append(1), Append(1), Append(1)],
+    ),
+    ("roll", &[Append(2), Roll, Append(1), Append(1)]),
+    ("cut", &[Append(1), Append(2), Append(1), Cut(2), Append(1), Mark]),
+    ("deep cut", &[Append(2), Roll, Append(1), Roll, Append(1), Cut(1), Append(1), Mark]),
+    ("cut, roll, cut", &[Append(2), Append(1), Cut(1), Append(1), Cut(1), Roll, Append(1)]),
+    ("prune", &[Append(1), Roll, Append(1), Roll, Append(1), Prune(2), Roll, Append(1), Mark]),
+    ("many, set", &[Append(1), Many(4), Append(1), Set(4), Append(1)]),
+    ("set, cut", &[Set(3), Set(4), Cut(3), Append(1), Set(3)]),
+    ("close", &[Append(1), Append(1), Close, Append(1), Append(1)]),
+    ("close, cut", &[Append(2), Append(1), Close, Cut(1), Append(1), Close, Append(1)]),
+    (
+        "checkpoint",
+        &[Append(1), Roll, Append(2), Checkpoint(3), Append(1), Roll, Append(1), Cut(2), Append(1)],
+    ),
+    (
+        "close, roll",
+        &[
+            Append(1),
+            Roll,
+            Append(1),
+            Close,
+            Roll,
+            Append(1),
+            Checkpoint(2),
+            Close,
+            Cut(2),
+            Append(1),
+        ],
+    ),
+];
+pub const PIPELINED: &[(&str, &[Op])] = &[
+    ("pair in order", &[Append(1), Pair(false, false), Append(1)]),
+    ("pair swapped", &[Append(1), Pair(true, false), Append(1)]),
+    ("pair, roll", &[Pair(true, true), Append(1), Mark]),
+    ("pair, cut", &[Pair(true, false), Cut(2), Pair(false, false)]),
+];
+
+pub fn perform(w: &mut World, writer: &mut Writer, c: &Config, ops: &[Op]) -> Result<(), Stop> {
+    for op in ops {
+        match *op {
+            Append(n) | Many(n) => writer.append(w, n, false)?,
+            Set(n) => writer.append(w, n, true)?,
+            Pair(swap, roll) => writer.append_pipelined(w, swap, roll)?,
+            Mark => writer.mark(w)?,
+            Roll => writer.roll(w)?,
+            Cut(lsn) => writer.truncate_after(w, lsn)?,
+            Checkpoint(lsn) => writer.checkpoint(w, lsn, false)?,
+            Prune(lsn) => writer.checkpoint(w, lsn, true)?,
+            Close => {
+                writer.close(w)?;
+                if let (found, Some(opened)) = recover(w, &c.rules, c.layout)? {
+                    adopt(w, &found);
+                    *writer = opened;
+                }
+            }
+        }
+    }
+    Ok(())
+}

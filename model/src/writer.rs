@@ -1,0 +1,407 @@
+//! The writer: appends, barriers, marks, a clean close, and what follows a failure.
+
+mod cut;
+mod recover;
+mod roll;
+
+pub use recover::recover;
+
+use crate::disk::{DirOp, Live, Name, Stop, World, BLOCK, SECTOR};
+use crate::format::*;
+use crate::inspect::Segment;
+use crate::rules::Rules;
+use crate::text;
+use std::collections::BTreeMap;
+
+const ATTEMPTS: usize = 3;
+/// Records in one batch, batches in one write, at most.
+pub const BATCH: usize = 2;
+pub const WRITE: usize = 2;
+
+/// One device write: one batch or several.
+#[derive(Clone)]
+struct Write {
+    first: u16,
+    values: Vec<u64>,
+    /// (last LSN, end, digest) of its batches.
+    parts: Vec<(u16, usize, u64)>,
+    /// Where the last batch begins, and what it confirms.
+    evidence: (usize, u16),
+    ticket: u32,
+}
+
+impl Write {
+    fn last(&self) -> u16 {
+        self.first + self.values.len() as u16 - 1
+    }
+}
+
+#[derive(Clone)]
+pub struct Writer {
+    rules: Rules,
+    layout: Layout,
+    chain: Vec<Segment>,
+    pos: usize,
+    digest: u64,
+    next: u16,
+    acked: u16,
+    confirmed: u16,
+    in_flight: Vec<Write>,
+    /// (last LSN, end) of the batches of this segment.
+    ends: Vec<(u16, usize)>,
+    /// Digest of the batch of each LSN.
+    digests: BTreeMap<u16, u64>,
+    mark_seq: u16,
+    max_id: u16,
+    manifest: Manifest,
+    manifest_file: usize,
+}
+
+impl Writer {
+    pub fn create(w: &mut World, rules: Rules, layout: Layout) -> Result<Writer, Stop> {
+        let max_id = w
+            .names
+            .keys()
+            .map(|n| if let Name::Segment(i) = n { *i } else { 0 })
+            .max()
+            .unwrap_or(0);
+        let mut me = Writer {
+            rules,
+            layout,
+            chain: vec![],
+            pos: 0,
+            digest: 0,
+            next: 1,
+            acked: 0,
+            confirmed: 0,
+            in_flight: vec![],
+            ends: vec![],
+            digests: BTreeMap::new(),
+            mark_seq: 0,
+            max_id,
+            manifest: Manifest::default(),
+            manifest_file: 0,
+        };
+        me.retrying(w, |me, w| me.roll_to(w, 1, &[], None, SMALL))?;
+        me.manifest_file = match w.names.get(&Name::Manifest) {
+            Some(file) => *file,
+            None => {
+                let file = w.add_file(2 * BLOCK);
+                w.dir(DirOp::Link(Name::Manifest, file))?;
+                file
+            }
+        };
+        me.write_manifest(w, 2)?;
+        w.sync_dir()?;
+        me.tell(w)?;
+        Ok(me)
+    }
+
+    fn retrying(
+        &mut self,
+        w: &mut World,
+        act: impl Fn(&mut Writer, &mut World) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        for _ in 0..ATTEMPTS {
+            match act(self, w) {
+                Err(Stop::Failed) => {}
+                other => return other,
+            }
+        }
+        Err(Stop::Poisoned)
+    }
+
+    fn current(&self) -> Segment {
+        *self.chain.last().expect("a log has a segment")
+    }
+
+    fn digest_of(&self, lsn: u16) -> u64 {
+        self.digests.get(&lsn).copied().unwrap_or(0)
+    }
+
+    /// Tells readers what is durable.
+    fn tell(&self, w: &mut World) -> Result<(), Stop> {
+        let h = self.current().header;
+        w.tell(Live { id: h.id, epoch: h.epoch, durable: self.acked })
+    }
+
+    /// Acknowledges up to `lsn`: readers first.
+    fn acknowledge_to(&mut self, w: &mut World, lsn: u16) -> Result<(), Stop> {
+        self.acked = lsn;
+        if self.rules.live_before_ack {
+            self.tell(w)?;
+        }
+        w.truth.acked = lsn as usize;
+        if !self.rules.live_before_ack {
+            self.tell(w)?;
+        }
+        Ok(())
+    }
+
+    /// The batches of `values` from byte `at` on: their bytes, and (last LSN, end, digest) of each.
+    fn encode(
+        &self,
+        epoch: u16,
+        at: usize,
+        part: &Part,
+        set: bool,
+        mut chain: u64,
+    ) -> (Vec<u8>, Vec<(u16, usize, u64)>, usize) {
+        let (mut bytes, mut parts, mut begin) = (vec![], vec![], at);
+        let per = if self.layout == Layout::Text { 1 } else { BATCH };
+        let count = part.values.chunks(per).len();
+        for (i, values) in part.values.chunks(per).enumerate() {
+            let first = part.first + (i * per) as u16;
+            let confirmed = if self.rules.confirm_by_write {
+                part.confirmed
+            } else {
+                part.confirmed.max(first - 1)
+            };
+            let goes_on = set && i + 1 < count;
+            begin = at + bytes.len();
+            let (b, digest) = match self.layout {
+                Layout::Text => text::encode(epoch, first, confirmed, goes_on, values[0]),
+                // Padding follows the last batch of a write.
+                _ => {
+                    let pad = self.layout == Layout::Padded && i + 1 == count;
+                    encode_batch(
+                        epoch,
+                        begin,
+                        &Part { first, confirmed, values, goes_on },
+                        chain,
+                        pad,
+                    )
+                }
+            };
+            bytes.extend(b);
+            chain = digest;
+            parts.push((first + values.len() as u16 - 1, at + bytes.len(), digest));
+        }
+        (bytes, parts, begin)
+    }
+
+    fn write_manifest(&mut self, w: &mut World, slots: usize) -> Result<(), Stop> {
+        let oldest = self.chain[0].header;
+        self.manifest.oldest = (oldest.id, oldest.epoch);
+        for _ in 0..slots {
+            self.manifest.seq += 1;
+            let slot = self.manifest.seq as usize % 2;
+            w.write(self.manifest_file, MANIFEST_SLOT[slot], &self.manifest.encode())?;
+            w.sync(self.manifest_file)?;
+        }
+        Ok(())
+    }
+
+    fn room(&self) -> usize {
+        data_start(self.layout, self.rules.gap) + self.current().header.size as usize * SECTOR
+    }
+
+    fn fits(&self, count: usize) -> bool {
+        // The longest frame is 40 bytes.
+        let batches = count.div_ceil(BATCH) * BATCH_HEADER;
+        let bytes =
+            if self.layout == Layout::Text { text::LINE * count } else { batches + 40 * count };
+        self.pos + bytes.next_multiple_of(BLOCK) <= self.room()
+    }
+
+    /// Builds the batches of `count` new records and starts their one write.
+    fn submit(&mut self, w: &mut World, count: usize, set: bool) -> Result<(), Stop> {
+        let values: Vec<u64> = (0..count as u64).map(|i| w.next_value + i).collect();
+        w.next_value += count as u64;
+        if set {
+            w.truth.sets.push((w.truth.log.len() + 1, w.truth.log.len() + count));
+        }
+        w.truth.log.extend(&values);
+        let confirmed = if self.rules.confirm_after_barrier {
+            self.confirmed
+        } else {
+            self.next - 1 + count as u16
+        };
+        let seg = self.current();
+        let part = Part { first: self.next, confirmed, values: &values, goes_on: false };
+        let (mut image, parts, begin) =
+            self.encode(seg.header.epoch, self.pos, &part, set, self.digest);
+        let (at, end) = (self.pos, self.pos + image.len());
+        if self.layout != Layout::Text {
+            image.resize(end.next_multiple_of(BLOCK).min(self.room()) - at, 0);
+        }
+        let digest = parts.last().expect("a write holds a batch").2;
+        let evidence = (begin, confirmed);
+        self.in_flight.push(Write { first: self.next, values, parts, evidence, ticket: 0 });
+        self.next += count as u16;
+        let ticket = w.write(seg.file, at, &image)?;
+        self.in_flight.last_mut().expect("just pushed").ticket = ticket;
+        (self.pos, self.digest) = (end, digest);
+        Ok(())
+    }
+
+    /// The barrier of the oldest write in flight has returned: acknowledge it.
+    fn acknowledge(&mut self, w: &mut World) -> Result<(), Stop> {
+        let b = self.in_flight.remove(0);
+        let mut first = b.first;
+        for (last, end, digest) in &b.parts {
+            self.digests.extend((first..=*last).map(|l| (l, *digest)));
+            self.ends.push((*last, *end));
+            first = last + 1;
+        }
+        self.acknowledge_to(w, b.last())?;
+        // What this durable batch carries is evidence for earlier ones.
+        let (begin, confirmed) = b.evidence;
+        let far = |end: usize| !self.rules.far_confirm || end + REACH <= begin;
+        let proven =
+            self.ends.iter().filter(|(lsn, end)| *lsn <= confirmed && far(*end)).map(|e| e.0).max();
+        let mut proven = proven.unwrap_or(0) as usize;
+        // A set comes back whole or not at all: none of it is safe before its last batch is.
+        let open = w.truth.sets.iter().find(|s| s.0 <= proven && proven < s.1);
+        if let (true, Some(set)) = (self.rules.confirm_sets, open) {
+            proven = set.0 - 1;
+        }
+        w.truth.confirmed = w.truth.confirmed.max(proven);
+        if self.rules.confirm_in_order {
+            self.confirmed = self.confirmed.max(b.last());
+        }
+        Ok(())
+    }
+
+    fn saw_barrier(&mut self, b: &Write) {
+        if !self.rules.confirm_in_order {
+            self.confirmed = self.confirmed.max(b.last());
+        }
+    }
+
+    /// One write of `count` records; more than one batch if they do not fit one; atomic if `set`.
+    pub fn append(&mut self, w: &mut World, count: usize, set: bool) -> Result<(), Stop> {
+        if !self.fits(count) {
+            self.roll(w)?;
+        }
+        self.submit(w, count, set)?;
+        let b = self.in_flight[0].clone();
+        match w.complete(b.ticket) {
+            Ok(()) => {
+                self.saw_barrier(&b);
+                self.acknowledge(w)
+            }
+            Err(Stop::Failed) if !self.rules.no_retry => {
+                w.complete(b.ticket)?;
+                self.acknowledge(w)
+            }
+            Err(Stop::Failed) => self.fail_over(w),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// Two batches in flight; `swap` says that the second barrier returns first. A third is
+    /// built between the two, so that its `confirmed` is put to the test.
+    pub fn append_pipelined(
+        &mut self,
+        w: &mut World,
+        swap: bool,
+        roll_early: bool,
+    ) -> Result<(), Stop> {
+        if !self.fits(6) {
+            self.roll(w)?;
+        }
+        self.submit(w, 1, false)?;
+        self.submit(w, 1, false)?;
+        let (a, b) = (self.in_flight[0].clone(), self.in_flight[1].clone());
+        let order = if swap { [b, a] } else { [a, b] };
+        let mut failed = false;
+        let mut good = vec![];
+        for (i, batch) in order.iter().enumerate() {
+            if i == 1 && roll_early && !self.rules.drain_before_roll {
+                return self.roll_undrained(w);
+            }
+            match w.complete(batch.ticket) {
+                Ok(()) => {
+                    self.saw_barrier(batch);
+                    good.push(batch.first);
+                }
+                Err(Stop::Failed) => failed = true,
+                Err(stop) => return Err(stop),
+            }
+            while !failed && self.in_flight.first().is_some_and(|f| good.contains(&f.first)) {
+                self.acknowledge(w)?;
+            }
+            if i == 0 && !failed {
+                self.submit(w, 1, false)?;
+            }
+        }
+        while let (false, Some(f)) = (failed, self.in_flight.first().cloned()) {
+            match if good.contains(&f.first) { Ok(()) } else { w.complete(f.ticket) } {
+                Ok(()) => self.acknowledge(w)?,
+                Err(Stop::Failed) => failed = true,
+                Err(stop) => return Err(stop),
+            }
+        }
+        if failed {
+            self.fail_over(w)
+        } else if roll_early {
+            self.roll(w)
+        } else {
+            Ok(())
+        }
+    }
+
+    pub fn roll(&mut self, w: &mut World) -> Result<(), Stop> {
+        self.go_on(w, self.next, &[], LARGE)
+    }
+
+    /// Goes on in a new segment that starts at `base` with `values`, and acknowledges those.
+    fn go_on(&mut self, w: &mut World, base: u16, values: &[u64], size: usize) -> Result<(), Stop> {
+        self.retrying(w, |me, w| {
+            let pred = me.current();
+            me.roll_to(w, base, values, Some(pred), size)
+        })?;
+        w.truth.failing = false;
+        self.acknowledge_to(w, self.next - 1)?;
+        w.truth.confirmed = w.truth.confirmed.max(self.confirmed as usize);
+        Ok(())
+    }
+
+    /// After a failed barrier: the records of its blocks go into a new segment.
+    fn fail_over(&mut self, w: &mut World) -> Result<(), Stop> {
+        w.truth.failing = true;
+        self.in_flight.clear();
+        let mut base = self.acked + 1;
+        if self.rules.carry_block && self.layout != Layout::Padded {
+            // What shares a block with the failed write may be lost with it.
+            let end = self.ends.iter().filter(|e| e.0 == self.acked).map(|e| e.1).max();
+            let block = end.unwrap_or(0) / BLOCK * BLOCK;
+            let before = self.ends.iter().filter(|e| e.1 <= block).map(|e| e.0).max();
+            let known = self
+                .ends
+                .first()
+                .map_or(base, |_| before.map_or(self.current().header.base, |l| l + 1));
+            base = base.min(known);
+        }
+        let values = w.truth.log[base as usize - 1..].to_vec();
+        self.go_on(w, base, &values, SMALL)
+    }
+
+    /// Idle: one mark slot.
+    pub fn mark(&mut self, w: &mut World) -> Result<(), Stop> {
+        let seg = self.current();
+        self.mark_seq += 1;
+        let slot = self.mark_seq as usize % 2;
+        w.write(seg.head, SLOT[slot], &encode_mark(seg.header.epoch, self.acked, self.mark_seq))?;
+        match w.sync(seg.head) {
+            Ok(()) => {
+                self.confirmed = self.acked;
+                w.truth.confirmed = self.acked as usize;
+                Ok(())
+            }
+            Err(Stop::Failed) => self.go_on(w, self.next, &[], SMALL),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// A clean close: the manifest says where the log ends. It stays true whatever follows.
+    pub fn close(&mut self, w: &mut World) -> Result<(), Stop> {
+        let h = self.current().header;
+        self.manifest.closed = (self.acked, h.id, h.epoch);
+        self.write_manifest(w, if self.rules.close_both { 2 } else { 1 })?;
+        w.truth.closed = self.acked as usize;
+        w.truth.confirmed = self.acked as usize;
+        Ok(())
+    }
+}
