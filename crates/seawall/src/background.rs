@@ -76,6 +76,7 @@ impl Core {
             };
         }
     }
+
     /// Has the next segment's file made when the tail is half full.
     pub(crate) fn prepare_for(self: &Arc<Self>, state: &mut State, writer: &Writer) {
         let room = writer.room();

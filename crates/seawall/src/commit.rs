@@ -60,7 +60,7 @@ pub(crate) struct Commit {
     open: Vec<u8>,
     count: u32,
     /// The buffer of the last batch, to be used again.
-    spare: Vec<u8>,
+    buffer: Vec<u8>,
     next: Lsn,
     group: u64,
     batch_max: usize,
@@ -87,7 +87,7 @@ impl Commit {
         Self {
             open: vec![0; HEADER_SIZE],
             count: 0,
-            spare: vec![],
+            buffer: vec![],
             next: next_lsn(durable),
             group: 0,
             batch_max,
@@ -167,7 +167,7 @@ impl Commit {
         if self.count == 0 {
             return None;
         }
-        let mut fresh = std::mem::take(&mut self.spare);
+        let mut fresh = std::mem::take(&mut self.buffer);
         fresh.clear();
         fresh.resize(HEADER_SIZE, 0);
         let bytes = std::mem::replace(&mut self.open, fresh);
@@ -178,14 +178,13 @@ impl Commit {
         Some(group)
     }
 
-    /// A batch came back durable.
-    /// `spare` is a buffer for another one.
-    pub(crate) fn complete(&mut self, count: u32, spare: Vec<u8>, now: Duration) {
+    /// A batch came back durable; `buffer` is one for another.
+    pub(crate) fn complete(&mut self, count: u32, buffer: Vec<u8>, now: Duration) {
         let last = lsn_or_zero(self.durable) + u64::from(count);
         assert!(last < self.next.get(), "a batch is completed once, in order");
         self.durable = Lsn::new(last);
         self.completed_at = now;
-        self.spare = spare;
+        self.buffer = buffer;
         self.flying = 0;
     }
 

@@ -1,6 +1,5 @@
 //! Following a log: records as they become durable, by being woken in the writer's process, by
-//! polling
-//! `live` from another one.
+//! polling `live` from another one.
 
 use crate::core::Core;
 use crate::live::read_live;
@@ -35,12 +34,12 @@ const POLL: Duration = Duration::from_millis(50);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Follower<T: ?Sized, C = MessagePack> {
-    source: Source,
+    news: News,
     entries: Entries<T, C>,
 }
 
 /// Where a follower hears of new records.
-pub(crate) enum Source {
+pub(crate) enum News {
     /// From the writer in this process.
     Here(Arc<Core>),
     /// From `live`, by looking.
@@ -48,8 +47,8 @@ pub(crate) enum Source {
 }
 
 impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
-    pub(crate) fn new(source: Source, entries: Entries<T, C>) -> Self {
-        Self { source, entries }
+    pub(crate) fn new(news: News, entries: Entries<T, C>) -> Self {
+        Self { news, entries }
     }
 
     /// The next record; waits for it. `None` when the log was closed by its handle in this process.
@@ -75,12 +74,12 @@ impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
                 return entry.map(Some);
             }
             let next = self.entries.cursor().next_lsn();
-            let live = match &self.source {
-                Source::Here(core) => match core.wait_beyond(next, left)? {
+            let live = match &self.news {
+                News::Here(core) => match core.wait_beyond(next, left)? {
                     Some(live) => Some(live),
                     None => return Ok(None),
                 },
-                Source::Elsewhere(storage, clock) => {
+                News::Elsewhere(storage, clock) => {
                     let before = self.entries.cursor().live();
                     let live = read_live(&**storage)?;
                     if live == before || live.is_none() {

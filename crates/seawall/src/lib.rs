@@ -56,6 +56,7 @@ mod codec;
 mod commit;
 mod copy;
 mod core;
+mod cursor;
 mod cut;
 mod damage;
 mod directory;
@@ -94,6 +95,7 @@ mod writer;
 
 pub use codec::{Codec, MessagePack, Positional, Raw};
 pub use copy::{Copied, copy, copy_in, copy_with};
+pub use cursor::{Cursor, Record};
 pub use damage::AtomicSet;
 pub use error::{Corruption, Damage, Error, Lost, Origin, Result};
 pub use follow::Follower;
@@ -104,7 +106,7 @@ pub use options::{Failover, OpenMode, Options, SEGMENT_MIN};
 #[cfg(feature = "json")]
 pub use paper::{BinLogger, JsonLogger, Logger, Retrieved};
 pub use progress::Progress;
-pub use reader::{Cursor, Entries, LogReader, Record};
+pub use reader::{Entries, LogReader};
 pub use recovery::{Recovery, TailState};
 pub use repair::{Cut, cut_tail, cut_tail_in, diagnose, diagnose_in, plan_cut, plan_cut_in};
 pub use retention::Retention;

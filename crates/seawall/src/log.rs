@@ -3,7 +3,7 @@
 use crate::codec::Stored;
 use crate::commit::{Goal, Place};
 use crate::core::Core;
-use crate::follow::{Follower, Source};
+use crate::follow::{Follower, News};
 use crate::lookup::Lookup;
 use crate::retention::Retained;
 use crate::{Codec, Entries, Error, Lsn, MessagePack, Options, Recovery, Result};
@@ -190,7 +190,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// [`Error::Io`]. Damage is an error of the iterator, where it is, and so is
     /// [`Error::Rewound`] if records that it delivered are cut off meanwhile.
     pub fn read_from(&self, from: Lsn) -> Result<Entries<T, C>> {
-        let cursor = crate::reader::Cursor::beside_writer(&self.core, from)?;
+        let cursor = crate::Cursor::beside_writer(&self.core, from)?;
         Ok(Entries::new(cursor, self.schema))
     }
 
@@ -232,8 +232,8 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     ///
     /// As [`read_from`](Log::read_from).
     pub fn follow(&self, from: Lsn) -> Result<Follower<T, C>> {
-        let source = Source::Here(self.core.clone());
-        Ok(Follower::new(source, self.read_from(from)?))
+        let news = News::Here(self.core.clone());
+        Ok(Follower::new(news, self.read_from(from)?))
     }
 
     fn reach(&self, place: Place) -> Result<Lsn> {

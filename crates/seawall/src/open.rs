@@ -19,7 +19,6 @@ use seawall_format::{
 };
 use seawall_format::{SegmentHeader, frame, next_lsn, tail};
 use seawall_io::{Access, File, Lock, Storage};
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
@@ -93,8 +92,8 @@ fn create(
     let least = options.segment_min;
     let (base, carry) = (Lsn::FIRST, vec![]);
     let plan = Plan { base, carry, pred: None, chain_before: 0, least, hold: 0, spare: None };
-    let tail = roll(&machine, &manifest, plan, &mut max_id)?.tail;
-    manifest.oldest = tail.header.reference();
+    let rolled = roll(&machine, &manifest, plan, &mut max_id)?;
+    manifest.oldest = rolled.tail.header.reference();
     let file = open_or_make(&machine, MANIFEST)?;
     let sized = file.set_len(2 * u64::from(manifest.geometry.block));
     sized.map_err(Error::io("size the manifest"))?;
@@ -102,24 +101,8 @@ fn create(
     manifest.write_both(machine.clock.wall_us())?;
     machine.storage.sync_dir().map_err(Error::io("sync the new log's directory"))?;
     let level = manifest.content.level;
-    let writer = Writer {
-        live: live_file(&machine),
-        machine,
-        manifest,
-        tail,
-        chain: vec![],
-        last: None,
-        last_chain: 0,
-        recent: VecDeque::new(),
-        spare: None,
-        spares: vec![],
-        max_id,
-        segment_min: options.segment_min,
-        counts: Counts::default(),
-        retained: Retained::by(options.retention),
-        on_failover: options.on_failover.clone(),
-        _lock: lock,
-    };
+    let begin = Beginning { manifest, rolled, last: None, last_chain: 0, max_id };
+    let writer = writer(options, machine, lock, begin);
     writer.tell_readers();
     let recovery = Recovery {
         created: true,
@@ -226,24 +209,8 @@ pub(crate) fn recover(
     let holds_last = rolled.tail.at.0 > rolled.tail.header.data_start();
     let last_chain = if holds_last { rolled.tail.chain } else { found.chain_of(end.last) };
     let level = options.level.unwrap_or(manifest.content.level);
-    let mut writer = Writer {
-        live: live_file(&machine),
-        machine,
-        manifest,
-        tail: rolled.tail,
-        chain: rolled.passed,
-        last: end.last,
-        last_chain,
-        recent: rolled.sent.into(),
-        spare: None,
-        spares: vec![],
-        max_id,
-        segment_min: options.segment_min,
-        counts: Counts::default(),
-        retained: Retained::by(options.retention),
-        on_failover: options.on_failover.clone(),
-        _lock: lock,
-    };
+    let begin = Beginning { manifest, rolled, last: end.last, last_chain, max_id };
+    let mut writer = writer(options, machine, lock, begin);
     writer.enter_schema()?;
     writer.tell_readers();
     // What they held was carried, or was nothing; only now does no reader look for them.
@@ -251,6 +218,37 @@ pub(crate) fn recover(
         let _ = writer.machine.storage.remove(&name);
     }
     Ok((writer, recovery, level))
+}
+
+/// What a writer begins with.
+struct Beginning {
+    manifest: ManifestFile,
+    rolled: Rolled,
+    last: Option<Lsn>,
+    last_chain: u64,
+    max_id: Option<SegmentId>,
+}
+
+fn writer(options: &Options, machine: Machine, lock: Box<dyn Lock>, begin: Beginning) -> Writer {
+    let Beginning { manifest, rolled, last, last_chain, max_id } = begin;
+    Writer {
+        live: live_file(&machine),
+        machine,
+        manifest,
+        tail: rolled.tail,
+        chain: rolled.passed,
+        last,
+        last_chain,
+        recent: rolled.sent.into(),
+        spare: None,
+        buffers: vec![],
+        max_id,
+        segment_min: options.segment_min,
+        counts: Counts::default(),
+        retained: Retained::by(options.retention),
+        on_failover: options.on_failover.clone(),
+        _lock: lock,
+    }
 }
 
 /// What was found, with the cut bytes put aside.

@@ -18,11 +18,11 @@ use std::io;
 use std::sync::Arc;
 
 /// How many buffers are kept for reuse: what a block of small batches frees at once.
-const SPARES_MAX: usize = 64;
+const BUFFERS_MAX: usize = 64;
 /// The largest buffer that many are kept of, in bytes.
-const SPARE_SIZE_MAX: usize = 256 << 10;
+const BUFFER_SIZE_MAX: usize = 256 << 10;
 /// The largest buffer that one is kept of, in bytes: what a stream of large batches uses in turn.
-const LARGE_SPARE_MAX: usize = 4 << 20;
+const LARGE_BUFFER_MAX: usize = 4 << 20;
 
 /// The one writer of a log.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(crate) struct Writer {
     /// The file for the next segment, if it was made ahead.
     pub(crate) spare: Option<Spare>,
     /// Buffers to be used again.
-    pub(crate) spares: Vec<Vec<u8>>,
+    pub(crate) buffers: Vec<Vec<u8>>,
     pub(crate) max_id: Option<SegmentId>,
     /// The least size of a segment, in bytes.
     pub(crate) segment_min: u64,
@@ -101,7 +101,7 @@ impl Writer {
         if self.retained.is_due {
             self.retain()?;
         }
-        Ok(self.spares.pop().unwrap_or_default())
+        Ok(self.buffers.pop().unwrap_or_default())
     }
 
     /// One write, one barrier. Whatever came of it, the batch is in the hands of the caller.
@@ -231,14 +231,14 @@ impl Writer {
     }
 
     fn keep_buffer(&mut self, buffer: Vec<u8>) {
-        let is_large = |buffer: &Vec<u8>| buffer.capacity() > SPARE_SIZE_MAX;
+        let is_large = |buffer: &Vec<u8>| buffer.capacity() > BUFFER_SIZE_MAX;
         let is_wanted = if is_large(&buffer) {
-            buffer.capacity() <= LARGE_SPARE_MAX && !self.spares.iter().any(is_large)
+            buffer.capacity() <= LARGE_BUFFER_MAX && !self.buffers.iter().any(is_large)
         } else {
-            self.spares.len() < SPARES_MAX
+            self.buffers.len() < BUFFERS_MAX
         };
         if is_wanted {
-            self.spares.push(buffer);
+            self.buffers.push(buffer);
         }
     }
 

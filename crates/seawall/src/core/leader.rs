@@ -1,0 +1,142 @@
+//! What the thread does that has the writer: it takes a batch to the device, or makes room there,
+//! with the lock released, and tells those who wait what came of it.
+
+use super::{Core, PANICKED, State};
+use crate::commit::{Goal, Group};
+use crate::sync::{Condvar, MutexGuard};
+use crate::writer::Writer;
+use crate::{Error, Level, Result};
+use std::io;
+use std::sync::Arc;
+use std::task::Waker;
+
+impl Core {
+    /// Takes the open batch to the device with the lock released, and tells what came of it.
+    pub(crate) fn lead<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        mut writer: Box<Writer>,
+        goal: Goal,
+    ) -> MutexGuard<'a, State> {
+        let group = state.commit.take();
+        let mark = goal == Goal::Confirmed || self.level == Level::Confirmed;
+        let ahead = state.ahead.made.take();
+        drop(state);
+        let guard = PanicGuard(self);
+        writer.take_spare(ahead);
+        let mut outcome = Ok(None);
+        if let Some(Group { bytes, count, number }) = group {
+            outcome = writer.write(bytes, count).map(|buffer| Some((number, count, buffer)));
+        }
+        if mark && outcome.is_ok() {
+            let marked = writer.mark();
+            outcome = outcome.and_then(|written| marked.map(|()| written));
+        }
+        std::mem::forget(guard);
+        let mut state = self.lock();
+        self.prepare_for(&mut state, &writer);
+        state.take_back(writer);
+        self.wake_for_writer(&state);
+        match outcome {
+            Ok(written) => self.succeed(&mut state, written, mark),
+            Err(error) => {
+                state.commit.fail(&error.to_string());
+                self.wake_everybody(state);
+                return self.lock();
+            }
+        }
+        let wakers = reached_wakers(&mut state, if mark { Goal::Confirmed } else { Goal::Durable });
+        if wakers.is_empty() {
+            return state;
+        }
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        self.lock()
+    }
+
+    /// Sees to it that a batch of `size` bytes has a place on the device, with the lock released.
+    pub(super) fn make_room<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        mut writer: Box<Writer>,
+        size: u64,
+    ) -> Result<MutexGuard<'a, State>> {
+        let ahead = state.ahead.made.take();
+        drop(state);
+        let guard = PanicGuard(self);
+        writer.take_spare(ahead);
+        let made = if writer.room().spare >= size { Ok(()) } else { writer.make_room(size) };
+        std::mem::forget(guard);
+        let mut state = self.lock();
+        state.take_back(writer);
+        self.wake_for_writer(&state);
+        self.room.notify_all();
+        // Whose records are in the open batch found no writer meanwhile: one of them leads it now,
+        // as this thread may end with an error.
+        self.turns.iter().for_each(Condvar::notify_all);
+        if state.wants_turn {
+            self.work.notify_all();
+        }
+        match made {
+            Ok(()) => Ok(state),
+            Err(source) if is_full(&source) => Err(Error::DiskFull { source }),
+            Err(source) => Err(Error::io("make a file for the next segment")(source)),
+        }
+    }
+
+    fn succeed(self: &Arc<Self>, state: &mut State, written: Option<Written>, marked: bool) {
+        let number = written.as_ref().map(|written| written.0);
+        if let Some((_, count, buffer)) = written {
+            state.commit.complete(count, buffer, self.clock.now());
+        }
+        if marked {
+            state.commit.confirm();
+        }
+        if state.followers > 0 {
+            self.news.notify_all();
+        }
+        self.room.notify_all();
+        match number {
+            // A mark concerns whoever waits for a confirmation, of an older batch too. At level
+            // `Confirmed` nobody does: each batch comes with its own.
+            Some(number) if !marked || self.level == Level::Confirmed => {
+                self.turn(number).notify_all();
+                // One of those in the next batch leads it.
+                self.turn(number + 1).notify_one();
+            }
+            _ => self.turns.iter().for_each(Condvar::notify_all),
+        }
+        if state.wants_turn || (state.asleep && self.next_due(state).is_some()) {
+            self.work.notify_all();
+        } else if state.background.is_none() && self.next_due(state).is_some() {
+            self.wake_background(state);
+        }
+    }
+}
+
+/// The number of a durable batch, its records, and a buffer for another one.
+type Written = (u64, u32, Vec<u8>);
+
+/// The wakers of the records that have come as far as that.
+fn reached_wakers(state: &mut State, goal: Goal) -> Vec<Waker> {
+    let commit = &state.commit;
+    let reached = state.wakers.extract_if(.., |(place, _)| commit.reached(*place, goal));
+    reached.map(|(_, waker)| waker).collect()
+}
+
+/// Whether the device said that there is no room, in one of the ways in which it can.
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    [StorageFull, FileTooLarge, QuotaExceeded].contains(&error.kind())
+}
+
+/// If a leader panics, the log is poisoned and nobody waits for ever.
+struct PanicGuard<'a>(&'a Core);
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.commit.fail(PANICKED);
+        self.0.wake_everybody(state);
+    }
+}

@@ -1,0 +1,315 @@
+//! A cursor over a log's records: lends them one after the other, and finds its place again where
+//! the writer moved on under it.
+
+use crate::core::Core;
+use crate::damage::{AtomicSet, Salvaged};
+use crate::directory::is_gone;
+use crate::live::read_live;
+use crate::survey::survey;
+use crate::walk::{Event, Found, Walk};
+use crate::{Damage, Error, Lsn, Result, SegmentId};
+use seawall_format::{Live, frame, next_lsn};
+use seawall_io::Storage;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How often a reader starts over because the writer moved on under it, before it believes its
+/// eyes.
+const ATTEMPTS: u32 = 8;
+
+/// One record, borrowed from the reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Its number.
+    pub lsn: Lsn,
+    /// Its bytes.
+    pub payload: &'a [u8],
+    /// Microseconds since 1970 when its batch was written; 0 if that is not known.
+    pub time_us: u64,
+    /// Whether the atomic set goes on with the next record.
+    pub goes_on: bool,
+    /// Whether the records of its atomic set are all there: not always, behind damage.
+    pub set: AtomicSet,
+    /// The schema number that the log had when it was appended.
+    pub schema: u32,
+}
+
+/// Lends one record after the other.
+#[derive(Debug)]
+pub struct Cursor {
+    storage: Arc<dyn Storage>,
+    /// What the writer said when the walk began; `None` without one.
+    live: Option<Live>,
+    /// The writer, if it is in this process: `live` is its word then.
+    writer: Option<Arc<Core>>,
+    walk: Walk,
+    next: Lsn,
+    /// The segment where the record before that was read.
+    read_in: Option<SegmentId>,
+    skip_damaged: bool,
+    attempts: u32,
+    batch: Option<Place>,
+    queue: VecDeque<Queued>,
+    finished: bool,
+}
+
+/// A walk from record `from` on; refused if that was pruned, or if the records before it, which
+/// were read in segment `read_in`, were cut off since and others have their numbers.
+fn walk_from(
+    storage: &Arc<dyn Storage>,
+    live: Option<&Live>,
+    (from, read_in): (Lsn, Option<SegmentId>),
+) -> Result<Walk> {
+    let found = survey(storage, live)?;
+    let oldest = found.manifest.as_ref().map(|manifest| manifest.oldest_base);
+    if let Some(oldest) = oldest.filter(|oldest| from < *oldest) {
+        return Err(Error::Pruned { oldest });
+    }
+    // A segment made since begins before this place: what it was made with it carried, and what
+    // was not carried was cut.
+    let headers = found.chain.iter().map(|link| &link.segment.header);
+    let mut cuts = headers.filter(|header| {
+        let is_new = read_in.is_some_and(|read_in| header.id > read_in);
+        is_new && header.base < from && header.carried < from.previous()
+    });
+    match cuts.next() {
+        Some(cut) => Err(Error::Rewound { next: next_lsn(cut.carried) }),
+        None => Ok(Walk::new(&found, Some(from))),
+    }
+}
+
+/// Where the cursor is in a batch.
+#[derive(Debug)]
+struct Place {
+    body: Range<usize>,
+    position: usize,
+    lsn: Lsn,
+    last: Lsn,
+    time_us: u64,
+    set: AtomicSet,
+}
+
+#[derive(Debug)]
+enum Queued {
+    Record(Salvaged),
+    Damage(Damage),
+    End,
+}
+
+/// What [`Cursor::find`] found: a record in the walk's bytes.
+struct Here {
+    lsn: Lsn,
+    payload: Range<usize>,
+    time_us: u64,
+    goes_on: bool,
+    set: AtomicSet,
+}
+
+impl Cursor {
+    pub(crate) fn new(storage: Arc<dyn Storage>, from: Lsn, skip_damaged: bool) -> Result<Self> {
+        let live = read_live(&*storage)?;
+        let mut found = Self::start(storage, live, from)?;
+        found.skip_damaged = skip_damaged;
+        found.walk = found.walk.around_unreadable(skip_damaged);
+        Ok(found)
+    }
+
+    pub(crate) fn beside_writer(core: &Arc<Core>, from: Lsn) -> Result<Self> {
+        core.process.check()?;
+        let mut found = Self::start(core.storage.clone(), Some(core.live()), from)?;
+        found.writer = Some(core.clone());
+        Ok(found)
+    }
+
+    fn start(storage: Arc<dyn Storage>, live: Option<Live>, from: Lsn) -> Result<Self> {
+        let walk = walk_from(&storage, live.as_ref(), (from, None))?;
+        Ok(Self {
+            storage,
+            live,
+            writer: None,
+            walk,
+            next: from,
+            read_in: None,
+            skip_damaged: false,
+            attempts: 0,
+            batch: None,
+            queue: VecDeque::new(),
+            finished: false,
+        })
+    }
+
+    /// The next record; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Damaged`] names records that are lost; the cursor ends there, or goes on behind
+    /// if it was told to skip damage. [`Error::Io`].
+    pub fn next_record(&mut self) -> Result<Option<Record<'_>>> {
+        let found = self.find();
+        if found.is_err() && !self.skip_damaged {
+            self.finished = true;
+        }
+        let Some(here) = found? else { return Ok(None) };
+        (self.next, self.read_in) = (here.lsn.next(), self.walk.segment());
+        let payload = self.walk.bytes().get(here.payload).expect("the walk holds its batch");
+        let Here { lsn, time_us, goes_on, set, .. } = here;
+        let schema = self.walk.schema();
+        Ok(Some(Record { lsn, payload, time_us, goes_on, set, schema }))
+    }
+
+    fn find(&mut self) -> Result<Option<Here>> {
+        while !self.finished {
+            if let Some(here) = self.next_in_batch() {
+                return Ok(Some(here));
+            }
+            match self.queue.pop_front() {
+                Some(Queued::Damage(damage)) => return Err(Error::Damaged(Box::new(damage))),
+                Some(Queued::Record(Salvaged { lsn, payload, goes_on, set })) => {
+                    if lsn >= self.next {
+                        return Ok(Some(Here { lsn, payload, time_us: 0, goes_on, set }));
+                    }
+                    continue;
+                }
+                Some(Queued::End) => {
+                    self.finished = true;
+                    continue;
+                }
+                None => {}
+            }
+            match self.walk.step() {
+                Ok(Event::Batch(found)) => self.enter(&found),
+                Ok(Event::Damage(damages, salvaged)) => self.meet(damages, salvaged)?,
+                Ok(Event::End(end)) => {
+                    self.queue.extend(end.damage.into_iter().map(Queued::Damage));
+                    self.queue.push_back(Queued::End);
+                }
+                Err(error) => self.lose_file(error)?,
+            }
+        }
+        Ok(None)
+    }
+
+    fn enter(&mut self, found: &Found) {
+        if found.header.is_void && found.last >= self.next {
+            // Nobody will ever read them: who waits for what comes next waits for what follows.
+            (self.next, self.read_in) = (found.last.next(), self.walk.segment());
+        } else if found.last >= self.next {
+            self.batch = Some(Place {
+                body: found.body.clone(),
+                position: 0,
+                lsn: found.header.first,
+                last: found.last,
+                time_us: found.header.time_us,
+                set: found.set,
+            });
+        }
+    }
+
+    fn next_in_batch(&mut self) -> Option<Here> {
+        while let Some(place) = &mut self.batch {
+            let body = self.walk.bytes().get(place.body.clone());
+            let found = body.and_then(|body| frame::read(body, place.position, place.lsn));
+            let Some((record, behind)) = found.filter(|_| place.lsn <= place.last) else {
+                self.batch = None;
+                break;
+            };
+            let start = place.body.start + place.position + frame::HEADER_SIZE;
+            let (lsn, goes_on) = (record.lsn, record.goes_on);
+            let payload = start..start + record.payload.len();
+            (place.position, place.lsn) = (behind, place.lsn.next());
+            if lsn >= self.next {
+                let (time_us, set) = (place.time_us, place.set);
+                return Some(Here { lsn, payload, time_us, goes_on, set });
+            }
+        }
+        None
+    }
+
+    /// A file that vanished was pruned: the walk starts over, or says that its place is gone.
+    fn lose_file(&mut self, error: Error) -> Result<()> {
+        if !is_gone(&error) || self.attempts == ATTEMPTS {
+            self.finished = true;
+            return Err(error);
+        }
+        self.attempts += 1;
+        let live = self.word()?;
+        let started = self.start_over(live);
+        self.finished = started.is_err();
+        started
+    }
+
+    /// A new walk from where this one is.
+    fn start_over(&mut self, live: Option<Live>) -> Result<()> {
+        let walk = walk_from(&self.storage, live.as_ref(), (self.next, self.read_in))?;
+        (self.walk, self.live) = (walk.around_unreadable(self.skip_damaged), live);
+        Ok(())
+    }
+
+    /// What the writer says now; one in this process is asked between two batches, when no cut is
+    /// under way.
+    fn word(&self) -> Result<Option<Live>> {
+        let Some(core) = &self.writer else { return read_live(&*self.storage) };
+        // A log that is closed or poisoned is cut no more.
+        let _ = core.between_batches(|_, _| Ok(()));
+        Ok(Some(core.live()))
+    }
+
+    /// Damage, unless the writer moved on meanwhile: then the walk starts over where it was (R16).
+    fn meet(&mut self, damages: Vec<Damage>, salvaged: Vec<Salvaged>) -> Result<()> {
+        let live = self.word()?;
+        if live != self.live && self.attempts < ATTEMPTS {
+            self.attempts += 1;
+            return self.start_over(live);
+        }
+        let mut salvaged: VecDeque<_> = salvaged.into();
+        for damage in damages {
+            if let Some(lost) = damage.lost {
+                if lost.to.is_some_and(|to| to < self.next) {
+                    continue;
+                }
+                let before = salvaged.partition_point(|found| found.lsn < lost.from);
+                self.queue.extend(salvaged.drain(..before).map(Queued::Record));
+            }
+            self.queue.push_back(Queued::Damage(damage));
+        }
+        self.queue.extend(salvaged.into_iter().map(Queued::Record));
+        Ok(())
+    }
+}
+
+impl Cursor {
+    /// What the writer said last.
+    pub(crate) fn live(&self) -> Option<Live> {
+        self.live
+    }
+
+    /// The record that comes next.
+    pub(crate) fn next_lsn(&self) -> Lsn {
+        self.next
+    }
+
+    /// Goes on behind what was the end, as far as the writer's word `live` goes now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Rewound`] if records that were read are gone.
+    pub(crate) fn go_on(&mut self, live: Option<Live>) -> Result<()> {
+        if live.is_some() && live == self.live {
+            return Ok(());
+        }
+        if let Some(live) = &live {
+            let next = next_lsn(live.durable);
+            if next < self.next {
+                return Err(Error::Rewound { next });
+            }
+        }
+        (self.finished, self.attempts) = (false, 0);
+        self.queue.clear();
+        if live.as_ref().is_some_and(|live| self.walk.extend(live)) {
+            self.live = live;
+            return Ok(());
+        }
+        self.start_over(live)
+    }
+}
