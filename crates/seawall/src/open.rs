@@ -30,16 +30,15 @@ pub(crate) fn open(
     record_type: RecordType,
 ) -> Result<(Writer, Recovery, Level)> {
     let names = directory::refuse_foreign(&*storage)?;
-    let is_new =
-        !names.iter().any(|name| name == MANIFEST || SegmentId::from_file_name(name).is_some());
-    if is_new && !options.create {
+    if !options.create && !holds_log(&names) {
         let found = "there is no manifest and no segment".to_owned();
         return Err(Error::NotALog { place: storage.place(), found });
     }
     let locked = storage.lock(LOCK).map_err(Error::io(format!("lock {}", storage.place())))?;
     let lock = locked.ok_or_else(|| Error::Busy { place: storage.place() })?;
     let machine = Machine::new(options, storage);
-    if is_new {
+    // Looked at anew: before it was locked, somebody may have made a log here.
+    if !holds_log(&directory::list(&*machine.storage)?) {
         return create(options, machine, lock, record_type);
     }
     let salvage = options.mode == OpenMode::Salvage;
@@ -58,6 +57,10 @@ pub(crate) fn open(
     check_options(options, manifest)?;
     manifest.record_type = asked::from_now_on(&manifest.record_type, &record_type);
     recover(options, machine, lock, &found)
+}
+
+fn holds_log(names: &[String]) -> bool {
+    names.iter().any(|name| name == MANIFEST) || directory::segment_ids(names).next().is_some()
 }
 
 fn check_options(options: &Options, manifest: &Manifest) -> Result<()> {

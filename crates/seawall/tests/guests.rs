@@ -6,6 +6,7 @@
 mod common;
 
 use common::frozen::Frozen;
+use common::hooked::Hooked;
 use common::{Bytes, Found, GEOMETRY, Scratch, again, lsn, open, payload, tiny};
 use seawall::{Error, Level, Log, LogReader, Lsn, Options, Raw, Verdict, copy, copy_in, verify_in};
 use seawall_io::{Access, MemStorage, PosixStorage, Storage, What};
@@ -239,4 +240,35 @@ fn a_second_handle_is_busy_while_the_first_lives_and_works_right_after() {
         }
     }
     assert_eq!(open_at(&scratch, "log").unwrap().durable(), Some(lsn(5)));
+}
+
+/// Left: an empty directory at the first look, and at the lock a whole log that another program
+/// made and closed in between.
+#[test]
+fn a_log_that_somebody_made_just_before_the_lock_is_not_made_anew() {
+    let mut beside = 0;
+    for look in 0.. {
+        let device = MemStorage::new();
+        let other = device.clone();
+        let (hooked, hook) = Hooked::new(device.clone(), look, move || {
+            // The lock may be held already.
+            if let Ok(log) = open(&tiny(2), &other) {
+                for number in 1..=3 {
+                    log.append(&payload(number, 1, 40)).unwrap();
+                }
+                log.close().unwrap();
+            }
+        });
+        drop(tiny(1).open_in::<[u8], Raw>(Arc::new(hooked)).unwrap());
+        let last = open(&again(3), &device).unwrap().recovery().last;
+        assert!(last.is_none() || last == Some(lsn(3)), "look {look}: {last:?}");
+        if hook.is_waiting() {
+            break;
+        }
+        let found = LogReader::<[u8], Raw>::open_in(Arc::new(device.clone())).unwrap();
+        let found = Found::take(found.read_from(lsn(1)).unwrap()).unwrap();
+        beside += found.records.len();
+        assert!(look > 1 || found.records.len() == 3, "look {look}: {found:?}");
+    }
+    assert!(beside >= 6, "{beside}");
 }

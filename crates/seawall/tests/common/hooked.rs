@@ -1,4 +1,4 @@
-//! A device where something happens just before the nth look at it, or the nth file made there: a
+//! A device where something happens just before the nth look at it, lock, or file made there: a
 //! race, each time the same.
 
 use std::fmt::{self, Debug, Formatter};
@@ -48,8 +48,8 @@ impl Hook {
 
 impl Watch for Hook {
     fn before(&self, call: Call) {
-        use Call::{Create, IsLocked, Len, List, Open, Read};
-        if matches!(call, Open(_) | Create | List | IsLocked | Read | Len) {
+        use Call::{Create, IsLocked, Len, List, Lock, Open, Read};
+        if matches!(call, Open(_) | Create | List | Lock | IsLocked | Read | Len) {
             self.look();
         }
     }
