@@ -348,9 +348,8 @@ impl Ledger {
             .collect();
         self.sets.extend(sets.into_iter().filter(|(from, to)| from < to));
         self.sets.retain(|(from, to)| *from >= first && *to <= last);
-        let known = |(lsn, payload): &(u64, Payload)| {
-            (*lsn, Known { payload: payload.clone(), since: 0 })
-        };
+        let known =
+            |(lsn, payload): &(u64, Payload)| (*lsn, Known { payload: payload.clone(), since: 0 });
         self.known = found.iter().map(known).collect();
         // Who read in the life before is gone, too.
         self.gone.clear();
@@ -381,15 +380,19 @@ impl Ledger {
         let until = self.moment;
         self.past_cuts.push((until, lsn));
         let cut = self.known.split_off(&(lsn + 1)).into_iter();
-        self.gone.extend(cut.map(|(lsn, Known { payload, since })| {
-            Gone { lsn: Some(lsn), payload, stood: Stood { from: since, until } }
+        self.gone.extend(cut.map(|(lsn, Known { payload, since })| Gone {
+            lsn: Some(lsn),
+            payload,
+            stood: Stood { from: since, until },
         }));
         self.sets.retain(|(_, to)| *to <= lsn);
         // What was handed over and has no answer was written before it, or fails.
         for Flying { turn, payloads, first } in std::mem::take(&mut self.flying) {
             let stood = Stood { from: turn, until };
-            self.gone.extend((0..).zip(payloads).map(|(place, payload)| {
-                Gone { lsn: first.map(|first| first + place), payload, stood }
+            self.gone.extend((0..).zip(payloads).map(|(place, payload)| Gone {
+                lsn: first.map(|first| first + place),
+                payload,
+                stood,
             }));
         }
         self.durable = self.durable.min(lsn);

@@ -177,7 +177,7 @@ pub struct Damage {
     pub segment: Option<SegmentId>,
     /// Where in the file it starts.
     pub offset: Offset,
-    /// How many bytes cannot be trusted; 0 for a missing file.
+    /// How many bytes cannot be trusted; 0 for a missing file, and where a repair gave records up.
     pub bytes: u64,
     /// The records that cannot be read; `None` if all of them can.
     pub lost: Option<Lost>,
@@ -252,6 +252,8 @@ pub enum Corruption {
     SegmentReplaced,
     /// No slot of the manifest is readable.
     Manifest,
+    /// The records were lost, and a repair gave them up: nothing is wrong with the log any more.
+    GivenUp,
 }
 
 impl Corruption {
@@ -273,6 +275,7 @@ impl Corruption {
             Self::SegmentMissing => "segment-missing",
             Self::SegmentReplaced => "segment-replaced",
             Self::Manifest => "manifest",
+            Self::GivenUp => "given-up",
         }
     }
 }
@@ -294,6 +297,7 @@ impl fmt::Display for Corruption {
             Self::SegmentMissing => "the segment is missing",
             Self::SegmentReplaced => "another file stands where the segment was",
             Self::Manifest => "no slot of the manifest is readable",
+            Self::GivenUp => "a repair gave up what was lost here",
         })
     }
 }

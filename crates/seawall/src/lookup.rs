@@ -9,7 +9,7 @@
 use crate::chain::{Link, hole};
 use crate::survey::{self, Survey};
 use crate::sync::{Mutex, MutexGuard};
-use crate::walk::{Event, Walk};
+use crate::walk::{Event, Found, Walk};
 use crate::{Corruption, Damage, Error, Lost, Lsn, Result};
 use seawall_format::frame::Frames;
 use seawall_format::scan::Start;
@@ -215,6 +215,9 @@ impl Search {
                         first: header.first,
                         chain: header.chain,
                     });
+                    if self.lsn <= found.last && header.is_void {
+                        return Err(Error::Damaged(Box::new(self.given_up(&found))));
+                    }
                     if self.lsn <= found.last {
                         let body = self.walk.bytes().get(found.body).unwrap_or_default();
                         let mut frames = Frames::new(body, header.first, header.count);
@@ -237,6 +240,13 @@ impl Search {
                 }
             }
         }
+    }
+
+    /// What a repair says of the records that this batch counts.
+    fn given_up(&self, found: &Found) -> Damage {
+        let lost = Some(Lost { from: found.header.first, to: Some(found.last) });
+        let (segment, offset) = (self.walk.segment(), found.start);
+        Damage { segment, offset, bytes: 0, lost, cause: Corruption::GivenUp, origin: None }
     }
 
     fn pass(&mut self, start: Start) {

@@ -12,12 +12,12 @@ mod common;
 
 use common::images::{End, Fill, Image, NEWEST, NONE, batches, files, spoil, write, write_in};
 use common::{
-    Bytes, Found, GEOMETRY, LAYOUTS, Scratch, again, judge, laid_out, names, of_any_size, one_in,
-    open, payload, read, read_own, tiny,
+    Bytes, Found, GEOMETRY, LAYOUTS, Scratch, again, judge, laid_out, lsn, names, of_any_size,
+    one_in, open, payload, read, read_own, tiny,
 };
 use seawall::{
-    Corruption, Damage, Error, Layout, OpenMode, Rescued, Verdict, copy, cut_tail_in, diagnose_in,
-    plan_cut_in, salvage, salvage_in,
+    Corruption, Damage, Error, Layout, LogReader, Lsn, OpenMode, Raw, Rescued, Verdict, copy,
+    cut_tail_in, diagnose_in, plan_cut_in, salvage, salvage_in,
 };
 use seawall_format::{HEADER_SIZE, Live, SegmentHeader};
 use seawall_io::{MemStorage, Storage};
@@ -431,6 +431,39 @@ fn half_of_an_atomic_set_is_given_up_with_the_other_half() {
     assert_eq!(given_up, ["records 2 to 4"]);
     let kept = read(&target, false).unwrap();
     assert!(kept.records.keys().copied().eq([1].into_iter().chain(5..=13)));
+}
+
+/// Left: a salvaged log whose records 2 to 4 are a void batch, with and without a word of its writer.
+#[test]
+fn a_record_that_was_given_up_is_not_got_and_its_neighbours_are() {
+    let image = write(End::Closed);
+    let damaged = image.device.kill();
+    let (_, batches) = batches(&damaged, "000000000001.seg");
+    let record_4 = batches[1].1 - 8;
+    damaged.edit("000000000001.seg", |bytes| bytes[record_4] ^= 1);
+    let target = rescue(&damaged).unwrap().0;
+    let log = open(&of_any_size(3), &target).unwrap();
+    let here = |lsn| log.get(lsn);
+    let reader = LogReader::<[u8], Raw>::open_in(storage(&target)).unwrap();
+    let elsewhere = |lsn| reader.get(lsn);
+    let rebooted = LogReader::<[u8], Raw>::open_in(storage(&target.power_cut(|_| true))).unwrap();
+    let later = |lsn| rebooted.get(lsn);
+    let ways: [&dyn Fn(Lsn) -> seawall::Result<Option<Vec<u8>>>; 3] = [&here, &elsewhere, &later];
+    for (way, get) in ways.into_iter().enumerate() {
+        for number in 1..=13 {
+            let found = get(lsn(number));
+            if !(2..=4).contains(&number) {
+                assert!(matches!(found, Ok(Some(_))), "way {way}, {number}: {found:?}");
+                continue;
+            }
+            let Err(Error::Damaged(damage)) = found else { panic!("way {way}: {found:?}") };
+            assert_eq!(damage.cause, Corruption::GivenUp, "way {way}: {damage}");
+            let lost = damage.lost.unwrap();
+            let named = lost.from.get()..=lost.to.unwrap().get();
+            assert!(named.contains(&number) && (2..=4).contains(named.end()), "{damage}");
+        }
+        assert!(matches!(get(lsn(14)), Ok(None)), "way {way}");
+    }
 }
 
 /// The image: a run of a text moved on a little, so that something stands between the lines of a

@@ -218,6 +218,12 @@ const TOPICS: &[Topic] = &[
         RESCUE,
     ),
     damage(
+        "given-up",
+        "A repair gave up these records, which were lost: their numbers stay taken, and nothing is \
+         wrong with the log any more.",
+        &["seawall verify LOG    which records were given up"],
+    ),
+    damage(
         "checksum",
         "An entry of a file to convert is not the one that its checksum was made of: stored bytes \
          changed, or what is left of a longer log follows a shorter one that was written over it.",
@@ -327,9 +333,12 @@ mod tests {
             Corruption::Duplicated,
             Corruption::ForeignEpoch,
             Corruption::Unreadable,
+            Corruption::Line,
+            Corruption::TextMissing,
             Corruption::SegmentMissing,
             Corruption::SegmentReplaced,
             Corruption::Manifest,
+            Corruption::GivenUp,
         ] {
             explained(cause.name(), Kind::Damage);
         }
