@@ -205,8 +205,8 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     ///
     /// [`Error::Pruned`] if it was truncated away before the log's first record;
     /// [`Error::Damaged`] if it is lost, with a range that names it: in a sound log too, where a
-    /// repair gave it up ([`Corruption::GivenUp`](crate::Corruption)); [`Error::Decode`] if it is no
-    /// record of this type; [`Error::Io`].
+    /// repair gave it up ([`Corruption::GivenUp`](crate::Corruption)); [`Error::Decode`] if it is
+    /// no record of this type; [`Error::Io`].
     ///
     /// # Examples
     ///

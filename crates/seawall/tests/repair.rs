@@ -48,7 +48,7 @@ fn are_as_written(image: &Image, found: &Found, what: &dyn Fn() -> String) {
 /// The highest number that a record has, or had before it was lost.
 fn highest_taken(found: &Found, damage: &[Damage]) -> u64 {
     let lost = damage.iter().filter_map(|damage| damage.lost.and_then(|lost| lost.to));
-    found.records.keys().copied().chain(lost.map(seawall::Lsn::get)).max().unwrap_or(0)
+    found.records.keys().copied().chain(lost.map(Lsn::get)).max().unwrap_or(0)
 }
 
 /// All three ways out of damage, tried on copies.
@@ -135,7 +135,7 @@ fn cut_keeps_the_beginning(image: &Image, damaged: &MemStorage, what: &dyn Fn() 
     are_as_written(image, &kept, what);
     // All but the beginning of a set whose end is lost.
     assert!(kept.count() + 2 >= plain.count(), "{}: {} of {}", what(), kept.count(), plain.count());
-    assert_eq!(kept.records.keys().max().copied(), done.last.map(seawall::Lsn::get), "{}", what());
+    assert_eq!(kept.records.keys().max().copied(), done.last.map(Lsn::get), "{}", what());
     let planned = planned.unwrap();
     assert_eq!((planned.last, planned.damage), (done.last, done.damage.clone()), "{}", what());
     if done.damage.is_empty() {
@@ -334,7 +334,7 @@ fn a_crash_at_any_step_of_a_cut_loses_nothing_that_is_kept() {
             assert_eq!(done.last, last, "{}", what());
             let log = open(&again(9), &left).unwrap();
             let kept = read_own(&log);
-            assert_eq!(kept.records.keys().max().copied(), last.map(seawall::Lsn::get));
+            assert_eq!(kept.records.keys().max().copied(), last.map(Lsn::get));
             are_as_written(&image, &kept, &what);
         }
     }
@@ -392,13 +392,13 @@ fn a_cut_tells_readers_of_nothing_that_stays() {
     damaged.edit("000000000001.seg", |bytes| bytes[batches[1].1 - 8] ^= 1);
     let before = damaged.steps();
     let whole = damaged.kill();
-    assert_eq!(cut_tail_in(&storage(&whole)).unwrap().last.map(seawall::Lsn::get), Some(3));
+    assert_eq!(cut_tail_in(&storage(&whole)).unwrap().last.map(Lsn::get), Some(3));
     for stop in 0..=whole.steps() - before {
         let left = damaged.kill();
         left.stop_after(before + stop);
         let _ = cut_tail_in(&storage(&left));
         let live = Live::decode(&left.bytes("live").unwrap()).unwrap();
-        assert!(live.durable >= seawall::Lsn::new(3), "step {stop}: {live:?}");
+        assert!(live.durable >= Lsn::new(3), "step {stop}: {live:?}");
     }
 }
 
@@ -433,7 +433,8 @@ fn half_of_an_atomic_set_is_given_up_with_the_other_half() {
     assert!(kept.records.keys().copied().eq([1].into_iter().chain(5..=13)));
 }
 
-/// Left: a salvaged log whose records 2 to 4 are a void batch, with and without a word of its writer.
+/// Left: a salvaged log whose records 2 to 4 are void batches; then its writer, and a machine that
+/// started anew.
 #[test]
 fn a_record_that_was_given_up_is_not_got_and_its_neighbours_are() {
     let image = write(End::Closed);
@@ -504,8 +505,8 @@ fn more_records_than_32_bits_can_count_are_given_up_and_no_number_is_too_high_to
             let header = SegmentHeader {
                 id: header.id.next(),
                 pred: Some(header.reference()),
-                base: seawall::Lsn::new(lost + 1).unwrap(),
-                carried: seawall::Lsn::new(lost),
+                base: Lsn::new(lost + 1).unwrap(),
+                carried: Lsn::new(lost),
                 ..header
             };
             bytes[..HEADER_SIZE].copy_from_slice(&header.encode());
@@ -552,7 +553,7 @@ fn in_a_batch_of_many_appends_each_stands_for_itself() {
         let (first, broken) = if hit == 6 { (5, 1) } else { (hit, 0) };
         let (_, rescued) = rescue(&damaged).unwrap();
         assert_eq!((rescued.records, rescued.broken_sets), (7 - broken, broken), "{}", what());
-        let kept = cut_tail_in(&storage(&damaged)).unwrap().last.map(seawall::Lsn::get);
+        let kept = cut_tail_in(&storage(&damaged)).unwrap().last.map(Lsn::get);
         assert_eq!(kept, Some(first - 1), "{}", what());
     }
 }
@@ -628,7 +629,7 @@ fn a_salvage_goes_on_where_the_word_of_a_killed_writer_ends() {
     let first = damaged.bytes("000000000001.seg").unwrap();
     let first = SegmentHeader::decode(&first).unwrap();
     let live = Live::decode(&damaged.bytes("live").unwrap()).unwrap();
-    let stale = Live { segment: first.reference(), durable: seawall::Lsn::new(4), ..live };
+    let stale = Live { segment: first.reference(), durable: Lsn::new(4), ..live };
     damaged.edit("live", |bytes| bytes.copy_from_slice(&stale.encode()));
     let (_, rescued) = rescue(&damaged).unwrap();
     assert_eq!((rescued.records, rescued.damage.len()), (image.records.len() as u64, 0));
