@@ -120,10 +120,13 @@ impl Commit {
         if !self.has_room_for(batch) {
             return Ok(Admission::NoRoom(batch));
         }
+        let count = u32::try_from(set.len()).expect("a frame takes 8 bytes of at most 64 MiB");
+        if self.next.get().checked_add(u64::from(count)).is_none() {
+            return Err(Error::Poisoned { cause: "every number for a record is taken".into() });
+        }
         for (left, payload) in (0..set.len()).rev().zip(set) {
             frame::push_unbound(&mut self.open, payload, left > 0);
         }
-        let count = u32::try_from(set.len()).expect("a frame takes 8 bytes of at most 64 MiB");
         self.count += count;
         self.next = self.next.plus(u64::from(count));
         let lsn = self.next.previous().expect("a set holds a record");
@@ -341,6 +344,20 @@ mod tests {
         let mut commit = commit();
         assert!(matches!(commit.admit(&[&[0; 150], &[0; 150]]), Err(Error::TooLarge { .. })));
         assert_eq!(admit(&mut commit, b"next").lsn.get(), 8);
+    }
+
+    /// Left: a header that was forged, as no log has so many records.
+    #[test]
+    fn a_record_for_which_there_is_no_number_is_refused_and_those_before_are_kept() {
+        let mut commit = Commit::new(Lsn::new(u64::MAX - 3), None, 256);
+        commit.set_room(Room { tail: 10_000, spare: 0 });
+        assert_eq!(admit(&mut commit, b"a").lsn.get(), u64::MAX - 2);
+        assert!(matches!(commit.admit(&[b"b", b"c"]), Err(Error::Poisoned { .. })));
+        assert_eq!(admit(&mut commit, b"d").lsn.get(), u64::MAX - 1);
+        assert!(matches!(commit.admit(&[b"e"]), Err(Error::Poisoned { .. })));
+        let group = commit.take().unwrap();
+        commit.complete(group.count, group.bytes, NOW);
+        assert_eq!(commit.durable(), Lsn::new(u64::MAX - 1));
     }
 
     #[test]
