@@ -4,11 +4,15 @@
 
 mod common;
 
+use common::gate::Gated;
 use common::hooked::Hooked;
+use common::watched::Call;
 use common::{block_on, within};
 use seawall::{Error, Geometry, Log, LogReader, Lsn, Options, Raw, Ticket, Verdict, verify_in};
 use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage, What};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 type TestLog = Log<[u8], Raw>;
 
@@ -85,8 +89,8 @@ fn a_poisoned_log_writes_no_more_when_it_is_closed() {
     }
 }
 
-/// Found by simulation: readers of a handle whose cut had come to pass, but for the last sync of the
-/// directory, were told that what it took was lost. The image: the log after the cut, sound.
+/// Found by simulation: readers of a handle whose cut had come to pass, but for the last sync of
+/// the directory, were told that what it took was lost. The image: the log after the cut, sound.
 #[test]
 fn a_cut_that_fails_at_any_sync_shows_readers_the_log_before_it_or_after_it() {
     for target in [2, 6, 14] {
@@ -402,6 +406,42 @@ fn a_reader_beside_a_cut_finds_no_damage() {
         }
     }
     assert!(raced > 50, "{raced}");
+}
+
+/// Left for the reader: a cut that has removed one of several segments, and goes on only when the
+/// reader waits for it, or has said what it found.
+#[test]
+fn a_reader_beside_a_cut_that_is_half_done_waits_for_its_end() {
+    for last in [1, 3] {
+        let (gated, gate) = Gated::before(Call::Remove, MemStorage::new());
+        let log: Arc<TestLog> = Arc::new(options(1).open_in(Arc::new(gated)).unwrap());
+        append(&log, "old", 30).unwrap();
+        let mut entries = log.read_from(lsn(1)).unwrap();
+        assert_eq!(entries.next().unwrap().unwrap().0, lsn(1));
+        gate.shut();
+        gate.pass_one();
+        let beside = log.clone();
+        let cut = thread::spawn(move || beside.truncate_after(Lsn::new(last)));
+        while !gate.is_waited_at() {
+            thread::yield_now();
+        }
+        let (tell, told) = mpsc::channel();
+        let reader = thread::spawn(move || {
+            let found: Vec<_> = entries.collect();
+            let _ = tell.send(());
+            found
+        });
+        let _ = told.recv_timeout(Duration::from_millis(200));
+        gate.open();
+        cut.join().unwrap().unwrap();
+        for entry in reader.join().unwrap() {
+            match entry {
+                Ok((lsn, _)) => assert!(lsn.get() <= 30),
+                Err(Error::Rewound { next }) => assert_eq!(next.get(), last + 1),
+                Err(error) => panic!("cut behind {last}: {error}"),
+            }
+        }
+    }
 }
 
 #[test]

@@ -6,11 +6,13 @@ use seawall_io::Storage;
 
 use super::watched::{Call, Watch, Watched};
 
-/// Storage whose syncs of files wait while the gate is shut.
+/// Storage whose syncs of files, or other calls, wait while the gate is shut.
 pub type Gated = Watched<Gate>;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Gate {
+    /// What waits.
+    call: Call,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -66,7 +68,7 @@ impl Gate {
 
 impl Watch for Gate {
     fn before(&self, call: Call) {
-        if call == Call::Sync {
+        if call == self.call {
             self.pass();
         }
     }
@@ -74,6 +76,10 @@ impl Watch for Gate {
 
 impl Gated {
     pub fn new(inner: impl Storage + 'static) -> (Self, Arc<Gate>) {
-        Self::by(Gate::default(), inner)
+        Self::before(Call::Sync, inner)
+    }
+
+    pub fn before(call: Call, inner: impl Storage + 'static) -> (Self, Arc<Gate>) {
+        Self::by(Gate { call, state: Mutex::default(), changed: Condvar::new() }, inner)
     }
 }
