@@ -121,6 +121,10 @@ impl Headers {
             let next = self.sound.get(&seal.next.id);
             next.filter(|next| next.header.epoch == seal.next.epoch)
         });
+        // Nothing but a cut makes a segment with less than was durable: it could not seal, or died
+        // before it removed this one.
+        let behind = || self.sound.range(live.segment.id.next()..).next().map(|(_, next)| next);
+        let next = next.or_else(|| behind().filter(|next| next.header.carried < live.durable));
         Ok(Some(match next {
             Some(next) => (next.clone(), Limit::At(next.header.carried)),
             None => (top.clone(), Limit::At(live.durable)),
