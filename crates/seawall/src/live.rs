@@ -25,7 +25,8 @@ pub(crate) fn read_live(storage: &dyn Storage) -> Result<Option<Live>> {
     let is_later = closed.segment.id > live.segment.id;
     let says_more =
         is_later || (closed.segment.id == live.segment.id && closed.last > live.durable);
-    if !says_more || segment_ids(&list(storage)?).max() != Some(closed.segment.id) {
+    // It says nothing of a writer that came later. Its own segment may be lost.
+    if !says_more || segment_ids(&list(storage)?).max() > Some(closed.segment.id) {
         return Ok(Some(live));
     }
     Ok(Some(Live { segment: closed.segment, durable: closed.last, ..live }))

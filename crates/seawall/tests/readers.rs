@@ -244,6 +244,22 @@ fn a_clean_close_says_what_live_could_not() {
     }
 }
 
+/// Found by simulation. The same, closed; then the newest file was lost.
+#[test]
+fn what_a_clean_close_names_and_is_lost_is_damage_by_a_stale_live_too() {
+    let (device, log, stale) = with_stale_live(9);
+    log.close().unwrap();
+    device.edit("live", |bytes| bytes.clone_from(&stale));
+    let newest = device.names().into_iter().filter(|name| name.ends_with(".seg")).next_back();
+    device.remove_raw(&newest.unwrap());
+    assert_eq!(judge(&device).unwrap().verdict, Verdict::Lost);
+    let found = read(&device, true).unwrap();
+    assert_eq!((found.count(), found.errors), (7, 1));
+    let reader = LogReader::open_any_in(Arc::new(device)).unwrap();
+    assert!(matches!(reader.get(Lsn::new(9).unwrap()), Err(Error::Damaged(_))));
+    assert!(reader.get(Lsn::new(7).unwrap()).unwrap().is_some());
+}
+
 /// The same, and the segment that `live` names was pruned.
 #[test]
 fn a_stale_live_that_names_a_pruned_segment_is_no_damage() {
