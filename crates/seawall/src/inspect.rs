@@ -69,7 +69,9 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
         survey,
     };
     let needed = found.survey.manifest.as_ref().and_then(Manifest::newest_checkpoint);
-    // What stands before the segment of the checkpoint is judged by headers and links alone.
+    // What stands before the segment of the checkpoint is judged by headers and links alone; where
+    // they say that something is missing, what stands before that must be known.
+    let needed = needed.filter(|_| found.survey.trouble().is_none());
     let mut walk = Walk::new(&found.survey, needed);
     found.sound_to = walk.last();
     while found.end.is_none() && (until == Until::End || found.damage.is_empty()) {
@@ -146,9 +148,12 @@ impl Inspection {
             if !follows || set.iter().any(|record| record.set != AtomicSet::Whole) {
                 break;
             }
+            let end = set.last().map(|record| record.lsn);
             for record in set {
                 let payload = bytes.get(record.payload.clone()).expect("the walk has read it");
-                frame::push_unbound(&mut kept.bytes, payload, record.goes_on);
+                // A set that a cut shortened ends where the cut fell.
+                let goes_on = record.goes_on && Some(record.lsn) < end;
+                frame::push_unbound(&mut kept.bytes, payload, goes_on);
                 (kept.count, next) = (kept.count + 1, record.lsn.next());
             }
         }

@@ -230,11 +230,14 @@ impl Rescue {
                 self.give_up_to(last.lsn, 0)?;
                 continue;
             }
+            // A set that a cut shortened ends where the cut fell, as in `keep_batch`.
+            let end = run.last().map(|record| record.lsn);
             let records: Vec<_> = run
                 .iter()
                 .filter_map(|record| {
                     let payload = bytes.get(record.payload.clone())?;
-                    Some(Intact { lsn: record.lsn, payload, goes_on: record.goes_on })
+                    let goes_on = record.goes_on && Some(record.lsn) < end;
+                    Some(Intact { lsn: record.lsn, payload, goes_on })
                 })
                 .collect();
             self.keep(&records, 0)?;

@@ -13,7 +13,7 @@ mod common;
 use common::images::{End, Fill, Image, NEWEST, NONE, batches, files, spoil, write, write_in};
 use common::{
     Bytes, Found, GEOMETRY, LAYOUTS, Scratch, again, judge, laid_out, lsn, names, of_any_size,
-    one_in, open, payload, read, read_own, tiny,
+    one_in, open, payload, payload_in, read, read_own, tiny,
 };
 use seawall::{
     Corruption, Damage, Error, Layout, LogReader, Lsn, OpenMode, Raw, Rescued, Verdict, copy,
@@ -489,6 +489,61 @@ fn a_set_of_lines_with_damage_in_its_midst_is_not_carried_in_halves() {
     let after = judge(&target).unwrap();
     assert_eq!((after.verdict, after.records), (Verdict::Clean, rescued.records), "{after:#?}");
     try_all(&image, &damaged, &|| "damage in the midst of a set of lines".to_owned());
+}
+
+/// Found by simulation. The image: a set of three records of which a cut left one, and behind that one
+/// the batch is spoilt.
+#[test]
+fn a_set_that_a_cut_shortened_is_salvaged_from_a_spoilt_batch() {
+    for layout in LAYOUTS {
+        let device = MemStorage::new();
+        let log = open(&laid_out(tiny(1), layout), &device).unwrap();
+        let set: Vec<_> = (1..=3).map(|number| payload_in(layout, (number, 1), 50)).collect();
+        log.append_batch(set.iter().map(Vec::as_slice)).unwrap();
+        log.truncate_after(seawall::Lsn::new(1)).unwrap();
+        log.append(&payload_in(layout, (2, 2), 50)).unwrap();
+        log.close().unwrap();
+        let name = if layout == Layout::Text { "000000000001.jsonl" } else { "000000000001.seg" };
+        let damaged = device.power_cut(|_| false);
+        damaged.edit(name, |bytes| {
+            let last = bytes.windows(set[2].len()).position(|part| part == set[2]).unwrap();
+            bytes[last + 20] ^= 1;
+        });
+        let before = read(&damaged, true).unwrap();
+        let (target, rescued) = rescue(&damaged).unwrap();
+        let after = judge(&target).unwrap();
+        assert_eq!((after.verdict, rescued.records), (Verdict::Clean, 2), "{after:#?}");
+        assert_eq!(read(&target, false).unwrap().records, before.records);
+        cut_tail_in(&storage(&damaged)).unwrap();
+        assert_eq!(judge(&damaged).unwrap().verdict, Verdict::Clean);
+        assert_eq!(read(&damaged, false).unwrap().count(), 1);
+    }
+}
+
+/// Found by simulation. The image: a log that was emptied three times, then a record and a checkpoint at it;
+/// the segment is lost in which the first cut went on.
+#[test]
+fn a_repair_that_cuts_before_a_gap_below_the_checkpoint_shows_nothing_that_was_cut() {
+    for layout in LAYOUTS {
+        let device = MemStorage::new();
+        let log = open(&laid_out(tiny(1), layout), &device).unwrap();
+        for life in 1..=4 {
+            log.append(&payload_in(layout, (1, life), 50)).unwrap();
+            if life < 4 {
+                log.truncate_after(None).unwrap();
+            }
+        }
+        log.checkpoint(seawall::Lsn::FIRST).unwrap();
+        log.close().unwrap();
+        let damaged = device.power_cut(|_| false);
+        damaged.names().iter().filter(|name| name.starts_with("000000000002")).for_each(|name| {
+            damaged.remove_raw(name);
+        });
+        let cut = cut_tail_in(&storage(&damaged)).unwrap();
+        assert_eq!((cut.last, cut.intact_behind), (None, 1));
+        assert_eq!(read(&damaged, true).unwrap().count(), 0);
+        assert_eq!(judge(&damaged).unwrap().verdict, Verdict::Clean);
+    }
 }
 
 /// The image: of a log of many years the oldest segment is lost, and with it more records than 32
