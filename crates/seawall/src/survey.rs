@@ -5,7 +5,7 @@
 
 use crate::chain::{Beyond, Headers, Link};
 use crate::directory::{
-    MANIFEST, MANIFEST_MAX, file_place, is_gone, list, not_a_log, read_small, segment_ids,
+    MANIFEST, MANIFEST_MAX, file_place, is_gone, is_in_use, list, not_a_log, read_small, segment_ids,
 };
 use crate::recovery::Row;
 use crate::{Error, Lsn, Result, SegmentId};
@@ -27,6 +27,8 @@ pub(crate) struct Survey {
     pub(crate) beyond: Option<Beyond>,
     /// No manifest, though segments hold something.
     pub(crate) manifest_lost: bool,
+    /// With it a clean close may be lost that says more than `live`, whose writer is gone.
+    pub(crate) close_lost: bool,
     /// The segment that `live` names was pruned: the writer went on since, or cannot write `live`.
     /// What is there was not durable when it was written.
     pub(crate) is_ahead: bool,
@@ -93,6 +95,7 @@ fn survey_once(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<Survey
         chain: vec![],
         beyond: None,
         manifest_lost: false,
+        close_lost: false,
         is_ahead: false,
         max_id: used,
         names,
@@ -126,6 +129,7 @@ fn survey_once(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<Survey
             if !found.manifest_lost {
                 return Ok(found);
             }
+            found.close_lost = live.is_some() && !is_in_use(&**storage)?;
         }
     }
     headers.arrange(&mut found, live)?;

@@ -92,6 +92,8 @@ pub(crate) struct Walk {
     beyond: Option<Beyond>,
     closed: Option<seawall_format::Closed>,
     manifest_lost: bool,
+    /// With it a clean close that says where the log ends.
+    close_lost: bool,
     current: Option<(Link, Scanner)>,
     /// The schema number of the segment where it is or was last.
     schema: u32,
@@ -133,6 +135,7 @@ impl Walk {
             beyond: survey.beyond,
             closed: survey.manifest.as_ref().and_then(|manifest| manifest.closed),
             manifest_lost: survey.manifest_lost,
+            close_lost: survey.close_lost,
             segments,
             ..Self::over(links, first.and_then(Lsn::previous))
         }
@@ -174,7 +177,7 @@ impl Walk {
         if is_last {
             walk.beyond = survey.beyond;
             walk.closed = survey.manifest.as_ref().and_then(|manifest| manifest.closed);
-            walk.manifest_lost = survey.manifest_lost;
+            (walk.manifest_lost, walk.close_lost) = (survey.manifest_lost, survey.close_lost);
         }
         walk
     }
@@ -189,6 +192,7 @@ impl Walk {
             beyond: None,
             closed: None,
             manifest_lost: false,
+            close_lost: false,
             current: None,
             schema: 0,
             source: None,
@@ -339,7 +343,8 @@ impl Walk {
             let lost = Some(Lost { from: next_lsn(self.last), to: None });
             return Event::Damage(vec![hole(beyond.segment, beyond.cause, lost)], vec![]);
         }
-        let damage = self.lost_manifest(None).into_iter().collect();
+        let lost = self.close_lost.then(|| Lost { from: next_lsn(self.last), to: None });
+        let damage = self.lost_manifest(lost).into_iter().collect();
         Event::End(End { last: self.last, confirmed: None, tail: None, damage })
     }
 }

@@ -260,6 +260,26 @@ fn what_a_clean_close_names_and_is_lost_is_damage_by_a_stale_live_too() {
     assert!(reader.get(Lsn::new(7).unwrap()).unwrap().is_some());
 }
 
+/// Found by simulation. The same, closed; then the manifest was lost, and with it the close.
+#[test]
+fn where_the_manifest_is_lost_and_live_may_be_stale_nobody_says_where_the_log_ends() {
+    let (device, log, stale) = with_stale_live(9);
+    log.close().unwrap();
+    let open_ended = |device: &MemStorage| {
+        let reader = LogReader::open_any_in(Arc::new(device.clone())).unwrap();
+        let last = reader.read_from(Lsn::FIRST).unwrap().last().unwrap();
+        let Err(Error::Damaged(damage)) = last else { panic!("{last:?}") };
+        damage.lost.map(|lost| (lost.from.get(), lost.to))
+    };
+    device.edit("live", |bytes| bytes.clone_from(&stale));
+    device.remove_raw("manifest");
+    assert_eq!(open_ended(&device), Some((2, None)));
+    // Beside a writer `live` is its word.
+    let (device, _log, _) = with_stale_live(9);
+    device.remove_raw("manifest");
+    assert_eq!(open_ended(&device), None);
+}
+
 /// The same, and the segment that `live` names was pruned.
 #[test]
 fn a_stale_live_that_names_a_pruned_segment_is_no_damage() {
