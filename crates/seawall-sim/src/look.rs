@@ -198,6 +198,11 @@ pub(crate) fn mend(world: &World, device: &MemStorage, seed: u64) -> MemStorage 
     MemStorage::new()
 }
 
+/// Numbers and lengths, for people.
+fn in_short(entries: &[Entry]) -> Vec<(u64, usize)> {
+    entries.iter().flatten().map(|(lsn, payload)| (*lsn, payload.len())).collect()
+}
+
 fn is_mended(
     world: &World,
     (mended, before): (&MemStorage, &[Entry]),
@@ -210,6 +215,7 @@ fn is_mended(
         other => world.find(format!("{what} leaves {other:?}")),
     }
     let kept = read(mended, false).unwrap_or_default();
+    world.tell(|| format!("{what}: before {:?}, then {:?}", in_short(before), in_short(&kept)));
     for (lsn, payload) in kept.into_iter().flatten() {
         let was = before.iter().flatten().find(|(other, _)| *other == lsn);
         if was.is_some_and(|(_, was)| *was != payload) {

@@ -20,7 +20,7 @@ use crate::ledger::Ledger;
 use crate::look;
 use crate::plan::{Cut, End, Keep, Life, Plan, Unit};
 use crate::task::Task;
-use crate::world::{BLOCK, Bytes, Next, World, disk, lock};
+use crate::world::{BLOCK, Bytes, Next, WRONG_READS, World, disk, lock};
 
 /// What a run came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -166,7 +166,7 @@ impl Simulation {
             finding: self.finding.clone(),
             serial: self.serial.clone(),
             story: self.story.clone(),
-            acknowledged_at: Arc::default(),
+            went_on_at: Arc::default(),
         }
     }
 
@@ -211,7 +211,8 @@ impl Simulation {
         }
         let options = self.options(life, turn);
         world.tell(|| format!("life {turn}: {life}"));
-        match self.open(&world, &options) {
+        let reads_wrong = life.faults.iter().any(|(_, fault)| WRONG_READS.contains(&fault.kind));
+        match self.open(&world, &options, reads_wrong) {
             Ok(log) => self.work(&world, life, log),
             Err(error) => self.not_opened(&world, &error),
         }
@@ -219,9 +220,15 @@ impl Simulation {
     }
 
     /// Opens the log, and compares all that it delivers with what was promised.
-    fn open(&mut self, world: &World, options: &Options) -> seawall::Result<Bytes> {
+    fn open(
+        &mut self,
+        world: &World,
+        options: &Options,
+        reads_wrong: bool,
+    ) -> seawall::Result<Bytes> {
         let damaged = world.ledger().damaged;
-        let bound = if damaged { Evidence::of(&self.device).bound(None) } else { u64::MAX };
+        let asks = damaged || reads_wrong;
+        let bound = if asks { Evidence::of(&self.device).bound(None) } else { u64::MAX };
         let log: Bytes = options.open_in(Arc::new(world.disk.clone()))?;
         let first = log.oldest();
         let found: seawall::Result<Vec<_>> = log
@@ -235,11 +242,15 @@ impl Simulation {
         let mut ledger = world.ledger();
         world.tell(|| format!("opened: {} to {last}, {:?}", first, log.recovery().tail));
         ledger.is_born = true;
-        // One wrong read never hides what is promised. Two of one open may take a record and what
-        // speaks for it; but then the open must not say that all is well.
-        let doubted = world.wrong_reads() > 1 && log.recovery().tail != TailState::Clean;
-        ledger.damaged |= doubted;
-        let judged = ledger.opened(&found, (range, &|lsn| lsn > bound || doubted));
+        // One wrong read hides what nothing else confirms at most: the window of DURABILITY.md,
+        // section 2. Two of one open may take a record and what speaks for it. But then the open
+        // must not say that all is well.
+        let wrong_reads = world.wrong_reads();
+        let doubted = wrong_reads > 0 && log.recovery().tail != TailState::Clean;
+        let may_hide_all = doubted && wrong_reads > 1;
+        let bound = if damaged { bound } else { bound.max(ledger.confirmed) };
+        ledger.damaged |= may_hide_all || (doubted && last < ledger.durable);
+        let judged = ledger.opened(&found, (range, &|lsn| lsn > bound || may_hide_all));
         let holes = ledger.has_holes();
         drop(ledger);
         world.judge(judged, "an open");
@@ -316,6 +327,9 @@ impl Simulation {
         self.outcome.steps += disk.steps();
         self.outcome.trace = self.outcome.trace.rotate_left(7) ^ disk.trace();
         let injected = disk.injected();
+        for one in &injected {
+            world.tell(|| format!("{} went wrong at {} in {:?}", one.fault, one.step, one.file));
+        }
         self.outcome.faults += u64::try_from(injected.len()).expect("fits in 64 bits");
         *lock(&self.shared) = self.outcome.clone();
         if lock(&self.finding).is_some() {
@@ -323,7 +337,8 @@ impl Simulation {
         }
 
         let spoiled_last = injected.iter().rev().find(|one| one.fault.kind == Kind::SpoiledSync);
-        let survived = spoiled_last.is_some_and(|one| *lock(&world.acknowledged_at) > one.step);
+        // Until the next segment is durable, a power cut takes what stood in the block.
+        let survived = spoiled_last.is_some_and(|one| *lock(&world.went_on_at) > one.step);
         // A creation whose directory sync failed: DURABILITY.md, section 8.
         let is_unborn = !world.ledger().is_born;
         let lost_name =
@@ -353,7 +368,8 @@ impl Simulation {
         }
         if let Some(how) = life.harm {
             let may = |name: &str| !name.starts_with("quarantine/") && name != "lock";
-            if harm(&self.device, &self.earlier, how, may).is_some() {
+            if let Some(harmed) = harm(&self.device, &self.earlier, how, may) {
+                world.tell(|| format!("{how} of {} at {:?}", harmed.file, harmed.bytes));
                 world.ledger().damaged = true;
             }
         }
@@ -363,7 +379,7 @@ impl Simulation {
     fn last_look(&mut self) {
         let world = self.world(disk(self.device.clone()));
         let life = Life::quiet(seawall::Level::Synced);
-        match self.open(&world, &self.options(&life, 0xFFFF)) {
+        match self.open(&world, &self.options(&life, 0xFFFF), false) {
             Ok(log) => {
                 let closed = log.close();
                 if let Err(error) = closed {

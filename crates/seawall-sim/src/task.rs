@@ -113,6 +113,7 @@ impl Task {
     fn append(&mut self, sizes: &[usize]) -> seawall::Result<()> {
         let gate = self.gate.clone();
         let _shared = gate.read();
+        let began = self.world.disk.steps();
         let set = self.payloads(sizes);
         let turn = self.world.ledger().hand_over(set.clone());
         let records = set.iter().map(Vec::as_slice);
@@ -123,7 +124,7 @@ impl Task {
         let numbers = self.unless_refused(turn, appended)?;
         let payload = set.first().expect("a set holds a record");
         self.numbered(turn, (numbers.start().get(), payload));
-        self.acknowledged(numbers.end().get());
+        self.acknowledged(numbers.end().get(), began);
         Ok(())
     }
 
@@ -141,8 +142,8 @@ impl Task {
         self.world.judge(judged, "an append");
     }
 
-    /// An append returned: what that means is the level's.
-    fn acknowledged(&self, last: u64) {
+    /// An append returned that began at step `began`: what that means is the level's.
+    fn acknowledged(&self, last: u64, began: u64) {
         let level = self.log.level();
         let durable = self.log.durable().map_or(0, Lsn::get);
         let mut ledger = self.world.ledger();
@@ -152,7 +153,11 @@ impl Task {
             ledger.confirm(last);
         }
         drop(ledger);
-        *crate::world::lock(&self.world.acknowledged_at) = self.world.disk.steps();
+        if durable >= last {
+            // A barrier that was asked for after that step has returned.
+            let mut survived = crate::world::lock(&self.world.went_on_at);
+            *survived = (*survived).max(began);
+        }
         self.world.judge(judged, "an acknowledgement");
         if level != Level::Buffered && durable < last {
             self.world.find(format!("{last} was acknowledged, and durable is {durable}"));
@@ -181,7 +186,7 @@ impl Task {
             return Ok(());
         }
         let lsn = ticket.wait()?;
-        self.acknowledged(lsn.get());
+        self.acknowledged(lsn.get(), 0);
         Ok(())
     }
 

@@ -27,8 +27,8 @@ pub(crate) struct World {
     pub(crate) serial: Arc<Mutex<u64>>,
     /// What happened, for people; `None` if nobody reads it.
     pub(crate) story: Option<Arc<Mutex<Vec<String>>>>,
-    /// The step at which the last acknowledgement came.
-    pub(crate) acknowledged_at: Arc<Mutex<u64>>,
+    /// The last step at which a record was handed over that became durable.
+    pub(crate) went_on_at: Arc<Mutex<u64>>,
 }
 
 /// What a task does after an error.
@@ -124,7 +124,7 @@ impl World {
 }
 
 /// The device gives what stands elsewhere, or what stands nowhere.
-const WRONG_READS: [Kind; 2] = [Kind::MisdirectedRead, Kind::FlippedRead];
+pub(crate) const WRONG_READS: [Kind; 2] = [Kind::MisdirectedRead, Kind::FlippedRead];
 
 /// A device for one life: time passes with each call, and others run.
 pub(crate) fn disk(device: MemStorage) -> FaultDisk {
