@@ -34,7 +34,7 @@ pub fn draw(seed: u64) -> Plan {
 impl Mixture {
     fn draw(dice: &mut Dice) -> Self {
         let mut letters = vec!['a', 'a', 'a', 's'];
-        for letter in "uwfckpxrlgoevyz".chars() {
+        for letter in "uwfckpxrlghoevyz".chars() {
             if dice.one_in(3) {
                 letters.push(letter);
             }
@@ -118,6 +118,7 @@ impl Mixture {
             'r' => Act::Read,
             'l' => Act::Look,
             'g' => Act::Get(back),
+            'h' => Act::GetElsewhere(back),
             'o' => Act::Follow,
             'e' => Act::FollowElsewhere,
             'v' => Act::Verify,

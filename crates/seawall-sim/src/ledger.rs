@@ -297,7 +297,10 @@ impl Ledger {
                     self.durable
                 ));
             }
-            self.cut(cut);
+            // With more than the cut left it did not come to pass: damage took what is missing.
+            if last <= cut {
+                self.cut(cut);
+            }
         }
         let max = if self.is_ring { u64::MAX } else { self.first_max.max(1) };
         if !self.damaged && !(self.first_min..=max).contains(&first) {

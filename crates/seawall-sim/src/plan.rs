@@ -77,6 +77,8 @@ pub enum Act {
     Look,
     /// Gets the record so many before the end.
     Get(u64),
+    /// The same as another process does.
+    GetElsewhere(u64),
     /// Moves a follower of this handle on to the end.
     Follow,
     /// Moves a follower as in another process on to the end.

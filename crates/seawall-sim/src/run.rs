@@ -62,7 +62,7 @@ fn run_telling(plan: &Plan, story: Option<Arc<Mutex<Vec<String>>>>) -> Outcome {
     let (inside, own) = (shared.clone(), plan.clone());
     let mut config = scheduler::config();
     config.failure_persistence = FailurePersistence::None;
-    config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
+    config.max_steps = MaxSteps::FailAfter(TURNS_MAX);
     let random = RandomScheduler::new_from_seed(plan.seed, 1);
     let runner = Runner::new(random, config);
     PANIC.set(Some(String::new()));
@@ -76,13 +76,21 @@ fn run_telling(plan: &Plan, story: Option<Arc<Mutex<Vec<String>>>>) -> Outcome {
     let mut outcome = lock(&shared).clone();
     let what = PANIC.take().unwrap_or_default();
     if ran.is_err() {
-        outcome.finding.get_or_insert(format!("panicked: {what}"));
+        let what = if what.contains("exceeded max_steps") {
+            format!("{IN_CIRCLES}: no end after {TURNS_MAX} turns")
+        } else {
+            format!("panicked: {what}")
+        };
+        outcome.finding.get_or_insert(what);
     }
     outcome
 }
 
-/// More turns of the scheduler than any plan needs: somebody runs in circles.
-const STEPS_MAX: usize = 5_000_000;
+/// More turns of the scheduler than any plan needs.
+const TURNS_MAX: usize = 1_000_000;
+
+/// How the finding begins that there was no end after so many turns.
+pub(crate) const IN_CIRCLES: &str = "somebody runs in circles";
 
 thread_local! {
     /// What the panic of a run in this thread said; `None` outside of runs.

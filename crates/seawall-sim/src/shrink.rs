@@ -1,7 +1,7 @@
 //! Makes a failing plan smaller as long as it fails in the same way.
 
 use crate::plan::{Act, End, Keep, Life, Plan};
-use crate::run::run;
+use crate::run::{IN_CIRCLES, run};
 
 /// A smaller plan with the same kind of finding, after at most `runs` runs.
 #[must_use]
@@ -26,6 +26,9 @@ fn kind(finding: &str) -> String {
     words.split_whitespace().skip_while(|word| word.len() == 1).take(4).collect()
 }
 
+/// A run that comes to no end takes as long as so many others.
+const ENDLESS_COSTS: u32 = 100;
+
 /// Other schedules that are tried for each smaller plan.
 const SCHEDULES: u64 = 4;
 
@@ -44,9 +47,11 @@ impl Search {
             if self.left == 0 {
                 return false;
             }
-            self.left -= 1;
             let plan = Plan { seed: plan.seed.wrapping_add(turn), ..plan.clone() };
-            let found = run(&plan).finding.filter(|finding| kind(finding) == self.kind);
+            let found = run(&plan).finding;
+            let endless = found.as_ref().is_some_and(|what| what.starts_with(IN_CIRCLES));
+            self.left = self.left.saturating_sub(if endless { ENDLESS_COSTS } else { 1 });
+            let found = found.filter(|finding| kind(finding) == self.kind);
             if let Some(finding) = found {
                 (self.best, self.finding) = (plan, finding);
                 return true;

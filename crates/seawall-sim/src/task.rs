@@ -23,6 +23,8 @@ pub(crate) struct Task {
     tickets: VecDeque<(u64, Ticket)>,
     here: Option<Following>,
     elsewhere: Option<Following>,
+    /// Of another process, and what it remembers of the log.
+    reader: Option<LogReader<[u8], Raw>>,
 }
 
 /// A follower, and what it delivered.
@@ -55,7 +57,8 @@ impl Task {
         log: Arc<Bytes>,
         gate: Arc<RwLock<()>>,
     ) -> Self {
-        Self { name, world, log, gate, tickets: VecDeque::new(), here: None, elsewhere: None }
+        let (here, elsewhere, reader) = (None, None, None);
+        Self { name, world, log, gate, tickets: VecDeque::new(), here, elsewhere, reader }
     }
 
     pub(crate) fn run(mut self, acts: &[Act]) {
@@ -94,6 +97,7 @@ impl Task {
             Act::Read => self.read(),
             Act::Look => self.look(),
             Act::Get(back) => self.get(*back),
+            Act::GetElsewhere(back) => self.get_elsewhere(*back),
             Act::Follow => self.follow(),
             Act::FollowElsewhere => self.follow_elsewhere(),
             Act::Verify => self.verify(),
@@ -340,6 +344,33 @@ impl Task {
         let place = self.back(back);
         let (before, since) = self.begin();
         let got = self.log.get(Lsn::new(place).expect("the first is 1"))?;
+        self.is_got((place, got), (before, since), "a get");
+        Ok(())
+    }
+
+    fn get_elsewhere(&mut self, back: u64) -> seawall::Result<()> {
+        let place = self.back(back);
+        let reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => LogReader::open_any_in(self.storage())?,
+        };
+        let (before, since) = self.begin();
+        let got = reader.get(Lsn::new(place).expect("the first is 1"));
+        self.reader = Some(reader);
+        let got = got?;
+        // A writer that could not write `live` has readers that lag.
+        let before = if self.world.disk.injected().is_empty() { before } else { 0 };
+        self.is_got((place, got), (before, since), "a get elsewhere");
+        Ok(())
+    }
+
+    /// What was got is the record, and what was promised and not cut off since is there.
+    fn is_got(
+        &self,
+        (place, got): (u64, Option<Vec<u8>>),
+        (before, since): (u64, Moment),
+        what: &str,
+    ) {
         let mut ledger = self.world.ledger();
         let judged = match got {
             Some(payload) => ledger.shown((place, &payload), since).map(drop),
@@ -349,8 +380,7 @@ impl Task {
             None => Ok(()),
         };
         drop(ledger);
-        self.world.judge(judged, "a get");
-        Ok(())
+        self.world.judge(judged, what);
     }
 
     fn follow(&mut self) -> seawall::Result<()> {
