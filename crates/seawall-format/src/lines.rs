@@ -19,6 +19,7 @@ impl Scanner {
     /// Looks at the next set.
     pub(crate) fn step_lines<'a>(&mut self, window: Window<'a>) -> Step<'a> {
         let offset = self.at;
+        self.part = None;
         let Some(bytes) = window.range(offset, window.end().0.saturating_sub(offset.0)) else {
             return Step::Need { offset, length: LEAST };
         };

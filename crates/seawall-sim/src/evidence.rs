@@ -61,6 +61,8 @@ impl Evidence {
         while let Step::Batch(batch) = scanner.step(window) {
             let start = to_usize(batch.offset.0);
             let binary = header.layout == Layout::Binary;
+            // A line is looked for behind a line break: without that it says nothing.
+            let start = if binary { start } else { start.saturating_sub(1) };
             let end = if binary { start + BATCH_HEADER } else { to_usize(batch.end.0) };
             self.add(&data, start..end, lsn_or_zero(batch.header.confirmed()));
         }
@@ -82,6 +84,11 @@ impl Evidence {
 
     /// Up to which record what is left still speaks, after these bytes were harmed.
     pub(crate) fn bound(&self, harmed: Option<&Harmed>) -> u64 {
+        self.witness(harmed).map_or(0, |(_, _, lsn)| *lsn)
+    }
+
+    /// Where that stands.
+    pub(crate) fn witness(&self, harmed: Option<&Harmed>) -> Option<&(String, Range<usize>, u64)> {
         let is_left = |(file, place, _): &&(String, Range<usize>, u64)| {
             harmed.is_none_or(|harmed| {
                 harmed.file != *file
@@ -89,7 +96,7 @@ impl Evidence {
                     || place.end <= harmed.bytes.start
             })
         };
-        self.places.iter().filter(is_left).map(|(_, _, lsn)| *lsn).max().unwrap_or(0)
+        self.places.iter().filter(is_left).max_by_key(|(_, _, lsn)| *lsn)
     }
 }
 

@@ -168,7 +168,8 @@ fn is_there_or_named(
         if ledger.known(lsn).is_some() && !delivered.contains(&lsn) && !is_named {
             return world.find(format!(
                 "{what}: record {lsn} is silently missing; up to {bound} is confirmed by what is \
-                 left, {} by promise; {found:?}",
+                 left ({:?}), {} by promise; {found:?}",
+                evidence.witness(Some(harmed)),
                 ledger.confirmed
             ));
         }

@@ -223,6 +223,11 @@ impl Moment {
         let mut walk = Walk::of_segment(&limited);
         loop {
             match walk.step()? {
+                // A cut in its midst is under way: what it takes is not to be in the copy.
+                Event::Batch(batch) if Some(batch.header.last()) > self.last => {
+                    let cut = io::Error::from(io::ErrorKind::NotFound);
+                    return Err(Error::io("find the segment that a cut goes on in")(cut));
+                }
                 Event::Batch(batch) => {
                     file.write_at(walk.raw(&batch), batch.start.0).map_err(failed())?;
                     size = size.max(if has_text { header.size + batch.end.0 } else { 0 });

@@ -107,6 +107,8 @@ pub(crate) struct Walk {
     bytes: Vec<u8>,
     /// What the last event means, if that is lines: a batch that says the same.
     shown: Option<Vec<u8>>,
+    /// The place that looked like damage and is read a second time, or was.
+    read_again: Option<(SegmentId, Offset)>,
     /// The set that comes next may have begun in what is lost.
     is_part: bool,
     /// What one read takes.
@@ -199,6 +201,7 @@ impl Walk {
             window: Offset(0),
             bytes: vec![],
             shown: None,
+            read_again: None,
             is_part: false,
             read_size: READ_SIZE,
             chain: None,
@@ -290,7 +293,11 @@ impl Walk {
                     return Ok(self.end_of_chain());
                 }
                 Step::Finished => self.current = None,
-                Step::Stopped(cause, header) => return self.stopped(Stop { cause, header }),
+                Step::Stopped(cause, header) => {
+                    if let Some(event) = self.stopped(Stop { cause, header })? {
+                        return Ok(event);
+                    }
+                }
             }
         }
     }
@@ -304,10 +311,17 @@ impl Walk {
         }
         link.limit = Limit::At(live.durable);
         scanner.set_limit(link.limit);
-        scanner.forget_end();
         // What was read ahead was read before it was durable.
-        self.bytes.clear();
+        self.look_anew();
         true
+    }
+
+    /// Forgets what was read of the segment where the walk is.
+    fn look_anew(&mut self) {
+        self.bytes.clear();
+        if let Some((_, scanner)) = &mut self.current {
+            scanner.forget_end();
+        }
     }
 
     /// Goes to the next segment, or to the end.

@@ -8,13 +8,14 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use common::hooked::Hooked;
 use common::lives::{Act, Life, cuts, live};
 use common::{
-    Bytes, Found, GEOMETRY, KINDS, LAYOUTS, SEGMENT_MIN, Scratch, again, judge, laid_out, open,
-    payload, read, read_own, within,
+    Bytes, Found, GEOMETRY, KINDS, LAYOUTS, SEGMENT_MIN, Scratch, again, judge, laid_out,
+    of_any_size, open, payload, payload_in, read, read_own, within,
 };
-use seawall::{Error, Layout, Level, LogReader, Lsn, Options, Verdict};
-use seawall_io::MemStorage;
+use seawall::{Error, Layout, Level, LogReader, Lsn, Options, Verdict, copy_in, verify_in};
+use seawall_io::{MemStorage, Storage};
 
 use Act::{Append, Confirm, Reopen, Set};
 
@@ -389,6 +390,49 @@ fn a_stale_live_shows_nothing_that_a_cut_took_wherever_the_cut_died() {
             }
             assert_eq!(shown(&left, records), target, "{records}, without seals");
             break;
+        }
+    }
+}
+
+/// Found by simulation. The image: there is no `live` beside the writer, as on a system that does not say
+/// which run of the machine this is, and more is appended between two looks of who reads.
+#[test]
+fn who_reads_beside_a_writer_without_live_finds_no_damage() {
+    for layout in LAYOUTS {
+        for what in 0..3 {
+            for at in 0.. {
+                let device = MemStorage::new();
+                let log = open(&laid_out(of_any_size(1), layout), &device).unwrap();
+                let append = move |number: u64| {
+                    log.append(&payload_in(layout, (number, 1), 40)).unwrap();
+                };
+                (1..=3).for_each(&append);
+                device.remove_raw("live");
+                let more = move || (4..=9).for_each(&append);
+                let (hooked, hook) = Hooked::new(device.clone(), at, more);
+                let hooked: Arc<dyn Storage> = Arc::new(hooked);
+                let there = match what {
+                    0 => {
+                        let reader = LogReader::open_any_in(hooked).unwrap();
+                        let found = Found::take(reader.read_from(Lsn::FIRST).unwrap()).unwrap();
+                        assert_eq!(found.errors, 0, "{layout:?}, look {at}");
+                        found.count()
+                    }
+                    1 => {
+                        let found = verify_in(&hooked).unwrap();
+                        assert!(found.damage.is_empty(), "{layout:?}, look {at}: {found:?}");
+                        found.records
+                    }
+                    _ => {
+                        let target: Arc<dyn Storage> = Arc::new(MemStorage::new());
+                        copy_in(&hooked, &target).unwrap().last.unwrap().get()
+                    }
+                };
+                assert!(there >= 3, "{there}");
+                if hook.is_waiting() {
+                    break;
+                }
+            }
         }
     }
 }

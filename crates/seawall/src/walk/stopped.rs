@@ -16,8 +16,9 @@ use seawall_format::{Layout, lines, next_lsn, tail};
 const SALVAGED_BATCHES_MAX: u64 = 3;
 
 impl Walk {
-    /// No valid batch stands here: the end of the newest segment, or damage.
-    pub(super) fn stopped(&mut self, stop: Stop) -> Result<Event> {
+    /// No valid batch stands here: the end of the newest segment, or damage; `None` if the place
+    /// is to be read again before that is believed.
+    pub(super) fn stopped(&mut self, stop: Stop) -> Result<Option<Event>> {
         let (link, scanner) = self.current.as_ref().expect("a scanner stopped");
         let (at, next) = (scanner.offset(), scanner.next_lsn());
         let is_newest = link.limit == Limit::Open;
@@ -35,12 +36,17 @@ impl Walk {
         };
         if is_newest && Some(next) > promised {
             if !is_hidden {
-                return self.end_of_newest(&rest, promised);
+                return self.end_of_newest(&rest, promised).map(Some);
             }
             // What the device hides may have been a record: an end is not known here.
             promised = Some(next);
         }
-        self.damage(stop, &rest, promised)
+        if self.read_again != Some((link.segment.header.id, at)) {
+            self.read_again = Some((link.segment.header.id, at));
+            self.look_anew();
+            return Ok(None);
+        }
+        self.damage(stop, &rest, promised).map(Some)
     }
 
     /// W: the highest record that anything in the newest segment, or the clean close, confirms.
