@@ -230,14 +230,16 @@ impl Ledger {
     ) -> Result<Stood, String> {
         let known = self.known.get(&lsn);
         if let Some(known) = known.filter(|known| known.payload == payload) {
-            return Ok(Stood { from: known.since, ..Stood::ALWAYS });
+            // Another that is as short may have stood there before.
+            let from = if payload.len() < NAMED_MIN { 0 } else { known.since };
+            return Ok(Stood { from, ..Stood::ALWAYS });
         }
         let was_there = |gone: &&Gone| {
             let fits = gone.lsn.is_none_or(|gone| gone == lsn) && gone.payload == payload;
             fits && gone.stood.until > since
         };
         if let Some(gone) = self.gone.iter().rev().find(was_there) {
-            return Ok(gone.stood);
+            return Ok(if payload.len() < NAMED_MIN { Stood::ALWAYS } else { gone.stood });
         }
         if let Some(known) = known {
             known.is(lsn, payload)?;

@@ -1,6 +1,7 @@
 //! The live chain: which segments count, in which order, and what is missing between them.
 //! FORMAT.md section 6.
 
+use crate::live::OWN_WORD;
 use crate::recovery::Row;
 use crate::segment::{Look, Segment, look};
 use crate::survey::Survey;
@@ -114,6 +115,10 @@ impl Headers {
         let Some(top) = top.filter(|top| top.header.epoch == live.segment.epoch) else {
             return Ok(None);
         };
+        if live.boot_id == OWN_WORD {
+            // How far a cut came that failed is for the next open to find out.
+            return Ok(Some((top.clone(), Limit::At(live.durable))));
+        }
         // A cut or a recovery ended the segment earlier, and its word did not reach `live`, or not
         // yet: what its successor was made with is durable.
         let sealed = top.seal()?.filter(|seal| seal.last < live.durable);

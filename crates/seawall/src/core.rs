@@ -8,6 +8,7 @@ mod leader;
 
 use crate::background::Ahead;
 use crate::commit::{Admission, Commit, Goal, Place};
+use crate::live::OWN_WORD;
 use crate::process::Process;
 use crate::sync::{Condvar, JoinHandle, Mutex, MutexGuard, current};
 use crate::writer::{Counts, Writer};
@@ -138,7 +139,7 @@ impl Core {
     pub(crate) fn live(&self) -> Live {
         let state = self.lock();
         let (segment, log) = state.newest;
-        Live { log, boot_id: [0; 16], segment, durable: state.commit.durable(), time_us: 0 }
+        Live { log, boot_id: OWN_WORD, segment, durable: state.commit.durable(), time_us: 0 }
     }
 
     /// Waits until a record from `next` on is durable; `None` when the time is over, or the log

@@ -6,6 +6,9 @@ use crate::directory::{LIVE, MANIFEST, MANIFEST_MAX, is_in_use, list, read_small
 use seawall_format::{Closed, Live, Manifest};
 use seawall_io::Storage;
 
+/// In the place of a boot id: the word of the writer in this process, which is never stale.
+pub(crate) const OWN_WORD: [u8; 16] = [0; 16];
+
 /// How often `live` is read again because the writer wrote it meanwhile.
 const ATTEMPTS: u32 = 8;
 
