@@ -327,8 +327,12 @@ def find_chain(manifest, sound, bad):
         elif manifest or head.pred_id:
             below = sound.get(head.pred_id)
             if not below or below.head.epoch != head.pred_epoch:
-                below = next((one for one in downwards if one.head.id < head.id and one.seal
-                              and one.seal.next_id < head.id and one.seal.last < head.base), None)
+                older = [one for one in downwards if one.head.id < head.id and one.seal
+                         and one.seal.next_id < head.id and one.seal.last < head.base]
+                pred = head.pred_id, head.pred_epoch
+                below = next((one for one in older
+                              if (one.seal.next_id, one.seal.next_epoch) == pred), None)
+                below = below or next((one for one in older if one.seal.next_id not in sound), None)
                 below_limit = below and below.seal.last
                 gap = hole(head.pred_id) if manifest or below else None
         chain.insert(0, (segment, limit, gap))

@@ -213,16 +213,23 @@ impl Headers {
         Ok((behind.map(|(segment, last)| (segment, Limit::At(last))), Some(gap)))
     }
 
-    /// The nearest older segment whose seal says that a missing one followed it, and its last LSN.
+    /// The older segment whose seal says that the missing one followed it, and its last LSN; else
+    /// the nearest whose seal names one that is not there, as more than one may be lost. What a cut
+    /// took and could not remove names its like, which are there.
     fn sealed_before(&self, header: &SegmentHeader) -> Result<Option<(Segment, Option<Lsn>)>> {
+        let mut nearest = None;
         for segment in self.sound.range(..header.id).rev().map(|(_, segment)| segment) {
-            let seal = segment.seal()?;
             let fits = |seal: &Seal| seal.next.id < header.id && seal.last < Some(header.base);
-            if let Some(seal) = seal.filter(fits) {
-                return Ok(Some((segment.clone(), seal.last)));
+            let Some(seal) = segment.seal()?.filter(fits) else { continue };
+            let found = Some((segment.clone(), seal.last));
+            if Some(seal.next) == header.pred {
+                return Ok(found);
+            }
+            if !self.sound.contains_key(&seal.next.id) {
+                nearest = nearest.or(found);
             }
         }
-        Ok(None)
+        Ok(nearest)
     }
 
     fn missing(&self, segment: SegmentId, row: Row) -> Beyond {
