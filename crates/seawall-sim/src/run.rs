@@ -206,7 +206,8 @@ impl Simulation {
     }
 
     fn live(&mut self, life: &Life, turn: u64) {
-        self.earlier = self.device.kill();
+        // What stood on the disk: what only the cache shows does not come back.
+        self.earlier = self.device.power_cut(|_| true);
         let disk = disk(self.device.clone());
         life.faults.iter().for_each(|(step, fault)| disk.plan(*step, *fault));
         if let End::Kill(step) | End::Power(step, _) = life.end {
@@ -254,7 +255,9 @@ impl Simulation {
         // section 2. Two of one open may take a record and what speaks for it. But then the open
         // must not say that all is well.
         let wrong_reads = world.wrong_reads();
-        let doubted = wrong_reads > 0 && log.recovery().tail != TailState::Clean;
+        // What stands elsewhere may be zeros, as if nothing had been written here.
+        let says_so = log.recovery().tail != TailState::Clean || world.reads_astray();
+        let doubted = wrong_reads > 0 && says_so;
         let may_hide_all = doubted && wrong_reads > 1;
         let bound = if damaged { bound } else { bound.max(ledger.confirmed) };
         ledger.damaged |= may_hide_all || (doubted && last < ledger.durable);
@@ -368,6 +371,7 @@ impl Simulation {
         let faults = !injected.is_empty();
         let is_torn = matches!(life.end, End::Power(_, Cut { unit: Unit::Byte, .. }));
         world.ledger().may_be_unsure |= faults || is_torn;
+        world.tell(|| format!("left{}", look::files(&self.device)));
         look::after(world, &self.device);
         // A writer that could not write `live` leaves readers that lag, but not on another boot.
         let probed = if faults { self.device.power_cut(|_| true) } else { self.device.kill() };

@@ -111,6 +111,11 @@ impl World {
         self.disk.injected().iter().filter(|one| WRONG_READS.contains(&one.fault.kind)).count()
     }
 
+    /// Whether one of them gave what stands elsewhere.
+    pub(crate) fn reads_astray(&self) -> bool {
+        self.disk.injected().iter().any(|one| one.fault.kind == Kind::MisdirectedRead)
+    }
+
     /// Whether what went wrong is a single failed sync or write of a file with records: the log
     /// survives that.
     fn should_go_on(&self) -> bool {
