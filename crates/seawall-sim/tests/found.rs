@@ -50,3 +50,222 @@ fn found_by_seed_106425() {
          @254 lasting-error:228 @155 lasting-error:a3dc @229 lasting-error:c174 ; close",
     );
 }
+
+/// A get delivered what another task had cut off while it was under way: the oracle forgot too
+/// early.
+#[test]
+fn found_by_seed_b46c1() {
+    replay(
+        "seed b46c1 binary 8192 | synced ahead idle ; z38 x2 / u459 a14 u453 ; ; power@35 \
+         page:3a75 | synced idle ; a123 x1 x0 c / g0 x0 a75 / x6 a45 f a9 u905 l k0 c / g9 a19 \
+         / / s76+190+26 x11 a282 c / x0 z112 z89 f f u312 u459 a186 ; ; close",
+    );
+}
+
+/// A reader went round and round at a line (`readable.rs`). The image: sound; one read of it was
+/// wrong.
+#[test]
+fn found_by_seed_2159() {
+    replay(
+        "seed 2159 text 11264 | buffered ahead idle ; o a499 a1 r o s191+184+2 a29 ; @123 \
+         flipped-read:59e8 @203 flipped-read:53e ; power@170 sector:e937 | confirmed ; v r o o \
+         a4 v ; @130 flipped-read:cf3d ; close | buffered ahead idle ; x0 x4 o a374 s93+45 r r \
+         s3+188+5+60 v ; @261 flipped-read:8018 @115 flipped-read:15d8 ; power@100 page:5232 | \
+         synced idle ; a475 x0 o a472 v e v o x0 x0 ; @77 flipped-read:5637 ; kill@350 | synced \
+         idle ; s41+2+1+10 e a16 s25 o ; @145 flipped-read:42c9 @58 flipped-read:f241 ; \
+         kill@155 harm stale/512:95cb | confirmed ahead ; r x11 s0+23+189 ; @12 \
+         flipped-read:7957 ; power@227 byte:b95 harm lost-file/512:3bf3",
+    );
+}
+
+/// A cut failed at its last directory sync, and its own readers found damage (`cuts.rs`). The
+/// image: the log after the cut, sound.
+#[test]
+fn found_by_seed_b4d43() {
+    replay(
+        "seed b4d43 text 5120 | synced idle ; / a96 a387 a10 / a36 w s97+0 x0 g2 w a57 y x3 r / \
+         y y r y / l y a426 g11 y a940 l y ; @134 failed-sync:5628 @388 failed-sync:db58 @616 \
+         failed-sync:5f00 ; power@1110 page:a627 probe 8:ad6 | confirmed ; s66+32+3 r a20 g0 / \
+         l a943 y x5 g8 a13 r / w l / y a23 l / / s182+99+183+92 w a372 a69 w r s184+62+50 y \
+         a911 r a903 ; @408 failed-sync:c93b @607 failed-sync:607d @594 failed-sync:b61b ; \
+         power@48 sector:d575 probe 8:78fb | confirmed ahead ; w / a10 y a489 s51+190+97 \
+         s1+190+3 w / g0 l a0 s190+55 l w a900 y w / r g11 s25+183 a152 x3 g8 a305 a318 \
+         s191+36+31+190 g2 / y / w x0 x8 l r s37+183+58 x0 / y / a924 l s184+79+188 a364 \
+         s14+2+82 g1 w s57+78+46+1 a9 / l y a938 g6 y l a67 l ; @1014 failed-sync:4c1b ; \
+         power@105 sector:bd81 probe 8:8c9b | confirmed ; x0 s86 a441 r l a920 s180 s2+78 y \
+         s185+4 / l r w s189+83+79 a17 r a265 r / w x5 / x0 g6 a164 s26+0+1+3 g11 r a20 / ; \
+         @342 failed-sync:c624 @231 failed-sync:b204 @636 failed-sync:818f ; drop probe 8:da83",
+    );
+}
+
+/// A follower of a handle whose cut had failed halfway went in circles (`cuts.rs`).
+#[test]
+fn found_by_seed_fe1e8() {
+    replay(
+        "seed fe1e8 binary 5120 | synced ; o x7 w a955 u910 x0 a9 / / / a202 w a432 a918 a6 / / \
+         u75 a10 w / s86+190 z42 a930 u398 a6 o u265 z78 a324 a497 / w a127 s43 a948 u142 l k9 \
+         s189+82+181+2 a491 u252 / s0 x11 o s186+4+191+23 a23 x8 u9 / z298 x3 w / o o a20 z93 \
+         a940 / k1 a921 a5 s28+2+182+73 a19 a912 a11 l k0 / a364 a488 s2 l k0 a268 / / a8 / \
+         a903 z298 ; @514 failed-sync:f167 ; power@1046 page:6b0a probe 8:72c3 | synced idle ; \
+         x0 u955 / l z65 o k10 x9 / z93 k9 z220 z42 s185+63+180+54 a221 a64 l ; @378 \
+         failed-sync:9730 ; power@97 sector:7312 probe 8:7724 | synced idle ; s3+4 a951 a2 / \
+         s187+185 u15 l z299 s16+185 w l a226 o / k0 u63 a469 l k7 a17 l a19 a16 x0 / w / a261 \
+         l z78 o o k9 u128 w z141 k0 w / w k9 z68 x0 o x7 s191+2+0+28 a343 l / a225 x4 \
+         s0+180+58 l ; @221 failed-sync:3c15 @248 failed-sync:a11f @956 failed-sync:c000 ; \
+         close probe 8:48a2 | synced idle ; x8 a940 a19 u252 a359 u30 a11 a0 ; @82 \
+         failed-sync:f57a @71 failed-sync:8bb ; kill@94 probe 8:4262 | synced ; z9 s88 a7 x7 \
+         z123 w a138 a900 x0 / a250 u22 k0 w x1 / a29 u436 u908 o l a16 z184 ; @195 \
+         failed-sync:f4a9 @43 failed-sync:21ce ; power@1109 sector:b175 probe 8:da43 | synced ; \
+         s64+2+77 a364 a0 a941 a17 w x0 a422 x0 a908 x11 / s182+82 ; @31 failed-sync:b45a ; \
+         power@92 byte:597b probe 8:1f77",
+    );
+}
+
+/// A reader showed what was cut off (`readers.rs`). The image: `live` of before the cut, and a
+/// segment that the cut could not seal.
+#[test]
+fn found_by_seed_b6661() {
+    replay(
+        "seed b6661 binary 8192 | buffered keep:3072 ; e s62+81+1 s183+0+99+0 / l r r / \
+         s78+48+0+185 x9 x9 s50+20 r / r a192 a907 r / a95 e a60 a174 / a932 a319 ; @157 \
+         lasting-error:9871 @88 lasting-error:a680 ; kill@1205",
+    );
+}
+
+/// A reader saw a clean end (`readers.rs`). The image: `live` of before, a clean close, and the
+/// segment that it names lost.
+#[test]
+fn found_by_seed_aca14() {
+    replay(
+        "seed aca14 binary 8192 | synced ; ; ; close | confirmed ; a917 a10 ; @46 \
+         lasting-error:688 ; close probe 8:63be | synced keep:8192 ; c ; @40 lasting-error:6ddc \
+         ; kill@1 probe 8:956c",
+    );
+}
+
+/// The same, with the manifest lost (`readers.rs`).
+#[test]
+fn found_by_seed_b16f1() {
+    replay(
+        "seed b16f1 text 5120 | synced ahead ; s187+2+188 a952 a337 / a51 v s8+79+180 a65 a949 \
+         a243 / w c a323 w a298 y c v / y w a388 a14 / a23 g1 c s32 ; @135 lasting-error:11af ; \
+         drop probe 8:c845 | buffered ahead idle ; g0 w y a132 a361 c / a912 a6 y y g9 a935 c / \
+         / ; @319 lasting-error:178e ; kill@81 probe 8:47e4",
+    );
+}
+
+/// A copy beside a writer that could not make `live` found damage (`readers.rs`). The image:
+/// sound.
+#[test]
+fn found_by_seed_1455() {
+    replay(
+        "seed 1455 text 5120 | buffered ahead keep:5120 ; h9 y x9 u22 a294 s55+42+183+22 / / w \
+         x3 s23+0 h4 u224 c ; @22 write-error:2459 ; close | buffered ahead idle ring:10240 ; l \
+         h0 s187 a97 ; @47 write-error:3cce ; power@118 byte:745d | synced idle ; a248 a940 x9 \
+         y s187 / a12 x11 x0 w a923 / w a13 x10 / s83+180+1 y / s19+62+183+4 a917 y a13 ; @255 \
+         write-error:58c6 @237 write-error:933b ; drop | synced ahead ; c h0 x3 a47 a322 u903 l \
+         a934 a958 / h8 s43+79+99+1 a13 c u189 a6 s0 ; @398 write-error:3473 ; close",
+    );
+}
+
+/// A copy brought back what a cut long before had taken (`copy.rs`). The image: a cut in the midst
+/// of a batch, in which an older cut had fallen, under way.
+#[test]
+fn found_by_seed_fee8e() {
+    replay(
+        "seed fee8e binary 5120 | buffered ; s40+3 a47 a911 a951 a446 y / a901 a23 / x1 s21 \
+         a446 c s182+89+21 z232 / a279 z77 a2 / / a259 / / s1+190 y / z158 x8 / y c a1 / z87 \
+         a206 a8 / z289 / a297 ; ; drop | buffered idle ; a19 c x0 a242 x3 / a277 / y y c a18 / \
+         a951 s2+184 x7 y s183+189+0+0 z175 / / x8 a285 / s80+35 a282 ; ; kill@413 | buffered \
+         ahead ; z250 / y c x8 ; ; power@68 sector:cf91 | synced ahead ; / / a943 z3 a235 a228 \
+         s79+188+0+186 s4+67+31 / a14 x9 y ; ; power@20 page:f386 | synced ring:4096 ; / c y y \
+         / x5 c c z40 a7 / a938 a44 a22 / y y c x4 z152 s77+97+185 / c c a297 s94+97+58 x7 / y \
+         s57+1+3 c x0 y x0 / a903 a17 c x7 a293 a19 ; ; close | synced idle ; ; ; power@25 \
+         sector:512 | buffered ahead idle ; a12 z45 z24 z112 a16 / a224 a2 c z108 x3 a0 / z130 \
+         x9 / a910 a86 x0 / y a16 x8 s2+184+8 x0 / x6 y s93+50 a205 ; ; close",
+    );
+}
+
+/// A salvage kept what a cut had left of a set as if it went on (`repair.rs`). The image: that
+/// set's batch, spoilt by a write that the device lost.
+#[test]
+fn found_by_seed_ac14a() {
+    replay(
+        "seed ac14a binary 8192 | confirmed ; a911 ; ; close | confirmed ; a23 a47 s3+181+11 ; \
+         ; close | confirmed ; s190+0+45 a10 x3 ; @146 lost-write:4af6 @59 lost-write:a6bc @80 \
+         lost-write:79ba ; power@303 sector:4864",
+    );
+}
+
+/// A repair that cuts brought back what had been cut off (`repair.rs`). The image: another file in
+/// the place of a segment below that of the checkpoint.
+#[test]
+fn found_by_seed_b6498() {
+    replay(
+        "seed b6498 binary 11264 | confirmed ahead ; o x2 a29 x7 s77+85+4 / o o a304 k4 k8 x7 \
+         a918 ; @230 read-error:3825 ; close harm zeros/512:fd3e | confirmed idle ; a7 k0 / \
+         a927 a909 x8 o s183+191+10 a464 k0 ; @85 read-error:8be3 @135 read-error:e6af ; \
+         power@454 sector:4df2 harm garbage/512:2529 | confirmed ; k10 k8 l s12+60 a81 / a62 \
+         a933 l a956 ; @64 read-error:75ee @232 read-error:1a55 ; drop harm \
+         duplicated-file/512:7b5a",
+    );
+}
+
+/// A log went on in what a cut had taken (`cuts.rs`). The image: a cut that died before it removed
+/// its segments, and the one it made lost.
+#[test]
+fn found_by_seed_18d2e22() {
+    replay(
+        "seed 18d2e22 binary 11264 | buffered idle ; u913 u78 c w / h0 s72+0+186 h5 x8 w / u13 \
+         a1 a915 a157 a936 k0 c s28+40+74+1 l / a149 x11 h5 h10 s186+1 / k7 k0 / / x0 a15 a94 \
+         a924 a383 c u3 / k0 k8 k3 ; ; power@136 sector:66e9 probe 8:f346 | buffered idle ; x0 \
+         k5 a939 a304 / a911 u266 w a128 h0 k1 x1 h3 / u14 a925 k7 k3 l / k6 h9 / l a935 a143 / \
+         a458 u14 k11 / u3 k11 u264 h10 h0 / l x5 ; ; power@141 byte:4a7 probe 8:3320 | \
+         buffered ; h6 a499 a122 a131 a348 c / a5 k4 w l h4 u158 l ; ; power@470 page:ffb probe \
+         8:487e | buffered ahead keep:10240 ; u431 / s97+33+189 a20 x0 a919 k0 a13 a14 w / l \
+         h10 l ; ; kill@78 probe 8:a02f",
+    );
+}
+
+/// One wrong read hid a record that a reader had shown after a crash: nothing but its batch spoke
+/// of it, and the open said so. The oracle asked for more than that window allows.
+#[test]
+fn found_by_seed_abd87() {
+    replay(
+        "seed abd87 binary 8192 | confirmed ; ; ; close | confirmed ahead idle ; a10 s187+191 \
+         s0+54+180+31 v a150 ; @109 misdirected-read:2204 @168 misdirected-read:1e42 @110 \
+         misdirected-read:8160 ; power@107 sector:7a35 | confirmed ahead ; a22 ; @24 \
+         misdirected-read:e20f ; kill@89 harm lost-file/512:5cb8",
+    );
+}
+
+/// A buffered append that returned was taken for a sign that a spoilt sync was survived: the
+/// oracle's mistake.
+#[test]
+fn found_by_seed_b13ed() {
+    replay(
+        "seed b13ed binary 8192 | buffered ; p3 / l a917 v v e / s85 / p0 s185+42+60+0 a22 ; \
+         @233 spoiled-sync:bb06 @158 spoiled-sync:e40d @135 spoiled-sync:24dd ; power@490 \
+         sector:f824 | buffered ahead idle keep:5120 ; / a432 l a21 / / a5 w a318 a85 l ; @5 \
+         spoiled-sync:a36e @159 spoiled-sync:7a5a ; power@428 page:4290 harm \
+         duplicated-file/512:a4cd",
+    );
+}
+
+/// The line break before a line was damaged, and the line then confirms nothing: DURABILITY.md,
+/// section 7.
+#[test]
+fn found_by_seed_22e0() {
+    replay(
+        "seed 22e0 text 11264 | synced ahead idle ; a932 o e a18 a937 y / / s190 a494 s74 a14 / \
+         / y a25 y a234 s52 / / a21 g9 e y ; @293 read-error:8f39 ; power@370 page:7c1c probe \
+         8:35d5 | synced idle ; s4 a158 a930 g9 / g0 a471 a20 s21+87+6+27 a22 a913 s4+29+3+95 / \
+         e a122 a901 g5 / o a188 a903 g1 a349 s3+56+3+181 a278 a211 / a186 a11 ; @141 \
+         read-error:751b @4 read-error:263a ; close probe 8:e8f | synced ; e / o o a314 a20 / \
+         a5 a5 a141 s25+19 e / / a940 / a8 y a23 a4 a128 g0 / a157 y / s181+186+36+182 o e o \
+         a173 a248 ; @112 failed-sync:b9f9 @426 failed-sync:4f58 ; drop probe 8:29b4 | synced \
+         idle ; o a925 g7 s2+2 / e o e a939 g0 a17 / e a229 a0 g11 y a938 y / g0 a364 s2+189 \
+         a38 y / s1+182+8 g0 a929 a905 / s90+63 a927 a905 a112 a926 a122 o a958 / e / e a1 a489 \
+         o s3+18 y ; @84 failed-sync:fede @10 failed-sync:eaa2 ; kill@8 probe 8:a7f8",
+    );
+}

@@ -348,6 +348,27 @@ fn a_stale_live_that_names_a_segment_which_was_cut_off_is_no_damage() {
     assert_eq!(looked(&device), (3, 0, Verdict::Clean));
 }
 
+/// The image: a recovery wrote anew what nothing confirmed, could not write `live`, and the disk then
+/// lost the old bytes, which only the page cache had shown.
+#[test]
+fn a_stale_live_leads_to_what_a_recovery_wrote_anew() {
+    let device = killed();
+    let stale = device.bytes("live").unwrap();
+    let place = |device: &MemStorage, name: &String| {
+        let last = payload(4, 1, 20);
+        device.bytes(name).unwrap().windows(20).position(|part| part == last)
+    };
+    let names = device.names();
+    let log = open(&again(2), &device).unwrap();
+    let left = device.kill();
+    left.edit("live", |bytes| bytes.clone_from(&stale));
+    let old = names.iter().find(|name| place(&left, name).is_some()).unwrap();
+    let at = place(&left, old).unwrap();
+    left.edit(old, |bytes| bytes[at - 56..].fill(0));
+    assert_eq!(shown(&left, 4), 4);
+    drop(log);
+}
+
 /// What a reader elsewhere shows, one after the other and by number; it finds no damage.
 fn shown(device: &MemStorage, last: u64) -> u64 {
     let found = read(device, false).unwrap();
