@@ -5,7 +5,8 @@
 
 use crate::chain::{Beyond, Headers, Link};
 use crate::directory::{
-    MANIFEST, MANIFEST_MAX, file_place, is_gone, is_in_use, list, not_a_log, read_small, segment_ids,
+    MANIFEST, MANIFEST_MAX, file_place, is_gone, is_in_use, list, not_a_log, read_small,
+    segment_ids,
 };
 use crate::recovery::Row;
 use crate::{Error, Lsn, Result, SegmentId};

@@ -500,7 +500,7 @@ fn a_set_that_a_cut_shortened_is_salvaged_from_a_spoilt_batch() {
         let log = open(&laid_out(tiny(1), layout), &device).unwrap();
         let set: Vec<_> = (1..=3).map(|number| payload_in(layout, (number, 1), 50)).collect();
         log.append_batch(set.iter().map(Vec::as_slice)).unwrap();
-        log.truncate_after(seawall::Lsn::new(1)).unwrap();
+        log.truncate_after(Lsn::new(1)).unwrap();
         log.append(&payload_in(layout, (2, 2), 50)).unwrap();
         log.close().unwrap();
         let name = if layout == Layout::Text { "000000000001.jsonl" } else { "000000000001.seg" };
@@ -533,7 +533,7 @@ fn a_repair_that_cuts_before_a_gap_below_the_checkpoint_shows_nothing_that_was_c
                 log.truncate_after(None).unwrap();
             }
         }
-        log.checkpoint(seawall::Lsn::FIRST).unwrap();
+        log.checkpoint(Lsn::FIRST).unwrap();
         log.close().unwrap();
         let damaged = device.power_cut(|_| false);
         damaged.names().iter().filter(|name| name.starts_with("000000000002")).for_each(|name| {
