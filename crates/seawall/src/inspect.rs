@@ -23,7 +23,7 @@ pub(crate) struct Inspection {
     /// The last record before the first damage.
     pub(crate) sound_to: Option<Lsn>,
     /// The intact records between that one and the first that is lost.
-    pub(crate) before_lost: Option<Carried>,
+    pub(crate) before_lost: Vec<Carried>,
     /// The schema number of those records.
     pub(crate) schema_before_lost: u32,
     /// What a repair has decided to write anew behind what is confirmed.
@@ -58,7 +58,7 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
         damage: vec![],
         given_up: vec![],
         sound_to: None,
-        before_lost: None,
+        before_lost: vec![],
         schema_before_lost: 0,
         carry: vec![],
         intact_behind: 0,
@@ -95,7 +95,7 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
                 if found.damage.is_empty() {
                     found.before_lost = found.beginning(&salvaged, walk.bytes());
                     found.schema_before_lost = walk.schema();
-                    kept = found.before_lost.as_ref().map_or(0, |kept| u64::from(kept.count));
+                    kept = found.count_before_lost();
                 }
                 found.damage.extend(damages);
                 found.intact_behind += to_u64(salvaged.len()) - kept;
@@ -137,10 +137,16 @@ impl Inspection {
     }
 
     /// The records of a damaged place from its start to the first that is lost, whole sets only.
-    fn beginning(&self, salvaged: &[Salvaged], bytes: &[u8]) -> Option<Carried> {
+    /// More batches than one may have stood there: each set goes where it has room.
+    fn beginning(&self, salvaged: &[Salvaged], bytes: &[u8]) -> Vec<Carried> {
+        let geometry = self.survey.chain.last().map(|link| link.segment.header.geometry);
+        let room = geometry.map_or(0, |geometry| u64::from(geometry.batch_max));
+        let batch = |first| {
+            let bytes = vec![0; HEADER_SIZE];
+            Carried { bytes, first, count: 0, is_void: false, time_us: 0 }
+        };
         let first = next_lsn(self.sound_to);
-        let mut kept =
-            Carried { bytes: vec![0; HEADER_SIZE], first, count: 0, is_void: false, time_us: 0 };
+        let (mut kept, mut open) = (vec![], batch(first));
         let sets = salvaged.chunk_by(|one, next| one.goes_on && next.lsn == one.lsn.next());
         let mut next = first;
         for set in sets {
@@ -148,16 +154,30 @@ impl Inspection {
             if !follows || set.iter().any(|record| record.set != AtomicSet::Whole) {
                 break;
             }
+            let sizes = set.iter().map(|record| frame::size_on_disk(record.payload.len()));
+            let size: usize = sizes.sum();
+            if open.count > 0 && to_u64(open.bytes.len() + size) > room {
+                kept.push(std::mem::replace(&mut open, batch(next)));
+            }
+            if to_u64(open.bytes.len() + size) > room {
+                break;
+            }
             let end = set.last().map(|record| record.lsn);
             for record in set {
                 let payload = bytes.get(record.payload.clone()).expect("the walk has read it");
                 // A set that a cut shortened ends where the cut fell.
                 let goes_on = record.goes_on && Some(record.lsn) < end;
-                frame::push_unbound(&mut kept.bytes, payload, goes_on);
-                (kept.count, next) = (kept.count + 1, record.lsn.next());
+                frame::push_unbound(&mut open.bytes, payload, goes_on);
+                (open.count, next) = (open.count + 1, record.lsn.next());
             }
         }
-        (kept.count > 0).then_some(kept)
+        kept.extend(Some(open).filter(|open| open.count > 0));
+        kept
+    }
+
+    /// How many records that are.
+    pub(crate) fn count_before_lost(&self) -> u64 {
+        self.before_lost.iter().map(|kept| u64::from(kept.count)).sum()
     }
 
     /// All that one damaged place lost, in one.

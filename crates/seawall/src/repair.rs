@@ -198,10 +198,9 @@ impl Inspection {
         self.survey.beyond = None;
         // What was to be kept for a replay ends with the log.
         manifest.checkpoints = manifest.checkpoints.map(|lsn| lsn.map(|lsn| lsn.min(next)));
-        let kept = self.before_lost.as_ref().map_or(0, |kept| u64::from(kept.count));
-        let end = Lsn::new(next.get() - 1 + kept);
+        let end = Lsn::new(next.get() - 1 + self.count_before_lost());
         self.end = Some(End { last: end, confirmed: last, tail: None, damage: vec![] });
-        self.carry = self.before_lost.take().into_iter().collect();
+        self.carry = std::mem::take(&mut self.before_lost);
         true
     }
 

@@ -6,7 +6,7 @@
 
 use crate::spare::Spare;
 use crate::sync::AtomicU64;
-use crate::{Error, Lsn, Offset, Options, Result, SegmentId};
+use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Options, Result, SegmentId};
 use seawall_format::batch::{self, HEADER_SIZE, Life, Spec};
 use seawall_format::{
     Epoch, Layout, Manifest, Seal, SegmentHeader, SegmentRef, frame, lines, lsn_or_zero,
@@ -185,6 +185,7 @@ pub(crate) fn roll(
     mut plan: Plan,
     max_id: &mut Option<SegmentId>,
 ) -> Result<Rolled> {
+    refuse_too_large(log, &plan)?;
     let (mut attempt, mut passed) = (1, vec![]);
     loop {
         let id = max_id.map_or(SegmentId::FIRST, SegmentId::next);
@@ -200,6 +201,19 @@ pub(crate) fn roll(
             }
         }
     }
+}
+
+/// Refuses to carry what no batch of this log holds: a manifest and segments of which one is not
+/// what it was.
+fn refuse_too_large(log: &Manifest, plan: &Plan) -> Result<()> {
+    let max = usize::try_from(log.geometry.batch_max).expect("at most 64 MiB");
+    let Some(batch) = plan.carry.iter().find(|batch| batch.bytes.len() > max) else {
+        return Ok(());
+    };
+    let lost = Some(Lost { from: batch.first, to: None });
+    let segment = plan.pred.as_ref().map(|pred| pred.header.id);
+    let (offset, bytes, cause, origin) = (Offset(0), 0, Corruption::Order, None);
+    Err(Error::Damaged(Box::new(Damage { segment, offset, bytes, lost, cause, origin })))
 }
 
 fn try_roll(

@@ -247,27 +247,33 @@ impl Rescue {
 
     /// Takes over records that follow each other.
     fn keep(&mut self, records: &[Intact<'_>], time_us: u64) -> Result<()> {
-        let (Some(first), Some(last)) = (records.first(), records.last()) else { return Ok(()) };
+        let Some(first) = records.first() else { return Ok(()) };
         if let Some(lost) = first.lsn.previous() {
             self.give_up_to(lost, time_us)?;
         }
-        self.rescued.first.get_or_insert(first.lsn);
-        self.rescued.last = Some(last.lsn);
-        self.rescued.records += to_u64(records.len());
         let room = usize::try_from(self.manifest.geometry.batch_max).expect("at most 64 MiB");
         let mut batch = self.batch(time_us);
         for set in records.chunk_by(|one, _| one.goes_on) {
             let size: usize = set.iter().map(|one| frame::size_on_disk(one.payload.len())).sum();
-            if batch.bytes.len() + size > room {
+            if batch.count > 0 && batch.bytes.len() + size > room {
                 self.gather(std::mem::replace(&mut batch, self.batch(time_us)))?;
             }
+            if batch.bytes.len() + size > room {
+                // The manifest is not of a log that wrote this.
+                self.give_up_to(set.last().map_or(self.next, |one| one.lsn), time_us)?;
+                batch = self.batch(time_us);
+                continue;
+            }
+            self.rescued.records += to_u64(set.len());
             for record in set {
                 frame::push_unbound(&mut batch.bytes, record.payload, record.goes_on);
                 batch.count += 1;
                 self.next = record.lsn.next();
+                self.rescued.first.get_or_insert(record.lsn);
+                self.rescued.last = Some(record.lsn);
             }
         }
-        self.gather(batch)
+        if batch.count > 0 { self.gather(batch) } else { Ok(()) }
     }
 
     /// An empty batch for the records from the next on.

@@ -16,10 +16,10 @@ use common::{
     one_in, open, payload, payload_in, read, read_own, tiny,
 };
 use seawall::{
-    Corruption, Damage, Error, Layout, LogReader, Lsn, OpenMode, Raw, Rescued, Verdict, copy,
-    cut_tail_in, diagnose_in, plan_cut_in, salvage, salvage_in,
+    Corruption, Damage, Error, Layout, LogReader, Lsn, OpenMode, Options, Raw, Rescued, Verdict,
+    copy, cut_tail_in, diagnose_in, plan_cut_in, salvage, salvage_in,
 };
-use seawall_format::{HEADER_SIZE, Live, SegmentHeader};
+use seawall_format::{Geometry, HEADER_SIZE, Live, Manifest, SegmentHeader};
 use seawall_io::{MemStorage, Storage};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -667,7 +667,7 @@ fn what_stands_in_the_wrong_place_is_named_by_where_it_belongs() {
 #[test]
 fn nothing_is_made_inside_the_log_that_is_read() {
     let folder = Scratch::new("inside");
-    let log: Bytes = seawall::Options::new().open(&folder.path).unwrap();
+    let log: Bytes = Options::new().open(&folder.path).unwrap();
     log.append(b"one").unwrap();
     log.close().unwrap();
     let inside = folder.path.join("new");
@@ -688,4 +688,63 @@ fn a_salvage_goes_on_where_the_word_of_a_killed_writer_ends() {
     damaged.edit("live", |bytes| bytes.copy_from_slice(&stale.encode()));
     let (_, rescued) = rescue(&damaged).unwrap();
     assert_eq!((rescued.records, rescued.damage.len()), (image.records.len() as u64, 0));
+}
+
+/// Left: the headers of two batches side by side are spoilt, and all records are intact. Found by
+/// reading: a cut put them into one batch, larger than any, and panicked.
+#[test]
+fn intact_records_of_two_batches_side_by_side_are_kept_by_a_cut() {
+    for size in [300, 480, 600, 900] {
+        let device = MemStorage::new();
+        let options = of_any_size(1).geometry(GEOMETRY, 24 * 512).segment_size(24 * 512);
+        let log = open(&options, &device).unwrap();
+        for number in 1..=6 {
+            log.append(&payload(number, 1, size)).unwrap();
+        }
+        log.close().unwrap();
+        let (_, batches) = batches(&device, "000000000001.seg");
+        device.edit("000000000001.seg", |bytes| {
+            for (begin, ..) in &batches[1..3] {
+                bytes[begin + 20] ^= 1;
+            }
+        });
+        assert_eq!(cut_tail_in(&storage(&device)).unwrap().last, Some(lsn(3)), "{size}");
+        let left = device.power_cut(|_| false);
+        assert_eq!(judge(&left).unwrap().verdict, Verdict::Clean, "{size}");
+        let kept = read(&left, false).unwrap().records;
+        let written = |number| (number, payload(number, 1, size));
+        assert!(kept.into_iter().eq((1..=3).map(written)), "{size}");
+    }
+}
+
+/// Left: a manifest that was forged, sound in itself, of a log with smaller batches than its
+/// segments have.
+#[test]
+fn batches_larger_than_the_manifest_says_are_refused_or_given_up_and_panic_nobody() {
+    for size in [200, 600, 900] {
+        let device = MemStorage::new();
+        let log = open(&of_any_size(1).geometry(GEOMETRY, 24 * 512), &device).unwrap();
+        for number in 1..=6 {
+            log.append(&payload(number, 1, size)).unwrap();
+        }
+        let left = device.kill();
+        left.edit("manifest", |bytes| {
+            for slot in Manifest::decode_file(bytes).into_iter().flatten() {
+                let geometry = Geometry { batch_max: 512, ..slot.geometry };
+                let forged = Manifest { geometry, ..slot };
+                let at = usize::try_from(forged.offset().0).unwrap();
+                let slot = forged.encode();
+                bytes[at..at + slot.len()].copy_from_slice(&slot);
+            }
+        });
+        let fits = size == 200;
+        let (target, rescued) = rescue(&left).unwrap();
+        let records = if fits { 6 } else { 0 };
+        assert_eq!((rescued.records, rescued.given_up.is_empty()), (records, fits), "{size}");
+        assert_eq!(judge(&target).unwrap().verdict, Verdict::Clean, "{size}");
+        let cut = cut_tail_in(&storage(&left.kill()));
+        assert!(fits == cut.is_ok(), "{size}: {cut:?}");
+        let opened = Options::new().open_in::<[u8], Raw>(storage(&left));
+        assert!(fits == opened.is_ok(), "{size}: {opened:?}");
+    }
 }
