@@ -138,8 +138,9 @@ class Segment:
         self.seal = self.small(SEAL, 3 * head.block, b"SEAL")
 
     def is_used(self):
-        """Whether anything but zeros, or a mark or seal, came behind the header."""
-        return bool(self.seal or self.marks or any(self.data[self.begin:]))
+        """Whether the header follows on something, or anything but zeros came behind it."""
+        follows = self.head.base > 1 or self.head.carried or self.head.pred_id
+        return bool(follows or self.seal or self.marks or any(self.data[self.begin:]))
 
     def crc(self, start, end, at):
         return crc32c(self.data[start:end]) ^ place(self.head.log, self.head.epoch, at)

@@ -258,7 +258,7 @@ impl Simulation {
         // What stands elsewhere may be zeros, as if nothing had been written here.
         let says_so = log.recovery().tail != TailState::Clean || world.reads_astray();
         let doubted = wrong_reads > 0 && says_so;
-        let may_hide_all = doubted && wrong_reads > 1;
+        let may_hide_all = doubted && (wrong_reads > 1 || damaged);
         let bound = if damaged { bound } else { bound.max(ledger.confirmed) };
         ledger.damaged |= may_hide_all || (doubted && last < ledger.durable);
         let judged = ledger.opened(&found, (range, &|lsn| lsn > bound || may_hide_all));

@@ -4,7 +4,7 @@
 
 use crate::chain::hole;
 use crate::directory::{file_place, read_start};
-use crate::{Corruption, Error, Offset, Result};
+use crate::{Corruption, Error, Lsn, Offset, Result};
 use seawall_format::{
     HEADER_SIZE, Layout, Manifest, Mark, MarkSlot, Refused, Seal, SegmentHeader, SegmentRef, tail,
 };
@@ -170,8 +170,12 @@ impl Segment {
         Ok(marks)
     }
 
-    /// Whether there is a batch, a mark or a seal.
+    /// Whether there is a batch, a mark or a seal, or was something before it.
     pub(crate) fn holds_something(&self) -> Result<bool> {
+        let SegmentHeader { base, carried, pred, .. } = &self.header;
+        if *base > Lsn::FIRST || carried.is_some() || pred.is_some() {
+            return Ok(true);
+        }
         let max = self.header.size.max(HOLDS_LOOK);
         let data = self.read(Offset(self.header.data_start()), max)?;
         let sealed = self.seal()?.is_some();

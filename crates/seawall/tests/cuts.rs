@@ -365,6 +365,30 @@ fn what_was_cut_does_not_return_when_a_segment_above_it_is_lost() {
     panic!("the cut never returned");
 }
 
+/// Found by simulation. The image: a cut made the newest segment, which holds nothing yet, all before it
+/// was pruned, and the manifest is lost.
+#[test]
+fn a_log_whose_only_segment_is_empty_is_not_made_anew_where_the_manifest_is_lost() {
+    for pruned in [false, true] {
+        let storage = MemStorage::new();
+        let log = open(&storage).unwrap();
+        append(&log, "a", 9).unwrap();
+        let last = if pruned { Some(lsn(5)) } else { None };
+        log.truncate_after(last).unwrap();
+        if pruned {
+            assert_eq!(log.truncate_before(lsn(6)).unwrap(), lsn(6));
+        }
+        log.close().unwrap();
+        let left = storage.power_cut(|_| false);
+        left.remove_raw("manifest");
+        if !pruned {
+            left.remove_raw("000000000001.seg");
+        }
+        assert_eq!(verdict(&left), Verdict::Lost);
+        assert!(matches!(open(&left), Err(Error::Damaged(_))));
+    }
+}
+
 /// Spoils a record with this text, wherever it is.
 fn spoil(storage: &MemStorage, text: &str) {
     for name in storage.names().iter().filter(|name| name.contains(".seg")) {
