@@ -77,7 +77,8 @@ struct Gone {
     stood: Stood,
 }
 
-/// When a record stood in the log: from when it was handed over until the cut that took it returned.
+/// When a record stood in the log: from when it was handed over until the cut that took it
+/// returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stood {
     from: Moment,

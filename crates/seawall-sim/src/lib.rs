@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod describe;
 mod draw;
 mod evidence;
 mod exhaustive;

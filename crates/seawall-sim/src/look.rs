@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use seawall::{Error, LogReader, Verdict, cut_tail_in, salvage_in, verify_in};
-use seawall_format::{Live, Manifest, Seal, SegmentHeader, lsn_or_zero};
+use seawall_format::Live;
 use seawall_io::{MemStorage, Storage};
 use seawall_testkit::{Decay, Dice, Harm, Harmed, harm};
 
+use crate::describe::describe;
 use crate::evidence::Evidence;
 use crate::ledger::Ledger;
 use crate::run::{Entry, read};
@@ -15,36 +16,6 @@ use crate::world::{BLOCK, World};
 
 fn storage(device: &MemStorage) -> Arc<dyn Storage> {
     Arc::new(device.clone())
-}
-
-/// What the files of a log say of themselves, for people.
-pub(crate) fn files(device: &MemStorage) -> String {
-    let mut said = String::new();
-    for name in device.names() {
-        let bytes = device.bytes(&name).unwrap_or_default();
-        if let Ok(header) = SegmentHeader::decode(&bytes) {
-            let SegmentHeader { base, carried, pred, .. } = &header;
-            let (carried, pred) = (lsn_or_zero(*carried), pred.map_or(0, |pred| pred.id.get()));
-            said += &format!("; {name} from {base}, carried {carried}, behind {pred}");
-            let at = usize::try_from(Seal::offset(header.geometry).0).unwrap_or(0);
-            let seal = bytes.get(at..).and_then(|bytes| Seal::decode(bytes, &header));
-            if let Some(Seal { last, next, .. }) = seal {
-                said += &format!(", sealed at {} before {}", lsn_or_zero(last), next.id);
-            }
-        } else if let Some(live) = Live::decode(&bytes) {
-            let durable = lsn_or_zero(live.durable);
-            said += &format!("; live: segment {}, up to {durable}", live.segment.id);
-        } else if let Some(slot) =
-            Manifest::decode_file(&bytes).into_iter().flatten().max_by_key(|slot| slot.sequence)
-        {
-            let closed =
-                slot.closed.map(|closed| (closed.segment.id.get(), lsn_or_zero(closed.last)));
-            said += &format!("; manifest: oldest {}, closed {closed:?}", slot.oldest.id);
-        } else {
-            said += &format!("; {name} of {} bytes", bytes.len());
-        }
-    }
-    said
 }
 
 /// After a life: a sound log is called sound, and readers see what was promised and no more.
@@ -66,8 +37,8 @@ pub(crate) fn after(world: &World, device: &MemStorage) {
         return world.find(format!("a crash alone is no damage: {verdict:?}"));
     }
     let steps = device.steps();
-    let word = device.bytes("live").unwrap_or_default();
-    let has_no_word = !word.is_empty() && Live::decode(&word).is_none();
+    let live = device.bytes("live").unwrap_or_default();
+    let has_no_word = !live.is_empty() && Live::decode(&live).is_none();
     let entries = match read(device, false) {
         Ok(entries) => entries,
         Err(_) if damaged => return,
@@ -146,7 +117,7 @@ pub(crate) fn probe(
         let what = format!("{how} of {} at {:?}", harmed.file, harmed.bytes);
         is_there_or_named(world, &copy, (&evidence, &harmed, range), &what);
         if world.has_found() {
-            world.tell(|| format!("before {what}{}", files(device)));
+            world.tell(|| format!("before {what}: {}", describe(device)));
             break;
         }
     }

@@ -15,6 +15,7 @@ use seawall::{
 use seawall_io::{Landing, MemStorage, Pending, SeededEntropy, What};
 use seawall_testkit::{Dice, FaultDisk, Kind, Left, harm};
 
+use crate::describe::describe;
 use crate::evidence::Evidence;
 use crate::ledger::Ledger;
 use crate::look;
@@ -371,7 +372,7 @@ impl Simulation {
         let faults = !injected.is_empty();
         let is_torn = matches!(life.end, End::Power(_, Cut { unit: Unit::Byte, .. }));
         world.ledger().may_be_unsure |= faults || is_torn;
-        world.tell(|| format!("left{}", look::files(&self.device)));
+        world.tell(|| format!("left {}", describe(&self.device)));
         look::after(world, &self.device);
         // A writer that could not write `live` leaves readers that lag, but not on another boot.
         let probed = if faults { self.device.power_cut(|_| true) } else { self.device.kill() };

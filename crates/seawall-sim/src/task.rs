@@ -384,12 +384,11 @@ impl Task {
     }
 
     fn follow(&mut self) -> seawall::Result<()> {
-        let mut following = match self.here.take() {
-            Some(following) => following,
-            None => {
-                let (_, since) = self.begin();
-                Following::new(self.log.follow(self.log.oldest())?, since)
-            }
+        let mut following = if let Some(following) = self.here.take() {
+            following
+        } else {
+            let (_, since) = self.begin();
+            Following::new(self.log.follow(self.log.oldest())?, since)
         };
         self.go_on(&mut following)?;
         self.here = Some(following);

@@ -87,6 +87,7 @@ pub(crate) struct TailFound {
 
 /// The walk over a chain.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Walk {
     links: VecDeque<Link>,
     beyond: Option<Beyond>,

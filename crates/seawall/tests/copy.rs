@@ -196,8 +196,8 @@ fn a_cut_of_what_was_carried_is_not_copied_halfway() {
     });
 }
 
-/// Found by simulation. The image: a cut was made in the midst of a batch, long ago, and one further
-/// down in the same batch is under way: the bytes behind it are of both.
+/// Found by simulation. The image: a cut was made in the midst of a batch, long ago, and one
+/// further down in the same batch is under way: the bytes behind it are of both.
 #[test]
 fn a_cut_in_the_midst_of_a_batch_is_not_copied_halfway() {
     within(60, || {

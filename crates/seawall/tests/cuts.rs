@@ -116,7 +116,7 @@ fn a_cut_that_fails_at_any_sync_shows_readers_the_log_before_it_or_after_it() {
             // What the handle calls durable is there.
             let count = u64::try_from(here.len()).unwrap();
             assert_eq!(log.durable(), Lsn::new(count), "sync {nth}");
-            let followed = within(20, move || {
+            let seen = within(20, move || {
                 std::iter::from_fn(|| match follower.next_within(Duration::ZERO) {
                     // It began before the cut.
                     Err(Error::Poisoned { .. } | Error::Rewound { .. }) => None,
@@ -124,7 +124,7 @@ fn a_cut_that_fails_at_any_sync_shows_readers_the_log_before_it_or_after_it() {
                 })
                 .count()
             });
-            assert!(followed >= here.len(), "sync {nth}: {followed}");
+            assert!(seen >= here.len(), "sync {nth}: {seen}");
             for number in 1..=15 {
                 assert_eq!(log.get(lsn(number)).unwrap().is_some(), number <= count);
             }
@@ -326,8 +326,8 @@ fn a_reader_beside_a_cut_sees_nothing_that_a_crash_then_takes() {
     assert!(all > 0 && few > 3, "{all} {few}");
 }
 
-/// Found by simulation. The image: a cut died before it removed the segments it took, which seal each
-/// other; the log went on, and the segment that the cut made is lost.
+/// Found by simulation. The image: a cut died before it removed the segments it took, which seal
+/// each other; the log went on, and the segment that the cut made is lost.
 #[test]
 fn what_was_cut_does_not_return_when_a_segment_above_it_is_lost() {
     for before in 0..30 {
@@ -365,8 +365,8 @@ fn what_was_cut_does_not_return_when_a_segment_above_it_is_lost() {
     panic!("the cut never returned");
 }
 
-/// Found by simulation. The image: a cut made the newest segment, which holds nothing yet, all before it
-/// was pruned, and the manifest is lost.
+/// Found by simulation. The image: a cut made the newest segment, which holds nothing yet, all
+/// before it was pruned, and the manifest is lost.
 #[test]
 fn a_log_whose_only_segment_is_empty_is_not_made_anew_where_the_manifest_is_lost() {
     for pruned in [false, true] {

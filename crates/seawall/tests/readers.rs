@@ -251,7 +251,7 @@ fn what_a_clean_close_names_and_is_lost_is_damage_by_a_stale_live_too() {
     let (device, log, stale) = with_stale_live(9);
     log.close().unwrap();
     device.edit("live", |bytes| bytes.clone_from(&stale));
-    let newest = device.names().into_iter().filter(|name| name.ends_with(".seg")).next_back();
+    let newest = device.names().into_iter().filter(|name| name.contains(".seg")).next_back();
     device.remove_raw(&newest.unwrap());
     assert_eq!(judge(&device).unwrap().verdict, Verdict::Lost);
     let found = read(&device, true).unwrap();
@@ -348,8 +348,8 @@ fn a_stale_live_that_names_a_segment_which_was_cut_off_is_no_damage() {
     assert_eq!(looked(&device), (3, 0, Verdict::Clean));
 }
 
-/// The image: a recovery wrote anew what nothing confirmed, could not write `live`, and the disk then
-/// lost the old bytes, which only the page cache had shown.
+/// The image: a recovery wrote anew what nothing confirmed, could not write `live`, and the disk
+/// then lost the old bytes, which only the page cache had shown.
 #[test]
 fn a_stale_live_leads_to_what_a_recovery_wrote_anew() {
     let device = killed();
@@ -400,13 +400,13 @@ fn a_stale_live_shows_nothing_that_a_cut_took_wherever_the_cut_died() {
             let left = device.kill();
             left.edit("live", |bytes| bytes.clone_from(&stale));
             let is_named =
-                left.names().iter().any(|name| !names.contains(name) && name.ends_with(".seg"));
+                left.names().iter().any(|name| !names.contains(name) && name.contains(".seg"));
             let expected = if is_named { target } else { records };
             assert_eq!(shown(&left, records), expected, "{records}, step {stop}");
             if !is_cut {
                 continue;
             }
-            for name in left.names().into_iter().filter(|name| name.ends_with(".seg")) {
+            for name in left.names().into_iter().filter(|name| name.contains(".seg")) {
                 left.edit(&name, |bytes| bytes[3 * 512..4 * 512].fill(0));
             }
             assert_eq!(shown(&left, records), target, "{records}, without seals");
@@ -415,8 +415,8 @@ fn a_stale_live_shows_nothing_that_a_cut_took_wherever_the_cut_died() {
     }
 }
 
-/// Found by simulation. The image: there is no `live` beside the writer, as on a system that does not say
-/// which run of the machine this is, and more is appended between two looks of who reads.
+/// Found by simulation. The image: there is no `live` beside the writer, as on a system that does
+/// not say which run of the machine this is, and more is appended between two looks of who reads.
 #[test]
 fn who_reads_beside_a_writer_without_live_finds_no_damage() {
     for layout in LAYOUTS {

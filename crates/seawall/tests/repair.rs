@@ -491,8 +491,8 @@ fn a_set_of_lines_with_damage_in_its_midst_is_not_carried_in_halves() {
     try_all(&image, &damaged, &|| "damage in the midst of a set of lines".to_owned());
 }
 
-/// Found by simulation. The image: a set of three records of which a cut left one, and behind that one
-/// the batch is spoilt.
+/// Found by simulation. The image: a set of three records of which a cut left one, and behind that
+/// one the batch is spoilt.
 #[test]
 fn a_set_that_a_cut_shortened_is_salvaged_from_a_spoilt_batch() {
     for layout in LAYOUTS {
@@ -520,8 +520,8 @@ fn a_set_that_a_cut_shortened_is_salvaged_from_a_spoilt_batch() {
     }
 }
 
-/// Found by simulation. The image: a log that was emptied three times, then a record and a checkpoint at it;
-/// the segment is lost in which the first cut went on.
+/// Found by simulation. The image: a log that was emptied three times, then a record and a
+/// checkpoint at it; the segment is lost in which the first cut went on.
 #[test]
 fn a_repair_that_cuts_before_a_gap_below_the_checkpoint_shows_nothing_that_was_cut() {
     for layout in LAYOUTS {
