@@ -325,6 +325,8 @@ impl Ledger {
         for lsn in first..=last.max(self.durable) {
             match (delivered.get(&lsn), self.known.get(&lsn)) {
                 (Some(payload), Some(known)) => known.is(lsn, payload)?,
+                // A device that lied about a cut may bring back what that took.
+                (Some(payload), None) if self.damaged && self.was_cut(lsn, payload) => {}
                 (Some(payload), None) => drop(self.recognise((lsn, payload))?),
                 (None, _) if lsn > self.durable || self.holes.contains(&lsn) => {}
                 (None, _) if !(self.damaged && excused(lsn)) => {
@@ -344,6 +346,11 @@ impl Ledger {
             Some((from, to)) => Err(format!("of the set {from} to {to} the log has up to {last}")),
             None => Ok(()),
         }
+    }
+
+    /// Whether a cut of the life before took this record.
+    fn was_cut(&self, lsn: u64, payload: &Payload) -> bool {
+        self.gone.iter().any(|gone| gone.lsn == Some(lsn) && gone.payload == *payload)
     }
 
     fn restart(&mut self, found: &[(u64, Payload)], (first, last): (u64, u64)) {

@@ -269,3 +269,35 @@ fn found_by_seed_22e0() {
          o s3+18 y ; @84 failed-sync:fede @10 failed-sync:eaa2 ; kill@8 probe 8:a7f8",
     );
 }
+
+/// A reader beside a writer without `live` twice looked just before a segment was named that the
+/// one before had just named (`survey.rs` looks again while names change). The image: sound.
+#[test]
+fn found_by_seed_4c6396() {
+    replay(
+        "seed 4c6396 text 8192 | synced ; a947 e a209 w / a432 o l a946 a113 s183 w a6 h0 / l \
+         a13 l l h0 s0+17+187 a449 a1 e w / / e h10 w a109 a130 a214 / w z31 a489 e / w a939 \
+         a936 w s180+37+191 e e / h9 o l / l l a369 w l w / a295 s64+56+191 e l z124 / o l l ; \
+         @1426 write-error:5681 @433 write-error:3141 @24 write-error:9f08 ; drop harm \
+         zeros/512:5b10 | synced ; z242 s20 a16 / l / h11 / l h0 s39+78+94+1 a441 l w a900 h0 o \
+         s53+34+9+181 / a190 a2 e / s32 o a12 e o o h11 o z271 l / w a911 o a293 h0 / w a1 h1 ; \
+         @706 write-error:7097 @337 write-error:1e0b @436 write-error:72d9 ; kill@1370 harm \
+         lost-file/512:60ef",
+    );
+}
+
+/// A device that lied about a cut brought back what that took: more than is promised.
+#[test]
+fn found_by_seed_4c7cc6() {
+    replay(
+        "seed 4c7cc6 binary 5120 | buffered ahead idle keep:10240 ; k0 a451 ; @67 \
+         lost-write:b225 @72 lost-write:933 @73 lost-write:ee3f ; power@71 page:db74 | buffered \
+         ahead ring:1024 ; s183+34 y a900 z80 ; @14 lost-write:a14b @85 lost-write:202e @98 \
+         lost-write:8cf ; kill@85 harm zeros/512:4150 | buffered ahead idle ; a908 ; @63 \
+         lost-write:7df6 @51 lost-write:d2c8 @34 lost-write:ca29 ; power@57 sector:5d37 | \
+         buffered ahead ; s191+2+29+99 ; @61 lost-write:1fa3 ; power@43 sector:83a9 harm \
+         bit/512:5631 | buffered ahead idle ; y x9 y a468 ; @114 lost-write:63f @100 \
+         lost-write:95cf @109 lost-write:2635 ; power@243 sector:7ea5 | buffered ahead ; k4 \
+         a911 a196 ; @59 lost-write:5e8f @32 lost-write:77fe @108 lost-write:1514 ; kill@48",
+    );
+}

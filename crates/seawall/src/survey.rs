@@ -62,11 +62,13 @@ pub(crate) fn survey(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<
             // Removed since it was listed.
             Err(error) if is_gone(&error) => {}
             Ok(found) if found.trouble().is_some() => {
+                // Or a segment was just made: its predecessor names it, and it was not listed.
                 let sequence = found.manifest.as_ref().map(|manifest| manifest.sequence);
-                if before == Some(sequence) {
+                let seen = Some((sequence, found.names.clone()));
+                if before == seen {
                     return Ok(found);
                 }
-                before = Some(sequence);
+                before = seen;
             }
             other => return other,
         }
