@@ -449,6 +449,11 @@ impl Ledger {
         Ok(())
     }
 
+    /// Whether all before that record may be gone.
+    pub(crate) fn may_begin_with(&self, lsn: u64) -> bool {
+        self.is_ring || lsn <= self.first_max
+    }
+
     /// Whether records at the start may be gone.
     pub(crate) fn may_begin_later(&self) -> bool {
         self.first_max > 1 || self.keeps_less || self.is_ring

@@ -167,7 +167,9 @@ fn is_there_or_named(
         }
     }
     let sure = ledger.sure(bound).min(seen.1);
-    let first = seen.0;
+    // A prune that came half way may come to pass with an older slot of the manifest.
+    let begins = self::seen(copy).0;
+    let first = if ledger.may_begin_with(begins) { seen.0.max(begins) } else { seen.0 };
     let named = |lsn: u64| {
         let lost = found.damage.iter().filter_map(|damage| damage.lost);
         lost.chain(told.iter().copied())

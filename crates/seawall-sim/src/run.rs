@@ -208,7 +208,7 @@ impl Simulation {
 
     fn live(&mut self, life: &Life, turn: u64) {
         // What stood on the disk: what only the cache shows does not come back.
-        self.earlier = self.device.power_cut(|_| true);
+        self.earlier = self.device.power_cut(|_| false);
         let disk = disk(self.device.clone());
         life.faults.iter().for_each(|(step, fault)| disk.plan(*step, *fault));
         if let End::Kill(step) | End::Power(step, _) = life.end {
