@@ -54,6 +54,11 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// [`Error::Io`], [`Error::NotALog`], [`Error::Unsupported`]; [`Error::Mismatch`] if it is not
     /// a log of such records: another codec or type name, a higher schema number. A reader that is
     /// overtaken by a writer with a higher one gets that error when it comes to its records.
+    ///
+    /// [`Error::Io`]: crate::Error::Io
+    /// [`Error::NotALog`]: crate::Error::NotALog
+    /// [`Error::Unsupported`]: crate::Error::Unsupported
+    /// [`Error::Mismatch`]: crate::Error::Mismatch
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::open_in(open_existing(path.as_ref())?)
     }
@@ -101,6 +106,9 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// # Errors
     ///
     /// [`Error::Io`], [`Error::NotALog`].
+    ///
+    /// [`Error::Io`]: crate::Error::Io
+    /// [`Error::NotALog`]: crate::Error::NotALog
     pub fn oldest(&self) -> Result<Lsn> {
         let found = survey(&self.storage, read_live(&*self.storage)?.as_ref())?;
         let base = found.chain.first().map(|link| link.segment.header.base);
@@ -115,6 +123,11 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// [`Error::Pruned`] if `from` was truncated away. [`Error::Io`], [`Error::NotALog`]. Damage
     /// is an error of the iterator, where it is, and so is [`Error::Rewound`] if records that it
     /// delivered are cut off meanwhile.
+    ///
+    /// [`Error::Pruned`]: crate::Error::Pruned
+    /// [`Error::Io`]: crate::Error::Io
+    /// [`Error::NotALog`]: crate::Error::NotALog
+    /// [`Error::Rewound`]: crate::Error::Rewound
     pub fn read_from(&self, from: Lsn) -> Result<Entries<T, C>> {
         Ok(Entries::new(self.cursor(from)?, self.schema))
     }

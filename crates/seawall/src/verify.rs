@@ -112,6 +112,10 @@ pub struct Summary {
 ///
 /// [`Error::Io`], [`Error::NotALog`], [`Error::Unsupported`]. Damage is not an error here.
 ///
+/// [`Error::Io`]: crate::Error::Io
+/// [`Error::NotALog`]: crate::Error::NotALog
+/// [`Error::Unsupported`]: crate::Error::Unsupported
+///
 /// # Examples
 ///
 /// ```
