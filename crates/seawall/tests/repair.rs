@@ -488,6 +488,10 @@ fn a_set_of_lines_with_damage_in_its_midst_is_not_carried_in_halves() {
     let (target, rescued) = rescue(&damaged).unwrap();
     let after = judge(&target).unwrap();
     assert_eq!((after.verdict, after.records), (Verdict::Clean, rescued.records), "{after:#?}");
+    // What is intact of the set is given up with the rest of it.
+    let carried = read(&target, false).unwrap().records;
+    assert!(rescued.broken_sets > 0, "{rescued:#?}");
+    assert!(carried.iter().all(|(lsn, _)| !(2..=4).contains(lsn)), "{rescued:#?}");
     try_all(&image, &damaged, &|| "damage in the midst of a set of lines".to_owned());
 }
 
