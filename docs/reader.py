@@ -8,6 +8,7 @@ It needs Python 3.8 or later, and nothing else.
 Exit codes: 0 a clean or torn end; 3 an end that cannot be told from damage; 5 damage; 8 no log, or
 one of another version. The sections named here are those of FORMAT.md.
 """
+import itertools
 import os
 import struct
 import sys
@@ -311,10 +312,11 @@ def find_chain(manifest, sound, bad):
 
     segment, limit, above = sound[newest], None, None
     downwards = sorted(sound.values(), key=lambda one: -one.head.id)
-    for one in downwards:
-        if one.seal and is_lost(one.seal.next_id, one.seal.next_epoch):
-            segment, limit, above = one, one.seal.last, hole(one.seal.next_id)
-            break
+    sealed = [one for one in downwards if one.seal
+              and is_lost(one.seal.next_id, one.seal.next_epoch)]
+    if sealed:
+        segment = max(sealed, key=lambda one: one.seal.next_id)
+        limit, above = segment.seal.last, hole(segment.seal.next_id)
     else:
         if manifest and is_lost(manifest.closed_id, manifest.closed_epoch):
             above = hole(manifest.closed_id)
@@ -328,12 +330,15 @@ def find_chain(manifest, sound, bad):
         elif manifest or head.pred_id:
             below = sound.get(head.pred_id)
             if not below or below.head.epoch != head.pred_epoch:
-                older = [one for one in downwards if one.head.id < head.id and one.seal
-                         and one.seal.next_id < head.id and one.seal.last < head.base]
+                older = [one for one in downwards if one.head.id < head.id]
+                known = list(itertools.takewhile(lambda one: one.seal, older))
+                fits = [one for one in older if one.seal
+                        and one.seal.next_id < head.id and one.seal.last < head.base]
                 pred = head.pred_id, head.pred_epoch
-                below = next((one for one in older
+                below = next((one for one in fits
                               if (one.seal.next_id, one.seal.next_epoch) == pred), None)
-                below = below or next((one for one in older if one.seal.next_id not in sound), None)
+                below = below or next((one for one in fits
+                                       if one in known and one.seal.next_id not in sound), None)
                 below_limit = below and below.seal.last
                 gap = hole(head.pred_id) if manifest or below else None
         chain.insert(0, (segment, limit, gap))

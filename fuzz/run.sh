@@ -22,6 +22,10 @@ if [ ${#targets[@]} -eq 0 ]; then
     mapfile -t targets < <(cargo "+$nightly" fuzz list)
 fi
 
+# What was freed is kept for a while, so that a use of it is seen: a little of it, or ten minutes of that alone
+# reach the limit below.
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}quarantine_size_mb=32"
+
 failed=0
 for target in "${targets[@]}"; do
     mkdir -p "fuzz/corpus/$target" "fuzz/seeds/$target" "fuzz/found/$target"

@@ -259,6 +259,15 @@ impl MemStorage {
         self.device().world.spoil(&self.full(name), bytes);
     }
 
+    /// Lets every write to a file fail from now on, or no longer.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such file.
+    pub fn refuse_writes(&self, name: &str, refused: bool) {
+        self.device().world.refuse_writes(&self.full(name), refused);
+    }
+
     /// Changes a file's bytes behind everybody's back: damage, cuts, overwritten sectors.
     ///
     /// The result is durable at once; what was pending of this file is forgotten.

@@ -386,6 +386,11 @@ impl Ledger {
         self.cutting = Some(lsn);
     }
 
+    /// It was refused: all is as it was.
+    pub(crate) fn cut_refused(&mut self) {
+        self.cutting = None;
+    }
+
     /// It is done: what it took never comes back.
     pub(crate) fn cut(&mut self, lsn: u64) {
         self.cutting = None;

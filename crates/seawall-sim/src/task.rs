@@ -259,7 +259,13 @@ impl Task {
                 self.world.ledger().cut(place);
                 Ok(())
             }
-            Err(error) => Err(error),
+            Err(error) => {
+                if self.log.truncate_after(Lsn::new(last)).is_ok() {
+                    // The log goes on: readers could not be told, and nothing was cut.
+                    self.world.ledger().cut_refused();
+                }
+                Err(error)
+            }
         }
     }
 

@@ -82,7 +82,7 @@ impl Headers {
     /// Finds the live chain, from the newest segment down.
     pub(crate) fn arrange(mut self, found: &mut Survey, live: Option<&Live>) -> Result<()> {
         let named = live.map(|live| self.named_by(live)).transpose()?.flatten();
-        let named = named.or_else(|| self.behind_a_cut(live?));
+        let named = named.or_else(|| self.in_the_place_of(live?));
         // What lies behind is the writer's business, unless `live` leads there.
         self.sound.retain(|id, _| live.is_none_or(|live| *id <= live.segment.id));
         let top = match named {
@@ -119,43 +119,46 @@ impl Headers {
             // How far a cut came that failed is for the next open to find out.
             return Ok(Some((top.clone(), Limit::At(live.durable))));
         }
-        // A cut or a recovery ended the segment earlier, and its word did not reach `live`, or not
-        // yet: what its successor was made with is durable.
+        // What it holds was written anew, as a barrier failed or a recovery was not sure of it,
+        // and that did not reach `live`, or not yet: what its successor was made with is durable.
         let sealed = top.seal()?.filter(|seal| seal.last < live.durable);
         let next = sealed.and_then(|seal| {
             let next = self.sound.get(&seal.next.id);
             next.filter(|next| next.header.epoch == seal.next.epoch)
         });
-        // Nothing but a cut makes a segment with less than was durable: it could not seal, or died
-        // before it removed this one.
-        let behind = || self.sound.range(live.segment.id.next()..).next().map(|(_, next)| next);
-        let next = next.or_else(|| behind().filter(|next| next.header.carried < live.durable));
         Ok(Some(match next {
             Some(next) => (next.clone(), Limit::At(next.header.carried)),
             None => (top.clone(), Limit::At(live.durable)),
         }))
     }
 
-    /// A stale `live` names a segment that is gone, and the next one follows an older: it was cut
-    /// off. What its successor was made with is durable.
-    fn behind_a_cut(&self, live: &Live) -> Option<(Segment, Limit)> {
+    /// A stale `live` names a segment that is gone, and the next one follows an older: a recovery
+    /// wrote all of it anew. What that one was made with is durable.
+    fn in_the_place_of(&self, live: &Live) -> Option<(Segment, Limit)> {
         let gone = live.segment.id;
         let (_, next) = self.sound.range(gone..).next()?;
         let is_gone = !self.sound.contains_key(&gone) && !self.bad.contains_key(&gone);
-        let is_cut = is_gone && next.header.pred.is_some_and(|pred| pred.id < gone);
-        is_cut.then(|| (next.clone(), Limit::At(next.header.carried)))
+        let follows = next.header.pred.is_some_and(|pred| pred.id < gone);
+        (is_gone && follows).then(|| (next.clone(), Limit::At(next.header.carried)))
     }
 
     /// The newest segment, unless a seal or the last clean close names one behind it.
     fn top(&self, found: &mut Survey) -> Result<Option<(Segment, Limit)>> {
         let newest = self.sound.keys().next_back().copied();
-        for segment in self.sound.values().rev() {
+        // Ids grow: of several seals that lead nowhere, the one that was written last names the
+        // highest. Another may stand in a segment that a cut took and could not remove.
+        let mut last: Option<(&Segment, Seal)> = None;
+        for segment in self.sound.values() {
             let Some(seal) = segment.seal()? else { continue };
-            let replaced = self.is_replaced(seal.next);
-            if replaced || newest.is_some_and(|newest| seal.next.id > newest) {
-                found.beyond = Some(self.not_there(seal.next, replaced));
-                return Ok(Some((segment.clone(), Limit::At(seal.last))));
+            let leads_nowhere = newest.is_some_and(|newest| seal.next.id > newest);
+            let is_later = last.is_none_or(|(_, last)| seal.next.id >= last.next.id);
+            if is_later && (leads_nowhere || self.is_replaced(seal.next)) {
+                last = Some((segment, seal));
             }
+        }
+        if let Some((segment, seal)) = last {
+            found.beyond = Some(self.not_there(seal.next, self.is_replaced(seal.next)));
+            return Ok(Some((segment.clone(), Limit::At(seal.last))));
         }
         let closed = found.manifest.as_ref().and_then(|manifest| manifest.closed);
         if let Some(closed) = closed.filter(|closed| self.is_replaced(closed.segment)) {
@@ -215,17 +218,23 @@ impl Headers {
 
     /// The older segment whose seal says that the missing one followed it, and its last LSN; else
     /// the nearest whose seal names one that is not there, as more than one may be lost. What a cut
-    /// took and could not remove names its like, which are there.
+    /// took and could not remove names its like, which are there. Behind one that is not sealed
+    /// nobody knows whether a seal that is older still counts.
     fn sealed_before(&self, header: &SegmentHeader) -> Result<Option<(Segment, Option<Lsn>)>> {
-        let mut nearest = None;
+        let (mut nearest, mut is_known) = (None, true);
         for segment in self.sound.range(..header.id).rev().map(|(_, segment)| segment) {
-            let fits = |seal: &Seal| seal.next.id < header.id && seal.last < Some(header.base);
-            let Some(seal) = segment.seal()?.filter(fits) else { continue };
+            let Some(seal) = segment.seal()? else {
+                is_known = false;
+                continue;
+            };
+            if seal.next.id >= header.id || seal.last >= Some(header.base) {
+                continue;
+            }
             let found = Some((segment.clone(), seal.last));
             if Some(seal.next) == header.pred {
                 return Ok(found);
             }
-            if !self.sound.contains_key(&seal.next.id) {
+            if is_known && !self.sound.contains_key(&seal.next.id) {
                 nearest = nearest.or(found);
             }
         }

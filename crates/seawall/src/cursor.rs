@@ -55,7 +55,8 @@ pub struct Cursor {
 }
 
 /// A walk from record `from` on; refused if that was pruned, or if the records before it, which
-/// were read in segment `read_in`, were cut off since and others have their numbers.
+/// were read in segment `read_in`, were cut off since and others have their numbers, or if nobody
+/// can tell, as all that was made since and held them was pruned.
 fn walk_from(
     storage: &Arc<dyn Storage>,
     live: Option<&Live>,
@@ -63,7 +64,10 @@ fn walk_from(
 ) -> Result<Walk> {
     let found = survey(storage, live)?;
     let oldest = found.manifest.as_ref().map(|manifest| manifest.oldest_base);
-    if let Some(oldest) = oldest.filter(|oldest| from < *oldest) {
+    let pred = found.chain.first().and_then(|link| link.segment.header.pred);
+    let is_new = read_in.is_some_and(|read_in| pred.is_some_and(|pred| pred.id > read_in));
+    let is_gone = |oldest: &Lsn| from < *oldest || (from == *oldest && is_new);
+    if let Some(oldest) = oldest.filter(is_gone) {
         return Err(Error::Pruned { oldest });
     }
     // A segment made since begins before this place: what it was made with it carried, and what

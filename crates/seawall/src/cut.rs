@@ -89,10 +89,11 @@ impl Writer {
     }
 
     /// Gives up every record behind `last`, if there is any; they never come back. Where a step
-    /// fails behind the last one that counts, they are given up all the same.
-    pub(crate) fn truncate_after(&mut self, last: Option<Lsn>) -> Result<()> {
+    /// fails behind the last one that counts, they are given up all the same. The inner error says
+    /// that readers could not be told, and that nothing was changed.
+    pub(crate) fn truncate_after(&mut self, last: Option<Lsn>) -> Result<Result<()>> {
         if last >= self.last {
-            return Ok(());
+            return Ok(Ok(()));
         }
         let next = next_lsn(last);
         let oldest = self.manifest.content.oldest_base;
@@ -103,33 +104,35 @@ impl Writer {
         let keep = live.iter().rposition(|header| header.base <= next).expect("checked above");
         let holder = live.get(keep).expect("just found").clone();
         let dead: Vec<SegmentId> = live.drain(keep + 1..).map(|header| header.id).collect();
-        let name = holder.head_name();
+        let (name, chain_before) = (holder.head_name(), self.chain_of(&holder, last)?);
         let file = self.machine.storage.open(&name, Access::ReadWrite);
         let head = file.map_err(Error::io(format!("open {name} for writing")))?;
+        let named = holder.reference();
         let plan = Plan {
             base: next,
             carry: vec![],
-            chain_before: self.chain_of(&holder, last)?,
+            chain_before,
             pred: Some(Pred { header: holder, head }),
             least: self.segment_min,
             hold: 0,
             spare: None,
         };
         // Readers first: what is about to go must not be shown any more.
-        self.tell(plan.pred.as_ref().expect("just put there").header.reference(), last);
+        if let Err(untold) = self.stop_readers(named, last) {
+            return Ok(Err(untold));
+        }
         let checkpoints = &mut self.manifest.content.checkpoints;
         if checkpoints.iter().any(|checkpoint| *checkpoint > Some(next)) {
             *checkpoints = checkpoints.map(|checkpoint| checkpoint.map(|lsn| lsn.min(next)));
             self.manifest.write_both(self.machine.clock.wall_us())?;
         }
-        let chain_before = plan.chain_before;
         let rolled = roll(&self.machine, &self.manifest.content, plan, &mut self.max_id)?;
         (self.last, self.last_chain, self.tail) = (last, chain_before, rolled.tail);
         self.recent = VecDeque::new();
         self.chain = live;
         self.chain.extend(rolled.passed);
         self.tell_readers();
-        self.remove_segments(|id| dead.contains(&id))
+        self.remove_segments(|id| dead.contains(&id)).map(Ok)
     }
 
     /// The chain value of the batch in this segment that holds `last`.

@@ -105,6 +105,15 @@ pub(crate) fn read_small(storage: &dyn Storage, name: &str, max: usize) -> Resul
     read_start(&*file, name, max).map(Some)
 }
 
+/// Opens a file of the log to read and write it, and makes it if there is none.
+pub(crate) fn open_or_make(storage: &dyn Storage, name: &str) -> Result<Arc<dyn File>> {
+    let file = match storage.open(name, Access::ReadWrite) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => storage.create(name),
+        other => other,
+    };
+    file.map_err(Error::io(format!("open {name}")))
+}
+
 /// The first bytes of an open file, `max` at most.
 pub(crate) fn read_start(file: &dyn File, name: &str, max: usize) -> Result<Vec<u8>> {
     let mut bytes = vec![0; max];

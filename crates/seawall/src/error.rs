@@ -93,7 +93,9 @@ pub enum Error {
         /// The first failure.
         cause: Arc<str>,
     },
-    /// The start of what was asked for is gone: the log was truncated there.
+    /// The start of what was asked for is gone: the log was truncated there. To a follower at
+    /// just this record it says that what it read before may be something else by now, and that
+    /// the segments which could tell are gone.
     Pruned {
         /// The first record that is left, or the next one in an empty log.
         oldest: Lsn,

@@ -1,10 +1,14 @@
 //! What `live` says to readers: which segment the writer writes, and how far it is durable.
 //! FORMAT.md section 5.
 
-use crate::Result;
-use crate::directory::{LIVE, MANIFEST, MANIFEST_MAX, is_in_use, list, read_small, segment_ids};
-use seawall_format::{Closed, Live, Manifest};
-use seawall_io::Storage;
+use crate::directory::{
+    LIVE, MANIFEST, MANIFEST_MAX, is_in_use, list, open_or_make, read_small, segment_ids,
+};
+use crate::roll::Machine;
+use crate::{Error, Lsn, Result};
+use seawall_format::{Closed, Live, LogId, Manifest, SegmentRef};
+use seawall_io::{File, Storage};
+use std::sync::{Arc, OnceLock};
 
 /// In the place of a boot id: the word of the writer in this process, which is never stale.
 pub(crate) const OWN_WORD: [u8; 16] = [0; 16];
@@ -53,4 +57,66 @@ fn newest_close(storage: &dyn Storage, live: &Live) -> Result<Option<Closed>> {
     let slots = Manifest::decode_file(&bytes).into_iter().flatten();
     let slots = slots.filter(|slot| slot.log == live.log);
     Ok(slots.max_by_key(|slot| slot.sequence).and_then(|slot| slot.closed))
+}
+
+/// The writer's side of it: what it tells readers of other processes.
+#[derive(Debug)]
+pub(crate) struct LiveFile {
+    /// `None` where the system does not say which run of the machine this is: nobody is told then.
+    boot_id: Option<[u8; 16]>,
+    /// Opened when there is something to say; where that fails, tried again.
+    file: OnceLock<Arc<dyn File>>,
+}
+
+/// Which segment holds the last durable record, and which record that is.
+type Word = (SegmentRef, Option<Lsn>);
+
+impl LiveFile {
+    pub(crate) fn new(storage: &dyn Storage) -> Self {
+        Self { boot_id: storage.boot_id(), file: OnceLock::new() }
+    }
+
+    /// Says up to which record the log is durable; a failure is no error: readers then lag behind.
+    pub(crate) fn tell(&self, machine: &Machine, log: LogId, word: Word) {
+        let _ = self.boot_id.map(|boot_id| self.write(machine, (log, boot_id), word));
+    }
+
+    /// Says that readers are to go no further, before numbers behind that record are given anew.
+    ///
+    /// # Errors
+    ///
+    /// `Io`: they go by what they were told before.
+    pub(crate) fn stop(&self, machine: &Machine, log: LogId, word: Word) -> Result<()> {
+        let boot_id = match self.boot_id {
+            Some(boot_id) => Some(boot_id),
+            // What stands there may be of this run all the same.
+            None => read_whole_live(&*machine.storage)?.map(|live| live.boot_id),
+        };
+        boot_id.map_or(Ok(()), |boot_id| self.write(machine, (log, boot_id), word))
+    }
+
+    fn write(
+        &self,
+        machine: &Machine,
+        (log, boot_id): (LogId, [u8; 16]),
+        (segment, durable): Word,
+    ) -> Result<()> {
+        let time_us = machine.clock.wall_us();
+        let live = Live { log, boot_id, segment, durable, time_us };
+        let file = if let Some(file) = self.file.get() {
+            file
+        } else {
+            let file = open_or_make(&*machine.storage, LIVE)?;
+            self.file.get_or_init(|| file)
+        };
+        let written = file.write_at(&live.encode(), 0);
+        written.map_err(Error::io(format!("write {LIVE}, which tells readers where to stop")))
+    }
+}
+
+/// Stops readers at that record, if `live` leads them further.
+pub(crate) fn stop_readers_at(machine: &Machine, log: LogId, word: Word) -> Result<()> {
+    let live = read_whole_live(&*machine.storage)?;
+    let leads_further = live.is_some_and(|live| live.durable > word.1);
+    if leads_further { LiveFile::new(&*machine.storage).stop(machine, log, word) } else { Ok(()) }
 }

@@ -365,6 +365,7 @@ impl<T: ?Sized, C> Log<T, C> {
     /// ```
     pub fn truncate_after(&self, last: Option<Lsn>) -> Result<()> {
         self.core.between_batches(|writer, commit| {
+            // One that was refused leaves the log as it was: it goes on.
             let cut = writer.truncate_after(last);
             // Where nothing was cut, nothing was written that confirms what is there; and a cut
             // whose last step failed has come to pass.
@@ -372,7 +373,7 @@ impl<T: ?Sized, C> Log<T, C> {
                 commit.cut(writer.last);
             }
             cut
-        })
+        })?
     }
 
     /// What this handle has done so far.

@@ -5,19 +5,19 @@ mod create;
 mod recover;
 
 use crate::asked;
-use crate::directory::{self, LIVE, LOCK, MANIFEST};
+use crate::directory::{self, LOCK, MANIFEST};
 use crate::inspect::{Until, inspect};
+use crate::live::LiveFile;
 use crate::recovery::Verdict;
 use crate::retention::Retained;
 use crate::roll::{Machine, Rolled};
 use crate::spare;
-use crate::writer::{Counts, LiveFile, ManifestFile, Writer};
+use crate::writer::{Counts, ManifestFile, Writer};
 use crate::{Error, Lsn, OpenMode, Options, Recovery, Result, SegmentId};
 use create::create;
 pub(crate) use recover::recover;
 use seawall_format::{Geometry, Level, Manifest, RecordType};
-use seawall_io::{Access, File, Lock, Storage};
-use std::io;
+use seawall_io::{Lock, Storage};
 use std::sync::Arc;
 
 /// A log's largest segment unless told otherwise, in bytes.
@@ -90,7 +90,7 @@ struct Beginning {
 fn writer(options: &Options, machine: Machine, lock: Box<dyn Lock>, begin: Beginning) -> Writer {
     let Beginning { manifest, rolled, last, last_chain, max_id } = begin;
     Writer {
-        live: live_file(&machine),
+        live: LiveFile::new(&*machine.storage),
         machine,
         manifest,
         tail: rolled.tail,
@@ -107,21 +107,6 @@ fn writer(options: &Options, machine: Machine, lock: Box<dyn Lock>, begin: Begin
         on_failover: options.on_failover.clone(),
         _lock: lock,
     }
-}
-
-/// The file that tells readers; without it they lag behind, and the log is as good.
-pub(crate) fn live_file(machine: &Machine) -> Option<LiveFile> {
-    let boot_id = machine.storage.boot_id()?;
-    let file = open_or_make(machine, LIVE).ok()?;
-    Some(LiveFile { file, boot_id })
-}
-
-fn open_or_make(machine: &Machine, name: &str) -> Result<Arc<dyn File>> {
-    let file = match machine.storage.open(name, Access::ReadWrite) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => machine.storage.create(name),
-        other => other,
-    };
-    file.map_err(Error::io(format!("open {name}")))
 }
 
 /// Files that were to be segments when somebody died: never part of the log.

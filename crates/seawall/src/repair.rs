@@ -3,7 +3,7 @@
 
 use crate::directory::{LOCK, is_in_use, open_existing};
 use crate::inspect::{Inspection, Until, inspect};
-use crate::open::{live_file, recover};
+use crate::open::recover;
 use crate::recovery::Verdict;
 use crate::roll::Machine;
 use crate::survey::survey;
@@ -122,7 +122,6 @@ pub fn cut_tail_in(storage: &Arc<dyn Storage>) -> Result<Cut> {
     if !cut.damage.is_empty() {
         gone = found.segments_behind_end();
         set_aside(&machine, &found.files_leaving(), &mut cut)?;
-        lower_live(&machine, &found);
     }
     let (mut writer, recovery, _) = recover(&options, machine, lock, &found)?;
     cut.quarantine.extend(recovery.quarantine);
@@ -157,15 +156,6 @@ fn set_aside(machine: &Machine, names: &[String], cut: &mut Cut) -> Result<()> {
         cut.quarantine.push(name);
     }
     Ok(())
-}
-
-/// Readers first: what is about to go must not be shown any more (R10).
-fn lower_live(machine: &Machine, found: &Inspection) {
-    if let (Some(live), Some(newest)) = (live_file(machine), found.survey.chain.last()) {
-        let header = &newest.segment.header;
-        let end = found.end.as_ref().and_then(|end| end.last);
-        live.tell(header.log, header.reference(), (end, machine.clock.wall_us()));
-    }
 }
 
 fn take(storage: &Arc<dyn Storage>) -> Result<Box<dyn Lock>> {

@@ -3,6 +3,7 @@
 
 use crate::commit::Room;
 use crate::directory::MANIFEST;
+use crate::live::LiveFile;
 use crate::options::FailoverHook;
 use crate::retention::Retained;
 use crate::roll::{Carried, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
@@ -10,7 +11,7 @@ use crate::spare::Spare;
 use crate::{Error, Failover, Lsn, Result, SegmentId};
 use seawall_format::batch::Spec;
 use seawall_format::{
-    Closed, Layout, Live, LogId, Manifest, Mark, SegmentHeader, SegmentRef, next_lsn,
+    Closed, Layout, Manifest, Mark, SegmentHeader, SegmentRef, next_lsn,
 };
 use seawall_io::{File, Lock};
 use std::collections::VecDeque;
@@ -29,7 +30,7 @@ const LARGE_BUFFER_MAX: usize = 4 << 20;
 pub(crate) struct Writer {
     pub(crate) machine: Machine,
     pub(crate) manifest: ManifestFile,
-    pub(crate) live: Option<LiveFile>,
+    pub(crate) live: LiveFile,
     pub(crate) tail: TailSegment,
     /// The live segments before it, oldest first.
     pub(crate) chain: Vec<SegmentHeader>,
@@ -278,30 +279,20 @@ impl Writer {
     ///
     /// A failure is not an error: readers then lag behind.
     pub(crate) fn tell_readers(&self) {
-        self.tell(self.tail.header.reference(), self.last);
+        let newest = self.tail.header.reference();
+        self.live.tell(&self.machine, self.manifest.content.log, (newest, self.last));
     }
 
-    /// Tells readers to go no further than `durable`, in the segment that holds it.
-    pub(crate) fn tell(&self, segment: SegmentRef, durable: Option<Lsn>) {
-        let Some(live) = &self.live else { return };
-        let log = self.manifest.content.log;
-        live.tell(log, segment, (durable, self.machine.clock.wall_us()));
-    }
-}
-
-/// The file that tells readers, and the run of the machine that it is about.
-#[derive(Debug)]
-pub(crate) struct LiveFile {
-    pub(crate) file: Arc<dyn File>,
-    pub(crate) boot_id: [u8; 16],
-}
-
-impl LiveFile {
-    /// Says which record is the last durable one, and when that was; a failure is not an error.
-    pub(crate) fn tell(&self, log: LogId, segment: SegmentRef, what: (Option<Lsn>, u64)) {
-        let ((durable, time_us), boot_id) = (what, self.boot_id);
-        let live = Live { log, boot_id, segment, durable, time_us };
-        let _ = self.file.write_at(&live.encode(), 0);
+    /// Tells readers to go no further than `durable`, in the segment that holds it: before what
+    /// stands behind is cut (R10).
+    ///
+    /// # Errors
+    ///
+    /// They could not be told, and what they show must not be cut.
+    pub(crate) fn stop_readers(&self, segment: SegmentRef, durable: Option<Lsn>) -> Result<()> {
+        let told = self.live.stop(&self.machine, self.manifest.content.log, (segment, durable));
+        // Nothing, or a part of it, may stand there now.
+        told.inspect_err(|_| self.tell_readers())
     }
 }
 

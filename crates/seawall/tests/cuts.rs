@@ -326,6 +326,70 @@ fn a_reader_beside_a_cut_sees_nothing_that_a_crash_then_takes() {
     assert!(all > 0 && few > 3, "{all} {few}");
 }
 
+/// Found by simulation. The image: a cut could not write the seal of the segment where it fell,
+/// which names what was cut; later another seal could not be written, and the segment that was made
+/// then is lost.
+#[test]
+fn what_an_old_seal_says_does_not_bring_back_what_was_cut() {
+    let storage = MemStorage::new();
+    let log = open(&storage).unwrap();
+    for _ in 0..5 {
+        log.append("old".repeat(300).as_bytes()).unwrap();
+    }
+    storage.copy_raw("000000000002.seg", "quarantine/before the cut");
+    log.truncate_after(Some(lsn(1))).unwrap();
+    storage.copy_raw("quarantine/before the cut", "000000000002.seg");
+    for _ in 0..4 {
+        log.append("new".repeat(300).as_bytes()).unwrap();
+    }
+    log.close().unwrap();
+    let unsealed = |name: &str| storage.edit(name, |bytes| bytes[3 * 512..4 * 512].fill(0));
+    unsealed("000000000007.seg");
+    let shown = |left: MemStorage| {
+        let reader = LogReader::open_any_in(Arc::new(left)).unwrap().skip_damaged(true);
+        let entries = reader.read_from(lsn(1)).unwrap().flatten();
+        let numbers = entries.filter(|(_, bytes)| bytes.starts_with(b"old"));
+        numbers.map(|(number, _)| number.get()).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(storage.kill()), [1]);
+    storage.remove_raw("000000000008.seg");
+    assert_eq!(shown(storage.kill()), [0; 0], "nobody knows how far the second one counts");
+}
+
+/// Found by simulation. The image: some of the segments that a cut took could not be removed, the
+/// last of them names one that is gone, and the segment that the cut made is lost.
+#[test]
+fn what_a_cut_could_not_remove_does_not_return_when_the_newest_segment_is_lost() {
+    let storage = MemStorage::new();
+    let log = open(&storage).unwrap();
+    for _ in 0..9 {
+        log.append("old".repeat(300).as_bytes()).unwrap();
+    }
+    let taken: Vec<_> = (3..=9).map(|id| format!("{id:012}.seg")).collect();
+    for name in &taken {
+        storage.copy_raw(name, &format!("quarantine/{name}"));
+    }
+    log.truncate_after(Some(lsn(1))).unwrap();
+    log.append(b"new").unwrap();
+    log.close().unwrap();
+    for left_from in 0..taken.len() {
+        for left_to in left_from..taken.len() {
+            let left = storage.kill();
+            for name in &taken[left_from..=left_to] {
+                left.copy_raw(&format!("quarantine/{name}"), name);
+            }
+            let whole = verify_in(&(Arc::new(left.clone()) as Arc<dyn Storage>)).unwrap();
+            assert_eq!(whole.verdict, Verdict::Clean);
+            left.remove_raw("000000000010.seg");
+            for crashed in [left.kill(), left.power_cut(|_| true)] {
+                let reader = LogReader::open_any_in(Arc::new(crashed)).unwrap().skip_damaged(true);
+                let shown = reader.read_from(lsn(1)).unwrap().flatten().count();
+                assert_eq!(shown, 1, "{left_from} to {left_to} are left");
+            }
+        }
+    }
+}
+
 /// Found by simulation. The image: a cut died before it removed the segments it took, which seal
 /// each other; the log went on, and the segment that the cut made is lost.
 #[test]

@@ -21,14 +21,17 @@ fn open(storage: &MemStorage, seed: u64) -> TestLog {
 }
 
 fn open_in(storage: Arc<dyn Storage>, seed: u64) -> TestLog {
+    with_segments(16_384, 32_768, seed).open_in(storage).unwrap()
+}
+
+/// A log whose first segment is so large, and none larger.
+fn with_segments(first: u64, max: u64, seed: u64) -> Options {
     let geometry = Geometry { block: 512, reach: 1024, batch_max: 4096 };
     Options::new()
-        .geometry(geometry, 16_384)
-        .segment_size(32_768)
+        .geometry(geometry, first)
+        .segment_size(max)
         .idle_mark(None)
         .machine(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(seed)))
-        .open_in(storage)
-        .unwrap()
 }
 
 fn payload(number: u64) -> Vec<u8> {
@@ -129,6 +132,36 @@ fn a_follower_is_told_of_a_cut_that_the_log_has_grown_over() {
             }
             Ok(Some((lsn, _))) => assert_eq!((lsn.get(), cut >= 10), (11, true), "{cut}"),
             other => panic!("cut behind {cut}, here: {here}: {other:?}"),
+        }
+    }
+}
+
+/// Found by simulation. The image: when the follower looks, the log has grown past its place again,
+/// and all that was written in the place of what the cut took was pruned.
+#[test]
+fn a_follower_is_told_of_a_cut_where_all_that_could_tell_was_pruned() {
+    for (is_cut, here) in [(true, true), (true, false), (false, true), (false, false)] {
+        let storage = MemStorage::new();
+        let of_one_record = with_segments(7_168, 7_168, 1);
+        let log: TestLog = of_one_record.open_in(Arc::new(storage.clone())).unwrap();
+        let large = [7; 3_000];
+        (1..=3).for_each(|number| assert_eq!(log.append(&large).unwrap().get(), number));
+        let reader: LogReader<[u8], Raw> = LogReader::open_in(Arc::new(storage.clone())).unwrap();
+        let mut follower =
+            if here { log.follow(Lsn::FIRST) } else { reader.follow(Lsn::FIRST) }.unwrap();
+        for _ in 1..=3 {
+            follower.next_within(LONG).unwrap().unwrap();
+        }
+        if is_cut {
+            log.truncate_after(Lsn::new(2)).unwrap();
+            log.append(&large).unwrap();
+        }
+        log.append(&large).unwrap();
+        assert_eq!(log.truncate_before(Lsn::new(4).unwrap()).unwrap().get(), 4);
+        match follower.next_within(LONG) {
+            Err(Error::Pruned { oldest }) => assert_eq!((oldest.get(), is_cut), (4, true)),
+            Ok(Some((lsn, _))) => assert_eq!((lsn.get(), is_cut), (4, false)),
+            other => panic!("cut: {is_cut}, here: {here}: {other:?}"),
         }
     }
 }

@@ -304,6 +304,18 @@ fn unreadable_bytes_fail_to_be_read() {
 }
 
 #[test]
+fn writes_are_refused_until_they_are_not() {
+    let (device, file) = device_with(b"aaaa");
+    device.refuse_writes("f", true);
+    let error = file.write_at(b"b", 0).unwrap_err();
+    assert!(error.to_string().starts_with("write of f in memory: "), "{error}");
+    assert_eq!(found(&device), b"aaaa");
+    device.refuse_writes("f", false);
+    file.write_at(b"b", 0).unwrap();
+    assert_eq!(found(&device), b"baaa");
+}
+
+#[test]
 fn an_edit_is_durable_and_final() {
     let (device, file) = device_with(b"aaaa");
     file.write_at(b"bbbb", 0).unwrap();

@@ -30,6 +30,8 @@ struct Node {
     disk: Arc<Vec<u8>>,
     /// Bytes that the device cannot read.
     unreadable: std::ops::Range<usize>,
+    /// Whether the device takes no write of it.
+    refuses_writes: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,6 +174,9 @@ impl World {
     pub(super) fn write(&mut self, node: NodeId, bytes: &[u8], offset: u64) -> io::Result<()> {
         if bytes.is_empty() {
             return Ok(());
+        }
+        if self.node(node).refuses_writes {
+            return Err(Errno::IO.into());
         }
         let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
         let end = start.checked_add(bytes.len()).ok_or(Errno::FBIG)?;
@@ -354,6 +359,11 @@ impl World {
         self.node_mut(node).unreadable = bytes;
     }
 
+    pub(super) fn refuse_writes(&mut self, name: &str, refused: bool) {
+        let node = self.existing(name);
+        self.node_mut(node).refuses_writes = refused;
+    }
+
     pub(super) fn replace(&mut self, name: &str, bytes: Vec<u8>) {
         let id = self.existing(name);
         self.queue.retain(|item| item.node() != id || matches!(item, Item::Directory { .. }));
@@ -404,7 +414,7 @@ impl World {
     fn add(&mut self, name: &str, bytes: Vec<u8>) -> NodeId {
         let disk = Arc::new(bytes);
         let cache = Arc::clone(&disk);
-        self.nodes.push(Node { name: name.to_owned(), cache, disk, unreadable: 0..0 });
+        self.nodes.push(Node { name: name.to_owned(), cache, disk, ..Node::default() });
         NodeId(self.nodes.len() - 1)
     }
 

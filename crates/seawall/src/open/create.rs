@@ -1,8 +1,8 @@
 //! A new log: the first segment, then the manifest that names it. FORMAT.md section 8, last
 //! paragraph.
 
-use super::{Beginning, SEGMENT_DEFAULT, open_or_make, remove_spares, writer};
-use crate::directory::{self, MANIFEST};
+use super::{Beginning, SEGMENT_DEFAULT, remove_spares, writer};
+use crate::directory::{self, MANIFEST, open_or_make};
 use crate::roll::{Machine, Plan, roll};
 use crate::writer::{ManifestFile, Writer};
 use crate::{Error, Lsn, Options, Recovery, Result, SegmentId, TailState};
@@ -28,7 +28,7 @@ pub(super) fn create(
     let plan = Plan { base, carry, pred: None, chain_before: 0, least, hold: 0, spare: None };
     let rolled = roll(&machine, &manifest, plan, &mut max_id)?;
     manifest.oldest = rolled.tail.header.reference();
-    let file = open_or_make(&machine, MANIFEST)?;
+    let file = open_or_make(&*machine.storage, MANIFEST)?;
     let sized = file.set_len(2 * u64::from(manifest.geometry.block));
     sized.map_err(Error::io("size the manifest"))?;
     let mut manifest = ManifestFile { content: manifest, file };

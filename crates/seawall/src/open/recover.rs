@@ -1,10 +1,11 @@
 //! A log goes on: in place if all that is there is sure, else in a new segment that carries what is
 //! not. Rules R12 and R15.
 
-use super::{Beginning, open_or_make, remove_spares, writer};
+use super::{Beginning, remove_spares, writer};
 use crate::chain::Link;
-use crate::directory::MANIFEST;
+use crate::directory::{MANIFEST, open_or_make};
 use crate::inspect::Inspection;
+use crate::live::stop_readers_at;
 use crate::quarantine;
 use crate::roll::{Carried, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
 use crate::walk::{End, Event, TailFound, Walk};
@@ -28,11 +29,14 @@ pub(crate) fn recover(
     remove_spares(&machine, &found.survey.names);
     remove_headless(&machine, found);
     machine.storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
-    let file = open_or_make(&machine, MANIFEST)?;
+    let file = open_or_make(&*machine.storage, MANIFEST)?;
     let _ = file.sync();
     let content = found.survey.manifest.clone().expect("the verdict has read it");
     let mut manifest = ManifestFile { content, file };
     let newest = found.survey.chain.last().expect("a log has a segment");
+    // Readers first: what is given up must not be shown any more (R10).
+    let word = (newest.segment.header.reference(), end.last);
+    stop_readers_at(&machine, manifest.content.log, word)?;
     let files = synced_files(&machine, newest)?;
     let named = is_named_by_predecessor(&machine, &found.survey.chain)?;
     let at_rest = end.tail.as_ref().filter(|tail| {
