@@ -320,6 +320,26 @@ fn a_stale_live_leads_to_what_a_recovery_wrote_anew() {
     drop(log);
 }
 
+/// The image: nothing names the newest segment, so a recovery wrote all of it anew and removed it,
+/// and could not write `live`, which leads there.
+#[test]
+fn a_stale_live_that_leads_to_a_segment_which_was_written_anew_is_no_damage() {
+    for records in [2, 5] {
+        let (device, log, _) = with_stale_live(records);
+        let died = device.kill();
+        drop(log);
+        let names = died.names();
+        let segments: Vec<_> = names.iter().filter(|name| name.ends_with(".seg")).collect();
+        let [.., pred, _] = segments[..] else { panic!("{names:?}") };
+        died.edit(pred, |bytes| bytes[3 * 512..4 * 512].fill(0));
+        died.refuse_writes("live", true);
+        let log = open(&again(2), &died).unwrap();
+        assert!(names.iter().any(|name| !died.names().contains(name)), "one was removed");
+        assert_eq!(shown(&died, records), records);
+        drop(log);
+    }
+}
+
 /// What a reader elsewhere shows, one after the other and by number; it finds no damage.
 fn shown(device: &MemStorage, last: u64) -> u64 {
     let found = read(device, false).unwrap();
