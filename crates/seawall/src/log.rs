@@ -349,7 +349,9 @@ impl<T: ?Sized, C> Log<T, C> {
     ///
     /// # Errors
     ///
-    /// [`Error::Pruned`] if the log begins behind `last`; [`Error::Io`] poisons the log.
+    /// [`Error::Pruned`] if the log begins behind `last`; [`Error::Io`] poisons the log, unless it
+    /// says that readers of other processes could not be told (the file `live` cannot be written):
+    /// then nothing was cut, and the log goes on.
     ///
     /// # Examples
     ///

@@ -10,9 +10,7 @@ use crate::roll::{Carried, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll}
 use crate::spare::Spare;
 use crate::{Error, Failover, Lsn, Result, SegmentId};
 use seawall_format::batch::Spec;
-use seawall_format::{
-    Closed, Layout, Manifest, Mark, SegmentHeader, SegmentRef, next_lsn,
-};
+use seawall_format::{Closed, Layout, Manifest, Mark, SegmentHeader, SegmentRef, next_lsn};
 use seawall_io::{File, Lock};
 use std::collections::VecDeque;
 use std::io;

@@ -329,7 +329,7 @@ fn a_stale_live_that_leads_to_a_segment_which_was_written_anew_is_no_damage() {
         let died = device.kill();
         drop(log);
         let names = died.names();
-        let segments: Vec<_> = names.iter().filter(|name| name.ends_with(".seg")).collect();
+        let segments: Vec<_> = names.iter().filter(|name| name.contains(".seg")).collect();
         let [.., pred, _] = segments[..] else { panic!("{names:?}") };
         died.edit(pred, |bytes| bytes[3 * 512..4 * 512].fill(0));
         died.refuse_writes("live", true);
