@@ -109,8 +109,9 @@ impl LiveFile {
             let file = open_or_make(&*machine.storage, LIVE)?;
             self.file.get_or_init(|| file)
         };
-        let written = file.write_at(&live.encode(), 0);
-        written.map_err(Error::io(format!("write {LIVE}, which tells readers where to stop")))
+        file.write_at(&live.encode(), 0).map_err(|error| {
+            Error::io(format!("write {LIVE}, which tells readers where to stop"))(error)
+        })
     }
 }
 
