@@ -1,0 +1,203 @@
+//! A repair that cuts the log before its first damage.
+
+use super::*;
+use crate::ways_out::{are_as_written, try_all};
+
+#[test]
+fn a_crash_at_any_step_of_a_cut_loses_nothing_that_is_kept() {
+    let (image, damaged) = with_a_hole();
+    let whole = damaged.kill();
+    let before = whole.steps();
+    let last = cut_tail_in(&storage(&whole)).unwrap().last;
+    let steps = whole.steps() - before;
+    assert!(steps > 20, "{steps}");
+    for stop in 0..=steps {
+        let device = damaged.kill();
+        device.stop_after(before + stop);
+        let _ = cut_tail_in(&storage(&device));
+        for left in [device.power_cut(|_| false), device.power_cut(|_| true), device.kill()] {
+            let what = || format!("stopped after {stop} of {steps} steps");
+            // Damaged as before, or repaired: never sound and shorter.
+            if open(&again(9), &left.kill()).is_err() {
+                assert_eq!(judge(&left).unwrap().verdict, Verdict::Lost, "{}", what());
+            }
+            let done = cut_tail_in(&storage(&left)).unwrap();
+            assert_eq!(done.last, last, "{}", what());
+            let log = open(&again(9), &left).unwrap();
+            let kept = read_own(&log);
+            assert_eq!(kept.records.keys().max().copied(), last.map(Lsn::get));
+            are_as_written(&image, &kept, &what);
+        }
+    }
+}
+
+#[test]
+fn what_leaves_the_log_is_kept_in_quarantine() {
+    let (_, damaged) = with_a_hole();
+    let device = damaged.kill();
+    let files = ["000000000001.seg", "000000000002.seg", NEWEST];
+    let before = files.map(|file| device.bytes(file));
+    let done = cut_tail_in(&storage(&device)).unwrap();
+    // The first one, too: what stands behind its damage leaves with its next prune.
+    let kept: Vec<_> = done.quarantine.iter().map(|file| device.bytes(file)).collect();
+    assert_eq!(kept, before, "{:?}", done.quarantine);
+    assert_eq!((device.bytes(files[1]), device.bytes(files[2])), (None, None));
+}
+
+/// A reader that lives must not be told to undo what the repair is about to write again.
+#[test]
+fn a_cut_tells_readers_of_nothing_that_stays() {
+    let device = MemStorage::new();
+    let log = open(&tiny(1), &device).unwrap();
+    let records = [1, 2, 3, 4].map(|lsn| payload(lsn, 1, 40));
+    log.append(&records[0]).unwrap();
+    let tickets = [1, 2, 3].map(|index| log.submit(&records[index]).unwrap());
+    let [.., last] = tickets;
+    last.wait().unwrap();
+    log.close().unwrap();
+    let (_, batches) = batches(&device, "000000000001.seg");
+    assert_eq!(batches.len(), 2, "the last three share one");
+    let damaged = device.kill();
+    damaged.edit("000000000001.seg", |bytes| bytes[batches[1].1 - 8] ^= 1);
+    let before = damaged.steps();
+    let whole = damaged.kill();
+    assert_eq!(cut_tail_in(&storage(&whole)).unwrap().last.map(Lsn::get), Some(3));
+    for stop in 0..=whole.steps() - before {
+        let left = damaged.kill();
+        left.stop_after(before + stop);
+        let _ = cut_tail_in(&storage(&left));
+        let live = Live::decode(&left.bytes("live").unwrap()).unwrap();
+        assert!(live.durable >= Lsn::new(3), "step {stop}: {live:?}");
+    }
+}
+
+/// Found by simulation. The image: a log that was emptied three times, then a record and a
+/// checkpoint at it; the segment is lost in which the first cut went on.
+#[test]
+fn a_repair_that_cuts_before_a_gap_below_the_checkpoint_shows_nothing_that_was_cut() {
+    for layout in LAYOUTS {
+        let device = MemStorage::new();
+        let log = open(&laid_out(tiny(1), layout), &device).unwrap();
+        for life in 1..=4 {
+            log.append(&payload_in(layout, (1, life), 50)).unwrap();
+            if life < 4 {
+                log.truncate_after(None).unwrap();
+            }
+        }
+        log.checkpoint(Lsn::FIRST).unwrap();
+        log.close().unwrap();
+        let damaged = device.power_cut(|_| false);
+        damaged.names().iter().filter(|name| name.starts_with("000000000002")).for_each(|name| {
+            damaged.remove_raw(name);
+        });
+        let cut = cut_tail_in(&storage(&damaged)).unwrap();
+        assert_eq!((cut.last, cut.intact_behind), (None, 1));
+        assert_eq!(read(&damaged, true).unwrap().count(), 0);
+        assert_eq!(judge(&damaged).unwrap().verdict, Verdict::Clean);
+    }
+}
+
+/// Records 2, 3 and 4 and the set of 5 and 6 share a batch, as those of many threads do: a hit one
+/// takes none with it but the beginning of its set.
+#[test]
+fn in_a_batch_of_many_appends_each_stands_for_itself() {
+    const FRAME: usize = 48;
+    let device = MemStorage::new();
+    let log = open(&tiny(1), &device).unwrap();
+    let records: Vec<_> = (1..=8).map(|lsn| payload(lsn, 1, FRAME - 8)).collect();
+    log.append(&records[0]).unwrap();
+    let tickets = [1, 2, 3].map(|index| log.submit(&records[index]).unwrap());
+    log.append_batch([records[4].as_slice(), &records[5]]).unwrap();
+    let [.., last] = tickets;
+    assert_eq!(last.wait().unwrap().get(), 4);
+    log.append(&records[6]).unwrap();
+    log.append(&records[7]).unwrap();
+    log.close().unwrap();
+    let file = "000000000001.seg";
+    let image = Image { end: End::Closed, layout: Layout::Binary, device, records, window: NONE };
+    let (_, batches) = batches(&image.device, file);
+    assert_eq!(batches.iter().map(|batch| batch.2).collect::<Vec<_>>(), [1, 6, 7, 8]);
+    for at in batches[1].0 + 48..batches[1].1 {
+        let what = || format!("byte {at}");
+        let damaged = image.device.power_cut(|_| false);
+        damaged.edit(file, |bytes| bytes[at] ^= 1 << (at % 8));
+        try_all(&image, &damaged, &what);
+        let hit = 2 + ((at - batches[1].0 - 48) / FRAME) as u64;
+        let (first, broken) = if hit == 6 { (5, 1) } else { (hit, 0) };
+        let (_, rescued) = rescue(&damaged).unwrap();
+        assert_eq!((rescued.records, rescued.broken_sets), (7 - broken, broken), "{}", what());
+        let kept = cut_tail_in(&storage(&damaged)).unwrap().last.map(Lsn::get);
+        assert_eq!(kept, Some(first - 1), "{}", what());
+    }
+}
+
+#[test]
+fn a_log_in_use_is_not_repaired() {
+    let device = MemStorage::new();
+    let log = open(&tiny(1), &device).unwrap();
+    log.append(b"one").unwrap();
+    let target = storage(&MemStorage::new());
+    let busy = |error: Option<Error>| matches!(error, Some(Error::Busy { .. }));
+    assert!(busy(salvage_in(&storage(&device), target).err()));
+    assert!(busy(cut_tail_in(&storage(&device)).err()));
+    assert!(busy(diagnose_in(&storage(&device)).err()));
+}
+
+/// Left: the headers of two batches side by side are spoilt, and all records are intact. Found by
+/// reading: a cut put them into one batch, larger than any, and panicked.
+#[test]
+fn intact_records_of_two_batches_side_by_side_are_kept_by_a_cut() {
+    for size in [300, 480, 600, 900] {
+        let device = MemStorage::new();
+        let options = of_any_size(1).geometry(GEOMETRY, 24 * 512).segment_size(24 * 512);
+        let log = open(&options, &device).unwrap();
+        for number in 1..=6 {
+            log.append(&payload(number, 1, size)).unwrap();
+        }
+        log.close().unwrap();
+        let (_, batches) = batches(&device, "000000000001.seg");
+        device.edit("000000000001.seg", |bytes| {
+            for (begin, ..) in &batches[1..3] {
+                bytes[begin + 20] ^= 1;
+            }
+        });
+        assert_eq!(cut_tail_in(&storage(&device)).unwrap().last, Some(lsn(3)), "{size}");
+        let left = device.power_cut(|_| false);
+        assert_eq!(judge(&left).unwrap().verdict, Verdict::Clean, "{size}");
+        let kept = read(&left, false).unwrap().records;
+        let written = |number| (number, payload(number, 1, size));
+        assert!(kept.into_iter().eq((1..=3).map(written)), "{size}");
+    }
+}
+
+/// Left: a manifest that was forged, sound in itself, of a log with smaller batches than its
+/// segments have.
+#[test]
+fn batches_larger_than_the_manifest_says_are_refused_or_given_up_and_panic_nobody() {
+    for size in [200, 600, 900] {
+        let device = MemStorage::new();
+        let log = open(&of_any_size(1).geometry(GEOMETRY, 24 * 512), &device).unwrap();
+        for number in 1..=6 {
+            log.append(&payload(number, 1, size)).unwrap();
+        }
+        let left = device.kill();
+        left.edit("manifest", |bytes| {
+            for slot in Manifest::decode_file(bytes).into_iter().flatten() {
+                let geometry = Geometry { batch_max: 512, ..slot.geometry };
+                let forged = Manifest { geometry, ..slot };
+                let at = usize::try_from(forged.offset().0).unwrap();
+                let slot = forged.encode();
+                bytes[at..at + slot.len()].copy_from_slice(&slot);
+            }
+        });
+        let fits = size == 200;
+        let (target, rescued) = rescue(&left).unwrap();
+        let records = if fits { 6 } else { 0 };
+        assert_eq!((rescued.records, rescued.given_up.is_empty()), (records, fits), "{size}");
+        assert_eq!(judge(&target).unwrap().verdict, Verdict::Clean, "{size}");
+        let cut = cut_tail_in(&storage(&left.kill()));
+        assert!(fits == cut.is_ok(), "{size}: {cut:?}");
+        let opened = Options::new().open_in::<[u8], Raw>(storage(&left));
+        assert!(fits == opened.is_ok(), "{size}: {opened:?}");
+    }
+}

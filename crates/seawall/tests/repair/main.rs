@@ -1,0 +1,52 @@
+//! Repair: whatever the damage, what is intact can be brought to a new log with its numbers, the
+//! log's sound beginning can be kept, and the damaged log itself can go on; nothing wrong is ever
+//! delivered, and nothing is given up without a word.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "in a test a panic is the report"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod cutting;
+mod salvaging;
+mod ways_out;
+
+use common::images::{End, Fill, Image, NEWEST, NONE, batches, files, spoil, write, write_in};
+use common::{
+    Bytes, Found, GEOMETRY, LAYOUTS, Scratch, again, judge, laid_out, lsn, names, of_any_size,
+    one_in, open, payload, payload_in, read, read_own, tiny,
+};
+use seawall::{
+    Corruption, Damage, Error, Layout, LogReader, Lsn, OpenMode, Options, Raw, Rescued, Verdict,
+    copy, cut_tail_in, diagnose_in, plan_cut_in, salvage, salvage_in,
+};
+use seawall_format::{Geometry, HEADER_SIZE, Live, Manifest, SegmentHeader};
+use seawall_io::{MemStorage, Storage};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+fn storage(device: &MemStorage) -> Arc<dyn Storage> {
+    Arc::new(device.clone())
+}
+
+/// Salvages to a new device, which is a sound log then.
+fn rescue(damaged: &MemStorage) -> seawall::Result<(MemStorage, Rescued)> {
+    let before = damaged.steps();
+    let target = MemStorage::new();
+    let rescued = salvage_in(&storage(damaged), storage(&target))?;
+    assert_eq!(damaged.steps(), before, "the source is only read");
+    Ok((target, rescued))
+}
+
+/// A log with one payload byte of its second batch of three changed, in the first segment.
+fn with_a_hole() -> (Image, MemStorage) {
+    let image = write(End::Closed);
+    let damaged = image.device.kill();
+    let (_, batches) = batches(&damaged, "000000000001.seg");
+    let record_3 = batches[1].0 + 48 + 88 + 20;
+    damaged.edit("000000000001.seg", |bytes| bytes[record_3] ^= 1);
+    (image, damaged)
+}

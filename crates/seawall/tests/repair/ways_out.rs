@@ -1,0 +1,268 @@
+//! Whatever is damaged, there are three ways out: a salvage, a cut, and a log that goes on.
+
+use super::*;
+
+/// Asserts that every record is what was written as its number.
+pub(crate) fn are_as_written(image: &Image, found: &Found, what: &dyn Fn() -> String) {
+    for (lsn, payload) in &found.records {
+        let written = usize::try_from(*lsn - 1).ok().and_then(|index| image.records.get(index));
+        assert!(Some(payload) == written, "{}: record {lsn} is another", what());
+    }
+}
+
+/// The highest number that a record has, or had before it was lost.
+fn highest_taken(found: &Found, damage: &[Damage]) -> u64 {
+    let lost = damage.iter().filter_map(|damage| damage.lost.and_then(|lost| lost.to));
+    found.records.keys().copied().chain(lost.map(Lsn::get)).max().unwrap_or(0)
+}
+
+/// All three ways out of damage, tried on copies.
+pub(crate) fn try_all(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> String) {
+    let skipping = read(damaged, true).unwrap_or_else(|error| panic!("{}: {error}", what()));
+    salvage_keeps_what_is_intact(image, damaged, &skipping, what);
+    // A writer goes by what is on disk, as if the machine had started anew.
+    let rebooted = damaged.power_cut(|_| false);
+    cut_keeps_the_beginning(image, &rebooted, what);
+    the_log_goes_on(image, &rebooted, what);
+}
+
+fn salvage_keeps_what_is_intact(
+    image: &Image,
+    damaged: &MemStorage,
+    skipping: &Found,
+    what: &dyn Fn() -> String,
+) {
+    let (target, rescued) = match rescue(damaged) {
+        Ok(done) => done,
+        Err(Error::NotALog { .. }) => {
+            assert!(skipping.records.is_empty(), "{}: nothing to salvage", what());
+            return;
+        }
+        Err(error) => panic!("{}: {error}", what()),
+    };
+    // It says no less than a verification; more where a killed writer's word is known.
+    let says = |known: &Damage| {
+        rescued.damage.iter().any(|damage| {
+            let same = (damage.segment, damage.cause) == (known.segment, known.cause);
+            same || known.lost.zip(damage.lost).is_some_and(|(known, said)| said.from <= known.from)
+        })
+    };
+    let known = diagnose_in(&storage(damaged)).unwrap().damage;
+    assert!(known.iter().all(says), "{}: {known:#?}, {rescued:#?}", what());
+    let target = target.power_cut(|_| false);
+    let found = judge(&target).unwrap();
+    assert_eq!(found.verdict, Verdict::Clean, "{}: {found:#?}", what());
+    assert_eq!(
+        (found.records, &found.given_up),
+        (rescued.records, &rescued.given_up),
+        "{}",
+        what()
+    );
+    let kept = read(&target, false).unwrap();
+    are_as_written(image, &kept, what);
+    let here: BTreeSet<u64> = kept.records.keys().copied().collect();
+    let given_up = |lsn| rescued.given_up.iter().any(|lost| names(lost, lsn));
+    let missing = skipping.records.keys().filter(|lsn| !here.contains(lsn));
+    let missing: Vec<_> = missing.copied().collect();
+    assert_eq!(missing.len() as u64, rescued.broken_sets, "{}: {missing:?}", what());
+    assert!(missing.iter().all(|lsn| given_up(*lsn)), "{}: {missing:?}", what());
+    let last = here.iter().max().copied().unwrap_or(0);
+    for lsn in 1..=last {
+        assert!(here.contains(&lsn) != given_up(lsn), "{}: record {lsn}", what());
+    }
+    let log = open(&laid_out(of_any_size(3), image.layout), &target).unwrap();
+    let next = log.append(b"\"after\"").unwrap().get();
+    let highest = highest_taken(skipping, &rescued.damage);
+    assert!(next > highest.max(last), "{}: number {next} was taken", what());
+    assert_eq!(read_own(&log).count(), kept.count() + 1, "{}", what());
+}
+
+fn cut_keeps_the_beginning(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> String) {
+    let device = damaged.kill();
+    let plain = read(damaged, false).unwrap();
+    let planned = plan_cut_in(&storage(&device)).ok();
+    let done = match cut_tail_in(&storage(&device)) {
+        Ok(done) => done,
+        Err(Error::Damaged(damage)) => {
+            let at_start = plain.records.is_empty() || damage.cause == Corruption::Manifest;
+            assert!(at_start && planned.is_none(), "{}: {damage}", what());
+            return;
+        }
+        Err(error) => panic!("{}: {error}", what()),
+    };
+    let device = device.power_cut(|_| false);
+    let found = judge(&device).unwrap();
+    assert_eq!(found.verdict, Verdict::Clean, "{}: {found:#?}", what());
+    let log = open(&laid_out(again(3), image.layout), &device)
+        .unwrap_or_else(|error| panic!("{}: {error}", what()));
+    let kept = read_own(&log);
+    assert!(kept.is_prefix(), "{}", what());
+    are_as_written(image, &kept, what);
+    // All but the beginning of a set whose end is lost.
+    assert!(kept.count() + 2 >= plain.count(), "{}: {} of {}", what(), kept.count(), plain.count());
+    assert_eq!(kept.records.keys().max().copied(), done.last.map(Lsn::get), "{}", what());
+    let planned = planned.unwrap();
+    assert_eq!((planned.last, planned.damage), (done.last, done.damage.clone()), "{}", what());
+    if done.damage.is_empty() {
+        assert!(plain.count() <= kept.count(), "{}: an open would have kept more", what());
+    }
+    let next = log.append(b"\"after\"").unwrap().get();
+    assert_eq!(next, kept.count() + 1, "{}", what());
+}
+
+fn the_log_goes_on(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> String) {
+    let skipping = read(damaged, true).unwrap();
+    let device = damaged.kill();
+    let log: Bytes = match open(&laid_out(again(3), image.layout).mode(OpenMode::Salvage), &device)
+    {
+        Ok(log) => log,
+        Err(Error::Damaged(_)) => return,
+        Err(error) => panic!("{}: {error}", what()),
+    };
+    let was_damaged = !log.recovery().damage.is_empty();
+    let next = log.append(b"\"after\"").unwrap().get();
+    let highest = highest_taken(&skipping, &judge(damaged).unwrap().damage);
+    assert!(next > highest, "{}: number {next} was taken", what());
+    log.close().unwrap();
+    let device = device.power_cut(|_| false);
+    let found = judge(&device).unwrap();
+    let is_damaged = !found.damage.is_empty();
+    assert!(was_damaged || !is_damaged, "{}: {found:#?}", what());
+    let mut after = read(&device, true).unwrap();
+    assert_eq!(after.records.remove(&next).as_deref(), Some(b"\"after\"".as_slice()), "{}", what());
+    are_as_written(image, &after, what);
+    let lost = |lsn: u64| {
+        found.damage.iter().any(|damage| damage.lost.is_some_and(|lost| names(&lost, lsn)))
+    };
+    for lsn in skipping.records.keys() {
+        assert!(after.records.contains_key(lsn), "{}: record {lsn} went", what());
+    }
+    for lsn in 1..next {
+        assert!(after.records.contains_key(&lsn) || lost(lsn), "{}: record {lsn}", what());
+    }
+    // It opens again in the same way, and not without being asked to.
+    assert!(!is_damaged || open(&laid_out(again(4), image.layout), &device).is_err(), "{}", what());
+    let log = open(&laid_out(again(4), image.layout).mode(OpenMode::Salvage), &device).unwrap();
+    assert_eq!(log.append(b"\"again\"").unwrap().get(), next + 1, "{}", what());
+}
+
+/// The device refuses each block of each segment: an error, no damage, to those who did not ask to
+/// go on, and a name to those who did.
+#[test]
+fn what_the_device_cannot_read_is_no_damage_and_hides_no_end() {
+    for end in [End::Closed, End::PowerCut] {
+        let image = write(end);
+        for file in files(&image.device).into_iter().filter(|file| file.contains("seg")) {
+            let length = image.device.bytes(&file).unwrap().len();
+            for start in (0..length).step_by(512) {
+                let device = image.device.kill();
+                device.fail_read(&file, start..start + 512);
+                let what = || format!("{end:?}, {file}, block at {start}");
+                let error = open(&again(3), &device).map(drop);
+                assert!(!matches!(error, Err(Error::Damaged(_))), "{}: {error:?}", what());
+                let verdict = judge(&device);
+                assert!(!matches!(&verdict, Ok(found) if !found.damage.is_empty()), "{}", what());
+                if start < 4 * 512 {
+                    // Header, marks and seal: nothing is known of such a segment.
+                    continue;
+                }
+                read_around(&image, &device, &what);
+                // Behind the last record, too: nobody knows that it was the last.
+                let is_data = start >= 4 * 512 + 512;
+                let damage = diagnose_in(&storage(&device)).unwrap().damage;
+                let is_named = !damage.is_empty();
+                assert!(is_named || file != NEWEST || !is_data, "{}", what());
+            }
+        }
+    }
+}
+
+fn read_around(image: &Image, device: &MemStorage, what: &dyn Fn() -> String) {
+    let found = diagnose_in(&storage(device)).unwrap_or_else(|error| panic!("{}: {error}", what()));
+    let skipping = read(device, true).unwrap_or_else(|error| panic!("{}: {error}", what()));
+    are_as_written(image, &skipping, what);
+    let all = image.records.len() as u64;
+    for lsn in 1..=all {
+        let lost = found.damage.iter().any(|damage| {
+            damage.cause == Corruption::Unreadable
+                && damage.lost.is_some_and(|lost| names(&lost, lsn))
+        });
+        assert!(skipping.records.contains_key(&lsn) != lost, "{}: record {lsn}", what());
+    }
+    let (target, rescued) = rescue(device).unwrap();
+    assert_eq!(rescued.records + rescued.broken_sets, skipping.count(), "{}", what());
+    are_as_written(image, &read(&target, false).unwrap(), what);
+}
+
+const ENDS: [End; 4] = [End::Closed, End::Confirmed, End::PowerCut, End::Killed];
+
+/// Every way for a log to end, in both layouts.
+fn images() -> impl Iterator<Item = Image> {
+    LAYOUTS.into_iter().flat_map(|layout| ENDS.map(|end| write_in(end, layout)))
+}
+
+#[test]
+fn whatever_bit_flips_there_are_three_ways_out() {
+    let mut tried = 0;
+    for image in images() {
+        let end = (image.end, image.layout);
+        for file in files(&image.device) {
+            let length = image.device.bytes(&file).unwrap().len();
+            // One bit of every fifth byte, each time another one.
+            let thin = if image.layout == Layout::Text { one_in(4) } else { 1 };
+            for at in (0..length).step_by(5 * usize::try_from(thin).unwrap()) {
+                let damaged = image.device.kill();
+                damaged.edit(&file, |bytes| bytes[at] ^= 1 << (at % 8));
+                try_all(&image, &damaged, &|| format!("{end:?}, {file}, byte {at}"));
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 6_000, "{tried}");
+}
+
+#[test]
+fn whatever_run_is_spoilt_there_are_three_ways_out() {
+    let reach = usize::try_from(GEOMETRY.reach).unwrap();
+    for image in images() {
+        let end = (image.end, image.layout);
+        for file in files(&image.device) {
+            let length = image.device.bytes(&file).unwrap().len();
+            for (start, size) in (0..length)
+                .step_by(128)
+                .flat_map(|at| [(at, 64), (at, 200), (at, reach), (at, 2000)])
+            {
+                let run = start..(start + size).min(length);
+                for fill in [Fill::Zeros, Fill::Garbage(1)] {
+                    let damaged = image.device.kill();
+                    damaged.edit(&file, |bytes| spoil(&mut bytes[run.clone()], fill));
+                    try_all(&image, &damaged, &|| format!("{end:?}, {file}, {run:?}, {fill:?}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn whatever_is_cut_lost_or_misplaced_there_are_three_ways_out() {
+    for image in images() {
+        let end = (image.end, image.layout);
+        let files = files(&image.device);
+        for file in &files {
+            let length = image.device.bytes(file).unwrap().len();
+            for length in (0..length).step_by(96) {
+                let damaged = image.device.kill();
+                damaged.edit(file, |bytes| bytes.truncate(length));
+                try_all(&image, &damaged, &|| format!("{end:?}, {file} cut to {length}"));
+            }
+            let damaged = image.device.kill();
+            damaged.remove_raw(file);
+            try_all(&image, &damaged, &|| format!("{end:?}, {file} lost"));
+            for other in files.iter().filter(|other| other != &file) {
+                let damaged = image.device.kill();
+                damaged.copy_raw(other, file);
+                try_all(&image, &damaged, &|| format!("{end:?}, {other} copied over {file}"));
+            }
+        }
+    }
+}
