@@ -185,6 +185,8 @@ fn a_symbolic_link_in_the_place_of_a_file_is_never_followed() {
                 _ => false,
             };
             assert!(done.is_err() || may, "{name}, way {way}: {done:?}");
+            let must = name == "log/live" && way == 0;
+            assert!(done.is_ok() || !must, "the writer: {done:?}");
         }
         assert_eq!(scratch.modes(&away), before, "{name}");
         assert_eq!(bytes, name.contains('/').then(|| scratch.bytes(&away)), "{name}");
