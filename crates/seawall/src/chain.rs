@@ -5,11 +5,12 @@ use crate::live::OWN_WORD;
 use crate::recovery::Row;
 use crate::segment::{Look, Segment, look};
 use crate::survey::Survey;
-use crate::{Corruption, Damage, Lost, Lsn, Offset, Result, SegmentId};
+use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Result, SegmentId};
 use seawall_format::scan::Limit;
 use seawall_format::{Live, Manifest, Seal, SegmentHeader, SegmentRef, next_lsn};
 use seawall_io::Storage;
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
 /// A segment in the live chain.
@@ -43,6 +44,10 @@ pub(crate) struct Headers {
 
 impl Headers {
     /// Looks at the header of a segment whose file has this name.
+    ///
+    /// # Errors
+    ///
+    /// `Io`, as `NotFound` if it was removed since it was listed.
     pub(crate) fn read(
         &mut self,
         storage: &Arc<dyn Storage>,
@@ -56,7 +61,10 @@ impl Headers {
                 self.strangers.insert(id, reference);
             }
             Look::Bad(cause) => drop(self.bad.insert(id, cause)),
-            Look::Gone => {}
+            Look::Gone => {
+                let gone = io::Error::from(io::ErrorKind::NotFound);
+                return Err(Error::io(format!("open {name}"))(gone));
+            }
         }
         Ok(())
     }
@@ -88,7 +96,7 @@ impl Headers {
         let top = match named {
             Some(top) => Some(top),
             // Without the segment that `live` names, the older ones are still there.
-            None => self.top(found)?,
+            None => self.top(found, live)?,
         };
         let Some((mut segment, mut limit)) = top else {
             let id = live.map(|live| live.segment.id);
@@ -143,7 +151,7 @@ impl Headers {
     }
 
     /// The newest segment, unless a seal or the last clean close names one behind it.
-    fn top(&self, found: &mut Survey) -> Result<Option<(Segment, Limit)>> {
+    fn top(&self, found: &mut Survey, live: Option<&Live>) -> Result<Option<(Segment, Limit)>> {
         let newest = self.sound.keys().next_back().copied();
         // Ids grow: of several seals that lead nowhere, the one that was written last names the
         // highest. Another may stand in a segment that a cut took and could not remove.
@@ -168,6 +176,9 @@ impl Headers {
             closed.map(|closed| closed.segment.id).max(self.bad.keys().next_back().copied());
         if let Some(id) = named.filter(|id| newest.is_none_or(|newest| *id > newest)) {
             found.beyond = Some(self.missing(id, Row::NewestMissing));
+        }
+        if let Some(live) = live {
+            found.beyond.get_or_insert_with(|| self.missing(live.segment.id, Row::NewestMissing));
         }
         let top = newest.and_then(|id| self.sound.get(&id).cloned());
         Ok(top.map(|top| (top, Limit::Open)))

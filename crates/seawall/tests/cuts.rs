@@ -543,6 +543,53 @@ fn a_reader_beside_a_cut_finds_no_damage() {
     assert!(raced > 50, "{raced}");
 }
 
+/// Found by simulation. The image: two cuts in one segment that both could not seal it, the second
+/// one just before each look that a reader takes.
+#[test]
+fn a_reader_beside_a_cut_shows_nothing_that_an_earlier_one_took() {
+    let mut raced = 0;
+    for here in [true, false] {
+        for look in 0.. {
+            let storage = MemStorage::new();
+            let (hooked, hook) = Hooked::new(storage.clone(), u64::MAX, || ());
+            let device: Arc<dyn Storage> = Arc::new(hooked);
+            let log: Arc<TestLog> = Arc::new(options(1).open_in(device.clone()).unwrap());
+            append(&log, "old", 10).unwrap();
+            let cut = move |log: &TestLog, last| {
+                let holder = storage.names().into_iter().rfind(|name| name.contains(".seg"));
+                let holder = holder.filter(|_| last == 8).unwrap_or("000000000001.seg".to_owned());
+                storage.refuse_writes(&holder, true);
+                log.truncate_after(Some(lsn(last))).unwrap();
+                storage.refuse_writes(&holder, false);
+            };
+            cut(&log, 8);
+            append(&log, "new", 2).unwrap();
+            let beside = log.clone();
+            hook.plan(look, move || cut(&beside, 5));
+            let entries = if here {
+                log.read_from(lsn(1)).unwrap()
+            } else {
+                LogReader::open_in(device).and_then(|reader| reader.read_from(lsn(1))).unwrap()
+            };
+            for entry in entries {
+                match entry {
+                    Ok((number, bytes)) => {
+                        let is_old = bytes.starts_with(b"old");
+                        assert!(number <= lsn(8) || !is_old, "look {look}, here: {here}: {number}");
+                    }
+                    Err(Error::Rewound { next }) => assert_eq!(next, lsn(6)),
+                    Err(error) => panic!("look {look}, here: {here}: {error}"),
+                }
+            }
+            if hook.is_waiting() {
+                break;
+            }
+            raced += 1;
+        }
+    }
+    assert!(raced > 20, "{raced}");
+}
+
 /// Left for the reader: a cut that has removed one of several segments, and goes on only when the
 /// reader waits for it, or has said what it found.
 #[test]
