@@ -5,12 +5,11 @@ use crate::live::OWN_WORD;
 use crate::recovery::Row;
 use crate::segment::{Look, Segment, look};
 use crate::survey::Survey;
-use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Result, SegmentId};
+use crate::{Corruption, Damage, Lost, Lsn, Offset, Result, SegmentId};
 use seawall_format::scan::Limit;
 use seawall_format::{Live, Manifest, Seal, SegmentHeader, SegmentRef, next_lsn};
 use seawall_io::Storage;
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 
 /// A segment in the live chain.
@@ -44,10 +43,6 @@ pub(crate) struct Headers {
 
 impl Headers {
     /// Looks at the header of a segment whose file has this name.
-    ///
-    /// # Errors
-    ///
-    /// `Io`, as `NotFound` if it was removed since it was listed.
     pub(crate) fn read(
         &mut self,
         storage: &Arc<dyn Storage>,
@@ -61,10 +56,7 @@ impl Headers {
                 self.strangers.insert(id, reference);
             }
             Look::Bad(cause) => drop(self.bad.insert(id, cause)),
-            Look::Gone => {
-                let gone = io::Error::from(io::ErrorKind::NotFound);
-                return Err(Error::io(format!("open {name}"))(gone));
-            }
+            Look::Gone => {}
         }
         Ok(())
     }
@@ -177,6 +169,7 @@ impl Headers {
         if let Some(id) = named.filter(|id| newest.is_none_or(|newest| *id > newest)) {
             found.beyond = Some(self.missing(id, Row::NewestMissing));
         }
+        // A cut may be under way, which has removed it since it was listed.
         if let Some(live) = live {
             found.beyond.get_or_insert_with(|| self.missing(live.segment.id, Row::NewestMissing));
         }

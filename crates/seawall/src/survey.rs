@@ -59,7 +59,7 @@ pub(crate) fn survey(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<
     let mut before = None;
     for _ in 1..ATTEMPTS {
         match survey_once(storage, live) {
-            // Removed since it was listed: what stands in its place was not.
+            // Removed since it was listed.
             Err(error) if is_gone(&error) => {}
             Ok(found) if found.trouble().is_some() => {
                 // Or a segment was just made: its predecessor names it, and it was not listed.
