@@ -115,7 +115,8 @@ impl LiveFile {
     }
 }
 
-/// Stops readers at that record, if `live` leads them further. One that cannot be read leads nobody.
+/// Stops readers at that record, if `live` leads them further. One that cannot be read leads
+/// nobody.
 pub(crate) fn stop_readers_at(machine: &Machine, log: LogId, word: Word) -> Result<()> {
     let live = read_whole_live(&*machine.storage).ok().flatten();
     let leads_further = live.is_some_and(|live| live.durable > word.1);
