@@ -129,12 +129,7 @@ impl Lookup {
             // There may be no segment at all.
             None => Search { walk: Walk::new(survey, None), lsn, passed: vec![] }.run()?,
         };
-        // A stale word led to the segment behind a cut: it says more than there is.
-        let newest = survey.chain.last().map(|link| link.segment.header.id);
-        let is_stale = |live: &Live| newest > Some(live.segment.id);
-        let Some(live) = live.filter(|live| found.is_none() && !is_stale(live)) else {
-            return Ok(found);
-        };
+        let Some(live) = live.filter(|_| found.is_none()) else { return Ok(found) };
         // It was durable, and not even a hole names it.
         let lost = Some(Lost { from: lsn, to: live.durable });
         let damage = hole(live.segment.id, Corruption::SegmentMissing, lost);
