@@ -36,8 +36,8 @@ struct Following {
 }
 
 impl Following {
-    fn new(follower: Follower<[u8], Raw>, since: Moment) -> Self {
-        let place = Place { next: follower.position().get(), last: None };
+    fn new(follower: Follower<[u8], Raw>, (who, since): (Who, Moment)) -> Self {
+        let place = Place { next: follower.position().get(), last: None, who };
         Self { follower, place, since }
     }
 }
@@ -46,6 +46,18 @@ impl Following {
 struct Place {
     next: u64,
     last: Option<(u64, Option<Stood>)>,
+    who: Who,
+}
+
+/// Who reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    /// The writer's process.
+    Here,
+    /// Another one, which the writer told how far it may go.
+    Told,
+    /// Another one that found no word of the writer's: what it shows may not be durable yet.
+    Untold,
 }
 
 /// A record that a reader delivered.
@@ -275,8 +287,9 @@ impl Task {
         &self,
         entries: impl Iterator<Item = Entry>,
         (first, since): (u64, Moment),
+        who: Who,
     ) -> seawall::Result<u64> {
-        let mut place = Place { next: first, last: None };
+        let mut place = Place { next: first, last: None, who };
         for entry in entries {
             self.deliver(entry?, (&mut place, since));
         }
@@ -287,8 +300,13 @@ impl Task {
     /// which it stood there together with the one before.
     fn deliver(&self, (lsn, payload): (Lsn, Vec<u8>), (place, since): (&mut Place, Moment)) {
         self.world.tell(|| format!("task {}: delivered {lsn}, {} bytes", self.name, payload.len()));
+        place.who = self.still(place.who);
         let mut ledger = self.world.ledger();
-        let judged = ledger.shown((lsn.get(), &payload), since);
+        let judged = match place.who {
+            // Nobody is promised that.
+            Who::Untold => ledger.clone().shown((lsn.get(), &payload), since),
+            Who::Here | Who::Told => ledger.shown((lsn.get(), &payload), since),
+        };
         let excused = ledger.damaged || ledger.has_holes();
         drop(ledger);
         if place.next != lsn.get() && !excused {
@@ -309,9 +327,17 @@ impl Task {
     fn read(&mut self) -> seawall::Result<()> {
         let (before, since) = self.begin();
         let oldest = self.log.oldest();
-        let last = self.take(self.log.read_from(oldest)?, (oldest.get(), since))?;
+        let last = self.take(self.log.read_from(oldest)?, (oldest.get(), since), Who::Here)?;
         self.is_complete(last, before, since);
         Ok(())
+    }
+
+    /// Who a reader of another process is, with what is found of the writer's word now.
+    fn still(&self, who: Who) -> Who {
+        match who {
+            Who::Told if !self.world.has_word() => Who::Untold,
+            who => who,
+        }
     }
 
     /// What is acknowledged at this moment, and which it is.
@@ -336,9 +362,10 @@ impl Task {
 
     fn look(&mut self) -> seawall::Result<()> {
         let (before, since) = self.begin();
+        let who = self.still(Who::Told);
         let reader = LogReader::open_any_in(self.storage())?;
         let oldest = reader.oldest()?;
-        let last = self.take(reader.read_from(oldest)?, (oldest.get(), since))?;
+        let last = self.take(reader.read_from(oldest)?, (oldest.get(), since), who)?;
         // A writer that could not write `live` has readers that lag.
         if self.world.disk.injected().is_empty() {
             self.is_complete(last, before, since);
@@ -350,7 +377,7 @@ impl Task {
         let place = self.back(back);
         let (before, since) = self.begin();
         let got = self.log.get(Lsn::new(place).expect("the first is 1"))?;
-        self.is_got((place, got), (before, since), "a get");
+        self.is_got((place, got), (before, since), Who::Here);
         Ok(())
     }
 
@@ -361,12 +388,14 @@ impl Task {
             None => LogReader::open_any_in(self.storage())?,
         };
         let (before, since) = self.begin();
+        let who = self.still(Who::Told);
         let got = reader.get(Lsn::new(place).expect("the first is 1"));
+        let who = self.still(who);
         self.reader = Some(reader);
         let got = got?;
         // A writer that could not write `live` has readers that lag.
         let before = if self.world.disk.injected().is_empty() { before } else { 0 };
-        self.is_got((place, got), (before, since), "a get elsewhere");
+        self.is_got((place, got), (before, since), who);
         Ok(())
     }
 
@@ -375,10 +404,13 @@ impl Task {
         &self,
         (place, got): (u64, Option<Vec<u8>>),
         (before, since): (u64, Moment),
-        what: &str,
+        who: Who,
     ) {
         let mut ledger = self.world.ledger();
         let judged = match got {
+            Some(payload) if who == Who::Untold => {
+                ledger.clone().shown((place, &payload), since).map(drop)
+            }
             Some(payload) => ledger.shown((place, &payload), since).map(drop),
             None if place <= ledger.left_since(since, before) && !ledger.damaged => {
                 Err(format!("record {place} of {before} is not there"))
@@ -386,7 +418,7 @@ impl Task {
             None => Ok(()),
         };
         drop(ledger);
-        self.world.judge(judged, what);
+        self.world.judge(judged, &format!("a get, {who:?}"));
     }
 
     fn follow(&mut self) -> seawall::Result<()> {
@@ -394,7 +426,7 @@ impl Task {
             following
         } else {
             let (_, since) = self.begin();
-            Following::new(self.log.follow(self.log.oldest())?, since)
+            Following::new(self.log.follow(self.log.oldest())?, (Who::Here, since))
         };
         self.go_on(&mut following)?;
         self.here = Some(following);
@@ -406,8 +438,9 @@ impl Task {
             following
         } else {
             let (_, since) = self.begin();
+            let who = self.still(Who::Told);
             let reader = LogReader::open_any_in(self.storage())?;
-            Following::new(reader.follow(reader.oldest()?)?, since)
+            Following::new(reader.follow(reader.oldest()?)?, (who, since))
         };
         self.go_on(&mut following)?;
         self.elsewhere = Some(following);
@@ -440,12 +473,13 @@ impl Task {
 
     fn copy(&mut self) -> seawall::Result<()> {
         let (before, since) = self.begin();
+        let who = self.still(Who::Told);
         let device = MemStorage::new();
         let target: Arc<dyn Storage> = Arc::new(device.clone());
         copy_in(&self.storage(), &target)?;
         let reader = LogReader::open_any_in(Arc::new(device.power_cut(|_| false)))?;
         let oldest = reader.oldest()?;
-        let last = self.take(reader.read_from(oldest)?, (oldest.get(), since))?;
+        let last = self.take(reader.read_from(oldest)?, (oldest.get(), since), who)?;
         if self.world.disk.injected().is_empty() {
             self.is_complete(last, before, since);
         }

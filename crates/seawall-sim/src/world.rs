@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use scheduler::time;
 use seawall::{Error, Layout, Log, Raw};
-use seawall_io::MemStorage;
+use seawall_format::Live;
+use seawall_io::{MemStorage, Storage as _};
 use seawall_testkit::{FaultDisk, Kind};
 
 use crate::ledger::Ledger;
@@ -104,6 +105,13 @@ impl World {
             self.find(format!("{what}: {error}, with nothing wrong but {injected:?}"));
         }
         next
+    }
+
+    /// Whether a reader of another process finds how far it may go.
+    pub(crate) fn has_word(&self) -> bool {
+        let device = self.disk.device();
+        let found = device.bytes("live").and_then(|bytes| Live::decode(&bytes));
+        found.is_some_and(|live| Some(live.boot_id) == device.boot_id())
     }
 
     /// How many reads of this life gave other bytes than those that stand there.

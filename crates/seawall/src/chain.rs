@@ -121,15 +121,13 @@ impl Headers {
         }
         // What it holds was written anew, as a barrier failed or a recovery was not sure of it,
         // and that did not reach `live`, or not yet: what its successor was made with is durable.
-        let sealed = top.seal()?.filter(|seal| seal.last < live.durable);
-        let next = sealed.and_then(|seal| {
-            let next = self.sound.get(&seal.next.id);
-            next.filter(|next| next.header.epoch == seal.next.epoch)
-        });
-        Ok(Some(match next {
-            Some(next) => (next.clone(), Limit::At(next.header.carried)),
-            None => (top.clone(), Limit::At(live.durable)),
-        }))
+        let Some(seal) = top.seal()?.filter(|seal| seal.last < live.durable) else {
+            return Ok(Some((top.clone(), Limit::At(live.durable))));
+        };
+        // If that is not there, it is missing.
+        let next = self.sound.get(&seal.next.id);
+        let next = next.filter(|next| next.header.epoch == seal.next.epoch);
+        Ok(next.map(|next| (next.clone(), Limit::At(next.header.carried))))
     }
 
     /// A stale `live` names a segment that is gone, and the next one follows an older: a recovery

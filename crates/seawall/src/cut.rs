@@ -12,7 +12,7 @@ use crate::{Error, Lsn, Result, SegmentId};
 use seawall_format::scan::Limit;
 use seawall_format::{SegmentHeader, next_lsn};
 use seawall_io::Access;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 impl Writer {
     /// Notes that nothing before `lsn` is needed; the checkpoint before is kept too.
@@ -153,6 +153,14 @@ impl Writer {
                 }
             }
         }
+    }
+
+    /// Unlinks segments that are not in the chain: what a cut or a prune could not remove, or what
+    /// came back as its removal was not durable.
+    pub(crate) fn remove_strays(&self) -> Result<()> {
+        let live = self.chain.iter().chain([&self.tail.header]);
+        let live: BTreeSet<SegmentId> = live.map(|header| header.id).collect();
+        self.remove_segments(|id| !live.contains(&id))
     }
 
     /// Unlinks segments that the log has given up already.

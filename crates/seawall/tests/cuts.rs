@@ -326,6 +326,37 @@ fn a_reader_beside_a_cut_sees_nothing_that_a_crash_then_takes() {
     assert!(all > 0 && few > 3, "{all} {few}");
 }
 
+/// Found by simulation. The image: what a cut, or a prune, removed came back, as the sync of the
+/// directory failed and the power went.
+#[test]
+fn what_came_back_of_a_cut_or_a_prune_goes_at_the_next_open() {
+    for is_cut in [true, false] {
+        let storage = MemStorage::new();
+        let log = open(&storage).unwrap();
+        for _ in 0..9 {
+            log.append("old".repeat(300).as_bytes()).unwrap();
+        }
+        let names = storage.names();
+        if is_cut {
+            log.truncate_after(Some(lsn(3))).unwrap();
+        } else {
+            log.truncate_before(lsn(7)).unwrap();
+        }
+        drop(log);
+        let gone: Vec<_> = names.iter().filter(|name| !storage.names().contains(name)).collect();
+        assert!(gone.len() > 2, "{gone:?}");
+        for back in &gone {
+            storage.copy_raw("manifest", back);
+        }
+        let left = storage.names();
+        let log = open(&storage).unwrap();
+        let kept = records(&log, log.oldest().get()).len();
+        assert_eq!(kept, 3);
+        assert!(gone.iter().all(|name| left.contains(name) && !storage.names().contains(name)));
+        drop(log);
+    }
+}
+
 /// Found by simulation. The image: a cut could not write the seal of the segment where it fell,
 /// which names what was cut; later another seal could not be written, and the segment that was made
 /// then is lost.

@@ -376,6 +376,28 @@ fn a_cut_that_readers_cannot_be_told_of_is_refused_and_the_log_goes_on() {
     }
 }
 
+/// Found by simulation. The image: a close, then a cut, a record, and another cut that died after it
+/// lowered `live`; the newest segment is lost, and the close names the one that the first cut ended.
+#[test]
+fn a_close_that_is_older_than_a_cut_shows_nothing_that_was_cut() {
+    let (device, log, _) = with_stale_live(3);
+    let lowered = device.bytes("live").unwrap();
+    log.append(&payload(4, 1, 50)).unwrap();
+    log.append(&payload(5, 1, 50)).unwrap();
+    log.close().unwrap();
+    let log = open(&again(2), &device).unwrap();
+    log.truncate_after(Lsn::new(4)).unwrap();
+    log.append(&payload(5, 2, 60)).unwrap();
+    let names = device.names();
+    let newest = names.iter().rfind(|name| name.contains(".seg")).unwrap();
+    let left = device.kill();
+    left.edit("live", |bytes| bytes.clone_from(&lowered));
+    left.remove_raw(newest);
+    let found = read(&left, true).unwrap();
+    assert_eq!((found.records.get(&5), found.errors), (None, 1), "{found:?}");
+    drop(log);
+}
+
 /// The image: `live` says more than is left, and numbers will be given anew. Readers are told
 /// first, or the log does not open.
 #[test]

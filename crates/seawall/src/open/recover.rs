@@ -75,6 +75,9 @@ pub(crate) fn recover(
     for name in dead.iter().flat_map(|link| link.segment.names()) {
         let _ = writer.machine.storage.remove(&name);
     }
+    if found.damage.is_empty() {
+        writer.remove_strays()?;
+    }
     Ok((writer, recovery, level))
 }
 
