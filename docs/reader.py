@@ -8,7 +8,6 @@ It needs Python 3.8 or later, and nothing else.
 Exit codes: 0 a clean or torn end; 3 an end that cannot be told from damage; 5 damage; 8 no log, or
 one of another version. The sections named here are those of FORMAT.md.
 """
-import itertools
 import os
 import struct
 import sys
@@ -330,15 +329,16 @@ def find_chain(manifest, sound, bad):
         elif manifest or head.pred_id:
             below = sound.get(head.pred_id)
             if not below or below.head.epoch != head.pred_epoch:
-                older = [one for one in downwards if one.head.id < head.id]
-                known = list(itertools.takewhile(lambda one: one.seal, older))
-                fits = [one for one in older if one.seal
-                        and one.seal.next_id < head.id and one.seal.last < head.base]
+                older = [one for one in downwards if one.head.id < head.id and one.seal
+                         and one.seal.next_id < head.id and one.seal.last < head.base]
                 pred = head.pred_id, head.pred_epoch
-                below = next((one for one in fits
+                below = next((one for one in older
                               if (one.seal.next_id, one.seal.next_epoch) == pred), None)
-                below = below or next((one for one in fits
-                                       if one in known and one.seal.next_id not in sound), None)
+                if not below:
+                    below = max((one for one in older if one.seal.next_id not in sound),
+                                key=lambda one: one.seal.next_id, default=None)
+                    if below and any(below.seal.next_id < id < head.id for id in sound):
+                        below = None
                 below_limit = below and below.seal.last
                 gap = hole(head.pred_id) if manifest or below else None
         chain.insert(0, (segment, limit, gap))

@@ -218,29 +218,25 @@ impl Headers {
         Ok((behind.map(|(segment, last)| (segment, Limit::At(last))), Some(gap)))
     }
 
-    /// The older segment whose seal says that the missing one followed it, and its last LSN; else
-    /// the nearest whose seal names one that is not there, as more than one may be lost. What a cut
-    /// took and could not remove names its like, which are there. Behind one that is not sealed
-    /// nobody knows whether a seal that is older still counts.
+    /// The older segment whose seal says that the missing one followed it, and its last LSN. Else,
+    /// as more than one may be lost, of the seals that name one which is not there the one that was
+    /// written last; if a segment stands above that one, an older seal says nothing.
     fn sealed_before(&self, header: &SegmentHeader) -> Result<Option<(Segment, Option<Lsn>)>> {
-        let (mut nearest, mut is_known) = (None, true);
-        for segment in self.sound.range(..header.id).rev().map(|(_, segment)| segment) {
-            let Some(seal) = segment.seal()? else {
-                is_known = false;
-                continue;
-            };
-            if seal.next.id >= header.id || seal.last >= Some(header.base) {
-                continue;
-            }
-            let found = Some((segment.clone(), seal.last));
+        let mut last: Option<(&Segment, Seal)> = None;
+        for segment in self.sound.range(..header.id).map(|(_, segment)| segment) {
+            let fits = |seal: &Seal| seal.next.id < header.id && seal.last < Some(header.base);
+            let Some(seal) = segment.seal()?.filter(fits) else { continue };
             if Some(seal.next) == header.pred {
-                return Ok(found);
+                return Ok(Some((segment.clone(), seal.last)));
             }
-            if is_known && !self.sound.contains_key(&seal.next.id) {
-                nearest = nearest.or(found);
+            let is_later = last.is_none_or(|(_, last)| seal.next.id > last.next.id);
+            if is_later && !self.sound.contains_key(&seal.next.id) {
+                last = Some((segment, seal));
             }
         }
-        Ok(nearest)
+        let last =
+            last.filter(|(_, seal)| self.sound.range(seal.next.id..header.id).next().is_none());
+        Ok(last.map(|(segment, seal)| (segment.clone(), seal.last)))
     }
 
     fn missing(&self, segment: SegmentId, row: Row) -> Beyond {

@@ -376,8 +376,9 @@ fn a_cut_that_readers_cannot_be_told_of_is_refused_and_the_log_goes_on() {
     }
 }
 
-/// Found by simulation. The image: a close, then a cut, a record, and another cut that died after it
-/// lowered `live`; the newest segment is lost, and the close names the one that the first cut ended.
+/// Found by simulation. The image: a close, then a cut, a record, and another cut that died after
+/// it lowered `live`; the newest segment is lost, and the close names the one that the first cut
+/// ended.
 #[test]
 fn a_close_that_is_older_than_a_cut_shows_nothing_that_was_cut() {
     let (device, log, _) = with_stale_live(3);
