@@ -421,8 +421,8 @@ fn what_a_cut_could_not_remove_does_not_return_when_the_newest_segment_is_lost()
     }
 }
 
-/// Found by simulation. The image: a cut died before it removed the segments it took, which seal
-/// each other; the log went on, and the segment that the cut made is lost.
+/// Found by simulation. The image: the segments that a cut took, which seal each other, are there
+/// as if nobody could remove them; the log went on, and the segment that the cut made is lost.
 #[test]
 fn what_was_cut_does_not_return_when_a_segment_above_it_is_lost() {
     for before in 0..30 {
@@ -436,14 +436,21 @@ fn what_was_cut_does_not_return_when_a_segment_above_it_is_lost() {
         storage.stop_after(died + before);
         let is_cut = log.truncate_after(Some(lsn(1))).is_ok();
         let left = storage.kill();
+        for name in &names {
+            left.copy_raw(name, &format!("quarantine/{name}"));
+        }
         let log = open(&left).unwrap();
         if log.durable() != Some(lsn(1)) {
             continue;
         }
         append(&log, "new", 60).unwrap();
         log.close().unwrap();
-        let made: Vec<_> = left.names().into_iter().filter(|name| !names.contains(name)).collect();
-        for lost in made.iter().filter(|name| name.contains(".seg")) {
+        let there = left.names();
+        for name in names.iter().filter(|name| !there.contains(name)) {
+            left.copy_raw(&format!("quarantine/{name}"), name);
+        }
+        let made = there.iter().filter(|name| !names.contains(name));
+        for lost in made.filter(|name| name.contains(".seg")) {
             let left = left.power_cut(|_| false);
             left.remove_raw(lost);
             let reader = LogReader::open_any_in(Arc::new(left)).unwrap().skip_damaged(true);

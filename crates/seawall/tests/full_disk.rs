@@ -145,6 +145,12 @@ fn a_file_made_ahead_is_gone_after_the_close() {
         while !has_spare() {
             thread::park_timeout(Duration::from_millis(1));
         }
+        // One that is still being made goes by itself: let it be ready, and handed over.
+        let mut steps = 0;
+        while steps != storage.steps() {
+            steps = storage.steps();
+            thread::park_timeout(Duration::from_millis(50));
+        }
         log.close().unwrap();
         assert!(!has_spare());
     });
