@@ -432,13 +432,13 @@ fn what_was_cut_does_not_return_when_a_segment_above_it_is_lost() {
             log.append(format!("old {}", "x".repeat(900)).as_bytes()).unwrap();
         }
         let names = storage.names();
+        for name in &names {
+            storage.copy_raw(name, &format!("quarantine/{name}"));
+        }
         let died = storage.steps();
         storage.stop_after(died + before);
         let is_cut = log.truncate_after(Some(lsn(1))).is_ok();
         let left = storage.kill();
-        for name in &names {
-            left.copy_raw(name, &format!("quarantine/{name}"));
-        }
         let log = open(&left).unwrap();
         if log.durable() != Some(lsn(1)) {
             continue;
