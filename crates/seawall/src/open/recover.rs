@@ -10,7 +10,7 @@ use crate::quarantine;
 use crate::roll::{Carried, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
 use crate::walk::{End, Event, TailFound, Walk};
 use crate::writer::{ManifestFile, Writer};
-use crate::{Error, Lsn, Offset, Options, Recovery, Result, SegmentId, TailState};
+use crate::{Error, Lsn, Offset, Options, Recovery, Result, TailState};
 use seawall_format::batch::{HEADER_SIZE, Life};
 use seawall_format::{Closed, Layout, Level, Manifest, SegmentHeader, frame, next_lsn, tail};
 use seawall_io::{Access, File, Lock};
@@ -27,7 +27,6 @@ pub(crate) fn recover(
     let end = found.end.as_ref().expect("the verdict has seen the end");
     let recovery = report(&machine, found, end);
     remove_spares(&machine, &found.survey.names);
-    remove_headless(&machine, found);
     machine.storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
     let file = open_or_make(&*machine.storage, MANIFEST)?;
     let _ = file.sync();
@@ -75,6 +74,7 @@ pub(crate) fn recover(
     for name in dead.iter().flat_map(|link| link.segment.names()) {
         let _ = writer.machine.storage.remove(&name);
     }
+    // Where something is damaged a head may be lost, and its text is all there is: it stays.
     if found.damage.is_empty() {
         writer.remove_strays()?;
     }
@@ -270,18 +270,4 @@ fn is_named_by_predecessor(machine: &Machine, chain: &[Link]) -> Result<bool> {
 fn read_write(machine: &Machine, name: &str) -> Result<Arc<dyn File>> {
     let file = machine.storage.open(name, Access::ReadWrite);
     file.map_err(Error::io(format!("open {name} for writing")))
-}
-
-/// Texts without a head, of a roll or a removal that did not come to its end: nothing was promised
-/// of them. Where something is damaged a head may be lost, and its text is all there is: it stays.
-fn remove_headless(machine: &Machine, found: &Inspection) {
-    let names = &found.survey.names;
-    let has_head = |id: SegmentId| names.contains(&id.head_name());
-    let is_headless = |name: &&String| {
-        let id = SegmentId::from_any_name(name).filter(|id| id.text_name() == **name);
-        id.is_some_and(|id| !has_head(id))
-    };
-    for name in names.iter().filter(|_| found.damage.is_empty()).filter(is_headless) {
-        let _ = machine.storage.remove(name);
-    }
 }
