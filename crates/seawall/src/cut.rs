@@ -155,9 +155,9 @@ impl Writer {
         }
     }
 
-    /// Unlinks segments that are not in the chain: what a cut or a prune could not remove, what came
-    /// back as its removal was not durable, texts without a head of a roll that did not come to its
-    /// end. Nothing is promised of them.
+    /// Unlinks segments that are not in the chain: what a cut or a prune could not remove, or what
+    /// came back as its removal was not durable, and texts without a head, of a roll that did not
+    /// come to its end. Nothing is promised of them.
     pub(crate) fn remove_strays(&self) -> Result<()> {
         let live = self.chain.iter().chain([&self.tail.header]);
         let live: BTreeSet<SegmentId> = live.map(|header| header.id).collect();
