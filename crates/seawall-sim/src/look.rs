@@ -38,8 +38,8 @@ pub(crate) fn after(world: &World, device: &MemStorage) {
     }
     let steps = device.steps();
     let live = device.bytes("live").unwrap_or_default();
-    let word = Live::decode(&live).filter(|live| Some(live.boot_id) == device.boot_id());
-    let has_no_word = word.is_none() && !is_settled(device);
+    let told = Live::decode(&live).filter(|live| Some(live.boot_id) == device.boot_id());
+    let has_no_word = told.is_none() && !is_settled(device);
     let entries = match read(device, false) {
         Ok(entries) => entries,
         Err(_) if damaged => return,
