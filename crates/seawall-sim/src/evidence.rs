@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use seawall_format::scan::{Limit, Scanner, Step, Window};
 use seawall_format::{
-    Layout, Manifest, Mark, MarkSlot, Offset, SegmentHeader, SegmentId, lsn_or_zero,
+    Layout, Manifest, Mark, MarkSlot, Offset, Seal, SegmentHeader, SegmentId, lsn_or_zero,
 };
 use seawall_io::MemStorage;
 use seawall_testkit::Harmed;
@@ -98,6 +98,18 @@ impl Evidence {
         };
         self.places.iter().filter(is_left).max_by_key(|(_, _, lsn)| *lsn)
     }
+}
+
+/// The highest id of a segment that is there, or that a seal names.
+pub(crate) fn highest_id(device: &MemStorage) -> Option<SegmentId> {
+    let spoken_of = |name: &String| {
+        let bytes = device.bytes(name)?;
+        let (id, header) = header(device, name)?;
+        let seal = bytes.get(to_usize(Seal::offset(header.geometry).0)..);
+        let seal = seal.and_then(|bytes| Seal::decode(bytes, &header));
+        Some(seal.map_or(id, |seal| seal.next.id.max(id)))
+    };
+    device.names().iter().filter_map(spoken_of).max()
 }
 
 fn header(device: &MemStorage, name: &str) -> Option<(SegmentId, SegmentHeader)> {

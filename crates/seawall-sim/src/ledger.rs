@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use seawall_format::SegmentId;
+
 use crate::plan::Keep;
 
 /// The bytes of a record.
@@ -35,6 +37,10 @@ pub(crate) struct Ledger {
     pub(crate) confirmed: u64,
     /// A cut behind this record was asked for, and whether it came to pass is not known.
     cutting: Option<u64>,
+    /// The highest segment when the last cut began.
+    cut_in: Option<SegmentId>,
+    /// The highest segment that the disk speaks of, when a damaged log is opened.
+    pub(crate) highest: Option<SegmentId>,
     /// The log begins here at least, or further on.
     first_min: u64,
     /// And no further than here.
@@ -75,6 +81,8 @@ struct Gone {
     lsn: Option<u64>,
     payload: Payload,
     stood: Stood,
+    /// The highest segment when the cut began that took it.
+    segment: Option<SegmentId>,
 }
 
 /// When a record stood in the log: from when it was handed over until the cut that took it
@@ -324,9 +332,14 @@ impl Ledger {
         let delivered: BTreeMap<u64, &Payload> = found.iter().map(|(n, p)| (*n, p)).collect();
         for lsn in first..=last.max(self.durable) {
             match (delivered.get(&lsn), self.known.get(&lsn)) {
-                (Some(payload), Some(known)) => known.is(lsn, payload)?,
+                (Some(payload), Some(known)) if known.payload == **payload => {}
                 // A device that lied about a cut may bring back what that took.
                 (Some(payload), None) if self.damaged && self.was_cut(lsn, payload) => {}
+                (Some(payload), Some(known)) => {
+                    if !(self.damaged && self.is_rolled_back(lsn, payload)) {
+                        known.is(lsn, payload)?;
+                    }
+                }
                 (Some(payload), None) => drop(self.recognise((lsn, payload))?),
                 (None, _) if lsn > self.durable || self.holes.contains(&lsn) => {}
                 (None, _) if !(self.damaged && excused(lsn)) => {
@@ -350,7 +363,13 @@ impl Ledger {
 
     /// Whether a cut of the life before took this record.
     fn was_cut(&self, lsn: u64, payload: &Payload) -> bool {
-        self.gone.iter().any(|gone| gone.lsn == Some(lsn) && gone.payload == *payload)
+        self.gone.iter().any(|gone| gone.is(lsn, payload))
+    }
+
+    /// Whether a cut took this record, and nothing on the disk speaks of a segment after that: what
+    /// was written since went to one.
+    fn is_rolled_back(&self, lsn: u64, payload: &Payload) -> bool {
+        self.gone.iter().any(|gone| gone.is(lsn, payload) && self.highest <= gone.segment)
     }
 
     fn restart(&mut self, found: &[(u64, Payload)], (first, last): (u64, u64)) {
@@ -380,10 +399,11 @@ impl Ledger {
         self.confirmed = self.confirmed.max(lsn.min(self.durable));
     }
 
-    /// A cut behind `lsn` begins.
-    pub(crate) fn begin_cut(&mut self, lsn: u64) {
+    /// A cut behind `lsn` begins, with that one the highest segment.
+    pub(crate) fn begin_cut(&mut self, lsn: u64, highest: Option<SegmentId>) {
         self.cuts += 1;
         self.cutting = Some(lsn);
+        self.cut_in = highest;
     }
 
     /// It was refused: all is as it was.
@@ -397,11 +417,13 @@ impl Ledger {
         self.moment += 1;
         let until = self.moment;
         self.past_cuts.push((until, lsn));
+        let segment = self.cut_in;
         let cut = self.known.split_off(&(lsn + 1)).into_iter();
         self.gone.extend(cut.map(|(lsn, Known { payload, since })| Gone {
             lsn: Some(lsn),
             payload,
             stood: Stood { from: since, until },
+            segment,
         }));
         self.sets.retain(|(_, to)| *to <= lsn);
         // What was handed over and has no answer was written before it, or fails.
@@ -411,6 +433,7 @@ impl Ledger {
                 lsn: first.map(|first| first + place),
                 payload,
                 stood,
+                segment,
             }));
         }
         self.durable = self.durable.min(lsn);
@@ -467,6 +490,12 @@ impl Ledger {
     /// What record `lsn` is, if somebody was promised it.
     pub(crate) fn known(&self, lsn: u64) -> Option<&Payload> {
         self.known.get(&lsn).filter(|_| lsn <= self.durable).map(|known| &known.payload)
+    }
+}
+
+impl Gone {
+    fn is(&self, lsn: u64, payload: &Payload) -> bool {
+        self.lsn == Some(lsn) && self.payload == *payload
     }
 }
 

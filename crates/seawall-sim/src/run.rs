@@ -16,7 +16,7 @@ use seawall_io::{Landing, MemStorage, Pending, SeededEntropy, What};
 use seawall_testkit::{Dice, FaultDisk, Kind, Left, harm};
 
 use crate::describe::describe;
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, highest_id};
 use crate::ledger::Ledger;
 use crate::look;
 use crate::plan::{Cut, End, Keep, Life, Plan, Unit};
@@ -239,6 +239,7 @@ impl Simulation {
         let damaged = world.ledger().damaged;
         let asks = damaged || reads_wrong;
         let bound = if asks { Evidence::of(&self.device).bound(None) } else { u64::MAX };
+        let highest = if asks { highest_id(&self.device) } else { None };
         let log: Bytes = options.open_in(Arc::new(world.disk.clone()))?;
         let first = log.oldest();
         let found: seawall::Result<Vec<_>> = log
@@ -252,6 +253,7 @@ impl Simulation {
         let mut ledger = world.ledger();
         world.tell(|| format!("opened: {} to {last}, {:?}", first, log.recovery().tail));
         ledger.is_born = true;
+        ledger.highest = highest;
         // One wrong read hides what nothing else confirms at most: the window of DURABILITY.md,
         // section 2. Two of one open may take a record and what speaks for it. But then the open
         // must not say that all is well.

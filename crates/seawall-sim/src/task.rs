@@ -8,6 +8,7 @@ use scheduler::shuttle::sync::RwLock;
 use seawall::{Error, Follower, Level, LogReader, Lsn, Raw, Ticket, Verdict, copy_in, verify_in};
 use seawall_io::{Clock as _, MemStorage, Storage};
 
+use crate::evidence::highest_id;
 use crate::ledger::{Moment, Stood};
 use crate::payload::payload;
 use crate::plan::Act;
@@ -262,7 +263,7 @@ impl Task {
         {
             let mut ledger = self.world.ledger();
             let judged = ledger.acknowledge(last);
-            ledger.begin_cut(place);
+            ledger.begin_cut(place, highest_id(self.world.disk.device()));
             drop(ledger);
             self.world.judge(judged, "a flush before a cut");
         }

@@ -301,3 +301,18 @@ fn found_by_seed_4c7cc6() {
          a911 a196 ; @59 lost-write:5e8f @32 lost-write:77fe @108 lost-write:1514 ; kill@48",
     );
 }
+
+/// The same, and what was written since went with it: three writes of one cut were lost, and
+/// nothing on the disk speaks of its segment.
+#[test]
+fn found_by_seed_95041bbf() {
+    replay(
+        "seed 95041bbf binary 5120 | synced idle ; a10 a926 ; @96 lost-write:2119 @80 \
+         lost-write:d1ce ; kill@209 | synced ; v x0 a2 k9 f a298 ; @186 lost-write:a392 @92 \
+         lost-write:8bb1 @91 lost-write:ec48 ; kill@284 | confirmed ahead ; x3 a928 ; @81 \
+         lost-write:251f @61 lost-write:b4e3 @38 lost-write:6332 ; power@166 page:9f63 | \
+         confirmed ; h0 k0 ; @16 lost-write:b987 ; power@103 page:6c63 | synced ; s186+0+0+180 \
+         h6 a281 f v v v x9 v a941 ; @138 lost-write:7422 @126 lost-write:1e7a @160 \
+         lost-write:83e1 ; power@279 page:5dad",
+    );
+}

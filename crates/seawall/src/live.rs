@@ -116,9 +116,12 @@ impl LiveFile {
 }
 
 /// Stops readers at that record, if `live` leads them further. One that cannot be read leads
-/// nobody.
+/// nobody, nor does one of an earlier run of the machine.
 pub(crate) fn stop_readers_at(machine: &Machine, log: LogId, word: Word) -> Result<()> {
     let live = read_whole_live(&*machine.storage).ok().flatten();
-    let leads_further = live.is_some_and(|live| live.durable > word.1);
-    if leads_further { LiveFile::new(&*machine.storage).stop(machine, log, word) } else { Ok(()) }
+    let file = LiveFile::new(&*machine.storage);
+    // Without a boot id it may be of this run.
+    let is_heard = |live: &Live| file.boot_id.is_none_or(|boot_id| boot_id == live.boot_id);
+    let leads_further = live.is_some_and(|live| is_heard(&live) && live.durable > word.1);
+    if leads_further { file.stop(machine, log, word) } else { Ok(()) }
 }

@@ -416,6 +416,10 @@ fn an_open_that_gives_numbers_anew_tells_readers_first() {
     let error = open(&again(2), &refused).unwrap_err();
     assert!(error.to_string().contains("live"), "{error}");
     assert_eq!(refused.bytes("000000000001.seg"), died.bytes("000000000001.seg"));
+    // What an earlier run of the machine told nobody hears.
+    let booted = died.power_cut(|_| true);
+    booted.refuse_writes("live", true);
+    assert_eq!(open(&again(2), &booted).unwrap().durable(), Lsn::new(2));
     let log = open(&again(2), &died).unwrap();
     assert_eq!(log.durable(), Lsn::new(2));
     died.refuse_writes("live", true);
