@@ -16,11 +16,12 @@ pub(crate) use convert::{Convert, ForeignFormat};
 use examples::{
     APPEND_EXAMPLES, BENCH_EXAMPLES, CAT_EXAMPLES, COMPLETIONS_EXAMPLES, CONVERT_EXAMPLES,
     COPY_EXAMPLES, DEMO_EXAMPLES, DOCTOR_EXAMPLES, EXIT_CODES, EXPLAIN_EXAMPLES, MAN_EXAMPLES,
-    REPAIR_EXAMPLES, STAT_EXAMPLES, TAIL_EXAMPLES, TRUNCATE_EXAMPLES, VERIFY_EXAMPLES,
+    PROBE_EXAMPLES, REPAIR_EXAMPLES, STAT_EXAMPLES, TAIL_EXAMPLES, TRUNCATE_EXAMPLES,
+    VERIFY_EXAMPLES,
 };
 use seawall::Level;
 use std::path::{Path, PathBuf};
-pub(crate) use tools::{Completions, Doctor, Man};
+pub(crate) use tools::{Completions, Doctor, Man, Probe};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -82,6 +83,9 @@ pub(crate) enum Verb {
     /// Say whether this machine keeps what a log promises, as far as can be seen
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(Doctor),
+    /// Measure what durable writes cost in a place, by every way to make them
+    #[command(after_help = PROBE_EXAMPLES)]
+    Probe(Probe),
     /// Print what a shell needs to complete these command lines
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions(Completions),

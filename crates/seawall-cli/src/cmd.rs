@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod explain;
 mod man;
+mod probe;
 mod repair;
 mod stat;
 mod tail;
@@ -32,6 +33,7 @@ pub(crate) fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::Explain(args) => Ok(explain::run(args)),
         Verb::Verify(args) => verify::run(args),
         Verb::Doctor(args) => doctor::run(args),
+        Verb::Probe(args) => probe::run(args),
         Verb::Completions(args) => Ok(completions::run(args)),
         Verb::Man(args) => man::run(args),
         Verb::Stat(args) => stat::run(args),

@@ -55,10 +55,10 @@ pub(crate) struct Row {
 
 /// What one slice did.
 #[derive(Debug)]
-struct Slice {
-    per_second: f64,
+pub(crate) struct Slice {
+    pub(crate) per_second: f64,
     /// How long each commit took, in nanoseconds.
-    times: Vec<u32>,
+    pub(crate) times: Vec<u32>,
 }
 
 /// Plain writes, each followed by its sync, into a file that was written before.
@@ -204,10 +204,6 @@ pub(crate) fn compare(
         plain_times.extend(one.times);
         times.extend(other.times);
     }
-    let median = |values: &mut Vec<f64>| {
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied().unwrap_or_default()
-    };
     Ok(Row {
         writers,
         commits_per_s: median(&mut right),
@@ -215,26 +211,32 @@ pub(crate) fn compare(
         ratio: median(&mut ratios),
         ratio_min: ratios.first().copied().unwrap_or_default(),
         ratio_max: ratios.last().copied().unwrap_or_default(),
-        p50_us: percentile(&mut times, 50),
-        p99_us: percentile(&mut times, 99),
-        raw_p50_us: percentile(&mut plain_times, 50),
+        p50_us: per_mille(&mut times, 500),
+        p99_us: per_mille(&mut times, 990),
+        raw_p50_us: per_mille(&mut plain_times, 500),
         pairs: rounds.pairs,
     })
 }
 
-/// In microseconds, with one digit.
-fn percentile(times: &mut [u32], percent: usize) -> f64 {
+/// Sorts the values.
+pub(crate) fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+/// Sorts the times; in microseconds, with one digit.
+pub(crate) fn per_mille(times: &mut [u32], place: usize) -> f64 {
     times.sort_unstable();
-    let place = times.len().saturating_sub(1) * percent / 100;
+    let place = times.len().saturating_sub(1) * place / 1000;
     let nanoseconds = times.get(place).copied().unwrap_or_default();
     f64::from(nanoseconds / 100) / 10.0
 }
 
-fn nanoseconds(time: Duration) -> u32 {
+pub(crate) fn nanoseconds(time: Duration) -> u32 {
     u32::try_from(time.as_nanos()).unwrap_or(u32::MAX)
 }
 
-fn rate(count: usize, time: Duration) -> f64 {
+pub(crate) fn rate(count: usize, time: Duration) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX)) / time.as_secs_f64().max(1e-9)
 }
 
@@ -253,9 +255,9 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_taken_from_the_sorted_times() {
+    fn a_place_is_that_among_the_sorted_times() {
         let mut times: Vec<u32> = (1..=101).rev().map(|n| n * 1000).collect();
-        assert_eq!((percentile(&mut times, 50), percentile(&mut times, 99)), (51.0, 100.0));
-        assert!(percentile(&mut [], 50).abs() < f64::EPSILON);
+        assert_eq!((per_mille(&mut times, 500), per_mille(&mut times, 990)), (51.0, 100.0));
+        assert!(per_mille(&mut [], 500).abs() < f64::EPSILON);
     }
 }

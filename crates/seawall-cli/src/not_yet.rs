@@ -5,7 +5,6 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 /// Verbs, and what to use instead.
 const VERBS: &[(&str, &str)] = &[
-    ("probe", "seawall bench append"),
     ("disk", "seawall append for programs that can write to a pipe"),
     ("replay", "seawall cat LOG -o json, piped to what applies the records"),
     ("export", "seawall copy LOG TARGET"),

@@ -278,3 +278,48 @@ fn stat_tells_the_newest_checkpoint() {
     assert_eq!(folder.run("stat log --json", b"").fine().json()[0]["checkpoint_lsn"], 2);
     assert!(folder.run("stat log", b"").fine().text().contains("checkpoint   LSN 2"));
 }
+
+#[test]
+fn a_probe_measures_every_way_by_turns_and_leaves_no_trace() {
+    let folder = Folder::new("probe-here");
+    folder.make_folder("place");
+    let ran = folder.run("probe place --time 1 --json", b"");
+    assert!([0, 10].contains(&ran.code), "{ran:?}");
+    let found = &ran.json()[0];
+    assert_eq!((&found["schema"], &found["exit"]), (&"seawall.probe/1".into(), &ran.code.into()));
+    let contests = found["contests"].as_array().unwrap();
+    let names: Vec<_> = contests.iter().map(|contest| contest["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["ways", "files", "sizes", "threads"]);
+    for contest in contests {
+        assert!(contest["rounds"].as_u64() >= Some(12), "{contest}");
+        let rows = contest["rows"].as_array().unwrap();
+        assert!(rows.len() >= 3 && rows[0]["verdict"] == "first", "{contest}");
+        for row in rows {
+            let number = |name: &str| row[name].as_f64().unwrap();
+            let (lowest, highest) = (number("per_s_lowest"), number("per_s_highest"));
+            assert!(0.0 < lowest && lowest <= number("per_s") && number("per_s") <= highest);
+            assert!(number("p50_us") <= number("p99_us"), "{row}");
+        }
+    }
+    assert_eq!(folder.names("place"), [""; 0]);
+}
+
+#[test]
+fn a_probe_names_what_it_says_and_where_it_cannot_measure() {
+    let folder = Folder::new("probe-text");
+    let ran = folder.run("probe --time 0.5", b"");
+    for part in ["file system", "direct", "growing", "1 MiB", "16 threads", "cache", "not ranked"] {
+        let is_there = ran.text().contains(part);
+        // Where the file system has no direct writes, there is no such row.
+        assert!(is_there || part == "direct", "{part}: {ran:?}");
+    }
+    for line in ran.text().lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    folder.run("probe nowhere", b"").refused(1);
+    folder.run("probe --time 0", b"").refused(2);
+    let Some(place) = in_memory() else { return };
+    let ran = folder.run(&format!("probe {place} --time 0.5"), b"");
+    assert_eq!(ran.code, 10, "{ran:?}");
+    assert!(ran.text().contains("broken   file system"), "{ran:?}");
+}

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bare;
 mod clock;
 mod descriptor;
 mod entropy;
@@ -20,6 +21,7 @@ use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 
+pub use bare::{BareFile, DIRECT_ALIGNMENT};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use descriptor::open_descriptor;
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};

@@ -2,7 +2,7 @@
 
 use std::fs::{self, TryLockError};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -120,7 +120,7 @@ impl PosixStorage {
     }
 
     fn wrap(&self, file: fs::File, name: &str) -> Arc<dyn File> {
-        Arc::new(PosixFile { file, label: self.label(name) })
+        Arc::new(PosixFile::new(file, self.label(name)))
     }
 
     fn label(&self, name: &str) -> String {
@@ -300,13 +300,21 @@ fn pause() {
 }
 
 #[derive(Debug)]
-struct PosixFile {
+pub(crate) struct PosixFile {
     file: fs::File,
     /// Its name when it was opened, and the directory.
     label: String,
 }
 
 impl PosixFile {
+    pub(crate) fn new(file: fs::File, label: String) -> Self {
+        Self { file, label }
+    }
+
+    pub(crate) fn bare(&self) -> &fs::File {
+        &self.file
+    }
+
     fn explain(&self, act: &'static str, error: impl Into<io::Error>) -> io::Error {
         explain(act, &self.label, error)
     }
@@ -381,24 +389,24 @@ struct PosixLock {
 impl Lock for PosixLock {}
 
 #[cfg(not(target_vendor = "apple"))]
-fn sync_data(file: &fs::File) -> rustix::io::Result<()> {
+pub(crate) fn sync_data(file: &fs::File) -> rustix::io::Result<()> {
     rustix::fs::fdatasync(file)
 }
 
 #[cfg(not(target_vendor = "apple"))]
-fn sync_all(directory: &OwnedFd) -> rustix::io::Result<()> {
-    rustix::fs::fsync(directory)
+pub(crate) fn sync_all(file: impl AsFd) -> rustix::io::Result<()> {
+    rustix::fs::fsync(file)
 }
 
 /// A plain sync there leaves the bytes in the drive's cache.
 #[cfg(target_vendor = "apple")]
-fn sync_data(file: &fs::File) -> rustix::io::Result<()> {
+pub(crate) fn sync_data(file: &fs::File) -> rustix::io::Result<()> {
     rustix::fs::fcntl_fullfsync(file)
 }
 
 #[cfg(target_vendor = "apple")]
-fn sync_all(directory: &OwnedFd) -> rustix::io::Result<()> {
-    rustix::fs::fcntl_fullfsync(directory)
+pub(crate) fn sync_all(file: impl AsFd) -> rustix::io::Result<()> {
+    rustix::fs::fcntl_fullfsync(file)
 }
 
 #[cfg(target_os = "linux")]

@@ -6,7 +6,7 @@ use crate::directory::{
 };
 use crate::roll::Machine;
 use crate::{Error, Lsn, Result};
-use seawall_format::{Closed, Live, LogId, Manifest, SegmentRef};
+use seawall_format::{Live, LogId, Manifest, SegmentRef};
 use seawall_io::{File, Storage};
 use std::sync::{Arc, OnceLock};
 
@@ -28,7 +28,14 @@ pub(crate) fn read_live(storage: &dyn Storage) -> Result<Option<Live>> {
     if is_in_use(storage)? {
         return Ok(Some(live));
     }
-    let Some(closed) = newest_close(storage, &live)? else { return Ok(Some(live)) };
+    let slots = read_slots(storage)?;
+    if !slots.is_empty() && slots.iter().all(|slot| slot.log != live.log) {
+        // It came here from another log.
+        return Ok(None);
+    }
+    let own = slots.into_iter().filter(|slot| slot.log == live.log);
+    let newest = own.max_by_key(|slot| slot.sequence);
+    let Some(closed) = newest.and_then(|slot| slot.closed) else { return Ok(Some(live)) };
     let is_later = closed.segment.id > live.segment.id;
     let says_more =
         is_later || (closed.segment.id == live.segment.id && closed.last > live.durable);
@@ -52,11 +59,10 @@ fn read_whole_live(storage: &dyn Storage) -> Result<Option<Live>> {
     Ok(None)
 }
 
-fn newest_close(storage: &dyn Storage, live: &Live) -> Result<Option<Closed>> {
+/// The slots of the manifest that can be read.
+fn read_slots(storage: &dyn Storage) -> Result<Vec<Manifest>> {
     let bytes = read_small(storage, MANIFEST, MANIFEST_MAX)?.unwrap_or_default();
-    let slots = Manifest::decode_file(&bytes).into_iter().flatten();
-    let slots = slots.filter(|slot| slot.log == live.log);
-    Ok(slots.max_by_key(|slot| slot.sequence).and_then(|slot| slot.closed))
+    Ok(Manifest::decode_file(&bytes).into_iter().flatten().collect())
 }
 
 /// The writer's side of it: what it tells readers of other processes.

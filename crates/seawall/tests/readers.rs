@@ -352,6 +352,30 @@ fn shown(device: &MemStorage, last: u64) -> u64 {
     found.count()
 }
 
+/// Found by corruptions. The image: the writer died, and `live` is a copy of another log's, from the
+/// same run of the machine.
+#[test]
+fn what_another_log_told_its_readers_counts_for_nothing() {
+    for layout in LAYOUTS {
+        let logs = [1, 2].map(|seed| {
+            let device = MemStorage::new();
+            let log = open(&laid_out(of_any_size(seed), layout), &device).unwrap();
+            let records = 3 * seed;
+            for number in 1..=records {
+                log.append(&payload_in(layout, (number, 1), 40)).unwrap();
+            }
+            device.kill()
+        });
+        let [foreign, died] = &logs;
+        let word = foreign.bytes("live").unwrap();
+        died.edit("live", |bytes| bytes.clone_from(&word));
+        assert_eq!(shown(died, 6), 6, "{layout:?}");
+        let log = open(&laid_out(of_any_size(3), layout), died).unwrap();
+        assert_eq!(shown(died, 6), 6, "{layout:?}, beside a writer that wrote nothing yet");
+        drop(log);
+    }
+}
+
 /// Found by simulation. The image: no write of `live` succeeds. Readers go by what it says: a cut
 /// that they cannot be told of would show them what it took.
 #[test]

@@ -11,7 +11,7 @@ Exit codes:
    6  another process writes the log
    8  not a Seawall log, or written by a newer version
    9  what was to be made is there already, with other content
-  10  what is synced here can be lost (doctor)
+  10  what is synced here can be lost (doctor, probe)
  101  a bug in seawall
 What to do then: seawall explain CODE
 
@@ -121,6 +121,18 @@ Examples:
 It ends with 10 where what is synced can be lost: in memory, or mounted so
 that syncs end before the device. It cannot see whether the device tells the
 truth, and leaves no trace in DIR.";
+
+pub(super) const PROBE_EXAMPLES: &str = "\
+Examples:
+  seawall probe
+  chrt -f 1 seawall probe /var/lib/app --time 60
+  seawall probe /var/lib/app --json | jq '.contests[].rows[]'
+
+Ways are measured by turns, in slices of some 40 ms, and each is compared with
+the first one of the same round. That one runs twice: what it differs from
+itself is the noise, and a difference within the noise is none. Ends with 10
+where what is synced can be lost, as doctor does; the files it makes, some
+300 MiB, are removed.";
 
 pub(super) const COMPLETIONS_EXAMPLES: &str = "\
 Examples:

@@ -1,6 +1,7 @@
-//! What the verbs around a log are asked for: `doctor`, `completions`, `man`.
+//! What the verbs around a log are asked for: `doctor`, `probe`, `completions`, `man`.
 
 use super::Look;
+use crate::human;
 use clap::Args;
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -11,6 +12,19 @@ pub(crate) struct Doctor {
     /// The directory that logs are or will be in
     #[arg(default_value = ".")]
     pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// `seawall probe`
+#[derive(Debug, Args)]
+pub(crate) struct Probe {
+    /// The directory that logs are or will be in
+    #[arg(default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// Seconds for all that is measured
+    #[arg(long, value_name = "SECONDS", default_value = "12", value_parser = human::parse_seconds)]
+    pub(crate) time: f64,
     #[command(flatten)]
     pub(crate) look: Look,
 }

@@ -1,6 +1,6 @@
 //! `seawall doctor`: whether this machine keeps what a log promises, as far as it can be seen.
 
-mod checks;
+pub(super) mod checks;
 
 use crate::args::Doctor;
 use crate::output::Output;
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Doctor) -> Result<Exit, Failure> {
     Ok(exit.worse(out.finish()))
 }
 
-fn look(folder: &Path) -> io::Result<Machine> {
+pub(super) fn look(folder: &Path) -> io::Result<Machine> {
     let around = Surroundings::of(folder)?;
     // What lets a program be killed without loss in tests makes syncs do nothing.
     let preload = std::env::var("LD_PRELOAD").ok();
@@ -36,20 +36,21 @@ fn look(folder: &Path) -> io::Result<Machine> {
 }
 
 fn as_json(folder: &Path, (worst, exit): (State, Exit), checks: &[Check]) -> Value {
-    let check = |check: &Check| {
-        json!({
-            "name": check.name.replace(' ', "-"),
-            "state": check.state.name(),
-            "says": check.says,
-            "next": check.next,
-        })
-    };
     json!({
         "schema": "seawall.doctor/1",
         "dir": folder.display().to_string(),
         "state": worst.name(),
         "exit": exit.code(),
-        "checks": checks.iter().map(check).collect::<Vec<_>>(),
+        "checks": checks.iter().map(check_as_json).collect::<Vec<_>>(),
+    })
+}
+
+pub(super) fn check_as_json(check: &Check) -> Value {
+    json!({
+        "name": check.name.replace(' ', "-"),
+        "state": check.state.name(),
+        "says": check.says,
+        "next": check.next,
     })
 }
 
@@ -62,11 +63,15 @@ fn tell(out: &mut Output, args: &Doctor, (worst, exit): (State, Exit), checks: &
     let head = format!("{}   {verdict}", args.dir.display());
     out.toned(&format!("{head:<72}{:>8}", format!("exit {}", exit.code())), verdict, tone);
     for check in checks.iter().filter(|check| !args.look.quiet || check.state != State::Ok) {
-        let (word, tone) = (check.state.name(), check.state.tone());
-        let start = format!("  {word:<9}");
-        let start = if tone::is_wanted() { paint(&start, word, tone) } else { start };
-        out.line(&format!("{start}{}", wrapped(check)));
+        tell_check(out, check);
     }
+}
+
+pub(super) fn tell_check(out: &mut Output, check: &Check) {
+    let (word, tone) = (check.state.name(), check.state.tone());
+    let start = format!("  {word:<9}");
+    let start = if tone::is_wanted() { paint(&start, word, tone) } else { start };
+    out.line(&format!("{start}{}", wrapped(check)));
 }
 
 /// What a check says, in lines of 80 columns at most.

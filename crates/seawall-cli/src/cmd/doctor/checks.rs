@@ -41,25 +41,25 @@ const CLOCK_SET_US: u64 = 1_577_836_800_000_000;
 
 /// All that is looked at.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Machine {
-    pub(super) around: Surroundings,
+pub(in crate::cmd) struct Machine {
+    pub(in crate::cmd) around: Surroundings,
     /// Libraries that are put before those of programs.
-    pub(super) preload: Option<String>,
+    pub(in crate::cmd) preload: Option<String>,
     /// Whether the runs of this machine can be told apart.
-    pub(super) boot_id: bool,
-    pub(super) wall_us: u64,
+    pub(in crate::cmd) boot_id: bool,
+    pub(in crate::cmd) wall_us: u64,
 }
 
 /// How one thing is; the worst comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum State {
+pub(in crate::cmd) enum State {
     Ok,
     Warning,
     Broken,
 }
 
 impl State {
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::cmd) fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Warning => "warning",
@@ -67,7 +67,7 @@ impl State {
         }
     }
 
-    pub(super) fn tone(self) -> Tone {
+    pub(in crate::cmd) fn tone(self) -> Tone {
         match self {
             Self::Ok => Tone::Good,
             Self::Warning => Tone::Doubtful,
@@ -78,12 +78,12 @@ impl State {
 
 /// What is to be said of one thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Check {
-    pub(super) name: &'static str,
-    pub(super) state: State,
-    pub(super) says: String,
+pub(in crate::cmd) struct Check {
+    pub(in crate::cmd) name: &'static str,
+    pub(in crate::cmd) state: State,
+    pub(in crate::cmd) says: String,
     /// What to do, if there is something to do.
-    pub(super) next: Option<String>,
+    pub(in crate::cmd) next: Option<String>,
 }
 
 impl Check {
@@ -101,7 +101,7 @@ impl Check {
 }
 
 /// Every check, in the order of a log's way to the device.
-pub(super) fn judge(machine: &Machine) -> Vec<Check> {
+pub(in crate::cmd) fn judge(machine: &Machine) -> Vec<Check> {
     let around = &machine.around;
     let mut checks = vec![versions(around)];
     if let Some(check) = preload(machine) {

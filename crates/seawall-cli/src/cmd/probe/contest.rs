@@ -1,0 +1,224 @@
+//! Ways to do the same thing, measured in short slices by turns, and what may be said of them.
+//!
+//! A disk drifts by half within a second, so each way is compared with the first one of the same
+//! round only. The first one runs twice in each round: how far it differs from itself is the noise,
+//! and a difference within the noise is none.
+
+use crate::measure::{Slice, median, per_mille};
+use std::io;
+use std::time::Duration;
+
+/// Fewer rounds say nothing.
+const ROUNDS_MIN: u32 = 12;
+/// A slice holds some syncs at least, and drift between neighbours is small.
+const SLICE_MIN: Duration = Duration::from_millis(5);
+const SLICE_MAX: Duration = Duration::from_millis(50);
+/// If the middle half of what a way makes of itself spans more than this, nothing is ranked.
+const NOISE_MAX: f64 = 1.5;
+/// So many times are needed before one in a thousand is more than a single hiccup.
+const TIMES_FOR_THOUSANDTHS: usize = 10_000;
+
+/// One way, and how it is done for a while.
+pub(super) struct Entry {
+    pub(super) name: &'static str,
+    pub(super) act: Box<dyn FnMut(Duration) -> io::Result<Slice>>,
+}
+
+/// What came of one way.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    /// Median, lowest and highest of the slices.
+    pub(super) per_second: Spread,
+    pub(super) p50_us: f64,
+    pub(super) p99_us: f64,
+    /// `None` if there were too few to tell.
+    pub(super) p999_us: Option<f64>,
+    /// Beside the first way of the same rounds.
+    pub(super) ratio: Spread,
+    pub(super) verdict: Verdict,
+}
+
+/// The middle of some values, and their ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Spread {
+    pub(super) median: f64,
+    pub(super) lowest: f64,
+    pub(super) highest: f64,
+}
+
+/// What may be said of a way beside the first one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    First,
+    /// It differs by less than the first one does from itself.
+    Same,
+    Faster,
+    Slower,
+    TooNoisy,
+}
+
+impl Verdict {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Same => "same",
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::TooNoisy => "too noisy",
+        }
+    }
+}
+
+/// What came of all of them.
+#[derive(Clone, Debug)]
+pub(super) struct Standings {
+    pub(super) rows: Vec<Row>,
+    /// The first way beside itself.
+    pub(super) noise: Spread,
+    pub(super) rounds: u32,
+}
+
+/// Everybody's slices of one way.
+#[derive(Default)]
+struct Done {
+    rates: Vec<f64>,
+    times: Vec<u32>,
+}
+
+/// Lets all ways run by turns for about that long. Who begins changes from round to round, so that
+/// drift favours nobody.
+pub(super) fn hold(entries: &mut [Entry], time: Duration) -> io::Result<Standings> {
+    // The first one once more.
+    let turns = entries.len() + 1;
+    let count = u32::try_from(turns).expect("a few ways");
+    let slice = (time / (ROUNDS_MIN * count)).clamp(SLICE_MIN, SLICE_MAX);
+    let mut rounds = ROUNDS_MIN;
+    while slice * count * (rounds + 1) <= time {
+        rounds += 1;
+    }
+    let mut done: Vec<Done> = (0..turns).map(|_| Done::default()).collect();
+    for round in 0..usize::try_from(rounds).expect("not that many") {
+        for turn in 0..turns {
+            let place = (turn + round) % turns;
+            let entry = entries.get_mut(place % (turns - 1)).expect("the last is the first again");
+            let Slice { per_second, times } = (entry.act)(slice)?;
+            let done = done.get_mut(place).expect("as many as turns");
+            done.rates.push(per_second);
+            done.times.extend(times);
+        }
+    }
+    let again = done.pop().expect("the first one once more");
+    Ok(judge(entries.iter().map(|entry| entry.name).zip(done), &again.rates, rounds))
+}
+
+fn judge(
+    done: impl Iterator<Item = (&'static str, Done)>,
+    again: &[f64],
+    rounds: u32,
+) -> Standings {
+    let done: Vec<_> = done.collect();
+    let first = done.first().map(|(_, first)| first.rates.clone()).unwrap_or_default();
+    let beside = |rates: &[f64]| -> Vec<f64> {
+        rates.iter().zip(&first).map(|(rate, first)| rate / first.max(1e-9)).collect()
+    };
+    let noise = beside(again);
+    let row = |(place, (name, mut done)): (usize, (&'static str, Done))| {
+        let ratios = beside(&done.rates);
+        let verdict = if place == 0 { Verdict::First } else { verdict(&ratios, &noise) };
+        let is_enough = done.times.len() >= TIMES_FOR_THOUSANDTHS;
+        Row {
+            name,
+            per_second: spread(&done.rates),
+            p50_us: per_mille(&mut done.times, 500),
+            p99_us: per_mille(&mut done.times, 990),
+            p999_us: is_enough.then(|| per_mille(&mut done.times, 999)),
+            ratio: spread(&ratios),
+            verdict,
+        }
+    };
+    let rows = done.into_iter().enumerate().map(row).collect();
+    Standings { rows, noise: spread(&noise), rounds }
+}
+
+/// Whether these differ by more than `noise`.
+fn verdict(ratios: &[f64], noise: &[f64]) -> Verdict {
+    let (low, high) = middle_half(noise);
+    if high > low * NOISE_MAX {
+        return Verdict::TooNoisy;
+    }
+    // Most rounds must say so, and say more than what a way makes of itself.
+    let (most_low, most_high) = middle_half(ratios);
+    if most_low > high.max(1.0) {
+        Verdict::Faster
+    } else if most_high < low.min(1.0) {
+        Verdict::Slower
+    } else {
+        Verdict::Same
+    }
+}
+
+/// Where the second and the third quarter of some values begin and end.
+fn middle_half(values: &[f64]) -> (f64, f64) {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let at = |place: usize| values.get(place).copied().unwrap_or_default();
+    (at(values.len() / 4), at((values.len() * 3 / 4).min(values.len().saturating_sub(1))))
+}
+
+fn spread(values: &[f64]) -> Spread {
+    let mut values = values.to_vec();
+    let median = median(&mut values);
+    let end = |value: Option<&f64>| value.copied().unwrap_or_default();
+    Spread { median, lowest: end(values.first()), highest: end(values.last()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUIET: [f64; 12] = [1.0, 0.98, 1.02, 1.01, 0.99, 1.0, 1.03, 0.97, 1.0, 1.01, 0.99, 1.0];
+
+    #[test]
+    fn what_differs_by_less_than_the_first_from_itself_is_the_same() {
+        assert_eq!(verdict(&QUIET, &QUIET), Verdict::Same);
+        assert_eq!(verdict(&QUIET.map(|ratio| ratio * 1.01), &QUIET), Verdict::Same);
+        assert_eq!(verdict(&QUIET.map(|ratio| ratio * 1.3), &QUIET), Verdict::Faster);
+        assert_eq!(verdict(&QUIET.map(|ratio| ratio * 0.7), &QUIET), Verdict::Slower);
+    }
+
+    #[test]
+    fn where_the_first_is_no_like_of_itself_nothing_is_ranked() {
+        let wild: Vec<f64> = (0..12).map(|n| if n % 2 == 0 { 0.5 } else { 1.5 }).collect();
+        assert_eq!(verdict(&QUIET.map(|ratio| ratio * 1.3), &wild), Verdict::TooNoisy);
+        // One round in which somebody else used the disk is not many.
+        let mut once = QUIET;
+        once[3] = 0.1;
+        assert_eq!(verdict(&QUIET.map(|ratio| ratio * 1.3), &once), Verdict::Faster);
+    }
+
+    #[test]
+    fn each_way_has_as_many_turns_and_the_first_one_twice() {
+        use std::cell::Cell;
+        use std::rc::Rc;
+        let turns = Rc::new([const { Cell::new(0_u32) }; 3]);
+        let entry = |place: usize| {
+            let turns = turns.clone();
+            let act = move |_| {
+                turns[place].set(turns[place].get() + 1);
+                Ok(Slice { per_second: [100.0, 200.0, 50.0][place], times: vec![1_000; 900] })
+            };
+            Entry { name: ["one", "two", "half"][place], act: Box::new(act) }
+        };
+        let mut entries = [entry(0), entry(1), entry(2)];
+        let standings = hold(&mut entries, Duration::from_millis(100)).unwrap();
+        let rounds = standings.rounds;
+        assert_eq!(turns.iter().map(Cell::get).collect::<Vec<_>>(), [2 * rounds, rounds, rounds]);
+        let said: Vec<_> =
+            standings.rows.iter().map(|row| (row.ratio.median, row.verdict)).collect();
+        let expected = [(1.0, Verdict::First), (2.0, Verdict::Faster), (0.5, Verdict::Slower)];
+        assert_eq!(said, expected);
+        let row = &standings.rows[1];
+        assert_eq!((row.p50_us, row.p99_us, row.p999_us), (1.0, 1.0, Some(1.0)));
+    }
+}

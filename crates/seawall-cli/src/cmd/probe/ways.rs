@@ -1,0 +1,201 @@
+//! The ways to make one write durable, on files of the probe's own.
+
+use crate::measure::{Slice, nanoseconds, rate};
+use seawall_io::{BareFile, Clock, DIRECT_ALIGNMENT, SystemClock};
+use std::io;
+use std::path::Path;
+use std::sync::Barrier;
+use std::time::Duration;
+
+/// Larger than what is written in a slice, so that a way meets all of its file.
+const FILE_SIZE: u64 = 16 << 20;
+
+/// How one write becomes durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Fdatasync,
+    Fsync,
+    /// One call that writes and syncs.
+    Dsync,
+    DirectDsync,
+    DirectFdatasync,
+    /// Not at all: only to compare with.
+    Never,
+    /// A sync of nothing: what the way to the device and back costs.
+    OnlySync,
+}
+
+/// What the file was before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Prepared {
+    /// Written once, as a log's segments are.
+    Written,
+    /// Empty: each write makes it longer.
+    Growing,
+    /// Its room is set aside, and never was written.
+    Allocated,
+}
+
+/// Writes of one size, in one file.
+#[derive(Debug)]
+pub(super) struct Writer {
+    file: BareFile,
+    way: Way,
+    prepared: Prepared,
+    bytes: Vec<u8>,
+    start: usize,
+    size: usize,
+    at: u64,
+    clock: SystemClock,
+}
+
+impl Writer {
+    /// A new file in `folder`. `None` if the file system has no such way.
+    pub(super) fn new(
+        folder: &Path,
+        (way, prepared): (Way, Prepared),
+        size: usize,
+    ) -> io::Result<Option<Self>> {
+        let is_direct = matches!(way, Way::DirectDsync | Way::DirectFdatasync);
+        let made = BareFile::create(folder, is_direct).and_then(|file| {
+            if prepared == Prepared::Written {
+                file.fill(FILE_SIZE)?;
+            }
+            let bytes = vec![0x5a; size + DIRECT_ALIGNMENT];
+            let start = bytes.as_ptr().align_offset(DIRECT_ALIGNMENT).min(DIRECT_ALIGNMENT);
+            let clock = SystemClock::new();
+            let mut writer = Self { file, way, prepared, bytes, start, size, at: 0, clock };
+            writer.begin_anew()?;
+            writer.step()?;
+            Ok(writer)
+        });
+        match made {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(None),
+            made => made.map(Some),
+        }
+    }
+
+    /// Writes for that long.
+    pub(super) fn slice(&mut self, time: Duration) -> io::Result<Slice> {
+        // An allocated file is one only where nothing was written.
+        if self.at > FILE_SIZE / 2 {
+            self.begin_anew()?;
+        }
+        let begin = self.clock.now();
+        let (mut times, mut now) = (vec![], begin);
+        while now.saturating_sub(begin) < time {
+            self.step()?;
+            let then = std::mem::replace(&mut now, self.clock.now());
+            times.push(nanoseconds(now - then));
+        }
+        Ok(Slice { per_second: rate(times.len(), now - begin), times })
+    }
+
+    /// One write, durable when this returns, if its way is one.
+    pub(super) fn step(&mut self) -> io::Result<()> {
+        if self.way != Way::OnlySync {
+            self.write()?;
+        }
+        match self.way {
+            Way::Fdatasync | Way::DirectFdatasync | Way::OnlySync => self.file.sync_data(),
+            Way::Fsync => self.file.sync_all(),
+            Way::Dsync | Way::DirectDsync | Way::Never => Ok(()),
+        }
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let size = u64::try_from(self.size).expect("a small write");
+        if self.at + size > FILE_SIZE {
+            self.at = 0;
+        }
+        let bytes = self.bytes.get(self.start..self.start + self.size).expect("room was made");
+        if matches!(self.way, Way::Dsync | Way::DirectDsync) {
+            self.file.write_synced(bytes, self.at)?;
+        } else {
+            self.file.write(bytes, self.at)?;
+        }
+        self.at += size;
+        Ok(())
+    }
+
+    fn begin_anew(&mut self) -> io::Result<()> {
+        self.at = 0;
+        match self.prepared {
+            Prepared::Written => Ok(()),
+            Prepared::Growing => self.file.allocate(0),
+            Prepared::Allocated => self.file.allocate(FILE_SIZE),
+        }
+    }
+}
+
+/// All writers at once, each in a thread and a file of its own.
+pub(super) fn together(writers: &mut [Writer], time: Duration) -> io::Result<Slice> {
+    let barrier = Barrier::new(writers.len());
+    let slices: Vec<_> = std::thread::scope(|scope| {
+        let start = |writer| {
+            scope.spawn(|| {
+                let writer: &mut Writer = writer;
+                barrier.wait();
+                writer.slice(time)
+            })
+        };
+        let threads: Vec<_> = writers.iter_mut().map(start).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a writer returns")).collect()
+    });
+    let mut all = Slice { per_second: 0.0, times: vec![] };
+    for slice in slices {
+        let slice = slice?;
+        all.per_second += slice.per_second;
+        all.times.extend(slice.times);
+    }
+    Ok(all)
+}
+
+/// How long a sync takes after so many bytes were given to the device and not synced; the median
+/// of a few, in microseconds. `None` if direct writes are refused.
+pub(super) fn flush_after(folder: &Path, bytes: u64) -> io::Result<Option<f64>> {
+    const STEP: usize = 1 << 20;
+    let way = (Way::DirectFdatasync, Prepared::Written);
+    let Some(mut writer) = Writer::new(folder, way, STEP)? else { return Ok(None) };
+    let mut times = vec![];
+    for _ in 0..5 {
+        let mut given = 0;
+        while given < bytes {
+            writer.write()?;
+            given += 1 << 20;
+        }
+        let begin = writer.clock.now();
+        writer.file.sync_data()?;
+        times.push(nanoseconds(writer.clock.now() - begin));
+    }
+    times.sort_unstable();
+    Ok(times.get(2).map(|time| f64::from(*time) / 1000.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_writes_what_it_says() {
+        let folder = std::env::temp_dir().join(format!("seawall-ways-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let ways = [Way::Fdatasync, Way::Fsync, Way::Dsync, Way::DirectDsync, Way::DirectFdatasync];
+        for way in ways.into_iter().chain([Way::Never, Way::OnlySync]) {
+            for prepared in [Prepared::Written, Prepared::Growing, Prepared::Allocated] {
+                let made = Writer::new(&folder, (way, prepared), 4096).unwrap();
+                let Some(mut writer) = made else { continue };
+                let slice = writer.slice(Duration::from_millis(2)).unwrap();
+                assert!(!slice.times.is_empty() && slice.per_second > 0.0);
+                let mut bytes = vec![0; 16 << 20];
+                let length = writer.file.read(&mut bytes, 0).unwrap();
+                let is_written = |page: &&[u8]| page.iter().all(|byte| *byte == 0x5a);
+                let written = bytes[..length].chunks(4096).filter(is_written).count();
+                // The first one was to see whether the way is there.
+                let expected = if way == Way::OnlySync { 0 } else { slice.times.len() + 1 };
+                assert_eq!(written, expected, "{way:?} {prepared:?}");
+            }
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
