@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use seawall::{Error, LogReader, Verdict, cut_tail_in, salvage_in, verify_in};
-use seawall_format::Live;
+use seawall_format::lsn_or_zero;
 use seawall_io::{MemStorage, Storage};
 use seawall_testkit::{Decay, Dice, Harm, Harmed, harm};
 
@@ -12,7 +12,7 @@ use crate::describe::describe;
 use crate::evidence::Evidence;
 use crate::ledger::Ledger;
 use crate::run::{Entry, read};
-use crate::world::{BLOCK, World};
+use crate::world::{BLOCK, World, word};
 
 fn storage(device: &MemStorage) -> Arc<dyn Storage> {
     Arc::new(device.clone())
@@ -37,9 +37,7 @@ pub(crate) fn after(world: &World, device: &MemStorage) {
         return world.find(format!("a crash alone is no damage: {verdict:?}"));
     }
     let steps = device.steps();
-    let live = device.bytes("live").unwrap_or_default();
-    let told = Live::decode(&live).filter(|live| Some(live.boot_id) == device.boot_id());
-    let has_no_word = told.is_none() && !is_settled(device);
+    let has_no_word = word(device).is_none() && !is_settled(device);
     let entries = match read(device, false) {
         Ok(entries) => entries,
         Err(_) if damaged => return,
@@ -183,9 +181,16 @@ fn is_there_or_named(
         lost.chain(told.iter().copied())
             .any(|lost| lost.from.get() <= lsn && lost.to.is_none_or(|to| to.get() >= lsn))
     };
+    // A writer may die before its word; readers who go by the word before that lag behind what a
+    // verdict, and an open, find.
+    let word = word(copy);
+    let lags = |lsn: u64| {
+        let is_found = found.last_lsn.is_some_and(|last| lsn <= last.get());
+        is_found && word.is_some_and(|live| lsn > lsn_or_zero(live.durable))
+    };
     for lsn in first..=sure {
-        let is_named = named(lsn);
-        if ledger.known(lsn).is_some() && !delivered.contains(&lsn) && !is_named {
+        let is_excused = named(lsn) || lags(lsn);
+        if ledger.known(lsn).is_some() && !delivered.contains(&lsn) && !is_excused {
             return world.find(format!(
                 "{what}: record {lsn} is silently missing; up to {bound} is confirmed by what is \
                  left ({:?}), {} by promise; {found:?}",

@@ -109,9 +109,7 @@ impl World {
 
     /// Whether a reader of another process finds how far it may go.
     pub(crate) fn has_word(&self) -> bool {
-        let device = self.disk.device();
-        let found = device.bytes("live").and_then(|bytes| Live::decode(&bytes));
-        found.is_some_and(|live| Some(live.boot_id) == device.boot_id())
+        word(self.disk.device()).is_some()
     }
 
     /// How many reads of this life gave other bytes than those that stand there.
@@ -150,3 +148,9 @@ pub(crate) fn disk(device: MemStorage) -> FaultDisk {
 
 /// How long a call of the device takes.
 const CALL: Duration = Duration::from_micros(10);
+
+/// What the last writer of this run of the machine told readers.
+pub(crate) fn word(device: &MemStorage) -> Option<Live> {
+    let found = device.bytes("live").and_then(|bytes| Live::decode(&bytes));
+    found.filter(|live| Some(live.boot_id) == device.boot_id())
+}

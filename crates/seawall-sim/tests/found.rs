@@ -316,3 +316,16 @@ fn found_by_seed_95041bbf() {
          lost-write:83e1 ; power@279 page:5dad",
     );
 }
+
+/// The power went when a barrier had returned and `live` was not written: readers lag, and by the
+/// seal of a failed barrier, which was then damaged, had lagged less. A verdict finds all.
+#[test]
+fn found_by_seed_1a733014e() {
+    replay(
+        "seed 1a733014e binary 8192 | buffered idle ; a1 ; @59 write-error:b567 @19 \
+         failed-sync:f882 ; drop probe 8:215f | buffered idle ; a156 f a345 f s69+184 ; @50 \
+         failed-sync:b697 @109 write-error:18a9 ; kill@80 probe 8:d978 | buffered idle ; a933 a448 \
+         a23 a278 a921 a305 s180+92+95 ; @126 write-error:9ffa @109 write-error:5ff1 @198 \
+         failed-sync:cc0c ; kill@23 probe 8:1507",
+    );
+}
