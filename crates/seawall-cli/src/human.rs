@@ -106,6 +106,25 @@ pub(crate) fn span(time: Duration) -> String {
     }
 }
 
+/// Breaks a text that begins at column `indent` into lines of 80 columns at most; those that
+/// follow begin there, too.
+pub(crate) fn folded(text: &str, indent: usize) -> String {
+    let (mut lines, mut column) = (String::new(), indent);
+    for word in text.split(' ') {
+        let size = word.chars().count();
+        if !lines.is_empty() && column + 1 + size > 80 {
+            lines = format!("{lines}\n{:indent$}", "");
+            column = indent;
+        } else if !lines.is_empty() {
+            lines.push(' ');
+            column += 1;
+        }
+        lines.push_str(word);
+        column += size;
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,6 +140,15 @@ mod tests {
         for text in ["", "K", "-1", "1.5M", "1T", "99999999999G", "1 M"] {
             parse_size(text).expect_err(text);
         }
+    }
+
+    #[test]
+    fn lines_end_at_column_80_and_begin_below_each_other() {
+        let text = "word ".repeat(40);
+        let lines = format!("{:10}{}", "start", folded(text.trim_end(), 10));
+        assert_eq!(lines.lines().map(str::len).collect::<Vec<_>>(), [79, 79, 69]);
+        assert!(lines.lines().skip(1).all(|line| line.starts_with("          word")), "{lines}");
+        assert_eq!(folded("", 5), "");
     }
 
     #[test]

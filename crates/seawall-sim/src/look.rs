@@ -183,10 +183,10 @@ fn is_there_or_named(
     };
     // A writer may die before its word; readers who go by the word before that lag behind what a
     // verdict, and an open, find.
-    let word = word(copy);
+    let heard = word(copy);
     let lags = |lsn: u64| {
         let is_found = found.last_lsn.is_some_and(|last| lsn <= last.get());
-        is_found && word.is_some_and(|live| lsn > lsn_or_zero(live.durable))
+        is_found && heard.is_some_and(|live| lsn > lsn_or_zero(live.durable))
     };
     for lsn in first..=sure {
         let is_excused = named(lsn) || lags(lsn);

@@ -352,7 +352,7 @@ fn shown(device: &MemStorage, last: u64) -> u64 {
     found.count()
 }
 
-/// Found by corruptions. The image: the writer died, and `live` is a copy of another log's, from the
+/// Found by corruptions. The image: the writer died, and `live` is a copy of another log's, of the
 /// same run of the machine.
 #[test]
 fn what_another_log_told_its_readers_counts_for_nothing() {

@@ -3,6 +3,7 @@
 pub(super) mod checks;
 
 use crate::args::Doctor;
+use crate::human::folded;
 use crate::output::Output;
 use crate::report::{Exit, Failure};
 use crate::tone::{self, Tone, paint};
@@ -77,29 +78,15 @@ pub(super) fn tell_check(out: &mut Output, check: &Check) {
 /// What a check says, in lines of 80 columns at most.
 fn wrapped(check: &Check) -> String {
     const INDENT: usize = 26;
-    let mut text = format!("{:<15}", check.name);
-    let next = check.next.as_ref().map(|next| format!("next: {next}"));
-    for (at, paragraph) in [Some(&check.says), next.as_ref()].into_iter().flatten().enumerate() {
-        let mut column = 80;
-        for word in paragraph.split(' ') {
-            let is_first = at == 0 && column == 80;
-            if !is_first && column + 1 + word.chars().count() > 80 {
-                text = format!("{}\n{:INDENT$}", text.trim_end(), "");
-                column = INDENT;
-            } else if is_first {
-                column = INDENT;
-            } else {
-                text.push(' ');
-                column += 1;
-            }
-            text.push_str(word);
-            column += word.chars().count();
-        }
+    let mut text = format!("{:<15}{}", check.name, folded(&check.says, INDENT));
+    if let Some(next) = &check.next {
+        let next = folded(&format!("next: {next}"), INDENT);
+        text = format!("{text}\n{:INDENT$}{next}", "");
     }
     text
 }
 
-fn failure(folder: &Path, error: &io::Error) -> Failure {
+pub(super) fn failure(folder: &Path, error: &io::Error) -> Failure {
     let (what, next) = match error.kind() {
         io::ErrorKind::NotFound => ("there is nothing here".to_owned(), "check the path"),
         io::ErrorKind::NotADirectory => {

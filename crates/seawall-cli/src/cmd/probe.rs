@@ -5,14 +5,14 @@ mod contest;
 mod ways;
 
 use super::doctor::checks::{self, Check, State};
-use super::doctor::{check_as_json, look, tell_check};
+use super::doctor::{self, check_as_json, look, tell_check};
 use crate::args::Probe;
-use crate::human::{bytes, rounded};
+use crate::human::{bytes, folded, rounded};
 use crate::machine::is_real_time;
 use crate::output::Output;
 use crate::report::{Exit, Failure};
 use crate::scratch::Scratch;
-use advice::Costs;
+use advice::{Advice, Costs};
 use contest::{Entry, Row, Standings, Verdict, hold};
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -60,7 +60,7 @@ struct Contest {
 
 /// Measures, and says what came of it; 10 if what is synced there is not durable.
 pub(crate) fn run(args: &Probe) -> Result<Exit, Failure> {
-    let found = look(&args.dir).map_err(|error| failure(&args.dir, &error))?;
+    let found = look(&args.dir).map_err(|error| doctor::failure(&args.dir, &error))?;
     let checks = checks::judge(&found);
     let worst = checks.iter().map(|check| check.state).max().unwrap_or(State::Ok);
     let exit = if worst == State::Broken { Exit::Contract } else { Exit::Fine };
@@ -106,7 +106,7 @@ struct Found {
     asked: Vec<Contest>,
     /// Bytes that were not synced, and how long the sync took, in microseconds.
     flushes: Vec<(u64, f64)>,
-    advice: Vec<String>,
+    advice: Vec<Advice>,
     /// Whether no other program could stand between.
     ranked: bool,
 }
@@ -207,7 +207,8 @@ fn tell(out: &mut Output, contest: &Contest) {
         let rate = rounded(row.per_second.median);
         let p999 = row.p999_us.map_or("-".to_owned(), rounded);
         let times = format!("{:>9}{:>9}{:>9}", rounded(row.p50_us), rounded(row.p99_us), p999);
-        out.line(&format!("  {:<23}{rate:>9}{times}  {}", row.name, beside(row)));
+        let line = format!("  {:<23}{rate:>9}{times}  {}", row.name, beside(row));
+        out.line(line.trim_end());
     }
     let (low, high) = (noise.lowest, noise.highest);
     out.line(&format!(
@@ -236,8 +237,8 @@ fn tell_rest(out: &mut Output, found: &Found) {
         }
         out.line("");
     }
-    for line in advice {
-        out.line(line);
+    for Advice { topic, says } in advice {
+        out.line(&format!("{topic:<10}{}", folded(says, 10)));
     }
     if !ranked {
         out.line("");
@@ -258,6 +259,7 @@ fn as_json(args: &Probe, found: &Found) -> Value {
         })
     };
     let flush = |(dirty, time): &(u64, f64)| json!({ "dirty_bytes": dirty, "flush_us": time });
+    let advice = |advice: &Advice| json!({ "topic": advice.topic, "says": advice.says });
     json!({
         "schema": "seawall.probe/1",
         "dir": args.dir.display().to_string(),
@@ -266,7 +268,7 @@ fn as_json(args: &Probe, found: &Found) -> Value {
         "checks": found.checks.iter().map(check_as_json).collect::<Vec<_>>(),
         "contests": found.asked.iter().map(contest).collect::<Vec<_>>(),
         "flushes": found.flushes.iter().map(flush).collect::<Vec<_>>(),
-        "advice": found.advice,
+        "advice": found.advice.iter().map(advice).collect::<Vec<_>>(),
         "ranked": found.ranked,
     })
 }

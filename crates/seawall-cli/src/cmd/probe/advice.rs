@@ -20,31 +20,30 @@ const NEARLY_FREE: f64 = 1.25;
 /// times as long.
 const WRITTEN_OUT: f64 = 2.0;
 
-/// Puts lines below the first one of an advice.
-const INDENT: &str = "          ";
-
-/// Lines for people.
-pub(super) fn of(costs: &Costs<'_>) -> Vec<String> {
-    let mut lines = vec![];
-    lines.extend(files(costs));
-    let mut is_noisy = false;
-    for (rows, advice) in [
-        (&costs.threads, group_commit as fn(&Costs<'_>) -> Option<String>),
-        (&costs.sizes, batches),
-    ] {
-        if rows.iter().any(|(row, _)| row.verdict == Verdict::TooNoisy) {
-            is_noisy = true;
-        } else {
-            lines.extend(advice(costs));
-        }
-    }
-    lines.extend(cache(costs));
-    if is_noisy {
-        lines
-            .push("noise     other work used the disk or the processors: measure once more".into());
-    }
-    lines
+/// What to make of the figures, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Advice {
+    /// What it is about.
+    pub(super) topic: &'static str,
+    pub(super) says: String,
 }
+
+/// What the figures allow to be said.
+pub(super) fn of(costs: &Costs<'_>) -> Vec<Advice> {
+    let is_noisy =
+        |rows: &[(&Row, usize)]| rows.iter().any(|(row, _)| row.verdict == Verdict::TooNoisy);
+    let noisy = [is_noisy(&costs.threads), is_noisy(&costs.sizes)];
+    let said = [
+        ("files", files(costs)),
+        ("threads", group_commit(costs).filter(|_| !noisy[0])),
+        ("batches", batches(costs).filter(|_| !noisy[1])),
+        ("cache", cache(costs)),
+        ("noise", noisy.contains(&true).then(|| NOISE.to_owned())),
+    ];
+    said.into_iter().filter_map(|(topic, says)| Some(Advice { topic, says: says? })).collect()
+}
+
+const NOISE: &str = "other work used the disk or the processors: measure once more";
 
 fn files(costs: &Costs<'_>) -> Option<String> {
     let [_, others @ ..] = costs.files else { return None };
@@ -52,13 +51,8 @@ fn files(costs: &Costs<'_>) -> Option<String> {
     let slower: Vec<_> = slower
         .map(|row| format!("{:.1}x one that is {}", 1.0 / row.ratio.median.max(1e-9), row.name))
         .collect();
-    if slower.is_empty() {
-        return None;
-    }
-    Some(format!(
-        "files     a file written before is worth {}: a log's segments are",
-        slower.join(", ")
-    ))
+    let slower = Some(slower.join(", ")).filter(|slower| !slower.is_empty())?;
+    Some(format!("a file written before is worth {slower}: a log's segments are"))
 }
 
 /// Whoever shares a sync shares its time: at best all commits of a moment wait for one.
@@ -66,9 +60,7 @@ fn group_commit(costs: &Costs<'_>) -> Option<String> {
     let (one, _) = costs.threads.first()?;
     let rate = one.per_second.median;
     let [eight, many] = [8.0, 64.0].map(|threads| rounded(rate * threads));
-    Some(format!(
-        "threads   that share one sync at a time reach {eight}/s at most with 8, {many}/s with 64"
-    ))
+    Some(format!("that share one sync at a time reach {eight}/s at most with 8, {many}/s with 64"))
 }
 
 fn batches(costs: &Costs<'_>) -> Option<String> {
@@ -76,17 +68,14 @@ fn batches(costs: &Costs<'_>) -> Option<String> {
     let limit = smallest.p50_us * NEARLY_FREE;
     let free = costs.sizes.iter().take_while(|(row, _)| row.p50_us <= limit).last();
     let (_, size) = free.filter(|(_, size)| *size > 4096)?;
-    let (size_text, delay) = (bytes(u64::try_from(*size).ok()?), smallest_delay(smallest));
+    // Long enough that waiting, not syncing, decides: ten syncs, in milliseconds.
+    let delay = (smallest.p50_us / 100.0).ceil().max(1.0);
+    let size_text = bytes(u64::try_from(*size).ok()?);
     Some(format!(
-        "batches   of {size_text} cost hardly more than one record: append_batch, or, where the\n\
-         {INDENT}last {delay:.0} ms may be lost, Options::new().level(Level::Buffered)\n\
-         {INDENT}.buffered(Duration::from_millis({delay:.0}), {size})"
+        "of {size_text} cost hardly more than one record: append_batch, or, where the last \
+         {delay:.0} ms may be lost, Options::new().level(Level::Buffered) \
+         .buffered(Duration::from_millis({delay:.0}), {size})"
     ))
-}
-
-/// Long enough that waiting, not syncing, decides: ten syncs, in milliseconds.
-fn smallest_delay(row: &Row) -> f64 {
-    (row.p50_us / 100.0).ceil().max(1.0)
 }
 
 /// A flush that takes longer the more there is to flush has something to do. One that does not
@@ -95,14 +84,11 @@ fn cache(costs: &Costs<'_>) -> Option<String> {
     let ((few, short), (many, long)) = (costs.flushes.first()?, costs.flushes.last()?);
     let (few, many) = (bytes(*few), bytes(*many));
     Some(if *long > *short * WRITTEN_OUT {
-        format!(
-            "cache     a sync behind {many} takes longer than one behind {few}: it\n{INDENT}has them to write out"
-        )
+        format!("a sync behind {many} takes longer than one behind {few}: it has them to write out")
     } else {
         format!(
-            "cache     a sync behind {many} takes no longer than behind {few}, which proves\n\
-             {INDENT}nothing. Whether what is synced survives a power cut cannot be\n\
-             {INDENT}seen from here; only cutting it shows"
+            "a sync behind {many} takes no longer than behind {few}, which proves nothing. Whether \
+             what is synced survives a power cut cannot be seen from here; only cutting it shows"
         )
     })
 }
@@ -137,25 +123,29 @@ mod tests {
             threads: vec![(&files[0], 1)],
             flushes: &[(1 << 20, 60.0), (64 << 20, 70.0)],
         };
-        let lines = of(&costs);
-        assert!(lines[0].contains("worth 1.6x one that is growing: a log's"), "{lines:?}");
-        assert!(lines[1].contains("64,000/s at most with 8, 512,000/s with 64"), "{lines:?}");
-        assert!(lines[2].contains("of 64.0 KiB cost") && lines[2].contains("65536)"), "{lines:?}");
-        assert!(lines[3].contains("proves nothing"), "{lines:?}");
+        let says = |costs: &Costs<'_>, topic: &str| {
+            let found = of(costs).into_iter().find(|advice| advice.topic == topic);
+            found.map_or(String::new(), |advice| advice.says)
+        };
+        let has = |topic: &str, part: &str| {
+            assert!(says(&costs, topic).contains(part), "{:?}", of(&costs));
+        };
+        has("files", "worth 1.6x one that is growing: a log's");
+        has("threads", "64,000/s at most with 8, 512,000/s with 64");
+        has("batches", "of 64.0 KiB cost");
+        has("batches", "65536)");
+        has("cache", "proves nothing");
         let costs = Costs { flushes: &[(1 << 20, 60.0), (64 << 20, 170.0)], ..costs };
-        assert!(of(&costs)[3].contains("write out"));
-        for line in of(&costs).iter().flat_map(|text| text.lines()) {
-            assert!(line.chars().count() <= 80, "{line}");
-        }
+        assert!(says(&costs, "cache").contains("write out"));
         let noisy = [sizes[0].clone(), row("64 KiB", 7000.0, 0.9, Verdict::TooNoisy)];
-        let lines = of(&Costs { sizes: noisy.iter().zip([4096, 65_536]).collect(), ..costs });
-        assert!(lines.iter().all(|line| !line.contains("batches")), "{lines:?}");
-        assert!(lines[3].contains("once more"), "{lines:?}");
+        let costs = Costs { sizes: noisy.iter().zip([4096, 65_536]).collect(), ..costs };
+        assert_eq!(says(&costs, "batches"), "");
+        assert!(says(&costs, "noise").contains("once more"));
     }
 
     #[test]
     fn what_was_not_measured_is_not_spoken_of() {
         let costs = Costs { files: &[], sizes: vec![], threads: vec![], flushes: &[] };
-        assert_eq!(of(&costs), [""; 0]);
+        assert_eq!(of(&costs), []);
     }
 }

@@ -175,15 +175,16 @@ pub(super) fn flush_after(folder: &Path, bytes: u64) -> io::Result<Option<f64>> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch::Scratch;
 
     #[test]
     fn every_way_writes_what_it_says() {
-        let folder = std::env::temp_dir().join(format!("seawall-ways-{}", std::process::id()));
-        std::fs::create_dir(&folder).unwrap();
+        let scratch = Scratch::new(&std::env::temp_dir(), "seawall-ways").unwrap();
+        let folder = scratch.path();
         let ways = [Way::Fdatasync, Way::Fsync, Way::Dsync, Way::DirectDsync, Way::DirectFdatasync];
         for way in ways.into_iter().chain([Way::Never, Way::OnlySync]) {
             for prepared in [Prepared::Written, Prepared::Growing, Prepared::Allocated] {
-                let made = Writer::new(&folder, (way, prepared), 4096).unwrap();
+                let made = Writer::new(folder, (way, prepared), 4096).unwrap();
                 let Some(mut writer) = made else { continue };
                 let slice = writer.slice(Duration::from_millis(2)).unwrap();
                 assert!(!slice.times.is_empty() && slice.per_second > 0.0);
@@ -196,6 +197,5 @@ mod tests {
                 assert_eq!(written, expected, "{way:?} {prepared:?}");
             }
         }
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }
