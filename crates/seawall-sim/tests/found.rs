@@ -329,3 +329,14 @@ fn found_by_seed_1a733014e() {
          failed-sync:cc0c ; kill@23 probe 8:1507",
     );
 }
+
+/// Two recoveries died one after the other, and the seal named the segment of the second, behind
+/// that of the first: readers were told that it is missing (`readers.rs`). The image: sound.
+#[test]
+fn found_by_seed_21e6726ac() {
+    replay(
+        "seed 21e6726ac binary 11264 | buffered ahead ; a10 p9 ; ; kill@138 probe 8:ec6e | \
+         buffered ahead ; r / / ; ; kill@49 probe 8:ad74 | buffered ahead ; p11 r / x1 ; ; kill@60 \
+         probe 8:8338",
+    );
+}

@@ -42,15 +42,17 @@ pub(crate) struct Headers {
 }
 
 impl Headers {
-    /// Looks at the header of a segment whose file has this name.
+    /// Looks at the header of a segment whose file has this name. If it lies beyond what readers
+    /// are told of, a bad one is the writer's business.
     pub(crate) fn read(
         &mut self,
         storage: &Arc<dyn Storage>,
-        (id, name): (SegmentId, &str),
+        (id, name, is_beyond): (SegmentId, &str, bool),
         log: Option<&Manifest>,
     ) -> Result<()> {
         match look(storage, name, log)? {
             Look::Sound(segment) => drop(self.sound.insert(id, segment)),
+            _ if is_beyond => {}
             Look::Stranger(cause, reference) => {
                 self.bad.insert(id, cause);
                 self.strangers.insert(id, reference);

@@ -113,14 +113,13 @@ fn survey_once(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<Survey
     // The one behind what `live` names may have been made since.
     let behind = newest.and_then(|newest| ids.iter().copied().filter(|id| *id > newest).min());
     let last = behind.or(newest);
-    let wanted = |id: &SegmentId| {
-        oldest.is_none_or(|oldest| *id >= oldest) && last.is_none_or(|last| *id <= last)
-    };
     let mut headers = Headers::default();
     for name in &found.names {
         let id = SegmentId::from_file_name(name);
-        if let Some(id) = id.filter(wanted) {
-            headers.read(storage, (id, name), found.manifest.as_ref())?;
+        if let Some(id) = id.filter(|id| oldest.is_none_or(|oldest| *id >= oldest)) {
+            // It may be what the newest one's seal names: a recovery died and left another there.
+            let is_beyond = last.is_some_and(|last| id > last);
+            headers.read(storage, (id, name, is_beyond), found.manifest.as_ref())?;
         }
     }
     match &mut found.manifest {
