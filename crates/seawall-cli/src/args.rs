@@ -1,5 +1,6 @@
 //! What can be asked for, as clap reads it.
 
+mod bench;
 mod convert;
 mod examples;
 mod tools;
@@ -11,13 +12,13 @@ use crate::progress::Patience;
 use crate::report::Exit;
 use crate::select::Selection;
 use crate::tone::ColorWhen;
+pub(crate) use bench::{Bench, BenchAppend, BenchPaper, BenchVerb};
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 pub(crate) use convert::{Convert, ForeignFormat};
 use examples::{
-    APPEND_EXAMPLES, BENCH_EXAMPLES, CAT_EXAMPLES, COMPLETIONS_EXAMPLES, CONVERT_EXAMPLES,
-    COPY_EXAMPLES, DEMO_EXAMPLES, DOCTOR_EXAMPLES, EXIT_CODES, EXPLAIN_EXAMPLES, MAN_EXAMPLES,
-    PROBE_EXAMPLES, REPAIR_EXAMPLES, STAT_EXAMPLES, TAIL_EXAMPLES, TRUNCATE_EXAMPLES,
-    VERIFY_EXAMPLES,
+    APPEND_EXAMPLES, CAT_EXAMPLES, COMPLETIONS_EXAMPLES, CONVERT_EXAMPLES, COPY_EXAMPLES,
+    DEMO_EXAMPLES, DOCTOR_EXAMPLES, EXIT_CODES, EXPLAIN_EXAMPLES, MAN_EXAMPLES, PROBE_EXAMPLES,
+    REPAIR_EXAMPLES, STAT_EXAMPLES, TAIL_EXAMPLES, TRUNCATE_EXAMPLES, VERIFY_EXAMPLES,
 };
 use seawall::Level;
 use std::path::{Path, PathBuf};
@@ -385,45 +386,6 @@ pub(crate) struct Repair {
 pub(crate) struct Stat {
     /// The log
     pub(crate) log: PathBuf,
-    #[command(flatten)]
-    pub(crate) look: Look,
-}
-
-/// `seawall bench`
-#[derive(Debug, Args)]
-pub(crate) struct Bench {
-    #[command(subcommand)]
-    pub(crate) what: BenchVerb,
-}
-
-/// What is measured.
-#[derive(Debug, Subcommand)]
-pub(crate) enum BenchVerb {
-    /// Durable commits beside plain write-and-sync, in alternating slices
-    #[command(after_help = BENCH_EXAMPLES)]
-    Append(BenchAppend),
-}
-
-/// `seawall bench append`
-#[derive(Debug, Args)]
-pub(crate) struct BenchAppend {
-    /// Where to write
-    #[arg(long, default_value = ".")]
-    pub(crate) dir: PathBuf,
-    /// How many threads commit at the same time
-    #[arg(long, value_delimiter = ',', default_value = "1,8,64")]
-    #[arg(value_parser = human::parse_writers)]
-    pub(crate) writers: Vec<usize>,
-    /// Seconds for each number of writers
-    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = human::parse_seconds)]
-    pub(crate) time: f64,
-    /// Bytes in a record
-    #[arg(long, value_name = "BYTES", default_value = "116")]
-    #[arg(value_parser = human::parse_record_size)]
-    pub(crate) size: usize,
-    /// What a commit waits for
-    #[arg(long, value_enum, default_value_t = LevelName::Synced)]
-    pub(crate) level: LevelName,
     #[command(flatten)]
     pub(crate) look: Look,
 }

@@ -17,7 +17,7 @@ mod tail;
 mod truncate;
 mod verify;
 
-use crate::args::{BenchVerb, Verb};
+use crate::args::Verb;
 use crate::report::{Exit, Failure};
 
 /// Does what was asked for.
@@ -37,9 +37,7 @@ pub(crate) fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::Completions(args) => Ok(completions::run(args)),
         Verb::Man(args) => man::run(args),
         Verb::Stat(args) => stat::run(args),
-        Verb::Bench(args) => match &args.what {
-            BenchVerb::Append(args) => bench::run(args),
-        },
+        Verb::Bench(args) => bench::run(&args.what),
         Verb::Demo(args) => demo::run(args),
         Verb::DemoWriter(args) => demo::writer::run(args),
     }

@@ -39,6 +39,13 @@ pub(crate) fn parse_writers(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| format!("`{text}` is no number of writers; 1 to 1024"))
 }
 
+/// Reads a number of records to measure with.
+pub(crate) fn parse_records(text: &str) -> Result<u64, String> {
+    let number = text.replace(['_', ','], "").parse().ok();
+    let number = number.filter(|number| (1_000..=100_000_000).contains(number));
+    number.ok_or_else(|| format!("`{text}` is no number of records; 1000 to 100000000"))
+}
+
 /// Reads a number of seconds.
 pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number| (0.1..=60.0).contains(number));
@@ -81,12 +88,17 @@ pub(crate) fn rounded(value: f64) -> String {
     format!("{:.0}", value.max(0.0)).parse().map_or_else(|_| "-".to_owned(), number)
 }
 
+/// A number of things, to calculate with.
+#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
+pub(crate) fn to_f64(count: u64) -> f64 {
+    count as f64
+}
+
 /// Bytes as `512.0 MiB`.
-#[expect(clippy::cast_precision_loss, reason = "one digit behind the point is shown")]
 pub(crate) fn bytes(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     match units.into_iter().find(|(shift, _)| bytes >= 1 << shift) {
-        Some((shift, unit)) => format!("{:.1} {unit}", bytes as f64 / (1_u64 << shift) as f64),
+        Some((shift, unit)) => format!("{:.1} {unit}", to_f64(bytes) / to_f64(1 << shift)),
         None => format!("{bytes} bytes"),
     }
 }

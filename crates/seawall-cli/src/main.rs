@@ -17,6 +17,7 @@ mod measure;
 mod not_yet;
 mod notes;
 mod output;
+mod page;
 mod printer;
 mod progress;
 mod report;

@@ -6,6 +6,7 @@
 use seawall::{Log, Options, Raw};
 use seawall_format::{batch, frame};
 use seawall_io::{Clock, File, PosixStorage, Storage, SystemClock};
+use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Barrier};
@@ -176,6 +177,15 @@ struct Part {
 pub(crate) enum Trouble {
     Plain(io::Error),
     Ours(seawall::Error),
+}
+
+impl Display for Trouble {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plain(error) => error.fmt(f),
+            Self::Ours(error) => error.fmt(f),
+        }
+    }
 }
 
 /// Measures `writers` on the log against the plain file, by pairs of slices.

@@ -17,7 +17,6 @@ const VERBS: &[(&str, &str)] = &[
 const BENCHES: &[(&str, &str)] = &[
     ("read", "seawall bench append"),
     ("replay", "seawall bench append"),
-    ("paper", "seawall bench append"),
     ("compare", "seawall bench append"),
     ("cwal", "seawall bench append"),
     ("helios", "seawall bench append"),

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// Shorter work is not worth a bar.
 const SILENCE: Duration = Duration::from_millis(500);
+/// What is counted unless told otherwise.
+const BYTES: &str = "bytes";
 /// What is said more often is not read.
 const BETWEEN: Duration = Duration::from_millis(100);
 
@@ -53,6 +55,8 @@ pub(crate) struct Progress {
     /// What was said last.
     done: u64,
     total: Option<u64>,
+    /// What is counted.
+    unit: &'static str,
 }
 
 enum Out {
@@ -78,10 +82,16 @@ impl Progress {
             },
         };
         let next = if matches!(out, Some(Out::Bar(_))) { SILENCE } else { BETWEEN };
-        Ok(Self { watch: Stopwatch::start(), next, out, done: 0, total: None })
+        Ok(Self { watch: Stopwatch::start(), next, out, done: 0, total: None, unit: BYTES })
     }
 
-    /// So many bytes are done, of so many if that is known.
+    /// Counts these instead of bytes.
+    pub(crate) fn counting(mut self, unit: &'static str) -> Self {
+        self.unit = unit;
+        self
+    }
+
+    /// So many bytes, or of what is counted, are done, of so many if that is known.
     pub(crate) fn tell(&mut self, done: u64, total: Option<u64>) {
         (self.done, self.total) = (done, total);
         if self.out.is_none() {
@@ -110,11 +120,11 @@ impl Progress {
     }
 
     fn say(&mut self) {
-        let (done, total) = (self.done, self.total);
+        let (done, total, unit) = (self.done, self.total, self.unit);
         match &mut self.out {
             Some(Out::Bar(bar)) => {
                 if bar.length() != total || bar.position() == 0 {
-                    bar.set_style(style(total.is_some()));
+                    bar.set_style(style(total.is_some(), unit));
                 }
                 bar.update(|state| {
                     state.set_pos(done);
@@ -125,8 +135,7 @@ impl Progress {
             }
             Some(Out::Lines(file)) => {
                 // One call, one whole line.
-                let line =
-                    format!("{}\n", json!({ "done": done, "total": total, "unit": "bytes" }));
+                let line = format!("{}\n", json!({ "done": done, "total": total, "unit": unit }));
                 match file.write_all(line.as_bytes()) {
                     // A listener who is behind misses a line.
                     Err(error) if error.kind() != io::ErrorKind::WouldBlock => self.out = None,
@@ -151,13 +160,15 @@ fn deaf(number: u32, error: &io::Error) -> Failure {
     failure.next(format!("open a file or a pipe for this program, as in {number}> FILE"))
 }
 
-fn style(has_total: bool) -> ProgressStyle {
-    let template = if has_total {
-        "  [{bar:24}] {percent:>3} %  {binary_bytes} of {binary_total_bytes}  {eta} left"
-    } else {
-        "  {spinner} {binary_bytes}  {elapsed}"
+fn style(has_total: bool, unit: &str) -> ProgressStyle {
+    let template = match (has_total, unit) {
+        (true, BYTES) => {
+            "  [{bar:24}] {percent:>3} %  {binary_bytes} of {binary_total_bytes}  {eta} left"
+        }
+        (false, BYTES) => "  {spinner} {binary_bytes}  {elapsed}",
+        _ => "  [{bar:24}] {percent:>3} %  {pos} of {len}  {eta} left",
     };
-    ProgressStyle::with_template(template).expect("a test reads both").progress_chars("=> ")
+    ProgressStyle::with_template(template).expect("a test reads them all").progress_chars("=> ")
 }
 
 #[cfg(test)]
@@ -165,8 +176,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_templates_can_be_read() {
-        let _ = (style(true), style(false));
+    fn all_templates_can_be_read() {
+        let _ = (style(true, BYTES), style(false, BYTES), style(true, "steps"));
     }
 
     #[test]

@@ -323,3 +323,39 @@ fn a_probe_names_what_it_says_and_where_it_cannot_measure() {
     assert_eq!(ran.code, 10, "{ran:?}");
     assert!(ran.text().contains("broken   file system"), "{ran:?}");
 }
+
+#[test]
+fn the_papers_tables_are_measured_by_its_method_and_by_ours() {
+    let folder = Folder::new("bench-paper");
+    let ran =
+        folder.run("bench paper --records 2000 --runs 2 --time 0.1 --report page.html --json", b"");
+    let found = &ran.fine().json()[0];
+    assert_eq!((&found["schema"], &found["runs"]), (&"seawall.bench-paper/1".into(), &2.into()));
+    let tables = found["tables"].as_array().unwrap();
+    let formats: Vec<_> = tables.iter().map(|table| table["format"].as_str().unwrap()).collect();
+    assert_eq!(formats, ["msgpack", "json"]);
+    for table in tables {
+        assert_eq!(table["written_per_s"]["to_unsynced"].as_array().unwrap().len(), 3);
+        for (place, size) in [1, 2, 4].into_iter().enumerate() {
+            let cell = &table["runs"][place];
+            assert_eq!(cell["set"], size);
+            for what in ["unsynced", "ours", "read", "ours_read"] {
+                let runs = cell[what].as_array().unwrap();
+                assert_eq!(runs.len(), 2, "{what}");
+                for run in runs {
+                    assert_eq!(run["records"], 2000, "{what}: {run}");
+                    assert!(run["seconds"].as_f64() > Some(0.0), "{what}: {run}");
+                }
+            }
+            // The paper's bytes a record, within a little: 116.2, 111.4, 108.1.
+            let bytes = cell["unsynced"][0]["bytes"].as_u64().unwrap();
+            assert!(table["format"] == "json" || (210_000..=240_000).contains(&bytes), "{cell}");
+        }
+    }
+    let page = folder.read("page.html");
+    let page = String::from_utf8(page).unwrap();
+    assert!(page.contains("<svg") && page.contains("each set synced") && !page.contains('@'));
+    assert_eq!(folder.names("."), ["page.html"], "nothing else is left");
+    let again = folder.run("bench paper --records 2000 --runs 1 --report page.html", b"");
+    assert!(again.refused(9).contains("page.html"), "{again:?}");
+}

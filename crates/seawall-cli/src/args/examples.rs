@@ -154,6 +154,18 @@ Examples:
 
 A run that is interrupted leaves its folder, seawall-bench-<pid>, in --dir.";
 
+pub(super) const BENCH_PAPER_EXAMPLES: &str = "\
+Examples:
+  seawall bench paper
+  chrt -f 1 seawall bench paper --report paper.html
+  seawall bench paper --records 200000 --runs 3 --json
+
+The method of Design and Reliability of a User Space Write-Ahead Log in Rust,
+rebuilt as it is described: a set is serialised, its checksum is, and each is
+written by a call of its own; reading serialises once more to compare. It does
+not sync. Its times, with and without a sync for each set, stand beside those
+of this log, which are taken when everything is durable.";
+
 pub(super) const DEMO_EXAMPLES: &str = "\
 Examples:
   seawall demo

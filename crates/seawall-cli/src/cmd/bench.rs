@@ -1,118 +1,37 @@
-//! `seawall bench append`: durable commits, as multiples of what the disk does with plain syncs.
+//! `seawall bench`: what this log does here, beside others' methods, in one run.
 
-use crate::args::BenchAppend;
-use crate::human::rounded;
-use crate::machine::is_real_time;
-use crate::measure::{Ours, Plain, Rounds, Row, Trouble, compare};
+mod append;
+mod paper;
+
+pub(super) use append::row_as_json;
+
+use crate::args::{BenchVerb, Look};
+use crate::measure::Trouble;
 use crate::output::Output;
 use crate::report::{Exit, Failure};
-use crate::scratch::Scratch;
-use seawall::{Level, Options};
-use serde_json::{Value, json};
 use std::path::Path;
-use std::time::Duration;
 
-/// As large as a log's segments.
-const PLAIN_FILE: u64 = 64 << 20;
+/// Measures what was asked for.
+pub(crate) fn run(what: &BenchVerb) -> Result<Exit, Failure> {
+    match what {
+        BenchVerb::Append(args) => append::run(args),
+        BenchVerb::Paper(args) => paper::run(args),
+    }
+}
 
-/// Measures every number of writers, and says what came of it.
-pub(crate) fn run(args: &BenchAppend) -> Result<Exit, Failure> {
-    let scratch = Scratch::new(&args.dir, "seawall-bench")?;
-    let mut plain = Plain::new(scratch.path(), PLAIN_FILE, args.size)
-        .map_err(|error| failure(&args.dir, Trouble::Plain(error)))?;
-    let options = Options::new().level(Level::from(args.level));
-    let ours = Ours::new(&scratch.path().join("log"), &options, args.size)
-        .map_err(|error| failure(&args.dir, Trouble::Ours(error)))?;
-    let mut out = Output::new();
-    if !args.look.json {
-        tell_head(&mut out, args);
-    }
-    let rounds = Rounds::within(Duration::from_secs_f64(args.time));
-    let mut rows = vec![];
-    for writers in &args.writers {
-        let row = compare(&mut plain, &ours, *writers, rounds);
-        let row = row.map_err(|trouble| failure(&args.dir, trouble))?;
-        if !args.look.json {
-            tell_row(&mut out, &row);
-        }
-        rows.push(row);
-    }
-    ours.close().map_err(|error| failure(&args.dir, Trouble::Ours(error)))?;
-    let ranked = is_real_time();
-    if args.look.json {
-        out.line(&as_json(args, &rows, ranked).to_string());
-    } else if !ranked {
+/// What went wrong while measuring in `folder`.
+pub(super) fn failure(folder: &Path, trouble: &Trouble) -> Failure {
+    let failure = Failure::new(Exit::Failed, format!("cannot measure: {trouble}"));
+    failure.at(folder.display()).next("choose another place with --dir, with more room")
+}
+
+/// Says that other work could disturb what was measured, if it could; whether it could not.
+fn tell_whether_ranked(out: &mut Output, look: Look) -> bool {
+    let ranked = crate::machine::is_real_time();
+    if !ranked && !look.json {
         out.line("");
         out.line("not ranked: other work can stand between a sync and the thread that waits for");
         out.line("it; where the system allows it, run this under `chrt -f 1`");
     }
-    Ok(out.finish())
-}
-
-/// What went wrong while measuring in `folder`.
-pub(super) fn failure(folder: &Path, trouble: Trouble) -> Failure {
-    let why = match trouble {
-        Trouble::Plain(error) => error.to_string(),
-        Trouble::Ours(error) => error.to_string(),
-    };
-    let failure = Failure::new(Exit::Failed, format!("cannot measure: {why}"));
-    failure.at(folder.display()).next("choose another place with --dir, with room for some 100 MiB")
-}
-
-fn tell_head(out: &mut Output, args: &BenchAppend) {
-    let (size, level) = (args.size, args.level.name());
-    out.line(&format!("{size}-byte records, {level}; in {}", args.dir.display()));
-    out.line("plain: write and sync each record, one thread, in a file written before");
-    out.line("");
-    out.line("writers   commits/s     plain/s    ratio  (lowest-highest)   p50 us   p99 us");
-    out.flush();
-}
-
-fn tell_row(out: &mut Output, row: &Row) {
-    out.line(&format!(
-        "{:>7}{:>12}{:>12}{:>8.2}x  {:<17}{:>9}{:>9}",
-        row.writers,
-        rounded(row.commits_per_s),
-        rounded(row.raw_per_s),
-        row.ratio,
-        format!("({:.2}-{:.2})", row.ratio_min, row.ratio_max),
-        rounded(row.p50_us),
-        rounded(row.p99_us),
-    ));
-    out.flush();
-}
-
-fn as_json(args: &BenchAppend, rows: &[Row], ranked: bool) -> Value {
-    json!({
-        "schema": "seawall.bench-append/1",
-        "dir": args.dir.display().to_string(),
-        "record_bytes": args.size,
-        "level": args.level.name(),
-        "ranked": ranked,
-        "results": rows.iter().map(row_as_json).collect::<Vec<_>>(),
-    })
-}
-
-/// One row, with the fields that scripts read.
-pub(super) fn row_as_json(row: &Row) -> Value {
-    json!({
-        "writers": row.writers,
-        "commits_per_s": one_digit(row.commits_per_s),
-        "p50_us": row.p50_us,
-        "p99_us": row.p99_us,
-        "raw_ratio": three_digits(row.ratio),
-        "raw_ratio_min": three_digits(row.ratio_min),
-        "raw_ratio_max": three_digits(row.ratio_max),
-        "raw_per_s": one_digit(row.raw_per_s),
-        "raw_p50_us": row.raw_p50_us,
-        "pairs": row.pairs,
-    })
-}
-
-fn one_digit(value: f64) -> f64 {
-    (value * 10.0).round() / 10.0
-}
-
-fn three_digits(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
+    ranked
 }

@@ -123,7 +123,7 @@ struct Done {
 fn play(args: &Demo, seed: u64, folder: &Path, stage: &mut Stage) -> Result<Done, Failure> {
     let catalogue = Catalogue::read()?;
     let dice = SeededEntropy::new(seed);
-    let plain_failed = |error| super::bench::failure(folder, Trouble::Plain(error));
+    let plain_failed = |error| super::bench::failure(folder, &Trouble::Plain(error));
     let mut plain = Plain::new(folder, PLAIN_FILE, RECORD_SIZE).map_err(plain_failed)?;
     let probe = Duration::from_millis(if args.fast { 250 } else { 800 });
     let syncs_per_s = plain.rate(probe).map_err(plain_failed)?;

@@ -3,7 +3,8 @@
 use super::Done;
 use crate::chart::{Names, Series, log_log};
 use crate::measure::Row;
-use crate::report::{Exit, Failure};
+use crate::page::{escaped, failure};
+use crate::report::Failure;
 use seawall_io::{Draft, Storage};
 use serde_json::Value;
 use std::io;
@@ -53,17 +54,6 @@ impl<'a> Report<'a> {
     }
 }
 
-fn failure(folder: &Path, error: &io::Error) -> Failure {
-    if error.kind() == io::ErrorKind::AlreadyExists {
-        let what = "there is something where the report should be";
-        return Failure::new(Exit::Conflict, what)
-            .at(format!("{0} or {0}.partial", folder.display()))
-            .next("give a name that is not taken");
-    }
-    let failure = Failure::new(Exit::Failed, format!("cannot write the report: {error}"));
-    failure.at(folder.display()).next("give a name in a directory that can be written to")
-}
-
 fn chart(rows: &[Row]) -> String {
     let names = Names {
         title: "Durable commits a second",
@@ -108,15 +98,12 @@ fn page(done: &Done, story: &Story<'_>, chart: Option<&str>) -> String {
             format!("<figure>{chart}<figcaption>{note}{ranked}</figcaption></figure>")
         },
     );
-    include_str!("report.html")
+    let body = include_str!("report.html")
         .replace("@state@", state)
         .replace("@verdict@", &escaped(story.verdict))
         .replace("@seed@", &story.seed.to_string())
         .replace("@version@", env!("CARGO_PKG_VERSION"))
         .replace("@speed@", &speed)
-        .replace("@lines@", &lines)
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+        .replace("@lines@", &lines);
+    crate::page::page("seawall demo", &body)
 }

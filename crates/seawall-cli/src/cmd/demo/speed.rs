@@ -18,7 +18,7 @@ pub(super) fn measure(
     folder: &Path,
     stage: &mut Stage,
 ) -> Result<Vec<Row>, Failure> {
-    let fail = |trouble| super::super::bench::failure(folder, trouble);
+    let fail = |trouble| super::super::bench::failure(folder, &trouble);
     let ours = Ours::new(&folder.join("speed.wal"), &Options::new(), super::RECORD_SIZE)
         .map_err(|error| fail(Trouble::Ours(error)))?;
     let mut rows = vec![];

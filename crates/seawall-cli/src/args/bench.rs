@@ -1,0 +1,75 @@
+//! What `seawall bench` is asked for.
+
+use super::examples::{BENCH_EXAMPLES, BENCH_PAPER_EXAMPLES};
+use super::{LevelName, Look};
+use crate::human;
+use crate::progress::Patience;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// `seawall bench`
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    pub(crate) what: BenchVerb,
+}
+
+/// What is measured.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchVerb {
+    /// Durable commits beside plain write-and-sync, in alternating slices
+    #[command(after_help = BENCH_EXAMPLES)]
+    Append(BenchAppend),
+    /// The tables of the paper on a log in Rust, by its method and by this log
+    #[command(after_help = BENCH_PAPER_EXAMPLES)]
+    Paper(BenchPaper),
+}
+
+/// `seawall bench append`
+#[derive(Debug, Args)]
+pub(crate) struct BenchAppend {
+    /// Where to write
+    #[arg(long, default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// How many threads commit at the same time
+    #[arg(long, value_delimiter = ',', default_value = "1,8,64")]
+    #[arg(value_parser = human::parse_writers)]
+    pub(crate) writers: Vec<usize>,
+    /// Seconds for each number of writers
+    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = human::parse_seconds)]
+    pub(crate) time: f64,
+    /// Bytes in a record
+    #[arg(long, value_name = "BYTES", default_value = "116")]
+    #[arg(value_parser = human::parse_record_size)]
+    pub(crate) size: usize,
+    /// What a commit waits for
+    #[arg(long, value_enum, default_value_t = LevelName::Synced)]
+    pub(crate) level: LevelName,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// `seawall bench paper`
+#[derive(Debug, Args)]
+pub(crate) struct BenchPaper {
+    /// Where to write; room for some 2 GiB
+    #[arg(long, default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// How many records are written and read back
+    #[arg(long, value_name = "N", default_value = "2000000", value_parser = human::parse_records)]
+    pub(crate) records: u64,
+    /// How often all of it is measured
+    #[arg(long, value_name = "N", default_value = "5")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) runs: u32,
+    /// Seconds for what syncs each set, which would take minutes: its rate is that of so long
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = human::parse_seconds)]
+    pub(crate) time: f64,
+    /// A page of the same, with charts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) patience: Patience,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
