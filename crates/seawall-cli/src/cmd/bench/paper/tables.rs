@@ -199,8 +199,8 @@ pub(super) fn as_json(args: &BenchPaper, tables: &[Table]) -> Value {
 /// As a page: the paper's metrics, all three, and a chart of each table.
 pub(super) fn page(args: &BenchPaper, tables: &[Table]) -> String {
     let mut body = format!(
-        "<h1>The paper's tables, beside seawall</h1>\n<p class=verdict>{}</p>\n<p>{}. Its method is \
-         rebuilt as <em>Design and Reliability of a User Space Write-Ahead Log in Rust</em> \
+        "<h1>The paper's tables, beside seawall</h1>\n<p class=verdict>{}</p>\n<p>{}. Its method \
+         is rebuilt as <em>Design and Reliability of a User Space Write-Ahead Log in Rust</em> \
          describes it; each figure of both is of this run.</p>\n",
         escaped(&verdict(tables)),
         escaped(&head(args)),
