@@ -36,9 +36,9 @@ pub(crate) fn read_live(storage: &dyn Storage) -> Result<Option<Live>> {
     let own = slots.into_iter().filter(|slot| slot.log == live.log);
     let newest = own.max_by_key(|slot| slot.sequence);
     let Some(closed) = newest.and_then(|slot| slot.closed) else { return Ok(Some(live)) };
-    let is_later = closed.segment.id > live.segment.id;
-    let says_more =
-        is_later || (closed.segment.id == live.segment.id && closed.last > live.durable);
+    let is_later = (closed.segment.id, closed.last) > (live.segment.id, live.durable);
+    // One that confirms less contradicts it: `live` never says more than is left (R10).
+    let says_more = is_later && closed.last >= live.durable;
     // It says nothing of a writer that came later. Its own segment may be lost.
     if !says_more || segment_ids(&list(storage)?).max() > Some(closed.segment.id) {
         return Ok(Some(live));
