@@ -9,6 +9,7 @@ mod args;
 mod bookmark;
 mod chart;
 mod cmd;
+mod contest;
 mod framing;
 mod human;
 mod json;

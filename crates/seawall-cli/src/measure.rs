@@ -128,40 +128,54 @@ impl Ours {
         self.log.close()
     }
 
-    fn slice(&self, writers: usize, time: Duration) -> seawall::Result<Slice> {
-        let barrier = Barrier::new(writers);
-        let done: Vec<_> = std::thread::scope(|scope| {
-            let start = |_| scope.spawn(|| self.write(&barrier, time));
-            let threads: Vec<_> = (1..writers).map(start).collect();
-            // This thread is one of the writers, as it is the plain one: a lone writer then runs on
-            // the same processor as what it is compared with, as near to the disk's interrupts.
-            let mut done = vec![self.write(&barrier, time)];
-            let others = threads.into_iter().map(|thread| thread.join().expect("a writer returns"));
-            done.extend(others);
-            done
-        });
-        let (mut begin, mut end, mut times) = (Duration::MAX, Duration::ZERO, vec![]);
-        for part in done {
-            let part = part?;
-            begin = begin.min(part.begin);
-            end = end.max(part.end);
-            times.extend(part.times);
-        }
-        Ok(Slice { per_second: rate(times.len(), end.saturating_sub(begin)), times })
-    }
-
-    fn write(&self, barrier: &Barrier, time: Duration) -> seawall::Result<Part> {
+    /// Commits by so many threads, for that long.
+    pub(crate) fn slice(&self, writers: usize, time: Duration) -> seawall::Result<Slice> {
         let record = vec![0x5a; self.size];
-        barrier.wait();
-        let begin = self.clock.now();
-        let (mut times, mut now) = (vec![], begin);
-        while now - begin < time {
-            self.log.append(&record)?;
-            let then = std::mem::replace(&mut now, self.clock.now());
-            times.push(nanoseconds(now - then));
-        }
-        Ok(Part { begin, end: now, times })
+        by_threads((writers, time), &self.clock, &|| self.log.append(&record).map(drop))
     }
+}
+
+/// What so many threads do in that time that call `act` again and again.
+pub(crate) fn by_threads<E: Send>(
+    (writers, time): (usize, Duration),
+    clock: &SystemClock,
+    act: &(dyn Fn() -> Result<(), E> + Sync),
+) -> Result<Slice, E> {
+    let barrier = Barrier::new(writers);
+    let done: Vec<_> = std::thread::scope(|scope| {
+        let start = |_| scope.spawn(|| one_thread((&barrier, time), clock, act));
+        let threads: Vec<_> = (1..writers).map(start).collect();
+        // This thread is one of the writers, as it is the plain one: a lone writer then runs on the
+        // same processor as what it is compared with, as near to the disk's interrupts.
+        let mut done = vec![one_thread((&barrier, time), clock, act)];
+        let others = threads.into_iter().map(|thread| thread.join().expect("a writer returns"));
+        done.extend(others);
+        done
+    });
+    let (mut begin, mut end, mut times) = (Duration::MAX, Duration::ZERO, vec![]);
+    for part in done {
+        let part = part?;
+        begin = begin.min(part.begin);
+        end = end.max(part.end);
+        times.extend(part.times);
+    }
+    Ok(Slice { per_second: rate(times.len(), end.saturating_sub(begin)), times })
+}
+
+fn one_thread<E>(
+    (barrier, time): (&Barrier, Duration),
+    clock: &SystemClock,
+    act: &dyn Fn() -> Result<(), E>,
+) -> Result<Part, E> {
+    barrier.wait();
+    let begin = clock.now();
+    let (mut times, mut now) = (vec![], begin);
+    while now - begin < time {
+        act()?;
+        let then = std::mem::replace(&mut now, clock.now());
+        times.push(nanoseconds(now - then));
+    }
+    Ok(Part { begin, end: now, times })
 }
 
 /// What one writer did in a slice.

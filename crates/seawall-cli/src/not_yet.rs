@@ -19,7 +19,6 @@ const BENCHES: &[(&str, &str)] = &[
     ("replay", "seawall bench append"),
     ("compare", "seawall bench append"),
     ("cwal", "seawall bench append"),
-    ("helios", "seawall bench append"),
 ];
 
 /// Options: the verb, the option, and what to use instead.

@@ -359,3 +359,23 @@ fn the_papers_tables_are_measured_by_its_method_and_by_ours() {
     let again = folder.run("bench paper --records 2000 --runs 1 --report page.html", b"");
     assert!(again.refused(9).contains("page.html"), "{again:?}");
 }
+
+#[test]
+fn a_fixed_window_is_measured_beside_ours() {
+    let folder = Folder::new("bench-helios");
+    let ran = folder.run("bench helios --writers 1,4 --time 1 --json", b"");
+    let found = &ran.fine().json()[0];
+    assert_eq!(found["schema"], "seawall.bench-helios/1");
+    for result in found["results"].as_array().unwrap() {
+        let rows = result["contest"]["rows"].as_array().unwrap();
+        let names: Vec<_> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
+        assert_eq!(
+            names,
+            ["10 ms window", "sync", "async, NOT durable", "seawall, synced", "seawall, buffered"]
+        );
+        // Nobody commits more often than once a window there.
+        let window = rows[0]["per_s"].as_f64().unwrap();
+        assert!(window <= 120.0 * result["writers"].as_f64().unwrap(), "{result}");
+    }
+    assert_eq!(folder.names("."), [""; 0]);
+}

@@ -1,6 +1,6 @@
 //! What `seawall bench` is asked for.
 
-use super::examples::{BENCH_EXAMPLES, BENCH_PAPER_EXAMPLES};
+use super::examples::{BENCH_EXAMPLES, BENCH_HELIOS_EXAMPLES, BENCH_PAPER_EXAMPLES};
 use super::{LevelName, Look};
 use crate::human;
 use crate::progress::Patience;
@@ -23,6 +23,9 @@ pub(crate) enum BenchVerb {
     /// The tables of the paper on a log in Rust, by its method and by this log
     #[command(after_help = BENCH_PAPER_EXAMPLES)]
     Paper(BenchPaper),
+    /// The modes of HeliosDB Nano's log, its group commit by a window of 10 ms first, and this log
+    #[command(after_help = BENCH_HELIOS_EXAMPLES)]
+    Helios(BenchHelios),
 }
 
 /// `seawall bench append`
@@ -70,6 +73,27 @@ pub(crate) struct BenchPaper {
     pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) patience: Patience,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// `seawall bench helios`
+#[derive(Debug, Args)]
+pub(crate) struct BenchHelios {
+    /// Where to write
+    #[arg(long, default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// How many threads commit at the same time
+    #[arg(long, value_delimiter = ',', default_value = "1,8,64,256")]
+    #[arg(value_parser = human::parse_writers)]
+    pub(crate) writers: Vec<usize>,
+    /// Seconds for each number of writers
+    #[arg(long, value_name = "SECONDS", default_value = "6", value_parser = human::parse_seconds)]
+    pub(crate) time: f64,
+    /// Bytes in a record
+    #[arg(long, value_name = "BYTES", default_value = "116")]
+    #[arg(value_parser = human::parse_record_size)]
+    pub(crate) size: usize,
     #[command(flatten)]
     pub(crate) look: Look,
 }

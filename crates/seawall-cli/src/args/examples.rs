@@ -166,6 +166,17 @@ written by a call of its own; reading serialises once more to compare. It does
 not sync. Its times, with and without a sync for each set, stand beside those
 of this log, which are taken when everything is durable.";
 
+pub(super) const BENCH_HELIOS_EXAMPLES: &str = "\
+Examples:
+  seawall bench helios
+  chrt -f 1 seawall bench helios --writers 1,64 --time 10
+  seawall bench helios --json | jq '.results[].contest.rows[] | [.name, .ratio]'
+
+Its document describes three modes: sync, where each commit waits for its own;
+async, where none does; and a group commit whose thread sleeps 10 ms, takes what
+waits, and syncs once. They write to a file that was written before, which is
+the best they can do. Ways take turns, as in `seawall probe`.";
+
 pub(super) const DEMO_EXAMPLES: &str = "\
 Examples:
   seawall demo

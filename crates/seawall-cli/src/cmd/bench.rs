@@ -1,6 +1,7 @@
 //! `seawall bench`: what this log does here, beside others' methods, in one run.
 
 mod append;
+mod helios;
 mod paper;
 
 pub(super) use append::row_as_json;
@@ -16,6 +17,7 @@ pub(crate) fn run(what: &BenchVerb) -> Result<Exit, Failure> {
     match what {
         BenchVerb::Append(args) => append::run(args),
         BenchVerb::Paper(args) => paper::run(args),
+        BenchVerb::Helios(args) => helios::run(args),
     }
 }
 

@@ -1,19 +1,18 @@
 //! `seawall probe`: what durable writes cost in this place, by every way to make them.
 
 mod advice;
-mod contest;
 mod ways;
 
 use super::doctor::checks::{self, Check, State};
 use super::doctor::{self, check_as_json, look, tell_check};
 use crate::args::Probe;
+use crate::contest::{Contest, Entry, hold};
 use crate::human::{bytes, folded, rounded};
 use crate::machine::is_real_time;
 use crate::output::Output;
 use crate::report::{Exit, Failure};
 use crate::scratch::Scratch;
 use advice::{Advice, Costs};
-use contest::{Entry, Row, Standings, Verdict, hold};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::io;
@@ -51,13 +50,6 @@ const THREADS: [(&str, usize); 5] =
 /// Bytes that the device was given and not told to keep, before it is.
 const DIRTY: [u64; 3] = [1 << 20, 16 << 20, 64 << 20];
 
-/// One question to the disk, and its answer.
-struct Contest {
-    name: &'static str,
-    asks: &'static str,
-    standings: Standings,
-}
-
 /// Measures, and says what came of it; 10 if what is synced there is not durable.
 pub(crate) fn run(args: &Probe) -> Result<Exit, Failure> {
     let found = look(&args.dir).map_err(|error| doctor::failure(&args.dir, &error))?;
@@ -81,9 +73,9 @@ pub(crate) fn run(args: &Probe) -> Result<Exit, Failure> {
         let standings = make(scratch.path())
             .and_then(|mut entries| hold(&mut entries, time.mul_f64(share)))
             .map_err(|error| failure(&args.dir, &error))?;
-        let contest = Contest { name, asks, standings };
+        let contest = Contest { name, asks: asks.to_owned(), standings };
         if !args.look.json {
-            tell(&mut out, &contest);
+            contest.tell(&mut out);
         }
         asked.push(contest);
     }
@@ -111,19 +103,19 @@ struct Found {
     ranked: bool,
 }
 
-type Maker = fn(&Path) -> io::Result<Vec<Entry>>;
+type Maker = fn(&Path) -> io::Result<Vec<Entry<'static, io::Error>>>;
 
-fn by_way(folder: &Path) -> io::Result<Vec<Entry>> {
+fn by_way(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
     let make = |(name, way)| entry(folder, name, (way, Prepared::Written), PAGE);
     WAYS.into_iter().filter_map(|way| make(way).transpose()).collect()
 }
 
-fn by_file(folder: &Path) -> io::Result<Vec<Entry>> {
+fn by_file(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
     let make = |(name, prepared)| entry(folder, name, (Way::Fdatasync, prepared), PAGE);
     PREPARED.into_iter().filter_map(|prepared| make(prepared).transpose()).collect()
 }
 
-fn by_size(folder: &Path) -> io::Result<Vec<Entry>> {
+fn by_size(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
     let make = |(name, size)| entry(folder, name, (Way::Fdatasync, Prepared::Written), size);
     SIZES.into_iter().filter_map(|size| make(size).transpose()).collect()
 }
@@ -134,12 +126,12 @@ fn entry(
     name: &'static str,
     way: (Way, Prepared),
     size: usize,
-) -> io::Result<Option<Entry>> {
+) -> io::Result<Option<Entry<'static, io::Error>>> {
     let Some(mut writer) = Writer::new(folder, way, size)? else { return Ok(None) };
     Ok(Some(Entry { name, act: Box::new(move |time| writer.slice(time)) }))
 }
 
-fn by_threads(folder: &Path) -> io::Result<Vec<Entry>> {
+fn by_threads(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
     let most = THREADS.iter().map(|(_, threads)| *threads).max().unwrap_or(1);
     let way = (Way::Fdatasync, Prepared::Written);
     let writers = (0..most).filter_map(|_| Writer::new(folder, way, PAGE).transpose());
@@ -195,38 +187,6 @@ fn is_of_the_disk(check: &Check) -> bool {
     check.state == State::Broken || ["file system", "write cache"].contains(&check.name)
 }
 
-fn tell(out: &mut Output, contest: &Contest) {
-    let Standings { rows, noise, rounds } = &contest.standings;
-    out.line("");
-    out.line(contest.asks);
-    out.line(&format!(
-        "{:<25}{:>9}{:>9}{:>9}{:>9}  beside the first",
-        "", "a second", "p50 us", "p99 us", "p99.9"
-    ));
-    for row in rows {
-        let rate = rounded(row.per_second.median);
-        let p999 = row.p999_us.map_or("-".to_owned(), rounded);
-        let times = format!("{:>9}{:>9}{:>9}", rounded(row.p50_us), rounded(row.p99_us), p999);
-        let line = format!("  {:<23}{rate:>9}{times}  {}", row.name, beside(row));
-        out.line(line.trim_end());
-    }
-    let (low, high) = (noise.lowest, noise.highest);
-    out.line(&format!(
-        "  the first one beside itself: {low:.2}x to {high:.2}x, in {rounds} rounds"
-    ));
-    out.flush();
-}
-
-fn beside(row: &Row) -> String {
-    match row.verdict {
-        Verdict::First => String::new(),
-        verdict if row.ratio.median >= 100.0 => {
-            format!("{}x  {}", rounded(row.ratio.median), verdict.name())
-        }
-        verdict => format!("{:.2}x  {}", row.ratio.median, verdict.name()),
-    }
-}
-
 fn tell_rest(out: &mut Output, found: &Found) {
     let Found { flushes, advice, ranked, .. } = found;
     out.line("");
@@ -248,16 +208,6 @@ fn tell_rest(out: &mut Output, found: &Found) {
 }
 
 fn as_json(args: &Probe, found: &Found) -> Value {
-    let contest = |contest: &Contest| {
-        let Standings { rows, noise, rounds } = &contest.standings;
-        json!({
-            "name": contest.name,
-            "asks": contest.asks,
-            "rounds": rounds,
-            "noise": [noise.lowest, noise.median, noise.highest],
-            "rows": rows.iter().map(row_as_json).collect::<Vec<_>>(),
-        })
-    };
     let flush = |(dirty, time): &(u64, f64)| json!({ "dirty_bytes": dirty, "flush_us": time });
     let advice = |advice: &Advice| json!({ "topic": advice.topic, "says": advice.says });
     json!({
@@ -266,26 +216,9 @@ fn as_json(args: &Probe, found: &Found) -> Value {
         "state": found.worst.name(),
         "exit": found.exit.code(),
         "checks": found.checks.iter().map(check_as_json).collect::<Vec<_>>(),
-        "contests": found.asked.iter().map(contest).collect::<Vec<_>>(),
+        "contests": found.asked.iter().map(Contest::as_json).collect::<Vec<_>>(),
         "flushes": found.flushes.iter().map(flush).collect::<Vec<_>>(),
         "advice": found.advice.iter().map(advice).collect::<Vec<_>>(),
         "ranked": found.ranked,
-    })
-}
-
-fn row_as_json(row: &Row) -> Value {
-    let Row { name, per_second, ratio, .. } = row;
-    json!({
-        "name": name,
-        "per_s": per_second.median,
-        "per_s_lowest": per_second.lowest,
-        "per_s_highest": per_second.highest,
-        "p50_us": row.p50_us,
-        "p99_us": row.p99_us,
-        "p999_us": row.p999_us,
-        "ratio": ratio.median,
-        "ratio_lowest": ratio.lowest,
-        "ratio_highest": ratio.highest,
-        "verdict": row.verdict.name(),
     })
 }

@@ -1,6 +1,6 @@
 //! What the figures mean for a log in this place. Figures go in, words come out.
 
-use super::contest::{Row, Verdict};
+use crate::contest::{Row, Verdict};
 use crate::human::{bytes, rounded};
 
 /// What was measured.
@@ -95,8 +95,8 @@ fn cache(costs: &Costs<'_>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::contest::Spread;
     use super::*;
+    use crate::contest::Spread;
 
     fn row(name: &'static str, per_second: f64, ratio: f64, verdict: Verdict) -> Row {
         let flat = |value| Spread { median: value, lowest: value, highest: value };

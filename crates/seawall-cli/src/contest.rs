@@ -4,8 +4,10 @@
 //! round only. The first one runs twice in each round: how far it differs from itself is the noise,
 //! and a difference within the noise is none.
 
+use crate::human::rounded;
 use crate::measure::{Slice, median, per_mille};
-use std::io;
+use crate::output::Output;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Fewer rounds say nothing.
@@ -19,37 +21,37 @@ const NOISE_MAX: f64 = 1.5;
 const TIMES_FOR_THOUSANDTHS: usize = 10_000;
 
 /// One way, and how it is done for a while.
-pub(super) struct Entry {
-    pub(super) name: &'static str,
-    pub(super) act: Box<dyn FnMut(Duration) -> io::Result<Slice>>,
+pub(crate) struct Entry<'a, E> {
+    pub(crate) name: &'static str,
+    pub(crate) act: Box<dyn FnMut(Duration) -> Result<Slice, E> + 'a>,
 }
 
 /// What came of one way.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
-    pub(super) name: &'static str,
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
     /// Median, lowest and highest of the slices.
-    pub(super) per_second: Spread,
-    pub(super) p50_us: f64,
-    pub(super) p99_us: f64,
+    pub(crate) per_second: Spread,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
     /// `None` if there were too few to tell.
-    pub(super) p999_us: Option<f64>,
+    pub(crate) p999_us: Option<f64>,
     /// Beside the first way of the same rounds.
-    pub(super) ratio: Spread,
-    pub(super) verdict: Verdict,
+    pub(crate) ratio: Spread,
+    pub(crate) verdict: Verdict,
 }
 
 /// The middle of some values, and their ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Spread {
-    pub(super) median: f64,
-    pub(super) lowest: f64,
-    pub(super) highest: f64,
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) lowest: f64,
+    pub(crate) highest: f64,
 }
 
 /// What may be said of a way beside the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     First,
     /// It differs by less than the first one does from itself.
     Same,
@@ -59,7 +61,7 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::First => "first",
             Self::Same => "same",
@@ -72,11 +74,85 @@ impl Verdict {
 
 /// What came of all of them.
 #[derive(Clone, Debug)]
-pub(super) struct Standings {
-    pub(super) rows: Vec<Row>,
+pub(crate) struct Standings {
+    pub(crate) rows: Vec<Row>,
     /// The first way beside itself.
-    pub(super) noise: Spread,
-    pub(super) rounds: u32,
+    pub(crate) noise: Spread,
+    pub(crate) rounds: u32,
+}
+
+/// One question, and its answer.
+#[derive(Debug)]
+pub(crate) struct Contest {
+    pub(crate) name: &'static str,
+    pub(crate) asks: String,
+    pub(crate) standings: Standings,
+}
+
+impl Contest {
+    /// A table for people.
+    pub(crate) fn tell(&self, out: &mut Output) {
+        let Standings { rows, noise, rounds } = &self.standings;
+        out.line("");
+        out.line(&self.asks);
+        out.line(&format!(
+            "{:<25}{:>9}{:>9}{:>9}{:>9}  beside the first",
+            "", "a second", "p50 us", "p99 us", "p99.9"
+        ));
+        for row in rows {
+            let rate = rounded(row.per_second.median);
+            let p999 = row.p999_us.map_or("-".to_owned(), rounded);
+            let times = format!("{:>9}{:>9}{:>9}", rounded(row.p50_us), rounded(row.p99_us), p999);
+            let line = format!("  {:<23}{rate:>9}{times}  {}", row.name, row.beside());
+            out.line(line.trim_end());
+        }
+        let (low, high) = (noise.lowest, noise.highest);
+        out.line(&format!(
+            "  the first one beside itself: {low:.2}x to {high:.2}x, in {rounds} rounds"
+        ));
+        out.flush();
+    }
+
+    /// The same for programs.
+    pub(crate) fn as_json(&self) -> Value {
+        let Standings { rows, noise, rounds } = &self.standings;
+        json!({
+            "name": self.name,
+            "asks": self.asks,
+            "rounds": rounds,
+            "noise": [noise.lowest, noise.median, noise.highest],
+            "rows": rows.iter().map(Row::as_json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Row {
+    fn beside(&self) -> String {
+        match self.verdict {
+            Verdict::First => String::new(),
+            verdict if self.ratio.median >= 100.0 => {
+                format!("{}x  {}", rounded(self.ratio.median), verdict.name())
+            }
+            verdict => format!("{:.2}x  {}", self.ratio.median, verdict.name()),
+        }
+    }
+
+    fn as_json(&self) -> Value {
+        let Self { name, per_second, ratio, .. } = self;
+        json!({
+            "name": name,
+            "per_s": per_second.median,
+            "per_s_lowest": per_second.lowest,
+            "per_s_highest": per_second.highest,
+            "p50_us": self.p50_us,
+            "p99_us": self.p99_us,
+            "p999_us": self.p999_us,
+            "ratio": ratio.median,
+            "ratio_lowest": ratio.lowest,
+            "ratio_highest": ratio.highest,
+            "verdict": self.verdict.name(),
+        })
+    }
 }
 
 /// Everybody's slices of one way.
@@ -88,7 +164,7 @@ struct Done {
 
 /// Lets all ways run by turns for about that long. Who begins changes from round to round, so that
 /// drift favours nobody.
-pub(super) fn hold(entries: &mut [Entry], time: Duration) -> io::Result<Standings> {
+pub(crate) fn hold<E>(entries: &mut [Entry<'_, E>], time: Duration) -> Result<Standings, E> {
     // The first one once more.
     let turns = entries.len() + 1;
     let count = u32::try_from(turns).expect("a few ways");
@@ -206,7 +282,10 @@ mod tests {
             let turns = turns.clone();
             let act = move |_| {
                 turns[place].set(turns[place].get() + 1);
-                Ok(Slice { per_second: [100.0, 200.0, 50.0][place], times: vec![1_000; 900] })
+                Ok::<_, ()>(Slice {
+                    per_second: [100.0, 200.0, 50.0][place],
+                    times: vec![1_000; 900],
+                })
             };
             Entry { name: ["one", "two", "half"][place], act: Box::new(act) }
         };

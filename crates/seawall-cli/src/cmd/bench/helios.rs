@@ -1,0 +1,208 @@
+//! `seawall bench helios`: the three modes of HeliosDB Nano's log, rebuilt as its document
+//! describes them, and this log. Theirs write to a file that was written before, not to a store
+//! below: that is the best they can do.
+
+use super::{failure, tell_whether_ranked};
+use crate::args::BenchHelios;
+use crate::contest::{Contest, Entry, hold};
+use crate::measure::{Ours, Slice, Trouble, by_threads};
+use crate::output::Output;
+use crate::report::{Exit, Failure};
+use crate::scratch::Scratch;
+use seawall::{Level, Options};
+use seawall_io::{File, PosixStorage, Storage, SystemClock};
+use serde_json::json;
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The window of its group commit.
+const WINDOW: Duration = Duration::from_millis(10);
+/// As large as a log's segments.
+const FILE_SIZE: u64 = 64 << 20;
+
+/// Measures every number of writers.
+pub(crate) fn run(args: &BenchHelios) -> Result<Exit, Failure> {
+    let fail = |trouble: Trouble| failure(&args.dir, &trouble);
+    let scratch = Scratch::new(&args.dir, "seawall-bench")?;
+    let theirs = Theirs::new(scratch.path(), args.size).map_err(|e| fail(Trouble::Plain(e)))?;
+    let window = Window::start(theirs.tail.clone()).map_err(|e| fail(Trouble::Plain(e)))?;
+    let open = |name: &str, level| {
+        let options = Options::new().level(level);
+        let ours = Ours::new(&scratch.path().join(name), &options, args.size);
+        ours.map_err(|error| fail(Trouble::Ours(error)))
+    };
+    let (synced, buffered) = (open("synced", Level::Synced)?, open("buffered", Level::Buffered)?);
+    let mut out = Output::new();
+    let mut asked = vec![];
+    for writers in args.writers.iter().copied() {
+        let mut entries = [
+            entry("10 ms window", |time| window.slice((writers, time), &theirs)),
+            entry("sync", |time| theirs.slice((writers, time), true)),
+            entry("async, NOT durable", |time| theirs.slice((writers, time), false)),
+            entry("seawall, synced", |time| synced.slice(writers, time).map_err(Trouble::Ours)),
+            entry("seawall, buffered", |time| buffered.slice(writers, time).map_err(Trouble::Ours)),
+        ];
+        let standings = hold(&mut entries, Duration::from_secs_f64(args.time)).map_err(fail)?;
+        let asks = match writers {
+            1 => format!("records of {} bytes by one thread", args.size),
+            _ => format!("records of {} bytes by {writers} threads", args.size),
+        };
+        let contest = Contest { name: "helios", asks, standings };
+        if !args.look.json {
+            contest.tell(&mut out);
+        }
+        asked.push((writers, contest));
+    }
+    for ours in [synced, buffered] {
+        ours.close().map_err(|error| fail(Trouble::Ours(error)))?;
+    }
+    let ranked = tell_whether_ranked(&mut out, args.look);
+    if args.look.json {
+        let contest = |(writers, contest): &(usize, Contest)| json!({ "writers": writers, "contest": contest.as_json() });
+        let answer = json!({
+            "schema": "seawall.bench-helios/1",
+            "dir": args.dir.display().to_string(),
+            "record_bytes": args.size,
+            "window_ms": 10,
+            "ranked": ranked,
+            "results": asked.iter().map(contest).collect::<Vec<_>>(),
+        });
+        out.line(&answer.to_string());
+    }
+    Ok(out.finish())
+}
+
+fn entry<'a>(
+    name: &'static str,
+    act: impl FnMut(Duration) -> Result<Slice, Trouble> + 'a,
+) -> Entry<'a, Trouble> {
+    Entry { name, act: Box::new(act) }
+}
+
+/// Its modes `Sync` and `Async`: each commit is one write, and in the first its sync, under a lock.
+struct Theirs {
+    tail: Arc<Mutex<Tail>>,
+    record: Vec<u8>,
+    clock: SystemClock,
+}
+
+/// Where the next record goes.
+struct Tail {
+    file: Arc<dyn File>,
+    at: u64,
+}
+
+impl Tail {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let size = u64::try_from(bytes.len()).expect("fits in 64 bits");
+        if self.at + size > FILE_SIZE {
+            self.at = 0;
+        }
+        self.file.write_at(bytes, self.at)?;
+        self.at += size;
+        Ok(())
+    }
+}
+
+impl Theirs {
+    fn new(folder: &Path, size: usize) -> io::Result<Self> {
+        let storage = PosixStorage::open(folder)?;
+        let file = storage.create("theirs")?;
+        file.fill_with_zeros(FILE_SIZE)?;
+        file.sync()?;
+        storage.sync_dir()?;
+        let tail = Arc::new(Mutex::new(Tail { file, at: 0 }));
+        Ok(Self { tail, record: vec![0x5a; size], clock: SystemClock::new() })
+    }
+
+    fn slice(&self, how: (usize, Duration), is_synced: bool) -> Result<Slice, Trouble> {
+        by_threads(how, &self.clock, &|| {
+            let mut tail = lock(&self.tail);
+            tail.write(&self.record).map_err(Trouble::Plain)?;
+            if is_synced { tail.file.sync().map_err(Trouble::Plain) } else { Ok(()) }
+        })
+    }
+}
+
+/// Its mode `GroupCommit`: a thread sleeps for the window, takes what waits, and syncs once.
+struct Window {
+    shared: Arc<Queue>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Queue {
+    state: Mutex<Waiting>,
+    stop: Condvar,
+    tail: Arc<Mutex<Tail>>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    queue: VecDeque<(Vec<u8>, SyncSender<io::Result<()>>)>,
+    stopping: bool,
+}
+
+impl Window {
+    fn start(tail: Arc<Mutex<Tail>>) -> io::Result<Self> {
+        let shared = Arc::new(Queue { state: Mutex::default(), stop: Condvar::new(), tail });
+        let own = shared.clone();
+        let thread = std::thread::Builder::new().spawn(move || own.run())?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    fn slice(&self, how: (usize, Duration), theirs: &Theirs) -> Result<Slice, Trouble> {
+        by_threads(how, &theirs.clock, &|| {
+            let (tell, told) = sync_channel(1);
+            lock(&self.shared.state).queue.push_back((theirs.record.clone(), tell));
+            told.recv().unwrap_or_else(|gone| Err(io::Error::other(gone))).map_err(Trouble::Plain)
+        })
+    }
+}
+
+impl Queue {
+    fn run(&self) {
+        loop {
+            let state = lock(&self.state);
+            // It sleeps whether somebody waits or not.
+            let slept = self.stop.wait_timeout_while(state, WINDOW, |state| !state.stopping);
+            let mut state = slept.unwrap_or_else(PoisonError::into_inner).0;
+            if state.stopping {
+                return;
+            }
+            let waiting = std::mem::take(&mut state.queue);
+            drop(state);
+            if waiting.is_empty() {
+                continue;
+            }
+            let bytes: Vec<u8> = waiting.iter().flat_map(|(bytes, _)| bytes).copied().collect();
+            let mut tail = lock(&self.tail);
+            let written = tail.write(&bytes).and_then(|()| tail.file.sync());
+            drop(tail);
+            for (_, tell) in waiting {
+                let again = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
+                let told = written.as_ref().copied().map_err(again);
+                // Who does not wait any more need not hear of it.
+                let _ = tell.send(told);
+            }
+        }
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        lock(&self.shared.state).stopping = true;
+        self.shared.stop.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
