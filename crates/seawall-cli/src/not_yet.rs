@@ -18,7 +18,6 @@ const BENCHES: &[(&str, &str)] = &[
     ("read", "seawall bench append"),
     ("replay", "seawall bench append"),
     ("compare", "seawall bench append"),
-    ("cwal", "seawall bench append"),
 ];
 
 /// Options: the verb, the option, and what to use instead.

@@ -379,3 +379,22 @@ fn a_fixed_window_is_measured_beside_ours() {
     }
     assert_eq!(folder.names("."), [""; 0]);
 }
+
+#[test]
+fn the_benchmarks_of_cwal_are_made_by_its_method_and_by_ours() {
+    let folder = Folder::new("bench-cwal");
+    let ran = folder.run("bench cwal --time 1 --logs 200 --json", b"");
+    let found = &ran.fine().json()[0];
+    assert_eq!(
+        (&found["schema"], &found["published_us"]["cwal, synced each"]),
+        (&"seawall.bench-cwal/1".into(), &107.6.into())
+    );
+    let rows = found["contest"]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 10, "{rows:?}");
+    assert!(rows.iter().all(|row| row["per_s"].as_f64() > Some(0.0)), "{rows:?}");
+    let ran = folder.run("bench cwal --time 0.5 --logs 100", b"");
+    for part in ["2.93", "seawall, sets of 31", "None of its rows", "microseconds an append"] {
+        assert!(ran.fine().text().contains(part), "{part}: {ran:?}");
+    }
+    assert_eq!(folder.names("."), [""; 0]);
+}

@@ -11,7 +11,8 @@ use rustix::io::Errno;
 use crate::File as _;
 use crate::posix::{PosixFile, sync_all, sync_data};
 
-/// A new file without a name: it takes room as long as it is open.
+/// A file that is written and synced by single calls; a new one has no name, and takes room as long
+/// as it is open.
 ///
 /// No log is written by this. It shows what durable writes cost in a place, by every way to make
 /// them; a call that falls short is an error here, and none is repeated.
@@ -53,6 +54,17 @@ impl BareFile {
         rustix::fs::unlink(&path)?;
         let file = PosixFile::new(made.into(), path.display().to_string());
         Ok(Self { file, direct: opened? })
+    }
+
+    /// A file that is there, opened once more.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::NotFound`]; whatever the device says.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let opened = rustix::fs::openat(CWD, path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+        let file = PosixFile::new(opened.into(), path.display().to_string());
+        Ok(Self { file, direct: None })
     }
 
     fn target(&self) -> &File {

@@ -1,6 +1,8 @@
 //! What `seawall bench` is asked for.
 
-use super::examples::{BENCH_EXAMPLES, BENCH_HELIOS_EXAMPLES, BENCH_PAPER_EXAMPLES};
+use super::examples::{
+    BENCH_CWAL_EXAMPLES, BENCH_EXAMPLES, BENCH_HELIOS_EXAMPLES, BENCH_PAPER_EXAMPLES,
+};
 use super::{LevelName, Look};
 use crate::human;
 use crate::progress::Patience;
@@ -23,6 +25,9 @@ pub(crate) enum BenchVerb {
     /// The tables of the paper on a log in Rust, by its method and by this log
     #[command(after_help = BENCH_PAPER_EXAMPLES)]
     Paper(BenchPaper),
+    /// The benchmarks of the `CWal` library, by its method and by this log
+    #[command(after_help = BENCH_CWAL_EXAMPLES)]
+    Cwal(BenchCwal),
     /// The modes of HeliosDB Nano's log, its group commit by a window of 10 ms first, and this log
     #[command(after_help = BENCH_HELIOS_EXAMPLES)]
     Helios(BenchHelios),
@@ -92,6 +97,27 @@ pub(crate) struct BenchHelios {
     pub(crate) time: f64,
     /// Bytes in a record
     #[arg(long, value_name = "BYTES", default_value = "116")]
+    #[arg(value_parser = human::parse_record_size)]
+    pub(crate) size: usize,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// `seawall bench cwal`
+#[derive(Debug, Args)]
+pub(crate) struct BenchCwal {
+    /// Where to write
+    #[arg(long, default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// Seconds for all rows
+    #[arg(long, value_name = "SECONDS", default_value = "12", value_parser = human::parse_seconds)]
+    pub(crate) time: f64,
+    /// `LOG_LENGTH`: appends of one run
+    #[arg(long, value_name = "N", default_value = "1000")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) logs: u64,
+    /// `LOG_SIZE`: bytes of an append
+    #[arg(long, value_name = "BYTES", default_value = "1000")]
     #[arg(value_parser = human::parse_record_size)]
     pub(crate) size: usize,
     #[command(flatten)]

@@ -166,6 +166,16 @@ written by a call of its own; reading serialises once more to compare. It does
 not sync. Its times, with and without a sync for each set, stand beside those
 of this log, which are taken when everything is durable.";
 
+pub(super) const BENCH_CWAL_EXAMPLES: &str = "\
+Examples:
+  seawall bench cwal
+  chrt -f 1 seawall bench cwal --time 30
+  seawall bench cwal --logs 10000 --size 100 --json
+
+benchmark_write and batched_sync_benchmarks of CWal, a log in C++, with its
+parameters and the batches that it tried. Its output calls microseconds ms.
+Ways take turns, as in `seawall probe`.";
+
 pub(super) const BENCH_HELIOS_EXAMPLES: &str = "\
 Examples:
   seawall bench helios

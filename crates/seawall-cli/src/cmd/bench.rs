@@ -1,6 +1,7 @@
 //! `seawall bench`: what this log does here, beside others' methods, in one run.
 
 mod append;
+mod cwal;
 mod helios;
 mod paper;
 
@@ -17,6 +18,7 @@ pub(crate) fn run(what: &BenchVerb) -> Result<Exit, Failure> {
     match what {
         BenchVerb::Append(args) => append::run(args),
         BenchVerb::Paper(args) => paper::run(args),
+        BenchVerb::Cwal(args) => cwal::run(args),
         BenchVerb::Helios(args) => helios::run(args),
     }
 }
