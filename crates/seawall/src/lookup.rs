@@ -63,15 +63,15 @@ impl Lookup {
         let mut live = word()?;
         let mut attempt = 0;
         loop {
-            if live.is_some_and(|live| Some(lsn) > live.durable) {
-                return Ok(None);
-            }
             let survey = match attempt {
                 0 => self.recall(live.as_ref()),
                 _ => self.look_anew(live.as_ref(), lsn),
             };
+            // A word that contradicts what is there may be old.
+            let is_heeded = |survey: &Arc<Survey>| live.is_none_or(|live| survey.is_led_by(&live));
+            let is_sure = survey.as_ref().is_ok_and(is_heeded);
             let found = survey.and_then(|survey| self.find(&survey, live.as_ref(), lsn));
-            if attempt == ATTEMPTS || found.is_ok() {
+            if attempt == ATTEMPTS || (found.is_ok() && is_sure) {
                 return found;
             }
             let now = word()?;
@@ -114,6 +114,26 @@ impl Lookup {
     }
 
     fn find(
+        &self,
+        survey: &Survey,
+        live: Option<&Live>,
+        lsn: Lsn,
+    ) -> Result<Option<(u32, Vec<u8>)>> {
+        let Some(behind) = live.filter(|live| Some(lsn) > live.durable) else {
+            return self.find_durable(survey, live, lsn);
+        };
+        if survey.is_led_by(behind) {
+            return Ok(None);
+        }
+        match self.find_durable(survey, None, lsn) {
+            // It was not durable when the writer spoke last.
+            Err(Error::Damaged(_)) => Ok(None),
+            found => found,
+        }
+    }
+
+    /// The record, if it is there; where `live` says so, it must be.
+    fn find_durable(
         &self,
         survey: &Survey,
         live: Option<&Live>,

@@ -47,8 +47,13 @@ impl Survey {
 
     /// The last record that `live` says is durable, if it speaks of the newest segment.
     pub(crate) fn promised_by(&self, live: &Live) -> Option<Lsn> {
+        live.durable.filter(|_| self.is_led_by(live))
+    }
+
+    /// Whether `live` speaks of the newest segment: then readers go as far as it says.
+    pub(crate) fn is_led_by(&self, live: &Live) -> bool {
         let newest = self.chain.last().map(|link| link.segment.header.reference());
-        live.durable.filter(|_| newest == Some(live.segment))
+        newest == Some(live.segment)
     }
 }
 
