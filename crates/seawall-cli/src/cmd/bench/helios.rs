@@ -11,7 +11,7 @@ use crate::report::{Exit, Failure};
 use crate::scratch::Scratch;
 use seawall::{Level, Options};
 use seawall_io::{File, PosixStorage, Storage, SystemClock};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
@@ -63,14 +63,16 @@ pub(crate) fn run(args: &BenchHelios) -> Result<Exit, Failure> {
     }
     let ranked = tell_whether_ranked(&mut out, args.look);
     if args.look.json {
-        let contest = |(writers, contest): &(usize, Contest)| json!({ "writers": writers, "contest": contest.as_json() });
+        let result = |(writers, contest): &(usize, Contest)| -> Value {
+            json!({ "writers": writers, "contest": contest.as_json() })
+        };
         let answer = json!({
             "schema": "seawall.bench-helios/1",
             "dir": args.dir.display().to_string(),
             "record_bytes": args.size,
             "window_ms": 10,
             "ranked": ranked,
-            "results": asked.iter().map(contest).collect::<Vec<_>>(),
+            "results": asked.iter().map(result).collect::<Vec<_>>(),
         });
         out.line(&answer.to_string());
     }
