@@ -122,7 +122,9 @@ impl Lookup {
         let Some(behind) = live.filter(|live| Some(lsn) > live.durable) else {
             return self.find_durable(survey, live, lsn);
         };
-        if survey.is_led_by(behind) {
+        // It speaks of the newest segment only: the ones before are durable as a whole.
+        let newest = survey.chain.last().filter(|_| survey.is_led_by(behind));
+        if newest.is_some_and(|link| link.segment.header.base <= lsn) {
             return Ok(None);
         }
         match self.find_durable(survey, None, lsn) {
