@@ -68,6 +68,12 @@ impl Headers {
         self.sound.is_empty() && self.bad.values().any(|cause| *cause == Corruption::ForeignEpoch)
     }
 
+    /// The first record of that segment, if its header is sound.
+    pub(crate) fn base_of(&self, segment: SegmentRef) -> Option<Lsn> {
+        let header = &self.sound.get(&segment.id)?.header;
+        (header.epoch == segment.epoch).then_some(header.base)
+    }
+
     /// Whether a segment holds a batch, mark or seal, or cannot say.
     pub(crate) fn hold_something(&self) -> Result<bool> {
         if !self.bad.is_empty() {

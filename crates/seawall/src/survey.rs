@@ -130,7 +130,11 @@ fn survey_once(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<Survey
     match &mut found.manifest {
         // Nobody knows which of them is the stranger, nor where the log began.
         Some(manifest) if headers.are_all_foreign() => manifest.oldest_base = Lsn::FIRST,
-        Some(_) => {}
+        Some(manifest) => {
+            // Its records are there: nothing of it was given up.
+            let base = headers.base_of(manifest.oldest).unwrap_or(manifest.oldest_base);
+            manifest.oldest_base = manifest.oldest_base.min(base);
+        }
         None => {
             found.manifest_lost = headers.hold_something()?;
             if !found.manifest_lost {
