@@ -294,6 +294,9 @@ impl Writer {
     }
 }
 
+/// The highest sequence that a slot can have.
+const SEQUENCE_MAX: u64 = (1 << 63) - 1;
+
 /// The manifest and its file.
 #[derive(Debug)]
 pub(crate) struct ManifestFile {
@@ -304,6 +307,10 @@ pub(crate) struct ManifestFile {
 impl ManifestFile {
     /// Writes one slot, syncs, then the other, syncs.
     pub(crate) fn write_both(&mut self, time_us: u64) -> Result<()> {
+        if self.content.sequence > SEQUENCE_MAX - 2 {
+            // No log comes that far: it was forged, and what stands there can still be read.
+            return Err(Error::Poisoned { cause: "every number for a manifest is taken".into() });
+        }
         for _ in 0..2 {
             self.content.sequence += 1;
             self.content.time_us = time_us;
