@@ -26,6 +26,15 @@ pub(crate) struct Entry<'a, E> {
     pub(crate) act: Box<dyn FnMut(Duration) -> Result<Slice, E> + 'a>,
 }
 
+impl<'a, E> Entry<'a, E> {
+    pub(crate) fn new(
+        name: &'static str,
+        act: impl FnMut(Duration) -> Result<Slice, E> + 'a,
+    ) -> Self {
+        Self { name, act: Box::new(act) }
+    }
+}
+
 /// What came of one way.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {

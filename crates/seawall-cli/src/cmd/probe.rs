@@ -128,7 +128,7 @@ fn entry(
     size: usize,
 ) -> io::Result<Option<Entry<'static, io::Error>>> {
     let Some(mut writer) = Writer::new(folder, way, size)? else { return Ok(None) };
-    Ok(Some(Entry { name, act: Box::new(move |time| writer.slice(time)) }))
+    Ok(Some(Entry::new(name, move |time| writer.slice(time))))
 }
 
 fn by_threads(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
@@ -143,7 +143,7 @@ fn by_threads(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
             let count = threads.min(writers.len());
             together(writers.get_mut(..count).unwrap_or_default(), time)
         };
-        Entry { name, act: Box::new(act) }
+        Entry::new(name, act)
     };
     Ok(THREADS.into_iter().map(make).collect())
 }

@@ -55,12 +55,12 @@ pub(crate) fn run(args: &BenchCwal) -> Result<Exit, Failure> {
     for (name, method, _) in THEIRS {
         let writer = Writer::new(scratch.path(), method).map_err(|e| fail(Trouble::Plain(e)))?;
         let mut round = Round { writer, data: &data, count: args.logs };
-        entries.push(entry(name, move |time| round.slice(time)));
+        entries.push(Entry::new(name, move |time| round.slice(time)));
     }
     for (name, log, set) in &ours {
         let clock = SystemClock::new();
         let data = &data;
-        entries.push(entry(name, move |time| our_slice(log, (data, *set), (&clock, time))));
+        entries.push(Entry::new(name, move |time| our_slice(log, (data, *set), (&clock, time))));
     }
     let standings = hold(&mut entries, Duration::from_secs_f64(args.time)).map_err(fail)?;
     drop(entries);
@@ -79,13 +79,6 @@ pub(crate) fn run(args: &BenchCwal) -> Result<Exit, Failure> {
         out.line(&as_json(args, &contest, ranked).to_string());
     }
     Ok(out.finish())
-}
-
-fn entry<'a>(
-    name: &'static str,
-    act: impl FnMut(Duration) -> Result<Slice, Trouble> + 'a,
-) -> Entry<'a, Trouble> {
-    Entry { name, act: Box::new(act) }
 }
 
 fn open(path: &Path, level: Level) -> seawall::Result<Log<[u8], Raw>> {

@@ -41,11 +41,15 @@ pub(crate) fn run(args: &BenchHelios) -> Result<Exit, Failure> {
     let mut asked = vec![];
     for writers in args.writers.iter().copied() {
         let mut entries = [
-            entry("10 ms window", |time| window.slice((writers, time), &theirs)),
-            entry("sync", |time| theirs.slice((writers, time), true)),
-            entry("async, NOT durable", |time| theirs.slice((writers, time), false)),
-            entry("seawall, synced", |time| synced.slice(writers, time).map_err(Trouble::Ours)),
-            entry("seawall, buffered", |time| buffered.slice(writers, time).map_err(Trouble::Ours)),
+            Entry::new("10 ms window", |time| window.slice((writers, time), &theirs)),
+            Entry::new("sync", |time| theirs.slice((writers, time), true)),
+            Entry::new("async, NOT durable", |time| theirs.slice((writers, time), false)),
+            Entry::new("seawall, synced", |time| {
+                synced.slice(writers, time).map_err(Trouble::Ours)
+            }),
+            Entry::new("seawall, buffered", |time| {
+                buffered.slice(writers, time).map_err(Trouble::Ours)
+            }),
         ];
         let standings = hold(&mut entries, Duration::from_secs_f64(args.time)).map_err(fail)?;
         let asks = match writers {
@@ -77,13 +81,6 @@ pub(crate) fn run(args: &BenchHelios) -> Result<Exit, Failure> {
         out.line(&answer.to_string());
     }
     Ok(out.finish())
-}
-
-fn entry<'a>(
-    name: &'static str,
-    act: impl FnMut(Duration) -> Result<Slice, Trouble> + 'a,
-) -> Entry<'a, Trouble> {
-    Entry { name, act: Box::new(act) }
 }
 
 /// Its modes `Sync` and `Async`: each commit is one write, and in the first its sync, under a lock.
