@@ -230,6 +230,10 @@ impl Commit {
         self.durable
     }
 
+    pub(crate) fn confirmed(&self) -> Option<Lsn> {
+        self.confirmed
+    }
+
     /// The last record that was admitted, and its batch.
     pub(crate) fn last_admitted(&self) -> Option<Place> {
         let group = if self.count > 0 { self.group } else { self.group.saturating_sub(1) };

@@ -8,12 +8,13 @@ mod leader;
 
 use crate::background::Ahead;
 use crate::commit::{Admission, Commit, Goal, Place};
+use crate::gate::Gate;
 use crate::live::OWN_WORD;
 use crate::process::Process;
-use crate::sync::{Condvar, JoinHandle, Mutex, MutexGuard, current};
+use crate::sync::{AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, current};
 use crate::writer::{Counts, Writer};
 use crate::{Error, Level, Lsn, Options, Result};
-use seawall_format::{Layout, Live, SegmentRef, lines};
+use seawall_format::{Layout, Live, SegmentRef, lines, lsn_or_zero};
 use seawall_io::{Clock, Storage};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
@@ -34,7 +35,10 @@ pub(crate) struct Core {
     pub(crate) buffered_bytes: usize,
     state: Mutex<State>,
     /// Waiters for batches with even and odd numbers: one batch's return wakes nobody else.
-    turns: [Condvar; 2],
+    turns: [Gate; 2],
+    /// Up to here everything is durable, and confirmed: for who was let through a gate and needs
+    /// no lock. Written under the lock, before a gate is opened.
+    reached: [AtomicU64; 2],
     /// Waiters for room in the open batch.
     room: Condvar,
     /// The background thread.
@@ -84,6 +88,7 @@ impl Core {
         let batch_max = usize::try_from(geometry.batch_max).expect("at most 64 MiB");
         let newest = (writer.tail.header.reference(), writer.manifest.content.log);
         let bounds = writer.bounds();
+        let reached = [writer.last, confirmed];
         let mut commit = Commit::new(writer.last, confirmed, batch_max);
         commit.set_room(writer.room());
         let counts = writer.counts;
@@ -112,7 +117,8 @@ impl Core {
                 wants_turn: false,
                 stopping: false,
             }),
-            turns: [Condvar::new(), Condvar::new()],
+            turns: [Gate::default(), Gate::default()],
+            reached: reached.map(|lsn| AtomicU64::new(lsn_or_zero(lsn))),
             room: Condvar::new(),
             work: Condvar::new(),
             work_ahead: Condvar::new(),
@@ -184,7 +190,10 @@ impl Core {
             // If the device is free, take the open batch there or make room there, else wait.
             state = match (state.writer.take(), admission) {
                 (Some(writer), Admission::NoRoom(size)) => self.make_room(state, writer, size)?,
-                (Some(writer), _) => self.lead(state, writer, Goal::Durable),
+                (Some(writer), _) => {
+                    self.lead(state, writer, Goal::Durable);
+                    self.lock()
+                }
                 (None, _) => self.room.wait(state).unwrap_or_else(PoisonError::into_inner),
             };
         }
@@ -204,12 +213,18 @@ impl Core {
                 return Ok(place.lsn);
             }
             state.commit.check()?;
-            state = if let Some(writer) = state.writer.take() {
-                self.lead(state, writer, goal)
+            if let Some(writer) = state.writer.take() {
+                self.lead(state, writer, goal);
             } else {
                 let turn = self.turn(place.group);
-                turn.wait(state).unwrap_or_else(PoisonError::into_inner)
-            };
+                let seen = turn.seen();
+                drop(state);
+                turn.wait(seen);
+            }
+            if self.has_reached(place, goal) {
+                return Ok(place.lsn);
+            }
+            state = self.lock();
         }
     }
 
@@ -259,7 +274,8 @@ impl Core {
             state.commit.check()?;
             state = match state.writer.take() {
                 Some(writer) if state.commit.has_open_batch() => {
-                    self.lead(state, writer, Goal::Durable)
+                    self.lead(state, writer, Goal::Durable);
+                    self.lock()
                 }
                 Some(writer) => break writer,
                 None => self.wait_for_writer(state),
@@ -271,6 +287,7 @@ impl Core {
             resume_unwind(panic)
         });
         state.take_back(writer);
+        self.publish(&state);
         if let Err(error @ Error::Io { .. }) = &done {
             state.commit.fail(&error.to_string());
         }
@@ -366,7 +383,22 @@ impl Core {
         }
     }
 
-    fn turn(&self, group: u64) -> &Condvar {
+    /// Whether the record has come that far, for who has no lock. If numbers were given anew
+    /// meanwhile, it had come all the way.
+    fn has_reached(&self, place: Place, goal: Goal) -> bool {
+        let [durable, confirmed] = &self.reached;
+        let reached = if goal == Goal::Durable { durable } else { confirmed };
+        place.lsn.get() <= reached.load(Ordering::Acquire)
+    }
+
+    /// Tells those who have no lock how far everything is.
+    fn publish(&self, state: &State) {
+        let [durable, confirmed] = &self.reached;
+        durable.store(lsn_or_zero(state.commit.durable()), Ordering::Release);
+        confirmed.store(lsn_or_zero(state.commit.confirmed()), Ordering::Release);
+    }
+
+    fn turn(&self, group: u64) -> &Gate {
         let [even, odd] = &self.turns;
         if group.is_multiple_of(2) { even } else { odd }
     }
@@ -387,7 +419,7 @@ impl Core {
 
     fn wake_everybody(&self, mut state: MutexGuard<'_, State>) {
         let wakers = std::mem::take(&mut state.wakers);
-        self.turns.iter().for_each(Condvar::notify_all);
+        self.turns.iter().for_each(Gate::open);
         self.room.notify_all();
         self.work.notify_all();
         self.free.notify_all();

@@ -63,6 +63,7 @@ mod directory;
 mod draft;
 mod error;
 mod follow;
+mod gate;
 mod inspect;
 #[cfg(feature = "json")]
 mod json;

@@ -3,7 +3,8 @@
 
 use super::{Core, PANICKED, State};
 use crate::commit::{Goal, Group};
-use crate::sync::{Condvar, MutexGuard};
+use crate::gate::Gate;
+use crate::sync::MutexGuard;
 use crate::writer::Writer;
 use crate::{Error, Level, Result};
 use std::io;
@@ -12,12 +13,12 @@ use std::task::Waker;
 
 impl Core {
     /// Takes the open batch to the device with the lock released, and tells what came of it.
-    pub(crate) fn lead<'a>(
-        self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
+    pub(crate) fn lead(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State>,
         mut writer: Box<Writer>,
         goal: Goal,
-    ) -> MutexGuard<'a, State> {
+    ) {
         let group = state.commit.take();
         let mark = goal == Goal::Confirmed || self.level == Level::Confirmed;
         let ahead = state.ahead.made.take();
@@ -37,21 +38,29 @@ impl Core {
         self.prepare_for(&mut state, &writer);
         state.take_back(writer);
         self.wake_for_writer(&state);
-        match outcome {
-            Ok(written) => self.succeed(&mut state, written, mark),
+        let written = match outcome {
+            Ok(written) => written,
             Err(error) => {
                 state.commit.fail(&error.to_string());
-                self.wake_everybody(state);
-                return self.lock();
+                return self.wake_everybody(state);
             }
-        }
+        };
+        let number = written.as_ref().map(|written| written.0);
+        self.succeed(&mut state, written, mark);
         let wakers = reached_wakers(&mut state, if mark { Goal::Confirmed } else { Goal::Durable });
-        if wakers.is_empty() {
-            return state;
-        }
         drop(state);
+        // Without the lock, which those who are let through are about to take for their next record.
+        match number {
+            // A mark concerns whoever waits for a confirmation, of an older batch too. At level
+            // `Confirmed` nobody does: each batch comes with its own.
+            Some(number) if !mark || self.level == Level::Confirmed => {
+                self.turn(number).open();
+                // One of those in the next batch leads it.
+                self.turn(number + 1).open_for_one();
+            }
+            _ => self.turns.iter().for_each(Gate::open),
+        }
         wakers.into_iter().for_each(Waker::wake);
-        self.lock()
     }
 
     /// Sees to it that a batch of `size` bytes has a place on the device, with the lock released.
@@ -73,7 +82,7 @@ impl Core {
         self.room.notify_all();
         // Whose records are in the open batch found no writer meanwhile: one of them leads it now,
         // as this thread may end with an error.
-        self.turns.iter().for_each(Condvar::notify_all);
+        self.turns.iter().for_each(Gate::open);
         if state.wants_turn {
             self.work.notify_all();
         }
@@ -85,27 +94,17 @@ impl Core {
     }
 
     fn succeed(self: &Arc<Self>, state: &mut State, written: Option<Written>, marked: bool) {
-        let number = written.as_ref().map(|written| written.0);
         if let Some((_, count, buffer)) = written {
             state.commit.complete(count, buffer, self.clock.now());
         }
         if marked {
             state.commit.confirm();
         }
+        self.publish(state);
         if state.followers > 0 {
             self.news.notify_all();
         }
         self.room.notify_all();
-        match number {
-            // A mark concerns whoever waits for a confirmation, of an older batch too. At level
-            // `Confirmed` nobody does: each batch comes with its own.
-            Some(number) if !marked || self.level == Level::Confirmed => {
-                self.turn(number).notify_all();
-                // One of those in the next batch leads it.
-                self.turn(number + 1).notify_one();
-            }
-            _ => self.turns.iter().for_each(Condvar::notify_all),
-        }
         if state.wants_turn || (state.asleep && self.next_due(state).is_some()) {
             self.work.notify_all();
         } else if state.background.is_none() && self.next_due(state).is_some() {
