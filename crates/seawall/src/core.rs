@@ -11,7 +11,10 @@ use crate::commit::{Admission, Commit, Goal, Place};
 use crate::gate::Gate;
 use crate::live::OWN_WORD;
 use crate::process::Process;
-use crate::sync::{AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, current};
+use crate::siblings::Siblings;
+use crate::sync::{
+    AtomicU32, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, current,
+};
 use crate::writer::{Counts, Writer};
 use crate::{Error, Level, Lsn, Options, Result};
 use seawall_format::{Layout, Live, SegmentRef, lines, lsn_or_zero};
@@ -39,6 +42,8 @@ pub(crate) struct Core {
     /// Up to here everything is durable, and confirmed: for who was let through a gate and needs
     /// no lock. Written under the lock, before a gate is opened.
     reached: [AtomicU64; 2],
+    /// How many threads stand by the open batch: for who leads it and waits for more.
+    standing: AtomicU32,
     /// Waiters for room in the open batch.
     room: Condvar,
     /// The background thread.
@@ -56,6 +61,7 @@ pub(crate) struct Core {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) commit: Commit,
+    siblings: Siblings,
     /// Not here while somebody leads.
     pub(crate) writer: Option<Box<Writer>>,
     /// The newest segment, and which log: for readers in this process.
@@ -104,6 +110,7 @@ impl Core {
             buffered_bytes: options.buffered_bytes,
             state: Mutex::new(State {
                 commit,
+                siblings: Siblings::default(),
                 writer: Some(Box::new(writer)),
                 newest,
                 bounds,
@@ -119,6 +126,7 @@ impl Core {
             }),
             turns: [Gate::default(), Gate::default()],
             reached: reached.map(|lsn| AtomicU64::new(lsn_or_zero(lsn))),
+            standing: AtomicU32::new(0),
             room: Condvar::new(),
             work: Condvar::new(),
             work_ahead: Condvar::new(),
@@ -180,7 +188,9 @@ impl Core {
         loop {
             let admission = state.commit.admit(set)?;
             if let Admission::In(place) = admission {
-                if !attended {
+                if attended {
+                    self.standing.store(state.siblings.join(), Ordering::Relaxed);
+                } else {
                     state.commit.leave_unattended(self.clock.now());
                     self.wake_background(&mut state);
                 }
@@ -214,6 +224,7 @@ impl Core {
             }
             state.commit.check()?;
             if let Some(writer) = state.writer.take() {
+                let state = self.gather(state);
                 self.lead(state, writer, goal);
             } else {
                 let turn = self.turn(place.group);

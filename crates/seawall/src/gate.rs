@@ -2,10 +2,10 @@
 
 use crate::sync::{AtomicU32, Ordering};
 
-#[cfg(not(all(target_os = "linux", not(seawall_scheduled))))]
-use by_lock::Sleepers;
 #[cfg(all(target_os = "linux", not(seawall_scheduled)))]
 use by_futex::Sleepers;
+#[cfg(not(all(target_os = "linux", not(seawall_scheduled))))]
+use by_lock::Sleepers;
 
 /// A gate that is opened again and again; who waits is let through by the next opening.
 ///

@@ -85,6 +85,7 @@ mod retention;
 mod roll;
 mod salvage;
 mod segment;
+mod siblings;
 mod source;
 mod spare;
 mod survey;

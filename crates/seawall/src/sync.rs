@@ -12,4 +12,4 @@ use std as machine;
 
 pub(crate) use machine::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub(crate) use machine::sync::{Condvar, Mutex, MutexGuard};
-pub(crate) use machine::thread::{Builder, JoinHandle, current};
+pub(crate) use machine::thread::{Builder, JoinHandle, current, yield_now};

@@ -4,14 +4,37 @@
 use super::{Core, PANICKED, State};
 use crate::commit::{Goal, Group};
 use crate::gate::Gate;
-use crate::sync::MutexGuard;
+use crate::sync::{MutexGuard, Ordering, yield_now};
 use crate::writer::Writer;
 use crate::{Error, Level, Result};
 use std::io;
 use std::sync::Arc;
 use std::task::Waker;
 
+/// Who leads lets others run so often before it is sure that no more come.
+const YIELDS: u32 = if cfg!(seawall_scheduled) { 1 } else { 50 };
+
 impl Core {
+    /// Waits a moment, with the lock released and the writer in hand, for others who are about to
+    /// append: they then share one flight.
+    pub(super) fn gather<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let Some(patience) = state.siblings.patience() else { return state };
+        let before = state.siblings.standing();
+        drop(state);
+        let (begin, mut standing, mut idle) = (self.clock.now(), before, 0);
+        while standing < patience.until && idle < YIELDS {
+            if self.clock.now().saturating_sub(begin) > patience.at_most {
+                break;
+            }
+            yield_now();
+            let seen = std::mem::replace(&mut standing, self.standing.load(Ordering::Relaxed));
+            idle = if standing == seen { idle + 1 } else { 0 };
+        }
+        let mut state = self.lock();
+        state.siblings.waited(before);
+        state
+    }
+
     /// Takes the open batch to the device with the lock released, and tells what came of it.
     pub(crate) fn lead(
         self: &Arc<Self>,
@@ -20,6 +43,9 @@ impl Core {
         goal: Goal,
     ) {
         let group = state.commit.take();
+        state.siblings.leave();
+        self.standing.store(0, Ordering::Relaxed);
+        let begin = self.clock.now();
         let mark = goal == Goal::Confirmed || self.level == Level::Confirmed;
         let ahead = state.ahead.made.take();
         drop(state);
@@ -35,6 +61,7 @@ impl Core {
         }
         std::mem::forget(guard);
         let mut state = self.lock();
+        state.siblings.come_back(self.clock.now().saturating_sub(begin));
         self.prepare_for(&mut state, &writer);
         state.take_back(writer);
         self.wake_for_writer(&state);
