@@ -58,6 +58,7 @@ impl Core {
                 (Some(due), Some(writer)) if due <= now => {
                     let flush = state.commit.has_open_batch();
                     let goal = if flush { Goal::Durable } else { Goal::Confirmed };
+                    let state = self.gather(state);
                     self.lead(state, writer, goal);
                     self.lock()
                 }

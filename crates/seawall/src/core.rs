@@ -19,6 +19,7 @@ use crate::writer::{Counts, Writer};
 use crate::{Error, Level, Lsn, Options, Result};
 use seawall_format::{Layout, Live, SegmentRef, lines, lsn_or_zero};
 use seawall_io::{Clock, Storage};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
@@ -69,7 +70,8 @@ pub(crate) struct State {
     counts: Counts,
     /// The first record that was not given up, and the newest checkpoint.
     bounds: (Lsn, Option<Lsn>),
-    wakers: Vec<(Place, Waker)>,
+    /// Of those who await a record, by its batch and number: one for each, the last that came.
+    wakers: BTreeMap<(u64, Lsn), Waker>,
     pub(crate) background: Option<JoinHandle<()>>,
     pub(crate) ahead: Ahead,
     /// How many wait for the writer to themselves.
@@ -115,7 +117,7 @@ impl Core {
                 newest,
                 bounds,
                 counts,
-                wakers: vec![],
+                wakers: BTreeMap::new(),
                 background: None,
                 ahead: Ahead::default(),
                 waiting: 0,
@@ -262,11 +264,10 @@ impl Core {
         if let Err(error) = state.commit.check() {
             return Some(Err(error));
         }
-        let known = state.wakers.iter().any(|(known, w)| *known == place && w.will_wake(waker));
-        if !known {
-            state.wakers.push((place, waker.clone()));
+        let before = state.wakers.insert((place.group, place.lsn), waker.clone());
+        if state.commit.awaits(place.lsn) && before.is_none() {
+            self.standing.store(state.siblings.join(), Ordering::Relaxed);
         }
-        state.commit.awaits(place.lsn);
         state.commit.leave_unattended(self.clock.now());
         self.wake_background(&mut state);
         None
@@ -436,9 +437,7 @@ impl Core {
         self.free.notify_all();
         self.news.notify_all();
         drop(state);
-        for (_, waker) in wakers {
-            waker.wake();
-        }
+        wakers.into_values().for_each(Waker::wake);
     }
 
     /// When the background thread has something to do, if ever.

@@ -2,7 +2,7 @@
 //! with the lock released, and tells those who wait what came of it.
 
 use super::{Core, PANICKED, State};
-use crate::commit::{Goal, Group};
+use crate::commit::{Goal, Group, Place};
 use crate::gate::Gate;
 use crate::sync::{MutexGuard, Ordering, yield_now};
 use crate::writer::Writer;
@@ -17,7 +17,7 @@ const YIELDS: u32 = if cfg!(seawall_scheduled) { 1 } else { 50 };
 impl Core {
     /// Waits a moment, with the lock released and the writer in hand, for others who are about to
     /// append: they then share one flight.
-    pub(super) fn gather<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    pub(crate) fn gather<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let Some(patience) = state.siblings.patience() else { return state };
         let before = state.siblings.standing();
         drop(state);
@@ -143,11 +143,17 @@ impl Core {
 /// The number of a durable batch, its records, and a buffer for another one.
 type Written = (u64, u32, Vec<u8>);
 
-/// The wakers of the records that have come as far as that.
+/// The wakers of the records that have come as far as that: what was admitted first has.
 fn reached_wakers(state: &mut State, goal: Goal) -> Vec<Waker> {
-    let commit = &state.commit;
-    let reached = state.wakers.extract_if(.., |(place, _)| commit.reached(*place, goal));
-    reached.map(|(_, waker)| waker).collect()
+    let mut reached = vec![];
+    while let Some(first) = state.wakers.first_entry() {
+        let (group, lsn) = *first.key();
+        if !state.commit.reached(Place { lsn, group }, goal) {
+            break;
+        }
+        reached.push(first.remove());
+    }
+    reached
 }
 
 /// Whether the device said that there is no room, in one of the ways in which it can.
