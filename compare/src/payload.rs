@@ -10,60 +10,49 @@ pub(crate) const SIZE_MIN: usize = 8;
 pub(crate) const GROUP: u64 = 1_000;
 const SEED: u64 = 0x5ea_3a11;
 
-/// A word for each four bytes of a block.
-const LANES: [u32; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
-
-/// Writes payload `number` over `into`: its number, then bytes that do not compress.
-pub(crate) fn fill(number: u64, into: &mut [u8]) {
-    let key = halves(mixed(SEED ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-    let (blocks, rest) = into.as_chunks_mut::<64>();
-    let mut at = 0_u32;
-    for block in blocks {
-        fill_block(key, at, block);
-        at = at.wrapping_add(16);
-    }
-    let mut last = [0; 64];
-    fill_block(key, at, &mut last);
-    rest.iter_mut().zip(last).for_each(|(byte, filled)| *byte = filled);
-    if let Some(head) = into.first_chunk_mut::<8>() {
-        *head = number.to_le_bytes();
-    }
+/// All payloads of one size: noise that a seed determines, under another key for each number. This
+/// must cost next to nothing beside any reader.
+#[derive(Debug, Default)]
+pub(crate) struct Payloads {
+    noise: Vec<u64>,
+    size: usize,
 }
 
-/// All words at once, by what a vector unit has: this must cost next to nothing beside any reader.
-fn fill_block((low, high): (u32, u32), at: u32, block: &mut [u8; 64]) {
-    let words = LANES.map(|lane| {
-        let mut word = low ^ at.wrapping_add(lane).wrapping_shl(7);
-        word ^= word << 13;
-        word ^= word >> 17;
-        word ^= word << 5;
-        word = word.wrapping_add(high);
-        word ^= word << 7;
-        word ^ (word >> 9)
-    });
-    let (places, _) = block.as_chunks_mut::<4>();
-    places.iter_mut().zip(words).for_each(|(place, word)| *place = word.to_le_bytes());
+impl Payloads {
+    pub(crate) fn new(size: usize) -> Self {
+        let noise = (1..).map(|place| mixed(SEED.wrapping_mul(place))).take(size.div_ceil(8));
+        Self { noise: noise.collect(), size }
+    }
+
+    /// Writes payload `number` over `into`: its number, then bytes that do not compress.
+    fn fill(&self, number: u64, into: &mut [u8]) {
+        let key = mixed(SEED ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let (words, rest) = into.as_chunks_mut::<8>();
+        for (word, noise) in words.iter_mut().zip(&self.noise) {
+            *word = (noise ^ key).to_le_bytes();
+        }
+        let last = self.noise.last().map_or([0; 8], |noise| (noise ^ key).to_le_bytes());
+        rest.iter_mut().zip(last).for_each(|(byte, noise)| *byte = noise);
+        if let Some(head) = into.first_chunk_mut::<8>() {
+            *head = number.to_le_bytes();
+        }
+    }
+
+    /// The payloads from number 0 on.
+    pub(crate) fn first(&self, count: usize) -> Vec<Vec<u8>> {
+        let one = |number| {
+            let mut payload = vec![0; self.size];
+            self.fill(number, &mut payload);
+            payload
+        };
+        (0..).map(one).take(count).collect()
+    }
 }
 
 fn mixed(mut value: u64) -> u64 {
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ (value >> 31)
-}
-
-fn halves(value: u64) -> (u32, u32) {
-    let low = u32::try_from(value & u64::from(u32::MAX)).expect("32 bits");
-    (low, u32::try_from(value >> 32).expect("32 bits"))
-}
-
-/// So many payloads from number 0 on.
-pub(crate) fn some(count: usize, size: usize) -> Vec<Vec<u8>> {
-    let one = |number| {
-        let mut payload = vec![0; size];
-        fill(number, &mut payload);
-        payload
-    };
-    (0..).map(one).take(count).collect()
 }
 
 /// In which order records may come.
@@ -80,6 +69,7 @@ pub(crate) enum Order {
 #[derive(Debug, Default)]
 pub(crate) struct Check {
     order: Order,
+    payloads: Payloads,
     expected: Vec<u8>,
     /// Which ones came, where they may come in any order.
     seen: Vec<bool>,
@@ -100,6 +90,7 @@ impl Check {
     pub(crate) fn new(count: usize, size: usize, order: Order) -> Self {
         Self {
             order,
+            payloads: Payloads::new(size),
             expected: vec![0; size],
             seen: if order == Order::Any { vec![false; count] } else { vec![] },
             count: u64::try_from(count).expect("fits in 64 bits"),
@@ -125,7 +116,7 @@ impl Check {
             (Order::Any, Some(head)) => u64::from_le_bytes(*head),
             _ => self.read,
         };
-        fill(number, &mut self.expected);
+        self.payloads.fill(number, &mut self.expected);
         if payload != self.expected {
             self.wrong = Some(format!("record {} is not what was written", self.read));
             return false;
@@ -189,7 +180,7 @@ mod tests {
 
     #[test]
     fn all_that_was_written_is_enough_and_nothing_else_is() {
-        let records = some(4, 20);
+        let records = Payloads::new(20).first(4);
         assert_eq!(read(&records[..3], Order::Ascending).unwrap().0, 3);
         let mut turned = records[..3].to_vec();
         turned.swap(0, 2);
@@ -206,7 +197,7 @@ mod tests {
     #[test]
     fn a_changed_byte_is_found_wherever_it_is() {
         for place in 0..20 {
-            let mut records = some(3, 20);
+            let mut records = Payloads::new(20).first(3);
             records[1][place] ^= 1;
             read(&records, Order::Ascending).unwrap_err();
             read(&records, Order::Any).unwrap_err();
@@ -215,7 +206,7 @@ mod tests {
 
     #[test]
     fn payloads_do_not_repeat() {
-        let records = some(2_000, 24);
+        let records = Payloads::new(24).first(2_000);
         let parts: std::collections::BTreeSet<_> =
             records.iter().flat_map(|record| record[8..].chunks(8)).collect();
         assert_eq!(parts.len(), 4_000);

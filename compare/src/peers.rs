@@ -38,7 +38,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::payload::{self, Check, Order};
+    use crate::payload::{Check, Order, Payloads};
     use crate::peer::{Discipline, Done, Level, Place};
     use seawall_measure::scratch::Scratch;
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -67,7 +67,7 @@ mod tests {
 
     fn written(kind: &Kind, place: &Place<'_>) -> Done {
         let peer = (kind.open)(place)?;
-        let records = payload::some(place.kept, SIZE);
+        let records = Payloads::new(SIZE).first(place.kept);
         let (single, set) = records.split_at(RECORDS);
         let next = AtomicUsize::new(0);
         std::thread::scope(|scope| -> Done {
