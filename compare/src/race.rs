@@ -2,7 +2,7 @@
 
 use crate::payload::{Check, Order, Payloads};
 use crate::peer::{Discipline, Done, Kind, Level, Peer, Place, Reader, Trouble};
-use seawall_measure::contest::{Entry, Standings, hold};
+use seawall_measure::contest::{Entry, Standings, hold_in_slices};
 use seawall_measure::slice::{Slice, by_threads};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -77,7 +77,7 @@ pub(crate) fn run(kinds: &[&'static Kind], task: Task, folder: &Path) -> Done<Ra
         for entry in &mut entries {
             (entry.act)((task.time / 20).min(WARM_UP))?;
         }
-        hold(&mut entries, task.time)?
+        hold_in_slices(&mut entries, task.time, slice_max(task.discipline))?
     };
     for (name, way) in made {
         let closed = caught(|| way.end());
@@ -91,6 +91,15 @@ pub(crate) fn run(kinds: &[&'static Kind], task: Task, folder: &Path) -> Done<Ra
     // Half a figure is none.
     standings.rows.retain(|row| failed.iter().all(|(name, _)| *name != row.name));
     Ok(Raced { task, standings, left_out, failed })
+}
+
+/// Neighbours are compared best; but a stream must last, or others pay for what is written and
+/// compacted behind its back.
+fn slice_max(discipline: Discipline) -> Duration {
+    match discipline {
+        Discipline::Batches | Discipline::Buffered => Duration::from_secs(1),
+        Discipline::Synced | Discipline::Read => Duration::from_millis(50),
+    }
 }
 
 /// A short name for the folders of a task.
