@@ -44,7 +44,7 @@ pub(crate) const ALLOWED: &[Allowed] = &[
         reason: "a folder for temporary files is removed with all that is in it",
     },
     Allowed {
-        path: "crates/seawall-cli/src/scratch.rs",
+        path: "crates/seawall-measure/src/scratch.rs",
         rule: "machine",
         reason: "a folder for temporary files is removed with all that is in it",
     },

@@ -1,23 +1,12 @@
-//! Sizes, numbers and times as people write and read them.
+//! What people write and read on a command line; sizes and numbers as all our programs do.
 
 use crate::args::Last;
+pub(crate) use seawall_measure::human::{
+    bytes, count, folded, number, parse_record_size, parse_seconds, parse_size, parse_writers,
+    rounded, to_f64,
+};
 use std::path::Path;
 use std::time::Duration;
-
-/// Reads `116`, `64K`, `1MiB`, `1GB`: units are powers of 1,024, as the field writes them.
-pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = text.get(digits.len()..).unwrap_or_default().to_ascii_lowercase();
-    let shift = match unit.trim_end_matches('b').trim_end_matches('i') {
-        "" => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        _ => return Err(format!("`{text}` is no size; write 65536, 64K, 1MiB or 1GiB")),
-    };
-    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is no size; write 64MiB"))?;
-    number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
-}
 
 /// Reads the number of a record.
 pub(crate) fn parse_lsn(text: &str) -> Result<u64, String> {
@@ -33,23 +22,11 @@ pub(crate) fn parse_lsn_or_none(text: &str) -> Result<Last, String> {
     }
 }
 
-/// Reads a number of threads.
-pub(crate) fn parse_writers(text: &str) -> Result<usize, String> {
-    let number = text.trim().parse().ok().filter(|number| (1..=1024).contains(number));
-    number.ok_or_else(|| format!("`{text}` is no number of writers; 1 to 1024"))
-}
-
 /// Reads a number of records to measure with.
 pub(crate) fn parse_records(text: &str) -> Result<u64, String> {
     let number = text.replace(['_', ','], "").parse().ok();
     let number = number.filter(|number| (1_000..=100_000_000).contains(number));
     number.ok_or_else(|| format!("`{text}` is no number of records; 1000 to 100000000"))
-}
-
-/// Reads a number of seconds.
-pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|number| (0.1..=60.0).contains(number));
-    number.ok_or_else(|| format!("`{text}` is no time to measure; 0.1 to 60 seconds"))
 }
 
 /// A path as it is typed in a shell.
@@ -62,53 +39,6 @@ pub(crate) fn typed(path: &Path) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Reads the size of a record to measure with.
-pub(crate) fn parse_record_size(text: &str) -> Result<usize, String> {
-    let size = parse_size(text)?;
-    let size = usize::try_from(size).ok().filter(|size| *size <= 1 << 20);
-    size.ok_or_else(|| format!("`{text}` is too large to measure with; 1MiB at most"))
-}
-
-/// `1203441` as `1,203,441`.
-pub(crate) fn number(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// A rate or a time without its fraction, as `1,203,441`.
-pub(crate) fn rounded(value: f64) -> String {
-    // Past the text: a float becomes an integer by `as` alone, which cuts off silently.
-    format!("{:.0}", value.max(0.0)).parse().map_or_else(|_| "-".to_owned(), number)
-}
-
-/// A number of things, to calculate with.
-#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
-pub(crate) fn to_f64(count: u64) -> f64 {
-    count as f64
-}
-
-/// Bytes as `512.0 MiB`.
-pub(crate) fn bytes(bytes: u64) -> String {
-    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
-    match units.into_iter().find(|(shift, _)| bytes >= 1 << shift) {
-        Some((shift, unit)) => format!("{:.1} {unit}", to_f64(bytes) / to_f64(1 << shift)),
-        None => format!("{bytes} bytes"),
-    }
-}
-
-/// `1 record`, `2 records`.
-pub(crate) fn count(count: u64, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {what}{plural}", number(count))
-}
-
 /// A time span as `0.41 s` or `12 ms`.
 pub(crate) fn span(time: Duration) -> String {
     if time < Duration::from_millis(100) {
@@ -118,50 +48,9 @@ pub(crate) fn span(time: Duration) -> String {
     }
 }
 
-/// Breaks a text that begins at column `indent` into lines of 80 columns at most; those that
-/// follow begin there, too.
-pub(crate) fn folded(text: &str, indent: usize) -> String {
-    let (mut lines, mut column) = (String::new(), indent);
-    for word in text.split(' ') {
-        let size = word.chars().count();
-        if !lines.is_empty() && column + 1 + size > 80 {
-            lines = format!("{lines}\n{:indent$}", "");
-            column = indent;
-        } else if !lines.is_empty() {
-            lines.push(' ');
-            column += 1;
-        }
-        lines.push_str(word);
-        column += size;
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_read_with_every_usual_unit() {
-        for (text, size) in [("0", 0), ("65536", 65_536), ("64K", 65_536), ("64KiB", 65_536)] {
-            assert_eq!(parse_size(text), Ok(size), "{text}");
-        }
-        assert_eq!(parse_size("1MiB"), Ok(1 << 20));
-        assert_eq!(parse_size("2mb"), Ok(2 << 20));
-        assert_eq!(parse_size("4GiB"), Ok(4 << 30));
-        for text in ["", "K", "-1", "1.5M", "1T", "99999999999G", "1 M"] {
-            parse_size(text).expect_err(text);
-        }
-    }
-
-    #[test]
-    fn lines_end_at_column_80_and_begin_below_each_other() {
-        let text = "word ".repeat(40);
-        let lines = format!("{:10}{}", "start", folded(text.trim_end(), 10));
-        assert_eq!(lines.lines().map(str::len).collect::<Vec<_>>(), [79, 79, 69]);
-        assert!(lines.lines().skip(1).all(|line| line.starts_with("          word")), "{lines}");
-        assert_eq!(folded("", 5), "");
-    }
 
     #[test]
     fn a_path_can_be_pasted_into_a_shell() {
@@ -175,10 +64,5 @@ mod tests {
         ] {
             assert_eq!(typed(Path::new(path)), shown);
         }
-    }
-
-    #[test]
-    fn numbers_are_grouped_by_thousands() {
-        assert_eq!([0, 999, 1000, 1_203_441].map(number), ["0", "999", "1,000", "1,203,441"]);
     }
 }

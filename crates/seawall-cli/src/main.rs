@@ -7,22 +7,16 @@
 
 mod args;
 mod bookmark;
-mod chart;
 mod cmd;
-mod contest;
 mod framing;
 mod human;
 mod json;
-mod machine;
-mod measure;
 mod not_yet;
 mod notes;
 mod output;
-mod page;
 mod printer;
 mod progress;
 mod report;
-mod scratch;
 mod select;
 mod tone;
 mod translate;

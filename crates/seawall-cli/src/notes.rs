@@ -1,10 +1,10 @@
 //! `--verbose`: what the program works with, on standard error.
 
-use crate::machine::Stopwatch;
 use crate::report::{Exit, say};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use seawall::LogReader;
+use seawall_measure::machine::Stopwatch;
 use std::path::Path;
 
 /// Notes for somebody who wants to know; silent for all others.

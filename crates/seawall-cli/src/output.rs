@@ -44,6 +44,14 @@ impl Output {
         self.write(|out| writeln!(out, "{text}"));
     }
 
+    /// Writes so many lines, and hands them over.
+    pub(crate) fn lines(&mut self, texts: &[impl AsRef<str>]) {
+        for text in texts {
+            self.line(text.as_ref());
+        }
+        self.flush();
+    }
+
     /// Writes one line with its last `word` coloured, if that is wanted.
     pub(crate) fn toned(&mut self, text: &str, word: &str, tone: Tone) {
         if tone::is_wanted() { self.line(&paint(text, word, tone)) } else { self.line(text) }

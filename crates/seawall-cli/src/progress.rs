@@ -1,9 +1,9 @@
 //! How far long work has come: a bar for a person who waits, lines of JSON for a program.
 
-use crate::machine::Stopwatch;
 use crate::report::{Exit, Failure};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use seawall_measure::machine::Stopwatch;
 use serde_json::json;
 use std::io::{self, Write};
 use std::str::FromStr;

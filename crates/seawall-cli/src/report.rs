@@ -2,6 +2,7 @@
 
 use crate::human::typed;
 use seawall::{Error, Verdict};
+use seawall_measure::scratch::NoFolder;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -122,6 +123,21 @@ impl Failure {
         }
     }
 
+    /// A page could not be written, for what the system or the writer of pages says.
+    pub(crate) fn of_page(error: &io::Error, path: &Path) -> Self {
+        if error.kind() == io::ErrorKind::AlreadyExists {
+            let what = "there is something where the report should be";
+            return Self::new(Exit::Conflict, what)
+                .at(format!("{0} or {0}.partial", path.display()))
+                .next("give a name that is not taken");
+        }
+        if error.kind() == io::ErrorKind::InvalidInput {
+            return Self::new(Exit::Failed, error).at(path.display()).next("give one that does");
+        }
+        let failure = Self::new(Exit::Failed, format!("cannot write the report: {error}"));
+        failure.at(path.display()).next("give a name in a directory that can be written to")
+    }
+
     pub(crate) fn at(mut self, place: impl Display) -> Self {
         self.place = place.to_string();
         self
@@ -141,6 +157,19 @@ impl Failure {
     pub(crate) fn tell(&self) {
         let Self { what, place, next, .. } = self;
         say(&format!("seawall: {what}\n  where: {place}\n  next: {next}"));
+    }
+}
+
+impl From<NoFolder> for Failure {
+    fn from(error: NoFolder) -> Self {
+        let NoFolder { path, source } = &error;
+        if source.kind() == io::ErrorKind::AlreadyExists {
+            let what = "an interrupted run left its folder";
+            let failure = Self::new(Exit::Failed, what).at(path.display());
+            return failure.next("remove it, and try again");
+        }
+        let failure = Self::new(Exit::Failed, &error).at(path.display());
+        failure.next("choose another place with --dir")
     }
 }
 

@@ -19,6 +19,7 @@ const FLOORS: &[&[&str]] = &[
         "seawall-raft",
         "seawall-testkit",
         "seawall-foreign",
+        "seawall-measure",
     ],
     &[
         "seawall-cli",

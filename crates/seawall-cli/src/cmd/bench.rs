@@ -8,9 +8,10 @@ mod paper;
 pub(super) use append::row_as_json;
 
 use crate::args::{BenchVerb, Look};
-use crate::measure::Trouble;
 use crate::output::Output;
 use crate::report::{Exit, Failure};
+use seawall_measure::machine::{NOT_RANKED, is_real_time};
+use seawall_measure::pairs::Trouble;
 use std::path::Path;
 
 /// Measures what was asked for.
@@ -31,11 +32,10 @@ pub(super) fn failure(folder: &Path, trouble: &Trouble) -> Failure {
 
 /// Says that other work could disturb what was measured, if it could; whether it could not.
 fn tell_whether_ranked(out: &mut Output, look: Look) -> bool {
-    let ranked = crate::machine::is_real_time();
+    let ranked = is_real_time();
     if !ranked && !look.json {
         out.line("");
-        out.line("not ranked: other work can stand between a sync and the thread that waits for");
-        out.line("it; where the system allows it, run this under `chrt -f 1`");
+        out.lines(&NOT_RANKED);
     }
     ranked
 }

@@ -14,11 +14,8 @@ pub(crate) mod writer;
 
 use crate::args::Demo;
 use crate::human::{self, count, number};
-use crate::machine::{Stopwatch, is_terminal};
-use crate::measure::{Plain, Trouble};
 use crate::output::Output;
 use crate::report::{Exit, Failure, say_over};
-use crate::scratch::Scratch;
 use crate::tone::Tone;
 use damage::Damaged;
 use earthquake::Catalogue;
@@ -26,6 +23,9 @@ use report::{Report, Story};
 use rescue::Rescue;
 use seawall::Log;
 use seawall_io::{Entropy, SeededEntropy, SystemEntropy};
+use seawall_measure::machine::{Stopwatch, is_terminal};
+use seawall_measure::pairs::{Plain, Trouble};
+use seawall_measure::scratch::Scratch;
 use serde_json::{Value, json};
 use std::io;
 use std::path::Path;
@@ -117,7 +117,7 @@ struct Done {
     compared: Compared,
     damaged: Damaged,
     rescue: Rescue,
-    rates: Option<Vec<crate::measure::Row>>,
+    rates: Option<Vec<seawall_measure::pairs::Row>>,
 }
 
 fn play(args: &Demo, seed: u64, folder: &Path, stage: &mut Stage) -> Result<Done, Failure> {
@@ -269,7 +269,7 @@ impl Done {
             "unacknowledged_found": self.compared.extra,
             "damage": self.damaged.as_json(),
             "rescue": self.rescue.as_json(),
-            "ranked": rates.map(|_| crate::machine::is_real_time()),
+            "ranked": rates.map(|_| seawall_measure::machine::is_real_time()),
             "speed": rates.map(|rows| {
                 rows.iter().map(super::bench::row_as_json).collect::<Vec<_>>()
             }),

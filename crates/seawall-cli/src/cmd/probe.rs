@@ -6,13 +6,13 @@ mod ways;
 use super::doctor::checks::{self, Check, State};
 use super::doctor::{self, check_as_json, look, tell_check};
 use crate::args::Probe;
-use crate::contest::{Contest, Entry, hold};
 use crate::human::{bytes, folded, rounded};
-use crate::machine::is_real_time;
 use crate::output::Output;
 use crate::report::{Exit, Failure};
-use crate::scratch::Scratch;
 use advice::{Advice, Costs};
+use seawall_measure::contest::{Contest, Entry, hold};
+use seawall_measure::machine::{NOT_RANKED, is_real_time};
+use seawall_measure::scratch::Scratch;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::io;
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Probe) -> Result<Exit, Failure> {
             .map_err(|error| failure(&args.dir, &error))?;
         let contest = Contest { name, asks: asks.to_owned(), standings };
         if !args.look.json {
-            contest.tell(&mut out);
+            out.lines(&contest.lines());
         }
         asked.push(contest);
     }
@@ -202,8 +202,7 @@ fn tell_rest(out: &mut Output, found: &Found) {
     }
     if !ranked {
         out.line("");
-        out.line("not ranked: other work can stand between a sync and the thread that waits for");
-        out.line("it; where the system allows it, run this under `chrt -f 1`");
+        out.lines(&NOT_RANKED);
     }
 }
 

@@ -2,12 +2,12 @@
 
 use crate::args::Verify;
 use crate::human::{self, count, number};
-use crate::machine::Stopwatch;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::{Exit, Failure};
 use crate::tone::Tone;
 use seawall::{Damage, Lost, Lsn, SegmentId, TailState, Verdict, Verification};
+use seawall_measure::machine::Stopwatch;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;

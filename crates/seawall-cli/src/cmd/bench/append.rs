@@ -3,11 +3,11 @@
 use super::{failure, tell_whether_ranked};
 use crate::args::BenchAppend;
 use crate::human::rounded;
-use crate::measure::{Ours, Plain, Rounds, Row, Trouble, compare};
 use crate::output::Output;
 use crate::report::{Exit, Failure};
-use crate::scratch::Scratch;
 use seawall::{Level, Options};
+use seawall_measure::pairs::{Ours, Plain, Rounds, Row, Trouble, compare};
+use seawall_measure::scratch::Scratch;
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -5,14 +5,15 @@ mod theirs;
 
 use super::{failure, tell_whether_ranked};
 use crate::args::BenchCwal;
-use crate::contest::{Contest, Entry, hold};
 use crate::human::{folded, number};
-use crate::measure::{Slice, Trouble, nanoseconds, rate};
 use crate::output::Output;
 use crate::report::{Exit, Failure};
-use crate::scratch::Scratch;
 use seawall::{Level, Log, Options, Raw, Retention};
 use seawall_io::{Clock, SystemClock};
+use seawall_measure::contest::{Contest, Entry, hold};
+use seawall_measure::pairs::Trouble;
+use seawall_measure::scratch::Scratch;
+use seawall_measure::slice::{Slice, nanoseconds, rate};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &BenchCwal) -> Result<Exit, Failure> {
     let contest = Contest { name: "cwal", asks, standings };
     let mut out = Output::new();
     if !args.look.json {
-        contest.tell(&mut out);
+        out.lines(&contest.lines());
         tell_published(&mut out, &contest);
     }
     let ranked = tell_whether_ranked(&mut out, args.look);

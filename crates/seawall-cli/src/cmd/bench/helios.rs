@@ -4,13 +4,14 @@
 
 use super::{failure, tell_whether_ranked};
 use crate::args::BenchHelios;
-use crate::contest::{Contest, Entry, hold};
-use crate::measure::{Ours, Slice, Trouble, by_threads};
 use crate::output::Output;
 use crate::report::{Exit, Failure};
-use crate::scratch::Scratch;
 use seawall::{Level, Options};
-use seawall_io::{File, PosixStorage, Storage, SystemClock};
+use seawall_io::{File, PosixStorage, Storage};
+use seawall_measure::contest::{Contest, Entry, hold};
+use seawall_measure::pairs::{Ours, Trouble};
+use seawall_measure::scratch::Scratch;
+use seawall_measure::slice::{Slice, by_threads};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::io;
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &BenchHelios) -> Result<Exit, Failure> {
         };
         let contest = Contest { name: "helios", asks, standings };
         if !args.look.json {
-            contest.tell(&mut out);
+            out.lines(&contest.lines());
         }
         asked.push((writers, contest));
     }
@@ -87,7 +88,6 @@ pub(crate) fn run(args: &BenchHelios) -> Result<Exit, Failure> {
 struct Theirs {
     tail: Arc<Mutex<Tail>>,
     record: Vec<u8>,
-    clock: SystemClock,
 }
 
 /// Where the next record goes.
@@ -116,11 +116,11 @@ impl Theirs {
         file.sync()?;
         storage.sync_dir()?;
         let tail = Arc::new(Mutex::new(Tail { file, at: 0 }));
-        Ok(Self { tail, record: vec![0x5a; size], clock: SystemClock::new() })
+        Ok(Self { tail, record: vec![0x5a; size] })
     }
 
     fn slice(&self, how: (usize, Duration), is_synced: bool) -> Result<Slice, Trouble> {
-        by_threads(how, &self.clock, &|| {
+        by_threads(how, &|_| {
             let mut tail = lock(&self.tail);
             tail.write(&self.record).map_err(Trouble::Plain)?;
             if is_synced { tail.file.sync().map_err(Trouble::Plain) } else { Ok(()) }
@@ -155,7 +155,7 @@ impl Window {
     }
 
     fn slice(&self, how: (usize, Duration), theirs: &Theirs) -> Result<Slice, Trouble> {
-        by_threads(how, &theirs.clock, &|| {
+        by_threads(how, &|_| {
             let (tell, told) = sync_channel(1);
             lock(&self.shared.state).queue.push_back((theirs.record.clone(), tell));
             told.recv().unwrap_or_else(|gone| Err(io::Error::other(gone))).map_err(Trouble::Plain)

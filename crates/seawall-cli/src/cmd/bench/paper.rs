@@ -8,14 +8,15 @@ mod theirs;
 
 use crate::args::BenchPaper;
 use crate::human::to_f64;
-use crate::measure::{Trouble, median};
 use crate::output::Output;
-use crate::page::PageFile;
 use crate::progress::Progress;
 use crate::report::{Exit, Failure};
-use crate::scratch::Scratch;
 use ours::Wait;
 use records::{Record, sets};
+use seawall_measure::page::PageFile;
+use seawall_measure::pairs::Trouble;
+use seawall_measure::scratch::Scratch;
+use seawall_measure::slice::median;
 use std::path::Path;
 use std::time::Duration;
 use theirs::Sync;
@@ -83,7 +84,8 @@ pub(crate) fn run(args: &BenchPaper) -> Result<Exit, Failure> {
     let records = records::records();
     let mut tables = [Format::MessagePack, Format::Json]
         .map(|format| Table { format, cells: Default::default() });
-    let report = args.report.as_deref().map(PageFile::begin).transpose()?;
+    let begin = |path| PageFile::begin(path).map_err(|error| Failure::of_page(&error, path));
+    let report = args.report.as_deref().map(begin).transpose()?;
     let total = u64::from(args.runs) * 6;
     let mut progress = Progress::start(args.patience, args.look.quiet)?.counting("steps");
     let mut steps = 0;
@@ -112,8 +114,9 @@ pub(crate) fn run(args: &BenchPaper) -> Result<Exit, Failure> {
         tables::tell(&mut out, args, &tables);
     }
     super::tell_whether_ranked(&mut out, args.look);
-    if let Some(report) = report {
-        report.write("seawall bench paper", &tables::page(args, &tables))?;
+    if let (Some(report), Some(path)) = (report, &args.report) {
+        let written = report.write("seawall bench paper", &tables::page(args, &tables));
+        written.map_err(|error| Failure::of_page(&error, path))?;
     }
     Ok(out.finish())
 }

@@ -1,11 +1,11 @@
 //! The report of the demo: a page without scripts, its chart, and the figures for machines.
 
 use super::Done;
-use crate::chart::{Names, Series, log_log};
-use crate::measure::Row;
-use crate::page::{escaped, failure};
 use crate::report::Failure;
 use seawall_io::{Draft, Storage};
+use seawall_measure::chart::{Names, Series, log_log};
+use seawall_measure::page::escaped;
+use seawall_measure::pairs::Row;
 use serde_json::Value;
 use std::io;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(super) struct Story<'a> {
 impl<'a> Report<'a> {
     /// Begins it, so that a place where it cannot be is known before the work.
     pub(super) fn begin(folder: &'a Path) -> Result<Self, Failure> {
-        let draft = Draft::create(folder).map_err(|error| failure(folder, &error))?;
+        let draft = Draft::create(folder).map_err(|error| Failure::of_page(&error, folder))?;
         Ok(Self { folder, draft })
     }
 
@@ -49,8 +49,8 @@ impl<'a> Report<'a> {
             file("report.html", &page(done, story, chart.as_deref()))?;
             storage.sync_dir()
         };
-        put().map_err(|error| failure(self.folder, &error))?;
-        self.draft.finish().map_err(|error| failure(self.folder, &error))
+        put().map_err(|error| Failure::of_page(&error, self.folder))?;
+        self.draft.finish().map_err(|error| Failure::of_page(&error, self.folder))
     }
 }
 
@@ -88,7 +88,7 @@ fn page(done: &Done, story: &Story<'_>, chart: Option<&str>) -> String {
     let speed = chart.map_or_else(
         || "<p>The fast demo measures no speed.</p>".to_owned(),
         |chart| {
-            let ranked = if crate::machine::is_real_time() {
+            let ranked = if seawall_measure::machine::is_real_time() {
                 ""
             } else {
                 " Not ranked: other work could disturb this; try it under <code>chrt -f 1</code>."
@@ -105,5 +105,5 @@ fn page(done: &Done, story: &Story<'_>, chart: Option<&str>) -> String {
         .replace("@version@", env!("CARGO_PKG_VERSION"))
         .replace("@speed@", &speed)
         .replace("@lines@", &lines);
-    crate::page::page("seawall demo", &body)
+    seawall_measure::page::page("seawall demo", &body)
 }

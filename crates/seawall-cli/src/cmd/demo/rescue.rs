@@ -117,7 +117,7 @@ fn count(lost: &Lost) -> u64 {
 mod tests {
     use super::*;
     use crate::cmd::demo::earthquake::Catalogue;
-    use crate::scratch::Scratch;
+    use seawall_measure::scratch::Scratch;
 
     /// The disk is left with one segment, a bit flipped somewhere in it, and the place that is
     /// erased may stand behind that bit.

@@ -2,10 +2,10 @@
 
 use super::Stage;
 use crate::human::rounded;
-use crate::machine::is_real_time;
-use crate::measure::{Ours, Plain, Rounds, Row, Trouble, compare};
 use crate::report::Failure;
 use seawall::Options;
+use seawall_measure::machine::is_real_time;
+use seawall_measure::pairs::{Ours, Plain, Rounds, Row, Trouble, compare};
 use std::path::Path;
 use std::time::Duration;
 

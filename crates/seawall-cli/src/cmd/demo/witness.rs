@@ -2,10 +2,10 @@
 
 use super::earthquake::Catalogue;
 use super::trouble;
-use crate::machine::is_terminal;
 use crate::report::{Exit, Failure, say_over};
 use seawall::{LogReader, Lsn, Verdict};
 use seawall_io::{Entropy, SeededEntropy};
+use seawall_measure::machine::is_terminal;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::ops::RangeInclusive;

@@ -1,7 +1,7 @@
 //! What the figures mean for a log in this place. Figures go in, words come out.
 
-use crate::contest::{Row, Verdict};
 use crate::human::{bytes, rounded};
+use seawall_measure::contest::{Row, Verdict};
 
 /// What was measured.
 pub(super) struct Costs<'a> {
@@ -96,7 +96,7 @@ fn cache(costs: &Costs<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contest::Spread;
+    use seawall_measure::contest::Spread;
 
     fn row(name: &'static str, per_second: f64, ratio: f64, verdict: Verdict) -> Row {
         let flat = |value| Spread { median: value, lowest: value, highest: value };

@@ -1,7 +1,7 @@
 //! The ways to make one write durable, on files of the probe's own.
 
-use crate::measure::{Slice, nanoseconds, rate};
 use seawall_io::{BareFile, Clock, DIRECT_ALIGNMENT, SystemClock};
+use seawall_measure::slice::{Slice, nanoseconds, rate};
 use std::io;
 use std::path::Path;
 use std::sync::Barrier;
@@ -175,7 +175,7 @@ pub(super) fn flush_after(folder: &Path, bytes: u64) -> io::Result<Option<f64>> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Scratch;
+    use seawall_measure::scratch::Scratch;
 
     #[test]
     fn every_way_writes_what_it_says() {

@@ -2,9 +2,9 @@
 
 use super::records::Record;
 use super::{Format, Measured, sets};
-use crate::machine::Stopwatch;
-use crate::measure::Trouble;
 use seawall::{Codec, CodecId, Json, Layout, Level, Log, Lsn, Options, Positional};
+use seawall_measure::machine::Stopwatch;
+use seawall_measure::pairs::Trouble;
 use std::path::Path;
 use std::time::Duration;
 

@@ -2,10 +2,10 @@
 
 use super::{Cell, Format, Measured, SIZES, Table};
 use crate::args::BenchPaper;
-use crate::chart::{Names, Series, log_log};
 use crate::human::{count, number, rounded, to_f64};
 use crate::output::Output;
-use crate::page::{escaped, table};
+use seawall_measure::chart::{Names, Series, log_log};
+use seawall_measure::page::{escaped, table};
 use serde_json::{Value, json};
 
 /// Tables I and II: seconds for 2,000,000 records, in A, B, C.
@@ -189,7 +189,7 @@ pub(super) fn as_json(args: &BenchPaper, tables: &[Table]) -> Value {
         "dir": args.dir.display().to_string(),
         "records": args.records,
         "runs": args.runs,
-        "ranked": crate::machine::is_real_time(),
+        "ranked": seawall_measure::machine::is_real_time(),
         "published_us_a_write": published_us,
         "sync_us": sync_us,
         "tables": tables.iter().map(table).collect::<Vec<_>>(),

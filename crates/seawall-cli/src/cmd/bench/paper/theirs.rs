@@ -7,9 +7,9 @@
 
 use super::records::Record;
 use super::{Format, Measured, sets};
-use crate::machine::Stopwatch;
-use crate::measure::Trouble;
 use seawall_io::{Access, File, PosixStorage, Storage};
+use seawall_measure::machine::Stopwatch;
+use seawall_measure::pairs::Trouble;
 use serde::Deserialize;
 use std::io::{self, BufReader, Read};
 use std::path::Path;

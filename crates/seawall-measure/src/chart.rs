@@ -3,22 +3,31 @@
 use kuva::prelude::{Layout, LegendPosition, LinePlot, Plot, TickFormat};
 use std::sync::Arc;
 
-/// A series of points: a name, a colour, and (x, y) above 0.
-pub(crate) struct Series<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) color: &'a str,
-    pub(crate) points: Vec<(f64, f64)>,
+/// A series of points: a name, a colour, and (x, y).
+#[derive(Clone, Debug)]
+pub struct Series<'a> {
+    /// As the legend calls it.
+    pub name: &'a str,
+    /// As CSS writes it.
+    pub color: &'a str,
+    /// Each above 0.
+    pub points: Vec<(f64, f64)>,
 }
 
 /// Names of a chart and its axes.
-pub(crate) struct Names<'a> {
-    pub(crate) title: &'a str,
-    pub(crate) x: &'a str,
-    pub(crate) y: &'a str,
+#[derive(Clone, Debug)]
+pub struct Names<'a> {
+    /// Above the chart.
+    pub title: &'a str,
+    /// Below it.
+    pub x: &'a str,
+    /// Beside it.
+    pub y: &'a str,
 }
 
 /// Lines over two logarithmic axes, as an SVG document.
-pub(crate) fn log_log(names: &Names<'_>, series: &[Series<'_>]) -> String {
+#[must_use]
+pub fn log_log(names: &Names<'_>, series: &[Series<'_>]) -> String {
     let line = |one: &Series<'_>| {
         let line = LinePlot::new().with_data(one.points.clone()).with_color(one.color);
         Plot::Line(line.with_stroke_width(2.5).with_legend(one.name))

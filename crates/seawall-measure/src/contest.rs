@@ -5,9 +5,9 @@
 //! and a difference within the noise is none.
 
 use crate::human::rounded;
-use crate::measure::{Slice, median, per_mille};
-use crate::output::Output;
+use crate::slice::{Slice, median, per_mille};
 use serde_json::{Value, json};
+use std::fmt::{self, Debug, Formatter};
 use std::time::Duration;
 
 /// Fewer rounds say nothing.
@@ -21,56 +21,75 @@ const NOISE_MAX: f64 = 1.5;
 const TIMES_FOR_THOUSANDTHS: usize = 10_000;
 
 /// One way, and how it is done for a while.
-pub(crate) struct Entry<'a, E> {
-    pub(crate) name: &'static str,
-    pub(crate) act: Box<dyn FnMut(Duration) -> Result<Slice, E> + 'a>,
+pub struct Entry<'a, E> {
+    /// As the tables call it.
+    pub name: &'static str,
+    /// Does it for that long.
+    pub act: Box<dyn FnMut(Duration) -> Result<Slice, E> + 'a>,
+}
+
+impl<E> Debug for Entry<'_, E> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl<'a, E> Entry<'a, E> {
-    pub(crate) fn new(
-        name: &'static str,
-        act: impl FnMut(Duration) -> Result<Slice, E> + 'a,
-    ) -> Self {
+    /// A way by its name.
+    pub fn new(name: &'static str, act: impl FnMut(Duration) -> Result<Slice, E> + 'a) -> Self {
         Self { name, act: Box::new(act) }
     }
 }
 
 /// What came of one way.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
-    pub(crate) name: &'static str,
+pub struct Row {
+    /// Its name.
+    pub name: &'static str,
     /// Median, lowest and highest of the slices.
-    pub(crate) per_second: Spread,
-    pub(crate) p50_us: f64,
-    pub(crate) p99_us: f64,
-    /// `None` if there were too few to tell.
-    pub(crate) p999_us: Option<f64>,
+    pub per_second: Spread,
+    /// Half of all its times of all slices were below, in microseconds.
+    pub p50_us: f64,
+    /// 99 of 100 were.
+    pub p99_us: f64,
+    /// 999 of 1,000 were; `None` if there were too few to tell.
+    pub p999_us: Option<f64>,
     /// Beside the first way of the same rounds.
-    pub(crate) ratio: Spread,
-    pub(crate) verdict: Verdict,
+    pub ratio: Spread,
+    /// What may be said of that.
+    pub verdict: Verdict,
 }
 
 /// The middle of some values, and their ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Spread {
-    pub(crate) median: f64,
-    pub(crate) lowest: f64,
-    pub(crate) highest: f64,
+pub struct Spread {
+    /// The one in the middle.
+    pub median: f64,
+    /// The lowest.
+    pub lowest: f64,
+    /// The highest.
+    pub highest: f64,
 }
 
 /// What may be said of a way beside the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
+    /// It is the first one.
     First,
     /// It differs by less than the first one does from itself.
     Same,
+    /// It is faster in most rounds, by more than that.
     Faster,
+    /// It is slower in most rounds, by more than that.
     Slower,
+    /// The first one differs too much from itself.
     TooNoisy,
 }
 
 impl Verdict {
-    pub(crate) fn name(self) -> &'static str {
+    /// A word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::First => "first",
             Self::Same => "same",
@@ -83,47 +102,47 @@ impl Verdict {
 
 /// What came of all of them.
 #[derive(Clone, Debug)]
-pub(crate) struct Standings {
-    pub(crate) rows: Vec<Row>,
+pub struct Standings {
+    /// One for each way.
+    pub rows: Vec<Row>,
     /// The first way beside itself.
-    pub(crate) noise: Spread,
-    pub(crate) rounds: u32,
+    pub noise: Spread,
+    /// How many rounds there were.
+    pub rounds: u32,
 }
 
 /// One question, and its answer.
 #[derive(Debug)]
-pub(crate) struct Contest {
-    pub(crate) name: &'static str,
-    pub(crate) asks: String,
-    pub(crate) standings: Standings,
+pub struct Contest {
+    /// As programs know it.
+    pub name: &'static str,
+    /// The question, as people read it.
+    pub asks: String,
+    /// The answer.
+    pub standings: Standings,
 }
 
 impl Contest {
-    /// A table for people.
-    pub(crate) fn tell(&self, out: &mut Output) {
+    /// A table for people; its first line is empty.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
         let Standings { rows, noise, rounds } = &self.standings;
-        out.line("");
-        out.line(&self.asks);
-        out.line(&format!(
+        let head = format!(
             "{:<25}{:>9}{:>9}{:>9}{:>9}  beside the first",
             "", "a second", "p50 us", "p99 us", "p99.9"
-        ));
-        for row in rows {
-            let rate = rounded(row.per_second.median);
-            let p999 = row.p999_us.map_or("-".to_owned(), rounded);
-            let times = format!("{:>9}{:>9}{:>9}", rounded(row.p50_us), rounded(row.p99_us), p999);
-            let line = format!("  {:<23}{rate:>9}{times}  {}", row.name, row.beside());
-            out.line(line.trim_end());
-        }
+        );
+        let mut lines = vec![String::new(), self.asks.clone(), head];
+        lines.extend(rows.iter().map(Row::line));
         let (low, high) = (noise.lowest, noise.highest);
-        out.line(&format!(
+        lines.push(format!(
             "  the first one beside itself: {low:.2}x to {high:.2}x, in {rounds} rounds"
         ));
-        out.flush();
+        lines
     }
 
     /// The same for programs.
-    pub(crate) fn as_json(&self) -> Value {
+    #[must_use]
+    pub fn as_json(&self) -> Value {
         let Standings { rows, noise, rounds } = &self.standings;
         json!({
             "name": self.name,
@@ -136,6 +155,14 @@ impl Contest {
 }
 
 impl Row {
+    fn line(&self) -> String {
+        let rate = rounded(self.per_second.median);
+        let p999 = self.p999_us.map_or("-".to_owned(), rounded);
+        let times = format!("{:>9}{:>9}{:>9}", rounded(self.p50_us), rounded(self.p99_us), p999);
+        let line = format!("  {:<23}{rate:>9}{times}  {}", self.name, self.beside());
+        line.trim_end().to_owned()
+    }
+
     fn beside(&self) -> String {
         match self.verdict {
             Verdict::First => String::new(),
@@ -173,11 +200,29 @@ struct Done {
 
 /// Lets all ways run by turns for about that long. Who begins changes from round to round, so that
 /// drift favours nobody.
-pub(crate) fn hold<E>(entries: &mut [Entry<'_, E>], time: Duration) -> Result<Standings, E> {
+///
+/// # Errors
+///
+/// The first of those of a way; what was measured before it is gone.
+pub fn hold<E>(entries: &mut [Entry<'_, E>], time: Duration) -> Result<Standings, E> {
+    hold_in_slices(entries, time, SLICE_MAX)
+}
+
+/// As [`hold`], in slices of up to `slice_max` where the time is enough for as many rounds: for
+/// ways that go on working behind the back of their callers, so that they pay for it themselves.
+///
+/// # Errors
+///
+/// As [`hold`].
+pub fn hold_in_slices<E>(
+    entries: &mut [Entry<'_, E>],
+    time: Duration,
+    slice_max: Duration,
+) -> Result<Standings, E> {
     // The first one once more.
     let turns = entries.len() + 1;
     let count = u32::try_from(turns).expect("a few ways");
-    let slice = (time / (ROUNDS_MIN * count)).clamp(SLICE_MIN, SLICE_MAX);
+    let slice = (time / (ROUNDS_MIN * count)).min(slice_max).max(SLICE_MIN);
     let mut rounds = ROUNDS_MIN;
     while slice * count * (rounds + 1) <= time {
         rounds += 1;

@@ -1,32 +1,44 @@
-//! What the verbs ask of the machine: the time, and whether it works for us first.
+//! What measuring asks of the machine: the time, and whether it works for us first.
 
 use seawall_io::{Access, Clock, PosixStorage, Storage, SystemClock};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
+/// What to say where [`is_real_time`] is false.
+pub const NOT_RANKED: [&str; 2] = [
+    "not ranked: other work can stand between a sync and the thread that waits for",
+    "it; where the system allows it, run this under `chrt -f 1`",
+];
+
 /// Measures one span of time.
 #[derive(Debug)]
-pub(crate) struct Stopwatch(SystemClock);
+pub struct Stopwatch(SystemClock);
 
 impl Stopwatch {
-    pub(crate) fn start() -> Self {
+    /// Begins now.
+    #[must_use]
+    pub fn start() -> Self {
         Self(SystemClock::new())
     }
 
-    pub(crate) fn elapsed(&self) -> Duration {
+    /// The time since then.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
         self.0.now()
     }
 }
 
 /// Whether a person watches standard error.
-pub(crate) fn is_terminal() -> bool {
+#[must_use]
+pub fn is_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
 
 /// Whether this process runs under a real-time policy: only then do other jobs of the machine
 /// not stand between a sync that returned and the thread that waits for it.
-pub(crate) fn is_real_time() -> bool {
+#[must_use]
+pub fn is_real_time() -> bool {
     let status = read_stat();
     // The name of the program comes second, in parentheses, and may hold anything.
     let fields = status.as_deref().and_then(|text| text.rsplit_once(')'));

@@ -3,30 +3,32 @@
 //! A disk's sync time drifts by half within a second, so only neighbours are compared: the ratio
 //! is that of each pair of slices, and the median of the pairs is what counts.
 
+use crate::slice::{Slice, by_threads, median, nanoseconds, per_mille, rate};
 use seawall::{Log, Options, Raw};
 use seawall_format::{batch, frame};
 use seawall_io::{Clock, File, PosixStorage, Storage, SystemClock};
 use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Barrier};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Fewer pairs say nothing.
-pub(crate) const PAIRS_MIN: u32 = 6;
+pub const PAIRS_MIN: u32 = 6;
 const SLICE_MIN: Duration = Duration::from_millis(50);
 const SLICE_MAX: Duration = Duration::from_millis(150);
 
 /// How long slices are, and how many pairs there are of them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rounds {
+pub struct Rounds {
     slice: Duration,
     pairs: u32,
 }
 
 impl Rounds {
     /// Slices that fill `time`, or a little more if that is too short for [`PAIRS_MIN`].
-    pub(crate) fn within(time: Duration) -> Self {
+    #[must_use]
+    pub fn within(time: Duration) -> Self {
         let slice = (time / (2 * PAIRS_MIN)).clamp(SLICE_MIN, SLICE_MAX);
         let mut pairs = PAIRS_MIN;
         while 2 * slice * (pairs + 1) <= time {
@@ -38,33 +40,32 @@ impl Rounds {
 
 /// What came of some writers.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
-    pub(crate) writers: usize,
-    /// Medians of the slices.
-    pub(crate) commits_per_s: f64,
-    pub(crate) raw_per_s: f64,
-    /// Median, lowest and highest of the pairs.
-    pub(crate) ratio: f64,
-    pub(crate) ratio_min: f64,
-    pub(crate) ratio_max: f64,
-    /// Of all commits of all slices.
-    pub(crate) p50_us: f64,
-    pub(crate) p99_us: f64,
-    pub(crate) raw_p50_us: f64,
-    pub(crate) pairs: u32,
-}
-
-/// What one slice did.
-#[derive(Debug)]
-pub(crate) struct Slice {
-    pub(crate) per_second: f64,
-    /// How long each commit took, in nanoseconds.
-    pub(crate) times: Vec<u32>,
+pub struct Row {
+    /// Threads that commit at the same time.
+    pub writers: usize,
+    /// Of the log, the median of its slices.
+    pub commits_per_s: f64,
+    /// Of the plain file, the median of its slices.
+    pub raw_per_s: f64,
+    /// The log beside the plain file, the median of the pairs.
+    pub ratio: f64,
+    /// The lowest of the pairs.
+    pub ratio_min: f64,
+    /// The highest of the pairs.
+    pub ratio_max: f64,
+    /// Half of all commits of all slices took less, in microseconds.
+    pub p50_us: f64,
+    /// So did 99 of 100.
+    pub p99_us: f64,
+    /// Half of the plain file's syncs took less.
+    pub raw_p50_us: f64,
+    /// How many pairs there were.
+    pub pairs: u32,
 }
 
 /// Plain writes, each followed by its sync, into a file that was written before.
 #[derive(Debug)]
-pub(crate) struct Plain {
+pub struct Plain {
     file: Arc<dyn File>,
     bytes: Vec<u8>,
     at: u64,
@@ -74,7 +75,11 @@ pub(crate) struct Plain {
 
 impl Plain {
     /// A file of `length` bytes in `folder`, and writes as large as ours with a record of `size`.
-    pub(crate) fn new(folder: &Path, length: u64, size: usize) -> io::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be made there, or filled.
+    pub fn new(folder: &Path, length: u64, size: usize) -> io::Result<Self> {
         let storage = PosixStorage::open(folder)?;
         let file = storage.create("plain")?;
         file.fill_with_zeros(length)?;
@@ -85,7 +90,11 @@ impl Plain {
     }
 
     /// Syncs a second, measured for that long.
-    pub(crate) fn rate(&mut self, time: Duration) -> io::Result<f64> {
+    ///
+    /// # Errors
+    ///
+    /// Writing or syncing failed.
+    pub fn rate(&mut self, time: Duration) -> io::Result<f64> {
         Ok(self.slice(time)?.per_second)
     }
 
@@ -109,87 +118,49 @@ impl Plain {
 
 /// A log whose writers are measured.
 #[derive(Debug)]
-pub(crate) struct Ours {
+pub struct Ours {
     log: Log<[u8], Raw>,
     size: usize,
-    clock: SystemClock,
 }
 
 impl Ours {
     /// A new log at `path`, for records of `size` bytes.
-    pub(crate) fn new(path: &Path, options: &Options, size: usize) -> seawall::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// As of opening a log.
+    pub fn new(path: &Path, options: &Options, size: usize) -> seawall::Result<Self> {
         // Marks of an idle log would fall into the slices of the other side.
         let log = options.clone().idle_mark(None).open(path)?;
-        Ok(Self { log, size, clock: SystemClock::new() })
+        Ok(Self { log, size })
     }
 
     /// Ends the log as a program would.
-    pub(crate) fn close(self) -> seawall::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// As of closing a log.
+    pub fn close(self) -> seawall::Result<()> {
         self.log.close()
     }
 
     /// Commits by so many threads, for that long.
-    pub(crate) fn slice(&self, writers: usize, time: Duration) -> seawall::Result<Slice> {
+    ///
+    /// # Errors
+    ///
+    /// As of appending.
+    pub fn slice(&self, writers: usize, time: Duration) -> seawall::Result<Slice> {
         let record = vec![0x5a; self.size];
-        by_threads((writers, time), &self.clock, &|| self.log.append(&record).map(drop))
+        by_threads((writers, time), &|_| self.log.append(&record).map(drop))
     }
-}
-
-/// What so many threads do in that time that call `act` again and again.
-pub(crate) fn by_threads<E: Send>(
-    (writers, time): (usize, Duration),
-    clock: &SystemClock,
-    act: &(dyn Fn() -> Result<(), E> + Sync),
-) -> Result<Slice, E> {
-    let barrier = Barrier::new(writers);
-    let done: Vec<_> = std::thread::scope(|scope| {
-        let start = |_| scope.spawn(|| one_thread((&barrier, time), clock, act));
-        let threads: Vec<_> = (1..writers).map(start).collect();
-        // This thread is one of the writers, as it is the plain one: a lone writer then runs on the
-        // same processor as what it is compared with, as near to the disk's interrupts.
-        let mut done = vec![one_thread((&barrier, time), clock, act)];
-        let others = threads.into_iter().map(|thread| thread.join().expect("a writer returns"));
-        done.extend(others);
-        done
-    });
-    let (mut begin, mut end, mut times) = (Duration::MAX, Duration::ZERO, vec![]);
-    for part in done {
-        let part = part?;
-        begin = begin.min(part.begin);
-        end = end.max(part.end);
-        times.extend(part.times);
-    }
-    Ok(Slice { per_second: rate(times.len(), end.saturating_sub(begin)), times })
-}
-
-fn one_thread<E>(
-    (barrier, time): (&Barrier, Duration),
-    clock: &SystemClock,
-    act: &dyn Fn() -> Result<(), E>,
-) -> Result<Part, E> {
-    barrier.wait();
-    let begin = clock.now();
-    let (mut times, mut now) = (vec![], begin);
-    while now - begin < time {
-        act()?;
-        let then = std::mem::replace(&mut now, clock.now());
-        times.push(nanoseconds(now - then));
-    }
-    Ok(Part { begin, end: now, times })
-}
-
-/// What one writer did in a slice.
-#[derive(Debug)]
-struct Part {
-    begin: Duration,
-    end: Duration,
-    times: Vec<u32>,
 }
 
 /// Why measuring ended.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub enum Trouble {
+    /// Of a plain file, or of another's method.
     Plain(io::Error),
+    /// Of this log.
     Ours(seawall::Error),
 }
 
@@ -203,7 +174,11 @@ impl Display for Trouble {
 }
 
 /// Measures `writers` on the log against the plain file, by pairs of slices.
-pub(crate) fn compare(
+///
+/// # Errors
+///
+/// That of the one that failed first.
+pub fn compare(
     plain: &mut Plain,
     ours: &Ours,
     writers: usize,
@@ -242,28 +217,6 @@ pub(crate) fn compare(
     })
 }
 
-/// Sorts the values.
-pub(crate) fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or_default()
-}
-
-/// Sorts the times; in microseconds, with one digit.
-pub(crate) fn per_mille(times: &mut [u32], place: usize) -> f64 {
-    times.sort_unstable();
-    let place = times.len().saturating_sub(1) * place / 1000;
-    let nanoseconds = times.get(place).copied().unwrap_or_default();
-    f64::from(nanoseconds / 100) / 10.0
-}
-
-pub(crate) fn nanoseconds(time: Duration) -> u32 {
-    u32::try_from(time.as_nanos()).unwrap_or(u32::MAX)
-}
-
-pub(crate) fn rate(count: usize, time: Duration) -> f64 {
-    f64::from(u32::try_from(count).unwrap_or(u32::MAX)) / time.as_secs_f64().max(1e-9)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -276,12 +229,5 @@ mod tests {
             let rounds = Rounds::within(Duration::from_secs_f64(seconds));
             assert_eq!((rounds.slice, rounds.pairs), (Duration::from_millis(slice_ms), pairs));
         }
-    }
-
-    #[test]
-    fn a_place_is_that_among_the_sorted_times() {
-        let mut times: Vec<u32> = (1..=101).rev().map(|n| n * 1000).collect();
-        assert_eq!((per_mille(&mut times, 500), per_mille(&mut times, 990)), (51.0, 100.0));
-        assert!(per_mille(&mut [], 500).abs() < f64::EPSILON);
     }
 }

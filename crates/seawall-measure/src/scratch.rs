@@ -1,0 +1,80 @@
+//! A folder for the files of one run, removed at its end.
+
+use std::fmt::{self, Display, Formatter};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// A fresh folder; dropping it removes it with all that is in it.
+#[derive(Debug)]
+pub struct Scratch {
+    path: PathBuf,
+    keep: bool,
+}
+
+impl Scratch {
+    /// Makes the folder `name` with this process's number behind it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made in `parent`.
+    pub fn new(parent: &Path, name: &str) -> Result<Self, NoFolder> {
+        let path = parent.join(format!("{name}-{}", std::process::id()));
+        match fs::create_dir(&path) {
+            Ok(()) => Ok(Self { path, keep: false }),
+            Err(source) => Err(NoFolder { path, source }),
+        }
+    }
+
+    /// Takes charge of the folder `path`, which somebody is about to make.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::AlreadyExists`] if there is something already.
+    pub fn around(path: PathBuf) -> Result<Self, NoFolder> {
+        if path.symlink_metadata().is_ok() {
+            return Err(NoFolder { path, source: io::ErrorKind::AlreadyExists.into() });
+        }
+        Ok(Self { path, keep: false })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Leaves it where it is.
+    pub fn keep(&mut self) {
+        self.keep = true;
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if !self.keep {
+            // What cannot be removed now is in nobody's way: the name is ours alone.
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Why there is no folder.
+#[derive(Debug)]
+pub struct NoFolder {
+    /// Where it was to be.
+    pub path: PathBuf,
+    /// What the system says.
+    pub source: io::Error,
+}
+
+impl Display for NoFolder {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot make a folder: {}", self.source)
+    }
+}
+
+impl std::error::Error for NoFolder {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
