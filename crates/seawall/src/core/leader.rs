@@ -76,7 +76,7 @@ impl Core {
         self.succeed(&mut state, written, mark);
         let wakers = reached_wakers(&mut state, if mark { Goal::Confirmed } else { Goal::Durable });
         drop(state);
-        // Without the lock, which those who are let through are about to take for their next record.
+        // Without the lock: those who are let through are about to take it for their next record.
         match number {
             // A mark concerns whoever waits for a confirmation, of an older batch too. At level
             // `Confirmed` nobody does: each batch comes with its own.
