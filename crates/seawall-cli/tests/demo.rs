@@ -2,7 +2,7 @@
 
 mod tool;
 
-use tool::Folder;
+use tool::{Folder, beside_others};
 
 #[test]
 fn the_fast_demo_keeps_every_promise_and_cleans_up() {
@@ -54,9 +54,13 @@ fn the_demo_without_a_place_is_1() {
 #[test]
 fn the_bench_measures_and_cleans_up() {
     let folder = Folder::new("bench");
-    let ran = folder.run("bench append --writers 1,2 --time 0.1 --json", b"");
+    let bench = "bench append --writers 1,2 --time 0.1 --json";
+    let ran = beside_others(|| folder.run(bench, b""));
     let found = &ran.fine().json()[0];
     assert_eq!(found["schema"], "seawall.bench-append/1");
+    let share = found["others_share"].as_f64();
+    assert!(share.is_none_or(|share| share >= 0.05), "{found}");
+    assert_eq!(found["ranked"], false, "{found}");
     for (row, writers) in found["results"].as_array().unwrap().iter().zip([1, 2]) {
         assert_eq!(row["writers"], writers);
         for field in ["commits_per_s", "p50_us", "p99_us", "raw_ratio"] {

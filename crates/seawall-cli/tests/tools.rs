@@ -4,7 +4,7 @@ mod tool;
 
 use std::path::Path;
 use std::process::Command;
-use tool::{Folder, Ran};
+use tool::{Folder, Ran, beside_others};
 
 /// A place in memory, if this machine has one.
 fn in_memory() -> Option<&'static str> {
@@ -392,9 +392,17 @@ fn the_benchmarks_of_cwal_are_made_by_its_method_and_by_ours() {
     let rows = found["contest"]["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 10, "{rows:?}");
     assert!(rows.iter().all(|row| row["per_s"].as_f64() > Some(0.0)), "{rows:?}");
-    let ran = folder.run("bench cwal --time 0.5 --logs 100", b"");
-    for part in ["2.93", "seawall, sets of 31", "None of its rows", "microseconds an append"] {
+    let ran = beside_others(|| folder.run("bench cwal --time 0.5 --logs 100", b""));
+    for part in
+        ["2.93", "seawall, sets of 31", "None of its rows", "microseconds an append", "not ranked"]
+    {
         assert!(ran.fine().text().contains(part), "{part}: {ran:?}");
+    }
+    for verdict in ["faster", "slower", "same"] {
+        assert!(!ran.text().contains(&format!("x  {verdict}")), "{ran:?}");
+    }
+    if Path::new("/proc/stat").exists() {
+        assert!(ran.text().contains("  busy: others used "), "{ran:?}");
     }
     assert_eq!(folder.names("."), [""; 0]);
 }

@@ -5,6 +5,7 @@
 //! and a difference within the noise is none.
 
 use crate::human::rounded;
+use crate::load::{Others, Watch};
 use crate::slice::{Slice, median, per_mille};
 use serde_json::{Value, json};
 use std::fmt::{self, Debug, Formatter};
@@ -84,6 +85,8 @@ pub enum Verdict {
     Slower,
     /// The first one differs too much from itself.
     TooNoisy,
+    /// Others used the processors meanwhile.
+    NotRanked,
 }
 
 impl Verdict {
@@ -96,6 +99,7 @@ impl Verdict {
             Self::Faster => "faster",
             Self::Slower => "slower",
             Self::TooNoisy => "too noisy",
+            Self::NotRanked => "not ranked",
         }
     }
 }
@@ -109,6 +113,16 @@ pub struct Standings {
     pub noise: Spread,
     /// How many rounds there were.
     pub rounds: u32,
+    /// Who else was at work.
+    pub others: Others,
+}
+
+impl Standings {
+    /// Takes back every verdict.
+    fn rank_nothing(&mut self) {
+        let others = self.rows.iter_mut().filter(|row| row.verdict != Verdict::First);
+        others.for_each(|row| row.verdict = Verdict::NotRanked);
+    }
 }
 
 /// One question, and its answer.
@@ -126,9 +140,9 @@ impl Contest {
     /// A table for people; its first line is empty.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        let Standings { rows, noise, rounds } = &self.standings;
+        let Standings { rows, noise, rounds, others } = &self.standings;
         let head = format!(
-            "{:<25}{:>9}{:>9}{:>9}{:>9}  beside the first",
+            "{:<24}{:>9}{:>9}{:>9}{:>9}  beside the first",
             "", "a second", "p50 us", "p99 us", "p99.9"
         );
         let mut lines = vec![String::new(), self.asks.clone(), head];
@@ -137,18 +151,20 @@ impl Contest {
         lines.push(format!(
             "  the first one beside itself: {low:.2}x to {high:.2}x, in {rounds} rounds"
         ));
+        lines.extend(others.says().map(|says| format!("  {says}")));
         lines
     }
 
     /// The same for programs.
     #[must_use]
     pub fn as_json(&self) -> Value {
-        let Standings { rows, noise, rounds } = &self.standings;
+        let Standings { rows, noise, rounds, others } = &self.standings;
         json!({
             "name": self.name,
             "asks": self.asks,
             "rounds": rounds,
             "noise": [noise.lowest, noise.median, noise.highest],
+            "others_share": others.share(),
             "rows": rows.iter().map(Row::as_json).collect::<Vec<_>>(),
         })
     }
@@ -159,7 +175,7 @@ impl Row {
         let rate = rounded(self.per_second.median);
         let p999 = self.p999_us.map_or("-".to_owned(), rounded);
         let times = format!("{:>9}{:>9}{:>9}", rounded(self.p50_us), rounded(self.p99_us), p999);
-        let line = format!("  {:<23}{rate:>9}{times}  {}", self.name, self.beside());
+        let line = format!("  {:<22}{rate:>9}{times}  {}", self.name, self.beside());
         line.trim_end().to_owned()
     }
 
@@ -199,7 +215,7 @@ struct Done {
 }
 
 /// Lets all ways run by turns for about that long. Who begins changes from round to round, so that
-/// drift favours nobody.
+/// drift favours nobody. Beside others nothing is ranked.
 ///
 /// # Errors
 ///
@@ -214,6 +230,7 @@ pub fn hold<E>(entries: &mut [Entry<'_, E>], time: Duration) -> Result<Standings
         rounds += 1;
     }
     let mut done: Vec<Done> = (0..turns).map(|_| Done::default()).collect();
+    let watch = Watch::start();
     for round in 0..usize::try_from(rounds).expect("not that many") {
         for turn in 0..turns {
             let place = (turn + round) % turns;
@@ -224,16 +241,17 @@ pub fn hold<E>(entries: &mut [Entry<'_, E>], time: Duration) -> Result<Standings
             done.times.extend(times);
         }
     }
+    let others = watch.others();
     let again = done.pop().expect("the first one once more");
-    Ok(judge(entries.iter().map(|entry| entry.name).zip(done), &again.rates, rounds))
+    let done = entries.iter().map(|entry| entry.name).zip(done).collect();
+    Ok(judge(done, &again.rates, (rounds, others)))
 }
 
 fn judge(
-    done: impl Iterator<Item = (&'static str, Done)>,
+    done: Vec<(&'static str, Done)>,
     again: &[f64],
-    rounds: u32,
+    (rounds, others): (u32, Others),
 ) -> Standings {
-    let done: Vec<_> = done.collect();
     let first = done.first().map(|(_, first)| first.rates.clone()).unwrap_or_default();
     let beside = |rates: &[f64]| -> Vec<f64> {
         rates.iter().zip(&first).map(|(rate, first)| rate / first.max(1e-9)).collect()
@@ -254,7 +272,11 @@ fn judge(
         }
     };
     let rows = done.into_iter().enumerate().map(row).collect();
-    Standings { rows, noise: spread(&noise), rounds }
+    let mut standings = Standings { rows, noise: spread(&noise), rounds, others };
+    if !others.is_quiet() {
+        standings.rank_nothing();
+    }
+    standings
 }
 
 /// Whether these differ by more than `noise`.
@@ -327,17 +349,41 @@ mod tests {
                     times: vec![1_000; 900],
                 })
             };
-            Entry { name: ["one", "two", "half"][place], act: Box::new(act) }
+            Entry::new(["one", "two", "half"][place], act)
         };
         let mut entries = [entry(0), entry(1), entry(2)];
         let standings = hold(&mut entries, Duration::from_millis(100)).unwrap();
         let rounds = standings.rounds;
         assert_eq!(turns.iter().map(Cell::get).collect::<Vec<_>>(), [2 * rounds, rounds, rounds]);
-        let said: Vec<_> =
-            standings.rows.iter().map(|row| (row.ratio.median, row.verdict)).collect();
-        let expected = [(1.0, Verdict::First), (2.0, Verdict::Faster), (0.5, Verdict::Slower)];
-        assert_eq!(said, expected);
+        let ratios: Vec<_> = standings.rows.iter().map(|row| row.ratio.median).collect();
+        assert_eq!(ratios, [1.0, 2.0, 0.5]);
         let row = &standings.rows[1];
         assert_eq!((row.p50_us, row.p99_us, row.p999_us), (1.0, 1.0, Some(1.0)));
+    }
+
+    /// Three ways in twelve quiet rounds, beside others.
+    fn judged(share: Option<f64>) -> Contest {
+        let done = |rate: f64| Done { rates: QUIET.map(|one| one * rate).into(), times: vec![1] };
+        let ways = vec![("one", done(100.0)), ("two", done(200.0)), ("half", done(50.0))];
+        let standings = judge(ways, &QUIET.map(|one| one * 100.0), (12, Others::of(share)));
+        Contest { name: "test", asks: "what".to_owned(), standings }
+    }
+
+    #[test]
+    fn beside_others_nothing_is_ranked_and_it_is_said_why() {
+        let verdicts = |contest: &Contest| -> Vec<_> {
+            contest.standings.rows.iter().map(|row| row.verdict).collect()
+        };
+        let quiet = judged(Some(0.01));
+        assert_eq!(verdicts(&quiet), [Verdict::First, Verdict::Faster, Verdict::Slower]);
+        assert_eq!(quiet.lines().len(), 7);
+        for share in [Some(0.3), None] {
+            let busy = judged(share);
+            assert_eq!(verdicts(&busy), [Verdict::First, Verdict::NotRanked, Verdict::NotRanked]);
+            assert_eq!(busy.as_json()["rows"][1]["verdict"], "not ranked");
+            assert_eq!(busy.as_json()["others_share"], json!(share));
+            let why = busy.lines().pop().unwrap();
+            assert!(why.contains(if share.is_some() { "used 30 %" } else { "not known" }), "{why}");
+        }
     }
 }

@@ -24,6 +24,7 @@
 pub mod chart;
 pub mod contest;
 pub mod human;
+pub mod load;
 pub mod machine;
 pub mod page;
 pub mod pairs;

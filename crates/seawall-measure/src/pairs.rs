@@ -3,6 +3,7 @@
 //! A disk's sync time drifts by half within a second, so only neighbours are compared: the ratio
 //! is that of each pair of slices, and the median of the pairs is what counts.
 
+use crate::load::{Others, Watch};
 use crate::slice::{Slice, by_threads, median, nanoseconds, per_mille, rate};
 use seawall::{Log, Options, Raw};
 use seawall_format::{batch, frame};
@@ -61,6 +62,8 @@ pub struct Row {
     pub raw_p50_us: f64,
     /// How many pairs there were.
     pub pairs: u32,
+    /// Who else was at work.
+    pub others: Others,
 }
 
 /// Plain writes, each followed by its sync, into a file that was written before.
@@ -188,6 +191,7 @@ pub fn compare(
     ours.slice(writers, SLICE_MIN).map_err(Trouble::Ours)?;
     let (mut left, mut right, mut ratios) = (vec![], vec![], vec![]);
     let (mut plain_times, mut times) = (vec![], vec![]);
+    let watch = Watch::start();
     for pair in 0..rounds.pairs {
         // Who goes first changes, so that drift favours nobody.
         let (one, other) = if pair.is_multiple_of(2) {
@@ -203,6 +207,7 @@ pub fn compare(
         plain_times.extend(one.times);
         times.extend(other.times);
     }
+    let others = watch.others();
     Ok(Row {
         writers,
         commits_per_s: median(&mut right),
@@ -214,6 +219,7 @@ pub fn compare(
         p99_us: per_mille(&mut times, 990),
         raw_p50_us: per_mille(&mut plain_times, 500),
         pairs: rounds.pairs,
+        others,
     })
 }
 

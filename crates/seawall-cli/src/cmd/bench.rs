@@ -10,7 +10,8 @@ pub(super) use append::row_as_json;
 use crate::args::{BenchVerb, Look};
 use crate::output::Output;
 use crate::report::{Exit, Failure};
-use seawall_measure::machine::{NOT_RANKED, is_real_time};
+use seawall_measure::load::Others;
+use seawall_measure::machine::Conditions;
 use seawall_measure::pairs::Trouble;
 use std::path::Path;
 
@@ -30,12 +31,17 @@ pub(super) fn failure(folder: &Path, trouble: &Trouble) -> Failure {
     failure.at(folder.display()).next("choose another place with --dir, with more room")
 }
 
-/// Says that other work could disturb what was measured, if it could; whether it could not.
-fn tell_whether_ranked(out: &mut Output, look: Look) -> bool {
-    let ranked = is_real_time();
-    if !ranked && !look.json {
+/// Under which conditions everything was measured: those of the worst part.
+pub(super) fn conditions(parts: impl IntoIterator<Item = Others>) -> Conditions {
+    let worst = parts.into_iter().reduce(Others::worse);
+    Conditions::beside(worst.unwrap_or(Others::of(None)))
+}
+
+/// Says why nothing is ranked, if so.
+fn tell_conditions(out: &mut Output, look: Look, conditions: &Conditions) {
+    let says = conditions.says();
+    if !says.is_empty() && !look.json {
         out.line("");
-        out.lines(&NOT_RANKED);
+        out.lines(&says);
     }
-    ranked
 }

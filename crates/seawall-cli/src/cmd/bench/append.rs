@@ -1,11 +1,12 @@
 //! `seawall bench append`: durable commits, as multiples of what the disk does with plain syncs.
 
-use super::{failure, tell_whether_ranked};
+use super::{conditions, failure, tell_conditions};
 use crate::args::BenchAppend;
 use crate::human::rounded;
 use crate::output::Output;
 use crate::report::{Exit, Failure};
 use seawall::{Level, Options};
+use seawall_measure::machine::Conditions;
 use seawall_measure::pairs::{Ours, Plain, Rounds, Row, Trouble, compare};
 use seawall_measure::scratch::Scratch;
 use serde_json::{Value, json};
@@ -37,9 +38,10 @@ pub(crate) fn run(args: &BenchAppend) -> Result<Exit, Failure> {
         rows.push(row);
     }
     ours.close().map_err(|error| failure(&args.dir, &Trouble::Ours(error)))?;
-    let ranked = tell_whether_ranked(&mut out, args.look);
+    let conditions = conditions(rows.iter().map(|row| row.others));
+    tell_conditions(&mut out, args.look, &conditions);
     if args.look.json {
-        out.line(&as_json(args, &rows, ranked).to_string());
+        out.line(&as_json(args, &rows, &conditions).to_string());
     }
     Ok(out.finish())
 }
@@ -67,13 +69,14 @@ fn tell_row(out: &mut Output, row: &Row) {
     out.flush();
 }
 
-fn as_json(args: &BenchAppend, rows: &[Row], ranked: bool) -> Value {
+fn as_json(args: &BenchAppend, rows: &[Row], conditions: &Conditions) -> Value {
     json!({
         "schema": "seawall.bench-append/1",
         "dir": args.dir.display().to_string(),
         "record_bytes": args.size,
         "level": args.level.name(),
-        "ranked": ranked,
+        "ranked": conditions.are_good(),
+        "others_share": conditions.others().share(),
         "results": rows.iter().map(row_as_json).collect::<Vec<_>>(),
     })
 }
@@ -91,6 +94,7 @@ pub(in crate::cmd) fn row_as_json(row: &Row) -> Value {
         "raw_per_s": one_digit(row.raw_per_s),
         "raw_p50_us": row.raw_p50_us,
         "pairs": row.pairs,
+        "others_share": row.others.share().map(three_digits),
     })
 }
 

@@ -3,7 +3,7 @@
 
 mod theirs;
 
-use super::{failure, tell_whether_ranked};
+use super::{conditions, failure, tell_conditions};
 use crate::args::BenchCwal;
 use crate::human::{folded, number};
 use crate::output::Output;
@@ -11,6 +11,7 @@ use crate::report::{Exit, Failure};
 use seawall::{Level, Log, Options, Raw, Retention};
 use seawall_io::{Clock, SystemClock};
 use seawall_measure::contest::{Contest, Entry, hold};
+use seawall_measure::machine::Conditions;
 use seawall_measure::pairs::Trouble;
 use seawall_measure::scratch::Scratch;
 use seawall_measure::slice::{Slice, nanoseconds, rate};
@@ -75,9 +76,10 @@ pub(crate) fn run(args: &BenchCwal) -> Result<Exit, Failure> {
         out.lines(&contest.lines());
         tell_published(&mut out, &contest);
     }
-    let ranked = tell_whether_ranked(&mut out, args.look);
+    let conditions = conditions([contest.standings.others]);
+    tell_conditions(&mut out, args.look, &conditions);
     if args.look.json {
-        out.line(&as_json(args, &contest, ranked).to_string());
+        out.line(&as_json(args, &contest, &conditions).to_string());
     }
     Ok(out.finish())
 }
@@ -155,7 +157,7 @@ fn published(name: &str) -> Option<f64> {
     THEIRS.iter().find(|entry| entry.0 == name).map(|entry| entry.2)
 }
 
-fn as_json(args: &BenchCwal, contest: &Contest, ranked: bool) -> Value {
+fn as_json(args: &BenchCwal, contest: &Contest, conditions: &Conditions) -> Value {
     let published: Value =
         THEIRS.iter().map(|(name, _, time)| ((*name).to_owned(), json!(time))).collect();
     json!({
@@ -163,7 +165,8 @@ fn as_json(args: &BenchCwal, contest: &Contest, ranked: bool) -> Value {
         "dir": args.dir.display().to_string(),
         "logs": args.logs,
         "log_bytes": args.size,
-        "ranked": ranked,
+        "ranked": conditions.are_good(),
+        "others_share": conditions.others().share(),
         "published_us": published,
         "contest": contest.as_json(),
     })

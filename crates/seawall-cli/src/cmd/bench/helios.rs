@@ -2,7 +2,7 @@
 //! describes them, and this log. Theirs write to a file that was written before, not to a store
 //! below: that is the best they can do.
 
-use super::{failure, tell_whether_ranked};
+use super::{conditions, failure, tell_conditions};
 use crate::args::BenchHelios;
 use crate::output::Output;
 use crate::report::{Exit, Failure};
@@ -66,7 +66,8 @@ pub(crate) fn run(args: &BenchHelios) -> Result<Exit, Failure> {
     for ours in [synced, buffered] {
         ours.close().map_err(|error| fail(Trouble::Ours(error)))?;
     }
-    let ranked = tell_whether_ranked(&mut out, args.look);
+    let conditions = conditions(asked.iter().map(|(_, contest)| contest.standings.others));
+    tell_conditions(&mut out, args.look, &conditions);
     if args.look.json {
         let result = |(writers, contest): &(usize, Contest)| -> Value {
             json!({ "writers": writers, "contest": contest.as_json() })
@@ -76,7 +77,8 @@ pub(crate) fn run(args: &BenchHelios) -> Result<Exit, Failure> {
             "dir": args.dir.display().to_string(),
             "record_bytes": args.size,
             "window_ms": 10,
-            "ranked": ranked,
+            "ranked": conditions.are_good(),
+            "others_share": conditions.others().share(),
             "results": asked.iter().map(result).collect::<Vec<_>>(),
         });
         out.line(&answer.to_string());

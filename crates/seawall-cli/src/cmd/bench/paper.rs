@@ -13,6 +13,7 @@ use crate::progress::Progress;
 use crate::report::{Exit, Failure};
 use ours::Wait;
 use records::{Record, sets};
+use seawall_measure::load::Watch;
 use seawall_measure::page::PageFile;
 use seawall_measure::pairs::Trouble;
 use seawall_measure::scratch::Scratch;
@@ -89,6 +90,7 @@ pub(crate) fn run(args: &BenchPaper) -> Result<Exit, Failure> {
     let total = u64::from(args.runs) * 6;
     let mut progress = Progress::start(args.patience, args.look.quiet)?.counting("steps");
     let mut steps = 0;
+    let watch = Watch::start();
     for run in 0..args.runs {
         for table in &mut tables {
             for ((_, size), cell) in SIZES.into_iter().zip(&mut table.cells) {
@@ -107,13 +109,14 @@ pub(crate) fn run(args: &BenchPaper) -> Result<Exit, Failure> {
         }
     }
     progress.end();
+    let conditions = super::conditions([watch.others()]);
     let mut out = Output::new();
     if args.look.json {
-        out.line(&tables::as_json(args, &tables).to_string());
+        out.line(&tables::as_json(args, &tables, &conditions).to_string());
     } else {
         tables::tell(&mut out, args, &tables);
     }
-    super::tell_whether_ranked(&mut out, args.look);
+    super::tell_conditions(&mut out, args.look, &conditions);
     if let (Some(report), Some(path)) = (report, &args.report) {
         let written = report.write("seawall bench paper", &tables::page(args, &tables));
         written.map_err(|error| Failure::of_page(&error, path))?;

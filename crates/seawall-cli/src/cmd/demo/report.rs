@@ -1,6 +1,7 @@
 //! The report of the demo: a page without scripts, its chart, and the figures for machines.
 
 use super::Done;
+use super::speed::why_not_ranked;
 use crate::report::Failure;
 use seawall_io::{Draft, Storage};
 use seawall_measure::chart::{Names, Series, log_log};
@@ -88,11 +89,8 @@ fn page(done: &Done, story: &Story<'_>, chart: Option<&str>) -> String {
     let speed = chart.map_or_else(
         || "<p>The fast demo measures no speed.</p>".to_owned(),
         |chart| {
-            let ranked = if seawall_measure::machine::is_real_time() {
-                ""
-            } else {
-                " Not ranked: other work could disturb this; try it under <code>chrt -f 1</code>."
-            };
+            let why = done.rates.as_deref().and_then(why_not_ranked);
+            let ranked = why.map_or(String::new(), |why| format!(" {}.", escaped(&why)));
             let note =
                 "Medians of alternating slices: first the one, then the other, on this disk.";
             format!("<figure>{chart}<figcaption>{note}{ranked}</figcaption></figure>")

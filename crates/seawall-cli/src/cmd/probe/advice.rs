@@ -30,8 +30,8 @@ pub(super) struct Advice {
 
 /// What the figures allow to be said.
 pub(super) fn of(costs: &Costs<'_>) -> Vec<Advice> {
-    let is_noisy =
-        |rows: &[(&Row, usize)]| rows.iter().any(|(row, _)| row.verdict == Verdict::TooNoisy);
+    let is_unsure = |verdict| matches!(verdict, Verdict::TooNoisy | Verdict::NotRanked);
+    let is_noisy = |rows: &[(&Row, usize)]| rows.iter().any(|(row, _)| is_unsure(row.verdict));
     let noisy = [is_noisy(&costs.threads), is_noisy(&costs.sizes)];
     let said = [
         ("files", files(costs)),
@@ -138,9 +138,12 @@ mod tests {
         let costs = Costs { flushes: &[(1 << 20, 60.0), (64 << 20, 170.0)], ..costs };
         assert!(says(&costs, "cache").contains("write out"));
         let noisy = [sizes[0].clone(), row("64 KiB", 7000.0, 0.9, Verdict::TooNoisy)];
-        let costs = Costs { sizes: noisy.iter().zip([4096, 65_536]).collect(), ..costs };
+        let mut costs = Costs { sizes: noisy.iter().zip([4096, 65_536]).collect(), ..costs };
         assert_eq!(says(&costs, "batches"), "");
         assert!(says(&costs, "noise").contains("once more"));
+        let busy = [sizes[0].clone(), row("64 KiB", 7000.0, 0.9, Verdict::NotRanked)];
+        costs.sizes = busy.iter().zip([4096, 65_536]).collect();
+        assert_eq!(says(&costs, "batches"), "");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::args::BenchPaper;
 use crate::human::{count, number, rounded, to_f64};
 use crate::output::Output;
 use seawall_measure::chart::{Names, Series, log_log};
+use seawall_measure::machine::Conditions;
 use seawall_measure::page::{escaped, table};
 use serde_json::{Value, json};
 
@@ -148,7 +149,7 @@ fn row(name: &str, cells: &[String; 3]) -> String {
 }
 
 /// For programs.
-pub(super) fn as_json(args: &BenchPaper, tables: &[Table]) -> Value {
+pub(super) fn as_json(args: &BenchPaper, tables: &[Table], conditions: &Conditions) -> Value {
     let table = |table: &Table| {
         let (written, read) = lines(table);
         let object = |lines: &[Line]| -> Value {
@@ -189,7 +190,8 @@ pub(super) fn as_json(args: &BenchPaper, tables: &[Table]) -> Value {
         "dir": args.dir.display().to_string(),
         "records": args.records,
         "runs": args.runs,
-        "ranked": seawall_measure::machine::is_real_time(),
+        "ranked": conditions.are_good(),
+        "others_share": conditions.others().share(),
         "published_us_a_write": published_us,
         "sync_us": sync_us,
         "tables": tables.iter().map(table).collect::<Vec<_>>(),
