@@ -12,7 +12,7 @@ use crate::progress::Patience;
 use crate::report::Exit;
 use crate::select::Selection;
 use crate::tone::ColorWhen;
-pub(crate) use bench::{Bench, BenchAppend, BenchCwal, BenchHelios, BenchPaper, BenchVerb};
+pub(crate) use bench::{Bench, BenchAppend, BenchCwal, BenchHelios, BenchPaper, BenchVerb, Beside};
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 pub(crate) use convert::{Convert, ForeignFormat};
 use examples::{

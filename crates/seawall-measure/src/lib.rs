@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod baseline;
 pub mod chart;
 pub mod contest;
 pub mod human;
@@ -28,5 +29,6 @@ pub mod load;
 pub mod machine;
 pub mod page;
 pub mod pairs;
+mod place;
 pub mod scratch;
 pub mod slice;

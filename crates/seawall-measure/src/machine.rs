@@ -41,7 +41,7 @@ impl Conditions {
     /// Lines for people that say why nothing is ranked; none if it is.
     #[must_use]
     pub fn says(&self) -> Vec<String> {
-        let busy = self.others.says().map(|says| format!("not ranked: {says}"));
+        let busy = self.others.says().map(|says| format!("{says}; not ranked"));
         let not_real_time = NOT_REAL_TIME.map(str::to_owned);
         busy.into_iter().chain(not_real_time.into_iter().filter(|_| !self.is_real_time)).collect()
     }
@@ -128,7 +128,7 @@ mod tests {
         assert!(of(true, Some(0.01)).are_good() && of(true, Some(0.01)).says().is_empty());
         let busy = of(true, Some(0.5));
         assert!(!busy.are_good());
-        assert_eq!(busy.says(), ["not ranked: busy: others used 50 % of the processors"]);
+        assert_eq!(busy.says(), ["busy: others used 50 % of the processors; not ranked"]);
         assert!(!of(true, None).are_good() && of(true, None).says().len() == 1);
         assert!(!of(false, Some(0.0)).are_good() && of(false, Some(0.5)).says().len() == 3);
     }

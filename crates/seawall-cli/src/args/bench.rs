@@ -33,6 +33,17 @@ pub(crate) enum BenchVerb {
     Helios(BenchHelios),
 }
 
+/// What a bench is compared with, and where it is shown.
+#[derive(Debug, Args)]
+pub(crate) struct Beside {
+    /// Compare with an earlier build: what its `--json` printed, in a file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) baseline: Option<PathBuf>,
+    /// A page of the same, with charts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+}
+
 /// `seawall bench append`
 #[derive(Debug, Args)]
 pub(crate) struct BenchAppend {
@@ -53,6 +64,8 @@ pub(crate) struct BenchAppend {
     /// What a commit waits for
     #[arg(long, value_enum, default_value_t = LevelName::Synced)]
     pub(crate) level: LevelName,
+    #[command(flatten)]
+    pub(crate) beside: Beside,
     #[command(flatten)]
     pub(crate) look: Look,
 }
@@ -100,6 +113,8 @@ pub(crate) struct BenchHelios {
     #[arg(value_parser = human::parse_record_size)]
     pub(crate) size: usize,
     #[command(flatten)]
+    pub(crate) beside: Beside,
+    #[command(flatten)]
     pub(crate) look: Look,
 }
 
@@ -120,6 +135,8 @@ pub(crate) struct BenchCwal {
     #[arg(long, value_name = "BYTES", default_value = "1000")]
     #[arg(value_parser = human::parse_record_size)]
     pub(crate) size: usize,
+    #[command(flatten)]
+    pub(crate) beside: Beside,
     #[command(flatten)]
     pub(crate) look: Look,
 }

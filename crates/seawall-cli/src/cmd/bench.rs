@@ -1,11 +1,12 @@
 //! `seawall bench`: what this log does here, beside others' methods, in one run.
 
 mod append;
+mod beside;
 mod cwal;
 mod helios;
 mod paper;
 
-pub(super) use append::row_as_json;
+pub(super) use append::{rates, row_as_json};
 
 use crate::args::{BenchVerb, Look};
 use crate::output::Output;

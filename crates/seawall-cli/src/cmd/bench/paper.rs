@@ -6,6 +6,7 @@ mod records;
 mod tables;
 mod theirs;
 
+use super::beside::Report;
 use crate::args::BenchPaper;
 use crate::human::to_f64;
 use crate::output::Output;
@@ -14,7 +15,6 @@ use crate::report::{Exit, Failure};
 use ours::Wait;
 use records::{Record, sets};
 use seawall_measure::load::Watch;
-use seawall_measure::page::PageFile;
 use seawall_measure::pairs::Trouble;
 use seawall_measure::scratch::Scratch;
 use seawall_measure::slice::median;
@@ -85,8 +85,7 @@ pub(crate) fn run(args: &BenchPaper) -> Result<Exit, Failure> {
     let records = records::records();
     let mut tables = [Format::MessagePack, Format::Json]
         .map(|format| Table { format, cells: Default::default() });
-    let begin = |path| PageFile::begin(path).map_err(|error| Failure::of_page(&error, path));
-    let report = args.report.as_deref().map(begin).transpose()?;
+    let report = Report::begin(args.report.as_deref())?;
     let total = u64::from(args.runs) * 6;
     let mut progress = Progress::start(args.patience, args.look.quiet)?.counting("steps");
     let mut steps = 0;
@@ -117,10 +116,7 @@ pub(crate) fn run(args: &BenchPaper) -> Result<Exit, Failure> {
         tables::tell(&mut out, args, &tables);
     }
     super::tell_conditions(&mut out, args.look, &conditions);
-    if let (Some(report), Some(path)) = (report, &args.report) {
-        let written = report.write("seawall bench paper", &tables::page(args, &tables));
-        written.map_err(|error| Failure::of_page(&error, path))?;
-    }
+    report.write("seawall bench paper", || tables::page(args, &tables, &conditions))?;
     Ok(out.finish())
 }
 

@@ -4,9 +4,7 @@ use super::Done;
 use super::speed::why_not_ranked;
 use crate::report::Failure;
 use seawall_io::{Draft, Storage};
-use seawall_measure::chart::{Names, Series, log_log};
 use seawall_measure::page::escaped;
-use seawall_measure::pairs::Row;
 use serde_json::Value;
 use std::io;
 use std::path::Path;
@@ -35,7 +33,7 @@ impl<'a> Report<'a> {
 
     /// Writes all files.
     pub(super) fn write(self, done: &Done, story: &Story<'_>) -> Result<(), Failure> {
-        let chart = done.rates.as_deref().map(chart);
+        let chart = done.rates.as_deref().map(super::super::bench::rates);
         let put = || -> io::Result<()> {
             let storage = self.draft.storage();
             let file = |name: &str, text: &str| {
@@ -53,27 +51,6 @@ impl<'a> Report<'a> {
         put().map_err(|error| Failure::of_page(&error, self.folder))?;
         self.draft.finish().map_err(|error| Failure::of_page(&error, self.folder))
     }
-}
-
-fn chart(rows: &[Row]) -> String {
-    let names = Names {
-        title: "Durable commits a second",
-        x: "threads that commit at the same time",
-        y: "commits a second",
-    };
-    let points = |value: fn(&Row) -> f64| {
-        let point =
-            |row: &Row| (f64::from(u32::try_from(row.writers).unwrap_or(u32::MAX)), value(row));
-        rows.iter().map(point).collect()
-    };
-    let ours =
-        Series { name: "seawall", color: "#0b6e4f", points: points(|row| row.commits_per_s) };
-    let plain = Series {
-        name: "a sync each record",
-        color: "#b3541e",
-        points: points(|row| row.raw_per_s),
-    };
-    log_log(&names, &[ours, plain])
 }
 
 fn page(done: &Done, story: &Story<'_>, chart: Option<&str>) -> String {

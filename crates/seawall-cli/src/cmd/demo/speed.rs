@@ -54,7 +54,7 @@ pub(super) fn why_not_ranked(rows: &[Row]) -> Option<String> {
     let conditions = conditions(rows.iter().map(|row| row.others));
     let not_real_time = "not ranked: other work can disturb this; try it under `chrt -f 1`";
     match conditions.others().says() {
-        Some(busy) => Some(format!("not ranked: {busy}")),
+        Some(busy) => Some(format!("{busy}; not ranked")),
         None => (!conditions.are_good()).then(|| not_real_time.to_owned()),
     }
 }

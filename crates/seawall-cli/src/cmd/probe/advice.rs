@@ -30,8 +30,7 @@ pub(super) struct Advice {
 
 /// What the figures allow to be said.
 pub(super) fn of(costs: &Costs<'_>) -> Vec<Advice> {
-    let is_unsure = |verdict| matches!(verdict, Verdict::TooNoisy | Verdict::NotRanked);
-    let is_noisy = |rows: &[(&Row, usize)]| rows.iter().any(|(row, _)| is_unsure(row.verdict));
+    let is_noisy = |rows: &[(&Row, usize)]| rows.iter().any(|(row, _)| row.verdict.is_unsure());
     let noisy = [is_noisy(&costs.threads), is_noisy(&costs.sizes)];
     let said = [
         ("files", files(costs)),
@@ -99,10 +98,19 @@ mod tests {
     use seawall_measure::contest::Spread;
 
     fn row(name: &'static str, per_second: f64, ratio: f64, verdict: Verdict) -> Row {
-        let flat = |value| Spread { median: value, lowest: value, highest: value };
-        let (per_second, ratio) = (flat(per_second), flat(ratio));
-        let time = 1e6 / per_second.median;
-        Row { name, per_second, p50_us: time, p99_us: time, p999_us: None, ratio, verdict }
+        let flat =
+            |value| Spread { median: value, lowest: value, highest: value, quartiles: [value; 2] };
+        let time = 1e6 / per_second;
+        Row {
+            name: name.into(),
+            per_second: flat(per_second),
+            p50_us: time,
+            p99_us: time,
+            p999_us: None,
+            ratio: flat(ratio),
+            verdict,
+            change: None,
+        }
     }
 
     #[test]
