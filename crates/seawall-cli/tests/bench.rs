@@ -60,6 +60,57 @@ fn commits_are_measured_and_compared_with_an_earlier_build() {
 }
 
 #[test]
+fn reading_is_measured_warm_and_cold_and_by_the_size_of_the_log() {
+    let folder = Folder::new("bench-read");
+    let bench = "bench read --records 3000,1000 --time 0.1 --report page.html --json";
+    let ran = folder.run(bench, b"");
+    let found = &ran.fine().json()[0];
+    assert_eq!(found["schema"], "seawall.bench-read/1");
+    assert_eq!(found["records"], json!([1000, 3000]));
+    let contests = found["contests"].as_array().unwrap();
+    let names = contests.iter().map(|contest| contest["name"].as_str().unwrap());
+    let expected = ["scan", "threads", "replay", "cost-scan", "cost-replay", "cold"];
+    assert_eq!(names.collect::<Vec<_>>(), expected);
+    for (contest, ways) in contests.iter().zip([3, 2, 4, 2, 2, 2]) {
+        let rows = contest["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), ways, "{contest}");
+        assert!(rows.iter().all(|row| row["per_s"].as_f64() > Some(0.0)), "{contest}");
+    }
+    for (size, records) in found["sizes"].as_array().unwrap().iter().zip([1000, 3000]) {
+        assert_eq!(size["records"], records);
+        // The paper's record, with 8 bytes before it and padding behind.
+        let bytes = size["log_bytes"].as_f64().unwrap() / f64::from(records);
+        assert!((112.0..=136.0).contains(&bytes), "{size}");
+        for field in ["open_us", "scan_ns", "decode_ns"] {
+            assert!(size[field].as_f64() > Some(0.0), "{field}: {size}");
+        }
+        let peak = &size["peak_rss_bytes"];
+        assert!(peak.is_null() || peak.as_u64() > Some(1 << 20), "{size}");
+    }
+    // In memory nothing is cold, and it is said either way.
+    let cold = &found["cold"];
+    let verdict = &contests[5]["rows"][1]["verdict"];
+    assert!(cold["is_cold"] == true || verdict == "not ranked", "{found}");
+    assert!(cold["says"].as_str().unwrap().contains("told to forget"), "{cold}");
+    let page = page(&folder, "page.html");
+    assert!(page.contains("<svg") && page.contains("the paper's reader"), "{page}");
+    assert_eq!(folder.names("."), ["page.html"]);
+
+    folder.write("old.json", &ran.out);
+    let ran = folder.run("bench read --records 1000 --baseline old.json", b"");
+    assert!(ran.refused(2).contains("`records` [1000,3000], and this run [1000]"), "{ran:?}");
+    let bench = "bench read --records 1000,3000 --time 0.1 --baseline old.json";
+    let ran = folder.run(bench, b"");
+    let text = ran.fine().text();
+    for part in ["by the size of the log", "beside the baseline", "told to forget", "       3,000"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    folder.run("bench read --dir nowhere", b"").refused(1);
+}
+
+#[test]
 fn the_papers_tables_are_measured_by_its_method_and_by_ours() {
     let folder = Folder::new("bench-paper");
     let ran =

@@ -142,7 +142,7 @@ pub struct Standings {
 
 impl Standings {
     /// Takes back every verdict.
-    fn rank_nothing(&mut self) {
+    pub fn rank_nothing(&mut self) {
         let others = self.rows.iter_mut().filter(|row| row.verdict != Verdict::First);
         others.for_each(|row| row.verdict = Verdict::NotRanked);
     }

@@ -2,6 +2,7 @@
 
 use super::examples::{
     BENCH_CWAL_EXAMPLES, BENCH_EXAMPLES, BENCH_HELIOS_EXAMPLES, BENCH_PAPER_EXAMPLES,
+    BENCH_READ_EXAMPLES,
 };
 use super::{LevelName, Look};
 use crate::human;
@@ -22,6 +23,9 @@ pub(crate) enum BenchVerb {
     /// Durable commits beside plain write-and-sync, in alternating slices
     #[command(after_help = BENCH_EXAMPLES)]
     Append(BenchAppend),
+    /// Verified records out of a log, beside the least that any reader must do
+    #[command(after_help = BENCH_READ_EXAMPLES)]
+    Read(BenchRead),
     /// The tables of the paper on a log in Rust, by its method and by this log
     #[command(after_help = BENCH_PAPER_EXAMPLES)]
     Paper(BenchPaper),
@@ -68,6 +72,32 @@ pub(crate) struct BenchAppend {
     pub(crate) beside: Beside,
     #[command(flatten)]
     pub(crate) look: Look,
+}
+
+/// `seawall bench read`
+#[derive(Debug, Args)]
+pub(crate) struct BenchRead {
+    /// Where to write; room for some 300 bytes a record
+    #[arg(long, default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// How many records the logs have
+    #[arg(long, value_delimiter = ',', default_value = "10000,100000,1000000")]
+    #[arg(value_name = "N", value_parser = human::parse_records)]
+    pub(crate) records: Vec<u64>,
+    /// Seconds for each table
+    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = human::parse_seconds)]
+    pub(crate) time: f64,
+    #[command(flatten)]
+    pub(crate) beside: Beside,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// The reader whose memory `bench read` looks at.
+#[derive(Debug, Args)]
+pub(crate) struct BenchReader {
+    /// The log
+    pub(crate) log: PathBuf,
 }
 
 /// `seawall bench paper`

@@ -158,6 +158,19 @@ own run; where the middle halves of their slices overlap they are the same.
 Where others use 5 % of the processors or more, nothing is ranked. A run that
 is interrupted leaves its folder, seawall-bench-<pid>, in --dir.";
 
+pub(super) const BENCH_READ_EXAMPLES: &str = "\
+Examples:
+  seawall bench read
+  chrt -f 1 seawall bench read --report read.html
+  seawall bench read --records 10000,10000000 --time 10 --json > before.json
+  seawall bench read --records 10000,10000000 --time 10 --baseline before.json
+
+Records are those of `seawall bench paper`. A scan lends verified bytes; the
+least that it must do is to walk the same records in memory and to compute
+their CRC32C. Cold is what the system was told to forget: what a device or a
+host keeps in its own memory cannot be dropped. Ways take turns, as in
+`seawall probe`.";
+
 pub(super) const BENCH_PAPER_EXAMPLES: &str = "\
 Examples:
   seawall bench paper

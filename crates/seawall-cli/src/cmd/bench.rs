@@ -5,8 +5,10 @@ mod beside;
 mod cwal;
 mod helios;
 mod paper;
+mod read;
 
 pub(super) use append::{rates, row_as_json};
+pub(super) use read::alone;
 
 use crate::args::{BenchVerb, Look};
 use crate::output::Output;
@@ -20,6 +22,7 @@ use std::path::Path;
 pub(crate) fn run(what: &BenchVerb) -> Result<Exit, Failure> {
     match what {
         BenchVerb::Append(args) => append::run(args),
+        BenchVerb::Read(args) => read::run(args),
         BenchVerb::Paper(args) => paper::run(args),
         BenchVerb::Cwal(args) => cwal::run(args),
         BenchVerb::Helios(args) => helios::run(args),

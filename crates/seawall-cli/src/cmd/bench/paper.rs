@@ -1,10 +1,10 @@
 //! `seawall bench paper`: Tables I and II of *Design and Reliability of a User Space Write-Ahead
 //! Log in Rust*, by its method and by this log, in one run.
 
-mod ours;
-mod records;
+pub(super) mod ours;
+pub(super) mod records;
 mod tables;
-mod theirs;
+pub(super) mod theirs;
 
 use super::beside::Report;
 use crate::args::BenchPaper;
