@@ -116,6 +116,12 @@ const PARTS: &[Part] = &[
         deep: &["600"],
     },
     Part {
+        name: "peers",
+        about: "seawall-bench builds, and all its peers keep what they take; 10 minutes",
+        command: &["env", "-C", "compare", "-u", "RUSTUP_TOOLCHAIN", CARGO, "test"],
+        deep: &["--release", "--locked"],
+    },
+    Part {
         name: "kills",
         about: "2,000 lives of one log end by kill -9; 5 minutes",
         command: &["bash", "proof/life/kills.sh"],

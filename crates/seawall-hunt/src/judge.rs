@@ -9,7 +9,9 @@
 use crate::change::Change;
 use crate::random::Random;
 use crate::sample::{Bytes, End, Evidence, Sample, open};
-use seawall::{Damage, Error, Layout, LogReader, Lost, Lsn, OpenMode, Raw, TailState, Verdict};
+use seawall::{
+    Cursor, Damage, Error, Layout, LogReader, Lost, Lsn, OpenMode, Raw, TailState, Verdict,
+};
 use seawall::{Verification, verify_in};
 use seawall_format::tail::is_blank;
 use seawall_format::{HEADER_SIZE, SegmentHeader};
@@ -65,6 +67,9 @@ pub fn judge(sample: &Sample, change: &Change, random: &mut Random) -> Outcome {
     let in_window = case.missing_is_named(&found, &skipping);
     if random.once_in(4) {
         case.look_up(&skipping, random);
+    }
+    if random.once_in(4) {
+        case.side_by_side(&skipping, 2 + random.below(3));
     }
     let opened = random.once_in(3).then(|| case.opens(&found, &skipping, random));
     if random.once_in(12) {
@@ -125,20 +130,41 @@ impl Case<'_> {
         let reader = reader.unwrap_or_else(|error| panic!("a reader opens: {error}"));
         let from = Lsn::new(self.sample.first).unwrap();
         let cursor = reader.skip_damaged(skip).cursor(from);
-        let mut cursor = cursor.unwrap_or_else(|error| panic!("a reader begins: {error}"));
+        let cursor = cursor.unwrap_or_else(|error| panic!("a reader begins: {error}"));
         let mut reading = Reading::default();
+        self.read_to_the_end(cursor, &mut reading);
+        reading
+    }
+
+    fn read_to_the_end(&self, mut cursor: Cursor, reading: &mut Reading) {
+        let most = reading.errors + ERRORS_MAX;
         loop {
             match cursor.next_record() {
                 Ok(Some(record)) => reading.take(record.lsn, record.payload, self.sample),
-                Ok(None) => return reading,
+                Ok(None) => return,
                 Err(Error::Damaged(damage)) => {
                     reading.errors += 1;
                     reading.lost.extend(damage.lost);
                 }
                 Err(error) => panic!("the reader fails: {error}"),
             }
-            assert!(reading.errors < ERRORS_MAX, "the reader goes in circles");
+            assert!(reading.errors < most, "the reader goes in circles");
         }
+    }
+
+    /// Several cursors side by side deliver and name the same as one.
+    fn side_by_side(&self, alone: &Reading, count: usize) {
+        let storage = Arc::new(self.damaged.clone());
+        let reader = LogReader::<[u8], Raw>::open_any_in(storage).expect("it opened before");
+        let from = Lsn::new(self.sample.first).unwrap();
+        let cursors = reader.skip_damaged(true).cursors(from, count);
+        let cursors = cursors.unwrap_or_else(|error| panic!("readers begin: {error}"));
+        let mut together = Reading::default();
+        for cursor in cursors {
+            self.read_to_the_end(cursor, &mut together);
+        }
+        assert_eq!(together.delivered, alone.delivered, "{count} side by side");
+        assert_eq!(together.lost, alone.lost, "{count} side by side");
     }
 
     /// That three ways to look say the same.

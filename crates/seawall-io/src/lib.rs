@@ -12,6 +12,8 @@ mod clock;
 mod descriptor;
 mod entropy;
 mod failure;
+#[cfg(target_os = "linux")]
+mod futex;
 mod mem;
 mod posix;
 mod surroundings;
@@ -25,6 +27,8 @@ pub use bare::{BareFile, DIRECT_ALIGNMENT};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use descriptor::open_descriptor;
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
+#[cfg(target_os = "linux")]
+pub use futex::{futex_wait, futex_wake};
 pub use mem::{Landing, MemStorage, Pending, What};
 pub use posix::{Draft, PosixStorage};
 pub use surroundings::{Mount, Surroundings, Writable};

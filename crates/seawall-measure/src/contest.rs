@@ -194,10 +194,24 @@ struct Done {
 ///
 /// The first of those of a way; what was measured before it is gone.
 pub fn hold<E>(entries: &mut [Entry<'_, E>], time: Duration) -> Result<Standings, E> {
+    hold_in_slices(entries, time, SLICE_MAX)
+}
+
+/// As [`hold`], in slices of up to `slice_max` where the time is enough for as many rounds: for
+/// ways that go on working behind the back of their callers, so that they pay for it themselves.
+///
+/// # Errors
+///
+/// As [`hold`].
+pub fn hold_in_slices<E>(
+    entries: &mut [Entry<'_, E>],
+    time: Duration,
+    slice_max: Duration,
+) -> Result<Standings, E> {
     // The first one once more.
     let turns = entries.len() + 1;
     let count = u32::try_from(turns).expect("a few ways");
-    let slice = (time / (ROUNDS_MIN * count)).clamp(SLICE_MIN, SLICE_MAX);
+    let slice = (time / (ROUNDS_MIN * count)).min(slice_max).max(SLICE_MIN);
     let mut rounds = ROUNDS_MIN;
     while slice * count * (rounds + 1) <= time {
         rounds += 1;

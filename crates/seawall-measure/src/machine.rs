@@ -20,10 +20,11 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Those of this process, beside `others`.
+    /// Those of this process; of all parts of a run, that with most others beside it counts.
     #[must_use]
-    pub fn beside(others: Others) -> Self {
-        Self { is_real_time: is_real_time(), others }
+    pub fn of(parts: impl IntoIterator<Item = Others>) -> Self {
+        let worst = parts.into_iter().reduce(Others::worse).unwrap_or(Others::of(None));
+        Self { is_real_time: is_real_time(), others: worst }
     }
 
     /// Whether anything may be ranked.

@@ -34,7 +34,7 @@ pub mod sync {
 
 /// As `std::thread`.
 pub mod thread {
-    pub use shuttle::thread::{Builder, JoinHandle, current};
+    pub use shuttle::thread::{Builder, JoinHandle, current, yield_now};
 }
 
 /// Lets the scheduler choose who goes on, the caller included: a place where a device takes time.
@@ -44,7 +44,7 @@ pub fn switch() {
 }
 
 /// Shuttle's defaults, without its warnings: atomics are sequentially consistent here whatever
-/// they ask for (the log has one, a counter), and that the time of an execution ends with it is
+/// they ask for (loom knows better), and that the time of an execution ends with it is
 /// what is wanted.
 #[must_use]
 pub fn config() -> shuttle::Config {

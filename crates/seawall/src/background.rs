@@ -58,7 +58,9 @@ impl Core {
                 (Some(due), Some(writer)) if due <= now => {
                     let flush = state.commit.has_open_batch();
                     let goal = if flush { Goal::Durable } else { Goal::Confirmed };
-                    self.lead(state, writer, goal)
+                    let state = self.gather(state);
+                    self.lead(state, writer, goal);
+                    self.lock()
                 }
                 (Some(due), writer) if due > now => {
                     state.writer = writer;

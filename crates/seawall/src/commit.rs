@@ -220,14 +220,20 @@ impl Commit {
         }
     }
 
-    /// Somebody awaits this record without a thread of his own.
-    pub(crate) fn awaits(&mut self, lsn: Lsn) {
+    /// Somebody awaits this record without a thread of his own; whether it is in the open batch.
+    pub(crate) fn awaits(&mut self, lsn: Lsn) -> bool {
         let first_open = self.next.get() - u64::from(self.count);
-        self.awaited |= self.count > 0 && lsn.get() >= first_open;
+        let is_open = self.count > 0 && lsn.get() >= first_open;
+        self.awaited |= is_open;
+        is_open
     }
 
     pub(crate) fn durable(&self) -> Option<Lsn> {
         self.durable
+    }
+
+    pub(crate) fn confirmed(&self) -> Option<Lsn> {
+        self.confirmed
     }
 
     /// The last record that was admitted, and its batch.

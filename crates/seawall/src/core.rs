@@ -8,13 +8,18 @@ mod leader;
 
 use crate::background::Ahead;
 use crate::commit::{Admission, Commit, Goal, Place};
+use crate::gate::Gate;
 use crate::live::OWN_WORD;
 use crate::process::Process;
-use crate::sync::{Condvar, JoinHandle, Mutex, MutexGuard, current};
+use crate::siblings::Siblings;
+use crate::sync::{
+    AtomicU32, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, current,
+};
 use crate::writer::{Counts, Writer};
 use crate::{Error, Level, Lsn, Options, Result};
-use seawall_format::{Layout, Live, SegmentRef, lines};
+use seawall_format::{Layout, Live, SegmentRef, lines, lsn_or_zero};
 use seawall_io::{Clock, Storage};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
@@ -34,7 +39,12 @@ pub(crate) struct Core {
     pub(crate) buffered_bytes: usize,
     state: Mutex<State>,
     /// Waiters for batches with even and odd numbers: one batch's return wakes nobody else.
-    turns: [Condvar; 2],
+    turns: [Gate; 2],
+    /// Up to here everything is durable, and confirmed: for who was let through a gate and needs
+    /// no lock. Written under the lock, before a gate is opened.
+    reached: [AtomicU64; 2],
+    /// How many threads stand by the open batch: for who leads it and waits for more.
+    standing: AtomicU32,
     /// Waiters for room in the open batch.
     room: Condvar,
     /// The background thread.
@@ -52,6 +62,7 @@ pub(crate) struct Core {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) commit: Commit,
+    siblings: Siblings,
     /// Not here while somebody leads.
     pub(crate) writer: Option<Box<Writer>>,
     /// The newest segment, and which log: for readers in this process.
@@ -59,7 +70,8 @@ pub(crate) struct State {
     counts: Counts,
     /// The first record that was not given up, and the newest checkpoint.
     bounds: (Lsn, Option<Lsn>),
-    wakers: Vec<(Place, Waker)>,
+    /// Of those who await a record, by its batch and number: one for each, the last that came.
+    wakers: BTreeMap<(u64, Lsn), Waker>,
     pub(crate) background: Option<JoinHandle<()>>,
     pub(crate) ahead: Ahead,
     /// How many wait for the writer to themselves.
@@ -84,6 +96,7 @@ impl Core {
         let batch_max = usize::try_from(geometry.batch_max).expect("at most 64 MiB");
         let newest = (writer.tail.header.reference(), writer.manifest.content.log);
         let bounds = writer.bounds();
+        let reached = [writer.last, confirmed];
         let mut commit = Commit::new(writer.last, confirmed, batch_max);
         commit.set_room(writer.room());
         let counts = writer.counts;
@@ -99,11 +112,12 @@ impl Core {
             buffered_bytes: options.buffered_bytes,
             state: Mutex::new(State {
                 commit,
+                siblings: Siblings::default(),
                 writer: Some(Box::new(writer)),
                 newest,
                 bounds,
                 counts,
-                wakers: vec![],
+                wakers: BTreeMap::new(),
                 background: None,
                 ahead: Ahead::default(),
                 waiting: 0,
@@ -112,7 +126,9 @@ impl Core {
                 wants_turn: false,
                 stopping: false,
             }),
-            turns: [Condvar::new(), Condvar::new()],
+            turns: [Gate::default(), Gate::default()],
+            reached: reached.map(|lsn| AtomicU64::new(lsn_or_zero(lsn))),
+            standing: AtomicU32::new(0),
             room: Condvar::new(),
             work: Condvar::new(),
             work_ahead: Condvar::new(),
@@ -174,7 +190,9 @@ impl Core {
         loop {
             let admission = state.commit.admit(set)?;
             if let Admission::In(place) = admission {
-                if !attended {
+                if attended {
+                    self.standing.store(state.siblings.join(), Ordering::Relaxed);
+                } else {
                     state.commit.leave_unattended(self.clock.now());
                     self.wake_background(&mut state);
                 }
@@ -184,7 +202,10 @@ impl Core {
             // If the device is free, take the open batch there or make room there, else wait.
             state = match (state.writer.take(), admission) {
                 (Some(writer), Admission::NoRoom(size)) => self.make_room(state, writer, size)?,
-                (Some(writer), _) => self.lead(state, writer, Goal::Durable),
+                (Some(writer), _) => {
+                    self.lead(state, writer, Goal::Durable);
+                    self.lock()
+                }
                 (None, _) => self.room.wait(state).unwrap_or_else(PoisonError::into_inner),
             };
         }
@@ -204,12 +225,19 @@ impl Core {
                 return Ok(place.lsn);
             }
             state.commit.check()?;
-            state = if let Some(writer) = state.writer.take() {
-                self.lead(state, writer, goal)
+            if let Some(writer) = state.writer.take() {
+                let state = self.gather(state);
+                self.lead(state, writer, goal);
             } else {
                 let turn = self.turn(place.group);
-                turn.wait(state).unwrap_or_else(PoisonError::into_inner)
-            };
+                let seen = turn.seen();
+                drop(state);
+                turn.wait(seen);
+            }
+            if self.has_reached(place, goal) {
+                return Ok(place.lsn);
+            }
+            state = self.lock();
         }
     }
 
@@ -236,11 +264,10 @@ impl Core {
         if let Err(error) = state.commit.check() {
             return Some(Err(error));
         }
-        let known = state.wakers.iter().any(|(known, w)| *known == place && w.will_wake(waker));
-        if !known {
-            state.wakers.push((place, waker.clone()));
+        let before = state.wakers.insert((place.group, place.lsn), waker.clone());
+        if state.commit.awaits(place.lsn) && before.is_none() {
+            self.standing.store(state.siblings.join(), Ordering::Relaxed);
         }
-        state.commit.awaits(place.lsn);
         state.commit.leave_unattended(self.clock.now());
         self.wake_background(&mut state);
         None
@@ -259,7 +286,8 @@ impl Core {
             state.commit.check()?;
             state = match state.writer.take() {
                 Some(writer) if state.commit.has_open_batch() => {
-                    self.lead(state, writer, Goal::Durable)
+                    self.lead(state, writer, Goal::Durable);
+                    self.lock()
                 }
                 Some(writer) => break writer,
                 None => self.wait_for_writer(state),
@@ -271,6 +299,7 @@ impl Core {
             resume_unwind(panic)
         });
         state.take_back(writer);
+        self.publish(&state);
         if let Err(error @ Error::Io { .. }) = &done {
             state.commit.fail(&error.to_string());
         }
@@ -366,7 +395,22 @@ impl Core {
         }
     }
 
-    fn turn(&self, group: u64) -> &Condvar {
+    /// Whether the record has come that far, for who has no lock. If numbers were given anew
+    /// meanwhile, it had come all the way.
+    fn has_reached(&self, place: Place, goal: Goal) -> bool {
+        let [durable, confirmed] = &self.reached;
+        let reached = if goal == Goal::Durable { durable } else { confirmed };
+        place.lsn.get() <= reached.load(Ordering::Acquire)
+    }
+
+    /// Tells those who have no lock how far everything is.
+    fn publish(&self, state: &State) {
+        let [durable, confirmed] = &self.reached;
+        durable.store(lsn_or_zero(state.commit.durable()), Ordering::Release);
+        confirmed.store(lsn_or_zero(state.commit.confirmed()), Ordering::Release);
+    }
+
+    fn turn(&self, group: u64) -> &Gate {
         let [even, odd] = &self.turns;
         if group.is_multiple_of(2) { even } else { odd }
     }
@@ -387,15 +431,13 @@ impl Core {
 
     fn wake_everybody(&self, mut state: MutexGuard<'_, State>) {
         let wakers = std::mem::take(&mut state.wakers);
-        self.turns.iter().for_each(Condvar::notify_all);
+        self.turns.iter().for_each(Gate::open);
         self.room.notify_all();
         self.work.notify_all();
         self.free.notify_all();
         self.news.notify_all();
         drop(state);
-        for (_, waker) in wakers {
-            waker.wake();
-        }
+        wakers.into_values().for_each(Waker::wake);
     }
 
     /// When the background thread has something to do, if ever.

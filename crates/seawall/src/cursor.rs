@@ -45,6 +45,8 @@ pub struct Cursor {
     writer: Option<Arc<Core>>,
     walk: Walk,
     next: Lsn,
+    /// Where the records begin that another cursor reads.
+    until: Option<Lsn>,
     /// The segment where the record before that was read.
     read_in: Option<SegmentId>,
     skip_damaged: bool,
@@ -81,6 +83,27 @@ fn walk_from(
         Some(cut) => Err(Error::Rewound { next: next_lsn(cut.carried) }),
         None => Ok(Walk::new(&found, Some(from))),
     }
+}
+
+/// Where each of up to `count` cursors begins that read from `from` on: segments are told by their
+/// first record, and their size in bytes.
+fn evenly(from: Lsn, count: usize, segments: &[(Lsn, u64)]) -> Vec<Lsn> {
+    let first = segments.iter().rposition(|(base, _)| *base <= from).unwrap_or(0);
+    let segments = segments.get(first..).unwrap_or_default();
+    let total: u64 = segments.iter().map(|(_, size)| size).sum();
+    let count = u64::try_from(count).unwrap_or(u64::MAX).max(1);
+    let share = total.div_ceil(count).max(1);
+    let (mut starts, mut last, mut passed) = (vec![from], from, 0);
+    for (base, size) in segments {
+        let due = share.saturating_mul(u64::try_from(starts.len()).expect("fits in 64 bits"));
+        // One that lies across the border goes to the side where most of it is.
+        if passed + size / 2 >= due && *base > last {
+            starts.push(*base);
+            last = *base;
+        }
+        passed += size;
+    }
+    starts
 }
 
 /// Where the cursor is in a batch.
@@ -134,6 +157,7 @@ impl Cursor {
             writer: None,
             walk,
             next: from,
+            until: None,
             read_in: None,
             skip_damaged: false,
             attempts: 0,
@@ -141,6 +165,27 @@ impl Cursor {
             queue: VecDeque::new(),
             finished: false,
         })
+    }
+
+    /// Cursors that share the records from `from` on, in their order: up to `count` of them, cut
+    /// where segments begin, so that the bytes are shared evenly.
+    pub(crate) fn side_by_side(
+        storage: &Arc<dyn Storage>,
+        from: Lsn,
+        (count, skip_damaged): (usize, bool),
+    ) -> Result<Vec<Self>> {
+        let found = survey(storage, read_live(&**storage)?.as_ref())?;
+        let bases = found.chain.iter().map(|link| {
+            let header = &link.segment.header;
+            (header.base, link.segment.length.saturating_sub(header.data_start()))
+        });
+        let starts = evenly(from, count, &bases.collect::<Vec<_>>());
+        let ends = starts.iter().skip(1).copied().map(Some).chain([None]);
+        let cursor = |(start, until): (&Lsn, Option<Lsn>)| {
+            let cursor = Self::new(storage.clone(), *start, skip_damaged)?;
+            Ok(Self { until, ..cursor })
+        };
+        starts.iter().zip(ends).map(cursor).collect()
     }
 
     /// The next record; `None` at the end.
@@ -165,12 +210,20 @@ impl Cursor {
     fn find(&mut self) -> Result<Option<Here>> {
         while !self.finished {
             if let Some(here) = self.next_in_batch() {
-                return Ok(Some(here));
+                self.finished = self.is_beyond(here.lsn);
+                return Ok(Some(here).filter(|_| !self.finished));
             }
             match self.queue.pop_front() {
-                Some(Queued::Damage(damage)) => return Err(Error::Damaged(Box::new(damage))),
+                Some(Queued::Damage(damage)) => {
+                    self.finished = damage.lost.is_some_and(|lost| self.is_beyond(lost.from));
+                    if self.finished {
+                        return Ok(None);
+                    }
+                    return Err(Error::Damaged(Box::new(damage)));
+                }
                 Some(Queued::Record(Salvaged { lsn, payload, goes_on, set })) => {
-                    if lsn >= self.next {
+                    self.finished = self.is_beyond(lsn);
+                    if lsn >= self.next && !self.finished {
                         return Ok(Some(Here { lsn, payload, time_us: 0, goes_on, set }));
                     }
                     continue;
@@ -192,6 +245,11 @@ impl Cursor {
             }
         }
         Ok(None)
+    }
+
+    /// Whether that is for the next cursor.
+    fn is_beyond(&self, lsn: Lsn) -> bool {
+        self.until.is_some_and(|until| lsn >= until)
     }
 
     fn enter(&mut self, found: &Found) {
@@ -315,5 +373,30 @@ impl Cursor {
             return Ok(());
         }
         self.start_over(live)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn starts(from: u64, count: usize, segments: &[(u64, u64)]) -> Vec<u64> {
+        let lsn = |number| Lsn::new(number).expect("not 0");
+        let segments: Vec<_> = segments.iter().map(|(base, size)| (lsn(*base), *size)).collect();
+        evenly(lsn(from), count, &segments).into_iter().map(Lsn::get).collect()
+    }
+
+    #[test]
+    fn cursors_begin_where_segments_do_and_share_the_bytes() {
+        let same = [(1, 64), (11, 64), (21, 64), (31, 64)];
+        assert_eq!(starts(1, 2, &same), [1, 21]);
+        assert_eq!(starts(1, 4, &same), [1, 11, 21, 31]);
+        assert_eq!(starts(1, 9, &same), [1, 11, 21, 31], "no more than segments");
+        assert_eq!(starts(1, 0, &same), [1], "one at least");
+        assert_eq!(starts(15, 2, &same), [15, 21], "from within one");
+        assert_eq!(starts(40, 2, &same), [40], "from the last");
+        assert_eq!(starts(1, 2, &[(1, 1), (2, 2), (4, 4), (8, 8)]), [1, 8]);
+        assert_eq!(starts(1, 2, &[(1, 8), (8, 0), (8, 8)]), [1, 8], "one of them is empty");
+        assert_eq!(starts(1, 2, &[]), [1], "nothing is there");
     }
 }

@@ -63,6 +63,7 @@ mod directory;
 mod draft;
 mod error;
 mod follow;
+mod gate;
 mod inspect;
 #[cfg(feature = "json")]
 mod json;
@@ -84,6 +85,7 @@ mod retention;
 mod roll;
 mod salvage;
 mod segment;
+mod siblings;
 mod source;
 mod spare;
 mod survey;

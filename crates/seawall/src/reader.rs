@@ -167,6 +167,49 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
         let storage = self.storage.clone();
         Cursor::new(storage, from, self.skip_damaged)
     }
+
+    /// The same by several cursors, each for a thread of its own: up to `count` of them, one for as
+    /// many whole segments as make an even share. The first has the records from `from` on, the next
+    /// those that follow, and so on; the last goes to the end.
+    ///
+    /// Each looks at the log by itself, so a cut or a prune meanwhile is an error of the cursor that
+    /// it concerns, and one that no segment was left for has nothing to read.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_from`](Self::read_from).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = std::env::temp_dir().join(format!("seawall-doc-side-{}", std::process::id()));
+    /// use seawall::{Log, LogReader, Lsn};
+    ///
+    /// let log: Log<String> = Log::open(&dir)?;
+    /// log.append_batch(&["one".to_owned(), "two".to_owned(), "three".to_owned()])?;
+    /// let reader: LogReader<String> = LogReader::open(&dir)?;
+    /// let count = std::thread::scope(|scope| {
+    ///     let count = |mut cursor: seawall::Cursor| {
+    ///         let mut records = 0;
+    ///         while cursor.next_record()?.is_some() {
+    ///             records += 1;
+    ///         }
+    ///         Ok::<u64, seawall::Error>(records)
+    ///     };
+    ///     let cursors = reader.cursors(Lsn::FIRST, 2)?.into_iter();
+    ///     let threads: Vec<_> = cursors.map(|cursor| scope.spawn(move || count(cursor))).collect();
+    ///     threads.into_iter().map(|thread| thread.join().expect("counts")).sum()
+    /// });
+    /// assert_eq!(count.map_err(|error: seawall::Error| error.to_string()), Ok(3));
+    /// # drop(log);
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cursors(&self, from: Lsn, count: usize) -> Result<Vec<Cursor>> {
+        Cursor::side_by_side(&self.storage, from, (count, self.skip_damaged))
+    }
 }
 
 impl LogReader<[u8], Raw> {

@@ -10,6 +10,6 @@ use scheduler as machine;
 #[cfg(not(seawall_scheduled))]
 use std as machine;
 
-pub(crate) use machine::sync::atomic::AtomicU64;
+pub(crate) use machine::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub(crate) use machine::sync::{Condvar, Mutex, MutexGuard};
-pub(crate) use machine::thread::{Builder, JoinHandle, current};
+pub(crate) use machine::thread::{Builder, JoinHandle, current, yield_now};

@@ -52,6 +52,20 @@ fn verdict(storage: &MemStorage) -> Verdict {
     verify_in(&storage).unwrap().verdict
 }
 
+#[test]
+fn a_record_is_not_taken_for_the_one_that_had_its_number_before_a_cut() {
+    let storage = MemStorage::new();
+    let log = open(&storage).unwrap();
+    append(&log, "a", 5).unwrap();
+    log.truncate_after(Some(lsn(2))).unwrap();
+    for nth in 0..20 {
+        storage.fail_sync(nth, |_| false);
+    }
+    // Number 3 was durable once; this record is not.
+    let refused = append(&log, "b", 1).unwrap_err();
+    assert!(matches!(refused, Error::Poisoned { .. }), "{refused}");
+}
+
 /// Found by simulation: a cut that has nothing to cut called everything confirmed, and the
 /// confirmation that followed wrote no mark. The image: a record whose only evidence is its batch.
 #[test]

@@ -13,7 +13,6 @@ pub(super) use read::alone;
 use crate::args::{BenchVerb, Look};
 use crate::output::Output;
 use crate::report::{Exit, Failure};
-use seawall_measure::load::Others;
 use seawall_measure::machine::Conditions;
 use seawall_measure::pairs::Trouble;
 use std::path::Path;
@@ -33,12 +32,6 @@ pub(crate) fn run(what: &BenchVerb) -> Result<Exit, Failure> {
 pub(super) fn failure(folder: &Path, trouble: &Trouble) -> Failure {
     let failure = Failure::new(Exit::Failed, format!("cannot measure: {trouble}"));
     failure.at(folder.display()).next("choose another place with --dir, with more room")
-}
-
-/// Under which conditions everything was measured: those of the worst part.
-pub(super) fn conditions(parts: impl IntoIterator<Item = Others>) -> Conditions {
-    let worst = parts.into_iter().reduce(Others::worse);
-    Conditions::beside(worst.unwrap_or(Others::of(None)))
 }
 
 /// Says why nothing is ranked, if so.

@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Probe) -> Result<Exit, Failure> {
     }
     let flushes = flushes(scratch.path()).map_err(|error| failure(&args.dir, &error))?;
     let advice = advice::of(&costs(&asked, &flushes));
-    let conditions = super::bench::conditions(asked.iter().map(|one| one.standings.others));
+    let conditions = Conditions::of(asked.iter().map(|one| one.standings.others));
     let found = Found { checks, worst, exit, asked, flushes, advice, conditions };
     if args.look.json {
         out.line(&as_json(args, &found).to_string());

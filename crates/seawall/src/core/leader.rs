@@ -2,23 +2,50 @@
 //! with the lock released, and tells those who wait what came of it.
 
 use super::{Core, PANICKED, State};
-use crate::commit::{Goal, Group};
-use crate::sync::{Condvar, MutexGuard};
+use crate::commit::{Goal, Group, Place};
+use crate::gate::Gate;
+use crate::sync::{MutexGuard, Ordering, yield_now};
 use crate::writer::Writer;
 use crate::{Error, Level, Result};
 use std::io;
 use std::sync::Arc;
 use std::task::Waker;
 
+/// Who leads lets others run so often before it is sure that no more come.
+const YIELDS: u32 = if cfg!(seawall_scheduled) { 1 } else { 50 };
+
 impl Core {
+    /// Waits a moment, with the lock released and the writer in hand, for others who are about to
+    /// append: they then share one flight.
+    pub(crate) fn gather<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let Some(patience) = state.siblings.patience() else { return state };
+        let before = state.siblings.standing();
+        drop(state);
+        let (begin, mut standing, mut idle) = (self.clock.now(), before, 0);
+        while standing < patience.until && idle < YIELDS {
+            if self.clock.now().saturating_sub(begin) > patience.at_most {
+                break;
+            }
+            yield_now();
+            let seen = std::mem::replace(&mut standing, self.standing.load(Ordering::Relaxed));
+            idle = if standing == seen { idle + 1 } else { 0 };
+        }
+        let mut state = self.lock();
+        state.siblings.waited(before);
+        state
+    }
+
     /// Takes the open batch to the device with the lock released, and tells what came of it.
-    pub(crate) fn lead<'a>(
-        self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
+    pub(crate) fn lead(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State>,
         mut writer: Box<Writer>,
         goal: Goal,
-    ) -> MutexGuard<'a, State> {
+    ) {
         let group = state.commit.take();
+        state.siblings.leave();
+        self.standing.store(0, Ordering::Relaxed);
+        let begin = self.clock.now();
         let mark = goal == Goal::Confirmed || self.level == Level::Confirmed;
         let ahead = state.ahead.made.take();
         drop(state);
@@ -34,24 +61,33 @@ impl Core {
         }
         std::mem::forget(guard);
         let mut state = self.lock();
+        state.siblings.come_back(self.clock.now().saturating_sub(begin));
         self.prepare_for(&mut state, &writer);
         state.take_back(writer);
         self.wake_for_writer(&state);
-        match outcome {
-            Ok(written) => self.succeed(&mut state, written, mark),
+        let written = match outcome {
+            Ok(written) => written,
             Err(error) => {
                 state.commit.fail(&error.to_string());
-                self.wake_everybody(state);
-                return self.lock();
+                return self.wake_everybody(state);
             }
-        }
+        };
+        let number = written.as_ref().map(|written| written.0);
+        self.succeed(&mut state, written, mark);
         let wakers = reached_wakers(&mut state, if mark { Goal::Confirmed } else { Goal::Durable });
-        if wakers.is_empty() {
-            return state;
-        }
         drop(state);
+        // Without the lock, which those who are let through are about to take for their next record.
+        match number {
+            // A mark concerns whoever waits for a confirmation, of an older batch too. At level
+            // `Confirmed` nobody does: each batch comes with its own.
+            Some(number) if !mark || self.level == Level::Confirmed => {
+                self.turn(number).open();
+                // One of those in the next batch leads it.
+                self.turn(number + 1).open_for_one();
+            }
+            _ => self.turns.iter().for_each(Gate::open),
+        }
         wakers.into_iter().for_each(Waker::wake);
-        self.lock()
     }
 
     /// Sees to it that a batch of `size` bytes has a place on the device, with the lock released.
@@ -73,7 +109,7 @@ impl Core {
         self.room.notify_all();
         // Whose records are in the open batch found no writer meanwhile: one of them leads it now,
         // as this thread may end with an error.
-        self.turns.iter().for_each(Condvar::notify_all);
+        self.turns.iter().for_each(Gate::open);
         if state.wants_turn {
             self.work.notify_all();
         }
@@ -85,27 +121,17 @@ impl Core {
     }
 
     fn succeed(self: &Arc<Self>, state: &mut State, written: Option<Written>, marked: bool) {
-        let number = written.as_ref().map(|written| written.0);
         if let Some((_, count, buffer)) = written {
             state.commit.complete(count, buffer, self.clock.now());
         }
         if marked {
             state.commit.confirm();
         }
+        self.publish(state);
         if state.followers > 0 {
             self.news.notify_all();
         }
         self.room.notify_all();
-        match number {
-            // A mark concerns whoever waits for a confirmation, of an older batch too. At level
-            // `Confirmed` nobody does: each batch comes with its own.
-            Some(number) if !marked || self.level == Level::Confirmed => {
-                self.turn(number).notify_all();
-                // One of those in the next batch leads it.
-                self.turn(number + 1).notify_one();
-            }
-            _ => self.turns.iter().for_each(Condvar::notify_all),
-        }
         if state.wants_turn || (state.asleep && self.next_due(state).is_some()) {
             self.work.notify_all();
         } else if state.background.is_none() && self.next_due(state).is_some() {
@@ -117,11 +143,17 @@ impl Core {
 /// The number of a durable batch, its records, and a buffer for another one.
 type Written = (u64, u32, Vec<u8>);
 
-/// The wakers of the records that have come as far as that.
+/// The wakers of the records that have come as far as that: what was admitted first has.
 fn reached_wakers(state: &mut State, goal: Goal) -> Vec<Waker> {
-    let commit = &state.commit;
-    let reached = state.wakers.extract_if(.., |(place, _)| commit.reached(*place, goal));
-    reached.map(|(_, waker)| waker).collect()
+    let mut reached = vec![];
+    while let Some(first) = state.wakers.first_entry() {
+        let (group, lsn) = *first.key();
+        if !state.commit.reached(Place { lsn, group }, goal) {
+            break;
+        }
+        reached.push(first.remove());
+    }
+    reached
 }
 
 /// Whether the device said that there is no room, in one of the ways in which it can.

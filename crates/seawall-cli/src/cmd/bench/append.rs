@@ -3,7 +3,7 @@
 mod page;
 
 use super::beside::{Past, Report};
-use super::{conditions, failure, tell_conditions};
+use super::{failure, tell_conditions};
 use crate::args::BenchAppend;
 use crate::human::rounded;
 use crate::output::Output;
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &BenchAppend) -> Result<Exit, Failure> {
         rows.push(row);
     }
     ours.close().map_err(|error| failure(&args.dir, &Trouble::Ours(error)))?;
-    let conditions = conditions(rows.iter().map(|row| row.others));
+    let conditions = Conditions::of(rows.iter().map(|row| row.others));
     if args.look.json {
         let mut answer = as_json(args, &rows, &conditions);
         past.as_ref().inspect(|past| past.add_to(&mut answer));

@@ -4,7 +4,7 @@
 mod theirs;
 
 use super::beside::{Past, Report, compare};
-use super::{conditions, failure, tell_conditions};
+use super::{failure, tell_conditions};
 use crate::args::BenchCwal;
 use crate::human::{folded, number};
 use crate::output::Output;
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &BenchCwal) -> Result<Exit, Failure> {
         out.lines(&contest.lines());
         tell_published(&mut out, &contest);
     }
-    let conditions = conditions([contest.standings.others]);
+    let conditions = Conditions::of([contest.standings.others]);
     tell_conditions(&mut out, args.look, &conditions);
     if args.look.json {
         let mut answer = as_json(args, &contest, &conditions);

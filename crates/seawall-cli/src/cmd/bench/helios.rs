@@ -3,7 +3,7 @@
 //! below: that is the best they can do.
 
 use super::beside::{Past, Report, compare};
-use super::{conditions, failure, tell_conditions};
+use super::{failure, tell_conditions};
 use crate::args::BenchHelios;
 use crate::human::to_f64;
 use crate::output::Output;
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &BenchHelios) -> Result<Exit, Failure> {
     for ours in [synced, buffered] {
         ours.close().map_err(|error| fail(Trouble::Ours(error)))?;
     }
-    let conditions = conditions(asked.iter().map(|(_, contest)| contest.standings.others));
+    let conditions = Conditions::of(asked.iter().map(|(_, contest)| contest.standings.others));
     tell_conditions(&mut out, args.look, &conditions);
     if args.look.json {
         let mut answer = as_json(args, &asked, &conditions);

@@ -15,6 +15,7 @@ use crate::report::{Exit, Failure};
 use ours::Wait;
 use records::{Record, sets};
 use seawall_measure::load::Watch;
+use seawall_measure::machine::Conditions;
 use seawall_measure::pairs::Trouble;
 use seawall_measure::scratch::Scratch;
 use seawall_measure::slice::median;
@@ -108,7 +109,7 @@ pub(crate) fn run(args: &BenchPaper) -> Result<Exit, Failure> {
         }
     }
     progress.end();
-    let conditions = super::conditions([watch.others()]);
+    let conditions = Conditions::of([watch.others()]);
     let mut out = Output::new();
     if args.look.json {
         out.line(&tables::as_json(args, &tables, &conditions).to_string());

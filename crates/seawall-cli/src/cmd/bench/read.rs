@@ -11,7 +11,7 @@ mod ways;
 pub(in crate::cmd) use alone::run as alone;
 
 use super::beside::{Past, Report, compare};
-use super::{conditions, failure, tell_conditions};
+use super::{failure, tell_conditions};
 use crate::args::BenchRead;
 use crate::human::{folded, number};
 use crate::output::Output;
@@ -20,6 +20,7 @@ use cold::{Cold, Fetched};
 use logs::Sample;
 use memory::Memory;
 use seawall_measure::contest::{Contest, Entry, Standings, hold};
+use seawall_measure::machine::Conditions;
 use seawall_measure::pairs::Trouble;
 use seawall_measure::scratch::Scratch;
 use serde_json::json;
@@ -75,7 +76,7 @@ pub(crate) fn run(args: &BenchRead) -> Result<Exit, Failure> {
         }
         Ok(())
     })?;
-    let conditions = conditions(found.contests.iter().map(|contest| contest.standings.others));
+    let conditions = Conditions::of(found.contests.iter().map(|contest| contest.standings.others));
     if args.look.json {
         let mut answer = tell::as_json(args, &found, &conditions);
         past.as_ref().inspect(|past| past.add_to(&mut answer));
@@ -137,20 +138,19 @@ fn scans(samples: &[Sample]) -> Result<Vec<Entry<'static, Trouble>>, Trouble> {
 
 fn threads(samples: &[Sample]) -> Result<Vec<Entry<'static, Trouble>>, Trouble> {
     let sample = largest(samples);
-    let scan = |number, parts| Scan::of(&sample.path, sample.part(number, parts));
-    Ok(vec![
-        entry("1 thread", vec![scan(0, 1)?]),
-        entry("2 threads", vec![scan(0, 2)?, scan(1, 2)?]),
-    ])
+    let scan = |part| Scan::of(&sample.path, part);
+    let parts = sample.parts(2)?.into_iter().map(scan).collect::<Result<_, _>>()?;
+    Ok(vec![entry("1 thread", vec![scan(sample.all())?]), entry("2 threads", parts)])
 }
 
 fn replays(samples: &[Sample]) -> Result<Vec<Entry<'static, Trouble>>, Trouble> {
     let sample = largest(samples);
-    let replay = |number, parts| Replay::of(&sample.path, sample.part(number, parts));
+    let replay = |part| Replay::of(&sample.path, part);
+    let parts = sample.parts(2)?.into_iter().map(replay).collect::<Result<_, _>>()?;
     Ok(vec![
         entry("the paper's reader", vec![Theirs::of(sample.write_theirs()?)?]),
-        entry("seawall, decoded", vec![replay(0, 1)?]),
-        entry("seawall, 2 threads", vec![replay(0, 2)?, replay(1, 2)?]),
+        entry("seawall, decoded", vec![replay(sample.all())?]),
+        entry("seawall, 2 threads", parts),
         entry("seawall, lent", vec![Scan::of(&sample.path, sample.all())?]),
     ])
 }

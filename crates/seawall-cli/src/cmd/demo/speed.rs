@@ -1,10 +1,11 @@
 //! The speed table of the demo: commits a second beside a sync for each record.
 
-use super::super::bench::{conditions, failure};
+use super::super::bench::failure;
 use super::Stage;
 use crate::human::rounded;
 use crate::report::Failure;
 use seawall::Options;
+use seawall_measure::machine::Conditions;
 use seawall_measure::pairs::{Ours, Plain, Rounds, Row, Trouble, compare};
 use std::path::Path;
 use std::time::Duration;
@@ -51,7 +52,7 @@ fn tell(stage: &mut Stage, rows: &[Row]) {
 
 /// Why nothing of this is ranked, in one line; `None` if it is.
 pub(super) fn why_not_ranked(rows: &[Row]) -> Option<String> {
-    let conditions = conditions(rows.iter().map(|row| row.others));
+    let conditions = Conditions::of(rows.iter().map(|row| row.others));
     let not_real_time = "not ranked: other work can disturb this; try it under `chrt -f 1`";
     match conditions.others().says() {
         Some(busy) => Some(format!("{busy}; not ranked")),

@@ -47,14 +47,25 @@ impl Sample {
     }
 
     pub(super) fn all(&self) -> Range<Lsn> {
-        self.part(0, 1)
+        Lsn::FIRST..self.end()
     }
 
-    /// Part `number`, from 0 on, of as many as there are `parts`, which are about as large.
-    pub(super) fn part(&self, number: u64, parts: u64) -> Range<Lsn> {
-        let begin = |number: u64| Lsn::new(self.records * number / parts + 1);
-        let lsn = |number| begin(number).expect("they are numbered from 1");
-        lsn(number)..lsn(number + 1)
+    fn end(&self) -> Lsn {
+        Lsn::new(self.records + 1).expect("they are numbered from 1")
+    }
+
+    /// What each of `count` threads reads: whole segments, so there may be fewer parts.
+    pub(super) fn parts(&self, count: usize) -> Result<Vec<Range<Lsn>>, Trouble> {
+        let starts = || -> seawall::Result<Vec<Lsn>> {
+            let mut starts = vec![];
+            for mut cursor in LogReader::open_any(&self.path)?.cursors(Lsn::FIRST, count)? {
+                starts.extend(cursor.next_record()?.map(|record| record.lsn));
+            }
+            Ok(starts)
+        };
+        let starts = starts().map_err(Trouble::Ours)?;
+        let ends = starts.iter().copied().skip(1).chain([self.end()]);
+        Ok(starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect())
     }
 
     fn time_to_open(&self) -> seawall::Result<f64> {

@@ -1,0 +1,113 @@
+//! What can be asked for, as clap reads it.
+
+use crate::payload;
+use clap::{Args, Parser, Subcommand};
+use seawall_measure::human;
+use std::path::PathBuf;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "seawall-bench",
+    version,
+    about = "Seawall beside other logs and stores: the same records, by turns, on the same disk.",
+    after_help = EXIT_CODES,
+    arg_required_else_help = true
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// What is to be done.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Measure Seawall and its peers by turns, and say who is ahead by more than the noise
+    #[command(after_help = EXAMPLES)]
+    Compare(Compare),
+}
+
+/// `seawall-bench compare`
+#[derive(Debug, Args)]
+pub(crate) struct Compare {
+    /// Where to write; room for some 20 GiB if --time is long
+    #[arg(long, default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// Only these; --list names them
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub(crate) peers: Vec<String>,
+    /// How many threads commit at the same time
+    #[arg(long, value_delimiter = ',', default_value = "1,8,64")]
+    #[arg(value_parser = human::parse_writers)]
+    pub(crate) writers: Vec<usize>,
+    /// Seconds for each table, of which there are three more than numbers of writers
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_time)]
+    pub(crate) time: f64,
+    /// Bytes in a record
+    #[arg(long, value_name = "BYTES", default_value = "256", value_parser = parse_size)]
+    pub(crate) size: usize,
+    /// How many records are read back
+    #[arg(long, value_name = "N", default_value = "100000")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1_000..=10_000_000))]
+    pub(crate) records: u32,
+    /// A page of the same, with charts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// One object of JSON, for programs
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name the peers, how each is used, and what it does better; measure nothing
+    #[arg(long)]
+    pub(crate) list: bool,
+}
+
+fn parse_time(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.1..=3600.0).contains(number));
+    number.ok_or_else(|| format!("`{text}` is no time to measure; 0.1 to 3600 seconds"))
+}
+
+fn parse_size(text: &str) -> Result<usize, String> {
+    let size = human::parse_record_size(text)?;
+    let size = Some(size).filter(|size| *size >= payload::SIZE_MIN);
+    size.ok_or_else(|| format!("`{text}` is too small; {} bytes at least", payload::SIZE_MIN))
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  seawall-bench compare --list
+      who is compared, how, and what each does better
+  sudo chrt -f 1 target/release/seawall-bench compare --time 200 --report logs.html
+      all of it in some 20 minutes, ranked, with charts
+  seawall-bench compare --peers okaywal,raft-engine --writers 8 --time 5 --json
+      two of them, for programs";
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 measured, whoever is ahead; 1 I/O or environment; 2 usage; 9 there is something
+where the report should be. A peer that fails is named in the answer.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_example_is_a_command_line() {
+        Cli::command().debug_assert();
+        let examples = EXAMPLES
+            .lines()
+            .filter_map(|line| line.find("seawall-bench compare").map(|at| &line[at..]));
+        let mut count = 0;
+        for example in examples {
+            Cli::try_parse_from(example.split_whitespace()).expect(example);
+            count += 1;
+        }
+        assert_eq!(count, 3);
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        for wrong in ["--size 4", "--size 2GiB", "--writers 0", "--time 0", "--records 10"] {
+            let line = format!("seawall-bench compare {wrong}");
+            Cli::try_parse_from(line.split_whitespace()).expect_err(wrong);
+        }
+    }
+}

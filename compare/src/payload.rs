@@ -1,0 +1,214 @@
+//! What is written, and whether it comes back: payloads that a seed and a number determine.
+
+use seawall_measure::machine::Stopwatch;
+use seawall_measure::slice::{Slice, nanoseconds};
+use std::time::Duration;
+
+/// The smallest payload: its number.
+pub(crate) const SIZE_MIN: usize = 8;
+/// How many records a time of reading is of.
+pub(crate) const GROUP: u64 = 1_000;
+const SEED: u64 = 0x5ea_3a11;
+
+/// All payloads of one size: noise that a seed determines, under another key for each number. This
+/// must cost next to nothing beside any reader.
+#[derive(Debug, Default)]
+pub(crate) struct Payloads {
+    noise: Vec<u64>,
+    size: usize,
+}
+
+impl Payloads {
+    pub(crate) fn new(size: usize) -> Self {
+        let noise = (1..).map(|place| mixed(SEED.wrapping_mul(place))).take(size.div_ceil(8));
+        Self { noise: noise.collect(), size }
+    }
+
+    /// Writes payload `number` over `into`: its number, then bytes that do not compress.
+    fn fill(&self, number: u64, into: &mut [u8]) {
+        let key = mixed(SEED ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let (words, rest) = into.as_chunks_mut::<8>();
+        for (word, noise) in words.iter_mut().zip(&self.noise) {
+            *word = (noise ^ key).to_le_bytes();
+        }
+        let last = self.noise.last().map_or([0; 8], |noise| (noise ^ key).to_le_bytes());
+        rest.iter_mut().zip(last).for_each(|(byte, noise)| *byte = noise);
+        if let Some(head) = into.first_chunk_mut::<8>() {
+            *head = number.to_le_bytes();
+        }
+    }
+
+    /// The payloads from number 0 on.
+    pub(crate) fn first(&self, count: usize) -> Vec<Vec<u8>> {
+        let one = |number| {
+            let mut payload = vec![0; self.size];
+            self.fill(number, &mut payload);
+            payload
+        };
+        (0..).map(one).take(count).collect()
+    }
+}
+
+fn mixed(mut value: u64) -> u64 {
+    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+/// In which order records may come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// 0, 1, 2, ...
+    #[default]
+    Ascending,
+    /// As several threads wrote them.
+    Any,
+}
+
+/// Takes what a peer delivers, makes each payload anew, and compares.
+#[derive(Debug, Default)]
+pub(crate) struct Check {
+    order: Order,
+    payloads: Payloads,
+    expected: Vec<u8>,
+    /// Which ones came, where they may come in any order.
+    seen: Vec<bool>,
+    count: u64,
+    /// The first record of this reading, and the one that comes next.
+    start: u64,
+    read: u64,
+    wrong: Option<String>,
+    /// When enough was read; `None`: all is read.
+    until: Option<Duration>,
+    watch: Option<Stopwatch>,
+    last: Duration,
+    times: Vec<u32>,
+}
+
+impl Check {
+    /// Of `count` payloads of `size` bytes.
+    pub(crate) fn new(count: usize, size: usize, order: Order) -> Self {
+        Self {
+            order,
+            payloads: Payloads::new(size),
+            expected: vec![0; size],
+            seen: if order == Order::Any { vec![false; count] } else { vec![] },
+            count: u64::try_from(count).expect("fits in 64 bits"),
+            start: 0,
+            read: 0,
+            wrong: None,
+            until: None,
+            watch: None,
+            last: Duration::ZERO,
+            times: vec![],
+        }
+    }
+
+    /// Begins with record `start`; reads until that much time has gone, or to the end.
+    pub(crate) fn begin(&mut self, start: u64, until: Option<Duration>) {
+        (self.start, self.read, self.until) = (start, start, until);
+        (self.watch, self.last) = (Some(Stopwatch::start()), Duration::ZERO);
+    }
+
+    /// Takes one record; whether another one is wanted.
+    pub(crate) fn take(&mut self, payload: &[u8]) -> bool {
+        let number = match (self.order, payload.first_chunk::<8>()) {
+            (Order::Any, Some(head)) => u64::from_le_bytes(*head),
+            _ => self.read,
+        };
+        self.payloads.fill(number, &mut self.expected);
+        if payload != self.expected {
+            self.wrong = Some(format!("record {} is not what was written", self.read));
+            return false;
+        }
+        if self.order == Order::Any && !self.is_new(number) {
+            self.wrong = Some(format!("the record written as {number} came twice, or is not ours"));
+            return false;
+        }
+        self.read += 1;
+        !self.read.is_multiple_of(GROUP) || self.goes_on()
+    }
+
+    fn is_new(&mut self, number: u64) -> bool {
+        let place = usize::try_from(number).ok().and_then(|place| self.seen.get_mut(place));
+        place.is_some_and(|seen| !std::mem::replace(seen, true))
+    }
+
+    fn goes_on(&mut self) -> bool {
+        let now = self.elapsed();
+        self.times.push(nanoseconds(now.saturating_sub(std::mem::replace(&mut self.last, now))));
+        self.until.is_none_or(|until| now < until)
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.watch.as_ref().map(Stopwatch::elapsed).unwrap_or_default()
+    }
+
+    /// What came of one reading: its records and its time; an error if some are wrong or missing.
+    pub(crate) fn end(&mut self) -> Result<(u64, Duration), String> {
+        let took = self.elapsed();
+        if let Some(wrong) = self.wrong.take() {
+            return Err(wrong);
+        }
+        let is_enough = self.until.is_some_and(|until| took >= until);
+        if self.read != self.count && !is_enough {
+            return Err(format!("{} of {} records came back", self.read, self.count));
+        }
+        if self.read > self.count {
+            return Err(format!("{} records came back, and {} went in", self.read, self.count));
+        }
+        Ok((self.read - self.start, took))
+    }
+
+    /// What came of several readings.
+    pub(crate) fn slice(&mut self, read: u64, spent: Duration) -> Slice {
+        let per_second = seawall_measure::human::to_f64(read) / spent.as_secs_f64().max(1e-9);
+        Slice { per_second, times: std::mem::take(&mut self.times) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(records: &[Vec<u8>], order: Order) -> Result<(u64, Duration), String> {
+        let mut check = Check::new(3, 20, order);
+        check.begin(0, None);
+        let _ = records.iter().all(|record| check.take(record));
+        check.end()
+    }
+
+    #[test]
+    fn all_that_was_written_is_enough_and_nothing_else_is() {
+        let records = Payloads::new(20).first(4);
+        assert_eq!(read(&records[..3], Order::Ascending).unwrap().0, 3);
+        let mut turned = records[..3].to_vec();
+        turned.swap(0, 2);
+        assert_eq!(read(&turned, Order::Any).unwrap().0, 3);
+        read(&turned, Order::Ascending).unwrap_err();
+        read(&records[..2], Order::Ascending).unwrap_err();
+        read(&records[..2], Order::Any).unwrap_err();
+        read(&records, Order::Ascending).unwrap_err();
+        read(&records, Order::Any).unwrap_err();
+        read(&[records[0].clone(), records[0].clone(), records[1].clone()], Order::Any)
+            .unwrap_err();
+    }
+
+    #[test]
+    fn a_changed_byte_is_found_wherever_it_is() {
+        for place in 0..20 {
+            let mut records = Payloads::new(20).first(3);
+            records[1][place] ^= 1;
+            read(&records, Order::Ascending).unwrap_err();
+            read(&records, Order::Any).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn payloads_do_not_repeat() {
+        let records = Payloads::new(24).first(2_000);
+        let parts: std::collections::BTreeSet<_> =
+            records.iter().flat_map(|record| record[8..].chunks(8)).collect();
+        assert_eq!(parts.len(), 4_000);
+    }
+}
