@@ -15,11 +15,11 @@ use crate::siblings::Siblings;
 use crate::sync::{
     AtomicU32, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, current,
 };
+use crate::wakers::Wakers;
 use crate::writer::{Counts, Writer};
 use crate::{Error, Level, Lsn, Options, Result};
 use seawall_format::{Layout, Live, SegmentRef, lines, lsn_or_zero};
 use seawall_io::{Clock, Storage};
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
@@ -70,8 +70,7 @@ pub(crate) struct State {
     counts: Counts,
     /// The first record that was not given up, and the newest checkpoint.
     bounds: (Lsn, Option<Lsn>),
-    /// Of those who await a record, by its batch and number: one for each, the last that came.
-    wakers: BTreeMap<(u64, Lsn), Waker>,
+    wakers: Wakers,
     pub(crate) background: Option<JoinHandle<()>>,
     pub(crate) ahead: Ahead,
     /// How many wait for the writer to themselves.
@@ -117,7 +116,7 @@ impl Core {
                 newest,
                 bounds,
                 counts,
-                wakers: BTreeMap::new(),
+                wakers: Wakers::default(),
                 background: None,
                 ahead: Ahead::default(),
                 waiting: 0,
@@ -264,8 +263,8 @@ impl Core {
         if let Err(error) = state.commit.check() {
             return Some(Err(error));
         }
-        let before = state.wakers.insert((place.group, place.lsn), waker.clone());
-        if state.commit.awaits(place.lsn) && before.is_none() {
+        let is_new = state.wakers.add(place, waker);
+        if state.commit.awaits(place.lsn) && is_new {
             self.standing.store(state.siblings.join(), Ordering::Relaxed);
         }
         state.commit.leave_unattended(self.clock.now());
@@ -430,14 +429,14 @@ impl Core {
     }
 
     fn wake_everybody(&self, mut state: MutexGuard<'_, State>) {
-        let wakers = std::mem::take(&mut state.wakers);
+        let wakers = state.wakers.take_all();
         self.turns.iter().for_each(Gate::open);
         self.room.notify_all();
         self.work.notify_all();
         self.free.notify_all();
         self.news.notify_all();
         drop(state);
-        wakers.into_values().for_each(Waker::wake);
+        wakers.for_each(Waker::wake);
     }
 
     /// When the background thread has something to do, if ever.

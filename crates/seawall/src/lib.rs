@@ -92,6 +92,7 @@ mod survey;
 mod sync;
 mod verify;
 mod versioned;
+mod wakers;
 mod walk;
 mod writer;
 

@@ -168,12 +168,12 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
         Cursor::new(storage, from, self.skip_damaged)
     }
 
-    /// The same by several cursors, each for a thread of its own: up to `count` of them, one for as
-    /// many whole segments as make an even share. The first has the records from `from` on, the next
-    /// those that follow, and so on; the last goes to the end.
+    /// The same by several cursors, each for a thread of its own: up to `count` of them, one for
+    /// as many whole segments as make an even share. The first has the records from `from` on, the
+    /// next those that follow, and so on; the last goes to the end.
     ///
-    /// Each looks at the log by itself, so a cut or a prune meanwhile is an error of the cursor that
-    /// it concerns, and one that no segment was left for has nothing to read.
+    /// Each looks at the log by itself, so a cut or a prune meanwhile is an error of the cursor
+    /// that it concerns.
     ///
     /// # Errors
     ///
@@ -184,13 +184,13 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let dir = std::env::temp_dir().join(format!("seawall-doc-side-{}", std::process::id()));
-    /// use seawall::{Log, LogReader, Lsn};
+    /// use seawall::{Cursor, Log, LogReader, Lsn};
     ///
     /// let log: Log<String> = Log::open(&dir)?;
     /// log.append_batch(&["one".to_owned(), "two".to_owned(), "three".to_owned()])?;
     /// let reader: LogReader<String> = LogReader::open(&dir)?;
-    /// let count = std::thread::scope(|scope| {
-    ///     let count = |mut cursor: seawall::Cursor| {
+    /// let count: u64 = std::thread::scope(|scope| {
+    ///     let count = |mut cursor: Cursor| {
     ///         let mut records = 0;
     ///         while cursor.next_record()?.is_some() {
     ///             records += 1;
@@ -198,10 +198,11 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     ///         Ok::<u64, seawall::Error>(records)
     ///     };
     ///     let cursors = reader.cursors(Lsn::FIRST, 2)?.into_iter();
-    ///     let threads: Vec<_> = cursors.map(|cursor| scope.spawn(move || count(cursor))).collect();
-    ///     threads.into_iter().map(|thread| thread.join().expect("counts")).sum()
-    /// });
-    /// assert_eq!(count.map_err(|error: seawall::Error| error.to_string()), Ok(3));
+    ///     let start = |cursor| scope.spawn(move || count(cursor));
+    ///     let threads: Vec<_> = cursors.map(start).collect();
+    ///     threads.into_iter().map(|thread| thread.join().expect("counts")).sum::<Result<_, _>>()
+    /// })?;
+    /// assert_eq!(count, 3);
     /// # drop(log);
     /// # std::fs::remove_dir_all(&dir)?;
     /// # Ok(())

@@ -48,6 +48,7 @@ scenarios! {
     waiters::tickets_are_waited_for_in_any_order,
     waiters::tickets_are_awaited,
     waiters::the_waker_of_the_last_poll_is_woken,
+    waiters::clones_of_a_ticket_are_awaited_by_two,
     closes::a_close_leaves_no_ticket_waiting,
     closes::a_waker_may_drop_the_log,
     closes::a_close_beside_the_preparer_leaves_no_file_behind,

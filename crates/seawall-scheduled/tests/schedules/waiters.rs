@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use scheduler::shuttle::future::block_on;
 use scheduler::shuttle::sync::{Condvar, Mutex};
+use scheduler::shuttle::thread::spawn;
 use scheduler::time;
 use seawall::{Level, Ticket};
 use seawall_io::MemStorage;
@@ -133,6 +134,28 @@ pub(crate) fn the_waker_of_the_last_poll_is_woken() {
     });
     join(work);
     assert_eq!(witness.check(&device), 3);
+}
+
+/// Two tasks await clones of one ticket, and both are woken.
+pub(crate) fn clones_of_a_ticket_are_awaited_by_two() {
+    let device = MemStorage::new();
+    let log = open(&any(), &device);
+    let witness = Witness::new();
+    time::flow();
+    let (inside, by) = (Arc::clone(&log), Arc::clone(&witness));
+    let work = tasks(2, move |task| {
+        let bytes = record(task, 0);
+        submit(&inside, &by, &bytes, |ticket| {
+            let clone = ticket.clone();
+            let other = spawn(move || block_on(clone));
+            let done = block_on(ticket);
+            assert_eq!(other.join().unwrap().ok(), done.as_ref().ok().copied());
+            done
+        })
+        .unwrap();
+    });
+    join(work);
+    assert_eq!(witness.check(&device), 2);
 }
 
 /// Polls once, which asks the log to write, and gives up.

@@ -2,7 +2,7 @@
 //! with the lock released, and tells those who wait what came of it.
 
 use super::{Core, PANICKED, State};
-use crate::commit::{Goal, Group, Place};
+use crate::commit::{Goal, Group};
 use crate::gate::Gate;
 use crate::sync::{MutexGuard, Ordering, yield_now};
 use crate::writer::Writer;
@@ -74,9 +74,11 @@ impl Core {
         };
         let number = written.as_ref().map(|written| written.0);
         self.succeed(&mut state, written, mark);
-        let wakers = reached_wakers(&mut state, if mark { Goal::Confirmed } else { Goal::Durable });
+        let goal = if mark { Goal::Confirmed } else { Goal::Durable };
+        let State { wakers, commit, .. } = &mut *state;
+        let wakers = wakers.take(|place| commit.reached(place, goal));
         drop(state);
-        // Without the lock, which those who are let through are about to take for their next record.
+        // Without the lock: those who are let through are about to take it for their next record.
         match number {
             // A mark concerns whoever waits for a confirmation, of an older batch too. At level
             // `Confirmed` nobody does: each batch comes with its own.
@@ -142,19 +144,6 @@ impl Core {
 
 /// The number of a durable batch, its records, and a buffer for another one.
 type Written = (u64, u32, Vec<u8>);
-
-/// The wakers of the records that have come as far as that: what was admitted first has.
-fn reached_wakers(state: &mut State, goal: Goal) -> Vec<Waker> {
-    let mut reached = vec![];
-    while let Some(first) = state.wakers.first_entry() {
-        let (group, lsn) = *first.key();
-        if !state.commit.reached(Place { lsn, group }, goal) {
-            break;
-        }
-        reached.push(first.remove());
-    }
-    reached
-}
 
 /// Whether the device said that there is no room, in one of the ways in which it can.
 fn is_full(error: &io::Error) -> bool {
