@@ -6,7 +6,7 @@ use crate::peer::{Discipline, Kind};
 use crate::peers::{OURS, PEERS};
 use crate::race::{self, Raced, Task};
 use crate::tell;
-use seawall_measure::machine::is_real_time;
+use seawall_measure::machine::Conditions;
 use seawall_measure::page::PageFile;
 use seawall_measure::scratch::Scratch;
 use std::io::{self, Write};
@@ -18,8 +18,13 @@ pub(crate) struct Compared<'a> {
     pub(crate) args: &'a Compare,
     pub(crate) kinds: Vec<&'static Kind>,
     pub(crate) tables: Vec<Raced>,
-    /// Whether no other program could stand between.
-    pub(crate) ranked: bool,
+}
+
+impl Compared<'_> {
+    /// Under which conditions everything was measured.
+    pub(crate) fn conditions(&self) -> Conditions {
+        Conditions::of(self.tables.iter().map(|raced| raced.standings.others))
+    }
 }
 
 /// Measures, and says what came of it.
@@ -31,7 +36,7 @@ pub(crate) fn run(args: &Compare) -> Result<(), Failure> {
     let report = report(args)?;
     let folder = args.dir.canonicalize().map_err(|error| trouble(&error, &args.dir))?;
     let scratch = Scratch::new(&folder, "seawall-bench")?;
-    let mut compared = Compared { args, kinds, tables: vec![], ranked: is_real_time() };
+    let mut compared = Compared { args, kinds, tables: vec![] };
     if !args.json {
         say(&tell::head(args))?;
     }

@@ -323,7 +323,7 @@ mod tests {
         ] {
             let raced = raced(discipline);
             assert_eq!(raced.failed, [("bad", why.to_owned())]);
-            let names: Vec<_> = raced.standings.rows.iter().map(|row| row.name).collect();
+            let names: Vec<_> = raced.standings.rows.iter().map(|row| row.name.as_ref()).collect();
             assert_eq!(names, ["seawall"]);
             assert!(raced.standings.rows[0].per_second.median > 0.0);
         }
@@ -345,7 +345,7 @@ mod tests {
             Task { discipline: Discipline::Read, writers: 1, size: 64, records: 2_000, time };
         let raced = run(&[OURS, LOSES], task, scratch.path()).unwrap();
         assert_eq!(raced.failed, [("bad", "10 of 2000 records came back".to_owned())]);
-        let names: Vec<_> = raced.standings.rows.iter().map(|row| row.name).collect();
+        let names: Vec<_> = raced.standings.rows.iter().map(|row| row.name.as_ref()).collect();
         assert_eq!(names, ["seawall", CEILING]);
     }
 

@@ -8,7 +8,6 @@ use crate::race::{Raced, SET, Task};
 use seawall_measure::chart::{Names, Series, log_log};
 use seawall_measure::contest::{Row, Verdict};
 use seawall_measure::human::{folded, number, rounded};
-use seawall_measure::machine::NOT_RANKED;
 use seawall_measure::page::{self, escaped};
 use serde_json::{Value, json};
 
@@ -117,6 +116,7 @@ pub(crate) fn table(raced: &Raced) -> Vec<String> {
     let (low, high) = (standings.noise.lowest, standings.noise.highest);
     let rounds = standings.rounds;
     lines.push(format!("  seawall beside itself: {low:.2}x to {high:.2}x, in {rounds} rounds"));
+    lines.extend(standings.others.says().map(|says| format!("  {says}")));
     lines
 }
 
@@ -144,27 +144,30 @@ fn word(verdict: Verdict) -> &'static str {
         Verdict::Faster => "behind",
         Verdict::Slower => "ahead",
         Verdict::TooNoisy => "too noisy to say",
+        Verdict::NotRanked => "not ranked",
     }
 }
 
 /// Behind the last table.
 pub(crate) fn foot(compared: &Compared<'_>) -> Vec<String> {
     let mut lines = vec![];
-    if !compared.ranked {
+    let says = compared.conditions().says();
+    if !says.is_empty() {
         lines.push(String::new());
-        lines.extend(NOT_RANKED.map(str::to_owned));
+        lines.extend(says);
     }
     lines
 }
 
 /// The same for programs.
 pub(crate) fn as_json(compared: &Compared<'_>) -> Value {
-    let Compared { args, tables, ranked, .. } = compared;
+    let (Compared { args, tables, .. }, conditions) = (compared, compared.conditions());
     json!({
         "schema": "seawall-bench.compare/1",
         "dir": args.dir.display().to_string(),
         "record_bytes": args.size,
-        "ranked": ranked,
+        "ranked": conditions.are_good(),
+        "others_share": conditions.others().share(),
         "tables": tables.iter().map(table_as_json).collect::<Vec<_>>(),
     })
 }
@@ -178,6 +181,7 @@ fn table_as_json(raced: &Raced) -> Value {
         "writers": raced.task.writers,
         "rounds": raced.standings.rounds,
         "noise": [noise.lowest, noise.median, noise.highest],
+        "others_share": raced.standings.others.share(),
         "rows": raced.standings.rows.iter().map(row_as_json).collect::<Vec<_>>(),
         "failed": raced.failed.iter().map(absent).collect::<Vec<_>>(),
         "left_out": raced.left_out.iter().map(absent).collect::<Vec<_>>(),
@@ -205,8 +209,9 @@ fn row_as_json(row: &Row) -> Value {
 pub(crate) fn page(compared: &Compared<'_>) -> String {
     let mut body = vec!["<h1>Seawall beside other logs</h1>".to_owned()];
     body.push(format!("<p>{}</p>", escaped(&head(compared.args).join(" "))));
-    if !compared.ranked {
-        body.push(format!("<p class=verdict>{}</p>", escaped(&NOT_RANKED.join(" "))));
+    let says = compared.conditions().says();
+    if !says.is_empty() {
+        body.push(format!("<p class=verdict>{}</p>", escaped(&says.join(" "))));
     }
     body.push(chart(compared, "Durable records a second", |row| row.per_second.median));
     body.push(chart(compared, "99 of 100 commits took less, in microseconds", |row| row.p99_us));
@@ -257,7 +262,7 @@ fn html(raced: &Raced) -> Vec<String> {
     let mut rows = vec![head.to_vec()];
     for row in &raced.standings.rows {
         let figures = [row.per_second.median, row.p50_us, row.p99_us].map(rounded);
-        let mut cells = vec![row.name.to_owned()];
+        let mut cells = vec![row.name.to_string()];
         cells.extend(figures);
         cells.push(beside(row));
         rows.push(cells);

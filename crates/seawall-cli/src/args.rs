@@ -12,7 +12,10 @@ use crate::progress::Patience;
 use crate::report::Exit;
 use crate::select::Selection;
 use crate::tone::ColorWhen;
-pub(crate) use bench::{Bench, BenchAppend, BenchCwal, BenchHelios, BenchPaper, BenchVerb};
+pub(crate) use bench::{
+    Bench, BenchAppend, BenchCwal, BenchHelios, BenchPaper, BenchRead, BenchReader, BenchVerb,
+    Beside,
+};
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 pub(crate) use convert::{Convert, ForeignFormat};
 use examples::{
@@ -96,6 +99,9 @@ pub(crate) enum Verb {
     /// The writer that `demo` kills
     #[command(hide = true)]
     DemoWriter(DemoWriter),
+    /// The reader whose memory `bench read` looks at
+    #[command(hide = true)]
+    BenchReader(BenchReader),
 }
 
 impl Verb {

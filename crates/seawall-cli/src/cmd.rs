@@ -39,6 +39,7 @@ pub(crate) fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::Stat(args) => stat::run(args),
         Verb::Bench(args) => bench::run(&args.what),
         Verb::Demo(args) => demo::run(args),
+        Verb::BenchReader(args) => bench::alone(args),
         Verb::DemoWriter(args) => demo::writer::run(args),
     }
 }

@@ -3,7 +3,7 @@
 use crate::args::Last;
 pub(crate) use seawall_measure::human::{
     bytes, count, folded, number, parse_record_size, parse_seconds, parse_size, parse_writers,
-    rounded, to_f64,
+    rounded, times, to_f64,
 };
 use std::path::Path;
 use std::time::Duration;

@@ -14,11 +14,8 @@ const VERBS: &[(&str, &str)] = &[
 ];
 
 /// Benches, and what to use instead.
-const BENCHES: &[(&str, &str)] = &[
-    ("read", "seawall bench append"),
-    ("replay", "seawall bench append"),
-    ("compare", "seawall bench append"),
-];
+const BENCHES: &[(&str, &str)] =
+    &[("replay", "seawall bench read"), ("compare", "seawall bench append")];
 
 /// Options: the verb, the option, and what to use instead.
 const OPTIONS: &[(&str, &str, &str)] = &[

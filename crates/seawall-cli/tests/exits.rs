@@ -120,7 +120,7 @@ fn usage_is_2_and_what_is_to_come_is_refused_by_name() {
         assert!(ran.refused(2).contains(&format!("`{name}` does not exist yet")), "{ran:?}");
     }
     for (line, name) in [
-        ("bench read --json", "bench read"),
+        ("bench replay --json", "bench replay"),
         ("append log --compress", "append --compress"),
         ("cat log --reverse", "cat --reverse"),
     ] {

@@ -78,7 +78,7 @@ fn completions_are_scripts_that_their_shell_can_read() {
         for word in ["skip-damaged", "doctor", "salvage-to"] {
             assert!(script.contains(word), "{shell}: {word}");
         }
-        for hidden in ["demo-writer", "keygen", "mirror"] {
+        for hidden in ["demo-writer", "bench-reader", "keygen", "mirror"] {
             assert!(!script.contains(hidden), "{shell}: {hidden}");
         }
         folder.write(shell, script.as_bytes());
@@ -322,79 +322,4 @@ fn a_probe_names_what_it_says_and_where_it_cannot_measure() {
     let ran = folder.run(&format!("probe {place} --time 0.5"), b"");
     assert_eq!(ran.code, 10, "{ran:?}");
     assert!(ran.text().contains("broken   file system"), "{ran:?}");
-}
-
-#[test]
-fn the_papers_tables_are_measured_by_its_method_and_by_ours() {
-    let folder = Folder::new("bench-paper");
-    let ran =
-        folder.run("bench paper --records 2000 --runs 2 --time 0.1 --report page.html --json", b"");
-    let found = &ran.fine().json()[0];
-    assert_eq!((&found["schema"], &found["runs"]), (&"seawall.bench-paper/1".into(), &2.into()));
-    let tables = found["tables"].as_array().unwrap();
-    let formats: Vec<_> = tables.iter().map(|table| table["format"].as_str().unwrap()).collect();
-    assert_eq!(formats, ["msgpack", "json"]);
-    for table in tables {
-        assert_eq!(table["written_per_s"]["to_unsynced"].as_array().unwrap().len(), 3);
-        for (place, size) in [1, 2, 4].into_iter().enumerate() {
-            let cell = &table["runs"][place];
-            assert_eq!(cell["set"], size);
-            for what in ["unsynced", "ours", "read", "ours_read"] {
-                let runs = cell[what].as_array().unwrap();
-                assert_eq!(runs.len(), 2, "{what}");
-                for run in runs {
-                    assert_eq!(run["records"], 2000, "{what}: {run}");
-                    assert!(run["seconds"].as_f64() > Some(0.0), "{what}: {run}");
-                }
-            }
-            // The paper's bytes a record, within a little: 116.2, 111.4, 108.1.
-            let bytes = cell["unsynced"][0]["bytes"].as_u64().unwrap();
-            assert!(table["format"] == "json" || (210_000..=240_000).contains(&bytes), "{cell}");
-        }
-    }
-    let page = folder.read("page.html");
-    let page = String::from_utf8(page).unwrap();
-    assert!(page.contains("<svg") && page.contains("each set synced") && !page.contains('@'));
-    assert_eq!(folder.names("."), ["page.html"], "nothing else is left");
-    let again = folder.run("bench paper --records 2000 --runs 1 --report page.html", b"");
-    assert!(again.refused(9).contains("page.html"), "{again:?}");
-}
-
-#[test]
-fn a_fixed_window_is_measured_beside_ours() {
-    let folder = Folder::new("bench-helios");
-    let ran = folder.run("bench helios --writers 1,4 --time 1 --json", b"");
-    let found = &ran.fine().json()[0];
-    assert_eq!(found["schema"], "seawall.bench-helios/1");
-    for result in found["results"].as_array().unwrap() {
-        let rows = result["contest"]["rows"].as_array().unwrap();
-        let names: Vec<_> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
-        assert_eq!(
-            names,
-            ["10 ms window", "sync", "async, NOT durable", "seawall, synced", "seawall, buffered"]
-        );
-        // Nobody commits more often than once a window there.
-        let window = rows[0]["per_s"].as_f64().unwrap();
-        assert!(window <= 120.0 * result["writers"].as_f64().unwrap(), "{result}");
-    }
-    assert_eq!(folder.names("."), [""; 0]);
-}
-
-#[test]
-fn the_benchmarks_of_cwal_are_made_by_its_method_and_by_ours() {
-    let folder = Folder::new("bench-cwal");
-    let ran = folder.run("bench cwal --time 1 --logs 200 --json", b"");
-    let found = &ran.fine().json()[0];
-    assert_eq!(
-        (&found["schema"], &found["published_us"]["cwal, synced each"]),
-        (&"seawall.bench-cwal/1".into(), &107.6.into())
-    );
-    let rows = found["contest"]["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 10, "{rows:?}");
-    assert!(rows.iter().all(|row| row["per_s"].as_f64() > Some(0.0)), "{rows:?}");
-    let ran = folder.run("bench cwal --time 0.5 --logs 100", b"");
-    for part in ["2.93", "seawall, sets of 31", "None of its rows", "microseconds an append"] {
-        assert!(ran.fine().text().contains(part), "{part}: {ran:?}");
-    }
-    assert_eq!(folder.names("."), [""; 0]);
 }

@@ -1,5 +1,6 @@
 //! Charts. The only module that knows the library which draws them.
 
+use crate::human::rounded;
 use kuva::prelude::{Layout, LegendPosition, LinePlot, Plot, TickFormat};
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ pub fn log_log(names: &Names<'_>, series: &[Series<'_>]) -> String {
         Plot::Line(line.with_stroke_width(2.5).with_legend(one.name))
     };
     let plots: Vec<Plot> = series.iter().map(line).collect();
-    let digits = TickFormat::Custom(Arc::new(crate::human::rounded));
+    let digits = TickFormat::Custom(Arc::new(tick));
     let layout = Layout::auto_from_plots(&plots)
         .with_title(names.title)
         .with_x_label(names.x)
@@ -44,4 +45,19 @@ pub fn log_log(names: &Names<'_>, series: &[Series<'_>]) -> String {
         .with_width(560.0)
         .with_height(340.0);
     kuva::render_to_svg(plots, layout)
+}
+
+/// A place on an axis: `10,000`, `5`, `0.2`.
+fn tick(value: f64) -> String {
+    if value >= 1.0 { rounded(value) } else { format!("{value}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_on_an_axis_are_told_apart() {
+        assert_eq!([10_000.0, 5.0, 0.2, 0.01].map(tick), ["10,000", "5", "0.2", "0.01"]);
+    }
 }

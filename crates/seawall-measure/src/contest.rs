@@ -4,9 +4,12 @@
 //! round only. The first one runs twice in each round: how far it differs from itself is the noise,
 //! and a difference within the noise is none.
 
-use crate::human::rounded;
+mod shown;
+
+use crate::baseline::{Baseline, Change, Ratio, Unfit};
+use crate::load::{Others, Watch};
 use crate::slice::{Slice, median, per_mille};
-use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::fmt::{self, Debug, Formatter};
 use std::time::Duration;
 
@@ -23,7 +26,7 @@ const TIMES_FOR_THOUSANDTHS: usize = 10_000;
 /// One way, and how it is done for a while.
 pub struct Entry<'a, E> {
     /// As the tables call it.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Does it for that long.
     pub act: Box<dyn FnMut(Duration) -> Result<Slice, E> + 'a>,
 }
@@ -36,8 +39,11 @@ impl<E> Debug for Entry<'_, E> {
 
 impl<'a, E> Entry<'a, E> {
     /// A way by its name.
-    pub fn new(name: &'static str, act: impl FnMut(Duration) -> Result<Slice, E> + 'a) -> Self {
-        Self { name, act: Box::new(act) }
+    pub fn new(
+        name: impl Into<Cow<'static, str>>,
+        act: impl FnMut(Duration) -> Result<Slice, E> + 'a,
+    ) -> Self {
+        Self { name: name.into(), act: Box::new(act) }
     }
 }
 
@@ -45,7 +51,7 @@ impl<'a, E> Entry<'a, E> {
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Its name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Median, lowest and highest of the slices.
     pub per_second: Spread,
     /// Half of all its times of all slices were below, in microseconds.
@@ -58,6 +64,8 @@ pub struct Row {
     pub ratio: Spread,
     /// What may be said of that.
     pub verdict: Verdict,
+    /// What became of it since an earlier build, if that was asked.
+    pub change: Option<Change>,
 }
 
 /// The middle of some values, and their ends.
@@ -69,6 +77,8 @@ pub struct Spread {
     pub lowest: f64,
     /// The highest.
     pub highest: f64,
+    /// Where the middle half of them begins, and where it ends.
+    pub quartiles: [f64; 2],
 }
 
 /// What may be said of a way beside the first one.
@@ -84,6 +94,8 @@ pub enum Verdict {
     Slower,
     /// The first one differs too much from itself.
     TooNoisy,
+    /// Others used the processors meanwhile.
+    NotRanked,
 }
 
 impl Verdict {
@@ -96,7 +108,22 @@ impl Verdict {
             Self::Faster => "faster",
             Self::Slower => "slower",
             Self::TooNoisy => "too noisy",
+            Self::NotRanked => "not ranked",
         }
+    }
+
+    /// The verdict that has this name.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        let all = [Self::First, Self::Same, Self::Faster, Self::Slower];
+        let unsure = [Self::TooNoisy, Self::NotRanked];
+        all.into_iter().chain(unsure).find(|verdict| verdict.name() == name)
+    }
+
+    /// Whether nothing may be said.
+    #[must_use]
+    pub fn is_unsure(self) -> bool {
+        matches!(self, Self::TooNoisy | Self::NotRanked)
     }
 }
 
@@ -109,6 +136,16 @@ pub struct Standings {
     pub noise: Spread,
     /// How many rounds there were.
     pub rounds: u32,
+    /// Who else was at work.
+    pub others: Others,
+}
+
+impl Standings {
+    /// Takes back every verdict.
+    pub fn rank_nothing(&mut self) {
+        let others = self.rows.iter_mut().filter(|row| row.verdict != Verdict::First);
+        others.for_each(|row| row.verdict = Verdict::NotRanked);
+    }
 }
 
 /// One question, and its answer.
@@ -123,71 +160,23 @@ pub struct Contest {
 }
 
 impl Contest {
-    /// A table for people; its first line is empty.
-    #[must_use]
-    pub fn lines(&self) -> Vec<String> {
-        let Standings { rows, noise, rounds } = &self.standings;
-        let head = format!(
-            "{:<25}{:>9}{:>9}{:>9}{:>9}  beside the first",
-            "", "a second", "p50 us", "p99 us", "p99.9"
-        );
-        let mut lines = vec![String::new(), self.asks.clone(), head];
-        lines.extend(rows.iter().map(Row::line));
-        let (low, high) = (noise.lowest, noise.highest);
-        lines.push(format!(
-            "  the first one beside itself: {low:.2}x to {high:.2}x, in {rounds} rounds"
-        ));
-        lines
-    }
-
-    /// The same for programs.
-    #[must_use]
-    pub fn as_json(&self) -> Value {
-        let Standings { rows, noise, rounds } = &self.standings;
-        json!({
-            "name": self.name,
-            "asks": self.asks,
-            "rounds": rounds,
-            "noise": [noise.lowest, noise.median, noise.highest],
-            "rows": rows.iter().map(Row::as_json).collect::<Vec<_>>(),
-        })
-    }
-}
-
-impl Row {
-    fn line(&self) -> String {
-        let rate = rounded(self.per_second.median);
-        let p999 = self.p999_us.map_or("-".to_owned(), rounded);
-        let times = format!("{:>9}{:>9}{:>9}", rounded(self.p50_us), rounded(self.p99_us), p999);
-        let line = format!("  {:<23}{rate:>9}{times}  {}", self.name, self.beside());
-        line.trim_end().to_owned()
-    }
-
-    fn beside(&self) -> String {
-        match self.verdict {
-            Verdict::First => String::new(),
-            verdict if self.ratio.median >= 100.0 => {
-                format!("{}x  {}", rounded(self.ratio.median), verdict.name())
-            }
-            verdict => format!("{:.2}x  {}", self.ratio.median, verdict.name()),
+    /// Puts each row beside what it was in an earlier build; `is_ranked` is whether this run may
+    /// be.
+    ///
+    /// # Errors
+    ///
+    /// The earlier build was not asked this.
+    pub fn compare(&mut self, baseline: &Baseline, is_ranked: bool) -> Result<(), Unfit> {
+        let past = baseline.contest(self.name, &self.asks)?;
+        for row in &mut self.standings.rows {
+            let then = past.iter().find(|past| past.get("name").is_some_and(|it| *it == *row.name));
+            let then = then.filter(|_| row.verdict != Verdict::First);
+            let then = then.and_then(|then| baseline.ratio(then, "ratio"));
+            let Spread { median, quartiles, .. } = row.ratio;
+            let now = Ratio { median, quartiles, is_ranked: is_ranked && !row.verdict.is_unsure() };
+            row.change = then.map(|then| Change { then, now });
         }
-    }
-
-    fn as_json(&self) -> Value {
-        let Self { name, per_second, ratio, .. } = self;
-        json!({
-            "name": name,
-            "per_s": per_second.median,
-            "per_s_lowest": per_second.lowest,
-            "per_s_highest": per_second.highest,
-            "p50_us": self.p50_us,
-            "p99_us": self.p99_us,
-            "p999_us": self.p999_us,
-            "ratio": ratio.median,
-            "ratio_lowest": ratio.lowest,
-            "ratio_highest": ratio.highest,
-            "verdict": self.verdict.name(),
-        })
+        Ok(())
     }
 }
 
@@ -199,7 +188,7 @@ struct Done {
 }
 
 /// Lets all ways run by turns for about that long. Who begins changes from round to round, so that
-/// drift favours nobody.
+/// drift favours nobody. Beside others nothing is ranked.
 ///
 /// # Errors
 ///
@@ -228,6 +217,7 @@ pub fn hold_in_slices<E>(
         rounds += 1;
     }
     let mut done: Vec<Done> = (0..turns).map(|_| Done::default()).collect();
+    let watch = Watch::start();
     for round in 0..usize::try_from(rounds).expect("not that many") {
         for turn in 0..turns {
             let place = (turn + round) % turns;
@@ -238,22 +228,23 @@ pub fn hold_in_slices<E>(
             done.times.extend(times);
         }
     }
+    let others = watch.others();
     let again = done.pop().expect("the first one once more");
-    Ok(judge(entries.iter().map(|entry| entry.name).zip(done), &again.rates, rounds))
+    let done = entries.iter().map(|entry| entry.name.clone()).zip(done).collect();
+    Ok(judge(done, &again.rates, (rounds, others)))
 }
 
 fn judge(
-    done: impl Iterator<Item = (&'static str, Done)>,
+    done: Vec<(Cow<'static, str>, Done)>,
     again: &[f64],
-    rounds: u32,
+    (rounds, others): (u32, Others),
 ) -> Standings {
-    let done: Vec<_> = done.collect();
     let first = done.first().map(|(_, first)| first.rates.clone()).unwrap_or_default();
     let beside = |rates: &[f64]| -> Vec<f64> {
         rates.iter().zip(&first).map(|(rate, first)| rate / first.max(1e-9)).collect()
     };
     let noise = beside(again);
-    let row = |(place, (name, mut done)): (usize, (&'static str, Done))| {
+    let row = |(place, (name, mut done)): (usize, (Cow<'static, str>, Done))| {
         let ratios = beside(&done.rates);
         let verdict = if place == 0 { Verdict::First } else { verdict(&ratios, &noise) };
         let is_enough = done.times.len() >= TIMES_FOR_THOUSANDTHS;
@@ -265,20 +256,25 @@ fn judge(
             p999_us: is_enough.then(|| per_mille(&mut done.times, 999)),
             ratio: spread(&ratios),
             verdict,
+            change: None,
         }
     };
     let rows = done.into_iter().enumerate().map(row).collect();
-    Standings { rows, noise: spread(&noise), rounds }
+    let mut standings = Standings { rows, noise: spread(&noise), rounds, others };
+    if !others.is_quiet() {
+        standings.rank_nothing();
+    }
+    standings
 }
 
 /// Whether these differ by more than `noise`.
 fn verdict(ratios: &[f64], noise: &[f64]) -> Verdict {
-    let (low, high) = middle_half(noise);
+    let [low, high] = middle_half(noise);
     if high > low * NOISE_MAX {
         return Verdict::TooNoisy;
     }
     // Most rounds must say so, and say more than what a way makes of itself.
-    let (most_low, most_high) = middle_half(ratios);
+    let [most_low, most_high] = middle_half(ratios);
     if most_low > high.max(1.0) {
         Verdict::Faster
     } else if most_high < low.min(1.0) {
@@ -289,69 +285,20 @@ fn verdict(ratios: &[f64], noise: &[f64]) -> Verdict {
 }
 
 /// Where the second and the third quarter of some values begin and end.
-fn middle_half(values: &[f64]) -> (f64, f64) {
+fn middle_half(values: &[f64]) -> [f64; 2] {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     let at = |place: usize| values.get(place).copied().unwrap_or_default();
-    (at(values.len() / 4), at((values.len() * 3 / 4).min(values.len().saturating_sub(1))))
+    [at(values.len() / 4), at((values.len() * 3 / 4).min(values.len().saturating_sub(1)))]
 }
 
-fn spread(values: &[f64]) -> Spread {
+pub(crate) fn spread(values: &[f64]) -> Spread {
+    let quartiles = middle_half(values);
     let mut values = values.to_vec();
     let median = median(&mut values);
     let end = |value: Option<&f64>| value.copied().unwrap_or_default();
-    Spread { median, lowest: end(values.first()), highest: end(values.last()) }
+    Spread { median, lowest: end(values.first()), highest: end(values.last()), quartiles }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const QUIET: [f64; 12] = [1.0, 0.98, 1.02, 1.01, 0.99, 1.0, 1.03, 0.97, 1.0, 1.01, 0.99, 1.0];
-
-    #[test]
-    fn what_differs_by_less_than_the_first_from_itself_is_the_same() {
-        assert_eq!(verdict(&QUIET, &QUIET), Verdict::Same);
-        assert_eq!(verdict(&QUIET.map(|ratio| ratio * 1.01), &QUIET), Verdict::Same);
-        assert_eq!(verdict(&QUIET.map(|ratio| ratio * 1.3), &QUIET), Verdict::Faster);
-        assert_eq!(verdict(&QUIET.map(|ratio| ratio * 0.7), &QUIET), Verdict::Slower);
-    }
-
-    #[test]
-    fn where_the_first_is_no_like_of_itself_nothing_is_ranked() {
-        let wild: Vec<f64> = (0..12).map(|n| if n % 2 == 0 { 0.5 } else { 1.5 }).collect();
-        assert_eq!(verdict(&QUIET.map(|ratio| ratio * 1.3), &wild), Verdict::TooNoisy);
-        // One round in which somebody else used the disk is not many.
-        let mut once = QUIET;
-        once[3] = 0.1;
-        assert_eq!(verdict(&QUIET.map(|ratio| ratio * 1.3), &once), Verdict::Faster);
-    }
-
-    #[test]
-    fn each_way_has_as_many_turns_and_the_first_one_twice() {
-        use std::cell::Cell;
-        use std::rc::Rc;
-        let turns = Rc::new([const { Cell::new(0_u32) }; 3]);
-        let entry = |place: usize| {
-            let turns = turns.clone();
-            let act = move |_| {
-                turns[place].set(turns[place].get() + 1);
-                Ok::<_, ()>(Slice {
-                    per_second: [100.0, 200.0, 50.0][place],
-                    times: vec![1_000; 900],
-                })
-            };
-            Entry { name: ["one", "two", "half"][place], act: Box::new(act) }
-        };
-        let mut entries = [entry(0), entry(1), entry(2)];
-        let standings = hold(&mut entries, Duration::from_millis(100)).unwrap();
-        let rounds = standings.rounds;
-        assert_eq!(turns.iter().map(Cell::get).collect::<Vec<_>>(), [2 * rounds, rounds, rounds]);
-        let said: Vec<_> =
-            standings.rows.iter().map(|row| (row.ratio.median, row.verdict)).collect();
-        let expected = [(1.0, Verdict::First), (2.0, Verdict::Faster), (0.5, Verdict::Slower)];
-        assert_eq!(said, expected);
-        let row = &standings.rows[1];
-        assert_eq!((row.p50_us, row.p99_us, row.p999_us), (1.0, 1.0, Some(1.0)));
-    }
-}
+mod tests;

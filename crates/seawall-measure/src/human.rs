@@ -71,6 +71,12 @@ pub fn rounded(value: f64) -> String {
     format!("{:.0}", value.max(0.0)).parse().map_or_else(|_| "-".to_owned(), number)
 }
 
+/// A ratio as `1.25x`, or `1,591x`.
+#[must_use]
+pub fn times(ratio: f64) -> String {
+    if ratio >= 100.0 { format!("{}x", rounded(ratio)) } else { format!("{ratio:.2}x") }
+}
+
 /// A number of things, to calculate with.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
@@ -144,5 +150,6 @@ mod tests {
     #[test]
     fn numbers_are_grouped_by_thousands() {
         assert_eq!([0, 999, 1000, 1_203_441].map(number), ["0", "999", "1,000", "1,203,441"]);
+        assert_eq!([0.987, 12.0, 1591.2].map(times), ["0.99x", "12.00x", "1,591x"]);
     }
 }

@@ -21,11 +21,15 @@
 
 #![forbid(unsafe_code)]
 
+pub mod baseline;
+pub mod cache;
 pub mod chart;
 pub mod contest;
 pub mod human;
+pub mod load;
 pub mod machine;
 pub mod page;
 pub mod pairs;
+mod place;
 pub mod scratch;
 pub mod slice;

@@ -1,15 +1,52 @@
-//! What measuring asks of the machine: the time, and whether it works for us first.
+//! What measuring asks of the machine: the time, and whether it works for us first and alone.
 
+use crate::load::Others;
 use seawall_io::{Access, Clock, PosixStorage, Storage, SystemClock};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
 /// What to say where [`is_real_time`] is false.
-pub const NOT_RANKED: [&str; 2] = [
+const NOT_REAL_TIME: [&str; 2] = [
     "not ranked: other work can stand between a sync and the thread that waits for",
     "it; where the system allows it, run this under `chrt -f 1`",
 ];
+
+/// Under which conditions something was measured; figures are ranked under good ones only.
+#[derive(Clone, Copy, Debug)]
+pub struct Conditions {
+    is_real_time: bool,
+    others: Others,
+}
+
+impl Conditions {
+    /// Those of this process; of all parts of a run, that with most others beside it counts.
+    #[must_use]
+    pub fn of(parts: impl IntoIterator<Item = Others>) -> Self {
+        let worst = parts.into_iter().reduce(Others::worse).unwrap_or(Others::of(None));
+        Self { is_real_time: is_real_time(), others: worst }
+    }
+
+    /// Whether anything may be ranked.
+    #[must_use]
+    pub fn are_good(&self) -> bool {
+        self.is_real_time && self.others.is_quiet()
+    }
+
+    /// What others used of the processors.
+    #[must_use]
+    pub fn others(&self) -> Others {
+        self.others
+    }
+
+    /// Lines for people that say why nothing is ranked; none if it is.
+    #[must_use]
+    pub fn says(&self) -> Vec<String> {
+        let busy = self.others.says().map(|says| format!("{says}; not ranked"));
+        let not_real_time = NOT_REAL_TIME.map(str::to_owned);
+        busy.into_iter().chain(not_real_time.into_iter().filter(|_| !self.is_real_time)).collect()
+    }
+}
 
 /// Measures one span of time.
 #[derive(Debug)]
@@ -39,21 +76,69 @@ pub fn is_terminal() -> bool {
 /// not stand between a sync that returned and the thread that waits for it.
 #[must_use]
 pub fn is_real_time() -> bool {
-    let status = read_stat();
-    // The name of the program comes second, in parentheses, and may hold anything.
-    let fields = status.as_deref().and_then(|text| text.rsplit_once(')'));
-    let mut fields = fields.map_or("", |(_, behind)| behind).split_whitespace();
+    let process = text_of_system(&own_folder(), "stat");
     // Fields 40 and 41 of proc(5): the priority, and the policy; SCHED_FIFO is 1, SCHED_RR 2.
-    let priority = fields.nth(40 - 3).and_then(|field| field.parse::<u32>().ok());
-    let policy = fields.next().and_then(|field| field.parse::<u32>().ok());
-    priority.is_some_and(|priority| priority > 0) && matches!(policy, Some(1 | 2))
+    let mut fields = process.as_deref().and_then(after_name).into_iter().flatten().skip(40 - 3);
+    let mut next = || fields.next()?.parse::<u32>().ok();
+    next().is_some_and(|priority| priority > 0) && matches!(next(), Some(1 | 2))
 }
 
-fn read_stat() -> Option<String> {
-    let folder = format!("/proc/{}", std::process::id());
-    let file = PosixStorage::open(Path::new(&folder)).ok()?.open("stat", Access::Read).ok()?;
+/// The most memory that this process ever had in use, in bytes.
+#[must_use]
+pub fn peak_memory() -> Option<u64> {
+    let status = text_of_system(&own_folder(), "status")?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = peak.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+/// How many bytes this process had to fetch from below the system's cache so far, read ahead
+/// included.
+#[must_use]
+pub fn bytes_from_below() -> Option<u64> {
+    let counts = text_of_system(&own_folder(), "io")?;
+    counts.lines().find_map(|line| line.strip_prefix("read_bytes: "))?.trim().parse().ok()
+}
+
+pub(crate) fn own_folder() -> String {
+    format!("/proc/{}", std::process::id())
+}
+
+/// The fields of a process's `stat` from the third on: the name of the program comes second, in
+/// parentheses, and may hold anything.
+pub(crate) fn after_name(stat: &str) -> Option<impl Iterator<Item = &str>> {
+    Some(stat.rsplit_once(')')?.1.split_whitespace())
+}
+
+/// The beginning of a text that the system makes.
+pub(crate) fn text_of_system(folder: &str, name: &str) -> Option<String> {
+    let file = PosixStorage::open(Path::new(folder)).ok()?.open(name, Access::Read).ok()?;
     let mut bytes = vec![0; 4096];
     let read = file.read_at(&mut bytes, 0).ok()?;
     bytes.truncate(read);
     String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_ranked_beside_others_or_without_priority() {
+        let of = |is_real_time, share| Conditions { is_real_time, others: Others::of(share) };
+        assert!(of(true, Some(0.01)).are_good() && of(true, Some(0.01)).says().is_empty());
+        let busy = of(true, Some(0.5));
+        assert!(!busy.are_good());
+        assert_eq!(busy.says(), ["busy: others used 50 % of the processors; not ranked"]);
+        assert!(!of(true, None).are_good() && of(true, None).says().len() == 1);
+        assert!(!of(false, Some(0.0)).are_good() && of(false, Some(0.5)).says().len() == 3);
+    }
+
+    #[test]
+    fn the_system_tells_of_this_process() {
+        let Some(before) = peak_memory() else { return };
+        let block = std::hint::black_box(vec![1_u8; 64 << 20]);
+        let after = peak_memory().unwrap();
+        assert!(after >= before && after > 64 << 20, "{before} and {after}, with {}", block.len());
+    }
 }

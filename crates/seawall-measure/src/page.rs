@@ -1,6 +1,11 @@
 //! Pages for people: one file of HTML without scripts, with its charts in it.
 
-use seawall_io::{Access, PosixStorage, Storage};
+use crate::baseline::{COLUMNS, Change};
+use crate::contest::{Contest, Row, Verdict};
+use crate::human::{rounded, times};
+use crate::machine::Conditions;
+use crate::place::Place;
+use seawall_io::{Access, Storage};
 use std::io;
 use std::path::Path;
 
@@ -31,11 +36,73 @@ pub fn table(rows: &[Vec<String>]) -> String {
     format!("<table>\n{rows}</table>\n")
 }
 
+/// The beginning of a page: its name, whether its figures are ranked, what it is about and where
+/// that was measured.
+#[must_use]
+pub fn head(title: &str, conditions: &Conditions, (about, folder): (&str, &Path)) -> String {
+    // A page is read elsewhere, too.
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let says = match conditions.says() {
+        says if says.is_empty() => {
+            "At real-time priority, with nobody else at work worth speaking of.".to_owned()
+        }
+        says => says.join(" "),
+    };
+    format!(
+        "<h1>{}</h1>\n<p class=verdict>{}</p>\n<p>{} Measured in <code>{}</code></p>\n",
+        escaped(title),
+        escaped(&says),
+        escaped(about),
+        escaped(&folder.display().to_string())
+    )
+}
+
+/// A contest: its question, and the table of its answer.
+#[must_use]
+pub fn contest(contest: &Contest) -> String {
+    let standings = &contest.standings;
+    let head = ["", "a second", "p50 us", "p99 us", "p99.9 us", "beside the first", ""];
+    let row = |row: &Row| {
+        let (ratio, verdict) = match row.verdict {
+            Verdict::First => (String::new(), String::new()),
+            verdict => (times(row.ratio.median), verdict.name().to_owned()),
+        };
+        let p999 = row.p999_us.map_or("-".to_owned(), rounded);
+        let [rate, p50, p99] = [row.per_second.median, row.p50_us, row.p99_us].map(rounded);
+        vec![row.name.to_string(), rate, p50, p99, p999, ratio, verdict]
+    };
+    let head = vec![head.map(str::to_owned).into()];
+    let rows: Vec<_> = head.into_iter().chain(standings.rows.iter().map(row)).collect();
+    let (low, high) = (standings.noise.lowest, standings.noise.highest);
+    let mut notes = format!(
+        "The first one beside itself: {low:.2}x to {high:.2}x, in {} rounds.",
+        standings.rounds
+    );
+    if let Some(says) = standings.others.says() {
+        notes = format!("{notes} {says}.");
+    }
+    let ways = standings.rows.iter();
+    let past = changes(ways.filter_map(|row| Some((row.name.as_ref(), row.change.as_ref()?))));
+    let asks = escaped(&contest.asks);
+    format!("<h2>{asks}</h2>\n{}<p class=note>{}</p>\n{past}", table(&rows), escaped(&notes))
+}
+
+/// A table of what became of some ways since an earlier build; empty if there is nothing to say.
+#[must_use]
+pub fn changes<'a>(ways: impl Iterator<Item = (&'a str, &'a Change)>) -> String {
+    let row = |name: &str, cells: [String; 4]| [name.to_owned()].into_iter().chain(cells).collect();
+    let mut rows: Vec<Vec<String>> = ways.map(|(name, change)| row(name, change.cells())).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    rows.insert(0, row("beside the baseline", COLUMNS.map(str::to_owned)));
+    table(&rows)
+}
+
 /// A page that gets its name when it is whole.
 #[derive(Debug)]
 pub struct PageFile {
-    storage: PosixStorage,
-    name: String,
+    place: Place,
     draft: String,
 }
 
@@ -48,19 +115,13 @@ impl PageFile {
     /// [`io::ErrorKind::AlreadyExists`] if there is something by that name, or by that name with
     /// `.partial` behind it.
     pub fn begin(path: &Path) -> io::Result<Self> {
-        let name = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-        let name = name.ok_or_else(|| {
-            let what = "this path does not end in a name in UTF-8";
-            io::Error::new(io::ErrorKind::InvalidInput, what)
-        })?;
+        let place = Place::of(path)?;
         if path.symlink_metadata().is_ok() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let storage = PosixStorage::open(&parent.unwrap_or(Path::new(".")).canonicalize()?)?;
-        let draft = format!("{name}.partial");
-        storage.create(&draft)?;
-        Ok(Self { storage, name, draft })
+        let draft = format!("{}.partial", place.name);
+        place.storage.create(&draft)?;
+        Ok(Self { place, draft })
     }
 
     /// Writes it; nothing else is there by this name then.
@@ -69,18 +130,19 @@ impl PageFile {
     ///
     /// Whatever the device says; there is no page then.
     pub fn write(self, title: &str, body: &str) -> io::Result<()> {
-        let file = self.storage.open(&self.draft, Access::ReadWrite)?;
+        let Place { storage, name } = &self.place;
+        let file = storage.open(&self.draft, Access::ReadWrite)?;
         file.write_at(page(title, body).as_bytes(), 0)?;
         file.sync()?;
-        self.storage.rename(&self.draft, &self.name)?;
-        self.storage.sync_dir()
+        storage.rename(&self.draft, name)?;
+        storage.sync_dir()
     }
 }
 
 impl Drop for PageFile {
     fn drop(&mut self) {
         // After a failure; a page that was written has another name.
-        let _ = self.storage.remove(&self.draft);
+        let _ = self.place.storage.remove(&self.draft);
     }
 }
 

@@ -3,6 +3,9 @@
 //! A disk's sync time drifts by half within a second, so only neighbours are compared: the ratio
 //! is that of each pair of slices, and the median of the pairs is what counts.
 
+use crate::baseline::{Baseline, Change, Ratio, Unfit};
+use crate::contest::spread;
+use crate::load::{Others, Watch};
 use crate::slice::{Slice, by_threads, median, nanoseconds, per_mille, rate};
 use seawall::{Log, Options, Raw};
 use seawall_format::{batch, frame};
@@ -53,6 +56,8 @@ pub struct Row {
     pub ratio_min: f64,
     /// The highest of the pairs.
     pub ratio_max: f64,
+    /// Where the middle half of the pairs begins, and where it ends.
+    pub ratio_quartiles: [f64; 2],
     /// Half of all commits of all slices took less, in microseconds.
     pub p50_us: f64,
     /// So did 99 of 100.
@@ -61,6 +66,25 @@ pub struct Row {
     pub raw_p50_us: f64,
     /// How many pairs there were.
     pub pairs: u32,
+    /// Who else was at work.
+    pub others: Others,
+    /// What became of the ratio since an earlier build, if that was asked.
+    pub change: Option<Change>,
+}
+
+impl Row {
+    /// Puts it beside what it was in an earlier build; `is_ranked` is whether this run may be.
+    ///
+    /// # Errors
+    ///
+    /// The earlier build did not measure so many writers.
+    pub fn compare(&mut self, baseline: &Baseline, is_ranked: bool) -> Result<(), Unfit> {
+        let then = baseline.ratio(baseline.result("writers", self.writers)?, "raw_ratio");
+        let is_ranked = is_ranked && self.others.is_quiet();
+        let now = Ratio { median: self.ratio, quartiles: self.ratio_quartiles, is_ranked };
+        self.change = then.map(|then| Change { then, now });
+        Ok(())
+    }
 }
 
 /// Plain writes, each followed by its sync, into a file that was written before.
@@ -188,6 +212,7 @@ pub fn compare(
     ours.slice(writers, SLICE_MIN).map_err(Trouble::Ours)?;
     let (mut left, mut right, mut ratios) = (vec![], vec![], vec![]);
     let (mut plain_times, mut times) = (vec![], vec![]);
+    let watch = Watch::start();
     for pair in 0..rounds.pairs {
         // Who goes first changes, so that drift favours nobody.
         let (one, other) = if pair.is_multiple_of(2) {
@@ -203,17 +228,22 @@ pub fn compare(
         plain_times.extend(one.times);
         times.extend(other.times);
     }
+    let others = watch.others();
+    let ratio = spread(&ratios);
     Ok(Row {
         writers,
         commits_per_s: median(&mut right),
         raw_per_s: median(&mut left),
-        ratio: median(&mut ratios),
-        ratio_min: ratios.first().copied().unwrap_or_default(),
-        ratio_max: ratios.last().copied().unwrap_or_default(),
+        ratio: ratio.median,
+        ratio_min: ratio.lowest,
+        ratio_max: ratio.highest,
+        ratio_quartiles: ratio.quartiles,
         p50_us: per_mille(&mut times, 500),
         p99_us: per_mille(&mut times, 990),
         raw_p50_us: per_mille(&mut plain_times, 500),
         pairs: rounds.pairs,
+        others,
+        change: None,
     })
 }
 

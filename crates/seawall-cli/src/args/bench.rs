@@ -2,6 +2,7 @@
 
 use super::examples::{
     BENCH_CWAL_EXAMPLES, BENCH_EXAMPLES, BENCH_HELIOS_EXAMPLES, BENCH_PAPER_EXAMPLES,
+    BENCH_READ_EXAMPLES,
 };
 use super::{LevelName, Look};
 use crate::human;
@@ -22,6 +23,9 @@ pub(crate) enum BenchVerb {
     /// Durable commits beside plain write-and-sync, in alternating slices
     #[command(after_help = BENCH_EXAMPLES)]
     Append(BenchAppend),
+    /// Verified records out of a log, beside the least that any reader must do
+    #[command(after_help = BENCH_READ_EXAMPLES)]
+    Read(BenchRead),
     /// The tables of the paper on a log in Rust, by its method and by this log
     #[command(after_help = BENCH_PAPER_EXAMPLES)]
     Paper(BenchPaper),
@@ -31,6 +35,17 @@ pub(crate) enum BenchVerb {
     /// The modes of HeliosDB Nano's log, its group commit by a window of 10 ms first, and this log
     #[command(after_help = BENCH_HELIOS_EXAMPLES)]
     Helios(BenchHelios),
+}
+
+/// What a bench is compared with, and where it is shown.
+#[derive(Debug, Args)]
+pub(crate) struct Beside {
+    /// Compare with an earlier build: what its `--json` printed, in a file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) baseline: Option<PathBuf>,
+    /// A page of the same, with charts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
 }
 
 /// `seawall bench append`
@@ -54,7 +69,35 @@ pub(crate) struct BenchAppend {
     #[arg(long, value_enum, default_value_t = LevelName::Synced)]
     pub(crate) level: LevelName,
     #[command(flatten)]
+    pub(crate) beside: Beside,
+    #[command(flatten)]
     pub(crate) look: Look,
+}
+
+/// `seawall bench read`
+#[derive(Debug, Args)]
+pub(crate) struct BenchRead {
+    /// Where to write; room for some 300 bytes a record
+    #[arg(long, default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// How many records the logs have
+    #[arg(long, value_delimiter = ',', default_value = "10000,100000,1000000")]
+    #[arg(value_name = "N", value_parser = human::parse_records)]
+    pub(crate) records: Vec<u64>,
+    /// Seconds for each table
+    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = human::parse_seconds)]
+    pub(crate) time: f64,
+    #[command(flatten)]
+    pub(crate) beside: Beside,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// The reader whose memory `bench read` looks at.
+#[derive(Debug, Args)]
+pub(crate) struct BenchReader {
+    /// The log
+    pub(crate) log: PathBuf,
 }
 
 /// `seawall bench paper`
@@ -100,6 +143,8 @@ pub(crate) struct BenchHelios {
     #[arg(value_parser = human::parse_record_size)]
     pub(crate) size: usize,
     #[command(flatten)]
+    pub(crate) beside: Beside,
+    #[command(flatten)]
     pub(crate) look: Look,
 }
 
@@ -120,6 +165,8 @@ pub(crate) struct BenchCwal {
     #[arg(long, value_name = "BYTES", default_value = "1000")]
     #[arg(value_parser = human::parse_record_size)]
     pub(crate) size: usize,
+    #[command(flatten)]
+    pub(crate) beside: Beside,
     #[command(flatten)]
     pub(crate) look: Look,
 }

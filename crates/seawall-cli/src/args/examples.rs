@@ -150,9 +150,26 @@ pub(super) const BENCH_EXAMPLES: &str = "\
 Examples:
   seawall bench append
   chrt -f 1 seawall bench append --dir /var/lib/app --time 5
-  seawall bench append --writers 1,16 --size 1024 --json
+  seawall bench append --writers 1,16 --json > before.json
+  seawall bench append --writers 1,16 --baseline before.json
 
-A run that is interrupted leaves its folder, seawall-bench-<pid>, in --dir.";
+--baseline compares the ratios of two builds, each to the plain syncs of its
+own run; where the middle halves of their slices overlap they are the same.
+Where others use 5 % of the processors or more, nothing is ranked. A run that
+is interrupted leaves its folder, seawall-bench-<pid>, in --dir.";
+
+pub(super) const BENCH_READ_EXAMPLES: &str = "\
+Examples:
+  seawall bench read
+  chrt -f 1 seawall bench read --report read.html
+  seawall bench read --records 10000,10000000 --time 10 --json > before.json
+  seawall bench read --records 10000,10000000 --time 10 --baseline before.json
+
+Records are those of `seawall bench paper`. A scan lends verified bytes; the
+least that it must do is to walk the same records in memory and to compute
+their CRC32C. Cold is what the system was told to forget: what a device or a
+host keeps in its own memory cannot be dropped. Ways take turns, as in
+`seawall probe`.";
 
 pub(super) const BENCH_PAPER_EXAMPLES: &str = "\
 Examples:
@@ -170,6 +187,7 @@ pub(super) const BENCH_CWAL_EXAMPLES: &str = "\
 Examples:
   seawall bench cwal
   chrt -f 1 seawall bench cwal --time 30
+  chrt -f 1 seawall bench cwal --report cwal.html
   seawall bench cwal --logs 10000 --size 100 --json
 
 benchmark_write and batched_sync_benchmarks of CWal, a log in C++, with its
@@ -180,6 +198,7 @@ pub(super) const BENCH_HELIOS_EXAMPLES: &str = "\
 Examples:
   seawall bench helios
   chrt -f 1 seawall bench helios --writers 1,64 --time 10
+  chrt -f 1 seawall bench helios --report helios.html
   seawall bench helios --json | jq '.results[].contest.rows[] | [.name, .ratio]'
 
 Its document describes three modes: sync, where each commit waits for its own;

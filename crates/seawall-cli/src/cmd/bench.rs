@@ -1,16 +1,19 @@
 //! `seawall bench`: what this log does here, beside others' methods, in one run.
 
 mod append;
+mod beside;
 mod cwal;
 mod helios;
 mod paper;
+mod read;
 
-pub(super) use append::row_as_json;
+pub(super) use append::{rates, row_as_json};
+pub(super) use read::alone;
 
 use crate::args::{BenchVerb, Look};
 use crate::output::Output;
 use crate::report::{Exit, Failure};
-use seawall_measure::machine::{NOT_RANKED, is_real_time};
+use seawall_measure::machine::Conditions;
 use seawall_measure::pairs::Trouble;
 use std::path::Path;
 
@@ -18,6 +21,7 @@ use std::path::Path;
 pub(crate) fn run(what: &BenchVerb) -> Result<Exit, Failure> {
     match what {
         BenchVerb::Append(args) => append::run(args),
+        BenchVerb::Read(args) => read::run(args),
         BenchVerb::Paper(args) => paper::run(args),
         BenchVerb::Cwal(args) => cwal::run(args),
         BenchVerb::Helios(args) => helios::run(args),
@@ -30,12 +34,11 @@ pub(super) fn failure(folder: &Path, trouble: &Trouble) -> Failure {
     failure.at(folder.display()).next("choose another place with --dir, with more room")
 }
 
-/// Says that other work could disturb what was measured, if it could; whether it could not.
-fn tell_whether_ranked(out: &mut Output, look: Look) -> bool {
-    let ranked = is_real_time();
-    if !ranked && !look.json {
+/// Says why nothing is ranked, if so.
+fn tell_conditions(out: &mut Output, look: Look, conditions: &Conditions) {
+    let says = conditions.says();
+    if !says.is_empty() && !look.json {
         out.line("");
-        out.lines(&NOT_RANKED);
+        out.lines(&says);
     }
-    ranked
 }

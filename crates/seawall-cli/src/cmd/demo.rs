@@ -269,7 +269,7 @@ impl Done {
             "unacknowledged_found": self.compared.extra,
             "damage": self.damaged.as_json(),
             "rescue": self.rescue.as_json(),
-            "ranked": rates.map(|_| seawall_measure::machine::is_real_time()),
+            "ranked": rates.map(|rows| speed::why_not_ranked(rows).is_none()),
             "speed": rates.map(|rows| {
                 rows.iter().map(super::bench::row_as_json).collect::<Vec<_>>()
             }),

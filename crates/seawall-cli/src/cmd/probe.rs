@@ -11,7 +11,7 @@ use crate::output::Output;
 use crate::report::{Exit, Failure};
 use advice::{Advice, Costs};
 use seawall_measure::contest::{Contest, Entry, hold};
-use seawall_measure::machine::{NOT_RANKED, is_real_time};
+use seawall_measure::machine::Conditions;
 use seawall_measure::scratch::Scratch;
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -81,7 +81,8 @@ pub(crate) fn run(args: &Probe) -> Result<Exit, Failure> {
     }
     let flushes = flushes(scratch.path()).map_err(|error| failure(&args.dir, &error))?;
     let advice = advice::of(&costs(&asked, &flushes));
-    let found = Found { checks, worst, exit, asked, flushes, advice, ranked: is_real_time() };
+    let conditions = Conditions::of(asked.iter().map(|one| one.standings.others));
+    let found = Found { checks, worst, exit, asked, flushes, advice, conditions };
     if args.look.json {
         out.line(&as_json(args, &found).to_string());
     } else {
@@ -99,8 +100,7 @@ struct Found {
     /// Bytes that were not synced, and how long the sync took, in microseconds.
     flushes: Vec<(u64, f64)>,
     advice: Vec<Advice>,
-    /// Whether no other program could stand between.
-    ranked: bool,
+    conditions: Conditions,
 }
 
 type Maker = fn(&Path) -> io::Result<Vec<Entry<'static, io::Error>>>;
@@ -188,7 +188,7 @@ fn is_of_the_disk(check: &Check) -> bool {
 }
 
 fn tell_rest(out: &mut Output, found: &Found) {
-    let Found { flushes, advice, ranked, .. } = found;
+    let Found { flushes, advice, conditions, .. } = found;
     out.line("");
     if !flushes.is_empty() {
         out.line("a sync, with so much given to the device before");
@@ -200,9 +200,10 @@ fn tell_rest(out: &mut Output, found: &Found) {
     for Advice { topic, says } in advice {
         out.line(&format!("{topic:<10}{}", folded(says, 10)));
     }
-    if !ranked {
+    let says = conditions.says();
+    if !says.is_empty() {
         out.line("");
-        out.lines(&NOT_RANKED);
+        out.lines(&says);
     }
 }
 
@@ -218,6 +219,7 @@ fn as_json(args: &Probe, found: &Found) -> Value {
         "contests": found.asked.iter().map(Contest::as_json).collect::<Vec<_>>(),
         "flushes": found.flushes.iter().map(flush).collect::<Vec<_>>(),
         "advice": found.advice.iter().map(advice).collect::<Vec<_>>(),
-        "ranked": found.ranked,
+        "ranked": found.conditions.are_good(),
+        "others_share": found.conditions.others().share(),
     })
 }

@@ -155,6 +155,26 @@ impl Ran {
     }
 }
 
+/// Lets other threads use a good part of the processors meanwhile.
+pub(crate) fn beside_others<T>(act: impl FnOnce() -> T) -> T {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let done = AtomicBool::new(false);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..processors.div_ceil(4) {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        // A panic of `act` must end the others, too.
+        let acted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
+        done.store(true, Ordering::Relaxed);
+        acted.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 fn finish(mut child: Child, input: &[u8]) -> Ran {
     let mut stdin = child.stdin.take().expect("a pipe");
     let input = input.to_vec();

@@ -3,14 +3,17 @@
 
 mod theirs;
 
-use super::{failure, tell_whether_ranked};
+use super::beside::{Past, Report, compare};
+use super::{failure, tell_conditions};
 use crate::args::BenchCwal;
 use crate::human::{folded, number};
 use crate::output::Output;
 use crate::report::{Exit, Failure};
 use seawall::{Level, Log, Options, Raw, Retention};
 use seawall_io::{Clock, SystemClock};
-use seawall_measure::contest::{Contest, Entry, hold};
+use seawall_measure::contest::{Contest, Entry, Row, hold};
+use seawall_measure::machine::Conditions;
+use seawall_measure::page;
 use seawall_measure::pairs::Trouble;
 use seawall_measure::scratch::Scratch;
 use seawall_measure::slice::{Slice, nanoseconds, rate};
@@ -18,6 +21,8 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 use theirs::{Method, Writer};
+
+const SCHEMA: &str = "seawall.bench-cwal/1";
 
 /// Its six runs: what it calls them, how they are made, and its time for an append, in what its
 /// source measures: microseconds, though its output says ms.
@@ -45,6 +50,14 @@ const WARNING: &str = "A sync of cwal's does not write the buffer of its stream 
 /// Measures, and says what came of it.
 pub(crate) fn run(args: &BenchCwal) -> Result<Exit, Failure> {
     let fail = |trouble: Trouble| failure(&args.dir, &trouble);
+    let settings =
+        [("schema", json!(SCHEMA)), ("logs", json!(args.logs)), ("log_bytes", json!(args.size))];
+    let past = Past::read(&args.beside, &settings)?;
+    let asks = format!("{} logs of {} bytes", number(args.logs), args.size);
+    if let Some(past) = &past {
+        past.has([("cwal", asks.clone())].into_iter())?;
+    }
+    let report = Report::begin(args.beside.report.as_deref())?;
     let scratch = Scratch::new(&args.dir, "seawall-bench")?;
     let data = vec![0x5a; args.size];
     let mut ours = vec![];
@@ -61,24 +74,28 @@ pub(crate) fn run(args: &BenchCwal) -> Result<Exit, Failure> {
     for (name, log, set) in &ours {
         let clock = SystemClock::new();
         let data = &data;
-        entries.push(Entry::new(name, move |time| our_slice(log, (data, *set), (&clock, time))));
+        entries.push(Entry::new(*name, move |time| our_slice(log, (data, *set), (&clock, time))));
     }
     let standings = hold(&mut entries, Duration::from_secs_f64(args.time)).map_err(fail)?;
     drop(entries);
     for (_, log, _) in ours {
         log.close().map_err(|error| fail(Trouble::Ours(error)))?;
     }
-    let asks = format!("{} logs of {} bytes", number(args.logs), args.size);
-    let contest = Contest { name: "cwal", asks, standings };
+    let mut contest = Contest { name: "cwal", asks, standings };
+    compare(&mut contest, past.as_ref())?;
     let mut out = Output::new();
     if !args.look.json {
         out.lines(&contest.lines());
         tell_published(&mut out, &contest);
     }
-    let ranked = tell_whether_ranked(&mut out, args.look);
+    let conditions = Conditions::of([contest.standings.others]);
+    tell_conditions(&mut out, args.look, &conditions);
     if args.look.json {
-        out.line(&as_json(args, &contest, ranked).to_string());
+        let mut answer = as_json(args, &contest, &conditions);
+        past.as_ref().inspect(|past| past.add_to(&mut answer));
+        out.line(&answer.to_string());
     }
+    report.write("seawall bench cwal", || page(args, &contest, &conditions))?;
     Ok(out.finish())
 }
 
@@ -139,31 +156,54 @@ fn our_slice(
     Ok(Slice { per_second: rate(times.len(), now - begin), times })
 }
 
+/// Its published times and ours, in microseconds an append: name, published, here.
+fn times(contest: &Contest) -> Vec<[String; 3]> {
+    let row = |row: &Row| {
+        let published = published(&row.name).map_or("-".to_owned(), |time| format!("{time:.2}"));
+        [row.name.to_string(), published, format!("{:.2}", 1e6 / row.per_second.median.max(1e-9))]
+    };
+    contest.standings.rows.iter().map(row).collect()
+}
+
+const TIMES: [&str; 3] = ["microseconds an append", "published", "here"];
+
 fn tell_published(out: &mut Output, contest: &Contest) {
+    let line = |[name, published, here]: [&str; 3]| format!("{name:<25}{published:>16}{here:>16}");
     out.line("");
-    out.line(&format!("{:<25}{:>16}{:>16}", "microseconds an append", "published", "here"));
-    for row in &contest.standings.rows {
-        let published = published(row.name).map_or("-".to_owned(), |time| format!("{time:.2}"));
-        let here = 1e6 / row.per_second.median.max(1e-9);
-        out.line(&format!("  {:<23}{published:>16}{here:>16.2}", row.name));
+    out.line(&line(TIMES));
+    for [name, published, here] in times(contest) {
+        out.line(&line([&format!("  {name}"), &published, &here]));
     }
     out.line("");
     out.line(&folded(WARNING, 0));
+}
+
+/// As a page: both tables.
+fn page(args: &BenchCwal, contest: &Contest, conditions: &Conditions) -> String {
+    let about = "Its benchmarks, by its method and by this log.";
+    let title = "The benchmarks of CWal, beside seawall";
+    let body = page::head(title, conditions, (about, &args.dir));
+    let head = vec![TIMES.map(str::to_owned).into()];
+    let times: Vec<Vec<String>> = times(contest).into_iter().map(Into::into).collect();
+    let published = page::table(&head.into_iter().chain(times).collect::<Vec<_>>());
+    let warning = format!("<p>{}</p>\n", page::escaped(WARNING));
+    [body, page::contest(contest), published, warning].concat()
 }
 
 fn published(name: &str) -> Option<f64> {
     THEIRS.iter().find(|entry| entry.0 == name).map(|entry| entry.2)
 }
 
-fn as_json(args: &BenchCwal, contest: &Contest, ranked: bool) -> Value {
+fn as_json(args: &BenchCwal, contest: &Contest, conditions: &Conditions) -> Value {
     let published: Value =
         THEIRS.iter().map(|(name, _, time)| ((*name).to_owned(), json!(time))).collect();
     json!({
-        "schema": "seawall.bench-cwal/1",
+        "schema": SCHEMA,
         "dir": args.dir.display().to_string(),
         "logs": args.logs,
         "log_bytes": args.size,
-        "ranked": ranked,
+        "ranked": conditions.are_good(),
+        "others_share": conditions.others().share(),
         "published_us": published,
         "contest": contest.as_json(),
     })

@@ -2,13 +2,18 @@
 //! describes them, and this log. Theirs write to a file that was written before, not to a store
 //! below: that is the best they can do.
 
-use super::{failure, tell_whether_ranked};
+use super::beside::{Past, Report, compare};
+use super::{failure, tell_conditions};
 use crate::args::BenchHelios;
+use crate::human::to_f64;
 use crate::output::Output;
 use crate::report::{Exit, Failure};
 use seawall::{Level, Options};
 use seawall_io::{File, PosixStorage, Storage};
+use seawall_measure::chart::{Names, Series, log_log};
 use seawall_measure::contest::{Contest, Entry, hold};
+use seawall_measure::machine::Conditions;
+use seawall_measure::page;
 use seawall_measure::pairs::{Ours, Trouble};
 use seawall_measure::scratch::Scratch;
 use seawall_measure::slice::{Slice, by_threads};
@@ -21,6 +26,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+const SCHEMA: &str = "seawall.bench-helios/1";
+/// Of the ways in the chart, as CSS writes them.
+const COLORS: [&str; 5] = ["#b3541e", "#d9a05b", "#8a94a0", "#0b6e4f", "#5fa8d3"];
 /// The window of its group commit.
 const WINDOW: Duration = Duration::from_millis(10);
 /// As large as a log's segments.
@@ -29,6 +37,12 @@ const FILE_SIZE: u64 = 64 << 20;
 /// Measures every number of writers.
 pub(crate) fn run(args: &BenchHelios) -> Result<Exit, Failure> {
     let fail = |trouble: Trouble| failure(&args.dir, &trouble);
+    let settings = [("schema", json!(SCHEMA)), ("record_bytes", json!(args.size))];
+    let past = Past::read(&args.beside, &settings)?;
+    if let Some(past) = &past {
+        past.has(args.writers.iter().map(|writers| ("helios", asks(args.size, *writers))))?;
+    }
+    let report = Report::begin(args.beside.report.as_deref())?;
     let scratch = Scratch::new(&args.dir, "seawall-bench")?;
     let theirs = Theirs::new(scratch.path(), args.size).map_err(|e| fail(Trouble::Plain(e)))?;
     let window = Window::start(theirs.tail.clone()).map_err(|e| fail(Trouble::Plain(e)))?;
@@ -53,11 +67,9 @@ pub(crate) fn run(args: &BenchHelios) -> Result<Exit, Failure> {
             }),
         ];
         let standings = hold(&mut entries, Duration::from_secs_f64(args.time)).map_err(fail)?;
-        let asks = match writers {
-            1 => format!("records of {} bytes by one thread", args.size),
-            _ => format!("records of {} bytes by {writers} threads", args.size),
-        };
-        let contest = Contest { name: "helios", asks, standings };
+        let asks = asks(args.size, writers);
+        let mut contest = Contest { name: "helios", asks, standings };
+        compare(&mut contest, past.as_ref())?;
         if !args.look.json {
             out.lines(&contest.lines());
         }
@@ -66,22 +78,67 @@ pub(crate) fn run(args: &BenchHelios) -> Result<Exit, Failure> {
     for ours in [synced, buffered] {
         ours.close().map_err(|error| fail(Trouble::Ours(error)))?;
     }
-    let ranked = tell_whether_ranked(&mut out, args.look);
+    let conditions = Conditions::of(asked.iter().map(|(_, contest)| contest.standings.others));
+    tell_conditions(&mut out, args.look, &conditions);
     if args.look.json {
-        let result = |(writers, contest): &(usize, Contest)| -> Value {
-            json!({ "writers": writers, "contest": contest.as_json() })
-        };
-        let answer = json!({
-            "schema": "seawall.bench-helios/1",
-            "dir": args.dir.display().to_string(),
-            "record_bytes": args.size,
-            "window_ms": 10,
-            "ranked": ranked,
-            "results": asked.iter().map(result).collect::<Vec<_>>(),
-        });
+        let mut answer = as_json(args, &asked, &conditions);
+        past.as_ref().inspect(|past| past.add_to(&mut answer));
         out.line(&answer.to_string());
     }
+    report.write("seawall bench helios", || page(args, &asked, &conditions))?;
     Ok(out.finish())
+}
+
+fn asks(size: usize, writers: usize) -> String {
+    match writers {
+        1 => format!("records of {size} bytes by one thread"),
+        _ => format!("records of {size} bytes by {writers} threads"),
+    }
+}
+
+fn as_json(args: &BenchHelios, asked: &[(usize, Contest)], conditions: &Conditions) -> Value {
+    let result = |(writers, contest): &(usize, Contest)| -> Value {
+        json!({ "writers": writers, "contest": contest.as_json() })
+    };
+    json!({
+        "schema": SCHEMA,
+        "dir": args.dir.display().to_string(),
+        "record_bytes": args.size,
+        "window_ms": 10,
+        "ranked": conditions.are_good(),
+        "others_share": conditions.others().share(),
+        "results": asked.iter().map(result).collect::<Vec<_>>(),
+    })
+}
+
+/// As a page: a line for each way over the number of writers, and all tables.
+fn page(args: &BenchHelios, asked: &[(usize, Contest)], conditions: &Conditions) -> String {
+    let about = "The modes of HeliosDB Nano's log, rebuilt as its document describes them, and \
+                 this log.";
+    let title = "Commits a second, beside a fixed window";
+    let mut body = page::head(title, conditions, (about, &args.dir));
+    // One point is no line.
+    if let [(_, first), _, ..] = asked {
+        let names = Names {
+            title: "Commits a second",
+            x: "threads that commit at the same time",
+            y: "commits a second",
+        };
+        let ways = first.standings.rows.iter().zip(COLORS);
+        let series: Vec<Series<'_>> = ways
+            .map(|(way, color)| {
+                let rate = |(writers, contest): &(usize, Contest)| {
+                    let writers = to_f64(u64::try_from(*writers).unwrap_or(u64::MAX));
+                    let row = contest.standings.rows.iter().find(|row| row.name == way.name);
+                    Some((writers, row?.per_second.median))
+                };
+                Series { name: &way.name, color, points: asked.iter().filter_map(rate).collect() }
+            })
+            .collect();
+        body.extend(["<figure>", &log_log(&names, &series), "</figure>\n"]);
+    }
+    body.extend(asked.iter().map(|(_, contest)| page::contest(contest)));
+    body
 }
 
 /// Its modes `Sync` and `Async`: each commit is one write, and in the first its sync, under a lock.

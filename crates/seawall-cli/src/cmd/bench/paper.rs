@@ -1,11 +1,12 @@
 //! `seawall bench paper`: Tables I and II of *Design and Reliability of a User Space Write-Ahead
 //! Log in Rust*, by its method and by this log, in one run.
 
-mod ours;
-mod records;
+pub(super) mod ours;
+pub(super) mod records;
 mod tables;
-mod theirs;
+pub(super) mod theirs;
 
+use super::beside::Report;
 use crate::args::BenchPaper;
 use crate::human::to_f64;
 use crate::output::Output;
@@ -13,7 +14,8 @@ use crate::progress::Progress;
 use crate::report::{Exit, Failure};
 use ours::Wait;
 use records::{Record, sets};
-use seawall_measure::page::PageFile;
+use seawall_measure::load::Watch;
+use seawall_measure::machine::Conditions;
 use seawall_measure::pairs::Trouble;
 use seawall_measure::scratch::Scratch;
 use seawall_measure::slice::median;
@@ -84,11 +86,11 @@ pub(crate) fn run(args: &BenchPaper) -> Result<Exit, Failure> {
     let records = records::records();
     let mut tables = [Format::MessagePack, Format::Json]
         .map(|format| Table { format, cells: Default::default() });
-    let begin = |path| PageFile::begin(path).map_err(|error| Failure::of_page(&error, path));
-    let report = args.report.as_deref().map(begin).transpose()?;
+    let report = Report::begin(args.report.as_deref())?;
     let total = u64::from(args.runs) * 6;
     let mut progress = Progress::start(args.patience, args.look.quiet)?.counting("steps");
     let mut steps = 0;
+    let watch = Watch::start();
     for run in 0..args.runs {
         for table in &mut tables {
             for ((_, size), cell) in SIZES.into_iter().zip(&mut table.cells) {
@@ -107,17 +109,15 @@ pub(crate) fn run(args: &BenchPaper) -> Result<Exit, Failure> {
         }
     }
     progress.end();
+    let conditions = Conditions::of([watch.others()]);
     let mut out = Output::new();
     if args.look.json {
-        out.line(&tables::as_json(args, &tables).to_string());
+        out.line(&tables::as_json(args, &tables, &conditions).to_string());
     } else {
         tables::tell(&mut out, args, &tables);
     }
-    super::tell_whether_ranked(&mut out, args.look);
-    if let (Some(report), Some(path)) = (report, &args.report) {
-        let written = report.write("seawall bench paper", &tables::page(args, &tables));
-        written.map_err(|error| Failure::of_page(&error, path))?;
-    }
+    super::tell_conditions(&mut out, args.look, &conditions);
+    report.write("seawall bench paper", || tables::page(args, &tables, &conditions))?;
     Ok(out.finish())
 }
 

@@ -1,11 +1,10 @@
 //! The report of the demo: a page without scripts, its chart, and the figures for machines.
 
 use super::Done;
+use super::speed::why_not_ranked;
 use crate::report::Failure;
 use seawall_io::{Draft, Storage};
-use seawall_measure::chart::{Names, Series, log_log};
 use seawall_measure::page::escaped;
-use seawall_measure::pairs::Row;
 use serde_json::Value;
 use std::io;
 use std::path::Path;
@@ -34,7 +33,7 @@ impl<'a> Report<'a> {
 
     /// Writes all files.
     pub(super) fn write(self, done: &Done, story: &Story<'_>) -> Result<(), Failure> {
-        let chart = done.rates.as_deref().map(chart);
+        let chart = done.rates.as_deref().map(super::super::bench::rates);
         let put = || -> io::Result<()> {
             let storage = self.draft.storage();
             let file = |name: &str, text: &str| {
@@ -54,27 +53,6 @@ impl<'a> Report<'a> {
     }
 }
 
-fn chart(rows: &[Row]) -> String {
-    let names = Names {
-        title: "Durable commits a second",
-        x: "threads that commit at the same time",
-        y: "commits a second",
-    };
-    let points = |value: fn(&Row) -> f64| {
-        let point =
-            |row: &Row| (f64::from(u32::try_from(row.writers).unwrap_or(u32::MAX)), value(row));
-        rows.iter().map(point).collect()
-    };
-    let ours =
-        Series { name: "seawall", color: "#0b6e4f", points: points(|row| row.commits_per_s) };
-    let plain = Series {
-        name: "a sync each record",
-        color: "#b3541e",
-        points: points(|row| row.raw_per_s),
-    };
-    log_log(&names, &[ours, plain])
-}
-
 fn page(done: &Done, story: &Story<'_>, chart: Option<&str>) -> String {
     let state = if done.kept() { "kept" } else { "broken" };
     let toned = |line: &String| {
@@ -88,11 +66,8 @@ fn page(done: &Done, story: &Story<'_>, chart: Option<&str>) -> String {
     let speed = chart.map_or_else(
         || "<p>The fast demo measures no speed.</p>".to_owned(),
         |chart| {
-            let ranked = if seawall_measure::machine::is_real_time() {
-                ""
-            } else {
-                " Not ranked: other work could disturb this; try it under <code>chrt -f 1</code>."
-            };
+            let why = done.rates.as_deref().and_then(why_not_ranked);
+            let ranked = why.map_or(String::new(), |why| format!(" {}.", escaped(&why)));
             let note =
                 "Medians of alternating slices: first the one, then the other, on this disk.";
             format!("<figure>{chart}<figcaption>{note}{ranked}</figcaption></figure>")

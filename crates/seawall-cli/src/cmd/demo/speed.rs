@@ -1,10 +1,11 @@
 //! The speed table of the demo: commits a second beside a sync for each record.
 
+use super::super::bench::failure;
 use super::Stage;
 use crate::human::rounded;
 use crate::report::Failure;
 use seawall::Options;
-use seawall_measure::machine::is_real_time;
+use seawall_measure::machine::Conditions;
 use seawall_measure::pairs::{Ours, Plain, Rounds, Row, Trouble, compare};
 use std::path::Path;
 use std::time::Duration;
@@ -18,7 +19,7 @@ pub(super) fn measure(
     folder: &Path,
     stage: &mut Stage,
 ) -> Result<Vec<Row>, Failure> {
-    let fail = |trouble| super::super::bench::failure(folder, &trouble);
+    let fail = |trouble| failure(folder, &trouble);
     let ours = Ours::new(&folder.join("speed.wal"), &Options::new(), super::RECORD_SIZE)
         .map_err(|error| fail(Trouble::Ours(error)))?;
     let mut rows = vec![];
@@ -44,7 +45,17 @@ fn tell(stage: &mut Stage, rows: &[Row]) {
     line("           a sync each record", &|row| rounded(row.raw_per_s));
     line("           seawall", &|row| rounded(row.commits_per_s));
     line("           times", &|row| format!("{:.2}", row.ratio));
-    if !is_real_time() {
-        stage.say("           not ranked: other work can disturb this; try it under `chrt -f 1`");
+    if let Some(why) = why_not_ranked(rows) {
+        stage.say(&format!("           {why}"));
+    }
+}
+
+/// Why nothing of this is ranked, in one line; `None` if it is.
+pub(super) fn why_not_ranked(rows: &[Row]) -> Option<String> {
+    let conditions = Conditions::of(rows.iter().map(|row| row.others));
+    let not_real_time = "not ranked: other work can disturb this; try it under `chrt -f 1`";
+    match conditions.others().says() {
+        Some(busy) => Some(format!("{busy}; not ranked")),
+        None => (!conditions.are_good()).then(|| not_real_time.to_owned()),
     }
 }

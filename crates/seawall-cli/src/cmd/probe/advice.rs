@@ -30,8 +30,7 @@ pub(super) struct Advice {
 
 /// What the figures allow to be said.
 pub(super) fn of(costs: &Costs<'_>) -> Vec<Advice> {
-    let is_noisy =
-        |rows: &[(&Row, usize)]| rows.iter().any(|(row, _)| row.verdict == Verdict::TooNoisy);
+    let is_noisy = |rows: &[(&Row, usize)]| rows.iter().any(|(row, _)| row.verdict.is_unsure());
     let noisy = [is_noisy(&costs.threads), is_noisy(&costs.sizes)];
     let said = [
         ("files", files(costs)),
@@ -99,10 +98,19 @@ mod tests {
     use seawall_measure::contest::Spread;
 
     fn row(name: &'static str, per_second: f64, ratio: f64, verdict: Verdict) -> Row {
-        let flat = |value| Spread { median: value, lowest: value, highest: value };
-        let (per_second, ratio) = (flat(per_second), flat(ratio));
-        let time = 1e6 / per_second.median;
-        Row { name, per_second, p50_us: time, p99_us: time, p999_us: None, ratio, verdict }
+        let flat =
+            |value| Spread { median: value, lowest: value, highest: value, quartiles: [value; 2] };
+        let time = 1e6 / per_second;
+        Row {
+            name: name.into(),
+            per_second: flat(per_second),
+            p50_us: time,
+            p99_us: time,
+            p999_us: None,
+            ratio: flat(ratio),
+            verdict,
+            change: None,
+        }
     }
 
     #[test]
@@ -138,9 +146,12 @@ mod tests {
         let costs = Costs { flushes: &[(1 << 20, 60.0), (64 << 20, 170.0)], ..costs };
         assert!(says(&costs, "cache").contains("write out"));
         let noisy = [sizes[0].clone(), row("64 KiB", 7000.0, 0.9, Verdict::TooNoisy)];
-        let costs = Costs { sizes: noisy.iter().zip([4096, 65_536]).collect(), ..costs };
+        let mut costs = Costs { sizes: noisy.iter().zip([4096, 65_536]).collect(), ..costs };
         assert_eq!(says(&costs, "batches"), "");
         assert!(says(&costs, "noise").contains("once more"));
+        let busy = [sizes[0].clone(), row("64 KiB", 7000.0, 0.9, Verdict::NotRanked)];
+        costs.sizes = busy.iter().zip([4096, 65_536]).collect();
+        assert_eq!(says(&costs, "batches"), "");
     }
 
     #[test]

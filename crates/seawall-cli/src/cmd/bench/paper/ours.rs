@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// What the clock waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wait {
+pub(in crate::cmd::bench) enum Wait {
     /// For all records at the end: who appends does not wait.
     AtTheEnd,
     /// For each set, for that long: as many sets as that gives.
@@ -18,7 +18,7 @@ pub(super) enum Wait {
 }
 
 /// Writes `total` records in sets of `size`, or as many as there is time for; a set is atomic.
-pub(super) fn write(
+pub(in crate::cmd::bench) fn write(
     folder: &Path,
     (format, wait): (Format, Wait),
     what: (&[Record], usize, u64),

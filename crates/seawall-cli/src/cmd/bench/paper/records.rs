@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 /// The structs of the paper's listing 2, with its names.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(super) struct Record {
+pub(in crate::cmd::bench) struct Record {
     pub(super) id: u32,
     pub(super) comment: String,
     pub(super) objects: Vec<Data>,
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(super) struct Data {
+pub(in crate::cmd::bench) struct Data {
     pub(super) a: u32,
     pub(super) b: u32,
 }
@@ -21,7 +21,7 @@ const DIFFERENT: u32 = 20_000;
 
 /// Records as large as the paper's: its tables' bytes are those of six pairs of numbers with ten
 /// digits, and a comment of 33 letters.
-pub(super) fn records() -> Vec<Record> {
+pub(in crate::cmd::bench) fn records() -> Vec<Record> {
     let mut state = 1_u32;
     let mut number = move || {
         // The minimal standard generator of Park and Miller; all that counts is ten digits.

@@ -5,7 +5,8 @@ use crate::args::BenchPaper;
 use crate::human::{count, number, rounded, to_f64};
 use crate::output::Output;
 use seawall_measure::chart::{Names, Series, log_log};
-use seawall_measure::page::{escaped, table};
+use seawall_measure::machine::Conditions;
+use seawall_measure::page::{self, escaped, table};
 use serde_json::{Value, json};
 
 /// Tables I and II: seconds for 2,000,000 records, in A, B, C.
@@ -119,13 +120,12 @@ fn verdict(tables: &[Table]) -> String {
 }
 
 fn head(args: &BenchPaper) -> String {
-    let (records, runs) = (number(args.records), count(args.runs.into(), "run"));
-    format!("{records} records, medians of {runs}; in {}", args.dir.display())
+    format!("{} records, medians of {}", number(args.records), count(args.runs.into(), "run"))
 }
 
 /// For people.
 pub(super) fn tell(out: &mut Output, args: &BenchPaper, tables: &[Table]) {
-    out.line(&head(args));
+    out.line(&format!("{}; in {}", head(args), args.dir.display()));
     out.line("records a second, in sets of");
     for table in tables {
         let (written, read) = lines(table);
@@ -148,7 +148,7 @@ fn row(name: &str, cells: &[String; 3]) -> String {
 }
 
 /// For programs.
-pub(super) fn as_json(args: &BenchPaper, tables: &[Table]) -> Value {
+pub(super) fn as_json(args: &BenchPaper, tables: &[Table], conditions: &Conditions) -> Value {
     let table = |table: &Table| {
         let (written, read) = lines(table);
         let object = |lines: &[Line]| -> Value {
@@ -189,7 +189,8 @@ pub(super) fn as_json(args: &BenchPaper, tables: &[Table]) -> Value {
         "dir": args.dir.display().to_string(),
         "records": args.records,
         "runs": args.runs,
-        "ranked": seawall_measure::machine::is_real_time(),
+        "ranked": conditions.are_good(),
+        "others_share": conditions.others().share(),
         "published_us_a_write": published_us,
         "sync_us": sync_us,
         "tables": tables.iter().map(table).collect::<Vec<_>>(),
@@ -197,14 +198,15 @@ pub(super) fn as_json(args: &BenchPaper, tables: &[Table]) -> Value {
 }
 
 /// As a page: the paper's metrics, all three, and a chart of each table.
-pub(super) fn page(args: &BenchPaper, tables: &[Table]) -> String {
-    let mut body = format!(
-        "<h1>The paper's tables, beside seawall</h1>\n<p class=verdict>{}</p>\n<p>{}. Its method \
-         is rebuilt as <em>Design and Reliability of a User Space Write-Ahead Log in Rust</em> \
-         describes it; each figure of both is of this run.</p>\n",
+pub(super) fn page(args: &BenchPaper, tables: &[Table], conditions: &Conditions) -> String {
+    let title = "The paper's tables, beside seawall";
+    let mut body = page::head(title, conditions, (&format!("{}.", head(args)), &args.dir));
+    let method = format!(
+        "<p>{}</p>\n<p>Its method is rebuilt as <em>Design and Reliability of a User Space \
+         Write-Ahead Log in Rust</em> describes it; each figure of both is of this run.</p>\n",
         escaped(&verdict(tables)),
-        escaped(&head(args)),
     );
+    body += &method;
     for one in tables {
         let (written, read) = lines(one);
         for (what, lines) in [("written", &written), ("read", &read)] {
@@ -217,8 +219,7 @@ pub(super) fn page(args: &BenchPaper, tables: &[Table]) -> String {
         }
         body += &table(&metrics(one));
     }
-    let version = env!("CARGO_PKG_VERSION");
-    body + &format!("<footer>seawall {version}: seawall bench paper</footer>\n")
+    body
 }
 
 fn cells(name: &str, values: [String; 3]) -> Vec<String> {

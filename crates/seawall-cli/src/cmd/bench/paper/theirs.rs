@@ -7,6 +7,7 @@
 
 use super::records::Record;
 use super::{Format, Measured, sets};
+use rmp_serde::decode::{Error, ReadReader};
 use seawall_io::{Access, File, PosixStorage, Storage};
 use seawall_measure::machine::Stopwatch;
 use seawall_measure::pairs::Trouble;
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 /// When a write is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sync {
+pub(in crate::cmd::bench) enum Sync {
     Never,
     /// Each set, for that long: as many sets as that gives.
     EachSet(Duration),
@@ -27,7 +28,7 @@ pub(super) enum Sync {
 const NAME: &str = "records.wal";
 
 /// Writes `total` records in sets of `size`, or as many as there is time for.
-pub(super) fn write(
+pub(in crate::cmd::bench) fn write(
     folder: &Path,
     (format, sync): (Format, Sync),
     (records, size, total): (&[Record], usize, u64),
@@ -66,24 +67,49 @@ pub(super) fn read(folder: &Path, format: Format) -> Result<Measured, Trouble> {
 }
 
 fn read_packed(reader: impl Read) -> io::Result<u64> {
-    let mut values = rmp_serde::Deserializer::new(reader);
+    let mut sets = PackedSets::new(reader);
     let mut count = 0;
-    loop {
-        let set = match Vec::<Record>::deserialize(&mut values) {
+    while let Some(set) = sets.next_set()? {
+        count += super::to_u64(set.len());
+    }
+    Ok(count)
+}
+
+/// Its reader: one set after the other, decoded and compared with its checksum.
+pub(in crate::cmd::bench) struct PackedSets<R: Read> {
+    values: rmp_serde::Deserializer<ReadReader<R>>,
+}
+
+impl PackedSets<BufReader<Appended>> {
+    /// From the start of what was written in this folder.
+    pub(in crate::cmd::bench) fn open(folder: &Path) -> io::Result<Self> {
+        let file = PosixStorage::open(folder)?.open(NAME, Access::Read)?;
+        Ok(Self::new(BufReader::new(Appended { file, at: 0 })))
+    }
+}
+
+impl<R: Read> PackedSets<R> {
+    fn new(reader: R) -> Self {
+        Self { values: rmp_serde::Deserializer::new(reader) }
+    }
+
+    /// The next set; `None` at the end.
+    pub(in crate::cmd::bench) fn next_set(&mut self) -> io::Result<Option<Vec<Record>>> {
+        let set = match Vec::<Record>::deserialize(&mut self.values) {
             Ok(set) => set,
-            Err(rmp_serde::decode::Error::InvalidMarkerRead(error))
+            Err(Error::InvalidMarkerRead(error))
                 if error.kind() == io::ErrorKind::UnexpectedEof =>
             {
-                return Ok(count);
+                return Ok(None);
             }
             Err(error) => return Err(io::Error::other(error)),
         };
-        let checksum = u32::deserialize(&mut values).map_err(io::Error::other)?;
+        let checksum = u32::deserialize(&mut self.values).map_err(io::Error::other)?;
         let again = rmp_serde::to_vec(&set).map_err(io::Error::other)?;
         if crc32fast::hash(&again) != checksum {
             return Err(io::Error::other("a checksum does not match"));
         }
-        count += super::to_u64(set.len());
+        Ok(Some(set))
     }
 }
 
@@ -97,7 +123,7 @@ fn read_json(reader: impl Read) -> io::Result<u64> {
 }
 
 /// A file that is written at its end, or read from its start.
-struct Appended {
+pub(in crate::cmd::bench) struct Appended {
     file: Arc<dyn File>,
     at: u64,
 }

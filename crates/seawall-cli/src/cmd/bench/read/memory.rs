@@ -1,0 +1,108 @@
+//! The ceiling of a scan: the same payloads in memory, with a length and a CRC32C each, in batches
+//! with a CRC32C of their own, walked by the least code that checks them.
+
+use seawall::{LogReader, Lsn};
+use std::io;
+use std::path::Path;
+
+/// As much as one read of a log takes.
+const BATCH: usize = 256 << 10;
+/// More than any cache has, and no more than most machines can spare.
+const BYTES_MAX: usize = 256 << 20;
+const HEAD: usize = 8;
+
+/// Records in memory.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    bytes: Vec<u8>,
+    batches: Vec<(std::ops::Range<usize>, u32)>,
+}
+
+/// Some of them, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Batch<'a> {
+    bytes: &'a [u8],
+    checksum: u32,
+}
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame<'a> {
+    pub(super) payload: &'a [u8],
+    checksum: u32,
+}
+
+impl Memory {
+    /// The records of a log, from the first on, as many as there is room for.
+    pub(super) fn of(log: &Path) -> seawall::Result<Self> {
+        let mut cursor = LogReader::open_any(log)?.cursor(Lsn::FIRST)?;
+        let mut memory = Self::default();
+        let mut start = 0;
+        while let Some(record) = cursor.next_record()? {
+            let length = u32::try_from(record.payload.len()).unwrap_or(u32::MAX);
+            memory.bytes.extend_from_slice(&length.to_le_bytes());
+            let checksum = crc_fast::crc32_iscsi(record.payload);
+            memory.bytes.extend_from_slice(&checksum.to_le_bytes());
+            memory.bytes.extend_from_slice(record.payload);
+            memory.bytes.resize(memory.bytes.len().next_multiple_of(8), 0);
+            if memory.bytes.len() - start >= BATCH {
+                start = memory.end_batch(start);
+            }
+            if memory.bytes.len() >= BYTES_MAX {
+                break;
+            }
+        }
+        memory.end_batch(start);
+        Ok(memory)
+    }
+
+    /// Ends the batch that begins at `start`, if it has a record; where the next one begins.
+    fn end_batch(&mut self, start: usize) -> usize {
+        let end = self.bytes.len();
+        if let Some(bytes) = self.bytes.get(start..end).filter(|bytes| !bytes.is_empty()) {
+            self.batches.push((start..end, crc_fast::crc32_iscsi(bytes)));
+        }
+        end
+    }
+
+    pub(super) fn batch(&self, number: usize) -> Option<Batch<'_>> {
+        let (range, checksum) = self.batches.get(number)?;
+        Some(Batch { bytes: self.bytes.get(range.clone())?, checksum: *checksum })
+    }
+}
+
+impl<'a> Batch<'a> {
+    pub(super) fn length(self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn check(self) -> io::Result<()> {
+        compare(self.bytes, self.checksum)
+    }
+
+    /// The frame at `place`, and where the next one is.
+    pub(super) fn frame(self, place: usize) -> io::Result<(Frame<'a>, usize)> {
+        let found = || {
+            let (head, behind) = self.bytes.get(place..)?.split_first_chunk::<HEAD>()?;
+            let [a, b, c, d, rest @ ..] = *head;
+            let length = usize::try_from(u32::from_le_bytes([a, b, c, d])).ok()?;
+            let checksum = u32::from_le_bytes(rest);
+            let payload = behind.get(..length)?;
+            Some((Frame { payload, checksum }, place + (HEAD + length).next_multiple_of(8)))
+        };
+        found().ok_or_else(|| io::Error::other("a frame in memory does not fit"))
+    }
+}
+
+impl Frame<'_> {
+    pub(super) fn check(self) -> io::Result<()> {
+        compare(self.payload, self.checksum)
+    }
+}
+
+fn compare(bytes: &[u8], checksum: u32) -> io::Result<()> {
+    if crc_fast::crc32_iscsi(bytes) == checksum {
+        return Ok(());
+    }
+    Err(io::Error::other("a checksum in memory does not match"))
+}

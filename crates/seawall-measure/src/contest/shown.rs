@@ -1,0 +1,80 @@
+//! What came of a contest, for people and for programs.
+
+use super::{Contest, Row, Standings, Verdict};
+use crate::baseline;
+use crate::human::{rounded, times};
+use serde_json::{Value, json};
+
+impl Contest {
+    /// A table for people; its first line is empty.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let Standings { rows, noise, rounds, others } = &self.standings;
+        let head = format!(
+            "{:<24}{:>9}{:>9}{:>9}{:>9}  beside the first",
+            "", "a second", "p50 us", "p99 us", "p99.9"
+        );
+        let mut lines = vec![String::new(), self.asks.clone(), head];
+        lines.extend(rows.iter().map(Row::line));
+        let (low, high) = (noise.lowest, noise.highest);
+        lines.push(format!(
+            "  the first one beside itself: {low:.2}x to {high:.2}x, in {rounds} rounds"
+        ));
+        lines.extend(others.says().map(|says| format!("  {says}")));
+        let changes =
+            rows.iter().filter_map(|row| Some((row.name.to_string(), row.change.as_ref()?)));
+        lines.extend(baseline::lines(changes));
+        lines
+    }
+
+    /// The same for programs.
+    #[must_use]
+    pub fn as_json(&self) -> Value {
+        let Standings { rows, noise, rounds, others } = &self.standings;
+        json!({
+            "name": self.name,
+            "asks": self.asks,
+            "rounds": rounds,
+            "noise": [noise.lowest, noise.median, noise.highest],
+            "others_share": others.share(),
+            "rows": rows.iter().map(Row::as_json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Row {
+    fn line(&self) -> String {
+        let rate = rounded(self.per_second.median);
+        let p999 = self.p999_us.map_or("-".to_owned(), rounded);
+        let times = format!("{:>9}{:>9}{:>9}", rounded(self.p50_us), rounded(self.p99_us), p999);
+        let line = format!("  {:<22}{rate:>9}{times}  {}", self.name, self.beside());
+        line.trim_end().to_owned()
+    }
+
+    fn beside(&self) -> String {
+        match self.verdict {
+            Verdict::First => String::new(),
+            verdict => format!("{}  {}", times(self.ratio.median), verdict.name()),
+        }
+    }
+
+    fn as_json(&self) -> Value {
+        let Self { name, per_second, ratio, .. } = self;
+        let mut found = json!({
+            "name": name,
+            "per_s": per_second.median,
+            "per_s_lowest": per_second.lowest,
+            "per_s_highest": per_second.highest,
+            "p50_us": self.p50_us,
+            "p99_us": self.p99_us,
+            "p999_us": self.p999_us,
+            "ratio": ratio.median,
+            "ratio_lowest": ratio.lowest,
+            "ratio_highest": ratio.highest,
+            "ratio_quartiles": ratio.quartiles,
+            "verdict": self.verdict.name(),
+        });
+        baseline::add(&mut found, self.change.as_ref());
+        found
+    }
+}

@@ -1,0 +1,100 @@
+//! What may be said of slices that took turns, and of an earlier build.
+
+use super::*;
+use serde_json::{Value, json};
+
+const QUIET: [f64; 12] = [1.0, 0.98, 1.02, 1.01, 0.99, 1.0, 1.03, 0.97, 1.0, 1.01, 0.99, 1.0];
+
+#[test]
+fn what_differs_by_less_than_the_first_from_itself_is_the_same() {
+    assert_eq!(verdict(&QUIET, &QUIET), Verdict::Same);
+    assert_eq!(verdict(&QUIET.map(|ratio| ratio * 1.01), &QUIET), Verdict::Same);
+    assert_eq!(verdict(&QUIET.map(|ratio| ratio * 1.3), &QUIET), Verdict::Faster);
+    assert_eq!(verdict(&QUIET.map(|ratio| ratio * 0.7), &QUIET), Verdict::Slower);
+}
+
+#[test]
+fn where_the_first_is_no_like_of_itself_nothing_is_ranked() {
+    let wild: Vec<f64> = (0..12).map(|n| if n % 2 == 0 { 0.5 } else { 1.5 }).collect();
+    assert_eq!(verdict(&QUIET.map(|ratio| ratio * 1.3), &wild), Verdict::TooNoisy);
+    // One round in which somebody else used the disk is not many.
+    let mut once = QUIET;
+    once[3] = 0.1;
+    assert_eq!(verdict(&QUIET.map(|ratio| ratio * 1.3), &once), Verdict::Faster);
+}
+
+#[test]
+fn each_way_has_as_many_turns_and_the_first_one_twice() {
+    use std::cell::Cell;
+    use std::rc::Rc;
+    let turns = Rc::new([const { Cell::new(0_u32) }; 3]);
+    let entry = |place: usize| {
+        let turns = turns.clone();
+        let act = move |_| {
+            turns[place].set(turns[place].get() + 1);
+            Ok::<_, ()>(Slice { per_second: [100.0, 200.0, 50.0][place], times: vec![1_000; 900] })
+        };
+        Entry::new(["one", "two", "half"][place], act)
+    };
+    let mut entries = [entry(0), entry(1), entry(2)];
+    let standings = hold(&mut entries, Duration::from_millis(100)).unwrap();
+    let rounds = standings.rounds;
+    assert_eq!(turns.iter().map(Cell::get).collect::<Vec<_>>(), [2 * rounds, rounds, rounds]);
+    let ratios: Vec<_> = standings.rows.iter().map(|row| row.ratio.median).collect();
+    assert_eq!(ratios, [1.0, 2.0, 0.5]);
+    let row = &standings.rows[1];
+    assert_eq!((row.p50_us, row.p99_us, row.p999_us), (1.0, 1.0, Some(1.0)));
+}
+
+/// Three ways in twelve quiet rounds, beside others.
+fn judged(share: Option<f64>) -> Contest {
+    let done = |rate: f64| Done { rates: QUIET.map(|one| one * rate).into(), times: vec![1] };
+    let ways = [("one", 100.0), ("two", 200.0), ("half", 50.0)];
+    let ways = ways.map(|(name, rate)| (name.into(), done(rate))).into();
+    let standings = judge(ways, &QUIET.map(|one| one * 100.0), (12, Others::of(share)));
+    Contest { name: "test", asks: "what".to_owned(), standings }
+}
+
+#[test]
+fn beside_others_nothing_is_ranked_and_it_is_said_why() {
+    let verdicts = |contest: &Contest| -> Vec<_> {
+        contest.standings.rows.iter().map(|row| row.verdict).collect()
+    };
+    let quiet = judged(Some(0.01));
+    assert_eq!(verdicts(&quiet), [Verdict::First, Verdict::Faster, Verdict::Slower]);
+    assert_eq!(quiet.lines().len(), 7);
+    for share in [Some(0.3), None] {
+        let busy = judged(share);
+        assert_eq!(verdicts(&busy), [Verdict::First, Verdict::NotRanked, Verdict::NotRanked]);
+        assert_eq!(busy.as_json()["rows"][1]["verdict"], "not ranked");
+        assert_eq!(busy.as_json()["others_share"], json!(share));
+        let why = busy.lines().pop().unwrap();
+        assert!(why.contains(if share.is_some() { "used 30 %" } else { "not known" }), "{why}");
+    }
+}
+
+#[test]
+fn an_earlier_build_is_compared_row_by_row() {
+    let mut now = judged(Some(0.01));
+    let mut answer = json!({ "ranked": true, "contest": judged(Some(0.01)).as_json() });
+    let half = &mut answer["contest"]["rows"][2];
+    (half["ratio"], half["ratio_quartiles"]) = (json!(0.25), json!([0.24, 0.26]));
+    let compare = |contest: &mut Contest, answer: &Value, is_ranked| -> Vec<_> {
+        let baseline = Baseline::parse(&answer.to_string(), &[]).unwrap();
+        contest.compare(&baseline, is_ranked).unwrap();
+        let rows = contest.standings.rows.iter();
+        rows.map(|row| row.change.map(|change| change.verdict())).collect()
+    };
+    let said = compare(&mut now, &answer, true);
+    assert_eq!(said, [None, Some(Verdict::Same), Some(Verdict::Faster)]);
+    assert_eq!(now.as_json()["rows"][2]["baseline"]["now_to_then"], 2.0);
+    assert!(now.lines().pop().unwrap().ends_with("0.25x    0.50x     2.00x  faster"));
+    let unranked = [None, Some(Verdict::NotRanked), Some(Verdict::NotRanked)];
+    assert_eq!(compare(&mut now, &answer, false), unranked);
+    assert_eq!(compare(&mut judged(Some(0.5)), &answer, true), unranked);
+    answer["ranked"] = json!(false);
+    assert_eq!(compare(&mut now, &answer, true), unranked);
+    answer["contest"]["asks"] = json!("other");
+    let baseline = Baseline::parse(&answer.to_string(), &[]).unwrap();
+    assert!(now.compare(&baseline, true).unwrap_err().to_string().contains("`test`, what"));
+}

@@ -1,0 +1,42 @@
+//! A path as the directory that it is in, and a name there.
+
+use seawall_io::{Access, PosixStorage, Storage};
+use std::io;
+use std::path::Path;
+
+/// Where a file is, or will be.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) storage: PosixStorage,
+    pub(crate) name: String,
+}
+
+impl Place {
+    /// Opens the directory that `path` is in.
+    pub(crate) fn of(path: &Path) -> io::Result<Self> {
+        let name = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+        let name = name.ok_or_else(|| {
+            let what = "this path does not end in a name in UTF-8";
+            io::Error::new(io::ErrorKind::InvalidInput, what)
+        })?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let storage = PosixStorage::open(&parent.unwrap_or(Path::new(".")).canonicalize()?)?;
+        Ok(Self { storage, name })
+    }
+}
+
+/// More than any text has that we are asked to read.
+const TEXT_MAX: u64 = 16 << 20;
+
+/// All of a text.
+pub(crate) fn read_text(place: &Place) -> io::Result<String> {
+    let file = place.storage.open(&place.name, Access::Read)?;
+    let length = file.len()?;
+    if length > TEXT_MAX {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "more than 16 MiB"));
+    }
+    let mut bytes = vec![0; usize::try_from(length).expect("16 MiB at most")];
+    let read = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
