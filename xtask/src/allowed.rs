@@ -49,11 +49,6 @@ pub(crate) const ALLOWED: &[Allowed] = &[
         reason: "a folder for temporary files is removed with all that is in it",
     },
     Allowed {
-        path: "crates/seawall-measure/src/cache.rs",
-        rule: "machine",
-        reason: "no log tells the system to forget a file: only who measures cold reads does",
-    },
-    Allowed {
         path: "crates/seawall-syscalls/src/linux",
         rule: "machine",
         reason: "it drives a program from outside: its files, its memory, its folder",

@@ -139,6 +139,22 @@ impl BareFile {
     pub fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.file.read_at(buffer, offset)
     }
+
+    /// Writes out what there is to write, and lets the system forget what it keeps of the file in
+    /// memory, so that it is read from below.
+    ///
+    /// That is advice: the system may keep pages that others use, and says nothing of it. And a
+    /// device, or the host of a virtual one, has memory of its own, which nobody can reach from
+    /// here.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::Unsupported`] where systems cannot be told so; whatever the device says.
+    pub fn forget_cached(&self) -> io::Result<()> {
+        // Pages that are still to be written would stay.
+        self.sync_data()?;
+        forget_cached(self.file.bare())
+    }
 }
 
 fn whole(bytes: &[u8], written: io::Result<usize>) -> io::Result<()> {
@@ -179,6 +195,16 @@ fn write_synced(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
     use rustix::io::{ReadWriteFlags, pwritev2};
     let parts = [io::IoSlice::new(bytes)];
     Ok(pwritev2(file, &parts, offset, ReadWriteFlags::DSYNC)?)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn forget_cached(file: &File) -> io::Result<()> {
+    Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn forget_cached(_: &File) -> io::Result<()> {
+    Err(unsupported("way to forget a file"))
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]

@@ -22,7 +22,6 @@
 #![forbid(unsafe_code)]
 
 pub mod baseline;
-pub mod cache;
 pub mod chart;
 pub mod contest;
 pub mod human;

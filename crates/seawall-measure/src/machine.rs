@@ -122,6 +122,8 @@ pub(crate) fn text_of_system(folder: &str, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch::Scratch;
+    use seawall_io::BareFile;
 
     #[test]
     fn nothing_is_ranked_beside_others_or_without_priority() {
@@ -140,5 +142,28 @@ mod tests {
         let block = std::hint::black_box(vec![1_u8; 64 << 20]);
         let after = peak_memory().unwrap();
         assert!(after >= before && after > 64 << 20, "{before} and {after}, with {}", block.len());
+    }
+    #[test]
+    fn what_was_forgotten_is_fetched_again_and_is_the_same() {
+        let scratch = Scratch::new(&std::env::temp_dir(), "seawall-forgotten").unwrap();
+        let storage = PosixStorage::open(scratch.path()).unwrap();
+        let bytes = vec![7; 1 << 20];
+        storage.create("file").unwrap().write_at(&bytes, 0).unwrap();
+        let file = BareFile::open(&scratch.path().join("file")).unwrap();
+        let fetched = || {
+            let before = bytes_from_below()?;
+            let mut found = vec![0; 1 << 20];
+            file.read(&mut found, 0).unwrap();
+            assert!(found == bytes);
+            Some(bytes_from_below()? - before)
+        };
+        match file.forget_cached() {
+            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => return,
+            forgotten => forgotten.unwrap(),
+        }
+        // A file system in memory has nothing below, and some systems do not count.
+        let first = fetched();
+        let second = fetched();
+        assert!(first >= second, "{first:?} and {second:?}");
     }
 }

@@ -4,8 +4,7 @@ use super::super::paper::to_u64;
 use super::logs::Sample;
 use super::ways::{Reader, STEP, Scan};
 use crate::human::to_f64;
-use seawall_io::{Access, File, PosixStorage, Storage};
-use seawall_measure::cache;
+use seawall_io::{Access, BareFile, File, PosixStorage, Storage};
 use seawall_measure::contest::{Entry, Standings};
 use seawall_measure::machine::{Stopwatch, bytes_from_below};
 use seawall_measure::pairs::Trouble;
@@ -131,7 +130,7 @@ fn slice(reader: &mut dyn Reader, step: usize, time: Duration) -> Result<Slice, 
 }
 
 fn forget(files: &[PathBuf]) -> io::Result<()> {
-    files.iter().try_for_each(|file| cache::forget(file))
+    files.iter().try_for_each(|file| BareFile::open(file)?.forget_cached())
 }
 
 /// Reads files one after the other by calls of one size, and looks at nothing.
