@@ -213,3 +213,25 @@ fn the_benchmarks_of_cwal_are_made_by_its_method_and_by_ours() {
     let ran = folder.run("bench cwal --logs 300 --baseline old.json", b"");
     assert!(ran.refused(2).contains("`logs` 200, and this run 300"), "{ran:?}");
 }
+
+#[test]
+fn a_stream_is_measured_beside_plain_writes() {
+    let folder = Folder::new("bench-stream");
+    let bench = "bench stream --windows 64K,1M --time 0.1 --report page.html --json";
+    let ran = folder.run(bench, b"");
+    let found = &ran.fine().json()[0];
+    assert_eq!(found["schema"], "seawall.bench-stream/1");
+    let rows = found["contests"][0]["rows"].as_array().unwrap();
+    // Not every file system has direct writes.
+    assert!((3..=4).contains(&rows.len()), "{found}");
+    for row in rows {
+        assert!(row["per_s"].as_f64() > Some(0.0) && row["p50_us"].as_f64() > Some(0.0), "{row}");
+    }
+    assert_eq!(rows.last().unwrap()["name"], "seawall, 1.0 MiB on their way");
+    assert!(page(&folder, "page.html").contains("one thread"), "a page");
+    assert_eq!(folder.names("."), ["page.html"]);
+    folder.write("old.json", &ran.out);
+    let ran = folder.run("bench stream --size 200 --baseline old.json", b"");
+    assert!(ran.refused(2).contains("`record_bytes` 116, and this run 200"), "{ran:?}");
+    folder.run("bench stream --dir nowhere", b"").refused(1);
+}

@@ -2,7 +2,7 @@
 
 use super::examples::{
     BENCH_CWAL_EXAMPLES, BENCH_EXAMPLES, BENCH_HELIOS_EXAMPLES, BENCH_PAPER_EXAMPLES,
-    BENCH_READ_EXAMPLES,
+    BENCH_READ_EXAMPLES, BENCH_STREAM_EXAMPLES,
 };
 use super::{LevelName, Look};
 use crate::human;
@@ -35,6 +35,9 @@ pub(crate) enum BenchVerb {
     /// The modes of HeliosDB Nano's log, its group commit by a window of 10 ms first, and this log
     #[command(after_help = BENCH_HELIOS_EXAMPLES)]
     Helios(BenchHelios),
+    /// Appends that do not wait for each record, beside plain writes of a mebibyte
+    #[command(after_help = BENCH_STREAM_EXAMPLES)]
+    Stream(BenchStream),
 }
 
 /// What a bench is compared with, and where it is shown.
@@ -137,6 +140,29 @@ pub(crate) struct BenchHelios {
     pub(crate) writers: Vec<usize>,
     /// Seconds for each number of writers
     #[arg(long, value_name = "SECONDS", default_value = "6", value_parser = human::parse_seconds)]
+    pub(crate) time: f64,
+    /// Bytes in a record
+    #[arg(long, value_name = "BYTES", default_value = "116")]
+    #[arg(value_parser = human::parse_record_size)]
+    pub(crate) size: usize,
+    #[command(flatten)]
+    pub(crate) beside: Beside,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// `seawall bench stream`
+#[derive(Debug, Args)]
+pub(crate) struct BenchStream {
+    /// Where to write; room for some 2 GiB
+    #[arg(long, default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// How much may be appended and not durable yet
+    #[arg(long, value_delimiter = ',', default_value = "256K,1M,8M")]
+    #[arg(value_name = "BYTES", value_parser = human::parse_size)]
+    pub(crate) windows: Vec<u64>,
+    /// Seconds for all of them
+    #[arg(long, value_name = "SECONDS", default_value = "12", value_parser = human::parse_seconds)]
     pub(crate) time: f64,
     /// Bytes in a record
     #[arg(long, value_name = "BYTES", default_value = "116")]

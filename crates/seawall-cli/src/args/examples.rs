@@ -206,6 +206,16 @@ async, where none does; and a group commit whose thread sleeps 10 ms, takes what
 waits, and syncs once. They write to a file that was written before, which is
 the best they can do. Ways take turns, as in `seawall probe`.";
 
+pub(super) const BENCH_STREAM_EXAMPLES: &str = "\
+Examples:
+  seawall bench stream
+  chrt -f 1 seawall bench stream --windows 1M --size 4096
+  seawall bench stream --json | jq '.contests[].rows[] | [.name, .ratio, .p50_us]'
+
+One thread appends, and waits only when more than a window is on its way. Rates
+are of what reaches the file; times are from an append until it is durable.
+Beside it: direct writes of 1 MiB, each durable before the next.";
+
 pub(super) const DEMO_EXAMPLES: &str = "\
 Examples:
   seawall demo

@@ -6,6 +6,7 @@ mod cwal;
 mod helios;
 mod paper;
 mod read;
+mod stream;
 
 pub(super) use append::{rates, row_as_json};
 pub(super) use read::alone;
@@ -25,6 +26,7 @@ pub(crate) fn run(what: &BenchVerb) -> Result<Exit, Failure> {
         BenchVerb::Paper(args) => paper::run(args),
         BenchVerb::Cwal(args) => cwal::run(args),
         BenchVerb::Helios(args) => helios::run(args),
+        BenchVerb::Stream(args) => stream::run(args),
     }
 }
 

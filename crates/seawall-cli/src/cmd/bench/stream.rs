@@ -1,0 +1,193 @@
+//! `seawall bench stream`: one thread that appends without waiting for each record, beside plain
+//! writes of a mebibyte.
+
+use super::beside::{Past, Report, compare};
+use super::{failure, tell_conditions};
+use crate::args::BenchStream;
+use crate::human::to_f64;
+use crate::output::Output;
+use crate::report::{Exit, Failure};
+use seawall::{Log, Options, Raw, Retention, Ticket};
+use seawall_io::{BareFile, DIRECT_ALIGNMENT};
+use seawall_measure::contest::{Contest, Entry, hold_in_slices};
+use seawall_measure::machine::{Conditions, Stopwatch};
+use seawall_measure::page;
+use seawall_measure::pairs::Trouble;
+use seawall_measure::scratch::Scratch;
+use seawall_measure::slice::{Slice, nanoseconds};
+use serde_json::json;
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+const SCHEMA: &str = "seawall.bench-stream/1";
+/// What a plain write takes.
+const PLAIN_WRITE: usize = 1 << 20;
+/// The file of the plain writes, which go over it again and again.
+const PLAIN_FILE: u64 = 256 << 20;
+/// What the log keeps of what was streamed, in bytes.
+const KEPT: u64 = 512 << 20;
+/// One record of so many is timed, and asked for.
+const TIMED: u64 = 64;
+/// Longer slices than those of single commits: what a stream leaves to the system weighs less.
+const SLICE: Duration = Duration::from_millis(250);
+
+/// Measures every window.
+pub(crate) fn run(args: &BenchStream) -> Result<Exit, Failure> {
+    let fail = |trouble: Trouble| failure(&args.dir, &trouble);
+    let settings = [("schema", json!(SCHEMA)), ("record_bytes", json!(args.size))];
+    let past = Past::read(&args.beside, &settings)?;
+    let asks = format!("MB a second, records of {} bytes by one thread", args.size);
+    if let Some(past) = &past {
+        past.has([("stream", asks.clone())].into_iter())?;
+    }
+    let report = Report::begin(args.beside.report.as_deref())?;
+    let scratch = Scratch::new(&args.dir, "seawall-bench")?;
+    let plain = Plain::both(scratch.path()).map_err(|error| fail(Trouble::Plain(error)))?;
+    let kept = Retention::new().max_bytes(KEPT).without_checkpoints();
+    let log = Options::new().idle_mark(None).retention(kept).open(scratch.path().join("log"));
+    let log = log.map_err(|error| fail(Trouble::Ours(error)))?;
+    let stream = Stream { log: &log, record: vec![0x5a; args.size] };
+    let mut entries: Vec<Entry<'_, Trouble>> = vec![];
+    for mut plain in plain {
+        entries.push(Entry::new(plain.name, move |time| plain.slice(time).map_err(Trouble::Plain)));
+    }
+    for window in &args.windows {
+        let name = format!("seawall, {} on their way", crate::human::bytes(*window));
+        let act = |time| stream.slice(*window, time).map_err(Trouble::Ours);
+        entries.push(Entry::new(name, act));
+    }
+    let time = Duration::from_secs_f64(args.time);
+    let standings = hold_in_slices(&mut entries, time, SLICE).map_err(fail)?;
+    drop(entries);
+    log.close().map_err(|error| fail(Trouble::Ours(error)))?;
+    let mut contest = Contest { name: "stream", asks, standings };
+    compare(&mut contest, past.as_ref())?;
+    let mut out = Output::new();
+    let conditions = Conditions::of([contest.standings.others]);
+    if args.look.json {
+        let mut answer = json!({
+            "schema": SCHEMA,
+            "dir": args.dir.display().to_string(),
+            "record_bytes": args.size,
+            "ranked": conditions.are_good(),
+            "others_share": conditions.others().share(),
+            "contests": [contest.as_json()],
+        });
+        past.as_ref().inspect(|past| past.add_to(&mut answer));
+        out.line(&answer.to_string());
+    } else {
+        out.lines(&contest.lines());
+    }
+    tell_conditions(&mut out, args.look, &conditions);
+    report.write("seawall bench stream", || {
+        let about = "One thread that appends without waiting for each record, beside plain writes \
+                     of a mebibyte. Times are those of a write, and from append to durable.";
+        let title = "A stream of records";
+        page::head(title, &conditions, (about, &args.dir)) + &page::contest(&contest)
+    })?;
+    Ok(out.finish())
+}
+
+/// Writes of a mebibyte, one after the other, over a file that was written before.
+struct Plain {
+    name: &'static str,
+    file: BareFile,
+    /// With room to begin at an address that a direct write needs.
+    bytes: Vec<u8>,
+    is_direct: bool,
+    at: u64,
+}
+
+impl Plain {
+    /// Past the cache, where that is possible, and through it.
+    fn both(folder: &Path) -> io::Result<Vec<Self>> {
+        let new = |(name, is_direct)| {
+            let file = BareFile::create(folder, is_direct)?;
+            file.fill(PLAIN_FILE)?;
+            let bytes = vec![0x5a; PLAIN_WRITE + DIRECT_ALIGNMENT];
+            Ok(Self { name, file, bytes, is_direct, at: 0 })
+        };
+        let ways = [("direct writes of 1 MiB", true), ("write and sync of 1 MiB", false)];
+        let is_missing = |made: &io::Result<Self>| matches!(made, Err(error) if error.kind() == io::ErrorKind::Unsupported);
+        ways.into_iter().map(new).filter(|made| !is_missing(made)).collect()
+    }
+
+    fn slice(&mut self, time: Duration) -> io::Result<Slice> {
+        let aligned = self.bytes.as_ptr().align_offset(DIRECT_ALIGNMENT);
+        let bytes = self.bytes.get(aligned..aligned + PLAIN_WRITE).expect("room for both");
+        let watch = Stopwatch::start();
+        let (mut times, mut now) = (vec![], Duration::ZERO);
+        while now < time {
+            if self.is_direct {
+                self.file.write_synced(bytes, self.at)?;
+            } else {
+                self.file.write(bytes, self.at)?;
+                self.file.sync_data()?;
+            }
+            self.at = (self.at + to_u64(PLAIN_WRITE)) % PLAIN_FILE;
+            let then = std::mem::replace(&mut now, watch.elapsed());
+            times.push(nanoseconds(now - then));
+        }
+        Ok(Slice { per_second: megabytes(to_u64(times.len() * PLAIN_WRITE), now), times })
+    }
+}
+
+/// Appends without waiting, as long as no more than a window is on its way.
+struct Stream<'a> {
+    log: &'a Log<[u8], Raw>,
+    record: Vec<u8>,
+}
+
+/// A record that is timed.
+struct Timed {
+    ticket: Ticket,
+    since: Duration,
+    /// All that was appended before it, in bytes.
+    before: u64,
+}
+
+impl Stream<'_> {
+    fn slice(&self, window: u64, time: Duration) -> seawall::Result<Slice> {
+        let begin = self.log.stats().bytes;
+        let watch = Stopwatch::start();
+        let (mut times, mut on_their_way, mut count) = (vec![], VecDeque::new(), 0_u64);
+        let mut now = Duration::ZERO;
+        while now < time {
+            let mut ticket = self.log.submit(&self.record)?;
+            count += 1;
+            if !count.is_multiple_of(TIMED) {
+                continue;
+            }
+            now = watch.elapsed();
+            // Somebody waits for it: so it is taken to the device at once, by a thread of the log.
+            let _ = Pin::new(&mut ticket).poll(&mut Context::from_waker(Waker::noop()));
+            let before = count * to_u64(self.record.len());
+            on_their_way.push_back(Timed { ticket, since: now, before });
+            while on_their_way.front().is_some_and(|oldest: &Timed| before - oldest.before > window)
+            {
+                let oldest = on_their_way.pop_front().expect("just looked at");
+                oldest.ticket.wait()?;
+                now = watch.elapsed();
+                times.push(nanoseconds(now - oldest.since));
+            }
+        }
+        for timed in on_their_way {
+            timed.ticket.wait()?;
+            times.push(nanoseconds(watch.elapsed() - timed.since));
+        }
+        self.log.flush()?;
+        Ok(Slice { per_second: megabytes(self.log.stats().bytes - begin, watch.elapsed()), times })
+    }
+}
+
+fn megabytes(bytes: u64, time: Duration) -> f64 {
+    to_f64(bytes) / 1e6 / time.as_secs_f64().max(1e-9)
+}
+
+fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).expect("fits in 64 bits")
+}
