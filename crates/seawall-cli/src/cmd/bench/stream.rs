@@ -112,7 +112,9 @@ impl Plain {
             Ok(Self { name, file, bytes, is_direct, at: 0 })
         };
         let ways = [("direct writes of 1 MiB", true), ("write and sync of 1 MiB", false)];
-        let is_missing = |made: &io::Result<Self>| matches!(made, Err(error) if error.kind() == io::ErrorKind::Unsupported);
+        let unsupported = io::ErrorKind::Unsupported;
+        let is_missing =
+            |made: &io::Result<Self>| made.as_ref().is_err_and(|error| error.kind() == unsupported);
         ways.into_iter().map(new).filter(|made| !is_missing(made)).collect()
     }
 
@@ -163,7 +165,7 @@ impl Stream<'_> {
                 continue;
             }
             now = watch.elapsed();
-            // Somebody waits for it: so it is taken to the device at once, by a thread of the log.
+            // Somebody waits for it: so a thread of the log takes it to the device at once.
             let _ = Pin::new(&mut ticket).poll(&mut Context::from_waker(Waker::noop()));
             let before = count * to_u64(self.record.len());
             on_their_way.push_back(Timed { ticket, since: now, before });
