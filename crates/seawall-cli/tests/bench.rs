@@ -227,11 +227,14 @@ fn a_stream_is_measured_beside_plain_writes() {
     for row in rows {
         assert!(row["per_s"].as_f64() > Some(0.0) && row["p50_us"].as_f64() > Some(0.0), "{row}");
     }
-    assert_eq!(rows.last().unwrap()["name"], "seawall, 1.0 MiB on their way");
+    assert_eq!(rows.last().unwrap()["name"], "seawall, 1.0 MiB");
     assert!(page(&folder, "page.html").contains("one thread"), "a page");
     assert_eq!(folder.names("."), ["page.html"]);
     folder.write("old.json", &ran.out);
     let ran = folder.run("bench stream --size 200 --baseline old.json", b"");
     assert!(ran.refused(2).contains("`record_bytes` 116, and this run 200"), "{ran:?}");
     folder.run("bench stream --dir nowhere", b"").refused(1);
+    let ran = folder.run("bench stream --windows 1M --time 0.1", b"");
+    let text = ran.fine().text();
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }

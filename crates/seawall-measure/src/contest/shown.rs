@@ -11,7 +11,7 @@ impl Contest {
     pub fn lines(&self) -> Vec<String> {
         let Standings { rows, noise, rounds, others } = &self.standings;
         let head = format!(
-            "{:<24}{:>9}{:>9}{:>9}{:>9}  beside the first",
+            "{:<24}{:>11}{:>8}{:>8}{:>8}  beside the first",
             "", "a second", "p50 us", "p99 us", "p99.9"
         );
         let mut lines = vec![String::new(), self.asks.clone(), head];
@@ -46,8 +46,8 @@ impl Row {
     fn line(&self) -> String {
         let rate = rounded(self.per_second.median);
         let p999 = self.p999_us.map_or("-".to_owned(), rounded);
-        let times = format!("{:>9}{:>9}{:>9}", rounded(self.p50_us), rounded(self.p99_us), p999);
-        let line = format!("  {:<22}{rate:>9}{times}  {}", self.name, self.beside());
+        let times = format!("{:>8}{:>8}{:>8}", rounded(self.p50_us), rounded(self.p99_us), p999);
+        let line = format!("  {:<22}{rate:>11}{times}  {}", self.name, self.beside());
         line.trim_end().to_owned()
     }
 

@@ -27,7 +27,7 @@ const SCHEMA: &str = "seawall.bench-stream/1";
 /// What a plain write takes.
 const PLAIN_WRITE: usize = 1 << 20;
 /// The file of the plain writes, which go over it again and again.
-const PLAIN_FILE: u64 = 256 << 20;
+const PLAIN_FILE: u64 = 64 << 20;
 /// What the log keeps of what was streamed, in bytes.
 const KEPT: u64 = 512 << 20;
 /// One record of so many is timed, and asked for.
@@ -40,7 +40,8 @@ pub(crate) fn run(args: &BenchStream) -> Result<Exit, Failure> {
     let fail = |trouble: Trouble| failure(&args.dir, &trouble);
     let settings = [("schema", json!(SCHEMA)), ("record_bytes", json!(args.size))];
     let past = Past::read(&args.beside, &settings)?;
-    let asks = format!("MB a second, records of {} bytes by one thread", args.size);
+    let asks =
+        format!("MB a second, records of {} bytes by one thread, so much on its way", args.size);
     if let Some(past) = &past {
         past.has([("stream", asks.clone())].into_iter())?;
     }
@@ -56,7 +57,7 @@ pub(crate) fn run(args: &BenchStream) -> Result<Exit, Failure> {
         entries.push(Entry::new(plain.name, move |time| plain.slice(time).map_err(Trouble::Plain)));
     }
     for window in &args.windows {
-        let name = format!("seawall, {} on their way", crate::human::bytes(*window));
+        let name = format!("seawall, {}", crate::human::bytes(*window));
         let act = |time| stream.slice(*window, time).map_err(Trouble::Ours);
         entries.push(Entry::new(name, act));
     }
@@ -111,7 +112,7 @@ impl Plain {
             let bytes = vec![0x5a; PLAIN_WRITE + DIRECT_ALIGNMENT];
             Ok(Self { name, file, bytes, is_direct, at: 0 })
         };
-        let ways = [("direct writes of 1 MiB", true), ("write and sync of 1 MiB", false)];
+        let ways = [("direct writes of 1 MiB", true), ("synced writes of 1 MiB", false)];
         let unsupported = io::ErrorKind::Unsupported;
         let is_missing =
             |made: &io::Result<Self>| made.as_ref().is_err_and(|error| error.kind() == unsupported);
