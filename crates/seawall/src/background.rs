@@ -30,10 +30,15 @@ pub(crate) struct Ahead {
 }
 
 impl Core {
-    /// Starts the background thread when it is first needed; wakes it if it may sleep too long.
+    /// Starts the background thread when it is first needed; wakes it if it would sleep too long.
     pub(crate) fn wake_background(self: &Arc<Self>, state: &mut State) {
         if state.background.is_some() {
-            self.work.notify_one();
+            let due = self.next_due(state);
+            if due.zip(state.sleeps_until).is_some_and(|(due, until)| due < until) {
+                // Once is enough: it looks again before it sleeps again.
+                state.sleeps_until = None;
+                self.work.notify_one();
+            }
             return;
         }
         // A forked child's thread would write beside the parent.
@@ -63,19 +68,18 @@ impl Core {
                     self.lock()
                 }
                 (Some(due), writer) if due > now => {
-                    state.writer = writer;
+                    (state.writer, state.sleeps_until) = (writer, Some(due));
                     let waited = self.work.wait_timeout(state, due - now);
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }
                 (due, writer) => {
                     state.writer = writer;
-                    (state.asleep, state.wants_turn) = (due.is_none(), due.is_some());
-                    let waited = self.work.wait(state);
-                    let mut state = waited.unwrap_or_else(PoisonError::into_inner);
-                    state.asleep = false;
-                    state
+                    state.wants_turn = due.is_some();
+                    state.sleeps_until = due.is_none().then_some(Duration::MAX);
+                    self.work.wait(state).unwrap_or_else(PoisonError::into_inner)
                 }
             };
+            state.sleeps_until = None;
         }
     }
 

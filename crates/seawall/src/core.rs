@@ -77,8 +77,8 @@ pub(crate) struct State {
     waiting: u32,
     /// How many wait for something new to read.
     followers: u32,
-    /// The background thread waits without a deadline.
-    pub(crate) asleep: bool,
+    /// When the background thread wakes up by itself, if it sleeps.
+    pub(crate) sleeps_until: Option<Duration>,
     /// The background thread waits for the device.
     pub(crate) wants_turn: bool,
     pub(crate) stopping: bool,
@@ -121,7 +121,7 @@ impl Core {
                 ahead: Ahead::default(),
                 waiting: 0,
                 followers: 0,
-                asleep: false,
+                sleeps_until: None,
                 wants_turn: false,
                 stopping: false,
             }),

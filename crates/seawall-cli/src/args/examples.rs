@@ -210,7 +210,7 @@ pub(super) const BENCH_STREAM_EXAMPLES: &str = "\
 Examples:
   seawall bench stream
   chrt -f 1 seawall bench stream --windows 1M --size 4096
-  seawall bench stream --json | jq '.contests[].rows[] | [.name, .ratio, .p50_us]'
+  seawall bench stream --json | jq '.contests[].rows[] | [.name, .p50_us]'
 
 One thread appends, and waits only when more than a window is on its way. Rates
 are of what reaches the file; times are from an append until it is durable.

@@ -134,9 +134,9 @@ impl Core {
             self.news.notify_all();
         }
         self.room.notify_all();
-        if state.wants_turn || (state.asleep && self.next_due(state).is_some()) {
+        if state.wants_turn {
             self.work.notify_all();
-        } else if state.background.is_none() && self.next_due(state).is_some() {
+        } else if self.next_due(state).is_some() {
             self.wake_background(state);
         }
     }
