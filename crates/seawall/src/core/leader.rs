@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 /// Who leads lets others run so often before it is sure that no more come.
-const YIELDS: u32 = if cfg!(seawall_scheduled) { 1 } else { 50 };
+const YIELDS: u32 = if cfg!(seawall_scheduled) { 1 } else { 200 };
 
 impl Core {
     /// Waits a moment, with the lock released and the writer in hand, for others who are about to
