@@ -131,3 +131,33 @@ pub(crate) fn stop_readers_at(machine: &Machine, log: LogId, word: Word) -> Resu
     let leads_further = live.is_some_and(|live| is_heard(&live) && live.durable > word.1);
     if leads_further { file.stop(machine, log, word) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Log, Options, Raw};
+    use seawall_format::Closed;
+    use seawall_io::{Access, MemStorage, Storage};
+
+    /// Left: a manifest that was forged, as `live` never says more than is left (R10).
+    #[test]
+    fn a_close_that_confirms_less_than_live_is_not_taken_instead_of_it() {
+        let storage = MemStorage::new();
+        let log: Log<[u8], Raw> = Options::new().open_in(Arc::new(storage.clone())).unwrap();
+        log.append_batch([&b"a"[..], b"b", b"c"]).unwrap();
+        log.close().unwrap();
+        let live = read_live(&storage).unwrap().unwrap();
+        assert_eq!(live.durable, Lsn::new(3));
+        let manifest = storage.open(MANIFEST, Access::ReadWrite).unwrap();
+        for (confirmed, durable) in [(2, 3), (3, 3), (4, 4)] {
+            let segment = SegmentRef { id: live.segment.id.next(), ..live.segment };
+            for slot in read_slots(&storage).unwrap() {
+                let closed = Some(Closed { last: Lsn::new(confirmed), segment });
+                let forged = Manifest { closed, ..slot };
+                manifest.write_at(&forged.encode(), forged.offset().0).unwrap();
+            }
+            let found = read_live(&storage).unwrap().unwrap();
+            assert_eq!(found.durable, Lsn::new(durable), "a close that confirms {confirmed}");
+        }
+    }
+}

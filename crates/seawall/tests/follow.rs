@@ -9,6 +9,7 @@ use common::within;
 use seawall::{Error, Geometry, Log, LogReader, Lsn, Options, Raw};
 use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -44,13 +45,20 @@ fn a_follower_elsewhere_sees_each_record_once_across_rolls_prunes_and_restarts()
     let storage = MemStorage::new();
     drop(open(&storage, 1));
     let position = AtomicU64::new(1);
+    // However threads are scheduled, the writer gets only so far ahead: so there is something to
+    // prune.
+    let (ahead, seen) = sync_channel(200);
     let reader: LogReader<[u8], Raw> = LogReader::open_in(Arc::new(storage.clone())).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
+            let ahead = ahead;
             for life in 0..4 {
                 let log = open(&storage, 2 + life);
                 for number in 1..=RECORDS / 4 {
                     log.append(&payload(life * (RECORDS / 4) + number)).unwrap();
+                    if ahead.send(()).is_err() {
+                        return;
+                    }
                     if number % 100 == 0 {
                         let read = Lsn::new(position.load(Ordering::SeqCst)).unwrap();
                         log.truncate_before(read).unwrap();
@@ -58,11 +66,14 @@ fn a_follower_elsewhere_sees_each_record_once_across_rolls_prunes_and_restarts()
                 }
             }
         });
+        // Here, so that the writer ends if this fails.
+        let seen = seen;
         let mut follower = reader.follow(Lsn::FIRST).unwrap();
         for number in 1..=RECORDS {
             let (lsn, bytes) = follower.next_within(LONG).unwrap().expect("it comes in time");
             assert_eq!((lsn.get(), bytes), (number, payload(number)));
             position.store(number + 1, Ordering::SeqCst);
+            seen.recv().unwrap();
         }
         assert_eq!(follower.next_within(Duration::ZERO).unwrap(), None);
     });
