@@ -58,7 +58,8 @@ append("text", [f"line {n}" for n in range(1, 41)], "--log-format", "json", "--f
 append("confirmed", [f"{n} {0:4000d}" for n in range(1, 31)],
        "--level", "confirmed", "--segment-size", "1MiB")
 for _ in range(2):
-    append("confirmed", [f"{n} {0:20000d}" for n in range(1, 61)])
+    # Each third is so large that it goes past the cache.
+    append("confirmed", [f"{n} {0:{20000 if n % 3 else 100000}d}" for n in range(1, 61)])
     mark("pruning 91")
     truncate = [f"{programs}/seawall", "truncate", "confirmed.wal", "--before", "91", "--yes"]
     subprocess.run(truncate, cwd=disk, check=True, stdout=subprocess.DEVNULL)

@@ -62,6 +62,16 @@ pub fn push_unbound(body: &mut Vec<u8>, payload: &[u8], goes_on: bool) {
     body.resize(end, 0);
 }
 
+/// Says in an unbound frame that its atomic set goes on behind it.
+///
+/// # Panics
+///
+/// If `frame` is not what [`push_unbound`] made.
+pub fn let_set_go_on(frame: &mut [u8]) {
+    let head = frame.first_chunk_mut::<HEADER_SIZE>().expect("a frame has a header");
+    *head = (u64::from_le_bytes(*head) | u64::from(GOES_ON)).to_le_bytes();
+}
+
 /// Ties the checksums of unbound frames to their LSNs, from `first` on.
 ///
 /// # Panics

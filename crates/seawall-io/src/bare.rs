@@ -6,9 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags};
-use rustix::io::Errno;
 
 use crate::File as _;
+use crate::direct::{is_refused, open_direct, unsupported};
 use crate::posix::{PosixFile, sync_all, sync_data};
 
 /// A file that is written and synced by single calls; a new one has no name, and takes room as long
@@ -35,10 +35,6 @@ pub struct BareFile {
     direct: Option<File>,
 }
 
-/// What is written past the cache begins at a multiple of so many bytes, in memory and in the
-/// file, and is so many long: no device asks for more.
-pub const DIRECT_ALIGNMENT: usize = 4096;
-
 impl BareFile {
     /// A new file in the directory `folder`; if it is to be `direct`, writes go past the cache.
     ///
@@ -50,7 +46,7 @@ impl BareFile {
         let path = folder.join(format!("seawall-bare-{}.tmp", std::process::id()));
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let made = rustix::fs::openat(CWD, &path, flags, Mode::RUSR | Mode::WUSR)?;
-        let opened = direct.then(|| open_direct(&path)).transpose();
+        let opened = direct.then(|| open_direct(&path, OFlags::empty())).transpose();
         rustix::fs::unlink(&path)?;
         let file = PosixFile::new(made.into(), path.display().to_string());
         Ok(Self { file, direct: opened? })
@@ -166,30 +162,6 @@ fn whole(bytes: &[u8], written: io::Result<usize>) -> io::Result<()> {
     }
 }
 
-/// Whether the file system has no such call, or not of a file like this one.
-fn is_refused(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS))
-}
-
-fn unsupported(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::Unsupported, format!("this file system has no {what}"))
-}
-
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn open_direct(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
-    match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
-        Ok(file) => Ok(file.into()),
-        Err(Errno::INVAL | Errno::OPNOTSUPP) => Err(unsupported("direct writes")),
-        Err(error) => Err(error.into()),
-    }
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn open_direct(_: &Path) -> io::Result<File> {
-    Err(unsupported("direct writes"))
-}
-
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn write_synced(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
     use rustix::io::{ReadWriteFlags, pwritev2};
@@ -215,6 +187,7 @@ fn write_synced(_: &File, _: &[u8], _: u64) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{AlignedMemory, DIRECT_ALIGNMENT};
 
     #[test]
     fn what_is_written_is_there_and_the_name_is_not() {
@@ -227,9 +200,9 @@ mod tests {
             };
             assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
             file.fill(4 << 12).unwrap();
-            let memory = vec![7; 2 * DIRECT_ALIGNMENT];
-            let start = memory.as_ptr().align_offset(DIRECT_ALIGNMENT);
-            let page = &memory[start..start + DIRECT_ALIGNMENT];
+            let mut memory = AlignedMemory::default();
+            let page = memory.first(DIRECT_ALIGNMENT);
+            page.fill(7);
             file.write(page, 1 << 12).unwrap();
             file.sync_data().unwrap();
             match file.write_synced(page, 3 << 12) {

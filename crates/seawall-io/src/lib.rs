@@ -7,9 +7,11 @@
 
 #![forbid(unsafe_code)]
 
+mod aligned;
 mod bare;
 mod clock;
 mod descriptor;
+mod direct;
 mod entropy;
 mod failure;
 #[cfg(target_os = "linux")]
@@ -23,7 +25,8 @@ use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 
-pub use bare::{BareFile, DIRECT_ALIGNMENT};
+pub use aligned::{AlignedMemory, DIRECT_ALIGNMENT};
+pub use bare::BareFile;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use descriptor::open_descriptor;
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
@@ -151,6 +154,19 @@ pub trait File: Debug + Send + Sync {
     /// After an error the un-synced bytes are unknown for ever: the cache may show them though
     /// the device lost them, and a second call that succeeds proves nothing.
     fn sync(&self) -> io::Result<()>;
+
+    /// Writes all of `bytes` at `offset` and returns once they survive a power cut; of what else
+    /// was written it says nothing.
+    ///
+    /// Whole blocks in [`AlignedMemory`] may go past the cache.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`File::write_at`] and [`File::sync`].
+    fn write_synced(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_at(bytes, offset)?;
+        self.sync()
+    }
 
     /// The file's length in bytes.
     ///

@@ -14,8 +14,9 @@ use rustix::io::{Errno, retry_on_intr};
 mod draft;
 pub use draft::Draft;
 
+use crate::direct::DirectWay;
 use crate::failure::{check_name, explain};
-use crate::transfer::{read_fully, write_fully};
+use crate::transfer::{advance, read_fully, write_fully};
 use crate::{Access, File, Lock, Storage};
 
 /// A directory of the file system.
@@ -302,13 +303,14 @@ fn pause() {
 #[derive(Debug)]
 pub(crate) struct PosixFile {
     file: fs::File,
+    direct: DirectWay,
     /// Its name when it was opened, and the directory.
     label: String,
 }
 
 impl PosixFile {
     pub(crate) fn new(file: fs::File, label: String) -> Self {
-        Self { file, label }
+        Self { file, direct: DirectWay::default(), label }
     }
 
     pub(crate) fn bare(&self) -> &fs::File {
@@ -333,6 +335,17 @@ impl File for PosixFile {
 
     fn sync(&self) -> io::Result<()> {
         retry_on_intr(|| sync_data(&self.file)).map_err(|error| self.explain("sync", error))
+    }
+
+    fn write_synced(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let durable = self.direct.write(&self.file, bytes, offset);
+        let durable = durable.map_err(|error| self.explain("write", error))?;
+        let (_, rest) = bytes.split_at(durable);
+        if rest.is_empty() {
+            return Ok(());
+        }
+        self.write_at(rest, advance(offset, durable)?)?;
+        self.sync()
     }
 
     fn len(&self) -> io::Result<u64> {

@@ -45,7 +45,8 @@ pub(crate) fn write_fully(
     Ok(())
 }
 
-fn advance(offset: u64, done: usize) -> io::Result<u64> {
+/// The offset so many bytes further on.
+pub(crate) fn advance(offset: u64, done: usize) -> io::Result<u64> {
     u64::try_from(done)
         .ok()
         .and_then(|done| offset.checked_add(done))

@@ -1,9 +1,10 @@
 //! Group commit as a pure state machine: records enter the open batch, somebody takes the batch to
 //! the device, and what came of it is told. No I/O, no threads, no clock: time is an argument.
 
+use crate::set::Set;
 use crate::{Error, Lsn, Result};
 use seawall_format::batch::HEADER_SIZE;
-use seawall_format::{frame, lsn_or_zero, next_lsn};
+use seawall_format::{lsn_or_zero, next_lsn};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -104,12 +105,11 @@ impl Commit {
         }
     }
 
-    /// Takes an atomic set of payloads into the open batch, if it has a place there and, whatever
-    /// comes, on the device.
-    pub(crate) fn admit(&mut self, set: &[&[u8]]) -> Result<Admission> {
+    /// Takes an atomic set into the open batch, if it has a place there and, whatever comes, on the
+    /// device; then the set is empty.
+    pub(crate) fn admit(&mut self, set: &mut Set) -> Result<Admission> {
         self.check()?;
-        let size: usize = set.iter().map(|payload| frame::size_on_disk(payload.len())).sum();
-        let max = self.batch_max - HEADER_SIZE;
+        let (size, max) = (set.size(), self.batch_max - HEADER_SIZE);
         if size > max {
             return Err(Error::TooLarge { size, max });
         }
@@ -120,13 +120,11 @@ impl Commit {
         if !self.has_room_for(batch) {
             return Ok(Admission::NoRoom(batch));
         }
-        let count = u32::try_from(set.len()).expect("a frame takes 8 bytes of at most 64 MiB");
+        let count = u32::try_from(set.count()).expect("a frame takes 8 bytes of at most 64 MiB");
         if self.next.get().checked_add(u64::from(count)).is_none() {
             return Err(Error::Poisoned { cause: "every number for a record is taken".into() });
         }
-        for (left, payload) in (0..set.len()).rev().zip(set) {
-            frame::push_unbound(&mut self.open, payload, left > 0);
-        }
+        set.move_to(&mut self.open);
         self.count += count;
         self.next = self.next.plus(u64::from(count));
         let lsn = self.next.previous().expect("a set holds a record");
@@ -213,10 +211,11 @@ impl Commit {
         self.closed = true;
     }
 
-    /// Nobody's thread stands by the open batch: it is written when its time has come.
-    pub(crate) fn leave_unattended(&mut self, now: Duration) {
+    /// Nobody's thread stands by the open batch: it is written when its time has come. The time is
+    /// asked for once for each batch.
+    pub(crate) fn leave_unattended(&mut self, now: impl FnOnce() -> Duration) {
         if self.count > 0 {
-            self.unattended_since.get_or_insert(now);
+            self.unattended_since.get_or_insert_with(now);
         }
     }
 
@@ -283,7 +282,7 @@ mod tests {
     }
 
     fn admit(commit: &mut Commit, payload: &[u8]) -> Place {
-        match commit.admit(&[payload]).unwrap() {
+        match commit.admit(&mut Set::of(&[payload])).unwrap() {
             Admission::In(place) => place,
             other => panic!("{other:?}"),
         }
@@ -323,7 +322,7 @@ mod tests {
     fn a_full_batch_takes_nothing_more_and_loses_nothing() {
         let mut commit = commit();
         admit(&mut commit, &[1; 100]);
-        assert_eq!(commit.admit(&[&[2; 100]]).unwrap(), Admission::BatchFull);
+        assert_eq!(commit.admit(&mut Set::of(&[&[2; 100]])).unwrap(), Admission::BatchFull);
         assert_eq!(commit.take().unwrap().count, 1);
         assert_eq!(admit(&mut commit, &[2; 100]).lsn.get(), 9);
     }
@@ -335,20 +334,27 @@ mod tests {
         let mut commit = commit();
         commit.set_room(Room { tail: 112, spare: 0 });
         admit(&mut commit, &record);
-        assert_eq!(commit.admit(&[&record]).unwrap(), Admission::NoRoom(176));
+        assert_eq!(commit.admit(&mut Set::of(&[&record])).unwrap(), Admission::NoRoom(176));
         let group = commit.take().unwrap();
-        assert_eq!(commit.admit(&[&record]).unwrap(), Admission::NoRoom(112), "one is under way");
+        assert_eq!(
+            commit.admit(&mut Set::of(&[&record])).unwrap(),
+            Admission::NoRoom(112),
+            "one is under way"
+        );
         commit.set_room(Room { tail: 112, spare: 112 });
         admit(&mut commit, &record);
         commit.complete(group.count, group.bytes, NOW);
         commit.set_room(Room { tail: 0, spare: 112 });
-        assert_eq!(commit.admit(&[&record]).unwrap(), Admission::NoRoom(176));
+        assert_eq!(commit.admit(&mut Set::of(&[&record])).unwrap(), Admission::NoRoom(176));
     }
 
     #[test]
     fn a_set_that_no_batch_holds_is_refused_before_it_has_a_number() {
         let mut commit = commit();
-        assert!(matches!(commit.admit(&[&[0; 150], &[0; 150]]), Err(Error::TooLarge { .. })));
+        assert!(matches!(
+            commit.admit(&mut Set::of(&[&[0; 150], &[0; 150]])),
+            Err(Error::TooLarge { .. })
+        ));
         assert_eq!(admit(&mut commit, b"next").lsn.get(), 8);
     }
 
@@ -358,9 +364,9 @@ mod tests {
         let mut commit = Commit::new(Lsn::new(u64::MAX - 3), None, 256);
         commit.set_room(Room { tail: 10_000, spare: 0 });
         assert_eq!(admit(&mut commit, b"a").lsn.get(), u64::MAX - 2);
-        assert!(matches!(commit.admit(&[b"b", b"c"]), Err(Error::Poisoned { .. })));
+        assert!(matches!(commit.admit(&mut Set::of(&[b"b", b"c"])), Err(Error::Poisoned { .. })));
         assert_eq!(admit(&mut commit, b"d").lsn.get(), u64::MAX - 1);
-        assert!(matches!(commit.admit(&[b"e"]), Err(Error::Poisoned { .. })));
+        assert!(matches!(commit.admit(&mut Set::of(&[b"e"])), Err(Error::Poisoned { .. })));
         let group = commit.take().unwrap();
         commit.complete(group.count, group.bytes, NOW);
         assert_eq!(commit.durable(), Lsn::new(u64::MAX - 1));
@@ -371,7 +377,7 @@ mod tests {
         let mut commit = commit();
         commit.fail("the sync failed");
         commit.fail("something later");
-        let refused = commit.admit(&[b"x"]).unwrap_err();
+        let refused = commit.admit(&mut Set::of(&[b"x"])).unwrap_err();
         assert!(matches!(refused, Error::Poisoned { cause } if &*cause == "the sync failed"));
     }
 
@@ -381,8 +387,8 @@ mod tests {
         let mut commit = commit();
         let place = admit(&mut commit, b"x");
         assert_eq!(commit.flush_due(delay, 1000), None);
-        commit.leave_unattended(NOW);
-        commit.leave_unattended(NOW * 2);
+        commit.leave_unattended(|| NOW);
+        commit.leave_unattended(|| NOW * 2);
         assert_eq!(commit.flush_due(delay, 1000), Some(NOW + delay));
         assert_eq!(commit.flush_due(delay, 10), Some(Duration::ZERO));
         commit.awaits(place.lsn);
@@ -408,12 +414,12 @@ mod tests {
         let mut commit = commit();
         admit(&mut commit, &[1; 200]);
         assert_eq!(commit.take().unwrap().bytes.len(), 256);
-        match commit.admit(&[&[1; 201]]) {
+        match commit.admit(&mut Set::of(&[&[1; 201]])) {
             Err(Error::TooLarge { size, max }) => assert_eq!((size, max), (216, 208)),
             other => panic!("{other:?}"),
         }
         admit(&mut commit, &[1; 96]);
-        assert_eq!(commit.admit(&[&[2; 97]]).unwrap(), Admission::BatchFull);
+        assert_eq!(commit.admit(&mut Set::of(&[&[2; 97]])).unwrap(), Admission::BatchFull);
         admit(&mut commit, &[2; 96]);
         assert_eq!(commit.take().unwrap().bytes.len(), 256);
     }
@@ -422,11 +428,15 @@ mod tests {
     fn a_set_has_the_numbers_of_its_records_and_says_where_it_ends() {
         let mut commit = commit();
         let set: [&[u8]; 3] = [b"a", b"", b"ccccccccc"];
-        let Admission::In(place) = commit.admit(&set).unwrap() else { panic!() };
+        let Admission::In(place) = commit.admit(&mut Set::of(&set)).unwrap() else { panic!() };
         assert_eq!((place.lsn.get(), place.group), (10, 0));
         assert_eq!(admit(&mut commit, b"alone").lsn.get(), 11);
         let group = commit.take().unwrap();
-        let frames = frame::Frames::new(&group.bytes[HEADER_SIZE..], Lsn::FIRST, group.count);
+        let frames = seawall_format::frame::Frames::new(
+            &group.bytes[HEADER_SIZE..],
+            Lsn::FIRST,
+            group.count,
+        );
         let found: Vec<_> = frames.map(|frame| (frame.payload.len(), frame.goes_on)).collect();
         assert_eq!(found, [(1, true), (0, true), (9, false), (5, false)]);
     }
@@ -471,10 +481,10 @@ mod tests {
         let under_way = admit(&mut commit, b"x");
         let _group = commit.take().unwrap();
         commit.awaits(under_way.lsn);
-        commit.leave_unattended(NOW);
+        commit.leave_unattended(|| NOW);
         assert_eq!(commit.flush_due(delay, 1000), None, "nothing is open");
         let open = admit(&mut commit, b"y");
-        commit.leave_unattended(NOW * 3);
+        commit.leave_unattended(|| NOW * 3);
         commit.awaits(under_way.lsn);
         assert_eq!(commit.flush_due(delay, 1000), Some(NOW * 3 + delay));
         // A batch of one byte has 48 + 8 + 8.
@@ -485,7 +495,7 @@ mod tests {
         commit.take().unwrap();
         admit(&mut commit, b"z");
         assert_eq!(commit.flush_due(delay, 1000), None, "the next batch is attended");
-        commit.leave_unattended(NOW);
+        commit.leave_unattended(|| NOW);
         assert_eq!(commit.flush_due(delay, 1000), Some(NOW + delay), "and awaited by nobody");
     }
 
@@ -502,7 +512,7 @@ mod tests {
         commit.take().unwrap();
         // The one under way does not fit in the tail: both have to go into the spare.
         commit.set_room(Room { tail: 111, spare: 223 });
-        assert_eq!(commit.admit(&[&record]).unwrap(), Admission::NoRoom(112));
+        assert_eq!(commit.admit(&mut Set::of(&[&record])).unwrap(), Admission::NoRoom(112));
         commit.set_room(Room { tail: 111, spare: 224 });
         admit(&mut commit, &record);
     }
@@ -511,7 +521,7 @@ mod tests {
     fn a_closed_log_says_so_unless_it_failed_before() {
         let mut commit = commit();
         commit.close();
-        assert!(matches!(commit.admit(&[b"x"]), Err(Error::Closed)));
+        assert!(matches!(commit.admit(&mut Set::of(&[b"x"])), Err(Error::Closed)));
         commit.fail("the sync failed");
         assert!(matches!(commit.check(), Err(Error::Poisoned { .. })));
     }

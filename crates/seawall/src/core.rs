@@ -11,6 +11,7 @@ use crate::commit::{Admission, Commit, Goal, Place};
 use crate::gate::Gate;
 use crate::live::OWN_WORD;
 use crate::process::Process;
+use crate::set::Set;
 use crate::siblings::Siblings;
 use crate::sync::{
     AtomicU32, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, current,
@@ -181,9 +182,9 @@ impl Core {
     }
 
     /// Gives an atomic set its LSNs and takes it into the open batch; waits for room.
-    pub(crate) fn admit(self: &Arc<Self>, set: &[&[u8]], attended: bool) -> Result<Place> {
+    pub(crate) fn admit(self: &Arc<Self>, set: &mut Set, attended: bool) -> Result<Place> {
         if self.layout == Layout::Text {
-            set.iter().try_for_each(|payload| refuse_unreadable(payload))?;
+            set.payloads().try_for_each(refuse_unreadable)?;
         }
         let mut state = if attended { self.lock_here()? } else { self.lock_quickly()? };
         loop {
@@ -192,7 +193,7 @@ impl Core {
                 if attended {
                     self.standing.store(state.siblings.join(), Ordering::Relaxed);
                 } else {
-                    state.commit.leave_unattended(self.clock.now());
+                    state.commit.leave_unattended(|| self.clock.now());
                     self.wake_background(&mut state);
                 }
                 return Ok(place);
@@ -263,11 +264,13 @@ impl Core {
         if let Err(error) = state.commit.check() {
             return Some(Err(error));
         }
+        // One task that awaits many records is not many that are about to append.
+        let is_another = !state.wakers.newest_is(waker);
         let is_new = state.wakers.add(place, waker);
-        if state.commit.awaits(place.lsn) && is_new {
+        if state.commit.awaits(place.lsn) && is_new && is_another {
             self.standing.store(state.siblings.join(), Ordering::Relaxed);
         }
-        state.commit.leave_unattended(self.clock.now());
+        state.commit.leave_unattended(|| self.clock.now());
         self.wake_background(&mut state);
         None
     }

@@ -51,6 +51,7 @@ struct Records;
 
 mod asked;
 mod background;
+mod blocks;
 mod chain;
 mod codec;
 mod commit;
@@ -85,6 +86,7 @@ mod retention;
 mod roll;
 mod salvage;
 mod segment;
+mod set;
 mod siblings;
 mod source;
 mod spare;

@@ -6,8 +6,8 @@ use crate::core::Core;
 use crate::follow::{Follower, News};
 use crate::lookup::Lookup;
 use crate::retention::Retained;
+use crate::set::Set;
 use crate::{Codec, Entries, Error, Lsn, MessagePack, Options, Recovery, Result};
-use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
@@ -15,11 +15,6 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-
-thread_local! {
-    /// Records are encoded here, so that an append allocates nothing.
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
 
 /// A write-ahead log of records of type `T`.
 ///
@@ -103,9 +98,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// [`Error::TooLarge`] and [`Error::Encode`] leave the log as it was. [`Error::Poisoned`]
     /// ends it: whether this record survived is known only after reopening.
     pub fn append(&self, record: &T) -> Result<Lsn> {
-        let place = with_encoded::<T, C, _>(record, |payload| {
-            self.core.admit(&[payload], self.core.goal().is_some())
-        })?;
+        let place = self.admit(record, self.core.goal().is_some())?;
         self.reach(place)
     }
 
@@ -134,25 +127,15 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     where
         T: 'a,
     {
-        let (mut bytes, mut ends) = (vec![], vec![]);
-        for record in records {
-            C::encode(record, &mut bytes).map_err(|why| Error::Encode { why })?;
-            ends.push(bytes.len());
-        }
-        let mut rest = bytes.as_slice();
-        let mut set = vec![];
-        let starts = std::iter::once(0).chain(ends.iter().copied());
-        for (start, end) in starts.zip(&ends) {
-            let (payload, behind) = rest.split_at(end - start);
-            set.push(payload);
-            rest = behind;
-        }
-        let Some(others) = u64::try_from(set.len()).ok().and_then(|count| count.checked_sub(1))
-        else {
-            return Err(Error::InvalidOption { why: "a set of no records".to_owned() });
-        };
-        let place = self.core.admit(&set, self.core.goal().is_some())?;
+        let (place, others) = Set::with_empty(|set| {
+            records.into_iter().try_for_each(|record| set.push::<T, C>(record))?;
+            let Some(others) = set.count().checked_sub(1) else {
+                return Err(Error::InvalidOption { why: "a set of no records".to_owned() });
+            };
+            Ok((self.core.admit(set, self.core.goal().is_some())?, others))
+        })?;
         let last = self.reach(place)?;
+        let others = u64::try_from(others).expect("fits in 64 bits");
         let first = Lsn::new(last.get() - others).expect("a set is numbered from 1");
         Ok(first..=last)
     }
@@ -179,7 +162,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn submit(&self, record: &T) -> Result<Ticket> {
-        let place = with_encoded::<T, C, _>(record, |payload| self.core.admit(&[payload], false))?;
+        let place = self.admit(record, false)?;
         Ok(Ticket { core: self.core.clone(), place, goal: self.core.goal() })
     }
 
@@ -235,6 +218,14 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     pub fn follow(&self, from: Lsn) -> Result<Follower<T, C>> {
         let news = News::Here(self.core.clone());
         Ok(Follower::new(news, self.read_from(from)?))
+    }
+
+    /// Takes a record into the open batch; `attended` if its caller waits for it.
+    fn admit(&self, record: &T, attended: bool) -> Result<Place> {
+        Set::with_empty(|set| {
+            set.push::<T, C>(record)?;
+            self.core.admit(set, attended)
+        })
     }
 
     fn reach(&self, place: Place) -> Result<Lsn> {
@@ -442,19 +433,6 @@ impl<T: ?Sized, C> fmt::Debug for Log<T, C> {
             .field("durable", &durable)
             .finish_non_exhaustive()
     }
-}
-
-fn with_encoded<T: ?Sized, C: Codec<T>, R>(
-    record: &T,
-    act: impl FnOnce(&[u8]) -> Result<R>,
-) -> Result<R> {
-    // Taken out, not borrowed: encoding a record may append to another log.
-    let mut payload = SCRATCH.take();
-    payload.clear();
-    let encoded = C::encode(record, &mut payload).map_err(|why| Error::Encode { why });
-    let done = encoded.and_then(|()| act(&payload));
-    SCRATCH.set(payload);
-    done
 }
 
 /// A record on its way to the device.

@@ -5,6 +5,7 @@ mod create;
 mod recover;
 
 use crate::asked;
+use crate::blocks::Blocks;
 use crate::directory::{self, LOCK, MANIFEST};
 use crate::inspect::{Until, inspect};
 use crate::live::LiveFile;
@@ -100,6 +101,7 @@ fn writer(options: &Options, machine: Machine, lock: Box<dyn Lock>, begin: Begin
         recent: rolled.sent.into(),
         spare: None,
         buffers: vec![],
+        blocks: Blocks::default(),
         max_id,
         segment_min: options.segment_min,
         counts: Counts::default(),

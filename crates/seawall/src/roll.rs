@@ -75,21 +75,31 @@ impl TailSegment {
         self.header.size + text
     }
 
-    /// Writes a batch (room for its header, then unbound frames) where the next one goes; not
-    /// synced. Whatever comes of that, the frames are bound then, and the answer says where the
-    /// batch ends and what the next one names.
-    pub(crate) fn write(&self, bytes: &mut [u8], spec: Spec) -> (Offset, u64, io::Result<()>) {
+    /// Makes what is to be written where the next batch goes: of a batch (room for its header, then
+    /// unbound frames), whose frames are bound then.
+    pub(crate) fn finish(&self, bytes: &mut [u8], spec: Spec) -> Finished {
         let (life, at) = (&self.life, self.at);
         let size = |bytes: &[u8]| u64::try_from(bytes.len()).expect("fits in 64 bits");
         if self.header.layout == Layout::Binary {
             let chain = batch::finish(bytes, spec, at, life);
-            return (at.plus(size(bytes)), chain, self.file.write_at(bytes, at.0));
+            return Finished { end: at.plus(size(bytes)), chain, text: None };
         }
         let (text, chain) = lines::write(bytes, &spec, life);
         let (_, frames) = bytes.split_at_mut(HEADER_SIZE);
         frame::bind(frames, &life.salt, spec.first);
-        (at.plus(size(&text)), chain, self.file.write_at(&text, at.0))
+        Finished { end: at.plus(size(&text)), chain, text: Some(text) }
     }
+}
+
+/// A batch that can be written.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// Where it ends in its segment.
+    pub(crate) end: Offset,
+    /// What the next batch names.
+    pub(crate) chain: u64,
+    /// What is written of it, if that is not the batch itself.
+    pub(crate) text: Option<Vec<u8>>,
 }
 
 /// A batch as it was sent to the device; kept while it shares a block with the next one, because a
@@ -375,11 +385,10 @@ impl Rolled {
                 time_us: batch.time_us,
             };
             let mut bytes = batch.bytes.clone();
-            let written;
-            (tail.at, tail.chain, written) = tail.write(&mut bytes, spec);
-            written?;
+            let Finished { end, chain, text } = tail.finish(&mut bytes, spec);
+            tail.file.write_at(text.as_ref().unwrap_or(&bytes), tail.at.0)?;
+            (tail.at, tail.chain) = (end, chain);
             let Carried { first, count, is_void, time_us, .. } = *batch;
-            let end = tail.at;
             self.sent.push(Sent { bytes, first, count, is_void, time_us, end, chain_before });
             chain_before = tail.chain;
         }

@@ -25,6 +25,11 @@ impl Wakers {
         true
     }
 
+    /// Whether the newest record is awaited by the task that this waker wakes.
+    pub(crate) fn newest_is(&self, waker: &Waker) -> bool {
+        self.0.last_key_value().is_some_and(|(_, newest)| newest.will_wake(waker))
+    }
+
     /// Those of all places that `reached` says yes to: what was admitted first comes first, so
     /// none lies behind the first no.
     pub(crate) fn take(&mut self, reached: impl Fn(Place) -> bool) -> Vec<Waker> {
@@ -76,6 +81,7 @@ mod tests {
         assert!(!wakers.add(place(0, 1), &one));
         assert!(wakers.add(place(0, 2), &one), "another record");
         assert!(wakers.add(place(1, 3), &later));
+        assert!(wakers.newest_is(&later) && !wakers.newest_is(&one));
         let taken = wakers.take(|place| place.group == 0);
         assert_eq!(taken.len(), 3);
         assert!(taken.iter().any(|taken| taken.will_wake(&other)));

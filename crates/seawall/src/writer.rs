@@ -1,12 +1,13 @@
 //! The writer of the tail segment: one batch, one write, one barrier. Whoever leads a group commit
 //! holds it; there is one.
 
+use crate::blocks::Blocks;
 use crate::commit::Room;
 use crate::directory::MANIFEST;
 use crate::live::LiveFile;
 use crate::options::FailoverHook;
 use crate::retention::Retained;
-use crate::roll::{Carried, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
+use crate::roll::{Carried, Finished, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
 use crate::spare::Spare;
 use crate::{Error, Failover, Lsn, Result, SegmentId};
 use seawall_format::batch::Spec;
@@ -42,6 +43,8 @@ pub(crate) struct Writer {
     pub(crate) spare: Option<Spare>,
     /// Buffers to be used again.
     pub(crate) buffers: Vec<Vec<u8>>,
+    /// What the device takes at once.
+    pub(crate) blocks: Blocks,
     pub(crate) max_id: Option<SegmentId>,
     /// The least size of a segment, in bytes.
     pub(crate) segment_min: u64,
@@ -109,8 +112,15 @@ impl Writer {
         let time_us = self.machine.clock.wall_us();
         let (confirmed, chain, is_void) = (self.last, tail.chain, false);
         let spec = Spec { first, count, is_void, confirmed, chain, time_us };
-        let (end, chain, written) = tail.write(&mut bytes, spec);
-        let written = written.and_then(|()| tail.file.sync());
+        let Finished { end, chain, text } = tail.finish(&mut bytes, spec);
+        let (at, block) = (tail.at, tail.header.geometry.block);
+        let (start, whole) = if let Some(text) = &text {
+            (at.0, text.as_slice())
+        } else {
+            let blocks = self.blocks.around((at, &bytes), &self.recent, block);
+            blocks.unwrap_or((at.0, &bytes))
+        };
+        let written = tail.file.write_synced(whole, start);
         let outcome =
             written.map_err(|e| Error::io(format!("write {}", tail.header.data_name()))(e));
         if outcome.is_ok() {

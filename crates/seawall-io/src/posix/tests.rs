@@ -263,3 +263,63 @@ fn a_draft_never_takes_the_place_of_another() {
     let names: Vec<_> = fs::read_dir(&scratch.path).unwrap().collect();
     assert_eq!(names.len(), 1, "{names:?}");
 }
+
+#[test]
+fn a_synced_write_is_what_readers_see_whichever_way_it_took() {
+    let scratch = Scratch::new("synced");
+    let storage = scratch.storage();
+    let file = storage.create("blocks").unwrap();
+    file.fill_with_zeros(1 << 20).unwrap();
+    file.sync().unwrap();
+    // Under its old name no file is there any more when the way past the cache is opened.
+    storage.rename("blocks", "segment").unwrap();
+    let reader = storage.open("segment", Access::Read).unwrap();
+    let mut expected = vec![0; 1 << 20];
+    let mut memory = crate::AlignedMemory::default();
+    let places = [(0, 4096), (100, 5000), (8192, 65_536), (73_728, 131_072), (70_001, 90_000)];
+    for (number, (offset, length)) in (1..).zip(places) {
+        // What the reader has seen is in the cache now.
+        let mut seen = vec![1; 1 << 20];
+        reader.read_at(&mut seen, 0).unwrap();
+        assert!(seen == expected, "before {number}");
+        let bytes = memory.first(length);
+        bytes.fill(number);
+        file.write_synced(bytes, offset).unwrap();
+        let start = usize::try_from(offset).unwrap();
+        expected[start..start + length].fill(number);
+        reader.read_at(&mut seen, 0).unwrap();
+        assert!(seen == expected, "after {number}");
+    }
+    let memory = memory.first(65_537);
+    assert!(file.write_synced(memory, u64::MAX - 65_537).is_err());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn only_whole_blocks_go_past_the_cache() {
+    use crate::direct::DirectWay;
+    let scratch = Scratch::new("direct");
+    let made = scratch.storage().create("file").unwrap();
+    made.fill_with_zeros(1 << 20).unwrap();
+    let path = scratch.log().join("file");
+    let file = fs::File::options().read(true).write(true).open(&path).unwrap();
+    let way = DirectWay::default();
+    let mut memory = crate::AlignedMemory::default();
+    let bytes: &[u8] = memory.first(1 << 18);
+    for (part, offset) in
+        [(1..65_537, 0), (0..65_537, 0), (0..65_536, 512), (0..4096, 0), (0..61_440, 4096)]
+    {
+        assert_eq!(way.write(&file, &bytes[part], offset).unwrap(), 0);
+    }
+    let flags = crate::direct::open_again(&file).map(|way| rustix::fs::fcntl_getfl(way).unwrap());
+    assert!(flags.is_none_or(|flags| flags.contains(OFlags::DIRECT | OFlags::DSYNC)), "a barrier");
+    // Elsewhere no way leads there, and that is said at once.
+    let is_there = path_has_direct_writes(&path);
+    let taken = way.write(&file, bytes, 4096).unwrap();
+    assert_eq!(taken, if is_there { bytes.len() } else { 0 });
+}
+
+#[cfg(target_os = "linux")]
+fn path_has_direct_writes(path: &Path) -> bool {
+    crate::direct::open_direct(path, OFlags::empty()).is_ok()
+}

@@ -105,7 +105,7 @@ fn a_forked_handle_waits_for_no_thread_of_the_parent() {
 fn a_forked_handle_starts_no_thread_for_records_that_the_parent_left_in_memory() {
     let storage = MemStorage::new();
     let log = open(&storage, Level::Buffered);
-    log.core.admit(&[b"of the parent"], true).unwrap();
+    log.core.admit(&mut Set::of(&[b"of the parent"]), true).unwrap();
     let log = forked(log);
     let steps = storage.steps();
     let ticket = log.submit(b"x");
