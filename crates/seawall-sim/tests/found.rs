@@ -340,3 +340,44 @@ fn found_by_seed_21e6726ac() {
          probe 8:8338",
     );
 }
+
+/// A follower had no word of the writer, listed the segments before a roll and looked at the newest
+/// one behind it, when the room behind its last batch had been given back. The image: sound.
+#[test]
+fn found_by_seed_7735c6f58() {
+    replay(
+        "seed 7735c6f58 binary 8192 | synced ; a10 a457 a911 / a207 / a938 e a946 a417 \
+         a229 a99 a317 a1 s10+51 a285 s182+0+1+70 / s62+40 a919 a64 s96+43 s39+0+191+182 \
+         a6 a170 e a20 a119 a232 a422 a249 a16 / a9 a5 a127 e a362 a11 a935 e a108 a6 / \
+         a904 a60 a918 a402 e a12 a909 s4+46 s187+4+58+188 a458 a239 e / a212 a99 e \
+         s188+56 s0 e s181+0+16+2 e e / s93 a23 a465 a330 e a20 a444 a19 a456 e e a929 \
+         a355 a395 / / a947 s84+41 a446 a10 s14+20+4 a115 / a927 a16 a915 a933 a182 a188 \
+         a930 a464 e e s2+3+4 a149 / s0+181+183+45 s14+81 s81+3+47 ; @509 \
+         write-error:75ae @482 write-error:1fc8 ; kill@74 | buffered idle ; e / s4+4 a422 \
+         e a321 s10 s189 s3+190+31 a22 a8 a255 s5+71+188 ; @45 write-error:389a @174 \
+         write-error:e527 @71 write-error:6cba ; power@256 sector:6381 | synced ; / e \
+         a252 e e a913 e e a941 / a22 a13 a62 a930 / a907 a918 s2+58+184 a481 a6 / a75 e \
+         s83+0 s24+184+41 a958 e a17 a197 a167 a957 s69+11+9+53 a403 a497 / a923 s18+190 \
+         e s35+9 ; @788 write-error:3236 ; close | buffered ; e / e a417 e e a13 a412 a96 \
+         / s1+187+59 a5 a14 a354 a5 s79+48+2 s188+0 a918 a937 s92+60+3 e a480 / a942 a22 \
+         a927 / a207 s2+2+88 s4+191 a490 e s75+3+47+48 s4 s181+183 s180+185 a437 a910 \
+         a957 a0 / a10 e e e a956 a915 e a7 e a909 / a935 s0+185+69+189 e a357 a2 a957 a3 \
+         / e a468 a120 e e / a10 e a429 a466 a922 a12 e s181+33+185+4 a485 / / a949 a330 \
+         e s191 a9 a193 s2+21+17+4 a115 a942 e s70 / a7 a242 a58 s0+93 / e a417 a435 s190 \
+         a19 e a67 a368 e a909 / a7 a58 s3+27+50+44 e s183 s180+48+82+78 a308 s2 / a934 \
+         a112 ; @1781 write-error:5021 @1191 write-error:2e76 @1393 write-error:c777 ; \
+         power@5002 sector:fcb2",
+    );
+}
+
+/// The segment that a cut had made was lost, and the seal that names it was read once with a bit
+/// that was not on the disk: what had been cut came back. The image: a log whose newest file is missing.
+#[test]
+fn found_by_seed_7ea8ee85a() {
+    replay(
+        "seed 7ea8ee85a binary 8192 | synced ring:11264 ; a8 x6 a137 ; @441 \
+         flipped-read:f758 @469 flipped-read:ef88 @681 flipped-read:9e3c ; kill@579 harm \
+         lost-file/512:6dc5 | synced ; / a155 w a166 k4 s2 a364 / s4+12 a909 / w \
+         s79+189+4+27 v v s54+186 z152 a391 a348 ; @19 flipped-read:e573 ; kill@608",
+    );
+}

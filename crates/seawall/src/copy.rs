@@ -4,7 +4,7 @@
 //! with a manifest that notes a clean close there.
 
 use crate::chain::Link;
-use crate::directory::{MANIFEST, QUARANTINE, is_in_use, list, open_existing};
+use crate::directory::{MANIFEST, QUARANTINE, is_gone, is_in_use, list, open_existing};
 use crate::live::read_live;
 use crate::progress::Meter;
 use crate::survey::{Survey, survey};
@@ -101,15 +101,17 @@ fn copy_once_calm(
         let told = read_live(&**source)?;
         let copied = copy_now((source, target), meter);
         match copied {
-            Err(Error::Io { source, .. })
-                if source.kind() == io::ErrorKind::NotFound && attempt < ATTEMPTS =>
-            {
+            Err(error) if is_gone(&error) && attempt < ATTEMPTS => {
                 // A segment was pruned meanwhile: begin with what is there now.
                 clear(&**target)?;
                 attempt += 1;
             }
-            // What was cut off meanwhile looks like damage.
-            Err(Error::Damaged(_)) if attempt < ATTEMPTS && read_live(&**source)? != told => {
+            // What was cut off meanwhile looks like damage. A writer that cannot say that it moved
+            // on may have, for once.
+            Err(Error::Damaged(_))
+                if attempt < ATTEMPTS
+                    && (read_live(&**source)? != told || (told.is_none() && attempt == 1)) =>
+            {
                 clear(&**target)?;
                 attempt += 1;
             }

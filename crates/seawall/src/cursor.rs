@@ -238,8 +238,10 @@ impl Cursor {
                 Ok(Event::Batch(found)) => self.enter(&found),
                 Ok(Event::Damage(damages, salvaged)) => self.meet(damages, salvaged)?,
                 Ok(Event::End(end)) => {
-                    self.queue.extend(end.damage.into_iter().map(Queued::Damage));
-                    self.queue.push_back(Queued::End);
+                    if end.damage.is_empty() || !self.looks_again()? {
+                        self.queue.extend(end.damage.into_iter().map(Queued::Damage));
+                        self.queue.push_back(Queued::End);
+                    }
                 }
                 Err(error) => self.lose_file(error)?,
             }
@@ -317,12 +319,22 @@ impl Cursor {
         Ok(Some(core.live()))
     }
 
-    /// Damage, unless the writer moved on meanwhile: then the walk starts over where it was (R16).
-    fn meet(&mut self, damages: Vec<Damage>, salvaged: Vec<Salvaged>) -> Result<()> {
+    /// Before damage is believed: whether the writer moved on meanwhile, and the walk starts over
+    /// where it was (R16). A writer that cannot say so may have, for once.
+    fn looks_again(&mut self) -> Result<bool> {
         let live = self.word()?;
-        if live != self.live && self.attempts < ATTEMPTS {
+        let is_first = live.is_none() && self.attempts == 0;
+        let again = (live != self.live || is_first) && self.attempts < ATTEMPTS;
+        if again {
             self.attempts += 1;
-            return self.start_over(live);
+            self.start_over(live)?;
+        }
+        Ok(again)
+    }
+
+    fn meet(&mut self, damages: Vec<Damage>, salvaged: Vec<Salvaged>) -> Result<()> {
+        if self.looks_again()? {
+            return Ok(());
         }
         let mut salvaged: VecDeque<_> = salvaged.into();
         for damage in damages {

@@ -127,7 +127,8 @@ pub(crate) fn file_place(storage: &dyn Storage, name: &str) -> String {
     format!("{}/{name}", storage.place())
 }
 
-/// Whether a file was not there any more.
+/// Whether a file was not there, or not all of it: pruned, or cut behind its last batch meanwhile.
 pub(crate) fn is_gone(error: &Error) -> bool {
-    matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    let gone = [io::ErrorKind::NotFound, io::ErrorKind::UnexpectedEof];
+    matches!(error, Error::Io { source, .. } if gone.contains(&source.kind()))
 }

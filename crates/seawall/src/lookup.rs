@@ -7,6 +7,7 @@
 //! looks like damage is looked at anew, from the directory on, before it is believed.
 
 use crate::chain::{Link, hole};
+use crate::directory::is_gone;
 use crate::survey::{self, Survey};
 use crate::sync::{Mutex, MutexGuard};
 use crate::walk::{Event, Found, Walk};
@@ -15,7 +16,6 @@ use seawall_format::frame::Frames;
 use seawall_format::scan::Start;
 use seawall_format::{Live, SegmentRef};
 use seawall_io::Storage;
-use std::io;
 use std::sync::{Arc, PoisonError};
 
 /// One place is kept for so many bytes of a segment: the first batch that begins there.
@@ -77,7 +77,7 @@ impl Lookup {
             let now = word()?;
             // A writer that cuts tells so first: where its word is the same, nothing moved (R16),
             // unless a file was pruned.
-            if attempt > 0 && now == live && !has_gone(&found) {
+            if attempt > 0 && now == live && !found.as_ref().is_err_and(is_gone) {
                 return found;
             }
             (live, attempt) = (now, attempt + 1);
@@ -181,12 +181,6 @@ impl Lookup {
         // Nothing half done is left by a panic: each change is one call of a collection.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Whether a file was not there, or not all of it: pruned or cut behind its last batch meanwhile.
-fn has_gone<T>(found: &Result<T>) -> bool {
-    let gone = [io::ErrorKind::NotFound, io::ErrorKind::UnexpectedEof];
-    matches!(found, Err(Error::Io { source, .. }) if gone.contains(&source.kind()))
 }
 
 /// The segment where a record should be.

@@ -154,18 +154,29 @@ impl Segment {
         Ok(bytes)
     }
 
+    /// What stands in a slot of that file. One that is neither sound nor empty is read once more:
+    /// that evidence is missing is nothing to believe of a single read, which may go wrong without
+    /// a word.
+    fn slot<T>(&self, at: Offset, decode: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>> {
+        let bytes = self.read_head(at, 64)?;
+        match decode(&bytes) {
+            None if !tail::is_zero(&bytes) => Ok(decode(&self.read_head(at, 64)?)),
+            found => Ok(found),
+        }
+    }
+
     /// Its seal, if it has a sound one.
     pub(crate) fn seal(&self) -> Result<Option<Seal>> {
-        let bytes = self.read_head(Seal::offset(self.header.geometry), 64)?;
-        Ok(Seal::decode(&bytes, &self.header))
+        let offset = Seal::offset(self.header.geometry);
+        self.slot(offset, |bytes| Seal::decode(bytes, &self.header))
     }
 
     /// The marks in its slots.
     pub(crate) fn marks(&self) -> Result<Vec<Mark>> {
         let mut marks = vec![];
         for slot in [MarkSlot::A, MarkSlot::B] {
-            let bytes = self.read_head(slot.offset(self.header.geometry), 64)?;
-            marks.extend(Mark::decode(&bytes, slot, &self.header));
+            let offset = slot.offset(self.header.geometry);
+            marks.extend(self.slot(offset, |bytes| Mark::decode(bytes, slot, &self.header))?);
         }
         Ok(marks)
     }
