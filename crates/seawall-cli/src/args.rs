@@ -13,8 +13,8 @@ use crate::report::Exit;
 use crate::select::Selection;
 use crate::tone::ColorWhen;
 pub(crate) use bench::{
-    Bench, BenchAppend, BenchCwal, BenchHelios, BenchPaper, BenchRead, BenchReader, BenchStream,
-    BenchVerb, Beside,
+    Bench, BenchAppend, BenchCwal, BenchFrame, BenchHelios, BenchPaper, BenchRead, BenchReader,
+    BenchRoll, BenchStream, BenchVerb, Beside,
 };
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 pub(crate) use convert::{Convert, ForeignFormat};

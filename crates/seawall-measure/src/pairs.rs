@@ -6,7 +6,7 @@
 use crate::baseline::{Baseline, Change, Ratio, Unfit};
 use crate::contest::spread;
 use crate::load::{Others, Watch};
-use crate::slice::{Slice, by_threads, median, nanoseconds, per_mille, rate};
+use crate::slice::{Slice, by_tasks, by_threads, median, nanoseconds, per_mille, rate};
 use seawall::{Log, Options, Raw};
 use seawall_format::{batch, frame};
 use seawall_io::{Clock, File, PosixStorage, Storage, SystemClock};
@@ -44,7 +44,7 @@ impl Rounds {
 /// What came of some writers.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Threads that commit at the same time.
+    /// Threads, or tasks, that commit at the same time.
     pub writers: usize,
     /// Of the log, the median of its slices.
     pub commits_per_s: f64,
@@ -122,7 +122,12 @@ impl Plain {
         Ok(self.slice(time)?.per_second)
     }
 
-    fn slice(&mut self, time: Duration) -> io::Result<Slice> {
+    /// What one slice of that length does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Plain::rate`].
+    pub fn slice(&mut self, time: Duration) -> io::Result<Slice> {
         let size = u64::try_from(self.bytes.len()).expect("a record is small");
         let begin = self.clock.now();
         let (mut times, mut now) = (vec![], begin);
@@ -145,6 +150,7 @@ impl Plain {
 pub struct Ours {
     log: Log<[u8], Raw>,
     size: usize,
+    tasks: bool,
 }
 
 impl Ours {
@@ -156,7 +162,14 @@ impl Ours {
     pub fn new(path: &Path, options: &Options, size: usize) -> seawall::Result<Self> {
         // Marks of an idle log would fall into the slices of the other side.
         let log = options.clone().idle_mark(None).open(path)?;
-        Ok(Self { log, size })
+        Ok(Self { log, size, tasks: false })
+    }
+
+    /// Its writers are tasks of one thread, which await their records; not threads.
+    #[must_use]
+    pub fn by_tasks(mut self, tasks: bool) -> Self {
+        self.tasks = tasks;
+        self
     }
 
     /// Ends the log as a program would.
@@ -168,13 +181,16 @@ impl Ours {
         self.log.close()
     }
 
-    /// Commits by so many threads, for that long.
+    /// Commits by so many threads, or tasks, for that long.
     ///
     /// # Errors
     ///
     /// As of appending.
     pub fn slice(&self, writers: usize, time: Duration) -> seawall::Result<Slice> {
         let record = vec![0x5a; self.size];
+        if self.tasks {
+            return by_tasks((writers, time), &|| self.log.submit(&record));
+        }
         by_threads((writers, time), &|_| self.log.append(&record).map(drop))
     }
 }

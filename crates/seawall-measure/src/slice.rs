@@ -1,7 +1,10 @@
 //! One slice: what some threads did for a short while, and what its times say.
 
 use seawall_io::{Clock, SystemClock};
-use std::sync::Barrier;
+use std::pin::Pin;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Barrier};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 /// What one slice did.
@@ -62,6 +65,63 @@ fn one_thread<E>(
     Ok(Part { begin, end: now, times })
 }
 
+/// What so many tasks do in that time on this one thread: each awaits what `act` gives, again and
+/// again. It takes no runtime to poll who was woken.
+///
+/// # Errors
+///
+/// The first of those of `act`, or of what it gave.
+pub fn by_tasks<T, E, F: Future<Output = Result<T, E>> + Unpin>(
+    (tasks, time): (usize, Duration),
+    act: &dyn Fn() -> Result<F, E>,
+) -> Result<Slice, E> {
+    let clock = SystemClock::new();
+    let (bells, rung) = channel();
+    let bell = |task| Waker::from(Arc::new(Bell { task, bells: bells.clone() }));
+    let wakers: Vec<_> = (0..tasks).map(bell).collect();
+    let begin = clock.now();
+    let mut running = vec![];
+    for waker in &wakers {
+        waker.wake_by_ref();
+        running.push(Some((act()?, begin)));
+    }
+    let (mut times, mut now, mut left) = (vec![], begin, tasks);
+    while left > 0 {
+        let task: usize = rung.recv().expect("the bells are here");
+        let place = running.get_mut(task).expect("as many as there are bells");
+        // Who is done may be woken once more.
+        let Some((awaited, since)) = place else { continue };
+        let waker = wakers.get(task).expect("as many as there are bells");
+        let Poll::Ready(done) = Pin::new(awaited).poll(&mut Context::from_waker(waker)) else {
+            continue;
+        };
+        done?;
+        now = clock.now();
+        times.push(nanoseconds(now - *since));
+        if now - begin < time {
+            *place = Some((act()?, now));
+            waker.wake_by_ref();
+        } else {
+            *place = None;
+            left -= 1;
+        }
+    }
+    Ok(Slice { per_second: rate(times.len(), now - begin), times })
+}
+
+/// Says which task is to be polled.
+struct Bell {
+    task: usize,
+    bells: Sender<usize>,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        // Nobody hears of it when the slice is over.
+        let _ = self.bells.send(self.task);
+    }
+}
+
 /// What one writer did in a slice.
 #[derive(Debug)]
 struct Part {
@@ -118,6 +178,22 @@ mod tests {
     fn an_error_of_any_thread_is_told() {
         let fail = |number| if number == 1 { Err(number) } else { Ok(()) };
         assert_eq!(by_threads((2, Duration::from_millis(1)), &fail).unwrap_err(), 1);
+    }
+
+    #[test]
+    fn every_task_goes_on_until_the_time_is_over() {
+        use std::cell::Cell;
+        use std::future::ready;
+        let begun = Cell::new(0);
+        let slice = by_tasks((3, Duration::from_millis(5)), &|| {
+            begun.set(begun.get() + 1);
+            Ok::<_, ()>(ready(Ok(())))
+        });
+        assert!(begun.get() > 3);
+        assert_eq!(slice.unwrap().times.len(), begun.get());
+        let none = by_tasks((2, Duration::ZERO), &|| Ok(ready(Ok::<_, ()>(()))));
+        assert_eq!(none.unwrap().times.len(), 2, "each of them once");
+        assert_eq!(by_tasks((2, Duration::ZERO), &|| Ok(ready(Err::<(), _>(7)))).unwrap_err(), 7);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What `seawall bench` is asked for.
 
 use super::examples::{
-    BENCH_CWAL_EXAMPLES, BENCH_EXAMPLES, BENCH_HELIOS_EXAMPLES, BENCH_PAPER_EXAMPLES,
-    BENCH_READ_EXAMPLES, BENCH_STREAM_EXAMPLES,
+    BENCH_CWAL_EXAMPLES, BENCH_EXAMPLES, BENCH_FRAME_EXAMPLES, BENCH_HELIOS_EXAMPLES,
+    BENCH_PAPER_EXAMPLES, BENCH_READ_EXAMPLES, BENCH_ROLL_EXAMPLES, BENCH_STREAM_EXAMPLES,
 };
 use super::{LevelName, Look};
 use crate::human;
@@ -38,6 +38,12 @@ pub(crate) enum BenchVerb {
     /// Appends that do not wait for each record, beside plain writes of a mebibyte
     #[command(after_help = BENCH_STREAM_EXAMPLES)]
     Stream(BenchStream),
+    /// What it costs that a log goes on in a new segment
+    #[command(after_help = BENCH_ROLL_EXAMPLES)]
+    Roll(BenchRoll),
+    /// What a record costs before it is on its way to the device
+    #[command(after_help = BENCH_FRAME_EXAMPLES)]
+    Frame(BenchFrame),
 }
 
 /// What a bench is compared with, and where it is shown.
@@ -61,6 +67,9 @@ pub(crate) struct BenchAppend {
     #[arg(long, value_delimiter = ',', default_value = "1,8,64")]
     #[arg(value_parser = human::parse_writers)]
     pub(crate) writers: Vec<usize>,
+    /// The writers are tasks on one thread, which await their records; not threads
+    #[arg(long)]
+    pub(crate) tasks: bool,
     /// Seconds for each number of writers
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = human::parse_seconds)]
     pub(crate) time: f64,
@@ -168,6 +177,47 @@ pub(crate) struct BenchStream {
     #[arg(long, value_name = "BYTES", default_value = "116")]
     #[arg(value_parser = human::parse_record_size)]
     pub(crate) size: usize,
+    #[command(flatten)]
+    pub(crate) beside: Beside,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// `seawall bench roll`
+#[derive(Debug, Args)]
+pub(crate) struct BenchRoll {
+    /// Where to write; room for some 700 MiB
+    #[arg(long, default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// The small segments, beside those of 64 MiB
+    #[arg(long, value_name = "BYTES", default_value = "4MiB", value_parser = human::parse_size)]
+    pub(crate) segment_size: u64,
+    /// Seconds for all of it
+    #[arg(long, value_name = "SECONDS", default_value = "12", value_parser = human::parse_seconds)]
+    pub(crate) time: f64,
+    /// Bytes in a record
+    #[arg(long, value_name = "BYTES", default_value = "4096")]
+    #[arg(value_parser = human::parse_record_size)]
+    pub(crate) size: usize,
+    #[command(flatten)]
+    pub(crate) beside: Beside,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// `seawall bench frame`
+#[derive(Debug, Args)]
+pub(crate) struct BenchFrame {
+    /// Where to write what is submitted
+    #[arg(long, default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// Bytes in a record
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "116,4096")]
+    #[arg(value_parser = human::parse_record_size)]
+    pub(crate) sizes: Vec<usize>,
+    /// Seconds for each size
+    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = human::parse_seconds)]
+    pub(crate) time: f64,
     #[command(flatten)]
     pub(crate) beside: Beside,
     #[command(flatten)]

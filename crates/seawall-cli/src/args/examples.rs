@@ -150,6 +150,7 @@ pub(super) const BENCH_EXAMPLES: &str = "\
 Examples:
   seawall bench append
   chrt -f 1 seawall bench append --dir /var/lib/app --time 5
+  seawall bench append --tasks --writers 16,256
   seawall bench append --writers 1,16 --json > before.json
   seawall bench append --writers 1,16 --baseline before.json
 
@@ -215,6 +216,27 @@ Examples:
 One thread appends, and waits only when more than a window is on its way. Rates
 are of what reaches the file; times are from an append until it is durable.
 Beside it: direct writes of 1 MiB, each durable before the next.";
+
+pub(super) const BENCH_ROLL_EXAMPLES: &str = "\
+Examples:
+  seawall bench roll
+  chrt -f 1 seawall bench roll --segment-size 1MiB --time 30
+  seawall bench roll --json | jq '.crossing_p50_us - .other_p50_us'
+
+One thread waits for each of its records. The file of the next segment is made
+beside it, so the longest write is told, too. Logs of large and of small
+segments run by turns, and plain writes of as many bytes, each with its sync.";
+
+pub(super) const BENCH_FRAME_EXAMPLES: &str = "\
+Examples:
+  seawall bench frame
+  chrt -f 1 seawall bench frame --sizes 64,1024 --time 10
+  seawall bench frame --json | jq '.contests[].rows[] | [.name, .ratio]'
+
+Beside the least that is done to a record: a copy, and its CRC32C. A frame is
+the record as it stands in a batch; a batch binds its frames to their place.
+What is submitted has its number, and its place in the open batch; the time
+that the device takes for it is not counted.";
 
 pub(super) const DEMO_EXAMPLES: &str = "\
 Examples:

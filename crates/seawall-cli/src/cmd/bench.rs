@@ -3,9 +3,11 @@
 mod append;
 mod beside;
 mod cwal;
+mod frame;
 mod helios;
 mod paper;
 mod read;
+mod roll;
 mod stream;
 
 pub(super) use append::{rates, row_as_json};
@@ -27,6 +29,8 @@ pub(crate) fn run(what: &BenchVerb) -> Result<Exit, Failure> {
         BenchVerb::Cwal(args) => cwal::run(args),
         BenchVerb::Helios(args) => helios::run(args),
         BenchVerb::Stream(args) => stream::run(args),
+        BenchVerb::Roll(args) => roll::run(args),
+        BenchVerb::Frame(args) => frame::run(args),
     }
 }
 

@@ -29,6 +29,7 @@ pub(crate) fn run(args: &BenchAppend) -> Result<Exit, Failure> {
         ("schema", json!(SCHEMA)),
         ("record_bytes", json!(args.size)),
         ("level", json!(args.level.name())),
+        ("writers_are", json!(writers_are(args))),
     ];
     let past = Past::read(&args.beside, &settings)?;
     if let Some(past) = &past {
@@ -42,7 +43,8 @@ pub(crate) fn run(args: &BenchAppend) -> Result<Exit, Failure> {
         .map_err(|error| failure(&args.dir, &Trouble::Plain(error)))?;
     let options = Options::new().level(Level::from(args.level));
     let ours = Ours::new(&scratch.path().join("log"), &options, args.size)
-        .map_err(|error| failure(&args.dir, &Trouble::Ours(error)))?;
+        .map_err(|error| failure(&args.dir, &Trouble::Ours(error)))?
+        .by_tasks(args.tasks);
     let mut out = Output::new();
     if !args.look.json {
         tell_head(&mut out, args);
@@ -76,7 +78,12 @@ pub(crate) fn run(args: &BenchAppend) -> Result<Exit, Failure> {
 
 /// What is measured.
 fn about(args: &BenchAppend) -> String {
-    format!("{}-byte records, {}", args.size, args.level.name())
+    let by = if args.tasks { ", by tasks of one thread" } else { "" };
+    format!("{}-byte records, {}{by}", args.size, args.level.name())
+}
+
+fn writers_are(args: &BenchAppend) -> &'static str {
+    if args.tasks { "tasks" } else { "threads" }
 }
 
 fn writers(count: usize) -> String {
@@ -120,6 +127,7 @@ fn as_json(args: &BenchAppend, rows: &[Row], conditions: &Conditions) -> Value {
         "dir": args.dir.display().to_string(),
         "record_bytes": args.size,
         "level": args.level.name(),
+        "writers_are": writers_are(args),
         "ranked": conditions.are_good(),
         "others_share": conditions.others().share(),
         "results": rows.iter().map(row_as_json).collect::<Vec<_>>(),

@@ -8,7 +8,7 @@ use crate::human::to_f64;
 use crate::output::Output;
 use crate::report::{Exit, Failure};
 use seawall::{Log, Options, Raw, Retention, Ticket};
-use seawall_io::{BareFile, DIRECT_ALIGNMENT};
+use seawall_io::{AlignedMemory, BareFile};
 use seawall_measure::contest::{Contest, Entry, hold_in_slices};
 use seawall_measure::machine::{Conditions, Stopwatch};
 use seawall_measure::page;
@@ -97,8 +97,7 @@ pub(crate) fn run(args: &BenchStream) -> Result<Exit, Failure> {
 struct Plain {
     name: &'static str,
     file: BareFile,
-    /// With room to begin at an address that a direct write needs.
-    bytes: Vec<u8>,
+    bytes: AlignedMemory,
     is_direct: bool,
     at: u64,
 }
@@ -109,7 +108,8 @@ impl Plain {
         let new = |(name, is_direct)| {
             let file = BareFile::create(folder, is_direct)?;
             file.fill(PLAIN_FILE)?;
-            let bytes = vec![0x5a; PLAIN_WRITE + DIRECT_ALIGNMENT];
+            let mut bytes = AlignedMemory::default();
+            bytes.first(PLAIN_WRITE).fill(0x5a);
             Ok(Self { name, file, bytes, is_direct, at: 0 })
         };
         let ways = [("direct writes of 1 MiB", true), ("synced writes of 1 MiB", false)];
@@ -120,8 +120,7 @@ impl Plain {
     }
 
     fn slice(&mut self, time: Duration) -> io::Result<Slice> {
-        let aligned = self.bytes.as_ptr().align_offset(DIRECT_ALIGNMENT);
-        let bytes = self.bytes.get(aligned..aligned + PLAIN_WRITE).expect("room for both");
+        let bytes = self.bytes.first(PLAIN_WRITE);
         let watch = Stopwatch::start();
         let (mut times, mut now) = (vec![], Duration::ZERO);
         while now < time {

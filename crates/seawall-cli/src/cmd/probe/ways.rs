@@ -1,6 +1,6 @@
 //! The ways to make one write durable, on files of the probe's own.
 
-use seawall_io::{BareFile, Clock, DIRECT_ALIGNMENT, SystemClock};
+use seawall_io::{AlignedMemory, BareFile, Clock, SystemClock};
 use seawall_measure::slice::{Slice, nanoseconds, rate};
 use std::io;
 use std::path::Path;
@@ -42,8 +42,7 @@ pub(super) struct Writer {
     file: BareFile,
     way: Way,
     prepared: Prepared,
-    bytes: Vec<u8>,
-    start: usize,
+    bytes: AlignedMemory,
     size: usize,
     at: u64,
     clock: SystemClock,
@@ -61,10 +60,10 @@ impl Writer {
             if prepared == Prepared::Written {
                 file.fill(FILE_SIZE)?;
             }
-            let bytes = vec![0x5a; size + DIRECT_ALIGNMENT];
-            let start = bytes.as_ptr().align_offset(DIRECT_ALIGNMENT).min(DIRECT_ALIGNMENT);
+            let mut bytes = AlignedMemory::default();
+            bytes.first(size).fill(0x5a);
             let clock = SystemClock::new();
-            let mut writer = Self { file, way, prepared, bytes, start, size, at: 0, clock };
+            let mut writer = Self { file, way, prepared, bytes, size, at: 0, clock };
             writer.begin_anew()?;
             writer.step()?;
             Ok(writer)
@@ -108,7 +107,7 @@ impl Writer {
         if self.at + size > FILE_SIZE {
             self.at = 0;
         }
-        let bytes = self.bytes.get(self.start..self.start + self.size).expect("room was made");
+        let bytes = self.bytes.first(self.size);
         if matches!(self.way, Way::Dsync | Way::DirectDsync) {
             self.file.write_synced(bytes, self.at)?;
         } else {

@@ -71,7 +71,7 @@ fn delays(rows: &[Row]) -> String {
 }
 
 fn names<'a>(title: &'a str, y: &'a str) -> Names<'a> {
-    Names { title, x: "threads that commit at the same time", y }
+    Names { title, x: "writers that commit at the same time", y }
 }
 
 fn line<'a>(name: &'a str, color: &'a str, rows: &[Row], value: fn(&Row) -> f64) -> Series<'a> {

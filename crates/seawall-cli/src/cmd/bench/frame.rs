@@ -1,0 +1,178 @@
+//! `seawall bench frame`: what a record costs before it is on its way to the device.
+
+use super::beside::{Past, Report, compare};
+use super::{failure, tell_conditions};
+use crate::args::BenchFrame;
+use crate::human::to_f64;
+use crate::output::Output;
+use crate::report::{Exit, Failure};
+use seawall::{Level, Log, Options, Raw, Retention};
+use seawall_format::batch::{HEADER_SIZE, Life, Spec, finish};
+use seawall_format::{Epoch, Geometry, LogId, Lsn, Offset, Salt, frame};
+use seawall_measure::contest::{Contest, Entry, hold};
+use seawall_measure::machine::{Conditions, Stopwatch};
+use seawall_measure::page;
+use seawall_measure::pairs::Trouble;
+use seawall_measure::scratch::Scratch;
+use seawall_measure::slice::{Slice, nanoseconds};
+use serde_json::json;
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Duration;
+
+const SCHEMA: &str = "seawall.bench-frame/1";
+/// Records of one timed turn: a batch.
+const TURN: u32 = 1000;
+/// What the log keeps of what was submitted, in bytes.
+const KEPT: u64 = 64 << 20;
+
+/// Measures every size.
+pub(crate) fn run(args: &BenchFrame) -> Result<Exit, Failure> {
+    let fail = |trouble: Trouble| failure(&args.dir, &trouble);
+    let settings = [("schema", json!(SCHEMA)), ("sizes", json!(args.sizes))];
+    let past = Past::read(&args.beside, &settings)?;
+    let asks = |size| format!("records of {size} bytes, one thread; times are of {TURN}");
+    if let Some(past) = &past {
+        past.has(args.sizes.iter().map(|size| ("frame", asks(*size))))?;
+    }
+    let report = Report::begin(args.beside.report.as_deref())?;
+    let scratch = Scratch::new(&args.dir, "seawall-bench")?;
+    let mut out = Output::new();
+    let mut contests = vec![];
+    for size in &args.sizes {
+        let path = scratch.path().join(format!("log-{size}"));
+        let mut entries = ways(*size, &path).map_err(fail)?;
+        let standings = hold(&mut entries, Duration::from_secs_f64(args.time)).map_err(fail)?;
+        let mut contest = Contest { name: "frame", asks: asks(*size), standings };
+        compare(&mut contest, past.as_ref())?;
+        if !args.look.json {
+            out.lines(&contest.lines());
+            out.flush();
+        }
+        contests.push(contest);
+    }
+    let conditions = Conditions::of(contests.iter().map(|contest| contest.standings.others));
+    if args.look.json {
+        let mut answer = json!({
+            "schema": SCHEMA,
+            "dir": args.dir.display().to_string(),
+            "sizes": args.sizes,
+            "ranked": conditions.are_good(),
+            "others_share": conditions.others().share(),
+            "contests": contests.iter().map(Contest::as_json).collect::<Vec<_>>(),
+        });
+        past.as_ref().inspect(|past| past.add_to(&mut answer));
+        out.line(&answer.to_string());
+    }
+    tell_conditions(&mut out, args.look, &conditions);
+    report.write("seawall bench frame", || {
+        let about = "What a record costs before it is on its way to the device, beside the least \
+                     that is done to it: a copy, and its CRC32C.";
+        let head = page::head("What a record costs", &conditions, (about, &args.dir));
+        contests.iter().fold(head, |body, contest| body + &page::contest(contest))
+    })?;
+    Ok(out.finish())
+}
+
+fn ways(size: usize, path: &Path) -> Result<Vec<Entry<'static, Trouble>>, Trouble> {
+    let record = vec![0x5a; size];
+    let copied = {
+        let (record, mut copies) = (record.clone(), vec![]);
+        move || {
+            copies.clear();
+            for _ in 0..TURN {
+                copies.extend_from_slice(black_box(&record));
+                black_box(crc_fast::crc32_iscsi(&record));
+            }
+            black_box(&copies);
+        }
+    };
+    let framed = {
+        let (record, mut frames) = (record.clone(), vec![]);
+        move || {
+            frame_turn(black_box(&record), &mut frames);
+            black_box(&frames);
+        }
+    };
+    let batched = {
+        let (record, mut batch, life) = (record.clone(), vec![], life());
+        move || {
+            frame_turn(black_box(&record), &mut batch);
+            let (confirmed, is_void, chain, time_us) = (None, false, 1, 1);
+            let spec = Spec { first: Lsn::FIRST, count: TURN, is_void, confirmed, chain, time_us };
+            black_box(finish(&mut batch, spec, Offset(Geometry::DEFAULT.data_start()), &life));
+        }
+    };
+    let submitted = Submitted::new(path, record).map_err(Trouble::Ours)?;
+    Ok(vec![
+        Entry::new("copied, with a CRC32C", in_turns(copied)),
+        Entry::new("framed", in_turns(framed)),
+        Entry::new("framed, and a batch", in_turns(batched)),
+        Entry::new("submitted", move |time| submitted.slice(time).map_err(Trouble::Ours)),
+    ])
+}
+
+fn frame_turn(record: &[u8], frames: &mut Vec<u8>) {
+    frames.clear();
+    frames.resize(HEADER_SIZE, 0);
+    for _ in 0..TURN {
+        frame::push_unbound(frames, record, false);
+    }
+}
+
+fn life() -> Life {
+    let Geometry { batch_max, block, .. } = Geometry::DEFAULT;
+    let epoch = Epoch(7);
+    Life { salt: Salt::new(LogId(7), epoch), epoch, batch_max, block }
+}
+
+fn in_turns(mut turn: impl FnMut()) -> impl FnMut(Duration) -> Result<Slice, Trouble> {
+    move |time| {
+        let watch = Stopwatch::start();
+        let (mut times, mut now) = (vec![], Duration::ZERO);
+        while now < time {
+            turn();
+            let then = std::mem::replace(&mut now, watch.elapsed());
+            times.push(nanoseconds(now - then));
+        }
+        Ok(Slice { per_second: a_second(times.len(), now), times })
+    }
+}
+
+fn a_second(turns: usize, time: Duration) -> f64 {
+    let count = u64::try_from(turns).unwrap_or(u64::MAX).saturating_mul(u64::from(TURN));
+    to_f64(count) / time.as_secs_f64().max(1e-9)
+}
+
+/// Appends that nobody waits for; what the device takes is not timed.
+struct Submitted {
+    log: Log<[u8], Raw>,
+    record: Vec<u8>,
+}
+
+impl Submitted {
+    fn new(path: &Path, record: Vec<u8>) -> seawall::Result<Self> {
+        let kept = Retention::new().max_bytes(KEPT).without_checkpoints();
+        // Its thread has nothing to do but when it is told to.
+        let options = Options::new().level(Level::Buffered).idle_mark(None).retention(kept);
+        let log = options.buffered(Duration::from_secs(3600), usize::MAX).open(path)?;
+        Ok(Self { log, record })
+    }
+
+    fn slice(&self, time: Duration) -> seawall::Result<Slice> {
+        let (mut times, mut sum) = (vec![], Duration::ZERO);
+        let all = Stopwatch::start();
+        // The device may take long to write what this makes in no time.
+        while sum < time && all.elapsed() < 4 * time {
+            let watch = Stopwatch::start();
+            for _ in 0..TURN {
+                drop(self.log.submit(&self.record)?);
+            }
+            let took = watch.elapsed();
+            self.log.flush()?;
+            sum += took;
+            times.push(nanoseconds(took));
+        }
+        Ok(Slice { per_second: a_second(times.len(), sum), times })
+    }
+}
