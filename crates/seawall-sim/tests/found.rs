@@ -371,7 +371,8 @@ fn found_by_seed_7735c6f58() {
 }
 
 /// The segment that a cut had made was lost, and the seal that names it was read once with a bit
-/// that was not on the disk: what had been cut came back. The image: a log whose newest file is missing.
+/// that was not on the disk: what had been cut came back. The image: a log whose newest file is
+/// missing.
 #[test]
 fn found_by_seed_7ea8ee85a() {
     replay(
