@@ -11,8 +11,8 @@ const KEPT_MAX: usize = 4 << 20;
 /// Shorter ones are copied: small buffers stay small, and warm; in bytes.
 const SWAP_LEAST: usize = 16 << 10;
 
-/// No batch holds a longer payload, in bytes.
-const PAYLOAD_MAX: usize = 64 << 20;
+/// More than any batch holds, in bytes: what goes beyond is only counted.
+const SIZE_MAX: usize = 64 << 20;
 
 thread_local! {
     /// Records are encoded here, so that an append allocates nothing.
@@ -74,7 +74,7 @@ impl Set {
     fn add(&mut self, payload: &[u8]) {
         self.size = self.size.saturating_add(frame::size_on_disk(payload.len()));
         self.count += 1;
-        if self.size > PAYLOAD_MAX {
+        if self.size > SIZE_MAX {
             // It will be refused, by its size.
             return;
         }
@@ -164,9 +164,9 @@ mod tests {
 
     #[test]
     fn what_no_batch_holds_is_counted_and_not_kept() {
-        let large = vec![7; PAYLOAD_MAX];
+        let large = vec![7; SIZE_MAX];
         let set = Set::of(&[b"kept", &large, b"left out"]);
-        assert_eq!((set.size(), set.count()), (16 + PAYLOAD_MAX + 8 + 16, 3));
+        assert_eq!((set.size(), set.count()), (16 + SIZE_MAX + 8 + 16, 3));
         assert!(set.frames.len() < 100);
     }
 }
