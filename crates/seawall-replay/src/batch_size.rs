@@ -1,0 +1,233 @@
+//! How many changes a batch holds: as many as make each cheapest, within bounds. A pure state
+//! machine: it is told what each batch took.
+//!
+//! Sizes are powers of two. It stays with one for four batches, goes on to the next as long as a
+//! change costs less there, and back when it does not; then it stays, and now and then looks at a
+//! neighbour again, as what a store costs changes while it grows.
+
+use std::time::Duration;
+
+/// The bounds of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// The fewest changes that are worth a batch.
+    pub changes_min: usize,
+    /// The most.
+    pub changes_max: usize,
+    /// About the most memory that its changes take, in bytes. A transaction is never cut, and may
+    /// be larger.
+    pub bytes_max: usize,
+    /// How long a batch may take: no more is lost when the process is killed, and done again.
+    pub time_max: Duration,
+}
+
+impl Default for Bounds {
+    /// 64 to 16,384 changes, 16 MiB, 100 ms.
+    fn default() -> Self {
+        let time_max = Duration::from_millis(100);
+        Self { changes_min: 64, changes_max: 16_384, bytes_max: 16 << 20, time_max }
+    }
+}
+
+/// Batches at one size before it is judged.
+const SAMPLES: u32 = 4;
+/// Judgements without a look at the neighbours.
+const REST: u32 = 16;
+/// A size is better if a change costs less than this part of what it costs at the other.
+const BETTER: (u128, u128) = (97, 100);
+
+/// The size of the next batch.
+///
+/// # Examples
+///
+/// ```
+/// use seawall_replay::{BatchSize, Bounds};
+/// use std::time::Duration;
+///
+/// // A store where each batch costs 1 ms, whatever it holds: the more the better.
+/// let mut size = BatchSize::new(Bounds::default());
+/// for _ in 0..100 {
+///     size.took(size.changes(), Duration::from_millis(1));
+/// }
+/// assert_eq!(size.changes(), 16_384);
+/// ```
+#[derive(Clone, Debug)]
+pub struct BatchSize {
+    bounds: Bounds,
+    changes: usize,
+    /// Full batches at this size, and what their changes and their time sum up to.
+    samples: u32,
+    sum: (u128, Duration),
+    course: Course,
+}
+
+/// A cost: time in nanoseconds, by so many changes.
+type Cost = (u128, u128);
+
+#[derive(Clone, Copy, Debug)]
+enum Course {
+    /// Finding out what this size costs.
+    Look,
+    /// Trying one beside `from`, which costs that much.
+    Try { from: usize, cost: Cost },
+    /// Staying for so many judgements, then up or down.
+    Stay { rest: u32, up_next: bool },
+}
+
+impl BatchSize {
+    /// Begins at a quarter of a thousand changes, or where the bounds are.
+    #[must_use]
+    pub fn new(bounds: Bounds) -> Self {
+        let changes = 256.clamp(bounds.changes_min, bounds.changes_max.max(bounds.changes_min));
+        Self { bounds, changes, samples: 0, sum: (0, Duration::ZERO), course: Course::Look }
+    }
+
+    /// How many changes the next batch should have.
+    #[must_use]
+    pub fn changes(&self) -> usize {
+        self.changes
+    }
+
+    /// Whether a batch with so many changes, which take so many bytes, is large enough.
+    #[must_use]
+    pub fn is_full(&self, changes: usize, bytes: usize) -> bool {
+        changes >= self.changes || bytes >= self.bounds.bytes_max
+    }
+
+    /// A batch of so many changes took so long.
+    pub fn took(&mut self, changes: usize, time: Duration) {
+        if time > self.bounds.time_max {
+            // At once: the next one might take as long.
+            self.go(self.changes / 2);
+            self.course = Course::Stay { rest: REST, up_next: false };
+            return;
+        }
+        if changes * 2 < self.changes {
+            // The end of the log, or large values: it says nothing about this size.
+            return;
+        }
+        self.samples += 1;
+        self.sum.0 += u128::try_from(changes).unwrap_or(u128::MAX);
+        self.sum.1 += time;
+        if self.samples == SAMPLES {
+            let cost = (self.sum.1.as_nanos(), self.sum.0);
+            (self.samples, self.sum) = (0, (0, Duration::ZERO));
+            self.judge(cost);
+        }
+    }
+
+    fn judge(&mut self, cost: Cost) {
+        match self.course {
+            Course::Look => self.look_beside(true, cost),
+            Course::Try { from, cost: before } if is_better(cost, before) => {
+                // On in the same direction, as far as it goes.
+                let is_up = self.changes > from;
+                self.look_beside(is_up, cost);
+            }
+            Course::Try { from, .. } => {
+                let was_up = self.changes > from;
+                self.go(from);
+                self.course = Course::Stay { rest: REST, up_next: !was_up };
+            }
+            Course::Stay { rest: 0, up_next } => self.look_beside(up_next, cost),
+            Course::Stay { rest, up_next } => {
+                self.course = Course::Stay { rest: rest - 1, up_next };
+            }
+        }
+    }
+
+    fn look_beside(&mut self, is_up: bool, cost: Cost) {
+        let from = self.changes;
+        self.go(if is_up { from * 2 } else { from / 2 });
+        self.course = if self.changes == from {
+            Course::Stay { rest: REST, up_next: !is_up }
+        } else {
+            Course::Try { from, cost }
+        };
+    }
+
+    fn go(&mut self, changes: usize) {
+        let Bounds { changes_min, changes_max, .. } = self.bounds;
+        self.changes = changes.clamp(changes_min, changes_max.max(changes_min));
+        (self.samples, self.sum) = (0, (0, Duration::ZERO));
+    }
+}
+
+fn is_better((time, changes): Cost, (time_before, changes_before): Cost) -> bool {
+    time * changes_before * BETTER.1 < time_before * changes * BETTER.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The size where it ends up, and the largest on the way, in a store where a batch of so many
+    /// changes takes that many nanoseconds.
+    fn settled(bounds: Bounds, cost: impl Fn(usize) -> u64) -> (usize, usize) {
+        let mut size = BatchSize::new(bounds);
+        let mut largest = 0;
+        for _ in 0..60 {
+            size.took(size.changes(), Duration::from_nanos(cost(size.changes())));
+            largest = largest.max(size.changes());
+        }
+        (size.changes(), largest)
+    }
+
+    fn n(changes: usize) -> u64 {
+        u64::try_from(changes).unwrap()
+    }
+
+    #[test]
+    fn it_grows_as_long_as_a_change_gets_cheaper_by_it() {
+        // 100 us a batch and 3 us a change: beyond 4,096 it is worth less than 3 %.
+        let (size, _) = settled(Bounds::default(), |changes| 100_000 + 3_000 * n(changes));
+        assert!((512..=2048).contains(&size), "{size}");
+    }
+
+    #[test]
+    fn it_stays_small_where_large_batches_cost_more() {
+        let (size, largest) =
+            settled(Bounds::default(), |changes| 1_000 * n(changes) + n(changes) * n(changes));
+        assert!(size <= 256 && largest <= 512, "{size}, {largest}");
+    }
+
+    #[test]
+    fn a_batch_that_takes_too_long_is_halved_at_once() {
+        let mut size = BatchSize::new(Bounds::default());
+        size.took(256, Duration::from_millis(101));
+        assert_eq!(size.changes(), 128);
+        assert!(size.is_full(128, 0) && size.is_full(1, 16 << 20) && !size.is_full(127, 9));
+    }
+
+    #[test]
+    fn one_size_is_kept_where_the_bounds_are_one() {
+        let bounds = Bounds { changes_min: 100, changes_max: 100, ..Bounds::default() };
+        assert_eq!(settled(bounds, |_| 1_000), (100, 100));
+    }
+
+    #[test]
+    fn a_store_that_becomes_slower_for_large_batches_is_noticed() {
+        let mut size = BatchSize::new(Bounds::default());
+        (0..100).for_each(|_| size.took(size.changes(), Duration::from_millis(1)));
+        let large = size.changes();
+        let squared = |changes: usize| Duration::from_nanos(n(changes) * n(changes) / 10);
+        (0..1000).for_each(|_| size.took(size.changes(), squared(size.changes())));
+        assert!(size.changes() < large, "{} of {large}", size.changes());
+    }
+
+    proptest! {
+        #[test]
+        fn it_never_leaves_its_bounds(
+            (min, max) in (1..1000usize, 1..100_000usize),
+            times in prop::collection::vec(0..200_000_000u64, 0..200),
+        ) {
+            let bounds = Bounds { changes_min: min, changes_max: max, ..Bounds::default() };
+            let mut size = BatchSize::new(bounds);
+            for time in times {
+                prop_assert!(size.changes() >= min && size.changes() <= max.max(min));
+                size.took(size.changes(), Duration::from_nanos(time));
+            }
+        }
+    }
+}

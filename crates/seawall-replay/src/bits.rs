@@ -1,0 +1,60 @@
+//! A set of record numbers, one bit for each number of the range that it has seen.
+
+use seawall::Lsn;
+
+const WORD: u64 = 64;
+
+/// Numbers from `base` on.
+#[derive(Clone, Debug)]
+pub(crate) struct Bits {
+    base: Lsn,
+    words: Vec<u64>,
+}
+
+impl Bits {
+    /// No number; those below `base` are never asked for.
+    pub(crate) fn from(base: Lsn) -> Self {
+        Self { base, words: Vec::new() }
+    }
+
+    /// Takes `lsn` in.
+    ///
+    /// # Panics
+    ///
+    /// If it stands before the base: who reads from there on has not met it.
+    pub(crate) fn insert(&mut self, lsn: Lsn) {
+        let (word, bit) = self.place(lsn).expect("records are read from the base on");
+        if self.words.len() <= word {
+            self.words.resize(word + 1, 0);
+        }
+        *self.words.get_mut(word).expect("it was made so long") |= bit;
+    }
+
+    /// Whether `lsn` is in it.
+    pub(crate) fn contains(&self, lsn: Lsn) -> bool {
+        let word = self.place(lsn).and_then(|(word, bit)| Some(self.words.get(word)? & bit));
+        word.is_some_and(|found| found != 0)
+    }
+
+    fn place(&self, lsn: Lsn) -> Option<(usize, u64)> {
+        let at = lsn.get().checked_sub(self.base.get())?;
+        Some((usize::try_from(at / WORD).ok()?, 1 << (at % WORD)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_in_is_in_it_and_nothing_else() {
+        let lsn = |number| Lsn::new(number).unwrap();
+        let mut bits = Bits::from(lsn(100));
+        let put = [100, 163, 164, 9_000];
+        for number in put {
+            bits.insert(lsn(number));
+        }
+        let found: Vec<u64> = (1..20_000).filter(|&number| bits.contains(lsn(number))).collect();
+        assert_eq!(found, put);
+    }
+}

@@ -1,0 +1,140 @@
+//! What can go wrong, one variant for each act of the caller.
+
+use crate::{StoreError, TxId};
+use seawall::Lsn;
+use std::fmt;
+use std::io;
+
+/// Why a replay stopped. What was applied until then stays applied, and is not applied again.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The log could not be read, or is damaged: see [`seawall::Error`].
+    Log(seawall::Error),
+    /// The log holds a change or a commit of a transaction that never began in it: the program
+    /// that logged has a bug, or what stood before was given up.
+    NeverBegan {
+        /// The record.
+        lsn: Lsn,
+        /// Its transaction.
+        tx: TxId,
+        /// Where the replay began to read.
+        from: Lsn,
+    },
+    /// The store did not take a change, or an operator refused it. Nothing of its transaction was
+    /// applied.
+    Apply {
+        /// The record.
+        lsn: Lsn,
+        /// What it asks for.
+        change: String,
+        /// Why not.
+        why: String,
+    },
+    /// The store failed, whatever it was given. The replay may be started again.
+    Store {
+        /// What was being done.
+        what: String,
+        /// What the store said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// What the store still needs was given up in the log.
+    Pruned {
+        /// The first record that the store needs.
+        needs: Lsn,
+        /// The first that is left.
+        oldest: Lsn,
+    },
+    /// The store has applied more than the log holds: it belongs to another log, or the log lost
+    /// its end.
+    Ahead {
+        /// The last commit that the store has applied.
+        applied: Lsn,
+        /// The last record that was read, if there is one.
+        last: Option<Lsn>,
+    },
+    /// What the store says about itself does not hold together.
+    Watermarks {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The file for what does not fit in memory failed.
+    Scratch(io::Error),
+    /// An option has a value that cannot be.
+    InvalidOption {
+        /// Which, and why.
+        why: String,
+    },
+}
+
+/// The result of a replay.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// The failure of a store while `what` was being done.
+    pub(crate) fn store(what: impl Into<String>) -> impl FnOnce(StoreError) -> Self {
+        move |error| match error {
+            StoreError::Refused { lsn, change, why } => Self::Apply { lsn, change, why },
+            StoreError::Failed(source) => Self::Store { what: what.into(), source },
+        }
+    }
+
+    /// The record it concerns.
+    pub(crate) fn lsn(&self) -> Option<Lsn> {
+        match self {
+            Self::Apply { lsn, .. } | Self::NeverBegan { lsn, .. } => Some(*lsn),
+            _ => None,
+        }
+    }
+}
+
+impl From<seawall::Error> for Error {
+    fn from(error: seawall::Error) -> Self {
+        Self::Log(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Log(error) => error.fmt(f),
+            Self::NeverBegan { lsn, tx, from } => write!(
+                f,
+                "LSN {lsn} belongs to transaction {tx}, which did not begin in the records from \
+                 {from} on"
+            ),
+            Self::Apply { lsn, change, why } => write!(f, "LSN {lsn}: {change}: {why}"),
+            Self::Store { what, source } => write!(f, "the store failed to {what}: {source}"),
+            Self::Pruned { needs, oldest } => write!(
+                f,
+                "the store needs the records from LSN {needs} on, and the log begins at {oldest}"
+            ),
+            Self::Ahead { applied, last: Some(last) } => write!(
+                f,
+                "the store has applied LSN {applied}, and the log ends at {last}: it is the store \
+                 of another log, or the log lost its end"
+            ),
+            Self::Ahead { applied, last: None } => {
+                write!(f, "the store has applied LSN {applied}, and the log holds nothing")
+            }
+            Self::Watermarks { why } => {
+                write!(f, "how far the store is cannot be known: {why}")
+            }
+            Self::Scratch(error) => {
+                write!(f, "the file for what does not fit in memory: {error}")
+            }
+            Self::InvalidOption { why } => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Log(error) => Some(error),
+            Self::Store { source, .. } => Some(&**source),
+            Self::Scratch(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Many changes become few writes: sorted by table and key, one for each key, merges worked out.
+
+use crate::{Change, Edit, Error, Operators, Result, Store, Write};
+use seawall::Lsn;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What changes are folded with.
+#[derive(Clone, Copy)]
+pub(crate) struct Tools<'a> {
+    pub(crate) store: &'a dyn Store,
+    pub(crate) operators: &'a Operators,
+}
+
+/// The writes that come to the same as `changes`, one after the other.
+pub(crate) fn fold(changes: Vec<(Lsn, Change)>, tools: Tools<'_>) -> Result<Vec<Write>> {
+    let mut folded =
+        Folded { tools, writes: Vec::new(), since: BTreeMap::new(), anew: BTreeSet::new() };
+    let mut rows = Vec::with_capacity(changes.len());
+    for (lsn, change) in changes {
+        let (table, edit) = match change {
+            Change::CreateTable { table, definition } => (table, Edit::Create { definition }),
+            Change::DropTable { table } => (table, Edit::Drop),
+            row => {
+                rows.push((lsn, row));
+                continue;
+            }
+        };
+        // What comes before stays before.
+        folded.rows(std::mem::take(&mut rows))?;
+        folded.table(Write { lsn, table, edit });
+    }
+    folded.rows(rows)?;
+    Ok(folded.writes)
+}
+
+struct Folded<'a> {
+    tools: Tools<'a>,
+    writes: Vec<Write>,
+    /// What keys have by the writes before the last table that was created or dropped; none where
+    /// no table was.
+    since: BTreeMap<(String, Vec<u8>), Option<Vec<u8>>>,
+    /// Tables whose rows in the store do not count.
+    anew: BTreeSet<String>,
+}
+
+impl Folded<'_> {
+    fn table(&mut self, write: Write) {
+        // Rows were written before: they are to be found again.
+        for Write { table, edit, .. } in &self.writes {
+            let (key, value) = match edit {
+                Edit::Put { key, value } => (key, Some(value.clone())),
+                Edit::Delete { key } => (key, None),
+                Edit::Create { .. } | Edit::Drop => continue,
+            };
+            self.since.insert((table.clone(), key.clone()), value);
+        }
+        self.since.retain(|(table, _), _| *table != write.table);
+        self.anew.insert(write.table.clone());
+        self.writes.push(write);
+    }
+
+    fn rows(&mut self, mut rows: Vec<(Lsn, Change)>) -> Result<()> {
+        // Stable: what concerns one key stays in its order.
+        rows.sort_by(|(_, a), (_, b)| (a.table(), a.key()).cmp(&(b.table(), b.key())));
+        let first = self.writes.len();
+        for (lsn, row) in rows {
+            let before = self.writes.get(first..).and_then(<[Write]>::last);
+            let before = before.filter(|before| is_same_key(before, &row));
+            let is_again = before.is_some();
+            let shown = matches!(row, Change::Merge { .. }).then(|| row.to_string());
+            let (table, edit) = match row {
+                Change::Put { table, key, value } => (table, Edit::Put { key, value }),
+                Change::Delete { table, key } => (table, Edit::Delete { key }),
+                Change::Merge { table, key, operator, operand } => {
+                    let has = match before.map(|before| &before.edit) {
+                        Some(Edit::Put { value, .. }) => Some(value.clone()),
+                        Some(_) => None,
+                        None => self.value(&table, &key)?,
+                    };
+                    let refused = |why| {
+                        let change = shown.unwrap_or_default();
+                        Error::Apply { lsn, change, why }
+                    };
+                    let operators = self.tools.operators;
+                    let value =
+                        operators.merge(&operator, has.as_deref(), &operand).map_err(refused)?;
+                    (table, Edit::Put { key, value })
+                }
+                Change::CreateTable { .. } | Change::DropTable { .. } => continue,
+            };
+            if is_again {
+                self.writes.pop();
+            }
+            self.writes.push(Write { lsn, table, edit });
+        }
+        Ok(())
+    }
+
+    fn value(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        if !self.since.is_empty()
+            && let Some(value) = self.since.get(&(table.to_owned(), key.to_vec()))
+        {
+            return Ok(value.clone());
+        }
+        if self.anew.contains(table) {
+            return Ok(None);
+        }
+        self.tools.store.get(table, key).map_err(Error::store("read a key that is merged into"))
+    }
+}
+
+fn is_same_key(write: &Write, row: &Change) -> bool {
+    let key = match &write.edit {
+        Edit::Put { key, .. } | Edit::Delete { key } => Some(key.as_slice()),
+        Edit::Create { .. } | Edit::Drop => None,
+    };
+    key == row.key() && write.table == row.table()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Batch, MemoryStore};
+    use proptest::prelude::*;
+
+    fn apply(store: &MemoryStore, changes: Vec<Change>) -> Result<usize> {
+        let operators = Operators::new();
+        let numbered = (1..).filter_map(Lsn::new).zip(changes).collect();
+        let writes = fold(numbered, Tools { store, operators: &operators })?;
+        let count = writes.len();
+        store.write(&Batch { writes, watermarks: vec![] }).map_err(Error::store("write"))?;
+        Ok(count)
+    }
+
+    fn changes() -> impl Strategy<Value = Vec<Change>> {
+        let change = (0..7u8, 0..2u8, 0..4u8, any::<u8>()).prop_map(|(kind, table, key, value)| {
+            let table = ["", "t"][usize::from(table)];
+            let key = [b'a' + key];
+            match kind {
+                0 => Change::delete(table, key),
+                1 | 2 => Change::merge(table, key, ("append", [value])),
+                3 => Change::create_table("t", [value]),
+                4 => Change::drop_table("t"),
+                _ => Change::put(table, key, [value]),
+            }
+        });
+        prop::collection::vec(change, 0..40)
+    }
+
+    proptest! {
+        /// Folded they do what they do one by one, where those are not refused.
+        #[test]
+        fn all_at_once_is_one_by_one(changes in changes()) {
+            let (one_by_one, at_once) = (MemoryStore::new(), MemoryStore::new());
+            let change = |change: &Change| apply(&one_by_one, vec![change.clone()]).is_ok();
+            let allowed: Vec<Change> = changes.into_iter().filter(change).collect();
+            apply(&at_once, allowed).unwrap();
+            for table in ["", "t"] {
+                prop_assert_eq!(one_by_one.rows(table), at_once.rows(table));
+            }
+            prop_assert_eq!(one_by_one.tables(), at_once.tables());
+        }
+    }
+
+    #[test]
+    fn a_key_that_changes_often_is_written_once() {
+        let store = MemoryStore::new();
+        let often = (0..100).map(|_| Change::merge("", "k", ("add", 1u64.to_le_bytes())));
+        assert_eq!(apply(&store, often.collect()).unwrap(), 1);
+        assert_eq!(store.rows("").get(&b"k"[..]).unwrap(), &100u64.to_le_bytes());
+    }
+
+    #[test]
+    fn an_operator_that_refuses_is_named_with_the_record() {
+        let changes = vec![Change::put("", "a", "1"), Change::merge("", "k", ("max", "1"))];
+        let error = apply(&MemoryStore::new(), changes).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "LSN 2: merge into table ``, key `k`: no merge operator `max` is registered, only \
+             add, append"
+        );
+    }
+}

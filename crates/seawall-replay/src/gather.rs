@@ -1,0 +1,210 @@
+//! The second pass: the changes of each committed transaction, put together where it was committed.
+
+use crate::plan::Plan;
+use crate::scratch::{Folder, Place, Scratch};
+use crate::{Change, Error, Operation, Result, TxId};
+use seawall::Lsn;
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::sync::Arc;
+
+/// A committed transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    /// The record of its commit: transactions come in the order of these.
+    pub lsn: Lsn,
+    /// Where reading would have to begin to go on behind it.
+    pub restart: Lsn,
+    /// Its changes, each with its record, in the order in which they were logged.
+    pub changes: Vec<(Lsn, Change)>,
+}
+
+/// Puts transactions together.
+#[derive(Debug)]
+pub(crate) struct Gather {
+    plan: Arc<Plan>,
+    open: HashMap<TxId, Open>,
+    /// Where those began.
+    begins: BTreeSet<Lsn>,
+    /// What the changes in `open` weigh.
+    held: usize,
+    held_max: usize,
+    folder: Folder,
+    scratch: Option<Scratch>,
+}
+
+/// A transaction that will be committed.
+#[derive(Debug)]
+struct Open {
+    begin: Lsn,
+    /// What did not fit in memory, before the rest.
+    away: Vec<Place>,
+    changes: Vec<(Lsn, Change)>,
+    weight: usize,
+}
+
+impl Gather {
+    /// Keeps changes of up to `held_max` bytes in memory, and the others in `folder`.
+    pub(crate) fn new(plan: Arc<Plan>, held_max: usize, folder: Folder) -> Self {
+        let (open, begins) = (HashMap::new(), BTreeSet::new());
+        Self { plan, open, begins, held: 0, held_max, folder, scratch: None }
+    }
+
+    /// Takes the next record, and gives the transaction that is complete with it.
+    pub(crate) fn take(&mut self, lsn: Lsn, operation: Operation) -> Result<Option<Transaction>> {
+        match operation {
+            Operation::Atomic(changes) => {
+                let changes = changes.into_iter().map(|change| (lsn, change)).collect();
+                return Ok(Some(Transaction { lsn, restart: self.restart(lsn), changes }));
+            }
+            Operation::Begin(tx) if self.plan.is_committed.contains(lsn) => {
+                let open = Open { begin: lsn, away: vec![], changes: vec![], weight: 0 };
+                self.begins.insert(lsn);
+                if self.open.insert(tx, open).is_some() {
+                    // Of two with one number the plan commits the second alone.
+                    return Err(Error::NeverBegan { lsn, tx, from: self.plan.from });
+                }
+            }
+            Operation::Change(tx, change) => {
+                if let Some(open) = self.open.get_mut(&tx) {
+                    let weight = change.weight();
+                    open.changes.push((lsn, change));
+                    open.weight += weight;
+                    self.held += weight;
+                    self.make_room()?;
+                }
+            }
+            Operation::Commit(tx) => {
+                if let Some(open) = self.open.remove(&tx) {
+                    self.begins.remove(&open.begin);
+                    self.held -= open.weight;
+                    let changes = self.whole(open)?;
+                    return Ok(Some(Transaction { lsn, restart: self.restart(lsn), changes }));
+                }
+            }
+            // What was never committed is not kept.
+            Operation::Begin(_) | Operation::Abort(_) => {}
+        }
+        Ok(None)
+    }
+
+    /// Where reading begins to go on behind `lsn`.
+    pub(crate) fn restart(&self, lsn: Lsn) -> Lsn {
+        let unfinished = self.plan.oldest_unfinished.map(|oldest| oldest.lsn);
+        let open = self.begins.first().copied();
+        [unfinished, open].into_iter().flatten().fold(lsn.next(), Lsn::min)
+    }
+
+    fn whole(&self, open: Open) -> Result<Vec<(Lsn, Change)>> {
+        let Some(scratch) = self.scratch.as_ref().filter(|_| !open.away.is_empty()) else {
+            return Ok(open.changes);
+        };
+        let mut changes = Vec::new();
+        for place in open.away {
+            let stored: Vec<(u64, Change)> =
+                rmp_serde::from_slice(&scratch.get(place)?).map_err(garbled)?;
+            let numbered = |(lsn, change)| Some((Lsn::new(lsn)?, change));
+            changes.extend(stored.into_iter().filter_map(numbered));
+        }
+        changes.extend(open.changes);
+        Ok(changes)
+    }
+
+    /// Puts changes away where they take too much memory: those of the transactions that take
+    /// the most of it, as many as make half of the room free.
+    fn make_room(&mut self) -> Result<()> {
+        if self.held <= self.held_max {
+            return Ok(());
+        }
+        let scratch = match &mut self.scratch {
+            Some(scratch) => scratch,
+            none => none.insert(self.folder.make()?),
+        };
+        let mut heavy: Vec<&mut Open> = self.open.values_mut().filter(|o| o.weight > 0).collect();
+        heavy.sort_by_key(|open| std::cmp::Reverse(open.weight));
+        for open in heavy {
+            if self.held <= self.held_max / 2 {
+                break;
+            }
+            let changes: Vec<(u64, Change)> =
+                open.changes.drain(..).map(|(lsn, change)| (lsn.get(), change)).collect();
+            let bytes = rmp_serde::to_vec(&changes).map_err(garbled)?;
+            open.away.push(scratch.put(&bytes)?);
+            self.held -= open.weight;
+            open.weight = 0;
+        }
+        Ok(())
+    }
+}
+
+fn garbled(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::Scratch(io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Floor, Planner};
+
+    fn lsn(number: u64) -> Lsn {
+        Lsn::new(number).unwrap()
+    }
+
+    fn gathered(operations: &[Operation], held_max: usize) -> Vec<Transaction> {
+        let folder = || Folder(std::env::temp_dir());
+        let floor = Floor { from: Lsn::FIRST, applied: None };
+        let mut planner = Planner::new(floor, 100, folder());
+        let numbered = || (1..).map(lsn).zip(operations);
+        numbered().try_for_each(|(at, operation)| planner.see(at, Some(operation))).unwrap();
+        let plan = Arc::new(planner.finish().unwrap());
+        let mut gather = Gather::new(plan, held_max, folder());
+        let take = |(at, operation): (Lsn, &Operation)| gather.take(at, operation.clone()).unwrap();
+        numbered().filter_map(take).collect()
+    }
+
+    fn put(tx: u64, key: &str) -> Operation {
+        Operation::Change(TxId(tx), Change::put("", key, "v"))
+    }
+
+    fn keys(transaction: &Transaction) -> String {
+        let key = |(_, change): &(Lsn, Change)| change.key().unwrap().to_vec();
+        String::from_utf8(transaction.changes.iter().flat_map(key).collect()).unwrap()
+    }
+
+    /// Three at once, one of them never committed.
+    fn mixed() -> Vec<Operation> {
+        let (one, two, three) = (TxId(1), TxId(2), TxId(3));
+        vec![
+            Operation::Begin(one),
+            put(1, "a"),
+            Operation::Begin(two),
+            put(2, "b"),
+            put(1, "c"),
+            Operation::Begin(three),
+            put(3, "x"),
+            Operation::Commit(two),
+            put(1, "d"),
+            Operation::Abort(three),
+            Operation::Commit(one),
+        ]
+    }
+
+    #[test]
+    fn transactions_come_whole_in_the_order_of_their_commits() {
+        let found = gathered(&mixed(), usize::MAX);
+        let found: Vec<_> = found.iter().map(|t| (t.lsn.get(), keys(t), t.restart.get())).collect();
+        assert_eq!(found, [(8, "b".to_owned(), 1), (11, "acd".to_owned(), 12)]);
+    }
+
+    #[test]
+    fn changes_that_were_put_away_come_back_in_their_order() {
+        assert_eq!(gathered(&mixed(), 0), gathered(&mixed(), usize::MAX));
+        assert_eq!(gathered(&mixed(), 200), gathered(&mixed(), usize::MAX));
+    }
+
+    #[test]
+    fn reading_goes_on_before_what_is_unfinished() {
+        let operations = [Operation::Begin(TxId(1)), put(1, "a"), Change::put("", "b", "v").into()];
+        assert_eq!(gathered(&operations, 0).first().map(|t| t.restart), Some(Lsn::FIRST));
+    }
+}

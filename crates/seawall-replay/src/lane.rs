@@ -1,0 +1,118 @@
+//! One lane: the keys that are its own, applied in their order, batch by batch.
+
+use crate::fold::{Tools, fold};
+use crate::{Batch, BatchSize, Change, Error, Result, Watermark};
+use seawall::Lsn;
+use seawall_io::Clock;
+
+/// What becomes of a key is decided in the lane that this gives. Stands in each
+/// [`Watermark`]: another way to deal would need another number there.
+pub(crate) fn lane_of(change: &Change, lanes: u32) -> u32 {
+    // FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/), whose last bytes reach too few bits,
+    // and half of MurmurHash3's last step, which spreads them.
+    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x100_0000_01b3;
+    const SPREAD: u64 = 0xff51_afd7_ed55_8ccd;
+    if lanes <= 1 {
+        return 0;
+    }
+    let table = change.table().bytes().chain([0]);
+    let bytes = table.chain(change.key().unwrap_or_default().iter().copied());
+    let hash = bytes.fold(BASIS, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
+    let spread = (hash ^ (hash >> 33)).wrapping_mul(SPREAD);
+    u32::try_from((spread >> 33) % u64::from(lanes)).expect("it is below the count of lanes")
+}
+
+/// Changes of whole transactions, those of one lane.
+#[derive(Debug)]
+pub(crate) struct Portion {
+    pub(crate) changes: Vec<(Lsn, Change)>,
+    /// The last commit that it holds, or passes by.
+    pub(crate) through: Lsn,
+    /// Where reading begins to go on behind that.
+    pub(crate) restart: Lsn,
+}
+
+/// What a lane has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Done {
+    pub(crate) batches: u64,
+    pub(crate) changes: u64,
+    pub(crate) writes: u64,
+}
+
+pub(crate) struct Lane<'a> {
+    pub(crate) number: u32,
+    pub(crate) tools: Tools<'a>,
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) size: BatchSize,
+    /// What the store has.
+    pub(crate) written: Watermark,
+    /// What it has when `changes` are written, too.
+    pub(crate) reached: Watermark,
+    pub(crate) changes: Vec<(Lsn, Change)>,
+    pub(crate) weight: usize,
+    pub(crate) done: Done,
+}
+
+impl Lane<'_> {
+    /// Takes a portion in, and writes a batch when there is enough for one.
+    pub(crate) fn take(&mut self, portion: Portion) -> Result<()> {
+        let Portion { changes, through, restart } = portion;
+        self.reached = Watermark { applied: Some(through), restart, ..self.reached };
+        self.weight += changes.iter().map(|(_, change)| change.weight()).sum::<usize>();
+        if self.changes.is_empty() {
+            self.changes = changes;
+        } else {
+            self.changes.extend(changes);
+        }
+        let is_full = self.size.is_full(self.changes.len(), self.weight);
+        if is_full { self.write() } else { Ok(()) }
+    }
+
+    /// Writes what it has; a lane that was only passed by moves on, too.
+    pub(crate) fn write(&mut self) -> Result<()> {
+        if self.reached.applied <= self.written.applied {
+            return Ok(());
+        }
+        let began = self.clock.now();
+        let changes = std::mem::take(&mut self.changes);
+        let (count, last) = (changes.len(), self.reached);
+        self.weight = 0;
+        let writes = fold(changes, self.tools)?;
+        self.done.writes += number(writes.len());
+        let batch = Batch { writes, watermarks: vec![(self.number, last)] };
+        self.tools.store.write(&batch).map_err(Error::store("write a batch"))?;
+        self.written = last;
+        self.done.batches += 1;
+        self.done.changes += number(count);
+        self.size.took(count, self.clock.now().saturating_sub(began));
+        Ok(())
+    }
+}
+
+pub(crate) fn number(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_one_lane_and_keys_are_spread_evenly() {
+        // It stands in stores: this may never change without another number in the watermark.
+        assert_eq!(lane_of(&Change::put("t", "k", ""), 4), lane_of(&Change::delete("t", "k"), 4));
+        let known: Vec<u32> = (0..8u8).map(|key| lane_of(&Change::delete("t", [key]), 4)).collect();
+        assert_eq!(known, KNOWN);
+        let mut counts = [0; 4];
+        for key in 0..4000u32 {
+            let lane = lane_of(&Change::delete("t", key.to_le_bytes()), 4);
+            counts[usize::try_from(lane).unwrap()] += 1;
+        }
+        assert!(counts.iter().all(|count| (900..1100).contains(count)), "{counts:?}");
+        assert_eq!(lane_of(&Change::delete("t", "k"), 1), 0);
+    }
+
+    const KNOWN: [u32; 8] = [0, 3, 1, 0, 3, 1, 0, 2];
+}

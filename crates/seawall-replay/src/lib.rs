@@ -1,0 +1,73 @@
+//! Brings a store back from a Seawall log, each transaction exactly once.
+//!
+//! A program that keeps its state in a store writes down each [`Operation`] first. After a crash
+//! [`Replay`] reads the log twice: once to learn which transactions were committed, once to apply
+//! those, in the order of their commits, in batches that the store takes atomically *together with*
+//! the number of the last commit in them ([`Watermark`]). So whoever is killed where, nothing is
+//! applied twice, and nothing is left out.
+//!
+//! ```
+//! use seawall::{Log, LogReader};
+//! use seawall_replay::{Change, MemoryStore, Operation, Replay, Store, TxId};
+//!
+//! # let dir = std::env::temp_dir().join(format!("seawall-doc-replay-{}", std::process::id()));
+//! let log: Log<Operation> = Log::open(&dir)?;
+//! log.append(&Change::create_table("account", "cents").into())?;
+//! log.append_batch(&[
+//!     Operation::Begin(TxId(1)),
+//!     Operation::Change(TxId(1), Change::put("account", "ada", "300")),
+//!     Operation::Begin(TxId(2)),
+//!     Operation::Change(TxId(2), Change::put("account", "bob", "900")),
+//!     Operation::Commit(TxId(1)),
+//! ])?; // and here the machine stopped
+//!
+//! let store = MemoryStore::new();
+//! let reader: LogReader<Operation> = LogReader::open(&dir)?;
+//! let report = Replay::new().run(&reader, &store)?;
+//! assert_eq!((report.committed, report.unfinished), (2, 1));
+//! assert_eq!(store.get("account", b"ada")?, Some(b"300".to_vec()));
+//! assert_eq!(store.get("account", b"bob")?, None); // never committed
+//!
+//! let report = Replay::new().run(&reader, &store)?;
+//! assert_eq!(report.applied, 0); // twice is once
+//! # drop(log); std::fs::remove_dir_all(&dir)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Replay cannot log anew what it applies: it reads the log and holds no handle to append with.
+//!
+//! The walk: [`Source`] gives operations, `plan` finds what became of each transaction, `gather`
+//! puts the committed ones together, `lanes` deals their changes out by key, each lane folds them
+//! into a batch (`fold`) of a size that follows what it costs (`batch_size`), and the [`Store`]
+//! takes it.
+
+#![forbid(unsafe_code)]
+
+mod batch_size;
+mod bits;
+mod error;
+mod fold;
+mod gather;
+mod lane;
+mod lanes;
+mod memory;
+mod merge;
+mod operation;
+mod plan;
+mod progress;
+mod replay;
+mod scratch;
+mod source;
+mod store;
+
+pub use batch_size::{BatchSize, Bounds};
+pub use error::{Error, Result};
+pub use gather::Transaction;
+pub use memory::MemoryStore;
+pub use merge::{MergeOperator, Operators};
+pub use operation::{Change, Logged, Operation, TxId};
+pub use plan::{Plan, Unfinished};
+pub use progress::{Phase, Progress};
+pub use replay::{Replay, Report, Transactions};
+pub use source::{Operations, Source};
+pub use store::{Batch, Edit, Store, StoreError, Watermark, Write};

@@ -1,0 +1,145 @@
+//! A store in memory: for tests, and for state that is small.
+
+use crate::{Batch, Edit, Store, StoreError, Watermark, Write};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Tables in memory. What a log says of them is gone with the process, and replayed by the next.
+#[derive(Debug, Default)]
+pub struct MemoryStore(Mutex<Content>);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Content {
+    tables: BTreeMap<String, Table>,
+    watermarks: BTreeMap<u32, Watermark>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Table {
+    definition: Vec<u8>,
+    rows: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl MemoryStore {
+    /// Nothing but the table without a name.
+    #[must_use]
+    pub fn new() -> Self {
+        let tables = BTreeMap::from([(String::new(), Table::default())]);
+        Self(Mutex::new(Content { tables, watermarks: BTreeMap::new() }))
+    }
+
+    /// The tables that there are, each with its definition.
+    #[must_use]
+    pub fn tables(&self) -> Vec<(String, Vec<u8>)> {
+        let content = self.content();
+        let tables = content.tables.iter().filter(|(name, _)| !name.is_empty());
+        tables.map(|(name, table)| (name.clone(), table.definition.clone())).collect()
+    }
+
+    /// The rows of a table, by key; none if there is no such table.
+    #[must_use]
+    pub fn rows(&self, table: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        self.content().tables.get(table).map(|table| table.rows.clone()).unwrap_or_default()
+    }
+
+    fn content(&self) -> MutexGuard<'_, Content> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store for MemoryStore {
+    fn watermarks(&self) -> Result<Vec<Watermark>, StoreError> {
+        Ok(self.content().watermarks.values().copied().collect())
+    }
+
+    fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let content = self.content();
+        Ok(content.tables.get(table).and_then(|table| table.rows.get(key)).cloned())
+    }
+
+    fn write(&self, batch: &Batch) -> Result<(), StoreError> {
+        let mut content = self.content();
+        // Looked at before anything is changed, so that it is all or nothing.
+        let mut is_there: BTreeMap<&str, bool> = BTreeMap::new();
+        for write in &batch.writes {
+            let there = || content.tables.contains_key(&write.table);
+            let is_there = is_there.entry(&write.table).or_insert_with(there);
+            *is_there = match (&write.edit, *is_there) {
+                (Edit::Create { .. }, true) => {
+                    return Err(StoreError::refused(write, "the table is there already"));
+                }
+                (Edit::Put { .. } | Edit::Delete { .. } | Edit::Drop, false) => {
+                    return Err(StoreError::refused(write, "there is no such table"));
+                }
+                (edit, _) => !matches!(edit, Edit::Drop),
+            };
+        }
+        for write in &batch.writes {
+            content.apply(write);
+        }
+        content.watermarks.extend(batch.watermarks.iter().copied());
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn lanes_max(&self) -> usize {
+        usize::MAX
+    }
+}
+
+impl Content {
+    fn apply(&mut self, Write { table, edit, .. }: &Write) {
+        match edit {
+            Edit::Create { definition } => {
+                let new = Table { definition: definition.clone(), ..Table::default() };
+                self.tables.insert(table.clone(), new);
+            }
+            Edit::Drop => drop(self.tables.remove(table)),
+            Edit::Put { key, value } => {
+                if let Some(table) = self.tables.get_mut(table) {
+                    table.rows.insert(key.clone(), value.clone());
+                }
+            }
+            Edit::Delete { key } => {
+                if let Some(table) = self.tables.get_mut(table) {
+                    table.rows.remove(key);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall::Lsn;
+
+    fn write(table: &str, edit: Edit) -> Write {
+        Write { lsn: Lsn::FIRST, table: table.to_owned(), edit }
+    }
+
+    fn put(table: &str) -> Write {
+        write(table, Edit::Put { key: b"k".to_vec(), value: b"v".to_vec() })
+    }
+
+    #[test]
+    fn a_batch_is_refused_as_a_whole() {
+        let store = MemoryStore::new();
+        let batch = |writes| Batch { writes, watermarks: vec![] };
+        let create = || write("t", Edit::Create { definition: vec![] });
+        for wrong in [
+            vec![put(""), put("t")],
+            vec![put(""), create(), write("t", Edit::Drop), put("t")],
+            vec![put(""), create(), create()],
+        ] {
+            store.write(&batch(wrong)).unwrap_err();
+            assert!(store.rows("").is_empty() && store.tables().is_empty());
+        }
+        store.write(&batch(vec![create(), put("t"), write("t", Edit::Drop), create()])).unwrap();
+        assert_eq!(store.tables(), [("t".to_owned(), vec![])]);
+        assert!(store.rows("t").is_empty());
+    }
+}

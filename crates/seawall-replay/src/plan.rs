@@ -1,0 +1,399 @@
+//! The first pass: what became of each transaction.
+//!
+//! Of a transaction that has ended one bit is kept: whether the one that began in that record was
+//! committed. Of one that is open, where it began. When too many are open at once, those go to
+//! scratch files, dealt out by their numbers, and so does what is read of them from then on; at the
+//! end each file is small enough to be looked at by itself.
+
+use crate::bits::Bits;
+use crate::scratch::{Folder, Place, Scratch};
+use crate::{Error, Operation, Result, TxId};
+use seawall::Lsn;
+use std::collections::HashMap;
+
+/// What a replay would do.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Plan {
+    /// The first record that was read, or would be.
+    pub from: Lsn,
+    /// The last record that was read.
+    pub last: Option<Lsn>,
+    /// Records that were read.
+    pub records: u64,
+    /// Transactions that were committed.
+    pub committed: u64,
+    /// Of those, how many the store has already.
+    pub applied_before: u64,
+    /// The changes of those that it has not.
+    pub changes: u64,
+    /// Transactions that were aborted.
+    pub aborted: u64,
+    /// Transactions that began and have not ended.
+    pub unfinished: u64,
+    /// The oldest of them.
+    pub oldest_unfinished: Option<Unfinished>,
+    pub(crate) is_committed: Bits,
+}
+
+/// A transaction that began and has not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Its number.
+    pub tx: TxId,
+    /// Where it began; if that was given up or stands before what was read, its first change
+    /// there.
+    pub lsn: Lsn,
+}
+
+/// How much of the log the store has already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Floor {
+    /// The first record to read.
+    pub(crate) from: Lsn,
+    /// Every lane has what was committed so far.
+    pub(crate) applied: Option<Lsn>,
+}
+
+/// An open transaction.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    first: Lsn,
+    /// It began before what is read.
+    is_headless: bool,
+    changes: u64,
+}
+
+/// Finds out what became of each transaction, record by record.
+#[derive(Debug)]
+pub(crate) struct Planner {
+    floor: Floor,
+    open: HashMap<TxId, Open>,
+    open_max: usize,
+    folder: Folder,
+    away: Option<Away>,
+    plan: Plan,
+}
+
+impl Planner {
+    /// Keeps up to `open_max` open transactions in memory, and the others in `folder`.
+    pub(crate) fn new(floor: Floor, open_max: usize, folder: Folder) -> Self {
+        let plan = Plan {
+            from: floor.from,
+            last: None,
+            records: 0,
+            committed: 0,
+            applied_before: 0,
+            changes: 0,
+            aborted: 0,
+            unfinished: 0,
+            oldest_unfinished: None,
+            is_committed: Bits::from(floor.from),
+        };
+        Self { floor, open: HashMap::new(), open_max: open_max.max(1), folder, away: None, plan }
+    }
+
+    /// Takes the next record into account.
+    pub(crate) fn see(&mut self, lsn: Lsn, operation: Option<&Operation>) -> Result<()> {
+        self.plan.last = Some(lsn);
+        self.plan.records += 1;
+        let (tx, step) = match operation {
+            None => return Ok(()),
+            Some(Operation::Atomic(changes)) => {
+                let changes = u64::try_from(changes.len()).unwrap_or(u64::MAX);
+                self.committed(lsn, changes);
+                return Ok(());
+            }
+            Some(Operation::Begin(tx)) => (*tx, Step::Begin),
+            Some(Operation::Change(tx, _)) => (*tx, Step::Change(1)),
+            Some(Operation::Commit(tx)) => (*tx, Step::Commit),
+            Some(Operation::Abort(tx)) => (*tx, Step::Abort),
+        };
+        if step == Step::Begin || self.open.contains_key(&tx) {
+            self.step(lsn, tx, step)?;
+        } else {
+            match &mut self.away {
+                // It may be one of those that were put away.
+                Some(away) => away.note(tx, lsn, step)?,
+                None => self.step(lsn, tx, step)?,
+            }
+        }
+        self.make_room()
+    }
+
+    /// What there is to do.
+    pub(crate) fn finish(mut self) -> Result<Plan> {
+        if let Some(mut away) = self.away.take() {
+            away.take_in(&mut self.open)?;
+            for part in away.parts {
+                self.open.clear();
+                for piece in &part.pieces {
+                    for note in part.scratch.get(*piece)?.chunks_exact(NOTE_SIZE) {
+                        let (tx, lsn, step) = read_note(note);
+                        self.step(lsn, tx, step)?;
+                    }
+                }
+                self.give_up_open();
+            }
+        } else {
+            self.give_up_open();
+        }
+        Ok(self.plan)
+    }
+
+    /// One step of a transaction whose open entry, if it has one, is in memory.
+    fn step(&mut self, lsn: Lsn, tx: TxId, step: Step) -> Result<()> {
+        let from = self.floor.from;
+        match step {
+            Step::Begin => {
+                let open = Open { first: lsn, is_headless: false, changes: 0 };
+                if let Some(before) = self.open.insert(tx, open) {
+                    self.unfinished(tx, before);
+                }
+            }
+            Step::Change(count) => {
+                let headless = Open { first: lsn, is_headless: true, changes: 0 };
+                self.open.entry(tx).or_insert(headless).changes += count;
+            }
+            Step::Commit => match self.open.remove(&tx) {
+                Some(Open { is_headless: false, first, changes }) => {
+                    self.plan.is_committed.insert(first);
+                    self.committed(lsn, changes);
+                }
+                // What the store has need not be there any more.
+                _ if Some(lsn) <= self.floor.applied => self.committed(lsn, 0),
+                _ => return Err(Error::NeverBegan { lsn, tx, from }),
+            },
+            Step::Abort => {
+                self.open.remove(&tx);
+                self.plan.aborted += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn committed(&mut self, lsn: Lsn, changes: u64) {
+        self.plan.committed += 1;
+        if Some(lsn) <= self.floor.applied {
+            self.plan.applied_before += 1;
+        } else {
+            self.plan.changes += changes;
+        }
+    }
+
+    fn give_up_open(&mut self) {
+        for (tx, open) in std::mem::take(&mut self.open) {
+            self.unfinished(tx, open);
+        }
+    }
+
+    fn unfinished(&mut self, tx: TxId, Open { first: lsn, .. }: Open) {
+        self.plan.unfinished += 1;
+        let oldest = &mut self.plan.oldest_unfinished;
+        if oldest.is_none_or(|oldest| lsn < oldest.lsn) {
+            *oldest = Some(Unfinished { tx, lsn });
+        }
+    }
+
+    fn make_room(&mut self) -> Result<()> {
+        if self.open.len() <= self.open_max {
+            return Ok(());
+        }
+        let away = match &mut self.away {
+            Some(away) => away,
+            none => none.insert(Away::new(&self.folder)?),
+        };
+        away.take_in(&mut self.open)
+    }
+}
+
+/// What a record does to its transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Begin,
+    Change(u64),
+    Commit,
+    Abort,
+}
+
+/// Transactions that do not fit in memory, dealt out to files.
+#[derive(Debug)]
+struct Away {
+    parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+struct Part {
+    scratch: Scratch,
+    pieces: Vec<Place>,
+    /// Notes that are yet to be put away.
+    notes: Vec<u8>,
+}
+
+/// One part of all open transactions fits in memory if this many times as many may be open.
+const PARTS: u64 = 64;
+/// Notes of a part that are put away at once.
+const PIECE: usize = 64 * 1024;
+/// Kind, transaction, record, count.
+const NOTE_SIZE: usize = 25;
+
+impl Away {
+    fn new(folder: &Folder) -> Result<Self> {
+        let part = |_| Ok(Part { scratch: folder.make()?, pieces: vec![], notes: vec![] });
+        Ok(Self { parts: (0..PARTS).map(part).collect::<Result<_>>()? })
+    }
+
+    /// Puts all of them away, as if they began here.
+    fn take_in(&mut self, open: &mut HashMap<TxId, Open>) -> Result<()> {
+        for (tx, Open { first, is_headless, changes }) in std::mem::take(open) {
+            if !is_headless {
+                self.note(tx, first, Step::Begin)?;
+            }
+            if changes > 0 {
+                self.note(tx, first, Step::Change(changes))?;
+            }
+        }
+        self.parts.iter_mut().try_for_each(Part::put_away)
+    }
+
+    fn note(&mut self, tx: TxId, lsn: Lsn, step: Step) -> Result<()> {
+        let (kind, count) = match step {
+            Step::Begin => (0, 0),
+            Step::Change(count) => (1, count),
+            Step::Commit => (2, 0),
+            Step::Abort => (3, 0),
+        };
+        // Numbers of transactions that were open at once often follow each other.
+        let part = usize::try_from(tx.0 % PARTS).expect("fewer than the address space");
+        let part = self.parts.get_mut(part).expect("one for each remainder");
+        part.notes.push(kind);
+        for field in [tx.0, lsn.get(), count] {
+            part.notes.extend_from_slice(&field.to_le_bytes());
+        }
+        if part.notes.len() >= PIECE { part.put_away() } else { Ok(()) }
+    }
+}
+
+impl Part {
+    fn put_away(&mut self) -> Result<()> {
+        if !self.notes.is_empty() {
+            self.pieces.push(self.scratch.put(&self.notes)?);
+            self.notes.clear();
+        }
+        Ok(())
+    }
+}
+
+/// What [`Away::note`] wrote.
+fn read_note(note: &[u8]) -> (TxId, Lsn, Step) {
+    let field = |at: usize| {
+        let mut field = [0; 8];
+        let found = note.iter().skip(1 + at * 8);
+        field.iter_mut().zip(found).for_each(|(to, from)| *to = *from);
+        u64::from_le_bytes(field)
+    };
+    let step = match note.first() {
+        Some(0) => Step::Begin,
+        Some(1) => Step::Change(field(2)),
+        Some(2) => Step::Commit,
+        _ => Step::Abort,
+    };
+    (TxId(field(0)), Lsn::new(field(1)).unwrap_or(Lsn::FIRST), step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Change;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn lsn(number: u64) -> Lsn {
+        Lsn::new(number).unwrap()
+    }
+
+    fn planned(open_max: usize, operations: &[Operation]) -> Result<Plan> {
+        let floor = Floor { from: lsn(10), applied: None };
+        let mut planner = Planner::new(floor, open_max, Folder(std::env::temp_dir()));
+        for (at, operation) in (10..).zip(operations) {
+            planner.see(lsn(at), Some(operation))?;
+        }
+        planner.finish()
+    }
+
+    fn change(tx: u64) -> Operation {
+        Operation::Change(TxId(tx), Change::put("", "k", "v"))
+    }
+
+    #[test]
+    fn transactions_are_told_apart_by_their_ends() {
+        let (one, two, three) = (TxId(1), TxId(2), TxId(3));
+        let plan = planned(
+            9,
+            &[
+                Operation::Begin(one),
+                Operation::Begin(two),
+                change(1),
+                Operation::Begin(three),
+                change(2),
+                Operation::Commit(one),
+                Operation::Abort(two),
+                Change::delete("", "k").into(),
+            ],
+        )
+        .unwrap();
+        assert_eq!((plan.committed, plan.aborted, plan.unfinished, plan.changes), (2, 1, 1, 2));
+        assert_eq!(plan.oldest_unfinished, Some(Unfinished { tx: three, lsn: lsn(13) }));
+        let committed: Vec<u64> =
+            (10..18).filter(|&at| plan.is_committed.contains(lsn(at))).collect();
+        assert_eq!(committed, [10]);
+    }
+
+    #[test]
+    fn a_number_that_begins_again_leaves_the_first_one_unfinished() {
+        let one = TxId(1);
+        let again = [Operation::Begin(one), Operation::Begin(one), Operation::Commit(one)];
+        let plan = planned(9, &again).unwrap();
+        assert_eq!((plan.committed, plan.unfinished), (1, 1));
+        assert!(!plan.is_committed.contains(lsn(10)) && plan.is_committed.contains(lsn(11)));
+    }
+
+    #[test]
+    fn a_commit_without_a_begin_is_named() {
+        let error = planned(9, &[change(4), Operation::Commit(TxId(4))]).unwrap_err();
+        assert_eq!(error.lsn(), Some(lsn(11)), "{error}");
+        let plan = planned(9, &[change(4), Operation::Abort(TxId(4))]).unwrap();
+        assert_eq!((plan.aborted, plan.unfinished), (1, 0));
+    }
+
+    /// Steps of a few transactions, as a program might log them.
+    fn programs() -> impl Strategy<Value = Vec<Operation>> {
+        let steps = prop::collection::vec((0..40u64, 0..6u8), 0..300);
+        steps.prop_map(|steps| {
+            let mut open = BTreeSet::new();
+            let operation = |(tx, kind): (u64, u8)| match kind {
+                0 if open.remove(&tx) => Operation::Commit(TxId(tx)),
+                1 if open.remove(&tx) => Operation::Abort(TxId(tx)),
+                _ if open.contains(&tx) && kind != 2 => change(tx),
+                _ => {
+                    open.insert(tx);
+                    Operation::Begin(TxId(tx))
+                }
+            };
+            steps.into_iter().map(operation).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_put_away_is_planned_as_if_it_was_in_memory(operations in programs()) {
+            let (large, small) = (planned(1000, &operations).unwrap(), planned(3, &operations).unwrap());
+            let counts = |plan: &Plan| (plan.records, plan.committed, plan.aborted, plan.unfinished, plan.changes);
+            prop_assert_eq!(counts(&large), counts(&small));
+            prop_assert_eq!(large.oldest_unfinished, small.oldest_unfinished);
+            for at in (10..).map(lsn).take(operations.len()) {
+                prop_assert_eq!(large.is_committed.contains(at), small.is_committed.contains(at));
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! A file for what does not fit in memory. It has no name: whatever happens, nothing stays behind.
+
+use crate::{Error, Result};
+use seawall_io::{File, PosixStorage, Storage};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How many names are tried: each other one belongs to somebody else.
+const NAMES: u32 = 10_000;
+
+/// Where scratch files are made.
+#[derive(Clone, Debug)]
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+/// Bytes that were put away, and are read back by their place.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    file: Arc<dyn File>,
+    end: u64,
+}
+
+/// Where bytes were put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    at: u64,
+    size: usize,
+}
+
+impl Folder {
+    /// A new scratch file here.
+    pub(crate) fn make(&self) -> Result<Scratch> {
+        let Self(folder) = self;
+        let file = nameless(folder).map_err(|error| {
+            let what = format!("cannot make one in {}: {error}", folder.display());
+            Error::Scratch(io::Error::new(error.kind(), what))
+        })?;
+        Ok(Scratch { file, end: 0 })
+    }
+}
+
+fn nameless(folder: &Path) -> io::Result<Arc<dyn File>> {
+    let folder = PosixStorage::open(folder)?;
+    let names = (0..NAMES).map(|n| format!("seawall-scratch-{}-{n}", std::process::id()));
+    for name in names {
+        match folder.create(&name) {
+            Ok(file) => {
+                folder.remove(&name)?;
+                return Ok(file);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "every name is taken"))
+}
+
+impl Scratch {
+    /// Puts bytes away.
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<Place> {
+        self.file.write_at(bytes, self.end).map_err(Error::Scratch)?;
+        let place = Place { at: self.end, size: bytes.len() };
+        self.end += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        Ok(place)
+    }
+
+    /// What was put there.
+    pub(crate) fn get(&self, place: Place) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; place.size];
+        match self.file.read_at(&mut bytes, place.at) {
+            Ok(read) if read == place.size => Ok(bytes),
+            Ok(_) => Err(Error::Scratch(io::ErrorKind::UnexpectedEof.into())),
+            Err(error) => Err(Error::Scratch(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_away_is_read_back_and_no_name_is_left() {
+        let folder =
+            std::env::temp_dir().join(format!("seawall-scratch-test-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let mut scratch = Folder(folder.clone()).make().unwrap();
+        let places = [&b"one"[..], b"", b"three"].map(|bytes| scratch.put(bytes).unwrap());
+        let read = places.map(|place| scratch.get(place).unwrap());
+        assert_eq!(read, [b"one".to_vec(), vec![], b"three".to_vec()]);
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+        std::fs::remove_dir(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named() {
+        let error = Folder("/nowhere/at/all".into()).make().unwrap_err();
+        assert!(error.to_string().contains("/nowhere/at/all"), "{error}");
+    }
+}
