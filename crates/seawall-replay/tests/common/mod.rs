@@ -1,0 +1,253 @@
+//! Operation logs as programs might write them, what a store must hold behind them, and a store
+//! that dies.
+#![allow(dead_code, reason = "each test takes what it needs")]
+
+use seawall::{Log, LogReader, Lsn, Options};
+use seawall_io::{MemStorage, Storage};
+use seawall_replay::{
+    Batch, Change, Logged, MemoryStore, Operation, Store, StoreError, TxId, Watermark,
+};
+use seawall_testkit::Dice;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Tables, each with its rows.
+pub(crate) type Rows = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
+
+/// A log in memory that holds these.
+pub(crate) fn log_of(operations: &[Operation]) -> LogReader<Operation> {
+    let (log, reader) = open_log();
+    let mut rest = operations;
+    while !rest.is_empty() {
+        let (some, others) = rest.split_at(rest.len().min(100));
+        log.append_batch(some).unwrap();
+        rest = others;
+    }
+    log.close().unwrap();
+    reader
+}
+
+/// A new log in memory, and a reader of it.
+pub(crate) fn open_log() -> (Log<Operation>, LogReader<Operation>) {
+    let disk: Arc<dyn Storage> = Arc::new(MemStorage::new());
+    let quiet = Options::new().prepare_ahead(false).idle_mark(None);
+    let log = quiet.open_in(disk.clone()).unwrap();
+    (log, LogReader::open_in(disk).unwrap())
+}
+
+/// What some clients log side by side: transactions of one to four changes, three of four of them
+/// puts, the others additions that count twice when they are applied twice; some are aborted, some
+/// never end, and now and then a table comes and goes.
+pub(crate) fn operations(seed: u64, count: usize) -> Vec<Operation> {
+    let mut dice = Dice::new(seed);
+    let mut open: Vec<(TxId, u64)> = Vec::new();
+    let mut operations = vec![Change::create_table("t", "rows").into()];
+    let mut has_side = false;
+    while operations.len() < count {
+        let turn = dice.below(20);
+        if open.len() < 6 && (open.is_empty() || turn < 4) {
+            // Numbers are used again, by those that never ended, too.
+            let tx = TxId(dice.below(12));
+            open.retain(|(other, _)| *other != tx);
+            open.push((tx, 1 + dice.below(4)));
+            operations.push(Operation::Begin(tx));
+        } else if turn == 4 {
+            has_side = !has_side;
+            operations.push(match has_side {
+                true => Operation::Atomic(vec![
+                    Change::create_table("side", ""),
+                    Change::merge("t", "k0", ("add", 1u64.to_le_bytes())),
+                    Change::merge("side", "k0", ("add", 1u64.to_le_bytes())),
+                ]),
+                false => Operation::Atomic(vec![
+                    Change::merge("t", "k1", ("add", 1u64.to_le_bytes())),
+                    Change::drop_table("side"),
+                ]),
+            });
+        } else if turn < 7 {
+            operations.push(change(&mut dice).into());
+        } else {
+            let at = usize::try_from(dice.below(open.len() as u64)).unwrap();
+            let (tx, left) = &mut open[at];
+            let tx = *tx;
+            if *left > 0 {
+                *left -= 1;
+                operations.push(Operation::Change(tx, change(&mut dice)));
+            } else {
+                open.remove(at);
+                operations.push(match dice.below(6) {
+                    0 => Operation::Abort(tx),
+                    1 => continue, // It never ends.
+                    _ => Operation::Commit(tx),
+                });
+            }
+        }
+    }
+    operations
+}
+
+fn change(dice: &mut Dice) -> Change {
+    let key = format!("k{}", dice.below(40));
+    match dice.below(8) {
+        0 | 1 => Change::merge("t", key, ("add", (1 + dice.below(100)).to_le_bytes())),
+        2 => Change::delete("t", key),
+        _ => Change::put("t", key, dice.any().to_le_bytes()),
+    }
+}
+
+/// What a store must hold behind the commits up to `until`, worked out one by one.
+pub(crate) fn expected(operations: &[Operation], until: Option<Lsn>) -> Rows {
+    let mut open: BTreeMap<TxId, Vec<Change>> = BTreeMap::new();
+    let mut rows = Rows::from([(String::new(), BTreeMap::new())]);
+    for (lsn, operation) in (1..).filter_map(Lsn::new).zip(operations) {
+        if until.is_some_and(|until| lsn > until) {
+            break;
+        }
+        match operation.clone().operation().unwrap() {
+            Operation::Begin(tx) => drop(open.insert(tx, vec![])),
+            Operation::Change(tx, change) => open.get_mut(&tx).unwrap().push(change),
+            Operation::Abort(tx) => drop(open.remove(&tx)),
+            Operation::Commit(tx) => {
+                open.remove(&tx).unwrap().into_iter().for_each(|change| apply(&mut rows, change));
+            }
+            Operation::Atomic(changes) => {
+                changes.into_iter().for_each(|change| apply(&mut rows, change));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    rows
+}
+
+fn apply(rows: &mut Rows, change: Change) {
+    match change {
+        Change::CreateTable { table, .. } => drop(rows.insert(table, BTreeMap::new())),
+        Change::DropTable { table } => drop(rows.remove(&table)),
+        Change::Put { table, key, value } => drop(rows.get_mut(&table).unwrap().insert(key, value)),
+        Change::Delete { table, key } => drop(rows.get_mut(&table).unwrap().remove(&key)),
+        Change::Merge { table, key, operand, .. } => {
+            let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
+            let has = rows.get_mut(&table).unwrap().entry(key).or_insert(vec![0; 8]);
+            *has = number(has).wrapping_add(number(&operand)).to_le_bytes().to_vec();
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What a store holds.
+pub(crate) fn found(store: &MemoryStore) -> Rows {
+    let names = store.tables().into_iter().map(|(name, _)| name).chain([String::new()]);
+    names.map(|name| (name.clone(), store.rows(&name))).collect()
+}
+
+/// Keys that differ.
+pub(crate) fn wrong_keys(one: &Rows, other: &Rows) -> usize {
+    let empty = BTreeMap::new();
+    let tables = one.keys().chain(other.keys()).collect::<std::collections::BTreeSet<_>>();
+    let wrong_in = |table: &&String| {
+        let (one, other) = (one.get(*table).unwrap_or(&empty), other.get(*table).unwrap_or(&empty));
+        let keys: std::collections::BTreeSet<_> = one.keys().chain(other.keys()).collect();
+        keys.iter().filter(|key| one.get(**key) != other.get(**key)).count()
+    };
+    tables.iter().map(wrong_in).sum()
+}
+
+/// How a store writes a batch and its watermarks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// At once: as a store must.
+    Together,
+    /// The watermark by a write of its own, behind the batch: the first control.
+    Apart,
+    /// The watermark in another part of the store, which loses its own newest writes in a crash:
+    /// the second control.
+    Elsewhere,
+}
+
+/// A store that dies at a write, and keeps of what was not flushed as many of the newest writes as
+/// chance would have it.
+pub(crate) struct DyingStore {
+    manner: Manner,
+    store: MemoryStore,
+    /// Every write so far, in order; rows and watermarks apart where they lie apart.
+    written: Mutex<[Vec<Batch>; 2]>,
+    writes: AtomicU64,
+    dies_at: u64,
+}
+
+impl DyingStore {
+    /// A new one, which dies at its write number `dies_at`.
+    pub(crate) fn new(manner: Manner, dies_at: u64) -> Self {
+        Self::of(manner, [vec![], vec![]], dies_at)
+    }
+
+    fn of(manner: Manner, written: [Vec<Batch>; 2], dies_at: u64) -> Self {
+        let store = MemoryStore::new();
+        written.iter().flatten().for_each(|batch| store.write(batch).unwrap());
+        Self { manner, store, written: Mutex::new(written), writes: AtomicU64::new(0), dies_at }
+    }
+
+    /// What is left of it behind a crash, which dies at write `dies_at`. `kept` says how many of
+    /// so many writes are left.
+    pub(crate) fn reopened(self, dies_at: u64, mut kept: impl FnMut(usize) -> usize) -> Self {
+        let mut written = self.written.into_inner().unwrap();
+        for part in &mut written {
+            let left = kept(part.len());
+            part.truncate(left);
+        }
+        Self::of(self.manner, written, dies_at)
+    }
+
+    /// Writes so far in this life.
+    pub(crate) fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn rows(&self) -> Rows {
+        found(&self.store)
+    }
+
+    fn step(&self) -> Result<(), StoreError> {
+        match self.writes.fetch_add(1, Ordering::Relaxed) < self.dies_at {
+            true => Ok(()),
+            false => Err(StoreError::failed("the process was killed")),
+        }
+    }
+
+    fn put(&self, part: usize, batch: &Batch) -> Result<(), StoreError> {
+        // One journal for all threads, as stores have it.
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        self.step()?;
+        self.store.write(batch)?;
+        written[part].push(batch.clone());
+        Ok(())
+    }
+}
+
+impl Store for DyingStore {
+    fn watermarks(&self) -> Result<Vec<Watermark>, StoreError> {
+        self.store.watermarks()
+    }
+
+    fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.store.get(table, key)
+    }
+
+    fn write(&self, batch: &Batch) -> Result<(), StoreError> {
+        if self.manner == Manner::Together {
+            return self.put(0, batch);
+        }
+        let part = if self.manner == Manner::Elsewhere { 1 } else { 0 };
+        self.put(0, &Batch { writes: batch.writes.clone(), watermarks: vec![] })?;
+        self.put(part, &Batch { writes: vec![], watermarks: batch.watermarks.clone() })
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        self.step()
+    }
+
+    fn lanes_max(&self) -> usize {
+        4
+    }
+}

@@ -1,0 +1,138 @@
+//! Whoever dies where, each committed transaction is in the store once. And the bench that says
+//! so catches stores that keep how far they are apart from their rows.
+
+mod common;
+
+use common::{DyingStore, Manner, expected, log_of, operations, wrong_keys};
+use seawall::Lsn;
+use seawall_replay::{Bounds, Error, Phase, Replay, Store};
+use seawall_testkit::Dice;
+
+fn replay(lanes: u32, changes_max: usize) -> Replay {
+    let bounds = Bounds { changes_min: 1, changes_max, ..Bounds::default() };
+    // So little memory that transactions are put away, too.
+    Replay::new().lanes(lanes).batches(bounds).memory(400)
+}
+
+/// Lives of one store that is killed again and again, or loses its power; then one to the end.
+/// What is wrong then.
+fn lives(manner: Manner, seed: u64, loses_power: bool) -> Result<(), String> {
+    let mut dice = Dice::new(seed);
+    let operations = operations(seed, 400);
+    let reader = log_of(&operations);
+    let mut store = DyingStore::new(manner, dice.below(60));
+    for _ in 0..8 {
+        let (lanes, batch) = (1 + u32::try_from(dice.below(4)).unwrap(), 1 + dice.below(20));
+        match replay(lanes, usize::try_from(batch).unwrap()).run(&reader, &store) {
+            Ok(_) => break,
+            Err(Error::Store { .. }) => {}
+            // Tables that come to be twice.
+            Err(error) => return Err(error.to_string()),
+        }
+        let dies_at = dice.below(60);
+        let kept = |count: usize| match loses_power {
+            true => count - usize::try_from(dice.below(count.min(5) as u64 + 1)).unwrap(),
+            false => count,
+        };
+        store = store.reopened(dies_at, kept);
+    }
+    let store = store.reopened(u64::MAX, |count| count);
+    let report = replay(2, 7).run(&reader, &store).map_err(|error| error.to_string())?;
+    assert_eq!(report.lanes, 2);
+    match wrong_keys(&store.rows(), &expected(&operations, None)) {
+        0 => Ok(()),
+        wrong => Err(format!("{wrong} wrong keys")),
+    }
+}
+
+#[test]
+fn each_transaction_is_applied_once_whoever_dies() {
+    for seed in 0..60 {
+        for loses_power in [false, true] {
+            let lived = lives(Manner::Together, seed, loses_power);
+            assert_eq!(lived, Ok(()), "seed {seed}, power cut: {loses_power}");
+        }
+    }
+}
+
+#[test]
+fn a_watermark_that_is_written_apart_is_caught() {
+    let caught = (0..30).filter(|seed| lives(Manner::Apart, *seed, false).is_err()).count();
+    assert!(caught > 0, "nothing was noticed");
+}
+
+#[test]
+fn a_watermark_that_is_lost_by_itself_is_caught() {
+    let caught = (0..30).filter(|seed| lives(Manner::Elsewhere, *seed, true).is_err()).count();
+    assert!(caught > 0, "nothing was noticed");
+}
+
+#[test]
+fn every_write_may_be_the_last_with_one_lane_and_with_four() {
+    let operations = operations(7, 200);
+    let (reader, expected) = (log_of(&operations), expected(&operations, None));
+    for lanes in 1..=4 {
+        for other in [lanes, 5 - lanes] {
+            let mut dies_at = 0;
+            loop {
+                let store = DyingStore::new(Manner::Together, dies_at);
+                let is_through = replay(lanes, 3).run(&reader, &store).is_ok();
+                let store = store.reopened(u64::MAX, |count| count);
+                replay(other, 5).run(&reader, &store).unwrap();
+                let wrong = wrong_keys(&store.rows(), &expected);
+                assert_eq!(wrong, 0, "{lanes} lanes, then {other}; died at write {dies_at}");
+                if is_through {
+                    break;
+                }
+                dies_at += 1;
+            }
+            assert!(dies_at > 30, "{dies_at}");
+        }
+    }
+}
+
+#[test]
+fn replay_to_a_record_and_on_from_there_is_replay_of_all() {
+    let operations = operations(11, 300);
+    let (reader, all) = (log_of(&operations), expected(&operations, None));
+    for until in (1..300).step_by(7).filter_map(Lsn::new) {
+        let store = DyingStore::new(Manner::Together, u64::MAX);
+        replay(3, 10).until(until).run(&reader, &store).unwrap();
+        assert_eq!(wrong_keys(&store.rows(), &expected(&operations, Some(until))), 0, "{until}");
+        // A lower end than what is there changes nothing.
+        replay(3, 10).until(Lsn::FIRST).run(&reader, &store).unwrap();
+        assert_eq!(wrong_keys(&store.rows(), &expected(&operations, Some(until))), 0, "{until}");
+        replay(1, 10).run(&reader, &store).unwrap();
+        assert_eq!(wrong_keys(&store.rows(), &all), 0, "{until}");
+    }
+}
+
+#[test]
+fn a_store_that_is_brought_up_to_date_reads_what_is_new_and_little_else() {
+    let operations = operations(3, 2_000);
+    let reader = log_of(&operations);
+    let store = DyingStore::new(Manner::Together, u64::MAX);
+    let first = replay(1, 100).run(&reader, &store).unwrap();
+    assert_eq!(first.records, 2_000);
+    let mut records = 0;
+    let again = replay(1, 100)
+        .run_with(&reader, &store, |progress| {
+            records = progress.records.max(records);
+            assert_eq!(progress.phase, Phase::Apply);
+        })
+        .unwrap();
+    assert_eq!((again.applied, again.changes), (0, 0));
+    assert!(again.records <= 2_000 - again.needed_from.get() + 2, "{again:?}");
+    assert_eq!(again.applied_lsn, first.applied_lsn);
+}
+
+#[test]
+fn what_the_log_lost_or_gave_up_is_named() {
+    let operations = operations(5, 300);
+    let (reader, store) = (log_of(&operations), DyingStore::new(Manner::Together, u64::MAX));
+    replay(2, 10).run(&reader, &store).unwrap();
+    let other = log_of(&operations[..200]);
+    let error = replay(2, 10).run(&other, &store).unwrap_err();
+    assert!(matches!(error, Error::Ahead { .. } | Error::Log(_)), "{error}");
+    assert_eq!(store.watermarks().unwrap().len(), 2);
+}
