@@ -43,6 +43,11 @@
 
 #![forbid(unsafe_code)]
 
+/// The program of docs/REPLAY.md compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/REPLAY.md")]
+struct Guide;
+
 mod batch_size;
 mod bits;
 mod error;
