@@ -1,0 +1,543 @@
+//! What is not on the device yet: a few buffers of a fixed size, each with one sequential run.
+//!
+//! Writes go on at the end of a run, or begin a new one; what a run holds already is written in
+//! place, unless it is on its way to the device. Then the newer bytes begin another run, and that
+//! may not fly before the older one has landed. So of all runs that hold a byte the newest is
+//! right, and the device gets each byte's writes in their order.
+//!
+//! After [`Ring::new`] nothing is allocated, and no call panics: what does not fit is
+//! [refused](Full) before anything is changed.
+
+use crate::buffer::Buffer;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a device writes at once. Smaller runs wait for more, up to a second.
+pub const BLOCK_SIZE: usize = 4096;
+
+/// How long a byte waits at most before it is on its way.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// The bounded buffer of a virtual disk.
+///
+/// # Examples
+///
+/// ```
+/// use seawall_disk::Ring;
+/// use std::time::Duration;
+///
+/// let mut ring = Ring::new(6, 512 * 1024);
+/// let now = Duration::ZERO;
+/// ring.write(8192, &[7; 4096], now)?;
+///
+/// let mut block = [0; 8192]; // as the device has it, from offset 4096 on
+/// ring.read(4096, &mut block);
+/// assert_eq!((block[4095], block[4096]), (0, 7));
+///
+/// let flight = ring.take(now, false).expect("a whole block does not wait");
+/// assert_eq!((flight.offset(), flight.bytes().len()), (8192, 4096));
+/// ring.landed(flight); // written, and flushed
+/// assert_eq!(ring.dirty(), 0);
+/// # Ok::<(), seawall_disk::Full>(())
+/// ```
+#[derive(Debug)]
+pub struct Ring {
+    slots: Vec<Slot>,
+    buffer_size: usize,
+    /// The number of the newest run.
+    newest: u64,
+    landings: u64,
+}
+
+/// There is no room now: the writer waits until something has landed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl std::fmt::Display for Full {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the ring is full")
+    }
+}
+
+impl std::error::Error for Full {}
+
+#[derive(Debug)]
+struct Slot {
+    buffer: Arc<Buffer>,
+    run: Option<Run>,
+}
+
+/// Bytes that follow each other on the device.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    offset: u64,
+    size: usize,
+    /// Of two runs that hold a byte the one with the higher number is right.
+    number: u64,
+    /// When its first byte came.
+    since: Duration,
+    is_flying: bool,
+}
+
+impl Run {
+    fn end(&self) -> u64 {
+        self.offset.saturating_add(to_u64(self.size))
+    }
+
+    fn meets(&self, from: u64, end: u64) -> bool {
+        self.offset < end && from < self.end()
+    }
+
+    /// Where in its buffer the bytes of `offset` are.
+    fn place(&self, offset: u64) -> usize {
+        let in_block = self.offset % to_u64(BLOCK_SIZE);
+        to_usize(in_block + (offset - self.offset))
+    }
+}
+
+/// A run on its way to the device. It stays readable in the ring until it has
+/// [landed](Ring::landed) or [failed](Ring::failed).
+#[derive(Debug)]
+pub struct Flight {
+    slot: usize,
+    run: Run,
+    buffer: Arc<Buffer>,
+}
+
+impl Flight {
+    /// Where on the device it belongs.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.run.offset
+    }
+
+    /// Its bytes. Where `offset` is a multiple of [`BLOCK_SIZE`], so is their address.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.buffer.get(self.run.place(self.run.offset), self.run.size)
+    }
+}
+
+impl Ring {
+    /// So many buffers of so many bytes, a block at least, made and touched now.
+    #[must_use]
+    pub fn new(buffers: usize, buffer_size: usize) -> Self {
+        let buffer_size = buffer_size.max(BLOCK_SIZE);
+        let slot = |_| Slot { buffer: Arc::new(Buffer::new(buffer_size)), run: None };
+        let slots = (0..buffers.max(1)).map(slot).collect();
+        Self { slots, buffer_size, newest: 0, landings: 0 }
+    }
+
+    /// The most that one write may have: a longer one is to be cut.
+    #[must_use]
+    pub fn write_max(&self) -> usize {
+        self.buffer_size
+    }
+
+    /// Bytes that are not on the device yet, those on their way counted.
+    #[must_use]
+    pub fn dirty(&self) -> usize {
+        self.runs().map(|run| run.size).sum()
+    }
+
+    /// What [`dirty`](Ring::dirty) would be at most behind a write of so many bytes.
+    #[must_use]
+    pub fn dirty_with(&self, size: usize) -> usize {
+        self.dirty().saturating_add(size)
+    }
+
+    /// How often something has landed: a reader who read the device meanwhile begins anew.
+    #[must_use]
+    pub fn landings(&self) -> u64 {
+        self.landings
+    }
+
+    /// Takes `bytes` in, as what the device has at `offset` from now on: all of them, or none.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`]: as long as nothing lands, it does not fit. An empty ring takes
+    /// [`write_max`](Ring::write_max) bytes, and more if they are cut.
+    pub fn write(&mut self, offset: u64, bytes: &[u8], now: Duration) -> Result<(), Full> {
+        if offset.checked_add(to_u64(bytes.len())).is_none() || !self.has_room(offset, bytes.len())
+        {
+            return Err(Full);
+        }
+        let mut rest = bytes;
+        let mut at = offset;
+        while !rest.is_empty() {
+            let (home, size) = self.home(at, rest.len());
+            let (here, behind) = rest.split_at(size);
+            match home {
+                Home::In(slot) => self.put(slot, at, here),
+                Home::Behind(slot) => {
+                    self.extend(slot, size);
+                    self.put(slot, at, here);
+                }
+                Home::New => self.begin(at, here, now),
+            }
+            at = at.saturating_add(to_u64(size));
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// Whether a write of so many bytes at `offset` fits now.
+    #[must_use]
+    pub fn has_room(&self, offset: u64, size: usize) -> bool {
+        let free = self.slots.iter().filter(|slot| slot.run.is_none()).count();
+        let (mut at, mut left, mut needed) = (offset, size, 0);
+        // In the last buffer that would be begun.
+        let mut in_new = 0;
+        while left > 0 {
+            let (home, mut part) = self.home(at, left);
+            match home {
+                Home::In(_) | Home::Behind(_) => in_new = 0,
+                Home::New if in_new > 0 => {
+                    part = part.min(in_new);
+                    in_new -= part;
+                }
+                Home::New => {
+                    needed += 1;
+                    in_new = self.buffer_size - part;
+                }
+            }
+            at = at.saturating_add(to_u64(part));
+            left -= part;
+        }
+        needed <= free
+    }
+
+    /// Puts what is newer here over what the device has from `offset` on.
+    ///
+    /// The device is read before, and if [`landings`](Ring::landings) is not what it was before
+    /// that, again: what has landed meanwhile is in neither.
+    pub fn read(&self, offset: u64, bytes: &mut [u8]) {
+        let end = offset.saturating_add(to_u64(bytes.len()));
+        let mut done = 0;
+        // In the order of their numbers, without memory for a sorted list.
+        while let Some((slot, run)) = self.next_run(done) {
+            done = run.number;
+            let (from, to) = (run.offset.max(offset), run.end().min(end));
+            if from >= to {
+                continue;
+            }
+            let size = to_usize(to - from);
+            let source = slot.buffer.get(run.place(from), size);
+            let target = bytes.get_mut(to_usize(from - offset)..).and_then(|t| t.get_mut(..size));
+            if let Some(target) = target {
+                target.copy_from_slice(source);
+            }
+        }
+    }
+
+    /// The next run to write, if there is one that should be: what has waited a second before all,
+    /// else the largest, of a block or more; of any size when it is `urgent`.
+    ///
+    /// A run stands behind every older one that holds bytes of its own.
+    pub fn take(&mut self, now: Duration, is_urgent: bool) -> Option<Flight> {
+        let is_overdue = |run: &Run| now.saturating_sub(run.since) >= WAIT_MAX;
+        let may_fly = |run: &Run| {
+            let blocks =
+                |older: Run| older.number < run.number && older.meets(run.offset, run.end());
+            let is_due = is_urgent || run.size >= BLOCK_SIZE || is_overdue(run);
+            !run.is_flying && is_due && !self.runs().any(blocks)
+        };
+        let numbered = self.slots.iter().enumerate();
+        let ready = numbered.filter_map(|(slot, s)| Some((slot, s.run.filter(may_fly)?)));
+        // The oldest of those that are overdue, then the largest.
+        let by_age = |run: &Run| (1, u64::MAX - run.number);
+        let by_size = |run: &Run| (0, to_u64(run.size));
+        let rank = |run: &Run| if is_overdue(run) { by_age(run) } else { by_size(run) };
+        let (slot, _) = ready.max_by_key(|(_, run)| rank(run))?;
+        let found = self.slots.get_mut(slot)?;
+        let run = found.run.as_mut()?;
+        run.is_flying = true;
+        Some(Flight { slot, run: *run, buffer: found.buffer.clone() })
+    }
+
+    /// The flight is on stable storage: written, and the device flushed since.
+    pub fn landed(&mut self, flight: Flight) {
+        let slot = flight.slot;
+        // The slot's buffer is its own again.
+        drop(flight);
+        self.landings += 1;
+        if let Some(slot) = self.slots.get_mut(slot) {
+            slot.run = None;
+        }
+    }
+
+    /// The flight did not arrive, or nobody knows: its bytes are kept, and may be taken again.
+    pub fn failed(&mut self, flight: Flight) {
+        let slot = flight.slot;
+        drop(flight);
+        if let Some(run) = self.slots.get_mut(slot).and_then(|slot| slot.run.as_mut()) {
+            run.is_flying = false;
+        }
+    }
+
+    /// Everything that is not on the device, as (number, offset, bytes), older runs before newer
+    /// ones: written in this order it gives what was acknowledged.
+    pub fn runs_by_age(&self) -> impl Iterator<Item = (u64, u64, &[u8])> {
+        let mut done = 0;
+        std::iter::from_fn(move || {
+            let (slot, run) = self.next_run(done)?;
+            done = run.number;
+            Some((run.number, run.offset, slot.buffer.get(run.place(run.offset), run.size)))
+        })
+    }
+
+    fn runs(&self) -> impl Iterator<Item = Run> {
+        self.slots.iter().filter_map(|slot| slot.run)
+    }
+
+    /// The run with the lowest number above `number`.
+    fn next_run(&self, number: u64) -> Option<(&Slot, Run)> {
+        let runs = self.slots.iter().filter_map(|slot| Some((slot, slot.run?)));
+        runs.filter(|(_, run)| run.number > number).min_by_key(|(_, run)| run.number)
+    }
+
+    /// Where the byte at `at` goes, and how many of the next `left` bytes go there with it.
+    fn home(&self, at: u64, left: usize) -> (Home, usize) {
+        let end = at.saturating_add(to_u64(left));
+        let covers = |run: &Run| run.offset <= at && at < run.end();
+        let numbered = self.slots.iter().enumerate().filter_map(|(n, slot)| Some((n, slot.run?)));
+        let newest = numbered.clone().filter(|(_, run)| covers(run)).max_by_key(|(_, r)| r.number);
+        // Where another run begins or ends the answer may be another.
+        let edges = self.runs().flat_map(|run| [run.offset, run.end()]);
+        let edge = edges.filter(|edge| *edge > at).fold(end, u64::min);
+        let part = to_usize(edge - at);
+        if let Some((slot, run)) = newest
+            && !run.is_flying
+        {
+            return (Home::In(slot), part);
+        }
+        let number = newest.map_or(0, |(_, run)| run.number);
+        let goes_on = |run: &Run| {
+            let capacity = self.buffer_size.saturating_sub(run.size);
+            run.end() == at && !run.is_flying && run.number > number && capacity > 0
+        };
+        // Of what it would cover nothing may be newer than it.
+        match numbered.filter(|(_, run)| goes_on(run)).max_by_key(|(_, run)| run.number) {
+            Some((slot, run)) => (Home::Behind(slot), part.min(self.buffer_size - run.size)),
+            None => (Home::New, part.min(self.buffer_size)),
+        }
+    }
+
+    fn put(&mut self, slot: usize, at: u64, bytes: &[u8]) {
+        let Some(Slot { buffer, run: Some(run) }) = self.slots.get_mut(slot) else { return };
+        // Nobody else has it: it is not flying.
+        if let Some(buffer) = Arc::get_mut(buffer) {
+            buffer.get_mut(run.place(at), bytes.len()).copy_from_slice(bytes);
+        }
+    }
+
+    fn extend(&mut self, slot: usize, size: usize) {
+        if let Some(run) = self.slots.get_mut(slot).and_then(|slot| slot.run.as_mut()) {
+            run.size += size;
+        }
+    }
+
+    fn begin(&mut self, offset: u64, bytes: &[u8], now: Duration) {
+        self.newest += 1;
+        let number = self.newest;
+        let run = Run { offset, size: bytes.len(), number, since: now, is_flying: false };
+        if let Some(slot) = self.slots.iter().position(|slot| slot.run.is_none()) {
+            if let Some(slot) = self.slots.get_mut(slot) {
+                slot.run = Some(run);
+            }
+            self.put(slot, offset, bytes);
+        }
+    }
+}
+
+/// Where bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Home {
+    /// Into a run that holds them already.
+    In(usize),
+    /// To its end.
+    Behind(usize),
+    /// They begin a new one.
+    New,
+}
+
+fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).unwrap_or(u64::MAX)
+}
+
+/// A distance inside a buffer or a request.
+fn to_usize(distance: u64) -> usize {
+    usize::try_from(distance).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const DISK: usize = 64 * 1024;
+    const NOW: Duration = Duration::ZERO;
+
+    #[derive(Clone, Debug)]
+    enum Act {
+        Write { at: usize, size: usize, with: u8 },
+        Take { is_urgent: bool },
+        Land(usize),
+        Fail(usize),
+        Cut { kept: Vec<bool> },
+    }
+
+    fn acts() -> impl Strategy<Value = Vec<Act>> {
+        let write = (0..DISK, 1..9000usize, any::<u8>()).prop_map(|(at, size, with)| Act::Write {
+            at: at.min(DISK - size),
+            size,
+            with,
+        });
+        // Around the same places again and again, as logs do.
+        let near = (0..40usize, 1..1200usize, any::<u8>())
+            .prop_map(|(at, size, with)| Act::Write { at: at * 512, size, with });
+        let act = prop_oneof![
+            3 => write,
+            6 => near,
+            3 => any::<bool>().prop_map(|is_urgent| Act::Take { is_urgent }),
+            2 => any::<usize>().prop_map(Act::Land),
+            1 => any::<usize>().prop_map(Act::Fail),
+            1 => prop::collection::vec(any::<bool>(), 64).prop_map(|kept| Act::Cut { kept }),
+        ];
+        prop::collection::vec(act, 1..120)
+    }
+
+    /// A device that holds of what is on its way any choice of sectors.
+    fn land_some(device: &mut [u8], flight: &Flight, kept: &[bool]) {
+        let at = to_usize(flight.offset());
+        for (n, (to, from)) in device[at..].iter_mut().zip(flight.bytes()).enumerate() {
+            if kept[((at + n) / 512) % kept.len()] {
+                *to = *from;
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        /// Whatever is written, taken, landed or failed, in whichever order: reads see the newest
+        /// bytes; a cut of the power with a dump of the ring loses nothing; and when everything has
+        /// landed, the device has it.
+        #[test]
+        fn the_newest_bytes_are_read_dumped_and_at_last_on_the_device(
+            acts in acts(),
+            (buffers, size) in (1..7usize, 1..5usize),
+        ) {
+            let mut ring = Ring::new(buffers, size * 4096);
+            let (mut truth, mut device) = (vec![0; DISK], vec![0; DISK]);
+            let mut flights: Vec<Flight> = Vec::new();
+            for act in acts {
+                match act {
+                    Act::Write { at, size, with } => {
+                        let bytes = vec![with; size];
+                        let has_room = ring.has_room(to_u64(at), size);
+                        let taken = ring.write(to_u64(at), &bytes, NOW);
+                        prop_assert_eq!(taken.is_ok(), has_room);
+                        if taken.is_ok() {
+                            truth[at..at + size].copy_from_slice(&bytes);
+                        }
+                    }
+                    Act::Take { is_urgent } => flights.extend(ring.take(NOW, is_urgent)),
+                    Act::Land(which) if !flights.is_empty() => {
+                        let flight = flights.swap_remove(which % flights.len());
+                        land_some(&mut device, &flight, &[true]);
+                        ring.landed(flight);
+                    }
+                    Act::Fail(which) if !flights.is_empty() => {
+                        let flight = flights.swap_remove(which % flights.len());
+                        ring.failed(flight);
+                    }
+                    Act::Land(_) | Act::Fail(_) => {}
+                    Act::Cut { kept } => {
+                        let mut left = device.clone();
+                        for flight in &flights {
+                            land_some(&mut left, flight, &kept);
+                        }
+                        for (_, offset, bytes) in ring.runs_by_age() {
+                            left[to_usize(offset)..][..bytes.len()].copy_from_slice(bytes);
+                        }
+                        prop_assert_eq!(&left, &truth);
+                    }
+                }
+                let mut read = device.clone();
+                ring.read(0, &mut read);
+                prop_assert!(read == truth, "a read");
+                let mut part = device[1000..30_000].to_vec();
+                ring.read(1000, &mut part);
+                prop_assert!(part == truth[1000..30_000], "a read of a part");
+                prop_assert!(ring.dirty() <= buffers * size * 4096);
+            }
+            for flight in flights {
+                ring.failed(flight);
+            }
+            while let Some(flight) = ring.take(NOW, true) {
+                land_some(&mut device, &flight, &[true]);
+                ring.landed(flight);
+            }
+            prop_assert_eq!(ring.dirty(), 0);
+            prop_assert!(device == truth, "at the end");
+        }
+    }
+
+    #[test]
+    fn sequential_writes_make_one_run() {
+        let mut ring = Ring::new(6, 512 * 1024);
+        for n in 0..64u64 {
+            ring.write(n * 8192, &[1; 8192], NOW).unwrap();
+            // The last page is written again, as databases do.
+            ring.write(n * 8192, &[2; 8192], NOW).unwrap();
+        }
+        let flight = ring.take(NOW, false).unwrap();
+        assert_eq!((flight.offset(), flight.bytes().len()), (0, 512 * 1024));
+        assert!(ring.take(NOW, true).is_none());
+    }
+
+    #[test]
+    fn large_runs_go_first_and_small_ones_within_a_second() {
+        let mut ring = Ring::new(6, 64 * 1024);
+        ring.write(0, &[1; 100], NOW).unwrap();
+        ring.write(100_000, &[1; 5000], NOW).unwrap();
+        ring.write(200_000, &[1; 9000], NOW).unwrap();
+        let take = |ring: &mut Ring, now| ring.take(now, false).map(|flight| flight.offset());
+        assert_eq!(take(&mut ring, NOW), Some(200_000));
+        assert_eq!(take(&mut ring, NOW), Some(100_000));
+        assert_eq!(take(&mut ring, Duration::from_millis(999)), None);
+        assert_eq!(take(&mut ring, Duration::from_secs(1)), Some(0));
+    }
+
+    #[test]
+    fn what_is_overdue_goes_before_what_is_large() {
+        let mut ring = Ring::new(6, 64 * 1024);
+        ring.write(0, &[1; 100], NOW).unwrap();
+        ring.write(100_000, &[1; 10_000], Duration::from_millis(900)).unwrap();
+        let flight = ring.take(Duration::from_secs(1), false).unwrap();
+        assert_eq!(flight.offset(), 0);
+    }
+
+    #[test]
+    fn a_full_ring_refuses_whole_writes_and_takes_what_it_holds_again() {
+        let mut ring = Ring::new(2, 4096);
+        ring.write(0, &[1; 8192], NOW).unwrap();
+        assert_eq!(ring.write(8192, &[1; 1], NOW), Err(Full));
+        assert_eq!(ring.write(8000, &[2; 500], NOW), Err(Full));
+        ring.write(4000, &[3; 500], NOW).unwrap();
+        let mut read = vec![0; 8192];
+        ring.read(0, &mut read);
+        assert_eq!((read[3999], read[4000], read[4499], read[4500], read[8000]), (1, 3, 3, 1, 1));
+        assert_eq!(ring.write(u64::MAX, &[1; 2], NOW), Err(Full));
+    }
+
+    #[test]
+    fn blocks_of_the_device_are_blocks_of_memory() {
+        let mut ring = Ring::new(1, 64 * 1024);
+        ring.write(4096 * 5 + 100, &[1; 9000], NOW).unwrap();
+        let flight = ring.take(NOW, false).unwrap();
+        assert_eq!(flight.bytes().as_ptr().addr() % BLOCK_SIZE, 100);
+    }
+}
