@@ -512,6 +512,24 @@ mod tests {
     }
 
     #[test]
+    fn behind_a_run_that_failed_newer_bytes_stay_newer() {
+        let mut ring = Ring::new(6, 64 * 1024);
+        ring.write(0, &[1; 4096], NOW).unwrap();
+        let first = ring.take(NOW, false).unwrap();
+        ring.write(4096, &[2; 4096], NOW).unwrap();
+        let second = ring.take(NOW, false).unwrap();
+        ring.failed(first);
+        // The first run ends here and may be added to, but what is here flies in a newer one.
+        ring.write(4096, &[3; 100], NOW).unwrap();
+        let mut read = [0; 8192];
+        ring.read(0, &mut read);
+        assert_eq!((read[4095], read[4096], read[4196]), (1, 3, 2));
+        ring.landed(second);
+        ring.read(0, &mut read);
+        assert_eq!((read[4095], read[4096]), (1, 3));
+    }
+
+    #[test]
     fn what_is_overdue_goes_before_what_is_large() {
         let mut ring = Ring::new(6, 64 * 1024);
         ring.write(0, &[1; 100], NOW).unwrap();
