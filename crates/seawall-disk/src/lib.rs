@@ -3,8 +3,9 @@
 //!
 //! What is here: the two state machines that decide this. [`Ring`] holds what is not on the device
 //! yet, in memory of a fixed size; [`Budget`] says how much of it may be acknowledged early, and
-//! when nothing may. Both take time and bytes as arguments and do no I/O. The device, the server
-//! and the emergency dump are not built yet: `docs/adr/0009-the-virtual-log-disk.md` has the plan.
+//! when nothing may. They take time and bytes as arguments and do no I/O, and so does the format of
+//! what is written when the power fails ([`compose`], [`find`]). The device and the server are not
+//! built yet: `docs/adr/0009-the-virtual-log-disk.md` has the plan.
 //!
 //! The paper that it follows: Gernot Heiser and others, "`RapiLog`: Reducing System Complexity
 //! Through Verification", `EuroSys` 2013.
@@ -13,7 +14,9 @@
 
 mod budget;
 mod buffer;
+mod dump;
 mod ring;
 
 pub use budget::{Budget, Calibration, Disarmed, Supply};
+pub use dump::{Dump, Extent, Label, LabelError, SECTOR_SIZE, area_size, compose, find};
 pub use ring::{BLOCK_SIZE, Flight, Full, Ring};

@@ -1,0 +1,428 @@
+//! What is written when the power fails: everything in the ring, as one sequential write.
+//!
+//! The area lies on the device beside the disk's home. Little-endian; every checksum is CRC-32C bound
+//! to the disk, the generation and the place, so that neither another disk's dump nor an older one
+//! nor bytes of a guest pass for it.
+//!
+//! ```text
+//! label, at 0, one sector, alone in its block of 4096
+//! byte  size  field
+//!    0     8  magic        "SWDISK01"
+//!    8     8  disk         64 random bits
+//!   16     8  home size    bytes
+//!   24     8  area size    bytes
+//!   32     8  used         generation of the last dump that was written home; 0: none
+//!   40     4  checksum     of bytes 0..40, generation 0
+//!
+//! run, from 4096 on one behind the other, each at a multiple of 512
+//!    0     4  magic        "SWRN"
+//!    4     4  size         bytes of the run
+//!    8     8  generation   of the dump: one more than that of any before
+//!   16     8  number       newer runs have higher ones
+//!   24     8  offset       where they belong at home
+//!   32     4  count        runs in this dump
+//!   36     4  index        which of them this is, from 0
+//!   40     4  checksum     of the run's bytes, bound to where they begin
+//!   44     4  checksum     of bytes 0..44
+//!   48     n  the bytes, then zeros up to a multiple of 512
+//! ```
+//!
+//! A run counts if both checksums match, and it lies inside area and home. Of a dump that was torn
+//! what counts is written home in the order of the numbers, and the others are missed by their index.
+
+use crate::ring::{BLOCK_SIZE, Ring};
+use seawall_format::{Epoch, LogId, Offset, Salt};
+use std::fmt;
+use std::ops::Range;
+
+/// What a device writes or loses as a whole.
+pub const SECTOR_SIZE: usize = 512;
+
+const LABEL_MAGIC: &[u8; 8] = b"SWDISK01";
+const LABEL_SIZE: usize = 44;
+const RUN_MAGIC: &[u8; 4] = b"SWRN";
+const HEAD_SIZE: usize = 48;
+
+const _: () = assert!(LABEL_SIZE <= SECTOR_SIZE, "a label is written whole or not at all");
+
+/// Bytes of an area for the dumps of a ring of so many buffers of so many bytes.
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(seawall_disk::area_size(6, 512 * 1024), 4096 + 6 * (512 * 1024 + 512));
+/// ```
+#[must_use]
+pub const fn area_size(buffers: usize, buffer_size: usize) -> usize {
+    let run = (HEAD_SIZE + buffer_size).next_multiple_of(SECTOR_SIZE);
+    (BLOCK_SIZE + buffers * run).next_multiple_of(SECTOR_SIZE)
+}
+
+/// Which disk an area belongs to, and which of its dumps is done with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// Drawn when the disk was made.
+    pub disk: u64,
+    /// Bytes of the disk.
+    pub home_size: u64,
+    /// Bytes of the area, this label's block counted.
+    pub area_size: u64,
+    /// The last dump that was written home, durably.
+    pub used: u64,
+}
+
+/// Why a sector is no label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LabelError {
+    /// It was never one.
+    NotALabel,
+    /// It was one, and bytes have changed.
+    Damaged,
+}
+
+impl fmt::Display for LabelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotALabel => "no area of a Seawall disk begins here",
+            Self::Damaged => "the label of the area does not match its checksum",
+        })
+    }
+}
+
+impl std::error::Error for LabelError {}
+
+impl Label {
+    /// The sector, as it is written.
+    #[must_use]
+    pub fn encode(&self) -> [u8; SECTOR_SIZE] {
+        let mut sector = [0; SECTOR_SIZE];
+        let fields = [self.disk, self.home_size, self.area_size, self.used].map(u64::to_le_bytes);
+        let head = LABEL_MAGIC.iter().chain(fields.as_flattened());
+        let mut head: Vec<u8> = head.copied().collect();
+        head.extend(self.salt(0).checksum(Offset(0), &head).to_le_bytes());
+        sector.iter_mut().zip(head).for_each(|(to, from)| *to = from);
+        sector
+    }
+
+    /// The label that a sector holds.
+    ///
+    /// # Errors
+    ///
+    /// It holds none.
+    pub fn decode(sector: &[u8]) -> Result<Self, LabelError> {
+        let (head, checksum) = split(sector, LABEL_SIZE).ok_or(LabelError::NotALabel)?;
+        if !head.starts_with(LABEL_MAGIC) {
+            return Err(LabelError::NotALabel);
+        }
+        let field = |at| long(head, at).ok_or(LabelError::NotALabel);
+        let (disk, home_size) = (field(8)?, field(16)?);
+        let label = Self { disk, home_size, area_size: field(24)?, used: field(32)? };
+        if label.salt(0).checksum(Offset(0), head) != checksum {
+            return Err(LabelError::Damaged);
+        }
+        Ok(label)
+    }
+
+    fn salt(&self, generation: u64) -> Salt {
+        Salt::new(LogId(self.disk), Epoch(generation))
+    }
+}
+
+/// Makes the dump of everything in the ring: what is to be written at byte 4096 of the area, in
+/// `memory`, which has room for it; whole sectors. Returns how many bytes.
+///
+/// Nothing is allocated. `None` if the memory is too small: [`area_size`] says what is enough.
+pub fn compose(label: &Label, generation: u64, ring: &Ring, memory: &mut [u8]) -> Option<usize> {
+    let salt = label.salt(generation);
+    let count = u32::try_from(ring.runs_by_age().count()).ok()?;
+    let mut at = 0;
+    for (index, (number, offset, bytes)) in (0u32..).zip(ring.runs_by_age()) {
+        let size = (HEAD_SIZE + bytes.len()).next_multiple_of(SECTOR_SIZE);
+        let place = u64::try_from(BLOCK_SIZE + at).ok()?;
+        let target = memory.get_mut(at..at + size)?;
+        let (head, body) = target.split_at_mut_checked(HEAD_SIZE)?;
+        let (data, rest) = body.split_at_mut_checked(bytes.len())?;
+        data.copy_from_slice(bytes);
+        rest.fill(0);
+        let body_sum = salt.checksum(Offset(place + HEAD_BYTES), bytes);
+        let (short, long) = (u32::to_le_bytes, u64::to_le_bytes);
+        let mut fields = Fields { head: &mut *head, at: 0 };
+        fields.put(RUN_MAGIC);
+        fields.put(&short(u32::try_from(bytes.len()).ok()?));
+        for field in [generation, number, offset] {
+            fields.put(&long(field));
+        }
+        for field in [count, index, body_sum] {
+            fields.put(&short(field));
+        }
+        let (covered, _) = split(head, HEAD_SIZE)?;
+        let head_sum = salt.checksum(Offset(place), covered);
+        Fields { head, at: HEAD_SIZE - 4 }.put(&short(head_sum));
+        at += size;
+    }
+    Some(at)
+}
+
+const HEAD_BYTES: u64 = 48;
+
+/// Fills a header from its beginning on.
+struct Fields<'a> {
+    head: &'a mut [u8],
+    at: usize,
+}
+
+impl Fields<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.head.iter_mut().skip(self.at).zip(bytes).for_each(|(to, from)| *to = *from);
+        self.at += bytes.len();
+    }
+}
+
+/// What an area holds that is not at home yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dump {
+    /// Which dump it is.
+    pub generation: u64,
+    /// The runs that are whole, older ones before newer ones: written home in this order.
+    pub extents: Vec<Extent>,
+    /// Runs that are not: the dump was torn, and what they held is lost.
+    pub lost: u32,
+}
+
+/// A run in an area.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Newer runs have higher ones.
+    pub number: u64,
+    /// Where its bytes belong at home.
+    pub offset: u64,
+    /// Where they are in the area.
+    pub bytes: Range<usize>,
+}
+
+/// The newest dump in an area, unless it is at home already. `area` is all of it, the label's block
+/// included.
+#[must_use]
+pub fn find(label: &Label, area: &[u8]) -> Option<Dump> {
+    let mut found: Option<(Dump, u32)> = None;
+    let mut at = BLOCK_SIZE;
+    while at + HEAD_SIZE <= area.len() {
+        let Some(run) = read_run(label, area, at).filter(|run| run.generation > label.used) else {
+            at += SECTOR_SIZE;
+            continue;
+        };
+        let newest = found.as_ref().map_or(0, |(dump, _)| dump.generation);
+        if run.generation > newest {
+            let dump = Dump { generation: run.generation, extents: vec![], lost: 0 };
+            found = Some((dump, run.count));
+        }
+        match &mut found {
+            Some((dump, _)) if run.generation == dump.generation && run.is_whole => {
+                dump.extents.push(run.extent);
+                at += run.size;
+            }
+            // Of a run that is torn another one may stand where its bytes should.
+            _ => at += SECTOR_SIZE,
+        }
+    }
+    let (mut dump, count) = found?;
+    dump.extents.sort_by_key(|extent| extent.number);
+    dump.lost = count.saturating_sub(u32::try_from(dump.extents.len()).unwrap_or(u32::MAX));
+    Some(dump)
+}
+
+struct Run {
+    generation: u64,
+    count: u32,
+    extent: Extent,
+    /// What it takes in the area.
+    size: usize,
+    is_whole: bool,
+}
+
+/// The run whose header stands at `at`.
+fn read_run(label: &Label, area: &[u8], at: usize) -> Option<Run> {
+    let (head, checksum) = split(area.get(at..)?, HEAD_SIZE)?;
+    let generation = long(head, 8)?;
+    let salt = label.salt(generation);
+    let place = u64::try_from(at).ok()?;
+    if !head.starts_with(RUN_MAGIC) || salt.checksum(Offset(place), head) != checksum {
+        return None;
+    }
+    let size = usize::try_from(short(head, 4)?).ok()?;
+    let (number, offset) = (long(head, 16)?, long(head, 24)?);
+    let end = offset.checked_add(u64::try_from(size).ok()?)?;
+    let from = at + HEAD_SIZE;
+    let bytes = from..from.checked_add(size)?;
+    let data = area.get(bytes.clone())?;
+    let is_whole = end <= label.home_size
+        && salt.checksum(Offset(place + HEAD_BYTES), data) == short(head, 40)?;
+    let extent = Extent { number, offset, bytes };
+    let size = (HEAD_SIZE + size).next_multiple_of(SECTOR_SIZE);
+    Some(Run { generation, count: short(head, 32)?, extent, size, is_whole })
+}
+
+/// The first `size` bytes without the checksum at their end, and that.
+fn split(bytes: &[u8], size: usize) -> Option<(&[u8], u32)> {
+    let (head, checksum) = bytes.get(..size)?.split_at_checked(size - 4)?;
+    Some((head, short(checksum, 0)?))
+}
+
+fn short(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    const AREA: usize = area_size(4, 8192);
+    const LABEL: Label =
+        Label { disk: 0x1234_5678, home_size: 1 << 20, area_size: AREA as u64, used: 3 };
+
+    fn ring(seed: u8) -> Ring {
+        let mut ring = Ring::new(4, 8192);
+        for (offset, size) in [(1000, 300), (50_000, 8000), (4096, 4096), (1100, 100)] {
+            ring.write(
+                offset,
+                &vec![seed ^ u8::try_from(size % 251).unwrap(); size],
+                Duration::ZERO,
+            )
+            .unwrap();
+        }
+        // One flies, and is overwritten in part: two runs hold the same bytes.
+        let flight = ring.take(Duration::ZERO, false).unwrap();
+        ring.write(flight.offset() + 10, &[seed; 50], Duration::ZERO).unwrap();
+        ring.failed(flight);
+        ring
+    }
+
+    fn dumped(generation: u64, ring: &Ring, area: &mut [u8]) -> usize {
+        compose(&LABEL, generation, ring, &mut area[BLOCK_SIZE..]).unwrap()
+    }
+
+    /// Home after everything that was found was written there.
+    fn home(dump: &Dump, area: &[u8]) -> Vec<u8> {
+        let mut home = vec![0; 65_536];
+        for Extent { offset, bytes, .. } in &dump.extents {
+            let at = usize::try_from(*offset).unwrap();
+            home[at..at + bytes.len()].copy_from_slice(&area[bytes.clone()]);
+        }
+        home
+    }
+
+    #[test]
+    fn the_area_holds_the_fullest_ring() {
+        assert_eq!(AREA, 4096 + 4 * (8192 + 512));
+        let mut ring = Ring::new(4, 8192);
+        for n in 0..4u64 {
+            ring.write(n * 100_000, &[1; 8192], Duration::ZERO).unwrap();
+        }
+        let mut area = vec![0; AREA];
+        assert_eq!(BLOCK_SIZE + dumped(4, &ring, &mut area), AREA);
+        assert_eq!(find(&LABEL, &area).unwrap().extents.len(), 4);
+        assert_eq!(compose(&LABEL, 4, &ring, &mut vec![0; AREA - BLOCK_SIZE - 1]), None);
+    }
+
+    #[test]
+    fn what_was_dumped_is_found_and_is_what_the_ring_held() {
+        let (ring, mut area) = (ring(7), vec![0xee; AREA]);
+        dumped(4, &ring, &mut area);
+        let dump = find(&LABEL, &area).unwrap();
+        assert_eq!((dump.generation, dump.lost), (4, 0));
+        let mut expected = vec![0; 65_536];
+        ring.read(0, &mut expected);
+        assert_eq!(home(&dump, &area), expected);
+    }
+
+    #[test]
+    fn neither_what_is_used_nor_older_nor_of_another_disk_is_found() {
+        let mut area = vec![0; AREA];
+        dumped(4, &ring(7), &mut area);
+        assert_eq!(find(&Label { used: 4, ..LABEL }, &area), None);
+        assert_eq!(find(&Label { disk: 9, ..LABEL }, &area), None);
+        // A later, shorter one leaves runs of the one before behind it.
+        let mut small = Ring::new(4, 8192);
+        small.write(8192, &[1; 10], Duration::ZERO).unwrap();
+        dumped(5, &small, &mut area);
+        let dump = find(&LABEL, &area).unwrap();
+        assert_eq!((dump.generation, dump.extents.len(), dump.lost), (5, 1, 0));
+    }
+
+    #[test]
+    fn what_would_lie_outside_of_the_home_is_lost() {
+        let mut area = vec![0; AREA];
+        dumped(4, &ring(7), &mut area);
+        let dump = find(&Label { home_size: 40_000, ..LABEL }, &area).unwrap();
+        assert!(dump.lost > 0 && dump.extents.iter().all(|extent| extent.offset < 40_000));
+    }
+
+    #[test]
+    fn a_label_is_read_back_and_a_changed_one_is_not() {
+        let sector = LABEL.encode();
+        assert_eq!(Label::decode(&sector), Ok(LABEL));
+        assert_eq!(Label::decode(&[0; SECTOR_SIZE]), Err(LabelError::NotALabel));
+        assert_eq!(Label::decode(&sector[..40]), Err(LabelError::NotALabel));
+        for bit in 64..LABEL_SIZE * 8 {
+            let mut changed = sector;
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Label::decode(&changed), Err(LabelError::Damaged), "bit {bit}");
+        }
+    }
+
+    proptest! {
+        /// Of a dump of which any sectors arrived, over an older one: each run is found bit by bit
+        /// or is lost, and all are counted.
+        #[test]
+        fn a_torn_dump_gives_whole_runs_and_counts_the_others(
+            arrived in prop::collection::vec(any::<bool>(), AREA / SECTOR_SIZE),
+            rare in any::<bool>(),
+        ) {
+            let (old, new) = (ring(1), ring(7));
+            let (mut area, mut whole) = (vec![0; AREA], vec![0; AREA]);
+            dumped(4, &old, &mut area);
+            whole.copy_from_slice(&area);
+            dumped(5, &new, &mut whole);
+            for (n, arrived) in arrived.iter().enumerate() {
+                // Mostly all of it, or mostly half.
+                if *arrived || (rare && n % 7 != 0) {
+                    let sector = n * SECTOR_SIZE..(n + 1) * SECTOR_SIZE;
+                    area[sector.clone()].copy_from_slice(&whole[sector]);
+                }
+            }
+            let dump = find(&LABEL, &area).unwrap();
+            let source = if dump.generation == 5 { &new } else { &old };
+            let runs: Vec<_> = source.runs_by_age().collect();
+            prop_assert_eq!(dump.extents.len() + usize::try_from(dump.lost).unwrap(), runs.len());
+            for Extent { number, offset, bytes } in &dump.extents {
+                let run = runs.iter().find(|run| run.0 == *number).unwrap();
+                prop_assert_eq!((run.1, run.2), (*offset, &area[bytes.clone()]));
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(
+            mut area in prop::collection::vec(any::<u8>(), 4096..8192),
+            heads in prop::collection::vec((0..16usize, any::<[u8; 40]>()), 0..4),
+        ) {
+            for (sector, fields) in heads {
+                let at = sector * SECTOR_SIZE;
+                if at + HEAD_SIZE <= area.len() {
+                    area[at..at + 4].copy_from_slice(RUN_MAGIC);
+                    area[at + 4..at + 44].copy_from_slice(&fields);
+                    let generation = long(&area, at + 8).unwrap();
+                    let sum = LABEL.salt(generation)
+                        .checksum(Offset(at as u64), &area[at..at + 44]);
+                    area[at + 44..at + 48].copy_from_slice(&sum.to_le_bytes());
+                }
+            }
+            let _ = (find(&LABEL, &area), Label::decode(&area));
+        }
+    }
+}
