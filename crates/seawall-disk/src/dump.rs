@@ -1,8 +1,8 @@
 //! What is written when the power fails: everything in the ring, as one sequential write.
 //!
-//! The area lies on the device beside the disk's home. Little-endian; every checksum is CRC-32C bound
-//! to the disk, the generation and the place, so that neither another disk's dump nor an older one
-//! nor bytes of a guest pass for it.
+//! The area lies on the device beside the disk's home. Little-endian; every checksum is CRC-32C
+//! bound to the disk, the generation and the place, so that neither another disk's dump nor an older
+//! one nor bytes of a guest pass for it.
 //!
 //! ```text
 //! label, at 0, one sector, alone in its block of 4096
@@ -28,7 +28,7 @@
 //! ```
 //!
 //! A run counts if both checksums match, and it lies inside area and home. Of a dump that was torn
-//! what counts is written home in the order of the numbers, and the others are missed by their index.
+//! what counts is written home in the order of the numbers, and the others are counted as lost.
 
 use crate::ring::{BLOCK_SIZE, Ring};
 use seawall_format::{Epoch, LogId, Offset, Salt};
