@@ -1,8 +1,8 @@
 //! What is written when the power fails: everything in the ring, as one sequential write.
 //!
 //! The area lies on the device beside the disk's home. Little-endian; every checksum is CRC-32C
-//! bound to the disk, the generation and the place, so that neither another disk's dump nor an older
-//! one nor bytes of a guest pass for it.
+//! bound to the disk, the generation and the place, so that neither another disk's dump nor an
+//! older one nor bytes of a guest pass for it.
 //!
 //! ```text
 //! label, at 0, one sector, alone in its block of 4096
