@@ -131,6 +131,12 @@ impl Budget {
         self.capacity(now).is_ok_and(|capacity| dirty <= capacity)
     }
 
+    /// Whether the power fails: that is never taken back.
+    #[must_use]
+    pub fn is_emergency(&self) -> bool {
+        self.held == Some(Disarmed::Emergency)
+    }
+
     /// The device was measured.
     pub fn calibrated(&mut self, calibration: Calibration) {
         self.calibration = Some(calibration);

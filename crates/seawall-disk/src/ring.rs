@@ -146,6 +146,25 @@ impl Ring {
         self.dirty().saturating_add(size)
     }
 
+    /// The number of the newest run: what is written from now on goes to it, to older ones, or to
+    /// runs with higher numbers.
+    #[must_use]
+    pub fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    /// Whether everything in runs up to this number is on the device.
+    #[must_use]
+    pub fn is_home(&self, number: u64) -> bool {
+        self.runs().all(|run| run.number > number)
+    }
+
+    /// When the first run becomes overdue, if there is one that is not on its way.
+    #[must_use]
+    pub fn due(&self) -> Option<Duration> {
+        self.runs().filter(|run| !run.is_flying).map(|run| run.since + WAIT_MAX).min()
+    }
+
     /// How often something has landed: a reader who read the device meanwhile begins anew.
     #[must_use]
     pub fn landings(&self) -> u64 {

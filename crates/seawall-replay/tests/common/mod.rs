@@ -1,6 +1,11 @@
 //! Operation logs as programs might write them, what a store must hold behind them, and a store
 //! that dies.
-#![allow(dead_code, reason = "each test takes what it needs")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "each test takes what it needs, and fails where it stands"
+)]
 
 use seawall::{Log, LogReader, Lsn, Options};
 use seawall_io::{MemStorage, Storage};
@@ -54,17 +59,16 @@ pub(crate) fn operations(seed: u64, count: usize) -> Vec<Operation> {
             operations.push(Operation::Begin(tx));
         } else if turn == 4 {
             has_side = !has_side;
-            operations.push(match has_side {
-                true => Operation::Atomic(vec![
-                    Change::create_table("side", ""),
-                    Change::merge("t", "k0", ("add", 1u64.to_le_bytes())),
-                    Change::merge("side", "k0", ("add", 1u64.to_le_bytes())),
-                ]),
-                false => Operation::Atomic(vec![
-                    Change::merge("t", "k1", ("add", 1u64.to_le_bytes())),
-                    Change::drop_table("side"),
-                ]),
-            });
+            let (change, key) = if has_side {
+                (Change::create_table("side", ""), "k0")
+            } else {
+                (Change::drop_table("side"), "k1")
+            };
+            let mut changes = vec![change, Change::merge("t", key, ("add", 1u64.to_le_bytes()))];
+            if has_side {
+                changes.push(Change::merge("side", key, ("add", 1u64.to_le_bytes())));
+            }
+            operations.push(Operation::Atomic(changes));
         } else if turn < 7 {
             operations.push(change(&mut dice).into());
         } else {
@@ -109,10 +113,14 @@ pub(crate) fn expected(operations: &[Operation], until: Option<Lsn>) -> Rows {
             Operation::Change(tx, change) => open.get_mut(&tx).unwrap().push(change),
             Operation::Abort(tx) => drop(open.remove(&tx)),
             Operation::Commit(tx) => {
-                open.remove(&tx).unwrap().into_iter().for_each(|change| apply(&mut rows, change));
+                for change in open.remove(&tx).unwrap() {
+                    apply(&mut rows, change);
+                }
             }
             Operation::Atomic(changes) => {
-                changes.into_iter().for_each(|change| apply(&mut rows, change));
+                for change in changes {
+                    apply(&mut rows, change);
+                }
             }
             other => panic!("{other:?}"),
         }
@@ -209,9 +217,10 @@ impl DyingStore {
     }
 
     fn step(&self) -> Result<(), StoreError> {
-        match self.writes.fetch_add(1, Ordering::Relaxed) < self.dies_at {
-            true => Ok(()),
-            false => Err(StoreError::failed("the process was killed")),
+        if self.writes.fetch_add(1, Ordering::Relaxed) < self.dies_at {
+            Ok(())
+        } else {
+            Err(StoreError::failed("the process was killed"))
         }
     }
 
@@ -238,7 +247,7 @@ impl Store for DyingStore {
         if self.manner == Manner::Together {
             return self.put(0, batch);
         }
-        let part = if self.manner == Manner::Elsewhere { 1 } else { 0 };
+        let part = usize::from(self.manner == Manner::Elsewhere);
         self.put(0, &Batch { writes: batch.writes.clone(), watermarks: vec![] })?;
         self.put(part, &Batch { writes: vec![], watermarks: batch.watermarks.clone() })
     }

@@ -1,0 +1,624 @@
+//! A virtual disk in operation: one lock around ring and budget, and a thread that drains.
+//!
+//! A write is in the ring when it returns, as in the volatile cache of any disk. A flush is what
+//! makes it durable: it returns at once while the [`Budget`] covers everything that is dirty, and
+//! otherwise when the device has it.
+
+use crate::dump::{Label, area_size, compose, find};
+use crate::ring::{BLOCK_SIZE, Flight, Ring};
+use crate::{Budget, Calibration, Disarmed, Supply};
+use seawall_io::{AlignedMemory, Clock, File};
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Failures in a row before the disk takes no more writes.
+const FAILURES_MAX: u32 = 5;
+/// How long the drainer waits behind a failure.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long it sleeps when nothing is due.
+const IDLE: Duration = Duration::from_millis(250);
+/// Writes and flushes of a calibration.
+const PROBES: u32 = 8;
+
+/// How a disk is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Buffers of the ring. `RapiLog` has six.
+    pub buffers: usize,
+    /// Bytes of each. `RapiLog` has 512 KiB.
+    pub buffer_size: usize,
+    /// What feeds the machine.
+    pub supply: Supply,
+}
+
+impl Default for Options {
+    /// As `RapiLog`: 6 x 512 KiB; 10 ms of hold-up, and nobody who says that the source is well.
+    fn default() -> Self {
+        let hold_up = Duration::from_millis(10);
+        let supply = Supply { hold_up, detection: Duration::from_millis(1), is_healthy: false };
+        Self { buffers: 6, buffer_size: 512 * 1024, supply }
+    }
+}
+
+/// Where a disk's bytes are at home, and where they are dumped.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// All of the disk; its length is the disk's.
+    pub home: Arc<dyn File>,
+    /// The area: see [`area_size`].
+    pub area: Arc<dyn File>,
+}
+
+/// A virtual disk.
+#[derive(Debug)]
+pub struct Disk {
+    shared: Arc<Shared>,
+    drainer: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Something landed, failed, or was armed anew.
+    changed: Condvar,
+    /// There is something to drain.
+    wanted: Condvar,
+    files: Files,
+    /// Locked behind the state, if both are.
+    area: Mutex<Area>,
+    size: u64,
+    clock: Arc<dyn Clock>,
+}
+
+/// The area belongs to one at a time.
+#[derive(Debug)]
+struct Area {
+    label: Label,
+    /// Memory for the dump, made before it is needed.
+    memory: AlignedMemory,
+    /// The newest dump.
+    generation: u64,
+}
+
+#[derive(Debug)]
+struct State {
+    ring: Ring,
+    budget: Budget,
+    /// Flushes and writers that wait for the device.
+    waiting: usize,
+    failures: u32,
+    /// The last error of the device.
+    failure: Option<String>,
+    counts: Counts,
+    is_closing: bool,
+}
+
+/// What a disk has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Writes taken in.
+    pub writes: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Writes that had to wait for room.
+    pub deferred: u64,
+    /// Flushes that were acknowledged before the device had everything.
+    pub flushes_early: u64,
+    /// Flushes that waited for the device.
+    pub flushes_waited: u64,
+    /// Runs written to the device.
+    pub drained_runs: u64,
+    /// Bytes of them.
+    pub drained_bytes: u64,
+    /// Flushes of the device.
+    pub device_flushes: u64,
+    /// Writes and flushes that the device failed.
+    pub failures: u64,
+}
+
+/// How a disk stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Bytes that may be dirty, or why flushes wait.
+    pub armed: Result<u64, Disarmed>,
+    /// Bytes that are not on the device.
+    pub dirty: usize,
+    /// What the device said last, if it failed since the last success.
+    pub failure: Option<String>,
+    /// Whether it takes no more writes, because the device failed too often.
+    pub is_read_only: bool,
+    /// What it has done so far.
+    pub counts: Counts,
+}
+
+/// What was found and done when a disk was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovered {
+    /// The dump of an emergency that was written home.
+    pub generation: u64,
+    /// Its runs.
+    pub runs: usize,
+    /// Runs that the dump had lost: it was torn, and what they held is gone.
+    pub lost: u32,
+}
+
+/// What an emergency took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Emergency {
+    /// Bytes written to the area.
+    pub bytes: usize,
+    /// From the call to the end of the flush.
+    pub took: Duration,
+}
+
+impl Files {
+    /// Makes an area for a disk of this home: its label, and room for a full ring.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    pub fn prepare(&self, disk: u64, options: &Options) -> io::Result<()> {
+        let size = to_u64(area_size(options.buffers, options.buffer_size))
+            .next_multiple_of(to_u64(BLOCK_SIZE));
+        self.area.set_len(0)?;
+        self.area.fill_with_zeros(size)?;
+        let label = Label { disk, home_size: self.home.len()?, area_size: size, used: 0 };
+        self.area.write_at(&label.encode(), 0)?;
+        self.area.sync()
+    }
+}
+
+impl Disk {
+    /// Opens a disk: what an emergency dumped is written home first, durably.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::InvalidData`] if the area is none, or of a home of another size, or too
+    /// small for this ring. Whatever the device says.
+    pub fn open(
+        files: Files,
+        options: &Options,
+        clock: Arc<dyn Clock>,
+    ) -> io::Result<(Self, Option<Recovered>)> {
+        let size = files.home.len()?;
+        let mut label = read_label(&files, size)?;
+        let needed = to_u64(area_size(options.buffers, options.buffer_size));
+        if label.area_size < needed {
+            let why =
+                format!("the area has {} bytes, and this ring needs {needed}", label.area_size);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        let recovered = bring_home(&files, &mut label)?;
+        let mut memory = AlignedMemory::default();
+        // Touched now: an emergency is no time to wait for pages.
+        memory.first(to_usize(label.area_size)).fill(1);
+        let area = Mutex::new(Area { label, memory, generation: label.used });
+        let state = State {
+            ring: Ring::new(options.buffers, options.buffer_size),
+            budget: Budget::new(options.supply),
+            waiting: 0,
+            failures: 0,
+            failure: None,
+            counts: Counts::default(),
+            is_closing: false,
+        };
+        let (changed, wanted) = (Condvar::new(), Condvar::new());
+        let state = Mutex::new(state);
+        let shared = Arc::new(Shared { state, changed, wanted, files, area, size, clock });
+        let its = shared.clone();
+        let named = thread::Builder::new().name("seawall-drain".to_owned());
+        let drainer = named.spawn(move || its.drain_until_closed())?;
+        Ok((Self { shared, drainer: Some(drainer) }, recovered))
+    }
+
+    /// Bytes of the disk.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.shared.size
+    }
+
+    /// Takes bytes in. They are durable behind the next [`flush`](Disk::flush) that returns.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::InvalidInput`] beyond the disk's end; [`io::ErrorKind::ReadOnlyFilesystem`]
+    /// when the device has failed too often, or the power fails.
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.shared.check(offset, bytes.len())?;
+        let mut state = self.shared.state();
+        let piece = state.ring.write_max();
+        let mut at = offset;
+        for part in bytes.chunks(piece) {
+            state = self.shared.take_in(state, at, part)?;
+            at += to_u64(part.len());
+        }
+        state.counts.writes += 1;
+        Ok(())
+    }
+
+    /// Returns when everything that was written before is safe: on the device, or covered by the
+    /// budget.
+    ///
+    /// # Errors
+    ///
+    /// The device's, when it has failed too often; [`io::ErrorKind::ReadOnlyFilesystem`] when the
+    /// power fails.
+    pub fn flush(&self) -> io::Result<()> {
+        let mut state = self.shared.state();
+        let newest = state.ring.newest();
+        let mut has_waited = false;
+        loop {
+            if state.ring.is_home(newest) {
+                state.counts.flushes_waited += u64::from(has_waited);
+                state.counts.flushes_early += u64::from(!has_waited);
+                return Ok(());
+            }
+            if state.budget.covers(state.ring.dirty(), self.shared.clock.now()) {
+                state.counts.flushes_early += 1;
+                return Ok(());
+            }
+            state.may_write()?;
+            has_waited = true;
+            state = self.shared.wait(state);
+        }
+    }
+
+    /// Fills `bytes` with what the disk has at `offset`.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::InvalidInput`] beyond the disk's end; whatever the device says.
+    pub fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.shared.check(offset, bytes.len())?;
+        loop {
+            let before = self.shared.state().ring.landings();
+            let read = self.shared.files.home.read_at(bytes, offset)?;
+            bytes.iter_mut().skip(read).for_each(|byte| *byte = 0);
+            let state = self.shared.state();
+            if state.ring.landings() == before {
+                state.ring.read(offset, bytes);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns when everything is on the device, whatever the budget says.
+    ///
+    /// # Errors
+    ///
+    /// As [`flush`](Disk::flush).
+    pub fn drain(&self) -> io::Result<()> {
+        let mut state = self.shared.state();
+        let newest = state.ring.newest();
+        while !state.ring.is_home(newest) {
+            state.may_write()?;
+            state = self.shared.wait(state);
+        }
+        Ok(())
+    }
+
+    /// Measures the device, in the area, beside what it has to do otherwise; flushes return early
+    /// from then on if the supply allows it.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says; [`io::ErrorKind::ReadOnlyFilesystem`] when the power fails.
+    pub fn calibrate(&self) -> io::Result<Calibration> {
+        let clock = &*self.shared.clock;
+        let (mut worst, mut written) = (Duration::ZERO, Duration::MAX);
+        let mut size = 0;
+        for _ in 0..PROBES {
+            let began = clock.now();
+            size = self.shared.probe(usize::MAX)?;
+            written = written.min(clock.now().saturating_sub(began));
+            let began = clock.now();
+            self.shared.probe(BLOCK_SIZE)?;
+            worst = worst.max(clock.now().saturating_sub(began));
+        }
+        let nanos = written.as_nanos().max(1);
+        let bandwidth = u128::from(to_u64(size)) * 1_000_000_000 / nanos;
+        let bandwidth = u64::try_from(bandwidth).unwrap_or(u64::MAX);
+        let calibration = Calibration { flush_worst: worst, bandwidth, at: clock.now() };
+        self.shared.state().budget.calibrated(calibration);
+        self.shared.changed.notify_all();
+        Ok(calibration)
+    }
+
+    /// What is known of the power source now.
+    pub fn supplied(&self, supply: Supply) {
+        self.shared.state().budget.supplied(supply);
+        self.shared.changed.notify_all();
+    }
+
+    /// Lets flushes wait for the device from now on.
+    pub fn disarm(&self) {
+        self.shared.state().budget.disarm(Disarmed::ByHand);
+    }
+
+    /// Takes a [`disarm`](Disk::disarm) back; the device is to be
+    /// [calibrated](Disk::calibrate) anew.
+    pub fn rearm(&self) {
+        self.shared.state().budget.rearm(Disarmed::ByHand);
+    }
+
+    /// The power fails: no more is taken in, and everything is written to the area at once.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    pub fn emergency(&self) -> io::Result<Emergency> {
+        let Shared { files, clock, .. } = &*self.shared;
+        let began = clock.now();
+        let mut state = self.shared.state();
+        state.budget.disarm(Disarmed::Emergency);
+        let mut area = self.shared.area();
+        let Area { label, memory, generation } = &mut *area;
+        *generation += 1;
+        let room = label.room();
+        let memory = memory.first(room);
+        let Some(bytes) = compose(label, *generation, &state.ring, memory) else {
+            return Err(io::Error::other("the area is too small for the ring"));
+        };
+        // What lands from here on is in the dump, too.
+        drop(state);
+        if bytes > 0 {
+            // Whole blocks, for a way past the cache.
+            let whole = bytes.next_multiple_of(BLOCK_SIZE).min(room);
+            let (_, rest) = memory.split_at_mut(bytes);
+            rest.iter_mut().take(whole - bytes).for_each(|byte| *byte = 0);
+            let written = memory.get(..whole).unwrap_or_default();
+            files.area.write_synced(written, to_u64(BLOCK_SIZE))?;
+        }
+        drop(area);
+        self.shared.changed.notify_all();
+        Ok(Emergency { bytes, took: clock.now().saturating_sub(began) })
+    }
+
+    /// How it stands.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let state = self.shared.state();
+        Status {
+            armed: state.budget.capacity(self.shared.clock.now()),
+            dirty: state.ring.dirty(),
+            failure: state.failure.clone(),
+            is_read_only: state.failures >= FAILURES_MAX,
+            counts: state.counts,
+        }
+    }
+
+    /// Drains, and gives the disk up.
+    ///
+    /// # Errors
+    ///
+    /// As [`flush`](Disk::flush): what could not be drained is lost.
+    pub fn close(self) -> io::Result<()> {
+        self.drain()
+    }
+}
+
+impl Drop for Disk {
+    /// Ends the drainer. What is dirty then is lost: [`Disk::close`] drains.
+    fn drop(&mut self) {
+        self.shared.state().is_closing = true;
+        self.shared.wanted.notify_all();
+        if let Some(drainer) = self.drainer.take() {
+            // It returns nothing, and its panics are its own.
+            let _ = drainer.join();
+        }
+    }
+}
+
+impl State {
+    fn may_write(&self) -> io::Result<()> {
+        if self.budget.is_emergency() {
+            let why = "the power fails: no more is taken in";
+            return Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, why));
+        }
+        if self.failures >= FAILURES_MAX {
+            let said = self.failure.as_deref().unwrap_or("it does not say why");
+            let why = format!("the device failed {FAILURES_MAX} times in a row: {said}");
+            return Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, why));
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn area(&self) -> MutexGuard<'_, Area> {
+        self.area.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes up to so many bytes that mean nothing to the area, durably.
+    fn probe(&self, size: usize) -> io::Result<usize> {
+        let mut area = self.area();
+        if area.generation > area.label.used {
+            let why = "the power fails, and the area holds what it is for";
+            return Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, why));
+        }
+        let size = size.min(area.label.room() / BLOCK_SIZE * BLOCK_SIZE);
+        self.files.area.write_synced(area.memory.first(size), to_u64(BLOCK_SIZE))?;
+        Ok(size)
+    }
+
+    fn check(&self, offset: u64, size: usize) -> io::Result<()> {
+        match offset.checked_add(to_u64(size)) {
+            Some(end) if end <= self.size => Ok(()),
+            _ => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{size} bytes at {offset} of a disk of {}", self.size),
+            )),
+        }
+    }
+
+    /// Puts a piece into the ring, when there is room, and the budget covers it if it covers
+    /// anything.
+    fn take_in<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        offset: u64,
+        piece: &[u8],
+    ) -> io::Result<MutexGuard<'a, State>> {
+        let mut has_waited = false;
+        loop {
+            state.may_write()?;
+            let now = self.clock.now();
+            let dirty = to_u64(state.ring.dirty_with(piece.len()));
+            let is_covered = match state.budget.capacity(now) {
+                // A flush that returned early is kept only as long as the dump of all that is
+                // dirty ends in time.
+                Ok(capacity) => dirty <= capacity || state.ring.dirty() == 0,
+                Err(_) => true,
+            };
+            if is_covered && state.ring.write(offset, piece, now).is_ok() {
+                state.counts.bytes += to_u64(piece.len());
+                state.counts.deferred += u64::from(has_waited);
+                if state.ring.dirty() >= BLOCK_SIZE {
+                    self.wanted.notify_one();
+                }
+                return Ok(state);
+            }
+            has_waited = true;
+            state = self.wait(state);
+        }
+    }
+
+    /// Waits until something has changed at the device, and lets everything go there.
+    fn wait<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.waiting += 1;
+        self.wanted.notify_one();
+        let waited = self.changed.wait_timeout(state, IDLE);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.waiting -= 1;
+        state
+    }
+
+    fn drain_until_closed(&self) {
+        let mut state = self.state();
+        while !state.is_closing {
+            let now = self.clock.now();
+            let is_urgent = state.waiting > 0;
+            let mut flights = Vec::new();
+            if !state.budget.is_emergency() {
+                flights.extend(std::iter::from_fn(|| state.ring.take(now, is_urgent)));
+            }
+            if flights.is_empty() {
+                let due = state.ring.due().map_or(IDLE, |due| due.saturating_sub(now));
+                let pause = due.clamp(Duration::from_millis(1), IDLE);
+                let waited = self.wanted.wait_timeout(state, pause);
+                (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            drop(state);
+            let done = self.write_home(&flights);
+            let took = self.clock.now().saturating_sub(now);
+            state = self.state();
+            let has_failed = done.is_err();
+            state.arrived(flights, done, took);
+            self.changed.notify_all();
+            if has_failed {
+                let (again, _) =
+                    self.wanted.wait_timeout(state, PAUSE).unwrap_or_else(PoisonError::into_inner);
+                state = again;
+            }
+        }
+    }
+
+    /// Writes them all, and returns when they survive a power cut.
+    fn write_home(&self, flights: &[Flight]) -> io::Result<()> {
+        let home = &self.files.home;
+        if let [alone] = flights {
+            return home.write_synced(alone.bytes(), alone.offset());
+        }
+        for flight in flights {
+            home.write_at(flight.bytes(), flight.offset())?;
+        }
+        home.sync()
+    }
+}
+
+impl State {
+    fn arrived(&mut self, flights: Vec<Flight>, done: io::Result<()>, took: Duration) {
+        match done {
+            Ok(()) => {
+                self.failures = 0;
+                self.failure = None;
+                self.counts.device_flushes += 1;
+                self.budget.flushed(took);
+                self.budget.rearm(Disarmed::Device);
+                for flight in flights {
+                    self.counts.drained_runs += 1;
+                    self.counts.drained_bytes += to_u64(flight.bytes().len());
+                    self.ring.landed(flight);
+                }
+            }
+            Err(error) => {
+                self.failures = self.failures.saturating_add(1);
+                self.counts.failures += 1;
+                self.failure = Some(error.to_string());
+                self.budget.disarm(Disarmed::Device);
+                for flight in flights {
+                    self.ring.failed(flight);
+                }
+            }
+        }
+    }
+}
+
+impl Label {
+    /// Bytes behind the label's block.
+    fn room(&self) -> usize {
+        to_usize(self.area_size).saturating_sub(BLOCK_SIZE)
+    }
+}
+
+fn read_label(files: &Files, home_size: u64) -> io::Result<Label> {
+    let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+    let mut sector = [0; crate::SECTOR_SIZE];
+    let read = files.area.read_at(&mut sector, 0)?;
+    let label = Label::decode(sector.get(..read).unwrap_or_default())
+        .map_err(|error| invalid(error.to_string()))?;
+    if label.home_size != home_size {
+        let had = label.home_size;
+        return Err(invalid(format!("the area is that of a disk of {had} bytes, not {home_size}")));
+    }
+    let length = files.area.len()?;
+    if length < label.area_size {
+        let should = label.area_size;
+        return Err(invalid(format!("the area has {length} bytes, and should have {should}")));
+    }
+    Ok(label)
+}
+
+/// Writes home what an emergency dumped, and notes that it is there.
+fn bring_home(files: &Files, label: &mut Label) -> io::Result<Option<Recovered>> {
+    let mut area = vec![0; to_usize(label.area_size)];
+    let read = files.area.read_at(&mut area, 0)?;
+    area.truncate(read);
+    let Some(dump) = find(label, &area) else { return Ok(None) };
+    for extent in &dump.extents {
+        let bytes = area.get(extent.bytes.clone()).unwrap_or_default();
+        files.home.write_at(bytes, extent.offset)?;
+    }
+    files.home.sync()?;
+    label.used = dump.generation;
+    files.area.write_at(&label.encode(), 0)?;
+    files.area.sync()?;
+    let (generation, runs, lost) = (dump.generation, dump.extents.len(), dump.lost);
+    Ok(Some(Recovered { generation, runs, lost }))
+}
+
+fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).unwrap_or(u64::MAX)
+}
+
+/// A size of something that is in memory, or is about to be.
+fn to_usize(size: u64) -> usize {
+    usize::try_from(size).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,246 @@
+//! The power fails under a workload: with a warning, without one, and without one while flushes are
+//! acknowledged early, which is the control: that loses.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+
+use seawall_disk::{Disarmed, Disk, Files, Options, Supply};
+use seawall_io::{Access, Clock, File, MemStorage, Storage, SystemClock};
+use seawall_testkit::Dice;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+const SIZE: u64 = 1 << 20;
+const SECTOR: u64 = 512;
+
+const SMALL: Options = Options {
+    buffers: 4,
+    buffer_size: 16 * 1024,
+    supply: Supply {
+        hold_up: Duration::from_secs(100),
+        detection: Duration::ZERO,
+        is_healthy: true,
+    },
+};
+
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock::new())
+}
+
+fn made() -> MemStorage {
+    let device = MemStorage::new();
+    let home = device.create("home").unwrap();
+    home.fill_with_zeros(SIZE).unwrap();
+    home.sync().unwrap();
+    let area = device.create("area").unwrap();
+    Files { home, area }.prepare(7, &SMALL).unwrap();
+    device.sync_dir().unwrap();
+    device
+}
+
+fn files(device: &MemStorage) -> Files {
+    let open = |name| device.open(name, Access::ReadWrite).unwrap();
+    Files { home: Arc::new(Slow(open("home"))), area: open("area") }
+}
+
+/// A device that takes its time for a flush.
+#[derive(Debug)]
+struct Slow(Arc<dyn File>);
+
+impl File for Slow {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        SystemClock::new().sleep(Duration::from_millis(3));
+        self.0.sync()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.0.set_len(length)
+    }
+
+    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
+        self.0.fill_with_zeros(length)
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.0.allocate(length)
+    }
+}
+
+/// What each sector was promised to be, at least.
+type Promised = Arc<Mutex<BTreeMap<u64, u64>>>;
+
+/// Writes versions to a few sectors, each higher than the one before, and flushes now and then.
+fn work(disk: &Disk, (writer, seed): (u64, u64), promised: &Promised, stop: &AtomicBool) {
+    let mut dice = Dice::new(seed * 100 + writer);
+    let mut unflushed = BTreeMap::new();
+    for version in 1.. {
+        // Each writer has sectors of its own; some follow each other, some are far away.
+        let sector = writer * 100 + if dice.one_in(3) { dice.below(90) } else { version % 20 };
+        let bytes: Vec<u8> = version.to_le_bytes().repeat(64);
+        if disk.write(sector * SECTOR, &bytes).is_err() || stop.load(Ordering::Relaxed) {
+            return;
+        }
+        unflushed.insert(sector, version);
+        if dice.one_in(4) {
+            if disk.flush().is_err() {
+                return;
+            }
+            promised.lock().unwrap().append(&mut unflushed);
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    Warned,
+    WarnedTooLate,
+    DisarmedAndUnwarned,
+}
+
+/// Sectors that hold less than was promised behind the cut.
+fn lost(cut: Cut, seed: u64) -> usize {
+    let device = made();
+    let (disk, recovered) = Disk::open(files(&device), &SMALL, clock()).unwrap();
+    assert_eq!(recovered, None);
+    if cut != Cut::DisarmedAndUnwarned {
+        disk.calibrate().unwrap();
+        disk.status().armed.unwrap();
+    }
+    let (promised, stop) = (Promised::default(), AtomicBool::new(false));
+    let mut dice = Dice::new(seed);
+    let left = thread::scope(|scope| {
+        for writer in 0..3 {
+            let (disk, promised, stop) = (&disk, &promised, &stop);
+            scope.spawn(move || work(disk, (writer, seed), promised, stop));
+        }
+        SystemClock::new().sleep(Duration::from_micros(2000 + dice.below(10_000)));
+        if cut == Cut::Warned {
+            disk.emergency().unwrap();
+        }
+        // What was promised up to here must be there.
+        let promised = promised.lock().unwrap().clone();
+        let left = device.power_cut(|_| dice.one_in(2));
+        stop.store(true, Ordering::Relaxed);
+        (left, promised)
+    });
+    drop(disk);
+    let (left, promised) = left;
+    let (disk, _) = Disk::open(files(&left), &SMALL, clock()).unwrap();
+    let is_lost = |(sector, version): (&u64, &u64)| {
+        let mut bytes = [0; 512];
+        disk.read(sector * SECTOR, &mut bytes).unwrap();
+        let found: Vec<u64> =
+            bytes.chunks(8).map(|part| u64::from_le_bytes(part.try_into().unwrap())).collect();
+        let is_whole = found.iter().all(|part| part == &found[0]);
+        assert!(is_whole, "sector {sector}");
+        found[0] < *version
+    };
+    promised.iter().filter(|entry| is_lost(*entry)).count()
+}
+
+#[test]
+fn a_cut_that_was_announced_loses_nothing() {
+    for seed in 0..40 {
+        assert_eq!(lost(Cut::Warned, seed), 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_disk_that_is_not_armed_loses_nothing_without_a_warning() {
+    for seed in 0..40 {
+        assert_eq!(lost(Cut::DisarmedAndUnwarned, seed), 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn an_armed_disk_without_a_warning_loses() {
+    let lost = (0..20).filter(|seed| lost(Cut::WarnedTooLate, *seed) > 0).count();
+    assert!(lost > 10, "{lost} of 20");
+}
+
+#[test]
+fn what_was_dumped_is_brought_home_once() {
+    let device = made();
+    let (disk, _) = Disk::open(files(&device), &SMALL, clock()).unwrap();
+    disk.calibrate().unwrap();
+    disk.write(100, &[7; 1000]).unwrap();
+    let emergency = disk.emergency().unwrap();
+    assert_eq!(emergency.bytes, 1536);
+    disk.write(0, &[1]).unwrap_err();
+    disk.flush().unwrap_err();
+    disk.calibrate().unwrap_err();
+    let left = device.power_cut(|_| false);
+    let (disk, recovered) = Disk::open(files(&left), &SMALL, clock()).unwrap();
+    assert_eq!(recovered.map(|found| (found.generation, found.runs, found.lost)), Some((1, 1, 0)));
+    let mut read = [0; 1002];
+    disk.read(99, &mut read).unwrap();
+    assert_eq!((read[0], read[1], read[1000], read[1001]), (0, 7, 7, 0));
+    disk.write(100, &[8; 10]).unwrap();
+    disk.close().unwrap();
+    let (disk, recovered) = Disk::open(files(&left), &SMALL, clock()).unwrap();
+    assert_eq!(recovered, None);
+    disk.read(99, &mut read).unwrap();
+    assert_eq!((read[1], read[11]), (8, 7));
+}
+
+#[test]
+fn a_device_that_fails_disarms_keeps_the_bytes_and_goes_on() {
+    let device = made();
+    let (disk, _) = Disk::open(files(&device), &SMALL, clock()).unwrap();
+    disk.calibrate().unwrap();
+    device.fail_sync(0, |_| false);
+    disk.write(0, &[7; 8192]).unwrap();
+    disk.drain().unwrap();
+    let status = disk.status();
+    assert_eq!((status.counts.failures, status.is_read_only, status.failure), (1, false, None));
+    assert_eq!(status.armed, Err(Disarmed::NeverCalibrated));
+    let left = device.power_cut(|_| false);
+    let (disk, _) = Disk::open(files(&left), &SMALL, clock()).unwrap();
+    let mut read = [0; 8192];
+    disk.read(0, &mut read).unwrap();
+    assert_eq!(read, [7; 8192]);
+}
+
+#[test]
+fn a_device_that_fails_for_good_makes_the_disk_read_only_and_loses_no_read() {
+    let device = made();
+    let (disk, _) = Disk::open(files(&device), &SMALL, clock()).unwrap();
+    for nth in 0..100 {
+        device.fail_sync(nth, |_| false);
+    }
+    disk.write(0, &[7; 8192]).unwrap();
+    let error = disk.flush().unwrap_err();
+    assert!(error.to_string().starts_with("the device failed 5 times in a row"), "{error}");
+    disk.write(0, &[8; 1]).unwrap_err();
+    let mut read = [0; 8192];
+    disk.read(0, &mut read).unwrap();
+    assert_eq!(read, [7; 8192]);
+    assert!(disk.status().is_read_only);
+}
+
+#[test]
+fn another_disks_area_is_refused() {
+    let device = made();
+    let home = device.create("other").unwrap();
+    home.fill_with_zeros(SIZE / 2).unwrap();
+    let wrong = Files { home, ..files(&device) };
+    let error = Disk::open(wrong, &SMALL, clock()).unwrap_err();
+    assert_eq!(error.to_string(), "the area is that of a disk of 1048576 bytes, not 524288");
+    let larger = Options { buffers: 5, ..SMALL };
+    Disk::open(files(&device), &larger, clock()).unwrap_err();
+}
