@@ -337,7 +337,11 @@ impl<S: Serialize + DeserializeOwned> Snapshotter<S> {
         uncounted.copied().try_for_each(|dump| self.folder.remove(dump))?;
         self.folder.sync()?;
         let needed = base.map_or(log.oldest(), Lsn::next);
-        log.checkpoint(needed)?;
+        // Of the two that the log keeps the older one must stand behind the base. As a rule it will;
+        // noted again it would push out that of the dump before, while the new one has none yet.
+        if log.replay_start() != needed || log.oldest() == needed {
+            log.checkpoint(needed)?;
+        }
         log.checkpoint(lsn.next())?;
         // Not synced: one that comes back is removed after the next dump.
         let old = others.iter().filter(|dump| Some(**dump) < base);

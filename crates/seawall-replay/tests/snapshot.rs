@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use seawall::{Geometry, Log, Lsn, Options, Raw};
+use seawall::{Geometry, Log, Lsn, Options, Raw, Retention};
 use seawall_io::{Access, MemStorage, Storage};
 use seawall_replay::{PassedOver, Reason, Restored, SnapshotError, Snapshots, Snapshotter};
 use seawall_testkit::{CrashTest, Tried};
@@ -29,7 +29,10 @@ struct Program {
 
 impl Program {
     fn start(disk: &Arc<dyn Storage>) -> Result<Self> {
-        let log = open_log(disk)?;
+        Self::on(open_log(disk)?, disk)
+    }
+
+    fn on(log: TestLog, disk: &Arc<dyn Storage>) -> Result<Self> {
         let (snapshotter, restored) = dumps(disk)?.restore(&log, apply)?;
         let last = restored.last;
         Ok(Self { log, snapshotter, restored, last })
@@ -60,22 +63,21 @@ fn apply(ledger: &mut Ledger, _: Lsn, record: Vec<u8>) -> std::result::Result<()
 
 /// A log whose segments hold four records each, without background work.
 fn open_log(disk: &Arc<dyn Storage>) -> Result<TestLog> {
+    Ok(options().open_in(folder(disk, "log")?)?)
+}
+
+fn options() -> Options {
     let geometry = Geometry { block: 512, reach: 512, batch_max: 1024 };
-    let options = Options::new()
-        .geometry(geometry, 7 * 512)
-        .segment_size(7 * 512)
-        .idle_mark(None)
-        .prepare_ahead(false);
-    Ok(options.open_in(disk.folder("log").unwrap_or_else(|_| disk.clone()))?)
+    let options = Options::new().geometry(geometry, 7 * 512).segment_size(7 * 512);
+    options.idle_mark(None).prepare_ahead(false)
 }
 
 fn dumps(disk: &Arc<dyn Storage>) -> Result<Snapshots<Ledger>> {
-    Snapshots::open_in(dumps_folder(disk)?, "ledger", 1)
+    Snapshots::open_in(folder(disk, "dumps")?, "ledger", 1)
 }
 
-fn dumps_folder(disk: &Arc<dyn Storage>) -> Result<Arc<dyn Storage>> {
-    let folder = disk.folder("dumps");
-    folder.map_err(|source| SnapshotError::Io { what: "open dumps".to_owned(), source })
+fn folder(disk: &Arc<dyn Storage>, name: &str) -> Result<Arc<dyn Storage>> {
+    disk.folder(name).map_err(|source| SnapshotError::Io { what: format!("open {name}"), source })
 }
 
 fn lsn(number: u64) -> Lsn {
@@ -123,8 +125,7 @@ struct Recovered {
 }
 
 fn recover(disk: Arc<dyn Storage>) -> Result<Recovered> {
-    let folder = dumps_folder(&disk)?;
-    let names = folder.list().unwrap_or_default();
+    let names = folder(&disk, "dumps")?.list().unwrap_or_default();
     let names = names.into_iter().filter(|name| name.ends_with(".dump"));
     let mut harmed = vec![];
     for name in names {
@@ -148,7 +149,8 @@ fn check(witness: &Witness, found: &Recovered) -> std::result::Result<(), String
     if witness.is_harmed {
         return Ok(());
     }
-    if let Some(passed) = passed_over.iter().find(|p| !matches!(p.reason, Reason::Unmarked { .. })) {
+    if let Some(passed) = passed_over.iter().find(|p| !matches!(p.reason, Reason::Unmarked { .. }))
+    {
         return Err(format!("a crash left a dump that is none: {passed}"));
     }
     match harmed.iter().find(|(_, found)| found.as_ref() != Ok(state)) {
@@ -216,7 +218,7 @@ fn a_crash_after_a_damaged_dump_leaves_the_state_and_the_next_dump_makes_up_for_
         witness.round(&mut program, 9..14)?;
         drop(program);
         witness.is_harmed = true;
-        let newest = dumps_folder(&disk)?.list().unwrap_or_default().pop();
+        let newest = folder(&disk, "dumps")?.list().unwrap_or_default().pop();
         if disk.sync_dir().is_ok() {
             flip(&disk, &newest.unwrap());
         }
@@ -224,6 +226,26 @@ fn a_crash_after_a_damaged_dump_leaves_the_state_and_the_next_dump_makes_up_for_
         assert_eq!(program.restored.dump, Some(lsn(9)));
         witness.round(&mut program, 14..19)?;
         witness.round(&mut program, 19..24)
+    });
+    assert!(tried.states > 1_000, "{tried:?}");
+}
+
+#[test]
+fn retention_takes_nothing_that_the_older_dump_needs() {
+    let tried = crash(|disk, witness| {
+        let keep = options().retention(Retention::new().max_bytes(0));
+        let start = || Program::on(keep.open_in(folder(&disk, "log")?)?, &disk);
+        let mut program = start()?;
+        for round in 0..4 {
+            (0..5).try_for_each(|value| witness.append(&mut program, round * 5 + value))?;
+            program.take()?;
+            if round == 1 {
+                drop(program);
+                program = start()?;
+            }
+        }
+        assert!(program.log.stats().pruned > 0, "and not nothing");
+        Ok(())
     });
     assert!(tried.states > 1_000, "{tried:?}");
 }
@@ -408,7 +430,9 @@ fn a_dump_that_the_log_has_grown_over_since_a_cut_is_not_believed() {
     let disk = three_rounds();
     let log = open_log(&disk).unwrap();
     log.truncate_after(Some(lsn(13))).unwrap();
-    (0..4_u64).for_each(|value| drop(log.append(&(900 + value).to_le_bytes()).unwrap()));
+    for value in 900..904_u64 {
+        log.append(&value.to_le_bytes()).unwrap();
+    }
     drop(log);
     let mut program = Program::start(&disk).unwrap();
     assert_eq!(program.restored.dump, Some(lsn(10)));

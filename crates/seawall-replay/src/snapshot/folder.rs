@@ -4,9 +4,7 @@ use super::error::{Reason, SnapshotError};
 use crate::dump::{self, CHUNK, HEADER_SIZE, Header, Kind, NAME_MAX, NotWritten, Refused};
 use seawall::{Lsn, SegmentId};
 use seawall_format::Epoch;
-use seawall_io::{
-    Access, Clock, Entropy, File, PosixStorage, Storage, SystemClock, SystemEntropy,
-};
+use seawall_io::{Access, Clock, Entropy, File, PosixStorage, Storage, SystemClock, SystemEntropy};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io;
@@ -43,9 +41,8 @@ impl Folder {
             return Err(SnapshotError::InvalidOption { why });
         }
         let folder = Self { storage, kind };
-        let is_of_a_log = |name: &String| {
-            name == "manifest" || SegmentId::from_any_name(name).is_some()
-        };
+        let is_of_a_log =
+            |name: &String| name == "manifest" || SegmentId::from_any_name(name).is_some();
         if folder.names()?.iter().any(is_of_a_log) {
             return Err(SnapshotError::HoldsALog { place: folder.storage.place() });
         }
@@ -193,9 +190,7 @@ fn not_loaded(dump: Lsn, refused: Refused) -> NotLoaded {
     match refused {
         Refused::Unread(error) => NotLoaded::Passed(Reason::Unread(error)),
         Refused::Damaged(why) => NotLoaded::Passed(Reason::Damaged { why }),
-        Refused::Unknown(found) => {
-            NotLoaded::Refused(SnapshotError::Unsupported { dump, found })
-        }
+        Refused::Unknown(found) => NotLoaded::Refused(SnapshotError::Unsupported { dump, found }),
         Refused::Undecoded(why) => NotLoaded::Refused(SnapshotError::Decode { dump, why }),
     }
 }
