@@ -2,8 +2,8 @@
 //! same in the end.
 //!
 //! `data/earthquakes.jsonl` has each event once, with its final values. They are taken apart into
-//! the two things that happened: a *report* at `time`, and a *revision* at `updated`, when the event
-//! got the values that stand there. What the first report said of strength, place and depth is not
+//! the two things that happened: a *report* at `time`, and a *revision* at `updated`, when the
+//! event got the values that stand there. What the first report said of strength, place and depth is not
 //! in the file, and nothing is made up for it: a report holds the event's id, the network that
 //! reported it, and its time. All reports and revisions are merged in the order of their times.
 //!
@@ -119,6 +119,10 @@ pub struct Run {
 }
 
 /// The reports and revisions, in the order in which they happened.
+///
+/// # Errors
+///
+/// A line of the file is not as it should be.
 pub fn events() -> Outcome<Vec<Event>> {
     let mut events = vec![];
     for line in LINES.lines() {
@@ -135,7 +139,11 @@ pub fn events() -> Outcome<Vec<Event>> {
 }
 
 impl Week {
-    /// Takes an event into account. It must come once: a second time is an error.
+    /// Takes an event into account.
+    ///
+    /// # Errors
+    ///
+    /// It was there before, or is a revision of nothing: each comes once and in order.
     pub fn apply(&mut self, event: Event) -> Result<(), String> {
         match event {
             Event::Report { id, net, time } => {
@@ -166,6 +174,10 @@ impl Week {
     }
 
     /// A number that differs where anything in the state does: FNV-1a over its JSON.
+    ///
+    /// # Errors
+    ///
+    /// None in practice: every state can be written as JSON.
     pub fn digest(&self) -> Outcome<u64> {
         let step = |digest: u64, byte: u8| (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         Ok(serde_json::to_vec(self)?.into_iter().fold(0xcbf2_9ce4_8422_2325, step))
@@ -173,6 +185,10 @@ impl Week {
 }
 
 /// Brings the state back and goes on where the log ends, to the end or until `stop` says so.
+///
+/// # Errors
+///
+/// Those of the log and of the dumps.
 pub fn run(
     log: &Log<Event>,
     dumps: Snapshots<Week>,

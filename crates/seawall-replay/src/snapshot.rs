@@ -139,8 +139,8 @@ impl<S: Serialize + DeserializeOwned> Snapshots<S> {
         self
     }
 
-    /// Cuts the log as [`Log::truncate_after`] does, and before that removes the dumps that hold more
-    /// than is left. Where the log was cut already, and its newest dump is
+    /// Cuts the log as [`Log::truncate_after`] does, and before that removes the dumps that hold
+    /// more than is left. Where the log was cut already, and its newest dump is
     /// [ahead](SnapshotError::Ahead) of it, the log's last record makes them fit again.
     ///
     /// # Errors
@@ -337,8 +337,8 @@ impl<S: Serialize + DeserializeOwned> Snapshotter<S> {
         uncounted.copied().try_for_each(|dump| self.folder.remove(dump))?;
         self.folder.sync()?;
         let needed = base.map_or(log.oldest(), Lsn::next);
-        // Of the two that the log keeps the older one must stand behind the base. As a rule it will;
-        // noted again it would push out that of the dump before, while the new one has none yet.
+        // Of the two that the log keeps the older one must stand behind the base. As a rule it
+        // will; noted again it would push out that of the dump before, while the new one has none.
         if log.replay_start() != needed || log.oldest() == needed {
             log.checkpoint(needed)?;
         }

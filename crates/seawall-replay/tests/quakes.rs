@@ -1,7 +1,5 @@
 //! The example with the earthquakes: wherever the machine stops, the week ends the same.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
-
 #[allow(dead_code, unreachable_pub, missing_docs, reason = "the example is used as it stands")]
 #[path = "../examples/quakes.rs"]
 mod quakes;
@@ -26,7 +24,9 @@ fn the_stream_has_a_report_and_a_revision_of_each_event_in_order() {
     let events = events().unwrap();
     assert_eq!(events.len(), 2 * 1_707);
     let mut week = Week::default();
-    events.into_iter().for_each(|event| week.apply(event).unwrap());
+    for event in events {
+        week.apply(event).unwrap();
+    }
 }
 
 #[test]

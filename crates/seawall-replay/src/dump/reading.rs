@@ -90,11 +90,12 @@ impl io::Read for Chunks<'_> {
         if self.refused.is_some() {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        if self.taken == self.chunk.len() && self.left > 0 {
-            if let Err(refused) = self.next() {
-                self.refused = Some(refused);
-                return Err(io::ErrorKind::InvalidData.into());
-            }
+        if self.taken == self.chunk.len()
+            && self.left > 0
+            && let Err(refused) = self.next()
+        {
+            self.refused = Some(refused);
+            return Err(io::ErrorKind::InvalidData.into());
         }
         let rest = self.chunk.get(self.taken..).unwrap_or_default();
         let size = rest.len().min(buffer.len());
