@@ -3,9 +3,10 @@
 //!
 //! `data/earthquakes.jsonl` has each event once, with its final values. They are taken apart into
 //! the two things that happened: a *report* at `time`, and a *revision* at `updated`, when the
-//! event got the values that stand there. What the first report said of strength, place and depth is not
-//! in the file, and nothing is made up for it: a report holds the event's id, the network that
-//! reported it, and its time. All reports and revisions are merged in the order of their times.
+//! event got the values that stand there. What the first report said of strength, place and depth
+//! is not in the file, and nothing is made up for it: a report holds the event's id, the network
+//! that reported it, and its time. All reports and revisions are merged in the order of their
+//! times.
 //!
 //! ```text
 //! cargo run -p seawall-replay --example quakes                        # the whole story

@@ -258,7 +258,8 @@ impl<S: Serialize + DeserializeOwned> Snapshotter<S> {
     /// Dumps `state`, which holds the records up to `lsn` and no other, and returns the size of the
     /// dump in bytes; 0 if there is one of this LSN already. Durable when it returns.
     ///
-    /// The records up to `lsn` are confirmed first. Appends may go on meanwhile, by other threads.
+    /// The records up to `lsn` are confirmed first. Appends may go on meanwhile; a program that
+    /// cannot hold its state still for so long clones it, and dumps the clone on another thread.
     ///
     /// # Errors
     ///

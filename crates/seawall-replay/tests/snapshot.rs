@@ -5,7 +5,7 @@
 use seawall::{Geometry, Log, Lsn, Options, Raw, Retention};
 use seawall_io::{Access, MemStorage, Storage};
 use seawall_replay::{PassedOver, Reason, Restored, SnapshotError, Snapshots, Snapshotter};
-use seawall_testkit::{CrashTest, Tried};
+use seawall_testkit::{CrashTest, Dice, Tried};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -275,6 +275,63 @@ fn a_crash_around_a_cut_leaves_the_state_before_it_or_after_it() {
     assert!(tried.states > 1_000, "{tried:?}");
 }
 
+/// One act of a random life; what it may leave is noted before, what it did after.
+fn act(disk: &Arc<dyn Storage>, witness: &mut Witness, dice: &mut Dice) -> Result<()> {
+    let mut program = Program::start(disk)?;
+    for _ in 0..dice.any() % 9 {
+        let value = dice.any();
+        witness.append(&mut program, value)?;
+    }
+    let Some(last) = program.last else { return Ok(()) };
+    if dice.one_in(5) {
+        let mut cut = witness.now();
+        let last = Lsn::new(last.get().saturating_sub(dice.any() % 7));
+        cut.truncate(last.map_or(0, |lsn| usize::try_from(lsn.get()).unwrap()));
+        witness.is_harmed = true;
+        witness.allowed = vec![witness.now(), cut.clone()];
+        let done = dumps(disk)?.truncate_after(&program.log, last);
+        match done {
+            Err(SnapshotError::NothingLeft { .. }) => witness.allowed.truncate(1),
+            done => {
+                done?;
+                witness.allowed = vec![cut];
+            }
+        }
+    } else if dice.one_in(2) {
+        // Without a record since there is no new dump, and none that makes up for a lost one.
+        witness.is_harmed &= program.take()? == 0;
+        program.prune()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn random_lives_with_crashes_cuts_and_damage_end_in_a_state_that_was_promised() {
+    for seed in 1..=LIVES {
+        let (mut dice, mut witness) = (Dice::new(seed), Witness::default());
+        let mut device = MemStorage::new();
+        for life in 0..12 {
+            device.stop_after(20 + dice.any() % 400);
+            let disk: Arc<dyn Storage> = Arc::new(device.clone());
+            while let Ok(()) = act(&disk, &mut witness, &mut dice) {}
+            device =
+                if dice.one_in(3) { device.kill() } else { device.power_cut(|_| dice.one_in(2)) };
+            let disk: Arc<dyn Storage> = Arc::new(device.clone());
+            let found = recover(disk.clone()).unwrap_or_else(|why| panic!("{seed} {life}: {why}"));
+            check(&witness, &found).unwrap_or_else(|why| panic!("{seed} {life}: {why}"));
+            witness.allowed = vec![found.state];
+            let newest = folder(&disk, "dumps").unwrap().list().unwrap().pop();
+            if let Some(newest) = newest.filter(|_| !witness.is_harmed && dice.one_in(3)) {
+                flip(&disk, &newest);
+                disk.sync_dir().unwrap();
+                witness.is_harmed = true;
+            }
+        }
+    }
+}
+
+const LIVES: u64 = 200;
+
 /// Three dumps of five records each, and three records behind: on a device in memory.
 fn three_rounds() -> Arc<dyn Storage> {
     let disk: Arc<dyn Storage> = Arc::new(MemStorage::new());
@@ -533,6 +590,13 @@ fn a_state_may_become_another_type() {
     };
     let (_, restored) = snapshots.restore(&program.log, add).unwrap();
     assert_eq!((restored.state, restored.replayed), (sum, 1));
+}
+
+#[test]
+fn dumps_may_be_taken_by_another_thread() {
+    fn is_send<T: Send>() {}
+    is_send::<Snapshotter<Ledger>>();
+    is_send::<Snapshots<Ledger>>();
 }
 
 #[test]
