@@ -158,13 +158,18 @@ fn around(payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_state_without_a_bottom_is_refused() {
-    let refused = read_bytes::<Endless>(&around(&vec![0x91; 100_000])).unwrap_err();
-    assert!(matches!(refused, Refused::Undecoded(_)), "{refused}");
+fn a_state_that_is_nested_too_deeply_is_refused() {
+    let refused = read_bytes::<Nested>(&around(&vec![0x91; 100_000])).unwrap_err();
+    assert_eq!(refused.to_string(), "depth limit exceeded");
+    let mut nested = Nested(vec![]);
+    for _ in 0..500 {
+        nested = Nested(vec![nested]);
+    }
+    assert_eq!(read_bytes::<Nested>(&bytes(&nested, 16)).unwrap(), nested);
 }
 
-#[derive(Debug, Deserialize)]
-struct Endless(#[expect(dead_code, reason = "it is never reached")] Box<Endless>);
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Nested(Vec<Nested>);
 
 type State = BTreeMap<String, (u64, Option<Vec<f64>>)>;
 
