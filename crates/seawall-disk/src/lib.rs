@@ -1,10 +1,10 @@
 //! A virtual disk for the log of an unmodified database: it acknowledges at memory speed, and loses
 //! nothing as long as what it holds can still reach the device when the power fails.
 //!
-//! What is here: [`Ring`] holds what is not on the device yet, in memory of a fixed size; [`Budget`]
-//! says how much of it may be acknowledged early, and when nothing may; [`compose`] and [`find`]
-//! make and read what is written when the power fails. None of them does I/O. [`Disk`] drives them
-//! over two files, with a thread that drains. Nothing serves such a disk to others yet:
+//! What is here: [`Ring`] holds what is not on the device yet, in memory of a fixed size;
+//! [`Budget`] says how much of it may be acknowledged early, and when nothing may; [`compose`] and
+//! [`find`] make and read what is written when the power fails. None of them does I/O. [`Disk`]
+//! drives them over two files, with a thread that drains. Nothing serves such a disk to others yet:
 //! `docs/adr/0009-the-virtual-log-disk.md` has the plan.
 //!
 //! The paper that it follows: Gernot Heiser and others, "`RapiLog`: Reducing System Complexity

@@ -50,6 +50,7 @@ struct Guide;
 
 mod batch_size;
 mod bits;
+mod dump;
 mod error;
 mod fold;
 mod gather;
@@ -62,6 +63,7 @@ mod plan;
 mod progress;
 mod replay;
 mod scratch;
+mod snapshot;
 mod source;
 mod store;
 
@@ -74,5 +76,6 @@ pub use operation::{Change, Logged, Operation, TxId};
 pub use plan::{Plan, Unfinished};
 pub use progress::{Phase, Progress};
 pub use replay::{Replay, Report, Transactions};
+pub use snapshot::{PassedOver, Reason, Restored, SnapshotError, Snapshots, Snapshotter};
 pub use source::{Operations, Source};
 pub use store::{Batch, Edit, Store, StoreError, Watermark, Write};

@@ -1,0 +1,291 @@
+//! A week of earthquakes as it became known, in a log with dumps: killed again and again, and the
+//! same in the end.
+//!
+//! `data/earthquakes.jsonl` has each event once, with its final values. They are taken apart into
+//! the two things that happened: a *report* at `time`, and a *revision* at `updated`, when the
+//! event got the values that stand there. What the first report said of strength, place and depth
+//! is not in the file, and nothing is made up for it: a report holds the event's id, the network
+//! that reported it, and its time. All reports and revisions are merged in the order of their
+//! times.
+//!
+//! ```text
+//! cargo run -p seawall-replay --example quakes                        # the whole story
+//! cargo run -p seawall-replay --example quakes -- FOLDER --stop-after 700
+//! cargo run -p seawall-replay --example quakes -- FOLDER              # goes on, to the end
+//! ```
+
+#![forbid(unsafe_code)]
+
+use seawall::{Log, Lsn};
+use seawall_replay::Snapshots;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const LINES: &str = include_str!("../../../data/earthquakes.jsonl");
+
+/// A dump after so many events.
+pub const DUMP_EVERY: u64 = 500;
+
+/// How far each of the processes gets before it dies: further than a dump, and not as far.
+const STOPS: [&str; 4] = ["700", "120", "1100", "499"];
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// What the file says of an event, as far as it is used here.
+#[derive(Deserialize)]
+struct Line {
+    id: String,
+    net: String,
+    time: u64,
+    updated: u64,
+    mag: f64,
+    mag_type: String,
+    place: String,
+    depth_km: f64,
+    status: String,
+}
+
+/// What happens, and is written down.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Event {
+    /// An earthquake becomes known.
+    Report {
+        /// Of the event.
+        id: String,
+        /// Who reported it.
+        net: String,
+        /// When it was, in milliseconds since 1970.
+        time: u64,
+    },
+    /// It gets the values that it has today.
+    Revision {
+        /// Of the event.
+        id: String,
+        /// When it was revised.
+        updated: u64,
+        /// What is known since.
+        values: Values,
+    },
+}
+
+/// What a revision knows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Values {
+    magnitude: f64,
+    magnitude_type: String,
+    place: String,
+    depth_km: f64,
+    status: String,
+}
+
+/// The state: it is in memory alone, and the log and the dumps bring it back.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Week {
+    quakes: BTreeMap<String, Quake>,
+    networks: BTreeMap<String, Network>,
+    /// The strongest one that is known, with its magnitude.
+    strongest: Option<(String, f64)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Quake {
+    net: String,
+    time: u64,
+    revised: Option<(u64, Values)>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Network {
+    reports: u64,
+    revisions: u64,
+    /// The energy set free, in joules, by Gutenberg and Richter: 10^(4.8 + 1.5 M).
+    joules: f64,
+}
+
+/// What a run found and did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// Up to which event the dump held that was found.
+    pub dump: Option<Lsn>,
+    /// How many records behind it were read.
+    pub tail: u64,
+    /// How many events were new.
+    pub appended: u64,
+    /// The state in the end.
+    pub week: Week,
+}
+
+/// The reports and revisions, in the order in which they happened.
+///
+/// # Errors
+///
+/// A line of the file is not as it should be.
+pub fn events() -> Outcome<Vec<Event>> {
+    let mut events = vec![];
+    for line in LINES.lines() {
+        let Line { id, net, time, updated, mag, mag_type, place, depth_km, status } =
+            serde_json::from_str(line)?;
+        events.push((time, Event::Report { id: id.clone(), net, time }));
+        let (magnitude, magnitude_type) = (mag, mag_type);
+        let values = Values { magnitude, magnitude_type, place, depth_km, status };
+        events.push((updated, Event::Revision { id, updated, values }));
+    }
+    // Stable: a report stands before a revision of the same millisecond, as in the file.
+    events.sort_by_key(|(at, _)| *at);
+    Ok(events.into_iter().map(|(_, event)| event).collect())
+}
+
+impl Week {
+    /// Takes an event into account.
+    ///
+    /// # Errors
+    ///
+    /// It was there before, or is a revision of nothing: each comes once and in order.
+    pub fn apply(&mut self, event: Event) -> Result<(), String> {
+        match event {
+            Event::Report { id, net, time } => {
+                self.networks.entry(net.clone()).or_default().reports += 1;
+                let quake = Quake { net, time, revised: None };
+                match self.quakes.insert(id.clone(), quake) {
+                    Some(_) => Err(format!("{id} was reported before")),
+                    None => Ok(()),
+                }
+            }
+            Event::Revision { id, updated, values } => self.revise(id, updated, values),
+        }
+    }
+
+    fn revise(&mut self, id: String, updated: u64, values: Values) -> Result<(), String> {
+        let quake = self.quakes.get_mut(&id).ok_or_else(|| format!("{id} was never reported"))?;
+        let network = self.networks.entry(quake.net.clone()).or_default();
+        network.revisions += 1;
+        network.joules += 10_f64.powf(4.8 + 1.5 * values.magnitude);
+        let magnitude = values.magnitude;
+        if quake.revised.replace((updated, values)).is_some() {
+            return Err(format!("{id} was revised before"));
+        }
+        if self.strongest.as_ref().is_none_or(|(_, strongest)| magnitude > *strongest) {
+            self.strongest = Some((id, magnitude));
+        }
+        Ok(())
+    }
+
+    /// A number that differs where anything in the state does: FNV-1a over its JSON.
+    ///
+    /// # Errors
+    ///
+    /// None in practice: every state can be written as JSON.
+    pub fn digest(&self) -> Outcome<u64> {
+        let step = |digest: u64, byte: u8| (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        Ok(serde_json::to_vec(self)?.into_iter().fold(0xcbf2_9ce4_8422_2325, step))
+    }
+}
+
+/// Brings the state back and goes on where the log ends, to the end or until `stop` says so.
+///
+/// # Errors
+///
+/// Those of the log and of the dumps.
+pub fn run(
+    log: &Log<Event>,
+    dumps: Snapshots<Week>,
+    mut stop: impl FnMut(&Run) -> bool,
+) -> Outcome<Run> {
+    let (mut dumps, restored) = dumps.restore(log, |week, _, event| week.apply(event))?;
+    for passed in &restored.passed_over {
+        writeln!(io::stderr(), "{passed}")?;
+    }
+    let known = usize::try_from(restored.last.map_or(0, Lsn::get))?;
+    let (dump, tail, week) = (restored.dump, restored.replayed, restored.state);
+    let mut run = Run { dump, tail, appended: 0, week };
+    for event in events()?.into_iter().skip(known) {
+        if stop(&run) {
+            break;
+        }
+        let lsn = append(log, &mut run.week, event)?;
+        run.appended += 1;
+        if lsn.get().is_multiple_of(DUMP_EVERY) {
+            dumps.take(log, lsn, &run.week)?;
+            dumps.prune(log)?;
+        }
+    }
+    Ok(run)
+}
+
+/// The log first, then the state.
+fn append(log: &Log<Event>, week: &mut Week, event: Event) -> Outcome<Lsn> {
+    let lsn = log.append(&event)?;
+    week.apply(event)?;
+    Ok(lsn)
+}
+
+/// Runs in a folder, and says what came of it; `stop_after` so many new events the process dies.
+fn run_in(folder: &Path, stop_after: Option<u64>) -> Outcome<Run> {
+    if !folder.is_dir() {
+        std::fs::create_dir(folder)?;
+    }
+    let log: Log<Event> = Log::open(folder.join("quakes.wal"))?;
+    let dumps = Snapshots::open(folder.join("quakes.dumps"), "week", 1)?;
+    let ran = run(&log, dumps, |run| {
+        if Some(run.appended) == stop_after {
+            let _ = tell(run);
+            std::process::abort(); // no close, no destructor: as if it was killed
+        }
+        false
+    })?;
+    tell(&ran)?;
+    log.close()?;
+    Ok(ran)
+}
+
+fn tell(run: &Run) -> Outcome<()> {
+    let dump = run.dump.map_or("no dump".to_owned(), |lsn| format!("a dump at {lsn}"));
+    let (Run { tail, appended, .. }, digest) = (run, run.week.digest()?);
+    let said = format!("found {dump} and a tail of {tail}; {appended} new events");
+    writeln!(io::stdout(), "{said}; digest {digest:016x}")?;
+    Ok(())
+}
+
+/// Processes that die one after the other, one that does not, and one that is left in peace.
+fn story() -> Outcome<()> {
+    let folder = std::env::temp_dir().join(format!("seawall-quakes-{}", std::process::id()));
+    std::fs::create_dir(&folder)?;
+    let killed: PathBuf = folder.join("killed");
+    for stop in STOPS {
+        let mut process = Command::new(std::env::current_exe()?);
+        let status = process.arg(&killed).args(["--stop-after", stop]).status()?;
+        writeln!(io::stdout(), "died after {stop} new events: {status}")?;
+    }
+    let survivor = run_in(&killed, None)?;
+    let undisturbed = run_in(&folder.join("undisturbed"), None)?;
+    std::fs::remove_dir_all(&folder)?;
+    let Week { quakes, networks, strongest } = &survivor.week;
+    if let Some((id, magnitude)) = strongest {
+        writeln!(io::stdout(), "{} earthquakes, the strongest {id}: {magnitude}", quakes.len())?;
+    }
+    for (name, Network { reports, revisions, joules }) in networks {
+        writeln!(io::stdout(), "{name}: {reports} reports, {revisions} revisions, {joules:.2e} J")?;
+    }
+    if survivor.week != undisturbed.week {
+        return Err("the two runs do not agree".into());
+    }
+    writeln!(io::stdout(), "killed {} times, and the same in the end", STOPS.len())?;
+    Ok(())
+}
+
+fn main() -> Outcome<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        [] => story(),
+        [folder] => run_in(Path::new(folder), None).map(drop),
+        [folder, "--stop-after", count] => {
+            run_in(Path::new(folder), Some(count.parse()?)).map(drop)
+        }
+        _ => Err("usage: quakes [FOLDER [--stop-after N]]".into()),
+    }
+}

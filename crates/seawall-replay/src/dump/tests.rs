@@ -1,0 +1,226 @@
+//! Whatever becomes of the bytes of a dump, it gives the state that was written, or an error.
+
+use super::*;
+use proptest::prelude::*;
+use seawall_io::{MemStorage, Storage};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Note {
+    count: u32,
+    text: String,
+}
+
+fn header(chunk: u32) -> Header {
+    let kind = Kind { name: "note".to_owned(), schema: 3 };
+    let (epoch, lsn) = (Epoch(0x0102_0304_0506_0708), Lsn::new(42).unwrap());
+    Header { chunk, epoch, lsn, length: 0, time_us: 7, kind }
+}
+
+/// The bytes of a dump of `state`.
+fn bytes<S: Serialize>(state: &S, chunk: u32) -> Vec<u8> {
+    let disk = MemStorage::new();
+    write(&*disk.create("dump").unwrap(), header(chunk), state).unwrap();
+    disk.bytes("dump").unwrap()
+}
+
+fn file(bytes: &[u8]) -> Arc<dyn seawall_io::File> {
+    let file = MemStorage::new().create("dump").unwrap();
+    file.write_at(bytes, 0).unwrap();
+    file
+}
+
+fn read_bytes<S: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<S, Refused> {
+    read(&*file(bytes), |_| Ok(()))
+}
+
+fn note() -> Note {
+    Note { count: 300, text: "longer than one chunk".to_owned() }
+}
+
+/// Made from the text of DUMP.md by another program.
+const GOLDEN: &str = "\
+    53454157414c4c4400000100582c4bf8a4f0f9e31000000008070605040302012a00000000000000\
+    2500000000000000070000000000000003000000010000046e6f7465000000000000000000000000\
+    00000000000000000000000000000000000000000000000000000000000000000000000000000000\
+    00000000000000005d5d2c801000000082a5636f756e74cd012ca474657874b5ba26e99610000000\
+    6c6f6e676572207468616e206f6e6520ce11f063050000006368756e6bc297562b454e4453250000\
+    00000000000300000000000000";
+
+#[test]
+fn a_dump_has_the_bytes_that_another_program_made_from_the_text() {
+    let pairs = GOLDEN.as_bytes().chunks(2).map(|pair| str::from_utf8(pair).unwrap());
+    let golden: Vec<u8> = pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect();
+    assert_eq!(bytes(&note(), 16), golden);
+    assert_eq!(read_bytes::<Note>(&golden).unwrap(), note());
+}
+
+#[test]
+fn the_tables_of_the_text_are_those_of_the_code() {
+    let text = include_str!("../../../../docs/DUMP.md");
+    let end = [E_CRC, E_MAGIC, E_LENGTH, E_CHUNKS];
+    for (name, table) in [("header", HEADER), ("end", end.as_slice())] {
+        let part = text.split(&format!("<!-- table: dump {name} -->")).nth(1).unwrap();
+        let rows = part.lines().skip(3).take_while(|line| line.starts_with('|'));
+        let said: Vec<String> = rows.map(|row| row.split('|').take(4).collect()).collect();
+        let coded = table.iter().map(|f| format!(" {}  {}  {} ", f.at, f.size, f.name));
+        assert_eq!(said, coded.collect::<Vec<_>>(), "{name}");
+    }
+}
+
+#[test]
+fn every_state_is_read_back_whatever_its_size() {
+    for size in [0, 1, 15, 16, 17, 500, 200_000] {
+        for chunk in [16, 17, CHUNK] {
+            let state = Note { count: 1, text: "x".repeat(size) };
+            assert_eq!(read_bytes::<Note>(&bytes(&state, chunk)).unwrap(), state);
+        }
+    }
+    read_bytes::<()>(&bytes(&(), 16)).unwrap();
+}
+
+#[test]
+fn every_flipped_bit_and_every_cut_is_noticed() {
+    let sound = bytes(&note(), 16);
+    for bit in 0..sound.len() * 8 {
+        let mut harmed = sound.clone();
+        harmed[bit / 8] ^= 1 << (bit % 8);
+        let refused = read_bytes::<Note>(&harmed).unwrap_err();
+        assert!(matches!(refused, Refused::Damaged(_)), "bit {bit}: {refused}");
+    }
+    for length in 0..sound.len() {
+        let refused = read_bytes::<Note>(&sound[..length]).unwrap_err();
+        assert!(matches!(refused, Refused::Damaged(_)), "{length} bytes: {refused}");
+    }
+    assert!(read_bytes::<Note>(&[sound.clone(), vec![0]].concat()).is_err(), "a byte too many");
+}
+
+#[test]
+fn chunks_of_another_dump_or_in_another_order_are_not_valid() {
+    let (one, size) = (bytes(&[1_u8; 40].as_slice(), 16), CHUNK_HEADER_SIZE + 16);
+    let (first, second) = (HEADER_SIZE..HEADER_SIZE + size, HEADER_SIZE + size..);
+    let mut swapped = one.clone();
+    swapped[first.clone()].copy_from_slice(&one[second][..size]);
+    read_bytes::<Vec<u8>>(&swapped).unwrap_err();
+
+    let disk = MemStorage::new();
+    let other = Header { epoch: Epoch(9), ..header(16) };
+    write(&*disk.create("dump").unwrap(), other, &[2_u8; 40].as_slice()).unwrap();
+    let mut mixed = one;
+    mixed[first.clone()].copy_from_slice(&disk.bytes("dump").unwrap()[first]);
+    read_bytes::<Vec<u8>>(&mixed).unwrap_err();
+}
+
+#[test]
+fn another_version_another_codec_and_another_type_are_told_from_damage() {
+    let mut newer = bytes(&note(), 16);
+    put(&mut newer, F_VERSION, &9_u16.to_le_bytes());
+    let crc = plain_crc(until(&newer, F_PREAMBLE_CRC));
+    put(&mut newer, F_PREAMBLE_CRC, &crc.to_le_bytes());
+    let said = read_bytes::<Note>(&newer).unwrap_err().to_string();
+    assert_eq!(said, "dump version 9 draft 1; this program reads version 0 draft 1");
+
+    let mut other = bytes(&note(), 16);
+    put(&mut other, F_CODEC, &2_u16.to_le_bytes());
+    let crc = header(16).salt().checksum(Offset(0), &other[20..HEADER_SIZE]);
+    put(&mut other, F_HEADER_CRC, &crc.to_le_bytes());
+    let said = read_bytes::<Note>(&other).unwrap_err().to_string();
+    assert_eq!(said, "codec 2, unknown to this program");
+
+    let refused = read_bytes::<Vec<u64>>(&bytes(&note(), 16)).unwrap_err();
+    assert!(matches!(refused, Refused::Undecoded(_)), "{refused}");
+    // A state with bytes behind it is none.
+    let refused = read_bytes::<u8>(&around(&[1, 2])).unwrap_err();
+    assert_eq!(refused.to_string(), "there are bytes behind the state");
+}
+
+/// Any header with right checksums: what an attacker, or a bug, could write.
+fn forged(chunk: u32, length: u64, name_length: u8) -> Vec<u8> {
+    let mut bytes = bytes(&note(), 16);
+    put(&mut bytes, F_CHUNK, &chunk.to_le_bytes());
+    put(&mut bytes, F_LENGTH, &length.to_le_bytes());
+    put(&mut bytes, F_NAME_LENGTH, &[name_length]);
+    let crc = header(16).salt().checksum(Offset(0), &bytes[20..HEADER_SIZE]);
+    put(&mut bytes, F_HEADER_CRC, &crc.to_le_bytes());
+    bytes
+}
+
+/// A dump with right checksums around any payload.
+fn around(payload: &[u8]) -> Vec<u8> {
+    let header = Header { length: to_u64(payload.len()), ..header(1 << 20) };
+    let length = u32::try_from(payload.len()).unwrap();
+    let covered = [&length.to_le_bytes(), payload].concat();
+    let crc = header.salt().checksum(Offset(to_u64(HEADER_SIZE)), &covered);
+    let end = header.end(to_u64(HEADER_SIZE + CHUNK_HEADER_SIZE + payload.len()));
+    [&header.encode(), crc.to_le_bytes().as_slice(), &covered, &end].concat()
+}
+
+#[test]
+fn a_state_that_is_nested_too_deeply_is_refused() {
+    let refused = read_bytes::<Nested>(&around(&vec![0x91; 100_000])).unwrap_err();
+    assert_eq!(refused.to_string(), "depth limit exceeded");
+    let mut nested = Nested(vec![]);
+    for _ in 0..500 {
+        nested = Nested(vec![nested]);
+    }
+    assert_eq!(read_bytes::<Nested>(&bytes(&nested, 16)).unwrap(), nested);
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Nested(Vec<Nested>);
+
+type State = BTreeMap<String, (u64, Option<Vec<f64>>)>;
+
+fn states() -> impl Strategy<Value = State> {
+    let value = (any::<u64>(), prop::option::of(prop::collection::vec(-1e9..1e9, 0..5)));
+    prop::collection::btree_map("[a-z]{0,20}", value, 0..12)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    #[test]
+    fn a_harmed_dump_gives_an_error_or_the_state_that_was_written(
+        state in states(),
+        chunk in 16_u32..200,
+        harm in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let sound = bytes(&state, chunk);
+        prop_assert_eq!(read_bytes::<State>(&sound).unwrap(), state.clone());
+        let mut harmed = sound.clone();
+        for (at, byte) in harm {
+            let at = at.index(harmed.len());
+            harmed[at] = byte;
+        }
+        if let Some(cut) = cut {
+            harmed.truncate(cut.index(sound.len() + 1));
+        }
+        match read_bytes::<State>(&harmed) {
+            Ok(read) => prop_assert_eq!((&read, &harmed), (&state, &sound)),
+            Err(refused) => prop_assert!(matches!(refused, Refused::Damaged(_)), "{}", refused),
+        }
+    }
+
+    #[test]
+    fn a_header_with_any_lengths_panics_nobody(
+        chunk in any::<u32>(), length in any::<u64>(), name_length in any::<u8>(),
+    ) {
+        prop_assert!(read_bytes::<Note>(&forged(chunk, length, name_length)).is_err());
+    }
+
+    #[test]
+    fn a_payload_of_any_kind_is_a_state_or_an_error(
+        payload in prop::collection::vec(any::<u8>(), 1..60),
+    ) {
+        let read = read_bytes::<State>(&around(&payload));
+        prop_assert!(matches!(read, Ok(_) | Err(Refused::Undecoded(_))), "{:?}", read);
+    }
+
+    #[test]
+    fn bytes_of_any_kind_panic_nobody(junk in prop::collection::vec(any::<u8>(), 0..400)) {
+        prop_assert!(read_bytes::<Note>(&junk).is_err());
+    }
+}

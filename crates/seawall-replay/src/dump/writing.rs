@@ -1,0 +1,101 @@
+//! Writing a dump: the state streams through one chunk of memory into the file, the header last.
+
+use super::{C_CRC, C_LENGTH, CHUNK_HEADER_SIZE, HEADER_SIZE, Header, behind, put, to_u64};
+use seawall_format::{Offset, Salt};
+use seawall_io::File;
+use serde::Serialize;
+use std::io;
+
+/// Why a state was not written.
+#[derive(Debug)]
+pub(crate) enum NotWritten {
+    /// The device refused.
+    Io(io::Error),
+    /// The state has no bytes.
+    Encode(String),
+}
+
+/// Writes `state` into a new file: all but the length is taken from `header`. Not durable yet.
+/// Returns the header that the file has.
+pub(crate) fn write<S: Serialize>(
+    file: &dyn File,
+    header: Header,
+    state: &S,
+) -> Result<Header, NotWritten> {
+    let mut chunks = Chunks::new(file, &header);
+    let encoded = rmp_serde::encode::write_named(&mut chunks, state);
+    let encoded = encoded.map_err(|error| NotWritten::Encode(error.to_string()));
+    // An error of the device goes through the encoder, which keeps little of it.
+    let failed = chunks.failed.take();
+    failed.map_or(encoded, |error| Err(NotWritten::Io(error)))?;
+    finish(chunks, header).map_err(NotWritten::Io)
+}
+
+fn finish(mut chunks: Chunks<'_>, header: Header) -> io::Result<Header> {
+    chunks.put_away()?;
+    let header = Header { length: chunks.length, ..header };
+    let Chunks { file, at, .. } = chunks;
+    assert_eq!(header.file_length(), Some(at + to_u64(super::END_SIZE)), "as DUMP.md says");
+    file.write_at(&header.end(at), at)?;
+    file.write_at(&header.encode(), 0)?;
+    Ok(header)
+}
+
+/// Takes the bytes of a state and writes them away, a chunk at a time.
+struct Chunks<'a> {
+    file: &'a dyn File,
+    salt: Salt,
+    /// The chunk that is being filled, with its header.
+    filled: Vec<u8>,
+    /// The size of a full one, with its header.
+    full: usize,
+    /// Where it will stand.
+    at: u64,
+    length: u64,
+    failed: Option<io::Error>,
+}
+
+impl<'a> Chunks<'a> {
+    fn new(file: &'a dyn File, header: &Header) -> Self {
+        let chunk = usize::try_from(header.chunk).expect("fits in memory");
+        let (at, full) = (to_u64(HEADER_SIZE), CHUNK_HEADER_SIZE + chunk);
+        let filled = vec![0; CHUNK_HEADER_SIZE];
+        Self { file, salt: header.salt(), filled, full, at, length: 0, failed: None }
+    }
+
+    /// Writes what there is, if there is anything.
+    fn put_away(&mut self) -> io::Result<()> {
+        let size = self.filled.len() - CHUNK_HEADER_SIZE;
+        if size == 0 {
+            return Ok(());
+        }
+        let length = u32::try_from(size).expect("a chunk is bounded");
+        put(&mut self.filled, C_LENGTH, &length.to_le_bytes());
+        let crc = self.salt.checksum(Offset(self.at), behind(&self.filled, C_CRC));
+        put(&mut self.filled, C_CRC, &crc.to_le_bytes());
+        self.file.write_at(&self.filled, self.at)?;
+        self.at += to_u64(self.filled.len());
+        self.length += to_u64(size);
+        self.filled.truncate(CHUNK_HEADER_SIZE);
+        Ok(())
+    }
+}
+
+impl io::Write for Chunks<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.filled.len() == self.full
+            && let Err(error) = self.put_away()
+        {
+            self.failed = Some(error);
+            return Err(io::ErrorKind::Other.into());
+        }
+        let room = self.full - self.filled.len();
+        let (taken, _) = bytes.split_at(bytes.len().min(room));
+        self.filled.extend_from_slice(taken);
+        Ok(taken.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
