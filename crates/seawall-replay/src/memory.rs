@@ -71,6 +71,10 @@ impl Store for MemoryStore {
                 (Edit::Put { .. } | Edit::Delete { .. } | Edit::Drop, false) => {
                     return Err(StoreError::refused(write, "there is no such table"));
                 }
+                (Edit::Drop, true) if write.table.is_empty() => {
+                    let why = "the table without a name is always there";
+                    return Err(StoreError::refused(write, why));
+                }
                 (edit, _) => !matches!(edit, Edit::Drop),
             };
         }
@@ -134,6 +138,7 @@ mod tests {
             vec![put(""), put("t")],
             vec![put(""), create(), write("t", Edit::Drop), put("t")],
             vec![put(""), create(), create()],
+            vec![put(""), write("", Edit::Drop)],
         ] {
             store.write(&batch(wrong)).unwrap_err();
             assert!(store.rows("").is_empty() && store.tables().is_empty());
