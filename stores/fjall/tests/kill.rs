@@ -6,14 +6,14 @@
 mod common;
 
 use common::Folder;
-use seawall::{Log, LogReader, Upgraded};
+use seawall::{Log, LogReader, Lsn, Upgraded};
 use seawall_fjall::{FjallStore, fjall};
 use seawall_replay::{
     Batch, Bounds, Change, Operation, Operators, Replay, Store, StoreError, TxId, Watermark,
 };
 use seawall_testkit::Dice;
-use std::collections::BTreeMap;
-use std::io::Read;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +22,9 @@ use std::time::Duration;
 /// Where the child finds out what to do: kind, folder, lanes, changes of a batch, where it aborts
 /// and in which write.
 const TASK: &str = "SEAWALL_FJALL_TASK";
+
+/// What the child says when it has opened the store, and then the last commit that it has.
+const OPENED: &str = "opened at ";
 
 const TRANSACTIONS: u64 = 6_000;
 const KILLS: usize = 12;
@@ -49,21 +52,31 @@ enum Point {
 const KINDS: [Kind; 3] = [Kind::Together, Kind::Later, Kind::Elsewhere];
 const POINTS: [Point; 4] = [Point::Never, Point::Before, Point::Between, Point::After];
 
+fn points(kind: Kind) -> &'static [Point] {
+    match kind {
+        Kind::Together => &[Point::Before, Point::After],
+        // Where it hurts, so that it is caught for certain.
+        Kind::Later | Kind::Elsewhere => &[Point::Between],
+    }
+}
+
 #[test]
 fn nothing_is_applied_twice_and_nothing_left_out_whenever_it_is_killed() {
-    for seed in 1..=4 {
+    for seed in 1..=8 {
         assert_eq!(wrong_keys(Kind::Together, seed), 0, "seed {seed}");
     }
 }
 
 #[test]
 fn a_watermark_that_is_written_later_is_caught() {
-    assert!(wrong_keys(Kind::Later, 1) > 0);
+    let wrong: usize = (1..=2).map(|seed| wrong_keys(Kind::Later, seed)).sum();
+    assert!(wrong > 0);
 }
 
 #[test]
 fn a_watermark_in_another_keyspace_is_caught() {
-    assert!(wrong_keys(Kind::Elsewhere, 1) > 0);
+    let wrong: usize = (1..=2).map(|seed| wrong_keys(Kind::Elsewhere, seed)).sum();
+    assert!(wrong > 0);
 }
 
 /// Replays a log with many kills, then to its end, and counts keys that are not as they should be.
@@ -75,27 +88,31 @@ fn wrong_keys(kind: Kind, seed: u64) -> usize {
     operations.chunks(1000).for_each(|some| drop(log.append_batch(some).unwrap()));
     log.close().unwrap();
 
-    let (mut timed, mut aborted) = (0, 0);
+    let (mut timed, mut aborted, mut stood) = (0, 0, BTreeSet::new());
     for number in 0..KILLS {
         let lanes = 1 + dice.below(4);
-        let changes_max = *dice.pick(&[1, 3, 20]).unwrap();
-        let point = if number % 2 == 0 { Point::Never } else { *dice.pick(&POINTS[1..]).unwrap() };
-        let write = dice.below(200);
-        let task = Task { kind, lanes, changes_max, point, write };
-        let delay = (point == Point::Never).then(|| Duration::from_micros(dice.below(40_000)));
-        let ended = run(&task, &folder.0, delay);
+        let changes_max = *dice.pick(&[1, 3, 20, 100]).unwrap();
+        let point = if number % 2 == 0 { Point::Never } else { *dice.pick(points(kind)).unwrap() };
+        let task = Task { kind, lanes, changes_max, point, write: dice.below(100) };
+        let delay = (point == Point::Never).then(|| Duration::from_micros(dice.below(30_000)));
+        let (ended, stands) = run(&task, &folder.0, delay);
+        stood.insert(stands);
         match delay {
             Some(_) => timed += usize::from(!ended.success()),
             None => aborted += usize::from(!ended.success()),
         }
     }
     let task = Task { kind, lanes: 2, changes_max: 20, point: Point::Never, write: 0 };
-    assert!(run(&task, &folder.0, None).success(), "the last run is left alone");
+    let (ended, stands) = run(&task, &folder.0, None);
+    assert!(ended.success(), "the last run is left alone");
+    stood.insert(stands);
     let wrong = compare(&folder.0.join("store"), &expected(&operations));
     println!(
-        "{kind:?}, seed {seed}: killed {timed} times and aborted {aborted}, {wrong} wrong keys"
+        "{kind:?}, seed {seed}: killed {timed} times and aborted {aborted}, {wrong} wrong keys; \
+         begun anew behind the commits {stood:?} of a log of {} records",
+        operations.len()
     );
-    assert!(timed > 0 && aborted > 0, "a test without kills shows nothing");
+    assert!(timed > 0 && aborted > 0 && stood.len() > 3, "a test without kills shows nothing");
     wrong
 }
 
@@ -107,8 +124,9 @@ struct Task {
     write: u64,
 }
 
-/// Runs the child; with a delay it is killed so long after it has opened the store.
-fn run(task: &Task, folder: &Path, delay: Option<Duration>) -> ExitStatus {
+/// Runs the child; with a delay it is killed so long after it has opened the store. Gives how it
+/// ended, and the last commit that the store had when it was opened.
+fn run(task: &Task, folder: &Path, delay: Option<Duration>) -> (ExitStatus, u64) {
     let Task { kind, lanes, changes_max, point, write } = task;
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["child", "--exact", "--nocapture", "--test-threads=1"])
@@ -117,21 +135,22 @@ fn run(task: &Task, folder: &Path, delay: Option<Duration>) -> ExitStatus {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let (mut said, mut stands) = (String::new(), None);
+    while stands.is_none() && stdout.read_line(&mut said).unwrap() > 0 {
+        // The test's name may stand before it.
+        let line = said.split_once(OPENED).map(|(_, line)| line.trim());
+        stands = line.map(|stands| stands.parse().unwrap());
+    }
     if let Some(delay) = delay {
-        let mut seen = Vec::new();
-        let mut stdout = child.stdout.take().unwrap();
-        let mut byte = [0];
-        while !seen.ends_with(b"opened\n") && stdout.read(&mut byte).unwrap() == 1 {
-            seen.push(byte[0]);
-        }
         pause(delay);
         child.kill().unwrap();
     }
-    let output = child.wait_with_output().unwrap();
-    // 101: a test of the child failed, which is not one of the ways in which it is to end.
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_ne!(output.status.code(), Some(101), "the child failed by itself: {said}");
-    output.status
+    let (_, output) = (io::copy(&mut stdout, &mut io::sink()), child.wait_with_output().unwrap());
+    // It may be killed, or abort, or end well: that a test in it fails is none of these.
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert_ne!(output.status.code(), Some(101), "the child failed by itself: {why}");
+    (output.status, stands.expect("it opens the store, whatever it was killed in before"))
 }
 
 #[expect(clippy::disallowed_methods, reason = "another process is to come as far as it does")]
@@ -153,7 +172,8 @@ fn child() {
     let marks = store.database().keyspace("marks", Default::default).unwrap();
     let written = AtomicU64::new(0);
     let store = Killed { store, marks, kind, abort: (point, write.parse().unwrap()), written };
-    println!("opened");
+    let stands = store.watermarks().unwrap().iter().map(|mark| mark.applied).max();
+    println!("{OPENED}{}", stands.flatten().map_or(0, Lsn::get));
 
     let reader: LogReader<Operation, Upgraded> = LogReader::open(folder.join("log")).unwrap();
     let changes_max = changes_max.parse().unwrap();
@@ -272,8 +292,7 @@ fn operations(dice: &mut Dice) -> Vec<Operation> {
 }
 
 fn change(dice: &mut Dice) -> Change {
-    let mut number = || dice_number(dice.any());
-    let (key, value) = (number(), number());
+    let (key, value) = (dice_number(dice.any()), (1 + dice.below(99)).to_le_bytes());
     let add = |table: &str| Change::merge(table, key, ("add", value));
     match dice.below(8) {
         0..4 => add("sum"),
