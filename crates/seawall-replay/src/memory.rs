@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Tables in memory. What a log says of them is gone with the process, and replayed by the next.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct MemoryStore(Mutex<Content>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,6 +44,12 @@ impl MemoryStore {
 
     fn content(&self) -> MutexGuard<'_, Content> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -131,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_refused_as_a_whole() {
-        let store = MemoryStore::new();
+        let store = MemoryStore::default();
         let batch = |writes| Batch { writes, watermarks: vec![] };
         let create = || write("t", Edit::Create { definition: vec![] });
         for wrong in [
