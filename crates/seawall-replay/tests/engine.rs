@@ -179,9 +179,8 @@ fn check(witness: &Witness, found: &Recovered) -> Result<(), String> {
         return Ok(());
     }
     let Recovered { kept, rows, .. } = found;
-    Err(format!(
-        "{rows:?} over a store of {kept} batches is neither what was promised nor what may be: {witness:?}"
-    ))
+    let found = format!("{rows:?} over a store of {kept} batches");
+    Err(format!("{found} is neither what was promised nor what may be: {witness:?}"))
 }
 
 fn every_crash() -> Result<Tried, seawall_testkit::Failure> {
