@@ -41,12 +41,15 @@ struct State {
     is_broken: bool,
 }
 
+/// Its table and its key.
+type Row = (String, Vec<u8>);
+
 /// A transaction that has not ended.
 #[derive(Debug)]
 struct Open {
     begin: Lsn,
     /// What it changes: the record, and the new value; none for a row that goes.
-    rows: BTreeMap<(String, Vec<u8>), (Lsn, Option<Vec<u8>>)>,
+    rows: BTreeMap<Row, (Lsn, Option<Vec<u8>>)>,
 }
 
 /// What the engine does not do, and why.
@@ -88,6 +91,10 @@ impl<S: Store> Engine<S> {
     }
 
     /// The same for a log on another kind of storage.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::open`].
     pub fn open_in(disk: &Arc<dyn Storage>, options: &Options, store: S) -> Result<Self> {
         let log = options.open_in(disk.clone())?;
         Self::recover(log, &LogReader::open_in(disk.clone())?, store)
@@ -125,6 +132,10 @@ impl<S: Store> Engine<S> {
     }
 
     /// What was said of a table when it was created; `None` if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`].
     pub fn definition(&self, table: &str) -> Result<Option<Vec<u8>>> {
         Ok(self.store.get(CATALOG, table.as_bytes())?)
     }
@@ -197,6 +208,10 @@ pub struct Transaction<'a, S: Store> {
 
 impl<S: Store> Transaction<'_, S> {
     /// The row as this transaction sees it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::get`].
     pub fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let state = self.engine.state()?;
         self.value(&state, table, key)

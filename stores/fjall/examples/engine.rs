@@ -17,6 +17,7 @@ use std::path::Path;
 ///
 /// The log, the store or the output fails.
 pub fn run(folder: &Path, out: &mut impl Write) -> Result<(), Any> {
+    std::fs::create_dir_all(folder)?;
     let open_store = || Ok(FjallStore::open(folder.join("store"))?);
     demonstrate(&folder.join("log"), open_store, out)
 }

@@ -1,4 +1,4 @@
-//! A [fjall](fjall) database that a Seawall log is replayed into, each transaction exactly once.
+//! A [fjall] database that a Seawall log is replayed into, each transaction exactly once.
 //!
 //! [`FjallStore`] is a [`seawall_replay::Store`]: tables of rows, sorted by key. What a batch
 //! changes and how far the log is applied with it ([`Watermark`](seawall_replay::Watermark)) are
@@ -10,6 +10,7 @@
 //! use seawall_replay::{Change, Operation, Replay, Store};
 //!
 //! # let dir = std::env::temp_dir().join(format!("seawall-doc-fjall-{}", std::process::id()));
+//! # std::fs::create_dir_all(&dir)?;
 //! let log: Log<Operation> = Log::open(dir.join("log"))?;
 //! log.append(&Change::create_table("account", "cents").into())?;
 //! log.append(&Change::merge("account", "ada", ("add", 300u64.to_le_bytes())).into())?;
@@ -27,6 +28,9 @@
 //! ```
 //!
 //! # Layout
+//!
+//! The folder of a store holds a file `seawall-fjall.lock` and the folder `database`, which is
+//! fjall's; until that is whole it is named `database.partial`.
 //!
 //! Everything is in the one keyspace `seawall`. A key begins with a byte that says what it is;
 //! numbers in keys and in the catalog are big-endian, so that rows lie sorted by table and key.
@@ -54,6 +58,7 @@ mod catalog;
 mod error;
 mod garbage;
 mod key;
+mod place;
 mod rows;
 mod store;
 

@@ -3,11 +3,12 @@
 use crate::catalog::{Catalog, Prepared, Table, has_tables};
 use crate::garbage::Sweep;
 use crate::key::{self, CATALOG, FORMAT, FORMAT_KEY, GARBAGE, TableId, WATERMARKS};
+use crate::place::Place;
 use crate::{OpenError, Result, Rows};
-use fjall::{Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use seawall_replay::{Batch, Store, StoreError, Watermark};
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 const KEYSPACE: &str = "seawall";
@@ -25,6 +26,8 @@ pub struct FjallStore {
     catalog: RwLock<Catalog>,
     /// Held while rows of dropped tables are removed.
     sweeping: Mutex<()>,
+    /// Let go of last, after the database is closed.
+    _place: Place,
 }
 
 impl FjallStore {
@@ -47,29 +50,18 @@ impl FjallStore {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        let database = Database::builder(path).open().map_err(failed(path))?;
-        Self::open_in(database, path)
-    }
-
-    fn open_in(database: Database, path: &Path) -> Result<Self> {
-        let keyspace =
-            database.keyspace(KEYSPACE, KeyspaceCreateOptions::default).map_err(failed(path))?;
-        let mut entries = keyspace.iter();
-        match entries.next().map(Guard::into_inner).transpose().map_err(failed(path))? {
-            None => keyspace.insert(FORMAT_KEY, FORMAT).map_err(failed(path))?,
-            Some((key, format)) if *key == FORMAT_KEY && *format == FORMAT => {}
-            Some((key, format)) => {
-                let why = if *key == FORMAT_KEY {
-                    format!("its format is {:?}, not {FORMAT:?}", &*format)
-                } else {
-                    format!("its keyspace `{KEYSPACE}` holds something else")
-                };
-                return Err(OpenError::Foreign { path: path.to_owned(), why });
-            }
+        let place = Place::take(path.as_ref())?;
+        let path = place.path();
+        let database = place.open(|new| keyspace_of(new)?.insert(FORMAT_KEY, FORMAT))?;
+        let failed = OpenError::of(path);
+        let keyspace = keyspace_of(&database).map_err(&failed)?;
+        let format = keyspace.get(FORMAT_KEY).map_err(&failed)?.unwrap_or_default();
+        if *format != FORMAT {
+            let why = format!("its format is {:?}, not {FORMAT:?}", &*format);
+            return Err(OpenError::Foreign { path: path.to_owned(), why });
         }
         let catalog = RwLock::new(read_catalog(&keyspace, path)?);
-        Ok(Self { database, keyspace, catalog, sweeping: Mutex::new(()) })
+        Ok(Self { database, keyspace, catalog, sweeping: Mutex::new(()), _place: place })
     }
 
     /// The tables that there are, by name, each with its definition; without the one that has no
@@ -215,6 +207,11 @@ impl Store for FjallStore {
         drop(sweeping);
         self.database.persist(PersistMode::SyncAll).map_err(StoreError::failed)
     }
+
+    /// One: fjall takes one batch after the other, whoever writes them.
+    fn lanes_max(&self) -> usize {
+        1
+    }
 }
 
 impl fmt::Debug for FjallStore {
@@ -223,10 +220,15 @@ impl fmt::Debug for FjallStore {
     }
 }
 
+fn keyspace_of(database: &Database) -> fjall::Result<Keyspace> {
+    database.keyspace(KEYSPACE, KeyspaceCreateOptions::default)
+}
+
 fn read_catalog(keyspace: &Keyspace, path: &Path) -> Result<Catalog> {
+    let failed = OpenError::of(path);
     let mut catalog = Catalog::default();
     for entry in keyspace.prefix(CATALOG) {
-        let (key, value) = entry.into_inner().map_err(failed(path))?;
+        let (key, value) = entry.into_inner().map_err(&failed)?;
         let name = key.strip_prefix(&CATALOG).and_then(|name| str::from_utf8(name).ok());
         let (Some(name), Some((id, definition))) = (name, TableId::from_bytes(&value)) else {
             return Err(garbled(path, &key));
@@ -235,7 +237,7 @@ fn read_catalog(keyspace: &Keyspace, path: &Path) -> Result<Catalog> {
         catalog.tables.insert(name.to_owned(), table);
     }
     for entry in keyspace.prefix(GARBAGE) {
-        let key = entry.key().map_err(failed(path))?;
+        let key = entry.key().map_err(&failed)?;
         let id = key.strip_prefix(&GARBAGE).and_then(TableId::from_bytes);
         let (id, _) = id.filter(|(_, rest)| rest.is_empty()).ok_or_else(|| garbled(path, &key))?;
         catalog.garbage.insert(id);
@@ -246,12 +248,4 @@ fn read_catalog(keyspace: &Keyspace, path: &Path) -> Result<Catalog> {
 fn garbled(path: &Path, key: &[u8]) -> OpenError {
     let why = format!("the entry `{}` of its catalog cannot be read", key.escape_ascii());
     OpenError::Foreign { path: path.to_owned(), why }
-}
-
-fn failed(path: &Path) -> impl FnOnce(fjall::Error) -> OpenError {
-    let path: PathBuf = path.to_owned();
-    move |source| match source {
-        fjall::Error::Locked => OpenError::Locked { path },
-        source => OpenError::Fjall { path, source },
-    }
 }

@@ -22,7 +22,7 @@ use seawall_testkit::Dice;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -72,6 +72,24 @@ fn nothing_is_applied_twice_and_nothing_left_out_whenever_it_is_killed() {
     for seed in 1..=8 {
         assert_eq!(wrong_keys(Kind::Together, seed), 0, "seed {seed}");
     }
+}
+
+#[test]
+fn a_store_that_is_killed_while_it_is_made_is_made_by_the_next_one() {
+    let mut dice = Dice::new(1);
+    let mut early = 0;
+    for number in 0..40 {
+        let folder = Folder::new(&format!("make-{number}"));
+        let task = format!("Together 1 1 Never 0 {}", folder.0.display());
+        let mut child = child_for(&task);
+        pause(Duration::from_micros(dice.below(30_000)));
+        child.kill().unwrap();
+        let said = child.wait_with_output().unwrap().stdout;
+        early += usize::from(!String::from_utf8_lossy(&said).contains(OPENED));
+        assert!(FjallStore::open(folder.0.join("store")).unwrap().tables().is_empty());
+    }
+    println!("killed 40 times, {early} of them before the store was open");
+    assert!(early > 0);
 }
 
 #[test]
@@ -137,13 +155,9 @@ struct Task {
 /// ended, and the last commit that the store had when it was opened.
 fn run(task: &Task, folder: &Path, delay: Option<Duration>) -> (ExitStatus, u64) {
     let Task { kind, lanes, changes_max, point, write } = task;
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["child", "--exact", "--nocapture", "--test-threads=1"])
-        .env(TASK, format!("{kind:?} {lanes} {changes_max} {point:?} {write} {}", folder.display()))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let folder = folder.display();
+    let mut child =
+        child_for(&format!("{kind:?} {lanes} {changes_max} {point:?} {write} {folder}"));
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let (mut said, mut stands) = (String::new(), None);
     while stands.is_none() && stdout.read_line(&mut said).unwrap() > 0 {
@@ -160,6 +174,16 @@ fn run(task: &Task, folder: &Path, delay: Option<Duration>) -> (ExitStatus, u64)
     let why = String::from_utf8_lossy(&output.stderr);
     assert_ne!(output.status.code(), Some(101), "the child failed by itself: {why}");
     (output.status, stands.expect("it opens the store, whatever it was killed in before"))
+}
+
+fn child_for(task: &str) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["child", "--exact", "--nocapture", "--test-threads=1"])
+        .env(TASK, task)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
 }
 
 #[expect(clippy::disallowed_methods, reason = "another process is to come as far as it does")]

@@ -6,8 +6,8 @@ mod common;
 
 use common::Folder;
 use proptest::prelude::*;
-use seawall::Lsn;
-use seawall_fjall::{FjallStore, OpenError, fjall};
+use seawall::{Log, Lsn};
+use seawall_fjall::{FjallStore, OpenError};
 use seawall_replay::{Batch, Edit, MemoryStore, Store, Watermark, Write};
 use std::collections::BTreeMap;
 
@@ -138,8 +138,15 @@ fn rows_of_a_dropped_table_are_gone_at_once_and_their_room_by_the_next_flush() {
     assert_eq!((rows(&store, "t").len(), count(&store, 1), count(&store, 4)), (0, 1001, 1));
     assert_eq!(before.count(), 1000, "who has begun to read goes on");
 
-    drop(store);
+    // As if it was killed while it removed them.
+    let keyspace = store.database().keyspace("seawall", Default::default).unwrap();
+    let dropped = keyspace.prefix([&[1][..], &1u64.to_be_bytes()].concat());
+    for row in dropped.skip(100).step_by(3) {
+        keyspace.remove(row.key().unwrap()).unwrap();
+    }
+    drop((store, keyspace));
     let store = FjallStore::open(&folder.0).unwrap();
+    assert_eq!((count(&store, 1), count(&store, 4)), (701, 1));
     store.write(&batch_of(vec![put("t", "new")])).unwrap();
     store.flush().unwrap();
     assert_eq!((count(&store, 1), count(&store, 4)), (2, 0));
@@ -191,14 +198,12 @@ fn a_store_that_is_open_or_of_another_format_or_no_store_is_not_opened() {
     assert!(foreign.ends_with("its format is [2], not [1]"), "{foreign}");
 
     let other = folder.0.join("other");
-    let database = fjall::Database::builder(&other).open().unwrap();
-    let keyspace = database.keyspace("seawall", Default::default).unwrap();
-    keyspace.insert("a", "b").unwrap();
-    drop((database, keyspace));
+    let log: Log<u32> = Log::open(&other).unwrap();
     let foreign = FjallStore::open(&other).unwrap_err().to_string();
-    assert!(foreign.ends_with("its keyspace `seawall` holds something else"), "{foreign}");
+    assert!(foreign.ends_with("the folder holds something else"), "{foreign}");
+    drop(log);
 
     // A file, and no folder.
-    let failed = FjallStore::open(other.join("version")).unwrap_err();
-    assert!(matches!(failed, OpenError::Fjall { .. }), "{failed}");
+    let failed = FjallStore::open(folder.0.join("seawall-fjall.lock")).unwrap_err();
+    assert!(matches!(failed, OpenError::Io { .. }), "{failed}");
 }
