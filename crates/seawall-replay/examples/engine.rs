@@ -280,7 +280,9 @@ impl<S: Store> Transaction<'_, S> {
     }
 
     /// Aborts: nothing that it changed was ever in the store.
-    pub fn abort(self) {}
+    pub fn abort(self) {
+        drop(self);
+    }
 
     /// Checks that a row may be changed, logs the change, and notes what the row has then.
     fn change(
