@@ -122,6 +122,12 @@ const PARTS: &[Part] = &[
         deep: &["--release", "--locked"],
     },
     Part {
+        name: "stores",
+        about: "replays into fjall, killed again and again; 5 minutes, most of it building fjall",
+        command: &["env", "-C", "stores", "-u", "RUSTUP_TOOLCHAIN", CARGO, "test"],
+        deep: &["--locked"],
+    },
+    Part {
         name: "kills",
         about: "2,000 lives of one log end by kill -9; 5 minutes",
         command: &["bash", "proof/life/kills.sh"],

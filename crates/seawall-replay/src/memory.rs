@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Tables in memory. What a log says of them is gone with the process, and replayed by the next.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct MemoryStore(Mutex<Content>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +47,12 @@ impl MemoryStore {
     }
 }
 
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Store for MemoryStore {
     fn watermarks(&self) -> Result<Vec<Watermark>, StoreError> {
         Ok(self.content().watermarks.values().copied().collect())
@@ -70,6 +76,10 @@ impl Store for MemoryStore {
                 }
                 (Edit::Put { .. } | Edit::Delete { .. } | Edit::Drop, false) => {
                     return Err(StoreError::refused(write, "there is no such table"));
+                }
+                (Edit::Drop, true) if write.table.is_empty() => {
+                    let why = "the table without a name is always there";
+                    return Err(StoreError::refused(write, why));
                 }
                 (edit, _) => !matches!(edit, Edit::Drop),
             };
@@ -127,13 +137,14 @@ mod tests {
 
     #[test]
     fn a_batch_is_refused_as_a_whole() {
-        let store = MemoryStore::new();
+        let store = MemoryStore::default();
         let batch = |writes| Batch { writes, watermarks: vec![] };
         let create = || write("t", Edit::Create { definition: vec![] });
         for wrong in [
             vec![put(""), put("t")],
             vec![put(""), create(), write("t", Edit::Drop), put("t")],
             vec![put(""), create(), create()],
+            vec![put(""), write("", Edit::Drop)],
         ] {
             store.write(&batch(wrong)).unwrap_err();
             assert!(store.rows("").is_empty() && store.tables().is_empty());

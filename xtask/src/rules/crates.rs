@@ -27,6 +27,7 @@ const FLOORS: &[&[&str]] = &[
         "seawall-sim",
         "seawall-syscalls",
         "seawall-bench",
+        "seawall-fjall",
         "seawall-model",
         "xtask",
     ],
@@ -102,8 +103,10 @@ fn floor_of(name: &str) -> Option<usize> {
     FLOORS.iter().position(|crates| crates.contains(&name))
 }
 
+/// Manifests of crates: one that is of a workspace alone has no dependencies.
 fn manifests(tree: &[Source]) -> impl Iterator<Item = &Source> {
-    tree.iter().filter(|source| source.path.ends_with("/Cargo.toml"))
+    let is_crate = |source: &&Source| source.text.lines().any(|line| line == "[package]");
+    tree.iter().filter(|source| source.path.ends_with("/Cargo.toml")).filter(is_crate)
 }
 
 fn package_name(manifest: &Source) -> String {
@@ -201,6 +204,7 @@ mod tests {
     #[test]
     fn a_crate_without_a_floor_is_found() {
         assert_eq!(caught(floors, "crates/a/Cargo.toml", &manifest("seawall-a", "")), [1]);
+        assert_eq!(caught(floors, "stores/Cargo.toml", "[workspace]\nmembers = []\n"), NOWHERE);
     }
 
     #[test]

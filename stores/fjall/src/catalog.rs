@@ -1,0 +1,134 @@
+//! Which tables there are, and what a batch comes to: worked out before anything is changed.
+
+use crate::key::{NAME_MAX, ROW_KEY_MAX, TableId, VALUE_MAX};
+use seawall_replay::{Batch, Edit, StoreError, Write};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What stands in the catalog of the store, and under garbage.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Catalog {
+    pub(crate) tables: BTreeMap<String, Table>,
+    pub(crate) garbage: BTreeSet<TableId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Table {
+    pub(crate) id: TableId,
+    pub(crate) definition: Vec<u8>,
+}
+
+/// What a batch comes to: one write for each key of fjall.
+#[derive(Debug, Default)]
+pub(crate) struct Prepared<'a> {
+    /// By table and key; `None` is no longer there.
+    pub(crate) rows: BTreeMap<(TableId, &'a [u8]), Option<&'a [u8]>>,
+    /// Tables that came to be, or are no more.
+    pub(crate) tables: BTreeMap<&'a str, Option<Table>>,
+    /// Tables that were there and are no more.
+    pub(crate) garbage: BTreeSet<TableId>,
+    /// Tables that came to be, and may be no more.
+    created: BTreeSet<TableId>,
+}
+
+impl Catalog {
+    /// The number of a table, if it is there.
+    pub(crate) fn id(&self, table: &str) -> Option<TableId> {
+        if table.is_empty() {
+            return Some(TableId::UNNAMED);
+        }
+        self.tables.get(table).map(|table| table.id)
+    }
+
+    /// What `batch` comes to, or why it cannot be.
+    pub(crate) fn prepare<'a>(&self, batch: &'a Batch) -> Result<Prepared<'a>, StoreError> {
+        let mut prepared = Prepared::default();
+        for write in &batch.writes {
+            check_sizes(write)?;
+            let id = match prepared.tables.get(write.table.as_str()) {
+                Some(table) => table.as_ref().map(|table| table.id),
+                None => self.id(&write.table),
+            };
+            match (&write.edit, id) {
+                (Edit::Create { .. }, Some(_)) => {
+                    return Err(StoreError::refused(write, "the table is there already"));
+                }
+                (Edit::Create { definition }, None) => {
+                    let id = self.free_id(write, &prepared);
+                    prepared.create(&write.table, Table { id, definition: definition.clone() });
+                }
+                (_, None) => return Err(StoreError::refused(write, "there is no such table")),
+                (Edit::Drop, Some(TableId::UNNAMED)) => {
+                    let why = "the table without a name is always there";
+                    return Err(StoreError::refused(write, why));
+                }
+                (Edit::Drop, Some(id)) => prepared.remove(&write.table, id),
+                (Edit::Put { key, value }, Some(id)) => {
+                    prepared.rows.insert((id, key), Some(value));
+                }
+                (Edit::Delete { key }, Some(id)) => drop(prepared.rows.insert((id, key), None)),
+            }
+        }
+        Ok(prepared)
+    }
+
+    /// What it is when `prepared` is written.
+    pub(crate) fn apply(&mut self, prepared: Prepared<'_>) {
+        self.garbage.extend(prepared.garbage);
+        for (name, table) in prepared.tables {
+            match table {
+                Some(table) => drop(self.tables.insert(name.to_owned(), table)),
+                None => drop(self.tables.remove(name)),
+            }
+        }
+    }
+
+    /// The number of the record, or the first behind it that no other table has or had whose rows
+    /// may be there: one record may create several tables.
+    fn free_id(&self, write: &Write, prepared: &Prepared<'_>) -> TableId {
+        let is_taken = |id: &TableId| {
+            self.garbage.contains(id)
+                || prepared.created.contains(id)
+                || self.tables.values().any(|table| table.id == *id)
+        };
+        let ids = (write.lsn.get()..).map(TableId);
+        ids.into_iter().find(|id| !is_taken(id)).expect("fewer tables than numbers")
+    }
+}
+
+impl<'a> Prepared<'a> {
+    fn create(&mut self, name: &'a str, table: Table) {
+        self.created.insert(table.id);
+        self.tables.insert(name, Some(table));
+    }
+
+    fn remove(&mut self, name: &'a str, id: TableId) {
+        self.rows.retain(|(table, _), _| *table != id);
+        if !self.created.contains(&id) {
+            self.garbage.insert(id);
+        }
+        self.tables.insert(name, None);
+    }
+}
+
+/// fjall panics where a key or a value is longer than it can write down.
+fn check_sizes(write: &Write) -> Result<(), StoreError> {
+    let too_long = |what: &str, size: usize, max: usize| {
+        let why = || format!("{what} has {size} bytes, and fjall takes {max}");
+        if size > max { Err(StoreError::refused(write, why())) } else { Ok(()) }
+    };
+    too_long("the table's name", write.table.len(), NAME_MAX)?;
+    match &write.edit {
+        Edit::Put { key, value } => {
+            too_long("the key", key.len(), ROW_KEY_MAX)?;
+            too_long("the value", value.len(), VALUE_MAX)
+        }
+        Edit::Delete { key } => too_long("the key", key.len(), ROW_KEY_MAX),
+        Edit::Create { definition } => too_long("the definition", definition.len(), VALUE_MAX),
+        Edit::Drop => Ok(()),
+    }
+}
+
+/// Whether `batch` creates tables or drops some.
+pub(crate) fn has_tables(batch: &Batch) -> bool {
+    batch.writes.iter().any(|write| matches!(write.edit, Edit::Create { .. } | Edit::Drop))
+}

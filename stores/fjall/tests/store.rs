@@ -1,0 +1,209 @@
+//! A store of fjall does what a store in memory does, reopened or not; and what it refuses.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+
+mod common;
+
+use common::Folder;
+use proptest::prelude::*;
+use seawall::{Log, Lsn};
+use seawall_fjall::{FjallStore, OpenError};
+use seawall_replay::{Batch, Edit, MemoryStore, Store, Watermark, Write};
+use std::collections::BTreeMap;
+
+const TABLES: [&str; 3] = ["", "t", "u"];
+
+/// What is done to both stores.
+#[derive(Clone, Debug)]
+enum Step {
+    Write(Batch),
+    Flush,
+    Reopen,
+}
+
+fn edit() -> impl Strategy<Value = (usize, Edit)> {
+    let key = prop::collection::vec(prop::sample::select(vec![0, 1, 0xff]), 0..4);
+    let value = prop::collection::vec(any::<u8>(), 0..4);
+    (0..TABLES.len(), 0..10u8, key, value).prop_map(|(table, kind, key, value)| {
+        let edit = match kind {
+            0 => Edit::Create { definition: value },
+            1 => Edit::Drop,
+            2 | 3 => Edit::Delete { key },
+            _ => Edit::Put { key, value },
+        };
+        (table, edit)
+    })
+}
+
+fn batch() -> impl Strategy<Value = Batch> {
+    let mark = (0..3u32, 0..9u64, 1..9u64);
+    let writes = prop::collection::vec(edit(), 0..12);
+    (writes, prop::collection::vec(mark, 0..3)).prop_map(|(edits, marks)| {
+        let write = |(table, edit): (usize, Edit)| {
+            // All in one record, so that its tables need different numbers.
+            Write { lsn: Lsn::FIRST, table: TABLES[table].to_owned(), edit }
+        };
+        let mark = |(lane, applied, restart)| {
+            let restart = Lsn::new(restart).unwrap();
+            (lane, Watermark { applied: Lsn::new(applied), restart, lanes: 3 })
+        };
+        let marks: BTreeMap<u32, Watermark> = marks.into_iter().map(mark).collect();
+        let writes = edits.into_iter().map(write).collect();
+        Batch { writes, watermarks: marks.into_iter().collect() }
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![8 => batch().prop_map(Step::Write), 1 => Just(Step::Flush), 1 => Just(Step::Reopen)]
+}
+
+fn rows(store: &FjallStore, table: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    store.rows(table).collect::<Result<_, _>>().unwrap()
+}
+
+fn assert_same(store: &FjallStore, model: &MemoryStore) {
+    assert_eq!(store.tables(), model.tables());
+    assert_eq!(store.watermarks().unwrap(), model.watermarks().unwrap());
+    for table in TABLES {
+        let (rows, expected) = (rows(store, table), model.rows(table));
+        assert_eq!(rows, expected);
+        let backwards: Vec<_> = store.rows(table).rev().map(Result::unwrap).collect();
+        assert!(backwards.into_iter().rev().eq(expected));
+        for key in [&b""[..], &[0], &[1], &[0xff], &[0, 0xff]] {
+            assert_eq!(store.get(table, key).unwrap(), model.get(table, key).unwrap());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn it_does_what_a_store_in_memory_does(steps in prop::collection::vec(step(), 1..40)) {
+        let folder = Folder::new("same");
+        let (mut store, model) = (FjallStore::open(&folder.0).unwrap(), MemoryStore::new());
+        for step in steps {
+            match step {
+                Step::Write(batch) => {
+                    let (done, expected) = (store.write(&batch), model.write(&batch));
+                    let words = |done: Result<(), seawall_replay::StoreError>| {
+                        done.map_err(|error| error.to_string())
+                    };
+                    prop_assert_eq!(words(done), words(expected));
+                }
+                Step::Flush => store.flush().unwrap(),
+                Step::Reopen => {
+                    drop(store);
+                    store = FjallStore::open(&folder.0).unwrap();
+                }
+            }
+            assert_same(&store, &model);
+        }
+        drop(store);
+        assert_same(&FjallStore::open(&folder.0).unwrap(), &model);
+    }
+}
+
+fn write(lsn: u64, table: &str, edit: Edit) -> Write {
+    Write { lsn: Lsn::new(lsn).unwrap(), table: table.to_owned(), edit }
+}
+
+fn put(table: &str, key: impl Into<Vec<u8>>) -> Write {
+    write(1, table, Edit::Put { key: key.into(), value: b"v".to_vec() })
+}
+
+fn create(lsn: u64, table: &str) -> Write {
+    write(lsn, table, Edit::Create { definition: vec![] })
+}
+
+fn batch_of(writes: Vec<Write>) -> Batch {
+    Batch { writes, watermarks: vec![] }
+}
+
+/// How many entries there are of a kind.
+fn count(store: &FjallStore, kind: u8) -> usize {
+    let keyspace = store.database().keyspace("seawall", Default::default).unwrap();
+    keyspace.prefix([kind]).count()
+}
+
+#[test]
+fn rows_of_a_dropped_table_are_gone_at_once_and_their_room_by_the_next_flush() {
+    let folder = Folder::new("drop");
+    let store = FjallStore::open(&folder.0).unwrap();
+    let keys = || (0..1000u16).map(|key| put("t", key.to_be_bytes()));
+    store.write(&batch_of([create(1, "t")].into_iter().chain(keys()).collect())).unwrap();
+    store.write(&batch_of(vec![put("", "kept")])).unwrap();
+    let before = store.rows("t");
+    store.write(&batch_of(vec![write(2, "t", Edit::Drop), create(3, "t")])).unwrap();
+    assert_eq!((rows(&store, "t").len(), count(&store, 1), count(&store, 4)), (0, 1001, 1));
+    assert_eq!(before.count(), 1000, "who has begun to read goes on");
+
+    // As if it was killed while it removed them.
+    let keyspace = store.database().keyspace("seawall", Default::default).unwrap();
+    let dropped = keyspace.prefix([&[1][..], &1u64.to_be_bytes()].concat());
+    for row in dropped.skip(100).step_by(3) {
+        keyspace.remove(row.key().unwrap()).unwrap();
+    }
+    drop((store, keyspace));
+    let store = FjallStore::open(&folder.0).unwrap();
+    assert_eq!((count(&store, 1), count(&store, 4)), (701, 1));
+    store.write(&batch_of(vec![put("t", "new")])).unwrap();
+    store.flush().unwrap();
+    assert_eq!((count(&store, 1), count(&store, 4)), (2, 0));
+    assert_eq!((rows(&store, "t").len(), rows(&store, "").len()), (1, 1));
+}
+
+#[test]
+fn tables_of_one_record_have_rows_of_their_own() {
+    let folder = Folder::new("one-record");
+    let store = FjallStore::open(&folder.0).unwrap();
+    let both = vec![create(5, "a"), create(5, "b"), put("a", "k"), create(6, "c")];
+    store.write(&batch_of(both)).unwrap();
+    drop(store);
+    let store = FjallStore::open(&folder.0).unwrap();
+    let counts = ["a", "b", "c"].map(|table| rows(&store, table).len());
+    assert_eq!(counts, [1, 0, 0]);
+    store.write(&batch_of(vec![write(7, "a", Edit::Drop)])).unwrap();
+    store.write(&batch_of(vec![create(8, "a")])).unwrap();
+    assert_eq!(rows(&store, "a").len(), 0);
+}
+
+#[test]
+fn what_fjall_cannot_take_is_refused_and_nothing_of_its_batch_is_written() {
+    let folder = Folder::new("long");
+    let store = FjallStore::open(&folder.0).unwrap();
+    let longest = 65_535 - 9;
+    for wrong in [put("", vec![7; longest + 1]), create(1, &"t".repeat(65_535))] {
+        let why = store.write(&batch_of(vec![put("", "k"), wrong])).unwrap_err().to_string();
+        assert!(why.ends_with("bytes, and fjall takes 65526") || why.ends_with("65534"), "{why}");
+    }
+    assert_eq!(rows(&store, "").len(), 0);
+    store
+        .write(&batch_of(vec![put("", vec![7; longest]), create(1, &"t".repeat(65_534))]))
+        .unwrap();
+    assert_eq!(store.get("", &vec![7; longest]).unwrap(), Some(b"v".to_vec()));
+    assert_eq!(store.get("", &vec![7; longest + 1]).unwrap(), None);
+}
+
+#[test]
+fn a_store_that_is_open_or_of_another_format_or_no_store_is_not_opened() {
+    let folder = Folder::new("open");
+    let store = FjallStore::open(&folder.0).unwrap();
+    let locked = FjallStore::open(&folder.0).unwrap_err();
+    assert!(matches!(locked, OpenError::Locked { .. }), "{locked}");
+    let keyspace = store.database().keyspace("seawall", Default::default).unwrap();
+    keyspace.insert([0], [2]).unwrap();
+    drop((store, keyspace));
+    let foreign = FjallStore::open(&folder.0).unwrap_err().to_string();
+    assert!(foreign.ends_with("its format is [2], not [1]"), "{foreign}");
+
+    let other = folder.0.join("other");
+    let log: Log<u32> = Log::open(&other).unwrap();
+    let foreign = FjallStore::open(&other).unwrap_err().to_string();
+    assert!(foreign.ends_with("the folder holds something else"), "{foreign}");
+    drop(log);
+
+    // A file, and no folder.
+    let failed = FjallStore::open(folder.0.join("seawall-fjall.lock")).unwrap_err();
+    assert!(matches!(failed, OpenError::Io { .. }), "{failed}");
+}
