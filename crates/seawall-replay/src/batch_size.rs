@@ -1,9 +1,11 @@
 //! How many changes a batch holds: as many as make each cheapest, within bounds. A pure state
 //! machine: it is told what each batch took.
 //!
-//! Sizes are powers of two. It stays with one for four batches, goes on to the next as long as a
-//! change costs less there, and back when it does not; then it stays, and now and then looks at a
-//! neighbour again, as what a store costs changes while it grows.
+//! It stays with a size for four batches, and goes on to twice that as long as a change costs no
+//! more there: within the bounds a large batch is better for a store than two small ones, which a
+//! short measurement may not show. To half of it it goes where a change costs clearly less. Then it
+//! stays, and now and then looks at a neighbour again, as what a store costs changes while it
+//! grows.
 
 use std::time::Duration;
 
@@ -33,8 +35,10 @@ impl Default for Bounds {
 const SAMPLES: u32 = 4;
 /// Judgements without a look at the neighbours.
 const REST: u32 = 16;
-/// A size is better if a change costs less than this part of what it costs at the other.
-const BETTER: (u128, u128) = (97, 100);
+/// A larger size is taken if a change costs less than this part of what it costs at the other.
+const NO_WORSE: (u128, u128) = (102, 100);
+/// And a smaller one, if less than this.
+const BETTER: (u128, u128) = (95, 100);
 
 /// The size of the next batch.
 ///
@@ -119,7 +123,7 @@ impl BatchSize {
     fn judge(&mut self, cost: Cost) {
         match self.course {
             Course::Look => self.look_beside(true, cost),
-            Course::Try { from, cost: before } if is_better(cost, before) => {
+            Course::Try { from, cost: before } if is_taken(cost, before, self.changes > from) => {
                 // On in the same direction, as far as it goes.
                 let is_up = self.changes > from;
                 self.look_beside(is_up, cost);
@@ -153,8 +157,9 @@ impl BatchSize {
     }
 }
 
-fn is_better((time, changes): Cost, (time_before, changes_before): Cost) -> bool {
-    time * changes_before * BETTER.1 < time_before * changes * BETTER.0
+fn is_taken((time, changes): Cost, (time_before, changes_before): Cost, is_up: bool) -> bool {
+    let (part, of) = if is_up { NO_WORSE } else { BETTER };
+    time * changes_before * of < time_before * changes * part
 }
 
 #[cfg(test)]
@@ -179,10 +184,12 @@ mod tests {
     }
 
     #[test]
-    fn it_grows_as_long_as_a_change_gets_cheaper_by_it() {
-        // 100 us a batch and 3 us a change: beyond 4,096 it is worth less than 3 %.
+    fn it_grows_as_long_as_a_change_costs_no_more_by_it() {
+        // 100 us a batch and 3 us a change: up to where a batch takes 100 ms, or the bound.
         let (size, _) = settled(Bounds::default(), |changes| 100_000 + 3_000 * n(changes));
-        assert!((512..=2048).contains(&size), "{size}");
+        assert_eq!(size, 16_384);
+        let (size, _) = settled(Bounds::default(), |changes| 100_000 + 30_000 * n(changes));
+        assert_eq!(size, 2_048);
     }
 
     #[test]

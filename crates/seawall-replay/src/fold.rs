@@ -59,11 +59,9 @@ impl Folded<'_> {
         self.writes.push(write);
     }
 
-    fn rows(&mut self, mut rows: Vec<(Lsn, Change)>) -> Result<()> {
-        // Stable: what concerns one key stays in its order.
-        rows.sort_by(|(_, a), (_, b)| (a.table(), a.key()).cmp(&(b.table(), b.key())));
+    fn rows(&mut self, rows: Vec<(Lsn, Change)>) -> Result<()> {
         let first = self.writes.len();
-        for (lsn, row) in rows {
+        for (lsn, row) in sorted(rows) {
             let before = self.writes.get(first..).and_then(<[Write]>::last);
             let before = before.filter(|before| is_same_key(before, &row));
             let is_again = before.is_some();
@@ -106,6 +104,57 @@ impl Folded<'_> {
             return Ok(None);
         }
         self.tools.store.get(table, key).map_err(Error::store("read a key that is merged into"))
+    }
+}
+
+/// The rows by table and key; what concerns one key stays in its order.
+///
+/// A comparison of two keys waits for memory. So each row gets two numbers that mostly decide: that
+/// of its table, and eight bytes of its key, behind what all keys of its table have in common.
+fn sorted(rows: Vec<(Lsn, Change)>) -> impl Iterator<Item = (Lsn, Change)> {
+    let mut tables: BTreeMap<&str, Common<'_>> = BTreeMap::new();
+    for (_, row) in &rows {
+        let key = row.key().unwrap_or_default();
+        match tables.get_mut(row.table()) {
+            Some(common) => common.shrink(key),
+            None => {
+                let common = Common { first: key, size: key.len(), rank: 0 };
+                tables.insert(row.table(), common);
+            }
+        }
+    }
+    for (rank, common) in (0..).zip(tables.values_mut()) {
+        common.rank = rank;
+    }
+    let numbers = |row: &Change| {
+        let (rank, size) = tables.get(row.table()).map_or((0, 0), |c| (c.rank, c.size));
+        let rest = row.key().and_then(|key| key.get(size..)).unwrap_or_default();
+        let bytes = rest.iter().copied().chain(std::iter::repeat(0));
+        (rank, bytes.take(8).fold(0, |head, byte| (head << 8) | u64::from(byte)))
+    };
+    let mut order: Vec<((u32, u64), usize)> =
+        rows.iter().enumerate().map(|(at, (_, row))| (numbers(row), at)).collect();
+    let key = |at: usize| rows.get(at).map(|(_, row)| row.key());
+    order.sort_unstable_by(|(numbers, at), (other, other_at)| {
+        let by_key = || (key(*at), at).cmp(&(key(*other_at), other_at));
+        numbers.cmp(other).then_with(by_key)
+    });
+    let mut rows: Vec<Option<(Lsn, Change)>> = rows.into_iter().map(Some).collect();
+    order.into_iter().filter_map(move |(_, at)| rows.get_mut(at)?.take())
+}
+
+/// What all keys of a table begin with, as far as was looked.
+struct Common<'a> {
+    first: &'a [u8],
+    size: usize,
+    /// The table's place among those that have rows here.
+    rank: u32,
+}
+
+impl Common<'_> {
+    fn shrink(&mut self, key: &[u8]) {
+        let common = self.first.iter().zip(key).take(self.size);
+        self.size = common.take_while(|(one, other)| one == other).count();
     }
 }
 
