@@ -7,7 +7,7 @@ use crate::plan::{Floor, Planner};
 use crate::scratch::Folder;
 use crate::{
     Batch, BatchSize, Bounds, Error, Operators, Phase, Plan, Progress, Result, Source, Store,
-    Watermark,
+    Unfinished, Watermark,
 };
 use seawall::Lsn;
 use seawall_io::{Clock, SystemClock};
@@ -60,6 +60,8 @@ pub struct Report {
     pub aborted: u64,
     /// Transactions that began and have not ended.
     pub unfinished: u64,
+    /// The oldest of them.
+    pub oldest_unfinished: Option<Unfinished>,
     /// Changes that were applied.
     pub changes: u64,
     /// What became of them: writes to the store, one for each key of a batch.
@@ -350,6 +352,7 @@ fn report(plan: &Plan, runs: &[Ran], (now, times): (&Standing, (Duration, Durati
         applied: sum(|ran| ran.transactions),
         aborted: plan.aborted,
         unfinished: plan.unfinished,
+        oldest_unfinished: plan.oldest_unfinished,
         changes: sum(|ran| ran.done.changes),
         writes: sum(|ran| ran.done.writes),
         batches: sum(|ran| ran.done.batches),
