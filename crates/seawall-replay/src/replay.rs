@@ -232,7 +232,7 @@ impl Replay {
         let gather = Gather::new(plan.clone(), self.memory, self.folder.clone());
         let operations = source.operations(plan.from)?;
         let applied = applied.and_then(|mark| mark.applied);
-        Ok(Transactions { plan, gather, operations, applied, has_ended: false })
+        Ok(Transactions { plan, gather, operations, applied, read: None, has_ended: false })
     }
 
     fn lanes_for(&self, store: &dyn Store) -> Result<usize> {
@@ -261,6 +261,10 @@ impl Replay {
             planner.see(lsn, operation.as_ref())?;
             if records % TELL == 0 {
                 hear(Progress { phase: Phase::Plan, at: lsn, last: until, records });
+            }
+            if until == Some(lsn) {
+                // What lies behind is not looked at: it may be damaged.
+                break;
             }
         }
         let plan = planner.finish()?;
@@ -412,6 +416,8 @@ pub struct Transactions<'a> {
     gather: Gather,
     operations: crate::Operations<'a>,
     applied: Option<Lsn>,
+    /// The last record that was read.
+    read: Option<Lsn>,
     has_ended: bool,
 }
 
@@ -423,11 +429,13 @@ impl Transactions<'_> {
     }
 
     fn step(&mut self) -> Result<Option<Transaction>> {
-        for entry in &mut self.operations {
+        while self.read < self.plan.last {
+            let Some(entry) = self.operations.next() else { break };
             let (lsn, operation) = entry?;
             if self.plan.last.is_none_or(|last| lsn > last) {
                 break;
             }
+            self.read = Some(lsn);
             let Some(operation) = operation else { continue };
             let whole = self.gather.take(lsn, operation)?;
             if let Some(transaction) = whole.filter(|whole| Some(whole.lsn) > self.applied) {
