@@ -1,0 +1,203 @@
+//! `seawall replay`: what was committed, in the order of its commits, into something that keeps
+//! state.
+
+mod answer;
+mod failure;
+mod lines;
+mod program;
+
+use super::cat::judge_end;
+use crate::args::{Replay as Args, StorePlace, Target};
+use crate::operations::OperationLog;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::report::{Exit, Failure, say};
+use crate::stores::{self, Stores};
+use answer::Answer;
+use seawall::Lsn;
+use seawall_replay::{Bounds, MemoryStore, Phase, Progress as Heard, Replay, Store};
+use std::time::Duration;
+
+/// Replays the log into what was asked for.
+pub(crate) fn run(args: &Args, stores: Stores) -> Result<Exit, Failure> {
+    let fail = |error: seawall::Error| Failure::of(&error, "replay", &args.log);
+    let threads_for_nothing = args.threads > 1 && !matches!(args.into, Target::Store(_));
+    if threads_for_nothing {
+        let what = "--threads is for stores: json and a program take one batch after the other";
+        let failure = Failure::new(Exit::Usage, what).at("the command line");
+        return Err(failure.next("leave it out"));
+    }
+    // What is not built in is refused before anything is read.
+    let store = match &args.into {
+        Target::Store(store) => {
+            let at = format!("--into {store}");
+            Some((stores::find(stores, &store.name, &at)?, store))
+        }
+        _ => None,
+    };
+    let source = OperationLog::open(&args.log).map_err(fail)?;
+    let until = source.last_until(args.until, &args.log)?;
+    let progress = Progress::start(args.patience, quiet(args))?.counting("records");
+    let mut job = Job { args, source, until, progress };
+    let ended = match (&args.into, store) {
+        (Target::Output, _) => lines::to_output(&mut job)?,
+        (Target::File(path), _) => lines::to_file(&mut job, path)?,
+        (Target::Program(program), _) => Ended::Told(program::run(&mut job, program)?),
+        (Target::Store(_), store) => {
+            let (kind, StorePlace { place, .. }) = store.expect("it was found before");
+            // To open a store that is not there would make it.
+            let store = if args.dry_run && place.symlink_metadata().is_err() {
+                Box::new(MemoryStore::new())
+            } else {
+                stores::open(kind, place)?
+            };
+            Ended::Told(into_store(&mut job, &*store)?)
+        }
+    };
+    let Job { mut progress, until, .. } = job;
+    progress.end();
+    let answer = match ended {
+        Ended::Told(answer) => answer,
+        Ended::Unheard(exit) => return Ok(exit),
+    };
+    let written = tell(args, &answer);
+    Ok(end(args, &answer, until)?.worse(written))
+}
+
+/// What is to be done, with what.
+struct Job<'a> {
+    args: &'a Args,
+    source: OperationLog,
+    /// The last record to read, if not the last there is.
+    until: Option<Lsn>,
+    progress: Progress,
+}
+
+/// How a replay ended.
+enum Ended {
+    Told(Answer),
+    /// Nobody reads what it prints.
+    Unheard(Exit),
+}
+
+impl Job<'_> {
+    /// The replay of what is new to its target.
+    fn replay(&self) -> Replay {
+        let from = self.args.from.and_then(Lsn::new);
+        let replay = Replay::new().lanes(self.args.threads).batches(self.bounds());
+        let replay = from.into_iter().fold(replay, Replay::from);
+        self.until.into_iter().fold(replay, Replay::until)
+    }
+
+    fn bounds(&self) -> Bounds {
+        match self.args.batch.0 {
+            // No batch is halved for the time it takes.
+            Some(size) => Bounds {
+                changes_min: size,
+                changes_max: size,
+                time_max: Duration::MAX,
+                ..Bounds::default()
+            },
+            None => Bounds::default(),
+        }
+    }
+
+    fn failure(&self, error: &seawall_replay::Error) -> Failure {
+        failure::of(error, self.args)
+    }
+}
+
+fn into_store(job: &mut Job<'_>, store: &dyn Store) -> Result<Answer, Failure> {
+    let replay = job.replay();
+    if job.args.dry_run {
+        let plan = replay.plan(&job.source, store).map_err(|error| job.failure(&error))?;
+        return Ok(Answer::of_plan(&plan));
+    }
+    let mut read = Read::default();
+    let progress = &mut job.progress;
+    let hear = |heard| {
+        let (done, total) = read.hear(heard);
+        progress.tell(done, total);
+    };
+    let report = replay.run_with(&job.source, store, hear);
+    let report = report.map_err(|error| job.failure(&error))?;
+    Ok(Answer::of_report(&report))
+}
+
+/// Records that were read, of both passes together.
+#[derive(Default)]
+struct Read {
+    planned: u64,
+    done: u64,
+}
+
+impl Read {
+    fn hear(&mut self, heard: Heard) -> (u64, Option<u64>) {
+        let Heard { phase, at, last, records } = heard;
+        if phase == Phase::Plan {
+            self.planned = records;
+            self.done = records;
+            return (records, None);
+        }
+        self.done = self.done.max(self.planned + records);
+        let left = last.map(|last| last.get().saturating_sub(at.get()));
+        (self.done, left.map(|left| self.done + left))
+    }
+}
+
+/// Says it where the transactions do not stand already.
+fn tell(args: &Args, answer: &Answer) -> Exit {
+    let lines = if args.look.json {
+        vec![answer.as_json(args).to_string()]
+    } else if args.look.quiet {
+        vec![]
+    } else {
+        answer.lines(args)
+    };
+    if args.into == Target::Output {
+        for line in &lines {
+            say(line);
+        }
+        return Exit::Fine;
+    }
+    let mut out = Output::new();
+    out.lines(&lines);
+    out.finish()
+}
+
+/// A replay ends where the log does; whether that is its end, only a look at all of it tells.
+fn end(args: &Args, answer: &Answer, until: Option<Lsn>) -> Result<Exit, Failure> {
+    if until.is_some() {
+        return Ok(Exit::Fine);
+    }
+    let found = seawall::verify(&args.log);
+    let found = found.map_err(|error| Failure::of(&error, "replay", &args.log))?;
+    Ok(judge_end(&args.log, &found, (answer.from, Exit::Fine)))
+}
+
+/// No bar stands between lines of an answer.
+fn quiet(args: &Args) -> bool {
+    args.look.quiet || args.into == Target::Output
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_passes_count_and_nothing_counts_back() {
+        let lsn = |number| Lsn::new(number).unwrap();
+        let mut read = Read::default();
+        let plan = |at, records| Heard { phase: Phase::Plan, at: lsn(at), last: None, records };
+        let apply = |at, records| {
+            let last = Some(lsn(110));
+            Heard { phase: Phase::Apply, at: lsn(at), last, records }
+        };
+        assert_eq!(read.hear(plan(60, 50)), (50, None));
+        assert_eq!(read.hear(plan(110, 100)), (100, None));
+        assert_eq!(read.hear(apply(30, 20)), (120, Some(200)));
+        // A second run, which begins anew.
+        assert_eq!(read.hear(apply(20, 10)), (120, Some(210)));
+        assert_eq!(read.hear(apply(110, 100)), (200, Some(200)));
+    }
+}
