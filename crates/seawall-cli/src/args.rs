@@ -451,6 +451,13 @@ pub(crate) fn parse() -> Result<(Verb, Notes), Exit> {
     Ok((verb, notes))
 }
 
+/// The same of these words, for tests of what no program can be asked from outside.
+#[cfg(test)]
+pub(crate) fn parse_words(words: &str) -> Verb {
+    let words = ["seawall"].into_iter().chain(words.split_whitespace());
+    Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).verb
+}
+
 /// When to colour, read ahead of all else: it holds for what clap has to say of the rest, too.
 fn color_of(arguments: impl Iterator<Item = String>) -> ColorWhen {
     let mut arguments = arguments.take_while(|argument| argument != "--");

@@ -129,7 +129,7 @@ mod tests {
         let scratch = Scratch::new(&std::env::temp_dir(), name).unwrap();
         let path = scratch.path().join("log");
         let log = Options::new().open::<Operation, C>(&path).unwrap();
-        operations().iter().for_each(|operation| drop(log.append(operation).unwrap()));
+        log.append_batch(&operations()).unwrap();
         log.close().unwrap();
         let source = OperationLog::open(&path).unwrap();
         source.operations(Lsn::FIRST).unwrap().map(|read| read.unwrap().1.unwrap()).collect()

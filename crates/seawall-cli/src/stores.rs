@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn a_store_is_found_by_its_name_and_others_are_listed() {
         let heap = find(&[&Memory], "heap", "--into heap:x").unwrap();
-        assert!(open(heap, Path::new("x")).is_ok());
+        assert_eq!(open(heap, Path::new("x")).unwrap().watermarks().unwrap(), []);
         let failure = open(heap, Path::new("locked")).err().unwrap();
         assert_eq!(failure.what(), "cannot open the heap store: somebody has it");
         let failure = find(&[&Memory], "stack", "--into stack:x").err().unwrap();

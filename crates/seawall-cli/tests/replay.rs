@@ -60,13 +60,19 @@ fn keep(folder: &Folder, (before, behind): (&str, &str), options: &str) -> Ran {
 
 /// The commits that the keeper has, in the order in which it got them.
 fn kept(folder: &Folder) -> Vec<u64> {
-    let state = String::from_utf8(folder.read("state")).unwrap();
-    let batches = state.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let commits = |batch: Value| {
-        let transactions = batch["transactions"].as_array().unwrap().clone();
-        transactions.into_iter().map(|transaction| transaction["lsn"].as_u64().unwrap())
-    };
-    batches.flat_map(commits).collect()
+    #[derive(serde::Deserialize)]
+    struct Batch {
+        transactions: Vec<Transaction>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Transaction {
+        lsn: u64,
+    }
+    let state = String::from_utf8(folder.read("state")).expect("text");
+    let batches = state.lines().skip(1);
+    let batches = batches.map(|line| serde_json::from_str::<Batch>(line).expect("a batch"));
+    let transactions = batches.flat_map(|batch| batch.transactions);
+    transactions.map(|transaction| transaction.lsn).collect()
 }
 
 #[test]
@@ -77,7 +83,7 @@ fn committed_transactions_are_printed_in_the_order_of_their_commits() {
         {"lsn": 2, "put": {"table": "account", "key": "ada", "value": "300"}},
         {"lsn": 6, "put": {"table": "account", "key": "cyd", "value": "50"}},
     ]});
-    assert_eq!(ran.fine().json(), [expected.clone()]);
+    assert_eq!(ran.fine().json(), vec![expected.clone()]);
     assert!(ran.err.contains("1 transaction written") && ran.err.contains("transaction 3, since"));
     folder.run("append log --format json -q", b"{\"commit\":3}\n").fine();
     let ran = folder.run("replay log --into json:- -q", b"");

@@ -183,6 +183,114 @@ fn quiet(args: &Args) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::{Verb, parse_words};
+    use crate::stores::StoreKind;
+    use seawall::Log;
+    use seawall_measure::scratch::Scratch;
+    use seawall_replay::{Batch, Change, Operation, StoreError, TxId, Watermark};
+    use std::path::Path;
+    use std::sync::{Arc, LazyLock};
+
+    static HELD: LazyLock<Arc<MemoryStore>> = LazyLock::new(|| Arc::new(MemoryStore::new()));
+
+    /// A store that is there for as long as the test.
+    struct Heap;
+
+    impl StoreKind for Heap {
+        fn name(&self) -> &'static str {
+            "heap"
+        }
+
+        fn open(&self, _place: &Path) -> Result<Box<dyn Store>, StoreError> {
+            Ok(Box::new(Held(HELD.clone())))
+        }
+    }
+
+    struct Held(Arc<MemoryStore>);
+
+    impl Store for Held {
+        fn watermarks(&self) -> Result<Vec<Watermark>, StoreError> {
+            self.0.watermarks()
+        }
+
+        fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+            self.0.get(table, key)
+        }
+
+        fn write(&self, batch: &Batch) -> Result<(), StoreError> {
+            self.0.write(batch)
+        }
+
+        fn flush(&self) -> Result<(), StoreError> {
+            self.0.flush()
+        }
+
+        fn lanes_max(&self) -> usize {
+            2
+        }
+    }
+
+    /// Two committed transactions, an aborted and an unfinished one.
+    fn operations() -> Vec<Operation> {
+        let put = |tx, key: &str| Operation::Change(TxId(tx), Change::put("", key, "v"));
+        vec![
+            Operation::Begin(TxId(1)),
+            put(1, "a"),
+            Change::put("", "b", "v").into(),
+            Operation::Begin(TxId(2)),
+            put(2, "c"),
+            Operation::Abort(TxId(2)),
+            Operation::Commit(TxId(1)),
+            Operation::Begin(TxId(3)),
+            put(3, "d"),
+        ]
+    }
+
+    fn args(line: &str) -> Args {
+        let Verb::Replay(args) = parse_words(line) else { panic!("{line}") };
+        args
+    }
+
+    fn answer(args: &Args, store: &dyn Store) -> Answer {
+        let source = OperationLog::open(&args.log).unwrap();
+        let until = source.last_until(args.until, &args.log).unwrap();
+        let progress = Progress::start(args.patience, true).unwrap();
+        into_store(&mut Job { args, source, until, progress }, store).unwrap()
+    }
+
+    #[test]
+    fn a_store_gets_what_was_committed_once_and_a_dry_run_changes_nothing() {
+        let scratch = Scratch::new(&std::env::temp_dir(), "seawall-into-store").unwrap();
+        let path = scratch.path().join("log");
+        let log: Log<Operation> = Log::open(&path).unwrap();
+        log.append_batch(&operations()).unwrap();
+        let line = format!("replay {} --into heap:anywhere", path.display());
+        let keys = |store: &MemoryStore| store.rows("").into_keys().collect::<Vec<_>>().concat();
+
+        let store = MemoryStore::new();
+        let dry = args(&format!("{line} --dry-run"));
+        let plan = answer(&dry, &store);
+        assert_eq!((plan.applied, plan.had, plan.aborted, plan.unfinished), (2, 0, 1, 1));
+        assert!(plan.lines(&dry).concat().contains("nothing was changed"));
+        assert_eq!(plan.as_json(&dry)["needed_from_lsn"], serde_json::Value::Null);
+        assert_eq!((keys(&store), store.watermarks().unwrap()), (vec![], vec![]));
+
+        let until = answer(&args(&format!("{line} --until 6 --batch 1")), &store);
+        assert_eq!((until.applied, until.unfinished, keys(&store)), (1, 1, b"b".to_vec()));
+        let all = args(&format!("{line} --threads 2 --json"));
+        let found = answer(&all, &store).as_json(&all);
+        assert_eq!((&found["applied"], &found["had_already"]), (&1.into(), &1.into()));
+        assert_eq!((&found["applied_lsn"], &found["needed_from_lsn"]), (&7.into(), &8.into()));
+        assert_eq!((&found["lanes"], &found["oldest_unfinished"]["tx"]), (&2.into(), &3.into()));
+        assert_eq!(keys(&store), b"ab");
+
+        // The same from outside, where the store is made by its kind.
+        let replay = |options: &str| run(&args(&format!("{line} -q {options}")), &[&Heap]).unwrap();
+        assert_eq!(replay("--dry-run"), Exit::Fine);
+        assert_eq!(keys(&HELD), b"");
+        assert_eq!((replay("--from 1"), keys(&HELD)), (Exit::Fine, b"ab".to_vec()));
+        drop(log);
+    }
 
     #[test]
     fn both_passes_count_and_nothing_counts_back() {
