@@ -1,4 +1,4 @@
-//! `seawall replay`: what was committed, each transaction once, and what it says of everything else.
+//! `seawall replay`: what was committed, each transaction once, and what is said of all else.
 
 mod tool;
 

@@ -119,12 +119,10 @@ fn questions(args: &BenchReplay) -> Vec<Question> {
     ];
     if let Some(cost) = args.apply_cost {
         let few = number(lanes::count(args, cost));
-        let wait = format!("that waits {cost} us for each write");
-        for (keys, name, with) in [
-            (Keys::Each, "lanes-many-keys", "a key each"),
-            (Keys::One, "lanes-one-key", "one key, a batch each"),
-        ] {
-            let what = format!("{few} operations with {with}, into a store {wait}");
+        for (keys, name, with) in
+            [(Keys::Each, "lanes-many-keys", "a key each"), (Keys::One, "lanes-one-key", "one key")]
+        {
+            let what = format!("{few} writes of {cost} us, {with}");
             asked.push(question(Kind::Lanes(keys), name, &what));
         }
     }
@@ -235,4 +233,51 @@ fn as_json(args: &BenchReplay, contests: &[Contest], conditions: &Conditions) ->
         "published_ms": published,
         "contests": contests.iter().map(Contest::as_json).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{BenchVerb, Verb, parse_words};
+    use seawall_replay::StoreError;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+    use std::sync::Mutex;
+
+    /// Where stores were made.
+    static MADE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+    struct Heap;
+
+    impl StoreKind for Heap {
+        fn name(&self) -> &'static str {
+            "heap"
+        }
+
+        fn open(&self, place: &Path) -> Result<Box<dyn Store>, StoreError> {
+            assert!(MADE.lock().unwrap().insert(place.to_owned()), "a new one each time");
+            // A folder with something in it.
+            drop(seawall::Log::<u32>::open(place).map_err(StoreError::failed)?);
+            Ok(Box::new(MemoryStore::new()))
+        }
+    }
+
+    #[test]
+    fn each_turn_has_a_new_store_which_goes_behind_it() {
+        let scratch = Scratch::new(&std::env::temp_dir(), "seawall-bench-stores").unwrap();
+        let here = scratch.path().display();
+        let line = format!("bench replay --dir {here} --store heap:{here} --count 1000 --json");
+        let Verb::Bench(bench) = parse_words(&line) else { panic!("{line}") };
+        let BenchVerb::Replay(args) = bench.what else { panic!("{line}") };
+        let fresh = Fresh::new(&args, &[&Heap]).unwrap();
+        let first = fresh.make().unwrap();
+        let second = fresh.make().unwrap();
+        let made: Vec<PathBuf> = MADE.lock().unwrap().iter().cloned().collect();
+        assert!(made.len() == 2 && made.iter().all(|path| path.is_dir()), "{made:?}");
+        drop((first, second));
+        assert!(!made.iter().any(|path| path.exists()), "{made:?}");
+        drop(fresh);
+        assert_eq!(scratch.path().read_dir().unwrap().count(), 0);
+        assert_eq!(store_name(&args), "heap");
+    }
 }

@@ -21,8 +21,8 @@ const MANY_KEYS: &str = "Each thread has keys of its own, and they sleep at the 
                          gains no more than there are processors, and one that takes one batch at \
                          a time gains nothing.";
 const ONE_KEY: &str = "All changes of a key go to one thread: here the others have nothing to do. \
-                       Each change is a batch of its own, which shows what depends on each other; in \
-                       larger batches changes of one key become one write.";
+                       Each change is a batch of its own, to show what depends on each other; \
+                       in larger batches changes of one key become one write.";
 
 /// How such figures are to be read.
 pub(super) fn about(keys: Keys) -> &'static str {
