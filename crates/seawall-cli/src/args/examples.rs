@@ -107,8 +107,8 @@ pub(super) const REPLAY_EXAMPLES: &str = "\
 Examples:
   seawall replay orders.wal --into json:- | jq -c .changes
   seawall replay orders.wal --into cmd:'python3 apply.py' --dry-run
-  seawall replay orders.wal --into cmd:'python3 apply.py' --json | jq .needed_from_lsn
-  seawall replay orders.wal --into json:by-noon.jsonl --until 2025-11-21T12:00:00Z
+  seawall replay orders.wal --into cmd:'python3 apply.py' --json | jq .applied
+  seawall replay orders.wal --into json:noon --until 2025-11-21T12:00:00Z
 
 LOG has operations, as seawall-replay writes them, or lines of JSON:
   {\"begin\":7}  {\"change\":[7,{\"put\":{\"table\":\"t\",\"key\":\"k\",\"value\":\"v\"}}]}
@@ -125,9 +125,10 @@ and speaks lines of JSON:
 An answer means: it has the batch and its two numbers durably, all or nothing.
 Then its input ends, and it should, with 0. --dry-run asks it how far it is.
 
-A store may show parts of transactions until its replay has ended. --from is
-for what was loaded with the state before LSN; what knows how far it is goes on
-from there. --until TIME ends before the first record written later.";
+NAME:PLACE is a store that was built in; it may show parts of transactions
+until its replay has ended. --from is for what was loaded with the state before
+LSN; what knows how far it is goes on from there. --until TIME ends before the
+first record that was written later.";
 
 pub(super) const STAT_EXAMPLES: &str = "\
 Examples:
