@@ -2,8 +2,11 @@
 
 mod tool;
 
+use seawall_io::{Clock, SystemClock};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
+use std::process::Command;
+use std::time::Duration;
 use tool::{Folder, Ran};
 
 /// A program that keeps what it is sent in `state`, and its two numbers in the first line of it;
@@ -148,6 +151,31 @@ fn a_program_gets_each_transaction_once_however_often_it_is_killed() {
     let ran = keep(&folder, ("", ""), "--json");
     assert_eq!(ran.fine().json()[0]["applied"], 0);
     assert_eq!(kept(&folder).len(), 40);
+}
+
+#[test]
+fn an_interrupted_replay_goes_on_where_the_program_is() {
+    let folder = bank("replay-interrupted", &many(5_000));
+    let mut command = folder.command("replay log --batch 1 -q --into");
+    let mut child = command.arg("cmd:sh keeper; touch ended").spawn().unwrap();
+    let wait_for = |file: &str| {
+        while !folder.names(".").contains(&file.to_owned()) {
+            SystemClock::new().sleep(Duration::from_millis(1));
+        }
+    };
+    wait_for("state");
+    while kept(&folder).len() < 3 {
+        SystemClock::new().sleep(Duration::from_millis(1));
+    }
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(kill.unwrap().success() && !child.wait().unwrap().success());
+    // It finishes the batch that it has.
+    wait_for("ended");
+    let count = u64::try_from(kept(&folder).len()).unwrap();
+    assert!(count < 5_000, "it was interrupted");
+    assert_eq!(kept(&folder), (1..=count).collect::<Vec<_>>());
+    keep(&folder, ("", ""), "-q").fine();
+    assert_eq!(kept(&folder), (1..=5_000).collect::<Vec<_>>());
 }
 
 #[test]

@@ -123,7 +123,9 @@ and speaks lines of JSON:
   it is sent     {\"batch\":1,\"applied\":9,\"restart\":10,\"transactions\":[...]}
   it answers     {\"applied\":9}
 An answer means: it has the batch and its two numbers durably, all or nothing.
-Then its input ends, and it should, with 0. --dry-run asks it how far it is.
+Then its input ends, and it should, with 0. It keeps out a second one of its
+kind while it runs: a replay that is killed may leave one that finishes a batch.
+--dry-run asks it how far it is.
 
 NAME:PLACE is a store that was built in; it may show parts of transactions
 until its replay has ended. --from is for what was loaded with the state before

@@ -2,7 +2,8 @@
 //!
 //! The program keeps two numbers together with its state, says them when it starts, and answers
 //! each batch when it has that durably, numbers included. Killed where it may be, it says on its
-//! next start how far it is, and nothing comes twice.
+//! next start how far it is, and nothing comes twice. This process cannot end it when it is killed
+//! itself, so the program sees to it that there is one of it at a time.
 
 use super::Job;
 use super::answer::{Answer, Done, Fed};
