@@ -350,6 +350,19 @@ fn damage_ends_a_replay_with_its_own_code() {
 }
 
 #[test]
+fn an_end_that_may_be_damage_is_told_when_what_is_there_was_replayed() {
+    let folder = bank("replay-unsure", &many(1));
+    let at = folder.run("verify log --json", b"").json()[0]["tail"]["offset"].as_u64().unwrap();
+    folder.overwrite("log/000000000001.seg", usize::try_from(at).unwrap(), &[0xff; 2000]);
+    let ran = folder.run("replay log --into json:- -q", b"");
+    assert!(ran.refused(3).contains("nobody can tell"), "{ran:?}");
+    assert_eq!(ran.json().len(), 1);
+    keep(&folder, ("", ""), "-q").refused(3);
+    assert_eq!(kept(&folder), [1]);
+    folder.run("replay log --into json:- -q --until 1", b"").fine();
+}
+
+#[test]
 fn a_program_hears_how_far_a_replay_is() {
     let folder = bank("replay-progress", &many(2_000));
     let ran = folder.shell("seawall replay log --into json:- -q --progress fd:7 7> heard", b"");

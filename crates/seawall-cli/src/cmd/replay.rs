@@ -189,8 +189,11 @@ mod tests {
     use seawall_measure::scratch::Scratch;
     use seawall_replay::{Batch, Change, Operation, StoreError, TxId, Watermark};
     use std::path::Path;
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::{Arc, LazyLock};
 
+    /// How often it was opened.
+    static OPENED: AtomicU32 = AtomicU32::new(0);
     static HELD: LazyLock<Arc<MemoryStore>> = LazyLock::new(|| Arc::new(MemoryStore::new()));
 
     /// A store that is there for as long as the test.
@@ -202,6 +205,7 @@ mod tests {
         }
 
         fn open(&self, _place: &Path) -> Result<Box<dyn Store>, StoreError> {
+            OPENED.fetch_add(1, Ordering::Relaxed);
             Ok(Box::new(Held(HELD.clone())))
         }
     }
@@ -287,7 +291,7 @@ mod tests {
         // The same from outside, where the store is made by its kind.
         let replay = |options: &str| run(&args(&format!("{line} -q {options}")), &[&Heap]).unwrap();
         assert_eq!(replay("--dry-run"), Exit::Fine);
-        assert_eq!(keys(&HELD), b"");
+        assert_eq!((OPENED.load(Ordering::Relaxed), keys(&HELD)), (0, vec![]));
         assert_eq!((replay("--from 1"), keys(&HELD)), (Exit::Fine, b"ab".to_vec()));
         drop(log);
     }
