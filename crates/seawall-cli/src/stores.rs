@@ -52,6 +52,44 @@ fn unknown(stores: Stores, name: &str) -> Failure {
     )
 }
 
+/// For tests: a store in memory that others hold, too.
+#[cfg(test)]
+pub(crate) mod held {
+    use super::{Store, StoreError};
+    use seawall_replay::{Batch, MemoryStore, Watermark};
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    /// It has a folder, if it has one, for as long as it is written to.
+    pub(crate) struct Held {
+        pub(crate) store: Arc<MemoryStore>,
+        pub(crate) folder: Option<PathBuf>,
+    }
+
+    impl Store for Held {
+        fn watermarks(&self) -> Result<Vec<Watermark>, StoreError> {
+            self.store.watermarks()
+        }
+
+        fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+            self.store.get(table, key)
+        }
+
+        fn write(&self, batch: &Batch) -> Result<(), StoreError> {
+            assert!(self.folder.as_ref().is_none_or(|folder| folder.is_dir()), "it is gone");
+            self.store.write(batch)
+        }
+
+        fn flush(&self) -> Result<(), StoreError> {
+            self.store.flush()
+        }
+
+        fn lanes_max(&self) -> usize {
+            2
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

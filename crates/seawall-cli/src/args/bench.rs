@@ -238,7 +238,7 @@ pub(crate) struct BenchReplay {
     /// The store; new ones are made in PLACE and removed [default: one in memory]
     #[arg(long, value_name = "NAME:PLACE")]
     pub(crate) store: Option<StorePlace>,
-    /// How many operations the logs have; a store in memory takes some 600 bytes for each
+    /// How many operations the logs have; a store in memory takes some 900 bytes for each
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = human::parse_records)]
     pub(crate) count: u64,
     /// How often all of it is measured

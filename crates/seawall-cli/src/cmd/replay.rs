@@ -185,9 +185,10 @@ mod tests {
     use super::*;
     use crate::args::{Verb, parse_words};
     use crate::stores::StoreKind;
+    use crate::stores::held::Held;
     use seawall::Log;
     use seawall_measure::scratch::Scratch;
-    use seawall_replay::{Batch, Change, Operation, StoreError, TxId, Watermark};
+    use seawall_replay::{Change, Operation, StoreError, TxId};
     use std::path::Path;
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::{Arc, LazyLock};
@@ -206,31 +207,7 @@ mod tests {
 
         fn open(&self, _place: &Path) -> Result<Box<dyn Store>, StoreError> {
             OPENED.fetch_add(1, Ordering::Relaxed);
-            Ok(Box::new(Held(HELD.clone())))
-        }
-    }
-
-    struct Held(Arc<MemoryStore>);
-
-    impl Store for Held {
-        fn watermarks(&self) -> Result<Vec<Watermark>, StoreError> {
-            self.0.watermarks()
-        }
-
-        fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-            self.0.get(table, key)
-        }
-
-        fn write(&self, batch: &Batch) -> Result<(), StoreError> {
-            self.0.write(batch)
-        }
-
-        fn flush(&self) -> Result<(), StoreError> {
-            self.0.flush()
-        }
-
-        fn lanes_max(&self) -> usize {
-            2
+            Ok(Box::new(Held { store: HELD.clone(), folder: None }))
         }
     }
 

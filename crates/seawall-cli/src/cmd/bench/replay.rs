@@ -239,10 +239,11 @@ fn as_json(args: &BenchReplay, contests: &[Contest], conditions: &Conditions) ->
 mod tests {
     use super::*;
     use crate::args::{BenchVerb, Verb, parse_words};
+    use crate::stores::held::Held;
     use seawall_replay::StoreError;
     use std::collections::BTreeSet;
     use std::path::Path;
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
 
     /// Where stores were made.
     static MADE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -258,7 +259,8 @@ mod tests {
             assert!(MADE.lock().unwrap().insert(place.to_owned()), "a new one each time");
             // A folder with something in it.
             drop(seawall::Log::<u32>::open(place).map_err(StoreError::failed)?);
-            Ok(Box::new(MemoryStore::new()))
+            let (store, folder) = (Arc::new(MemoryStore::new()), Some(place.to_owned()));
+            Ok(Box::new(Held { store, folder }))
         }
     }
 
@@ -266,7 +268,7 @@ mod tests {
     fn each_turn_has_a_new_store_which_goes_behind_it() {
         let scratch = Scratch::new(&std::env::temp_dir(), "seawall-bench-stores").unwrap();
         let here = scratch.path().display();
-        let line = format!("bench replay --dir {here} --store heap:{here} --count 1000 --json");
+        let line = format!("bench replay --dir {here} --store heap:{here} --count 1000 --rounds 1");
         let Verb::Bench(bench) = parse_words(&line) else { panic!("{line}") };
         let BenchVerb::Replay(args) = bench.what else { panic!("{line}") };
         let fresh = Fresh::new(&args, &[&Heap]).unwrap();
@@ -276,7 +278,14 @@ mod tests {
         assert!(made.len() == 2 && made.iter().all(|path| path.is_dir()), "{made:?}");
         drop((first, second));
         assert!(!made.iter().any(|path| path.exists()), "{made:?}");
-        drop(fresh);
+
+        let logs = Scratch::new(scratch.path(), "logs").unwrap();
+        let bench = Bench { args: &args, fresh, scratch: logs };
+        for question in questions(&args) {
+            assert!(!bench.hold(&question).unwrap().standings.rows.is_empty());
+        }
+        assert!(MADE.lock().unwrap().len() > 10, "each way had its own");
+        drop(bench);
         assert_eq!(scratch.path().read_dir().unwrap().count(), 0);
         assert_eq!(store_name(&args), "heap");
     }

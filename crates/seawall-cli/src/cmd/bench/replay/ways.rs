@@ -43,9 +43,11 @@ pub(super) fn of_helios<'a>(bench: &'a Bench<'_>, count: u64) -> Result<Ways<'a>
 pub(super) fn of_many<'a>(bench: &'a Bench<'_>, keys: Keys) -> Result<Ways<'a>, Failure> {
     let (name, count) = (format!("{keys:?}"), bench.args.count);
     let source = Rc::new(workload::log(&bench.scratch.path().join(name), keys, count)?);
-    let New { store, .. } = bench.fresh.make()?;
+    let New { store, _folder: folder } = bench.fresh.make()?;
     let lanes_max = store.lanes_max();
     let tried = Replay::new().run(&*source, &*store).map_err(|error| of_replay(bench, &error))?;
+    // It takes as much memory as what follows.
+    drop((store, folder));
     let sorted = sorted(&source, tried.batch_changes).map_err(|error| of_log(bench, &error))?;
     let in_batches = |size| {
         let source = source.clone();
