@@ -34,13 +34,11 @@ fn next_after(error: &Error, args: &Args) -> String {
             "if what came before was truncated away: --from a later LSN, into what was loaded with \
              the state there; else the program that logged LSN {lsn} has a bug"
         ),
-        Error::Apply { lsn, .. } => match lsn.previous() {
-            Some(before) => format!(
-                "see what logged it; --until {before} applies what was committed before, and a \
-                 later replay goes on from there"
-            ),
-            None => "see what logged it".to_owned(),
-        },
+        Error::Apply { .. } => {
+            "see what logged it: a row needs its table, created before, and a merge its operator; \
+             what was applied stays, and a later replay goes on from there"
+                .to_owned()
+        }
         Error::Store { .. } => {
             "mend the cause, then replay again: what is applied is not applied twice".to_owned()
         }
