@@ -3,6 +3,7 @@
 mod bench;
 mod convert;
 mod examples;
+mod replay;
 mod tools;
 
 use crate::human;
@@ -14,15 +15,17 @@ use crate::select::Selection;
 use crate::tone::ColorWhen;
 pub(crate) use bench::{
     Bench, BenchAppend, BenchCwal, BenchFrame, BenchHelios, BenchPaper, BenchRead, BenchReader,
-    BenchRoll, BenchStream, BenchVerb, Beside,
+    BenchReplay, BenchRoll, BenchStream, BenchVerb, Beside,
 };
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 pub(crate) use convert::{Convert, ForeignFormat};
 use examples::{
     APPEND_EXAMPLES, CAT_EXAMPLES, COMPLETIONS_EXAMPLES, CONVERT_EXAMPLES, COPY_EXAMPLES,
     DEMO_EXAMPLES, DOCTOR_EXAMPLES, EXIT_CODES, EXPLAIN_EXAMPLES, MAN_EXAMPLES, PROBE_EXAMPLES,
-    REPAIR_EXAMPLES, STAT_EXAMPLES, TAIL_EXAMPLES, TRUNCATE_EXAMPLES, VERIFY_EXAMPLES,
+    REPAIR_EXAMPLES, REPLAY_EXAMPLES, STAT_EXAMPLES, TAIL_EXAMPLES, TRUNCATE_EXAMPLES,
+    VERIFY_EXAMPLES,
 };
+pub(crate) use replay::{Replay, StorePlace, Target, Until};
 use seawall::Level;
 use std::path::{Path, PathBuf};
 pub(crate) use tools::{Completions, Doctor, Man, Probe};
@@ -75,6 +78,9 @@ pub(crate) enum Verb {
     /// Mend a damaged log; a plan that changes nothing unless told what to do
     #[command(after_help = REPAIR_EXAMPLES)]
     Repair(Repair),
+    /// Apply what was committed, once, to a store, or to a program of yours
+    #[command(after_help = REPLAY_EXAMPLES)]
+    Replay(Replay),
     /// Say what an exit code or a word of `verify` means, and what to do
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(Explain),
@@ -116,6 +122,7 @@ impl Verb {
             Self::Copy(args) => vec![&args.log],
             Self::Truncate(args) => vec![&args.log],
             Self::Repair(args) => vec![&args.log],
+            Self::Replay(args) => vec![&args.log],
             _ => vec![],
         }
     }
@@ -442,6 +449,13 @@ pub(crate) fn parse() -> Result<(Verb, Notes), Exit> {
     let notes = Notes::start(&command, &matches);
     verb.logs().into_iter().for_each(|log| notes.log(log));
     Ok((verb, notes))
+}
+
+/// The same of these words, for tests of what no program can be asked from outside.
+#[cfg(test)]
+pub(crate) fn parse_words(words: &str) -> Verb {
+    let words = ["seawall"].into_iter().chain(words.split_whitespace());
+    Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).verb
 }
 
 /// When to colour, read ahead of all else: it holds for what clap has to say of the rest, too.

@@ -12,6 +12,7 @@ mod explain;
 mod man;
 mod probe;
 mod repair;
+mod replay;
 mod stat;
 mod tail;
 mod truncate;
@@ -19,9 +20,10 @@ mod verify;
 
 use crate::args::Verb;
 use crate::report::{Exit, Failure};
+use crate::stores::Stores;
 
 /// Does what was asked for.
-pub(crate) fn run(verb: &Verb) -> Result<Exit, Failure> {
+pub(crate) fn run(verb: &Verb, stores: Stores) -> Result<Exit, Failure> {
     match verb {
         Verb::Append(args) => append::run(args),
         Verb::Cat(args) => cat::run(args),
@@ -30,6 +32,7 @@ pub(crate) fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::Tail(args) => tail::run(args),
         Verb::Truncate(args) => truncate::run(args),
         Verb::Repair(args) => repair::run(args),
+        Verb::Replay(args) => replay::run(args, stores),
         Verb::Explain(args) => Ok(explain::run(args)),
         Verb::Verify(args) => verify::run(args),
         Verb::Doctor(args) => doctor::run(args),
@@ -37,7 +40,7 @@ pub(crate) fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::Completions(args) => Ok(completions::run(args)),
         Verb::Man(args) => man::run(args),
         Verb::Stat(args) => stat::run(args),
-        Verb::Bench(args) => bench::run(&args.what),
+        Verb::Bench(args) => bench::run(&args.what, stores),
         Verb::Demo(args) => demo::run(args),
         Verb::BenchReader(args) => bench::alone(args),
         Verb::DemoWriter(args) => demo::writer::run(args),

@@ -6,7 +6,6 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 /// Verbs, and what to use instead.
 const VERBS: &[(&str, &str)] = &[
     ("disk", "seawall append for programs that can write to a pipe"),
-    ("replay", "seawall cat LOG -o json, piped to what applies the records"),
     ("export", "seawall copy LOG TARGET"),
     ("fetch", "seawall copy LOG TARGET"),
     ("keygen", "file permissions: logs are not encrypted in this version"),
@@ -14,8 +13,7 @@ const VERBS: &[(&str, &str)] = &[
 ];
 
 /// Benches, and what to use instead.
-const BENCHES: &[(&str, &str)] =
-    &[("replay", "seawall bench read"), ("compare", "seawall bench append")];
+const BENCHES: &[(&str, &str)] = &[("compare", "seawall bench append")];
 
 /// Options: the verb, the option, and what to use instead.
 const OPTIONS: &[(&str, &str, &str)] = &[

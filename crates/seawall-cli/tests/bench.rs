@@ -238,3 +238,47 @@ fn a_stream_is_measured_beside_plain_writes() {
     let text = ran.fine().text();
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
+
+#[test]
+fn a_replay_is_measured_beside_their_method_and_the_stores_own_ceiling() {
+    let folder = Folder::new("bench-replay");
+    let options = "--count 1000 --rounds 2 --apply-cost 50";
+    let ran = folder.run(&format!("bench replay {options} --report page.html --json"), b"");
+    let found = &ran.fine().json()[0];
+    assert_eq!(
+        (&found["schema"], &found["store"], &found["published_ms"]["batches of 100"]),
+        (&"seawall.bench-replay/1".into(), &"memory".into(), &100.0.into())
+    );
+    let contests = found["contests"].as_array().unwrap();
+    let names = contests.iter().map(|contest| contest["name"].as_str().unwrap());
+    let expected = ["helios", "inserts", "updates", "lanes-many-keys", "lanes-one-key"];
+    assert_eq!(names.collect::<Vec<_>>(), expected);
+    for (contest, ways) in contests.iter().zip([4, 6, 6, 4, 4]) {
+        let rows = contest["rows"].as_array().unwrap();
+        assert_eq!((rows.len(), &contest["rounds"]), (ways, &2.into()), "{contest}");
+        assert!(rows.iter().all(|row| row["per_s"].as_f64() > Some(0.0)), "{contest}");
+    }
+    let html = page(&folder, "page.html");
+    assert_eq!(html.matches("<svg").count(), 2, "ways, and threads");
+    for part in ["ceiling, sorted", "All changes of a key go to one thread", "published"] {
+        assert!(html.contains(part), "{part}: {html}");
+    }
+    assert_eq!(folder.names("."), ["page.html"]);
+
+    folder.write("old.json", &ran.out);
+    let ran = folder.run("bench replay --count 2000 --baseline old.json", b"");
+    assert!(ran.refused(2).contains("`count` 1000, and this run 2000"), "{ran:?}");
+    let ran = folder.run(&format!("bench replay {options} --baseline old.json"), b"");
+    let text = ran.fine().text();
+    for part in ["beside the baseline", "each, logged again          1000  1.00x", "8 threads"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let ran = folder.run("bench replay --count 1000 --store stack:here", b"");
+    assert!(ran.refused(2).contains("no store `stack`"), "{ran:?}");
+    folder.run("bench replay --count 1000 --dir nowhere", b"").refused(1);
+    for wrong in ["--store stack", "--rounds 0", "--count 1", "--apply-cost 0"] {
+        assert_eq!(folder.run(&format!("bench replay {wrong}"), b"").code, 2, "{wrong}");
+    }
+    assert_eq!(folder.names("."), ["old.json", "page.html"]);
+}

@@ -1,7 +1,7 @@
 //! Charts. The only module that knows the library which draws them.
 
 use crate::human::rounded;
-use kuva::prelude::{Layout, LegendPosition, LinePlot, Plot, TickFormat};
+use kuva::prelude::{BarPlot, Layout, LegendPosition, LinePlot, Plot, TickFormat};
 use std::sync::Arc;
 
 /// A series of points: a name, a colour, and (x, y).
@@ -47,6 +47,30 @@ pub fn log_log(names: &Names<'_>, series: &[Series<'_>]) -> String {
     kuva::render_to_svg(plots, layout)
 }
 
+/// Bars over names, side by side for each; a bar for each series. As an SVG document.
+///
+/// `series` are names and colours, `groups` the names below the bars and as many values as there
+/// are series.
+#[must_use]
+pub fn bars(names: &Names<'_>, series: &[(&str, &str)], groups: &[(String, Vec<f64>)]) -> String {
+    let group = |plot: BarPlot, (name, values): &(String, Vec<f64>)| {
+        let colors = series.iter().map(|(_, color)| *color);
+        plot.with_group(name.as_str(), values.iter().copied().zip(colors).collect::<Vec<_>>())
+    };
+    let plot = groups.iter().fold(BarPlot::new(), group);
+    let plot = plot.with_legend(series.iter().map(|(name, _)| *name).collect());
+    let plots = vec![Plot::Bar(plot)];
+    let layout = Layout::auto_from_plots(&plots)
+        .with_title(names.title)
+        .with_x_label(names.x)
+        .with_y_label(names.y)
+        .with_tick_format(TickFormat::Custom(Arc::new(tick)))
+        .with_legend_position(LegendPosition::OutsideRightTop)
+        .with_width(760.0)
+        .with_height(360.0);
+    kuva::render_to_svg(plots, layout)
+}
+
 /// A place on an axis: `10,000`, `5`, `0.2`.
 fn tick(value: f64) -> String {
     if value >= 1.0 { rounded(value) } else { format!("{value}") }
@@ -55,6 +79,17 @@ fn tick(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_bar_is_drawn_under_its_name() {
+        let names = Names { title: "Rates", x: "ways", y: "a second" };
+        let groups = [("one".to_owned(), vec![1.0, 2.0]), ("two".to_owned(), vec![3.0, 4.0])];
+        let svg = bars(&names, &[("all", "#112233"), ("few", "#445566")], &groups);
+        for part in ["one", "two", "all", "few", "Rates"] {
+            assert!(svg.contains(&format!(">{part}<")), "{part}: {svg}");
+        }
+        assert!(svg.matches("#112233").count() >= 2 && svg.matches("#445566").count() >= 2);
+    }
 
     #[test]
     fn places_on_an_axis_are_told_apart() {

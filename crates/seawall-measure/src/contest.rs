@@ -216,6 +216,24 @@ pub fn hold_in_slices<E>(
     while slice * count * (rounds + 1) <= time {
         rounds += 1;
     }
+    take_turns(entries, (slice, rounds))
+}
+
+/// As [`hold`], for ways that do a whole piece of work in each turn, however long that takes: so
+/// many rounds of it.
+///
+/// # Errors
+///
+/// As [`hold`].
+pub fn hold_whole<E>(entries: &mut [Entry<'_, E>], rounds: u32) -> Result<Standings, E> {
+    take_turns(entries, (Duration::ZERO, rounds))
+}
+
+fn take_turns<E>(
+    entries: &mut [Entry<'_, E>],
+    (slice, rounds): (Duration, u32),
+) -> Result<Standings, E> {
+    let turns = entries.len() + 1;
     let mut done: Vec<Done> = (0..turns).map(|_| Done::default()).collect();
     let watch = Watch::start();
     for round in 0..usize::try_from(rounds).expect("not that many") {

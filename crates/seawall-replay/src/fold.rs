@@ -115,12 +115,10 @@ fn sorted(rows: Vec<(Lsn, Change)>) -> impl Iterator<Item = (Lsn, Change)> {
     let mut tables: BTreeMap<&str, Common<'_>> = BTreeMap::new();
     for (_, row) in &rows {
         let key = row.key().unwrap_or_default();
-        match tables.get_mut(row.table()) {
-            Some(common) => common.shrink(key),
-            None => {
-                let common = Common { first: key, size: key.len(), rank: 0 };
-                tables.insert(row.table(), common);
-            }
+        if let Some(common) = tables.get_mut(row.table()) {
+            common.shrink(key);
+        } else {
+            tables.insert(row.table(), Common { first: key, size: key.len(), rank: 0 });
         }
     }
     for (rank, common) in (0..).zip(tables.values_mut()) {

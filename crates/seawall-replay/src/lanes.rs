@@ -91,6 +91,9 @@ impl Run<'_> {
                     return Ok(());
                 }
             }
+            if self.until == Some(lsn) {
+                break;
+            }
         }
         // Nobody listens where something else failed.
         let _ = chunks.send(chunk);

@@ -7,7 +7,7 @@ use crate::plan::{Floor, Planner};
 use crate::scratch::Folder;
 use crate::{
     Batch, BatchSize, Bounds, Error, Operators, Phase, Plan, Progress, Result, Source, Store,
-    Watermark,
+    Unfinished, Watermark,
 };
 use seawall::Lsn;
 use seawall_io::{Clock, SystemClock};
@@ -60,6 +60,8 @@ pub struct Report {
     pub aborted: u64,
     /// Transactions that began and have not ended.
     pub unfinished: u64,
+    /// The oldest of them.
+    pub oldest_unfinished: Option<Unfinished>,
     /// Changes that were applied.
     pub changes: u64,
     /// What became of them: writes to the store, one for each key of a batch.
@@ -230,7 +232,7 @@ impl Replay {
         let gather = Gather::new(plan.clone(), self.memory, self.folder.clone());
         let operations = source.operations(plan.from)?;
         let applied = applied.and_then(|mark| mark.applied);
-        Ok(Transactions { plan, gather, operations, applied, has_ended: false })
+        Ok(Transactions { plan, gather, operations, applied, read: None, has_ended: false })
     }
 
     fn lanes_for(&self, store: &dyn Store) -> Result<usize> {
@@ -259,6 +261,10 @@ impl Replay {
             planner.see(lsn, operation.as_ref())?;
             if records % TELL == 0 {
                 hear(Progress { phase: Phase::Plan, at: lsn, last: until, records });
+            }
+            if until == Some(lsn) {
+                // What lies behind is not looked at: it may be damaged.
+                break;
             }
         }
         let plan = planner.finish()?;
@@ -350,6 +356,7 @@ fn report(plan: &Plan, runs: &[Ran], (now, times): (&Standing, (Duration, Durati
         applied: sum(|ran| ran.transactions),
         aborted: plan.aborted,
         unfinished: plan.unfinished,
+        oldest_unfinished: plan.oldest_unfinished,
         changes: sum(|ran| ran.done.changes),
         writes: sum(|ran| ran.done.writes),
         batches: sum(|ran| ran.done.batches),
@@ -409,6 +416,8 @@ pub struct Transactions<'a> {
     gather: Gather,
     operations: crate::Operations<'a>,
     applied: Option<Lsn>,
+    /// The last record that was read.
+    read: Option<Lsn>,
     has_ended: bool,
 }
 
@@ -420,11 +429,13 @@ impl Transactions<'_> {
     }
 
     fn step(&mut self) -> Result<Option<Transaction>> {
-        for entry in &mut self.operations {
+        while self.read < self.plan.last {
+            let Some(entry) = self.operations.next() else { break };
             let (lsn, operation) = entry?;
             if self.plan.last.is_none_or(|last| lsn > last) {
                 break;
             }
+            self.read = Some(lsn);
             let Some(operation) = operation else { continue };
             let whole = self.gather.take(lsn, operation)?;
             if let Some(transaction) = whole.filter(|whole| Some(whole.lsn) > self.applied) {

@@ -2,8 +2,10 @@
 
 use super::examples::{
     BENCH_CWAL_EXAMPLES, BENCH_EXAMPLES, BENCH_FRAME_EXAMPLES, BENCH_HELIOS_EXAMPLES,
-    BENCH_PAPER_EXAMPLES, BENCH_READ_EXAMPLES, BENCH_ROLL_EXAMPLES, BENCH_STREAM_EXAMPLES,
+    BENCH_PAPER_EXAMPLES, BENCH_READ_EXAMPLES, BENCH_REPLAY_EXAMPLES, BENCH_ROLL_EXAMPLES,
+    BENCH_STREAM_EXAMPLES,
 };
+use super::replay::StorePlace;
 use super::{LevelName, Look};
 use crate::human;
 use crate::progress::Patience;
@@ -44,6 +46,9 @@ pub(crate) enum BenchVerb {
     /// What a record costs before it is on its way to the device
     #[command(after_help = BENCH_FRAME_EXAMPLES)]
     Frame(BenchFrame),
+    /// A store brought back from a log: one by one, in batches of 100, and by `seawall replay`
+    #[command(after_help = BENCH_REPLAY_EXAMPLES)]
+    Replay(BenchReplay),
 }
 
 /// What a bench is compared with, and where it is shown.
@@ -218,6 +223,32 @@ pub(crate) struct BenchFrame {
     /// Seconds for each size
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = human::parse_seconds)]
     pub(crate) time: f64,
+    #[command(flatten)]
+    pub(crate) beside: Beside,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// `seawall bench replay`
+#[derive(Debug, Args)]
+pub(crate) struct BenchReplay {
+    /// Where to write the logs; room for some 400 bytes an operation
+    #[arg(long, default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// The store; new ones are made in PLACE and removed [default: one in memory]
+    #[arg(long, value_name = "NAME:PLACE")]
+    pub(crate) store: Option<StorePlace>,
+    /// How many operations the logs have; a store in memory takes some 900 bytes for each
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = human::parse_records)]
+    pub(crate) count: u64,
+    /// How often all of it is measured
+    #[arg(long, value_name = "N", default_value = "5")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) rounds: u32,
+    /// Let each write take so long, asleep, and measure 1, 2, 4 and 8 threads that apply
+    #[arg(long, value_name = "MICROSECONDS")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) apply_cost: Option<u64>,
     #[command(flatten)]
     pub(crate) beside: Beside,
     #[command(flatten)]

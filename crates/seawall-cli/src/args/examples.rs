@@ -103,6 +103,35 @@ Examples:
 A repair ends with 5 if records had to be given up, and names them; with 9 if
 NEW is there already.";
 
+pub(super) const REPLAY_EXAMPLES: &str = "\
+Examples:
+  seawall replay orders.wal --into json:- | jq -c .changes
+  seawall replay orders.wal --into cmd:'python3 apply.py' --dry-run
+  seawall replay orders.wal --into cmd:'python3 apply.py' --json | jq .applied
+  seawall replay orders.wal --into json:noon --until 2025-11-21T12:00:00Z
+
+LOG has operations, as seawall-replay writes them, or lines of JSON:
+  {\"begin\":7}  {\"change\":[7,{\"put\":{\"table\":\"t\",\"key\":\"k\",\"value\":\"v\"}}]}
+  {\"commit\":7}  {\"abort\":7}  {\"atomic\":[{\"delete\":{\"table\":\"t\",\"key\":\"k\"}}]}
+Transactions come whole, in the order of their commits; what was aborted or
+never ended does not come. Whoever is killed when: nothing is applied twice.
+
+json: prints a line for each, {\"lsn\":9,\"changes\":[{\"lsn\":8,\"put\":{...}}]}, and
+keeps no place; its summary goes to standard error. cmd:PROGRAM is run by sh,
+and speaks lines of JSON:
+  it begins      {\"applied\":null,\"restart\":null}   (new; else its two numbers)
+  it is sent     {\"batch\":1,\"applied\":9,\"restart\":10,\"transactions\":[...]}
+  it answers     {\"applied\":9}
+An answer means: it has the batch and its two numbers durably, all or nothing.
+Then its input ends, and it should, with 0. It keeps out a second one of its
+kind while it runs: a replay that is killed may leave one that finishes a batch.
+--dry-run asks it how far it is.
+
+NAME:PLACE is a store that was built in; it may show parts of transactions
+until its replay has ended. --from is for what was loaded with the state before
+LSN; what knows how far it is goes on from there. --until TIME ends before the
+first record that was written later.";
+
 pub(super) const STAT_EXAMPLES: &str = "\
 Examples:
   seawall stat orders.wal
@@ -206,6 +235,22 @@ Its document describes three modes: sync, where each commit waits for its own;
 async, where none does; and a group commit whose thread sleeps 10 ms, takes what
 waits, and syncs once. They write to a file that was written before, which is
 the best they can do. Ways take turns, as in `seawall probe`.";
+
+pub(super) const BENCH_REPLAY_EXAMPLES: &str = "\
+Examples:
+  seawall bench replay
+  chrt -f 1 seawall bench replay --count 200000 --rounds 9 --report replay.html
+  seawall bench replay --count 10000 --apply-cost 100
+  seawall bench replay --json | jq '.contests[].rows[] | [.name, .ratio]'
+
+First the table of HeliosDB Nano's report, by its method: each of 10,000 entries
+applied by itself and logged again; not logged again; in batches of 100. Then
+many operations, with a key each or with few keys; the ceiling is what the store
+does with batches that are sorted and in memory before the clock starts. A row
+is a whole replay into a new store, its log read and verified. Ways take turns,
+as in `seawall probe`. --apply-cost shows what threads do for a store that
+waits, by one that sleeps: independent keys, and one key, which only one thread
+can change.";
 
 pub(super) const BENCH_STREAM_EXAMPLES: &str = "\
 Examples:

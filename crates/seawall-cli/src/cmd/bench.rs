@@ -7,6 +7,7 @@ mod frame;
 mod helios;
 mod paper;
 mod read;
+mod replay;
 mod roll;
 mod stream;
 
@@ -16,12 +17,13 @@ pub(super) use read::alone;
 use crate::args::{BenchVerb, Look};
 use crate::output::Output;
 use crate::report::{Exit, Failure};
+use crate::stores::Stores;
 use seawall_measure::machine::Conditions;
 use seawall_measure::pairs::Trouble;
 use std::path::Path;
 
 /// Measures what was asked for.
-pub(crate) fn run(what: &BenchVerb) -> Result<Exit, Failure> {
+pub(crate) fn run(what: &BenchVerb, stores: Stores) -> Result<Exit, Failure> {
     match what {
         BenchVerb::Append(args) => append::run(args),
         BenchVerb::Read(args) => read::run(args),
@@ -31,6 +33,7 @@ pub(crate) fn run(what: &BenchVerb) -> Result<Exit, Failure> {
         BenchVerb::Stream(args) => stream::run(args),
         BenchVerb::Roll(args) => roll::run(args),
         BenchVerb::Frame(args) => frame::run(args),
+        BenchVerb::Replay(args) => replay::run(args, stores),
     }
 }
 

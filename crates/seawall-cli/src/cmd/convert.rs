@@ -3,7 +3,7 @@
 
 mod place;
 mod source;
-mod target;
+pub(super) mod target;
 
 use super::verify::lost_as_json;
 use crate::args::{Convert, ForeignFormat};

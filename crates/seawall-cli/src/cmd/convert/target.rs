@@ -17,14 +17,14 @@ const CHUNK: usize = 1 << 20;
 
 /// What became of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Made {
+pub(in crate::cmd) enum Made {
     New,
     /// It was there, with the same content.
     Same,
 }
 
 /// Why an entry is not taken.
-pub(super) enum Refusal {
+pub(in crate::cmd) enum Refusal {
     Failed(Failure),
     /// A log has a largest record.
     TooLarge {
@@ -40,13 +40,13 @@ impl From<Failure> for Refusal {
 }
 
 /// A target that takes entries.
-pub(super) enum Target {
+pub(in crate::cmd) enum Target {
     File(FileTarget),
     Log(Box<LogTarget>),
 }
 
 impl Target {
-    pub(super) fn open(
+    pub(in crate::cmd) fn open(
         path: &Path,
         format: ForeignFormat,
         codec: CodecId,
@@ -58,7 +58,7 @@ impl Target {
         }
     }
 
-    pub(super) fn put(&mut self, content: &[u8]) -> Result<(), Refusal> {
+    pub(in crate::cmd) fn put(&mut self, content: &[u8]) -> Result<(), Refusal> {
         match self {
             Self::File(file) => Ok(file.put(content)?),
             Self::Log(log) => log.put(content),
@@ -66,7 +66,7 @@ impl Target {
     }
 
     /// Returns once all of it is durable under its name.
-    pub(super) fn finish(self) -> Result<Made, Failure> {
+    pub(in crate::cmd) fn finish(self) -> Result<Made, Failure> {
         match self {
             Self::File(file) => file.finish(),
             Self::Log(log) => log.finish(),
@@ -75,7 +75,7 @@ impl Target {
 }
 
 /// A file in one of the foreign formats.
-pub(super) struct FileTarget {
+pub(in crate::cmd) struct FileTarget {
     place: Place,
     format: ForeignFormat,
     /// What is there already, or what is being made under another name.
@@ -166,7 +166,7 @@ impl Drop for FileTarget {
 }
 
 /// A log.
-pub(super) struct LogTarget {
+pub(in crate::cmd) struct LogTarget {
     place: Place,
     state: State,
     /// Bytes that were handed over since the last wait.

@@ -1,0 +1,201 @@
+//! What `seawall replay` is asked for.
+
+use super::Look;
+use crate::human;
+use crate::progress::Patience;
+use clap::Args;
+use seawall::Lsn;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// `seawall replay`
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// The log of operations
+    pub(crate) log: PathBuf,
+    /// What takes the transactions: json:- or json:FILE, cmd:PROGRAM, or a store as NAME:PLACE
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) into: Target,
+    /// Changes in a batch; auto: as many as make each cheapest
+    #[arg(long, value_name = "auto|N", default_value = "auto")]
+    pub(crate) batch: Batch,
+    /// Threads that apply, each to keys of its own; no more than the store gains by
+    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) threads: u32,
+    /// Where reading begins for what is new, and was loaded with what came before; for json: the
+    /// first commit that is printed
+    #[arg(long, value_name = "LSN", value_parser = human::parse_lsn)]
+    pub(crate) from: Option<u64>,
+    /// Apply what was committed up to this record, or by this time, as 2025-11-21T04:40:00Z
+    #[arg(long, value_name = "LSN|TIME")]
+    pub(crate) until: Option<Until>,
+    /// Say what would be applied, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) patience: Patience,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// What transactions go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Standard output, as lines of JSON.
+    Output,
+    /// A new file of such lines.
+    File(PathBuf),
+    /// A line of shell that takes batches.
+    Program(String),
+    /// A store that is built in.
+    Store(StorePlace),
+}
+
+/// A store by its kind and its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StorePlace {
+    pub(crate) name: String,
+    pub(crate) place: PathBuf,
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            Some(("json", "-")) => Ok(Self::Output),
+            Some(("json" | "cmd", "")) | None => {
+                Err("write json:-, json:FILE, cmd:PROGRAM, or NAME:PLACE for a store".to_owned())
+            }
+            Some(("json", file)) => Ok(Self::File(file.into())),
+            Some(("cmd", program)) => Ok(Self::Program(program.to_owned())),
+            Some(_) => text.parse().map(Self::Store),
+        }
+    }
+}
+
+impl FromStr for StorePlace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_name = |name: &str| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+            !name.is_empty() && name.chars().all(plain)
+        };
+        match text.split_once(':') {
+            Some((name, place)) if is_name(name) && !place.is_empty() => {
+                Ok(Self { name: name.to_owned(), place: place.into() })
+            }
+            _ => Err(format!("`{text}` is no store; write NAME:PLACE, as fjall:state")),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Output => f.write_str("json:-"),
+            Self::File(path) => write!(f, "json:{}", path.display()),
+            Self::Program(program) => write!(f, "cmd:{program}"),
+            Self::Store(store) => store.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for StorePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.name, self.place.display())
+    }
+}
+
+/// Changes in a batch: as many as are cheapest with `None`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Batch(pub(crate) Option<usize>);
+
+impl FromStr for Batch {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "auto" {
+            return Ok(Self(None));
+        }
+        let number = text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
+        let wrong = || format!("`{text}` is no number of changes; auto, or 1 to 1000000");
+        number.map(|number| Self(Some(number))).ok_or_else(wrong)
+    }
+}
+
+/// Where a replay ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    Lsn(Lsn),
+    /// Microseconds since 1970.
+    Time(u64),
+}
+
+impl FromStr for Until {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.chars().all(|c| c.is_ascii_digit()) {
+            let number = human::parse_lsn(text)?;
+            return Lsn::new(number).map(Self::Lsn).ok_or_else(|| "numbers begin at 1".to_owned());
+        }
+        let wrong = || {
+            format!("`{text}` is no number and no time; write 120, or 2025-11-21T04:40:00Z in UTC")
+        };
+        time(text).map(Self::Time).ok_or_else(wrong)
+    }
+}
+
+/// A time in UTC, with up to six digits of a second's fraction.
+fn time(text: &str) -> Option<u64> {
+    let (seconds, fraction) = match text.strip_suffix('Z')?.split_once('.') {
+        Some((_, "")) => return None,
+        Some((seconds, fraction)) => (seconds, fraction),
+        None => (text.strip_suffix('Z')?, ""),
+    };
+    seawall_format::time::from_text(&format!("{seconds}.{fraction:0<6}Z"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_read_and_shown_as_it_was_given() {
+        for text in ["json:-", "json:all.jsonl", "cmd:sh apply.sh a:b", "fjall:/var/lib/state"] {
+            let target: Target = text.parse().unwrap();
+            assert_eq!(target.to_string(), text);
+        }
+        for wrong in ["", "json", "json:", "cmd:", "fjall", "fjall:", ":place", "a b:place"] {
+            wrong.parse::<Target>().expect_err(wrong);
+        }
+    }
+
+    #[test]
+    fn a_replay_ends_at_a_number_or_a_time() {
+        let until = |text: &str| text.parse::<Until>().ok();
+        assert_eq!(until("7"), Lsn::new(7).map(Until::Lsn));
+        let second = 1_763_700_000_000_000;
+        assert_eq!(until("2025-11-21T04:40:00Z"), Some(Until::Time(second)));
+        assert_eq!(until("2025-11-21T04:40:00.5Z"), Some(Until::Time(second + 500_000)));
+        assert_eq!(until("2025-11-21T04:40:00.000001Z"), Some(Until::Time(second + 1)));
+        let wrong = ["", "0", "-1", "noon", "2025-11-21", "2025-11-21T04:40:00", "Z", "\u{e9}Z"];
+        for wrong in wrong.into_iter().chain(["2025-11-21T04:40:00.Z", "2025-13-21T04:40:00Z"]) {
+            assert_eq!(until(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn batches_are_of_one_size_or_find_it() {
+        let batch = |text: &str| text.parse().ok();
+        assert_eq!(batch("auto"), Some(Batch(None)));
+        assert_eq!(batch("100"), Some(Batch(Some(100))));
+        for wrong in ["0", "", "many", "-1", "1000001"] {
+            assert_eq!(batch(wrong), None, "{wrong}");
+        }
+    }
+}

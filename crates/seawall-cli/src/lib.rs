@@ -1,0 +1,76 @@
+//! The seawall command line: append, read, check and measure write-ahead logs.
+//!
+//! A library only for programs that are the same command line with stores of their own to replay
+//! into:
+//!
+//! ```no_run
+//! use seawall_cli::{StoreKind, main_with};
+//! use seawall_replay::{MemoryStore, Store, StoreError};
+//! use std::path::Path;
+//!
+//! struct Forgetful;
+//!
+//! impl StoreKind for Forgetful {
+//!     fn name(&self) -> &'static str {
+//!         "forgetful"
+//!     }
+//!
+//!     fn open(&self, _place: &Path) -> Result<Box<dyn Store>, StoreError> {
+//!         Ok(Box::new(MemoryStore::new()))
+//!     }
+//! }
+//!
+//! fn main() -> std::process::ExitCode {
+//!     main_with(&[&Forgetful]) // seawall replay LOG --into forgetful:anywhere
+//! }
+//! ```
+//!
+//! One file per verb under `cmd`. Standard output is the answer, standard error the rest, and
+//! `report` holds the one table of exit codes.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod bookmark;
+mod cmd;
+mod framing;
+mod human;
+mod json;
+mod not_yet;
+mod notes;
+mod operations;
+mod output;
+mod printer;
+mod progress;
+mod report;
+mod select;
+mod stores;
+mod tone;
+mod translate;
+
+use std::process::ExitCode;
+pub use stores::StoreKind;
+
+/// The whole program: reads the command line, does what it says, and gives how that ended.
+///
+/// `stores` are what `seawall replay --into NAME:PLACE` and `seawall bench replay --store` know
+/// by name; `seawall` itself has none of its own.
+pub fn main_with(stores: &'static [&'static dyn StoreKind]) -> ExitCode {
+    std::panic::set_hook(Box::new(|panic| {
+        report::say(&format!(
+            "seawall: this is a bug in seawall: {panic}\n  \
+             where: version {}\n  \
+             next: please report it with these lines and the command",
+            env!("CARGO_PKG_VERSION")
+        ));
+    }));
+    let exit = match args::parse() {
+        Ok((verb, notes)) => {
+            let exit = report::exit(cmd::run(&verb, stores));
+            notes.end(exit);
+            exit
+        }
+        Err(exit) => exit,
+    };
+    ExitCode::from(exit.code())
+}

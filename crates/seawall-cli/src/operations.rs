@@ -1,0 +1,147 @@
+//! A log of operations, whatever codec its records have.
+
+use crate::args::Until;
+use crate::report::{Exit, Failure};
+use seawall::{
+    Codec, CodecId, Cursor, Error, Json, LogReader, Lsn, MessagePack, Positional, Raw, Record,
+    Versioned,
+};
+use seawall_replay::{Operation, Operations, Source};
+use std::path::Path;
+
+/// The operations in a log: `MessagePack`, JSON, or bytes that are the text of JSON.
+pub(crate) struct OperationLog(LogReader<[u8], Raw>);
+
+impl OperationLog {
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        LogReader::open_any(path).map(Self)
+    }
+
+    /// The last record that a replay reads which is to end at `until`; `None` for all of them.
+    pub(crate) fn last_until(
+        &self,
+        until: Option<Until>,
+        log: &Path,
+    ) -> Result<Option<Lsn>, Failure> {
+        let time_us = match until {
+            None => return Ok(None),
+            Some(Until::Lsn(lsn)) => return Ok(Some(lsn)),
+            Some(Until::Time(time_us)) => time_us,
+        };
+        let (mut last, mut later) = (None, None);
+        self.written_by(time_us, (&mut last, &mut later))
+            .map_err(|error| Failure::of(&error, "replay", log))?;
+        match later {
+            Some(first) if last.is_none() => {
+                let shown = seawall_format::time::to_text(first).unwrap_or_default();
+                let what = format!("the log begins after that time, at {shown}");
+                Err(Failure::new(Exit::Usage, what).at(log.display()).next("give a later time"))
+            }
+            Some(_) => Ok(last),
+            // All of it was written by then.
+            None => Ok(None),
+        }
+    }
+
+    /// Finds the record before the first one that was written later, and when that one was.
+    fn written_by(
+        &self,
+        time_us: u64,
+        (last, later): (&mut Option<Lsn>, &mut Option<u64>),
+    ) -> Result<(), Error> {
+        let mut cursor = self.0.cursor(self.0.oldest()?)?;
+        while let Some(record) = cursor.next_record()? {
+            if record.time_us > time_us {
+                *later = Some(record.time_us);
+                break;
+            }
+            *last = Some(record.lsn);
+        }
+        Ok(())
+    }
+}
+
+impl Source for OperationLog {
+    fn oldest(&self) -> Result<Lsn, Error> {
+        self.0.oldest()
+    }
+
+    fn operations(&self, from: Lsn) -> Result<Operations<'_>, Error> {
+        let (cursor, codec) = (self.0.cursor(from)?, self.0.codec());
+        let is_named = self.0.type_name() == Operation::NAME;
+        Ok(Box::new(Decoded { cursor, codec, is_named }))
+    }
+}
+
+/// Records as the operations that they are.
+struct Decoded {
+    cursor: Cursor,
+    codec: CodecId,
+    /// The log says that they are operations, and of which schema.
+    is_named: bool,
+}
+
+impl Iterator for Decoded {
+    type Item = Result<(Lsn, Option<Operation>), Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (codec, is_named) = (self.codec, self.is_named);
+        let decode = |record: &Record<'_>| {
+            let operation = match record.schema {
+                newer if is_named && newer > Operation::SCHEMA => {
+                    Err(format!("it has schema {newer}, of a newer version"))
+                }
+                _ => decode(codec, record.payload),
+            };
+            let lsn = record.lsn;
+            operation
+                .map(|operation| (lsn, Some(operation)))
+                .map_err(|why| Error::Decode { lsn, why })
+        };
+        match self.cursor.next_record() {
+            Ok(record) => record.as_ref().map(decode),
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+fn decode(codec: CodecId, payload: &[u8]) -> Result<Operation, String> {
+    match codec {
+        CodecId::MessagePack => <MessagePack as Codec<Operation>>::decode(payload),
+        CodecId::Positional => <Positional as Codec<Operation>>::decode(payload),
+        _ => <Json as Codec<Operation>>::decode(payload),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall::Options;
+    use seawall_measure::scratch::Scratch;
+    use seawall_replay::{Change, TxId};
+
+    fn operations() -> Vec<Operation> {
+        let put = Change::put("t", [0xff, 1], "v");
+        vec![Operation::Begin(TxId(7)), Operation::Change(TxId(7), put), Operation::Commit(TxId(7))]
+    }
+
+    fn read<C: Codec<Operation>>(name: &str) -> Vec<Operation> {
+        let scratch = Scratch::new(&std::env::temp_dir(), name).unwrap();
+        let path = scratch.path().join("log");
+        let log = Options::new().open::<Operation, C>(&path).unwrap();
+        log.append_batch(&operations()).unwrap();
+        log.close().unwrap();
+        let source = OperationLog::open(&path).unwrap();
+        source.operations(Lsn::FIRST).unwrap().map(|read| read.unwrap().1.unwrap()).collect()
+    }
+
+    #[test]
+    fn operations_of_every_codec_are_read() {
+        assert_eq!(read::<MessagePack>("seawall-operations-named"), operations());
+        assert_eq!(read::<Positional>("seawall-operations-placed"), operations());
+        assert_eq!(read::<Json>("seawall-operations-json"), operations());
+        assert_eq!(decode(CodecId::Raw, br#"{"abort":3}"#), Ok(Operation::Abort(TxId(3))));
+        decode(CodecId::Raw, b"no operation").unwrap_err();
+        decode(CodecId::Json, br#"{"commit":"three"}"#).unwrap_err();
+    }
+}

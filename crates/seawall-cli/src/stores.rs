@@ -1,0 +1,124 @@
+//! The stores that this program was built with.
+
+use crate::report::{Exit, Failure};
+use seawall_replay::{Store, StoreError};
+use std::path::Path;
+
+/// A kind of store that a log can be replayed into: `seawall replay --into NAME:PLACE`.
+pub trait StoreKind: Sync {
+    /// The NAME: short, lower case, without a colon, and none of `json`, `cmd` and `memory`.
+    fn name(&self) -> &'static str;
+
+    /// Opens the store at PLACE, and makes it where there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Failed`] if it cannot be opened or made.
+    fn open(&self, place: &Path) -> Result<Box<dyn Store>, StoreError>;
+}
+
+/// The stores of this program.
+pub(crate) type Stores = &'static [&'static dyn StoreKind];
+
+/// The store by that name; `at` is where it was asked for.
+pub(crate) fn find(
+    stores: Stores,
+    name: &str,
+    at: &str,
+) -> Result<&'static dyn StoreKind, Failure> {
+    let found = stores.iter().find(|kind| kind.name() == name);
+    found.copied().ok_or_else(|| unknown(stores, name).at(at))
+}
+
+/// Opens it, or says why not.
+pub(crate) fn open(kind: &dyn StoreKind, place: &Path) -> Result<Box<dyn Store>, Failure> {
+    kind.open(place).map_err(|error| {
+        let what = format!("cannot open the {} store: {error}", kind.name());
+        let failure = Failure::new(Exit::Failed, what).at(place.display());
+        failure.next("check the place, its permissions, and whether another process has it open")
+    })
+}
+
+fn unknown(stores: Stores, name: &str) -> Failure {
+    let names: Vec<&str> = stores.iter().map(|kind| kind.name()).collect();
+    let built_in = match names.as_slice() {
+        [] => "this seawall has no store built in".to_owned(),
+        names => format!("built in are: {}", names.join(", ")),
+    };
+    let failure = Failure::new(Exit::Usage, format!("no store `{name}`: {built_in}"));
+    failure.next(
+        "write json:- or cmd:PROGRAM; or `cargo install --path stores/fjall` (in the repository) \
+         gives one with fjall",
+    )
+}
+
+/// For tests: a store in memory that others hold, too.
+#[cfg(test)]
+pub(crate) mod held {
+    use super::{Store, StoreError};
+    use seawall_replay::{Batch, MemoryStore, Watermark};
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    /// It has a folder, if it has one, for as long as it is written to.
+    pub(crate) struct Held {
+        pub(crate) store: Arc<MemoryStore>,
+        pub(crate) folder: Option<PathBuf>,
+    }
+
+    impl Store for Held {
+        fn watermarks(&self) -> Result<Vec<Watermark>, StoreError> {
+            self.store.watermarks()
+        }
+
+        fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+            self.store.get(table, key)
+        }
+
+        fn write(&self, batch: &Batch) -> Result<(), StoreError> {
+            assert!(self.folder.as_ref().is_none_or(|folder| folder.is_dir()), "it is gone");
+            self.store.write(batch)
+        }
+
+        fn flush(&self) -> Result<(), StoreError> {
+            self.store.flush()
+        }
+
+        fn lanes_max(&self) -> usize {
+            2
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_replay::MemoryStore;
+
+    struct Memory;
+
+    impl StoreKind for Memory {
+        fn name(&self) -> &'static str {
+            "heap"
+        }
+
+        fn open(&self, place: &Path) -> Result<Box<dyn Store>, StoreError> {
+            match place.to_str() {
+                Some("locked") => Err(StoreError::failed("somebody has it")),
+                _ => Ok(Box::new(MemoryStore::new())),
+            }
+        }
+    }
+
+    #[test]
+    fn a_store_is_found_by_its_name_and_others_are_listed() {
+        let heap = find(&[&Memory], "heap", "--into heap:x").unwrap();
+        assert_eq!(open(heap, Path::new("x")).unwrap().watermarks().unwrap(), []);
+        let failure = open(heap, Path::new("locked")).err().unwrap();
+        assert_eq!(failure.what(), "cannot open the heap store: somebody has it");
+        let failure = find(&[&Memory], "stack", "--into stack:x").err().unwrap();
+        assert_eq!(failure.what(), "no store `stack`: built in are: heap");
+        let failure = find(&[], "stack", "--into stack:x").err().unwrap();
+        assert_eq!(failure.what(), "no store `stack`: this seawall has no store built in");
+    }
+}

@@ -1,0 +1,373 @@
+//! `seawall replay`: what was committed, each transaction once, and what is said of all else.
+
+mod tool;
+
+use seawall_io::{Clock, SystemClock};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::process::Command;
+use std::time::Duration;
+use tool::{Folder, Ran};
+
+/// A program that keeps what it is sent in `state`, and its two numbers in the first line of it;
+/// `$1` is a line of shell to run at each batch, which stands in `$batch`.
+const KEEPER: &str = r#"
+[ -f state ] || echo '{"applied":null,"restart":null}' > state
+head -n 1 state
+while IFS= read -r batch; do
+  applied=${batch#*'"applied":'}; applied=${applied%%,*}
+  restart=${batch#*'"restart":'}; restart=${restart%%,*}
+  eval "$1"
+  { echo "{\"applied\":$applied,\"restart\":$restart}"; tail -n +2 state
+    printf '%s\n' "$batch"; } > new && mv new state
+  eval "$2"
+  echo "{\"applied\":$applied}"
+done
+"#;
+
+/// Three transactions: the first is committed, the second aborted, the third unfinished.
+const BANK: &str = r#"{"begin":1}
+{"change":[1,{"put":{"table":"account","key":"ada","value":"300"}}]}
+{"begin":2}
+{"change":[2,{"put":{"table":"account","key":"bob","value":"900"}}]}
+{"begin":3}
+{"change":[1,{"put":{"table":"account","key":"cyd","value":"50"}}]}
+{"commit":1}
+{"abort":2}
+{"change":[3,{"delete":{"table":"account","key":"ada"}}]}
+"#;
+
+/// A folder with a keeper and the log of `records`, lines of JSON.
+fn bank(name: &str, records: &str) -> Folder {
+    let folder = Folder::new(name);
+    folder.write("keeper", KEEPER.as_bytes());
+    folder.run("append log --format json -q", records.as_bytes()).fine();
+    folder
+}
+
+/// So many transactions of one change each.
+fn many(count: u64) -> String {
+    let one = |n: u64| {
+        format!(r#"{{"atomic":[{{"put":{{"table":"","key":"{n}","value":"v"}}}}]}}"#) + "\n"
+    };
+    (1..=count).map(one).collect()
+}
+
+/// Replays into the keeper with these lines of shell, before and behind its commit.
+fn keep(folder: &Folder, (before, behind): (&str, &str), options: &str) -> Ran {
+    folder.write("before", before.as_bytes());
+    folder.write("behind", behind.as_bytes());
+    let program = r#"sh keeper "$(cat before)" "$(cat behind)""#;
+    folder.shell(&format!("seawall replay log --into 'cmd:{program}' {options}"), b"")
+}
+
+/// The commits that the keeper has, in the order in which it got them.
+fn kept(folder: &Folder) -> Vec<u64> {
+    #[derive(serde::Deserialize)]
+    struct Batch {
+        transactions: Vec<Transaction>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Transaction {
+        lsn: u64,
+    }
+    let state = String::from_utf8(folder.read("state")).expect("text");
+    let batches = state.lines().skip(1);
+    let batches = batches.map(|line| serde_json::from_str::<Batch>(line).expect("a batch"));
+    let transactions = batches.flat_map(|batch| batch.transactions);
+    transactions.map(|transaction| transaction.lsn).collect()
+}
+
+#[test]
+fn committed_transactions_are_printed_in_the_order_of_their_commits() {
+    let folder = bank("replay-json", BANK);
+    let ran = folder.run("replay log --into json:-", b"");
+    let expected = json!({"lsn": 7, "changes": [
+        {"lsn": 2, "put": {"table": "account", "key": "ada", "value": "300"}},
+        {"lsn": 6, "put": {"table": "account", "key": "cyd", "value": "50"}},
+    ]});
+    assert_eq!(ran.fine().json(), vec![expected.clone()]);
+    assert!(ran.err.contains("1 transaction written") && ran.err.contains("transaction 3, since"));
+    folder.run("append log --format json -q", b"{\"commit\":3}\n").fine();
+    let ran = folder.run("replay log --into json:- -q", b"");
+    assert_eq!((ran.fine().json().len(), ran.err.as_str()), (2, ""));
+    let last = json!({"lsn": 10, "changes": [
+        {"lsn": 9, "delete": {"table": "account", "key": "ada"}},
+    ]});
+    // It began before.
+    assert_eq!(folder.run("replay log --into json:- --from 8 -q", b"").json(), [last]);
+    assert_eq!(folder.run("replay log --into json:- --until 9 -q", b"").json(), [expected]);
+    let both = folder.run("replay log --into json:- --from 8 --until 9 -q", b"");
+    assert_eq!(both.fine().text(), "");
+    assert_eq!(folder.run("replay log --into json:- --from 11 -q", b"").fine().text(), "");
+    let beyond = folder.run("replay log --into json:- --from 12", b"");
+    assert!(beyond.refused(2).contains("ends at LSN 10"), "{beyond:?}");
+
+    folder.run("replay log --into json:file -q", b"").fine();
+    assert_eq!(folder.read("file"), folder.run("replay log --into json:- -q", b"").out);
+    folder.run("replay log --into json:file -q", b"").fine();
+    folder.run("replay log --into json:file --until 9", b"").refused(9);
+    folder.run("replay log --into json:nowhere/file", b"").refused(1);
+    folder.run("replay log --into json:plan --dry-run", b"").fine();
+    assert!(!folder.names(".").contains(&"plan".to_owned()));
+}
+
+#[test]
+fn operations_are_read_whatever_the_codec_of_the_log() {
+    let folder = Folder::new("replay-codecs");
+    for (name, options) in [
+        ("raw", ""),
+        ("json", "--format json --codec json"),
+        ("msgpack", "--format json"),
+        ("text", "--format json --log-format json"),
+    ] {
+        folder.run(&format!("append {name} {options} -q"), BANK.as_bytes()).fine();
+        let ran = folder.run(&format!("replay {name} --into json:- -q"), b"");
+        assert_eq!(ran.fine().json()[0]["lsn"], 7, "{name}");
+    }
+}
+
+#[test]
+fn a_program_gets_each_transaction_once_however_often_it_is_killed() {
+    let folder = bank("replay-killed", &many(40));
+    // Before it has the batch, and behind that but before it says so.
+    for (before, behind) in [("[ $applied -lt 12 ] || kill $$", ""), ("", "kill -9 $$")] {
+        let ran = keep(&folder, (before, behind), "--batch 4");
+        let said = ran.refused(1);
+        assert!(said.contains("the program ended without an answer"), "{said}");
+        assert!(said.contains("committed at LSN 9 .. 12"), "{said}");
+    }
+    assert_eq!(kept(&folder), (1..=12).collect::<Vec<_>>());
+    let ran = keep(&folder, ("", ""), "--batch 4 --json");
+    let found = &ran.fine().json()[0];
+    assert_eq!(
+        (&found["schema"], &found["applied"], &found["had_already"]),
+        (&"seawall.replay/1".into(), &28.into(), &1.into()),
+        "the last one that it had is looked at"
+    );
+    assert_eq!((&found["batches"], &found["changes"]), (&7.into(), &28.into()));
+    assert_eq!((&found["applied_lsn"], &found["needed_from_lsn"]), (&40.into(), &41.into()));
+    assert_eq!(kept(&folder), (1..=40).collect::<Vec<_>>());
+    let ran = keep(&folder, ("", ""), "--json");
+    assert_eq!(ran.fine().json()[0]["applied"], 0);
+    assert_eq!(kept(&folder).len(), 40);
+}
+
+#[test]
+fn an_interrupted_replay_goes_on_where_the_program_is() {
+    let folder = bank("replay-interrupted", &many(5_000));
+    let mut command = folder.command("replay log --batch 1 -q --into");
+    let mut child = command.arg("cmd:sh keeper; touch ended").spawn().unwrap();
+    let wait_for = |file: &str| {
+        while !folder.names(".").contains(&file.to_owned()) {
+            SystemClock::new().sleep(Duration::from_millis(1));
+        }
+    };
+    wait_for("state");
+    while kept(&folder).len() < 3 {
+        SystemClock::new().sleep(Duration::from_millis(1));
+    }
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(kill.unwrap().success() && !child.wait().unwrap().success());
+    // It finishes the batch that it has.
+    wait_for("ended");
+    let count = u64::try_from(kept(&folder).len()).unwrap();
+    assert!(count < 5_000, "it was interrupted");
+    assert_eq!(kept(&folder), (1..=count).collect::<Vec<_>>());
+    keep(&folder, ("", ""), "-q").fine();
+    assert_eq!(kept(&folder), (1..=5_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_program_goes_on_where_an_unfinished_transaction_began() {
+    let folder = bank("replay-unfinished", BANK);
+    let ran = keep(&folder, ("", ""), "--dry-run");
+    assert!(ran.fine().text().contains("1 transaction would be applied"), "{ran:?}");
+    assert!(ran.text().contains("nothing was changed"), "{ran:?}");
+    assert_eq!(kept(&folder), [0; 0]);
+    let ran = keep(&folder, ("", ""), "");
+    assert!(ran.fine().text().contains("needed       from LSN 5 on"), "{ran:?}");
+    assert_eq!(kept(&folder), [7]);
+    folder.run("append log --format json -q", b"{\"commit\":3}\n").fine();
+    keep(&folder, ("", ""), "-q").fine();
+    assert_eq!(kept(&folder), [7, 10]);
+    // The end of the log was cut off since.
+    folder.run("truncate log --after 9 --yes -q", b"").fine();
+    let ran = keep(&folder, ("", ""), "");
+    assert!(ran.refused(1).contains("has applied LSN 10, and the log ends before"), "{ran:?}");
+}
+
+#[test]
+fn a_program_that_answers_something_else_is_refused_with_the_range() {
+    let folder = bank("replay-wrong", BANK);
+    let new = r#"echo "{\"applied\":null,\"restart\":null}""#;
+    for (program, expected) in [
+        ("exit 3".to_owned(), "ended without an answer, with exit status: 3"),
+        ("echo hi".to_owned(), "began with `hi`"),
+        ("printf hi".to_owned(), "said `hi` without an end of line"),
+        (r#"echo "{\"applied\":7}""#.to_owned(), "`restart` is missing"),
+        (format!("{new}; read b; exit 4"), "LSN 7 .. 7"),
+        (format!("{new}; read b; exit 4"), "exit status: 4"),
+        (format!("{new}; exec < /dev/null; sleep 0"), "LSN 7 .. 7"),
+        (format!("{new}; read b; echo ok"), "answered `ok`, and {\"applied\":7} was due"),
+        (format!(r#"{new}; read b; echo "{{\"applied\":6}}""#), "answered `{\"applied\":6}`"),
+        (format!("{new}; read b; yes | tr -d \"\\n\""), "without an end of line"),
+        (
+            format!(r#"{new}; read b; echo "{{\"applied\":7}}"; cat; echo more"#),
+            "said more than it was asked: `more`",
+        ),
+        (
+            format!(r#"{new}; read b; echo "{{\"applied\":7}}"; cat; exit 5"#),
+            "ended with exit status: 5",
+        ),
+    ] {
+        let ran = folder.shell(&format!("seawall replay log --into 'cmd:{program}'"), b"");
+        assert!(ran.refused(1).contains(expected), "{program}: {ran:?}");
+    }
+}
+
+#[test]
+fn what_is_no_operation_is_named_and_so_is_what_never_began() {
+    let folder = bank("replay-others", "{\"atomic\":[]}\n{\"transfer\":10}\n");
+    let ran = folder.run("replay log --into json:-", b"");
+    assert!(ran.refused(2).contains("LSN 2 is no operation"), "{ran:?}");
+    assert!(ran.err.contains("seawall cat log --from 2 -n 1"), "{ran:?}");
+    let ran = folder.run("replay log --into json:- --until 1 -q", b"");
+    assert_eq!(ran.fine().json().len(), 1);
+    folder.run("append text -q", b"plain text\n").fine();
+    let ran = folder.run("replay text --into json:-", b"");
+    assert!(ran.refused(2).contains("LSN 1 is no operation"), "{ran:?}");
+    folder.run("append headless --format json -q", b"{\"commit\":4}\n").fine();
+    let ran = folder.run("replay headless --into json:-", b"");
+    assert!(ran.refused(1).contains("transaction 4, which did not begin"), "{ran:?}");
+    folder.run("replay nowhere --into json:-", b"").refused(1);
+    folder.write("file", b"");
+    folder.run("replay file --into json:-", b"").refused(8);
+}
+
+#[test]
+fn a_command_line_that_cannot_be_is_refused() {
+    let folder = bank("replay-usage", BANK);
+    let ran = folder.run("replay log --into stack:place", b"");
+    let said = ran.refused(2);
+    for part in [
+        "no store `stack`: this seawall has no store built in",
+        "`cargo install --path stores/fjall` (in the repository) gives one with fjall",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    folder.run("replay log --into json:- --threads 2", b"").refused(2);
+    for wrong in [
+        "",
+        "--into nothing",
+        "--into json:",
+        "--into json:- --batch 0",
+        "--into json:- --until noon",
+        "--into json:- --from 0",
+        "--into json:- --threads 0",
+    ] {
+        assert_eq!(folder.run(&format!("replay log {wrong}"), b"").code, 2, "{wrong}");
+    }
+}
+
+#[test]
+fn a_time_ends_a_replay_before_what_was_written_later() {
+    let folder = bank("replay-time", &many(2));
+    let first = folder.run("cat log --json", b"").json()[1]["time"].as_str().unwrap().to_owned();
+    // Until the clock shows another microsecond.
+    let mut last = first.clone();
+    while last == first {
+        folder.run("append log --format json -q", many(1).as_bytes()).fine();
+        last = folder.run("tail log -n 1 --json", b"").json()[0]["time"].as_str().unwrap().into();
+    }
+    let count = |until: &str| {
+        let ran = folder.run(&format!("replay log --into json:- -q --until {until}"), b"");
+        ran.fine().json().len()
+    };
+    assert_eq!(count(&first), 2);
+    assert!(count(&last) > 2 && count("2999-01-01T00:00:00Z") == count(&last));
+    let ran = folder.run("replay log --into json:- --until 1999-01-01T00:00:00Z", b"");
+    assert!(ran.refused(2).contains("begins after that time"), "{ran:?}");
+}
+
+#[test]
+fn a_truncated_log_goes_on_for_who_was_there_and_is_refused_to_who_is_new() {
+    let folder = Folder::new("replay-truncated");
+    folder.write("keeper", KEEPER.as_bytes());
+    let value = "x".repeat(60_000);
+    let one = |n: u64| {
+        format!(r#"{{"atomic":[{{"put":{{"table":"","key":"{n}","value":"{value}"}}}}]}}"#)
+    };
+    let records: String = (1..=60).map(|n| one(n) + "\n").collect();
+    let append = "append log --format json --segment-size 1MiB -q";
+    folder.run(append, records.as_bytes()).fine();
+    keep(&folder, ("", ""), "-q --until 50").fine();
+    folder.run("truncate log --before 51 --yes -q", b"").fine();
+    let oldest = folder.run("cat log -n 1 --json", b"").json()[0]["lsn"].as_u64().unwrap();
+    assert!(oldest > 1, "a segment is gone");
+    keep(&folder, ("", ""), "-q").fine();
+    assert_eq!(kept(&folder), (1..=60).collect::<Vec<_>>());
+    folder.remove("state");
+    let ran = keep(&folder, ("", ""), "");
+    assert!(ran.refused(1).contains("needs the records from LSN 1 on"), "{ran:?}");
+    // It was loaded with the state before.
+    folder.remove("state");
+    keep(&folder, ("", ""), &format!("-q --from {oldest}")).fine();
+    assert_eq!(kept(&folder), (oldest..=60).collect::<Vec<_>>());
+    let ran = folder.run("replay log --into json:- -q", b"");
+    assert_eq!(ran.fine().json()[0]["lsn"], oldest);
+}
+
+#[test]
+fn a_reader_that_has_enough_is_no_error() {
+    let folder = bank("replay-closed", &many(20_000));
+    let ran = folder.shell("seawall replay log --into json:- | head -n 1 | grep -c lsn", b"");
+    assert_eq!((ran.fine().text(), ran.err.as_str()), ("1\n", ""));
+    let mut child = folder.start("replay log --into json:-");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
+    // Nobody hears what was done, and it was done.
+    let folder = bank("replay-unheard", BANK);
+    let line = "seawall replay log --into 'cmd:sh keeper' >&-; echo $?";
+    assert!(folder.shell(line, b"").text().trim().len() == 1);
+    assert_eq!(kept(&folder), [7]);
+}
+
+#[test]
+fn damage_ends_a_replay_with_its_own_code() {
+    let folder = bank("replay-damaged", &many(2));
+    let needle = many(1).replace("\"1\"", "\"needle\"");
+    folder.run("append log --format json -q", needle.as_bytes()).fine();
+    folder.run("append log --format json -q", many(1).as_bytes()).fine();
+    folder.flip("log/000000000001.seg", b"needle");
+    let ran = folder.run("replay log --into json:-", b"");
+    assert!(ran.refused(5).contains("damaged"), "{ran:?}");
+    keep(&folder, ("", ""), "").refused(5);
+    keep(&folder, ("", ""), "--until 2 -q").fine();
+    assert_eq!(kept(&folder), [1, 2]);
+}
+
+#[test]
+fn an_end_that_may_be_damage_is_told_when_what_is_there_was_replayed() {
+    let folder = bank("replay-unsure", &many(1));
+    let at = folder.run("verify log --json", b"").json()[0]["tail"]["offset"].as_u64().unwrap();
+    folder.overwrite("log/000000000001.seg", usize::try_from(at).unwrap(), &[0xff; 2000]);
+    let ran = folder.run("replay log --into json:- -q", b"");
+    assert!(ran.refused(3).contains("nobody can tell"), "{ran:?}");
+    assert_eq!(ran.json().len(), 1);
+    keep(&folder, ("", ""), "-q").refused(3);
+    assert_eq!(kept(&folder), [1]);
+    folder.run("replay log --into json:- -q --until 1", b"").fine();
+}
+
+#[test]
+fn a_program_hears_how_far_a_replay_is() {
+    let folder = bank("replay-progress", &many(2_000));
+    let ran = folder.shell("seawall replay log --into json:- -q --progress fd:7 7> heard", b"");
+    assert_eq!(ran.fine().json().len(), 2_000);
+    let heard = String::from_utf8(folder.read("heard")).unwrap();
+    let last: Value = serde_json::from_str(heard.lines().last().unwrap()).unwrap();
+    assert_eq!(last, json!({"done": 2_000, "total": 2_000, "unit": "records"}));
+}
