@@ -1,7 +1,7 @@
 //! How many changes a batch holds: as many as make each cheapest, within bounds. A pure state
 //! machine: it is told what each batch took.
 //!
-//! It stays with a size for four batches, and goes on to twice that as long as a change costs no
+//! It stays with a size for two batches, and goes on to twice that as long as a change costs no
 //! more there: within the bounds a large batch is better for a store than two small ones, which a
 //! short measurement may not show. To half of it it goes where a change costs clearly less. Then it
 //! stays, and now and then looks at a neighbour again, as what a store costs changes while it
@@ -24,17 +24,17 @@ pub struct Bounds {
 }
 
 impl Default for Bounds {
-    /// 64 to 16,384 changes, 16 MiB, 100 ms.
+    /// 64 to 65,536 changes, 32 MiB, 200 ms.
     fn default() -> Self {
-        let time_max = Duration::from_millis(100);
-        Self { changes_min: 64, changes_max: 16_384, bytes_max: 16 << 20, time_max }
+        let time_max = Duration::from_millis(200);
+        Self { changes_min: 64, changes_max: 65_536, bytes_max: 32 << 20, time_max }
     }
 }
 
-/// Batches at one size before it is judged.
-const SAMPLES: u32 = 4;
+/// Batches at one size before it is judged, by the one that cost least: stores pause now and then.
+const SAMPLES: u32 = 2;
 /// Judgements without a look at the neighbours.
-const REST: u32 = 16;
+const REST: u32 = 8;
 /// A larger size is taken if a change costs less than this part of what it costs at the other.
 const NO_WORSE: (u128, u128) = (102, 100);
 /// And a smaller one, if less than this.
@@ -53,15 +53,15 @@ const BETTER: (u128, u128) = (95, 100);
 /// for _ in 0..100 {
 ///     size.took(size.changes(), Duration::from_millis(1));
 /// }
-/// assert_eq!(size.changes(), 16_384);
+/// assert_eq!(size.changes(), 65_536);
 /// ```
 #[derive(Clone, Debug)]
 pub struct BatchSize {
     bounds: Bounds,
     changes: usize,
-    /// Full batches at this size, and what their changes and their time sum up to.
+    /// Full batches at this size, and what the cheapest of them cost.
     samples: u32,
-    sum: (u128, Duration),
+    least: Option<Cost>,
     course: Course,
 }
 
@@ -79,17 +79,23 @@ enum Course {
 }
 
 impl BatchSize {
-    /// Begins at a quarter of a thousand changes, or where the bounds are.
+    /// Begins at a thousand changes, or where the bounds are.
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
-        let changes = 256.clamp(bounds.changes_min, bounds.changes_max.max(bounds.changes_min));
-        Self { bounds, changes, samples: 0, sum: (0, Duration::ZERO), course: Course::Look }
+        let changes = 1024.clamp(bounds.changes_min, bounds.changes_max.max(bounds.changes_min));
+        Self { bounds, changes, samples: 0, least: None, course: Course::Look }
     }
 
     /// How many changes the next batch should have.
     #[must_use]
     pub fn changes(&self) -> usize {
         self.changes
+    }
+
+    /// The bounds it stays within.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        self.bounds
     }
 
     /// Whether a batch with so many changes, which take so many bytes, is large enough.
@@ -110,13 +116,12 @@ impl BatchSize {
             // The end of the log, or large values: it says nothing about this size.
             return;
         }
-        self.samples += 1;
-        self.sum.0 += u128::try_from(changes).unwrap_or(u128::MAX);
-        self.sum.1 += time;
+        let cost = (time.as_nanos(), u128::try_from(changes).unwrap_or(u128::MAX));
+        let least = self.least.filter(|least| !is_below(cost, *least, (1, 1))).unwrap_or(cost);
+        (self.samples, self.least) = (self.samples + 1, Some(least));
         if self.samples == SAMPLES {
-            let cost = (self.sum.1.as_nanos(), self.sum.0);
-            (self.samples, self.sum) = (0, (0, Duration::ZERO));
-            self.judge(cost);
+            (self.samples, self.least) = (0, None);
+            self.judge(least);
         }
     }
 
@@ -153,13 +158,21 @@ impl BatchSize {
     fn go(&mut self, changes: usize) {
         let Bounds { changes_min, changes_max, .. } = self.bounds;
         self.changes = changes.clamp(changes_min, changes_max.max(changes_min));
-        (self.samples, self.sum) = (0, (0, Duration::ZERO));
+        (self.samples, self.least) = (0, None);
     }
 }
 
-fn is_taken((time, changes): Cost, (time_before, changes_before): Cost, is_up: bool) -> bool {
-    let (part, of) = if is_up { NO_WORSE } else { BETTER };
-    time * changes_before * of < time_before * changes * part
+fn is_taken(cost: Cost, before: Cost, is_up: bool) -> bool {
+    is_below(cost, before, if is_up { NO_WORSE } else { BETTER })
+}
+
+/// Whether the one is less than this part of the other.
+fn is_below(
+    (time, changes): Cost,
+    (time_before, changes_before): Cost,
+    part: (u128, u128),
+) -> bool {
+    time * changes_before * part.1 < time_before * changes * part.0
 }
 
 #[cfg(test)]
@@ -185,26 +198,26 @@ mod tests {
 
     #[test]
     fn it_grows_as_long_as_a_change_costs_no_more_by_it() {
-        // 100 us a batch and 3 us a change: up to where a batch takes 100 ms, or the bound.
-        let (size, _) = settled(Bounds::default(), |changes| 100_000 + 3_000 * n(changes));
-        assert_eq!(size, 16_384);
+        // 100 us a batch and 1 us a change: up to the bound, or where a batch takes 200 ms.
+        let (size, _) = settled(Bounds::default(), |changes| 100_000 + 1_000 * n(changes));
+        assert_eq!(size, 65_536);
         let (size, _) = settled(Bounds::default(), |changes| 100_000 + 30_000 * n(changes));
-        assert_eq!(size, 2_048);
+        assert_eq!(size, 4_096);
     }
 
     #[test]
     fn it_stays_small_where_large_batches_cost_more() {
         let (size, largest) =
             settled(Bounds::default(), |changes| 1_000 * n(changes) + n(changes) * n(changes));
-        assert!(size <= 256 && largest <= 512, "{size}, {largest}");
+        assert!(size <= 1024 && largest <= 2048, "{size}, {largest}");
     }
 
     #[test]
     fn a_batch_that_takes_too_long_is_halved_at_once() {
         let mut size = BatchSize::new(Bounds::default());
-        size.took(256, Duration::from_millis(101));
-        assert_eq!(size.changes(), 128);
-        assert!(size.is_full(128, 0) && size.is_full(1, 16 << 20) && !size.is_full(127, 9));
+        size.took(1024, Duration::from_millis(201));
+        assert_eq!(size.changes(), 512);
+        assert!(size.is_full(512, 0) && size.is_full(1, 32 << 20) && !size.is_full(511, 9));
     }
 
     #[test]

@@ -11,10 +11,26 @@ pub(crate) struct Tools<'a> {
     pub(crate) operators: &'a Operators,
 }
 
+/// Rows by table and key, those of one key in their order.
+#[derive(Debug, Default)]
+pub(crate) struct Sorted(Vec<(Lsn, Change)>);
+
+impl Sorted {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// The writes that come to the same as these changes, which create and drop no tables.
+pub(crate) fn fold_sorted(rows: Sorted, tools: Tools<'_>) -> Result<Vec<Write>> {
+    let mut folded = Folded::new(tools);
+    folded.rows(rows)?;
+    Ok(folded.writes)
+}
+
 /// The writes that come to the same as `changes`, one after the other.
 pub(crate) fn fold(changes: Vec<(Lsn, Change)>, tools: Tools<'_>) -> Result<Vec<Write>> {
-    let mut folded =
-        Folded { tools, writes: Vec::new(), since: BTreeMap::new(), anew: BTreeSet::new() };
+    let mut folded = Folded::new(tools);
     let mut rows = Vec::with_capacity(changes.len());
     for (lsn, change) in changes {
         let (table, edit) = match change {
@@ -26,10 +42,10 @@ pub(crate) fn fold(changes: Vec<(Lsn, Change)>, tools: Tools<'_>) -> Result<Vec<
             }
         };
         // What comes before stays before.
-        folded.rows(std::mem::take(&mut rows))?;
+        folded.rows(sort(std::mem::take(&mut rows)))?;
         folded.table(Write { lsn, table, edit });
     }
-    folded.rows(rows)?;
+    folded.rows(sort(rows))?;
     Ok(folded.writes)
 }
 
@@ -43,7 +59,11 @@ struct Folded<'a> {
     anew: BTreeSet<String>,
 }
 
-impl Folded<'_> {
+impl<'a> Folded<'a> {
+    fn new(tools: Tools<'a>) -> Self {
+        Self { tools, writes: Vec::new(), since: BTreeMap::new(), anew: BTreeSet::new() }
+    }
+
     fn table(&mut self, write: Write) {
         // Rows were written before: they are to be found again.
         for Write { table, edit, .. } in &self.writes {
@@ -59,9 +79,10 @@ impl Folded<'_> {
         self.writes.push(write);
     }
 
-    fn rows(&mut self, rows: Vec<(Lsn, Change)>) -> Result<()> {
+    fn rows(&mut self, Sorted(rows): Sorted) -> Result<()> {
         let first = self.writes.len();
-        for (lsn, row) in sorted(rows) {
+        self.writes.reserve(rows.len());
+        for (lsn, row) in rows {
             let before = self.writes.get(first..).and_then(<[Write]>::last);
             let before = before.filter(|before| is_same_key(before, &row));
             let is_again = before.is_some();
@@ -107,11 +128,11 @@ impl Folded<'_> {
     }
 }
 
-/// The rows by table and key; what concerns one key stays in its order.
+/// Puts rows in order.
 ///
 /// A comparison of two keys waits for memory. So each row gets two numbers that mostly decide: that
 /// of its table, and eight bytes of its key, behind what all keys of its table have in common.
-fn sorted(rows: Vec<(Lsn, Change)>) -> impl Iterator<Item = (Lsn, Change)> {
+pub(crate) fn sort(rows: Vec<(Lsn, Change)>) -> Sorted {
     let mut tables: BTreeMap<&str, Common<'_>> = BTreeMap::new();
     for (_, row) in &rows {
         let key = row.key().unwrap_or_default();
@@ -138,7 +159,7 @@ fn sorted(rows: Vec<(Lsn, Change)>) -> impl Iterator<Item = (Lsn, Change)> {
         numbers.cmp(other).then_with(by_key)
     });
     let mut rows: Vec<Option<(Lsn, Change)>> = rows.into_iter().map(Some).collect();
-    order.into_iter().filter_map(move |(_, at)| rows.get_mut(at)?.take())
+    Sorted(order.into_iter().filter_map(|(_, at)| rows.get_mut(at)?.take()).collect())
 }
 
 /// What all keys of a table begin with, as far as was looked.

@@ -1,8 +1,7 @@
 //! One lane: the keys that are its own, applied in their order, batch by batch.
 
-use crate::fold::{Tools, fold};
+use crate::fold::{Sorted, Tools, fold_sorted};
 use crate::{Batch, BatchSize, Change, Error, Result, Watermark};
-use seawall::Lsn;
 use seawall_io::Clock;
 
 /// What becomes of a key is decided in the lane that this gives. Stands in each
@@ -23,14 +22,12 @@ pub(crate) fn lane_of(change: &Change, lanes: u32) -> u32 {
     u32::try_from((spread >> 33) % u64::from(lanes)).expect("it is below the count of lanes")
 }
 
-/// Changes of whole transactions, those of one lane.
+/// Changes of whole transactions, those of one lane: a batch.
 #[derive(Debug)]
 pub(crate) struct Portion {
-    pub(crate) changes: Vec<(Lsn, Change)>,
-    /// The last commit that it holds, or passes by.
-    pub(crate) through: Lsn,
-    /// Where reading begins to go on behind that.
-    pub(crate) restart: Lsn,
+    pub(crate) changes: Sorted,
+    /// How far the lane is with it: at the last commit that it holds, or passes by.
+    pub(crate) reached: Watermark,
 }
 
 /// What a lane has done.
@@ -48,42 +45,22 @@ pub(crate) struct Lane<'a> {
     pub(crate) size: BatchSize,
     /// What the store has.
     pub(crate) written: Watermark,
-    /// What it has when `changes` are written, too.
-    pub(crate) reached: Watermark,
-    pub(crate) changes: Vec<(Lsn, Change)>,
-    pub(crate) weight: usize,
     pub(crate) done: Done,
 }
 
 impl Lane<'_> {
-    /// Takes a portion in, and writes a batch when there is enough for one.
-    pub(crate) fn take(&mut self, portion: Portion) -> Result<()> {
-        let Portion { changes, through, restart } = portion;
-        self.reached = Watermark { applied: Some(through), restart, ..self.reached };
-        self.weight += changes.iter().map(|(_, change)| change.weight()).sum::<usize>();
-        if self.changes.is_empty() {
-            self.changes = changes;
-        } else {
-            self.changes.extend(changes);
-        }
-        let is_full = self.size.is_full(self.changes.len(), self.weight);
-        if is_full { self.write() } else { Ok(()) }
-    }
-
-    /// Writes what it has; a lane that was only passed by moves on, too.
-    pub(crate) fn write(&mut self) -> Result<()> {
-        if self.reached.applied <= self.written.applied {
+    /// Writes a batch; a lane that was only passed by moves on, too.
+    pub(crate) fn write(&mut self, Portion { changes, reached }: Portion) -> Result<()> {
+        if reached.applied <= self.written.applied {
             return Ok(());
         }
         let began = self.clock.now();
-        let changes = std::mem::take(&mut self.changes);
-        let (count, last) = (changes.len(), self.reached);
-        self.weight = 0;
-        let writes = fold(changes, self.tools)?;
+        let count = changes.len();
+        let writes = fold_sorted(changes, self.tools)?;
         self.done.writes += number(writes.len());
-        let batch = Batch { writes, watermarks: vec![(self.number, last)] };
+        let batch = Batch { writes, watermarks: vec![(self.number, reached)] };
         self.tools.store.write(&batch).map_err(Error::store("write a batch"))?;
-        self.written = last;
+        self.written = reached;
         self.done.batches += 1;
         self.done.changes += number(count);
         self.size.took(count, self.clock.now().saturating_sub(began));

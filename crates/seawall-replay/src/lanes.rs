@@ -1,15 +1,16 @@
 //! Reading beside applying, and keys dealt out to lanes.
 //!
-//! One thread reads, verifies and decodes; this one puts transactions together and deals their
-//! changes out; each lane has a thread that applies. Tables are created and dropped when all lanes
-//! have met.
+//! One thread reads, verifies and decodes; this one puts transactions together, deals their changes
+//! out and sorts what makes a batch; each lane has a thread that applies. Tables are created and
+//! dropped when all lanes have met.
 
-use crate::fold::{Tools, fold};
+use crate::fold::{Tools, fold, sort};
 use crate::gather::{Gather, Transaction};
 use crate::lane::{Done, Lane, Portion, lane_of, number};
 use crate::{Batch, BatchSize, Change, Error, Operation, Result, Source, Watermark};
 use seawall::Lsn;
 use seawall_io::Clock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, ScopedJoinHandle};
 
@@ -17,11 +18,8 @@ use std::thread::{self, ScopedJoinHandle};
 const CHUNKS_AHEAD: usize = 4;
 const CHUNK_RECORDS: usize = 512;
 const CHUNK_BYTES: usize = 1 << 20;
-/// Portions that wait for a lane.
-const PORTIONS_AHEAD: usize = 8;
-/// Changes dealt out at once; whole transactions, and one at least.
-const PORTION_CHANGES: usize = 128;
-const PORTION_BYTES: usize = 256 << 10;
+/// Batches that wait for a lane while it writes one.
+const BATCHES_AHEAD: usize = 1;
 
 /// Numbered operations, as they were read.
 pub(crate) type Chunk = Vec<(Lsn, Option<Operation>)>;
@@ -50,16 +48,19 @@ impl Run<'_> {
     /// Applies what `gather` puts together; `hear` is told of each record that was read last, and
     /// how many there were.
     pub(crate) fn run(&self, gather: Gather, hear: &mut dyn FnMut(Lsn, u64)) -> Result<Ran> {
+        // What the lanes have found out, for the dealer.
+        let size = |_| AtomicUsize::new(self.size.changes());
+        let sizes: Vec<AtomicUsize> = self.lanes.iter().map(size).collect();
         thread::scope(|scope| {
             let (chunks, decoded) = sync_channel(CHUNKS_AHEAD);
             let reader = scope.spawn(move || self.read(&chunks));
-            let (mut senders, mut threads) = (Vec::new(), Vec::new());
-            for (lane, &written) in (0..).zip(&self.lanes) {
-                let (sender, portions) = sync_channel(PORTIONS_AHEAD);
-                senders.push(sender);
-                threads.push(scope.spawn(move || self.lane(lane, written, &portions)));
+            let (mut hands, mut threads) = (Vec::new(), Vec::new());
+            for ((lane, &written), size) in (0..).zip(&self.lanes).zip(&sizes) {
+                let (sender, orders) = sync_channel(BATCHES_AHEAD);
+                hands.push(Hand { sender, size, changes: vec![], weight: 0, sent: written });
+                threads.push(scope.spawn(move || self.lane((lane, size), written, &orders)));
             }
-            let mut deal = Deal::new(self, senders);
+            let mut deal = Deal::new(self, hands);
             let dealt = deal.all(gather, &decoded, hear);
             // Who reads ahead stops, and lanes write what they have.
             drop(decoded);
@@ -100,29 +101,25 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn lane(&self, number: u32, written: Watermark, orders: &Receiver<Order>) -> LaneEnd {
-        let mut lane = Lane {
-            number,
-            tools: self.tools,
-            clock: self.clock,
-            size: self.size.clone(),
-            written,
-            reached: written,
-            changes: Vec::new(),
-            weight: 0,
-            done: Done::default(),
-        };
+    fn lane(
+        &self,
+        (number, size): (u32, &AtomicUsize),
+        written: Watermark,
+        orders: &Receiver<Order>,
+    ) -> LaneEnd {
+        let Self { tools, clock, .. } = *self;
+        let done = Done::default();
+        let mut lane = Lane { number, tools, clock, size: self.size.clone(), written, done };
         for order in orders {
             match order {
-                Order::Apply(portion) => lane.take(portion)?,
-                Order::Meet(met) => {
-                    lane.write()?;
-                    // Who waits for this lane hears it, or does not wait any more.
-                    let _ = met.send(());
+                Order::Apply(portion) => {
+                    lane.write(portion)?;
+                    size.store(lane.size.changes(), Ordering::Relaxed);
                 }
+                // Who waits for this lane hears it, or does not wait any more.
+                Order::Meet(met) => drop(met.send(())),
             }
         }
-        lane.write()?;
         Ok((lane.done, lane.size.changes()))
     }
 }
@@ -163,24 +160,40 @@ fn sum(dealt: Done, lanes: &[(Done, usize)]) -> (Done, usize) {
 /// What a lane is told.
 enum Order {
     Apply(Portion),
-    /// Write everything, then say so.
+    /// Say that everything is written.
     Meet(SyncSender<()>),
+}
+
+/// What is yet to be sent to a lane.
+struct Hand<'a> {
+    sender: SyncSender<Order>,
+    /// How many changes make a batch there.
+    size: &'a AtomicUsize,
+    changes: Vec<(Lsn, Change)>,
+    weight: usize,
+    /// Where the lane is with what it was sent.
+    sent: Watermark,
+}
+
+impl Hand<'_> {
+    /// Sends what it has, and how far the lane is with that.
+    fn send(&mut self, reached: Watermark) -> Result<(), Gone> {
+        if reached.applied <= self.sent.applied {
+            return Ok(());
+        }
+        let next = Vec::with_capacity(self.changes.len());
+        let changes = sort(std::mem::replace(&mut self.changes, next));
+        (self.weight, self.sent) = (0, reached);
+        self.sender.send(Order::Apply(Portion { changes, reached })).map_err(|_| Gone)
+    }
 }
 
 /// Deals changes out to the lanes.
 struct Deal<'a> {
     run: &'a Run<'a>,
-    senders: Vec<SyncSender<Order>>,
-    /// What is yet to be sent to each.
-    hands: Vec<Vec<(Lsn, Change)>>,
-    count: usize,
-    weight: usize,
-    /// How many changes are sent at once.
-    count_max: usize,
+    hands: Vec<Hand<'a>>,
     /// How far everything was dealt out.
     last: Option<Watermark>,
-    /// Of those, how far it was sent.
-    sent: Option<Watermark>,
     transactions: u64,
     /// What was applied here, and not in a lane.
     done: Done,
@@ -190,12 +203,8 @@ struct Deal<'a> {
 struct Gone;
 
 impl<'a> Deal<'a> {
-    fn new(run: &'a Run<'a>, senders: Vec<SyncSender<Order>>) -> Self {
-        let hands = senders.iter().map(|_| Vec::new()).collect();
-        let count_max = PORTION_CHANGES.min(run.size.changes());
-        let (last, sent, done) = (None, None, Done::default());
-        let (count, weight, transactions) = (0, 0, 0);
-        Self { run, senders, hands, count, weight, count_max, last, sent, transactions, done }
+    fn new(run: &'a Run<'a>, hands: Vec<Hand<'a>>) -> Self {
+        Self { run, hands, last: None, transactions: 0, done: Done::default() }
     }
 
     /// Deals out everything that is decoded.
@@ -222,6 +231,7 @@ impl<'a> Deal<'a> {
                 hear(at, records);
             }
         }
+        // A lane that is gone says itself why.
         let _ = self.send();
         Ok(())
     }
@@ -239,18 +249,18 @@ impl<'a> Deal<'a> {
         }
         for (record, change) in changes {
             let lane = usize::try_from(lane_of(&change, mark.lanes)).unwrap_or(usize::MAX);
-            if self.run.lanes.get(lane).is_some_and(applied) {
-                continue;
-            }
-            self.count += 1;
-            self.weight += change.weight();
-            if let Some(hand) = self.hands.get_mut(lane) {
-                hand.push((record, change));
+            let has_it = self.run.lanes.get(lane).is_some_and(applied);
+            if let Some(hand) = self.hands.get_mut(lane).filter(|_| !has_it) {
+                hand.weight += change.weight();
+                hand.changes.push((record, change));
             }
         }
         self.last = Some(mark);
-        let is_enough = self.count >= self.count_max || self.weight >= PORTION_BYTES;
-        Ok(if is_enough { self.send() } else { Ok(()) })
+        let bytes_max = self.run.size.bounds().bytes_max;
+        let is_full = |hand: &&mut Hand<'_>| {
+            hand.changes.len() >= hand.size.load(Ordering::Relaxed) || hand.weight >= bytes_max
+        };
+        Ok(self.hands.iter_mut().filter(is_full).try_for_each(|hand| hand.send(mark)))
     }
 
     /// Applies a transaction that creates or drops tables, when all lanes have met.
@@ -270,31 +280,28 @@ impl<'a> Deal<'a> {
         let watermarks = (0..mark.lanes).map(|lane| (lane, mark)).collect();
         let batch = Batch { writes, watermarks };
         self.run.tools.store.write(&batch).map_err(Error::store("write a batch"))?;
-        (self.last, self.sent) = (Some(mark), Some(mark));
+        self.last = Some(mark);
+        for hand in &mut self.hands {
+            hand.sent = mark;
+        }
         Ok(Ok(()))
     }
 
-    /// Sends each lane what is its own, and how far it has come with that.
+    /// Sends each lane what is its own; one that was only passed by moves on, too.
     fn send(&mut self) -> Result<(), Gone> {
-        let Some(mark) = self.last.filter(|_| self.last != self.sent) else { return Ok(()) };
-        let (through, restart) = (mark.applied.unwrap_or(mark.restart), mark.restart);
-        for (sender, hand) in self.senders.iter().zip(&mut self.hands) {
-            let portion = Portion { changes: std::mem::take(hand), through, restart };
-            sender.send(Order::Apply(portion)).map_err(|_| Gone)?;
-        }
-        (self.count, self.weight, self.sent) = (0, 0, Some(mark));
-        Ok(())
+        let Some(mark) = self.last else { return Ok(()) };
+        self.hands.iter_mut().try_for_each(|hand| hand.send(mark))
     }
 
     /// Waits until every lane has written all that it was sent.
     fn meet(&self) -> Result<(), Gone> {
-        let (met, all_met) = sync_channel(self.senders.len());
-        for sender in &self.senders {
-            sender.send(Order::Meet(met.clone())).map_err(|_| Gone)?;
+        let (met, all_met) = sync_channel(self.hands.len());
+        for hand in &self.hands {
+            hand.sender.send(Order::Meet(met.clone())).map_err(|_| Gone)?;
         }
         drop(met);
         let heard = all_met.iter().count();
-        if heard == self.senders.len() { Ok(()) } else { Err(Gone) }
+        if heard == self.hands.len() { Ok(()) } else { Err(Gone) }
     }
 }
 

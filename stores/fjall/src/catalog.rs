@@ -20,8 +20,8 @@ pub(crate) struct Table {
 /// What a batch comes to: one write for each key of fjall.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared<'a> {
-    /// By table and key; `None` is no longer there.
-    pub(crate) rows: BTreeMap<(TableId, &'a [u8]), Option<&'a [u8]>>,
+    /// One for each table and key; `None` is no longer there.
+    pub(crate) rows: Vec<Row<'a>>,
     /// Tables that came to be, or are no more.
     pub(crate) tables: BTreeMap<&'a str, Option<Table>>,
     /// Tables that were there and are no more.
@@ -29,6 +29,9 @@ pub(crate) struct Prepared<'a> {
     /// Tables that came to be, and may be no more.
     created: BTreeSet<TableId>,
 }
+
+/// A row of a table, and what becomes of it.
+pub(crate) type Row<'a> = ((TableId, &'a [u8]), Option<&'a [u8]>);
 
 impl Catalog {
     /// The number of a table, if it is there.
@@ -63,10 +66,15 @@ impl Catalog {
                 }
                 (Edit::Drop, Some(id)) => prepared.remove(&write.table, id),
                 (Edit::Put { key, value }, Some(id)) => {
-                    prepared.rows.insert((id, key), Some(value));
+                    prepared.rows.push(((id, key), Some(value)));
                 }
-                (Edit::Delete { key }, Some(id)) => drop(prepared.rows.insert((id, key), None)),
+                (Edit::Delete { key }, Some(id)) => prepared.rows.push(((id, key), None)),
             }
+        }
+        if !prepared.tables.is_empty() {
+            // Only around a table that comes or goes a key is written twice: the last one counts.
+            let rows: BTreeMap<_, _> = prepared.rows.drain(..).collect();
+            prepared.rows = rows.into_iter().collect();
         }
         Ok(prepared)
     }
@@ -102,7 +110,7 @@ impl<'a> Prepared<'a> {
     }
 
     fn remove(&mut self, name: &'a str, id: TableId) {
-        self.rows.retain(|(table, _), _| *table != id);
+        self.rows.retain(|((table, _), _)| *table != id);
         if !self.created.contains(&id) {
             self.garbage.insert(id);
         }
