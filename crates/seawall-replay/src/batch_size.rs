@@ -1,8 +1,8 @@
 //! How many changes a batch holds: as many as make each cheapest, within bounds. A pure state
 //! machine: it is told what each batch took.
 //!
-//! It stays with a size for two batches, and goes on to twice that as long as a change costs no
-//! more there: within the bounds a large batch is better for a store than two small ones, which a
+//! It stays with a size for two batches, and goes on to twice that as long as a change costs not
+//! clearly more there: within the bounds a large batch is better for a store than two small ones, which a
 //! short measurement may not show. To half of it it goes where a change costs clearly less. Then it
 //! stays, and now and then looks at a neighbour again, as what a store costs changes while it
 //! grows.
@@ -36,7 +36,7 @@ const SAMPLES: u32 = 2;
 /// Judgements without a look at the neighbours.
 const REST: u32 = 8;
 /// A larger size is taken if a change costs less than this part of what it costs at the other.
-const NO_WORSE: (u128, u128) = (102, 100);
+const NO_WORSE: (u128, u128) = (110, 100);
 /// And a smaller one, if less than this.
 const BETTER: (u128, u128) = (95, 100);
 
