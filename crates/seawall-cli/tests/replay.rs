@@ -252,7 +252,7 @@ fn a_command_line_that_cannot_be_is_refused() {
     let said = ran.refused(2);
     for part in [
         "no store `stack`: this seawall has no store built in",
-        "`cargo install --path stores/fjall` (in the repository) gives one with fjall",
+        "`cargo install --path stores/cli` (in the repository) gives one with fjall",
     ] {
         assert!(said.contains(part), "{said}");
     }

@@ -1,0 +1,29 @@
+//! The seawall command line with the stores of this workspace: `seawall replay LOG --into
+//! fjall:DIR`, `seawall bench replay --store fjall:DIR`.
+
+#![forbid(unsafe_code)]
+
+use seawall_cli::{StoreKind, main_with};
+use seawall_fjall::FjallStore;
+use seawall_replay::{Store, StoreError};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// `fjall:DIR`
+#[derive(Debug)]
+struct Fjall;
+
+impl StoreKind for Fjall {
+    fn name(&self) -> &'static str {
+        "fjall"
+    }
+
+    fn open(&self, place: &Path) -> Result<Box<dyn Store>, StoreError> {
+        let store = FjallStore::open(place).map_err(StoreError::failed)?;
+        Ok(Box::new(store))
+    }
+}
+
+fn main() -> ExitCode {
+    main_with(&[&Fjall])
+}

@@ -1,0 +1,44 @@
+//! The command line replays into a fjall database, once.
+
+#![allow(clippy::unwrap_used, reason = "a test fails where it stands")]
+
+use seawall_fjall::FjallStore;
+use seawall_replay::Store as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const OPERATIONS: &str = r#"{"atomic":[{"create_table":{"table":"account"}}]}
+{"begin":1}
+{"change":[1,{"merge":{"table":"account","key":"ada","operator":"append","operand":"x"}}]}
+{"begin":2}
+{"change":[2,{"put":{"table":"account","key":"bob","value":"9"}}]}
+{"commit":1}
+"#;
+
+fn seawall(folder: &Path, arguments: &str, input: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
+    command.args(arguments.split(' ')).current_dir(folder).stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn a_log_is_replayed_into_a_database_once_and_gone_on_with() {
+    let folder = std::env::temp_dir().join(format!("seawall-with-fjall-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    assert!(seawall(&folder, "append ops.wal --format json", OPERATIONS).status.success());
+    for _ in 0..3 {
+        let replayed = seawall(&folder, "replay ops.wal --into fjall:store --json", "");
+        assert!(replayed.status.success(), "{replayed:?}");
+    }
+    let more = "{\"commit\":2}\n";
+    assert!(seawall(&folder, "append ops.wal --format json", more).status.success());
+    assert!(seawall(&folder, "replay ops.wal --into fjall:store", "").status.success());
+    let store = FjallStore::open(folder.join("store")).unwrap();
+    let value = |key: &str| store.get("account", key.as_bytes()).unwrap();
+    assert_eq!((value("ada"), value("bob")), (Some(b"x".to_vec()), Some(b"9".to_vec())));
+    drop(store);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
