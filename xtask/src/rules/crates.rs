@@ -32,7 +32,7 @@ const FLOORS: &[&[&str]] = &[
         "xtask",
     ],
     // Benches lean on what they try.
-    &["seawall-hunt"],
+    &["seawall-hunt", "seawall-with-stores"],
     &["seawall-fuzz"],
 ];
 
