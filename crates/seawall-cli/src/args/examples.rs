@@ -245,12 +245,13 @@ Examples:
 
 First the table of HeliosDB Nano's report, by its method: each of 10,000 entries
 applied by itself and logged again; not logged again; in batches of 100. Then
-many operations, with a key each or with few keys; the ceiling is what the store
-does with batches that are sorted and in memory before the clock starts. A row
-is a whole replay into a new store, its log read and verified. Ways take turns,
-as in `seawall probe`. --apply-cost shows what threads do for a store that
-waits, by one that sleeps: independent keys, and one key, which only one thread
-can change.";
+many operations, with a key each or with few keys: one by one, in batches of
+100, and in batches as large as ours in the order of the log; the ceiling is
+what the store does with batches that are sorted and in memory before the clock
+starts. A row is a whole replay into a new store, its log read and verified.
+Ways take turns, as in `seawall probe`. --apply-cost shows what threads do for a
+store that waits, by one that sleeps: independent keys, and one key, which only
+one thread can change.";
 
 pub(super) const BENCH_STREAM_EXAMPLES: &str = "\
 Examples:

@@ -62,6 +62,7 @@ pub(super) fn of_many<'a>(bench: &'a Bench<'_>, keys: Keys) -> Result<Ways<'a>, 
     let mut ways = vec![
         whole(bench, "one by one", (count, in_batches(1))),
         whole(bench, "batches of 100", (count, in_batches(BATCH))),
+        whole(bench, "as large, not sorted", (count, in_batches(tried.batch_changes))),
         ours(bench, "seawall replay", (count, &source, 1)),
     ];
     if lanes_max >= 2 {
