@@ -5,7 +5,7 @@
 //! ```
 //!
 //! FOLDER holds the disk, and is made where it is missing; BYTES are its size then, 64 MiB if it is
-//! not said. `armed` claims that the power source is well, so that flushes return early: then a
+//! not said. SOCKET is a path, or a port of 127.0.0.1. `armed` claims that the power source is well, so that flushes return early: then a
 //! `kill -9` of this program loses what it acknowledged. It ends when its standard input does, and
 //! says `ready` and where when it listens.
 
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{:?}", disk.calibrate()?);
     println!("armed: {:?}", disk.status().armed);
     let disk = Arc::new(disk);
-    let listen = Listen::Unix(socket.into());
+    let listen = socket.parse().map_or_else(|_| Listen::Unix(socket.into()), Listen::Loopback);
     let server = Server::start(disk.clone(), &listen, "log", Limits::default())?;
     println!("ready: {}", server.address());
 
