@@ -5,9 +5,9 @@
 //! ```
 //!
 //! FOLDER holds the disk, and is made where it is missing; BYTES are its size then, 64 MiB if it is
-//! not said. SOCKET is a path, or a port of 127.0.0.1. `armed` claims that the power source is well, so that flushes return early: then a
-//! `kill -9` of this program loses what it acknowledged. It ends when its standard input does, and
-//! says `ready` and where when it listens.
+//! not said. SOCKET is a path, or a port of 127.0.0.1. `armed` claims that the power source is
+//! well, so that flushes return early: then a `kill -9` of this program loses what it acknowledged.
+//! It says `ready` and where when it listens, and ends when its standard input does.
 
 #![allow(clippy::print_stdout, reason = "a program says when it is ready")]
 

@@ -9,8 +9,8 @@
 //! what was acknowledged on any connection, so clients may open several. It has no TLS and no
 //! access control: who may open the socket may write the disk.
 //!
-//! - Requests begin and end at any byte; 4096 is what works best, 32 MiB is what a read or a write
-//!   may have at most.
+//! - Requests begin and end at any byte; blocks of 4096 work best, and a read or a write may have
+//!   32 MiB.
 //! - A write of up to a MiB is taken in when it has come as a whole; a longer one in pieces that end
 //!   at blocks. A client that dies on the way leaves each byte old or new.
 //! - A trim does nothing, which the protocol allows. Zeroing writes zeros.

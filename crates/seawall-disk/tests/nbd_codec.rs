@@ -1,7 +1,7 @@
 //! The NBD protocol without sockets: right conversations against an array of bytes, and wrong ones
 //! by the thousand, which may confuse nobody but their peer.
 //!
-//! `SEAWALL_NBD_CASES=1000000 cargo test --release -p seawall-disk --test nbd_codec` tries that many.
+//! `SEAWALL_NBD_CASES=1000000 cargo test --release -p seawall-disk --test nbd_codec` tries so many.
 
 #![allow(
     clippy::unwrap_used,
@@ -303,20 +303,40 @@ fn requests_are_answered_as_an_array_of_bytes_would() {
     }
 }
 
-/// A conversation with short payloads, and then something done to it.
+/// A conversation with short payloads, and then now and then something done to it.
 fn mutated(dice: &mut Dice) -> Vec<u8> {
     let (mut stream, _) = handshake(dice);
-    for handle in 0..dice.below(6) {
-        let (offset, length) = place(dice);
-        let flags = dice.pick(&[0, 0, 0, 1, 2, 4, 5, 16]).copied().unwrap();
-        let command = dice.below(8).try_into().unwrap();
-        stream.extend_from_slice(&request((flags, command), handle, offset, length));
+    for handle in 0..dice.below(24) {
+        let (offset, mut length) = place(dice);
+        let command = match dice.below(30) {
+            0 => dice.below(10),
+            1 if dice.one_in(4) => 2,
+            _ => dice.pick(&[0, 1, 1, 3, 4, 6]).copied().unwrap(),
+        };
+        let flags = dice.pick(&[0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 4, 16]).copied().unwrap();
+        let is_cut_short = command == 1 && length > 8192 && dice.one_in(4);
+        if command == 1 && length > 8192 && !is_cut_short {
+            length = 8192;
+        }
+        let (offset, length) = if command == 3 { (0, 0) } else { (offset, length) };
+        stream.extend_from_slice(&request(
+            (flags, command.try_into().unwrap()),
+            handle,
+            offset,
+            length,
+        ));
         if command == 1 {
-            let come = u64::from(length).min(dice.below(8192));
-            stream.resize(stream.len() + usize::try_from(come).unwrap(), 7);
+            let come = usize::try_from(length).unwrap().min(8192);
+            stream.resize(stream.len() + come, 7);
+        }
+        if is_cut_short {
+            break;
         }
     }
-    for _ in 0..dice.below(4) {
+    if dice.one_in(5) {
+        return stream;
+    }
+    for _ in 0..=dice.below(3) {
         let at = usize::try_from(dice.below(stream.len() as u64 + 1)).unwrap();
         match dice.below(6) {
             0 => stream.truncate(at),

@@ -98,8 +98,9 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::AddrInUse`] if a server listens there, or at the path something lies that is
-    /// no socket; [`io::ErrorKind::InvalidInput`] for a name that is none.
+    /// [`io::ErrorKind::AddrInUse`] if a server listens there; [`io::ErrorKind::AlreadyExists`] if
+    /// something that is no socket has the path; [`io::ErrorKind::InvalidInput`] for a name that
+    /// NBD cannot carry.
     pub fn start(disk: Arc<Disk>, listen: &Listen, name: &str, limits: Limits) -> io::Result<Self> {
         let export = Export::new(name, disk.size())?;
         let listener = Listener::bind(listen)?;
@@ -134,7 +135,7 @@ impl Server {
     /// Accepts no more, ends what is under way, hangs up, and drains the disk.
     ///
     /// A request whose bytes have not all come is not done. A client that does not take its
-    /// replies is waited for 5 s.
+    /// replies is waited for 5 s, and the device as long as it takes.
     ///
     /// # Errors
     ///
@@ -148,6 +149,9 @@ impl Server {
         let Some(acceptor) = self.acceptor.take() else { return };
         self.shared.is_stopping.store(true, Ordering::SeqCst);
         self.handle.shutdown(Shutdown::Both);
+        if cfg!(not(target_os = "linux")) {
+            self.address.knock();
+        }
         // It returns nothing, and its panics are its own; so it is below.
         let _ = acceptor.join();
         self.shared.hang_up(Shutdown::Read);

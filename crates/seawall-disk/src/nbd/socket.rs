@@ -39,6 +39,17 @@ impl fmt::Display for Address {
     }
 }
 
+impl Address {
+    /// Connects and hangs up, so that an accept that waits returns.
+    pub(super) fn knock(&self) {
+        // Nobody may be there any more.
+        let _ = match self {
+            Self::Unix(path) => UnixStream::connect(path).map(drop),
+            Self::Tcp(address) => TcpStream::connect(address).map(drop),
+        };
+    }
+}
+
 /// A socket that waits for connections.
 #[derive(Debug)]
 pub(super) enum Listener {
