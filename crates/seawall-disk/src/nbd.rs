@@ -11,8 +11,8 @@
 //!
 //! - Requests begin and end at any byte; blocks of 4096 work best, and a read or a write may have
 //!   32 MiB.
-//! - A write of up to a MiB is taken in when it has come as a whole; a longer one in pieces that end
-//!   at blocks. A client that dies on the way leaves each byte old or new.
+//! - A write of up to a MiB is taken in when it has come as a whole; a longer one in pieces that
+//!   end at blocks. A client that dies on the way leaves each block old or new.
 //! - A trim does nothing, which the protocol allows. Zeroing writes zeros.
 //! - Memory for one connection is fixed, whatever its peer says.
 

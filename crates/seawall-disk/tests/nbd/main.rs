@@ -450,16 +450,17 @@ impl File for Gated {
     }
 }
 
-fn gated(device: &MemStorage) -> (Server, Arc<Gate>) {
+fn gated(device: &MemStorage) -> (Server, Arc<Disk>, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
     let Files { home, area } = files(device);
     let home = Arc::new(Gated { file: home, gate: gate.clone() });
-    (served(opened(Files { home, area })), gate)
+    let disk = opened(Files { home, area });
+    (served(disk.clone()), disk, gate)
 }
 
 #[test]
 fn who_waits_for_the_device_keeps_no_other_connection_waiting() {
-    let (server, gate) = gated(&made());
+    let (server, _, gate) = gated(&made());
     let (mut waiting, mut full) = (Client::simple(&server), Client::simple(&server));
     let mut other = Client::structured(&server);
     gate.set_shut(true);
@@ -490,15 +491,18 @@ fn a_server_that_is_stopped_drains_what_was_acknowledged() {
 
 #[test]
 fn a_server_that_is_stopped_ends_what_is_under_way() {
-    let (server, gate) = gated(&made());
+    let (server, disk, gate) = gated(&made());
     let (mut waiting, mut idle) = (Client::simple(&server), Client::simple(&server));
     let mut cut_short = Client::simple(&server);
-    gate.set_shut(true);
-    assert_eq!(waiting.write(0, 0, &[7; 4096]), 0);
     assert_eq!(idle.act((0, TRIM), 0, 0), 0);
-    waiting.request((0, FLUSH), 0, 0);
+    gate.set_shut(true);
+    waiting.request((FUA, WRITE), 0, 4096);
+    waiting.send(&[7; 4096]);
     cut_short.request((0, WRITE), 0, 4096);
-    gate.wait_for_somebody();
+    // It has come, and waits for the device.
+    while disk.status().counts.writes == 0 {
+        thread::yield_now();
+    }
     let stopped = thread::spawn(move || server.stop());
     assert!(idle.is_hung_up_on());
     assert!(cut_short.is_hung_up_on());
