@@ -15,8 +15,6 @@ use std::time::Duration;
 
 /// Input beyond the largest piece: the requests that come with it.
 const SPARE: usize = 64 * 1024;
-/// How long the server waits for its peers to take their last replies.
-const FAREWELL: Duration = Duration::from_secs(5);
 /// How long it waits when no connection can be accepted: descriptors may have run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -27,12 +25,15 @@ pub struct Limits {
     pub connections: usize,
     /// How long a client may take to choose an export, all in all.
     pub handshake: Duration,
+    /// How long a server that ends waits for its clients to take their last replies.
+    pub farewell: Duration,
 }
 
 impl Default for Limits {
-    /// 16 connections, of which each takes a little more than 2 MiB of memory; 10 s.
+    /// 16 connections, of which each takes a little more than 2 MiB of memory; 10 s; 5 s.
     fn default() -> Self {
-        Self { connections: 16, handshake: Duration::from_secs(10) }
+        let (handshake, farewell) = (Duration::from_secs(10), Duration::from_secs(5));
+        Self { connections: 16, handshake, farewell }
     }
 }
 
@@ -135,7 +136,7 @@ impl Server {
     /// Accepts no more, ends what is under way, hangs up, and drains the disk.
     ///
     /// A request whose bytes have not all come is not done. A client that does not take its
-    /// replies is waited for 5 s, and the device as long as it takes.
+    /// replies is waited for as the [limits](Limits) say, and the device as long as it takes.
     ///
     /// # Errors
     ///
@@ -159,9 +160,10 @@ impl Server {
         let began = self.shared.clock.now();
         while !peers.streams.is_empty() {
             let waited = self.shared.clock.now().saturating_sub(began);
-            let Some(rest) = FAREWELL.checked_sub(waited).filter(|rest| !rest.is_zero()) else {
+            let rest = self.shared.limits.farewell.saturating_sub(waited);
+            if rest.is_zero() {
                 break;
-            };
+            }
             let woken = self.shared.left.wait_timeout(peers, rest);
             (peers, _) = woken.unwrap_or_else(PoisonError::into_inner);
         }

@@ -174,3 +174,33 @@ pub(crate) fn put_u32(out: &mut Vec<u8>, number: u32) {
 pub(crate) fn put_u64(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&number.to_be_bytes());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_disk_are_those_that_nbd_has() {
+        use io::ErrorKind as Kind;
+        let number = |kind| Code::from(&io::Error::from(kind)).number();
+        let numbers = [
+            (Kind::ReadOnlyFilesystem, 1),
+            (Kind::PermissionDenied, 1),
+            (Kind::Other, 5),
+            (Kind::InvalidInput, 22),
+            (Kind::StorageFull, 28),
+            (Kind::QuotaExceeded, 28),
+        ];
+        for (kind, expected) in numbers {
+            assert_eq!(number(kind), expected, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn fields_end_where_the_message_does() {
+        let mut fields = Fields(&[0, 1, 0, 0, 0, 2, 7]);
+        assert_eq!((fields.u16(), fields.u32(), fields.u64()), (Some(1), Some(2), None));
+        assert_eq!((fields.bytes(2), fields.bytes(1)), (None, Some(&[7][..])));
+        assert_eq!(fields.u16(), None);
+    }
+}

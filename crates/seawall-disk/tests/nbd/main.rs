@@ -24,6 +24,7 @@ const SIZE: u64 = 4 << 20;
 const EINVAL: u32 = 22;
 const ENOSPC: u32 = 28;
 const EOVERFLOW: u32 = 75;
+const ESHUTDOWN: u32 = 108;
 
 /// Nobody says that the power source is well: each flush waits for the device.
 const SMALL: Options = Options {
@@ -212,8 +213,8 @@ fn what_is_longer_than_a_piece_comes_and_goes_in_pieces() {
     let mut client = Client::structured(&server);
     // One piece, or none.
     client.request((DF, READ), 1003, 3_000_001);
-    assert_eq!(client.chunk(), (1, 0x8001, vec![0, 0, 0, 75, 0, 0]));
-    assert_eq!(EOVERFLOW, 75);
+    let error = [&EOVERFLOW.to_be_bytes()[..], &[0, 0]].concat();
+    assert_eq!(client.chunk(), (1, 0x8001, error));
     client.request((DF, READ), 4095, 65536);
     let (flags, kind, data) = client.chunk();
     assert_eq!((flags, kind, data.len()), (1, 1, 65544));
@@ -510,6 +511,40 @@ fn a_server_that_is_stopped_ends_what_is_under_way() {
     assert_eq!(waiting.reply(), 0);
     assert!(waiting.is_hung_up_on());
     stopped.join().unwrap().unwrap();
+}
+
+#[test]
+fn zeroing_that_would_take_long_is_given_up_when_a_server_is_stopped() {
+    let (server, disk, gate) = gated(&made());
+    let (mut zeroing, mut idle) = (Client::simple(&server), Client::simple(&server));
+    gate.set_shut(true);
+    zeroing.request((0, ZERO), 0, 4 << 20);
+    while disk.status().counts.writes == 0 {
+        thread::yield_now();
+    }
+    let stopped = thread::spawn(move || server.stop());
+    assert!(idle.is_hung_up_on());
+    gate.set_shut(false);
+    assert_eq!(zeroing.reply(), ESHUTDOWN);
+    assert!(zeroing.is_hung_up_on());
+    stopped.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_client_that_takes_no_replies_does_not_keep_a_server_from_its_end() {
+    let limits = Limits { farewell: Duration::from_millis(50), ..Limits::default() };
+    let disk = opened(files(&made()));
+    let server = Server::start(disk, &Listen::Loopback(0), "log", limits).unwrap();
+    let mut client = Client::simple(&server);
+    // More than the machine keeps for who does not listen.
+    for _ in 0..30 {
+        client.request((0, READ), 0, 4 << 20);
+    }
+    client.bytes(1);
+    server.stop().unwrap();
+    let mut rest = Vec::new();
+    let _ = io::Read::read_to_end(&mut client.stream, &mut rest);
+    assert!(rest.len() < 30 << 22, "all of it was sent");
 }
 
 #[test]
