@@ -6,8 +6,9 @@
 //!
 //! FOLDER holds the disk, and is made where it is missing; BYTES are its size then, 64 MiB if it is
 //! not said. SOCKET is a path, or a port of 127.0.0.1. `armed` claims that the power source is
-//! well, so that flushes return early: then a `kill -9` of this program loses what it acknowledged.
-//! It says `ready` and where when it listens, and ends when its standard input does.
+//! well and holds for a second, so that flushes return early: then a `kill -9` of this program
+//! loses what it acknowledged. It says `ready` and where when it listens, and ends when its
+//! standard input does.
 
 #![allow(clippy::print_stdout, reason = "a program says when it is ready")]
 
@@ -18,6 +19,7 @@ use std::error::Error;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -28,7 +30,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut size = 64 << 20;
     for argument in rest {
         match argument.as_str() {
-            "armed" => options.supply.is_healthy = true,
+            "armed" => {
+                options.supply.is_healthy = true;
+                options.supply.hold_up = Duration::from_secs(1);
+            }
             bytes => size = bytes.parse()?,
         }
     }

@@ -5,8 +5,8 @@
 # On Debian: apt-get install libnbd-bin python3-libnbd qemu-utils fio
 #
 # All but the last part runs twice: with flushes that wait for the device, and with those that
-# return early. The last part kills the server: without early flushes that loses nothing that was
-# flushed, and each block of what was on its way is old or new.
+# return early. The last part kills the server, and the client: without early flushes that loses
+# nothing that was flushed, and each block of what was on its way is old or new.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
@@ -172,8 +172,9 @@ verified() {
         --fsync=32 --verify=crc32c --verify_fatal=1 --do_verify=1 --output-format=terse
 }
 
-# What was flushed is there; of what was being copied each block is old or new.
-killed() {
+# Fills the disk, writes a block for good, and begins to copy something else over it all: returns
+# when the first of that is on its way.
+begin_a_copy() {
     head -c "$size" /dev/zero | tr '\0' 'o' > "$folder/old"
     head -c "$size" /dev/zero | tr '\0' 'n' > "$folder/new"
     nbdcopy --flush "$folder/old" "$uri"
@@ -182,17 +183,16 @@ import nbd, sys
 client = nbd.NBD()
 client.connect_uri(sys.argv[1])
 client.pwrite(b"kept" * 1024, 60 << 20, nbd.CMD_FLAG_FUA)' "$uri"
-    nbdcopy --queue-size=1M "$folder/new" "$uri" > /dev/null 2>&1 &
-    local copy=$! before
+    local before
     before=$(stat -c %Y.%y "$folder/disk/home")
+    nbdcopy --queue-size=1M "$folder/new" "$uri" &
+    copy=$!
     while [ "$before" = "$(stat -c %Y.%y "$folder/disk/home")" ]; do sleep 0.001; done
-    kill -9 "$server"
-    wait "$server" || true
-    exec 9>&-
-    if wait "$copy"; then echo "the copy ended before the server was killed"; return 1; fi
-    start "$socket"
+}
+
+# What was flushed is there; of what was being copied each block is old or new.
+look() {
     nbdcopy "$uri" "$folder/back"
-    stop
     "$python" - "$folder/back" << 'END'
 import collections, sys
 counts = collections.Counter()
@@ -204,9 +204,29 @@ with open(sys.argv[1], "rb") as file:
         if at == 60 << 20 and kinds.get(block) not in ("kept", "new"):
             raise SystemExit("what was flushed is gone")
 print(dict(counts))
-if counts["torn"] or not counts["old"]:
-    raise SystemExit("torn blocks, or nothing was left to copy")
+if counts["torn"] or not counts["old"] or not counts["new"]:
+    raise SystemExit("torn blocks, or nothing was under way")
 END
+}
+
+server_killed() {
+    begin_a_copy
+    kill -9 "$server"
+    wait "$server" || true
+    exec 9>&-
+    if wait "$copy"; then echo "the copy ended before the server was killed"; return 1; fi
+    start "$socket"
+    look
+    stop
+}
+
+client_killed() {
+    start "$socket"
+    begin_a_copy
+    kill -9 "$copy"
+    wait "$copy" || true
+    look
+    stop
 }
 
 for armed in '' armed; do
@@ -230,6 +250,8 @@ stop
 uri="nbd+unix:///log?socket=$socket"
 for _ in 1 2 3 4 5; do
     start "$socket"
-    check 'kill -9 within nbdcopy' killed
+    check 'kill -9 of the server within nbdcopy' server_killed
+    grep -h '^{' "$folder/log"
+    check 'kill -9 of nbdcopy' client_killed
     grep -h '^{' "$folder/log"
 done

@@ -148,8 +148,8 @@ impl Transmission {
         match kind.and_then(|kind| self.check(kind, &request).map(|()| kind)) {
             Ok(kind) => {
                 let Request { handle, offset, length: left, .. } = request;
-                let is_fua =
-                    request.flags & flag::FUA != 0 && kind != Kind::Read || kind == Kind::Flush;
+                let asks = kind != Kind::Read && request.flags & flag::FUA != 0;
+                let is_fua = asks || kind == Kind::Flush;
                 let left = if kind == Kind::Trim { 0 } else { left };
                 let has_begun = false;
                 self.state = State::Open(Task { kind, handle, offset, left, is_fua, has_begun });
