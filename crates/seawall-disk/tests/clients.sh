@@ -169,7 +169,7 @@ patterns() {
 verified() {
     fio --name=verify --ioengine=nbd --uri="$uri" --rw=randwrite --bsrange=512-64k \
         --blockalign=512 --size=32M --offset_increment=32M --numjobs=2 --iodepth=16 \
-        --fsync=32 --verify=crc32c --verify_fatal=1 --do_verify=1 --output-format=terse
+        --fsync=32 --verify=crc32c --verify_fatal=1 --verify_state_save=0 --output-format=terse
 }
 
 # Fills the disk, writes a block for good, and begins to copy something else over it all: returns
