@@ -21,6 +21,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const IDLE: Duration = Duration::from_millis(250);
 /// Writes and flushes of a calibration.
 const PROBES: u32 = 8;
+/// What zeroing writes, again and again.
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// How a disk is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,6 +237,26 @@ impl Disk {
             at += to_u64(part.len());
         }
         state.counts.writes += 1;
+        Ok(())
+    }
+
+    /// Writes so many zeros, in pieces: other writers may come in between.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Disk::write); then some of it may be zeros already.
+    pub fn write_zeros(&self, offset: u64, size: usize) -> io::Result<()> {
+        self.shared.check(offset, size)?;
+        let mut at = offset;
+        let mut left = size;
+        while left > 0 {
+            // The first piece ends where a block ends, and so do all behind it.
+            let past = to_usize(at % to_u64(BLOCK_SIZE));
+            let piece = ZEROS.get(..left.min(ZEROS.len() - past)).unwrap_or(&ZEROS);
+            self.write(at, piece)?;
+            at += to_u64(piece.len());
+            left -= piece.len();
+        }
         Ok(())
     }
 

@@ -4,8 +4,8 @@
 //! What is here: [`Ring`] holds what is not on the device yet, in memory of a fixed size;
 //! [`Budget`] says how much of it may be acknowledged early, and when nothing may; [`compose`] and
 //! [`find`] make and read what is written when the power fails. None of them does I/O. [`Disk`]
-//! drives them over two files, with a thread that drains. Nothing serves such a disk to others yet:
-//! `docs/adr/0009-the-virtual-log-disk.md` has the plan.
+//! drives them over two files, with a thread that drains. [`nbd`] serves such a disk to whoever
+//! speaks NBD. `docs/adr/0009-the-virtual-log-disk.md` has the plan, and what of it is there.
 //!
 //! The paper that it follows: Gernot Heiser and others, "`RapiLog`: Reducing System Complexity
 //! Through Verification", `EuroSys` 2013.
@@ -16,6 +16,7 @@ mod budget;
 mod buffer;
 mod disk;
 mod dump;
+pub mod nbd;
 mod ring;
 
 pub use budget::{Budget, Calibration, Disarmed, Supply};

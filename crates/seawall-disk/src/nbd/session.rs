@@ -1,0 +1,192 @@
+//! One connection as a state machine: bytes of the peer in, replies and jobs out.
+
+use super::handshake::{Handshake, Heard};
+use super::transmission::Transmission;
+use super::wire::Code;
+use std::io;
+
+/// The most bytes that a [`Session`] ever asks for at once.
+pub const NEED_MAX: usize = 1 << 20;
+
+/// The most bytes that one step adds to the replies.
+pub const REPLY_MAX: usize = 16 * 1024;
+
+/// The longest name of an export.
+pub(crate) const NAME_MAX: usize = 4096;
+
+/// What a server serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Export {
+    name: String,
+    size: u64,
+}
+
+impl Export {
+    /// A disk of so many bytes, by its name and by the empty one.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::InvalidInput`] for a name that NBD cannot carry: longer than 4096 bytes, or
+    /// with a NUL.
+    pub fn new(name: &str, size: u64) -> io::Result<Self> {
+        if name.len() > NAME_MAX || name.contains('\0') {
+            let why = "the name of an export has at most 4096 bytes, and no NUL among them";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        Ok(Self { name: name.to_owned(), size })
+    }
+
+    /// How clients call it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+/// What is to be done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing before there are so many bytes of input, [`NEED_MAX`] at most.
+    Need(usize),
+    /// So many bytes of the input are done with.
+    Used(usize),
+    /// Do this, and tell by [`Session::finished`].
+    Do(Job),
+    /// Send the replies that are left, and hang up.
+    End,
+}
+
+/// Something that is done to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Job {
+    /// The first `size` bytes of the input are written, and then done with, written or not.
+    Write {
+        /// Where.
+        offset: u64,
+        /// How many, [`NEED_MAX`] at most.
+        size: usize,
+    },
+    /// So many bytes are read. If that worked, they are sent behind the replies.
+    Read {
+        /// Where.
+        offset: u64,
+        /// How many, [`NEED_MAX`] at most.
+        size: usize,
+    },
+    /// Zeros are written.
+    Zero {
+        /// Where.
+        offset: u64,
+        /// How many, [`NEED_MAX`] at most.
+        size: usize,
+    },
+    /// All that was acknowledged is made durable.
+    Flush,
+}
+
+/// The server's side of the protocol, without I/O.
+///
+/// # Examples
+///
+/// A client that asks for the only export there is, and reads a byte of it.
+///
+/// ```
+/// use seawall_disk::nbd::{Export, Job, Session, Step};
+///
+/// let mut replies = Vec::new();
+/// let mut session = Session::new(Export::new("log", 4096)?, &mut replies);
+/// assert!(replies.starts_with(b"NBDMAGICIHAVEOPT"));
+///
+/// assert_eq!(session.step(b"", &mut replies), Step::Need(4));
+/// assert_eq!(session.step(&[0, 0, 0, 3], &mut replies), Step::Used(4));
+/// let by_name = b"IHAVEOPT\0\0\0\x01\0\0\0\x03log";
+/// assert_eq!(session.step(by_name, &mut replies), Step::Used(19));
+///
+/// let mut read = vec![0x25, 0x60, 0x95, 0x13, 0, 0, 0, 0];
+/// read.extend_from_slice(b"a handle");
+/// read.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1]);
+/// replies.clear();
+/// assert_eq!(session.step(&read, &mut replies), Step::Used(28));
+/// let job = Job::Read { offset: 7, size: 1 };
+/// assert_eq!(session.step(b"", &mut replies), Step::Do(job));
+/// session.finished(Ok(()), &mut replies);
+/// assert_eq!(replies, b"\x67\x44\x66\x98\0\0\0\0a handle"); // and then the byte
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Session {
+    export: Export,
+    phase: Phase,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Handshake(Handshake),
+    Transmission(Transmission),
+    Ended,
+}
+
+impl Session {
+    /// Begins with the server's greeting.
+    #[must_use]
+    pub fn new(export: Export, replies: &mut Vec<u8>) -> Self {
+        Self { export, phase: Phase::Handshake(Handshake::new(replies)) }
+    }
+
+    /// Whether the peer has not chosen the export yet.
+    #[must_use]
+    pub fn is_in_handshake(&self) -> bool {
+        matches!(self.phase, Phase::Handshake(_))
+    }
+
+    /// Whether no request is under way.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        match &self.phase {
+            Phase::Transmission(transmission) => transmission.is_idle(),
+            Phase::Handshake(_) | Phase::Ended => true,
+        }
+    }
+
+    /// Goes on with what the peer sent and is not done with.
+    ///
+    /// # Panics
+    ///
+    /// If a job was given out and has not [finished](Session::finished).
+    pub fn step(&mut self, input: &[u8], replies: &mut Vec<u8>) -> Step {
+        let step = match &mut self.phase {
+            Phase::Handshake(handshake) => match handshake.hear(input, &self.export, replies) {
+                Heard::Step(step) => step,
+                Heard::Chosen { used, is_structured } => {
+                    let transmission = Transmission::new(self.export.size, is_structured);
+                    self.phase = Phase::Transmission(transmission);
+                    Step::Used(used)
+                }
+            },
+            Phase::Transmission(transmission) => transmission.step(input, replies),
+            Phase::Ended => Step::End,
+        };
+        if step == Step::End {
+            self.phase = Phase::Ended;
+        }
+        step
+    }
+
+    /// Takes the outcome of the job that the last step gave out.
+    ///
+    /// # Panics
+    ///
+    /// If it gave out none.
+    pub fn finished(&mut self, outcome: Result<(), Code>, replies: &mut Vec<u8>) {
+        let Phase::Transmission(transmission) = &mut self.phase else {
+            panic!("only requests have jobs");
+        };
+        transmission.finished(outcome, replies);
+    }
+}

@@ -1,0 +1,223 @@
+//! Where a server listens, and what it talks through: a unix socket, or TCP on this machine alone.
+
+use seawall_io::{Lock, PosixStorage, Storage};
+use std::fmt;
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// At this path. Who may enter its folder and write the socket may write the disk. Beside it
+    /// lies a file with `.lock` behind its name, which tells whether the server is alive.
+    Unix(PathBuf),
+    /// At this TCP port of 127.0.0.1, or any that is free for 0. Every user of this machine may
+    /// write the disk then.
+    Loopback(u16),
+}
+
+/// Where a server listens; it is shown as clients want it, as a URI.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A unix socket.
+    Unix(PathBuf),
+    /// An address of this machine.
+    Tcp(SocketAddr),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "nbd+unix:///?socket={}", path.display()),
+            Self::Tcp(address) => write!(f, "nbd://{address}"),
+        }
+    }
+}
+
+impl Address {
+    /// Connects and hangs up, so that an accept that waits returns.
+    pub(super) fn knock(&self) {
+        // Nobody may be there any more.
+        let _ = match self {
+            Self::Unix(path) => UnixStream::connect(path).map(drop),
+            Self::Tcp(address) => TcpStream::connect(address).map(drop),
+        };
+    }
+}
+
+/// A socket that waits for connections.
+#[derive(Debug)]
+pub(super) enum Listener {
+    Unix { listener: UnixListener, place: Place },
+    Tcp(TcpListener),
+}
+
+/// A path that a server holds.
+#[derive(Debug)]
+pub(super) struct Place {
+    path: PathBuf,
+    folder: PosixStorage,
+    name: String,
+    /// Held as long as the server lives.
+    _lock: Box<dyn Lock>,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Listener {
+    pub(super) fn bind(listen: &Listen) -> io::Result<Self> {
+        match listen {
+            Listen::Unix(path) => {
+                let place = Place::take(path)?;
+                Ok(Self::Unix { listener: UnixListener::bind(path)?, place })
+            }
+            Listen::Loopback(port) => {
+                TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).map(Self::Tcp)
+            }
+        }
+    }
+
+    pub(super) fn address(&self) -> io::Result<Address> {
+        match self {
+            Self::Unix { place, .. } => Ok(Address::Unix(place.path.clone())),
+            Self::Tcp(listener) => listener.local_addr().map(Address::Tcp),
+        }
+    }
+
+    pub(super) fn accept(&self) -> io::Result<Stream> {
+        match self {
+            Self::Unix { listener, .. } => Ok(Stream::Unix(listener.accept()?.0)),
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept()?;
+                // A reply is not to wait for the next one.
+                stream.set_nodelay(true)?;
+                Ok(Stream::Tcp(stream))
+            }
+        }
+    }
+
+    /// What ends an [`accept`](Listener::accept) that waits, now and from now on, by
+    /// [`Stream::shutdown`]: Linux does that for sockets that listen, too.
+    pub(super) fn handle(&self) -> io::Result<Stream> {
+        Ok(match self {
+            Self::Unix { listener, .. } => {
+                Stream::Unix(OwnedFd::from(listener.try_clone()?).into())
+            }
+            Self::Tcp(listener) => Stream::Tcp(OwnedFd::from(listener.try_clone()?).into()),
+        })
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Self::Unix { place, .. } = self {
+            // What stays is found to be of a dead server by the next one.
+            let _ = place.folder.remove(&place.name);
+        }
+    }
+}
+
+impl Place {
+    /// Makes a path free for a socket, unless a living server or something else is there.
+    fn take(path: &Path) -> io::Result<Self> {
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
+            let why = format!("{} is no name for a socket", path.display());
+            io::Error::new(io::ErrorKind::InvalidInput, why)
+        })?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let folder = PosixStorage::open(parent.unwrap_or(Path::new(".")))?;
+        let in_use = || {
+            let why = format!("a server is listening at {} already", path.display());
+            io::Error::new(io::ErrorKind::AddrInUse, why)
+        };
+        let lock = folder.lock(&format!("{name}.lock"))?.ok_or_else(in_use)?;
+        match path.symlink_metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+            Ok(metadata) if metadata.file_type().is_socket() => {
+                // Somebody may listen who does not know of the lock.
+                match UnixStream::connect(path) {
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                    Ok(_) | Err(_) => return Err(in_use()),
+                }
+                folder.remove(name)?;
+            }
+            Ok(_) => {
+                let why = format!("{} is there already, and no socket", path.display());
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+            }
+        }
+        Ok(Self { path: path.to_owned(), folder, name: name.to_owned(), _lock: lock })
+    }
+}
+
+impl Stream {
+    pub(super) fn try_clone(&self) -> io::Result<Self> {
+        match self {
+            Self::Unix(stream) => stream.try_clone().map(Self::Unix),
+            Self::Tcp(stream) => stream.try_clone().map(Self::Tcp),
+        }
+    }
+
+    pub(super) fn shutdown(&self, how: Shutdown) {
+        // It fails for what is over already.
+        let _ = match self {
+            Self::Unix(stream) => stream.shutdown(how),
+            Self::Tcp(stream) => stream.shutdown(how),
+        };
+    }
+
+    pub(super) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.set_read_timeout(timeout),
+            Self::Tcp(stream) => stream.set_read_timeout(timeout),
+        }
+    }
+
+    pub(super) fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.set_write_timeout(timeout),
+            Self::Tcp(stream) => stream.set_write_timeout(timeout),
+        }
+    }
+
+    /// What is available; 0 at the end.
+    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let received = match self {
+                Self::Unix(stream) => stream.read(buffer),
+                Self::Tcp(stream) => stream.read(buffer),
+            };
+            match received {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Both, one behind the other, if it can be by one call.
+    pub(super) fn send(&mut self, head: &[u8], data: &[u8]) -> io::Result<()> {
+        let both = [IoSlice::new(head), IoSlice::new(data)];
+        let stream: &mut dyn Write = match self {
+            Self::Unix(stream) => stream,
+            Self::Tcp(stream) => stream,
+        };
+        let sent = match stream.write_vectored(&both) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            other => other?,
+        };
+        stream.write_all(head.get(sent..).unwrap_or_default())?;
+        let sent = sent.saturating_sub(head.len());
+        stream.write_all(data.get(sent..).unwrap_or_default())
+    }
+}

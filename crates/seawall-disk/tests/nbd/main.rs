@@ -1,0 +1,648 @@
+//! The NBD server, spoken to byte by byte: rightly, wrongly, by several at once, and cut short.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::big_endian_bytes,
+    reason = "a test fails where it stands, and speaks as NBD does"
+)]
+
+mod client;
+
+use client::*;
+use seawall_disk::nbd::{Limits, Listen, Server};
+use seawall_disk::{Disk, Files, Options, Supply};
+use seawall_io::{Access, File, MemStorage, PosixStorage, Storage, SystemClock};
+use std::io;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
+
+const SIZE: u64 = 4 << 20;
+const EINVAL: u32 = 22;
+const ENOSPC: u32 = 28;
+const EOVERFLOW: u32 = 75;
+const ESHUTDOWN: u32 = 108;
+
+/// Nobody says that the power source is well: each flush waits for the device.
+const SMALL: Options = Options {
+    buffers: 4,
+    buffer_size: 64 * 1024,
+    supply: Supply { hold_up: Duration::ZERO, detection: Duration::ZERO, is_healthy: false },
+};
+
+fn made() -> MemStorage {
+    let device = MemStorage::new();
+    let home = device.create("home").unwrap();
+    home.fill_with_zeros(SIZE).unwrap();
+    home.sync().unwrap();
+    let area = device.create("area").unwrap();
+    Files { home, area }.prepare(7, &SMALL).unwrap();
+    device.sync_dir().unwrap();
+    device
+}
+
+fn files(device: &MemStorage) -> Files {
+    let open = |name| device.open(name, Access::ReadWrite).unwrap();
+    Files { home: open("home"), area: open("area") }
+}
+
+fn opened(files: Files) -> Arc<Disk> {
+    Arc::new(Disk::open(files, &SMALL, Arc::new(SystemClock::new())).unwrap().0)
+}
+
+fn served(disk: Arc<Disk>) -> Server {
+    Server::start(disk, &Listen::Loopback(0), "log", Limits::default()).unwrap()
+}
+
+fn server() -> Server {
+    served(opened(files(&made())))
+}
+
+/// Bytes that differ from place to place.
+fn pattern(seed: u8, size: usize) -> Vec<u8> {
+    (0..size).map(|at| seed.wrapping_add((at % 251).try_into().unwrap())).collect()
+}
+
+/// What the disk has at `offset` when the power was cut, and it was opened again.
+fn left(device: &MemStorage, offset: u64, size: usize) -> Vec<u8> {
+    let disk = opened(files(&device.power_cut(|_| false)));
+    let mut bytes = vec![0; size];
+    disk.read(offset, &mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn an_export_is_chosen_by_name_with_zeros_behind_it_or_without() {
+    let server = server();
+    for (flags, zeros) in [(1, 124), (3, 0), (0, 124)] {
+        let mut client = Client::new(&server);
+        client.send(&[0, 0, 0, flags]);
+        client.option(EXPORT_NAME, b"log");
+        // Flags, flush, FUA, trim, zeroing, several connections.
+        let expected = [&SIZE.to_be_bytes()[..], &[0x01, 0x6d], &vec![0; zeros]].concat();
+        assert_eq!(client.bytes(expected.len()), expected);
+        assert_eq!(client.read(0, 3), Ok(vec![0; 3]));
+    }
+}
+
+#[test]
+fn info_and_go_tell_size_flags_block_sizes_and_the_name_to_who_asks() {
+    let server = server();
+    let mut client = Client::new(&server);
+    client.send(&[0, 0, 0, 3]);
+    for (option, data) in [(INFO, &b"\0\0\0\x03log\0\0"[..]), (GO, b"\0\0\0\0\0\x02\0\x03\0\x01")] {
+        client.option(option, data);
+        let export = [&[0, 0][..], &SIZE.to_be_bytes(), &[0x01, 0x6d]].concat();
+        assert_eq!(client.answer(), (option, 3, export));
+        let sizes = b"\0\x03\0\0\0\x01\0\0\x10\0\x02\0\0\0".to_vec();
+        assert_eq!(client.answer(), (option, 3, sizes));
+        if option == GO {
+            assert_eq!(client.answer(), (option, 3, b"\0\x01log".to_vec()));
+        }
+        assert_eq!(client.answer(), (option, ACK, vec![]));
+    }
+    assert_eq!(client.read(0, 3), Ok(vec![0; 3]));
+}
+
+#[test]
+fn structured_replies_bring_the_flag_for_reads_in_one_piece() {
+    let server = server();
+    let mut client = Client::new(&server);
+    client.send(&[0, 0, 0, 3]);
+    client.option(STRUCTURED, b"");
+    assert_eq!(client.answer().1, ACK);
+    client.option(INFO, b"\0\0\0\0\0\0");
+    assert_eq!(client.answer().2[10..], [0x01, 0xed]);
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused_and_the_next_one_is_heard() {
+    let server = server();
+    let mut client = Client::new(&server);
+    client.send(&[0, 0, 0, 3]);
+    let long = vec![7; 100_000];
+    let refused: [(u32, &[u8], u32); 12] = [
+        (5, b"", 1),                           // TLS
+        (10, b"a context", 1),                 // metadata
+        (4_000_000_000, &long, 1),             // nothing that there is
+        (LIST, b"what?", 3),                   // has no data
+        (STRUCTURED, b"!", 3),                 // neither
+        (INFO, b"", 3),                        // has no name
+        (INFO, b"\0\0\0\x04log", 3),           // a name that ends too late
+        (INFO, b"\xff\xff\xff\xfflog\0\0", 3), // by far
+        (INFO, b"\0\0\0\x03log\0\x02\0\0", 3), // fewer kinds than it says
+        (GO, b"\0\0\0\x03log\0\0?", 3),        // something behind its end
+        (GO, b"\0\0\0\x03nol\0\0", 6),         // another name
+        (GO, &long, 9),                        // too long
+    ];
+    for (option, data, error) in refused {
+        client.option(option, data);
+        assert_eq!(client.answer(), (option, ERROR + error, vec![]), "{option}");
+    }
+    client.option(LIST, b"");
+    assert_eq!(client.answer(), (LIST, 2, b"\0\0\0\x03log".to_vec()));
+    assert_eq!(client.answer(), (LIST, ACK, vec![]));
+    client.option(ABORT, b"");
+    assert_eq!(client.answer(), (ABORT, ACK, vec![]));
+    assert!(client.is_hung_up_on());
+}
+
+#[test]
+fn what_cannot_be_answered_is_hung_up_on() {
+    let server = server();
+    let greetings: [&[u8]; 5] = [
+        &[0, 0, 0, 4],
+        &[0x80, 0, 0, 3],
+        b"\0\0\0\x03IHAVEOPD\0\0\0\x03\0\0\0\0",
+        b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\x03nol",
+        b"\0\0\0\x03IHAVEOPT\0\0\0\x01\xff\xff\xff\xff",
+    ];
+    for greeting in greetings {
+        let mut client = Client::new(&server);
+        client.send(greeting);
+        assert!(client.is_hung_up_on(), "{greeting:?}");
+    }
+}
+
+#[test]
+fn a_client_that_does_not_choose_in_time_is_hung_up_on() {
+    let limits = Limits { handshake: Duration::from_millis(500), ..Limits::default() };
+    let disk = opened(files(&made()));
+    let server = Server::start(disk, &Listen::Loopback(0), "log", limits).unwrap();
+    let mut chosen = Client::simple(&server);
+    let mut silent = Client::new(&server);
+    let mut busy = Client::new(&server);
+    busy.send(&[0, 0, 0, 3]);
+    // Something to say again and again is no excuse.
+    while busy.ask_for_the_list() {}
+    assert!(silent.is_hung_up_on());
+    assert_eq!(chosen.read(0, 1), Ok(vec![0]));
+}
+
+#[test]
+fn bytes_are_read_as_they_were_written_wherever_they_begin() {
+    let server = server();
+    for mut client in [Client::simple(&server), Client::structured(&server)] {
+        let mut expected = pattern(1, 300_000);
+        assert_eq!(client.write(0, 0, &expected), 0);
+        let pieces = [(1, 1), (4095, 2), (4096, 4096), (511, 70_001), (299_999, 1), (7, 0)];
+        for (seed, (offset, size)) in (2..).zip(pieces) {
+            let bytes = pattern(seed, size);
+            assert_eq!(client.write(0, offset.try_into().unwrap(), &bytes), 0);
+            expected[offset..offset + size].copy_from_slice(&bytes);
+        }
+        assert_eq!(client.read(0, 300_000), Ok(expected.clone()));
+        for (offset, size) in pieces {
+            let read = client.read(offset.try_into().unwrap(), size.try_into().unwrap());
+            assert_eq!(read, Ok(expected[offset..offset + size].to_vec()));
+        }
+    }
+}
+
+#[test]
+fn what_is_longer_than_a_piece_comes_and_goes_in_pieces() {
+    let server = server();
+    for mut client in [Client::simple(&server), Client::structured(&server)] {
+        let bytes = pattern(3, 3_000_001);
+        assert_eq!(client.write(FUA, 1003, &bytes), 0);
+        assert_eq!(client.read(1003, 3_000_001), Ok(bytes));
+    }
+    let mut client = Client::structured(&server);
+    // One piece, or none.
+    client.request((DF, READ), 1003, 3_000_001);
+    let error = [&EOVERFLOW.to_be_bytes()[..], &[0, 0]].concat();
+    assert_eq!(client.chunk(), (1, 0x8001, error));
+    client.request((DF, READ), 4095, 65536);
+    let (flags, kind, data) = client.chunk();
+    assert_eq!((flags, kind, data.len()), (1, 1, 65544));
+}
+
+#[test]
+fn several_connections_see_what_each_of_them_wrote() {
+    let server = server();
+    let mut clients: Vec<Client> = (0..4).map(|_| Client::structured(&server)).collect();
+    for writer in 0..4_u8 {
+        let offset = u64::from(writer) * 1000;
+        let bytes = pattern(writer, 1000);
+        assert_eq!(clients[usize::from(writer)].write(0, offset, &bytes), 0);
+        for reader in &mut clients {
+            assert_eq!(reader.read(offset, 1000), Ok(bytes.clone()));
+        }
+    }
+    assert_eq!(server.connections(), 4);
+}
+
+#[test]
+fn a_flush_covers_what_another_connection_was_promised() {
+    let device = made();
+    let server = served(opened(files(&device)));
+    let (mut writer, mut other) = (Client::simple(&server), Client::simple(&server));
+    assert_eq!(writer.write(0, 100, &[7; 100]), 0);
+    assert_eq!(other.act((0, FLUSH), 0, 0), 0);
+    assert_eq!(left(&device, 100, 100), [7; 100]);
+}
+
+#[test]
+fn a_write_with_fua_is_durable_when_it_is_acknowledged() {
+    let device = made();
+    let server = served(opened(files(&device)));
+    for mut client in [Client::simple(&server), Client::structured(&server)] {
+        for value in [7, 8, 9] {
+            assert_eq!(client.write(FUA, 100, &[value; 100]), 0);
+            assert_eq!(left(&device, 100, 100), [value; 100]);
+        }
+        assert_eq!(client.act((FUA, ZERO), 150, 20), 0);
+        assert_eq!(left(&device, 149, 22), [&[9][..], &[0; 20], &[9]].concat());
+        assert_eq!(client.write(0, 0, &[5]), 0);
+        assert_eq!(client.act((FUA, TRIM), 8192, 4096), 0);
+        assert_eq!(left(&device, 0, 1), [5]);
+    }
+}
+
+#[test]
+fn zeroing_writes_zeros_where_it_was_told_and_a_trim_none() {
+    let server = server();
+    let mut client = Client::simple(&server);
+    let mut expected = pattern(9, 2_500_000);
+    assert_eq!(client.write(0, 0, &expected), 0);
+    for (flags, from, size) in [(0, 1, 1), (2, 5000, 9000), (0, 100_001, 2_200_001), (0, 9, 0)] {
+        assert_eq!(client.act((flags, ZERO), from.try_into().unwrap(), size), 0);
+        expected[from..from + usize::try_from(size).unwrap()].fill(0);
+        assert_eq!(client.act((0, TRIM), 0, 100), 0);
+        assert_eq!(client.read(0, 2_500_000), Ok(expected.clone()));
+    }
+}
+
+#[test]
+fn what_is_beyond_the_end_is_refused_and_changes_nothing() {
+    let server = server();
+    for mut client in [Client::simple(&server), Client::structured(&server)] {
+        for (offset, size) in [(SIZE - 99, 100), (SIZE, 1), (u64::MAX, 1), (u64::MAX - 99, 100)] {
+            assert_eq!(client.write(0, offset, &vec![7; size]), ENOSPC);
+            let length = size.try_into().unwrap();
+            assert_eq!(client.read(offset, length), Err(EINVAL));
+            assert_eq!(client.act((0, ZERO), offset, length), ENOSPC);
+            assert_eq!(client.act((0, TRIM), offset, length), EINVAL);
+        }
+        assert_eq!(client.read(SIZE - 100, 100), Ok(vec![0; 100]));
+        assert_eq!(client.act((0, FLUSH), 0, 0), 0);
+    }
+}
+
+#[test]
+fn what_is_too_long_is_refused_and_its_payload_skipped() {
+    let server = server();
+    let mut client = Client::structured(&server);
+    assert_eq!(client.read(0, (32 << 20) + 1), Err(EINVAL));
+    assert_eq!(client.write(0, 0, &vec![7; (32 << 20) + 1]), EINVAL);
+    assert_eq!(client.read(0, 100), Ok(vec![0; 100]));
+}
+
+#[test]
+fn unknown_commands_and_flags_are_refused_and_the_next_request_is_heard() {
+    let server = server();
+    let mut client = Client::simple(&server);
+    for what in [(0, 5), (0, 7), (0, 99), (0, 65535), (4, WRITE), (16, ZERO), (2, TRIM)] {
+        let length = if what.1 == WRITE { 0 } else { 10 };
+        assert_eq!(client.act(what, 0, length), EINVAL, "{what:?}");
+    }
+    assert_eq!(client.write(DF, 0, &[7; 1000]), EINVAL);
+    client.request((DF, READ), 0, 1);
+    assert_eq!(client.reply(), EINVAL);
+    assert_eq!(client.act((0, FLUSH), 1, 0), EINVAL);
+    assert_eq!(client.act((0, FLUSH), 0, 1), EINVAL);
+    assert_eq!(client.read(0, 2), Ok(vec![0; 2]));
+    client.request((0, DISC), 0, 0);
+    assert!(client.is_hung_up_on());
+}
+
+#[test]
+fn what_is_no_request_ends_the_connection_and_no_other() {
+    let server = server();
+    let mut other = Client::simple(&server);
+    let mut client = Client::simple(&server);
+    let mut head = request((0, FLUSH), 1, 0, 0);
+    head[3] ^= 1;
+    client.send(&head);
+    assert!(client.is_hung_up_on());
+    assert_eq!(other.act((0, FLUSH), 0, 0), 0);
+}
+
+#[test]
+fn requests_may_come_a_byte_at_a_time_or_many_at_once() {
+    let server = server();
+    let mut client = Client::simple(&server);
+    let whole = [request((0, WRITE), 101, 5, 3), b"abc".to_vec()].concat();
+    for byte in whole {
+        client.send(&[byte]);
+    }
+    assert_eq!(client.bytes(16)[4..8], [0; 4]);
+    let many: Vec<u8> = (0..1000)
+        .flat_map(|handle| {
+            let bytes: [u8; 2] = u16::try_from(handle).unwrap().to_be_bytes();
+            [request((0, WRITE), handle, 2 * handle, 2), bytes.to_vec()].concat()
+        })
+        .collect();
+    client.send(&many);
+    for handle in 0..1000_u64 {
+        let reply = client.bytes(16);
+        assert_eq!((&reply[4..8], &reply[8..]), (&[0; 4][..], &handle.to_be_bytes()[..]));
+    }
+    let expected: Vec<u8> = (0..1000_u16).flat_map(u16::to_be_bytes).collect();
+    assert_eq!(client.read(0, 2000), Ok(expected));
+}
+
+#[test]
+fn a_client_that_dies_within_a_write_leaves_each_block_old_or_new() {
+    let server = server();
+    let mut watcher = Client::simple(&server);
+    let old = vec![1; 3 << 20];
+    assert_eq!(watcher.write(0, 0, &old), 0);
+    // As much as one piece has: all of it or nothing; here, nothing.
+    let mut client = Client::simple(&server);
+    client.request((0, WRITE), 8192, 65536);
+    client.send(&vec![2; 65535]);
+    client.fall_silent();
+    assert!(client.is_hung_up_on());
+    assert_eq!(watcher.read(0, 3 << 20), Ok(old));
+    // More than that: what has come, as far as a piece was whole.
+    let mut client = Client::simple(&server);
+    client.request((0, WRITE), 100, 2 << 20);
+    client.send(&vec![2; (1 << 20) + 70_000]);
+    client.fall_silent();
+    assert!(client.is_hung_up_on());
+    let bytes = watcher.read(0, 3 << 20).unwrap();
+    let (new, behind) = bytes[100..].split_at((1 << 20) - 100);
+    assert_eq!(bytes[..100], [1; 100]);
+    assert!(new.iter().all(|byte| *byte == 2) && behind.iter().all(|byte| *byte == 1));
+    // Half a head is nothing at all.
+    let mut client = Client::simple(&server);
+    client.send(&request((0, ZERO), 1, 0, 4096)[..27]);
+    client.fall_silent();
+    assert!(client.is_hung_up_on());
+    assert_eq!(watcher.read(0, 1), Ok(vec![1]));
+}
+
+/// A device whose flushes wait until they are let through.
+#[derive(Debug)]
+struct Gated {
+    file: Arc<dyn File>,
+    gate: Arc<Gate>,
+}
+
+#[derive(Debug, Default)]
+struct Gate {
+    /// Whether it is shut, and how many wait there.
+    state: Mutex<(bool, usize)>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn set_shut(&self, is_shut: bool) {
+        self.state.lock().unwrap().0 = is_shut;
+        self.changed.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.1 += 1;
+        self.changed.notify_all();
+        let mut state = self.changed.wait_while(state, |state| state.0).unwrap();
+        state.1 -= 1;
+    }
+
+    fn wait_for_somebody(&self) {
+        let state = self.state.lock().unwrap();
+        drop(self.changed.wait_while(state, |state| state.1 == 0).unwrap());
+    }
+}
+
+impl File for Gated {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.gate.pass();
+        self.file.sync()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)
+    }
+
+    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
+        self.file.fill_with_zeros(length)
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.file.allocate(length)
+    }
+}
+
+fn gated(device: &MemStorage) -> (Server, Arc<Disk>, Arc<Gate>) {
+    let gate = Arc::new(Gate::default());
+    let Files { home, area } = files(device);
+    let home = Arc::new(Gated { file: home, gate: gate.clone() });
+    let disk = opened(Files { home, area });
+    (served(disk.clone()), disk, gate)
+}
+
+#[test]
+fn who_waits_for_the_device_keeps_no_other_connection_waiting() {
+    let (server, _, gate) = gated(&made());
+    let (mut waiting, mut full) = (Client::simple(&server), Client::simple(&server));
+    let mut other = Client::structured(&server);
+    gate.set_shut(true);
+    assert_eq!(waiting.write(0, 0, &[7; 4096]), 0);
+    waiting.request((0, FLUSH), 0, 0);
+    gate.wait_for_somebody();
+    // More than the ring holds.
+    full.request((0, WRITE), 1 << 20, 1 << 20);
+    full.send(&vec![8; 1 << 20]);
+    for _ in 0..10 {
+        assert_eq!(other.read(0, 4096), Ok(vec![7; 4096]));
+    }
+    gate.set_shut(false);
+    assert_eq!((waiting.reply(), full.reply()), (0, 0));
+    assert_eq!(other.read(1 << 20, 1 << 20), Ok(vec![8; 1 << 20]));
+}
+
+#[test]
+fn a_server_that_is_stopped_drains_what_was_acknowledged() {
+    let device = made();
+    let server = served(opened(files(&device)));
+    let mut client = Client::simple(&server);
+    assert_eq!(client.write(0, 9000, &[8; 10]), 0);
+    server.stop().unwrap();
+    assert!(client.is_hung_up_on());
+    assert_eq!(left(&device, 9000, 10), [8; 10]);
+}
+
+#[test]
+fn a_server_that_is_stopped_ends_what_is_under_way() {
+    let (server, disk, gate) = gated(&made());
+    let (mut waiting, mut idle) = (Client::simple(&server), Client::simple(&server));
+    let mut cut_short = Client::simple(&server);
+    assert_eq!(idle.act((0, TRIM), 0, 0), 0);
+    gate.set_shut(true);
+    waiting.request((FUA, WRITE), 0, 4096);
+    waiting.send(&[7; 4096]);
+    cut_short.request((0, WRITE), 0, 4096);
+    // It has come, and waits for the device.
+    while disk.status().counts.writes == 0 {
+        thread::yield_now();
+    }
+    let stopped = thread::spawn(move || server.stop());
+    assert!(idle.is_hung_up_on());
+    assert!(cut_short.is_hung_up_on());
+    gate.set_shut(false);
+    assert_eq!(waiting.reply(), 0);
+    assert!(waiting.is_hung_up_on());
+    stopped.join().unwrap().unwrap();
+}
+
+#[test]
+fn zeroing_that_would_take_long_is_given_up_when_a_server_is_stopped() {
+    let (server, disk, gate) = gated(&made());
+    let (mut zeroing, mut idle) = (Client::simple(&server), Client::simple(&server));
+    gate.set_shut(true);
+    zeroing.request((0, ZERO), 0, 4 << 20);
+    while disk.status().counts.writes == 0 {
+        thread::yield_now();
+    }
+    let stopped = thread::spawn(move || server.stop());
+    assert!(idle.is_hung_up_on());
+    gate.set_shut(false);
+    assert_eq!(zeroing.reply(), ESHUTDOWN);
+    assert!(zeroing.is_hung_up_on());
+    stopped.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_client_that_takes_no_replies_does_not_keep_a_server_from_its_end() {
+    let limits = Limits { farewell: Duration::from_millis(50), ..Limits::default() };
+    let disk = opened(files(&made()));
+    let server = Server::start(disk, &Listen::Loopback(0), "log", limits).unwrap();
+    let mut client = Client::simple(&server);
+    // More than the machine keeps for who does not listen.
+    for _ in 0..30 {
+        client.request((0, READ), 0, 4 << 20);
+    }
+    client.bytes(1);
+    server.stop().unwrap();
+    let mut rest = Vec::new();
+    let _ = io::Read::read_to_end(&mut client.stream, &mut rest);
+    assert!(rest.len() < 30 << 22, "all of it was sent");
+}
+
+#[test]
+fn a_device_that_fails_for_good_is_said_to_take_no_writes_and_is_still_read() {
+    let device = made();
+    let server = served(opened(files(&device)));
+    let mut client = Client::structured(&server);
+    assert_eq!(client.write(0, 0, &[7; 100]), 0);
+    for nth in 0..100 {
+        device.fail_sync(nth, |_| false);
+    }
+    assert_eq!(client.act((0, FLUSH), 0, 0), 1);
+    assert_eq!(client.write(0, 0, &[8; 100]), 1);
+    assert_eq!(client.act((0, ZERO), 0, 100), 1);
+    assert_eq!(client.write(FUA, 0, &vec![9; 3_000_000]), 1);
+    assert_eq!(client.read(0, 100), Ok(vec![7; 100]));
+    server.stop().unwrap_err();
+}
+
+#[test]
+fn one_connection_too_many_is_hung_up_on_until_another_one_leaves() {
+    let limits = Limits { connections: 2, ..Limits::default() };
+    let disk = opened(files(&made()));
+    let server = Server::start(disk, &Listen::Loopback(0), "log", limits).unwrap();
+    let mut first = Client::simple(&server);
+    let second = Client::simple(&server);
+    assert!(hears_nothing(&server));
+    drop(second);
+    while server.connections() == 2 {
+        thread::yield_now();
+    }
+    let mut third = Client::simple(&server);
+    assert_eq!(third.write(0, 0, &[7]), 0);
+    assert_eq!(first.read(0, 1), Ok(vec![7]));
+}
+
+/// Whether a new connection ends without a greeting.
+fn hears_nothing(server: &Server) -> bool {
+    let address = server.address().to_string();
+    let stream = std::net::TcpStream::connect(address.strip_prefix("nbd://").unwrap()).unwrap();
+    let mut heard = Vec::new();
+    // Hung up on one way or the other.
+    let _ = io::Read::read_to_end(&mut &stream, &mut heard);
+    heard.is_empty()
+}
+
+/// A folder that ends with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("seawall-{name}-{}", std::process::id()));
+        PosixStorage::create(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_socket_of_a_dead_server_is_replaced_and_nothing_else_is() {
+    let folder = Folder::new("nbd-socket");
+    let storage = PosixStorage::open(&folder.0).unwrap();
+    let path = folder.0.join("s");
+    let start = || {
+        let disk = opened(files(&made()));
+        Server::start(disk, &Listen::Unix(path.clone()), "log", Limits::default())
+    };
+    drop(UnixListener::bind(&path).unwrap());
+    let server = start().unwrap();
+    UnixStream::connect(&path).unwrap();
+    let error = start().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    assert!(error.to_string().ends_with("/s already"), "{error}");
+    assert!(server.address().to_string().ends_with("/s"), "{}", server.address());
+    server.stop().unwrap();
+    assert_eq!(storage.list().unwrap(), ["s.lock"]);
+
+    // One that knows nothing of our lock.
+    let foreign = UnixListener::bind(&path).unwrap();
+    assert_eq!(start().unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    drop(foreign);
+    start().unwrap().stop().unwrap();
+
+    storage.create("s").unwrap().write_at(b"a letter", 0).unwrap();
+    assert_eq!(start().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    assert_eq!(storage.open("s", Access::Read).unwrap().len().unwrap(), 8);
+}
+
+#[test]
+fn names_that_nbd_cannot_carry_are_refused() {
+    for name in ["a\0b", &"a".repeat(4097)] {
+        let disk = opened(files(&made()));
+        let error = Server::start(disk, &Listen::Loopback(0), name, Limits::default());
+        assert_eq!(error.unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+}
