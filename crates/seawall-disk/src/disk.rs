@@ -226,7 +226,7 @@ impl Disk {
     /// # Errors
     ///
     /// [`io::ErrorKind::InvalidInput`] beyond the disk's end; [`io::ErrorKind::ReadOnlyFilesystem`]
-    /// when the device has failed too often, or the power fails.
+    /// when the power fails; [`io::ErrorKind::Other`] while the device fails again and again.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.shared.check(offset, bytes.len())?;
         let mut state = self.shared.state();
@@ -442,7 +442,7 @@ impl State {
         if self.failures >= FAILURES_MAX {
             let said = self.failure.as_deref().unwrap_or("it does not say why");
             let why = format!("the device failed {FAILURES_MAX} times in a row: {said}");
-            return Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, why));
+            return Err(io::Error::other(why));
         }
         Ok(())
     }
