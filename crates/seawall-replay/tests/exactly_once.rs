@@ -6,9 +6,10 @@
 mod common;
 
 use common::{DyingStore, Manner, expected, log_of, operations, wrong_keys};
-use seawall::Lsn;
-use seawall_replay::{Bounds, Error, Phase, Replay, Store};
+use seawall::{Log, LogReader, Lsn};
+use seawall_replay::{Bounds, Error, Operation, Operations, Phase, Replay, Source, Store};
 use seawall_testkit::Dice;
+use std::sync::Mutex;
 
 fn replay(lanes: u32, changes_max: usize) -> Replay {
     let bounds = Bounds { changes_min: 1, changes_max, ..Bounds::default() };
@@ -126,6 +127,50 @@ fn a_store_that_is_brought_up_to_date_reads_what_is_new_and_little_else() {
     assert_eq!((again.applied, again.changes), (0, 0));
     assert!(again.records <= 2_000 - again.needed_from.get() + 2, "{again:?}");
     assert_eq!(again.applied_lsn, first.applied_lsn);
+}
+
+/// A log that grows while it is replayed: each pass finds as much more.
+struct Growing {
+    log: Log<Operation>,
+    reader: LogReader<Operation>,
+    rest: Mutex<Vec<Operation>>,
+}
+
+impl Source for Growing {
+    fn oldest(&self) -> seawall::Result<Lsn> {
+        self.reader.oldest()
+    }
+
+    fn operations(&self, from: Lsn) -> seawall::Result<Operations<'_>> {
+        let mut rest = self.rest.lock().unwrap();
+        let found = Source::operations(&self.reader, from)?.collect::<Vec<_>>();
+        // What is logged behind what this pass sees, the next one sees, too.
+        let count = rest.len().min(37);
+        let some: Vec<_> = rest.drain(..count).collect();
+        if !some.is_empty() {
+            self.log.append_batch(&some)?;
+        }
+        Ok(Box::new(found.into_iter()))
+    }
+}
+
+#[test]
+fn what_is_logged_during_a_replay_waits_for_the_next() {
+    let operations = operations(9, 600);
+    let (log, reader) = common::open_log();
+    let growing = Growing { log, reader, rest: Mutex::new(operations.clone()) };
+    let store = DyingStore::new(Manner::Together, u64::MAX);
+    for _ in 0..20 {
+        let report = replay(2, 5).run(&growing, &store).unwrap();
+        match report.last {
+            Some(until) => {
+                let expected = expected(&operations, Some(until));
+                assert_eq!(wrong_keys(&store.rows(), &expected), 0, "up to {until}");
+            }
+            None => assert!(store.rows()[""].is_empty()),
+        }
+    }
+    assert_eq!(wrong_keys(&store.rows(), &expected(&operations, None)), 0);
 }
 
 #[test]
