@@ -1,5 +1,7 @@
 //! The power fails under a workload: with a warning, without one, and without one while flushes are
 //! acknowledged early, which is the control: that loses.
+//!
+//! `SEAWALL_DISK_CUTS=N cargo test --release -p seawall-disk --test cuts` cuts it N times each way.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
@@ -153,16 +155,21 @@ fn lost(cut: Cut, seed: u64) -> usize {
     promised.iter().filter(|entry| is_lost(*entry)).count()
 }
 
+/// How many cuts of each kind.
+fn cuts() -> u64 {
+    std::env::var("SEAWALL_DISK_CUTS").ok().and_then(|count| count.parse().ok()).unwrap_or(40)
+}
+
 #[test]
 fn a_cut_that_was_announced_loses_nothing() {
-    for seed in 0..40 {
+    for seed in 0..cuts() {
         assert_eq!(lost(Cut::Warned, seed), 0, "seed {seed}");
     }
 }
 
 #[test]
 fn a_disk_that_is_not_armed_loses_nothing_without_a_warning() {
-    for seed in 0..40 {
+    for seed in 0..cuts() {
         assert_eq!(lost(Cut::DisarmedAndUnwarned, seed), 0, "seed {seed}");
     }
 }
