@@ -6,6 +6,8 @@ use std::time::Duration;
 
 /// How long a calibration counts.
 const FRESH: Duration = Duration::from_secs(3600);
+/// How long a device that was too slow is left alone before it is measured again.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// What feeds the machine, and who tells when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +133,21 @@ impl Budget {
         self.capacity(now).is_ok_and(|capacity| dirty <= capacity)
     }
 
+    /// Whether it is time to measure the device: it never was, or half as long ago as a measurement
+    /// counts, or a flush took so long that nothing is left of the hold-up, and that is a while ago.
+    #[must_use]
+    pub fn wants_calibration(&self, now: Duration) -> bool {
+        if self.held.is_some() || !self.supply.is_healthy {
+            return false;
+        }
+        let age = self.calibration.map(|calibration| now.saturating_sub(calibration.at));
+        match (age, self.capacity(now)) {
+            (None, _) => true,
+            (Some(age), Err(_)) => age >= AGAIN,
+            (Some(age), Ok(_)) => age >= FRESH / 2,
+        }
+    }
+
     /// Whether the power fails: that is never taken back.
     #[must_use]
     pub fn is_emergency(&self) -> bool {
@@ -207,6 +224,23 @@ mod tests {
         budget.supplied(SUPPLY);
         budget.flushed(ms(5));
         assert_eq!(budget.capacity(ms(0)), Err(Disarmed::HoldUp));
+    }
+
+    #[test]
+    fn the_device_is_measured_again_when_that_may_change_something() {
+        let mut budget = Budget::new(SUPPLY);
+        assert!(budget.wants_calibration(ms(0)));
+        budget.calibrated(MEASURED);
+        assert!(!budget.wants_calibration(FRESH / 2 - ms(1)));
+        assert!(budget.wants_calibration(FRESH / 2));
+        budget.flushed(ms(50));
+        assert_eq!(budget.capacity(ms(1)), Err(Disarmed::HoldUp));
+        assert!(!budget.wants_calibration(AGAIN - ms(1)) && budget.wants_calibration(AGAIN));
+        budget.supplied(Supply { is_healthy: false, ..SUPPLY });
+        assert!(!budget.wants_calibration(AGAIN));
+        budget.supplied(SUPPLY);
+        budget.disarm(Disarmed::ByHand);
+        assert!(!budget.wants_calibration(AGAIN));
     }
 
     #[test]

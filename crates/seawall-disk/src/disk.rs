@@ -348,6 +348,18 @@ impl Disk {
         Ok(calibration)
     }
 
+    /// [Calibrates](Disk::calibrate) if that is due: to be called now and then, so that a device
+    /// that was slow once is trusted again when it is not any more.
+    ///
+    /// # Errors
+    ///
+    /// As [`calibrate`](Disk::calibrate).
+    pub fn calibrate_if_due(&self) -> io::Result<Option<Calibration>> {
+        let now = self.shared.clock.now();
+        let is_due = self.shared.state().budget.wants_calibration(now);
+        is_due.then(|| self.calibrate()).transpose()
+    }
+
     /// What is known of the power source now.
     pub fn supplied(&self, supply: Supply) {
         self.shared.state().budget.supplied(supply);
