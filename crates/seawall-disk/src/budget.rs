@@ -133,8 +133,9 @@ impl Budget {
         self.capacity(now).is_ok_and(|capacity| dirty <= capacity)
     }
 
-    /// Whether it is time to measure the device: it never was, or half as long ago as a measurement
-    /// counts, or a flush took so long that nothing is left of the hold-up, and that is a while ago.
+    /// Whether it is time to measure the device: it never was, or half as long ago as a
+    /// measurement counts, or a flush took so long that nothing is left of the hold-up, and that is
+    /// a while ago.
     #[must_use]
     pub fn wants_calibration(&self, now: Duration) -> bool {
         if self.held.is_some() || !self.supply.is_healthy {
