@@ -1,11 +1,12 @@
 //! How many changes a batch holds: as many as make each cheapest, within bounds. A pure state
 //! machine: it is told what each batch took.
 //!
-//! It stays with a size for two batches, and goes on to twice that as long as a change costs not
-//! clearly more there: within the bounds a large batch is better for a store than two small ones,
-//! which a short measurement may not show. To half of it it goes where a change costs clearly less.
-//! Then it stays, and now and then looks at a neighbour again, as what a store costs changes while
-//! it grows.
+//! It begins small, so that a store has something to do at once, and doubles with each batch up to
+//! where measuring is worth it. Then it stays with a size for two batches, and goes on to twice
+//! that as long as a change costs not clearly more there: within the bounds a large batch is better
+//! for a store than two small ones, which a short measurement may not show. To half of it it goes
+//! where a change costs clearly less. Then it stays, and now and then looks at a neighbour again,
+//! as what a store costs changes while it grows.
 
 use std::time::Duration;
 
@@ -31,6 +32,9 @@ impl Default for Bounds {
     }
 }
 
+/// The first batch, and how large they are when they are judged first.
+const FIRST: usize = 256;
+const JUDGED: usize = 4096;
 /// Batches at one size before it is judged, by the one that cost least: stores pause now and then.
 const SAMPLES: u32 = 2;
 /// Judgements without a look at the neighbours.
@@ -70,6 +74,8 @@ type Cost = (u128, u128);
 
 #[derive(Clone, Copy, Debug)]
 enum Course {
+    /// Growing with each batch.
+    Begin,
     /// Finding out what this size costs.
     Look,
     /// Trying one beside `from`, which costs that much.
@@ -79,11 +85,11 @@ enum Course {
 }
 
 impl BatchSize {
-    /// Begins at 4,096 changes, or where the bounds are.
+    /// Begins at 256 changes, or where the bounds are.
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
-        let changes = 4096.clamp(bounds.changes_min, bounds.changes_max.max(bounds.changes_min));
-        Self { bounds, changes, samples: 0, least: None, course: Course::Look }
+        let changes = FIRST.clamp(bounds.changes_min, bounds.changes_max.max(bounds.changes_min));
+        Self { bounds, changes, samples: 0, least: None, course: Course::Begin }
     }
 
     /// How many changes the next batch should have.
@@ -116,6 +122,14 @@ impl BatchSize {
             // The end of the log, or large values: it says nothing about this size.
             return;
         }
+        if matches!(self.course, Course::Begin) {
+            let before = self.changes;
+            self.go((before * 2).min(JUDGED.max(before)));
+            if self.changes == before {
+                self.course = Course::Look;
+            }
+            return;
+        }
         let cost = (time.as_nanos(), u128::try_from(changes).unwrap_or(u128::MAX));
         let least = self.least.filter(|least| !is_below(cost, *least, (1, 1))).unwrap_or(cost);
         (self.samples, self.least) = (self.samples + 1, Some(least));
@@ -127,7 +141,7 @@ impl BatchSize {
 
     fn judge(&mut self, cost: Cost) {
         match self.course {
-            Course::Look => self.look_beside(true, cost),
+            Course::Begin | Course::Look => self.look_beside(true, cost),
             Course::Try { from, cost: before } if is_taken(cost, before, self.changes > from) => {
                 // On in the same direction, as far as it goes.
                 let is_up = self.changes > from;
@@ -215,9 +229,9 @@ mod tests {
     #[test]
     fn a_batch_that_takes_too_long_is_halved_at_once() {
         let mut size = BatchSize::new(Bounds::default());
-        size.took(4096, Duration::from_millis(201));
-        assert_eq!(size.changes(), 2048);
-        assert!(size.is_full(2048, 0) && size.is_full(1, 32 << 20) && !size.is_full(2047, 9));
+        size.took(256, Duration::from_millis(201));
+        assert_eq!(size.changes(), 128);
+        assert!(size.is_full(128, 0) && size.is_full(1, 32 << 20) && !size.is_full(127, 9));
     }
 
     #[test]
