@@ -1,10 +1,12 @@
 //! `seawall disk` from outside: over NBD, by its control socket, by signals, and killed.
 
+#![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "in a test a panic is the report")]
+
 mod tool;
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc;
@@ -123,8 +125,8 @@ impl Client {
 
     fn request(&mut self, command: u8, (offset, size): (u64, usize), bytes: &[u8]) {
         let head = [0x25, 0x60, 0x95, 0x13, 0, 0, 0, command, 0, 0, 0, 0, 0, 0, 0, 7];
-        let size = u32::try_from(size).unwrap().swap_bytes().to_ne_bytes();
-        self.send(&[&head, &offset.swap_bytes().to_ne_bytes(), &size, bytes]);
+        let size = u32::try_from(size).unwrap().swap_bytes().to_le_bytes();
+        self.send(&[&head, &offset.swap_bytes().to_le_bytes(), &size, bytes]);
     }
 
     fn reply(&mut self) {
@@ -161,7 +163,7 @@ fn a_disk_is_made_once_and_belongs_to_its_owner() {
     let answer = &ran.fine().json()[0];
     assert_eq!(answer["schema"], "seawall.disk.make/1");
     assert_eq!((&answer["bytes"], &answer["buffers"]), (&65536.into(), &2.into()));
-    assert_eq!(folder.read("vd/home"), [0; 65536]);
+    assert_eq!(folder.read("vd/home"), vec![0; 65536]);
     assert_eq!(answer["area_bytes"], folder.read("vd/area").len());
     assert_eq!(folder.names("vd"), ["area", "disk.json", "home", "lock"]);
     assert_eq!((folder.mode("vd"), folder.mode("vd/home")), (0o700, 0o600));
@@ -301,7 +303,7 @@ fn flush_drain_disarm_and_arm_are_answered() {
     assert_eq!(server.state(), "armed");
 }
 
-/// Writes as an emergency begins, kills the server, and has the next one bring home what was dumped.
+/// Writes before an emergency, kills the server, and has the next one bring home what was dumped.
 fn dumped_by(name: &str, emergency: impl Fn(&Server<'_>)) {
     let folder = made(name);
     let server = Server::start(&folder, ARMED);
@@ -340,6 +342,66 @@ fn an_emergency_flush_dumps_once_and_says_how_long_it_took() {
         let again = server.folder.run("disk emergency-flush vd --json", b"").fine().json();
         assert_eq!((&again[0]["ms"], &again[0]["bytes"]), (&first["ms"], &first["bytes"]));
     });
+}
+
+/// A folder with a disk whose dump has this in a run of its own; the server that dumped is killed.
+fn with_dump(name: &str, needle: &[u8]) -> Folder {
+    for _ in 0..20 {
+        let folder = made(name);
+        let server = Server::start(&folder, ARMED);
+        let mut client = Client::connect(&folder.path("s"));
+        client.write(0, b"another");
+        client.write(32768, needle);
+        folder.run("disk emergency-flush vd", b"").fine();
+        server.signal("-KILL");
+        server.ended();
+        // The drainer may have been quicker.
+        if folder.read("vd/area").windows(needle.len()).any(|window| window == needle) {
+            return folder;
+        }
+    }
+    panic!("the drainer is always quicker");
+}
+
+#[test]
+fn a_torn_dump_is_told_loudly_and_status_is_10() {
+    let folder = with_dump("disk-torn", b"needle");
+    folder.flip("vd/area", b"needle");
+    let mut server = Server::start(&folder, UNKNOWN);
+    assert_eq!(folder.read("vd/home")[..7], *b"another");
+    let ran = folder.run("disk status vd", b"");
+    assert_eq!(ran.code, 10, "{ran:?}");
+    assert!(ran.text().contains("a dump was found: 1 run home, 1 LOST"), "{ran:?}");
+    assert!(error_of(&mut server.child).contains("1 run of it are LOST, 1 run are home"));
+}
+
+#[test]
+fn a_deadline_that_is_missed_is_10() {
+    let folder = made("disk-late");
+    let listener = UnixListener::bind(folder.path("vd/control")).unwrap();
+    let answer = |answer: &'static [u8]| {
+        let (mut stream, _) = listener.accept().unwrap();
+        BufReader::new(&stream).read_line(&mut String::new()).unwrap();
+        stream.write_all(answer).unwrap();
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| answer(b"{\"ms\":3600000.5,\"bytes\":9}\n"));
+        let ran = folder.run("disk emergency-flush vd --deadline 3600000", b"");
+        assert!(
+            ran.refused(10).contains("took 3600000.500 ms, longer than its deadline"),
+            "{ran:?}"
+        );
+        assert_eq!(ran.text(), "vd: emergency-flush in 3600000.500 ms, 9 bytes dumped\n");
+        scope.spawn(|| answer(b"{\"ms\":9.5}\n"));
+        let ran = folder.run("disk drain vd --deadline 3600000 --json", b"");
+        assert_eq!(ran.fine().json()[0]["late"], false);
+        scope.spawn(|| answer(b"{\"ms\":1.0,\"error\":\"no device\"}\n"));
+        let ran = folder.run("disk emergency-flush vd", b"");
+        assert!(ran.refused(10).contains("failed: no device"), "{ran:?}");
+    });
+    // One that never answers is not waited for.
+    let ran = folder.run("disk drain vd --deadline 1", b"");
+    assert!(ran.refused(10).contains("goes on"), "{ran:?}");
 }
 
 #[test]

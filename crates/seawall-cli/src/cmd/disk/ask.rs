@@ -53,22 +53,23 @@ pub(super) fn ask(dir: &Path, request: Request, limit: Option<Duration>) -> Resu
         Ok(()) => none_serves(dir, &error),
     };
     let mut stream = UnixStream::connect(&path).map_err(nobody)?;
+    let hung_up = || {
+        let what = "the server hung up without an answer: it ends, or too many ask it";
+        Failure::new(Exit::Failed, what).at(path.display()).next("try again")
+    };
     let asked = stream
         .set_read_timeout(limit)
         .and_then(|()| say(&mut stream, &json!({ "do": request.name() })))
         .and_then(|()| read_line(&stream, ANSWER_MAX));
     let line = asked.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            let what =
-                format!("the {} is not done within its deadline, and goes on", request.name());
-            missed(dir, &what)
+            let name = request.name();
+            missed(dir, &format!("the {name} is not done within its deadline, and goes on"))
         }
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => hung_up(),
         _ => none_serves(dir, &error),
     })?;
-    serde_json::from_slice(&line).map_err(|_| {
-        let what = "the server hung up without an answer: it ends, or too many ask it";
-        Failure::new(Exit::Failed, what).at(path.display()).next("try again")
-    })
+    serde_json::from_slice(&line).map_err(|_| hung_up())
 }
 
 fn late(args: &DiskAsk, what: &str) -> Failure {
