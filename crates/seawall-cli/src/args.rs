@@ -2,6 +2,7 @@
 
 mod bench;
 mod convert;
+mod disk;
 mod examples;
 mod replay;
 mod tools;
@@ -19,6 +20,7 @@ pub(crate) use bench::{
 };
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 pub(crate) use convert::{Convert, ForeignFormat};
+pub(crate) use disk::{Disk, DiskAsk, DiskMake, DiskServe, DiskStatus, DiskVerb, Power};
 use examples::{
     APPEND_EXAMPLES, CAT_EXAMPLES, COMPLETIONS_EXAMPLES, CONVERT_EXAMPLES, COPY_EXAMPLES,
     DEMO_EXAMPLES, DOCTOR_EXAMPLES, EXIT_CODES, EXPLAIN_EXAMPLES, MAN_EXAMPLES, PROBE_EXAMPLES,
@@ -81,6 +83,9 @@ pub(crate) enum Verb {
     /// Apply what was committed, once, to a store, or to a program of yours
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(Replay),
+    /// A virtual disk for the log of another program, served over NBD
+    #[command(subcommand_required = true, arg_required_else_help = true)]
+    Disk(Disk),
     /// Say what an exit code or a word of `verify` means, and what to do
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(Explain),

@@ -7,6 +7,7 @@ mod completions;
 mod convert;
 mod copy;
 mod demo;
+mod disk;
 mod doctor;
 mod explain;
 mod man;
@@ -33,6 +34,7 @@ pub(crate) fn run(verb: &Verb, stores: Stores) -> Result<Exit, Failure> {
         Verb::Truncate(args) => truncate::run(args),
         Verb::Repair(args) => repair::run(args),
         Verb::Replay(args) => replay::run(args, stores),
+        Verb::Disk(args) => disk::run(&args.what),
         Verb::Explain(args) => Ok(explain::run(args)),
         Verb::Verify(args) => verify::run(args),
         Verb::Doctor(args) => doctor::run(args),

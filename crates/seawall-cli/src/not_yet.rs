@@ -5,7 +5,6 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 /// Verbs, and what to use instead.
 const VERBS: &[(&str, &str)] = &[
-    ("disk", "seawall append for programs that can write to a pipe"),
     ("export", "seawall copy LOG TARGET"),
     ("fetch", "seawall copy LOG TARGET"),
     ("keygen", "file permissions: logs are not encrypted in this version"),

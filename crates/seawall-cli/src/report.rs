@@ -30,6 +30,8 @@ pub(crate) enum Exit {
     Conflict,
     /// What is synced here is not durable.
     Contract,
+    /// As a program ended that was run.
+    Theirs(u8),
 }
 
 /// Code, and which of several exits stands for all: the higher rank.
@@ -70,6 +72,10 @@ impl Exit {
     }
 
     fn row(self) -> (Self, u8, u8) {
+        if let Self::Theirs(code) = self {
+            // What goes wrong with us matters more than how they are.
+            return (self, code, 0);
+        }
         TABLE.into_iter().find(|row| row.0 == self).expect("every exit has a row")
     }
 }

@@ -114,7 +114,7 @@ fn usage_is_2_and_what_is_to_come_is_refused_by_name() {
     for wrong in ["", "nonsense", "cat", "cat log --from 0", "append log --level high", "verify"] {
         assert_eq!(folder.run(wrong, b"").code, 2, "{wrong}");
     }
-    for verb in ["export x", "disk serve x --help", "keygen"] {
+    for verb in ["export x", "top x --help", "keygen"] {
         let name = verb.split(' ').next().unwrap();
         let ran = folder.run(verb, b"");
         assert!(ran.refused(2).contains(&format!("`{name}` does not exist yet")), "{ran:?}");

@@ -1,4 +1,4 @@
-//! Serves a disk over NBD. A development tool until `seawall disk serve` exists.
+//! Serves a disk over NBD. A development tool; `seawall disk serve` is for use.
 //!
 //! ```text
 //! cargo run --release -p seawall-disk --example serve -- FOLDER SOCKET [BYTES] [armed]

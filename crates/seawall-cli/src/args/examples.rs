@@ -11,7 +11,7 @@ Exit codes:
    6  another process writes the log
    8  not a Seawall log, or written by a newer version
    9  what was to be made is there already, with other content
-  10  what is synced here can be lost (doctor, probe)
+  10  what is promised durable can be lost (doctor, probe, disk)
  101  a bug in seawall
 What to do then: seawall explain CODE
 
@@ -290,3 +290,66 @@ Examples:
   seawall demo --fast --seed 7
   seawall demo --dir . --keep
   seawall demo --report demo";
+
+pub(super) const DISK_MAKE_EXAMPLES: &str = "\
+Examples:
+  seawall disk make vd --size 1GiB
+  seawall disk make vd --size 64MiB --buffers 8 --buffer-size 1MiB
+  seawall disk make vd --size 64MiB --json | jq .area_bytes
+
+It makes DIR/home, which has all bytes of the disk, DIR/area, where they are
+dumped when the power fails, and DIR/disk.json with the buffers. Nothing that is
+there is overwritten.";
+
+pub(super) const DISK_SERVE_EXAMPLES: &str = "\
+Examples:
+  seawall disk serve vd --unix vd.sock
+  seawall disk serve vd --port 10809 --export wal --json
+  seawall disk serve vd --unix s --run 'nbdcopy in.img \"$SEAWALL_DISK_URI\"'
+  seawall disk serve vd --unix vd.sock --power ok --hold-up 16 --detection 2
+
+With --power unknown every flush waits for the device. With --power ok the disk
+is armed: a flush returns when the bytes are in the memory of this process, as
+long as they can reach the device within the hold-up. THEN THESE LOSE what was
+flushed: this process crashes or is killed by SIGKILL, the system's kernel
+panics, or the power fails without SIGPWR in time. docs/DISK.md has the table.
+
+SIGPWR dumps at once what is not on the device; the server then takes no more
+writes, and answers `seawall disk status` until it is stopped. SIGTERM and
+SIGINT bring everything to the device and end it. DIR/control is a socket that
+takes one line of JSON, as {\"do\":\"status\"}, and answers with one: status,
+flush, drain, disarm, arm, emergency-flush, stop.";
+
+pub(super) const DISK_STATUS_EXAMPLES: &str = "\
+Examples:
+  seawall disk status vd
+  seawall disk status vd --watch
+  seawall disk status vd --json | jq .state
+
+States: armed, flushes may return early; write-through, they wait for the
+device, with the reason; emergency, dumped and closed to writes; read-only, the
+device failed too often. The exit code is 0 as long as what was acknowledged is
+kept, armed or not; 10 when the disk is read-only, an emergency could not be
+dumped, or a dump was found torn; 1 when nobody serves it.";
+
+pub(super) const DISK_FLUSH_EXAMPLES: &str = "\
+Examples:
+  seawall disk flush vd
+  seawall disk flush vd --deadline 50
+  seawall disk flush vd --json | jq .ms";
+
+pub(super) const DISK_DRAIN_EXAMPLES: &str = "\
+Examples:
+  seawall disk drain vd
+  seawall disk drain vd --deadline 1000
+  seawall disk drain vd --json | jq .ms";
+
+pub(super) const DISK_EMERGENCY_EXAMPLES: &str = "\
+Examples:
+  seawall disk emergency-flush vd
+  seawall disk emergency-flush vd --deadline 10
+  seawall disk emergency-flush vd --json | jq .bytes
+
+There is no way back but a new start of the server, which brings home what was
+dumped. For whoever watches the power: kill -PWR does the same, sooner. Asked
+again, it tells what the first time took.";

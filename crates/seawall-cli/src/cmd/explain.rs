@@ -95,7 +95,8 @@ const TOPICS: &[Topic] = &[
     ),
     code(
         "6",
-        "Another process has the log open for writing; there is one writer at a time.",
+        "Another process has the log open for writing; there is one writer at a time. Or it serves \
+         the virtual disk.",
         &["wait until it has ended, or end it", "reading works beside it: cat, tail, verify, stat"],
     ),
     code(
@@ -107,7 +108,7 @@ const TOPICS: &[Topic] = &[
     code(
         "8",
         "What is at this place is no Seawall log, or a newer version wrote it; or it is none of \
-         the formats that `convert` knows.",
+         the formats that `convert` knows, or no virtual disk.",
         &["give the log's directory, not a file in it", "seawall --version"],
     ),
     code(
@@ -118,8 +119,12 @@ const TOPICS: &[Topic] = &[
     code(
         "10",
         "The device or the set-up does not keep what it promised: what was synced is not durable. \
-         It comes from `doctor`, which sees the set-up and not the device.",
-        &["keep logs where `seawall doctor DIR` names nothing as broken"],
+         It comes from `doctor`, which sees the set-up and not the device, and from `disk`: its \
+         device failed, a dump was torn, or a deadline was missed.",
+        &[
+            "keep logs where `seawall doctor DIR` names nothing as broken",
+            "seawall disk status DIR    what became of a virtual disk",
+        ],
     ),
     code("101", "A bug in seawall, whatever the input was.", REPORT),
     verdict("clean", "All records are there. Exit code 0.", NOTHING),

@@ -1,0 +1,99 @@
+//! `seawall disk flush`, `drain`, `emergency-flush`: asks the server by its control socket.
+
+use super::control::{Request, read_line, say};
+use super::place::{self, CONTROL};
+use crate::args::DiskAsk;
+use crate::human::typed;
+use crate::output::Output;
+use crate::report::{Exit, Failure};
+use serde_json::{Value, json};
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// An answer has no more bytes.
+const ANSWER_MAX: u64 = 1 << 20;
+
+/// Asks, and tells how long it took.
+pub(super) fn run(args: &DiskAsk, request: Request) -> Result<Exit, Failure> {
+    let name = request.name();
+    let mut answer = ask(&args.dir, request, args.deadline)?;
+    let took = answer.get("ms").and_then(Value::as_f64).unwrap_or_default();
+    let is_late = args.deadline.is_some_and(|deadline| took > deadline.as_secs_f64() * 1000.0);
+    let mut out = Output::new();
+    if args.look.json {
+        if let (Value::Object(object), Some(_)) = (&mut answer, args.deadline) {
+            object.insert("late".to_owned(), json!(is_late));
+        }
+        out.line(&answer.to_string());
+    }
+    if let Some(error) = answer.get("error").and_then(Value::as_str) {
+        let exit = if request == Request::EmergencyFlush { Exit::Contract } else { Exit::Failed };
+        let next = format!("seawall disk status {}", typed(&args.dir));
+        out.finish();
+        return Err(Failure::new(exit, format!("the {name} failed: {error}"))
+            .at(args.dir.display())
+            .next(next));
+    }
+    if !args.look.json && !args.look.quiet {
+        let bytes = answer.get("bytes").map(|bytes| format!(", {bytes} bytes dumped"));
+        let dir = args.dir.display();
+        out.line(&format!("{dir}: {name} in {took:.3} ms{}", bytes.unwrap_or_default()));
+    }
+    let exit = out.finish();
+    if is_late { Err(late(args, &format!("the {name} took {took:.3} ms"))) } else { Ok(exit) }
+}
+
+/// Sends one request, and waits for its answer; no longer than so long.
+pub(super) fn ask(dir: &Path, request: Request, limit: Option<Duration>) -> Result<Value, Failure> {
+    let path = dir.join(CONTROL);
+    let nobody = |error: io::Error| match place::check(dir) {
+        Err(failure) => failure,
+        Ok(()) => none_serves(dir, &error),
+    };
+    let mut stream = UnixStream::connect(&path).map_err(nobody)?;
+    let hung_up = || {
+        let what = "the server hung up without an answer: it ends, or too many ask it";
+        Failure::new(Exit::Failed, what).at(path.display()).next("try again")
+    };
+    let asked = stream
+        .set_read_timeout(limit)
+        .and_then(|()| say(&mut stream, &json!({ "do": request.name() })))
+        .and_then(|()| read_line(&stream, ANSWER_MAX));
+    let line = asked.map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            let name = request.name();
+            missed(dir, &format!("the {name} is not done within its deadline, and goes on"))
+        }
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => hung_up(),
+        _ => none_serves(dir, &error),
+    })?;
+    serde_json::from_slice(&line).map_err(|_| hung_up())
+}
+
+fn late(args: &DiskAsk, what: &str) -> Failure {
+    missed(&args.dir, &format!("{what}, longer than its deadline"))
+}
+
+fn missed(dir: &Path, what: &str) -> Failure {
+    let next = "do not count on this deadline: give --hold-up less, or use a faster device";
+    Failure::new(Exit::Contract, what).at(dir.display()).next(next)
+}
+
+fn none_serves(dir: &Path, error: &io::Error) -> Failure {
+    let (what, next) = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            ("only the owner of the server may ask it".to_owned(), "ask as that user".to_owned())
+        }
+        io::ErrorKind::InvalidInput => {
+            let next = "go to the folder above, and give a shorter path".to_owned();
+            (format!("the socket's path is too long: {error}"), next)
+        }
+        _ => {
+            let next = format!("seawall disk serve {} --unix PATH", typed(dir));
+            ("nobody serves this disk".to_owned(), next)
+        }
+    };
+    Failure::new(Exit::Failed, what).at(dir.display()).next(next)
+}

@@ -1,0 +1,139 @@
+//! The control socket: one line of JSON asks, one answers, and both hang up.
+
+use super::service::Service;
+use seawall_io::{Clock, SystemClock};
+use serde_json::{Value, json};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+/// A request has no more bytes.
+const REQUEST_MAX: u64 = 4096;
+/// How long somebody may take to ask.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Who may ask at a time; others are hung up on.
+const ASKERS_MAX: usize = 64;
+/// How long it waits when nobody can be let in: descriptors may have run out.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    Status,
+    Flush,
+    Drain,
+    Disarm,
+    Arm,
+    EmergencyFlush,
+    Stop,
+}
+
+const REQUESTS: [(Request, &str); 7] = [
+    (Request::Status, "status"),
+    (Request::Flush, "flush"),
+    (Request::Drain, "drain"),
+    (Request::Disarm, "disarm"),
+    (Request::Arm, "arm"),
+    (Request::EmergencyFlush, "emergency-flush"),
+    (Request::Stop, "stop"),
+];
+
+impl Request {
+    pub(super) fn name(self) -> &'static str {
+        let row = REQUESTS.iter().find(|row| row.0 == self);
+        row.map(|row| row.1).expect("every request has a row")
+    }
+
+    fn read(line: &[u8]) -> Result<Self, String> {
+        let value: Value = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+        let asked = value.get("do").and_then(Value::as_str).unwrap_or_default();
+        let row = REQUESTS.iter().find(|row| row.1 == asked);
+        row.map(|row| row.0).ok_or_else(|| {
+            let names: Vec<&str> = REQUESTS.iter().map(|row| row.1).collect();
+            format!("`do` is to be one of {}", names.join(", "))
+        })
+    }
+}
+
+/// What ends a server.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// A signal.
+    Signal,
+    /// Somebody asked, and is to hear when it is done.
+    Asked(UnixStream),
+    /// The program that was run has ended, so.
+    Child(io::Result<std::process::ExitStatus>),
+}
+
+/// Listens where only the owner may ask.
+pub(super) fn listen(path: &Path) -> io::Result<UnixListener> {
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Answers whoever asks, until the process ends.
+pub(super) fn answer_all(
+    listener: &UnixListener,
+    service: &Arc<Service>,
+    stops: &mpsc::Sender<Stop>,
+) {
+    let askers = Arc::new(AtomicUsize::new(0));
+    loop {
+        let Ok((stream, _)) = listener.accept() else {
+            SystemClock::new().sleep(PAUSE);
+            continue;
+        };
+        if askers.fetch_add(1, Ordering::SeqCst) >= ASKERS_MAX {
+            askers.fetch_sub(1, Ordering::SeqCst);
+            continue;
+        }
+        let (service, stops, its) = (service.clone(), stops.clone(), askers.clone());
+        let named = thread::Builder::new().name("seawall-control".to_owned());
+        let spawned = named.spawn(move || {
+            // However it ended: there is nobody to tell.
+            let _ = answer_one(stream, &service, &stops);
+            its.fetch_sub(1, Ordering::SeqCst);
+        });
+        if spawned.is_err() {
+            askers.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+fn answer_one(
+    mut stream: UnixStream,
+    service: &Service,
+    stops: &mpsc::Sender<Stop>,
+) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let line = read_line(&stream, REQUEST_MAX)?;
+    match Request::read(&line) {
+        Ok(Request::Stop) => {
+            // If nobody receives, it is ending already.
+            let _ = stops.send(Stop::Asked(stream));
+            Ok(())
+        }
+        Ok(request) => say(&mut stream, &service.answer(request)),
+        Err(why) => say(&mut stream, &json!({ "error": why })),
+    }
+}
+
+/// Writes one line.
+pub(super) fn say(stream: &mut UnixStream, value: &Value) -> io::Result<()> {
+    stream.write_all(format!("{value}\n").as_bytes())
+}
+
+/// The first line, of so many bytes at most.
+pub(super) fn read_line(stream: &UnixStream, max: u64) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    io::BufRead::read_until(&mut io::BufReader::new(stream.take(max)), b'\n', &mut line)?;
+    Ok(line)
+}

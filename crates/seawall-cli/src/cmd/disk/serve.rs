@@ -1,0 +1,309 @@
+//! `seawall disk serve`: from the files to a server, and to a clean end.
+
+use super::control::{self, Stop};
+use super::place::{CONTROL, Place};
+use super::service::{Arming, Service, lock, recovered_as_json};
+use crate::args::{DiskServe, Power};
+use crate::human::count;
+use crate::output::Output;
+use crate::report::{Exit, Failure, say};
+use seawall_disk::nbd::{Address, Limits, Listen, Server};
+use seawall_disk::{Disk, Recovered, Supply};
+use seawall_io::SystemClock;
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::fmt::Write;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+/// The device is measured this often; a measurement counts for an hour.
+const MEASURED_EVERY: Duration = Duration::from_secs(1800);
+
+/// SIGPWR where this program knows its number: what tells of power on Linux.
+const SIGPWR: Option<i32> =
+    if cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))) {
+        Some(30)
+    } else {
+        None
+    };
+
+/// Serves until a signal, somebody who asks, or the program that was to be run ends it.
+pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
+    let place = Place::of_disk(&args.dir)?;
+    let clock = Arc::new(SystemClock::new());
+    let is_healthy = args.power == Power::Ok;
+    let supply = Supply { hold_up: args.hold_up, detection: args.detection, is_healthy };
+    let (disk, recovered) = place.open(supply, clock.clone())?;
+    tell_recovered(args, recovered.as_ref());
+    let disk = Arc::new(disk);
+
+    // From here on a signal is waited for, and does not end the process by itself.
+    let signals = Signals::new([SIGTERM, SIGINT].into_iter().chain(SIGPWR));
+    let signals = signals.map_err(|error| failed(&args.dir, "wait for signals", &error))?;
+    let server = listen(args, disk.clone())?;
+    let service = Arc::new(Service {
+        dir: args.dir.display().to_string(),
+        uri: uri(server.address(), &args.export),
+        server: Mutex::new(Some(server)),
+        arming: Mutex::new(Arming::default()),
+        emergency: Mutex::new(None),
+        disk,
+        supply,
+        recovered,
+        clock,
+    });
+    if let Err(error) = service.keep_armed() {
+        say(&format!("seawall: the device could not be measured, and flushes wait: {error}"));
+    }
+    let (stops, stopped) = mpsc::channel();
+    start(args, &place, (&service, &stops), signals)?;
+    ready(args, &service);
+    if let Some(command) = &args.run {
+        run_beside(args, command, (&service, stops.clone()))?;
+    }
+    let stop = wait(&service, &stopped);
+    let exit = end(args, &service, stop);
+    place.remove_control();
+    exit
+}
+
+/// Says what opening brought home, and loudly what it could not.
+fn tell_recovered(args: &DiskServe, recovered: Option<&Recovered>) {
+    let Some(Recovered { runs, lost, .. }) = recovered else { return };
+    let runs = count(u64::try_from(*runs).unwrap_or(u64::MAX), "run");
+    if *lost > 0 {
+        let lost = count(u64::from(*lost), "run");
+        let what = format!("THE DUMP WAS TORN: {lost} of it are LOST, {runs} are home");
+        let failure = Failure::new(Exit::Contract, what).at(args.dir.display());
+        failure.next("check what the disk holds before you trust it: the power gave out").tell();
+    } else if !args.look.quiet {
+        say(&format!("seawall: an emergency had dumped {runs}; all of it is home"));
+    }
+}
+
+fn listen(args: &DiskServe, disk: Arc<Disk>) -> Result<Server, Failure> {
+    let (listen, place) = match (&args.unix, args.port) {
+        (Some(path), _) => (Listen::Unix(path.clone()), path.display().to_string()),
+        (None, port) => {
+            let port = port.unwrap_or_default();
+            (Listen::Loopback(port), format!("127.0.0.1:{port}"))
+        }
+    };
+    Server::start(disk, &listen, &args.export, Limits::default()).map_err(|error| {
+        let next = "give a path or a port that is free, or end who listens there";
+        let what = format!("cannot listen: {error}");
+        Failure::new(Exit::Failed, what).at(place).next(next)
+    })
+}
+
+/// Starts whoever answers the control socket, and whoever hears signals.
+fn start(
+    args: &DiskServe,
+    place: &Place,
+    (service, stops): (&Arc<Service>, &mpsc::Sender<Stop>),
+    mut signals: Signals,
+) -> Result<(), Failure> {
+    let path = args.dir.join(CONTROL);
+    place.remove_control();
+    let cannot = |error: io::Error| failed(&path, "listen", &error);
+    let listener = control::listen(&path).map_err(cannot)?;
+    let (its, its_stops) = (service.clone(), stops.clone());
+    let answers = move || control::answer_all(&listener, &its, &its_stops);
+    let named = thread::Builder::new().name("seawall-control".to_owned());
+    named.spawn(answers).map_err(cannot)?;
+
+    let (its, its_stops) = (service.clone(), stops.clone());
+    let hears = move || {
+        for signal in signals.forever() {
+            if Some(signal) == SIGPWR {
+                tell_emergency(&its);
+            } else {
+                // If nobody receives, it is ending already.
+                let _ = its_stops.send(Stop::Signal);
+            }
+        }
+    };
+    let named = thread::Builder::new().name("seawall-signals".to_owned());
+    named.spawn(hears).map_err(cannot)?;
+    Ok(())
+}
+
+fn tell_emergency(service: &Service) {
+    match service.emergency() {
+        Ok(done) => {
+            let (bytes, took) = (done.bytes, done.took.as_micros());
+            say(&format!("seawall: SIGPWR: {bytes} bytes were dumped in {took} us"));
+        }
+        Err(error) => {
+            let failure = Failure::new(Exit::Contract, format!("SIGPWR: THE DUMP FAILED: {error}"));
+            failure.at(&service.dir).next("keep the power on, and see the device").tell();
+        }
+    }
+}
+
+fn ready(args: &DiskServe, service: &Service) {
+    let (state, says) = service.state(&service.disk.status());
+    if !args.look.quiet {
+        let more = if state == "armed" {
+            "; a crash of this process or of the kernel loses what they covered"
+        } else {
+            ""
+        };
+        say(&format!("seawall: {state}: {says}{more}"));
+    }
+    let mut out = Output::new();
+    if args.look.json {
+        let answer = json!({
+            "schema": "seawall.disk.serve/1",
+            "dir": service.dir,
+            "uri": service.uri,
+            "bytes": service.disk.size(),
+            "state": state,
+            "says": says,
+            "recovered": service.recovered.as_ref().map(recovered_as_json),
+        });
+        out.line(&answer.to_string());
+    } else {
+        out.line(&format!("ready {}", service.uri));
+    }
+    // Whoever does not want to know is served, too.
+    out.finish();
+}
+
+/// Runs a program; its end is the server's.
+fn run_beside(
+    args: &DiskServe,
+    command: &str,
+    (service, stops): (&Service, mpsc::Sender<Stop>),
+) -> Result<(), Failure> {
+    let cannot = |error: io::Error| failed(&args.dir, "run the command", &error);
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(command).env("SEAWALL_DISK_URI", &service.uri);
+    let mut child = shell.spawn().map_err(cannot)?;
+    let waits = move || drop(stops.send(Stop::Child(child.wait())));
+    let named = thread::Builder::new().name("seawall-run".to_owned());
+    named.spawn(waits).map(drop).map_err(cannot)
+}
+
+/// Until something ends it; the device is measured meanwhile.
+fn wait(service: &Service, stopped: &mpsc::Receiver<Stop>) -> Stop {
+    loop {
+        match stopped.recv_timeout(MEASURED_EVERY) {
+            Ok(stop) => return stop,
+            Err(_) => {
+                if let Err(error) = service.keep_armed() {
+                    say(&format!("seawall: the device could not be measured again: {error}"));
+                }
+            }
+        }
+    }
+}
+
+/// Hangs up, drains, and tells whoever waits for it.
+fn end(args: &DiskServe, service: &Service, stop: Stop) -> Result<Exit, Failure> {
+    let server = lock(&service.server).take();
+    let drained = server.map_or(Ok(()), Server::stop);
+    let ended = drained.or_else(|error| settle(args, service, &error));
+    match stop {
+        Stop::Asked(mut stream) => {
+            let error = ended.as_ref().err().map(Failure::what);
+            let schema = "seawall.disk.stop/1";
+            let answer = json!({ "schema": schema, "dir": service.dir, "error": error });
+            // Who asked may have gone.
+            let _ = control::say(&mut stream, &answer);
+            ended.and_then(|()| left(args))
+        }
+        Stop::Signal => ended.and_then(|()| left(args)),
+        Stop::Child(status) => {
+            ended?;
+            let status = status.map_err(|error| failed(&args.dir, "wait for it", &error))?;
+            Ok(Exit::Theirs(code(status)))
+        }
+    }
+}
+
+/// What to make of a disk that could not be drained: what is not on the device may be in the area.
+fn settle(args: &DiskServe, service: &Service, error: &io::Error) -> Result<(), Failure> {
+    if let Ok(done) = service.emergency() {
+        if !args.look.quiet {
+            let bytes = count(u64::try_from(done.bytes).unwrap_or(u64::MAX), "byte");
+            say(&format!("seawall: {bytes} of dump wait in the area; the next start has them"));
+        }
+        return Ok(());
+    }
+    // Without early flushes nothing that was flushed is lost.
+    let exit = if service.supply.is_healthy { Exit::Contract } else { Exit::Failed };
+    let what = format!("what was not on the device is lost: {error}");
+    let next = "see what the system's journal says of this device";
+    Err(Failure::new(exit, what).at(args.dir.display()).next(next))
+}
+
+/// Ended before the program that was run, if there was one.
+fn left(args: &DiskServe) -> Result<Exit, Failure> {
+    let Some(command) = &args.run else { return Ok(Exit::Fine) };
+    let what = "the server was stopped before its command had ended";
+    let next = "end the command: it has lost its disk, which is drained";
+    Err(Failure::new(Exit::Failed, what).at(command).next(next))
+}
+
+/// As a shell has it.
+fn code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+/// Where clients find the disk.
+fn uri(address: &Address, export: &str) -> String {
+    let export = escaped(export.as_bytes());
+    match address {
+        Address::Unix(path) => {
+            // A client may stand elsewhere.
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            format!("nbd+unix:///{export}?socket={}", escaped(path.as_os_str().as_bytes()))
+        }
+        Address::Tcp(address) => format!("nbd://{address}/{export}"),
+    }
+}
+
+/// What may not stand in a URI by itself, as it has to.
+fn escaped(bytes: &[u8]) -> String {
+    let mut shown = String::with_capacity(bytes.len());
+    for byte in bytes {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
+                shown.push(char::from(*byte));
+            }
+            other => write!(shown, "%{other:02X}").expect("a string takes all"),
+        }
+    }
+    shown
+}
+
+fn failed(path: &Path, act: &str, error: &io::Error) -> Failure {
+    let next = match error.kind() {
+        // A socket's path has about a hundred bytes at most.
+        io::ErrorKind::InvalidInput => "give a shorter path: go to its folder first",
+        _ => "check the path and its permissions",
+    };
+    Failure::new(Exit::Failed, format!("cannot {act}: {error}")).at(path.display()).next(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uri_has_only_what_may_stand_in_one() {
+        let unix = Address::Unix("/a b/c&d.sock".into());
+        assert_eq!(uri(&unix, "my?log"), "nbd+unix:///my%3Flog?socket=/a%20b/c%26d.sock");
+        let tcp = Address::Tcp("127.0.0.1:10809".parse().unwrap());
+        assert_eq!(uri(&tcp, "log"), "nbd://127.0.0.1:10809/log");
+    }
+}

@@ -1,0 +1,222 @@
+//! A disk that is served: what can be asked of it, and what it answers.
+
+use super::control::Request;
+use seawall_disk::nbd::Server;
+use seawall_disk::{Calibration, Disarmed, Disk, Emergency, Recovered, Status, Supply};
+use seawall_io::{Clock, SystemClock};
+use serde_json::{Value, json};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What all threads of a server share.
+#[derive(Debug)]
+pub(super) struct Service {
+    pub(super) disk: Arc<Disk>,
+    pub(super) dir: String,
+    pub(super) uri: String,
+    pub(super) supply: Supply,
+    pub(super) recovered: Option<Recovered>,
+    pub(super) clock: Arc<SystemClock>,
+    pub(super) server: Mutex<Option<Server>>,
+    pub(super) arming: Mutex<Arming>,
+    /// What came of the emergency, if there was one.
+    pub(super) emergency: Mutex<Option<Result<Emergency, String>>>,
+}
+
+/// Whether it is to be armed if it can be, and what that rests on.
+#[derive(Debug, Default)]
+pub(super) struct Arming {
+    pub(super) is_by_hand: bool,
+    pub(super) calibration: Option<Calibration>,
+}
+
+impl Service {
+    /// Does what was asked.
+    pub(super) fn answer(&self, request: Request) -> Value {
+        let began = self.clock.now();
+        let done = match request {
+            Request::Status => return self.status(),
+            Request::Flush => self.disk.flush().map(|()| None),
+            Request::Drain => self.disk.drain().map(|()| None),
+            Request::Disarm => self.disarm().map(|()| None),
+            Request::Arm => self.arm_by_hand().map(|()| None),
+            Request::EmergencyFlush => self.emergency().map(Some).map_err(io::Error::other),
+            Request::Stop => Err(io::Error::other("the main thread does that")),
+        };
+        let took = self.clock.now().saturating_sub(began);
+        let mut answer = json!({
+            "schema": format!("seawall.disk.{}/1", request.name()),
+            "dir": self.dir,
+            "state": self.state(&self.disk.status()).0,
+        });
+        let rest = match done {
+            Ok(Some(emergency)) => emergency_as_json(&emergency),
+            Ok(None) => json!({ "ms": millis(took) }),
+            Err(error) => json!({ "ms": millis(took), "error": error.to_string() }),
+        };
+        extend(&mut answer, rest);
+        answer
+    }
+
+    /// Dumps what is not on the device, once: a second dump would be written over the first.
+    pub(super) fn emergency(&self) -> Result<Emergency, String> {
+        let mut emergency = lock(&self.emergency);
+        if let Some(Ok(done)) = &*emergency {
+            return Ok(*done);
+        }
+        let done = self.disk.emergency().map_err(|error| error.to_string());
+        *emergency = Some(done.clone());
+        done
+    }
+
+    /// What came of the emergency; nothing, too, as long as it is being written.
+    pub(super) fn dumped(&self) -> Option<Result<Emergency, String>> {
+        self.emergency.try_lock().ok().and_then(|emergency| emergency.clone())
+    }
+
+    /// Measures the device, so that flushes return early if the power source is well.
+    ///
+    /// What was acknowledged early goes home first: the measurement uses the area, and what comes
+    /// in meanwhile waits for the device.
+    pub(super) fn calibrate(&self, arming: &mut Arming) -> io::Result<()> {
+        self.disk.disarm();
+        self.disk.rearm();
+        self.disk.drain()?;
+        arming.calibration = Some(self.disk.calibrate()?);
+        Ok(())
+    }
+
+    /// Measures again before the measurement is too old, unless somebody disarmed it.
+    pub(super) fn keep_armed(&self) -> io::Result<()> {
+        let mut arming = lock(&self.arming);
+        let is_wanted = self.supply.is_healthy && !arming.is_by_hand;
+        if is_wanted { self.calibrate(&mut arming) } else { Ok(()) }
+    }
+
+    fn arm_by_hand(&self) -> io::Result<()> {
+        let mut arming = lock(&self.arming);
+        arming.is_by_hand = false;
+        self.calibrate(&mut arming)
+    }
+
+    fn disarm(&self) -> io::Result<()> {
+        lock(&self.arming).is_by_hand = true;
+        self.disk.disarm();
+        // What was acknowledged early is safe when the answer comes.
+        self.disk.drain()
+    }
+
+    /// What it is, in a word and a sentence.
+    pub(super) fn state(&self, status: &Status) -> (&'static str, String) {
+        match &status.armed {
+            Err(Disarmed::Emergency) => ("emergency", self.state_of_emergency()),
+            _ if status.is_read_only => {
+                let said = status.failure.as_deref().unwrap_or("it does not say why");
+                ("read-only", format!("the device failed too often: {said}"))
+            }
+            Ok(capacity) => {
+                ("armed", format!("flushes return early while {capacity} bytes or fewer are dirty"))
+            }
+            Err(why) => ("write-through", format!("flushes wait for the device: {why}")),
+        }
+    }
+
+    fn state_of_emergency(&self) -> String {
+        match self.dumped() {
+            Some(Ok(done)) => {
+                format!("{} bytes were dumped; writes are refused until a new start", done.bytes)
+            }
+            Some(Err(error)) => format!("the dump FAILED: {error}"),
+            None => "the dump is being written".to_owned(),
+        }
+    }
+
+    /// Whether something that was acknowledged may not be kept.
+    fn is_broken(&self, status: &Status) -> bool {
+        let is_torn = self.recovered.as_ref().is_some_and(|recovered| recovered.lost > 0);
+        let is_undumped = matches!(self.dumped(), Some(Err(_)));
+        status.is_read_only || is_torn || is_undumped
+    }
+
+    fn status(&self) -> Value {
+        let emergency = match self.dumped() {
+            Some(Ok(done)) => emergency_as_json(&done),
+            Some(Err(error)) => json!({ "error": error }),
+            None => Value::Null,
+        };
+        // Not behind a measurement that is under way.
+        let calibration = self.arming.try_lock().ok().and_then(|arming| arming.calibration);
+        let status = self.disk.status();
+        let (state, says) = self.state(&status);
+        let mut answer = json!({
+            "schema": "seawall.disk.status/1",
+            "dir": self.dir,
+            "state": state,
+            "says": says,
+            "broken": self.is_broken(&status),
+            "uri": self.uri,
+            "bytes": self.disk.size(),
+            "connections": lock(&self.server).as_ref().map(Server::connections),
+            "capacity": status.armed.ok(),
+            "dirty": status.dirty,
+            "read_only": status.is_read_only,
+            "failure": status.failure,
+        });
+        let counts = status.counts;
+        extend(
+            &mut answer,
+            json!({
+                "counts": {
+                    "writes": counts.writes,
+                    "bytes": counts.bytes,
+                    "deferred": counts.deferred,
+                    "flushes_early": counts.flushes_early,
+                    "flushes_waited": counts.flushes_waited,
+                    "drained_runs": counts.drained_runs,
+                    "drained_bytes": counts.drained_bytes,
+                    "device_flushes": counts.device_flushes,
+                    "failures": counts.failures,
+                },
+                "supply": {
+                    "healthy": self.supply.is_healthy,
+                    "hold_up_ms": millis(self.supply.hold_up),
+                    "detection_ms": millis(self.supply.detection),
+                },
+                "calibration": calibration.map(|found| json!({
+                    "flush_worst_ms": millis(found.flush_worst),
+                    "bytes_per_s": found.bandwidth,
+                })),
+                "recovered": self.recovered.as_ref().map(recovered_as_json),
+                "emergency": emergency,
+            }),
+        );
+        answer
+    }
+}
+
+/// What opening brought home.
+pub(super) fn recovered_as_json(recovered: &Recovered) -> Value {
+    let Recovered { generation, runs, lost } = recovered;
+    json!({ "generation": generation, "runs": runs, "lost": lost })
+}
+
+fn emergency_as_json(done: &Emergency) -> Value {
+    json!({ "ms": millis(done.took), "bytes": done.bytes })
+}
+
+/// With microseconds behind the point.
+pub(super) fn millis(time: Duration) -> f64 {
+    crate::human::to_f64(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)) / 1000.0
+}
+
+fn extend(object: &mut Value, more: Value) {
+    if let (Value::Object(object), Value::Object(more)) = (object, more) {
+        object.extend(more);
+    }
+}
+
+/// What a thread left that panicked is whole: each of these is set in one go.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

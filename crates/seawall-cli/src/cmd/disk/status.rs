@@ -1,0 +1,72 @@
+//! `seawall disk status`: how a disk that is served stands.
+
+use super::ask::ask;
+use super::control::Request;
+use crate::args::DiskStatus;
+use crate::human::{bytes, count};
+use crate::output::Output;
+use crate::report::{Exit, Failure};
+use crate::tone::Tone;
+use seawall_io::{Clock, SystemClock};
+use serde_json::Value;
+use std::time::Duration;
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Tells how it stands; 10 if something that was acknowledged may not be kept.
+pub(super) fn run(args: &DiskStatus) -> Result<Exit, Failure> {
+    let mut out = Output::new();
+    loop {
+        let answer = ask(&args.dir, Request::Status, None)?;
+        let is_broken = answer.get("broken").and_then(Value::as_bool).unwrap_or(true);
+        let exit = if is_broken { Exit::Contract } else { Exit::Fine };
+        if args.look.json {
+            out.line(&answer.to_string());
+        } else {
+            tell(&mut out, &answer, exit);
+        }
+        out.flush();
+        if !args.watch || !out.is_open() {
+            return Ok(exit.worse(out.finish()));
+        }
+        SystemClock::new().sleep(PAUSE);
+    }
+}
+
+fn tell(out: &mut Output, answer: &Value, exit: Exit) {
+    let text = |name| answer.get(name).and_then(Value::as_str).unwrap_or_default();
+    let number = |name| answer.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let counted = |name| answer.pointer(&format!("/counts/{name}")).and_then(Value::as_u64);
+    let state = text("state");
+    let tone = match (exit, state) {
+        (Exit::Fine, "armed" | "write-through") => Tone::Good,
+        (Exit::Fine, _) => Tone::Doubtful,
+        _ => Tone::Bad,
+    };
+    let head = format!("{}   {state}", text("dir"));
+    out.toned(&format!("{head:<72}{:>8}", format!("exit {}", exit.code())), state, tone);
+    out.line(&format!("  {}", text("says")));
+    let line = |name: &str, value: String| format!("  {name:<12}{value}");
+    let clients = count(number("connections"), "client");
+    out.line(&line("served", format!("{} at {}, {clients}", bytes(number("bytes")), text("uri"))));
+    out.line(&line("dirty", format!("{} not on the device", bytes(number("dirty")))));
+    let of = |name| counted(name).unwrap_or_default();
+    let writes = format!("{}, {} had to wait", count(of("writes"), "write"), of("deferred"));
+    out.line(&line("taken in", writes));
+    let flushes = format!("{} early, {} waited", of("flushes_early"), of("flushes_waited"));
+    out.line(&line("flushes", flushes));
+    let (drained, synced) = (bytes(of("drained_bytes")), count(of("device_flushes"), "sync"));
+    let device = format!("{drained} in {synced}, {}", failures(of("failures")));
+    out.line(&line("device", device));
+    if let Some(lost) = answer.pointer("/recovered/lost").and_then(Value::as_u64) {
+        let runs = answer.pointer("/recovered/runs").and_then(Value::as_u64).unwrap_or_default();
+        let found = format!("a dump was found: {} home, {lost} LOST", count(runs, "run"));
+        let found = if lost == 0 { found.replace(", 0 LOST", "") } else { found };
+        out.line(&line("opened", found));
+    }
+}
+
+fn failures(number: u64) -> String {
+    if number == 0 { "no failure".to_owned() } else { count(number, "failure") }
+}

@@ -1,0 +1,470 @@
+//! `seawall disk` from outside: over NBD, by its control socket, by signals, and killed.
+
+#![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod tool;
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc;
+use std::time::Duration;
+use tool::Folder;
+
+/// Longer than anything here takes, on any machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server, killed if it does not end by itself.
+struct Server<'a> {
+    child: Child,
+    folder: &'a Folder,
+    ready: String,
+    /// What it says behind that.
+    rest: mpsc::Receiver<String>,
+}
+
+impl<'a> Server<'a> {
+    fn start(folder: &'a Folder, arguments: &str) -> Self {
+        let mut child = folder.start(&format!("disk serve {arguments}"));
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (sender, rest) = mpsc::channel();
+        std::thread::spawn(move || {
+            while let Some(Ok(line)) = lines.next() {
+                let _ = sender.send(line);
+            }
+        });
+        let ready = rest.recv_timeout(PATIENCE);
+        let ready = ready.unwrap_or_else(|_| panic!("{:?}", error_of(&mut child)));
+        Self { child, folder, ready, rest }
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+
+    /// Waits until it has closed its standard output, and then for its end.
+    fn ended(mut self) -> (ExitStatus, String) {
+        loop {
+            match self.rest.recv_timeout(PATIENCE) {
+                Ok(_) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => panic!("it does not end"),
+            }
+        }
+        let status = self.child.wait().unwrap();
+        (status, error_of(&mut self.child))
+    }
+
+    /// One request by the control socket, and its answer.
+    fn ask(&self, request: &Value) -> Value {
+        let mut stream = UnixStream::connect(self.folder.path("vd/control")).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(format!("{request}\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer:?}"))
+    }
+
+    fn state(&self) -> String {
+        self.ask(&json!({ "do": "status" }))["state"].as_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Server<'_> {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn error_of(child: &mut Child) -> String {
+    let mut text = String::new();
+    if let Some(mut error) = child.stderr.take() {
+        let _ = child.kill();
+        error.read_to_string(&mut text).unwrap();
+    }
+    text
+}
+
+/// As much of an NBD client as it takes to write and to read.
+struct Client {
+    stream: UnixStream,
+}
+
+impl Client {
+    fn connect(path: &Path) -> Self {
+        let stream = UnixStream::connect(path).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut client = Self { stream };
+        assert!(client.receive(18).starts_with(b"NBDMAGICIHAVEOPT"));
+        // Fixed newstyle without zeros; then the export by its name.
+        client.send(&[&[0, 0, 0, 3], b"IHAVEOPT", &[0, 0, 0, 1, 0, 0, 0, 3], b"log"]);
+        client.receive(10);
+        client
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) {
+        self.request(1, (offset, bytes.len()), bytes);
+        self.reply();
+    }
+
+    fn flush(&mut self) {
+        self.request(3, (0, 0), &[]);
+        self.reply();
+    }
+
+    fn read(&mut self, offset: u64, size: usize) -> Vec<u8> {
+        self.request(0, (offset, size), &[]);
+        self.reply();
+        self.receive(size)
+    }
+
+    fn request(&mut self, command: u8, (offset, size): (u64, usize), bytes: &[u8]) {
+        let head = [0x25, 0x60, 0x95, 0x13, 0, 0, 0, command, 0, 0, 0, 0, 0, 0, 0, 7];
+        let size = u32::try_from(size).unwrap().swap_bytes().to_le_bytes();
+        self.send(&[&head, &offset.swap_bytes().to_le_bytes(), &size, bytes]);
+    }
+
+    fn reply(&mut self) {
+        let reply = self.receive(16);
+        assert_eq!(reply, [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7]);
+    }
+
+    fn send(&mut self, parts: &[&[u8]]) {
+        self.stream.write_all(&parts.concat()).unwrap();
+    }
+
+    fn receive(&mut self, size: usize) -> Vec<u8> {
+        let mut bytes = vec![0; size];
+        self.stream.read_exact(&mut bytes).unwrap();
+        bytes
+    }
+}
+
+/// A folder with a disk of 64 KiB.
+fn made(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    folder.run("disk make vd --size 64KiB", b"").fine();
+    folder
+}
+
+const UNKNOWN: &str = "vd --unix s";
+/// With a hold-up that any device keeps.
+const ARMED: &str = "vd --unix s --power ok --hold-up 60000";
+
+#[test]
+fn a_disk_is_made_once_and_belongs_to_its_owner() {
+    let folder = Folder::new("disk-make");
+    let ran = folder.run("disk make vd --size 64KiB --buffers 2 --buffer-size 8KiB --json", b"");
+    let answer = &ran.fine().json()[0];
+    assert_eq!(answer["schema"], "seawall.disk.make/1");
+    assert_eq!((&answer["bytes"], &answer["buffers"]), (&65536.into(), &2.into()));
+    assert_eq!(folder.read("vd/home"), vec![0; 65536]);
+    assert_eq!(answer["area_bytes"], folder.read("vd/area").len());
+    assert_eq!(folder.names("vd"), ["area", "disk.json", "home", "lock"]);
+    assert_eq!((folder.mode("vd"), folder.mode("vd/home")), (0o700, 0o600));
+    folder.write("vd/home", b"mine");
+    folder.run("disk make vd --size 64KiB", b"").refused(9);
+    assert_eq!(folder.read("vd/home"), b"mine");
+    folder.make_folder("other");
+    folder.write("other/area", b"mine, too");
+    folder.run("disk make other --size 64KiB", b"").refused(9);
+    assert_eq!(folder.read("other/area"), b"mine, too");
+}
+
+#[test]
+fn bad_sizes_and_command_lines_are_2_and_make_nothing() {
+    let folder = Folder::new("disk-usage");
+    for wrong in [
+        "make vd",
+        "make vd --size 0",
+        "make vd --size 1000",
+        "make vd --size many",
+        "make vd --size 2048GiB",
+        "make vd --size 64KiB --buffers 0",
+        "make vd --size 64KiB --buffer-size 100",
+        "serve vd",
+        "serve vd --unix s --port 1",
+        "serve vd --unix s --power sure",
+        "serve vd --unix s --hold-up 0",
+        "emergency-flush vd --deadline soon",
+    ] {
+        assert_eq!(folder.run(&format!("disk {wrong}"), b"").code, 2, "{wrong}");
+    }
+    assert_eq!(folder.names("."), [""; 0]);
+}
+
+#[test]
+fn what_is_no_disk_is_8_and_what_nobody_serves_is_1() {
+    let folder = made("disk-none");
+    folder.make_folder("empty");
+    folder.write("file", b"");
+    for place in ["empty", "file"] {
+        for verb in ["serve --unix s", "status", "flush", "drain", "emergency-flush"] {
+            folder.run(&format!("disk {verb} {place}"), b"").refused(8);
+        }
+    }
+    folder.run("disk serve nowhere --unix s", b"").refused(1);
+    for verb in ["status", "flush", "drain", "emergency-flush"] {
+        folder.run(&format!("disk {verb} nowhere"), b"").refused(1);
+        assert!(folder.run(&format!("disk {verb} vd"), b"").refused(1).contains("nobody serves"));
+    }
+    assert_eq!(folder.names("empty"), [""; 0]);
+    let area = folder.read("vd/area");
+    folder.write("vd/area", &vec![7; area.len()]);
+    folder.run("disk serve vd --unix s", b"").refused(8);
+    folder.write("vd/area", &area);
+    folder.write("vd/disk.json", b"{}");
+    assert!(folder.run("disk serve vd --unix s", b"").refused(8).contains("disk.json"));
+}
+
+#[test]
+fn what_is_flushed_without_a_power_source_is_on_the_device() {
+    let folder = made("disk-unknown");
+    let server = Server::start(&folder, &format!("{UNKNOWN} --json"));
+    let ready: Value = serde_json::from_str(&server.ready).unwrap();
+    assert_eq!(
+        (&ready["schema"], &ready["bytes"]),
+        (&"seawall.disk.serve/1".into(), &65536.into())
+    );
+    assert!(ready["uri"].as_str().unwrap().starts_with("nbd+unix:///log?socket=/"), "{ready}");
+    assert_eq!((folder.mode("vd/control"), server.state().as_str()), (0o600, "write-through"));
+    let mut client = Client::connect(&folder.path("s"));
+    client.write(4096, b"a record");
+    client.flush();
+    assert_eq!(folder.read("vd/home")[4096..4104], *b"a record");
+    assert_eq!(client.read(4090, 20), b"\0\0\0\0\0\0a record\0\0\0\0\0\0");
+    let status = folder.run("disk status vd --json", b"");
+    let status = &status.fine().json()[0];
+    assert_eq!((&status["capacity"], &status["dirty"]), (&Value::Null, &0.into()));
+    assert_eq!(
+        (&status["counts"]["flushes_early"], &status["connections"]),
+        (&0.into(), &1.into())
+    );
+    assert!(status["says"].as_str().unwrap().contains("power source"), "{status}");
+    let ran = folder.run("disk status vd", b"");
+    assert!(ran.fine().text().starts_with("vd   write-through  "), "{ran:?}");
+    server.signal("-KILL");
+    assert!(!server.ended().0.success());
+    // What it left, its sockets too, is in nobody's way.
+    let server = Server::start(&folder, UNKNOWN);
+    assert_eq!(Client::connect(&folder.path("s")).read(4096, 8), b"a record");
+    assert_eq!(server.ask(&json!({ "do": "stop" }))["error"], Value::Null);
+    assert_eq!(server.ended().0.code(), Some(0));
+}
+
+#[test]
+fn an_armed_disk_drains_at_the_end_whoever_asks_for_it() {
+    let folder = made("disk-armed");
+    for (round, signal) in [(0, "-TERM"), (1, "-INT")] {
+        let server = Server::start(&folder, ARMED);
+        assert!(server.ready.starts_with("ready nbd+unix:///log?socket=/"), "{}", server.ready);
+        assert_eq!(server.state(), "armed");
+        let mut client = Client::connect(&folder.path("s"));
+        client.write(8192 * round, b"acknowledged");
+        client.flush();
+        server.signal(signal);
+        let (status, said) = server.ended();
+        assert_eq!(status.code(), Some(0), "{said}");
+        assert!(said.contains("crash of this process"), "{said}");
+        let at = usize::try_from(8192 * round).unwrap();
+        assert_eq!(folder.read("vd/home")[at..at + 12], *b"acknowledged");
+        assert!(!folder.names("vd").contains(&"control".to_owned()));
+    }
+}
+
+#[test]
+fn flush_drain_disarm_and_arm_are_answered() {
+    let folder = made("disk-ask");
+    let server = Server::start(&folder, ARMED);
+    let mut client = Client::connect(&folder.path("s"));
+    client.write(0, b"drained");
+    let ran = folder.run("disk flush vd", b"");
+    assert!(ran.fine().text().starts_with("vd: flush in "), "{ran:?}");
+    let ran = folder.run("disk drain vd --deadline 3600000 --json", b"");
+    let answer = &ran.fine().json()[0];
+    assert_eq!(answer["schema"], "seawall.disk.drain/1");
+    assert!(answer["ms"].is_number() && answer["late"] == false, "{answer}");
+    assert_eq!(folder.read("vd/home")[..7], *b"drained");
+    client.write(0, b"by hand");
+    assert_eq!(server.ask(&json!({ "do": "disarm" }))["state"], "write-through");
+    assert_eq!(folder.read("vd/home")[..7], *b"by hand");
+    let says = server.ask(&json!({ "do": "status" }))["says"].clone();
+    assert!(says.as_str().unwrap().contains("by hand"), "{says}");
+    assert_eq!(server.ask(&json!({ "do": "arm" }))["state"], "armed");
+    for wrong in [json!({ "do": "dance" }), json!([]), json!("status")] {
+        let answer = server.ask(&wrong);
+        assert!(answer["error"].as_str().unwrap().contains("emergency-flush"), "{answer}");
+    }
+    assert_eq!(server.state(), "armed");
+}
+
+/// Writes before an emergency, kills the server, and has the next one bring home what was dumped.
+fn dumped_by(name: &str, emergency: impl Fn(&Server<'_>)) {
+    let folder = made(name);
+    let server = Server::start(&folder, ARMED);
+    let mut client = Client::connect(&folder.path("s"));
+    client.write(12288, b"in memory");
+    client.flush();
+    emergency(&server);
+    let mut statuses = (0..100_000).map(|_| server.ask(&json!({ "do": "status" })));
+    let status = statuses.find(|status| !status["emergency"].is_null()).unwrap();
+    let is_dumped = status["emergency"]["bytes"].is_number();
+    assert!(is_dumped && status["broken"] == false, "{status}");
+    assert_eq!(status["state"], "emergency");
+    let ran = folder.run("disk drain vd", b"");
+    let bytes = status["emergency"]["bytes"].as_u64().unwrap();
+    assert_eq!(ran.code, i32::from(bytes > 0), "{ran:?}");
+    server.signal("-KILL");
+    server.ended();
+    let server = Server::start(&folder, UNKNOWN);
+    assert_eq!(folder.read("vd/home")[12288..12297], *b"in memory");
+    let recovered = server.ask(&json!({ "do": "status" }))["recovered"].clone();
+    assert_eq!(recovered.is_null(), bytes == 0, "{recovered}");
+    assert!(recovered.is_null() || recovered["lost"] == 0, "{recovered}");
+}
+
+#[test]
+fn sigpwr_dumps_and_the_next_start_brings_it_home() {
+    dumped_by("disk-sigpwr", |server| server.signal("-PWR"));
+}
+
+#[test]
+fn an_emergency_flush_dumps_once_and_says_how_long_it_took() {
+    dumped_by("disk-emergency", |server| {
+        let ran = server.folder.run("disk emergency-flush vd --deadline 3600000 --json", b"");
+        let first = ran.fine().json()[0].clone();
+        assert!(first["ms"].is_number() && first["bytes"].is_number(), "{first}");
+        let again = server.folder.run("disk emergency-flush vd --json", b"").fine().json();
+        assert_eq!((&again[0]["ms"], &again[0]["bytes"]), (&first["ms"], &first["bytes"]));
+    });
+}
+
+/// A folder with a disk whose dump has this in a run of its own; the server that dumped is killed.
+fn with_dump(name: &str, needle: &[u8]) -> Folder {
+    for _ in 0..20 {
+        let folder = made(name);
+        let server = Server::start(&folder, ARMED);
+        let mut client = Client::connect(&folder.path("s"));
+        client.write(0, b"another");
+        client.write(32768, needle);
+        folder.run("disk emergency-flush vd", b"").fine();
+        server.signal("-KILL");
+        server.ended();
+        // The drainer may have been quicker.
+        if folder.read("vd/area").windows(needle.len()).any(|window| window == needle) {
+            return folder;
+        }
+    }
+    panic!("the drainer is always quicker");
+}
+
+#[test]
+fn a_torn_dump_is_told_loudly_and_status_is_10() {
+    let folder = with_dump("disk-torn", b"needle");
+    folder.flip("vd/area", b"needle");
+    let mut server = Server::start(&folder, UNKNOWN);
+    assert_eq!(folder.read("vd/home")[..7], *b"another");
+    let ran = folder.run("disk status vd", b"");
+    assert_eq!(ran.code, 10, "{ran:?}");
+    assert!(ran.text().contains("a dump was found: 1 run home, 1 LOST"), "{ran:?}");
+    assert!(error_of(&mut server.child).contains("1 run of it are LOST, 1 run are home"));
+}
+
+#[test]
+fn a_deadline_that_is_missed_is_10() {
+    let folder = made("disk-late");
+    let listener = UnixListener::bind(folder.path("vd/control")).unwrap();
+    let answer = |answer: &'static [u8]| {
+        let (mut stream, _) = listener.accept().unwrap();
+        BufReader::new(&stream).read_line(&mut String::new()).unwrap();
+        stream.write_all(answer).unwrap();
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| answer(b"{\"ms\":3600000.5,\"bytes\":9}\n"));
+        let ran = folder.run("disk emergency-flush vd --deadline 3600000", b"");
+        assert!(
+            ran.refused(10).contains("took 3600000.500 ms, longer than its deadline"),
+            "{ran:?}"
+        );
+        assert_eq!(ran.text(), "vd: emergency-flush in 3600000.500 ms, 9 bytes dumped\n");
+        scope.spawn(|| answer(b"{\"ms\":9.5}\n"));
+        let ran = folder.run("disk drain vd --deadline 3600000 --json", b"");
+        assert_eq!(ran.fine().json()[0]["late"], false);
+        scope.spawn(|| answer(b"{\"ms\":1.0,\"error\":\"no device\"}\n"));
+        let ran = folder.run("disk emergency-flush vd", b"");
+        assert!(ran.refused(10).contains("failed: no device"), "{ran:?}");
+    });
+    // One that never answers is not waited for.
+    let ran = folder.run("disk drain vd --deadline 1", b"");
+    assert!(ran.refused(10).contains("goes on"), "{ran:?}");
+}
+
+#[test]
+fn a_server_in_an_emergency_ends_well_when_it_has_dumped() {
+    let folder = made("disk-after");
+    let server = Server::start(&folder, ARMED);
+    Client::connect(&folder.path("s")).write(0, b"kept");
+    folder.run("disk emergency-flush vd", b"").fine();
+    server.signal("-TERM");
+    let (status, said) = server.ended();
+    assert_eq!(status.code(), Some(0), "{said}");
+    let _server = Server::start(&folder, UNKNOWN);
+    assert_eq!(folder.read("vd/home")[..4], *b"kept");
+}
+
+#[test]
+fn two_servers_of_one_disk_are_6() {
+    let folder = made("disk-two");
+    let server = Server::start(&folder, UNKNOWN);
+    folder.run("disk serve vd --unix other", b"").refused(6);
+    folder.run("disk make vd --size 64KiB", b"").refused(6);
+    assert_eq!(server.state(), "write-through");
+    folder.run("disk make other --size 64KiB", b"").fine();
+    folder.run("disk serve other --unix s", b"").refused(1);
+}
+
+#[test]
+fn a_command_ends_the_server_with_its_own_code() {
+    let folder = made("disk-run");
+    let line = "seawall disk serve vd --port 0 --export wal \
+                --run 'echo \"$SEAWALL_DISK_URI\"; seawall() { :; }; exit 7'";
+    let ran = folder.shell(line, b"");
+    assert_eq!(ran.code, 7, "{ran:?}");
+    let said: Vec<&str> = ran.text().lines().collect();
+    let [ready, uri] = said[..] else { panic!("{ran:?}") };
+    assert_eq!(ready.strip_prefix("ready "), Some(uri));
+    assert!(uri.starts_with("nbd://127.0.0.1:") && uri.ends_with("/wal"), "{uri}");
+    folder.shell("seawall disk serve vd --port 0 --run true -q", b"").fine();
+    let ran = folder.shell("seawall disk serve vd --port 0 --run 'kill -KILL $$'", b"");
+    assert_eq!(ran.code, 128 + 9, "{ran:?}");
+}
+
+#[test]
+fn a_server_that_is_stopped_before_its_command_says_so() {
+    let folder = made("disk-early");
+    // It stays for as long as its server, and does not hold what is read here.
+    let command = "exec >&- 2>&-; kill -TERM $PPID; while kill -0 $PPID; do :; done";
+    let ran = folder.shell(&format!("seawall disk serve vd --port 0 --run '{command}'"), b"");
+    assert!(ran.refused(1).contains("stopped before its command"), "{ran:?}");
+}
+
+#[test]
+fn a_watched_status_ends_with_the_server() {
+    let folder = made("disk-watch");
+    let server = Server::start(&folder, UNKNOWN);
+    let mut watch = folder.start("disk status vd --watch --json");
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    for _ in 0..2 {
+        let line: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        assert_eq!(line["schema"], "seawall.disk.status/1");
+    }
+    server.signal("-TERM");
+    assert_eq!(server.ended().0.code(), Some(0));
+    assert!(lines.all(|line| line.is_ok()));
+    assert_eq!(watch.wait().unwrap().code(), Some(1));
+}
