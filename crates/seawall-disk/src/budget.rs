@@ -155,6 +155,11 @@ impl Budget {
         self.held == Some(Disarmed::Emergency)
     }
 
+    /// What was measured does not count any more.
+    pub fn forget_calibration(&mut self) {
+        self.calibration = None;
+    }
+
     /// The device was measured.
     pub fn calibrated(&mut self, calibration: Calibration) {
         self.calibration = Some(calibration);

@@ -82,6 +82,8 @@ struct Area {
     memory: AlignedMemory,
     /// The newest dump.
     generation: u64,
+    /// What the dump of this life took: there is one, as another would be written over it.
+    dumped: Option<Emergency>,
 }
 
 #[derive(Debug)]
@@ -196,7 +198,7 @@ impl Disk {
         let mut memory = AlignedMemory::default();
         // Touched now: an emergency is no time to wait for pages.
         memory.first(to_usize(label.area_size)).fill(1);
-        let area = Mutex::new(Area { label, memory, generation: label.used });
+        let area = Mutex::new(Area { label, memory, generation: label.used, dumped: None });
         let state = State {
             ring: Ring::new(options.buffers, options.buffer_size),
             budget: Budget::new(options.supply),
@@ -321,13 +323,16 @@ impl Disk {
         Ok(())
     }
 
-    /// Measures the device, in the area, beside what it has to do otherwise; flushes return early
-    /// from then on if the supply allows it.
+    /// Measures the device, in the area, beside what it has to do otherwise; flushes wait for the
+    /// device meanwhile, and return early from then on if the supply allows it.
     ///
     /// # Errors
     ///
     /// Whatever the device says; [`io::ErrorKind::ReadOnlyFilesystem`] when the power fails.
     pub fn calibrate(&self) -> io::Result<Calibration> {
+        // A dump would have to wait for the area: nothing is to be owed meanwhile.
+        self.shared.state().budget.forget_calibration();
+        self.drain()?;
         let clock = &*self.shared.clock;
         let (mut worst, mut written) = (Duration::ZERO, Duration::MAX);
         let mut size = 0;
@@ -348,16 +353,11 @@ impl Disk {
         Ok(calibration)
     }
 
-    /// [Calibrates](Disk::calibrate) if that is due: to be called now and then, so that a device
-    /// that was slow once is trusted again when it is not any more.
-    ///
-    /// # Errors
-    ///
-    /// As [`calibrate`](Disk::calibrate).
-    pub fn calibrate_if_due(&self) -> io::Result<Option<Calibration>> {
-        let now = self.shared.clock.now();
-        let is_due = self.shared.state().budget.wants_calibration(now);
-        is_due.then(|| self.calibrate()).transpose()
+    /// Whether it is time to [calibrate](Disk::calibrate): to be asked now and then, so that a
+    /// device that was slow once is trusted again when it is not any more.
+    #[must_use]
+    pub fn wants_calibration(&self) -> bool {
+        self.shared.state().budget.wants_calibration(self.shared.clock.now())
     }
 
     /// What is known of the power source now.
@@ -377,7 +377,8 @@ impl Disk {
         self.shared.state().budget.rearm(Disarmed::ByHand);
     }
 
-    /// The power fails: no more is taken in, and everything is written to the area at once.
+    /// The power fails: no more is taken in, and everything is written to the area at once. When it
+    /// is there, another call changes nothing.
     ///
     /// # Errors
     ///
@@ -388,7 +389,10 @@ impl Disk {
         let mut state = self.shared.state();
         state.budget.disarm(Disarmed::Emergency);
         let mut area = self.shared.area();
-        let Area { label, memory, generation } = &mut *area;
+        if let Some(dumped) = area.dumped {
+            return Ok(dumped);
+        }
+        let Area { label, memory, generation, .. } = &mut *area;
         *generation += 1;
         let room = label.room();
         let memory = memory.first(room);
@@ -405,9 +409,11 @@ impl Disk {
             let written = memory.get(..whole).unwrap_or_default();
             files.area.write_synced(written, to_u64(BLOCK_SIZE))?;
         }
+        let emergency = Emergency { bytes, took: clock.now().saturating_sub(began) };
+        area.dumped = Some(emergency);
         drop(area);
         self.shared.changed.notify_all();
-        Ok(Emergency { bytes, took: clock.now().saturating_sub(began) })
+        Ok(emergency)
     }
 
     /// How it stands.

@@ -188,6 +188,9 @@ fn what_was_dumped_is_brought_home_once() {
     disk.write(100, &[7; 1000]).unwrap();
     let emergency = disk.emergency().unwrap();
     assert_eq!(emergency.bytes, 1536);
+    let steps = device.steps();
+    assert_eq!(disk.emergency().unwrap(), emergency);
+    assert_eq!(device.steps(), steps, "a second dump is not written over the first");
     disk.write(0, &[1]).unwrap_err();
     disk.flush().unwrap_err();
     disk.calibrate().unwrap_err();

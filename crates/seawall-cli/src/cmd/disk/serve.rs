@@ -23,8 +23,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-/// The device is measured this often; a measurement counts for an hour.
-const MEASURED_EVERY: Duration = Duration::from_secs(1800);
+/// How often it is asked whether the device is to be measured again.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// SIGPWR where this program knows its number: what tells of power on Linux.
 const SIGPWR: Option<i32> =
@@ -195,7 +195,7 @@ fn run_beside(
 /// Until something ends it; the device is measured meanwhile.
 fn wait(service: &Service, stopped: &mpsc::Receiver<Stop>) -> Stop {
     loop {
-        match stopped.recv_timeout(MEASURED_EVERY) {
+        match stopped.recv_timeout(LOOK_EVERY) {
             Ok(stop) => return stop,
             Err(_) => {
                 if let Err(error) = service.keep_armed() {

@@ -76,21 +76,16 @@ impl Service {
     }
 
     /// Measures the device, so that flushes return early if the power source is well.
-    ///
-    /// What was acknowledged early goes home first: the measurement uses the area, and what comes
-    /// in meanwhile waits for the device.
     pub(super) fn calibrate(&self, arming: &mut Arming) -> io::Result<()> {
-        self.disk.disarm();
         self.disk.rearm();
-        self.disk.drain()?;
         arming.calibration = Some(self.disk.calibrate()?);
         Ok(())
     }
 
-    /// Measures again before the measurement is too old, unless somebody disarmed it.
+    /// Measures again when that is due, unless somebody disarmed it.
     pub(super) fn keep_armed(&self) -> io::Result<()> {
         let mut arming = lock(&self.arming);
-        let is_wanted = self.supply.is_healthy && !arming.is_by_hand;
+        let is_wanted = !arming.is_by_hand && self.disk.wants_calibration();
         if is_wanted { self.calibrate(&mut arming) } else { Ok(()) }
     }
 
