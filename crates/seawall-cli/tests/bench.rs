@@ -259,7 +259,7 @@ fn a_replay_is_measured_beside_their_method_and_the_stores_own_ceiling() {
         assert!(rows.iter().all(|row| row["per_s"].as_f64() > Some(0.0)), "{contest}");
     }
     let html = page(&folder, "page.html");
-    assert_eq!(html.matches("<svg").count(), 2, "ways, and threads");
+    assert_eq!(html.matches("<svg").count(), 3, "ways twice, and threads");
     for part in ["ceiling, sorted", "All changes of a key go to one thread", "published"] {
         assert!(html.contains(part), "{part}: {html}");
     }

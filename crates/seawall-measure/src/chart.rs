@@ -66,7 +66,7 @@ pub fn bars(names: &Names<'_>, series: &[(&str, &str)], groups: &[(String, Vec<f
         .with_y_label(names.y)
         .with_tick_format(TickFormat::Custom(Arc::new(tick)))
         .with_legend_position(LegendPosition::OutsideRightTop)
-        .with_width(760.0)
+        .with_width(900.0)
         .with_height(360.0);
     kuva::render_to_svg(plots, layout)
 }

@@ -1,6 +1,7 @@
 //! `seawall bench replay` as a page.
 
 use super::lanes::{self, LANES};
+use super::ways::{CEILING, READING};
 use super::workload::Keys;
 use super::{ABOUT_THEIRS, PUBLISHED, published};
 use crate::args::BenchReplay;
@@ -19,8 +20,10 @@ pub(super) fn body(args: &BenchReplay, contests: &[Contest], conditions: &Condit
                  method, many operations, and the best that the store can do.";
     let mut body = page::head("Operations replayed a second", conditions, (about, &args.dir));
     let of = |name: &str| contests.iter().find(|contest| contest.name == name);
-    if let Some((inserts, updates)) = of("inserts").zip(of("updates")) {
-        body.extend(["<figure>", &of_many(inserts, updates), "</figure>\n"]);
+    for (name, keys) in [("inserts", Keys::Each), ("updates", Keys::Few)] {
+        if let Some(contest) = of(name) {
+            body.extend(["<figure>", &of_many(contest, keys), "</figure>\n"]);
+        }
     }
     let lanes = of("lanes-many-keys").zip(of("lanes-one-key"));
     if let Some((many, one)) = lanes {
@@ -41,15 +44,18 @@ pub(super) fn body(args: &BenchReplay, contests: &[Contest], conditions: &Condit
     body
 }
 
-/// Bars for each way, of both workloads.
-fn of_many(inserts: &Contest, updates: &Contest) -> String {
-    let names = Names { title: "Operations a second", x: "", y: "operations a second" };
-    let series = [("a key each", COLORS[0]), ("few keys", COLORS[1])];
-    let pairs = inserts.standings.rows.iter().zip(&updates.standings.rows);
-    let group = |(one, other): (&Row, &Row)| {
-        (one.name.to_string(), vec![one.per_second.median, other.per_second.median])
+/// Bars for what brings a store back.
+fn of_many(contest: &Contest, keys: Keys) -> String {
+    let (title, color) = match keys {
+        Keys::Each => ("Operations a second, a key each", COLORS[0]),
+        _ => ("Operations a second, 1,000 keys", COLORS[1]),
     };
-    bars(&names, &series, &pairs.map(group).collect::<Vec<_>>())
+    let names = Names { title, x: "", y: "operations a second" };
+    // With few keys the ceiling has little left to write: it would hide the others.
+    let is_shown = |row: &&Row| row.name != READING && (keys == Keys::Each || row.name != CEILING);
+    let rows = contest.standings.rows.iter().filter(is_shown);
+    let group = |row: &Row| (row.name.to_string(), vec![row.per_second.median]);
+    bars(&names, &[("median", color)], &rows.map(group).collect::<Vec<_>>())
 }
 
 fn of_lanes(many: &Contest, one: &Contest) -> String {

@@ -15,6 +15,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+/// The best that the store can do, and the log.
+pub(super) const CEILING: &str = "ceiling, sorted";
+pub(super) const READING: &str = "reading alone";
 /// The batches of the report.
 const BATCH: usize = 100;
 /// What the log keeps that everything is logged to again.
@@ -71,11 +74,11 @@ pub(super) fn of_many<'a>(bench: &'a Bench<'_>, keys: Keys) -> Result<Ways<'a>, 
     let ceiling = move |store: &dyn Store| {
         sorted.iter().try_for_each(|batch| store.write(batch)).map_err(Trouble::from)
     };
-    ways.push(whole(bench, "ceiling, sorted", (count, ceiling)));
+    ways.push(whole(bench, CEILING, (count, ceiling)));
     let read = move |_: &dyn Store| {
         source.operations(Lsn::FIRST)?.try_for_each(|entry| entry.map(drop)).map_err(Trouble::from)
     };
-    ways.push(whole(bench, "reading alone", (count, read)));
+    ways.push(whole(bench, READING, (count, read)));
     Ok(ways)
 }
 
