@@ -167,7 +167,8 @@ fn an_interrupted_replay_goes_on_where_the_program_is() {
     while kept(&folder).len() < 3 {
         SystemClock::new().sleep(Duration::from_millis(1));
     }
-    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    // Not SIGINT: who runs the tests in the background has it ignored, and so has the child.
+    let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
     assert!(kill.unwrap().success() && !child.wait().unwrap().success());
     // It finishes the batch that it has.
     wait_for("ended");
