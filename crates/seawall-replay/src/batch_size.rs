@@ -118,8 +118,9 @@ impl BatchSize {
             self.course = Course::Stay { rest: REST, up_next: false };
             return;
         }
-        if changes * 2 < self.changes {
-            // The end of the log, or large values: it says nothing about this size.
+        if changes * 4 < self.changes * 3 && !matches!(self.course, Course::Begin) {
+            // The end of the log, large values, or one that was on its way when the size changed:
+            // it says nothing about this size.
             return;
         }
         if matches!(self.course, Course::Begin) {

@@ -185,7 +185,7 @@ fn check(witness: &Witness, found: &Recovered) -> Result<(), String> {
 
 fn every_crash() -> Result<Tried, seawall_testkit::Failure> {
     let batches = Arc::new(Mutex::new(Vec::new()));
-    CrashTest::new().cuts_max(8).second(128, 1).run(
+    CrashTest::new().cuts_max(5).second(256, 1).run(
         |disk, witness: &mut Witness| {
             first_life(&disk, &batches, witness)?;
             second_life(&disk, &batches, witness)

@@ -190,7 +190,7 @@ fn remove(disk: &Arc<dyn Storage>, name: &str) {
 }
 
 fn crash(workload: impl Fn(Arc<dyn Storage>, &mut Witness) -> Result<()>) -> Tried {
-    let bounds = CrashTest::new().cuts_max(12).second(48, 2);
+    let bounds = CrashTest::new().cuts_max(8).second(96, 2);
     bounds.run(workload, recover, check).unwrap()
 }
 
