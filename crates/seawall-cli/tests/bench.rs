@@ -242,7 +242,7 @@ fn a_stream_is_measured_beside_plain_writes() {
 #[test]
 fn a_replay_is_measured_beside_their_method_and_the_stores_own_ceiling() {
     let folder = Folder::new("bench-replay");
-    let options = "--count 1000 --rounds 2 --apply-cost 50";
+    let options = "--count 1000 --rounds 2 --apply-cost 10";
     let ran = folder.run(&format!("bench replay {options} --report page.html --json"), b"");
     let found = &ran.fine().json()[0];
     assert_eq!(

@@ -157,7 +157,7 @@ fn lost(cut: Cut, seed: u64) -> usize {
 
 /// How many cuts of each kind.
 fn cuts() -> u64 {
-    std::env::var("SEAWALL_DISK_CUTS").ok().and_then(|count| count.parse().ok()).unwrap_or(40)
+    std::env::var("SEAWALL_DISK_CUTS").ok().and_then(|count| count.parse().ok()).unwrap_or(20)
 }
 
 #[test]
