@@ -60,7 +60,7 @@ impl<'a> Server<'a> {
 
     /// One request by the control socket, and its answer.
     fn ask(&self, request: &Value) -> Value {
-        let mut stream = UnixStream::connect(self.folder.path("vd/control")).unwrap();
+        let mut stream = UnixStream::connect(self.folder.path("vd.seawall/control")).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(format!("{request}\n").as_bytes()).unwrap();
         let mut answer = String::new();
@@ -148,49 +148,120 @@ impl Client {
 /// A folder with a disk of 64 KiB.
 fn made(name: &str) -> Folder {
     let folder = Folder::new(name);
-    folder.run("disk make vd --size 64KiB", b"").fine();
+    folder.write("vd", &vec![0; 65536]);
     folder
 }
 
-const UNKNOWN: &str = "vd --unix s";
+const UNKNOWN: &str = "vd --export nbd:unix:s";
 /// With a hold-up that any device keeps.
-const ARMED: &str = "vd --unix s --power ok --hold-up 60000";
+const ARMED: &str = "vd --export nbd:unix:s --power ok --hold-up 60000";
+
+/// Serves for a moment, with these arguments.
+fn serve_once(folder: &Folder, arguments: &str) -> tool::Ran {
+    folder.run(&format!("disk serve {arguments} --export nbd:unix:s --run true"), b"")
+}
 
 #[test]
-fn a_disk_is_made_once_and_belongs_to_its_owner() {
+fn an_image_is_made_once_and_belongs_to_its_owner() {
     let folder = Folder::new("disk-make");
-    let ran = folder.run("disk make vd --size 64KiB --buffers 2 --buffer-size 8KiB --json", b"");
-    let answer = &ran.fine().json()[0];
-    assert_eq!(answer["schema"], "seawall.disk.make/1");
-    assert_eq!((&answer["bytes"], &answer["buffers"]), (&65536.into(), &2.into()));
-    assert_eq!(folder.read("vd/home"), vec![0; 65536]);
-    assert_eq!(answer["area_bytes"], folder.read("vd/area").len());
-    assert_eq!(folder.names("vd"), ["area", "disk.json", "home", "lock"]);
-    assert_eq!((folder.mode("vd"), folder.mode("vd/home")), (0o700, 0o600));
-    folder.write("vd/home", b"mine");
-    folder.run("disk make vd --size 64KiB", b"").refused(9);
-    assert_eq!(folder.read("vd/home"), b"mine");
-    folder.make_folder("other");
-    folder.write("other/area", b"mine, too");
-    folder.run("disk make other --size 64KiB", b"").refused(9);
-    assert_eq!(folder.read("other/area"), b"mine, too");
+    let ran = serve_once(&folder, "vd --size 64KiB --buffers 2 --buffer-size 8KiB --json");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.err.contains("made an image of 64.0 KiB"), "{ran:?}");
+    let answer = &ran.json()[0];
+    assert_eq!(answer["schema"], "seawall.disk.serve/1");
+    assert_eq!((&answer["bytes"], &answer["dir"]), (&65536.into(), &"vd.seawall".into()));
+    assert_eq!(folder.read("vd"), vec![0; 65536]);
+    // Two buffers with their headers, and the label.
+    assert_eq!(
+        folder.read("vd.seawall/area").len(),
+        (4096_usize + 2 * (8192 + 512)).next_multiple_of(4096)
+    );
+    assert_eq!(folder.names("."), ["s.lock", "vd", "vd.seawall"]);
+    assert_eq!(folder.names("vd.seawall"), ["area", "disk.json", "lock"]);
+    assert_eq!((folder.mode("vd.seawall"), folder.mode("vd")), (0o700, 0o600));
+    // It is served again with or without its size, and with another ring.
+    folder.write("vd", &vec![7; 65536]);
+    for more in ["", "--size 64KiB", "--buffers 3", "--buffer-size 4KiB -q"] {
+        let ran = serve_once(&folder, &format!("vd {more}"));
+        assert_eq!((ran.code, folder.read("vd")), (0, vec![7; 65536]), "{ran:?}");
+        assert!(!ran.err.contains("made"), "{ran:?}");
+    }
+    for (size, other) in [(65536, "128KiB"), (65536, "32KiB"), (0, "64KiB"), (100, "64KiB")] {
+        folder.write("vd", &vec![7; size]);
+        let ran = serve_once(&folder, &format!("vd --size {other}"));
+        assert!(ran.refused(9).contains("already"), "{ran:?}");
+        assert_eq!(folder.read("vd"), vec![7; size]);
+    }
+}
+
+#[test]
+fn an_image_that_is_brought_is_served_as_it_is() {
+    let folder = Folder::new("disk-brought");
+    // Of any size, with anything in it, and by a link.
+    let content: Vec<u8> = (0..70_001u32).map(|n| u8::try_from(n % 251).unwrap()).collect();
+    folder.write("there", &content);
+    folder.make_link("there", "vd");
+    let server = Server::start(&folder, UNKNOWN);
+    assert_eq!(server.ready, "ready nbd unix:s");
+    let mut client = Client::connect(&folder.path("s"));
+    assert_eq!(client.read(69_000, 1001), content[69_000..]);
+    client.write(70_000, b"!");
+    client.flush();
+    let mut changed = content.clone();
+    changed[70_000] = b'!';
+    assert_eq!(folder.read("there"), changed);
+    // By another name it is the same image, and another state does not make it two.
+    folder.run("disk serve there --export nbd:unix:t", b"").refused(6);
+    folder.run("disk serve vd --state mine --export nbd:unix:t", b"").refused(6);
+    assert_eq!(folder.names("."), ["s", "s.lock", "there", "vd", "vd.seawall"]);
+}
+
+#[test]
+fn a_state_directory_is_where_it_was_said() {
+    let folder = made("disk-state");
+    let server = Server::start(&folder, "vd --state my --export nbd:unix:s");
+    assert_eq!(folder.names("."), ["my", "s", "s.lock", "vd"]);
+    for name in ["vd --state my", "--state my"] {
+        for verb in ["status", "flush", "drain"] {
+            folder.run(&format!("disk {verb} {name}"), b"").fine();
+        }
+    }
+    folder.run("disk status vd", b"").refused(1);
+    assert_eq!(folder.run("disk status", b"").code, 2);
+    folder.run("disk emergency-flush --state my", b"").fine();
+    server.signal("-TERM");
+    assert_eq!(server.ended().0.code(), Some(0));
+    // Nothing is made among other things.
+    folder.make_folder("theirs");
+    folder.write("theirs/letter", b"dear");
+    for state in ["theirs", "vd"] {
+        let ran = serve_once(&folder, &format!("vd --state {state}"));
+        ran.refused(if state == "vd" { 8 } else { 9 });
+    }
+    assert_eq!(folder.names("theirs"), ["letter"]);
 }
 
 #[test]
 fn bad_sizes_and_command_lines_are_2_and_make_nothing() {
     let folder = Folder::new("disk-usage");
     for wrong in [
-        "make vd",
-        "make vd --size 0",
-        "make vd --size 1000",
-        "make vd --size many",
-        "make vd --size 2048GiB",
-        "make vd --size 64KiB --buffers 0",
-        "make vd --size 64KiB --buffer-size 100",
         "serve vd",
-        "serve vd --unix s --port 1",
-        "serve vd --unix s --power sure",
-        "serve vd --unix s --hold-up 0",
+        "serve --export nbd:unix:s",
+        "serve vd --size 0 --export nbd:unix:s",
+        "serve vd --size 1000 --export nbd:unix:s",
+        "serve vd --size many --export nbd:unix:s",
+        "serve vd --size 2048GiB --export nbd:unix:s",
+        "serve vd --size 64KiB --buffers 0 --export nbd:unix:s",
+        "serve vd --size 64KiB --buffer-size 100 --export nbd:unix:s",
+        "serve vd --size 64KiB --export s",
+        "serve vd --size 64KiB --export nbd:unix:",
+        "serve vd --size 64KiB --export nbd:tcp:65536",
+        "serve vd --size 64KiB --export nbd:tcp:0.0.0.0:1",
+        "serve vd --size 64KiB --export nbd:unix:s --export nbd:tcp:1",
+        "serve vd --size 64KiB --export fuse:file",
+        "serve nbd+unix:///log?socket=s --state my --export nbd:unix:s",
+        "serve vd --size 64KiB --export nbd:unix:s --power sure",
+        "serve vd --size 64KiB --export nbd:unix:s --hold-up 0",
         "emergency-flush vd --deadline soon",
     ] {
         assert_eq!(folder.run(&format!("disk {wrong}"), b"").code, 2, "{wrong}");
@@ -202,24 +273,25 @@ fn bad_sizes_and_command_lines_are_2_and_make_nothing() {
 fn what_is_no_disk_is_8_and_what_nobody_serves_is_1() {
     let folder = made("disk-none");
     folder.make_folder("empty");
-    folder.write("file", b"");
-    for place in ["empty", "file"] {
-        for verb in ["serve --unix s", "status", "flush", "drain", "emergency-flush"] {
-            folder.run(&format!("disk {verb} {place}"), b"").refused(8);
-        }
-    }
-    folder.run("disk serve nowhere --unix s", b"").refused(1);
-    for verb in ["status", "flush", "drain", "emergency-flush"] {
+    for verb in ["serve --export nbd:unix:s", "status", "flush", "drain", "emergency-flush"] {
+        folder.run(&format!("disk {verb} empty"), b"").refused(8);
         folder.run(&format!("disk {verb} nowhere"), b"").refused(1);
+    }
+    for verb in ["status", "flush", "drain", "emergency-flush"] {
         assert!(folder.run(&format!("disk {verb} vd"), b"").refused(1).contains("nobody serves"));
     }
-    assert_eq!(folder.names("empty"), [""; 0]);
-    let area = folder.read("vd/area");
-    folder.write("vd/area", &vec![7; area.len()]);
-    folder.run("disk serve vd --unix s", b"").refused(8);
-    folder.write("vd/area", &area);
-    folder.write("vd/disk.json", b"{}");
-    assert!(folder.run("disk serve vd --unix s", b"").refused(8).contains("disk.json"));
+    assert_eq!(folder.names("."), ["empty", "vd"]);
+    folder.write("no-bytes", b"");
+    serve_once(&folder, "no-bytes").refused(8);
+    assert_eq!(serve_once(&folder, "vd").code, 0);
+    let area = folder.read("vd.seawall/area");
+    folder.write("vd.seawall/area", &vec![7; area.len()]);
+    serve_once(&folder, "vd").refused(8);
+    folder.remove("vd.seawall/area");
+    assert!(serve_once(&folder, "vd").refused(8).contains("is missing"));
+    folder.write("vd.seawall/area", &area);
+    folder.write("vd.seawall/disk.json", b"{}");
+    assert!(serve_once(&folder, "vd").refused(8).contains("disk.json"));
 }
 
 #[test]
@@ -232,11 +304,14 @@ fn what_is_flushed_without_a_power_source_is_on_the_device() {
         (&"seawall.disk.serve/1".into(), &65536.into())
     );
     assert!(ready["uri"].as_str().unwrap().starts_with("nbd+unix:///log?socket=/"), "{ready}");
-    assert_eq!((folder.mode("vd/control"), server.state().as_str()), (0o600, "write-through"));
+    assert_eq!(
+        (folder.mode("vd.seawall/control"), server.state().as_str()),
+        (0o600, "write-through")
+    );
     let mut client = Client::connect(&folder.path("s"));
     client.write(4096, b"a record");
     client.flush();
-    assert_eq!(folder.read("vd/home")[4096..4104], *b"a record");
+    assert_eq!(folder.read("vd")[4096..4104], *b"a record");
     assert_eq!(client.read(4090, 20), b"\0\0\0\0\0\0a record\0\0\0\0\0\0");
     let status = folder.run("disk status vd --json", b"");
     let status = &status.fine().json()[0];
@@ -262,7 +337,7 @@ fn an_armed_disk_drains_at_the_end_whoever_asks_for_it() {
     let folder = made("disk-armed");
     for (round, signal) in [(0, "-TERM"), (1, "-INT")] {
         let server = Server::start(&folder, ARMED);
-        assert!(server.ready.starts_with("ready nbd+unix:///log?socket=/"), "{}", server.ready);
+        assert_eq!(server.ready, "ready nbd unix:s");
         assert_eq!(server.state(), "armed");
         let mut client = Client::connect(&folder.path("s"));
         client.write(8192 * round, b"acknowledged");
@@ -272,8 +347,8 @@ fn an_armed_disk_drains_at_the_end_whoever_asks_for_it() {
         assert_eq!(status.code(), Some(0), "{said}");
         assert!(said.contains("crash of this process"), "{said}");
         let at = usize::try_from(8192 * round).unwrap();
-        assert_eq!(folder.read("vd/home")[at..at + 12], *b"acknowledged");
-        assert!(!folder.names("vd").contains(&"control".to_owned()));
+        assert_eq!(folder.read("vd")[at..at + 12], *b"acknowledged");
+        assert!(!folder.names("vd.seawall").contains(&"control".to_owned()));
     }
 }
 
@@ -289,10 +364,10 @@ fn flush_drain_disarm_and_arm_are_answered() {
     let answer = &ran.fine().json()[0];
     assert_eq!(answer["schema"], "seawall.disk.drain/1");
     assert!(answer["ms"].is_number() && answer["late"] == false, "{answer}");
-    assert_eq!(folder.read("vd/home")[..7], *b"drained");
+    assert_eq!(folder.read("vd")[..7], *b"drained");
     client.write(0, b"by hand");
     assert_eq!(server.ask(&json!({ "do": "disarm" }))["state"], "write-through");
-    assert_eq!(folder.read("vd/home")[..7], *b"by hand");
+    assert_eq!(folder.read("vd")[..7], *b"by hand");
     let says = server.ask(&json!({ "do": "status" }))["says"].clone();
     assert!(says.as_str().unwrap().contains("by hand"), "{says}");
     assert_eq!(server.ask(&json!({ "do": "arm" }))["state"], "armed");
@@ -322,7 +397,7 @@ fn dumped_by(name: &str, emergency: impl Fn(&Server<'_>)) {
     server.signal("-KILL");
     server.ended();
     let server = Server::start(&folder, UNKNOWN);
-    assert_eq!(folder.read("vd/home")[12288..12297], *b"in memory");
+    assert_eq!(folder.read("vd")[12288..12297], *b"in memory");
     let recovered = server.ask(&json!({ "do": "status" }))["recovered"].clone();
     assert_eq!(recovered.is_null(), bytes == 0, "{recovered}");
     assert!(recovered.is_null() || recovered["lost"] == 0, "{recovered}");
@@ -356,7 +431,7 @@ fn with_dump(name: &str, needle: &[u8]) -> Folder {
         server.signal("-KILL");
         server.ended();
         // The drainer may have been quicker.
-        if folder.read("vd/area").windows(needle.len()).any(|window| window == needle) {
+        if folder.read("vd.seawall/area").windows(needle.len()).any(|window| window == needle) {
             return folder;
         }
     }
@@ -366,9 +441,9 @@ fn with_dump(name: &str, needle: &[u8]) -> Folder {
 #[test]
 fn a_torn_dump_is_told_loudly_and_status_is_10() {
     let folder = with_dump("disk-torn", b"needle");
-    folder.flip("vd/area", b"needle");
+    folder.flip("vd.seawall/area", b"needle");
     let mut server = Server::start(&folder, UNKNOWN);
-    assert_eq!(folder.read("vd/home")[..7], *b"another");
+    assert_eq!(folder.read("vd")[..7], *b"another");
     let ran = folder.run("disk status vd", b"");
     assert_eq!(ran.code, 10, "{ran:?}");
     assert!(ran.text().contains("a dump was found: 1 run home, 1 LOST"), "{ran:?}");
@@ -376,9 +451,79 @@ fn a_torn_dump_is_told_loudly_and_status_is_10() {
 }
 
 #[test]
+fn a_dump_is_never_written_into_another_image() {
+    let folder = with_dump("disk-foreign", b"needle");
+    let dump = folder.read("vd.seawall/area");
+    let theirs = vec![9; 65536];
+    // As large, with the same name, often with the same number of the file.
+    folder.remove("vd");
+    folder.write("vd", &theirs);
+    let ran = serve_once(&folder, "vd");
+    assert!(ran.refused(9).contains("of another image"), "{ran:?}");
+    folder.write("other", &theirs);
+    serve_once(&folder, "other --state vd.seawall").refused(9);
+    assert_eq!((folder.read("vd"), folder.read("other")), (theirs.clone(), theirs.clone()));
+    // Nor into one that is made in its place, or that has another size by now.
+    folder.remove("vd");
+    serve_once(&folder, "vd --size 64KiB").refused(9);
+    assert!(!folder.names(".").iter().any(|name| name.starts_with("vd") && name != "vd.seawall"));
+    assert_eq!(folder.read("vd.seawall/area"), dump);
+    // The settings say whose it is; without them nobody knows.
+    folder.write("vd", &theirs);
+    folder.remove("vd.seawall/disk.json");
+    serve_once(&folder, "vd").refused(9);
+    assert_eq!((folder.read("vd"), folder.read("vd.seawall/area")), (theirs.clone(), dump));
+    // Whoever knows better says that it fits, as for a copy of the image.
+    let fits_all = b"{\"schema\":\"seawall.disk.settings/1\"}";
+    folder.write("vd.seawall/disk.json", fits_all);
+    let ran = serve_once(&folder, "vd");
+    assert!(ran.code == 0 && ran.err.contains("all of it is home"), "{ran:?}");
+    assert_eq!((&folder.read("vd")[32768..32774], ran.code), (&b"needle"[..], 0));
+    assert_ne!(folder.read("vd.seawall/disk.json"), fits_all);
+}
+
+#[test]
+fn a_dump_is_brought_home_before_the_ring_changes() {
+    let folder = with_dump("disk-ring", b"needle");
+    let ran = serve_once(&folder, "vd --buffers 1 --buffer-size 4KiB");
+    assert!(ran.code == 0 && ran.err.contains("all of it is home"), "{ran:?}");
+    assert_eq!(folder.read("vd")[32768..32774], *b"needle");
+    assert_eq!(folder.read("vd.seawall/area").len(), 12288);
+}
+
+#[test]
+fn an_empty_area_goes_to_whatever_image_comes() {
+    let folder = made("disk-adopt");
+    assert_eq!(serve_once(&folder, "vd").code, 0);
+    let before = folder.read("vd.seawall/disk.json");
+    folder.remove("vd");
+    let ran = serve_once(&folder, "vd --size 128KiB");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_ne!(folder.read("vd.seawall/disk.json"), before);
+    let ran = folder.run("disk serve vd --export nbd:unix:s --run false", b"");
+    assert_eq!(ran.code, 1, "{ran:?}");
+}
+
+#[test]
+fn a_maker_that_was_killed_is_in_nobodys_way() {
+    let folder = Folder::new("disk-making");
+    let mut maker = folder.start("disk serve vd --size 4GiB --export nbd:unix:s");
+    while folder.names(".") != ["vd.seawall-new"] {
+        assert!(maker.try_wait().unwrap().is_none());
+    }
+    folder.run("disk serve vd --size 4GiB --export nbd:unix:t", b"").refused(6);
+    maker.kill().unwrap();
+    maker.wait().unwrap();
+    assert_eq!(folder.names("."), ["vd.seawall-new"]);
+    assert_eq!(serve_once(&folder, "vd --size 64KiB").code, 0);
+    assert_eq!(folder.names("."), ["s.lock", "vd", "vd.seawall"]);
+}
+
+#[test]
 fn a_deadline_that_is_missed_is_10() {
     let folder = made("disk-late");
-    let listener = UnixListener::bind(folder.path("vd/control")).unwrap();
+    folder.make_folder("vd.seawall");
+    let listener = UnixListener::bind(folder.path("vd.seawall/control")).unwrap();
     let answer = |answer: &'static [u8]| {
         let (mut stream, _) = listener.accept().unwrap();
         BufReader::new(&stream).read_line(&mut String::new()).unwrap();
@@ -414,33 +559,34 @@ fn a_server_in_an_emergency_ends_well_when_it_has_dumped() {
     let (status, said) = server.ended();
     assert_eq!(status.code(), Some(0), "{said}");
     let _server = Server::start(&folder, UNKNOWN);
-    assert_eq!(folder.read("vd/home")[..4], *b"kept");
+    assert_eq!(folder.read("vd")[..4], *b"kept");
 }
 
 #[test]
 fn two_servers_of_one_disk_are_6() {
     let folder = made("disk-two");
     let server = Server::start(&folder, UNKNOWN);
-    folder.run("disk serve vd --unix other", b"").refused(6);
-    folder.run("disk make vd --size 64KiB", b"").refused(6);
+    folder.run("disk serve vd --export nbd:unix:other", b"").refused(6);
+    folder.write("other", &vec![0; 65536]);
+    folder.run("disk serve other --state vd.seawall --export nbd:unix:t", b"").refused(6);
     assert_eq!(server.state(), "write-through");
-    folder.run("disk make other --size 64KiB", b"").fine();
-    folder.run("disk serve other --unix s", b"").refused(1);
+    folder.run("disk serve other --export nbd:unix:s", b"").refused(1);
 }
 
 #[test]
 fn a_command_ends_the_server_with_its_own_code() {
     let folder = made("disk-run");
-    let line = "seawall disk serve vd --port 0 --export wal \
+    let line = "seawall disk serve vd --export nbd:tcp:0 --name wal \
                 --run 'echo \"$SEAWALL_DISK_URI\"; seawall() { :; }; exit 7'";
     let ran = folder.shell(line, b"");
     assert_eq!(ran.code, 7, "{ran:?}");
     let said: Vec<&str> = ran.text().lines().collect();
     let [ready, uri] = said[..] else { panic!("{ran:?}") };
-    assert_eq!(ready.strip_prefix("ready "), Some(uri));
+    let port = ready.strip_prefix("ready nbd tcp:").unwrap();
+    assert_eq!(uri, format!("nbd://127.0.0.1:{port}/wal"));
     assert!(uri.starts_with("nbd://127.0.0.1:") && uri.ends_with("/wal"), "{uri}");
-    folder.shell("seawall disk serve vd --port 0 --run true -q", b"").fine();
-    let ran = folder.shell("seawall disk serve vd --port 0 --run 'kill -KILL $$'", b"");
+    folder.shell("seawall disk serve vd --export nbd:tcp:0 --run true -q", b"").fine();
+    let ran = folder.shell("seawall disk serve vd --export nbd:tcp:0 --run 'kill -KILL $$'", b"");
     assert_eq!(ran.code, 128 + 9, "{ran:?}");
 }
 
@@ -449,7 +595,8 @@ fn a_server_that_is_stopped_before_its_command_says_so() {
     let folder = made("disk-early");
     // It stays for as long as its server, and does not hold what is read here.
     let command = "exec >&- 2>&-; kill -TERM $PPID; while kill -0 $PPID; do :; done";
-    let ran = folder.shell(&format!("seawall disk serve vd --port 0 --run '{command}'"), b"");
+    let ran =
+        folder.shell(&format!("seawall disk serve vd --export nbd:tcp:0 --run '{command}'"), b"");
     assert!(ran.refused(1).contains("stopped before its command"), "{ran:?}");
 }
 

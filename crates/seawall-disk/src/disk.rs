@@ -35,6 +35,14 @@ pub struct Options {
     pub supply: Supply,
 }
 
+impl Options {
+    /// Bytes of an area for this ring: whole blocks.
+    #[must_use]
+    pub fn area_size(&self) -> u64 {
+        to_u64(area_size(self.buffers, self.buffer_size)).next_multiple_of(to_u64(BLOCK_SIZE))
+    }
+}
+
 impl Default for Options {
     /// As `RapiLog`: 6 x 512 KiB; 10 ms of hold-up, and nobody who says that the source is well.
     fn default() -> Self {
@@ -158,20 +166,68 @@ pub struct Emergency {
 }
 
 impl Files {
-    /// Makes an area for a disk of this home: its label, and room for a full ring.
+    /// Makes an area for a disk of this home: its label, and room for a full ring. What was in it
+    /// is gone. A file that is too short grows; a device has to be long enough.
     ///
     /// # Errors
     ///
     /// Whatever the device says.
     pub fn prepare(&self, disk: u64, options: &Options) -> io::Result<()> {
-        let size = to_u64(area_size(options.buffers, options.buffer_size))
-            .next_multiple_of(to_u64(BLOCK_SIZE));
-        self.area.set_len(0)?;
-        self.area.fill_with_zeros(size)?;
+        let size = options.area_size();
+        if self.area.len()? < size {
+            self.area.set_len(0)?;
+            self.area.fill_with_zeros(size)?;
+        } else {
+            let mut at = 0;
+            while at < size {
+                let piece = ZEROS.get(..to_usize(size - at)).unwrap_or(&ZEROS);
+                self.area.write_at(piece, at)?;
+                at += to_u64(piece.len());
+            }
+        }
         let label = Label { disk, home_size: self.home.len()?, area_size: size, used: 0 };
         self.area.write_at(&label.encode(), 0)?;
         self.area.sync()
     }
+
+    /// Writes home what an emergency dumped, durably; none if there is nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::InvalidData`] if the area is none, or of a home of another size. Whatever
+    /// the device says.
+    pub fn recover(&self) -> io::Result<Option<Recovered>> {
+        let mut label = read_label(self, self.home.len()?)?;
+        bring_home(self, &mut label)
+    }
+}
+
+/// What an area says of itself, whatever home it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inspected {
+    /// Its label.
+    pub label: Label,
+    /// Whether it holds a dump that is not home yet.
+    pub has_dump: bool,
+}
+
+/// Looks into an area, and changes nothing; none if it was never prepared.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::InvalidData`] if something else is there, or the label has changed. Whatever
+/// the device says.
+pub fn inspect(area: &dyn File) -> io::Result<Option<Inspected>> {
+    let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+    let mut sector = [0; crate::SECTOR_SIZE];
+    let read = area.read_at(&mut sector, 0)?;
+    if sector.iter().all(|byte| *byte == 0) {
+        return Ok(None);
+    }
+    let label = Label::decode(sector.get(..read).unwrap_or_default())
+        .map_err(|error| invalid(error.to_string()))?;
+    let bytes = read_area(area, &label)?;
+    Ok(Some(Inspected { label, has_dump: find(&label, &bytes).is_some() }))
 }
 
 impl Disk {
@@ -636,11 +692,17 @@ fn read_label(files: &Files, home_size: u64) -> io::Result<Label> {
     Ok(label)
 }
 
+/// All of an area, and no more than there is: what a label says of it is not believed.
+fn read_area(area: &dyn File, label: &Label) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; to_usize(label.area_size.min(area.len()?))];
+    let read = area.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
 /// Writes home what an emergency dumped, and notes that it is there.
 fn bring_home(files: &Files, label: &mut Label) -> io::Result<Option<Recovered>> {
-    let mut area = vec![0; to_usize(label.area_size)];
-    let read = files.area.read_at(&mut area, 0)?;
-    area.truncate(read);
+    let area = read_area(&*files.area, label)?;
     let Some(dump) = find(label, &area) else { return Ok(None) };
     for extent in &dump.extents {
         let bytes = area.get(extent.bytes.clone()).unwrap_or_default();

@@ -20,6 +20,6 @@ pub mod nbd;
 mod ring;
 
 pub use budget::{Budget, Calibration, Disarmed, Supply};
-pub use disk::{Counts, Disk, Emergency, Files, Options, Recovered, Status};
+pub use disk::{Counts, Disk, Emergency, Files, Inspected, Options, Recovered, Status, inspect};
 pub use dump::{Dump, Extent, Label, LabelError, SECTOR_SIZE, area_size, compose, find};
 pub use ring::{BLOCK_SIZE, Flight, Full, Ring};

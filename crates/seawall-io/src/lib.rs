@@ -16,6 +16,7 @@ mod entropy;
 mod failure;
 #[cfg(target_os = "linux")]
 mod futex;
+mod image;
 mod mem;
 mod posix;
 mod surroundings;
@@ -32,6 +33,7 @@ pub use descriptor::open_descriptor;
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 #[cfg(target_os = "linux")]
 pub use futex::{futex_wait, futex_wake};
+pub use image::{Image, ImageDraft, ImageKind};
 pub use mem::{Landing, MemStorage, Pending, What};
 pub use posix::{Draft, PosixStorage};
 pub use surroundings::{Mount, Surroundings, Writable};

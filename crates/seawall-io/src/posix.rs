@@ -1,9 +1,9 @@
 //! A log's directory and its files on a real file system.
 
 use std::fs::{self, TryLockError};
-use std::io;
+use std::io::{self, Seek};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -280,7 +280,9 @@ impl Storage for PosixStorage {
 
 /// Whether a lock was got: std, which repeats other calls that a signal interrupts, does not repeat
 /// this one.
-fn uninterrupted(mut attempt: impl FnMut() -> Result<(), TryLockError>) -> io::Result<bool> {
+pub(crate) fn uninterrupted(
+    mut attempt: impl FnMut() -> Result<(), TryLockError>,
+) -> io::Result<bool> {
     loop {
         match attempt() {
             Ok(()) => return Ok(true),
@@ -350,6 +352,11 @@ impl File for PosixFile {
 
     fn len(&self) -> io::Result<u64> {
         let status = self.file.metadata().map_err(|error| self.explain("status", error))?;
+        if status.file_type().is_block_device() {
+            // Nothing else goes by the position.
+            let end = (&self.file).seek(io::SeekFrom::End(0));
+            return end.map_err(|error| self.explain("status", error));
+        }
         Ok(status.len())
     }
 

@@ -2,11 +2,14 @@
 
 use super::Look;
 use super::examples::{
-    DISK_DRAIN_EXAMPLES, DISK_EMERGENCY_EXAMPLES, DISK_FLUSH_EXAMPLES, DISK_MAKE_EXAMPLES,
-    DISK_SERVE_EXAMPLES, DISK_STATUS_EXAMPLES,
+    DISK_DRAIN_EXAMPLES, DISK_EMERGENCY_EXAMPLES, DISK_FLUSH_EXAMPLES, DISK_SERVE_EXAMPLES,
+    DISK_STATUS_EXAMPLES,
 };
 use crate::human;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,10 +23,7 @@ pub(crate) struct Disk {
 /// What is done with a virtual disk.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DiskVerb {
-    /// Make the files of a virtual disk
-    #[command(after_help = DISK_MAKE_EXAMPLES)]
-    Make(DiskMake),
-    /// Serve a virtual disk over NBD until it is told to stop
+    /// Serve a disk image as a virtual disk until it is told to stop
     #[command(after_help = DISK_SERVE_EXAMPLES)]
     Serve(DiskServe),
     /// Say how a virtual disk that is served stands
@@ -40,41 +40,33 @@ pub(crate) enum DiskVerb {
     EmergencyFlush(DiskAsk),
 }
 
-/// `seawall disk make`
+/// `seawall disk serve`
 #[derive(Debug, Args)]
-pub(crate) struct DiskMake {
-    /// The directory for its files; made where there is none
-    pub(crate) dir: PathBuf,
-    /// The size of the disk, a multiple of 4KiB
+pub(crate) struct DiskServe {
+    /// The disk image: a file or a block device with all bytes of the disk and nothing else
+    #[arg(value_name = "IMG")]
+    pub(crate) image: PathBuf,
+    /// Where the disk appears: `nbd:unix:PATH`, `nbd:tcp:PORT` of 127.0.0.1, `fuse:FILE`
+    #[arg(long, value_name = "EXPORT", value_parser = export_parser())]
+    #[arg(help = "Where the disk appears: nbd:unix:PATH, nbd:tcp:PORT of 127.0.0.1 (0: any free \
+                  one; every user of this machine may write the disk then), fuse:FILE")]
+    pub(crate) export: Export,
+    /// Make an image of this size where there is none, a multiple of 4KiB
     #[arg(long, value_name = "SIZE", value_parser = parse_disk_size)]
-    pub(crate) size: u64,
+    pub(crate) size: Option<u64>,
+    /// Where dump area, settings, lock and control socket are; IMG.seawall if not said
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+    /// What clients of NBD call the disk
+    #[arg(long, value_name = "NAME", default_value = "log")]
+    pub(crate) name: String,
     /// Buffers in memory for what is not on the device yet
     #[arg(long, value_name = "N", default_value_t = 6)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(crate) buffers: u32,
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) buffers: u16,
     /// The size of each, a multiple of 4KiB, 64MiB at most
     #[arg(long, value_name = "SIZE", default_value = "512KiB", value_parser = parse_buffer_size)]
     pub(crate) buffer_size: u64,
-    #[command(flatten)]
-    pub(crate) look: Look,
-}
-
-/// `seawall disk serve`
-#[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("place").required(true))]
-pub(crate) struct DiskServe {
-    /// The directory that `seawall disk make` was given
-    pub(crate) dir: PathBuf,
-    /// Listen at this path, with a unix socket
-    #[arg(long, value_name = "PATH", group = "place")]
-    pub(crate) unix: Option<PathBuf>,
-    /// Listen at this port of 127.0.0.1, or any free one for 0; every user of this machine may
-    /// write the disk then
-    #[arg(long, value_name = "N", group = "place")]
-    pub(crate) port: Option<u16>,
-    /// What clients call the disk
-    #[arg(long, value_name = "NAME", default_value = "log")]
-    pub(crate) export: String,
     /// How long the machine runs on when the power has failed; 10 unless measured on site
     #[arg(long, value_name = "MS", default_value = "10", value_parser = parse_millis)]
     pub(crate) hold_up: Duration,
@@ -103,11 +95,34 @@ pub(crate) enum Power {
     Unknown,
 }
 
+/// Where a disk appears to its clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Export {
+    /// NBD at a unix socket of this path.
+    NbdUnix(PathBuf),
+    /// NBD at a TCP port of this machine.
+    NbdTcp(u16),
+    /// As a file.
+    Fuse(PathBuf),
+}
+
+/// Which disk is meant: by its image, or by its directory.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct DiskName {
+    /// The image that is served
+    #[arg(value_name = "IMG")]
+    pub(crate) image: Option<PathBuf>,
+    /// The directory that `serve` was given with --state, if it was
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+}
+
 /// `seawall disk status`
 #[derive(Debug, Args)]
 pub(crate) struct DiskStatus {
-    /// The directory that is served
-    pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) name: DiskName,
     /// Say it again each second, until the server ends
     #[arg(long)]
     pub(crate) watch: bool,
@@ -118,8 +133,8 @@ pub(crate) struct DiskStatus {
 /// `seawall disk flush`, `drain` and `emergency-flush`
 #[derive(Debug, Args)]
 pub(crate) struct DiskAsk {
-    /// The directory that is served
-    pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) name: DiskName,
     /// End with 10 if it takes longer; it goes on even then
     #[arg(long, value_name = "MS", value_parser = parse_millis)]
     pub(crate) deadline: Option<Duration>,
@@ -127,7 +142,8 @@ pub(crate) struct DiskAsk {
     pub(crate) look: Look,
 }
 
-/// The largest disk. It is zeroed as a whole, so that a typing error is not to fill a device.
+/// The largest disk that is made. It is zeroed as a whole, so that a typing error
+/// is not to fill a device.
 const DISK_SIZE_MAX: u64 = 1 << 40;
 const BUFFER_SIZE_MAX: u64 = 64 << 20;
 /// An hour: what is longer is no time that a power supply bridges.
@@ -157,4 +173,25 @@ fn parse_millis(text: &str) -> Result<Duration, String> {
     let millis = text.parse().ok().filter(|millis| (1..=MILLIS_MAX).contains(millis));
     let none = || format!("`{text}` is no number of milliseconds; 1 to {MILLIS_MAX}");
     millis.map(Duration::from_millis).ok_or_else(none)
+}
+
+/// An export, whatever bytes its path has.
+fn export_parser() -> impl TypedValueParser<Value = Export> {
+    OsStringValueParser::new().try_map(|text| parse_export(&text))
+}
+
+fn parse_export(text: &OsStr) -> Result<Export, String> {
+    let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
+    let rest =
+        |kind: &str| text.as_bytes().strip_prefix(kind.as_bytes()).filter(|rest| !rest.is_empty());
+    if let Some(rest) = rest("nbd:unix:") {
+        return Ok(Export::NbdUnix(path(rest)));
+    }
+    if let Some(rest) = rest("fuse:") {
+        return Ok(Export::Fuse(path(rest)));
+    }
+    let port = rest("nbd:tcp:").and_then(|rest| std::str::from_utf8(rest).ok()?.parse().ok());
+    port.map(Export::NbdTcp).ok_or_else(|| {
+        "give nbd:unix:PATH, nbd:tcp:PORT with a number up to 65535, or fuse:FILE".to_owned()
+    })
 }

@@ -291,22 +291,18 @@ Examples:
   seawall demo --dir . --keep
   seawall demo --report demo";
 
-pub(super) const DISK_MAKE_EXAMPLES: &str = "\
-Examples:
-  seawall disk make vd --size 1GiB
-  seawall disk make vd --size 64MiB --buffers 8 --buffer-size 1MiB
-  seawall disk make vd --size 64MiB --json | jq .area_bytes
-
-It makes DIR/home, which has all bytes of the disk, DIR/area, where they are
-dumped when the power fails, and DIR/disk.json with the buffers. Nothing that is
-there is overwritten.";
-
 pub(super) const DISK_SERVE_EXAMPLES: &str = "\
 Examples:
-  seawall disk serve vd --unix vd.sock
-  seawall disk serve vd --port 10809 --export wal --json
-  seawall disk serve vd --unix s --run 'nbdcopy in.img \"$SEAWALL_DISK_URI\"'
-  seawall disk serve vd --unix vd.sock --power ok --hold-up 16 --detection 2
+  seawall disk serve vd.img --size 1GiB --export nbd:unix:vd.sock
+  seawall disk serve vd.img --export nbd:tcp:10809 --name wal --json
+  seawall disk serve vd.img --export nbd:tcp:0 --run 'nbdinfo $SEAWALL_DISK_URI'
+  seawall disk serve /dev/sdx --state /var/lib/vd --export nbd:unix:s
+  seawall disk serve vd.img --export nbd:unix:s --power ok --hold-up 16
+
+IMG is raw: it has the bytes of the disk and nothing else. --size makes it where
+there is none; an image that is there is never cut, grown or made anew. Beside
+it IMG.seawall, or DIR for --state, has the area where bytes are dumped when the
+power fails. A block device needs --state.
 
 With --power unknown every flush waits for the device. With --power ok the disk
 is armed: a flush returns when the bytes are in the memory of this process, as
@@ -316,15 +312,15 @@ panics, or the power fails without SIGPWR in time. docs/DISK.md has the table.
 
 SIGPWR dumps at once what is not on the device; the server then takes no more
 writes, and answers `seawall disk status` until it is stopped. SIGTERM and
-SIGINT bring everything to the device and end it. DIR/control is a socket that
-takes one line of JSON, as {\"do\":\"status\"}, and answers with one: status,
-flush, drain, disarm, arm, emergency-flush, stop.";
+SIGINT bring everything to the device and end it. IMG.seawall/control is a
+socket that takes one line of JSON, as {\"do\":\"status\"}, and answers with
+one: status, flush, drain, disarm, arm, emergency-flush, stop.";
 
 pub(super) const DISK_STATUS_EXAMPLES: &str = "\
 Examples:
-  seawall disk status vd
-  seawall disk status vd --watch
-  seawall disk status vd --json | jq .state
+  seawall disk status vd.img
+  seawall disk status vd.img --watch
+  seawall disk status vd.img --json | jq .state
 
 States: armed, flushes may return early; write-through, they wait for the
 device, with the reason; emergency, dumped and closed to writes; read-only, the
@@ -334,21 +330,21 @@ dumped, or a dump was found torn; 1 when nobody serves it.";
 
 pub(super) const DISK_FLUSH_EXAMPLES: &str = "\
 Examples:
-  seawall disk flush vd
-  seawall disk flush vd --deadline 50
-  seawall disk flush vd --json | jq .ms";
+  seawall disk flush vd.img
+  seawall disk flush vd.img --deadline 50
+  seawall disk flush vd.img --json | jq .ms";
 
 pub(super) const DISK_DRAIN_EXAMPLES: &str = "\
 Examples:
-  seawall disk drain vd
-  seawall disk drain vd --deadline 1000
-  seawall disk drain vd --json | jq .ms";
+  seawall disk drain vd.img
+  seawall disk drain vd.img --deadline 1000
+  seawall disk drain vd.img --json | jq .ms";
 
 pub(super) const DISK_EMERGENCY_EXAMPLES: &str = "\
 Examples:
-  seawall disk emergency-flush vd
-  seawall disk emergency-flush vd --deadline 10
-  seawall disk emergency-flush vd --json | jq .bytes
+  seawall disk emergency-flush vd.img
+  seawall disk emergency-flush vd.img --deadline 10
+  seawall disk emergency-flush vd.img --json | jq .bytes
 
 There is no way back but a new start of the server, which brings home what was
 dumped. For whoever watches the power: kill -PWR does the same, sooner. Asked

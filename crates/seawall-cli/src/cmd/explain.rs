@@ -123,7 +123,7 @@ const TOPICS: &[Topic] = &[
          device failed, a dump was torn, or a deadline was missed.",
         &[
             "keep logs where `seawall doctor DIR` names nothing as broken",
-            "seawall disk status DIR    what became of a virtual disk",
+            "seawall disk status IMG    what became of a virtual disk",
         ],
     ),
     code("101", "A bug in seawall, whatever the input was.", REPORT),

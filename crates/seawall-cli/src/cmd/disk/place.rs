@@ -1,32 +1,29 @@
-//! The directory of a virtual disk: its files, and the lock that one process at a time holds.
+//! The state directory of a virtual disk: its dump area, its settings, and the lock that one
+//! process at a time holds.
+//!
+//! What is in the area belongs to one image. The settings name it, and are durable before a dump
+//! can be: so a dump of another image is never written home into this one.
 
+use super::image::Device;
 use crate::human::typed;
 use crate::report::{Exit, Failure};
-use seawall_disk::{Disk, Files, Options, Recovered, Supply};
-use seawall_io::{Access, Entropy, File, Lock, PosixStorage, Storage, SystemClock, SystemEntropy};
+use seawall_disk::{Files, Inspected, Options, Recovered, inspect};
+use seawall_io::{Access, Entropy, File, Lock, PosixStorage, Storage, SystemEntropy};
 use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// All bytes of the disk. It gets this name last, so that a disk is whole or none.
-const HOME: &str = "home";
-/// Where they are dumped.
+/// Where bytes are dumped, unless the device has room for that.
 const AREA: &str = "area";
-/// The buffers, as JSON.
+/// Which image it is for, as JSON.
 const SETTINGS: &str = "disk.json";
 /// The socket of whoever serves it.
 pub(super) const CONTROL: &str = "control";
 const LOCK: &str = "lock";
 /// More bytes than settings ever have.
 const SETTINGS_MAX: u64 = 4096;
-
-/// The buffers of a disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rings {
-    pub(super) buffers: u64,
-    pub(super) buffer_size: u64,
-}
+const SCHEMA: &str = "seawall.disk.settings/1";
 
 /// A directory that this process alone works with.
 #[derive(Debug)]
@@ -37,101 +34,115 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// A directory for a new disk, made if there is none.
-    pub(super) fn for_new(path: &Path) -> Result<Self, Failure> {
+    /// The directory of a disk, made if there is none.
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let storage = match PosixStorage::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => PosixStorage::create(path),
             other => other,
         };
-        Self::lock(path, storage.map_err(|error| failed(path, &error))?)
-    }
-
-    /// The directory of a disk.
-    pub(super) fn of_disk(path: &Path) -> Result<Self, Failure> {
-        let storage = PosixStorage::open(path).map_err(|error| failed(path, &error))?;
+        let storage = storage.map_err(|error| failed(path, &error))?;
         // Nothing is made in a directory that is none of ours.
         require(path, &storage)?;
-        Self::lock(path, storage)
-    }
-
-    fn lock(path: &Path, storage: PosixStorage) -> Result<Self, Failure> {
         let busy = || {
-            Failure::new(Exit::Busy, "another process serves this disk, or makes it")
+            let next = format!("seawall disk status --state {}; or end that one", typed(path));
+            Failure::new(Exit::Busy, "another process serves this disk")
                 .at(path.display())
-                .next(format!("seawall disk status {}; or wait until it has ended", typed(path)))
+                .next(next)
         };
         let lock = storage.lock(LOCK).map_err(|error| failed(path, &error))?;
         Ok(Self { path: path.to_owned(), storage, _lock: lock.ok_or_else(busy)? })
     }
 
-    /// Makes the files of a disk; the bytes of its area.
-    pub(super) fn make(&self, size: u64, rings: Rings) -> Result<u64, Failure> {
-        for name in [HOME, AREA, SETTINGS] {
-            if self.has(name)? {
-                let what = format!("there is a file `{name}` already");
-                return Err(Failure::new(Exit::Conflict, what)
-                    .at(self.path.display())
-                    .next("give a directory without one; what an interrupted make left may go"));
-            }
-        }
-        let made = self.make_files(size, rings);
-        if made.is_err() {
-            for name in [HOME, AREA, SETTINGS] {
-                // What cannot be removed is told of by the next attempt.
-                let _ = self.storage.remove(&new(name)).or_else(|_| self.storage.remove(name));
-            }
-        }
-        made.map_err(|error| failed(&self.path, &error))
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
-    fn make_files(&self, size: u64, rings: Rings) -> io::Result<u64> {
-        let create = |name| {
-            // What an attempt before this one left; the lock says that it has ended.
-            let _ = self.storage.remove(&new(name));
-            self.storage.create(&new(name))
-        };
-        let files = Files { home: create(HOME)?, area: create(AREA)? };
-        files.home.fill_with_zeros(size)?;
-        files.home.sync()?;
-        files.prepare(SystemEntropy.random()?, &rings.options())?;
-        let settings = create(SETTINGS)?;
-        settings.write_at(rings.settings().as_bytes(), 0)?;
-        settings.sync()?;
-        for name in [SETTINGS, AREA, HOME] {
-            self.storage.rename(&new(name), name)?;
-            self.storage.sync_dir()?;
-        }
-        files.area.len()
-    }
-
-    /// Opens the disk; an emergency's dump is home then.
-    pub(super) fn open(
+    /// Makes the area one for this image and this ring; what an emergency dumped of this very image
+    /// is home then, and of another one is left where it is.
+    pub(super) fn claim(
         &self,
-        supply: Supply,
-        clock: Arc<SystemClock>,
-    ) -> Result<(Disk, Option<Recovered>), Failure> {
-        let opened = || {
-            let open = |name| self.storage.open(name, Access::ReadWrite);
-            let files = Files { home: open(HOME)?, area: open(AREA)? };
-            let options = Options { supply, ..self.rings()?.options() };
-            Disk::open(files, &options, clock)
+        device: &Device,
+        options: &Options,
+    ) -> Result<(Files, Option<Recovered>), Failure> {
+        let cannot = |error| failed(&self.path, &error);
+        let settings = self.settings().map_err(cannot)?;
+        let area = match &device.area {
+            Some(area) => Some(area.clone()),
+            None => self.find(AREA).map_err(cannot)?,
         };
-        opened().map_err(|error| failed(&self.path, &error))
+        let Some(area) = area else {
+            if settings.is_some() {
+                return Err(self.no_area());
+            }
+            return Ok((self.prepare(device, options).map_err(cannot)?, None));
+        };
+        let size = device.home.len().map_err(cannot)?;
+        let files = Files { home: device.home.clone(), area };
+        let Some(Inspected { label, has_dump }) = inspect(&*files.area).map_err(cannot)? else {
+            return Ok((self.prepare(device, options).map_err(cannot)?, None));
+        };
+        let is_its = settings.as_ref().is_some_and(|settings| settings.may_be_for(device));
+        if has_dump && !(is_its && label.home_size == size) {
+            return Err(self.foreign_dump());
+        }
+        let recovered = if has_dump { files.recover().map_err(cannot)? } else { None };
+        let sizes = (label.home_size, label.area_size);
+        let is_noted = settings.is_some_and(|settings| settings.image == device.identity);
+        if is_noted && sizes == (size, options.area_size()) {
+            return Ok((files, recovered));
+        }
+        Ok((self.prepare(device, options).map_err(cannot)?, recovered))
     }
 
-    /// The buffers; those of a disk without settings are the usual ones.
-    fn rings(&self) -> io::Result<Rings> {
-        let file = match self.storage.open(SETTINGS, Access::Read) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Rings::default()),
-            other => other?,
+    /// Makes the area anew, and then notes whose it is: no dump is in it as long as that is open.
+    fn prepare(&self, device: &Device, options: &Options) -> io::Result<Files> {
+        let home = device.home.clone();
+        let random = SystemEntropy.random()?;
+        let files = match &device.area {
+            Some(area) => Files { home, area: area.clone() },
+            None => Files { home, area: self.create(AREA)? },
         };
+        files.prepare(random, options)?;
+        if device.area.is_none() {
+            self.name(AREA)?;
+        }
+        let settings = self.create(SETTINGS)?;
+        let value = json!({ "schema": SCHEMA, "image": device.identity });
+        settings.write_at(format!("{value}\n").as_bytes(), 0)?;
+        settings.sync()?;
+        self.name(SETTINGS)?;
+        Ok(files)
+    }
+
+    /// An empty file that is not named yet.
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        // What an attempt before this one left; the lock says that it has ended.
+        let _ = self.storage.remove(&new(name));
+        self.storage.create(&new(name))
+    }
+
+    fn name(&self, name: &str) -> io::Result<()> {
+        self.storage.rename(&new(name), name)?;
+        self.storage.sync_dir()
+    }
+
+    fn settings(&self) -> io::Result<Option<Settings>> {
+        let Some(file) = self.find(SETTINGS)? else { return Ok(None) };
+        let text = read(&*file, SETTINGS_MAX)?;
         let invalid = || {
-            let why = format!("{SETTINGS} does not say what buffers the disk has");
+            let why = format!("{SETTINGS} does not say which image this is for");
             io::Error::new(io::ErrorKind::InvalidData, why)
         };
-        let text = read(&*file, SETTINGS_MAX)?;
         let value: Value = serde_json::from_slice(&text).map_err(|_| invalid())?;
-        Rings::of(&value).ok_or_else(invalid)
+        Settings::of(&value).map(Some).ok_or_else(invalid)
+    }
+
+    fn find(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
+        match self.storage.open(name, Access::ReadWrite) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Removes the socket of a server that has ended.
@@ -140,72 +151,59 @@ impl Place {
         let _ = self.storage.remove(CONTROL);
     }
 
-    fn has(&self, name: &str) -> Result<bool, Failure> {
-        exists(&self.storage, name).map_err(|error| failed(&self.path, &error))
+    fn no_area(&self) -> Failure {
+        let what = format!("the file `{AREA}` is missing: what an emergency dumped went with it");
+        let next = "bring it back, or remove the directory if nothing was dumped";
+        Failure::new(Exit::Format, what).at(self.path.display()).next(next)
+    }
+
+    fn foreign_dump(&self) -> Failure {
+        let what = "what an emergency dumped waits here, and is of another image";
+        let next = "serve that image; or, if it is gone for good, remove this directory";
+        Failure::new(Exit::Conflict, what).at(self.path.display()).next(next)
     }
 }
 
-impl Rings {
-    fn options(self) -> Options {
-        // Both are bounded where they come from.
-        let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        let (buffers, buffer_size) = (count(self.buffers), count(self.buffer_size));
-        Options { buffers, buffer_size, ..Options::default() }
-    }
+/// What the directory is for.
+#[derive(Debug, PartialEq, Eq)]
+struct Settings {
+    /// The image's identity; that of none fits all.
+    image: Option<String>,
+}
 
-    fn settings(self) -> String {
-        let Self { buffers, buffer_size } = self;
-        let value = json!({
-            "schema": "seawall.disk.settings/1",
-            "buffers": buffers,
-            "buffer_bytes": buffer_size,
-        });
-        format!("{value}\n")
-    }
-
+impl Settings {
     fn of(value: &Value) -> Option<Self> {
-        if value.get("schema")? != "seawall.disk.settings/1" {
+        if value.get("schema")? != SCHEMA {
             return None;
         }
-        let number = |name, max| {
-            let number = value.get(name)?.as_u64()?;
-            (1..=max).contains(&number).then_some(number)
-        };
-        let buffer_size = number("buffer_bytes", 64 << 20)?;
-        let rings = Self { buffers: number("buffers", 64)?, buffer_size };
-        buffer_size.is_multiple_of(4096).then_some(rings)
-    }
-}
-
-impl Default for Rings {
-    fn default() -> Self {
-        Self { buffers: 6, buffer_size: 512 * 1024 }
-    }
-}
-
-/// Refuses a directory that has no disk.
-pub(super) fn check(path: &Path) -> Result<(), Failure> {
-    let storage = PosixStorage::open(path).map_err(|error| failed(path, &error))?;
-    require(path, &storage)
-}
-
-fn require(path: &Path, storage: &PosixStorage) -> Result<(), Failure> {
-    for name in [HOME, AREA] {
-        if !exists(storage, name).map_err(|error| failed(path, &error))? {
-            let what = format!("no virtual disk: there is no file `{name}`");
-            return Err(Failure::new(Exit::Format, what)
-                .at(path.display())
-                .next(format!("seawall disk make {} --size SIZE makes one", typed(path))));
+        match value.get("image") {
+            None | Some(Value::Null) => Some(Self { image: None }),
+            Some(image) => Some(Self { image: Some(image.as_str()?.to_owned()) }),
         }
     }
-    Ok(())
+
+    fn may_be_for(&self, device: &Device) -> bool {
+        self.image.is_none() || self.image == device.identity
+    }
 }
 
-fn exists(storage: &PosixStorage, name: &str) -> io::Result<bool> {
-    match storage.open(name, Access::Read) {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
+/// Refuses a directory that is for something else.
+fn require(path: &Path, storage: &PosixStorage) -> Result<(), Failure> {
+    let cannot = |error| failed(path, &error);
+    let ours = [AREA, SETTINGS, LOCK, &new(AREA), &new(SETTINGS)].map(str::to_owned);
+    let names = storage.list().map_err(cannot)?;
+    let others = storage.list_others().map_err(cannot)?;
+    let is_foreign = |name: &&String| *name != CONTROL && !ours.contains(name);
+    if names.iter().any(|name| name == SETTINGS) {
+        return Ok(());
+    }
+    match names.iter().chain(&others).find(is_foreign) {
+        None => Ok(()),
+        Some(name) => {
+            let what = format!("no directory of a virtual disk: it has `{name}`");
+            let next = "give one that is empty, or that is not there yet";
+            Err(Failure::new(Exit::Conflict, what).at(path.display()).next(next))
+        }
     }
 }
 
@@ -221,17 +219,15 @@ fn read(file: &dyn File, max: u64) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-fn failed(path: &Path, error: &io::Error) -> Failure {
+pub(super) fn failed(path: &Path, error: &io::Error) -> Failure {
     let (exit, what, next) = match error.kind() {
-        io::ErrorKind::NotFound => {
-            (Exit::Failed, "there is nothing here".to_owned(), "check the path")
-        }
         io::ErrorKind::NotADirectory => {
-            (Exit::Format, "this is no directory".to_owned(), "give the directory of a disk")
+            let next = "give a directory, or the name of one to be made";
+            (Exit::Format, "this is no directory".to_owned(), next)
         }
         io::ErrorKind::InvalidData => {
-            let what = format!("no virtual disk that can be served: {error}");
-            (Exit::Format, what, "keep a copy as it is, then make a disk elsewhere")
+            let what = format!("no state of a virtual disk: {error}");
+            (Exit::Format, what, "keep a copy of it and of the image; then give another --state")
         }
         io::ErrorKind::StorageFull => {
             (Exit::Failed, error.to_string(), "make room, or give another place")

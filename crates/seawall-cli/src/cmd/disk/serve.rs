@@ -1,21 +1,20 @@
 //! `seawall disk serve`: from the files to a server, and to a clean end.
 
 use super::control::{self, Stop};
-use super::place::{CONTROL, Place};
+use super::export::{self, Transport};
+use super::image;
+use super::place::{self, CONTROL, Place};
 use super::service::{Arming, Service, lock, recovered_as_json};
 use crate::args::{DiskServe, Power};
-use crate::human::count;
+use crate::human::{bytes, count};
 use crate::output::Output;
 use crate::report::{Exit, Failure, say};
-use seawall_disk::nbd::{Address, Limits, Listen, Server};
-use seawall_disk::{Disk, Recovered, Supply};
+use seawall_disk::{Disk, Options, Recovered, Supply};
 use seawall_io::SystemClock;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::fmt::Write;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -36,22 +35,22 @@ const SIGPWR: Option<i32> =
 
 /// Serves until a signal, somebody who asks, or the program that was to be run ends it.
 pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
-    let place = Place::of_disk(&args.dir)?;
     let clock = Arc::new(SystemClock::new());
     let is_healthy = args.power == Power::Ok;
     let supply = Supply { hold_up: args.hold_up, detection: args.detection, is_healthy };
-    let (disk, recovered) = place.open(supply, clock.clone())?;
+    let (place, disk, recovered) = open(args, supply, clock.clone())?;
     tell_recovered(args, recovered.as_ref());
     let disk = Arc::new(disk);
 
     // From here on a signal is waited for, and does not end the process by itself.
     let signals = Signals::new([SIGTERM, SIGINT].into_iter().chain(SIGPWR));
-    let signals = signals.map_err(|error| failed(&args.dir, "wait for signals", &error))?;
-    let server = listen(args, disk.clone())?;
+    let signals = signals.map_err(|error| failed(&args.image, "wait for signals", &error))?;
+    let (transport, at) = Transport::start(args, disk.clone())?;
     let service = Arc::new(Service {
-        dir: args.dir.display().to_string(),
-        uri: uri(server.address(), &args.export),
-        server: Mutex::new(Some(server)),
+        image: args.image.display().to_string(),
+        dir: place.path().display().to_string(),
+        at,
+        transport: Mutex::new(Some(transport)),
         arming: Mutex::new(Arming::default()),
         emergency: Mutex::new(None),
         disk,
@@ -63,7 +62,7 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
         say(&format!("seawall: the device could not be measured, and flushes wait: {error}"));
     }
     let (stops, stopped) = mpsc::channel();
-    start(args, &place, (&service, &stops), signals)?;
+    start(&place, (&service, &stops), signals)?;
     ready(args, &service);
     if let Some(command) = &args.run {
         run_beside(args, command, (&service, stops.clone()))?;
@@ -81,36 +80,43 @@ fn tell_recovered(args: &DiskServe, recovered: Option<&Recovered>) {
     if *lost > 0 {
         let lost = count(u64::from(*lost), "run");
         let what = format!("THE DUMP WAS TORN: {lost} of it are LOST, {runs} are home");
-        let failure = Failure::new(Exit::Contract, what).at(args.dir.display());
+        let failure = Failure::new(Exit::Contract, what).at(args.image.display());
         failure.next("check what the disk holds before you trust it: the power gave out").tell();
     } else if !args.look.quiet {
         say(&format!("seawall: an emergency had dumped {runs}; all of it is home"));
     }
 }
 
-fn listen(args: &DiskServe, disk: Arc<Disk>) -> Result<Server, Failure> {
-    let (listen, place) = match (&args.unix, args.port) {
-        (Some(path), _) => (Listen::Unix(path.clone()), path.display().to_string()),
-        (None, port) => {
-            let port = port.unwrap_or_default();
-            (Listen::Loopback(port), format!("127.0.0.1:{port}"))
-        }
-    };
-    Server::start(disk, &listen, &args.export, Limits::default()).map_err(|error| {
-        let next = "give a path or a port that is free, or end who listens there";
-        let what = format!("cannot listen: {error}");
-        Failure::new(Exit::Failed, what).at(place).next(next)
-    })
+/// The disk and its directory; a dump of it that was found is home then.
+fn open(
+    args: &DiskServe,
+    supply: Supply,
+    clock: Arc<SystemClock>,
+) -> Result<(Place, Disk, Option<Recovered>), Failure> {
+    export::check(args)?;
+    let folder = image::state_of(&args.image, args.state.as_deref())?;
+    let mut device = image::open(args, image::look(args)?)?;
+    let place = Place::open(&folder)?;
+    // Both are bounded where they come from.
+    let buffer_size = usize::try_from(args.buffer_size).unwrap_or(usize::MAX);
+    let options = Options { buffers: usize::from(args.buffers), buffer_size, supply };
+    let (files, recovered) = place.claim(&device, &options)?;
+    let is_new = device.finish(&args.image)?;
+    let opened = Disk::open(files, &options, clock);
+    let (disk, _) = opened.map_err(|error| place::failed(place.path(), &error))?;
+    if is_new && !args.look.quiet {
+        say(&format!("seawall: made an image of {}, durable", bytes(disk.size())));
+    }
+    Ok((place, disk, recovered))
 }
 
 /// Starts whoever answers the control socket, and whoever hears signals.
 fn start(
-    args: &DiskServe,
     place: &Place,
     (service, stops): (&Arc<Service>, &mpsc::Sender<Stop>),
     mut signals: Signals,
 ) -> Result<(), Failure> {
-    let path = args.dir.join(CONTROL);
+    let path = place.path().join(CONTROL);
     place.remove_control();
     let cannot = |error: io::Error| failed(&path, "listen", &error);
     let listener = control::listen(&path).map_err(cannot)?;
@@ -143,7 +149,7 @@ fn tell_emergency(service: &Service) {
         }
         Err(error) => {
             let failure = Failure::new(Exit::Contract, format!("SIGPWR: THE DUMP FAILED: {error}"));
-            failure.at(&service.dir).next("keep the power on, and see the device").tell();
+            failure.at(&service.image).next("keep the power on, and see the device").tell();
         }
     }
 }
@@ -162,8 +168,10 @@ fn ready(args: &DiskServe, service: &Service) {
     if args.look.json {
         let answer = json!({
             "schema": "seawall.disk.serve/1",
+            "image": service.image,
             "dir": service.dir,
-            "uri": service.uri,
+            "ready": service.at.ready,
+            "uri": service.at.uri,
             "bytes": service.disk.size(),
             "state": state,
             "says": says,
@@ -171,7 +179,7 @@ fn ready(args: &DiskServe, service: &Service) {
         });
         out.line(&answer.to_string());
     } else {
-        out.line(&format!("ready {}", service.uri));
+        out.line(&format!("ready {}", service.at.ready));
     }
     // Whoever does not want to know is served, too.
     out.finish();
@@ -183,9 +191,9 @@ fn run_beside(
     command: &str,
     (service, stops): (&Service, mpsc::Sender<Stop>),
 ) -> Result<(), Failure> {
-    let cannot = |error: io::Error| failed(&args.dir, "run the command", &error);
+    let cannot = |error: io::Error| failed(&args.image, "run the command", &error);
     let mut shell = Command::new("sh");
-    shell.arg("-c").arg(command).env("SEAWALL_DISK_URI", &service.uri);
+    shell.arg("-c").arg(command).env("SEAWALL_DISK_URI", &service.at.uri);
     let mut child = shell.spawn().map_err(cannot)?;
     let waits = move || drop(stops.send(Stop::Child(child.wait())));
     let named = thread::Builder::new().name("seawall-run".to_owned());
@@ -208,14 +216,14 @@ fn wait(service: &Service, stopped: &mpsc::Receiver<Stop>) -> Stop {
 
 /// Hangs up, drains, and tells whoever waits for it.
 fn end(args: &DiskServe, service: &Service, stop: Stop) -> Result<Exit, Failure> {
-    let server = lock(&service.server).take();
-    let drained = server.map_or(Ok(()), Server::stop);
+    let transport = lock(&service.transport).take();
+    let drained = transport.map_or(Ok(()), Transport::stop);
     let ended = drained.or_else(|error| settle(args, service, &error));
     match stop {
         Stop::Asked(mut stream) => {
             let error = ended.as_ref().err().map(Failure::what);
             let schema = "seawall.disk.stop/1";
-            let answer = json!({ "schema": schema, "dir": service.dir, "error": error });
+            let answer = json!({ "schema": schema, "image": service.image, "error": error });
             // Who asked may have gone.
             let _ = control::say(&mut stream, &answer);
             ended.and_then(|()| left(args))
@@ -223,7 +231,7 @@ fn end(args: &DiskServe, service: &Service, stop: Stop) -> Result<Exit, Failure>
         Stop::Signal => ended.and_then(|()| left(args)),
         Stop::Child(status) => {
             ended?;
-            let status = status.map_err(|error| failed(&args.dir, "wait for it", &error))?;
+            let status = status.map_err(|error| failed(&args.image, "wait for it", &error))?;
             Ok(Exit::Theirs(code(status)))
         }
     }
@@ -233,8 +241,8 @@ fn end(args: &DiskServe, service: &Service, stop: Stop) -> Result<Exit, Failure>
 fn settle(args: &DiskServe, service: &Service, error: &io::Error) -> Result<(), Failure> {
     if let Ok(done) = service.emergency() {
         if !args.look.quiet {
-            let bytes = count(u64::try_from(done.bytes).unwrap_or(u64::MAX), "byte");
-            say(&format!("seawall: {bytes} of dump wait in the area; the next start has them"));
+            let dumped = count(u64::try_from(done.bytes).unwrap_or(u64::MAX), "byte");
+            say(&format!("seawall: {dumped} of dump wait in the area; the next start has them"));
         }
         return Ok(());
     }
@@ -242,7 +250,7 @@ fn settle(args: &DiskServe, service: &Service, error: &io::Error) -> Result<(), 
     let exit = if service.supply.is_healthy { Exit::Contract } else { Exit::Failed };
     let what = format!("what was not on the device is lost: {error}");
     let next = "see what the system's journal says of this device";
-    Err(Failure::new(exit, what).at(args.dir.display()).next(next))
+    Err(Failure::new(exit, what).at(args.image.display()).next(next))
 }
 
 /// Ended before the program that was run, if there was one.
@@ -259,33 +267,6 @@ fn code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-/// Where clients find the disk.
-fn uri(address: &Address, export: &str) -> String {
-    let export = escaped(export.as_bytes());
-    match address {
-        Address::Unix(path) => {
-            // A client may stand elsewhere.
-            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-            format!("nbd+unix:///{export}?socket={}", escaped(path.as_os_str().as_bytes()))
-        }
-        Address::Tcp(address) => format!("nbd://{address}/{export}"),
-    }
-}
-
-/// What may not stand in a URI by itself, as it has to.
-fn escaped(bytes: &[u8]) -> String {
-    let mut shown = String::with_capacity(bytes.len());
-    for byte in bytes {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
-                shown.push(char::from(*byte));
-            }
-            other => write!(shown, "%{other:02X}").expect("a string takes all"),
-        }
-    }
-    shown
-}
-
 fn failed(path: &Path, act: &str, error: &io::Error) -> Failure {
     let next = match error.kind() {
         // A socket's path has about a hundred bytes at most.
@@ -293,17 +274,4 @@ fn failed(path: &Path, act: &str, error: &io::Error) -> Failure {
         _ => "check the path and its permissions",
     };
     Failure::new(Exit::Failed, format!("cannot {act}: {error}")).at(path.display()).next(next)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_uri_has_only_what_may_stand_in_one() {
-        let unix = Address::Unix("/a b/c&d.sock".into());
-        assert_eq!(uri(&unix, "my?log"), "nbd+unix:///my%3Flog?socket=/a%20b/c%26d.sock");
-        let tcp = Address::Tcp("127.0.0.1:10809".parse().unwrap());
-        assert_eq!(uri(&tcp, "log"), "nbd://127.0.0.1:10809/log");
-    }
 }

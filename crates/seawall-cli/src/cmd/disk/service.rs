@@ -1,7 +1,7 @@
 //! A disk that is served: what can be asked of it, and what it answers.
 
 use super::control::Request;
-use seawall_disk::nbd::Server;
+use super::export::{Place, Transport};
 use seawall_disk::{Calibration, Disarmed, Disk, Emergency, Recovered, Status, Supply};
 use seawall_io::{Clock, SystemClock};
 use serde_json::{Value, json};
@@ -13,12 +13,13 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) disk: Arc<Disk>,
+    pub(super) image: String,
     pub(super) dir: String,
-    pub(super) uri: String,
+    pub(super) at: Place,
     pub(super) supply: Supply,
     pub(super) recovered: Option<Recovered>,
     pub(super) clock: Arc<SystemClock>,
-    pub(super) server: Mutex<Option<Server>>,
+    pub(super) transport: Mutex<Option<Transport>>,
     pub(super) arming: Mutex<Arming>,
     /// What came of the emergency, if there was one.
     pub(super) emergency: Mutex<Option<Result<Emergency, String>>>,
@@ -47,7 +48,7 @@ impl Service {
         let took = self.clock.now().saturating_sub(began);
         let mut answer = json!({
             "schema": format!("seawall.disk.{}/1", request.name()),
-            "dir": self.dir,
+            "image": self.image,
             "state": self.state(&self.disk.status()).0,
         });
         let rest = match done {
@@ -146,13 +147,15 @@ impl Service {
         let (state, says) = self.state(&status);
         let mut answer = json!({
             "schema": "seawall.disk.status/1",
+            "image": self.image,
             "dir": self.dir,
             "state": state,
             "says": says,
             "broken": self.is_broken(&status),
-            "uri": self.uri,
+            "ready": self.at.ready,
+            "uri": self.at.uri,
             "bytes": self.disk.size(),
-            "connections": lock(&self.server).as_ref().map(Server::connections),
+            "connections": lock(&self.transport).as_ref().map(Transport::connections),
             "capacity": status.armed.ok(),
             "dirty": status.dirty,
             "read_only": status.is_read_only,

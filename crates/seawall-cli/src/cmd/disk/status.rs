@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) fn run(args: &DiskStatus) -> Result<Exit, Failure> {
     let mut out = Output::new();
     loop {
-        let answer = ask(&args.dir, Request::Status, None)?;
+        let answer = ask(&args.name, Request::Status, None)?;
         let is_broken = answer.get("broken").and_then(Value::as_bool).unwrap_or(true);
         let exit = if is_broken { Exit::Contract } else { Exit::Fine };
         if args.look.json {
@@ -44,12 +44,15 @@ fn tell(out: &mut Output, answer: &Value, exit: Exit) {
         (Exit::Fine, _) => Tone::Doubtful,
         _ => Tone::Bad,
     };
-    let head = format!("{}   {state}", text("dir"));
+    let head = format!("{}   {state}", text("image"));
     out.toned(&format!("{head:<72}{:>8}", format!("exit {}", exit.code())), state, tone);
     out.line(&format!("  {}", text("says")));
     let line = |name: &str, value: String| format!("  {name:<12}{value}");
     let clients = count(number("connections"), "client");
-    out.line(&line("served", format!("{} at {}, {clients}", bytes(number("bytes")), text("uri"))));
+    out.line(&line(
+        "served",
+        format!("{} at {}, {clients}", bytes(number("bytes")), text("ready")),
+    ));
     out.line(&line("dirty", format!("{} not on the device", bytes(number("dirty")))));
     let of = |name| counted(name).unwrap_or_default();
     let writes = format!("{}, {} had to wait", count(of("writes"), "write"), of("deferred"));

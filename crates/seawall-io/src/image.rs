@@ -1,0 +1,262 @@
+//! A disk image at any path: a file, or a block device; and one that is made.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+use rustix::io::{Errno, retry_on_intr};
+
+use crate::File;
+use crate::posix::{PosixFile, uninterrupted};
+
+/// What a new image is called until it is whole, behind its name.
+const SUFFIX: &str = ".seawall-new";
+
+/// What there is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageKind {
+    /// A file.
+    File,
+    /// A block device.
+    BlockDevice,
+    /// Something that is no image: a directory, a terminal.
+    Other,
+}
+
+impl ImageKind {
+    /// Looks at `path`; a symbolic link is followed, and nothing is opened.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::NotFound`]; whatever the device says.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let kind = fs::metadata(path)?.file_type();
+        Ok(match (kind.is_file(), kind.is_block_device()) {
+            (true, _) => Self::File,
+            (_, true) => Self::BlockDevice,
+            _ => Self::Other,
+        })
+    }
+}
+
+/// An image that this process alone has: other processes that go by this lock are kept out, and of
+/// a block device whoever mounts it, too.
+#[derive(Debug)]
+pub struct Image {
+    file: Arc<PosixFile>,
+}
+
+impl Image {
+    /// Opens the file or block device at `path`; a symbolic link is followed. `None`: another
+    /// process has it.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::NotFound`]; [`io::ErrorKind::InvalidInput`] if it is neither a file nor a
+    /// block device; whatever the device says.
+    pub fn open(path: &Path) -> io::Result<Option<Self>> {
+        let is_device = ImageKind::of(path)? == ImageKind::BlockDevice;
+        // Without NONBLOCK the opening of a pipe could wait; of a device EXCL refuses one in use.
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let flags = if is_device { flags | OFlags::EXCL } else { flags };
+        let file = match retry_on_intr(|| rustix::fs::openat(CWD, path, flags, Mode::empty())) {
+            Ok(file) => fs::File::from(file),
+            Err(Errno::BUSY) => return Ok(None),
+            Err(Errno::ISDIR) => return Err(no_image()),
+            Err(error) => return Err(error.into()),
+        };
+        let kind = file.metadata()?.file_type();
+        if !(kind.is_file() || is_device && kind.is_block_device()) {
+            return Err(no_image());
+        }
+        Self::lock(file, path)
+    }
+
+    fn lock(file: fs::File, path: &Path) -> io::Result<Option<Self>> {
+        if !uninterrupted(|| file.try_lock())? {
+            return Ok(None);
+        }
+        let file = PosixFile::new(file, path.display().to_string());
+        Ok(Some(Self { file: Arc::new(file) }))
+    }
+
+    /// Its bytes. The lock ends when the image and all of these are dropped.
+    #[must_use]
+    pub fn file(&self) -> Arc<dyn File> {
+        self.file.clone()
+    }
+
+    /// What tells this image from another one at the same path, as far as the system knows: a
+    /// file's number and when it was made, a device's serial number. It stays over renaming,
+    /// writing and restarts; a copy has another one.
+    ///
+    /// `None` if the device has nothing of that kind.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    pub fn identity(&self) -> io::Result<Option<String>> {
+        let status = self.file.bare().metadata()?;
+        if status.file_type().is_block_device() {
+            return Ok(device_identity(status.rdev()));
+        }
+        let inode = status.ino();
+        let since = status.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+        let born =
+            since.map(|since| format!(" of {}.{:09}", since.as_secs(), since.subsec_nanos()));
+        Ok(Some(format!("file {inode}{}", born.unwrap_or_default())))
+    }
+}
+
+/// What Linux knows of a device that stays when it gets another number.
+fn device_identity(number: u64) -> Option<String> {
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let sys = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    let text = |name: &str| {
+        let text = fs::read_to_string(sys.join(name)).ok()?;
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    };
+    let names = ["wwid", "device/wwid", "device/serial", "serial", "dm/uuid"];
+    let own = || names.iter().find_map(|name| text(name));
+    // A partition is told by its disk and where it begins.
+    let disk = || names.iter().find_map(|name| text(&format!("../{name}")));
+    match text("start") {
+        Some(start) => Some(format!("device {} from {start}", disk()?)),
+        None => Some(format!("device {}", own()?)),
+    }
+}
+
+/// An image on its way: it gets its name when it is whole. What a crash leaves is
+/// `NAME.seawall-new`, and the next draft removes it.
+///
+/// # Examples
+///
+/// ```
+/// use seawall_io::{File, ImageDraft};
+///
+/// # let path = std::env::temp_dir().join(format!("seawall-io-image-{}", std::process::id()));
+/// let draft = ImageDraft::create(&path, 8192)?.expect("nobody else makes it");
+/// assert!(!path.exists());
+/// let image = draft.finish()?;
+/// assert_eq!(image.file().len()?, 8192);
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct ImageDraft {
+    image: Option<Image>,
+    partial: PathBuf,
+    target: PathBuf,
+}
+
+impl ImageDraft {
+    /// Makes a file of `size` zeros, for its owner alone, that is to be called `target`; durable,
+    /// but for its name. `None`: another process makes it.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::AlreadyExists`] if the name is taken; whatever the device says.
+    pub fn create(target: &Path, size: u64) -> io::Result<Option<Self>> {
+        let name = target.file_name().ok_or_else(no_image)?;
+        if target.symlink_metadata().is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let mut partial = OsString::from(name);
+        partial.push(SUFFIX);
+        let partial = target.with_file_name(partial);
+        if !remove_abandoned(&partial)? {
+            return Ok(None);
+        }
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let made =
+            retry_on_intr(|| rustix::fs::openat(CWD, &partial, flags, Mode::RUSR | Mode::WUSR))?;
+        let file = fs::File::from(made);
+        let made = (file.metadata()?.dev(), file.metadata()?.ino());
+        let Some(image) = Image::lock(file, target)? else { return Ok(None) };
+        // Between the two steps it could be taken for an abandoned one.
+        let named = fs::symlink_metadata(&partial).map(|named| (named.dev(), named.ino()));
+        if named.ok() != Some(made) {
+            return Ok(None);
+        }
+        let draft = Self { image: Some(image), partial, target: target.to_owned() };
+        let file = draft.image()?.file();
+        file.fill_with_zeros(size)?;
+        file.sync()?;
+        Ok(Some(draft))
+    }
+
+    /// The image, before it has its name.
+    ///
+    /// # Errors
+    ///
+    /// None, as long as the draft is there.
+    pub fn image(&self) -> io::Result<&Image> {
+        self.image.as_ref().ok_or_else(no_image)
+    }
+
+    /// Gives the image its name, durably; never the place of something that is there.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::AlreadyExists`] if the name was taken meanwhile; whatever the device says.
+    pub fn finish(mut self) -> io::Result<Image> {
+        let flags = RenameFlags::NOREPLACE;
+        match rustix::fs::renameat_with(CWD, &self.partial, CWD, &self.target, flags) {
+            // A file system that cannot promise it has links, which never replace either.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                let flags = AtFlags::empty();
+                rustix::fs::linkat(CWD, &self.partial, CWD, &self.target, flags)?;
+                rustix::fs::unlink(&self.partial)?;
+            }
+            other => other?,
+        }
+        let image = self.image.take().ok_or_else(no_image)?;
+        let parent = self.target.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let parent = parent.unwrap_or(Path::new("."));
+        let parent = retry_on_intr(|| rustix::fs::openat(CWD, parent, flags, Mode::empty()))?;
+        retry_on_intr(|| crate::posix::sync_all(&parent))?;
+        Ok(image)
+    }
+}
+
+impl Drop for ImageDraft {
+    fn drop(&mut self) {
+        if self.image.is_some() {
+            // What stays is removed by the next draft.
+            let _ = rustix::fs::unlink(&self.partial);
+        }
+    }
+}
+
+/// Removes what a maker left that was killed; whether there is none any more. Only the name goes:
+/// nothing is cut, whatever has it.
+fn remove_abandoned(partial: &Path) -> io::Result<bool> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let file = match retry_on_intr(|| rustix::fs::openat(CWD, partial, flags, Mode::empty())) {
+        Ok(file) => fs::File::from(file),
+        Err(Errno::NOENT) => return Ok(true),
+        Err(error) => return Err(error.into()),
+    };
+    if !uninterrupted(|| file.try_lock())? {
+        return Ok(false);
+    }
+    let (held, named) = (file.metadata()?, fs::symlink_metadata(partial)?);
+    if (held.dev(), held.ino()) == (named.dev(), named.ino()) {
+        rustix::fs::unlink(partial)?;
+    }
+    Ok(true)
+}
+
+fn no_image() -> io::Error {
+    let why = "it is neither a file nor a block device";
+    io::Error::new(io::ErrorKind::InvalidInput, why)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! Images that are made, left, opened twice and taken for one another.
+
+#![allow(clippy::disallowed_methods, reason = "this is what an outsider does")]
+
+use super::*;
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let name = format!("seawall-io-image-{name}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let names = fs::read_dir(&self.0).unwrap();
+        let mut names: Vec<String> =
+            names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn an_image_gets_its_name_last_and_never_that_of_another() {
+    let folder = Folder::new("draft");
+    let path = folder.0.join("img");
+    let draft = ImageDraft::create(&path, 5000).unwrap().unwrap();
+    assert_eq!(folder.names(), ["img.seawall-new"]);
+    fs::write(&path, b"mine").unwrap();
+    assert_eq!(draft.finish().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    assert_eq!((fs::read(&path).unwrap(), folder.names()), (b"mine".to_vec(), vec!["img".into()]));
+    let taken = ImageDraft::create(&path, 5000).unwrap_err();
+    assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
+    fs::remove_file(&path).unwrap();
+    let image = ImageDraft::create(&path, 5000).unwrap().unwrap().finish().unwrap();
+    assert_eq!((fs::read(&path).unwrap(), image.file().len().unwrap()), (vec![0; 5000], 5000));
+    assert_eq!(folder.names(), ["img"]);
+}
+
+#[test]
+fn what_a_killed_maker_left_is_removed_and_what_a_living_one_has_is_not() {
+    let folder = Folder::new("left");
+    let path = folder.0.join("img");
+    let living = ImageDraft::create(&path, 4096).unwrap().unwrap();
+    assert!(ImageDraft::create(&path, 4096).unwrap().is_none());
+    drop(living);
+    assert!(folder.names().is_empty());
+    // A crash between the link and the unlink: the leftover is an image by another name.
+    fs::write(folder.0.join("kept"), b"kept").unwrap();
+    fs::hard_link(folder.0.join("kept"), folder.0.join("img.seawall-new")).unwrap();
+    ImageDraft::create(&path, 4096).unwrap().unwrap().finish().unwrap();
+    assert_eq!(fs::read(folder.0.join("kept")).unwrap(), b"kept");
+    assert_eq!(folder.names(), ["img", "kept"]);
+}
+
+#[test]
+fn an_image_is_opened_once_and_told_from_the_next_one_of_its_name() {
+    let folder = Folder::new("identity");
+    let path = folder.0.join("img");
+    let image = ImageDraft::create(&path, 4096).unwrap().unwrap().finish().unwrap();
+    let first = image.identity().unwrap().unwrap();
+    assert!(Image::open(&path).unwrap().is_none());
+    drop(image);
+    let moved = folder.0.join("moved");
+    fs::rename(&path, &moved).unwrap();
+    assert_eq!(Image::open(&moved).unwrap().unwrap().identity().unwrap().unwrap(), first);
+    fs::remove_file(&moved).unwrap();
+    // Often with the number of the file that was removed.
+    let image = ImageDraft::create(&path, 4096).unwrap().unwrap().finish().unwrap();
+    assert_ne!(image.identity().unwrap().unwrap(), first);
+}
+
+#[test]
+fn what_is_no_image_is_refused() {
+    let folder = Folder::new("none");
+    assert_eq!(Image::open(&folder.0.join("img")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    for place in [folder.0.as_path(), Path::new("/dev/null")] {
+        assert_eq!(Image::open(place).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+}
