@@ -20,7 +20,9 @@ pub(crate) use bench::{
 };
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 pub(crate) use convert::{Convert, ForeignFormat};
-pub(crate) use disk::{Disk, DiskAsk, DiskName, DiskServe, DiskStatus, DiskVerb, Export, Power};
+pub(crate) use disk::{
+    Disk, DiskAsk, DiskName, DiskServe, DiskStatus, DiskVerb, Export, Metrics, Power,
+};
 use examples::{
     APPEND_EXAMPLES, CAT_EXAMPLES, COMPLETIONS_EXAMPLES, CONVERT_EXAMPLES, COPY_EXAMPLES,
     DEMO_EXAMPLES, DOCTOR_EXAMPLES, EXIT_CODES, EXPLAIN_EXAMPLES, MAN_EXAMPLES, PROBE_EXAMPLES,

@@ -50,6 +50,17 @@ pub enum Disarmed {
     ByHand,
 }
 
+/// All of them, what weighs most first.
+const REASONS: [Disarmed; 7] = [
+    Disarmed::Emergency,
+    Disarmed::Device,
+    Disarmed::ByHand,
+    Disarmed::PowerSource,
+    Disarmed::NeverCalibrated,
+    Disarmed::Stale,
+    Disarmed::HoldUp,
+];
+
 impl fmt::Display for Disarmed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -85,15 +96,16 @@ impl fmt::Display for Disarmed {
 pub struct Budget {
     supply: Supply,
     calibration: Option<Calibration>,
-    /// What stands until it is taken back.
-    held: Option<Disarmed>,
+    /// For each reason whether it stands until it is taken back: one does not make another one
+    /// forgotten.
+    held: [bool; REASONS.len()],
 }
 
 impl Budget {
     /// Nothing may be acknowledged early until the device [was measured](Budget::calibrated).
     #[must_use]
     pub fn new(supply: Supply) -> Self {
-        Self { supply, calibration: None, held: None }
+        Self { supply, calibration: None, held: [false; REASONS.len()] }
     }
 
     /// The bytes that may be dirty with all of them acknowledged:
@@ -106,7 +118,7 @@ impl Budget {
     ///
     /// Why none may be.
     pub fn capacity(&self, now: Duration) -> Result<u64, Disarmed> {
-        if let Some(held) = self.held {
+        if let Some(held) = self.held() {
             return Err(held);
         }
         if !self.supply.is_healthy {
@@ -138,7 +150,7 @@ impl Budget {
     /// a while ago.
     #[must_use]
     pub fn wants_calibration(&self, now: Duration) -> bool {
-        if self.held.is_some() || !self.supply.is_healthy {
+        if self.held().is_some() || !self.supply.is_healthy {
             return false;
         }
         let age = self.calibration.map(|calibration| now.saturating_sub(calibration.at));
@@ -149,10 +161,22 @@ impl Budget {
         }
     }
 
+    /// What was measured, if that still counts, with the longest flush since then.
+    #[must_use]
+    pub fn calibration(&self) -> Option<Calibration> {
+        self.calibration
+    }
+
+    /// What feeds the machine, as far as it is known.
+    #[must_use]
+    pub fn supply(&self) -> Supply {
+        self.supply
+    }
+
     /// Whether the power fails: that is never taken back.
     #[must_use]
     pub fn is_emergency(&self) -> bool {
-        self.held == Some(Disarmed::Emergency)
+        self.held() == Some(Disarmed::Emergency)
     }
 
     /// What was measured does not count any more.
@@ -179,19 +203,29 @@ impl Budget {
 
     /// Nothing is acknowledged early until this is [taken back](Budget::rearm).
     pub fn disarm(&mut self, why: Disarmed) {
-        // An emergency is never made less of.
-        if self.held != Some(Disarmed::Emergency) {
-            self.held = Some(why);
+        self.hold(why, true);
+    }
+
+    /// What was [disarmed](Budget::disarm) for this reason no longer is, unless it is for another
+    /// one, too. The device is measured anew before anything is acknowledged early again. An
+    /// emergency stays one.
+    pub fn rearm(&mut self, why: Disarmed) {
+        if why != Disarmed::Emergency && self.hold(why, false) {
+            self.calibration = None;
         }
     }
 
-    /// What was [disarmed](Budget::disarm) for this reason no longer is. The device is measured
-    /// anew before anything is acknowledged early again.
-    pub fn rearm(&mut self, why: Disarmed) {
-        if self.held == Some(why) {
-            self.held = None;
-            self.calibration = None;
-        }
+    /// The weightiest of what stands.
+    fn held(&self) -> Option<Disarmed> {
+        let mut held = REASONS.iter().zip(self.held).filter(|(_, is_held)| *is_held);
+        held.next().map(|(why, _)| *why)
+    }
+
+    /// Notes whether a reason stands; whether it did.
+    fn hold(&mut self, why: Disarmed, is_held: bool) -> bool {
+        let mut slots = REASONS.iter().zip(&mut self.held);
+        let slot = slots.find(|(each, _)| **each == why);
+        slot.is_some_and(|(_, slot)| std::mem::replace(slot, is_held))
     }
 }
 
@@ -270,6 +304,27 @@ mod tests {
         budget.disarm(Disarmed::Emergency);
         budget.disarm(Disarmed::ByHand);
         budget.rearm(Disarmed::ByHand);
+        budget.rearm(Disarmed::Emergency);
         assert_eq!(budget.capacity(ms(0)), Err(Disarmed::Emergency));
+    }
+
+    #[test]
+    fn a_hand_that_arms_again_does_not_heal_the_device() {
+        let mut budget = armed();
+        budget.disarm(Disarmed::Device);
+        budget.disarm(Disarmed::ByHand);
+        assert_eq!(budget.capacity(ms(0)), Err(Disarmed::Device));
+        budget.rearm(Disarmed::ByHand);
+        budget.calibrated(MEASURED);
+        assert_eq!(budget.capacity(ms(0)), Err(Disarmed::Device));
+        // Nor the other way round.
+        budget.disarm(Disarmed::ByHand);
+        budget.rearm(Disarmed::Device);
+        assert_eq!(budget.capacity(ms(0)), Err(Disarmed::ByHand));
+        for why in REASONS {
+            let mut budget = armed();
+            budget.disarm(why);
+            assert_eq!(budget.capacity(ms(0)), Err(why));
+        }
     }
 }

@@ -104,6 +104,8 @@ struct State {
     /// The last error of the device.
     failure: Option<String>,
     counts: Counts,
+    /// The most bytes that were dirty at a time.
+    dirty_max: usize,
     is_closing: bool,
 }
 
@@ -137,6 +139,12 @@ pub struct Status {
     pub armed: Result<u64, Disarmed>,
     /// Bytes that are not on the device.
     pub dirty: usize,
+    /// The most that were not.
+    pub dirty_max: usize,
+    /// What feeds the machine.
+    pub supply: Supply,
+    /// What was measured of the device, with its longest flush up to now.
+    pub calibration: Option<Calibration>,
     /// What the device said last, if it failed since the last success.
     pub failure: Option<String>,
     /// Whether it takes no more writes, because the device failed too often.
@@ -262,6 +270,7 @@ impl Disk {
             failures: 0,
             failure: None,
             counts: Counts::default(),
+            dirty_max: 0,
             is_closing: false,
         };
         let (changed, wanted) = (Condvar::new(), Condvar::new());
@@ -479,6 +488,9 @@ impl Disk {
         Status {
             armed: state.budget.capacity(self.shared.clock.now()),
             dirty: state.ring.dirty(),
+            dirty_max: state.dirty_max,
+            supply: state.budget.supply(),
+            calibration: state.budget.calibration(),
             failure: state.failure.clone(),
             is_read_only: state.failures >= FAILURES_MAX,
             counts: state.counts,
@@ -575,7 +587,9 @@ impl Shared {
             if is_covered && state.ring.write(offset, piece, now).is_ok() {
                 state.counts.bytes += to_u64(piece.len());
                 state.counts.deferred += u64::from(has_waited);
-                if state.ring.dirty() >= BLOCK_SIZE {
+                let dirty = state.ring.dirty();
+                state.dirty_max = state.dirty_max.max(dirty);
+                if dirty >= BLOCK_SIZE {
                     self.wanted.notify_one();
                 }
                 return Ok(state);

@@ -1,8 +1,9 @@
-//! A file descriptor that the starter of this program left open, by its number.
+//! What others left open: a file descriptor, by its number, and a socket, by its path.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -31,6 +32,15 @@ pub fn open_descriptor(number: u32) -> io::Result<File> {
         Some(Errno::NXIO) => io::ErrorKind::BrokenPipe.into(),
         _ => error,
     })
+}
+
+/// Whether `path` is a socket itself; a symbolic link is none.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::NotFound`]; whatever the system says.
+pub fn is_socket(path: &Path) -> io::Result<bool> {
+    Ok(std::fs::symlink_metadata(path)?.file_type().is_socket())
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod futex;
 mod image;
 mod mem;
 mod posix;
+mod residence;
 mod surroundings;
 mod transfer;
 
@@ -29,13 +30,14 @@ use std::sync::Arc;
 pub use aligned::{AlignedMemory, DIRECT_ALIGNMENT};
 pub use bare::BareFile;
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use descriptor::open_descriptor;
+pub use descriptor::{is_socket, open_descriptor};
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 #[cfg(target_os = "linux")]
 pub use futex::{futex_wait, futex_wake};
 pub use image::{Image, ImageDraft, ImageKind};
 pub use mem::{Landing, MemStorage, Pending, What};
 pub use posix::{Draft, PosixStorage};
+pub use residence::{lock_memory, oom_score, set_oom_score};
 pub use surroundings::{Mount, Surroundings, Writable};
 
 /// A directory that holds one log.

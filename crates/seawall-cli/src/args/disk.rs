@@ -76,6 +76,9 @@ pub(crate) struct DiskServe {
     /// What is known of the power source; ok lets flushes return before the device has the bytes
     #[arg(long, value_enum, default_value_t = Power::Unknown)]
     pub(crate) power: Power,
+    /// Answer Prometheus at unix:PATH or tcp:PORT of 127.0.0.1, at /metrics
+    #[arg(long, value_name = "PLACE", value_parser = metrics_parser())]
+    pub(crate) metrics: Option<Metrics>,
     /// Run this by sh -c when it is ready, with the disk's URI in `SEAWALL_DISK_URI`; end with it
     #[arg(long, value_name = "CMD")]
     #[arg(help = "Run this by sh -c when it is ready, with the disk's URI in SEAWALL_DISK_URI; \
@@ -106,6 +109,15 @@ pub(crate) enum Export {
     Fuse(PathBuf),
 }
 
+/// Where Prometheus asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Metrics {
+    /// At a unix socket of this path.
+    Unix(PathBuf),
+    /// At a TCP port of this machine.
+    Tcp(u16),
+}
+
 /// Which disk is meant: by its image, or by its directory.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
@@ -126,6 +138,9 @@ pub(crate) struct DiskStatus {
     /// Say it again each second, until the server ends
     #[arg(long)]
     pub(crate) watch: bool,
+    /// Say it as Prometheus reads it
+    #[arg(long, conflicts_with_all = ["watch", "json"])]
+    pub(crate) prometheus: bool,
     #[command(flatten)]
     pub(crate) look: Look,
 }
@@ -181,17 +196,30 @@ fn export_parser() -> impl TypedValueParser<Value = Export> {
 }
 
 fn parse_export(text: &OsStr) -> Result<Export, String> {
-    let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
-    let rest =
-        |kind: &str| text.as_bytes().strip_prefix(kind.as_bytes()).filter(|rest| !rest.is_empty());
-    if let Some(rest) = rest("nbd:unix:") {
-        return Ok(Export::NbdUnix(path(rest)));
-    }
-    if let Some(rest) = rest("fuse:") {
-        return Ok(Export::Fuse(path(rest)));
-    }
-    let port = rest("nbd:tcp:").and_then(|rest| std::str::from_utf8(rest).ok()?.parse().ok());
-    port.map(Export::NbdTcp).ok_or_else(|| {
+    let bytes = text.as_bytes();
+    let found = path_behind(bytes, "nbd:unix:")
+        .map(Export::NbdUnix)
+        .or_else(|| path_behind(bytes, "fuse:").map(Export::Fuse))
+        .or_else(|| port_behind(bytes, "nbd:tcp:").map(Export::NbdTcp));
+    found.ok_or_else(|| {
         "give nbd:unix:PATH, nbd:tcp:PORT with a number up to 65535, or fuse:FILE".to_owned()
     })
+}
+
+fn metrics_parser() -> impl TypedValueParser<Value = Metrics> {
+    OsStringValueParser::new().try_map(|text| {
+        let bytes = text.as_bytes();
+        let unix = path_behind(bytes, "unix:").map(Metrics::Unix);
+        let found = unix.or_else(|| port_behind(bytes, "tcp:").map(Metrics::Tcp));
+        found.ok_or("give unix:PATH, or tcp:PORT with a number up to 65535")
+    })
+}
+
+fn path_behind(text: &[u8], kind: &str) -> Option<PathBuf> {
+    let rest = text.strip_prefix(kind.as_bytes()).filter(|rest| !rest.is_empty());
+    rest.map(|rest| PathBuf::from(OsStr::from_bytes(rest)))
+}
+
+fn port_behind(text: &[u8], kind: &str) -> Option<u16> {
+    std::str::from_utf8(text.strip_prefix(kind.as_bytes())?).ok()?.parse().ok()
 }

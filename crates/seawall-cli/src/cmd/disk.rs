@@ -4,6 +4,8 @@ mod ask;
 mod control;
 mod export;
 mod image;
+mod metrics;
+mod notify;
 mod place;
 mod serve;
 mod service;

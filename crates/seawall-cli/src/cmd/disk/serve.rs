@@ -3,8 +3,10 @@
 use super::control::{self, Stop};
 use super::export::{self, Transport};
 use super::image;
+use super::metrics;
+use super::notify::{self, Notifier};
 use super::place::{self, CONTROL, Place};
-use super::service::{Arming, Service, lock, recovered_as_json};
+use super::service::{Arming, Residence, Service, lock, recovered_as_json};
 use crate::args::{DiskServe, Power};
 use crate::human::{bytes, count};
 use crate::output::Output;
@@ -41,6 +43,11 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     let (place, disk, recovered) = open(args, supply, clock.clone())?;
     tell_recovered(args, recovered.as_ref());
     let disk = Arc::new(disk);
+    let oom_score = seawall_io::oom_score().ok();
+    let residence = Residence::ask();
+    if let (Err(why), false) = (&residence.locked, args.look.quiet) {
+        say(&format!("seawall: memory is NOT locked, and an emergency may have to wait: {why}"));
+    }
 
     // From here on a signal is waited for, and does not end the process by itself.
     let signals = Signals::new([SIGTERM, SIGINT].into_iter().chain(SIGPWR));
@@ -50,11 +57,11 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
         image: args.image.display().to_string(),
         dir: place.path().display().to_string(),
         at,
+        residence,
         transport: Mutex::new(Some(transport)),
         arming: Mutex::new(Arming::default()),
         emergency: Mutex::new(None),
         disk,
-        supply,
         recovered,
         clock,
     });
@@ -63,11 +70,19 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     }
     let (stops, stopped) = mpsc::channel();
     start(&place, (&service, &stops), signals)?;
-    ready(args, &service);
-    if let Some(command) = &args.run {
-        run_beside(args, command, (&service, stops.clone()))?;
+    if let Some(place) = &args.metrics {
+        metrics::serve(place, &service)?;
     }
-    let stop = wait(&service, &stopped);
+    let notifier = Arc::new(Notifier::from_environment());
+    let keeps = notifier.keep_alive(&service);
+    keeps.map_err(|error| failed(&args.image, "feed the watchdog", &error))?;
+    ready(args, &service);
+    notifier.ready(&standing(&service));
+    if let Some(command) = &args.run {
+        run_beside(args, (command, oom_score), (&service, stops.clone()))?;
+    }
+    let stop = wait(&service, &notifier, &stopped);
+    notifier.stopping();
     let exit = end(args, &service, stop);
     place.remove_control();
     exit
@@ -188,28 +203,45 @@ fn ready(args: &DiskServe, service: &Service) {
 /// Runs a program; its end is the server's.
 fn run_beside(
     args: &DiskServe,
-    command: &str,
+    (command, oom_score): (&str, Option<i32>),
     (service, stops): (&Service, mpsc::Sender<Stop>),
 ) -> Result<(), Failure> {
     let cannot = |error: io::Error| failed(&args.image, "run the command", &error);
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(command).env("SEAWALL_DISK_URI", &service.at.uri);
+    for name in notify::VARIABLES {
+        shell.env_remove(name);
+    }
     let mut child = shell.spawn().map_err(cannot)?;
+    if let Some(score) = oom_score {
+        // It is not to be spared because we are; it may have ended already.
+        let _ = seawall_io::set_oom_score(Some(child.id()), score);
+    }
     let waits = move || drop(stops.send(Stop::Child(child.wait())));
     let named = thread::Builder::new().name("seawall-run".to_owned());
     named.spawn(waits).map(drop).map_err(cannot)
 }
 
+/// How it stands, in a line.
+fn standing(service: &Service) -> String {
+    let (state, says) = service.state(&service.disk.status());
+    format!("{state}: {says}")
+}
+
 /// Until something ends it; the device is measured meanwhile.
-fn wait(service: &Service, stopped: &mpsc::Receiver<Stop>) -> Stop {
+fn wait(service: &Service, notifier: &Notifier, stopped: &mpsc::Receiver<Stop>) -> Stop {
+    let mut told = standing(service);
     loop {
-        match stopped.recv_timeout(LOOK_EVERY) {
-            Ok(stop) => return stop,
-            Err(_) => {
-                if let Err(error) = service.keep_armed() {
-                    say(&format!("seawall: the device could not be measured again: {error}"));
-                }
-            }
+        if let Ok(stop) = stopped.recv_timeout(LOOK_EVERY) {
+            return stop;
+        }
+        if let Err(error) = service.keep_armed() {
+            say(&format!("seawall: the device could not be measured again: {error}"));
+        }
+        let now = standing(service);
+        if now != told {
+            notifier.status(&now);
+            told = now;
         }
     }
 }
@@ -247,7 +279,7 @@ fn settle(args: &DiskServe, service: &Service, error: &io::Error) -> Result<(), 
         return Ok(());
     }
     // Without early flushes nothing that was flushed is lost.
-    let exit = if service.supply.is_healthy { Exit::Contract } else { Exit::Failed };
+    let exit = if service.disk.status().supply.is_healthy { Exit::Contract } else { Exit::Failed };
     let what = format!("what was not on the device is lost: {error}");
     let next = "see what the system's journal says of this device";
     Err(Failure::new(exit, what).at(args.image.display()).next(next))

@@ -9,6 +9,9 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// Killed by nobody but who means it.
+const OOM_SCORE: i32 = -1000;
+
 /// What all threads of a server share.
 #[derive(Debug)]
 pub(super) struct Service {
@@ -16,7 +19,7 @@ pub(super) struct Service {
     pub(super) image: String,
     pub(super) dir: String,
     pub(super) at: Place,
-    pub(super) supply: Supply,
+    pub(super) residence: Residence,
     pub(super) recovered: Option<Recovered>,
     pub(super) clock: Arc<SystemClock>,
     pub(super) transport: Mutex<Option<Transport>>,
@@ -25,11 +28,28 @@ pub(super) struct Service {
     pub(super) emergency: Mutex<Option<Result<Emergency, String>>>,
 }
 
-/// Whether it is to be armed if it can be, and what that rests on.
+/// Whether it is to be armed if it can be. Whoever measures holds it.
 #[derive(Debug, Default)]
 pub(super) struct Arming {
     pub(super) is_by_hand: bool,
-    pub(super) calibration: Option<Calibration>,
+}
+
+/// What keeps the process in memory.
+#[derive(Debug)]
+pub(super) struct Residence {
+    /// Whether its memory is locked, or why not.
+    pub(super) locked: Result<(), String>,
+    /// What the system goes by when it kills for want of memory, where it has that.
+    pub(super) oom_score: Option<i32>,
+}
+
+impl Residence {
+    /// Asks for the best that the system gives; none of it is needed for serving.
+    pub(super) fn ask() -> Self {
+        let locked = seawall_io::lock_memory().map_err(|error| error.to_string());
+        let oom_score = seawall_io::set_oom_score(None, OOM_SCORE).ok();
+        Self { locked, oom_score }
+    }
 }
 
 impl Service {
@@ -77,23 +97,22 @@ impl Service {
     }
 
     /// Measures the device, so that flushes return early if the power source is well.
-    pub(super) fn calibrate(&self, arming: &mut Arming) -> io::Result<()> {
+    pub(super) fn calibrate(&self) -> io::Result<()> {
         self.disk.rearm();
-        arming.calibration = Some(self.disk.calibrate()?);
-        Ok(())
+        self.disk.calibrate().map(drop)
     }
 
     /// Measures again when that is due, unless somebody disarmed it.
     pub(super) fn keep_armed(&self) -> io::Result<()> {
-        let mut arming = lock(&self.arming);
+        let arming = lock(&self.arming);
         let is_wanted = !arming.is_by_hand && self.disk.wants_calibration();
-        if is_wanted { self.calibrate(&mut arming) } else { Ok(()) }
+        if is_wanted { self.calibrate() } else { Ok(()) }
     }
 
     fn arm_by_hand(&self) -> io::Result<()> {
         let mut arming = lock(&self.arming);
         arming.is_by_hand = false;
-        self.calibrate(&mut arming)
+        self.calibrate()
     }
 
     fn disarm(&self) -> io::Result<()> {
@@ -141,8 +160,6 @@ impl Service {
             Some(Err(error)) => json!({ "error": error }),
             None => Value::Null,
         };
-        // Not behind a measurement that is under way.
-        let calibration = self.arming.try_lock().ok().and_then(|arming| arming.calibration);
         let status = self.disk.status();
         let (state, says) = self.state(&status);
         let mut answer = json!({
@@ -157,7 +174,9 @@ impl Service {
             "bytes": self.disk.size(),
             "connections": lock(&self.transport).as_ref().map(Transport::connections),
             "capacity": status.armed.ok(),
+            "armed": status.armed.is_ok(),
             "dirty": status.dirty,
+            "dirty_max": status.dirty_max,
             "read_only": status.is_read_only,
             "failure": status.failure,
         });
@@ -177,14 +196,18 @@ impl Service {
                     "failures": counts.failures,
                 },
                 "supply": {
-                    "healthy": self.supply.is_healthy,
-                    "hold_up_ms": millis(self.supply.hold_up),
-                    "detection_ms": millis(self.supply.detection),
+                    "healthy": status.supply.is_healthy,
+                    "hold_up_ms": millis(status.supply.hold_up),
+                    "detection_ms": millis(status.supply.detection),
                 },
-                "calibration": calibration.map(|found| json!({
+                "calibration": status.calibration.map(|found| json!({
                     "flush_worst_ms": millis(found.flush_worst),
                     "bytes_per_s": found.bandwidth,
+                    "margin_ms": margin(status.supply, found),
                 })),
+                "memory_locked": self.residence.locked.is_ok(),
+                "memory_why": self.residence.locked.as_ref().err(),
+                "oom_score_adj": self.residence.oom_score,
                 "recovered": self.recovered.as_ref().map(recovered_as_json),
                 "emergency": emergency,
             }),
@@ -206,6 +229,12 @@ fn emergency_as_json(done: &Emergency) -> Value {
 /// With microseconds behind the point.
 pub(super) fn millis(time: Duration) -> f64 {
     crate::human::to_f64(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)) / 1000.0
+}
+
+/// What is left of the hold-up, in milliseconds, when it is known that the power fails, and two
+/// flushes are done; below zero if it is not enough for that.
+fn margin(supply: Supply, found: Calibration) -> f64 {
+    millis(supply.hold_up) - millis(supply.detection) - 2.0 * millis(found.flush_worst)
 }
 
 fn extend(object: &mut Value, more: Value) {

@@ -2,6 +2,7 @@
 
 use super::ask::ask;
 use super::control::Request;
+use super::metrics::render;
 use crate::args::DiskStatus;
 use crate::human::{bytes, count};
 use crate::output::Output;
@@ -21,7 +22,9 @@ pub(super) fn run(args: &DiskStatus) -> Result<Exit, Failure> {
         let answer = ask(&args.name, Request::Status, None)?;
         let is_broken = answer.get("broken").and_then(Value::as_bool).unwrap_or(true);
         let exit = if is_broken { Exit::Contract } else { Exit::Fine };
-        if args.look.json {
+        if args.prometheus {
+            out.lines(&render(&answer).lines().collect::<Vec<_>>());
+        } else if args.look.json {
             out.line(&answer.to_string());
         } else {
             tell(&mut out, &answer, exit);
@@ -53,7 +56,8 @@ fn tell(out: &mut Output, answer: &Value, exit: Exit) {
         "served",
         format!("{} at {}, {clients}", bytes(number("bytes")), text("ready")),
     ));
-    out.line(&line("dirty", format!("{} not on the device", bytes(number("dirty")))));
+    let (dirty, most) = (bytes(number("dirty")), bytes(number("dirty_max")));
+    out.line(&line("dirty", format!("{dirty} not on the device, {most} at most")));
     let of = |name| counted(name).unwrap_or_default();
     let writes = format!("{}, {} had to wait", count(of("writes"), "write"), of("deferred"));
     out.line(&line("taken in", writes));
@@ -62,6 +66,10 @@ fn tell(out: &mut Output, answer: &Value, exit: Exit) {
     let (drained, synced) = (bytes(of("drained_bytes")), count(of("device_flushes"), "sync"));
     let device = format!("{drained} in {synced}, {}", failures(of("failures")));
     out.line(&line("device", device));
+    if let Some(power) = power(answer) {
+        out.line(&line("power", power));
+    }
+    out.line(&line("memory", memory(answer)));
     if let Some(lost) = answer.pointer("/recovered/lost").and_then(Value::as_u64) {
         let runs = answer.pointer("/recovered/runs").and_then(Value::as_u64).unwrap_or_default();
         let found = format!("a dump was found: {} home, {lost} LOST", count(runs, "run"));
@@ -72,4 +80,23 @@ fn tell(out: &mut Output, answer: &Value, exit: Exit) {
 
 fn failures(number: u64) -> String {
     if number == 0 { "no failure".to_owned() } else { count(number, "failure") }
+}
+
+fn memory(answer: &Value) -> String {
+    let locked = match answer.get("memory_why").and_then(Value::as_str) {
+        Some(why) => format!("NOT locked: {why}"),
+        None => "locked".to_owned(),
+    };
+    match answer.get("oom_score_adj").and_then(Value::as_i64) {
+        Some(score) => format!("{locked}; oom_score_adj {score}"),
+        None => locked,
+    }
+}
+
+/// What an early flush rests on; nothing where the device was not measured.
+fn power(answer: &Value) -> Option<String> {
+    let millis = |pointer| answer.pointer(pointer).and_then(Value::as_f64);
+    let (hold_up, worst) = (millis("/supply/hold_up_ms")?, millis("/calibration/flush_worst_ms")?);
+    let margin = millis("/calibration/margin_ms")?;
+    Some(format!("{hold_up} ms of hold-up, worst flush {worst:.3} ms, margin {margin:.3} ms"))
 }

@@ -1,0 +1,121 @@
+//! Tells systemd, or whoever else listens at `NOTIFY_SOCKET`, how the server stands.
+
+use super::service::Service;
+use seawall_io::{Clock, SystemClock};
+use std::env;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// No status has more characters: a datagram that is too long would not arrive.
+const STATUS_MAX: usize = 500;
+/// What a program that is run beside is not to take for its own.
+pub(super) const VARIABLES: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
+
+/// Where to tell it. Nobody may listen, and nothing waits for who does.
+#[derive(Debug)]
+pub(super) struct Notifier {
+    socket: Option<UnixDatagram>,
+    /// How long a watchdog waits for a sign of life, if there is one.
+    watchdog: Option<Duration>,
+}
+
+impl Notifier {
+    /// What the environment asks for.
+    pub(super) fn from_environment() -> Self {
+        let socket = env::var_os("NOTIFY_SOCKET").and_then(|name| connect(&name));
+        let number = |name| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+        let is_ours = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
+        let watchdog = number("WATCHDOG_USEC").filter(|micros| is_ours && *micros > 0);
+        Self { socket, watchdog: watchdog.map(Duration::from_micros) }
+    }
+
+    /// It serves, and stands so.
+    pub(super) fn ready(&self, status: &str) {
+        self.send(&format!("READY=1\nSTATUS={}", line(status)));
+    }
+
+    /// It stands so now.
+    pub(super) fn status(&self, status: &str) {
+        self.send(&format!("STATUS={}", line(status)));
+    }
+
+    /// It is about to end, when everything is on the device.
+    pub(super) fn stopping(&self) {
+        self.send("STOPPING=1\nSTATUS=draining");
+    }
+
+    /// Gives signs of life as often as the watchdog wants them, as long as the disk answers.
+    pub(super) fn keep_alive(self: &Arc<Self>, service: &Arc<Service>) -> std::io::Result<()> {
+        let Some(watchdog) = self.watchdog else { return Ok(()) };
+        let pause = (watchdog / 3).max(Duration::from_millis(1));
+        let (notifier, service) = (self.clone(), service.clone());
+        let signs = move || {
+            loop {
+                // Behind the lock that all writers take: a disk that hangs gives no sign.
+                let _ = service.disk.status();
+                notifier.send("WATCHDOG=1");
+                SystemClock::new().sleep(pause);
+            }
+        };
+        thread::Builder::new().name("seawall-watchdog".to_owned()).spawn(signs).map(drop)
+    }
+
+    fn send(&self, text: &str) {
+        if let Some(socket) = &self.socket {
+            // Who does not listen, or not as fast, misses it.
+            let _ = socket.send(text.as_bytes());
+        }
+    }
+}
+
+/// A socket to where `name` says: a path, or behind `@` a name in the abstract space of Linux.
+fn connect(name: &OsStr) -> Option<UnixDatagram> {
+    let socket = UnixDatagram::unbound().ok()?;
+    socket.set_nonblocking(true).ok()?;
+    match name.as_bytes() {
+        [b'/', ..] => socket.connect(name).ok()?,
+        [b'@', name @ ..] => connect_abstract(&socket, name)?,
+        _ => return None,
+    }
+    Some(socket)
+}
+
+#[cfg(target_os = "linux")]
+fn connect_abstract(socket: &UnixDatagram, name: &[u8]) -> Option<()> {
+    use std::os::linux::net::SocketAddrExt;
+    let address = std::os::unix::net::SocketAddr::from_abstract_name(name).ok()?;
+    socket.connect_addr(&address).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn connect_abstract(_: &UnixDatagram, _: &[u8]) -> Option<()> {
+    None
+}
+
+/// One line of it: another one would be another message.
+fn line(status: &str) -> String {
+    let clean = |letter: char| if letter.is_control() { ' ' } else { letter };
+    status.chars().take(STATUS_MAX).map(clean).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_one_short_line() {
+        assert_eq!(line("fine\nREADY=1\0"), "fine READY=1 ");
+        assert_eq!(line(&"\u{e4}".repeat(9999)).chars().count(), STATUS_MAX);
+    }
+
+    #[test]
+    fn a_name_that_is_no_socket_is_nobody() {
+        for name in ["", "@", "relative", "/there/is/none", "vsock:2:1"] {
+            assert!(connect(OsStr::new(name)).is_none(), "{name}");
+        }
+    }
+}
