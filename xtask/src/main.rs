@@ -4,6 +4,7 @@
 
 mod allowed;
 mod book;
+mod critical;
 mod damage;
 mod json;
 mod links;
@@ -22,7 +23,8 @@ const HELP: &str = "\
 Usage: cargo xtask <chore>
 
 Chores:
-  tidy    checks the rules of docs/STYLE.md that the compiler and clippy do not know
+  tidy    checks the rules of docs/STYLE.md that the compiler and clippy do not know, and counts
+          the lines of the virtual disk on which what it acknowledged depends
   rules   lists them
   book    makes docs/ into a book, by mdBook
   damage  damages logs in every way of a list and prints what Seawall does, beside its peers

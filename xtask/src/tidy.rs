@@ -1,6 +1,7 @@
 //! Walks the tree, asks the rules, prints what they say.
 
 use crate::allowed::{ALLOWED, excuse};
+use crate::critical;
 use crate::rules::{Finding, look, smells};
 use crate::source::Source;
 use crate::tree::{root, tracked};
@@ -23,8 +24,11 @@ pub(crate) fn run() -> io::Result<bool> {
     if tree.is_empty() {
         return Err(io::Error::other(format!("no files in {}", root.display())));
     }
-    let findings = excuse(look(&tree), ALLOWED);
+    let (critical, too_many) = critical::count(&tree);
+    let mut findings = excuse(look(&tree), ALLOWED);
+    findings.extend(too_many);
     print(&findings, &smells(&tree))?;
+    writeln!(io::stderr(), "tidy: {critical}")?;
     writeln!(io::stderr(), "tidy: {} files, {} findings", tree.len(), findings.len())?;
     Ok(findings.is_empty())
 }

@@ -1,6 +1,7 @@
 //! What can be asked for, as clap reads it.
 
 mod bench;
+mod config;
 mod convert;
 mod disk;
 mod examples;
@@ -19,6 +20,7 @@ pub(crate) use bench::{
     BenchReplay, BenchRoll, BenchStream, BenchVerb, Beside,
 };
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+pub(crate) use config::template;
 pub(crate) use convert::{Convert, ForeignFormat};
 pub(crate) use disk::{
     Disk, DiskAsk, DiskName, DiskServe, DiskStatus, DiskVerb, Export, Metrics, Power,
@@ -450,7 +452,11 @@ pub(crate) fn parse() -> Result<(Verb, Notes), Exit> {
     };
     color_of(std::env::args().skip(1)).take_effect();
     let command = not_yet::add(Cli::command());
-    let matches = command.clone().try_get_matches().map_err(said)?;
+    let words = config::with_file(std::env::args_os().collect()).map_err(|failure| {
+        failure.tell();
+        failure.exit
+    })?;
+    let matches = command.clone().try_get_matches_from(words).map_err(said)?;
     not_yet::refuse(&matches)?;
     let verb = Cli::from_arg_matches(&matches).map_err(said)?.verb;
     let notes = Notes::start(&command, &matches);

@@ -811,3 +811,37 @@ fn prometheus_reads_how_it_stands() {
     assert!(http(connect(), "GET / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.0 200 "));
     assert_eq!(server.state(), "write-through");
 }
+
+#[test]
+fn a_file_says_what_is_not_typed() {
+    let folder = made("disk-config");
+    let template = folder.run("disk config", b"").fine().text().to_owned();
+    let line = |key: &str| format!("\n#{key} = ");
+    for key in ["image", "export", "size", "state", "power", "hold-up", "metrics"] {
+        assert!(template.contains(&line(key)), "{key}: {template}");
+    }
+    let set = |text: &str, key: &str, value: &str| {
+        let (head, tail) = text.split_once(&line(key)).unwrap();
+        let (_, tail) = tail.split_once('\n').unwrap();
+        format!("{head}\n{key} = {value}\n{tail}")
+    };
+    let text = set(&set(&template, "image", "vd"), "export", "nbd:unix:s");
+    folder.write("vd.conf", set(&text, "hold-up", "77").as_bytes());
+    let server = Server::start(&folder, "--config vd.conf");
+    assert_eq!(server.ready, "ready nbd unix:s");
+    assert_eq!(server.ask(&json!({ "do": "status" }))["supply"]["hold_up_ms"], 77.0);
+    drop(server);
+    let server = Server::start(&folder, "--config=vd.conf --hold-up 78 --export nbd:unix:t");
+    assert_eq!(server.ready, "ready nbd unix:t");
+    assert_eq!(server.ask(&json!({ "do": "status" }))["supply"]["hold_up_ms"], 78.0);
+    drop(server);
+    folder.write("vd.conf", b"# mine\nimage = vd\nhold = 3\n");
+    let ran = folder.run("disk serve --config vd.conf --export nbd:unix:s", b"");
+    assert!(ran.refused(2).contains("where: vd.conf, line 3"), "{ran:?}");
+    folder.run("disk serve vd --export nbd:unix:s --config none", b"").refused(1);
+    folder.write("vd.conf", &vec![b'#'; 70_000]);
+    folder.run("disk serve vd --export nbd:unix:s --config vd.conf", b"").refused(1);
+    // What is missing in both is asked for.
+    folder.write("vd.conf", b"export = nbd:unix:s\n");
+    assert_eq!(folder.run("disk serve --config vd.conf", b"").code, 2);
+}

@@ -1,7 +1,7 @@
 //! What others left open: a file descriptor, by its number, and a socket, by its path.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -34,6 +34,22 @@ pub fn open_descriptor(number: u32) -> io::Result<File> {
     })
 }
 
+/// Reads a small file that somebody wrote by hand: UTF-8, of `size_max` bytes at most.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::InvalidData`] if it is longer, or no UTF-8; whatever the device says.
+pub fn read_text(path: &Path, size_max: u64) -> io::Result<String> {
+    let mut text = Vec::new();
+    let opened = OpenOptions::new().read(true).open(path)?;
+    opened.take(size_max.saturating_add(1)).read_to_end(&mut text)?;
+    if u64::try_from(text.len()).unwrap_or(u64::MAX) > size_max {
+        let why = format!("it has more than {size_max} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
+    String::from_utf8(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
 /// Whether `path` is a socket itself; a symbolic link is none.
 ///
 /// # Errors
@@ -46,7 +62,7 @@ pub fn is_socket(path: &Path) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Read, Write};
+    use std::io::Write;
     use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
 

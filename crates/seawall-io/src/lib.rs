@@ -30,7 +30,7 @@ use std::sync::Arc;
 pub use aligned::{AlignedMemory, DIRECT_ALIGNMENT};
 pub use bare::BareFile;
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use descriptor::{is_socket, open_descriptor};
+pub use descriptor::{is_socket, open_descriptor, read_text};
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 #[cfg(target_os = "linux")]
 pub use futex::{futex_wait, futex_wake};

@@ -2,8 +2,8 @@
 
 use super::Look;
 use super::examples::{
-    DISK_DRAIN_EXAMPLES, DISK_EMERGENCY_EXAMPLES, DISK_FLUSH_EXAMPLES, DISK_SERVE_EXAMPLES,
-    DISK_STATUS_EXAMPLES,
+    DISK_CONFIG_EXAMPLES, DISK_DRAIN_EXAMPLES, DISK_EMERGENCY_EXAMPLES, DISK_FLUSH_EXAMPLES,
+    DISK_SERVE_EXAMPLES, DISK_STATUS_EXAMPLES,
 };
 use crate::human;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -26,6 +26,9 @@ pub(crate) enum DiskVerb {
     /// Serve a disk image as a virtual disk until it is told to stop
     #[command(after_help = DISK_SERVE_EXAMPLES)]
     Serve(DiskServe),
+    /// Print a file for serve --config, with all defaults
+    #[command(after_help = DISK_CONFIG_EXAMPLES)]
+    Config,
     /// Say how a virtual disk that is served stands
     #[command(after_help = DISK_STATUS_EXAMPLES)]
     Status(DiskStatus),
@@ -76,6 +79,10 @@ pub(crate) struct DiskServe {
     /// What is known of the power source; ok lets flushes return before the device has the bytes
     #[arg(long, value_enum, default_value_t = Power::Unknown)]
     pub(crate) power: Power,
+    /// Take options from this file, too; `seawall disk config` prints one
+    #[arg(long, value_name = "FILE")]
+    #[arg(help = "Take options from this file, too; seawall disk config prints one")]
+    pub(crate) config: Option<PathBuf>,
     /// Answer Prometheus at unix:PATH or tcp:PORT of 127.0.0.1, at /metrics
     #[arg(long, value_name = "PLACE", value_parser = metrics_parser())]
     pub(crate) metrics: Option<Metrics>,

@@ -316,6 +316,16 @@ SIGINT bring everything to the device and end it. IMG.seawall/control is a
 socket that takes one line of JSON, as {\"do\":\"status\"}, and answers with
 one: status, flush, drain, disarm, arm, emergency-flush, stop.";
 
+pub(super) const DISK_CONFIG_EXAMPLES: &str = "\
+Examples:
+  seawall disk config > vd.conf
+  seawall disk config | grep -v '^#'
+  seawall disk serve vd.img --export nbd:unix:s --config vd.conf
+
+A line is `key = value`, and says what --key says on the command line; `image`
+is IMG. What the file says need not be typed, and what is typed wins. A key that
+there is not is an error.";
+
 pub(super) const DISK_STATUS_EXAMPLES: &str = "\
 Examples:
   seawall disk status vd.img

@@ -11,7 +11,8 @@ mod serve;
 mod service;
 mod status;
 
-use crate::args::DiskVerb;
+use crate::args::{DiskVerb, template};
+use crate::output::Output;
 use crate::report::{Exit, Failure};
 use control::Request;
 
@@ -19,6 +20,11 @@ use control::Request;
 pub(crate) fn run(verb: &DiskVerb) -> Result<Exit, Failure> {
     match verb {
         DiskVerb::Serve(args) => serve::run(args),
+        DiskVerb::Config => {
+            let mut out = Output::new();
+            out.lines(&template().lines().collect::<Vec<_>>());
+            Ok(out.finish())
+        }
         DiskVerb::Status(args) => status::run(args),
         DiskVerb::Flush(args) => ask::run(args, Request::Flush),
         DiskVerb::Drain(args) => ask::run(args, Request::Drain),

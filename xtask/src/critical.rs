@@ -1,0 +1,77 @@
+//! The lines of the virtual disk that decide whether it keeps what it acknowledged: few enough to
+//! be read as a whole.
+
+use crate::rules::Finding;
+use crate::source::Source;
+
+/// The parts; `docs/adr/0009-the-virtual-log-disk.md` says what each decides.
+const PARTS: [&str; 5] = ["ring.rs", "buffer.rs", "budget.rs", "disk.rs", "dump.rs"];
+const FOLDER: &str = "crates/seawall-disk/src/";
+/// What the virtual disk of the paper has, beside a verified kernel: `RapiLog`, `EuroSys` 2013.
+const RAPILOG: usize = 1619;
+/// Four fifths of `RapiLog`'s, with room for whole blocks past the cache: what one person can read
+/// in an afternoon. Whoever needs more says here what for, or takes something out.
+const LIMIT: usize = 1300;
+
+/// Counts, and says it in a line; with a finding if there are too many.
+pub(crate) fn count(tree: &[Source]) -> (String, Vec<Finding>) {
+    let mut total = 0;
+    let mut parts = Vec::new();
+    let mut findings = Vec::new();
+    let found = |line, advice: String| Finding {
+        path: format!("{FOLDER}disk.rs"),
+        line,
+        rule: "critical",
+        advice,
+    };
+    for part in PARTS {
+        match tree.iter().find(|source| source.path.strip_prefix(FOLDER) == Some(part)) {
+            Some(source) => {
+                let size = code_lines(source);
+                total += size;
+                parts.push(format!("{part} {size}"));
+            }
+            None => findings.push(found(1, format!("{part} is gone: name what took its place"))),
+        }
+    }
+    if total > LIMIT {
+        let advice = format!("{total} lines are critical, and {LIMIT} are allowed");
+        findings.push(found(1, format!("{advice}: take some out, or say why in xtask")));
+    }
+    let parts = parts.join(", ");
+    (format!("critical: {total} of {LIMIT} lines ({parts}); RapiLog has {RAPILOG}"), findings)
+}
+
+/// Lines of code, without tests, comments and blank ones.
+fn code_lines(source: &Source) -> usize {
+    let lines = (1..).zip(source.code.lines());
+    lines.filter(|(line, code)| !code.trim().is_empty() && !source.is_test(*line)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_blank_lines_and_tests_do_not_count() {
+        let text = concat!(
+            "//! A disk.\n\n/// Doc.\nfn a() -> u8 {\n    // Why.\n    let b = \"//\"; // c\n\n",
+            "    /* more\n    of it */\n    1\n}\n\n#[cfg(test)]\nmod tests {\n    fn d() {}\n}\n",
+        );
+        assert_eq!(code_lines(&Source::new("crates/seawall-disk/src/ring.rs", text)), 4);
+    }
+
+    #[test]
+    fn one_line_too_many_is_a_finding_and_so_is_a_part_that_is_gone() {
+        let part = |name: &str, lines: usize| {
+            Source::new(&format!("{FOLDER}{name}"), &"fn a() {}\n".repeat(lines))
+        };
+        let tree = |lines| PARTS.map(|name| part(name, if name == "ring.rs" { lines } else { 1 }));
+        assert_eq!(count(&tree(LIMIT - 4)).1.len(), 0);
+        assert_eq!(count(&tree(LIMIT - 3)).1.len(), 1);
+        let [_, rest @ ..] = tree(1);
+        let (said, findings) = count(&rest);
+        assert!(said.starts_with("critical: 4 of "), "{said}");
+        assert!(matches!(&findings[..], [only] if only.advice.contains("ring.rs")));
+    }
+}
