@@ -450,7 +450,9 @@ pub(crate) fn parse() -> Result<(Verb, Notes), Exit> {
         let _ = error.print();
         if error.use_stderr() { Exit::Usage } else { Exit::Fine }
     };
-    color_of(std::env::args().skip(1)).take_effect();
+    // A path need not be UTF-8.
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    color_of(words.skip(1)).take_effect();
     let command = not_yet::add(Cli::command());
     let words = config::with_file(std::env::args_os().collect()).map_err(|failure| {
         failure.tell();

@@ -845,3 +845,15 @@ fn a_file_says_what_is_not_typed() {
     folder.write("vd.conf", b"export = nbd:unix:s\n");
     assert_eq!(folder.run("disk serve --config vd.conf", b"").code, 2);
 }
+
+#[test]
+fn a_path_need_not_be_utf_8() {
+    use std::os::unix::ffi::OsStringExt;
+    let folder = Folder::new("disk-bytes");
+    let of = |text: &[u8]| std::ffi::OsString::from_vec(text.to_vec());
+    let mut command = folder.command("disk serve --size 64KiB --run true");
+    command.arg(of(b"v\xff")).args(["--export", "nbd:unix:s"]);
+    let ran = command.output().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    assert!(folder.path("").join(of(b"v\xff.seawall")).is_dir(), "{:?}", folder.names("."));
+}
