@@ -215,8 +215,8 @@ fn an_image_that_is_brought_is_served_as_it_is() {
     changed[70_000] = b'!';
     assert_eq!(folder.read("there"), changed);
     // By another name it is the same image, and another state does not make it two.
-    folder.run("disk serve there --export nbd:unix:t", b"").refused(6);
-    folder.run("disk serve vd --state mine --export nbd:unix:t", b"").refused(6);
+    folder.run("disk serve there --export nbd:unix:t --run true", b"").refused(6);
+    folder.run("disk serve vd --state mine --export nbd:unix:t --run true", b"").refused(6);
     assert_eq!(folder.names("."), ["s", "s.lock", "there", "vd", "vd.seawall"]);
 }
 
@@ -291,6 +291,8 @@ fn what_is_no_disk_is_8_and_what_nobody_serves_is_1() {
     let area = folder.read("vd.seawall/area");
     folder.write("vd.seawall/area", &vec![7; area.len()]);
     serve_once(&folder, "vd").refused(8);
+    folder.write("vd.seawall/area", &vec![0; area.len()]);
+    assert!(serve_once(&folder, "vd").refused(8).contains("is missing"));
     folder.remove("vd.seawall/area");
     assert!(serve_once(&folder, "vd").refused(8).contains("is missing"));
     folder.write("vd.seawall/area", &area);
@@ -515,7 +517,7 @@ fn a_maker_that_was_killed_is_in_nobodys_way() {
     while folder.names(".") != ["vd.seawall-new"] {
         assert!(maker.try_wait().unwrap().is_none());
     }
-    folder.run("disk serve vd --size 4GiB --export nbd:unix:t", b"").refused(6);
+    folder.run("disk serve vd --size 4GiB --export nbd:unix:t --run true", b"").refused(6);
     maker.kill().unwrap();
     maker.wait().unwrap();
     assert_eq!(folder.names("."), ["vd.seawall-new"]);
@@ -570,11 +572,13 @@ fn a_server_in_an_emergency_ends_well_when_it_has_dumped() {
 fn two_servers_of_one_disk_are_6() {
     let folder = made("disk-two");
     let server = Server::start(&folder, UNKNOWN);
-    folder.run("disk serve vd --export nbd:unix:other", b"").refused(6);
+    folder.run("disk serve vd --export nbd:unix:other --run true", b"").refused(6);
     folder.write("other", &vec![0; 65536]);
-    folder.run("disk serve other --state vd.seawall --export nbd:unix:t", b"").refused(6);
+    folder
+        .run("disk serve other --state vd.seawall --export nbd:unix:t --run true", b"")
+        .refused(6);
     assert_eq!(server.state(), "write-through");
-    folder.run("disk serve other --export nbd:unix:s", b"").refused(1);
+    folder.run("disk serve other --export nbd:unix:s --run true", b"").refused(1);
 }
 
 #[test]
@@ -836,14 +840,14 @@ fn a_file_says_what_is_not_typed() {
     assert_eq!(server.ask(&json!({ "do": "status" }))["supply"]["hold_up_ms"], 78.0);
     drop(server);
     folder.write("vd.conf", b"# mine\nimage = vd\nhold = 3\n");
-    let ran = folder.run("disk serve --config vd.conf --export nbd:unix:s", b"");
+    let ran = folder.run("disk serve --config vd.conf --export nbd:unix:s --run true", b"");
     assert!(ran.refused(2).contains("where: vd.conf, line 3"), "{ran:?}");
-    folder.run("disk serve vd --export nbd:unix:s --config none", b"").refused(1);
+    folder.run("disk serve vd --export nbd:unix:s --config none --run true", b"").refused(1);
     folder.write("vd.conf", &vec![b'#'; 70_000]);
-    folder.run("disk serve vd --export nbd:unix:s --config vd.conf", b"").refused(1);
+    folder.run("disk serve vd --export nbd:unix:s --config vd.conf --run true", b"").refused(1);
     // What is missing in both is asked for.
     folder.write("vd.conf", b"export = nbd:unix:s\n");
-    assert_eq!(folder.run("disk serve --config vd.conf", b"").code, 2);
+    assert_eq!(folder.run("disk serve --config vd.conf --run true", b"").code, 2);
 }
 
 #[test]
@@ -856,4 +860,54 @@ fn a_path_need_not_be_utf_8() {
     let ran = command.output().unwrap();
     assert!(ran.status.success(), "{ran:?}");
     assert!(folder.path("").join(of(b"v\xff.seawall")).is_dir(), "{:?}", folder.names("."));
+}
+
+/// A block device over a file, where this machine has such and lets us.
+struct Loop(String);
+
+impl Loop {
+    fn over(path: &Path) -> Option<Self> {
+        let made = Command::new("losetup").args(["--find", "--show"]).arg(path).output().ok()?;
+        let name = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+        (made.status.success() && Path::new(&name).exists()).then_some(Self(name))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+#[test]
+fn a_block_device_is_served_as_it_is_and_by_one() {
+    let folder = Folder::new("disk-device");
+    folder.write("back", &vec![5; 1 << 20]);
+    let Some(device) = Loop::over(&folder.path("back")) else {
+        eprintln!("skipped: there is no loop device here");
+        return;
+    };
+    let name = &device.0;
+    serve_once(&folder, name).refused(2);
+    serve_once(&folder, &format!("{name} --state vd.seawall --size 1MiB")).refused(2);
+    assert_eq!(folder.names("."), ["back"]);
+    let server = Server::start(
+        &folder,
+        &format!("{name} --state vd.seawall --export nbd:unix:s --power ok --hold-up 60000"),
+    );
+    let status = server.ask(&json!({ "do": "status" }));
+    assert_eq!((&status["bytes"], &status["state"]), (&1_048_576.into(), &"armed".into()));
+    serve_once(&folder, &format!("{name} --state other")).refused(6);
+    let mut client = Client::connect(&folder.path("s"));
+    // Long enough for a way past the cache.
+    client.write(4096, &vec![6; 200_000]);
+    assert_eq!(client.read((1 << 20) - 10, 10), [5; 10]);
+    server.signal("-TERM");
+    assert_eq!(server.ended().0.code(), Some(0));
+    let settings = String::from_utf8(folder.read("vd.seawall/disk.json")).unwrap();
+    assert!(settings.contains("\"image\":\"device "), "{settings}");
+    drop(device);
+    let mut expected = vec![5; 1 << 20];
+    expected[4096..204_096].fill(6);
+    assert!(folder.read("back") == expected);
 }

@@ -121,7 +121,7 @@ fn device_identity(number: u64) -> Option<String> {
         let text = fs::read_to_string(sys.join(name)).ok()?;
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     };
-    let names = ["wwid", "device/wwid", "device/serial", "serial", "dm/uuid"];
+    let names = ["wwid", "device/wwid", "device/serial", "serial", "dm/uuid", "loop/backing_file"];
     let own = || names.iter().find_map(|name| text(name));
     // A partition is told by its disk and where it begins.
     let disk = || names.iter().find_map(|name| text(&format!("../{name}")));

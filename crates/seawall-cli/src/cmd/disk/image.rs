@@ -72,6 +72,8 @@ pub(super) fn open(args: &DiskServe, is_there: bool) -> Result<Device, Failure> 
     let (home, identity) = (image.file(), image.identity());
     let size = home.len().map_err(|error| failed(path, &error))?;
     let identity = identity.map_err(|error| failed(path, &error))?;
+    // It is not to be taken for a file, even so.
+    let identity = identity.or_else(|| Some("device without a number".to_owned()));
     if let Some(asked) = args.size.filter(|asked| *asked != size) {
         let what = format!("the image has {} already, not {}", exactly(size), exactly(asked));
         let next = "leave --size out, or give the path of a new image";

@@ -79,6 +79,10 @@ impl Place {
         let size = device.home.len().map_err(cannot)?;
         let files = Files { home: device.home.clone(), area };
         let Some(Inspected { label, has_dump }) = inspect(&*files.area).map_err(cannot)? else {
+            // The settings are written behind the label.
+            if settings.is_some() {
+                return Err(self.no_area());
+            }
             return Ok((self.prepare(device, options).map_err(cannot)?, None));
         };
         let is_its = settings.as_ref().is_some_and(|settings| settings.may_be_for(device));
@@ -152,7 +156,7 @@ impl Place {
     }
 
     fn no_area(&self) -> Failure {
-        let what = format!("the file `{AREA}` is missing: what an emergency dumped went with it");
+        let what = "the area for dumps is missing, or empty: what was dumped is gone with it";
         let next = "bring it back, or remove the directory if nothing was dumped";
         Failure::new(Exit::Format, what).at(self.path.display()).next(next)
     }
