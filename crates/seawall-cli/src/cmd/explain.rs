@@ -113,8 +113,8 @@ const TOPICS: &[Topic] = &[
     ),
     code(
         "9",
-        "What was to be made exists already, and stays as it is. Or the dump of a virtual disk waits \
-         for another image.",
+        "What was to be made exists already, and stays as it is. Or the dump of a virtual disk \
+         waits for another image.",
         &["give another target, or move that one away"],
     ),
     code(
