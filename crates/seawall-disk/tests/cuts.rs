@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
-use seawall_disk::{Disarmed, Disk, Files, Options, Supply};
+use seawall_disk::{Disarmed, Disk, Files, Inspected, Options, Supply, inspect};
 use seawall_io::{Access, Clock, File, MemStorage, Storage, SystemClock};
 use seawall_testkit::Dice;
 use std::collections::BTreeMap;
@@ -194,8 +194,12 @@ fn what_was_dumped_is_brought_home_once() {
     disk.write(0, &[1]).unwrap_err();
     disk.flush().unwrap_err();
     disk.calibrate().unwrap_err();
+    assert_eq!(disk.status().dirty_max, 1000);
     let left = device.power_cut(|_| false);
+    let has_dump = || inspect(&*files(&left).area).unwrap().map(|found| found.has_dump);
+    assert_eq!(has_dump(), Some(true));
     let (disk, recovered) = Disk::open(files(&left), &SMALL, clock()).unwrap();
+    assert_eq!(has_dump(), Some(false));
     assert_eq!(recovered.map(|found| (found.generation, found.runs, found.lost)), Some((1, 1, 0)));
     let mut read = [0; 1002];
     disk.read(99, &mut read).unwrap();
@@ -253,4 +257,31 @@ fn another_disks_area_is_refused() {
     assert_eq!(error.to_string(), "the area is that of a disk of 1048576 bytes, not 524288");
     let larger = Options { buffers: 5, ..SMALL };
     Disk::open(files(&device), &larger, clock()).unwrap_err();
+}
+
+#[test]
+fn an_area_is_looked_into_and_made_anew_in_its_place() {
+    let device = made();
+    let files = files(&device);
+    let Inspected { label, has_dump } = inspect(&*files.area).unwrap().unwrap();
+    assert_eq!((label.disk, label.home_size, has_dump), (7, SIZE, false));
+    let (disk, _) = Disk::open(files.clone(), &SMALL, clock()).unwrap();
+    disk.write(100, &[7; 1000]).unwrap();
+    disk.emergency().unwrap();
+    drop(disk);
+    assert!(inspect(&*files.area).unwrap().unwrap().has_dump);
+    // Even for a disk of the same number the dump is gone then, and a device's end stays.
+    let before = files.area.len().unwrap();
+    files.prepare(7, &Options { buffers: 1, ..SMALL }).unwrap();
+    assert!(!inspect(&*files.area).unwrap().unwrap().has_dump);
+    assert_eq!(files.area.len().unwrap(), before);
+    assert_eq!(files.recover().unwrap(), None);
+    files.area.write_at(&[0; 4096], 0).unwrap();
+    assert_eq!(inspect(&*files.area).unwrap(), None);
+    // A label that promises more than there is.
+    let wide = seawall_disk::Label { area_size: u64::MAX, ..label };
+    files.area.write_at(&wide.encode(), 0).unwrap();
+    assert!(!inspect(&*files.area).unwrap().unwrap().has_dump);
+    files.area.write_at(b"else", 0).unwrap();
+    assert_eq!(inspect(&*files.area).unwrap_err().kind(), io::ErrorKind::InvalidData);
 }
