@@ -13,16 +13,54 @@ pub(crate) struct Tools<'a> {
 
 /// Rows by table and key, those of one key in their order.
 #[derive(Debug, Default)]
-pub(crate) struct Sorted(Vec<(Lsn, Change)>);
+pub(crate) struct Sorted {
+    /// As they came.
+    rows: Vec<Option<(Lsn, Change)>>,
+    /// Which comes when.
+    order: Vec<usize>,
+}
 
 impl Sorted {
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
+    fn into_rows(self) -> impl Iterator<Item = (Lsn, Change)> {
+        let Self { mut rows, order } = self;
+        order.into_iter().filter_map(move |at| rows.get_mut(at)?.take())
+    }
+
+    /// Whether what they come to depends on what the store has.
+    fn needs_store(&self) -> bool {
+        self.rows.iter().flatten().any(|(_, row)| matches!(row, Change::Merge { .. }))
     }
 }
 
-/// The writes that come to the same as these changes, which create and drop no tables.
-pub(crate) fn fold_sorted(rows: Sorted, tools: Tools<'_>) -> Result<Vec<Write>> {
+/// Rows that create and drop no table, as far as they can be folded without the store.
+#[derive(Debug)]
+pub(crate) enum Folding {
+    /// They were: one write for each key.
+    Done(Vec<Write>),
+    /// Some are merged into what the store has when they are their turn.
+    Sorted(Sorted),
+}
+
+impl Folding {
+    /// Sorts, and folds if the store need not be asked: who does this need not be who writes.
+    pub(crate) fn of(rows: Vec<(Lsn, Change)>, tools: Tools<'_>) -> Self {
+        let sorted = sort(rows);
+        if sorted.needs_store() {
+            return Self::Sorted(sorted);
+        }
+        Self::Done(fold_sorted(sorted, tools).expect("nothing but a merge can fail"))
+    }
+
+    /// The writes that the rows come to.
+    pub(crate) fn finish(self, tools: Tools<'_>) -> Result<Vec<Write>> {
+        match self {
+            Self::Done(writes) => Ok(writes),
+            Self::Sorted(rows) => fold_sorted(rows, tools),
+        }
+    }
+}
+
+fn fold_sorted(rows: Sorted, tools: Tools<'_>) -> Result<Vec<Write>> {
     let mut folded = Folded::new(tools);
     folded.rows(rows)?;
     Ok(folded.writes)
@@ -79,10 +117,10 @@ impl<'a> Folded<'a> {
         self.writes.push(write);
     }
 
-    fn rows(&mut self, Sorted(rows): Sorted) -> Result<()> {
+    fn rows(&mut self, rows: Sorted) -> Result<()> {
         let first = self.writes.len();
-        self.writes.reserve(rows.len());
-        for (lsn, row) in rows {
+        self.writes.reserve(rows.order.len());
+        for (lsn, row) in rows.into_rows() {
             let before = self.writes.get(first..).and_then(<[Write]>::last);
             let before = before.filter(|before| is_same_key(before, &row));
             let is_again = before.is_some();
@@ -132,7 +170,7 @@ impl<'a> Folded<'a> {
 ///
 /// A comparison of two keys waits for memory. So each row gets two numbers that mostly decide: that
 /// of its table, and eight bytes of its key, behind what all keys of its table have in common.
-pub(crate) fn sort(rows: Vec<(Lsn, Change)>) -> Sorted {
+fn sort(rows: Vec<(Lsn, Change)>) -> Sorted {
     let mut tables = Tables::default();
     let mut order: Vec<((usize, u64), usize)> = Vec::with_capacity(rows.len());
     for (at, (_, row)) in rows.iter().enumerate() {
@@ -152,8 +190,8 @@ pub(crate) fn sort(rows: Vec<(Lsn, Change)>) -> Sorted {
         let by_key = || (key(*at), at).cmp(&(key(*other_at), other_at));
         numbers.cmp(other).then_with(by_key)
     });
-    let mut rows: Vec<Option<(Lsn, Change)>> = rows.into_iter().map(Some).collect();
-    Sorted(order.into_iter().filter_map(|(_, at)| rows.get_mut(at)?.take()).collect())
+    let order = order.into_iter().map(|(_, at)| at).collect();
+    Sorted { rows: rows.into_iter().map(Some).collect(), order }
 }
 
 /// The tables that some rows belong to, numbered as they come.

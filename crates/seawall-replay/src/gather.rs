@@ -19,6 +19,51 @@ pub struct Transaction {
     pub changes: Vec<(Lsn, Change)>,
 }
 
+/// The same, as it was found.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    pub(crate) lsn: Lsn,
+    pub(crate) restart: Lsn,
+    pub(crate) changes: Changes,
+}
+
+/// The changes of a transaction.
+#[derive(Debug)]
+pub(crate) enum Changes {
+    /// They stand in the record of the commit.
+    Here(Vec<Change>),
+    /// They have records of their own.
+    Gathered(Vec<(Lsn, Change)>),
+}
+
+impl Whole {
+    /// Whether it creates or drops tables.
+    pub(crate) fn has_tables(&self) -> bool {
+        let is_table = |change: &Change| change.key().is_none();
+        match &self.changes {
+            Changes::Here(changes) => changes.iter().any(is_table),
+            Changes::Gathered(changes) => changes.iter().any(|(_, change)| is_table(change)),
+        }
+    }
+
+    /// Its changes, each with its record.
+    pub(crate) fn into_changes(self) -> impl Iterator<Item = (Lsn, Change)> {
+        let lsn = self.lsn;
+        let (here, gathered) = match self.changes {
+            Changes::Here(changes) => (changes, vec![]),
+            Changes::Gathered(changes) => (vec![], changes),
+        };
+        here.into_iter().map(move |change| (lsn, change)).chain(gathered)
+    }
+}
+
+impl From<Whole> for Transaction {
+    fn from(whole: Whole) -> Self {
+        let Whole { lsn, restart, .. } = whole;
+        Self { lsn, restart, changes: whole.into_changes().collect() }
+    }
+}
+
 /// Puts transactions together.
 #[derive(Debug)]
 pub(crate) struct Gather {
@@ -51,11 +96,11 @@ impl Gather {
     }
 
     /// Takes the next record, and gives the transaction that is complete with it.
-    pub(crate) fn take(&mut self, lsn: Lsn, operation: Operation) -> Result<Option<Transaction>> {
+    pub(crate) fn take(&mut self, lsn: Lsn, operation: Operation) -> Result<Option<Whole>> {
         match operation {
             Operation::Atomic(changes) => {
-                let changes = changes.into_iter().map(|change| (lsn, change)).collect();
-                return Ok(Some(Transaction { lsn, restart: self.restart(lsn), changes }));
+                let (restart, changes) = (self.restart(lsn), Changes::Here(changes));
+                return Ok(Some(Whole { lsn, restart, changes }));
             }
             Operation::Begin(tx) if self.plan.is_committed.contains(lsn) => {
                 let open = Open { begin: lsn, away: vec![], changes: vec![], weight: 0 };
@@ -78,8 +123,9 @@ impl Gather {
                 if let Some(open) = self.open.remove(&tx) {
                     self.begins.remove(&open.begin);
                     self.held -= open.weight;
-                    let changes = self.whole(open)?;
-                    return Ok(Some(Transaction { lsn, restart: self.restart(lsn), changes }));
+                    let (restart, changes) = (self.restart(lsn), self.whole(open)?);
+                    let changes = Changes::Gathered(changes);
+                    return Ok(Some(Whole { lsn, restart, changes }));
                 }
             }
             // What was never committed is not kept.
@@ -159,7 +205,7 @@ mod tests {
         let plan = Arc::new(planner.finish().unwrap());
         let mut gather = Gather::new(plan, held_max, folder());
         let take = |(at, operation): (Lsn, &Operation)| gather.take(at, operation.clone()).unwrap();
-        numbered().filter_map(take).collect()
+        numbered().filter_map(take).map(Transaction::from).collect()
     }
 
     fn put(tx: u64, key: &str) -> Operation {

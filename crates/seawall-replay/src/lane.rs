@@ -1,7 +1,8 @@
 //! One lane: the keys that are its own, applied in their order, batch by batch.
 
-use crate::fold::{Sorted, Tools, fold_sorted};
-use crate::{Batch, BatchSize, Change, Error, Result, Watermark};
+use crate::fold::{Folding, Tools};
+use crate::lanes::Run;
+use crate::{Batch, BatchSize, Change, Error, Result, Watermark, Write};
 use seawall_io::Clock;
 
 /// What becomes of a key is decided in the lane that this gives. Stands in each
@@ -25,7 +26,9 @@ pub(crate) fn lane_of(change: &Change, lanes: u32) -> u32 {
 /// Changes of whole transactions, those of one lane: a batch.
 #[derive(Debug)]
 pub(crate) struct Portion {
-    pub(crate) changes: Sorted,
+    pub(crate) rows: Folding,
+    /// How many changes that were.
+    pub(crate) changes: usize,
     /// How far the lane is with it: at the last commit that it holds, or passes by.
     pub(crate) reached: Watermark,
 }
@@ -48,23 +51,29 @@ pub(crate) struct Lane<'a> {
     pub(crate) done: Done,
 }
 
-impl Lane<'_> {
-    /// Writes a batch; a lane that was only passed by moves on, too.
-    pub(crate) fn write(&mut self, Portion { changes, reached }: Portion) -> Result<()> {
+impl<'a> Lane<'a> {
+    /// The lane of this number, which has got so far.
+    pub(crate) fn new(run: &Run<'a>, number: u32, written: Watermark) -> Self {
+        let Run { tools, clock, .. } = *run;
+        Self { number, tools, clock, size: run.size.clone(), written, done: Done::default() }
+    }
+
+    /// Writes a batch; a lane that was only passed by moves on, too. Gives back what was written.
+    pub(crate) fn write(&mut self, portion: Portion) -> Result<Vec<Write>> {
+        let Portion { rows, changes, reached } = portion;
         if reached.applied <= self.written.applied {
-            return Ok(());
+            return Ok(vec![]);
         }
         let began = self.clock.now();
-        let count = changes.len();
-        let writes = fold_sorted(changes, self.tools)?;
+        let writes = rows.finish(self.tools)?;
         self.done.writes += number(writes.len());
         let batch = Batch { writes, watermarks: vec![(self.number, reached)] };
         self.tools.store.write(&batch).map_err(Error::store("write a batch"))?;
         self.written = reached;
         self.done.batches += 1;
-        self.done.changes += number(count);
-        self.size.took(count, self.clock.now().saturating_sub(began));
-        Ok(())
+        self.done.changes += number(changes);
+        self.size.took(changes, self.clock.now().saturating_sub(began));
+        Ok(batch.writes)
     }
 }
 

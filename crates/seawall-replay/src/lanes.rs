@@ -1,13 +1,14 @@
 //! Reading beside applying, and keys dealt out to lanes.
 //!
 //! One thread reads, verifies and decodes; this one puts transactions together, deals their changes
-//! out and sorts what makes a batch; each lane has a thread that applies. Tables are created and
-//! dropped when all lanes have met.
+//! out, and sorts and folds what makes a batch; each lane has a thread that applies. What was applied
+//! goes back to who decoded it: there its memory is given up without a wait for a lock. Tables are
+//! created and dropped when all lanes have met.
 
-use crate::fold::{Tools, fold, sort};
-use crate::gather::{Gather, Transaction};
+use crate::fold::{Folding, Tools, fold};
+use crate::gather::{Gather, Whole};
 use crate::lane::{Done, Lane, Portion, lane_of, number};
-use crate::{Batch, BatchSize, Change, Error, Operation, Result, Source, Watermark};
+use crate::{Batch, BatchSize, Change, Error, Operation, Result, Source, Watermark, Write};
 use seawall::Lsn;
 use seawall_io::Clock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +21,8 @@ const CHUNK_RECORDS: usize = 512;
 const CHUNK_BYTES: usize = 1 << 20;
 /// Batches that wait for a lane while it writes one.
 const BATCHES_AHEAD: usize = 1;
+/// Batches that were written and wait to be given up.
+const SPENT_MAX: usize = 2;
 
 /// Numbered operations, as they were read.
 pub(crate) type Chunk = Vec<(Lsn, Option<Operation>)>;
@@ -53,13 +56,17 @@ impl Run<'_> {
         let sizes: Vec<AtomicUsize> = self.lanes.iter().map(size).collect();
         thread::scope(|scope| {
             let (chunks, decoded) = sync_channel(CHUNKS_AHEAD);
-            let reader = scope.spawn(move || self.read(&chunks));
+            let (spends, spent) = sync_channel(SPENT_MAX);
+            let reader = scope.spawn(move || self.read(&chunks, &spent));
             let (mut hands, mut threads) = (Vec::new(), Vec::new());
             for ((lane, &written), size) in (0..).zip(&self.lanes).zip(&sizes) {
                 let (sender, orders) = sync_channel(BATCHES_AHEAD);
                 hands.push(Hand { sender, size, changes: vec![], weight: 0, sent: written });
-                threads.push(scope.spawn(move || self.lane((lane, size), written, &orders)));
+                let lane = Lane::new(self, lane, written);
+                let spends = spends.clone();
+                threads.push(scope.spawn(move || serve(lane, size, (&orders, &spends))));
             }
+            drop(spends);
             let mut deal = Deal::new(self, hands);
             let dealt = deal.all(gather, &decoded, hear);
             // Who reads ahead stops, and lanes write what they have.
@@ -76,7 +83,7 @@ impl Run<'_> {
     }
 
     /// Reads and decodes until nobody wants more.
-    fn read(&self, chunks: &SyncSender<Chunk>) -> Result<()> {
+    fn read(&self, chunks: &SyncSender<Chunk>, spent: &Receiver<Vec<Write>>) -> Result<()> {
         let (mut chunk, mut weight) = (Vec::new(), 0);
         for entry in self.source.operations(self.from)? {
             let (lsn, operation) = entry?;
@@ -87,6 +94,7 @@ impl Run<'_> {
             chunk.push((lsn, operation));
             if chunk.len() == CHUNK_RECORDS || weight >= CHUNK_BYTES {
                 weight = 0;
+                spent.try_iter().for_each(drop);
                 let next = Vec::with_capacity(CHUNK_RECORDS);
                 if chunks.send(std::mem::replace(&mut chunk, next)).is_err() {
                     return Ok(());
@@ -100,28 +108,27 @@ impl Run<'_> {
         let _ = chunks.send(chunk);
         Ok(())
     }
+}
 
-    fn lane(
-        &self,
-        (number, size): (u32, &AtomicUsize),
-        written: Watermark,
-        orders: &Receiver<Order>,
-    ) -> LaneEnd {
-        let Self { tools, clock, .. } = *self;
-        let done = Done::default();
-        let mut lane = Lane { number, tools, clock, size: self.size.clone(), written, done };
-        for order in orders {
-            match order {
-                Order::Apply(portion) => {
-                    lane.write(portion)?;
-                    size.store(lane.size.changes(), Ordering::Relaxed);
-                }
-                // Who waits for this lane hears it, or does not wait any more.
-                Order::Meet(met) => drop(met.send(())),
+/// Applies what a lane is told to, until nobody tells it more.
+fn serve(
+    mut lane: Lane<'_>,
+    size: &AtomicUsize,
+    (orders, spends): (&Receiver<Order>, &SyncSender<Vec<Write>>),
+) -> LaneEnd {
+    for order in orders {
+        match order {
+            Order::Apply(portion) => {
+                let spent = lane.write(portion)?;
+                size.store(lane.size.changes(), Ordering::Relaxed);
+                // If it cannot go back at once, it goes here.
+                let _ = spends.try_send(spent);
             }
+            // Who waits for this lane hears it, or does not wait any more.
+            Order::Meet(met) => drop(met.send(())),
         }
-        Ok((lane.done, lane.size.changes()))
     }
+    Ok((lane.done, lane.size.changes()))
 }
 
 /// What a lane did, and the size of its last batches.
@@ -177,14 +184,16 @@ struct Hand<'a> {
 
 impl Hand<'_> {
     /// Sends what it has, and how far the lane is with that.
-    fn send(&mut self, reached: Watermark) -> Result<(), Gone> {
+    fn send(&mut self, reached: Watermark, tools: Tools<'_>) -> Result<(), Gone> {
         if reached.applied <= self.sent.applied {
             return Ok(());
         }
         let next = Vec::with_capacity(self.changes.len());
-        let changes = sort(std::mem::replace(&mut self.changes, next));
+        let rows = std::mem::replace(&mut self.changes, next);
+        let changes = rows.len();
+        let portion = Portion { rows: Folding::of(rows, tools), changes, reached };
         (self.weight, self.sent) = (0, reached);
-        self.sender.send(Order::Apply(Portion { changes, reached })).map_err(|_| Gone)
+        self.sender.send(Order::Apply(portion)).map_err(|_| Gone)
     }
 }
 
@@ -236,18 +245,18 @@ impl<'a> Deal<'a> {
         Ok(())
     }
 
-    fn transaction(&mut self, transaction: Transaction) -> Result<Result<(), Gone>> {
-        let Transaction { lsn, restart, changes } = transaction;
+    fn transaction(&mut self, transaction: Whole) -> Result<Result<(), Gone>> {
+        let Whole { lsn, restart, .. } = transaction;
         let applied = |mark: &Watermark| mark.applied >= Some(lsn);
         if self.run.lanes.iter().all(applied) {
             return Ok(Ok(()));
         }
         self.transactions += 1;
         let mark = Watermark { applied: Some(lsn), restart, lanes: count_of(&self.run.lanes) };
-        if changes.iter().any(|(_, change)| change.key().is_none()) {
-            return self.with_tables(changes, mark);
+        if transaction.has_tables() {
+            return self.with_tables(transaction.into_changes().collect(), mark);
         }
-        for (record, change) in changes {
+        for (record, change) in transaction.into_changes() {
             let lane = usize::try_from(lane_of(&change, mark.lanes)).unwrap_or(usize::MAX);
             let has_it = self.run.lanes.get(lane).is_some_and(applied);
             if let Some(hand) = self.hands.get_mut(lane).filter(|_| !has_it) {
@@ -260,7 +269,8 @@ impl<'a> Deal<'a> {
         let is_full = |hand: &&mut Hand<'_>| {
             hand.changes.len() >= hand.size.load(Ordering::Relaxed) || hand.weight >= bytes_max
         };
-        Ok(self.hands.iter_mut().filter(is_full).try_for_each(|hand| hand.send(mark)))
+        let tools = self.run.tools;
+        Ok(self.hands.iter_mut().filter(is_full).try_for_each(|hand| hand.send(mark, tools)))
     }
 
     /// Applies a transaction that creates or drops tables, when all lanes have met.
@@ -290,7 +300,8 @@ impl<'a> Deal<'a> {
     /// Sends each lane what is its own; one that was only passed by moves on, too.
     fn send(&mut self) -> Result<(), Gone> {
         let Some(mark) = self.last else { return Ok(()) };
-        self.hands.iter_mut().try_for_each(|hand| hand.send(mark))
+        let tools = self.run.tools;
+        self.hands.iter_mut().try_for_each(|hand| hand.send(mark, tools))
     }
 
     /// Waits until every lane has written all that it was sent.

@@ -27,9 +27,9 @@ const TELL: u64 = 4096;
 /// Replays a log into a store; see the [crate](crate)'s example.
 ///
 /// Memory: what [`memory`](Replay::memory) says for changes of transactions that are under way,
-/// beyond which they are put away in a scratch file; the batches of [`Bounds::bytes_max`], one for
-/// each lane; one bit for each record of the range; about 100 bytes for each transaction that is
-/// open at the same time; and never less than the largest transaction.
+/// beyond which they are put away in a scratch file; batches of [`Bounds::bytes_max`], three for
+/// each lane and two that are given up; one bit for each record of the range; about 100 bytes for
+/// each transaction that is open at the same time; and never less than the largest transaction.
 #[derive(Clone, Debug)]
 pub struct Replay {
     from: Option<Lsn>,
@@ -442,7 +442,7 @@ impl Transactions<'_> {
             let Some(operation) = operation else { continue };
             let whole = self.gather.take(lsn, operation)?;
             if let Some(transaction) = whole.filter(|whole| Some(whole.lsn) > self.applied) {
-                return Ok(Some(transaction));
+                return Ok(Some(transaction.into()));
             }
         }
         Ok(None)
