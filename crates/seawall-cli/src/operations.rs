@@ -2,11 +2,10 @@
 
 use crate::args::Until;
 use crate::report::{Exit, Failure};
-use seawall::{
-    Codec, CodecId, Cursor, Error, Json, LogReader, Lsn, MessagePack, Positional, Raw, Record,
-    Versioned,
-};
-use seawall_replay::{Operation, Operations, Source};
+use seawall::{CodecId, Cursor, Error, LogReader, Lsn, Raw, Record, Versioned};
+use seawall_replay::{Operation, Operations, Outlines, Source};
+use serde::de::DeserializeOwned;
+use std::marker::PhantomData;
 use std::path::Path;
 
 /// The operations in a log: `MessagePack`, JSON, or bytes that are the text of JSON.
@@ -43,6 +42,12 @@ impl OperationLog {
         }
     }
 
+    fn decoded<T>(&self, from: Lsn) -> Result<Decoded<T>, Error> {
+        let (cursor, codec) = (self.0.cursor(from)?, self.0.codec());
+        let is_named = self.0.type_name() == Operation::NAME;
+        Ok(Decoded { cursor, codec, is_named, item: PhantomData })
+    }
+
     /// Finds the record before the first one that was written later, and when that one was.
     fn written_by(
         &self,
@@ -67,36 +72,37 @@ impl Source for OperationLog {
     }
 
     fn operations(&self, from: Lsn) -> Result<Operations<'_>, Error> {
-        let (cursor, codec) = (self.0.cursor(from)?, self.0.codec());
-        let is_named = self.0.type_name() == Operation::NAME;
-        Ok(Box::new(Decoded { cursor, codec, is_named }))
+        Ok(Box::new(self.decoded(from)?))
+    }
+
+    fn outlines(&self, from: Lsn) -> Result<Outlines<'_>, Error> {
+        Ok(Box::new(self.decoded(from)?))
     }
 }
 
-/// Records as the operations that they are.
-struct Decoded {
+/// Records as the operations that they are, or as their outlines.
+struct Decoded<T> {
     cursor: Cursor,
     codec: CodecId,
     /// The log says that they are operations, and of which schema.
     is_named: bool,
+    item: PhantomData<fn() -> T>,
 }
 
-impl Iterator for Decoded {
-    type Item = Result<(Lsn, Option<Operation>), Error>;
+impl<T: DeserializeOwned> Iterator for Decoded<T> {
+    type Item = Result<(Lsn, Option<T>), Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let (codec, is_named) = (self.codec, self.is_named);
         let decode = |record: &Record<'_>| {
-            let operation = match record.schema {
+            let decoded = match record.schema {
                 newer if is_named && newer > Operation::SCHEMA => {
                     Err(format!("it has schema {newer}, of a newer version"))
                 }
                 _ => decode(codec, record.payload),
             };
             let lsn = record.lsn;
-            operation
-                .map(|operation| (lsn, Some(operation)))
-                .map_err(|why| Error::Decode { lsn, why })
+            decoded.map(|decoded| (lsn, Some(decoded))).map_err(|why| Error::Decode { lsn, why })
         };
         match self.cursor.next_record() {
             Ok(record) => record.as_ref().map(decode),
@@ -105,18 +111,19 @@ impl Iterator for Decoded {
     }
 }
 
-fn decode(codec: CodecId, payload: &[u8]) -> Result<Operation, String> {
+fn decode<T: DeserializeOwned>(codec: CodecId, payload: &[u8]) -> Result<T, String> {
+    // Both ways to write MessagePack are read alike.
+    let read = |payload| rmp_serde::from_slice(payload).map_err(|error| error.to_string());
     match codec {
-        CodecId::MessagePack => <MessagePack as Codec<Operation>>::decode(payload),
-        CodecId::Positional => <Positional as Codec<Operation>>::decode(payload),
-        _ => <Json as Codec<Operation>>::decode(payload),
+        CodecId::MessagePack | CodecId::Positional => read(payload),
+        _ => serde_json::from_slice(payload).map_err(|error| error.to_string()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seawall::Options;
+    use seawall::{Codec, Json, MessagePack, Options, Positional};
     use seawall_measure::scratch::Scratch;
     use seawall_replay::{Change, TxId};
 
@@ -141,7 +148,7 @@ mod tests {
         assert_eq!(read::<Positional>("seawall-operations-placed"), operations());
         assert_eq!(read::<Json>("seawall-operations-json"), operations());
         assert_eq!(decode(CodecId::Raw, br#"{"abort":3}"#), Ok(Operation::Abort(TxId(3))));
-        decode(CodecId::Raw, b"no operation").unwrap_err();
-        decode(CodecId::Json, br#"{"commit":"three"}"#).unwrap_err();
+        decode::<Operation>(CodecId::Raw, b"no operation").unwrap_err();
+        decode::<Operation>(CodecId::Json, br#"{"commit":"three"}"#).unwrap_err();
     }
 }

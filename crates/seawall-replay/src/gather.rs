@@ -201,7 +201,7 @@ mod tests {
         let floor = Floor { from: Lsn::FIRST, applied: None };
         let mut planner = Planner::new(floor, 100, folder());
         let numbered = || (1..).map(lsn).zip(operations);
-        numbered().try_for_each(|(at, operation)| planner.see(at, Some(operation))).unwrap();
+        numbered().try_for_each(|(at, operation)| planner.see(at, Some(operation.into()))).unwrap();
         let plan = Arc::new(planner.finish().unwrap());
         let mut gather = Gather::new(plan, held_max, folder());
         let take = |(at, operation): (Lsn, &Operation)| gather.take(at, operation.clone()).unwrap();

@@ -7,7 +7,7 @@
 
 use crate::bits::Bits;
 use crate::scratch::{Folder, Place, Scratch};
-use crate::{Error, Operation, Result, TxId};
+use crate::{Error, Outline, Result, TxId};
 use seawall::Lsn;
 use std::collections::HashMap;
 
@@ -94,20 +94,19 @@ impl Planner {
     }
 
     /// Takes the next record into account.
-    pub(crate) fn see(&mut self, lsn: Lsn, operation: Option<&Operation>) -> Result<()> {
+    pub(crate) fn see(&mut self, lsn: Lsn, outline: Option<Outline>) -> Result<()> {
         self.plan.last = Some(lsn);
         self.plan.records += 1;
-        let (tx, step) = match operation {
+        let (tx, step) = match outline {
             None => return Ok(()),
-            Some(Operation::Atomic(changes)) => {
-                let changes = u64::try_from(changes.len()).unwrap_or(u64::MAX);
+            Some(Outline::Atomic(changes)) => {
                 self.committed(lsn, changes);
                 return Ok(());
             }
-            Some(Operation::Begin(tx)) => (*tx, Step::Begin),
-            Some(Operation::Change(tx, _)) => (*tx, Step::Change(1)),
-            Some(Operation::Commit(tx)) => (*tx, Step::Commit),
-            Some(Operation::Abort(tx)) => (*tx, Step::Abort),
+            Some(Outline::Begin(tx)) => (tx, Step::Begin),
+            Some(Outline::Change(tx)) => (tx, Step::Change(1)),
+            Some(Outline::Commit(tx)) => (tx, Step::Commit),
+            Some(Outline::Abort(tx)) => (tx, Step::Abort),
         };
         if step == Step::Begin || self.open.contains_key(&tx) {
             self.step(lsn, tx, step)?;
@@ -304,7 +303,7 @@ fn read_note(note: &[u8]) -> (TxId, Lsn, Step) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Change;
+    use crate::{Change, Operation};
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
@@ -316,7 +315,7 @@ mod tests {
         let floor = Floor { from: lsn(10), applied: None };
         let mut planner = Planner::new(floor, open_max, Folder(std::env::temp_dir()));
         for (at, operation) in (10..).zip(operations) {
-            planner.see(lsn(at), Some(operation))?;
+            planner.see(lsn(at), Some(operation.into()))?;
         }
         planner.finish()
     }

@@ -5,6 +5,7 @@ use crate::gather::{Gather, Transaction};
 use crate::lanes::{Ran, Run};
 use crate::plan::{Floor, Planner};
 use crate::scratch::Folder;
+use crate::source::Decoded;
 use crate::{
     Batch, BatchSize, Bounds, Error, Operators, Phase, Plan, Progress, Result, Source, Store,
     Unfinished, Watermark,
@@ -158,14 +159,14 @@ impl Replay {
         self
     }
 
-    /// What a replay into `store` would do; changes nothing.
+    /// What a replay into `store` would do; changes nothing, and decodes every record.
     ///
     /// # Errors
     ///
     /// As [`run`](Replay::run), but for what the store says of what it is given.
     pub fn plan(&self, source: &dyn Source, store: &dyn Store) -> Result<Plan> {
         let standing = Standing::of(store)?;
-        self.planned(source, &standing, &mut |_| ())
+        self.planned(&Decoded(source), &standing, &mut |_| ())
     }
 
     /// Applies what was committed and is not in the store, and returns when that is durable there.
@@ -256,12 +257,12 @@ impl Replay {
         let (floor, until) = self.floor(source, standing)?;
         let open_max = self.memory / OPEN_SIZE;
         let mut planner = Planner::new(floor, open_max, self.folder.clone());
-        for (records, entry) in (1..).zip(source.operations(floor.from)?) {
-            let (lsn, operation) = entry?;
+        for (records, entry) in (1..).zip(source.outlines(floor.from)?) {
+            let (lsn, outline) = entry?;
             if until.is_some_and(|until| lsn > until) {
                 break;
             }
-            planner.see(lsn, operation.as_ref())?;
+            planner.see(lsn, outline)?;
             if records % TELL == 0 {
                 hear(Progress { phase: Phase::Plan, at: lsn, last: until, records });
             }

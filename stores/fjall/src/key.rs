@@ -36,10 +36,16 @@ impl TableId {
 
     pub(crate) fn row(self, key: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(ROW_PREFIX + key.len());
+        self.write_row(key, &mut bytes);
+        bytes
+    }
+
+    /// Makes `bytes` the key of a row: fjall copies it, so that one list does for many.
+    pub(crate) fn write_row(self, key: &[u8], bytes: &mut Vec<u8>) {
+        bytes.clear();
         bytes.push(ROWS);
         bytes.extend_from_slice(&self.0.to_be_bytes());
         bytes.extend_from_slice(key);
-        bytes
     }
 
     pub(crate) fn garbage(self) -> Vec<u8> {

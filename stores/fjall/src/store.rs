@@ -138,10 +138,12 @@ impl FjallStore {
 
     fn commit(&self, prepared: &Prepared<'_>, batch: &Batch) -> Result<(), StoreError> {
         let mut to = self.database.batch();
+        let mut row = Vec::new();
         for ((id, key), value) in &prepared.rows {
+            id.write_row(key, &mut row);
             match value {
-                Some(value) => to.insert(&self.keyspace, id.row(key), *value),
-                None => to.remove(&self.keyspace, id.row(key)),
+                Some(value) => to.insert(&self.keyspace, &row[..], *value),
+                None => to.remove(&self.keyspace, &row[..]),
             }
         }
         for (name, table) in &prepared.tables {
