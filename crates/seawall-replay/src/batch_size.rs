@@ -1,8 +1,9 @@
 //! How many changes a batch holds: as many as make each cheapest, within bounds. A pure state
 //! machine: it is told what each batch took.
 //!
-//! It begins small, so that a store has something to do at once, and doubles with each batch up to
-//! where measuring is worth it. Then it stays with a size for two batches, and goes on to twice
+//! It begins small, so that a store has something to do at once, and grows with each batch up to
+//! where measuring is worth it: by four where a batch takes a small part of the time that it may, by
+//! two elsewhere, and no further where a change has begun to cost clearly more. Then it stays with a size for two batches, and goes on to twice
 //! that as long as a change costs not clearly more there: within the bounds a large batch is better
 //! for a store than two small ones, which a short measurement may not show. To half of it it goes
 //! where a change costs clearly less. Then it stays, and now and then looks at a neighbour again,
@@ -34,13 +35,15 @@ impl Default for Bounds {
 
 /// The first batch, and how large they are when they are judged first.
 const FIRST: usize = 256;
-const JUDGED: usize = 4096;
+const JUDGED: usize = 16_384;
+/// A batch that takes less than this part of what it may can be four times as large.
+const QUICK: u32 = 8;
 /// Batches at one size before it is judged, by the one that cost least: stores pause now and then.
 const SAMPLES: u32 = 2;
 /// Judgements without a look at the neighbours.
-const REST: u32 = 8;
+const REST: u32 = 4;
 /// A larger size is taken if a change costs less than this part of what it costs at the other.
-const NO_WORSE: (u128, u128) = (110, 100);
+const NO_WORSE: (u128, u128) = (125, 100);
 /// And a smaller one, if less than this.
 const BETTER: (u128, u128) = (95, 100);
 
@@ -74,8 +77,8 @@ type Cost = (u128, u128);
 
 #[derive(Clone, Copy, Debug)]
 enum Course {
-    /// Growing with each batch.
-    Begin,
+    /// Growing with each batch; what the one before cost.
+    Begin(Option<Cost>),
     /// Finding out what this size costs.
     Look,
     /// Trying one beside `from`, which costs that much.
@@ -89,7 +92,7 @@ impl BatchSize {
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
         let changes = FIRST.clamp(bounds.changes_min, bounds.changes_max.max(bounds.changes_min));
-        Self { bounds, changes, samples: 0, least: None, course: Course::Begin }
+        Self { bounds, changes, samples: 0, least: None, course: Course::Begin(None) }
     }
 
     /// How many changes the next batch should have.
@@ -118,20 +121,16 @@ impl BatchSize {
             self.course = Course::Stay { rest: REST, up_next: false };
             return;
         }
-        if changes * 4 < self.changes * 3 && !matches!(self.course, Course::Begin) {
+        let cost = (time.as_nanos(), u128::try_from(changes).unwrap_or(u128::MAX));
+        if let Course::Begin(before) = self.course {
+            self.begin(before, cost, time);
+            return;
+        }
+        if changes * 4 < self.changes * 3 {
             // The end of the log, large values, or one that was on its way when the size changed:
             // it says nothing about this size.
             return;
         }
-        if matches!(self.course, Course::Begin) {
-            let before = self.changes;
-            self.go((before * 2).min(JUDGED.max(before)));
-            if self.changes == before {
-                self.course = Course::Look;
-            }
-            return;
-        }
-        let cost = (time.as_nanos(), u128::try_from(changes).unwrap_or(u128::MAX));
         let least = self.least.filter(|least| !is_below(cost, *least, (1, 1))).unwrap_or(cost);
         (self.samples, self.least) = (self.samples + 1, Some(least));
         if self.samples == SAMPLES {
@@ -140,9 +139,20 @@ impl BatchSize {
         }
     }
 
+    /// Grows, if a change costs no more than in the batch before.
+    fn begin(&mut self, before: Option<Cost>, cost: Cost, time: Duration) {
+        let is_worse = before.is_some_and(|before| !is_below(cost, before, NO_WORSE));
+        let size = self.changes;
+        if !is_worse {
+            let times = if time < self.bounds.time_max / QUICK { 4 } else { 2 };
+            self.go((size * times).min(JUDGED.max(size)));
+        }
+        self.course = if self.changes == size { Course::Look } else { Course::Begin(Some(cost)) };
+    }
+
     fn judge(&mut self, cost: Cost) {
         match self.course {
-            Course::Begin | Course::Look => self.look_beside(true, cost),
+            Course::Begin(_) | Course::Look => self.look_beside(true, cost),
             Course::Try { from, cost: before } if is_taken(cost, before, self.changes > from) => {
                 // On in the same direction, as far as it goes.
                 let is_up = self.changes > from;
