@@ -1,9 +1,9 @@
 //! Reading beside applying, and keys dealt out to lanes.
 //!
 //! One thread reads, verifies and decodes; this one puts transactions together, deals their changes
-//! out, and sorts and folds what makes a batch; each lane has a thread that applies. What was applied
-//! goes back to who decoded it: there its memory is given up without a wait for a lock. Tables are
-//! created and dropped when all lanes have met.
+//! out, and sorts and folds what makes a batch; each lane has a thread that applies. What was
+//! applied goes back to who decoded it: there its memory is given up without a wait for a lock.
+//! Tables are created and dropped when all lanes have met.
 
 use crate::fold::{Folding, Tools, fold};
 use crate::gather::{Gather, Whole};

@@ -102,7 +102,7 @@ mod tests {
     }
 
     proptest! {
-        /// Also where bytes of it were exchanged: the first pass may see less, never something else.
+        /// Also where bytes of it were exchanged: the first pass may see less, and nothing else.
         #[test]
         fn what_is_an_operation_has_its_outline(
             operation in operations(),

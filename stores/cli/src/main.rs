@@ -10,7 +10,7 @@ use seawall_replay::{Store, StoreError};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What is replayed is allocated in one thread and given up in another, a row at a time: the system's
+/// What is replayed is allocated in one thread and given up in another, row by row. The system's
 /// allocator takes a fifth of a replay's processor time for that.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
