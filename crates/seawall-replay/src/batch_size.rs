@@ -6,8 +6,9 @@
 //! by two elsewhere, and no further where a change has begun to cost clearly more. Then it stays
 //! with a size for two batches, and goes on to twice that as long as a change costs not clearly
 //! more there: within the bounds a large batch is better for a store than two small ones, which a
-//! short measurement may not show. To half of it it goes where a change costs clearly less. Then it
-//! stays, and now and then looks at a neighbour again, as what a store costs changes while it grows.
+//! short measurement may not show. To half of it it goes where a change costs clearly less. Then
+//! it stays, and now and then looks at a neighbour again, as what a store costs changes while it
+//! grows.
 
 use std::time::Duration;
 
