@@ -5,7 +5,8 @@
 //! [`Budget`] says how much of it may be acknowledged early, and when nothing may; [`compose`] and
 //! [`find`] make and read what is written when the power fails. None of them does I/O. [`Disk`]
 //! drives them over two files, with a thread that drains. [`nbd`] serves such a disk to whoever
-//! speaks NBD. `docs/adr/0009-the-virtual-log-disk.md` has the plan, and what of it is there.
+//! speaks NBD, and reaches one that another server has. [`device`] is one for tests: its power can
+//! be cut. `docs/adr/0009-the-virtual-log-disk.md` has the plan, and what of it is there.
 //!
 //! The paper that it follows: Gernot Heiser and others, "`RapiLog`: Reducing System Complexity
 //! Through Verification", `EuroSys` 2013.
@@ -14,6 +15,7 @@
 
 mod budget;
 mod buffer;
+pub mod device;
 mod disk;
 mod dump;
 pub mod nbd;

@@ -1,8 +1,9 @@
-//! Serves a [`Disk`](crate::Disk) over NBD, the network block device that every system has a
-//! client for.
+//! Serves a [`Disk`](crate::Disk), or any other [`Target`], over NBD, the network block device that
+//! every system has a client for.
 //!
 //! [`Session`] is the protocol alone: bytes in, replies and jobs out, no I/O. [`Server`] drives one
-//! for each connection, on a socket of this machine.
+//! for each connection, on a socket of this machine. [`Client`] is the other side: a disk of such a
+//! server, or of another one, as a file.
 //!
 //! What it speaks: the fixed newstyle handshake with `EXPORT_NAME`, `ABORT`, `LIST`, `INFO`, `GO`
 //! and `STRUCTURED_REPLY`; reads, writes, flushes, trims and zeroing, each with FUA. A flush covers
@@ -16,14 +17,18 @@
 //! - A trim does nothing, which the protocol allows. Zeroing writes zeros.
 //! - Memory for one connection is fixed, whatever its peer says.
 
+mod client;
 mod handshake;
 mod server;
 mod session;
 mod socket;
+mod target;
 mod transmission;
 mod wire;
 
+pub use client::{Client, Uri};
 pub use server::{Limits, Server};
-pub use session::{Export, Job, NEED_MAX, REPLY_MAX, Session, Step};
+pub use session::{EXPORTS_MAX, Export, Job, NEED_MAX, REPLY_MAX, Session, Step};
 pub use socket::{Address, Listen};
+pub use target::Target;
 pub use wire::Code;

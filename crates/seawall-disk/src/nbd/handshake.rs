@@ -40,6 +40,8 @@ pub(crate) enum Heard {
     Step(Step),
     /// The client has chosen; so many bytes are done with.
     Chosen {
+        /// Which of the exports.
+        which: usize,
         used: usize,
         is_structured: bool,
     },
@@ -62,10 +64,10 @@ impl Handshake {
         Self { state: State::Flags, without_zeros: false, is_structured: false }
     }
 
-    pub(crate) fn hear(&mut self, input: &[u8], export: &Export, out: &mut Vec<u8>) -> Heard {
+    pub(crate) fn hear(&mut self, input: &[u8], exports: &[Export], out: &mut Vec<u8>) -> Heard {
         match self.state {
             State::Flags => Heard::Step(self.flags(input)),
-            State::Option => self.option(input, export, out),
+            State::Option => self.option(input, exports, out),
             State::Skip { left, option, answer } => {
                 let here = u32::try_from(input.len()).unwrap_or(u32::MAX).min(left);
                 if left > 0 && here == 0 {
@@ -93,7 +95,7 @@ impl Handshake {
         Step::Used(4)
     }
 
-    fn option(&mut self, input: &[u8], export: &Export, out: &mut Vec<u8>) -> Heard {
+    fn option(&mut self, input: &[u8], exports: &[Export], out: &mut Vec<u8>) -> Heard {
         let mut fields = Fields(input);
         let (Some(magic), Some(option), Some(length)) = (fields.u64(), fields.u32(), fields.u32())
         else {
@@ -112,36 +114,41 @@ impl Handshake {
         }
         let used = HEAD + usize::try_from(length).expect("it was found to be small");
         let Some(data) = fields.bytes(length) else { return Heard::Step(Step::Need(used)) };
-        self.answer(&Asked { option, data, used }, export, out)
+        self.answer(&Asked { option, data, used }, exports, out)
     }
 
-    fn answer(&mut self, asked: &Asked<'_>, export: &Export, out: &mut Vec<u8>) -> Heard {
+    fn answer(&mut self, asked: &Asked<'_>, exports: &[Export], out: &mut Vec<u8>) -> Heard {
         let Asked { option, data, used } = *asked;
         match option {
-            option::EXPORT_NAME if is_of(export, data) => return self.by_name(used, export, out),
-            option::EXPORT_NAME => return Heard::Step(Step::End),
+            option::EXPORT_NAME => match named(exports, data) {
+                Some((which, export)) => return self.by_name((which, used), export, out),
+                None => return Heard::Step(Step::End),
+            },
             option::ABORT => {
                 reply(out, option, answer::ACK, &[]);
                 return Heard::Step(Step::End);
             }
             option::INFO | option::GO => match wanted(data) {
                 None => reply(out, option, answer::INVALID, &[]),
-                Some((name, _)) if !is_of(export, name) => {
-                    reply(out, option, answer::UNKNOWN, &[]);
-                }
-                Some((_, with_name)) => {
-                    self.describe((option, with_name), export, out);
-                    if option == option::GO {
-                        return Heard::Chosen { used, is_structured: self.is_structured };
+                Some((name, with_name)) => match named(exports, name) {
+                    None => reply(out, option, answer::UNKNOWN, &[]),
+                    Some((which, export)) => {
+                        self.describe((option, with_name), export, out);
+                        if option == option::GO {
+                            let is_structured = self.is_structured;
+                            return Heard::Chosen { which, used, is_structured };
+                        }
                     }
-                }
+                },
             },
             _ if !data.is_empty() => reply(out, option, answer::INVALID, &[]),
             option::LIST => {
-                let mut entry = Vec::new();
-                put_u32(&mut entry, length_of(export.name().as_bytes()));
-                entry.extend_from_slice(export.name().as_bytes());
-                reply(out, option, answer::SERVER, &entry);
+                for export in exports {
+                    let mut entry = Vec::new();
+                    put_u32(&mut entry, length_of(export.name().as_bytes()));
+                    entry.extend_from_slice(export.name().as_bytes());
+                    reply(out, option, answer::SERVER, &entry);
+                }
                 reply(out, option, answer::ACK, &[]);
             }
             option::STRUCTURED_REPLY => {
@@ -154,13 +161,13 @@ impl Handshake {
     }
 
     /// The old way to choose: no answer but what the export is.
-    fn by_name(&self, used: usize, export: &Export, out: &mut Vec<u8>) -> Heard {
+    fn by_name(&self, (which, used): (usize, usize), export: &Export, out: &mut Vec<u8>) -> Heard {
         put_u64(out, export.size());
         put_u16(out, self.can());
         if !self.without_zeros {
             out.extend_from_slice(&[0; 124]);
         }
-        Heard::Chosen { used, is_structured: self.is_structured }
+        Heard::Chosen { which, used, is_structured: self.is_structured }
     }
 
     fn describe(&self, asked: (u32, bool), export: &Export, out: &mut Vec<u8>) {
@@ -222,9 +229,11 @@ fn wanted(data: &[u8]) -> Option<(&[u8], bool)> {
     fields.0.is_empty().then_some((name, with_name))
 }
 
-/// Whether a client means this export: by its name, or as the only one there is.
-fn is_of(export: &Export, name: &[u8]) -> bool {
-    name.is_empty() || name == export.name().as_bytes()
+/// The export that a client means, and which one it is: the one of this name; the first, if it
+/// gives none.
+fn named<'a>(exports: &'a [Export], name: &[u8]) -> Option<(usize, &'a Export)> {
+    let is_meant = |export: &Export| name.is_empty() || name == export.name().as_bytes();
+    exports.iter().enumerate().find(|(_, export)| is_meant(export))
 }
 
 fn reply(out: &mut Vec<u8>, option: u32, answer: u32, data: &[u8]) {

@@ -1,9 +1,9 @@
 //! The server: a thread that accepts, and one for each connection.
 
-use super::session::{Export, Job, NEED_MAX, REPLY_MAX, Session, Step};
+use super::session::{EXPORTS_MAX, Export, Job, NEED_MAX, REPLY_MAX, Session, Step};
 use super::socket::{Address, Listen, Listener, Stream};
+use super::target::Target;
 use super::wire::Code;
-use crate::Disk;
 use seawall_io::{Clock, SystemClock};
 use std::collections::BTreeMap;
 use std::io;
@@ -37,7 +37,7 @@ impl Default for Limits {
     }
 }
 
-/// Serves a disk until it is stopped or dropped.
+/// Serves a disk, or a few, until it is stopped or dropped.
 ///
 /// # Examples
 ///
@@ -75,8 +75,9 @@ pub struct Server {
 
 #[derive(Debug)]
 struct Shared {
-    disk: Arc<Disk>,
-    export: Export,
+    /// As many as exports.
+    targets: Vec<Arc<dyn Target>>,
+    exports: Arc<[Export]>,
     limits: Limits,
     clock: SystemClock,
     is_stopping: AtomicBool,
@@ -102,13 +103,38 @@ impl Server {
     /// [`io::ErrorKind::AddrInUse`] if a server listens there; [`io::ErrorKind::AlreadyExists`] if
     /// something that is no socket has the path; [`io::ErrorKind::InvalidInput`] for a name that
     /// NBD cannot carry.
-    pub fn start(disk: Arc<Disk>, listen: &Listen, name: &str, limits: Limits) -> io::Result<Self> {
-        let export = Export::new(name, disk.size())?;
+    pub fn start(
+        disk: Arc<impl Target + 'static>,
+        listen: &Listen,
+        name: &str,
+        limits: Limits,
+    ) -> io::Result<Self> {
+        Self::start_all(&[(name, disk)], listen, limits)
+    }
+
+    /// The same with several disks, each by its name; who gives none gets the first.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Server::start); [`io::ErrorKind::InvalidInput`] for none at all, and for more
+    /// than [`EXPORTS_MAX`].
+    pub fn start_all(
+        disks: &[(&str, Arc<dyn Target>)],
+        listen: &Listen,
+        limits: Limits,
+    ) -> io::Result<Self> {
+        if !(1..=EXPORTS_MAX).contains(&disks.len()) {
+            let why = format!("a server has 1 to {EXPORTS_MAX} exports, not {}", disks.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let exports = disks.iter().map(|(name, disk)| Export::new(name, disk.size()));
+        let exports = exports.collect::<io::Result<Vec<Export>>>()?.into();
+        let targets = disks.iter().map(|(_, disk)| disk.clone()).collect();
         let listener = Listener::bind(listen)?;
         let (address, handle) = (listener.address()?, listener.handle()?);
         let shared = Arc::new(Shared {
-            disk,
-            export,
+            targets,
+            exports,
             limits,
             clock: SystemClock::new(),
             is_stopping: AtomicBool::new(false),
@@ -133,17 +159,17 @@ impl Server {
         self.shared.peers().streams.len()
     }
 
-    /// Accepts no more, ends what is under way, hangs up, and drains the disk.
+    /// Accepts no more, ends what is under way, hangs up, and [drains](Target::drain) its disks.
     ///
     /// A request whose bytes have not all come is not done. A client that does not take its
     /// replies is waited for as the [limits](Limits) say, and the device as long as it takes.
     ///
     /// # Errors
     ///
-    /// As [`Disk::drain`].
+    /// As [`Target::drain`].
     pub fn stop(mut self) -> io::Result<()> {
         self.end();
-        self.shared.disk.drain()
+        self.shared.targets.iter().try_for_each(|disk| disk.drain())
     }
 
     fn end(&mut self) {
@@ -263,7 +289,7 @@ impl<'a> Connection<'a> {
         let limit = shared.limits.handshake;
         stream.set_write_timeout(Some(limit))?;
         let mut replies = Vec::with_capacity(REPLY_MAX);
-        let session = Session::new(shared.export.clone(), &mut replies);
+        let session = Session::new(shared.exports.clone(), &mut replies);
         let deadline = Some(shared.clock.now().saturating_add(limit));
         let (input, data) = (Input::new(), vec![0; NEED_MAX]);
         Ok(Self { shared, stream, session, input, replies, data, deadline })
@@ -329,7 +355,7 @@ impl<'a> Connection<'a> {
     }
 
     fn work(&mut self, job: Job) -> io::Result<()> {
-        let disk = &self.shared.disk;
+        let disk = self.shared.targets.get(self.session.chosen()).expect("one for each export");
         let mut read = 0;
         let done = match job {
             Job::Write { offset, size } => {
@@ -347,7 +373,7 @@ impl<'a> Connection<'a> {
                 self.session.finished(Err(Code::Shutdown), &mut self.replies);
                 return Ok(());
             }
-            Job::Zero { offset, size } => disk.write_zeros(offset, size),
+            Job::Zero { offset, size } => disk.zero(offset, size),
             Job::Flush => disk.flush(),
         };
         let outcome = done.as_ref().map(|&()| ()).map_err(Code::from);

@@ -4,6 +4,7 @@ use super::handshake::{Handshake, Heard};
 use super::transmission::Transmission;
 use super::wire::Code;
 use std::io;
+use std::sync::Arc;
 
 /// The most bytes that a [`Session`] ever asks for at once.
 pub const NEED_MAX: usize = 1 << 20;
@@ -13,6 +14,11 @@ pub const REPLY_MAX: usize = 16 * 1024;
 
 /// The longest name of an export.
 pub(crate) const NAME_MAX: usize = 4096;
+
+/// The most exports of one server: a list of all of them is one answer.
+pub const EXPORTS_MAX: usize = 3;
+
+const _: () = assert!(EXPORTS_MAX * (24 + NAME_MAX) + 20 <= REPLY_MAX, "so long is a list");
 
 /// What a server serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +52,13 @@ impl Export {
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
+    }
+}
+
+impl From<Export> for Arc<[Export]> {
+    /// A server with one.
+    fn from(export: Export) -> Self {
+        Self::from([export])
     }
 }
 
@@ -121,7 +134,9 @@ pub enum Job {
 /// ```
 #[derive(Debug)]
 pub struct Session {
-    export: Export,
+    exports: Arc<[Export]>,
+    /// Which of them the client has chosen.
+    chosen: usize,
     phase: Phase,
 }
 
@@ -133,10 +148,24 @@ enum Phase {
 }
 
 impl Session {
-    /// Begins with the server's greeting.
+    /// Begins with the server's greeting. The first of the exports is the one that clients mean
+    /// who give no name.
+    ///
+    /// # Panics
+    ///
+    /// If there is none, or more than [`EXPORTS_MAX`].
     #[must_use]
-    pub fn new(export: Export, replies: &mut Vec<u8>) -> Self {
-        Self { export, phase: Phase::Handshake(Handshake::new(replies)) }
+    pub fn new(exports: impl Into<Arc<[Export]>>, replies: &mut Vec<u8>) -> Self {
+        let exports = exports.into();
+        assert!((1..=EXPORTS_MAX).contains(&exports.len()), "one to {EXPORTS_MAX} exports");
+        Self { exports, chosen: 0, phase: Phase::Handshake(Handshake::new(replies)) }
+    }
+
+    /// Which of the exports the client has chosen: their number, from 0. That is the first one
+    /// until it has.
+    #[must_use]
+    pub fn chosen(&self) -> usize {
+        self.chosen
     }
 
     /// Whether the peer has not chosen the export yet.
@@ -161,10 +190,12 @@ impl Session {
     /// If a job was given out and has not [finished](Session::finished).
     pub fn step(&mut self, input: &[u8], replies: &mut Vec<u8>) -> Step {
         let step = match &mut self.phase {
-            Phase::Handshake(handshake) => match handshake.hear(input, &self.export, replies) {
+            Phase::Handshake(handshake) => match handshake.hear(input, &self.exports, replies) {
                 Heard::Step(step) => step,
-                Heard::Chosen { used, is_structured } => {
-                    let transmission = Transmission::new(self.export.size, is_structured);
+                Heard::Chosen { which, used, is_structured } => {
+                    self.chosen = which;
+                    let size = self.exports.get(which).map_or(0, Export::size);
+                    let transmission = Transmission::new(size, is_structured);
                     self.phase = Phase::Transmission(transmission);
                     Step::Used(used)
                 }

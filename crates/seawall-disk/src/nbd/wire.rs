@@ -56,6 +56,7 @@ pub(crate) mod info {
 /// What an export can do.
 pub(crate) mod can {
     pub(crate) const HAS_FLAGS: u16 = 1 << 0;
+    pub(crate) const READ_ONLY: u16 = 1 << 1;
     pub(crate) const FLUSH: u16 = 1 << 2;
     pub(crate) const FUA: u16 = 1 << 3;
     pub(crate) const TRIM: u16 = 1 << 5;

@@ -1,0 +1,347 @@
+//! The volatile cache of a device: what a flush makes durable, and what a cut of the power leaves.
+
+use crate::SECTOR_SIZE;
+use std::collections::BTreeMap;
+
+/// A sector: it is durable as a whole or not at all, as devices promise for 512 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// Which part of the device, as partitions are.
+    pub region: usize,
+    /// The number of the sector, counted from the region's start.
+    pub sector: u64,
+}
+
+/// Bytes that are to be made durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Which part of the device.
+    pub region: usize,
+    /// Where they begin.
+    pub offset: u64,
+    /// Whole sectors.
+    pub bytes: Vec<u8>,
+}
+
+/// What became of the sectors that were in the cache when the power was cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fate {
+    /// The newest of their versions is durable.
+    pub kept: u64,
+    /// An older one is that was not flushed either: the device wrote in another order.
+    pub older: u64,
+    /// Nothing of what was not flushed is.
+    pub lost: u64,
+}
+
+/// Versions of sectors that are not durable.
+///
+/// # Examples
+///
+/// ```
+/// use seawall_disk::device::{Cache, Place};
+///
+/// let mut cache = Cache::default();
+/// cache.write(Place { region: 0, sector: 7 }, &[1; 512]);
+/// let flushed = cache.newest();
+/// cache.write(Place { region: 0, sector: 7 }, &[2; 512]);
+///
+/// // A flush that began between the two is over: the first is durable, the second may be lost.
+/// assert_eq!(cache.settled(flushed).first().map(|run| run.bytes[0]), Some(1));
+/// cache.forget(flushed);
+/// assert_eq!(cache.cut(|_| 0).1.lost, 1);
+/// ```
+#[derive(Debug, Default)]
+pub struct Cache {
+    /// The oldest version first; none is empty.
+    sectors: BTreeMap<Place, Vec<Version>>,
+    /// Versions in all.
+    versions: usize,
+    /// The number of the newest write.
+    newest: u64,
+    /// All writes up to this one are durable.
+    durable: u64,
+}
+
+#[derive(Debug)]
+struct Version {
+    number: u64,
+    bytes: Box<[u8; SECTOR_SIZE]>,
+}
+
+impl Cache {
+    /// Takes whole sectors in.
+    ///
+    /// # Panics
+    ///
+    /// If they are not whole.
+    pub fn write(&mut self, at: Place, bytes: &[u8]) {
+        let (sectors, rest) = bytes.as_chunks::<SECTOR_SIZE>();
+        assert!(rest.is_empty(), "whoever writes fills sectors up");
+        self.newest += 1;
+        for (sector, bytes) in (at.sector..).zip(sectors) {
+            let version = Version { number: self.newest, bytes: Box::new(*bytes) };
+            self.sectors.entry(Place { sector, ..at }).or_default().push(version);
+            self.versions += 1;
+        }
+    }
+
+    /// Lays what is newest over what was read of the durable bytes at `offset`.
+    pub fn read(&self, region: usize, offset: u64, bytes: &mut [u8]) {
+        let size = to_u64(SECTOR_SIZE);
+        let end = offset.saturating_add(to_u64(bytes.len()));
+        let from = Place { region, sector: offset / size };
+        let to = Place { region, sector: end.div_ceil(size) };
+        for (place, versions) in self.sectors.range(from..to) {
+            let newest = versions.last().map(|version| &version.bytes[..]).unwrap_or_default();
+            let begins = place.sector * size;
+            // Either the read begins in this sector, or the sector begins in the read.
+            let hidden = to_usize(offset.saturating_sub(begins));
+            let ahead = to_usize(begins.saturating_sub(offset));
+            let target = bytes.iter_mut().skip(ahead);
+            target.zip(newest.iter().skip(hidden)).for_each(|(to, from)| *to = *from);
+        }
+    }
+
+    /// The number of the newest write: a flush that begins now covers all up to it.
+    #[must_use]
+    pub fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    /// Whether all writes up to this one are durable.
+    #[must_use]
+    pub fn is_durable(&self, number: u64) -> bool {
+        number <= self.durable
+    }
+
+    /// Bytes that a flush that begins now has to write.
+    #[must_use]
+    pub fn dirty(&self) -> usize {
+        self.sectors.len() * SECTOR_SIZE
+    }
+
+    /// Bytes of all versions.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.versions * SECTOR_SIZE
+    }
+
+    /// What is durable behind a flush that covers all writes up to this one.
+    #[must_use]
+    pub fn settled(&self, number: u64) -> Vec<Run> {
+        let newest_of =
+            |versions: &[Version]| versions.iter().rposition(|version| version.number <= number);
+        runs(self.sectors.iter().filter_map(|(place, versions)| {
+            let version = versions.get(newest_of(versions)?)?;
+            Some((*place, &*version.bytes))
+        }))
+    }
+
+    /// All writes up to this one are durable now.
+    pub fn forget(&mut self, number: u64) {
+        self.sectors.retain(|_, versions| {
+            let before = versions.len();
+            versions.retain(|version| version.number > number);
+            self.versions -= before - versions.len();
+            !versions.is_empty()
+        });
+        self.durable = self.durable.max(number);
+    }
+
+    /// The power is cut: of each sector, what was durable stays or one of the versions in here
+    /// becomes it, independently of all others.
+    ///
+    /// `choose` is given how many choices there are, and returns one: 0 for what was durable, and
+    /// then the versions from the oldest on.
+    #[must_use]
+    pub fn cut(&self, mut choose: impl FnMut(usize) -> usize) -> (Vec<Run>, Fate) {
+        let mut fate = Fate::default();
+        let runs = runs(self.sectors.iter().filter_map(|(place, versions)| {
+            let chosen = choose(versions.len() + 1).min(versions.len());
+            let version = chosen.checked_sub(1).and_then(|index| versions.get(index));
+            match version {
+                None => fate.lost += 1,
+                Some(_) if chosen == versions.len() => fate.kept += 1,
+                Some(_) => fate.older += 1,
+            }
+            version.map(|version| (*place, &*version.bytes))
+        }));
+        (runs, fate)
+    }
+}
+
+/// Sectors in their order, those that follow each other as one.
+fn runs<'a>(sectors: impl Iterator<Item = (Place, &'a [u8; SECTOR_SIZE])>) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (Place { region, sector }, bytes) in sectors {
+        let offset = sector * to_u64(SECTOR_SIZE);
+        match runs.last_mut() {
+            Some(run) if run.region == region && run.end() == offset => {
+                run.bytes.extend_from_slice(bytes);
+            }
+            _ => runs.push(Run { region, offset, bytes: bytes.to_vec() }),
+        }
+    }
+    runs
+}
+
+impl Run {
+    fn end(&self) -> u64 {
+        self.offset + to_u64(self.bytes.len())
+    }
+}
+
+fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).unwrap_or(u64::MAX)
+}
+
+fn to_usize(size: u64) -> usize {
+    usize::try_from(size).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    const SECTORS: usize = 6;
+    const SIZE: usize = SECTORS * SECTOR_SIZE;
+    type Image = [[u8; SIZE]; 2];
+
+    #[derive(Clone, Debug)]
+    enum Act {
+        Write { region: usize, sector: usize, sectors: usize },
+        Begin,
+        End,
+    }
+
+    fn act() -> impl Strategy<Value = Act> {
+        let write = (0..2_usize, 0..SECTORS, 1..=SECTORS);
+        let write = write.prop_map(|(region, sector, sectors)| {
+            let sectors = sectors.min(SECTORS - sector);
+            Act::Write { region, sector, sectors }
+        });
+        prop_oneof![5 => write, 1 => Just(Act::Begin), 1 => Just(Act::End)]
+    }
+
+    /// The device as a history: how it looked behind each write, and behind which of them it is
+    /// durable. That is all there is to know of it.
+    struct Model {
+        images: Vec<Image>,
+        durable: usize,
+    }
+
+    /// A cache over two regions, which take what it says is durable.
+    #[derive(Default)]
+    struct Tried {
+        cache: Cache,
+        begun: Option<(u64, usize)>,
+    }
+
+    fn put(image: &mut Image, runs: &[Run]) {
+        for run in runs {
+            let from = to_usize(run.offset);
+            image[run.region][from..from + run.bytes.len()].copy_from_slice(&run.bytes);
+        }
+    }
+
+    /// Does all acts on both; what is durable then, the cache, and the model.
+    fn play(acts: &[Act]) -> (Image, Cache, Model) {
+        let mut model = Model { images: vec![[[0; SIZE]; 2]], durable: 0 };
+        let mut durable = [[0; SIZE]; 2];
+        let mut tried = Tried::default();
+        for act in acts {
+            match *act {
+                Act::Write { region, sector, sectors } => {
+                    let byte = u8::try_from(model.images.len()).unwrap();
+                    let bytes = vec![byte; sectors * SECTOR_SIZE];
+                    let mut image = *model.images.last().unwrap();
+                    let from = sector * SECTOR_SIZE;
+                    image[region][from..from + bytes.len()].copy_from_slice(&bytes);
+                    model.images.push(image);
+                    tried.cache.write(Place { region, sector: to_u64(sector) }, &bytes);
+                }
+                Act::Begin => {
+                    tried.begun = Some((tried.cache.newest(), model.images.len() - 1));
+                }
+                Act::End => {
+                    if let Some((number, index)) = tried.begun.take() {
+                        put(&mut durable, &tried.cache.settled(number));
+                        tried.cache.forget(number);
+                        assert!(tried.cache.is_durable(number));
+                        model.durable = index;
+                    }
+                }
+            }
+        }
+        (durable, tried.cache, model)
+    }
+
+    fn sector(image: &Image, region: usize, sector: usize) -> &[u8] {
+        &image[region][sector * SECTOR_SIZE..][..SECTOR_SIZE]
+    }
+
+    proptest! {
+        #[test]
+        fn reads_show_what_was_written_last(
+            acts in vec(act(), 1..60), region in 0..2_usize, from in 0..SIZE, size in 0..SIZE,
+        ) {
+            let (durable, cache, model) = play(&acts);
+            let size = size.min(SIZE - from);
+            let mut bytes = durable[region][from..from + size].to_vec();
+            cache.read(region, to_u64(from), &mut bytes);
+            prop_assert_eq!(&bytes, &model.images.last().unwrap()[region][from..from + size]);
+        }
+
+        #[test]
+        fn a_cut_leaves_of_each_sector_what_was_flushed_or_something_newer(
+            acts in vec(act(), 1..60), mut lots in vec(any::<usize>(), 12),
+        ) {
+            let (mut left, cache, model) = play(&acts);
+            let (runs, fate) = cache.cut(|choices| lots.pop().unwrap() % choices);
+            put(&mut left, &runs);
+            for (region, at) in (0..2).flat_map(|region| (0..SECTORS).map(move |at| (region, at))) {
+                let found = sector(&left, region, at);
+                let mut may = model.images[model.durable..].iter();
+                prop_assert!(may.any(|image| sector(image, region, at) == found));
+            }
+            let touched = usize::try_from(fate.kept + fate.older + fate.lost).unwrap();
+            prop_assert_eq!(touched * SECTOR_SIZE, cache.dirty());
+        }
+    }
+
+    #[test]
+    fn a_cut_may_leave_every_mixture_of_versions() {
+        let mut cache = Cache::default();
+        for byte in 1..=3 {
+            cache.write(Place { region: 0, sector: 0 }, &[byte; 2 * SECTOR_SIZE]);
+        }
+        let mixtures: BTreeSet<(u8, u8)> = (0..16)
+            .map(|lot| {
+                let mut lots = [lot % 4, lot / 4].into_iter();
+                let mut image = [[0; SIZE]; 2];
+                put(&mut image, &cache.cut(|_| lots.next().unwrap()).0);
+                (image[0][0], image[0][SECTOR_SIZE])
+            })
+            .collect();
+        assert_eq!(mixtures.len(), 16);
+        assert_eq!(cache.cut(|_| 3).1, Fate { kept: 2, older: 0, lost: 0 });
+        assert_eq!(cache.cut(|_| 1).1, Fate { kept: 0, older: 2, lost: 0 });
+        assert_eq!(cache.cut(|_| 0).1, Fate { kept: 0, older: 0, lost: 2 });
+    }
+
+    #[test]
+    fn what_is_durable_takes_no_memory() {
+        let mut cache = Cache::default();
+        cache.write(Place { region: 1, sector: 5 }, &[1; 1024]);
+        cache.write(Place { region: 1, sector: 5 }, &[2; 512]);
+        assert_eq!((cache.dirty(), cache.held()), (1024, 1536));
+        cache.forget(1);
+        assert_eq!((cache.dirty(), cache.held()), (512, 512));
+        cache.forget(2);
+        assert_eq!((cache.dirty(), cache.held()), (0, 0));
+    }
+}

@@ -1,0 +1,571 @@
+//! A disk that another server of NBD has, as a file.
+
+use super::session::NAME_MAX;
+use super::socket::Stream;
+use super::transmission::REQUEST_MAX;
+use super::wire::{self, Fields, answer, can, command, flag, hello, info, option};
+use super::wire::{put_u16, put_u32, put_u64};
+use seawall_io::File;
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// How long a server may take for one step of the handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long it may take for a request: what takes longer is taken for dead.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The most answers to the one option that is asked, and the most bytes of each.
+const ANSWERS_MAX: usize = 64;
+const ANSWER_MAX: u32 = 64 * 1024;
+/// Zeroing writes this where the server cannot zero.
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+
+/// Where a disk is that a server of this machine has.
+///
+/// # Examples
+///
+/// ```
+/// use seawall_disk::nbd::Uri;
+/// use std::path::Path;
+///
+/// let uri: Uri = "nbd+unix:///home?socket=/run/my%20device".parse()?;
+/// assert_eq!((uri.name(), uri.socket()), ("home", Path::new("/run/my device")));
+/// assert_eq!(uri.with_name("area").to_string(), "nbd+unix:///area?socket=/run/my%20device");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uri {
+    name: String,
+    socket: PathBuf,
+}
+
+impl Uri {
+    /// The export of this name at this socket.
+    #[must_use]
+    pub fn new(name: &str, socket: &Path) -> Self {
+        Self { name: name.to_owned(), socket: socket.to_owned() }
+    }
+
+    /// What the server calls the disk.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The path of the server's socket.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Another export of the same server.
+    #[must_use]
+    pub fn with_name(&self, name: &str) -> Self {
+        Self::new(name, &self.socket)
+    }
+}
+
+impl FromStr for Uri {
+    type Err = io::Error;
+
+    /// Reads `nbd+unix:///NAME?socket=PATH`.
+    fn from_str(text: &str) -> io::Result<Self> {
+        let wrong = || {
+            let why = format!("`{text}` is no `nbd+unix:///NAME?socket=PATH`");
+            io::Error::new(io::ErrorKind::InvalidInput, why)
+        };
+        let rest = text.strip_prefix("nbd+unix:///").ok_or_else(wrong)?;
+        let (name, socket) = rest.split_once("?socket=").ok_or_else(wrong)?;
+        let name = unescaped(name).and_then(|name| String::from_utf8(name).ok());
+        let socket = unescaped(socket).ok_or_else(wrong)?;
+        let is_path = !socket.is_empty() && !socket.contains(&0);
+        let name = name.filter(|name| is_path && name.len() <= NAME_MAX).ok_or_else(wrong)?;
+        Ok(Self { name, socket: OsString::from_vec(socket).into() })
+    }
+}
+
+impl fmt::Display for Uri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nbd+unix:///")?;
+        escaped(self.name.as_bytes(), f)?;
+        f.write_str("?socket=")?;
+        escaped(self.socket.as_os_str().as_bytes(), f)
+    }
+}
+
+/// What may not stand in a URI by itself, as it has to.
+fn escaped(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    bytes.iter().try_for_each(|byte| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
+            write!(f, "{}", char::from(*byte))
+        }
+        other => write!(f, "%{other:02X}"),
+    })
+}
+
+/// `None` where a percent sign is not followed by two digits.
+fn unescaped(text: &str) -> Option<Vec<u8>> {
+    let digit =
+        |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [byte, behind @ ..] = rest {
+        rest = behind;
+        match (byte, behind) {
+            (b'%', [high, low, behind @ ..]) => {
+                bytes.push(digit(high)? << 4 | digit(low)?);
+                rest = behind;
+            }
+            (b'%', _) => return None,
+            (other, _) => bytes.push(*other),
+        }
+    }
+    Some(bytes)
+}
+
+/// A disk that a server of NBD has.
+///
+/// Its length is the disk's and does not change. Requests wait for their replies, one at a time on
+/// each of at most two connections: if the server says that it may have several, reads go by one
+/// and changes by the other, so that no read waits for a flush.
+///
+/// Connections are not made anew. Once one is lost, be it that the server ended, said what makes
+/// no sense, or took longer than a minute, every call fails: what was not flushed may be lost
+/// then, and only whoever wrote it can know what to do.
+///
+/// # Examples
+///
+/// ```
+/// use seawall_disk::device::{Cost, Device};
+/// use seawall_disk::nbd::{Client, Limits, Listen, Server, Uri};
+/// use seawall_io::{File, MemStorage, Storage, SystemClock};
+/// use std::sync::Arc;
+///
+/// let file = MemStorage::new().create("home")?;
+/// file.set_len(8192)?;
+/// let device = Device::new(vec![file.clone()], Cost::default(), Arc::new(SystemClock::new()))?;
+/// let home = Arc::new(Arc::new(device).region(0));
+/// let socket = std::env::temp_dir().join(format!("client-{}", std::process::id()));
+/// let server = Server::start(home, &Listen::Unix(socket.clone()), "home", Limits::default())?;
+///
+/// let client = Client::connect(&Uri::new("home", &socket))?;
+/// client.write_at(b"kept", 4000)?;
+/// client.sync()?;
+/// let mut durable = [0; 4];
+/// file.read_at(&mut durable, 4000)?;
+/// assert_eq!(&durable, b"kept");
+/// server.stop()?;
+/// assert!(client.sync().is_err());
+/// # std::fs::remove_file(socket.with_extension("lock")).ok();
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Client {
+    uri: Uri,
+    told: Told,
+    /// By which reads go.
+    reads: Mutex<Link>,
+    /// By which everything else goes; all goes by the other one if there is none.
+    changes: Option<Mutex<Link>>,
+    /// Why there is no connection any more.
+    lost: OnceLock<String>,
+}
+
+/// What a server tells of a disk.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    size: u64,
+    flags: u16,
+    request_max: u32,
+}
+
+/// One connection.
+#[derive(Debug)]
+struct Link {
+    stream: Stream,
+    handle: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    flags: u16,
+    command: u16,
+    offset: u64,
+    length: u32,
+}
+
+impl Client {
+    /// Connects to a server, and chooses the disk.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::NotFound`] and [`io::ErrorKind::ConnectionRefused`] where nobody listens;
+    /// [`io::ErrorKind::Unsupported`] for a disk that cannot be flushed, is read-only, or takes no
+    /// requests that begin at any byte; [`io::ErrorKind::InvalidData`] for what is no server of
+    /// NBD; what the server says of a name that it does not have.
+    pub fn connect(uri: &Uri) -> io::Result<Self> {
+        let (reads, told) = Link::connect(uri).map_err(|error| explain(uri, &error))?;
+        told.check().map_err(|error| explain(uri, &error))?;
+        let changes = if told.flags & can::MULTI_CONN == 0 {
+            None
+        } else {
+            let (link, _) = Link::connect(uri).map_err(|error| explain(uri, &error))?;
+            Some(Mutex::new(link))
+        };
+        let (reads, lost) = (Mutex::new(reads), OnceLock::new());
+        Ok(Self { uri: uri.clone(), told, reads, changes, lost })
+    }
+
+    /// Does a request, and ends all connections if that does not go as the protocol has it.
+    fn exchange(&self, request: Request, payload: &[u8], data: &mut [u8]) -> io::Result<()> {
+        let link = match &self.changes {
+            Some(changes) if request.command != command::READ => changes,
+            _ => &self.reads,
+        };
+        let mut link = link.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(why) = self.lost.get() {
+            return Err(self.gone(why));
+        }
+        match link.exchange(request, payload, data) {
+            Ok(0) => Ok(()),
+            Ok(number) => Err(self.refused(number)),
+            Err(error) => {
+                let _ = self.lost.set(says(&error));
+                Err(self.gone(&says(&error)))
+            }
+        }
+    }
+
+    fn gone(&self, why: &str) -> io::Error {
+        let what = format!(
+            "the connection to {} was lost: {why}; start its server again, and then this one",
+            self.uri
+        );
+        io::Error::new(io::ErrorKind::NotConnected, what)
+    }
+
+    fn refused(&self, number: u32) -> io::Error {
+        use io::ErrorKind as Kind;
+        let (kind, what) = match number {
+            1 => (Kind::ReadOnlyFilesystem, "it takes no writes"),
+            5 => (Kind::Other, "its device failed"),
+            12 => (Kind::OutOfMemory, "it has no memory left"),
+            22 => (Kind::InvalidInput, "it says that the request makes no sense"),
+            28 => (Kind::StorageFull, "it has no room left"),
+            95 => (Kind::Unsupported, "it cannot do that"),
+            108 => (Kind::Other, "it is about to end"),
+            _ => (Kind::Other, "it failed"),
+        };
+        io::Error::new(kind, format!("{}: {what} (error {number} of NBD)", self.uri))
+    }
+
+    fn check(&self, offset: u64, size: usize) -> io::Result<()> {
+        match offset.checked_add(to_u64(size)) {
+            Some(end) if end <= self.told.size => Ok(()),
+            _ => {
+                let all = self.told.size;
+                let why = format!("{size} bytes at {offset} of {}, which has {all}", self.uri);
+                Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+            }
+        }
+    }
+
+    fn piece(&self) -> usize {
+        usize::try_from(self.told.request_max).expect("it was bounded when it came")
+    }
+
+    fn write(&self, flags: u16, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.check(offset, bytes.len())?;
+        let mut at = offset;
+        for piece in bytes.chunks(self.piece()) {
+            let length = length_of(piece.len());
+            let request = Request { flags, command: command::WRITE, offset: at, length };
+            self.exchange(request, piece, &mut [])?;
+            at += to_u64(piece.len());
+        }
+        Ok(())
+    }
+}
+
+impl File for Client {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let there = usize::try_from(self.told.size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let size = buffer.len().min(there);
+        let mut at = offset;
+        for piece in buffer.split_at_mut(size).0.chunks_mut(self.piece()) {
+            let length = length_of(piece.len());
+            let request = Request { flags: 0, command: command::READ, offset: at, length };
+            self.exchange(request, &[], piece)?;
+            at += to_u64(piece.len());
+        }
+        Ok(size)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write(0, bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let request = Request { flags: 0, command: command::FLUSH, offset: 0, length: 0 };
+        self.exchange(request, &[], &mut [])
+    }
+
+    fn write_synced(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if self.told.flags & can::FUA != 0 && bytes.len() <= self.piece() {
+            return self.write(flag::FUA, bytes, offset);
+        }
+        self.write(0, bytes, offset)?;
+        self.sync()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.told.size)
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        if length == self.told.size {
+            return Ok(());
+        }
+        let why = format!("{} has {} bytes, and keeps that", self.uri, self.told.size);
+        Err(io::Error::new(io::ErrorKind::Unsupported, why))
+    }
+
+    /// Zeroes the first `length` bytes; what is behind them stays.
+    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
+        self.check(length, 0)?;
+        let can_zero = self.told.flags & can::WRITE_ZEROES != 0;
+        let most = if can_zero { u64::from(self.told.request_max) } else { to_u64(ZEROS.len()) };
+        let mut at = 0;
+        while at < length {
+            let size = usize::try_from(most.min(length - at)).expect("it is no more than 32 MiB");
+            if can_zero {
+                let (flags, length) = (flag::NO_HOLE, length_of(size));
+                let request = Request { flags, command: command::WRITE_ZEROES, offset: at, length };
+                self.exchange(request, &[], &mut [])?;
+            } else {
+                self.write(0, ZEROS.get(..size).unwrap_or(&ZEROS), at)?;
+            }
+            at += to_u64(size);
+        }
+        Ok(())
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.fill_with_zeros(length)
+    }
+}
+
+impl Told {
+    /// Whether it is a disk that can be worked with.
+    fn check(self) -> io::Result<()> {
+        let unsupported = |why| Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        if self.flags & can::HAS_FLAGS == 0 || self.flags & can::FLUSH == 0 {
+            return unsupported("it cannot be flushed, so that nothing on it is ever durable");
+        }
+        if self.flags & can::READ_ONLY != 0 {
+            return unsupported("it is read-only");
+        }
+        Ok(())
+    }
+}
+
+impl Link {
+    fn connect(uri: &Uri) -> io::Result<(Self, Told)> {
+        let stream = Stream::Unix(UnixStream::connect(&uri.socket)?);
+        stream.set_read_timeout(Some(HANDSHAKE))?;
+        stream.set_write_timeout(Some(HANDSHAKE))?;
+        let mut link = Self { stream, handle: 0 };
+        link.greet()?;
+        let told = link.choose(&uri.name)?;
+        link.stream.set_read_timeout(Some(PATIENCE))?;
+        link.stream.set_write_timeout(Some(PATIENCE))?;
+        Ok((link, told))
+    }
+
+    fn greet(&mut self) -> io::Result<()> {
+        let greeting = self.array::<18>()?;
+        let mut fields = Fields(&greeting);
+        if (fields.u64(), fields.u64()) != (Some(wire::GREETING), Some(wire::OPTION)) {
+            return Err(nonsense("it does not greet as servers of NBD do"));
+        }
+        let flags = fields.u16().unwrap_or_default();
+        if flags & hello::FIXED_NEWSTYLE == 0 {
+            return Err(nonsense("it speaks an NBD that is too old"));
+        }
+        let mut out = Vec::new();
+        put_u32(&mut out, u32::from(flags & (hello::FIXED_NEWSTYLE | hello::NO_ZEROES)));
+        self.stream.send(&out, &[])
+    }
+
+    /// Chooses a disk by its name; what it is.
+    fn choose(&mut self, name: &str) -> io::Result<Told> {
+        let name = name.as_bytes();
+        let (length, mut out) = (length_of(name.len()), Vec::new());
+        put_u64(&mut out, wire::OPTION);
+        put_u32(&mut out, option::GO);
+        put_u32(&mut out, length.saturating_add(8));
+        put_u32(&mut out, length);
+        out.extend_from_slice(name);
+        put_u16(&mut out, 1);
+        // Who asks for this says that it will heed it.
+        put_u16(&mut out, info::BLOCK_SIZE);
+        self.stream.send(&out, &[])?;
+        let (mut disk, mut request_max) = (None, REQUEST_MAX);
+        for _ in 0..ANSWERS_MAX {
+            let (kind, data) = self.answer()?;
+            match kind {
+                answer::ACK => {
+                    let none = || nonsense("it does not say how large the disk is");
+                    let (size, flags) = disk.ok_or_else(none)?;
+                    return Ok(Told { size, flags, request_max });
+                }
+                answer::INFO => {
+                    let mut fields = Fields(&data);
+                    match fields.u16() {
+                        Some(info::EXPORT) => disk = fields.u64().zip(fields.u16()),
+                        Some(info::BLOCK_SIZE) => request_max = limit(&mut fields)?,
+                        _ => {}
+                    }
+                }
+                error => return Err(refusal(error, &data)),
+            }
+        }
+        Err(nonsense("it has more answers than there are"))
+    }
+
+    /// The next answer to the option: its kind and its data.
+    fn answer(&mut self) -> io::Result<(u32, Vec<u8>)> {
+        let head = self.array::<20>()?;
+        let mut fields = Fields(&head);
+        let is_answer =
+            (fields.u64(), fields.u32()) == (Some(wire::OPTION_REPLY), Some(option::GO));
+        let (Some(kind), Some(length), true) = (fields.u32(), fields.u32(), is_answer) else {
+            return Err(nonsense("its answer is none to what was asked"));
+        };
+        if length > ANSWER_MAX {
+            return Err(nonsense("its answer is longer than answers are"));
+        }
+        let mut data = vec![0; usize::try_from(length).unwrap_or_default()];
+        self.fill(&mut data)?;
+        Ok((kind, data))
+    }
+
+    /// The error of the reply, 0 for none; `data` is filled then.
+    fn exchange(&mut self, request: Request, payload: &[u8], data: &mut [u8]) -> io::Result<u32> {
+        self.handle = self.handle.wrapping_add(1);
+        let mut head = Vec::with_capacity(28);
+        put_u32(&mut head, wire::REQUEST);
+        put_u16(&mut head, request.flags);
+        put_u16(&mut head, request.command);
+        put_u64(&mut head, self.handle);
+        put_u64(&mut head, request.offset);
+        put_u32(&mut head, request.length);
+        self.stream.send(&head, payload)?;
+        let reply = self.array::<16>()?;
+        let mut fields = Fields(&reply);
+        let (magic, error, handle) = (fields.u32(), fields.u32(), fields.u64());
+        let (Some(wire::SIMPLE_REPLY), Some(error)) = (magic, error) else {
+            return Err(nonsense("what came is no reply"));
+        };
+        if handle != Some(self.handle) {
+            return Err(nonsense("it replied to what was not asked"));
+        }
+        if error == 0 {
+            self.fill(data)?;
+        }
+        Ok(error)
+    }
+
+    fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.fill(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            match self.stream.receive(bytes.get_mut(done..).unwrap_or_default())? {
+                0 => {
+                    let why = "the server hung up";
+                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
+                }
+                received => done += received,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The longest request that a server takes, if its blocks are bytes.
+fn limit(fields: &mut Fields<'_>) -> io::Result<u32> {
+    let (smallest, _, largest) = (fields.u32(), fields.u32(), fields.u32());
+    let (Some(smallest), Some(largest)) = (smallest, largest) else {
+        return Err(nonsense("it does not say what its blocks are"));
+    };
+    if smallest > 1 {
+        let why = format!("it takes whole blocks of {smallest} bytes alone");
+        return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+    }
+    if largest == 0 {
+        return Err(nonsense("it takes no requests of any length"));
+    }
+    Ok(largest.min(REQUEST_MAX))
+}
+
+/// What a server said instead of a disk.
+fn refusal(kind: u32, data: &[u8]) -> io::Error {
+    let text: String =
+        String::from_utf8_lossy(data).chars().filter(|c| !c.is_control()).take(200).collect();
+    let said = if text.is_empty() { String::new() } else { format!(": {text}") };
+    match kind {
+        answer::UNKNOWN => {
+            let why = format!("the server has no disk of this name{said}");
+            io::Error::new(io::ErrorKind::NotFound, why)
+        }
+        answer::UNSUPPORTED => {
+            let why = format!("the server speaks an NBD that is too old{said}");
+            io::Error::new(io::ErrorKind::Unsupported, why)
+        }
+        other => io::Error::other(format!("the server refuses (answer {other:#x} of NBD){said}")),
+    }
+}
+
+fn nonsense(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+fn says(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            format!("no reply for {} seconds", PATIENCE.as_secs())
+        }
+        _ => error.to_string(),
+    }
+}
+
+fn explain(uri: &Uri, error: &io::Error) -> io::Error {
+    let what = match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            let why = format!("{uri}: no answer for {} seconds", HANDSHAKE.as_secs());
+            return io::Error::new(io::ErrorKind::TimedOut, why);
+        }
+        io::ErrorKind::ConnectionRefused => "nobody listens there any more".to_owned(),
+        _ => error.to_string(),
+    };
+    io::Error::new(error.kind(), format!("{uri}: {what}"))
+}
+
+fn length_of(size: usize) -> u32 {
+    u32::try_from(size).expect("names and pieces are short")
+}
+
+fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).unwrap_or(u64::MAX)
+}
