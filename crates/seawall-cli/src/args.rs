@@ -3,6 +3,7 @@
 mod bench;
 mod config;
 mod convert;
+mod device;
 mod disk;
 mod examples;
 mod replay;
@@ -22,6 +23,7 @@ pub(crate) use bench::{
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 pub(crate) use config::template;
 pub(crate) use convert::{Convert, ForeignFormat};
+pub(crate) use device::{DiskDevice, DiskDrill, Drilled, Share};
 pub(crate) use disk::{
     Disk, DiskAsk, DiskName, DiskServe, DiskStatus, DiskVerb, Export, Metrics, Power,
 };

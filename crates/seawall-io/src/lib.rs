@@ -20,6 +20,7 @@ mod image;
 mod mem;
 mod posix;
 mod residence;
+mod signal;
 mod surroundings;
 mod transfer;
 
@@ -38,6 +39,7 @@ pub use image::{Image, ImageDraft, ImageKind};
 pub use mem::{Landing, MemStorage, Pending, What};
 pub use posix::{Draft, PosixStorage};
 pub use residence::{lock_memory, oom_score, set_oom_score};
+pub use signal::{Notice, send_signal};
 pub use surroundings::{Mount, Surroundings, Writable};
 
 /// A directory that holds one log.

@@ -1,9 +1,10 @@
 //! What `seawall disk` is asked for.
 
 use super::Look;
+use super::device::{DiskDevice, DiskDrill};
 use super::examples::{
-    DISK_CONFIG_EXAMPLES, DISK_DRAIN_EXAMPLES, DISK_EMERGENCY_EXAMPLES, DISK_FLUSH_EXAMPLES,
-    DISK_SERVE_EXAMPLES, DISK_STATUS_EXAMPLES,
+    DISK_CONFIG_EXAMPLES, DISK_DEVICE_EXAMPLES, DISK_DRAIN_EXAMPLES, DISK_DRILL_EXAMPLES,
+    DISK_EMERGENCY_EXAMPLES, DISK_FLUSH_EXAMPLES, DISK_SERVE_EXAMPLES, DISK_STATUS_EXAMPLES,
 };
 use crate::human;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -41,12 +42,23 @@ pub(crate) enum DiskVerb {
     /// The power fails: take no more writes, and dump what is not on the device
     #[command(after_help = DISK_EMERGENCY_EXAMPLES)]
     EmergencyFlush(DiskAsk),
+    /// Be a device for tests that loses what was not flushed when its power is cut
+    #[command(after_help = DISK_DEVICE_EXAMPLES)]
+    Device(DiskDevice),
+    /// Cut the power of a simulated device under a workload, and see what is lost
+    #[command(after_help = DISK_DRILL_EXAMPLES)]
+    Drill(DiskDrill),
 }
 
 /// `seawall disk serve`
 #[derive(Debug, Args)]
 pub(crate) struct DiskServe {
-    /// The disk image: a file or a block device with all bytes of the disk and nothing else
+    /// The disk image: a file or a block device with all bytes of the disk and nothing else, or
+    /// one that a server of NBD has, as `nbd+unix:///NAME?socket=PATH`
+    #[arg(
+        help = "The disk image: a file or a block device with all bytes of the disk and nothing \
+                  else, or one that a server of NBD has: nbd+unix:///NAME?socket=PATH"
+    )]
     #[arg(value_name = "IMG")]
     pub(crate) image: PathBuf,
     /// Where the disk appears: `nbd:unix:PATH`, `nbd:tcp:PORT` of 127.0.0.1, `fuse:FILE`
@@ -171,7 +183,7 @@ const BUFFER_SIZE_MAX: u64 = 64 << 20;
 /// An hour: what is longer is no time that a power supply bridges.
 const MILLIS_MAX: u64 = 3_600_000;
 
-fn parse_disk_size(text: &str) -> Result<u64, String> {
+pub(super) fn parse_disk_size(text: &str) -> Result<u64, String> {
     parse_blocks(text, DISK_SIZE_MAX)
 }
 
@@ -191,7 +203,7 @@ fn parse_blocks(text: &str, max: u64) -> Result<u64, String> {
     Ok(size)
 }
 
-fn parse_millis(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_millis(text: &str) -> Result<Duration, String> {
     let millis = text.parse().ok().filter(|millis| (1..=MILLIS_MAX).contains(millis));
     let none = || format!("`{text}` is no number of milliseconds; 1 to {MILLIS_MAX}");
     millis.map(Duration::from_millis).ok_or_else(none)

@@ -2,6 +2,8 @@
 
 mod ask;
 mod control;
+mod device;
+mod drill;
 mod export;
 mod image;
 mod metrics;
@@ -28,6 +30,8 @@ pub(crate) fn run(verb: &DiskVerb) -> Result<Exit, Failure> {
         DiskVerb::Status(args) => status::run(args),
         DiskVerb::Flush(args) => ask::run(args, Request::Flush),
         DiskVerb::Drain(args) => ask::run(args, Request::Drain),
+        DiskVerb::Device(args) => device::run(args),
+        DiskVerb::Drill(args) => drill::run(args),
         DiskVerb::EmergencyFlush(args) => ask::run(args, Request::EmergencyFlush),
     }
 }

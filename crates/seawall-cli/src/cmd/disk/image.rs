@@ -1,8 +1,10 @@
 //! What `seawall disk serve` was given as IMG: opened, or made.
 
+use super::device::{AREA, HOME};
 use crate::args::DiskServe;
 use crate::human::{bytes, typed};
 use crate::report::{Exit, Failure};
+use seawall_disk::nbd::{Client, Uri};
 use seawall_io::{File, Image, ImageDraft, ImageKind};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -26,9 +28,12 @@ pub(super) struct Device {
 pub(super) fn look(args: &DiskServe) -> Result<bool, Failure> {
     let path = &args.image;
     if is_uri(path) {
-        let what = "this program cannot reach an image over NBD";
-        let next = "give a file or a block device, as of nbd-client";
-        return Err(Failure::new(Exit::Usage, what).at(path.display()).next(next));
+        uri(path)?;
+        if args.size.is_some() {
+            let failure = Failure::new(Exit::Usage, "a disk of a server has the size that it has");
+            return Err(failure.at(path.display()).next("leave --size out"));
+        }
+        return Ok(true);
     }
     match (ImageKind::of(path), args.size) {
         (Ok(ImageKind::Other), _) => Err(no_image(path)),
@@ -56,6 +61,9 @@ pub(super) fn is_uri(path: &Path) -> bool {
 /// Opens what [is there](look), or makes it, without its name as yet.
 pub(super) fn open(args: &DiskServe, is_there: bool) -> Result<Device, Failure> {
     let path = &args.image;
+    if is_uri(path) {
+        return reach(&uri(path)?);
+    }
     let busy = || {
         let what = "another process has this image";
         let next = "end that one: one server at a time, and none beside a mounted file system";
@@ -84,6 +92,35 @@ pub(super) fn open(args: &DiskServe, is_there: bool) -> Result<Device, Failure> 
         return Err(Failure::new(Exit::Format, "the image is empty").at(path.display()).next(next));
     }
     Ok(Device { home, area: None, identity, draft: None })
+}
+
+/// Reads an address.
+fn uri(path: &Path) -> Result<Uri, Failure> {
+    let parsed = path.to_str().unwrap_or_default().parse();
+    parsed.map_err(|error: io::Error| {
+        let next = "write what is special in the path of the socket as %20 for a space";
+        Failure::new(Exit::Usage, error).at(path.display()).next(next)
+    })
+}
+
+/// Connects to a disk that a server has. Beside one that it calls `home` it may have an `area`.
+fn reach(uri: &Uri) -> Result<Device, Failure> {
+    let unreachable = |error: io::Error| {
+        let next = "see whether its server runs, and what it calls its disks";
+        Failure::new(Exit::Failed, format!("cannot reach the image: {error}")).at(uri).next(next)
+    };
+    let home = Client::connect(uri).map_err(unreachable)?;
+    let area = if uri.name() == HOME {
+        match Client::connect(&uri.with_name(AREA)) {
+            Ok(area) => Some(Arc::new(area) as Arc<dyn File>),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(unreachable(error)),
+        }
+    } else {
+        None
+    };
+    let (home, identity) = (Arc::new(home), Some(uri.to_string()));
+    Ok(Device { home, area, identity, draft: None })
 }
 
 impl Device {

@@ -1,0 +1,342 @@
+//! `seawall disk drill`: cuts the power of a simulated device under a workload, again and again,
+//! and reads back every block that a flush has promised.
+
+mod rig;
+mod work;
+
+use crate::args::{DiskDrill, Drilled, Share};
+use crate::human::{self, bytes, count};
+use crate::output::Output;
+use crate::report::{Exit, Failure};
+use rig::{Cut, Process, Rig};
+use seawall_disk::nbd;
+use seawall_io::{Clock, SystemClock};
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+use work::{Client, Found, Promised, look};
+
+/// More versions than a client writes in a cycle.
+const VERSIONS: u64 = 1 << 40;
+/// How often it is heard what clients say that are processes.
+const LISTEN_EVERY: Duration = Duration::from_millis(20);
+
+/// What one cycle was.
+#[derive(Clone, Copy, Debug)]
+struct Cycle {
+    cut: Cut,
+    found: Found,
+    /// Blocks that were promised in this cycle.
+    promised: u64,
+    /// Whether a dump of it was found, and whole.
+    dump: Option<bool>,
+}
+
+/// Does all cycles, and judges.
+pub(crate) fn run(args: &DiskDrill) -> Result<Exit, Failure> {
+    if let Some(share) = &args.share {
+        return be_a_client(share, args.seed);
+    }
+    let kind = Drilled::from(args.kind);
+    let mut out = Output::new();
+    if !args.look.json && !args.look.quiet {
+        out.lines(&[says_what(kind, args)]);
+    }
+    let mut drill =
+        Drill { args, kind, rig: Rig::start(args, args.seed)?, promised: Promised::new() };
+    let mut cycles = Vec::new();
+    for number in 1..=u64::from(args.cycles) {
+        let cycle = drill.cycle(number)?;
+        if !args.look.json && !args.look.quiet {
+            // Each as it comes: whoever waits sees how far it is.
+            out.lines(&[row(number, &cycle, kind)]);
+        }
+        cycles.push(cycle);
+    }
+    drop(drill);
+    let verdict = Verdict::of(kind, &cycles);
+    if args.look.json {
+        out.line(&answer(args, kind, &cycles, &verdict).to_string());
+    } else {
+        out.line(&verdict.says);
+    }
+    let exit = out.finish();
+    Ok(if verdict.is_broken { Exit::Contract } else { exit })
+}
+
+fn says_what(kind: Drilled, args: &DiskDrill) -> String {
+    let delay = args.delay.as_secs_f64() * 1000.0;
+    let device = format!("a SIMULATED device, {delay} ms a flush");
+    match kind {
+        Drilled::Announced => {
+            let hold_up = args.hold_up.as_millis();
+            format!("{device}: SIGPWR, and {hold_up} ms later the cut; nothing may be lost")
+        }
+        Drilled::Unannounced => {
+            format!("{device}: cuts that nobody announces; the control, which has to lose")
+        }
+        Drilled::KilledClient => {
+            format!("{device}: all clients are killed, the server is not; nothing may be lost")
+        }
+    }
+}
+
+/// What goes on over all cycles.
+struct Drill<'a> {
+    args: &'a DiskDrill,
+    kind: Drilled,
+    rig: Rig,
+    promised: Promised,
+}
+
+impl Drill<'_> {
+    fn cycle(&mut self, number: u64) -> Result<Cycle, Failure> {
+        self.check_armed()?;
+        let (promised, cut) = match self.kind {
+            Drilled::KilledClient => self.kill_clients(number)?,
+            Drilled::Announced | Drilled::Unannounced => self.cut(number)?,
+        };
+        let count = u64::try_from(promised.len()).unwrap_or(u64::MAX);
+        if count == 0 {
+            // A drill that has looked at nothing is not to pass.
+            let what = format!("no flush returned before the cut of cycle {number}");
+            return Err(Failure::new(Exit::Failed, what).next("give --seconds more"));
+        }
+        self.promised.extend(promised);
+        let mut dump = None;
+        if self.kind != Drilled::KilledClient {
+            self.rig.start_again(self.args.seed + number)?;
+            let status = self.rig.status()?;
+            let recovered = status.get("recovered").filter(|recovered| !recovered.is_null());
+            dump = recovered.map(|recovered| recovered.get("lost") == Some(&json!(0)));
+        }
+        let looked = look(&self.rig.client()?, &mut self.promised);
+        let found = looked.map_err(|error| failed(&error))?;
+        Ok(Cycle { cut, found, promised: count, dump })
+    }
+
+    /// What does not return early cannot lose.
+    fn check_armed(&self) -> Result<(), Failure> {
+        let status = self.rig.status()?;
+        let text = |name| status.get(name).and_then(Value::as_str).unwrap_or_default();
+        if text("state") == "armed" {
+            return Ok(());
+        }
+        let what = format!("the server is not armed: {}", text("says"));
+        let next = "give --hold-up more, or --delay less";
+        Err(Failure::new(Exit::Failed, what).next(next))
+    }
+
+    fn client(&self, cycle: u64, number: u16) -> Client {
+        Client { number, above: cycle * VERSIONS, seed: self.args.seed }
+    }
+
+    /// Cuts the power under clients that outlive it; what they were promised.
+    fn cut(&mut self, cycle: u64) -> Result<(Promised, Cut), Failure> {
+        let numbers = 0..self.args.clients;
+        let clients: Vec<Client> = numbers.map(|number| self.client(cycle, number)).collect();
+        let disks = clients.iter().map(|_| self.rig.client());
+        let disks = disks.collect::<Result<Vec<nbd::Client>, Failure>>()?;
+        let (promised, stop) = (Mutex::new(Promised::new()), AtomicBool::new(false));
+        let tell = |flushed: &Promised| {
+            promised.lock().unwrap_or_else(PoisonError::into_inner).extend(flushed);
+            Ok(())
+        };
+        let cut = thread::scope(|scope| {
+            for (client, disk) in clients.iter().zip(&disks) {
+                let (stop, tell) = (&stop, &tell);
+                // The cut ends it with an error.
+                scope.spawn(move || client.work(disk, stop, tell).is_ok());
+            }
+            SystemClock::new().sleep(self.args.seconds);
+            let cut = match self.kind {
+                Drilled::Announced => self.rig.cut_announced(),
+                _ => self.rig.cut_unannounced(),
+            };
+            stop.store(true, Ordering::Relaxed);
+            cut
+        })?;
+        Ok((promised.into_inner().unwrap_or_else(PoisonError::into_inner), cut))
+    }
+
+    /// Kills clients, which are processes here, in the midst of what they do.
+    fn kill_clients(&mut self, cycle: u64) -> Result<(Promised, Cut), Failure> {
+        let mut clients = Vec::new();
+        for number in 0..self.args.clients {
+            let share = format!("{},{number},{}", self.rig.uri(), cycle * VERSIONS);
+            let seed = self.args.seed.to_string();
+            let arguments = ["disk", "drill", "--share", &share, "--seed", &seed];
+            let arguments: Vec<OsString> = arguments.map(OsString::from).into();
+            clients.push(Process::start(&arguments).map_err(|error| failed(&error))?);
+        }
+        let mut promised = Promised::new();
+        let clock = SystemClock::new();
+        while clock.now() < self.args.seconds {
+            // What they say is not to pile up.
+            for client in &clients {
+                hear(client.lines.try_iter(), &mut promised);
+            }
+            clock.sleep(LISTEN_EVERY.min(self.args.seconds));
+        }
+        let dirty = self.rig.dirty()?;
+        for client in &mut clients {
+            client.kill().map_err(|error| failed(&error))?;
+        }
+        // All that they said before their end.
+        for client in &clients {
+            hear(client.lines.iter(), &mut promised);
+        }
+        Ok((promised, Cut { dirty, ..Cut::default() }))
+    }
+}
+
+/// Works until it is killed, and says what it was promised, a line for each flush.
+fn be_a_client(share: &Share, seed: u64) -> Result<Exit, Failure> {
+    let disk = share.uri.parse().and_then(|uri| nbd::Client::connect(&uri));
+    let disk = disk.map_err(|error| failed(&error))?;
+    let client = Client { number: share.number, above: share.above, seed };
+    let mut out = io::stdout();
+    let worked = client.work(&disk, &AtomicBool::new(false), |flushed| {
+        let blocks: Vec<[u64; 2]> = flushed.iter().map(|(at, version)| [*at, *version]).collect();
+        // One call, one whole line.
+        out.write_all(format!("{}\n", json!(blocks)).as_bytes())?;
+        out.flush()
+    });
+    worked.map(|()| Exit::Fine).map_err(|error| failed(&error))
+}
+
+/// Notes what clients that are processes say that they were promised.
+fn hear(lines: impl Iterator<Item = String>, promised: &mut Promised) {
+    for line in lines {
+        // The last line of one that was killed may be half of one.
+        let blocks: Vec<[u64; 2]> = serde_json::from_str(&line).unwrap_or_default();
+        promised.extend(blocks.into_iter().map(|[block, version]| (block, version)));
+    }
+}
+
+/// What all cycles say.
+struct Verdict {
+    is_broken: bool,
+    name: &'static str,
+    says: String,
+    promised: u64,
+    lost: u64,
+}
+
+impl Verdict {
+    fn of(kind: Drilled, cycles: &[Cycle]) -> Self {
+        let sum = |of: fn(&Cycle) -> u64| cycles.iter().map(of).sum::<u64>();
+        let promised = sum(|cycle| cycle.promised);
+        let lost = sum(|cycle| cycle.found.lost);
+        let damaged = sum(|cycle| cycle.found.damaged);
+        // A client that is killed leaves each block old or new; a cut may leave its sectors.
+        let mixed = match kind {
+            Drilled::KilledClient => sum(|cycle| cycle.found.mixed),
+            Drilled::Announced | Drilled::Unannounced => 0,
+        };
+        let is_broken = lost + damaged + mixed > 0;
+        let losing = cycles.iter().filter(|cycle| cycle.found.lost > 0).count();
+        let (cuts, blocks) = (count(to_u64(cycles.len()), "cut"), human::number(promised));
+        let name = match (kind, is_broken) {
+            (Drilled::Unannounced, true) => "control-lost",
+            (Drilled::Unannounced, false) => "control-kept",
+            (_, true) => "lost",
+            (_, false) => "kept",
+        };
+        let says = match name {
+            "control-lost" => format!(
+                "simulated: {losing} of {cuts} without a warning lost {} of {blocks} acknowledged \
+                 blocks, as an armed disk has to; this is the control",
+                human::number(lost)
+            ),
+            "control-kept" => format!(
+                "simulated: {cuts} without a warning happened to lose nothing of {blocks} \
+                 acknowledged blocks: give --cycles or --seconds more, as this proves nothing"
+            ),
+            "kept" => format!("simulated: {cuts}, nothing lost of {blocks} acknowledged blocks"),
+            _ => format!(
+                "simulated: {cuts}, {} of {blocks} acknowledged blocks LOST, {damaged} damaged, \
+                 {mixed} torn",
+                human::number(lost)
+            ),
+        };
+        Self { is_broken, name, says, promised, lost }
+    }
+}
+
+fn row(number: u64, cycle: &Cycle, kind: Drilled) -> String {
+    let Cycle { cut, found, promised, dump } = cycle;
+    let dirty = bytes(cut.dirty);
+    let emergency = match (kind, cut.emergency_ms) {
+        (Drilled::Announced, Some(ms)) => format!("   emergency {ms:>7.3} ms"),
+        (Drilled::Announced, None) => "   emergency NOT within the hold-up".to_owned(),
+        (Drilled::Unannounced | Drilled::KilledClient, _) => String::new(),
+    };
+    let dump = match dump {
+        Some(true) => ", dump whole",
+        Some(false) => ", dump TORN",
+        None => "",
+    };
+    let (lost, checked) = (found.lost, found.checked);
+    let damaged =
+        if found.damaged > 0 { format!(", {} DAMAGED", found.damaged) } else { String::new() };
+    format!(
+        "{number:>5}   dirty {dirty:>9}{emergency}   promised {promised:>6}   lost {lost} of \
+         {checked} blocks{damaged}{dump}"
+    )
+}
+
+fn answer(args: &DiskDrill, kind: Drilled, cycles: &[Cycle], verdict: &Verdict) -> Value {
+    let kind = match kind {
+        Drilled::Announced => "announced",
+        Drilled::Unannounced => "unannounced",
+        Drilled::KilledClient => "killed-client",
+    };
+    let rows: Vec<Value> = cycles.iter().map(cycle_as_json).collect();
+    json!({
+        "schema": "seawall.disk.drill/1",
+        "simulated": true,
+        "kind": kind,
+        "seed": args.seed,
+        "delay_ms": millis(args.delay),
+        "hold_up_ms": millis(args.hold_up),
+        "clients": args.clients,
+        "cycles": rows,
+        "acknowledged": verdict.promised,
+        "lost": verdict.lost,
+        "verdict": verdict.name,
+        "says": verdict.says,
+    })
+}
+
+fn cycle_as_json(cycle: &Cycle) -> Value {
+    let Cycle { cut, found, promised, dump } = cycle;
+    json!({
+        "dirty": cut.dirty,
+        "emergency_ms": cut.emergency_ms,
+        "device_sectors_lost": cut.sectors_lost,
+        "dump_whole": dump,
+        "acknowledged": promised,
+        "checked": found.checked,
+        "lost": found.lost,
+        "damaged": found.damaged,
+        "mixed": found.mixed,
+    })
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).unwrap_or(u64::MAX)
+}
+
+fn failed(error: &io::Error) -> Failure {
+    let next = "see whether the server was killed by somebody else";
+    Failure::new(Exit::Failed, format!("the drill: {error}")).next(next)
+}

@@ -1,0 +1,200 @@
+//! `seawall disk device` and `seawall disk drill` from outside: what a cut of the power leaves.
+
+#![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod tool;
+
+use seawall_disk::nbd::{Client, Uri};
+use seawall_io::{File, Notice, send_signal};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStdout};
+use tool::Folder;
+
+/// A device, killed if it does not end by itself.
+struct Device {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    ready: String,
+    uri: Uri,
+}
+
+impl Device {
+    fn start(folder: &Folder, arguments: &str) -> Self {
+        let socket = folder.path("d");
+        let mut child = folder.start(&format!("disk device img --size 1MiB {arguments} --unix d"));
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let ready = lines.next().unwrap().unwrap();
+        Self { child, lines, ready, uri: Uri::new("home", &socket) }
+    }
+
+    fn client(&self, name: &str) -> Client {
+        Client::connect(&self.uri.with_name(name)).unwrap()
+    }
+
+    /// Writes two blocks of each export, and flushes the first ones.
+    fn fill(&self) {
+        let (home, area) = (self.client("home"), self.client("area"));
+        home.write_at(&[1; 4096], 0).unwrap();
+        area.write_at(&[2; 4096], 0).unwrap();
+        home.sync().unwrap();
+        home.write_at(&[3; 4096], 0).unwrap();
+        home.write_at(&[3; 4096], 4096).unwrap();
+        area.write_at(&[4; 4096], 4096).unwrap();
+    }
+
+    /// Its exit code, and what it said behind its first line.
+    fn ended(mut self) -> (Option<i32>, Vec<String>) {
+        let status = self.child.wait().unwrap();
+        (status.code(), self.lines.by_ref().map(Result::unwrap).collect())
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_device_that_is_killed_has_what_was_flushed_and_nothing_else() {
+    let folder = Folder::new("device-killed");
+    let mut device = Device::start(&folder, "--delay 1.5");
+    assert_eq!(device.ready, "ready nbd unix:d");
+    device.fill();
+    device.child.kill().unwrap();
+    assert_eq!(device.ended().0, None);
+    let (home, area) = (folder.read("img"), folder.read("img.area"));
+    assert_eq!((home.len(), area.len()), (1 << 20, 16 << 20));
+    assert!(home[..4096] == [1; 4096] && home[4096..8192] == [0; 4096]);
+    assert!(area[..4096] == [2; 4096] && area[4096..8192] == [0; 4096]);
+    // A new one goes on with that.
+    let device = Device::start(&folder, "");
+    let mut bytes = [9; 2];
+    assert_eq!(device.client("home").read_at(&mut bytes, 4095).unwrap(), 2);
+    assert_eq!(bytes, [1, 0]);
+}
+
+#[test]
+fn a_device_that_is_told_to_end_makes_everything_durable() {
+    let folder = Folder::new("device-ends");
+    let device = Device::start(&folder, "");
+    device.fill();
+    send_signal(&device.child, Notice::End).unwrap();
+    assert_eq!(device.ended(), (Some(0), vec![]));
+    let (home, area) = (folder.read("img"), folder.read("img.area"));
+    assert!(home[..8192] == [3; 8192] && area[4096..8192] == [4; 4096]);
+}
+
+#[test]
+fn a_cut_of_a_device_leaves_some_sectors_and_says_how_many() {
+    let folder = Folder::new("device-cut");
+    let device = Device::start(&folder, "--seed 7 --json");
+    let ready: Value = serde_json::from_str(&device.ready).unwrap();
+    assert_eq!((&ready["schema"], &ready["seed"]), (&"seawall.disk.device/1".into(), &7.into()));
+    device.fill();
+    send_signal(&device.child, Notice::User).unwrap();
+    let (code, lines) = device.ended();
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    let answer: Value = serde_json::from_str(line).unwrap();
+    let count = |name| answer["sectors"][name].as_u64().unwrap();
+    let (home, area) = (folder.read("img"), folder.read("img.area"));
+    let both = [&home[..8192], &area[4096..8192]].concat();
+    let new = both
+        .chunks(512)
+        .filter(|sector| [[3; 512], [4; 512]].contains(&(*sector).try_into().unwrap()));
+    assert_eq!((code, count("kept")), (Some(0), u64::try_from(new.count()).unwrap()));
+    assert_eq!(count("kept") + count("lost"), 24);
+    assert!(count("kept") > 0 && count("lost") > 0, "{answer}");
+    assert!(home[..4096].chunks(512).all(|sector| sector == [1; 512] || sector == [3; 512]));
+}
+
+#[test]
+fn one_process_is_a_device_and_its_size_stays() {
+    let folder = Folder::new("device-busy");
+    let device = Device::start(&folder, "");
+    let second = folder.run("disk device img --size 1MiB --unix e", b"");
+    assert_eq!(second.code, 6, "{second:?}");
+    drop(device);
+    let other = folder.run("disk device img --size 2MiB --unix e", b"");
+    assert_eq!(other.code, 9, "{other:?}");
+    let wrong = folder.run("disk device img --size 1MiB --unix e --delay -1", b"");
+    assert_eq!(wrong.code, 2, "{wrong:?}");
+}
+
+#[test]
+fn a_disk_over_nbd_is_reached_or_refused_with_a_reason() {
+    let folder = Folder::new("device-serve");
+    let device = Device::start(&folder, "");
+    let uri = "nbd+unix:///home?socket=d";
+    let serve =
+        |what: &str| folder.run(&format!("disk serve {what} --export nbd:unix:s --run true"), b"");
+    let served = serve(&format!("{uri} --state state"));
+    assert_eq!(served.code, 0, "{served:?}");
+    for wrong in [
+        uri.to_owned(),
+        format!("{uri} --state state --size 1MiB"),
+        "nbd+unix:///home --state state".to_owned(),
+    ] {
+        assert_eq!(serve(&wrong).code, 2, "{wrong}");
+    }
+    let nobody = serve("nbd+unix:///log?socket=d --state other");
+    assert!(nobody.code == 1 && nobody.err.contains("no disk of this name"), "{nobody:?}");
+    drop(device);
+    assert_eq!(serve(&format!("{uri} --state state")).code, 1);
+}
+
+fn drill(name: &str, arguments: &str) -> (i32, Value) {
+    let folder = Folder::new(name);
+    let ran = folder.run(&format!("disk drill --json --seconds 0.4 {arguments}"), b"");
+    let answer = serde_json::from_slice(&ran.out).unwrap_or_else(|_| panic!("{ran:?}"));
+    (ran.code, answer)
+}
+
+#[test]
+fn a_drill_with_a_warning_loses_nothing() {
+    let (code, answer) = drill("drill-announced", "--cycles 4");
+    assert_eq!(
+        (code, &answer["lost"], &answer["verdict"]),
+        (0, &0.into(), &"kept".into()),
+        "{answer}"
+    );
+    assert_eq!(answer["simulated"], true);
+    let cycles = answer["cycles"].as_array().unwrap();
+    assert_eq!(cycles.len(), 4);
+    for cycle in cycles {
+        assert!(cycle["acknowledged"].as_u64().unwrap() > 0, "{answer}");
+        assert_ne!(cycle["dump_whole"], false, "{answer}");
+        assert_eq!(cycle["damaged"], 0, "{answer}");
+    }
+    let dirty = cycles.iter().map(|cycle| cycle["dirty"].as_u64().unwrap());
+    assert!(dirty.sum::<u64>() > 0, "it has to have something to lose: {answer}");
+}
+
+#[test]
+fn a_drill_without_a_warning_is_a_control_that_loses() {
+    let (code, answer) = drill("drill-unannounced", "--cycles 4 --unannounced");
+    assert_eq!((code, &answer["verdict"]), (10, &"control-lost".into()), "{answer}");
+    assert!(answer["lost"].as_u64().unwrap() > 0, "{answer}");
+}
+
+#[test]
+fn a_drill_that_kills_clients_loses_nothing() {
+    let (code, answer) = drill("drill-clients", "--cycles 3 --killed-client");
+    assert_eq!(
+        (code, &answer["lost"], &answer["verdict"]),
+        (0, &0.into(), &"kept".into()),
+        "{answer}"
+    );
+    assert!(answer["acknowledged"].as_u64().unwrap() > 0, "{answer}");
+}
+
+#[test]
+fn a_drill_of_a_disk_that_does_not_arm_says_so() {
+    let folder = Folder::new("drill-unarmed");
+    let ran = folder.run("disk drill --cycles 1 --delay 20 --hold-up 20", b"");
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("the server is not armed"), "{ran:?}");
+}
