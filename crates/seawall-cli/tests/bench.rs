@@ -282,3 +282,24 @@ fn a_replay_is_measured_beside_their_method_and_the_stores_own_ceiling() {
     }
     assert_eq!(folder.names("."), ["old.json", "page.html"]);
 }
+
+#[test]
+fn the_virtual_disk_is_timed_while_it_is_armed_and_when_the_power_fails() {
+    let folder = Folder::new("bench-disk");
+    let ran = folder.run("bench disk --writes 1000 --emergencies 3 --delay 2 --json", b"");
+    let [answer] = &ran.fine().json()[..] else { panic!("{ran:?}") };
+    assert_eq!(answer["schema"], "seawall.bench-disk/1");
+    let write = &answer["write"];
+    assert_eq!((&write["count"], &write["bytes"]), (&1000.into(), &8192.into()));
+    let micros =
+        ["p50_us", "p99_us", "p999_us", "max_us"].map(|name| write[name].as_f64().unwrap());
+    assert!(micros[0] > 0.0 && micros.is_sorted(), "{answer}");
+    let [disk, device] = &answer["emergency"].as_array().unwrap()[..] else { panic!("{answer}") };
+    for dumps in [disk, device] {
+        assert_eq!(dumps["all_ms"].as_array().unwrap().len(), 3);
+        assert!(dumps["median_ms"].as_f64() <= dumps["worst_ms"].as_f64(), "{answer}");
+    }
+    // The flush of the dump takes what the device takes.
+    assert!(device["all_ms"][0].as_f64().unwrap() >= 2.0, "{answer}");
+    assert_eq!(folder.names("."), [""; 0], "what it made is gone");
+}

@@ -6,11 +6,11 @@
 
 use crate::dump::{Label, area_size, compose, find};
 use crate::ring::{BLOCK_SIZE, Flight, Ring};
+use crate::sync::{Builder, Condvar, JoinHandle, Mutex, MutexGuard};
 use crate::{Budget, Calibration, Disarmed, Supply};
 use seawall_io::{AlignedMemory, Clock, File};
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// Failures in a row before the disk takes no more writes.
@@ -277,7 +277,7 @@ impl Disk {
         let state = Mutex::new(state);
         let shared = Arc::new(Shared { state, changed, wanted, files, area, size, clock });
         let its = shared.clone();
-        let named = thread::Builder::new().name("seawall-drain".to_owned());
+        let named = Builder::new().name("seawall-drain".to_owned());
         let drainer = named.spawn(move || its.drain_until_closed())?;
         Ok((Self { shared, drainer: Some(drainer) }, recovered))
     }

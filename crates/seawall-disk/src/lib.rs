@@ -20,6 +20,7 @@ mod disk;
 mod dump;
 pub mod nbd;
 mod ring;
+mod sync;
 
 pub use budget::{Budget, Calibration, Disarmed, Supply};
 pub use disk::{Counts, Disk, Emergency, Files, Inspected, Options, Recovered, Status, inspect};

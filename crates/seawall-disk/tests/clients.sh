@@ -2,15 +2,16 @@
 # The NBD server against clients that others wrote: libnbd's tools and its Python module, QEMU's
 # tools, fio. Ends with 77 where one of them is missing. Usage: bash clients.sh
 #
-# On Debian: apt-get install libnbd-bin python3-libnbd qemu-utils fio
+# On Debian: apt-get install libnbd-bin python3-libnbd qemu-utils fio nbdkit
 #
 # All but the last part runs twice: with flushes that wait for the device, and with those that
-# return early. The last part kills the server, and the client: without early flushes that loses
-# nothing that was flushed, and each block of what was on its way is old or new.
+# return early. One part kills the server, and the client: without early flushes that loses nothing
+# that was flushed, and each block of what was on its way is old or new. The last part has the disk
+# of another server as our device: QEMU's, and nbdkit's where it is installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
-for tool in nbdinfo nbdcopy qemu-img qemu-io fio; do
+for tool in nbdinfo nbdcopy qemu-img qemu-io qemu-nbd fio; do
     command -v "$tool" > /dev/null || { echo "skipped: $tool is missing" >&2; exit 77; }
 done
 python=
@@ -21,9 +22,12 @@ done
 fio --enghelp | grep '\bnbd\b' > /dev/null || { echo "skipped: this fio knows no NBD" >&2; exit 77; }
 
 cargo build --quiet --release --locked -p seawall-disk --example serve
+cargo build --quiet --release --locked -p seawall-cli
 serve=${CARGO_TARGET_DIR:-target}/release/examples/serve
+seawall=${CARGO_TARGET_DIR:-target}/release/seawall
 folder=$(mktemp -d)
 server=
+other=
 mkfifo "$folder/stdin"
 checking=
 exec 3>&1
@@ -34,6 +38,7 @@ finish() {
         echo "FAILED: $checking" >&3
     fi
     [ -z "$server" ] || kill "$server" 2> /dev/null || true
+    [ -z "$other" ] || kill "$other" 2> /dev/null || true
     rm -rf "$folder"
 }
 trap finish EXIT
@@ -255,3 +260,50 @@ for _ in 1 2 3 4 5; do
     check 'kill -9 of nbdcopy' client_killed
     grep -h '^{' "$folder/log"
 done
+
+# await PATH: until there is a socket.
+await() {
+    for _ in $(seq 300); do
+        if [ -S "$1" ]; then return; fi
+        sleep 0.1
+    done
+    return 1
+}
+
+# over_another COMMAND...: a server of another kind with a disk at the socket `other`, and ours over
+# that. What is copied through both, and read back, is in its image when both have ended; killed
+# under a copy, it is an error to our clients, and not a silence.
+over_another() {
+    rm -f "$folder/image" "$folder/other"
+    truncate -s "$size" "$folder/image"
+    "$@" & other=$!
+    await "$folder/other"
+    "$seawall" disk serve "nbd+unix:///disk?socket=$folder/other" --state "$folder/state" \
+        --export "nbd:unix:$folder/front" --power ok --hold-up 1000 & server=$!
+    await "$folder/front"
+    local front="nbd+unix:///log?socket=$folder/front"
+    nbdcopy --flush "$folder/random" "$front"
+    nbdcopy "$front" - | cmp "$folder/random" -
+    kill "$server"
+    wait "$server"
+    cmp "$folder/random" "$folder/image"
+
+    "$seawall" disk serve "nbd+unix:///disk?socket=$folder/other" --state "$folder/state" \
+        --export "nbd:unix:$folder/front" & server=$!
+    await "$folder/front"
+    kill -9 "$other"
+    wait "$other" || true
+    other=
+    if nbdcopy --flush "$folder/random" "$front"; then echo "a dead device takes all"; return 1; fi
+    kill "$server"
+    if wait "$server"; then echo "what could not be drained was said to be"; return 1; fi
+    server=
+}
+
+check 'our disk over that of qemu-nbd' over_another \
+    qemu-nbd --format raw --export-name disk --persistent --shared 8 --socket "$folder/other" \
+    "$folder/image"
+if command -v nbdkit > /dev/null; then
+    check 'our disk over that of nbdkit' over_another \
+        nbdkit --foreground --unix "$folder/other" file "$folder/image"
+fi

@@ -9,12 +9,14 @@ pub(super) const MAY_BE_UNSAFE: &[&str] = &["crates/seawall-io/"];
 /// The crates of each floor. A crate depends on lower floors only.
 const FLOORS: &[&[&str]] = &[
     &["seawall-format", "seawall-io"],
-    // seawall-scheduled and seawall-loom are seawall, compiled with another's locks.
+    // seawall-scheduled and seawall-loom are seawall, seawall-disk-scheduled is seawall-disk,
+    // compiled with another's locks.
     &["seawall", "seawall-scheduler"],
     &[
         "seawall-scheduled",
         "seawall-loom",
         "seawall-disk",
+        "seawall-disk-scheduled",
         "seawall-replay",
         "seawall-raft",
         "seawall-testkit",

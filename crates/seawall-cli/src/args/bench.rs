@@ -1,9 +1,10 @@
 //! What `seawall bench` is asked for.
 
+use super::device::parse_delay;
 use super::examples::{
-    BENCH_CWAL_EXAMPLES, BENCH_EXAMPLES, BENCH_FRAME_EXAMPLES, BENCH_HELIOS_EXAMPLES,
-    BENCH_PAPER_EXAMPLES, BENCH_READ_EXAMPLES, BENCH_REPLAY_EXAMPLES, BENCH_ROLL_EXAMPLES,
-    BENCH_STREAM_EXAMPLES,
+    BENCH_CWAL_EXAMPLES, BENCH_DISK_EXAMPLES, BENCH_EXAMPLES, BENCH_FRAME_EXAMPLES,
+    BENCH_HELIOS_EXAMPLES, BENCH_PAPER_EXAMPLES, BENCH_READ_EXAMPLES, BENCH_REPLAY_EXAMPLES,
+    BENCH_ROLL_EXAMPLES, BENCH_STREAM_EXAMPLES,
 };
 use super::replay::StorePlace;
 use super::{LevelName, Look};
@@ -11,6 +12,7 @@ use crate::human;
 use crate::progress::Patience;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// `seawall bench`
 #[derive(Debug, Args)]
@@ -49,6 +51,9 @@ pub(crate) enum BenchVerb {
     /// A store brought back from a log: one by one, in batches of 100, and by `seawall replay`
     #[command(after_help = BENCH_REPLAY_EXAMPLES)]
     Replay(BenchReplay),
+    /// The virtual disk: a write and its flush while it is armed, and the dump of a full ring
+    #[command(after_help = BENCH_DISK_EXAMPLES)]
+    Disk(BenchDisk),
 }
 
 /// What a bench is compared with, and where it is shown.
@@ -274,6 +279,34 @@ pub(crate) struct BenchCwal {
     pub(crate) size: usize,
     #[command(flatten)]
     pub(crate) beside: Beside,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// `seawall bench disk`
+#[derive(Debug, Args)]
+pub(crate) struct BenchDisk {
+    /// Where the disk's files are; room for some 100 MiB
+    #[arg(long, default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// How many writes are timed, each with its flush
+    #[arg(long, value_name = "N", default_value = "100000", value_parser = human::parse_records)]
+    pub(crate) writes: u64,
+    /// Writes a second; as many as go make the ring full, and then what is timed is the device
+    #[arg(long, value_name = "N", default_value_t = 5000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) rate: u32,
+    /// How often a full ring is dumped, on each device
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) emergencies: u32,
+    /// Threads that write until the power fails, and beyond
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) writers: u16,
+    /// What a flush of the simulated device takes
+    #[arg(long, value_name = "MS", default_value = "8.3", value_parser = parse_delay)]
+    pub(crate) delay: Duration,
     #[command(flatten)]
     pub(crate) look: Look,
 }

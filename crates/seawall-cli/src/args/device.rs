@@ -137,7 +137,7 @@ impl From<DrilledKind> for Drilled {
 }
 
 /// A delay of at most a minute, with parts of a millisecond behind a point.
-fn parse_delay(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_delay(text: &str) -> Result<Duration, String> {
     let millis = text.parse::<f64>().ok().filter(|millis| (0.0..=60_000.0).contains(millis));
     let none = || format!("`{text}` is no number of milliseconds; 0 to 60000, as 8.3");
     millis.map(|millis| Duration::from_secs_f64(millis / 1000.0)).ok_or_else(none)

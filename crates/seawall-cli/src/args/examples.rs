@@ -284,6 +284,17 @@ the record as it stands in a batch; a batch binds its frames to their place.
 What is submitted has its number, and its place in the open batch; the time
 that the device takes for it is not counted.";
 
+pub(super) const BENCH_DISK_EXAMPLES: &str = "\
+Examples:
+  seawall bench disk
+  chrt -f 1 seawall bench disk --dir /mnt/log --emergencies 40
+  seawall bench disk --json | jq '.write.p99_us, .emergency[].worst_ms'
+
+Timed inside of the process: a write of 8 KiB and its flush, at so many a second,
+while flushes return early. And the dump of an emergency: writers fill the ring of
+3 MiB and go on; timed is from the warning to the end of the dump's flush, on the
+file system of --dir, and on a simulated device that is a process of its own.";
+
 pub(super) const DEMO_EXAMPLES: &str = "\
 Examples:
   seawall demo

@@ -3,6 +3,7 @@
 mod append;
 mod beside;
 mod cwal;
+mod disk;
 mod frame;
 mod helios;
 mod paper;
@@ -30,6 +31,7 @@ pub(crate) fn run(what: &BenchVerb, stores: Stores) -> Result<Exit, Failure> {
         BenchVerb::Paper(args) => paper::run(args),
         BenchVerb::Cwal(args) => cwal::run(args),
         BenchVerb::Helios(args) => helios::run(args),
+        BenchVerb::Disk(args) => disk::run(args),
         BenchVerb::Stream(args) => stream::run(args),
         BenchVerb::Roll(args) => roll::run(args),
         BenchVerb::Frame(args) => frame::run(args),

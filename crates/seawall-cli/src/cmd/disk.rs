@@ -9,9 +9,13 @@ mod image;
 mod metrics;
 mod notify;
 mod place;
+mod process;
 mod serve;
 mod service;
 mod status;
+
+pub(super) use device::{AREA, HOME};
+pub(super) use process::start_device;
 
 use crate::args::{DiskVerb, template};
 use crate::output::Output;

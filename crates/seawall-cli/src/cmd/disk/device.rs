@@ -15,8 +15,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Its exports, one for each region.
-pub(super) const HOME: &str = "home";
-pub(super) const AREA: &str = "area";
+pub(crate) const HOME: &str = "home";
+pub(crate) const AREA: &str = "area";
 
 /// What is durable of each region.
 type Regions = Vec<Arc<dyn File>>;

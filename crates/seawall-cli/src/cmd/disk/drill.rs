@@ -4,11 +4,12 @@
 mod rig;
 mod work;
 
+use super::process::Process;
 use crate::args::{DiskDrill, Drilled, Share};
 use crate::human::{self, bytes, count};
 use crate::output::Output;
 use crate::report::{Exit, Failure};
-use rig::{Cut, Process, Rig};
+use rig::{Cut, Rig};
 use seawall_disk::nbd;
 use seawall_io::{Clock, SystemClock};
 use serde_json::{Value, json};
@@ -184,7 +185,7 @@ impl Drill<'_> {
         }
         let dirty = self.rig.dirty()?;
         for client in &mut clients {
-            client.kill().map_err(|error| failed(&error))?;
+            client.kill()?;
         }
         // All that they said before their end.
         for client in &clients {

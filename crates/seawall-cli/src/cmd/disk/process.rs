@@ -1,0 +1,122 @@
+//! Processes of this program that it starts itself: devices, servers and clients of a drill.
+
+use crate::report::{Exit, Failure};
+use seawall_io::{Notice, send_signal};
+use serde_json::Value;
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+/// How long one may take to be ready, or to answer.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// What one says beyond this is not kept.
+const SAID_MAX: u64 = 64 * 1024;
+
+/// A process of ours, killed if it does not end before this does.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    /// Its answer, line by line.
+    pub(super) lines: mpsc::Receiver<String>,
+    said: Arc<Mutex<String>>,
+}
+
+impl Process {
+    pub(super) fn start(arguments: &[OsString]) -> io::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(arguments).stdin(Stdio::null());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let (sender, lines) = mpsc::channel();
+        let said = Arc::new(Mutex::new(String::new()));
+        if let Some(out) = child.stdout.take() {
+            thread::spawn(move || {
+                let lines = BufReader::new(out).lines();
+                lines.map_while(Result::ok).try_for_each(|line| sender.send(line).map_err(drop))
+            });
+        }
+        if let (Some(error), its) = (child.stderr.take(), said.clone()) {
+            thread::spawn(move || {
+                let mut lines = BufReader::new(error.take(SAID_MAX)).lines();
+                while let Some(Ok(line)) = lines.next() {
+                    let mut said = its.lock().unwrap_or_else(PoisonError::into_inner);
+                    said.push_str(&line);
+                    said.push_str("; ");
+                }
+            });
+        }
+        Ok(Self { child, lines, said })
+    }
+
+    pub(super) fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(&mut self) -> Result<(), Failure> {
+        let killed = self.child.kill().and_then(|()| self.child.wait());
+        killed.map(drop).map_err(|error| self.failure(&error.to_string()))
+    }
+
+    pub(super) fn wait(&mut self) -> Result<(), Failure> {
+        let ended = self.child.wait();
+        ended.map(drop).map_err(|error| self.failure(&error.to_string()))
+    }
+
+    pub(super) fn signal(&self, notice: Notice) -> Result<(), Failure> {
+        let sent = send_signal(&self.child, notice);
+        sent.map_err(|error| self.failure(&format!("cannot send it a signal: {error}")))
+    }
+
+    /// Why there is no answer.
+    pub(super) fn failure(&self, what: &str) -> Failure {
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = if said.is_empty() { "it said nothing" } else { said.trim_end_matches("; ") };
+        Failure::new(Exit::Failed, what).next(format!("see what it said: {next}"))
+    }
+
+    /// The next line of its answer.
+    pub(super) fn answer(&self, what: &str) -> Result<Value, Failure> {
+        let line = self.lines.recv_timeout(PATIENCE).map_err(|_| self.failure(what))?;
+        serde_json::from_str(&line).map_err(|_| self.failure(what))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.kill();
+    }
+}
+
+pub(super) fn start(what: &str, arguments: &[OsString]) -> Result<Process, Failure> {
+    let process = Process::start(arguments).map_err(|error| {
+        let next = "see whether this machine lets it start processes";
+        Failure::new(Exit::Failed, format!("cannot start {what}: {error}")).next(next)
+    })?;
+    // Its first line says that it is ready.
+    process.answer(&format!("{what} does not get ready"))?;
+    Ok(process)
+}
+
+/// A device in this folder, with the socket `d`; `home` has `size` bytes.
+pub(crate) fn start_device(
+    folder: &Path,
+    size: u64,
+    (delay, seed): (Duration, u64),
+) -> Result<Process, Failure> {
+    let path = |name| folder.join(name).into_os_string();
+    let delay = format!("{}", delay.as_secs_f64() * 1000.0);
+    let mut arguments = words("disk device --json --size");
+    arguments.extend([size.to_string().into(), "--delay".into(), delay.into()]);
+    arguments.extend(["--seed".into(), seed.to_string().into()]);
+    arguments.extend(["--unix".into(), path("d"), path("img")]);
+    start("the device", &arguments)
+}
+
+pub(super) fn words(text: &str) -> Vec<OsString> {
+    text.split(' ').map(OsString::from).collect()
+}
