@@ -290,10 +290,10 @@ Examples:
   chrt -f 1 seawall bench disk --dir /mnt/log --emergencies 40
   seawall bench disk --json | jq '.write.p99_us, .emergency[].worst_ms'
 
-Timed inside of the process: a write of 8 KiB and its flush, at so many a second,
-while flushes return early. And the dump of an emergency: writers fill the ring of
-3 MiB and go on; timed is from the warning to the end of the dump's flush, on the
-file system of --dir, and on a simulated device that is a process of its own.";
+Timed inside of the process: a write of 8 KiB and its flush, so many a second,
+while flushes return early. And the dump of an emergency: writers fill the ring
+of 3 MiB and go on; timed is from the warning to the end of the dump's flush, on
+the file system of --dir, and on a simulated device, a process of its own.";
 
 pub(super) const DEMO_EXAMPLES: &str = "\
 Examples:
@@ -374,8 +374,10 @@ again, it tells what the first time took.";
 pub(super) const DISK_DEVICE_EXAMPLES: &str = "\
 Examples:
   seawall disk device dev.img --size 64MiB --unix dev.sock --delay 8.3
-  seawall disk device dev.img --size 64MiB --unix dev.sock --bandwidth 100MB
-  seawall disk serve 'nbd+unix:///home?socket=dev.sock' --state DIR --export ...
+  seawall disk device dev.img --size 64MiB --unix dev.sock --bandwidth 100MiB
+  seawall disk device dev.img --size 1GiB --unix dev.sock --seed 7 --json
+
+`seawall disk serve` takes it as nbd+unix:///home?socket=dev.sock for its IMG.
 
 A simulated device for tests: it keeps in memory what was written, until a flush
 of it has taken its time. home and area are two exports with one such cache: a
