@@ -4,6 +4,7 @@ use super::cache::{Cache, Fate, Place, Run};
 use crate::SECTOR_SIZE;
 use crate::nbd::Target;
 use seawall_io::{Clock, Entropy, File, SeededEntropy};
+use std::borrow::Cow;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -131,11 +132,14 @@ impl Device {
         if state.cache.is_durable(wanted) {
             return Ok(());
         }
-        let (covered, bytes) = (state.cache.newest(), state.cache.dirty());
+        let began = self.clock.now();
+        let (covered, cost) = (state.cache.newest(), self.cost.of(state.cache.dirty()));
+        // What this process does for it is a part of what it takes.
+        let runs = state.cache.settled(covered);
         drop(state);
-        self.clock.sleep(self.cost.of(bytes));
+        self.clock.sleep(cost.saturating_sub(self.clock.now().saturating_sub(began)));
         let mut state = self.on()?;
-        self.put(&state.cache.settled(covered))?;
+        self.put(&runs)?;
         state.cache.forget(covered);
         Ok(())
     }
@@ -210,8 +214,16 @@ impl Region {
     }
 
     /// Whole sectors around bytes: what they do not cover of the first and the last stays.
-    fn filled_up(&self, state: &State, offset: u64, bytes: &[u8]) -> io::Result<Vec<u8>> {
+    fn filled_up<'a>(
+        &self,
+        state: &State,
+        offset: u64,
+        bytes: &'a [u8],
+    ) -> io::Result<Cow<'a, [u8]>> {
         let before = to_usize(offset % to_u64(SECTOR_SIZE));
+        if before == 0 && bytes.len().is_multiple_of(SECTOR_SIZE) {
+            return Ok(bytes.into());
+        }
         let mut whole = vec![0; (before + bytes.len()).next_multiple_of(SECTOR_SIZE)];
         let from = offset - to_u64(before);
         let behind = to_u64(whole.len() - SECTOR_SIZE);
@@ -222,7 +234,7 @@ impl Region {
             self.show(state, from + behind, last)?;
         }
         whole.iter_mut().skip(before).zip(bytes).for_each(|(to, from)| *to = *from);
-        Ok(whole)
+        Ok(whole.into())
     }
 }
 
