@@ -271,8 +271,8 @@ await() {
 }
 
 # over_another COMMAND...: a server of another kind with a disk at the socket `other`, and ours over
-# that. What is copied through both, and read back, is in its image when both have ended; killed
-# under a copy, it is an error to our clients, and not a silence.
+# that. What is copied through both, and read back, is in its image when ours has ended. When it is
+# killed, that is an error to our clients and not a silence; when it is back, what waited comes home.
 over_another() {
     rm -f "$folder/image" "$folder/other"
     truncate -s "$size" "$folder/image"
@@ -293,11 +293,24 @@ over_another() {
     await "$folder/front"
     kill -9 "$other"
     wait "$other" || true
-    other=
+    rm -f "$folder/other"
     if nbdcopy --flush "$folder/random" "$front"; then echo "a dead device takes all"; return 1; fi
+    # What it had taken in waits in the area then, beside its settings.
     kill "$server"
-    if wait "$server"; then echo "what could not be drained was said to be"; return 1; fi
+    wait "$server"
+    "$@" & other=$!
+    await "$folder/other"
+    "$seawall" disk serve "nbd+unix:///disk?socket=$folder/other" --state "$folder/state" \
+        --export "nbd:unix:$folder/front" 2> "$folder/home" & server=$!
+    await "$folder/front"
+    grep 'all of it is home' "$folder/home"
+    nbdcopy "$front" - | cmp "$folder/random" -
+    kill "$server"
+    wait "$server"
     server=
+    kill "$other"
+    wait "$other" || true
+    other=
 }
 
 check 'our disk over that of qemu-nbd' over_another \
