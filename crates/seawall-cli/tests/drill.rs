@@ -198,3 +198,21 @@ fn a_drill_of_a_disk_that_does_not_arm_says_so() {
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.err.contains("the server is not armed"), "{ran:?}");
 }
+
+#[test]
+fn a_drill_that_is_interrupted_leaves_nothing_behind() {
+    let folder = Folder::new("drill-interrupted");
+    folder.make_folder("tmp");
+    let mut command = folder.command("disk drill --seconds 60");
+    let mut child = command.env("TMPDIR", folder.path("tmp")).spawn().unwrap();
+    // The socket of the server: both processes are there, and the clients are about to work.
+    let is_served = |name: &String| folder.path("tmp").join(name).join("s").exists();
+    while !folder.names("tmp").iter().any(is_served) {
+        assert!(child.try_wait().unwrap().is_none(), "it ended");
+        std::thread::yield_now();
+    }
+    assert!(folder.names("tmp")[0].starts_with("seawall-drill-"));
+    send_signal(&child, Notice::End).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_eq!(folder.names("tmp"), [""; 0]);
+}

@@ -13,17 +13,19 @@ use rig::{Cut, Rig};
 use seawall_disk::nbd;
 use seawall_io::{Clock, SystemClock};
 use serde_json::{Value, json};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 use work::{Client, Found, Promised, look};
 
 /// More versions than a client writes in a cycle.
 const VERSIONS: u64 = 1 << 40;
-/// How often it is heard what clients say that are processes.
+/// How often it is heard what clients say that are processes, and whether it is to end.
 const LISTEN_EVERY: Duration = Duration::from_millis(20);
 
 /// What one cycle was.
@@ -47,8 +49,13 @@ pub(crate) fn run(args: &DiskDrill) -> Result<Exit, Failure> {
     if !args.look.json && !args.look.quiet {
         out.lines(&[says_what(kind, args)]);
     }
-    let mut drill =
-        Drill { args, kind, rig: Rig::start(args, args.seed)?, promised: Promised::new() };
+    // Who is interrupted puts its processes and its folder away.
+    let stopped = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register(signal, stopped.clone()).map_err(|error| failed(&error))?;
+    }
+    let rig = Rig::start(args, args.seed)?;
+    let mut drill = Drill { args, kind, rig, promised: Promised::new(), stopped };
     let mut cycles = Vec::new();
     for number in 1..=u64::from(args.cycles) {
         let cycle = drill.cycle(number)?;
@@ -86,12 +93,19 @@ fn says_what(kind: Drilled, args: &DiskDrill) -> String {
     }
 }
 
+fn interrupted() -> Failure {
+    let what = "interrupted: what the cycles before have shown is no verdict";
+    Failure::new(Exit::Failed, what).next("give --cycles or --seconds less")
+}
+
 /// What goes on over all cycles.
 struct Drill<'a> {
     args: &'a DiskDrill,
     kind: Drilled,
     rig: Rig,
     promised: Promised,
+    /// Somebody wants it to end.
+    stopped: Arc<AtomicBool>,
 }
 
 impl Drill<'_> {
@@ -132,6 +146,10 @@ impl Drill<'_> {
         Err(Failure::new(Exit::Failed, what).next(next))
     }
 
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
     fn client(&self, cycle: u64, number: u16) -> Client {
         Client { number, above: cycle * VERSIONS, seed: self.args.seed }
     }
@@ -153,8 +171,12 @@ impl Drill<'_> {
                 // The cut ends it with an error.
                 scope.spawn(move || client.work(disk, stop, tell).is_ok());
             }
-            SystemClock::new().sleep(self.args.seconds);
+            let clock = SystemClock::new();
+            while clock.now() < self.args.seconds && !self.is_stopped() {
+                clock.sleep(LISTEN_EVERY.min(self.args.seconds));
+            }
             let cut = match self.kind {
+                _ if self.is_stopped() => Err(interrupted()),
                 Drilled::Announced => self.rig.cut_announced(),
                 _ => self.rig.cut_unannounced(),
             };
@@ -176,12 +198,15 @@ impl Drill<'_> {
         }
         let mut promised = Promised::new();
         let clock = SystemClock::new();
-        while clock.now() < self.args.seconds {
+        while clock.now() < self.args.seconds && !self.is_stopped() {
             // What they say is not to pile up.
             for client in &clients {
                 hear(client.lines.try_iter(), &mut promised);
             }
             clock.sleep(LISTEN_EVERY.min(self.args.seconds));
+        }
+        if self.is_stopped() {
+            return Err(interrupted());
         }
         let dirty = self.rig.dirty()?;
         for client in &mut clients {
