@@ -5,7 +5,8 @@
 //! ```
 //!
 //! FOLDER holds the disk, and is made where it is missing; BYTES are its size then, 64 MiB if it is
-//! not said. SOCKET is a path, or a port of 127.0.0.1. `armed` claims that the power source is
+//! not said. SOCKET is a path, or a port of 127.0.0.1, or with the feature `fuse` and as root
+//! `fuse:FILE`, where the disk is to appear as a file. `armed` claims that the power source is
 //! well and holds for a second, so that flushes return early: then a `kill -9` of this program
 //! loses what it acknowledged. It says `ready` and where when it listens, and ends when its
 //! standard input does.
@@ -49,6 +50,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{:?}", disk.calibrate()?);
     println!("armed: {:?}", disk.status().armed);
     let disk = Arc::new(disk);
+    if let Some(file) = socket.strip_prefix("fuse:") {
+        return as_a_file(&disk, Path::new(file));
+    }
     let listen = socket.parse().map_or_else(|_| Listen::Unix(socket.into()), Listen::Loopback);
     let server = Server::start(disk.clone(), &listen, "log", Limits::default())?;
     println!("ready: {}", server.address());
@@ -57,6 +61,22 @@ fn main() -> Result<(), Box<dyn Error>> {
     server.stop()?;
     println!("{:?}", disk.status().counts);
     Ok(())
+}
+
+/// Shows the disk as a file until standard input ends.
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+fn as_a_file(disk: &Arc<Disk>, file: &Path) -> Result<(), Box<dyn Error>> {
+    let server = seawall_disk::fuse::Server::start(disk.clone(), file)?;
+    println!("ready: {}", server.path().display());
+    io::stdin().read_to_end(&mut Vec::new())?;
+    println!("{:?}", server.stop()?);
+    println!("{:?}", disk.status().counts);
+    Ok(())
+}
+
+#[cfg(not(all(feature = "fuse", target_os = "linux")))]
+fn as_a_file(_: &Arc<Disk>, _: &Path) -> Result<(), Box<dyn Error>> {
+    Err("build this with --features fuse, on Linux".into())
 }
 
 /// The files of a disk, made where they are missing: the one with all its bytes last, so that

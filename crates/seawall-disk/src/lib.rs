@@ -18,6 +18,8 @@ mod buffer;
 pub mod device;
 mod disk;
 mod dump;
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+pub mod fuse;
 pub mod nbd;
 mod ring;
 mod sync;

@@ -1,0 +1,370 @@
+//! What the system asks of the file, and what the disk answers.
+
+use crate::Disk;
+use fuser::{
+    BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, INodeNo,
+    InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyOpen,
+    ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+};
+use std::io;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+
+/// The most that is asked for at a time.
+const REQUEST_MAX: u32 = 1 << 20;
+/// Zeros that are written before it is asked again whether the disk is still there.
+const ZEROS_MAX: u64 = 1 << 20;
+/// Requests that the system may have under way without waiting for any.
+const AHEAD_MAX: u16 = 64;
+/// What the system may believe about the file without asking: nothing, so that a dead server shows.
+const BELIEVED: Duration = Duration::ZERO;
+const BLOCK: u32 = 4096;
+
+/// `O_DSYNC`, which stands for `RWF_DSYNC`, too, and is a part of `O_SYNC`.
+const SYNCED: i32 = 0o10_000;
+/// Modes of fallocate(2).
+const KEEP_SIZE: i32 = 1;
+const PUNCH_HOLE: i32 = 2;
+const ZERO_RANGE: i32 = 16;
+
+/// The file system that has one file: its root.
+#[derive(Debug)]
+pub(super) struct OneFile {
+    disk: Arc<Disk>,
+    gate: Arc<Gate>,
+    owner: (u32, u32),
+}
+
+/// Lets requests through until it is closed.
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    is_closed: RwLock<bool>,
+}
+
+impl Gate {
+    /// Returns when no request is under way; what comes behind this is refused.
+    pub(super) fn close(&self) {
+        *self.is_closed.write().unwrap_or_else(PoisonError::into_inner) = true;
+    }
+
+    fn pass<T>(&self, work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+        let is_closed = self.is_closed.read().unwrap_or_else(PoisonError::into_inner);
+        if *is_closed { Err(Errno::ESHUTDOWN) } else { work() }
+    }
+}
+
+impl OneFile {
+    pub(super) fn new(disk: Arc<Disk>, gate: Arc<Gate>) -> Self {
+        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        Self { disk, gate, owner: (user.as_raw(), group.as_raw()) }
+    }
+
+    fn attributes(&self) -> FileAttr {
+        let (uid, gid) = self.owner;
+        let then = SystemTime::UNIX_EPOCH;
+        FileAttr {
+            ino: INodeNo::ROOT,
+            size: self.disk.size(),
+            blocks: self.disk.size().div_ceil(512),
+            atime: then,
+            mtime: then,
+            ctime: then,
+            crtime: then,
+            kind: FileType::RegularFile,
+            perm: 0o600,
+            nlink: 1,
+            uid,
+            gid,
+            rdev: 0,
+            blksize: BLOCK,
+            flags: 0,
+        }
+    }
+
+    /// So many bytes as there are between an offset and the end, of those that are asked for.
+    fn within(&self, offset: u64, size: u64) -> u64 {
+        size.min(self.disk.size().saturating_sub(offset))
+    }
+
+    fn read_some(&self, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
+        let size = self.within(offset, u64::from(size.min(REQUEST_MAX)));
+        let mut bytes = vec![0; usize::try_from(size).map_err(|_| Errno::EINVAL)?];
+        if !bytes.is_empty() {
+            self.gate.pass(|| self.disk.read(offset, &mut bytes).map_err(errno))?;
+        }
+        Ok(bytes)
+    }
+
+    /// Writes what there is room for.
+    fn write_some(&self, offset: u64, data: &[u8], flags: i32) -> Result<u32, Errno> {
+        let size = self.within(offset, u64::try_from(data.len()).map_err(|_| Errno::EINVAL)?);
+        let size = u32::try_from(size).map_err(|_| Errno::EINVAL)?;
+        let data = usize::try_from(size).ok().and_then(|size| data.get(..size));
+        let data = data.ok_or(Errno::EINVAL)?;
+        if data.is_empty() {
+            return Err(Errno::ENOSPC);
+        }
+        self.gate.pass(|| {
+            self.disk.write(offset, data).map_err(errno)?;
+            if flags & SYNCED != 0 { self.disk.flush().map_err(errno) } else { Ok(()) }
+        })?;
+        Ok(size)
+    }
+
+    fn sync(&self) -> Result<(), Errno> {
+        self.gate.pass(|| self.disk.flush().map_err(errno))
+    }
+
+    fn allocate(&self, (offset, length): (u64, u64), mode: i32) -> Result<(), Errno> {
+        let end = offset.checked_add(length).ok_or(Errno::EFBIG)?;
+        match mode {
+            _ if mode & KEEP_SIZE == 0 && end > self.disk.size() => Err(Errno::ENOSPC),
+            // All of it is there always.
+            0 | KEEP_SIZE => Ok(()),
+            _ if [PUNCH_HOLE, ZERO_RANGE].contains(&(mode & !KEEP_SIZE)) => {
+                self.zero(offset, self.within(offset, length))
+            }
+            _ => Err(Errno::EOPNOTSUPP),
+        }
+    }
+
+    fn zero(&self, offset: u64, length: u64) -> Result<(), Errno> {
+        let (mut at, mut left) = (offset, length);
+        while left > 0 {
+            let piece = left.min(ZEROS_MAX);
+            let size = usize::try_from(piece).map_err(|_| Errno::EINVAL)?;
+            self.gate.pass(|| self.disk.write_zeros(at, size).map_err(errno))?;
+            at += piece;
+            left -= piece;
+        }
+        Ok(())
+    }
+}
+
+/// What a program is told of an error of the disk.
+#[allow(clippy::needless_pass_by_value, reason = "map_err gives it away")]
+fn errno(error: io::Error) -> Errno {
+    match error.kind() {
+        io::ErrorKind::InvalidInput => Errno::EINVAL,
+        io::ErrorKind::ReadOnlyFilesystem => Errno::EROFS,
+        io::ErrorKind::StorageFull => Errno::ENOSPC,
+        _ => Errno::EIO,
+    }
+}
+
+fn done(result: Result<(), Errno>, reply: ReplyEmpty) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(error),
+    }
+}
+
+/// All else is what `fuser` answers by itself: that there is no such thing.
+impl Filesystem for OneFile {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // Each of them is a wish: a system that has it not works without.
+        let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
+        let _ = config.set_max_background(AHEAD_MAX);
+        let set = config.set_max_write(REQUEST_MAX);
+        set.map(drop).map_err(|_| io::Error::other("requests of a MiB are not to be had"))
+    }
+
+    fn getattr(&self, _: &Request, _: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        reply.attr(&BELIEVED, &self.attributes());
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        _: Option<TimeOrNow>,
+        _: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let is_owned_anew = mode.is_some() || uid.is_some() || gid.is_some();
+        if is_owned_anew || size.is_some_and(|size| size != self.disk.size()) {
+            reply.error(Errno::EPERM);
+        } else {
+            reply.attr(&BELIEVED, &self.attributes());
+        }
+    }
+
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        // The size is fixed, so writes need not wait for each other.
+        let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
+        reply.opened(FileHandle(0), flags);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        match self.read_some(offset, size) {
+            Ok(bytes) => reply.data(&bytes),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        flags: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        match self.write_some(offset, data, flags.0) {
+            Ok(size) => reply.written(size),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    /// A close, which promises nothing.
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        done(self.sync(), reply);
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        done(self.allocate((offset, length), mode), reply);
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        let blocks = self.disk.size() / u64::from(BLOCK);
+        reply.statfs(blocks, 0, 0, 1, 0, BLOCK, 255, BLOCK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Files, Options};
+    use seawall_io::{Access, MemStorage, Storage, SystemClock};
+
+    const SIZE: u64 = 1 << 20;
+
+    fn opened(device: &MemStorage) -> Arc<Disk> {
+        let open = |name| device.open(name, Access::ReadWrite).unwrap();
+        let files = Files { home: open("home"), area: open("area") };
+        let opened = Disk::open(files, &Options::default(), Arc::new(SystemClock::new()));
+        Arc::new(opened.unwrap().0)
+    }
+
+    /// Nobody says that the power source is well: each flush waits for the device.
+    fn made() -> (MemStorage, OneFile) {
+        let device = MemStorage::new();
+        let create = |name| device.create(name).unwrap();
+        let files = Files { home: create("home"), area: create("area") };
+        files.home.fill_with_zeros(SIZE).unwrap();
+        files.home.sync().unwrap();
+        files.prepare(7, &Options::default()).unwrap();
+        device.sync_dir().unwrap();
+        let file = OneFile::new(opened(&device), Arc::default());
+        (device, file)
+    }
+
+    /// The first bytes when the power was cut.
+    fn left(device: &MemStorage) -> [u8; 4] {
+        let mut bytes = [0; 4];
+        opened(&device.power_cut(|_| false)).read(0, &mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn what_was_synced_survives_a_power_cut() {
+        let (device, file) = made();
+        file.write_some(0, b"home", 0).unwrap();
+        file.sync().unwrap();
+        assert_eq!(&left(&device), b"home");
+    }
+
+    #[test]
+    fn a_synced_write_survives_a_power_cut() {
+        let (device, file) = made();
+        file.write_some(0, b"home", SYNCED | 1).unwrap();
+        assert_eq!(&left(&device), b"home");
+    }
+
+    #[test]
+    fn nothing_is_done_beyond_the_end() {
+        let (_, file) = made();
+        assert_eq!(file.write_some(SIZE - 3, b"abcd", 0).unwrap(), 3);
+        for offset in [SIZE, SIZE + 1, u64::MAX] {
+            let refused = file.write_some(offset, b"a", 0).unwrap_err();
+            assert_eq!(refused.code(), Errno::ENOSPC.code());
+            assert_eq!(file.read_some(offset, u32::MAX).unwrap(), []);
+        }
+        assert_eq!(file.read_some(SIZE - 4, u32::MAX).unwrap(), b"\0abc");
+        assert_eq!(file.read_some(0, u32::MAX).unwrap().len(), 1 << 20);
+    }
+
+    #[test]
+    fn holes_and_ranges_of_zeros_are_zeros_and_the_size_stays() {
+        for mode in [PUNCH_HOLE | KEEP_SIZE, ZERO_RANGE, ZERO_RANGE | KEEP_SIZE] {
+            let (_, file) = made();
+            file.write_some(0, &[7; 8192], 0).unwrap();
+            file.allocate((1, 8190), mode).unwrap();
+            let bytes = file.read_some(0, 8192).unwrap();
+            assert_eq!((bytes[0], bytes[8191]), (7, 7));
+            assert!(bytes[1..8191].iter().all(|byte| *byte == 0));
+        }
+        let (_, file) = made();
+        let asked = |range, mode| file.allocate(range, mode).map_err(Errno::code);
+        assert_eq!(asked((0, SIZE), 0), Ok(()));
+        assert_eq!(asked((0, SIZE + 1), 0), Err(Errno::ENOSPC.code()));
+        assert_eq!(asked((SIZE - 1, 2), ZERO_RANGE), Err(Errno::ENOSPC.code()));
+        assert_eq!(asked((SIZE - 1, 2), PUNCH_HOLE | KEEP_SIZE), Ok(()));
+        assert_eq!(asked((u64::MAX, 2), PUNCH_HOLE | KEEP_SIZE), Err(Errno::EFBIG.code()));
+        for mode in [4, 8, 32, 64, PUNCH_HOLE | ZERO_RANGE | KEEP_SIZE, i32::MIN | KEEP_SIZE] {
+            assert_eq!(asked((0, 1), mode), Err(Errno::EOPNOTSUPP.code()), "{mode}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_acknowledged_behind_a_closed_gate() {
+        let (_, file) = made();
+        file.gate.close();
+        let refused = [
+            file.write_some(0, b"a", 0).map(drop),
+            file.read_some(0, 1).map(drop),
+            file.sync(),
+            file.allocate((0, 1), ZERO_RANGE),
+        ];
+        for refused in refused {
+            assert_eq!(refused.unwrap_err().code(), Errno::ESHUTDOWN.code());
+        }
+    }
+}
