@@ -150,6 +150,7 @@ fn the_file_is_the_disk() {
     file.sync_all().unwrap();
     file.sync_data().unwrap();
     assert!(server.is_mounted());
+    assert_eq!(server.connections(), 2);
     drop((file, direct));
     assert_eq!(server.stop().unwrap(), Parting::Free);
     assert!(folder.names().is_empty());

@@ -64,11 +64,7 @@ impl Place {
     /// answered.
     pub(super) fn mount(self) -> io::Result<(OwnedFd, Mount)> {
         let mut place = Mount { place: self, is_there: false };
-        let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
-        let device = OwnedFd::from(device.map_err(|error| {
-            let why = format!("/dev/fuse cannot be opened: {error}");
-            io::Error::new(error.kind(), why)
-        })?);
+        let device = open_device()?;
         let owner = rustix::process::geteuid().as_raw();
         let group = rustix::process::getegid().as_raw();
         let number = device.as_raw_fd();
@@ -123,6 +119,15 @@ impl Drop for Mount {
             let _ = self.place.folder.remove(&self.place.name);
         }
     }
+}
+
+/// What the requests of a mount come by.
+pub(super) fn open_device() -> io::Result<OwnedFd> {
+    let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
+    device.map(OwnedFd::from).map_err(|error| {
+        let why = format!("/dev/fuse cannot be opened: {error}");
+        io::Error::new(error.kind(), why)
+    })
 }
 
 /// Nobody has put something else there meanwhile.

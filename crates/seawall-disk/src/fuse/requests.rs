@@ -7,6 +7,7 @@ use fuser::{
     ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
@@ -39,12 +40,18 @@ pub(super) struct OneFile {
 #[derive(Debug, Default)]
 pub(super) struct Gate {
     is_closed: RwLock<bool>,
+    /// How often the file is open.
+    opened: AtomicUsize,
 }
 
 impl Gate {
     /// Returns when no request is under way; what comes behind this is refused.
     pub(super) fn close(&self) {
         *self.is_closed.write().unwrap_or_else(PoisonError::into_inner) = true;
+    }
+
+    pub(super) fn opened(&self) -> usize {
+        self.opened.load(Ordering::SeqCst)
     }
 
     fn pass<T>(&self, work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
@@ -200,9 +207,24 @@ impl Filesystem for OneFile {
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        self.gate.opened.fetch_add(1, Ordering::SeqCst);
         // The size is fixed, so writes need not wait for each other.
         let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
         reply.opened(FileHandle(0), flags);
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.gate.opened.fetch_sub(1, Ordering::SeqCst);
+        reply.ok();
     }
 
     fn read(

@@ -1,6 +1,6 @@
 //! The server: a mount, and the threads that answer what comes by it.
 
-use super::mount::{Mount, Place};
+use super::mount::{Mount, Place, open_device};
 use super::requests::{Gate, OneFile};
 use crate::Disk;
 use fuser::{BackgroundSession, Config, Session, SessionACL};
@@ -52,6 +52,20 @@ pub struct Server {
 }
 
 impl Server {
+    /// Whether a disk can be shown on this machine by this process: to be asked before one is made.
+    ///
+    /// # Errors
+    ///
+    /// It takes root, and /dev/fuse.
+    pub fn check() -> io::Result<()> {
+        open_device()?;
+        if rustix::process::geteuid().is_root() {
+            Ok(())
+        } else {
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, "it takes root to mount"))
+        }
+    }
+
     /// Shows the disk at this path: there must be nothing, or an empty file, or what a server left
     /// there that was killed.
     ///
@@ -82,6 +96,12 @@ impl Server {
     #[must_use]
     pub fn is_mounted(&self) -> bool {
         self.session.as_ref().is_some_and(|session| !session.guard.is_finished())
+    }
+
+    /// How often the file is open.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.gate.opened()
     }
 
     /// Drains the disk, and takes the file away.

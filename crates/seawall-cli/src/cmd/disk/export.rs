@@ -1,8 +1,12 @@
 //! Where a virtual disk appears to its clients.
 
 use crate::args::{DiskServe, Export};
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+use crate::report::say;
 use crate::report::{Exit, Failure};
 use seawall_disk::Disk;
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+use seawall_disk::fuse;
 use seawall_disk::nbd::{Address, Limits, Listen, Server};
 use std::fmt::{self, Write};
 use std::io;
@@ -14,6 +18,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) enum Transport {
     Nbd(Server),
+    #[cfg(all(feature = "fuse", target_os = "linux"))]
+    Fuse(fuse::Server),
 }
 
 /// Where clients find it.
@@ -31,7 +37,7 @@ impl Transport {
         let listen = match &args.export {
             Export::NbdUnix(path) => Listen::Unix(path.clone()),
             Export::NbdTcp(port) => Listen::Loopback(*port),
-            Export::Fuse(file) => return Err(no_fuse(file)),
+            Export::Fuse(file) => return as_a_file(args, file, disk),
         };
         let server = Server::start(disk, &listen, &args.name, Limits::default());
         let server = server.map_err(|error| {
@@ -51,6 +57,8 @@ impl Transport {
     pub(super) fn connections(&self) -> usize {
         match self {
             Self::Nbd(server) => server.connections(),
+            #[cfg(all(feature = "fuse", target_os = "linux"))]
+            Self::Fuse(server) => server.connections(),
         }
     }
 
@@ -58,8 +66,32 @@ impl Transport {
     pub(super) fn stop(self) -> io::Result<()> {
         match self {
             Self::Nbd(server) => server.stop(),
+            #[cfg(all(feature = "fuse", target_os = "linux"))]
+            Self::Fuse(server) => {
+                if server.stop()? == fuse::Parting::HungUp {
+                    say("seawall: the file was in use: whoever has it open gets errors now");
+                }
+                Ok(())
+            }
         }
     }
+}
+
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+fn as_a_file(
+    args: &DiskServe,
+    file: &Path,
+    disk: Arc<Disk>,
+) -> Result<(Transport, Place), Failure> {
+    let server = fuse::Server::start(disk, file).map_err(|error| no_file(args, &error))?;
+    let ready = format!("fuse {}", file.display());
+    let uri = server.path().display().to_string();
+    Ok((Transport::Fuse(server), Place { ready, uri }))
+}
+
+#[cfg(not(all(feature = "fuse", target_os = "linux")))]
+fn as_a_file(_: &DiskServe, file: &Path, _: Arc<Disk>) -> Result<(Transport, Place), Failure> {
+    Err(no_fuse(file))
 }
 
 impl fmt::Display for Export {
@@ -72,17 +104,35 @@ impl fmt::Display for Export {
     }
 }
 
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+fn no_file(args: &DiskServe, error: &io::Error) -> Failure {
+    let next = match error.kind() {
+        io::ErrorKind::AddrInUse | io::ErrorKind::AlreadyExists => {
+            "give a path where nothing is; an empty file may be there"
+        }
+        _ => "run this as root, where /dev/fuse is; or give --export nbd:unix:PATH",
+    };
+    let failure = Failure::new(Exit::Failed, format!("cannot appear as a file: {error}"));
+    failure.at(&args.export).next(next)
+}
+
 /// What cannot be served is refused before anything is made.
 pub(super) fn check(args: &DiskServe) -> Result<(), Failure> {
     match &args.export {
+        #[cfg(all(feature = "fuse", target_os = "linux"))]
+        Export::Fuse(_) => fuse::Server::check().map_err(|error| no_file(args, &error)),
+        #[cfg(not(all(feature = "fuse", target_os = "linux")))]
         Export::Fuse(file) => Err(no_fuse(file)),
         Export::NbdUnix(_) | Export::NbdTcp(_) => Ok(()),
     }
 }
 
+#[cfg(not(all(feature = "fuse", target_os = "linux")))]
 fn no_fuse(file: &Path) -> Failure {
     let failure = Failure::new(Exit::Usage, "this program has no FUSE built in");
-    failure.at(file.display()).next("give --export nbd:unix:PATH or nbd:tcp:PORT")
+    failure
+        .at(file.display())
+        .next("give --export nbd:unix:PATH or nbd:tcp:PORT; or build it with --features fuse")
 }
 
 /// Where clients find the disk.
