@@ -29,6 +29,7 @@ const FLOORS: &[&[&str]] = &[
         "seawall-sim",
         "seawall-syscalls",
         "seawall-bench",
+        "seawall-rig",
         "seawall-fjall",
         "seawall-model",
         "xtask",

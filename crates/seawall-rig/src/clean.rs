@@ -1,0 +1,119 @@
+//! Takes away what a run has made, also one that was killed: by the name of its folder alone.
+
+use crate::process::{Failure, kill_all, processes, run, wait_for};
+use rustix::mount::{UnmountFlags, unmount};
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Kills what runs in this folder, takes away mounts and loop devices below it, and removes it.
+///
+/// # Errors
+///
+/// Something stays: what, and why.
+pub(crate) fn clean(dir: &Path) -> Result<(), Failure> {
+    if dir.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let is_ours = dir.join(MARK).is_file();
+    if !is_ours && fs::read_dir(dir)?.next().is_some() {
+        return Err(format!("{} is none of a rig's folders, and stays", dir.display()).into());
+    }
+    let own = std::process::id();
+    for number in processes().into_iter().filter(|number| *number != own && runs(*number, dir)) {
+        kill_all(number);
+    }
+    // The file systems first, then what they lie on.
+    let mut mounts = mounts(dir)?;
+    mounts.reverse();
+    for path in mounts.iter().filter(|path| !path.ends_with(FILE)) {
+        let _ = unmount(path, UnmountFlags::DETACH);
+    }
+    for device in loops(dir) {
+        let _ = run(&["losetup", "--detach", &device]);
+    }
+    for path in mounts.iter().filter(|path| path.ends_with(FILE)) {
+        let _ = unmount(path, UnmountFlags::FORCE | UnmountFlags::DETACH);
+    }
+    // A loop device is gone when the last who had it open has closed it.
+    let gone = || (loops(dir).is_empty() && self::mounts(dir).ok()?.is_empty()).then_some(());
+    wait_for(Duration::from_secs(10), gone)
+        .ok_or_else(|| format!("mounts or loop devices below {} stay", dir.display()))?;
+    fs::remove_dir_all(dir).map_err(|error| format!("{}: {error}", dir.display()).into())
+}
+
+/// The file that says that a folder is a rig's.
+const MARK: &str = "seawall-rig";
+/// Of the folder's name: that of a socket below it has about a hundred bytes at most.
+const NAME_MAX: usize = 60;
+/// What the file is called that a disk appears as.
+pub(crate) const FILE: &str = "disk.img";
+
+/// Makes the folder of a run, in place of what a run before it has left.
+///
+/// # Errors
+///
+/// It cannot be made, or something else is there.
+pub(crate) fn begin(dir: &Path) -> Result<Kept, Failure> {
+    let name = dir.to_str().unwrap_or_default();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
+    // It is looked for in tables of mounts and processes, and sockets lie below it.
+    if !(1..=NAME_MAX).contains(&name.len()) || !name.bytes().all(is_plain) {
+        let why = "a folder with a plain name of 60 bytes at most is needed";
+        return Err(format!("{}: {why}: say --dir", dir.display()).into());
+    }
+    clean(dir)?;
+    fs::create_dir_all(dir)?;
+    let mark = fs::OpenOptions::new().write(true).create_new(true).open(dir.join(MARK));
+    mark?.write_all(b"Made by seawall-rig, which removes it: seawall-rig clean\n")?;
+    Ok(Kept(dir.to_owned()))
+}
+
+/// The folder of a run; cleaned when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Kept(PathBuf);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Err(failure) = clean(&self.0) {
+            crate::rig::say(&format!("seawall-rig: {failure}; try: seawall-rig clean"));
+        }
+    }
+}
+
+/// Whether a process was started with a path below this folder, or works there.
+fn runs(number: u32, dir: &Path) -> bool {
+    let name = dir.as_os_str().as_encoded_bytes();
+    let inside = [name, b"/"].concat();
+    let mut line = Vec::new();
+    let opened = fs::OpenOptions::new().read(true).open(format!("/proc/{number}/cmdline"));
+    // It may have ended meanwhile: then it runs nowhere.
+    let _ = opened.and_then(|mut file| file.read_to_end(&mut line));
+    let is_told = line.windows(inside.len()).any(|part| part == inside);
+    let place = fs::read_link(format!("/proc/{number}/cwd")).unwrap_or_default();
+    let is_known = KNOWN.iter().any(|program| {
+        fs::read_to_string(format!("/proc/{number}/comm")).is_ok_and(|name| name.trim() == *program)
+    });
+    is_known && (is_told || place.starts_with(dir))
+}
+
+/// What a rig starts; nothing else is killed, an editor for instance.
+const KNOWN: &[&str] = &["seawall", "postgres", "psql", "pgbench", "initdb"];
+
+/// Mounts below a folder, in the order of their making.
+fn mounts(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let table = fs::read_to_string("/proc/self/mountinfo")?;
+    let paths = table.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
+    Ok(paths.filter(|path| path.starts_with(dir)).collect())
+}
+
+/// Loop devices on files below a folder.
+fn loops(dir: &Path) -> Vec<String> {
+    let said = run(&["losetup", "--list", "--noheadings", "--raw", "-O", "NAME,BACK-FILE"]);
+    let said = said.unwrap_or_default();
+    let rows = said.lines().filter_map(|line| line.split_once(' '));
+    rows.filter(|(_, file)| Path::new(file).starts_with(dir))
+        .map(|(name, _)| name.to_owned())
+        .collect()
+}

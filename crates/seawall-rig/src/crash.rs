@@ -1,0 +1,183 @@
+//! Crashes, again and again, and what is left of what was acknowledged.
+
+use crate::args::{Crash, Kind};
+use crate::client::Client;
+use crate::cluster::Cluster;
+use crate::disk::{Disk, Settings};
+use crate::need::Ground;
+use crate::process::{Failure, pause, wait_for};
+use crate::rig::say;
+use seawall_io::{Clock, SystemClock};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// What a client has to have been told before the crash.
+const ENOUGH: u64 = 20;
+const ENOUGH_WITHIN: Duration = Duration::from_secs(30);
+
+/// What became of one crash.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) cycle: u32,
+    /// The last key that the client was told is durable.
+    pub(crate) acknowledged: u64,
+    /// Keys up to that one that are there; nothing if PostgreSQL did not come back.
+    pub(crate) found: Option<u64>,
+    /// The highest key, if it is told.
+    pub(crate) max: u64,
+    /// From the crash until PostgreSQL answers.
+    pub(crate) back_ms: u64,
+    /// Why it did not come back.
+    pub(crate) why: Option<String>,
+}
+
+impl Outcome {
+    /// Keys that were acknowledged and are gone.
+    pub(crate) fn lost(&self) -> u64 {
+        self.acknowledged.saturating_sub(self.found.unwrap_or_default())
+    }
+
+    fn line(&self) -> String {
+        let Self { cycle, acknowledged, max, back_ms, .. } = self;
+        let lost = match (self.lost(), &self.why) {
+            (_, Some(why)) => format!("DID NOT COME BACK: {why}"),
+            (0, None) => "nothing lost".to_owned(),
+            (lost, None) => format!("LOST {lost}"),
+        };
+        let keys = format!("acknowledged {acknowledged:>6}  highest {max:>6}");
+        format!("{cycle:>4}  {keys}  back in {back_ms:>5} ms  {lost}")
+    }
+
+    fn as_json(&self) -> Value {
+        json!({
+            "cycle": self.cycle,
+            "acknowledged": self.acknowledged,
+            "found": self.found,
+            "max": self.max,
+            "lost": self.lost(),
+            "back_ms": self.back_ms,
+            "why": self.why,
+        })
+    }
+}
+
+/// All of them.
+///
+/// # Errors
+///
+/// The rig does not work: that says nothing of the disk.
+pub(crate) fn run(args: &Crash, ground: &Ground) -> Result<Vec<Outcome>, Failure> {
+    let settings = Settings { delay: args.delay, is_cut: true, hold_up: args.hold_up };
+    let mut outcomes = Vec::new();
+    let mut rig = None;
+    for cycle in 1..=args.cycles {
+        let (mut disk, mut cluster) = match rig.take() {
+            Some(kept) => kept,
+            None => made(ground, cycle, settings)?,
+        };
+        let outcome = crash(args, cycle, (&mut disk, &mut cluster))?;
+        say(&outcome.line());
+        // One that does not come back is of no more use.
+        rig = outcome.found.is_some().then_some((disk, cluster));
+        outcomes.push(outcome);
+    }
+    if let Some((disk, mut cluster)) = rig {
+        cluster.stop()?;
+        drop(disk);
+    }
+    Ok(outcomes)
+}
+
+fn made(ground: &Ground, cycle: u32, settings: Settings) -> Result<(Disk, Cluster), Failure> {
+    let disk = Disk::make(ground, &format!("disk-{cycle}"), settings)?;
+    let mut cluster = Cluster::make(ground, &format!("cluster-{cycle}"), &disk.mounted())?;
+    cluster.start()?;
+    Ok((disk, cluster))
+}
+
+fn crash(
+    args: &Crash,
+    cycle: u32,
+    (disk, cluster): (&mut Disk, &mut Cluster),
+) -> Result<Outcome, Failure> {
+    let table = format!("counted_{cycle}");
+    cluster.sql(&format!("CREATE TABLE {table} (key bigint PRIMARY KEY)"))?;
+    cluster.sql("CHECKPOINT")?;
+    disk.set_armed(true)?;
+    // Its notes lie beside the disk, on the file system of the machine, which keeps its power.
+    let client = Client::start(cluster, &table, disk.folder())?;
+    wait_for(ENOUGH_WITHIN, || (client.acknowledged() >= ENOUGH).then_some(()))
+        .ok_or("the client was told next to nothing")?;
+    // Not always at the same place; the same for the same cycle.
+    pause(Duration::from_millis(u64::from(cycle) * 379 % 700));
+
+    let clock = SystemClock::new();
+    match args.kind {
+        Kind::Killed => cluster.kill(),
+        Kind::Announced => {
+            disk.warn()?;
+            pause(Duration::from_millis(u64::from(args.hold_up)));
+            disk.cut()?;
+        }
+        Kind::Unannounced => disk.cut()?,
+    }
+    cluster.kill();
+    let acknowledged = client.end();
+    let mut outcome = Outcome { cycle, acknowledged, found: None, max: 0, back_ms: 0, why: None };
+    match back(args, &table, (disk, cluster), acknowledged) {
+        Ok((found, max)) => (outcome.found, outcome.max) = (Some(found), max),
+        Err(why) => outcome.why = Some(format!("{why}\n{}", disk.said())),
+    }
+    outcome.back_ms = u64::try_from(clock.now().as_millis()).unwrap_or(u64::MAX);
+    Ok(outcome)
+}
+
+/// Starts all that is gone; how many of the keys are there, and the highest.
+fn back(
+    args: &Crash,
+    table: &str,
+    (disk, cluster): (&mut Disk, &mut Cluster),
+    acknowledged: u64,
+) -> Result<(u64, u64), Failure> {
+    if args.kind != Kind::Killed {
+        // A fresh mount: what the system has in memory of the old one is not asked.
+        disk.forget()?;
+        disk.up()?;
+    }
+    cluster.start()?;
+    let query = format!(
+        "SELECT count(*) FILTER (WHERE key <= {acknowledged}), coalesce(max(key), 0) FROM {table}"
+    );
+    let row = cluster.sql(&query)?;
+    let numbers =
+        row.split_once('|').and_then(|(found, max)| found.parse().ok().zip(max.parse().ok()));
+    numbers.ok_or_else(|| format!("PostgreSQL answers `{row}`").into())
+}
+
+/// What a run came to, as JSON; and whether it is as it should be.
+pub(crate) fn summary(args: &Crash, outcomes: &[Outcome]) -> (Value, bool) {
+    let losing = outcomes.iter().filter(|outcome| outcome.lost() > 0 || outcome.found.is_none());
+    let losing = losing.count();
+    let acknowledged: u64 = outcomes.iter().map(|outcome| outcome.acknowledged).sum();
+    let lost: u64 = outcomes.iter().map(Outcome::lost).sum();
+    let is_fine = match args.kind {
+        // The control: without a warning it has to lose, or the others prove nothing.
+        Kind::Unannounced => losing * 2 > outcomes.len(),
+        Kind::Killed | Kind::Announced => losing == 0 && !outcomes.is_empty(),
+    };
+    let summary = json!({
+        "schema": "seawall.rig.crash/1",
+        "kind": args.kind.name(),
+        "delay_ms": args.delay,
+        "hold_up_ms": args.hold_up,
+        "cycles": outcomes.len(),
+        "acknowledged": acknowledged,
+        "lost": lost,
+        "cycles_that_lost": losing,
+        "as_it_should_be": is_fine,
+        "about": "The log alone is on the disk that is cut; data directory and acknowledged keys \
+                  are on the file system of the machine, whose power stays.",
+        "outcomes": outcomes.iter().map(Outcome::as_json).collect::<Vec<_>>(),
+    });
+    (summary, is_fine)
+}

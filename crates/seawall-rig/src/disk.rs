@@ -1,0 +1,253 @@
+//! A Seawall disk with a file system on it: device, server, loop device, mount.
+
+use crate::clean::FILE;
+use crate::need::Ground;
+use crate::process::{Failure, kill_all, run, signal, start, wait_for};
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+/// Room for the log, and for what a checkpoint leaves of it.
+const SIZE: &str = "1GiB";
+/// Until a server is ready: it may have to fill the image with zeros.
+const READY: Duration = Duration::from_secs(120);
+/// Until it has ended: it drains.
+const ENDED: Duration = Duration::from_secs(30);
+
+/// How a disk is set up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// Milliseconds of a flush of the device.
+    pub(crate) delay: f64,
+    /// Whether the device is a process with a volatile cache, also without a delay: so that its
+    /// power can be cut.
+    pub(crate) is_cut: bool,
+    /// Milliseconds that the power is said to last.
+    pub(crate) hold_up: u32,
+}
+
+/// A disk; what it has started ends with it.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    ground: Ground,
+    settings: Settings,
+    folder: PathBuf,
+    device: Option<Child>,
+    server: Option<Child>,
+    block: Option<String>,
+    /// Starts of the device so far: each draws anew what survives a cut.
+    lives: u32,
+}
+
+impl Disk {
+    /// Makes a disk with a file system on it, mounted.
+    pub(crate) fn make(ground: &Ground, name: &str, settings: Settings) -> Result<Self, Failure> {
+        let folder = ground.dir.join(name);
+        for folder in [folder.clone(), folder.join("mounted")] {
+            fs::create_dir(folder)?;
+        }
+        let ground = ground.clone();
+        let (device, server, block) = (None, None, None);
+        let mut disk = Self { ground, settings, folder, device, server, block, lives: 0 };
+        disk.serve()?;
+        // Everything is written now, not behind a measurement's back.
+        let now = "-Enodiscard,lazy_itable_init=0,lazy_journal_init=0";
+        run(&["mkfs.ext4", "-q", now, &disk.block()?])?;
+        disk.mount()?;
+        Ok(disk)
+    }
+
+    /// Where the file system is.
+    pub(crate) fn mounted(&self) -> PathBuf {
+        self.folder.join("mounted")
+    }
+
+    /// What belongs to it, on the file system of the machine.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Everything again, behind a cut.
+    pub(crate) fn up(&mut self) -> Result<(), Failure> {
+        self.serve()?;
+        self.mount()
+    }
+
+    fn serve(&mut self) -> Result<(), Failure> {
+        let seawall = || Command::new(&self.ground.seawall);
+        let image = self.folder.join("image");
+        let mut home = image.display().to_string();
+        let mut size = vec!["--size", SIZE];
+        if self.settings.is_cut || self.settings.delay > 0.0 {
+            let socket = self.folder.join("device.sock");
+            let mut device = seawall();
+            device.args(["disk", "device"]).arg(&image).args(["--size", SIZE, "--unix"]);
+            device.arg(&socket).arg("--delay").arg(self.settings.delay.to_string());
+            self.lives += 1;
+            device.arg("--seed").arg(self.lives.to_string());
+            self.device = Some(self.start(&mut device, "device")?);
+            home = format!("nbd+unix:///home?socket={}", socket.display());
+            size.clear();
+        }
+        let file = self.folder.join(FILE);
+        let mut server = seawall();
+        server.args(["disk", "serve", &home]).args(size).arg("--state").arg(self.state());
+        server.arg("--export").arg(format!("fuse:{}", file.display()));
+        server.args(["--power", "ok", "--hold-up", &self.settings.hold_up.to_string()]);
+        self.server = Some(self.start(&mut server, "server")?);
+        let file = file.display().to_string();
+        let found = run(&["losetup", "--direct-io=on", "--find", "--show", &file])?;
+        self.block = Some(found);
+        Ok(())
+    }
+
+    /// Starts a server, and returns when it says that it is ready.
+    fn start(&self, command: &mut Command, name: &str) -> Result<Child, Failure> {
+        let said = self.folder.join(format!("{name}.out"));
+        let log = self.folder.join(format!("{name}.log"));
+        let file = fs::OpenOptions::new().write(true).create(true).truncate(true).open(&said)?;
+        command.stdout(file).current_dir(&self.folder);
+        let mut child = start(command, &log)?;
+        let is_ready = || {
+            let text = fs::read_to_string(&said).unwrap_or_default();
+            if text.lines().any(|line| line.starts_with("ready")) {
+                return Some(true);
+            }
+            child.try_wait().ok().flatten().map(|_| false)
+        };
+        if wait_for(READY, is_ready) == Some(true) {
+            return Ok(child);
+        }
+        kill_all(child.id());
+        let _ = child.wait();
+        Err(format!("{command:?} does not get ready:\n{}", tail(&log)).into())
+    }
+
+    fn mount(&self) -> Result<(), Failure> {
+        let place = self.mounted().display().to_string();
+        run(&["mount", "-t", "ext4", &self.block()?, &place]).map(drop)
+    }
+
+    fn block(&self) -> Result<String, Failure> {
+        self.block.clone().ok_or_else(|| "the disk has no loop device".into())
+    }
+
+    fn state(&self) -> PathBuf {
+        self.folder.join("state")
+    }
+
+    /// Asks the server by its control socket.
+    pub(crate) fn ask(&self, what: &str) -> Result<Value, Failure> {
+        let mut stream = UnixStream::connect(self.state().join("control"))?;
+        stream.set_read_timeout(Some(READY))?;
+        stream.write_all(format!("{}\n", json!({ "do": what })).as_bytes())?;
+        let mut said = String::new();
+        stream.read_to_string(&mut said)?;
+        let answer: Value = serde_json::from_str(&said)?;
+        match answer.get("error").and_then(Value::as_str) {
+            Some(error) => Err(format!("the disk's {what}: {error}").into()),
+            None => Ok(answer),
+        }
+    }
+
+    /// Lets flushes return early from now on, or wait for the device.
+    pub(crate) fn set_armed(&self, is_armed: bool) -> Result<(), Failure> {
+        self.ask(if is_armed { "arm" } else { "disarm" })?;
+        let status = self.ask("status")?;
+        let text = |name| status.get(name).and_then(Value::as_str).unwrap_or_default();
+        if (text("state") == "armed") == is_armed {
+            return Ok(());
+        }
+        Err(format!("the disk is {}: {}", text("state"), text("says")).into())
+    }
+
+    /// Flushes so far that returned at once, be it that there was nothing to wait for, and that
+    /// waited for the device.
+    pub(crate) fn flushes(&self) -> Result<[u64; 2], Failure> {
+        let status = self.ask("status")?;
+        let counted = |name| status.pointer(&format!("/counts/{name}")).and_then(Value::as_u64);
+        let found = counted("flushes_early").zip(counted("flushes_waited"));
+        found.map(<[u64; 2]>::from).ok_or_else(|| "a status without counts".into())
+    }
+
+    /// Tells the server that the power fails.
+    pub(crate) fn warn(&self) -> Result<(), Failure> {
+        signal(self.server.as_ref().ok_or("there is no server")?, Signal::POWER)
+    }
+
+    /// Cuts the power: the device loses what it has not flushed, and the server its memory.
+    pub(crate) fn cut(&mut self) -> Result<(), Failure> {
+        signal(self.device.as_ref().ok_or("there is no device to cut")?, Signal::USR1)?;
+        if let Some(mut server) = self.server.take() {
+            kill_all(server.id());
+            server.wait()?;
+        }
+        // It ends by itself, when it has drawn what of its cache survives.
+        let Some(mut device) = self.device.take() else { return Ok(()) };
+        if wait_for(ENDED, || device.try_wait().ok().flatten()).is_none() {
+            kill_all(device.id());
+            device.wait()?;
+            return Err("the device does not lose its power".into());
+        }
+        Ok(())
+    }
+
+    /// Takes away what lies on a disk that is gone.
+    pub(crate) fn forget(&mut self) -> Result<(), Failure> {
+        let _ = unmount(self.mounted(), UnmountFlags::DETACH);
+        if let Some(block) = self.block.take() {
+            run(&["losetup", "--detach", &block])?;
+            let is_free = || {
+                let name = block.trim_start_matches("/dev/");
+                let file = format!("/sys/block/{name}/loop/backing_file");
+                (!Path::new(&file).exists()).then_some(())
+            };
+            wait_for(ENDED, is_free).ok_or_else(|| format!("{block} stays in use"))?;
+        }
+        Ok(())
+    }
+
+    /// What the server has said lately.
+    pub(crate) fn said(&self) -> String {
+        tail(&self.folder.join("server.log"))
+    }
+
+    fn end(&mut self) -> Result<(), Failure> {
+        let place = self.mounted();
+        if self.server.is_some() && self.block.is_some() {
+            // Nothing is mounted if the making has failed.
+            let _ = unmount(&place, UnmountFlags::empty());
+        }
+        self.forget()?;
+        for mut child in [self.server.take(), self.device.take()].into_iter().flatten() {
+            signal(&child, Signal::TERM)?;
+            let ended = || child.try_wait().ok().flatten();
+            if wait_for(ENDED, ended).is_none() {
+                kill_all(child.id());
+                child.wait()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // What stays is found by its folder, and taken away with it.
+        let _ = self.end();
+    }
+}
+
+/// The last lines of a file.
+pub(crate) fn tail(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let mut lines: Vec<&str> = text.lines().rev().take(12).collect();
+    lines.reverse();
+    lines.join("\n")
+}

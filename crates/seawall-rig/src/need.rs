@@ -1,0 +1,104 @@
+//! What has to be there: the right to mount, the tools, PostgreSQL and its user.
+
+use crate::args::Place;
+use crate::process::find;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The user that PostgreSQL runs as: it refuses root.
+const USER: &str = "postgres";
+const TOOLS: &[&str] = &["losetup", "mkfs.ext4", "mount", "umount"];
+const PROGRAMS: &[&str] = &["initdb", "postgres", "psql", "pgbench"];
+
+/// What a run works with.
+#[derive(Clone, Debug)]
+pub(crate) struct Ground {
+    /// The folder with all that the run makes.
+    pub(crate) dir: PathBuf,
+    /// The seawall that is tried.
+    pub(crate) seawall: PathBuf,
+    /// The folder of PostgreSQL's programs.
+    pub(crate) programs: PathBuf,
+    /// Number and group of PostgreSQL's user.
+    pub(crate) user: (u32, u32),
+}
+
+/// Where the run's files go, if nothing else was said.
+pub(crate) fn folder(place: &Place) -> PathBuf {
+    let folder = place.dir.clone().unwrap_or_else(|| std::env::temp_dir().join("seawall-rig"));
+    std::path::absolute(&folder).unwrap_or(folder)
+}
+
+/// All that has to be there.
+///
+/// # Errors
+///
+/// What is missing, and how to get it.
+pub(crate) fn look(place: &Place) -> Result<Ground, String> {
+    if !rustix::process::geteuid().is_root() {
+        return Err("it takes root to mount".to_owned());
+    }
+    for device in ["/dev/fuse", "/dev/loop-control"] {
+        let opened = fs::OpenOptions::new().read(true).write(true).open(device);
+        opened.map_err(|error| format!("{device} cannot be opened: {error}"))?;
+    }
+    for tool in TOOLS {
+        find(tool).ok_or_else(|| format!("{tool} is not installed: apt-get install e2fsprogs"))?;
+    }
+    for program in PROGRAMS {
+        let path = place.postgres.join(program);
+        if !path.is_file() {
+            let next = "apt-get install postgresql-15, or say --postgres";
+            return Err(format!("{} is not there: {next}", path.display()));
+        }
+    }
+    let user = user().ok_or_else(|| format!("there is no user {USER}"))?;
+    let seawall = place.seawall.clone().or_else(beside).filter(|path| path.is_file());
+    let seawall = seawall.ok_or(
+        "there is no seawall beside this program: cargo build --release \
+                                 -p seawall-cli --features seawall-cli/fuse, or say --seawall",
+    )?;
+    // Its servers are started in other folders.
+    let seawall = std::path::absolute(&seawall).unwrap_or(seawall);
+    Ok(Ground { dir: folder(place), seawall, programs: place.postgres.clone(), user })
+}
+
+fn beside() -> Option<PathBuf> {
+    Some(std::env::current_exe().ok()?.parent()?.join("seawall"))
+}
+
+fn user() -> Option<(u32, u32)> {
+    let text = fs::read_to_string("/etc/passwd").ok()?;
+    let line = text.lines().find(|line| line.split(':').next() == Some(USER))?;
+    let mut fields = line.split(':').skip(2);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+impl Ground {
+    /// A program of PostgreSQL.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        self.programs.join(name)
+    }
+
+    /// A folder below that of the run, which PostgreSQL's user has.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made.
+    pub(crate) fn folder_of_user(&self, name: &str) -> std::io::Result<PathBuf> {
+        let path = self.dir.join(name);
+        fs::create_dir(&path)?;
+        self.give(&path)?;
+        Ok(path)
+    }
+
+    /// Gives a file to PostgreSQL's user.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the system says.
+    pub(crate) fn give(&self, path: &Path) -> std::io::Result<()> {
+        let (user, group) = self.user;
+        std::os::unix::fs::chown(path, Some(user), Some(group))
+    }
+}

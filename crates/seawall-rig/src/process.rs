@@ -1,0 +1,129 @@
+//! Other programs: run, started, waited for, killed.
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use seawall_io::{Clock, SystemClock};
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// What went wrong, in words for a person.
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Runs a command of the system; what it said on standard output.
+///
+/// # Errors
+///
+/// It cannot be run, or ended badly: what it said on standard error.
+pub(crate) fn run(words: &[&str]) -> Result<String, Failure> {
+    let [program, arguments @ ..] = words else { return Err("no command".into()) };
+    output(Command::new(program).args(arguments))
+}
+
+/// Runs a command; what it said on standard output.
+///
+/// # Errors
+///
+/// As [`run`].
+pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
+    let shown = format!("{command:?}");
+    let done = command.stdin(Stdio::null()).output();
+    let done = done.map_err(|error| format!("{shown}: {error}"))?;
+    if !done.status.success() {
+        let said = String::from_utf8_lossy(&done.stderr);
+        return Err(format!("{shown}: {}: {}", done.status, said.trim()).into());
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
+}
+
+/// Starts a command whose words go to a file.
+///
+/// # Errors
+///
+/// It cannot be started, or the file cannot be made.
+pub(crate) fn start(command: &mut Command, log: &Path) -> Result<Child, Failure> {
+    let log = fs::OpenOptions::new().create(true).append(true).open(log)?;
+    let shown = format!("{command:?}");
+    let started = command.stdin(Stdio::null()).stderr(log.try_clone()?).spawn();
+    started.map_err(|error| format!("{shown}: {error}").into())
+}
+
+pub(crate) fn pause(time: Duration) {
+    SystemClock::new().sleep(time);
+}
+
+/// Waits until there is something, so long at most.
+pub(crate) fn wait_for<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let clock = SystemClock::new();
+    loop {
+        let found = look();
+        if found.is_some() || clock.now() > limit {
+            return found;
+        }
+        clock.sleep(PAUSE);
+    }
+}
+
+/// Sends a signal to a process that this program started.
+pub(crate) fn signal(child: &Child, signal: Signal) -> Result<(), Failure> {
+    let pid = pid(child.id()).ok_or("a process has a number above 0")?;
+    kill_process(pid, signal).map_err(|error| format!("process {}: {error}", child.id()).into())
+}
+
+/// Kills a process and what it has started, and what those have; returns when they are gone.
+pub(crate) fn kill_all(number: u32) {
+    let mut all = vec![number];
+    let mut at = 0;
+    while let Some(parent) = all.get(at).copied() {
+        all.extend(children(parent));
+        at += 1;
+    }
+    let pids: Vec<Pid> = all.into_iter().filter_map(pid).collect();
+    for pid in &pids {
+        // It may have ended by itself.
+        let _ = kill_process(*pid, Signal::KILL);
+    }
+    let is_alive = |pid: &Pid| test_kill_process(*pid).is_ok() && !is_zombie(*pid);
+    let gone = || (!pids.iter().any(is_alive)).then_some(());
+    let _ = wait_for(Duration::from_secs(10), gone);
+}
+
+fn pid(number: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(number).ok()?)
+}
+
+/// It has ended, and its parent has not asked how.
+fn is_zombie(pid: Pid) -> bool {
+    stat(pid.as_raw_nonzero().get().unsigned_abs()).is_some_and(|(state, _)| state == 'Z')
+}
+
+fn children(parent: u32) -> Vec<u32> {
+    let numbers = processes().into_iter();
+    numbers.filter(|number| stat(*number).is_some_and(|(_, its)| its == parent)).collect()
+}
+
+/// All processes of the machine.
+pub(crate) fn processes() -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let names = entries.flatten().map(|entry| entry.file_name());
+    names.filter_map(|name| name.to_str()?.parse().ok()).collect()
+}
+
+/// State and parent, as /proc says.
+fn stat(number: u32) -> Option<(char, u32)> {
+    let text = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+    let (_, behind) = text.rsplit_once(") ")?;
+    let mut fields = behind.split(' ');
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+}
+
+/// The first program of this name that is to be found.
+pub(crate) fn find(name: &str) -> Option<String> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let folders = path.split(':').chain(["/usr/sbin", "/sbin"]);
+    folders.map(|folder| format!("{folder}/{name}")).find(|path| Path::new(path).is_file())
+}

@@ -1,0 +1,195 @@
+//! What a bench came to: lines, JSON, a chart, a page.
+
+use crate::args::Bench;
+use crate::bench::{Cell, Way};
+use crate::cluster::settings;
+use crate::need::Ground;
+use crate::process::output;
+use seawall_measure::chart::{Names, bars};
+use seawall_measure::human::{rounded, times};
+use seawall_measure::machine::Conditions;
+use seawall_measure::page;
+use seawall_measure::slice::median;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::Command;
+
+const ABOUT: &str = "pgbench's TPC-B against PostgreSQL as Debian has it, with its log on the file \
+    system of the machine (native), and on a Seawall disk: by FUSE, a loop device past the cache, \
+    and ext4. The data directory is on the file system of the machine in every cell. Each round \
+    measured every cell once, in an order that was turned; a checkpoint of every cluster stood \
+    before each round, and none within one.";
+
+const TITLE: &str = "PostgreSQL with its log on a Seawall disk";
+const SERIES: [(Way, &str); 4] = [
+    (Way::Native, "#7f8c8d"),
+    (Way::NativeAsync, "#bdc3c7"),
+    (Way::PassThrough(0.0), "#2980b9"),
+    (Way::Armed(0.0), "#c0392b"),
+];
+
+/// What there is to say.
+#[derive(Debug)]
+pub(crate) struct Report<'a> {
+    args: &'a Bench,
+    folder: PathBuf,
+    version: String,
+    cells: &'a [Cell],
+    conditions: Conditions,
+}
+
+impl<'a> Report<'a> {
+    pub(crate) fn of(args: &'a Bench, ground: &Ground, cells: &'a [Cell]) -> Self {
+        let version = output(Command::new(ground.program("postgres")).arg("--version"));
+        let windows = cells.iter().flat_map(|cell| &cell.windows);
+        // pgbench and PostgreSQL are others, too: how busy the machine is besides is not known.
+        let conditions = Conditions::of(windows.map(|window| window.others));
+        let folder = ground.dir.parent().map_or_else(|| ground.dir.clone(), PathBuf::from);
+        Self { args, folder, version: version.unwrap_or_default(), cells, conditions }
+    }
+
+    fn cell(&self, way: Way, clients: u32) -> Option<&Cell> {
+        self.cells.iter().find(|cell| cell.way == way && cell.clients == clients)
+    }
+
+    /// The median of what one cell has by what another has, round by round.
+    fn ratio(&self, (way, beside): (Way, Way), clients: u32) -> Option<f64> {
+        let (one, other) = (self.cell(way, clients)?, self.cell(beside, clients)?);
+        let pairs = one.windows.iter().zip(&other.windows);
+        let mut ratios: Vec<f64> =
+            pairs.map(|(one, other)| one.measured.tps / other.measured.tps.max(1e-9)).collect();
+        (!ratios.is_empty()).then(|| median(&mut ratios))
+    }
+
+    fn ways(&self) -> impl Iterator<Item = (f64, u32)> {
+        let clients = self.args.clients.iter();
+        clients.flat_map(|count| self.args.delays.iter().map(|delay| (*delay, *count)))
+    }
+
+    /// A table of the medians, with a head.
+    fn table(&self) -> Vec<Vec<String>> {
+        let head = ["", "native", "async", "pass-through", "armed"].into_iter().chain([
+            "armed by pass-through",
+            "armed by native",
+            "armed by async",
+        ]);
+        let row = |(delay, clients): (f64, u32)| {
+            let (pass, armed) = (Way::PassThrough(delay), Way::Armed(delay));
+            let ways = [Way::Native, Way::NativeAsync, pass, armed];
+            let rate = |way| self.cell(way, clients).map(|cell| rounded(tps(cell)));
+            let beside = [pass, Way::Native, Way::NativeAsync];
+            let ratio = |other| self.ratio((armed, other), clients).map(times);
+            let cells = ways.into_iter().map(rate).chain(beside.into_iter().map(ratio));
+            let name = format!("{clients} clients, +{delay} ms");
+            [name].into_iter().chain(cells.map(Option::unwrap_or_default)).collect()
+        };
+        [head.map(str::to_owned).collect()].into_iter().chain(self.ways().map(row)).collect()
+    }
+
+    /// For a terminal.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let row = |cells: Vec<String>| {
+            let cells: Vec<String> = cells.iter().map(|cell| format!("{cell:>23}")).collect();
+            cells.concat()
+        };
+        self.table().into_iter().map(row).collect()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let cell = |cell: &Cell| {
+            let each = |window: &crate::bench::Window| {
+                json!({
+                    "tps": window.measured.tps,
+                    "latency_ms": window.measured.latency_ms,
+                    "flushes_at_once": window.flushes.map(|[early, _]| early),
+                    "flushes_waited": window.flushes.map(|[_, waited]| waited),
+                })
+            };
+            json!({
+                "way": cell.way.name(),
+                "delay_ms": cell.way.delay(),
+                "clients": cell.clients,
+                "tps_median": tps(cell),
+                "windows": cell.windows.iter().map(each).collect::<Vec<_>>(),
+            })
+        };
+        let ratios = self.ways().map(|(delay, clients)| {
+            let armed = Way::Armed(delay);
+            let pass = Way::PassThrough(delay);
+            let by = |other| self.ratio((armed, other), clients);
+            json!({
+                "delay_ms": delay,
+                "clients": clients,
+                "armed_by_pass_through": by(pass),
+                "armed_by_native": by(Way::Native),
+                "armed_by_async": by(Way::NativeAsync),
+                "pass_through_by_native": self.ratio((pass, Way::Native), clients),
+            })
+        });
+        json!({
+            "schema": "seawall.rig.bench/1",
+            "about": ABOUT,
+            "postgres": self.version,
+            "settings": settings(),
+            "rounds": self.args.rounds,
+            "seconds": self.args.seconds,
+            "scale": self.args.scale,
+            "hold_up_ms": self.args.hold_up,
+            "processors_used_share_by_all": self.conditions.others().share(),
+            "ratios": ratios.collect::<Vec<_>>(),
+            "cells": self.cells.iter().map(cell).collect::<Vec<_>>(),
+        })
+    }
+
+    pub(crate) fn svg(&self) -> String {
+        let at = |way: Way, delay: f64| match way {
+            Way::PassThrough(_) => Way::PassThrough(delay),
+            Way::Armed(_) => Way::Armed(delay),
+            other => other,
+        };
+        let group = |(delay, clients): (f64, u32)| {
+            let rate = |(way, _): &(Way, &str)| {
+                self.cell(at(*way, delay), clients).map(tps).unwrap_or_default()
+            };
+            (format!("{clients} cl, +{delay} ms"), SERIES.iter().map(rate).collect())
+        };
+        let groups: Vec<(String, Vec<f64>)> = self.ways().map(group).collect();
+        let series = SERIES.map(|(way, color)| (way.name(), color));
+        let names = Names {
+            title: "pgbench, by clients and by what a flush of the log's device takes more",
+            x: "clients, delay",
+            y: "transactions a second, median",
+        };
+        bars(&names, &series, &groups)
+    }
+
+    pub(crate) fn html(&self) -> String {
+        let Bench { rounds, seconds, scale, hold_up, .. } = self.args;
+        let note = format!(
+            "{}; scale {scale}, {rounds} rounds of {seconds} s for each cell, a hold-up of \
+             {hold_up} ms. Medians of rates; medians of the ratios within a round. Beside the \
+             defaults: {}. Armed, a crash of the disk's server or of the kernel loses what was \
+             acknowledged early; asynchronous, a crash of PostgreSQL does, too.",
+            self.version,
+            settings()
+        );
+        let about = format!(
+            "<h1>{}</h1>\n<p>{} Measured in <code>{}</code></p>\n",
+            page::escaped(TITLE),
+            page::escaped(ABOUT),
+            page::escaped(&self.folder.display().to_string())
+        );
+        let body = format!(
+            "{about}{}<p class=note>{}</p>\n{}",
+            page::table(&self.table()),
+            page::escaped(&note),
+            self.svg()
+        );
+        page::page(TITLE, &body)
+    }
+}
+
+/// The median.
+fn tps(cell: &Cell) -> f64 {
+    median(&mut cell.windows.iter().map(|window| window.measured.tps).collect::<Vec<_>>())
+}

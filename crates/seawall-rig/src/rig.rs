@@ -1,0 +1,122 @@
+//! From what is asked for to an exit code.
+
+use crate::args::{Arguments, Bench, Crash, Kind, Place, What};
+use crate::need::{Ground, folder, look};
+use crate::process::Failure;
+use crate::{SKIPPED, bench, clean, crash, report};
+use clap::Parser;
+use seawall_io::{PosixStorage, Storage};
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The promised durability does not hold; as `seawall` has it.
+const CONTRACT: u8 = 10;
+const FAILED: u8 = 1;
+
+/// What `smoke` does of a bench.
+const SMOKE_DELAY: f64 = 1.0;
+
+pub(crate) fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match &arguments.what {
+        What::Clean(place) => clean::clean(&folder(place)).map(|()| 0),
+        What::Bench(args) => with(&args.place, |ground| measure(args, ground)),
+        What::Crash(args) => with(&args.place, |ground| break_it(args, ground)),
+        What::Smoke(place) => with(place, |ground| smoke(place, ground)),
+    };
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            say(&format!("seawall-rig: {failure}"));
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// Tells somebody who watches.
+pub(crate) fn say(text: &str) {
+    // Who does not listen is served, too.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Does it in a folder that is cleaned before and behind, if all is there that it takes.
+fn with(place: &Place, work: impl FnOnce(&Ground) -> Result<u8, Failure>) -> Result<u8, Failure> {
+    let ground = match look(place) {
+        Ok(ground) => ground,
+        Err(why) => {
+            say(&format!("SKIPPED, nothing was tried: {why}"));
+            return Ok(SKIPPED);
+        }
+    };
+    let _kept = clean::begin(&ground.dir)?;
+    work(&ground)
+}
+
+fn measure(args: &Bench, ground: &Ground) -> Result<u8, Failure> {
+    // Known before the work.
+    let out = PosixStorage::open(&args.out).or_else(|_| PosixStorage::create(&args.out))?;
+    let results = bench::run(args, ground)?;
+    let report = report::Report::of(args, ground, &results);
+    for line in report.lines() {
+        say(&line);
+    }
+    replace(&out, "bench.json", format!("{:#}\n", report.json()).as_bytes())?;
+    replace(&out, "bench.svg", report.svg().as_bytes())?;
+    replace(&out, "bench.html", report.html().as_bytes())?;
+    say(&format!("in {}: bench.json, bench.svg, bench.html", args.out.display()));
+    Ok(0)
+}
+
+fn break_it(args: &Crash, ground: &Ground) -> Result<u8, Failure> {
+    let outcomes = crash::run(args, ground)?;
+    let (summary, is_fine) = crash::summary(args, &outcomes);
+    let text = format!("{summary:#}\n");
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    if let Some(path) = &args.out {
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or("--out is no file")?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let storage = PosixStorage::open(parent.unwrap_or(Path::new(".")))?;
+        replace(&storage, name, text.as_bytes())?;
+    }
+    Ok(if is_fine { 0 } else { CONTRACT })
+}
+
+/// Writes a file, in place of one of that name.
+fn replace(storage: &PosixStorage, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+    let draft = format!("{name}.partial");
+    // What an attempt before this one left.
+    let _ = storage.remove(&draft);
+    let file = storage.create(&draft)?;
+    file.write_at(bytes, 0)?;
+    file.sync()?;
+    storage.rename(&draft, name)?;
+    Ok(storage.sync_dir()?)
+}
+
+/// Whether the rig works here: a second for each cell, one crash of each kind.
+fn smoke(place: &Place, ground: &Ground) -> Result<u8, Failure> {
+    let out = ground.dir.join("out");
+    let short = Bench {
+        rounds: 1,
+        seconds: 1,
+        delays: vec![0.0, SMOKE_DELAY],
+        clients: vec![1, 4],
+        scale: 1,
+        hold_up: 150,
+        out,
+        place: place.clone(),
+    };
+    let mut worst = measure(&short, ground)?;
+    for kind in [Kind::Killed, Kind::Announced, Kind::Unannounced] {
+        say(&format!("crash, {}:", kind.name()));
+        let dir = ground.dir.join(kind.name());
+        std::fs::create_dir(&dir)?;
+        let ground = Ground { dir, ..ground.clone() };
+        let args =
+            Crash { cycles: 1, delay: 8.3, kind, hold_up: 150, out: None, place: place.clone() };
+        worst = worst.max(break_it(&args, &ground)?);
+    }
+    say(if worst == 0 { "smoke: 4 passed, 0 failed" } else { "smoke: FAILED, see above" });
+    Ok(worst)
+}
