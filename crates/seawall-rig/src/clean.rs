@@ -2,8 +2,9 @@
 
 use crate::process::{Failure, kill_all, processes, run, wait_for};
 use rustix::mount::{UnmountFlags, unmount};
+use seawall_io::{Lock, PosixStorage, Storage};
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +20,9 @@ pub(crate) fn clean(dir: &Path) -> Result<(), Failure> {
     let is_ours = dir.join(MARK).is_file();
     if !is_ours && fs::read_dir(dir)?.next().is_some() {
         return Err(format!("{} is none of a rig's folders, and stays", dir.display()).into());
+    }
+    if is_ours && PosixStorage::open(dir)?.is_locked(MARK)? {
+        return Err(format!("a rig works in {}: end it first", dir.display()).into());
     }
     let own = std::process::id();
     for number in processes().into_iter().filter(|number| *number != own && runs(*number, dir)) {
@@ -43,7 +47,7 @@ pub(crate) fn clean(dir: &Path) -> Result<(), Failure> {
     fs::remove_dir_all(dir).map_err(|error| format!("{}: {error}", dir.display()).into())
 }
 
-/// The file that says that a folder is a rig's.
+/// The file that says that a folder is a rig's, and whether the rig is alive.
 const MARK: &str = "seawall-rig";
 /// Of the folder's name: that of a socket below it has about a hundred bytes at most.
 const NAME_MAX: usize = 60;
@@ -65,18 +69,23 @@ pub(crate) fn begin(dir: &Path) -> Result<Kept, Failure> {
     }
     clean(dir)?;
     fs::create_dir_all(dir)?;
-    let mark = fs::OpenOptions::new().write(true).create_new(true).open(dir.join(MARK));
-    mark?.write_all(b"Made by seawall-rig, which removes it: seawall-rig clean\n")?;
-    Ok(Kept(dir.to_owned()))
+    let lock = PosixStorage::open(dir)?.lock(MARK)?;
+    let lock = lock.ok_or_else(|| format!("a rig works in {}", dir.display()))?;
+    Ok(Kept { dir: dir.to_owned(), lock: Some(lock) })
 }
 
 /// The folder of a run; cleaned when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Kept(PathBuf);
+pub(crate) struct Kept {
+    dir: PathBuf,
+    /// Held as long as the run lives.
+    lock: Option<Box<dyn Lock>>,
+}
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        if let Err(failure) = clean(&self.0) {
+        self.lock = None;
+        if let Err(failure) = clean(&self.dir) {
             crate::rig::say(&format!("seawall-rig: {failure}; try: seawall-rig clean"));
         }
     }
