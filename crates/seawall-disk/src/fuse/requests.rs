@@ -347,7 +347,7 @@ mod tests {
         for offset in [SIZE, SIZE + 1, u64::MAX] {
             let refused = file.write_some(offset, b"a", 0).unwrap_err();
             assert_eq!(refused.code(), Errno::ENOSPC.code());
-            assert_eq!(file.read_some(offset, u32::MAX).unwrap(), []);
+            assert!(file.read_some(offset, u32::MAX).unwrap().is_empty());
         }
         assert_eq!(file.read_some(SIZE - 4, u32::MAX).unwrap(), b"\0abc");
         assert_eq!(file.read_some(0, u32::MAX).unwrap().len(), 1 << 20);
