@@ -17,6 +17,8 @@ use std::time::Duration;
 const SIZE: &str = "1GiB";
 /// Until a server is ready: it may have to fill the image with zeros.
 const READY: Duration = Duration::from_secs(120);
+/// How often a device is measured: beside other work one flush may take too long for the hold-up.
+const ARM_MAX: u32 = 10;
 /// Until it has ended: it drains.
 const ENDED: Duration = Duration::from_secs(30);
 
@@ -158,13 +160,17 @@ impl Disk {
 
     /// Lets flushes return early from now on, or wait for the device.
     pub(crate) fn set_armed(&self, is_armed: bool) -> Result<(), Failure> {
-        self.ask(if is_armed { "arm" } else { "disarm" })?;
-        let status = self.ask("status")?;
-        let text = |name| status.get(name).and_then(Value::as_str).unwrap_or_default();
-        if (text("state") == "armed") == is_armed {
-            return Ok(());
+        let mut said = String::new();
+        for _ in 0..ARM_MAX {
+            self.ask(if is_armed { "arm" } else { "disarm" })?;
+            let status = self.ask("status")?;
+            let text = |name| status.get(name).and_then(Value::as_str).unwrap_or_default();
+            if (text("state") == "armed") == is_armed {
+                return Ok(());
+            }
+            said = format!("the disk is {}: {}", text("state"), text("says"));
         }
-        Err(format!("the disk is {}: {}", text("state"), text("says")).into())
+        Err(format!("{said}, measured {ARM_MAX} times").into())
     }
 
     /// Flushes so far that returned at once, be it that there was nothing to wait for, and that
