@@ -2,6 +2,7 @@
 
 use crate::SECTOR_SIZE;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A sector: it is durable as a whole or not at all, as devices promise for 512 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,7 +67,16 @@ pub struct Cache {
 #[derive(Debug)]
 struct Version {
     number: u64,
-    bytes: Box<[u8; SECTOR_SIZE]>,
+    /// All sectors of the write, and which of them this is.
+    write: Arc<[[u8; SECTOR_SIZE]]>,
+    at: usize,
+}
+
+impl Version {
+    fn bytes(&self) -> &[u8; SECTOR_SIZE] {
+        // Whoever makes one counts the sectors of the write.
+        self.write.get(self.at).unwrap_or(&[0; SECTOR_SIZE])
+    }
 }
 
 impl Cache {
@@ -79,11 +89,12 @@ impl Cache {
         let (sectors, rest) = bytes.as_chunks::<SECTOR_SIZE>();
         assert!(rest.is_empty(), "whoever writes fills sectors up");
         self.newest += 1;
-        for (sector, bytes) in (at.sector..).zip(sectors) {
-            let version = Version { number: self.newest, bytes: Box::new(*bytes) };
+        let write: Arc<[[u8; SECTOR_SIZE]]> = sectors.into();
+        for (sector, at_sector) in (at.sector..).zip(0..write.len()) {
+            let version = Version { number: self.newest, write: write.clone(), at: at_sector };
             self.sectors.entry(Place { sector, ..at }).or_default().push(version);
-            self.versions += 1;
         }
+        self.versions += write.len();
     }
 
     /// Lays what is newest over what was read of the durable bytes at `offset`.
@@ -93,7 +104,7 @@ impl Cache {
         let from = Place { region, sector: offset / size };
         let to = Place { region, sector: end.div_ceil(size) };
         for (place, versions) in self.sectors.range(from..to) {
-            let newest = versions.last().map(|version| &version.bytes[..]).unwrap_or_default();
+            let newest = versions.last().map(|version| &version.bytes()[..]).unwrap_or_default();
             let begins = place.sector * size;
             // Either the read begins in this sector, or the sector begins in the read.
             let hidden = to_usize(offset.saturating_sub(begins));
@@ -134,7 +145,7 @@ impl Cache {
             |versions: &[Version]| versions.iter().rposition(|version| version.number <= number);
         runs(self.sectors.iter().filter_map(|(place, versions)| {
             let version = versions.get(newest_of(versions)?)?;
-            Some((*place, &*version.bytes))
+            Some((*place, version.bytes()))
         }))
     }
 
@@ -165,7 +176,7 @@ impl Cache {
                 Some(_) if chosen == versions.len() => fate.kept += 1,
                 Some(_) => fate.older += 1,
             }
-            version.map(|version| (*place, &*version.bytes))
+            version.map(|version| (*place, version.bytes()))
         }));
         (runs, fate)
     }

@@ -42,6 +42,28 @@ impl Cost {
     }
 }
 
+/// What this process takes to make bytes durable in its files, by the last time that it did.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    bytes: usize,
+    took: Duration,
+}
+
+impl Pace {
+    fn of(self, bytes: usize) -> Duration {
+        let of = |bytes| u128::try_from(bytes).unwrap_or(u128::MAX);
+        let nanos = self.took.as_nanos().saturating_mul(of(bytes)).checked_div(of(self.bytes));
+        nanos
+            .and_then(|nanos| u64::try_from(nanos).ok())
+            .map(Duration::from_nanos)
+            .unwrap_or_default()
+    }
+
+    fn took(&mut self, bytes: usize, took: Duration) {
+        *self = Self { bytes, took };
+    }
+}
+
 /// A device with a volatile cache over several regions.
 ///
 /// Reads and writes go on while a flush takes its time. A flush that comes meanwhile takes its turn
@@ -78,7 +100,7 @@ impl Cost {
 pub struct Device {
     state: Mutex<State>,
     /// One flush at a time. Locked before the state, if both are.
-    turn: Mutex<()>,
+    turn: Mutex<Pace>,
     /// What is durable of each region.
     files: Vec<Arc<dyn File>>,
     sizes: Vec<u64>,
@@ -127,20 +149,27 @@ impl Device {
     /// Whatever the files say; nothing works when the power is cut.
     pub fn flush(&self) -> io::Result<()> {
         let wanted = self.on()?.cache.newest();
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pace = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let state = self.on()?;
         if state.cache.is_durable(wanted) {
             return Ok(());
         }
         let began = self.clock.now();
-        let (covered, cost) = (state.cache.newest(), self.cost.of(state.cache.dirty()));
-        // What this process does for it is a part of what it takes.
+        let (covered, bytes) = (state.cache.newest(), state.cache.dirty());
+        // What this process does for it, before and behind, is a part of what it takes.
         let runs = state.cache.settled(covered);
         drop(state);
-        self.clock.sleep(cost.saturating_sub(self.clock.now().saturating_sub(began)));
+        let cost = self.cost.of(bytes);
+        let left = |clock: &dyn Clock| cost.saturating_sub(clock.now().saturating_sub(began));
+        self.clock.sleep(left(&*self.clock).saturating_sub(pace.of(bytes)));
         let mut state = self.on()?;
+        let woke = self.clock.now();
         self.put(&runs)?;
         state.cache.forget(covered);
+        pace.took(bytes, self.clock.now().saturating_sub(woke));
+        drop(state);
+        // It was quicker this time; a flush never is.
+        self.clock.sleep(left(&*self.clock));
         Ok(())
     }
 
