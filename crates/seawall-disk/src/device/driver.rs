@@ -427,6 +427,44 @@ mod tests {
         device.cut(1).unwrap_err();
     }
 
+    /// A clock that goes on by so much whenever it is read, and otherwise when somebody sleeps.
+    #[derive(Debug, Default)]
+    struct Steps {
+        now: Mutex<Duration>,
+        step: Mutex<Duration>,
+    }
+
+    impl Clock for Steps {
+        fn now(&self) -> Duration {
+            let mut now = self.now.lock().unwrap();
+            *now += *self.step.lock().unwrap();
+            *now
+        }
+
+        fn wall_us(&self) -> u64 {
+            0
+        }
+
+        fn sleep(&self, duration: Duration) {
+            *self.now.lock().unwrap() += duration;
+        }
+    }
+
+    #[test]
+    fn a_flush_takes_no_less_than_it_is_told_whatever_the_one_before_took() {
+        let clock = Arc::new(Steps::default());
+        let (device, _storage) = device_with(clock.clone());
+        let home = device.region(0);
+        for (step, bytes) in [(1, 512), (0, 512), (0, 8192), (2, 512), (0, 4096)] {
+            *clock.step.lock().unwrap() = Duration::from_millis(step);
+            home.write(0, &vec![1; bytes]).unwrap();
+            let before = *clock.now.lock().unwrap();
+            home.flush().unwrap();
+            let took = *clock.now.lock().unwrap() - before;
+            assert!(took >= Duration::from_millis(5), "{bytes} bytes took {took:?}");
+        }
+    }
+
     #[test]
     fn a_seed_says_what_a_cut_leaves() {
         let left = |seed| {
