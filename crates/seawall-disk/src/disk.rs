@@ -4,11 +4,12 @@
 //! makes it durable: it returns at once while the [`Budget`] covers everything that is dirty, and
 //! otherwise when the device has it.
 
-use crate::dump::{Label, area_size, compose, find};
+use crate::dump::{Label, area_size, compose};
+use crate::files::{bring_home, read_label};
 use crate::ring::{BLOCK_SIZE, Flight, Ring};
 use crate::sync::{Builder, Condvar, JoinHandle, Mutex, MutexGuard};
-use crate::{Budget, Calibration, Disarmed, Supply};
-use seawall_io::{AlignedMemory, Clock, File};
+use crate::{Budget, Calibration, Disarmed, Files, Recovered, Supply};
+use seawall_io::{AlignedMemory, Clock};
 use std::io;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -22,7 +23,7 @@ const IDLE: Duration = Duration::from_millis(250);
 /// Writes and flushes of a calibration.
 const PROBES: u32 = 8;
 /// What zeroing writes, again and again.
-static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+pub(crate) static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// How a disk is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,15 +51,6 @@ impl Default for Options {
         let supply = Supply { hold_up, detection: Duration::from_millis(1), is_healthy: false };
         Self { buffers: 6, buffer_size: 512 * 1024, supply }
     }
-}
-
-/// Where a disk's bytes are at home, and where they are dumped.
-#[derive(Clone, Debug)]
-pub struct Files {
-    /// All of the disk; its length is the disk's.
-    pub home: Arc<dyn File>,
-    /// The area: see [`area_size`].
-    pub area: Arc<dyn File>,
 }
 
 /// A virtual disk.
@@ -153,17 +145,6 @@ pub struct Status {
     pub counts: Counts,
 }
 
-/// What was found and done when a disk was opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recovered {
-    /// The dump of an emergency that was written home.
-    pub generation: u64,
-    /// Its runs.
-    pub runs: usize,
-    /// Runs that the dump had lost: it was torn, and what they held is gone.
-    pub lost: u32,
-}
-
 /// What an emergency took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Emergency {
@@ -171,71 +152,6 @@ pub struct Emergency {
     pub bytes: usize,
     /// From the call to the end of the flush.
     pub took: Duration,
-}
-
-impl Files {
-    /// Makes an area for a disk of this home: its label, and room for a full ring. What was in it
-    /// is gone. A file that is too short grows; a device has to be long enough.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the device says.
-    pub fn prepare(&self, disk: u64, options: &Options) -> io::Result<()> {
-        let size = options.area_size();
-        if self.area.len()? < size {
-            self.area.set_len(0)?;
-            self.area.fill_with_zeros(size)?;
-        } else {
-            let mut at = 0;
-            while at < size {
-                let piece = ZEROS.get(..to_usize(size - at)).unwrap_or(&ZEROS);
-                self.area.write_at(piece, at)?;
-                at += to_u64(piece.len());
-            }
-        }
-        let label = Label { disk, home_size: self.home.len()?, area_size: size, used: 0 };
-        self.area.write_at(&label.encode(), 0)?;
-        self.area.sync()
-    }
-
-    /// Writes home what an emergency dumped, durably; none if there is nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`io::ErrorKind::InvalidData`] if the area is none, or of a home of another size. Whatever
-    /// the device says.
-    pub fn recover(&self) -> io::Result<Option<Recovered>> {
-        let mut label = read_label(self, self.home.len()?)?;
-        bring_home(self, &mut label)
-    }
-}
-
-/// What an area says of itself, whatever home it is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inspected {
-    /// Its label.
-    pub label: Label,
-    /// Whether it holds a dump that is not home yet.
-    pub has_dump: bool,
-}
-
-/// Looks into an area, and changes nothing; none if it was never prepared.
-///
-/// # Errors
-///
-/// [`io::ErrorKind::InvalidData`] if something else is there, or the label has changed. Whatever
-/// the device says.
-pub fn inspect(area: &dyn File) -> io::Result<Option<Inspected>> {
-    let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
-    let mut sector = [0; crate::SECTOR_SIZE];
-    let read = area.read_at(&mut sector, 0)?;
-    if sector.iter().all(|byte| *byte == 0) {
-        return Ok(None);
-    }
-    let label = Label::decode(sector.get(..read).unwrap_or_default())
-        .map_err(|error| invalid(error.to_string()))?;
-    let bytes = read_area(area, &label)?;
-    Ok(Some(Inspected { label, has_dump: find(&label, &bytes).is_some() }))
 }
 
 impl Disk {
@@ -688,53 +604,11 @@ impl Label {
     }
 }
 
-fn read_label(files: &Files, home_size: u64) -> io::Result<Label> {
-    let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
-    let mut sector = [0; crate::SECTOR_SIZE];
-    let read = files.area.read_at(&mut sector, 0)?;
-    let label = Label::decode(sector.get(..read).unwrap_or_default())
-        .map_err(|error| invalid(error.to_string()))?;
-    if label.home_size != home_size {
-        let had = label.home_size;
-        return Err(invalid(format!("the area is that of a disk of {had} bytes, not {home_size}")));
-    }
-    let length = files.area.len()?;
-    if length < label.area_size {
-        let should = label.area_size;
-        return Err(invalid(format!("the area has {length} bytes, and should have {should}")));
-    }
-    Ok(label)
-}
-
-/// All of an area, and no more than there is: what a label says of it is not believed.
-fn read_area(area: &dyn File, label: &Label) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; to_usize(label.area_size.min(area.len()?))];
-    let read = area.read_at(&mut bytes, 0)?;
-    bytes.truncate(read);
-    Ok(bytes)
-}
-
-/// Writes home what an emergency dumped, and notes that it is there.
-fn bring_home(files: &Files, label: &mut Label) -> io::Result<Option<Recovered>> {
-    let area = read_area(&*files.area, label)?;
-    let Some(dump) = find(label, &area) else { return Ok(None) };
-    for extent in &dump.extents {
-        let bytes = area.get(extent.bytes.clone()).unwrap_or_default();
-        files.home.write_at(bytes, extent.offset)?;
-    }
-    files.home.sync()?;
-    label.used = dump.generation;
-    files.area.write_at(&label.encode(), 0)?;
-    files.area.sync()?;
-    let (generation, runs, lost) = (dump.generation, dump.extents.len(), dump.lost);
-    Ok(Some(Recovered { generation, runs, lost }))
-}
-
-fn to_u64(size: usize) -> u64 {
+pub(crate) fn to_u64(size: usize) -> u64 {
     u64::try_from(size).unwrap_or(u64::MAX)
 }
 
 /// A size of something that is in memory, or is about to be.
-fn to_usize(size: u64) -> usize {
+pub(crate) fn to_usize(size: u64) -> usize {
     usize::try_from(size).unwrap_or(usize::MAX)
 }

@@ -18,6 +18,7 @@ mod buffer;
 pub mod device;
 mod disk;
 mod dump;
+mod files;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 pub mod fuse;
 pub mod nbd;
@@ -25,6 +26,7 @@ mod ring;
 mod sync;
 
 pub use budget::{Budget, Calibration, Disarmed, Supply};
-pub use disk::{Counts, Disk, Emergency, Files, Inspected, Options, Recovered, Status, inspect};
+pub use disk::{Counts, Disk, Emergency, Options, Status};
 pub use dump::{Dump, Extent, Label, LabelError, SECTOR_SIZE, area_size, compose, find};
+pub use files::{Files, Inspected, Recovered, inspect};
 pub use ring::{BLOCK_SIZE, Flight, Full, Ring};
