@@ -17,6 +17,8 @@ pub(crate) enum What {
     Bench(Bench),
     /// Cut the power under a client that counts, again and again, and look for what it was told
     Crash(Crash),
+    /// Let the kernel of a guest panic, again and again, and look for what its client was told
+    Guest(Guest),
     /// One short round of bench and one cycle of each kind of crash; 77 where that cannot be
     Smoke(Place),
     /// Take away what a run that was killed has left: mounts, loop devices, processes, files
@@ -87,6 +89,32 @@ pub(crate) struct Crash {
     #[arg(long, value_name = "MS", default_value_t = 150)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) hold_up: u32,
+    /// Say what came out as JSON, too, in this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Guest {
+    /// How many times
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) cycles: u32,
+    /// How long the device of the log takes for a flush, in milliseconds
+    #[arg(long, value_name = "MS", default_value = "8.3", value_parser = parse_delay)]
+    pub(crate) delay: f64,
+    /// What the disk is told of the time that the power lasts, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 150)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) hold_up: u32,
+    /// Have PostgreSQL flush nothing: the control, which is to lose
+    #[arg(long)]
+    pub(crate) without_fsync: bool,
+    /// The image of the guest's root file system; made by mmdebstrap where there is none, and kept
+    #[arg(long, value_name = "FILE", default_value = "/var/cache/seawall-rig/bookworm.img")]
+    pub(crate) root: PathBuf,
     /// Say what came out as JSON, too, in this file
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,

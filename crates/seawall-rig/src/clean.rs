@@ -1,10 +1,10 @@
 //! Takes away what a run has made, also one that was killed: by the name of its folder alone.
 
-use crate::process::{Failure, kill_all, processes, run, wait_for};
+use crate::process::{Failure, command_line, kill_all, processes, run, wait_for};
+use crate::uml::KERNEL;
 use rustix::mount::{UnmountFlags, unmount};
 use seawall_io::{Lock, PosixStorage, Storage};
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -95,10 +95,8 @@ impl Drop for Kept {
 fn runs(number: u32, dir: &Path) -> bool {
     let name = dir.as_os_str().as_encoded_bytes();
     let inside = [name, b"/"].concat();
-    let mut line = Vec::new();
-    let opened = fs::OpenOptions::new().read(true).open(format!("/proc/{number}/cmdline"));
     // It may have ended meanwhile: then it runs nowhere.
-    let _ = opened.and_then(|mut file| file.read_to_end(&mut line));
+    let line = command_line(number);
     let is_told = line.windows(inside.len()).any(|part| part == inside);
     let place = fs::read_link(format!("/proc/{number}/cwd")).unwrap_or_default();
     let is_known = KNOWN.iter().any(|program| {
@@ -108,7 +106,7 @@ fn runs(number: u32, dir: &Path) -> bool {
 }
 
 /// What a rig starts; nothing else is killed, an editor for instance.
-const KNOWN: &[&str] = &["seawall", "postgres", "psql", "pgbench", "initdb"];
+const KNOWN: &[&str] = &["seawall", "postgres", "psql", "pgbench", "initdb", KERNEL];
 
 /// Mounts below a folder, in the order of their making.
 fn mounts(dir: &Path) -> Result<Vec<PathBuf>, Failure> {

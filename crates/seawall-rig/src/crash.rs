@@ -37,7 +37,7 @@ impl Outcome {
         self.acknowledged.saturating_sub(self.found.unwrap_or_default())
     }
 
-    fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let Self { cycle, acknowledged, max, back_ms, .. } = self;
         let lost = match (self.lost(), &self.why) {
             (_, Some(why)) => format!("DID NOT COME BACK: {why}"),
@@ -48,7 +48,7 @@ impl Outcome {
         format!("{cycle:>4}  {keys}  back in {back_ms:>5} ms  {lost}")
     }
 
-    fn as_json(&self) -> Value {
+    pub(crate) fn as_json(&self) -> Value {
         json!({
             "cycle": self.cycle,
             "acknowledged": self.acknowledged,

@@ -50,6 +50,21 @@ pub(crate) struct Disk {
 impl Disk {
     /// Makes a disk with a file system on it, mounted.
     pub(crate) fn make(ground: &Ground, name: &str, settings: Settings) -> Result<Self, Failure> {
+        let mut disk = Self::make_file(ground, name, settings)?;
+        disk.attach()?;
+        // Everything is written now, not behind a measurement's back.
+        let now = "-Enodiscard,lazy_itable_init=0,lazy_journal_init=0";
+        run(&["mkfs.ext4", "-q", now, &disk.block()?])?;
+        disk.mount()?;
+        Ok(disk)
+    }
+
+    /// Makes a disk that is a file alone, without a loop device and a file system.
+    pub(crate) fn make_file(
+        ground: &Ground,
+        name: &str,
+        settings: Settings,
+    ) -> Result<Self, Failure> {
         let folder = ground.dir.join(name);
         for folder in [folder.clone(), folder.join("mounted")] {
             fs::create_dir(folder)?;
@@ -58,11 +73,12 @@ impl Disk {
         let (device, server, block) = (None, None, None);
         let mut disk = Self { ground, settings, folder, device, server, block, lives: 0 };
         disk.serve()?;
-        // Everything is written now, not behind a measurement's back.
-        let now = "-Enodiscard,lazy_itable_init=0,lazy_journal_init=0";
-        run(&["mkfs.ext4", "-q", now, &disk.block()?])?;
-        disk.mount()?;
         Ok(disk)
+    }
+
+    /// The file that it appears as.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.folder.join(FILE)
     }
 
     /// Where the file system is.
@@ -78,6 +94,7 @@ impl Disk {
     /// Everything again, behind a cut.
     pub(crate) fn up(&mut self) -> Result<(), Failure> {
         self.serve()?;
+        self.attach()?;
         self.mount()
     }
 
@@ -97,13 +114,17 @@ impl Disk {
             home = format!("nbd+unix:///home?socket={}", socket.display());
             size.clear();
         }
-        let file = self.folder.join(FILE);
+        let file = self.file();
         let mut server = seawall();
         server.args(["disk", "serve", &home]).args(size).arg("--state").arg(self.state());
         server.arg("--export").arg(format!("fuse:{}", file.display()));
         server.args(["--power", "ok", "--hold-up", &self.settings.hold_up.to_string()]);
         self.server = Some(self.start(&mut server, "server")?);
-        let file = file.display().to_string();
+        Ok(())
+    }
+
+    fn attach(&mut self) -> Result<(), Failure> {
+        let file = self.file().display().to_string();
         let found = run(&["losetup", "--direct-io=on", "--find", "--show", &file])?;
         self.block = Some(found);
         Ok(())

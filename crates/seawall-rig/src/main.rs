@@ -22,6 +22,8 @@ mod crash;
 #[cfg(target_os = "linux")]
 mod disk;
 #[cfg(target_os = "linux")]
+mod guest;
+#[cfg(target_os = "linux")]
 mod need;
 #[cfg(target_os = "linux")]
 mod process;
@@ -29,6 +31,8 @@ mod process;
 mod report;
 #[cfg(target_os = "linux")]
 mod rig;
+#[cfg(target_os = "linux")]
+mod uml;
 
 use std::process::ExitCode;
 

@@ -2,6 +2,7 @@
 
 use crate::args::Place;
 use crate::process::find;
+use crate::uml::{KERNEL, MAKER};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -61,6 +62,22 @@ pub(crate) fn look(place: &Place) -> Result<Ground, String> {
     // Its servers are started in other folders.
     let seawall = std::path::absolute(&seawall).unwrap_or(seawall);
     Ok(Ground { dir: folder(place), seawall, programs: place.postgres.clone(), user })
+}
+
+/// What a guest takes beside.
+///
+/// # Errors
+///
+/// As [`look`].
+pub(crate) fn look_for_guest(place: &Place, root: &Path) -> Result<Ground, String> {
+    let ground = look(place)?;
+    find(KERNEL)
+        .ok_or_else(|| format!("{KERNEL} is not there: apt-get install user-mode-linux"))?;
+    if !root.is_file() {
+        let why = || format!("there is no {}, and no {MAKER} to make it", root.display());
+        find(MAKER).ok_or_else(|| format!("{}: apt-get install {MAKER}", why()))?;
+    }
+    Ok(ground)
 }
 
 fn beside() -> Option<PathBuf> {

@@ -4,6 +4,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use seawall_io::{Clock, SystemClock};
 use std::error::Error;
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -111,6 +112,14 @@ pub(crate) fn processes() -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let names = entries.flatten().map(|entry| entry.file_name());
     names.filter_map(|name| name.to_str()?.parse().ok()).collect()
+}
+
+/// What a process was started with, each word ended by a zero; nothing if it has ended.
+pub(crate) fn command_line(number: u32) -> Vec<u8> {
+    let mut line = Vec::new();
+    let opened = fs::OpenOptions::new().read(true).open(format!("/proc/{number}/cmdline"));
+    let _ = opened.and_then(|mut file| file.read_to_end(&mut line));
+    line
 }
 
 /// State and parent, as /proc says.

@@ -1,11 +1,12 @@
 //! From what is asked for to an exit code.
 
-use crate::args::{Arguments, Bench, Crash, Kind, Place, What};
-use crate::need::{Ground, folder, look};
+use crate::args::{Arguments, Bench, Crash, Guest, Kind, Place, What};
+use crate::need::{Ground, folder, look, look_for_guest};
 use crate::process::Failure;
-use crate::{SKIPPED, bench, clean, crash, report};
+use crate::{SKIPPED, bench, clean, crash, guest, report};
 use clap::Parser;
 use seawall_io::{PosixStorage, Storage};
+use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,9 +22,13 @@ pub(crate) fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match &arguments.what {
         What::Clean(place) => clean::clean(&folder(place)).map(|()| 0),
-        What::Bench(args) => with(&args.place, |ground| measure(args, ground)),
-        What::Crash(args) => with(&args.place, |ground| break_it(args, ground)),
-        What::Smoke(place) => with(place, |ground| smoke(place, ground)),
+        What::Bench(args) => with(look(&args.place), |ground| measure(args, ground)),
+        What::Crash(args) => with(look(&args.place), |ground| break_it(args, ground)),
+        What::Guest(args) => {
+            let ground = look_for_guest(&args.place, &args.root);
+            with(ground, |ground| panic_it(args, ground))
+        }
+        What::Smoke(place) => with(look(place), |ground| smoke(place, ground)),
     };
     match done {
         Ok(code) => ExitCode::from(code),
@@ -41,8 +46,11 @@ pub(crate) fn say(text: &str) {
 }
 
 /// Does it in a folder that is cleaned before and behind, if all is there that it takes.
-fn with(place: &Place, work: impl FnOnce(&Ground) -> Result<u8, Failure>) -> Result<u8, Failure> {
-    let ground = match look(place) {
+fn with(
+    ground: Result<Ground, String>,
+    work: impl FnOnce(&Ground) -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
+    let ground = match ground {
         Ok(ground) => ground,
         Err(why) => {
             say(&format!("SKIPPED, nothing was tried: {why}"));
@@ -70,10 +78,19 @@ fn measure(args: &Bench, ground: &Ground) -> Result<u8, Failure> {
 
 fn break_it(args: &Crash, ground: &Ground) -> Result<u8, Failure> {
     let outcomes = crash::run(args, ground)?;
-    let (summary, is_fine) = crash::summary(args, &outcomes);
+    told(crash::summary(args, &outcomes), args.out.as_deref())
+}
+
+fn panic_it(args: &Guest, ground: &Ground) -> Result<u8, Failure> {
+    let panics = guest::run(args, ground)?;
+    told(guest::summary(args, &panics), args.out.as_deref())
+}
+
+/// Says a summary, and what it comes to as an exit code.
+fn told((summary, is_fine): (Value, bool), out: Option<&Path>) -> Result<u8, Failure> {
     let text = format!("{summary:#}\n");
     let _ = std::io::stdout().write_all(text.as_bytes());
-    if let Some(path) = &args.out {
+    if let Some(path) = out {
         let name = path.file_name().and_then(|name| name.to_str()).ok_or("--out is no file")?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let storage = PosixStorage::open(parent.unwrap_or(Path::new(".")))?;
