@@ -151,13 +151,13 @@ impl<'a> Report<'a> {
             let rate = |(way, _): &(Way, &str)| {
                 self.cell(at(*way, delay), clients).map(tps).unwrap_or_default()
             };
-            (format!("{clients} cl, +{delay} ms"), SERIES.iter().map(rate).collect())
+            (format!("{clients}, +{delay}"), SERIES.iter().map(rate).collect())
         };
         let groups: Vec<(String, Vec<f64>)> = self.ways().map(group).collect();
         let series = SERIES.map(|(way, color)| (way.name(), color));
         let names = Names {
             title: "pgbench, by clients and by what a flush of the log's device takes more",
-            x: "clients, delay",
+            x: "clients, and milliseconds that a flush takes more",
             y: "transactions a second, median",
         };
         bars(&names, &series, &groups)
