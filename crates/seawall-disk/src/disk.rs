@@ -557,22 +557,29 @@ impl Shared {
     }
 
     /// Writes them all, and returns when they survive a power cut.
-    fn write_home(&self, flights: &[Flight]) -> io::Result<()> {
+    ///
+    /// Not so, and `false`, if the power fails meanwhile: all of them are in the dump, which would
+    /// have to wait for a flush of the device that begins now.
+    fn write_home(&self, flights: &[Flight]) -> io::Result<bool> {
         let home = &self.files.home;
+        let has_failed = || self.state().budget.is_emergency();
         if let [alone] = flights {
-            return home.write_synced(alone.bytes(), alone.offset());
+            return home.write_synced(alone.bytes(), alone.offset()).map(|()| true);
         }
         for flight in flights {
+            if has_failed() {
+                return Ok(false);
+            }
             home.write_at(flight.bytes(), flight.offset())?;
         }
-        home.sync()
+        if has_failed() { Ok(false) } else { home.sync().map(|()| true) }
     }
 }
 
 impl State {
-    fn arrived(&mut self, flights: Vec<Flight>, done: io::Result<()>, took: Duration) {
+    fn arrived(&mut self, flights: Vec<Flight>, done: io::Result<bool>, took: Duration) {
         match done {
-            Ok(()) => {
+            Ok(true) => {
                 self.failures = 0;
                 self.failure = None;
                 self.counts.device_flushes += 1;
@@ -584,6 +591,7 @@ impl State {
                     self.ring.landed(flight);
                 }
             }
+            Ok(false) => flights.into_iter().for_each(|flight| self.ring.failed(flight)),
             Err(error) => {
                 self.failures = self.failures.saturating_add(1);
                 self.counts.failures += 1;

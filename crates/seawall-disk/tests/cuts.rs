@@ -10,7 +10,7 @@ use seawall_io::{Access, Clock, File, MemStorage, Storage, SystemClock};
 use seawall_testkit::Dice;
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -210,6 +210,86 @@ fn what_was_dumped_is_brought_home_once() {
     assert_eq!(recovered, None);
     disk.read(99, &mut read).unwrap();
     assert_eq!((read[1], read[11]), (8, 7));
+}
+
+/// A home that lets so many writes pass and no more, and counts its flushes.
+#[derive(Debug)]
+struct Gated {
+    home: Arc<dyn File>,
+    passes: AtomicUsize,
+    writes: AtomicUsize,
+    syncs: AtomicUsize,
+}
+
+impl File for Gated {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.home.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let number = self.writes.fetch_add(1, Ordering::SeqCst);
+        wait_until(|| number < self.passes.load(Ordering::SeqCst));
+        self.home.write_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.syncs.fetch_add(1, Ordering::SeqCst);
+        self.home.sync()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.home.len()
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.home.set_len(length)
+    }
+
+    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
+        self.home.fill_with_zeros(length)
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.home.allocate(length)
+    }
+}
+
+fn wait_until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn no_flush_of_the_home_begins_when_the_power_fails() {
+    let device = made();
+    let Files { home, area } = files(&device);
+    let home = Arc::new(Gated { home, passes: 0.into(), writes: 0.into(), syncs: 0.into() });
+    let gated = Files { home: home.clone(), area };
+    let (disk, _) = Disk::open(gated, &SMALL, clock()).unwrap();
+    let write = |place: u64| disk.write(place * 100_000, &[7; 8192]).unwrap();
+    write(0);
+    wait_until(|| home.writes.load(Ordering::SeqCst) == 1);
+    // These fly together, when the first has landed.
+    (1..4).for_each(write);
+    home.passes.store(1, Ordering::SeqCst);
+    wait_until(|| home.writes.load(Ordering::SeqCst) == 2);
+    thread::scope(|scope| {
+        let emergency = scope.spawn(|| disk.emergency());
+        wait_until(|| disk.status().armed == Err(Disarmed::Emergency));
+        home.passes.store(usize::MAX, Ordering::SeqCst);
+        emergency.join().unwrap().unwrap();
+    });
+    // It fails, as what is dumped is not at home.
+    disk.close().unwrap_err();
+    assert_eq!((home.writes.load(Ordering::SeqCst), home.syncs.load(Ordering::SeqCst)), (2, 1));
+    let left = device.power_cut(|_| false);
+    let (disk, _) = Disk::open(files(&left), &SMALL, clock()).unwrap();
+    let mut read = [0; 8192];
+    for place in 0..4 {
+        disk.read(place * 100_000, &mut read).unwrap();
+        assert_eq!(read, [7; 8192], "{place}");
+    }
 }
 
 #[test]
