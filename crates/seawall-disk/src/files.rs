@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct Files {
     /// All of the disk; its length is the disk's.
     pub home: Arc<dyn File>,
-    /// The area: see [`area_size`].
+    /// The area: see [`area_size`](crate::area_size).
     pub area: Arc<dyn File>,
 }
 
