@@ -121,7 +121,7 @@ fn wrong_keys(kind: Kind, seed: u64) -> usize {
         let changes_max = *dice.pick(&[1, 3, 20, 100]).unwrap();
         let point = if number % 2 == 0 { Point::Never } else { *dice.pick(points(kind)).unwrap() };
         let task = Task { kind, lanes, changes_max, point, write: dice.below(100) };
-        let delay = (point == Point::Never).then(|| Duration::from_micros(dice.below(30_000)));
+        let delay = (point == Point::Never).then(|| Duration::from_micros(dice.below(10_000)));
         let (ended, stands) = run(&task, &folder.0, delay);
         stood.insert(stands);
         match delay {
@@ -139,7 +139,8 @@ fn wrong_keys(kind: Kind, seed: u64) -> usize {
          begun anew behind the commits {stood:?} of a log of {} records",
         operations.len()
     );
-    assert!(timed > 0 && aborted > 0 && stood.len() > 3, "a test without kills shows nothing");
+    // More than where it begins and where it ends.
+    assert!(timed > 0 && aborted > 0 && stood.len() > 2, "a test without kills shows nothing");
     wrong
 }
 
