@@ -73,6 +73,7 @@ mod log;
 mod lookup;
 mod open;
 mod options;
+mod overlay;
 #[cfg(feature = "json")]
 mod paper;
 mod process;
@@ -108,6 +109,7 @@ pub use follow::Follower;
 pub use json::Json;
 pub use log::{Log, Stats, Ticket};
 pub use options::{Failover, OpenMode, Options, SEGMENT_MIN};
+pub use overlay::{Mender, Overlay, Patch};
 #[cfg(feature = "json")]
 pub use paper::{BinLogger, JsonLogger, Logger, Retrieved};
 pub use progress::Progress;
