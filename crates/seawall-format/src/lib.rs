@@ -13,6 +13,7 @@
 //! | [`scan`] | walking the batches of a segment | 3.3, 7 |
 //! | `text`, `lines` | records as lines of JSON, and their sets | 9 |
 //! | [`tail`] | what lies behind the last valid batch | 7 |
+//! | [`parity`] | what stands beside a segment, to compute lost blocks from | 10 |
 
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,7 @@ mod live;
 mod manifest;
 mod number;
 mod options;
+pub mod parity;
 mod preamble;
 mod salt;
 pub mod scan;
@@ -64,5 +66,7 @@ pub fn tables() -> Vec<(&'static str, Table)> {
         ("frame", frame::TABLE),
         ("manifest", manifest::TABLE),
         ("live", live::TABLE),
+        ("parity", parity::head_table()),
+        ("stripe", parity::stripe_table()),
     ]
 }

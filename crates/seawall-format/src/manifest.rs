@@ -3,6 +3,7 @@
 
 use crate::field::{behind, get, get_u32, put, slice, slice_mut, table};
 use crate::options::RecordTypeFields;
+use crate::parity::Scheme;
 use crate::segment::layout_of;
 use crate::{
     Epoch, Geometry, Layout, Level, LogId, Lsn, Offset, RecordType, Refused, Salt, SegmentId,
@@ -10,6 +11,9 @@ use crate::{
 };
 
 const MAGIC_BYTES: [u8; 8] = *b"SEAWALLM";
+
+/// The feature bit of a log whose segments have parity beside them.
+const HAS_PARITY: u64 = 1;
 
 /// The size of an encoded manifest slot, in bytes.
 pub const MANIFEST_SLOT_SIZE: usize = 208;
@@ -40,7 +44,9 @@ table! {
     LEVEL = 127, 1, "level";
     SCHEMA = 128, 4, "schema";
     NAME_LENGTH = 132, 1, "type name length";
-    ZERO = 133, 3, "zero";
+    DATA_BLOCKS = 133, 1, "data blocks";
+    PARITY_BLOCKS = 134, 1, "parity blocks";
+    ZERO = 135, 1, "zero";
     NAME = 136, 64, "type name";
     TIME = 200, 8, "time";
 }
@@ -94,6 +100,8 @@ pub struct Manifest {
     pub layout: Layout,
     /// What the payloads are.
     pub record_type: RecordType,
+    /// What parity stands beside the segments to come.
+    pub parity: Option<Scheme>,
     /// Microseconds since 1970 when it was written; informational.
     pub time_us: u64,
 }
@@ -150,6 +158,11 @@ impl Manifest {
         ] {
             put(&mut bytes, field, number);
         }
+        if let Some(scheme) = self.parity {
+            put(&mut bytes, FEATURES, HAS_PARITY);
+            put(&mut bytes, DATA_BLOCKS, to_u64(scheme.data()));
+            put(&mut bytes, PARITY_BLOCKS, to_u64(scheme.parity()));
+        }
         slice_mut(&mut bytes, NAME).copy_from_slice(&self.record_type.name_bytes());
         let crc = Salt::of_log(self.log).checksum(self.offset(), behind(&bytes, CRC));
         put(&mut bytes, CRC, u64::from(crc));
@@ -168,7 +181,15 @@ impl Manifest {
         if Salt::of_log(log).checksum(offset, behind(bytes, CRC)) != get_u32(bytes, CRC) {
             return Err(Refused::Invalid);
         }
-        let layout = layout_of(get(bytes, FEATURES), get(bytes, LAYOUT))?;
+        let features = get(bytes, FEATURES);
+        let layout = layout_of(features & !HAS_PARITY, get(bytes, LAYOUT))?;
+        let parity = if features & HAS_PARITY == 0 {
+            None
+        } else {
+            let part = |field| u16::try_from(get(bytes, field)).expect("a field of one byte");
+            let scheme = Scheme::new(part(DATA_BLOCKS), part(PARITY_BLOCKS));
+            Some(scheme.ok_or(Refused::Invalid)?)
+        };
         let closed_segment =
             SegmentRef::from_numbers(get(bytes, CLOSED_ID), get(bytes, CLOSED_EPOCH));
         let found = Self {
@@ -195,6 +216,7 @@ impl Manifest {
                 name: slice(bytes, NAME),
                 schema: get_u32(bytes, SCHEMA),
             })?,
+            parity,
             time_us: get(bytes, TIME),
         };
         let sound = found.offset() == offset
@@ -220,6 +242,10 @@ impl Manifest {
         let b = (0..8).find_map(slot_b).unwrap_or(Err(Refused::Invalid));
         [Self::decode(file, Offset(0)), b]
     }
+}
+
+fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).expect("fits in 64 bits")
 }
 
 fn slot_offset(sequence: u64, block: u32) -> Offset {

@@ -152,6 +152,19 @@ impl SegmentId {
         format!("{:012}.jsonl", self.0)
     }
 
+    /// The name of the file with its parity, where it has one.
+    #[must_use]
+    pub fn parity_name(self) -> String {
+        format!("{:012}.parity", self.0)
+    }
+
+    /// The id that the name of a file with a segment's parity stands for.
+    #[must_use]
+    pub fn from_parity_name(name: &str) -> Option<Self> {
+        let id = Self::new(name.strip_suffix(".parity")?.parse().ok()?)?;
+        (id.parity_name() == name).then_some(id)
+    }
+
     /// The id that the name of a segment's file or of its head stands for; `None` for every name
     /// that we would not write.
     #[must_use]
@@ -161,14 +174,14 @@ impl SegmentId {
         (id.file_name() == name || id.head_name() == name).then_some(id)
     }
 
-    /// The id that the name of any of a segment's files stands for, of its text, too.
+    /// The id that the name of any of a segment's files stands for, of its text and parity, too.
     #[must_use]
     pub fn from_any_name(name: &str) -> Option<Self> {
         let text = || {
             let id = Self::new(name.strip_suffix(".jsonl")?.parse().ok()?)?;
             (id.text_name() == name).then_some(id)
         };
-        Self::from_file_name(name).or_else(text)
+        Self::from_file_name(name).or_else(text).or_else(|| Self::from_parity_name(name))
     }
 }
 

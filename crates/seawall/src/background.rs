@@ -3,10 +3,12 @@
 
 use crate::commit::Goal;
 use crate::core::{Core, State};
+use crate::parity::Settling;
 use crate::roll::Machine;
 use crate::spare::Spare;
 use crate::sync::{Builder, JoinHandle};
 use crate::writer::Writer;
+use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +27,8 @@ pub(crate) struct Ahead {
     is_busy: bool,
     /// After an error it is not asked again before this time.
     rests_until: Duration,
+    /// Parity to be made durable.
+    unsettled: VecDeque<Settling>,
     /// What it made, until a leader takes it.
     pub(crate) made: Option<Spare>,
 }
@@ -94,6 +98,18 @@ impl Core {
         }
         state.ahead.wanted = Some((writer.machine.clone(), writer.next_size()));
         state.ahead.is_busy = true;
+        self.wake_preparer(state);
+    }
+
+    /// Has parity made durable: by the preparer, as far as there is to be one.
+    pub(crate) fn settle_for(self: &Arc<Self>, state: &mut State, writer: &mut Writer) {
+        if self.prepare_ahead && !state.stopping && !writer.unsettled.is_empty() {
+            state.ahead.unsettled.extend(writer.unsettled.drain(..));
+            self.wake_preparer(state);
+        }
+    }
+
+    fn wake_preparer(self: &Arc<Self>, state: &mut State) {
         if state.ahead.thread.is_some() {
             self.work_ahead.notify_one();
             return;
@@ -109,6 +125,12 @@ impl Core {
     fn run_preparer(self: Arc<Self>) {
         let mut state = self.lock();
         while !state.stopping {
+            if let Some(settling) = state.ahead.unsettled.pop_front() {
+                drop(state);
+                settling.run();
+                state = self.lock();
+                continue;
+            }
             let Some((machine, size)) = state.ahead.wanted.take() else {
                 state = self.work_ahead.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
@@ -123,6 +145,11 @@ impl Core {
                 Err(_) => state.ahead.rests_until = self.clock.now() + PREPARER_REST,
             }
         }
+    }
+
+    /// What the preparer was to make durable, and did not come to.
+    pub(crate) fn take_unsettled(state: &mut State) -> Vec<Settling> {
+        state.ahead.unsettled.drain(..).collect()
     }
 
     /// A pause between two chunks, so that no commit waits behind them; whether to go on.

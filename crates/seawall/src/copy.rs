@@ -188,7 +188,9 @@ impl Moment {
             return Err(Error::NotALog { place: target.place(), found: "no segment".to_owned() });
         };
         for link in older {
-            for name in link.segment.names() {
+            let parity = link.segment.header.id.parity_name();
+            let parity = self.survey.names.contains(&parity).then_some(parity);
+            for name in link.segment.names().into_iter().chain(parity) {
                 bytes += copy_file(source, &name, (&**target, &mut *meter))?;
             }
         }

@@ -345,8 +345,10 @@ impl Core {
         while state.writer.is_none() && state.commit.check().is_ok() {
             state = self.wait_for_writer(state);
         }
-        if let (Some(writer), Some(spare)) = (&mut state.writer, prepared) {
-            writer.take_spare(Some(spare));
+        let unsettled = Self::take_unsettled(&mut state);
+        if let Some(writer) = &mut state.writer {
+            writer.take_spare(prepared);
+            writer.unsettled.splice(..0, unsettled);
         }
         // A poisoned log writes no more: a manifest that failed would be written again, and begin
         // with the slot that is sound.

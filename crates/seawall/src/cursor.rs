@@ -5,6 +5,9 @@ use crate::core::Core;
 use crate::damage::{AtomicSet, Salvaged};
 use crate::directory::is_gone;
 use crate::live::read_live;
+use crate::overlay::Patch;
+use crate::parity::Heal;
+use crate::source::is_of_device;
 use crate::survey::survey;
 use crate::walk::{Event, Found, Walk};
 use crate::{Damage, Error, Lsn, Result, SegmentId};
@@ -51,6 +54,8 @@ pub struct Cursor {
     read_in: Option<SegmentId>,
     skip_damaged: bool,
     attempts: u32,
+    /// What parity put right on the way.
+    heal: Heal,
     batch: Option<Place>,
     queue: VecDeque<Queued>,
     finished: bool,
@@ -161,6 +166,7 @@ impl Cursor {
             read_in: None,
             skip_damaged: false,
             attempts: 0,
+            heal: Heal::default(),
             batch: None,
             queue: VecDeque::new(),
             finished: false,
@@ -238,11 +244,13 @@ impl Cursor {
                 Ok(Event::Batch(found)) => self.enter(&found),
                 Ok(Event::Damage(damages, salvaged)) => self.meet(damages, salvaged)?,
                 Ok(Event::End(end)) => {
-                    if end.damage.is_empty() || !self.looks_again()? {
+                    let again = !end.damage.is_empty() && self.looks_again()?;
+                    if !again && !self.heals(end.doubtful())? {
                         self.queue.extend(end.damage.into_iter().map(Queued::Damage));
                         self.queue.push_back(Queued::End);
                     }
                 }
+                Err(error) if is_of_device(&error) && self.heals([self.walk.segment()])? => {}
                 Err(error) => self.lose_file(error)?,
             }
         }
@@ -332,8 +340,17 @@ impl Cursor {
         Ok(again)
     }
 
+    /// Whether parity gives back what is damaged in these segments: then the walk starts over where
+    /// it was, in a log that is sound there.
+    fn heals(&mut self, damaged: impl IntoIterator<Item = Option<SegmentId>>) -> Result<bool> {
+        let Some(view) = self.heal.view(&self.storage, damaged)? else { return Ok(false) };
+        self.storage = view;
+        self.start_over(self.live)?;
+        Ok(true)
+    }
+
     fn meet(&mut self, damages: Vec<Damage>, salvaged: Vec<Salvaged>) -> Result<()> {
-        if self.looks_again()? {
+        if self.looks_again()? || self.heals(damages.iter().map(|damage| damage.segment))? {
             return Ok(());
         }
         let mut salvaged: VecDeque<_> = salvaged.into();
@@ -353,6 +370,13 @@ impl Cursor {
 }
 
 impl Cursor {
+    /// What was damaged so far and put right from parity, for this cursor: the log itself is as it
+    /// was, and waits for a [`repair`](crate::cut_tail).
+    #[must_use]
+    pub fn mended(&self) -> &[Patch] {
+        &self.heal.patches
+    }
+
     /// What the writer said last.
     pub(crate) fn live(&self) -> Option<Live> {
         self.live

@@ -1,6 +1,8 @@
 //! A look at a log that writes nothing: what is there, and the row of the recovery table it fits.
 
 use crate::damage::{AtomicSet, Salvaged};
+use crate::overlay::Patch;
+use crate::parity::Heal;
 use crate::recovery::{Facts, Row, Verdict};
 use crate::roll::Carried;
 use crate::survey::{Survey, survey};
@@ -18,6 +20,8 @@ pub(crate) struct Inspection {
     pub(crate) survey: Survey,
     /// What is damaged: the first place, or all if the look went on behind it.
     pub(crate) damage: Vec<Damage>,
+    /// What was damaged, and is not in what was looked at: parity gave it back.
+    pub(crate) mended: Vec<Patch>,
     /// Records that a repair gave up.
     pub(crate) given_up: Vec<Lost>,
     /// The last record before the first damage.
@@ -48,6 +52,20 @@ pub(crate) enum Until {
     End,
 }
 
+/// The same look, and where damage or an end that cannot be told is in the way, once more at the
+/// log as parity gives it back.
+pub(crate) fn inspect_mended(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspection> {
+    let mut found = inspect(storage, until)?;
+    let (mut heal, mut view) = (Heal::default(), storage.clone());
+    while matches!(found.row.verdict(), Verdict::Damage | Verdict::CannotTell) {
+        let Some(next) = heal.view(&view, found.doubtful())? else { break };
+        found = inspect(&next, until)?;
+        view = next;
+    }
+    found.mended = heal.patches;
+    Ok(found)
+}
+
 /// Reads the log and finds the row of the recovery table.
 pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspection> {
     let survey = survey(storage, None)?;
@@ -56,6 +74,7 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
     let mut found = Inspection {
         row: Row::NothingYet,
         damage: vec![],
+        mended: vec![],
         given_up: vec![],
         sound_to: None,
         before_lost: vec![],
@@ -204,6 +223,18 @@ impl Inspection {
     /// Whether something of this segment is damaged.
     pub(crate) fn is_damaged(&self, segment: SegmentId) -> bool {
         self.damage.iter().any(|damage| damage.segment == Some(segment))
+    }
+
+    /// Whether nothing in the files of a segment is damaged, mended or not.
+    pub(crate) fn is_as_written(&self, segment: SegmentId) -> bool {
+        let mended = self.mended.iter().map(|patch| SegmentId::from_any_name(&patch.file));
+        !self.is_damaged(segment) && mended.flatten().all(|mended| mended != segment)
+    }
+
+    /// The segments where something is damaged, or may be.
+    fn doubtful(&self) -> Vec<Option<SegmentId>> {
+        let end = self.end.as_ref().map(End::doubtful).unwrap_or_default();
+        self.damage.iter().map(|damage| damage.segment).chain(end).collect()
     }
 
     /// The error that a strict open ends with.

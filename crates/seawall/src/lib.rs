@@ -76,6 +76,7 @@ mod options;
 mod overlay;
 #[cfg(feature = "json")]
 mod paper;
+mod parity;
 mod process;
 mod progress;
 mod quarantine;
@@ -112,6 +113,7 @@ pub use options::{Failover, OpenMode, Options, SEGMENT_MIN};
 pub use overlay::{Mender, Overlay, Patch};
 #[cfg(feature = "json")]
 pub use paper::{BinLogger, JsonLogger, Logger, Retrieved};
+pub use parity::{Protection, protect, protect_in, protection, protection_in};
 pub use progress::Progress;
 pub use reader::{Entries, LogReader};
 pub use recovery::{Recovery, TailState};
@@ -120,6 +122,7 @@ pub use retention::Retention;
 pub use salvage::{Rescued, salvage, salvage_in, salvage_with};
 #[doc(hidden)]
 pub use seawall_format::Geometry;
+pub use seawall_format::parity::{NoScheme, Scheme as Parity};
 pub use seawall_format::{CodecId, Layout, Level, Lsn, Offset, Refused, SegmentId};
 pub use verify::{Summary, Verdict, Verification, verify, verify_in, verify_with};
 pub use versioned::{Upgraded, Versioned};

@@ -8,6 +8,8 @@
 
 use crate::chain::{Link, hole};
 use crate::directory::is_gone;
+use crate::parity::Heal;
+use crate::source::is_of_device;
 use crate::survey::{self, Survey};
 use crate::sync::{Mutex, MutexGuard};
 use crate::walk::{Event, Found, Walk};
@@ -33,6 +35,8 @@ pub(crate) struct Lookup {
     storage: Arc<dyn Storage>,
     /// Held for no I/O: a search takes its start from here, and brings back what it saw.
     known: Mutex<Known>,
+    /// The same over what parity put right, once something had to be.
+    mended: Mutex<Option<Arc<Lookup>>>,
 }
 
 #[derive(Debug, Default)]
@@ -50,15 +54,47 @@ struct Seen {
 
 impl Lookup {
     pub(crate) fn new(storage: Arc<dyn Storage>) -> Self {
-        Self { storage, known: Mutex::default() }
+        Self { storage, known: Mutex::default(), mended: Mutex::default() }
     }
 
     /// Schema number and payload of record `lsn`; `word` tells how far the log is durable now, if a
-    /// writer does.
+    /// writer does. What is damaged is put right first, where parity can.
     pub(crate) fn get(
         &self,
         lsn: Lsn,
         word: impl Fn() -> Result<Option<Live>>,
+    ) -> Result<Option<(u32, Vec<u8>)>> {
+        let mut found = self.get_as_it_is(lsn, &word);
+        let mut mended = None;
+        loop {
+            let segment = match &found {
+                Err(Error::Damaged(damage)) => damage.segment,
+                Err(error) if is_of_device(error) => None,
+                _ => return found,
+            };
+            let known = mended.is_none().then(|| self.mended().clone()).flatten();
+            let next = if let Some(known) = known {
+                known
+            } else {
+                let last = mended.as_ref().map_or(self, |last: &Arc<Self>| last);
+                let view = Heal::default().view(&last.storage, [segment])?;
+                let Some(view) = view else { return found };
+                Arc::new(Self::new(view))
+            };
+            found = next.get_as_it_is(lsn, &word);
+            *self.mended() = Some(next.clone());
+            mended = Some(next);
+        }
+    }
+
+    fn mended(&self) -> MutexGuard<'_, Option<Arc<Self>>> {
+        self.mended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get_as_it_is(
+        &self,
+        lsn: Lsn,
+        word: &impl Fn() -> Result<Option<Live>>,
     ) -> Result<Option<(u32, Vec<u8>)>> {
         let mut live = word()?;
         let mut attempt = 0;

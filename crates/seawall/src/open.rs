@@ -7,8 +7,9 @@ mod recover;
 use crate::asked;
 use crate::blocks::Blocks;
 use crate::directory::{self, LOCK, MANIFEST};
-use crate::inspect::{Until, inspect};
+use crate::inspect::{Until, inspect, inspect_mended};
 use crate::live::LiveFile;
+use crate::parity::Tracker;
 use crate::recovery::Verdict;
 use crate::retention::Retained;
 use crate::roll::{Machine, Rolled};
@@ -44,7 +45,10 @@ pub(crate) fn open(
     }
     let salvage = options.mode == OpenMode::Salvage;
     let until = if salvage { Until::End } else { Until::Damage };
-    let mut found = inspect(&machine.storage, until)?;
+    let mut found = match options.mode {
+        OpenMode::Strict => inspect(&machine.storage, until)?,
+        OpenMode::Standard | OpenMode::Salvage => inspect_mended(&machine.storage, until)?,
+    };
     match found.row.verdict() {
         Verdict::Create => return create(options, machine, lock, record_type),
         Verdict::Damage if !salvage || !found.has_both_ends() => {
@@ -57,6 +61,7 @@ pub(crate) fn open(
     asked::check(&manifest.record_type, &record_type)?;
     check_options(options, manifest)?;
     manifest.record_type = asked::from_now_on(&manifest.record_type, &record_type);
+    manifest.parity = options.parity.instead_of(manifest.parity);
     recover(options, machine, lock, &found)
 }
 
@@ -90,6 +95,7 @@ struct Beginning {
 
 fn writer(options: &Options, machine: Machine, lock: Box<dyn Lock>, begin: Beginning) -> Writer {
     let Beginning { manifest, rolled, last, last_chain, max_id } = begin;
+    let parity = manifest.content.parity.map(Tracker::new);
     Writer {
         live: LiveFile::new(&*machine.storage),
         machine,
@@ -99,6 +105,8 @@ fn writer(options: &Options, machine: Machine, lock: Box<dyn Lock>, begin: Begin
         last,
         last_chain,
         recent: rolled.sent.into(),
+        parity,
+        unsettled: vec![],
         spare: None,
         buffers: vec![],
         blocks: Blocks::default(),

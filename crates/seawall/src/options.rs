@@ -1,6 +1,7 @@
 //! How a log is opened, and what a new one is like.
 
 use crate::{Codec, Level, Log, LogReader, Result, Retention, SegmentId};
+use seawall_format::parity::Scheme;
 use seawall_format::{CodecId, Geometry, Layout};
 use seawall_io::{Clock, Entropy, Storage, SystemClock, SystemEntropy};
 use std::fmt;
@@ -33,6 +34,25 @@ pub struct Failover {
     pub cause: String,
     /// The segment that it went on in.
     pub segment: SegmentId,
+}
+
+/// What parity a log is to have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted {
+    /// What it has; a new one none.
+    AsItIs,
+    /// This, or none.
+    Now(Option<Scheme>),
+}
+
+impl Wanted {
+    /// What a log has from now on that has this.
+    pub(crate) fn instead_of(self, has: Option<Scheme>) -> Option<Scheme> {
+        match self {
+            Self::AsItIs => has,
+            Self::Now(wanted) => wanted,
+        }
+    }
 }
 
 /// Who is told of failovers.
@@ -69,6 +89,7 @@ pub struct Options {
     pub(crate) layout: Option<Layout>,
     pub(crate) segment_max: Option<u64>,
     pub(crate) segment_min: u64,
+    pub(crate) parity: Wanted,
     pub(crate) geometry: Geometry,
     pub(crate) idle_mark: Option<Duration>,
     pub(crate) buffered_delay: Duration,
@@ -95,6 +116,7 @@ impl Options {
             layout: None,
             segment_max: None,
             segment_min: SEGMENT_MIN,
+            parity: Wanted::AsItIs,
             geometry: Geometry::DEFAULT,
             idle_mark: Some(Duration::from_millis(100)),
             buffered_delay: Duration::from_millis(10),
@@ -165,6 +187,31 @@ impl Options {
     #[must_use]
     pub fn segment_size(mut self, bytes: u64) -> Self {
         self.segment_max = Some(bytes);
+        self
+    }
+
+    /// What parity the log keeps beside its segments, from now on: an existing one is given it, or
+    /// with `None` freed of it, and remembers. Without this call it stays as it is.
+    ///
+    /// With [`Parity::DEFAULT`](crate::Parity::DEFAULT) two blocks of 4 KiB out of sixteen can be
+    /// lost and computed again, for an eighth more room. It is written beside the commits, not in
+    /// their way: what was appended last, 4 MiB at most, has none before the log idles, closes, or
+    /// is opened again. For what was appended before, see [`protect`](crate::protect()).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall::{Log, Options, Parity};
+    ///
+    /// # let folder = std::env::temp_dir().join(format!("seawall-doc-par-{}", std::process::id()));
+    /// let log: Log<u32> = Options::new().parity(Some(Parity::DEFAULT)).open(&folder)?;
+    /// log.append(&7)?;
+    /// # drop(log); std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn parity(mut self, scheme: Option<Scheme>) -> Self {
+        self.parity = Wanted::Now(scheme);
         self
     }
 
@@ -286,6 +333,7 @@ impl fmt::Debug for Options {
             .field("schema", &self.schema)
             .field("layout", &self.layout)
             .field("segment_max", &self.segment_max)
+            .field("parity", &self.parity)
             .field("retention", &self.retention)
             .finish_non_exhaustive()
     }

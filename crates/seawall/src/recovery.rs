@@ -3,6 +3,7 @@
 //! [`Facts`] is what was found, [`Facts::row`] the first row that matches, and each row has one
 //! test named after it. Nothing here reads or writes.
 
+use crate::overlay::Patch;
 use crate::{Damage, Lost, Lsn};
 use seawall_format::tail;
 
@@ -117,6 +118,9 @@ pub struct Recovery {
     /// What is damaged and stays so, after an open with
     /// [`OpenMode::Salvage`](crate::OpenMode::Salvage).
     pub damage: Vec<Damage>,
+    /// What is damaged and was put right from parity, here and by each reader; on the device it
+    /// stays so until a repair. What it stands in gets nothing more.
+    pub mended: Vec<Patch>,
     /// Records behind the newest checkpoint that a repair gave up: reading passes over them.
     pub given_up: Vec<Lost>,
     /// What could not be done, though the log is sound: to be shown to a person.

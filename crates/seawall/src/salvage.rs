@@ -385,6 +385,7 @@ fn rebuilt(survey: &Survey) -> Option<Manifest> {
         layout: oldest.layout,
         level: Level::default(),
         record_type: newest.record_type.clone(),
+        parity: None,
         time_us: 0,
     })
 }

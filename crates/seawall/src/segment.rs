@@ -113,6 +113,11 @@ impl Segment {
         }
     }
 
+    /// Where its records end, or what lies behind them in its file.
+    pub(crate) fn records_end(&self) -> Result<u64> {
+        Ok(self.data_end(&*self.open()?)?.max(self.header.data_start()))
+    }
+
     /// The file with its records, for reading.
     ///
     /// # Errors

@@ -35,9 +35,7 @@ impl Source {
     /// Bytes from `from` on, `max` at most, fewer only at the end of the file.
     pub(crate) fn read(&mut self, from: Offset, max: u64) -> Result<Vec<u8>> {
         match self.segment.read_in(&*self.file, from, max) {
-            Err(Error::Io { source, .. }) if self.around && is_of_device(&source) => {
-                self.read_around(from, max)
-            }
+            Err(error) if self.around && is_of_device(&error) => self.read_around(from, max),
             read => read,
         }
     }
@@ -51,7 +49,7 @@ impl Source {
             let next = ((at / block + 1) * block).min(end);
             match self.segment.read_in(&*self.file, Offset(at), next - at) {
                 Ok(read) => bytes.extend(read),
-                Err(Error::Io { source, .. }) if is_of_device(&source) => {
+                Err(error) if is_of_device(&error) => {
                     if !self.refused(at..next) {
                         self.unreadable.push(at..next);
                     }
@@ -89,6 +87,7 @@ impl Source {
 }
 
 /// Whether the device said that it cannot give these bytes.
-fn is_of_device(error: &io::Error) -> bool {
-    !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+pub(crate) fn is_of_device(error: &Error) -> bool {
+    let not = [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied];
+    matches!(error, Error::Io { source, .. } if !not.contains(&source.kind()))
 }

@@ -2,10 +2,12 @@
 
 use crate::directory::{is_gone, is_in_use, open_existing};
 use crate::live::read_live;
+use crate::overlay::Patch;
+use crate::parity::Heal;
 use crate::progress::Meter;
 use crate::survey::{Survey, survey};
-use crate::walk::{Event, Walk};
-use crate::{AtomicSet, CodecId, Damage, Layout, Level, Lost, Lsn, Offset};
+use crate::walk::{Event, Walk, to_u64};
+use crate::{AtomicSet, CodecId, Corruption, Damage, Layout, Level, Lost, Lsn, Offset};
 use crate::{Progress, Result, SegmentId, TailState};
 use seawall_format::frame::Frames;
 use seawall_format::{Live, Manifest};
@@ -17,7 +19,7 @@ use std::sync::Arc;
 const ATTEMPTS: u32 = 8;
 
 /// What is to be said of a log in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Verdict {
     /// All there.
@@ -66,6 +68,9 @@ pub struct Verification {
     pub tail_bytes: u64,
     /// Where they begin, if the end was reached.
     pub tail_at: Option<(SegmentId, Offset)>,
+    /// What of that is put right with parity, in what is judged here; on the device it is still as
+    /// [`Patch::old`] says, and waits for a repair.
+    pub mended: Vec<Patch>,
     /// Records that a repair gave up: their numbers stay taken, and reading passes over them.
     pub given_up: Vec<Lost>,
     /// Intact records whose atomic set lost others.
@@ -209,6 +214,10 @@ fn look(
     let survey = survey(storage, live.as_ref())?;
     meter.begin(&survey, 1);
     let found = judge(Walk::new(&survey, None), (&survey, *in_use), meter)?;
+    let found = put_right(storage, found, |view| {
+        let survey = self::survey(view, live.as_ref())?;
+        judge(Walk::new(&survey, None), (&survey, *in_use), meter)
+    })?;
     meter.end();
     Ok((found, !survey.is_ahead))
 }
@@ -218,6 +227,40 @@ pub(crate) fn look_around(storage: &Arc<dyn Storage>) -> Result<Verification> {
     let survey = survey(storage, None)?;
     let walk = Walk::new(&survey, None).around_unreadable(true);
     judge(walk, (&survey, false), &mut Meter::new(&mut |_| {}))
+}
+
+/// The same verdict with what parity gives back: `judge` looks at a view of the log.
+fn put_right(
+    storage: &Arc<dyn Storage>,
+    first: Verification,
+    mut judge: impl FnMut(&Arc<dyn Storage>) -> Result<Verification>,
+) -> Result<Verification> {
+    let (mut heal, mut view, mut found) = (Heal::default(), storage.clone(), first.clone());
+    while let Some(next) = heal.view(&view, found.doubtful())? {
+        found = judge(&next)?;
+        view = next;
+    }
+    let is_better = found.records >= first.records && found.verdict <= first.verdict;
+    if heal.patches.is_empty() || !is_better {
+        return Ok(first);
+    }
+    let gone = first.damage.into_iter().filter(|damage| !found.damage.contains(damage));
+    let gone: Vec<_> = gone.map(|damage| Damage { lost: None, ..damage }).collect();
+    found.damage.extend(gone);
+    found.damage.sort_by_key(|damage| (damage.segment, damage.offset));
+    if found.damage.is_empty() {
+        found.damage.extend(heal.patches.first().map(damage_at));
+    }
+    found.mended = heal.patches;
+    found.verdict = found.judge();
+    Ok(found)
+}
+
+/// Damage that showed as nothing but an end which could not be told.
+fn damage_at(patch: &Patch) -> Damage {
+    let segment = SegmentId::from_any_name(&patch.file);
+    let (offset, bytes) = (Offset(patch.offset), to_u64(patch.new.len()));
+    Damage { segment, offset, bytes, lost: None, cause: Corruption::Body, origin: None }
 }
 
 fn judge(
@@ -234,6 +277,7 @@ fn judge(
         tail: TailState::Clean,
         tail_bytes: 0,
         tail_at: None,
+        mended: vec![],
         given_up: vec![],
         broken_sets: 0,
         summary: summary(survey, in_use),
@@ -280,6 +324,13 @@ fn judge(
 }
 
 impl Verification {
+    /// The segments where something is damaged, or may be.
+    fn doubtful(&self) -> Vec<Option<SegmentId>> {
+        let tail = self.tail_at.filter(|_| self.tail != TailState::Clean);
+        let tail = tail.map(|(segment, _)| Some(segment));
+        self.damage.iter().map(|damage| damage.segment).chain(tail).collect()
+    }
+
     fn add(&mut self, (first, last): (Lsn, Lsn), count: u64, bytes: usize) {
         self.records += count;
         self.first_lsn.get_or_insert(first);

@@ -63,6 +63,13 @@ pub(crate) struct End {
 }
 
 impl End {
+    /// The segments where something may be damaged that a look ends with.
+    pub(crate) fn doubtful(&self) -> Vec<Option<SegmentId>> {
+        let tail = self.tail.iter().filter(|tail| tail.row != tail::Row::Clean);
+        let tail = tail.map(|tail| Some(tail.segment));
+        self.damage.iter().map(|damage| damage.segment).chain(tail).collect()
+    }
+
     /// Up to where nothing needs to be written anew. Where the chain has no open end, nothing was
     /// found that could be.
     pub(crate) fn sure(&self) -> Option<Lsn> {

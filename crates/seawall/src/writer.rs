@@ -6,6 +6,7 @@ use crate::commit::Room;
 use crate::directory::MANIFEST;
 use crate::live::LiveFile;
 use crate::options::FailoverHook;
+use crate::parity::{Settling, Tracker};
 use crate::retention::Retained;
 use crate::roll::{Carried, Finished, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
 use crate::spare::Spare;
@@ -39,6 +40,10 @@ pub(crate) struct Writer {
     pub(crate) last_chain: u64,
     /// The batches in the block where the next one begins, oldest first.
     pub(crate) recent: VecDeque<Sent>,
+    /// Follows what is written, if the log has parity.
+    pub(crate) parity: Option<Tracker>,
+    /// What is to become durable of it at leisure.
+    pub(crate) unsettled: Vec<Settling>,
     /// The file for the next segment, if it was made ahead.
     pub(crate) spare: Option<Spare>,
     /// Buffers to be used again.
@@ -125,6 +130,10 @@ impl Writer {
             written.map_err(|e| Error::io(format!("write {}", tail.header.data_name()))(e));
         if outcome.is_ok() {
             tail.chain = chain;
+            if let Some(parity) = &mut self.parity {
+                let written = (at.0, text.as_ref().unwrap_or(&bytes).as_slice());
+                self.unsettled.extend(parity.follow(&self.machine, tail, written));
+            }
         }
         let chain_before = self.last_chain;
         (Sent { bytes, first, count, is_void, time_us, end, chain_before }, outcome)
@@ -273,11 +282,35 @@ impl Writer {
         Ok(())
     }
 
+    /// Has parity made of everything that was written; it is durable once that is settled.
+    pub(crate) fn complete_parity(&mut self) {
+        if let Some(parity) = &mut self.parity {
+            self.unsettled.extend(parity.complete(&self.machine, &self.tail));
+        }
+    }
+
+    /// Makes durable what is to become so at leisure.
+    pub(crate) fn settle_now(&mut self) {
+        self.unsettled.drain(..).for_each(|settling| settling.run());
+    }
+
+    /// Makes all of it durable, names included.
+    fn settle_parity(&mut self) {
+        self.complete_parity();
+        if self.parity.is_some() {
+            self.settle_now();
+            // This writer makes no more segments: nobody else has to hear of an error, and what
+            // is not there at the next open is made then.
+            let _ = self.machine.storage.sync_dir();
+        }
+    }
+
     /// A clean close: the manifest says where the log ends. It stays true whatever follows.
     pub(crate) fn close(&mut self) -> Result<()> {
         if let Some(spare) = self.spare.take() {
             spare.discard(&*self.machine.storage);
         }
+        self.settle_parity();
         self.manifest.content.closed =
             Some(Closed { last: self.last, segment: self.tail.header.reference() });
         self.manifest.write_both(self.machine.clock.wall_us())

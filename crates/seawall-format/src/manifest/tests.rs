@@ -21,6 +21,7 @@ fn sample() -> Manifest {
         level: Level::Confirmed,
         layout: Layout::Binary,
         record_type: RecordType { codec: CodecId::Json, name: "Event".to_owned(), schema: 3 },
+        parity: Scheme::new(8, 3),
         time_us: 79,
     }
 }
@@ -52,7 +53,7 @@ fn a_manifest_comes_back_as_it_was_written_from_either_slot() {
     assert_eq!(in_file(&even), [Ok(even.clone()), invalid()]);
     let odd = Manifest { sequence: 43, ..sample() };
     assert_eq!(in_file(&odd), [invalid(), Ok(odd.clone())]);
-    let new = Manifest { checkpoints: [None; 2], closed: None, ..sample() };
+    let new = Manifest { checkpoints: [None; 2], closed: None, parity: None, ..sample() };
     assert_eq!(in_file(&new), [Ok(new.clone()), invalid()]);
     let never_written = Closed { last: None, ..sample().closed.unwrap() };
     let closed = Manifest { closed: Some(never_written), ..sample() };
@@ -91,7 +92,7 @@ fn every_flipped_bit_of_a_slot_is_noticed() {
 #[test]
 fn what_is_unknown_is_refused_by_name() {
     for (field, number, name) in [
-        (FEATURES, 1, "feature bits 0x1"),
+        (FEATURES, 3, "feature bits 0x2"),
         (CODEC, 4, "codec 4"),
         (LAYOUT, 2, "layout 2"),
         (LEVEL, 3, "level 3"),
@@ -128,12 +129,15 @@ fn a_sound_checksum_is_no_excuse_for_impossible_numbers() {
         &[(LOG_ID, 0)],
         &[(SEQUENCE, 1 << 63)],
         &[(OLDEST_ID, 0)],
+        &[(FEATURES, 0)],
+        &[(FEATURES, 1), (DATA_BLOCKS, 1)],
+        &[(PARITY_BLOCKS, 9)],
         &[(OLDEST_BASE, 0)],
         &[(SEGMENT_MAX, (4 << 30) + 1)],
         &[(NAME_LENGTH, 65)],
         &[(NAME_LENGTH, 4)],
         &[(ZERO, 1)],
-        &[(ZERO, 1 << 23)],
+        &[(ZERO, 1 << 7)],
     ] {
         assert_eq!(forged(fields), Err(Refused::Invalid), "{fields:?}");
     }

@@ -47,6 +47,7 @@ pub(super) fn create(
         cut_bytes: 0,
         quarantine: None,
         damage: vec![],
+        mended: vec![],
         given_up: vec![],
         warnings: vec![],
     };
@@ -91,6 +92,7 @@ fn new_manifest(options: &Options, machine: &Machine, record_type: RecordType) -
         level: options.level.unwrap_or_default(),
         layout,
         record_type,
+        parity: options.parity.instead_of(None),
         time_us: 0,
     })
 }

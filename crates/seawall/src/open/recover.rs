@@ -6,6 +6,7 @@ use crate::chain::Link;
 use crate::directory::{MANIFEST, open_or_make};
 use crate::inspect::Inspection;
 use crate::live::stop_readers_at;
+use crate::parity::make_up;
 use crate::quarantine;
 use crate::roll::{Carried, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
 use crate::walk::{End, Event, TailFound, Walk};
@@ -41,7 +42,7 @@ pub(crate) fn recover(
     let at_rest = end.tail.as_ref().filter(|tail| {
         let quiet = tail.row == tail::Row::Clean && end.last == end.confirmed && tail.is_exact;
         let own = end.confirmed >= Some(newest.segment.header.base);
-        quiet && own && named && !found.is_damaged(newest.segment.header.id)
+        quiet && own && named && found.is_as_written(newest.segment.header.id)
     });
     begin_with_doubtful_slot(&mut manifest.content, found.survey.readable);
     if at_rest.is_some() {
@@ -71,8 +72,14 @@ pub(crate) fn recover(
     writer.enter_schema()?;
     writer.tell_readers();
     // What they held was carried, or was nothing; only now does no reader look for them.
-    for name in dead.iter().flat_map(|link| link.segment.names()) {
-        let _ = writer.machine.storage.remove(&name);
+    for link in dead {
+        let parity = link.segment.header.id.parity_name();
+        for name in link.segment.names().into_iter().chain([parity]) {
+            let _ = writer.machine.storage.remove(&name);
+        }
+    }
+    if let Some(scheme) = writer.manifest.content.parity {
+        make_up(&writer.machine.storage, scheme, &writer.chain);
     }
     // Where something is damaged a head may be lost, and its text is all there is: it stays.
     if found.damage.is_empty() {
@@ -93,9 +100,15 @@ fn report(machine: &Machine, found: &Inspection, end: &End) -> Recovery {
         cut_bytes: behind.map_or(0, |tail| tail.length),
         quarantine: None,
         damage: found.damage.clone(),
+        mended: found.mended.clone(),
         given_up: found.given_up.clone(),
         warnings: vec![],
     };
+    if !found.mended.is_empty() {
+        let count = found.mended.len();
+        let why = format!("{count} places are damaged and were put right from parity: repair it");
+        recovery.warnings.push(why);
+    }
     if let Some(behind) = behind.filter(|_| recovery.tail != TailState::Clean) {
         match quarantine::keep(machine, behind) {
             Ok(name) => recovery.quarantine = Some(name),

@@ -1,0 +1,534 @@
+//! Parity: what stands beside a segment's records so that lost blocks of them can be computed.
+//! FORMAT.md section 10.
+//!
+//! Here is where its parts stand and when they are valid. The code over the blocks is Reed and
+//! Solomon's, and not here.
+
+use crate::field::{Table, behind, get, get_u32, put, slice, slice_mut};
+use crate::salt::crc32c;
+use crate::segment::HEADER_SIZE;
+use crate::{Offset, Refused, Salt, SegmentHeader, preamble};
+
+const MAGIC: [u8; 8] = *b"SEAWALLP";
+const STRIPE_MAGIC: &[u8] = b"STRP";
+
+/// The size of an encoded head, in bytes.
+pub const HEAD_SIZE: usize = 280;
+
+mod head {
+    crate::field::table! {
+        MAGIC = 0, 8, "magic";
+        VERSION = 8, 2, "version";
+        DRAFT = 10, 2, "draft";
+        PREAMBLE_CRC = 12, 4, "preamble crc";
+        CRC = 16, 4, "crc";
+        BLOCK = 20, 4, "block";
+        DATA = 24, 2, "data blocks";
+        PARITY = 26, 2, "parity blocks";
+        ZERO = 28, 4, "zero";
+        LOG_ID = 32, 8, "log id";
+        ID = 40, 8, "id";
+        EPOCH = 48, 8, "epoch";
+        SEQUENCE = 56, 8, "sequence";
+        COVERED = 64, 8, "covered";
+        START = 72, 8, "start";
+        ZERO_BEHIND = 80, 8, "zero behind";
+        HEADER = 88, 192, "header";
+    }
+}
+
+mod stripe {
+    crate::field::table! {
+        CRC = 0, 4, "crc";
+        MAGIC = 4, 4, "magic";
+        EPOCH = 8, 8, "epoch";
+        NUMBER = 16, 8, "number";
+        COVERED = 24, 4, "covered";
+        ZERO = 28, 4, "zero";
+    }
+    /// Behind these fields: a CRC-32C for each block.
+    pub(super) const FIXED: usize = 32;
+}
+
+pub(crate) fn head_table() -> Table {
+    head::TABLE
+}
+
+pub(crate) fn stripe_table() -> Table {
+    stripe::TABLE
+}
+
+/// How many blocks of parity stand beside how many of data.
+///
+/// # Examples
+///
+/// ```
+/// use seawall_format::parity::Scheme;
+///
+/// let scheme: Scheme = "16+2".parse()?;
+/// assert_eq!((scheme.data(), scheme.parity()), (16, 2));
+/// assert!("16+0".parse::<Scheme>().is_err());
+/// # Ok::<(), seawall_format::parity::NoScheme>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Scheme {
+    data: u16,
+    parity: u16,
+}
+
+/// What was said names no [`Scheme`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoScheme(String);
+
+impl std::fmt::Display for NoScheme {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self(said) = self;
+        write!(
+            f,
+            "{said:?} is no parity: it is like 16+2, with 2 to {} blocks of data and 1 to {} of \
+             parity, and no more parity than data",
+            Scheme::DATA_MAX,
+            Scheme::PARITY_MAX
+        )
+    }
+}
+
+impl std::error::Error for NoScheme {}
+
+impl Scheme {
+    /// Two blocks of parity for sixteen of data.
+    pub const DEFAULT: Self = Self { data: 16, parity: 2 };
+    /// The most blocks of data in a stripe.
+    pub const DATA_MAX: u16 = 64;
+    /// The most blocks of parity in a stripe.
+    pub const PARITY_MAX: u16 = 16;
+
+    /// So many blocks of parity for so many of data; `None` if FORMAT.md does not allow it.
+    #[must_use]
+    pub const fn new(data: u16, parity: u16) -> Option<Self> {
+        let possible = data >= 2
+            && data <= Self::DATA_MAX
+            && parity >= 1
+            && parity <= Self::PARITY_MAX
+            && parity <= data;
+        if possible { Some(Self { data, parity }) } else { None }
+    }
+
+    /// Blocks of data in a stripe.
+    #[must_use]
+    pub fn data(self) -> usize {
+        usize::from(self.data)
+    }
+
+    /// Blocks of parity in a stripe: so many lost blocks can be computed.
+    #[must_use]
+    pub fn parity(self) -> usize {
+        usize::from(self.parity)
+    }
+}
+
+impl std::fmt::Display for Scheme {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}+{}", self.data, self.parity)
+    }
+}
+
+impl std::str::FromStr for Scheme {
+    type Err = NoScheme;
+
+    fn from_str(said: &str) -> Result<Self, NoScheme> {
+        let parts = said.split_once('+').and_then(|(data, parity)| {
+            Some((data.trim().parse().ok()?, parity.trim().parse().ok()?))
+        });
+        let scheme = parts.and_then(|(data, parity)| Self::new(data, parity));
+        scheme.ok_or_else(|| NoScheme(said.to_owned()))
+    }
+}
+
+/// Where things stand in the parity of one segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Places {
+    scheme: Scheme,
+    block: usize,
+    start: u64,
+    salt: Salt,
+    epoch: u64,
+}
+
+impl Places {
+    /// Those of a segment's parity.
+    #[must_use]
+    pub fn of(header: &SegmentHeader, scheme: Scheme) -> Self {
+        Self {
+            scheme,
+            block: usize::try_from(header.geometry.block).expect("at most 64 KiB"),
+            start: header.data_start(),
+            salt: header.salt(),
+            epoch: header.epoch.0,
+        }
+    }
+
+    /// How many blocks of what.
+    #[must_use]
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// The size of a block, in bytes.
+    #[must_use]
+    pub fn block(&self) -> usize {
+        self.block
+    }
+
+    /// Where the first stripe begins in the file with the records, in bytes.
+    #[must_use]
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// How many bytes of records a stripe holds.
+    #[must_use]
+    pub fn stripe_size(&self) -> u64 {
+        to_u64(self.scheme.data() * self.block)
+    }
+
+    /// Where stripe `number` begins in the file with the records.
+    #[must_use]
+    pub fn stripe_at(&self, number: u64) -> u64 {
+        self.start + number * self.stripe_size()
+    }
+
+    /// The stripe that holds the byte at `offset` of that file, which is not before the first.
+    #[must_use]
+    pub fn stripe_of(&self, offset: u64) -> u64 {
+        offset.saturating_sub(self.start) / self.stripe_size()
+    }
+
+    /// How many bytes a slot takes: what is known of a stripe, and its blocks of parity.
+    #[must_use]
+    pub fn slot_size(&self) -> usize {
+        self.known_size() + self.scheme.parity() * self.block
+    }
+
+    /// Where the slot of stripe `number` stands in the file with the parity.
+    #[must_use]
+    pub fn slot_at(&self, number: u64) -> Offset {
+        Offset(2 * to_u64(self.block) + number * to_u64(self.slot_size()))
+    }
+
+    /// How many bytes of a slot stand before its blocks of parity.
+    #[must_use]
+    pub fn known_size(&self) -> usize {
+        let blocks = self.scheme.data() + self.scheme.parity();
+        (stripe::FIXED + 4 * blocks).next_multiple_of(8)
+    }
+}
+
+/// What is known of a stripe: how much of it there is, and the checksum of each block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Which one, from 0.
+    pub number: u64,
+    /// How many bytes of it this is about, from its beginning; what stands behind counts as zero.
+    pub covered: usize,
+    /// The CRC-32C of each block, those of data first.
+    pub checksums: Vec<u32>,
+}
+
+impl Known {
+    /// The bytes of this, at the beginning of its slot.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many checksums as blocks.
+    #[must_use]
+    pub fn encode(&self, places: &Places) -> Vec<u8> {
+        let blocks = places.scheme.data() + places.scheme.parity();
+        assert_eq!(self.checksums.len(), blocks, "a checksum for each block");
+        let mut bytes = vec![0; places.known_size()];
+        slice_mut(&mut bytes, stripe::MAGIC).copy_from_slice(STRIPE_MAGIC);
+        put(&mut bytes, stripe::EPOCH, places.epoch);
+        put(&mut bytes, stripe::NUMBER, self.number);
+        put(&mut bytes, stripe::COVERED, to_u64(self.covered));
+        let (_, rest) = bytes.split_at_mut(stripe::FIXED);
+        for (place, checksum) in rest.chunks_exact_mut(4).zip(&self.checksums) {
+            place.copy_from_slice(&checksum.to_le_bytes());
+        }
+        let at = places.slot_at(self.number);
+        let crc = places.salt.checksum(at, behind(&bytes, stripe::CRC));
+        put(&mut bytes, stripe::CRC, u64::from(crc));
+        bytes
+    }
+
+    /// What the slot of stripe `number` says, if it is valid.
+    #[must_use]
+    pub fn decode(slot: &[u8], number: u64, places: &Places) -> Option<Self> {
+        let bytes = slot.get(..places.known_size())?;
+        let crc = places.salt.checksum(places.slot_at(number), behind(bytes, stripe::CRC));
+        let (_, rest) = bytes.split_at_checked(stripe::FIXED)?;
+        let blocks = places.scheme.data() + places.scheme.parity();
+        let numbers = rest.chunks_exact(4).take(blocks).filter_map(|four| four.try_into().ok());
+        let found = Self {
+            number,
+            covered: usize::try_from(get(bytes, stripe::COVERED)).ok()?,
+            checksums: numbers.map(u32::from_le_bytes).collect(),
+        };
+        let valid = crc == get_u32(bytes, stripe::CRC)
+            && slice(bytes, stripe::MAGIC) == STRIPE_MAGIC
+            && get(bytes, stripe::EPOCH) == places.epoch
+            && get(bytes, stripe::NUMBER) == number
+            && (1..=places.stripe_size()).contains(&to_u64(found.covered))
+            && found.encode(places) == bytes;
+        valid.then_some(found)
+    }
+
+    /// The checksum of a block.
+    #[must_use]
+    pub fn checksum(block: &[u8]) -> u32 {
+        crc32c(block)
+    }
+}
+
+/// What the parity of a segment says of itself, in two copies that are written by turns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The segment's header, once more.
+    pub header: SegmentHeader,
+    /// How many blocks of what.
+    pub scheme: Scheme,
+    /// Counts the writes, from 1; odd numbers go to the second block.
+    pub sequence: u64,
+    /// Up to here, in the file with the records, everything has durable parity. Where the records
+    /// begin: nothing has.
+    pub covered: u64,
+}
+
+impl Head {
+    /// Where this goes in the file with the parity.
+    #[must_use]
+    pub fn offset(&self) -> Offset {
+        Self::slot(self.sequence, self.header.geometry.block)
+    }
+
+    fn slot(sequence: u64, block: u32) -> Offset {
+        Offset(if sequence.is_multiple_of(2) { 0 } else { u64::from(block) })
+    }
+
+    /// The bytes of this head.
+    #[must_use]
+    pub fn encode(&self) -> [u8; HEAD_SIZE] {
+        let mut bytes = [0; HEAD_SIZE];
+        preamble::encode(&mut bytes, MAGIC);
+        for (field, number) in [
+            (head::BLOCK, u64::from(self.header.geometry.block)),
+            (head::DATA, u64::from(self.scheme.data)),
+            (head::PARITY, u64::from(self.scheme.parity)),
+            (head::LOG_ID, self.header.log.0),
+            (head::ID, self.header.id.get()),
+            (head::EPOCH, self.header.epoch.0),
+            (head::SEQUENCE, self.sequence),
+            (head::COVERED, self.covered),
+            (head::START, self.header.data_start()),
+        ] {
+            put(&mut bytes, field, number);
+        }
+        slice_mut(&mut bytes, head::HEADER).copy_from_slice(&self.header.encode());
+        let crc = self.header.salt().checksum(self.offset(), behind(&bytes, head::CRC));
+        put(&mut bytes, head::CRC, u64::from(crc));
+        bytes
+    }
+
+    /// The head that one of the two places holds.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] says why it holds none.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Refused> {
+        let bytes = bytes.first_chunk::<HEAD_SIZE>().ok_or(Refused::Invalid)?;
+        preamble::check(bytes, MAGIC)?;
+        let header = slice(bytes, head::HEADER);
+        let header: &[u8; HEADER_SIZE] = header.try_into().map_err(|_| Refused::Invalid)?;
+        let part = |field| u16::try_from(get(bytes, field)).map_err(|_| Refused::Invalid);
+        let found = Self {
+            header: SegmentHeader::decode(header)?,
+            scheme: Scheme::new(part(head::DATA)?, part(head::PARITY)?).ok_or(Refused::Invalid)?,
+            sequence: get(bytes, head::SEQUENCE),
+            covered: get(bytes, head::COVERED),
+        };
+        let is_possible =
+            (1..1 << 63).contains(&found.sequence) && found.covered >= found.header.data_start();
+        // One form only, and the checksum is part of it.
+        if is_possible && found.encode() == *bytes { Ok(found) } else { Err(Refused::Invalid) }
+    }
+
+    /// The newer of those that can be read of the two that a file begins with. Where a block is is
+    /// said by the head itself, so the second is looked for wherever one can be.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`], for another version's, if neither can be read.
+    pub fn decode_file(file: &[u8]) -> Result<Self, Refused> {
+        let mut newest = Self::decode(file).and_then(|head| head.stands_at(0));
+        for shift in 9..=16_u32 {
+            let at = 1_usize << shift;
+            let Some(bytes) = file.get(at..) else { break };
+            let found = Self::decode(bytes).and_then(|head| head.stands_at(to_u64(at)));
+            newest = match (newest, found) {
+                (Ok(first), Ok(second)) => {
+                    Ok(if second.sequence > first.sequence { second } else { first })
+                }
+                (Err(Refused::Invalid), other) | (Err(_), other @ Ok(_)) => other,
+                (newest, _) => newest,
+            };
+        }
+        newest
+    }
+
+    fn stands_at(self, at: u64) -> Result<Self, Refused> {
+        if self.offset().0 == at { Ok(self) } else { Err(Refused::Invalid) }
+    }
+}
+
+/// The most bytes of a file that [`Head::decode_file`] looks at.
+pub const HEADS_MAX: usize = (64 << 10) + HEAD_SIZE;
+
+fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).expect("fits in 64 bits")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CodecId, Epoch, Geometry, Layout, LogId, Lsn, RecordType, SegmentId};
+
+    fn header(block: u32) -> SegmentHeader {
+        SegmentHeader {
+            geometry: Geometry { block, ..Geometry::DEFAULT },
+            log: LogId(7),
+            id: SegmentId::FIRST,
+            epoch: Epoch(77),
+            base: Lsn::FIRST,
+            carried: None,
+            size: 1 << 20,
+            pred: None,
+            pred_chain: 0,
+            layout: Layout::Binary,
+            record_type: RecordType { codec: CodecId::Raw, name: String::new(), schema: 0 },
+            time_us: 3,
+        }
+    }
+
+    fn head(sequence: u64) -> Head {
+        let header = header(4096);
+        let covered = header.data_start() + 100;
+        Head { header, scheme: Scheme::DEFAULT, sequence, covered }
+    }
+
+    fn known(places: &Places) -> Known {
+        let blocks = places.scheme().data() + places.scheme().parity();
+        let checksums = (0..blocks).map(|block| u32::try_from(block).unwrap() * 77).collect();
+        Known { number: 3, covered: 5000, checksums }
+    }
+
+    #[test]
+    fn places_follow_each_other() {
+        let places = Places::of(&header(4096), Scheme::DEFAULT);
+        assert_eq!(places.start(), 81_920);
+        assert_eq!((places.stripe_size(), places.known_size()), (65_536, 104));
+        assert_eq!(places.slot_at(0), Offset(8192));
+        assert_eq!(places.slot_at(2), Offset(8192 + 2 * (104 + 8192)));
+        assert_eq!((places.stripe_of(81_920), places.stripe_of(147_455)), (0, 0));
+        assert_eq!((places.stripe_of(147_456), places.stripe_at(1)), (1, 147_456));
+    }
+
+    #[test]
+    fn what_was_said_comes_back_and_every_flipped_bit_is_noticed() {
+        let places = Places::of(&header(4096), Scheme::DEFAULT);
+        let said = known(&places);
+        let good = said.encode(&places);
+        assert_eq!(Known::decode(&good, 3, &places), Some(said));
+        assert_eq!(Known::decode(&good, 2, &places), None, "the slot of another stripe");
+        for bit in (0..good.len() * 8).step_by(crate::EVERY) {
+            let mut bytes = good.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Known::decode(&bytes, 3, &places), None, "bit {bit}");
+        }
+        let good = head(2).encode();
+        assert_eq!(Head::decode(&good), Ok(head(2)));
+        for bit in (0..good.len() * 8).step_by(crate::EVERY) {
+            let mut bytes = good;
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(Head::decode(&bytes).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_sound_checksum_is_no_excuse() {
+        let places = Places::of(&header(4096), Scheme::DEFAULT);
+        for (field, number) in [
+            (stripe::COVERED, 0),
+            (stripe::COVERED, 65_537),
+            (stripe::NUMBER, 4),
+            (stripe::ZERO, 1),
+        ] {
+            let mut bytes = known(&places).encode(&places);
+            put(&mut bytes, field, number);
+            let crc = places.salt.checksum(places.slot_at(3), behind(&bytes, stripe::CRC));
+            put(&mut bytes, stripe::CRC, u64::from(crc));
+            assert_eq!(Known::decode(&bytes, 3, &places), None, "{field:?}");
+        }
+        for (field, number) in [
+            (head::DATA, 65),
+            (head::DATA, 1),
+            (head::PARITY, 0),
+            (head::PARITY, 17),
+            (head::SEQUENCE, 0),
+            (head::COVERED, 0),
+            (head::BLOCK, 512),
+            (head::LOG_ID, 8),
+            (head::ZERO, 1),
+            (head::ZERO_BEHIND, 1),
+        ] {
+            let mut bytes = head(2).encode();
+            put(&mut bytes, field, number);
+            let crc = head(2).header.salt().checksum(Offset(0), behind(&bytes, head::CRC));
+            put(&mut bytes, head::CRC, u64::from(crc));
+            assert_eq!(Head::decode(&bytes), Err(Refused::Invalid), "{field:?}");
+        }
+    }
+
+    #[test]
+    fn the_newer_head_counts_wherever_its_block_is() {
+        for block in [512, 4096, 65_536_u32] {
+            let at = usize::try_from(block).unwrap();
+            let covered = header(block).data_start();
+            let head = |sequence| Head { header: header(block), covered, ..head(sequence) };
+            let mut file = vec![0; HEADS_MAX];
+            let put = |file: &mut Vec<u8>, head: &Head| {
+                let at = usize::try_from(head.offset().0).unwrap();
+                file[at..at + HEAD_SIZE].copy_from_slice(&head.encode());
+            };
+            assert_eq!(Head::decode_file(&file), Err(Refused::Invalid));
+            for sequence in [1, 2, 3] {
+                put(&mut file, &head(sequence));
+                assert_eq!(Head::decode_file(&file).unwrap().sequence, sequence);
+            }
+            file[at] ^= 1;
+            assert_eq!(Head::decode_file(&file).unwrap().sequence, 2, "what is left");
+            file[0] ^= 1;
+            assert_eq!(Head::decode_file(&file), Err(Refused::Invalid));
+            assert_eq!(Head::decode_file(&file[..100]), Err(Refused::Invalid));
+        }
+    }
+
+    #[test]
+    fn what_no_log_has_is_no_scheme() {
+        for said in ["", "16", "16+", "+2", "1+1", "65+2", "16+17", "2+3", "16+0", "-1+2", "a+b"] {
+            let refused = said.parse::<Scheme>().unwrap_err().to_string();
+            assert!(refused.contains("is no parity"), "{refused}");
+        }
+        for said in ["2+1", "64+16", "4+1"] {
+            assert_eq!(said.parse::<Scheme>().unwrap().to_string(), said);
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! What the parity beside segments says of bytes that damage took; and the state it is in.
+
+use super::code::{lost_blocks, rebuild};
+use super::track::{Side, read_head};
+use crate::chain::Link;
+use crate::directory::{LOCK, list, open_existing, read_start};
+use crate::overlay::{Mender, Overlay, Patch};
+use crate::segment::Segment;
+use crate::survey::survey;
+use crate::walk::{Event, Walk};
+use crate::{Error, Result, SegmentId};
+use seawall_format::parity::{Head, Known, Places, Scheme};
+use seawall_format::{HEADER_SIZE, Refused, SegmentHeader};
+use seawall_io::{Access, File, Storage};
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The bytes that these segments lack and their parity gives back; of all segments, if none are
+/// named.
+///
+/// Each patch was computed from blocks with the checksums that were noted when they were written,
+/// and has such a one itself. Whether a log is sound with them is for a look through an
+/// [`Overlay`] to say.
+pub(crate) fn patches(
+    storage: &Arc<dyn Storage>,
+    segments: Option<&BTreeSet<SegmentId>>,
+) -> Result<Vec<Patch>> {
+    let names = list(&**storage)?;
+    let mut found = vec![];
+    for name in &names {
+        let Some(id) = SegmentId::from_parity_name(name) else { continue };
+        if segments.is_none_or(|segments| segments.contains(&id)) {
+            patch_segment(&**storage, (id, name), &mut found)?;
+        }
+    }
+    Ok(found)
+}
+
+fn patch_segment(
+    storage: &dyn Storage,
+    (id, name): (SegmentId, &str),
+    found: &mut Vec<Patch>,
+) -> Result<()> {
+    // What cannot be opened or read mends nothing.
+    let Ok(parity) = storage.open(name, Access::Read) else { return Ok(()) };
+    let Some(head) = read_head(&*parity).ok().flatten() else { return Ok(()) };
+    let header = &head.header;
+    if header.id != id {
+        return Ok(());
+    }
+    let name = header.head_name();
+    let file = match storage.open(&name, Access::Read) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::io(format!("open {name}"))(error)),
+    };
+    let old = read_start(&*file, &name, HEADER_SIZE).unwrap_or_else(|_| vec![0; HEADER_SIZE]);
+    match SegmentHeader::decode(&old) {
+        Ok(other) if other == *header => {}
+        Err(Refused::Invalid) => {
+            let new = header.encode().to_vec();
+            found.push(Patch { file: name, offset: 0, old, new, by: Mender::Parity });
+        }
+        // Another file stands there; and what a newer program wrote is not judged.
+        Ok(_) | Err(_) => return Ok(()),
+    }
+    let name = header.data_name();
+    let Ok(data) = storage.open(&name, Access::Read) else { return Ok(()) };
+    let places = Places::of(header, head.scheme);
+    let Ok(length) = parity.len() else { return Ok(()) };
+    let mut number = 0;
+    while places.slot_at(number).0 < length {
+        patch_stripe((&*parity, &*data, &name), &places, number, found);
+        number += 1;
+    }
+    Ok(())
+}
+
+fn patch_stripe(
+    (parity, data, name): (&dyn File, &dyn File, &str),
+    places: &Places,
+    number: u64,
+    found: &mut Vec<Patch>,
+) {
+    let mut slot = vec![0; places.slot_size()];
+    let Ok(read) = parity.read_at(&mut slot, places.slot_at(number).0) else { return };
+    slot.truncate(read);
+    let Some(known) = Known::decode(&slot, number, places) else { return };
+    let from = places.stripe_at(number);
+    let Stripe { bytes, read, refused } = Stripe::read(data, places, (from, known.covered));
+    let lost = lost_blocks(places, &known, &bytes);
+    if lost.is_empty() {
+        return;
+    }
+    let Some(blocks) = rebuild(places, (&known, &slot), (&bytes, &lost)) else { return };
+    for (block, mut new) in lost.iter().zip(blocks) {
+        let start = block * places.block();
+        if !refused.contains(block) {
+            // The rest of the block is not what parity knows of.
+            new.truncate(known.covered.saturating_sub(start));
+        }
+        let end = (start + new.len()).min(read.max(start));
+        let old = bytes.get(start..end).unwrap_or_default().to_vec();
+        let (file, offset) = (name.to_owned(), from + to_u64(start));
+        found.push(Patch { file, offset, old, new, by: Mender::Parity });
+    }
+}
+
+/// The data of a stripe as the device gives it.
+struct Stripe {
+    /// All of its blocks; zero where nothing is covered, or nothing is to be had.
+    bytes: Vec<u8>,
+    /// Where the file ends in it.
+    read: usize,
+    /// Blocks that the device refused: nothing can be lost by what is put there.
+    refused: Vec<usize>,
+}
+
+impl Stripe {
+    fn read(data: &dyn File, places: &Places, (from, covered): (u64, usize)) -> Self {
+        let size = usize::try_from(places.stripe_size()).expect("64 blocks of 64 KiB at most");
+        let mut bytes = vec![0; size];
+        let wanted = bytes.get_mut(..covered).unwrap_or_default();
+        if let Ok(read) = data.read_at(wanted, from) {
+            return Self { bytes, read, refused: vec![] };
+        }
+        // Block by block, around those that the device refuses.
+        let (mut read, mut at, mut refused) = (0, from, vec![]);
+        for (number, block) in wanted.chunks_mut(places.block()).enumerate() {
+            match data.read_at(block, at) {
+                Ok(got) if got < block.len() => {
+                    read += got;
+                    break;
+                }
+                Ok(_) => {}
+                Err(_) => {
+                    block.fill(0);
+                    refused.push(number);
+                }
+            }
+            (read, at) = (read + block.len(), at + to_u64(block.len()));
+        }
+        Self { bytes, read, refused }
+    }
+}
+
+/// Who reads a log and comes to damage asks here, once for each segment, before the damage is
+/// told.
+#[derive(Debug, Default)]
+pub(crate) struct Heal {
+    tried: BTreeSet<SegmentId>,
+    /// What was put right so far.
+    pub(crate) patches: Vec<Patch>,
+}
+
+impl Heal {
+    /// A view of the log in which more of it is sound, of what is damaged in these segments, or
+    /// anywhere; `None` if there is nothing to be had.
+    pub(crate) fn view(
+        &mut self,
+        storage: &Arc<dyn Storage>,
+        damaged: impl IntoIterator<Item = Option<SegmentId>>,
+    ) -> Result<Option<Arc<dyn Storage>>> {
+        let names = list(&**storage)?;
+        let sides: BTreeSet<_> =
+            names.iter().filter_map(|name| SegmentId::from_parity_name(name)).collect();
+        let mut asked = BTreeSet::new();
+        for damaged in damaged {
+            match damaged {
+                // What is told of a segment may be the matter of one of its neighbours.
+                Some(id) => {
+                    asked.extend(sides.range(..id).next_back());
+                    asked.extend(sides.range(id..).take(2));
+                }
+                None => asked.extend(&sides),
+            }
+        }
+        asked.retain(|id| self.tried.insert(*id));
+        if asked.is_empty() {
+            return Ok(None);
+        }
+        let found = patches(storage, Some(&asked))?;
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let view: Arc<dyn Storage> = Arc::new(Overlay::new(storage.clone(), &found));
+        self.patches.extend(found);
+        Ok(Some(view))
+    }
+}
+
+/// What parity stands beside a log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Protection {
+    /// What the log was told to keep beside its segments.
+    pub scheme: Option<Scheme>,
+    /// Bytes of records, in all segments.
+    pub bytes: u64,
+    /// How many of them have durable parity.
+    pub covered: u64,
+    /// The size of the files with parity, in bytes.
+    pub parity_bytes: u64,
+    /// Segments of which some bytes have none; the one that is written among them, now and then.
+    pub open: Vec<SegmentId>,
+}
+
+/// Says what parity stands beside the log in the directory `path`.
+///
+/// # Errors
+///
+/// [`Error::Io`], [`Error::NotALog`], [`Error::Unsupported`].
+///
+/// # Examples
+///
+/// ```
+/// use seawall::{Log, Options, Parity, protection};
+///
+/// # let folder = std::env::temp_dir().join(format!("seawall-doc-prot-{}", std::process::id()));
+/// let log: Log<u32> = Options::new().parity(Some(Parity::DEFAULT)).open(&folder)?;
+/// log.append(&7)?;
+/// log.close()?;
+/// let found = protection(&folder)?;
+/// assert_eq!((found.scheme, found.covered), (Some(Parity::DEFAULT), found.bytes));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn protection(path: impl AsRef<Path>) -> Result<Protection> {
+    protection_in(&open_existing(path.as_ref())?)
+}
+
+/// Says what parity stands beside a log that another kind of storage holds.
+///
+/// # Errors
+///
+/// As [`protection`].
+pub fn protection_in(storage: &Arc<dyn Storage>) -> Result<Protection> {
+    let survey = survey(storage, None)?;
+    let mut found = Protection {
+        scheme: survey.manifest.as_ref().and_then(|manifest| manifest.parity),
+        ..Protection::default()
+    };
+    for (number, link) in survey.chain.iter().enumerate() {
+        let header = &link.segment.header;
+        let is_newest = number + 1 == survey.chain.len();
+        let (from, end) = (header.data_start(), records_end(link, is_newest)?);
+        let parity = storage.open(&header.id.parity_name(), Access::Read).ok();
+        let covered = parity.as_ref().and_then(|parity| covered(&**parity, header));
+        found.parity_bytes += parity.and_then(|parity| parity.len().ok()).unwrap_or(0);
+        found.bytes += end - from;
+        if is_whole(header, covered, end) {
+            found.covered += end - from;
+        } else {
+            found.covered += covered.unwrap_or(from).min(end) - from;
+            found.open.push(header.id);
+        }
+    }
+    Ok(found)
+}
+
+/// Where the records of a segment end, or what lies behind them in a file that nobody writes any
+/// more. In the newest one more are to come: what is there now is no matter of parity.
+fn records_end(link: &Link, is_newest: bool) -> Result<u64> {
+    if !is_newest {
+        return link.segment.records_end();
+    }
+    let mut walk = Walk::of_segment(link);
+    let mut end = link.segment.header.data_start();
+    while let Event::Batch(batch) = walk.step()? {
+        end = batch.end.0;
+    }
+    Ok(end)
+}
+
+/// Up to where the parity of a segment is durable.
+fn covered(parity: &dyn File, header: &SegmentHeader) -> Option<u64> {
+    let head = read_head(parity).ok().flatten();
+    head.filter(|head| head.header == *header).map(|head: Head| head.covered)
+}
+
+/// Whether what is covered reaches the end of the records: the rest of a block may lie behind.
+fn is_whole(header: &SegmentHeader, covered: Option<u64>, end: u64) -> bool {
+    let block = u64::from(header.geometry.block);
+    covered.is_some_and(|covered| covered.next_multiple_of(block) >= end)
+}
+
+/// Makes the parity that the log in the directory `path` lacks: beside the segments that were
+/// written without, or where a crash left some of it out. Says what stands beside it then.
+///
+/// It is computed from the records as they are; verify them first.
+///
+/// # Errors
+///
+/// [`Error::Busy`] if a writer has the log open; [`Error::Io`], [`Error::NotALog`],
+/// [`Error::Unsupported`].
+///
+/// # Examples
+///
+/// ```
+/// use seawall::{Log, Parity, protect};
+///
+/// # let folder = std::env::temp_dir().join(format!("seawall-doc-mkpar-{}", std::process::id()));
+/// let log: Log<u32> = Log::open(&folder)?;
+/// log.append(&7)?;
+/// log.close()?;
+/// let made = protect(&folder, Parity::DEFAULT)?;
+/// assert!(made.open.is_empty());
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn protect(path: impl AsRef<Path>, scheme: Scheme) -> Result<Protection> {
+    protect_in(&open_existing(path.as_ref())?, scheme)
+}
+
+/// Makes the parity that a log lacks which another kind of storage holds.
+///
+/// # Errors
+///
+/// As [`protect`].
+pub fn protect_in(storage: &Arc<dyn Storage>, scheme: Scheme) -> Result<Protection> {
+    let found = survey(storage, None)?;
+    let locked = storage.lock(LOCK).map_err(Error::io(format!("lock {}", storage.place())))?;
+    let _lock = locked.ok_or_else(|| Error::Busy { place: storage.place() })?;
+    for (number, link) in found.chain.iter().enumerate() {
+        let is_newest = number + 1 == found.chain.len();
+        let (header, end) = (&link.segment.header, records_end(link, is_newest)?);
+        if needs(storage, header, end) {
+            let failed = Error::io(format!("make {}", header.id.parity_name()));
+            make(storage, (header, scheme), end).map_err(failed)?;
+        }
+    }
+    storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
+    protection_in(storage)
+}
+
+/// Whether something of a segment whose records end at `end` has no durable parity.
+fn needs(storage: &Arc<dyn Storage>, header: &SegmentHeader, end: u64) -> bool {
+    let parity = storage.open(&header.id.parity_name(), Access::Read).ok();
+    let covered = parity.and_then(|parity| covered(&*parity, header));
+    !is_whole(header, covered, end)
+}
+
+/// Makes the parity of one segment that nobody writes any more. Durable but for its name.
+fn make(
+    storage: &Arc<dyn Storage>,
+    (header, scheme): (&SegmentHeader, Scheme),
+    end: u64,
+) -> io::Result<()> {
+    let data = storage.open(&header.data_name(), Access::Read)?;
+    let mut side = Side::open(storage, (header, scheme))?;
+    side.catch_up(&*data, end)?;
+    side.round_off()?;
+    if let Some(settling) = side.settling() {
+        settling.run();
+    }
+    Ok(())
+}
+
+/// In so many of the newest segments a crash may have left out the whole file: its name becomes
+/// durable with the next segment's.
+const NAMELESS_MAX: usize = 2;
+
+/// Makes what a crash left out: from the newest of these segments down to one that lacks nothing,
+/// or was written without. What fails is left for the next time.
+pub(crate) fn make_up(storage: &Arc<dyn Storage>, scheme: Scheme, segments: &[SegmentHeader]) {
+    for (age, header) in segments.iter().rev().enumerate() {
+        let is_there = storage.open(&header.id.parity_name(), Access::Read).is_ok();
+        if !is_there && age >= NAMELESS_MAX {
+            return;
+        }
+        let end = Segment::open_known(storage, header).and_then(|found| found.records_end());
+        let Ok(end) = end else { return };
+        if !needs(storage, header, end) {
+            return;
+        }
+        if make(storage, (header, scheme), end).is_err() {
+            return;
+        }
+    }
+}
+
+fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).expect("fits in 64 bits")
+}

@@ -1,0 +1,318 @@
+//! Parity beside a log: what damage takes comes back, bit for bit, or is named.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "in a test a panic is the report"
+)]
+
+mod common;
+
+use common::{
+    Bytes, Found, LAYOUTS, Random, again, judge, laid_out, lsn, open, payload_in, read, tiny,
+};
+use seawall::{
+    Error, Layout, LogReader, Lsn, OpenMode, Options, Parity, SegmentId, Verdict, protect_in,
+    protection_in,
+};
+use seawall_io::{Landing, MemStorage, Storage};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const SCHEME: &str = "4+2";
+const BLOCK: usize = 512;
+/// Blocks of a stripe.
+const DATA: usize = 4;
+
+fn scheme() -> Parity {
+    SCHEME.parse().unwrap()
+}
+
+fn with_parity(seed: u64, layout: Layout) -> Options {
+    laid_out(tiny(seed).parity(Some(scheme())), layout)
+}
+
+fn shared(device: &MemStorage) -> Arc<dyn Storage> {
+    Arc::new(device.clone())
+}
+
+fn append(log: &Bytes, layout: Layout, numbers: impl Iterator<Item = u64>) {
+    for number in numbers {
+        let size = 20 + usize::try_from(number * 37 % 300).unwrap();
+        let lsn = log.append(&payload_in(layout, (number, 1), size)).unwrap();
+        assert_eq!(lsn.get(), number);
+    }
+}
+
+/// A closed log of several segments, and its records.
+fn sample(layout: Layout) -> (MemStorage, BTreeMap<u64, Vec<u8>>) {
+    let device = MemStorage::new();
+    let log = open(&with_parity(1, layout), &device).unwrap();
+    append(&log, layout, 1..=60);
+    log.close().unwrap();
+    let found = read(&device, false).unwrap();
+    assert_eq!(found.count(), 60);
+    (device, found.records)
+}
+
+/// The names of the files that hold the log's records, and where the records begin in them.
+fn data_files(device: &MemStorage) -> Vec<(String, usize)> {
+    let names = device.names().into_iter();
+    let data = names.filter_map(|name| match name.rsplit_once('.')?.1 {
+        "seg" => Some((name, 4 * BLOCK + BLOCK)),
+        "jsonl" => Some((name, 0)),
+        _ => None,
+    });
+    let data: Vec<_> = data.collect();
+    assert!(data.len() >= 3, "several segments");
+    data
+}
+
+fn spoil(device: &MemStorage, name: &str, range: std::ops::Range<usize>, how: &str) {
+    device.edit(name, |bytes| {
+        let end = range.end.min(bytes.len());
+        let bytes = bytes.get_mut(range.start..end).unwrap_or_default();
+        match how {
+            "zeros" => bytes.fill(0),
+            "garbage" => bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_mul(7) ^ 0x5A),
+            "bit" => bytes[end.saturating_sub(range.start) / 2] ^= 0x10,
+            _ => panic!("{how}"),
+        }
+    });
+}
+
+/// All the ways to look at a log say that its records are these, and it goes on.
+fn assert_whole(device: &MemStorage, layout: Layout, records: &BTreeMap<u64, Vec<u8>>, what: &str) {
+    let found = judge(device).unwrap();
+    assert!(found.verdict <= Verdict::Correctable, "{what}: {found:?}");
+    assert_eq!(found.records, common::lsn_count(&records.values().cloned().collect::<Vec<_>>()));
+    let delivered = read(device, false).unwrap();
+    assert_eq!((&delivered.records, delivered.errors), (records, 0), "{what}");
+    let reader = LogReader::open_any_in(shared(device)).unwrap();
+    for (number, payload) in records {
+        assert_eq!(reader.get(lsn(*number)).unwrap().as_ref(), Some(payload), "{what}: {number}");
+    }
+    let device = device.kill();
+    let log = open(&laid_out(again(2), layout), &device).unwrap_or_else(|e| panic!("{what}: {e}"));
+    assert!(log.recovery().damage.is_empty());
+    let own = Found::take(log.read_from(Lsn::FIRST).unwrap()).unwrap();
+    assert_eq!(&own.records, records, "{what}");
+    let next = log.append(&payload_in(layout, (1, 9), 20)).unwrap();
+    assert_eq!(next.get(), records.keys().next_back().unwrap() + 1, "{what}");
+    log.close().unwrap();
+    let after = read(&device, false).unwrap();
+    assert_eq!(after.count(), next.get(), "{what}");
+}
+
+#[test]
+fn every_block_that_is_lost_alone_comes_back_wherever_it_stood() {
+    for layout in LAYOUTS {
+        let (sound, records) = sample(layout);
+        for (name, _) in data_files(&sound) {
+            let length = sound.bytes(&name).unwrap().len();
+            for start in (0..length).step_by(BLOCK) {
+                for how in ["zeros", "garbage", "bit"] {
+                    let device = sound.kill();
+                    spoil(&device, &name, start..start + BLOCK, how);
+                    assert_whole(&device, layout, &records, &format!("{name} {start} {how}"));
+                }
+            }
+        }
+        // The heads of texts have a file of their own.
+        for name in sound.names().iter().filter(|name| name.ends_with("head")) {
+            for start in (0..4 * BLOCK).step_by(BLOCK) {
+                let device = sound.kill();
+                spoil(&device, name, start..start + BLOCK, "zeros");
+                assert_whole(&device, layout, &records, &format!("{name} {start}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn two_blocks_of_each_stripe_come_back_and_what_the_device_refuses_too() {
+    for layout in LAYOUTS {
+        let (sound, records) = sample(layout);
+        let mut random = Random::new(5);
+        for turn in 0..60 {
+            let device = sound.kill();
+            for (name, from) in data_files(&sound) {
+                // What stands behind the records has no parity.
+                let bytes = sound.bytes(&name).unwrap();
+                let length = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+                for stripe in (from..length).step_by(DATA * BLOCK) {
+                    for _ in 0..2 {
+                        let block = usize::try_from(random.below(4)).unwrap();
+                        let start = stripe + block * BLOCK;
+                        if start >= length {
+                            continue;
+                        }
+                        if random.below(4) == 0 {
+                            device.fail_read(&name, start..start + BLOCK);
+                        } else {
+                            spoil(&device, &name, start..start + BLOCK, "garbage");
+                        }
+                    }
+                }
+            }
+            let found = read(&device, false).unwrap();
+            assert_eq!((&found.records, found.errors), (&records, 0), "turn {turn}");
+            let judged = judge(&device);
+            assert!(
+                judged.as_ref().is_ok_and(|found| found.verdict <= Verdict::Correctable)
+                    || matches!(judged, Err(Error::Io { .. })),
+                "turn {turn}: {judged:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_beyond_the_parity_is_named_and_nothing_wrong_is_delivered() {
+    for layout in LAYOUTS {
+        let (sound, records) = sample(layout);
+        let (name, from) = data_files(&sound)[1].clone();
+        let device = sound.kill();
+        spoil(&device, &name, from..from + 3 * BLOCK, "garbage");
+        let judged = judge(&device).unwrap();
+        assert_eq!(judged.verdict, Verdict::Lost);
+        let found = read(&device, true).unwrap();
+        assert!(found.count() < 60);
+        for (number, payload) in &records {
+            let lost = found.lost.iter().any(|lost| common::names(lost, *number));
+            assert!(lost || found.records.get(number) == Some(payload), "record {number}");
+        }
+    }
+}
+
+#[test]
+fn damaged_parity_costs_nothing_and_gives_nothing_wrong() {
+    let (sound, records) = sample(Layout::Binary);
+    let names = sound.names().into_iter().filter(|name| name.ends_with("parity"));
+    let mut random = Random::new(9);
+    for name in names {
+        let length = sound.bytes(&name).unwrap().len();
+        for turn in 0..length / 16 {
+            let device = sound.kill();
+            let at = usize::try_from(random.below(u64::try_from(length).unwrap())).unwrap();
+            device.edit(&name, |bytes| bytes[at] ^= 1 << (turn % 8));
+            assert_eq!(judge(&device).unwrap().verdict, Verdict::Clean, "{name} {at}");
+            // And with damage to the log itself beside it: whatever is delivered is right.
+            let (data, from) = data_files(&sound)[turn % 3].clone();
+            spoil(&device, &data, from + turn * 8 % 1500..from + turn * 8 % 1500 + 600, "garbage");
+            let found = read(&device, true).unwrap();
+            for (number, payload) in &records {
+                let lost = found.lost.iter().any(|lost| common::names(lost, *number));
+                assert!(lost || found.records.get(number) == Some(payload), "{name} {at} {number}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_log_has_parity_from_when_it_is_told_and_remembers() {
+    let device = MemStorage::new();
+    let log = open(&tiny(1), &device).unwrap();
+    append(&log, Layout::Binary, 1..=30);
+    log.close().unwrap();
+    assert!(device.names().iter().all(|name| !name.ends_with("parity")));
+    assert_eq!(protection_in(&shared(&device)).unwrap().scheme, None);
+    let log = open(&with_parity(1, Layout::Binary), &device).unwrap();
+    append(&log, Layout::Binary, 31..=60);
+    log.close().unwrap();
+    let log = open(&again(3), &device).unwrap();
+    append(&log, Layout::Binary, 61..=90);
+    log.close().unwrap();
+    let found = protection_in(&shared(&device)).unwrap();
+    assert_eq!(found.scheme, Some(scheme()));
+    assert!(found.covered < found.bytes && found.open.contains(&SegmentId::FIRST), "{found:?}");
+    // What an earlier life wrote is protected when that is asked for.
+    let made = protect_in(&shared(&device), scheme()).unwrap();
+    assert_eq!((made.open.len(), made.covered), (0, made.bytes));
+    let records = read(&device, false).unwrap().records;
+    for (name, from) in data_files(&device) {
+        let harmed = device.kill();
+        spoil(&harmed, &name, from..from + BLOCK, "zeros");
+        assert_whole(&harmed, Layout::Binary, &records, &name);
+    }
+    // Freed of it, the segments to come have none.
+    let log = open(&again(4).parity(None), &device).unwrap();
+    append(&log, Layout::Binary, 91..=150);
+    log.close().unwrap();
+    let found = protection_in(&shared(&device)).unwrap();
+    assert_eq!((found.scheme, found.open.is_empty()), (None, false));
+    assert_eq!(judge(&device).unwrap().verdict, Verdict::Clean);
+}
+
+/// What the log that a crash left says of its parity once it was opened and closed.
+fn assert_protected(device: &MemStorage, what: &str) {
+    let log = open(&again(2).parity(Some(scheme())), device).unwrap();
+    log.close().unwrap();
+    let found = protection_in(&shared(device)).unwrap();
+    assert!(found.open.is_empty(), "{what}: {found:?}");
+    assert_eq!(found.covered, found.bytes, "{what}: {found:?}");
+    let records = read(device, false).unwrap().records;
+    for (name, from) in device
+        .names()
+        .into_iter()
+        .filter(|name| name.ends_with("seg"))
+        .map(|name| (name, 5 * BLOCK))
+    {
+        let harmed = device.kill();
+        spoil(&harmed, &name, from..from + 2 * BLOCK, "garbage");
+        let found = read(&harmed, false).unwrap();
+        assert_eq!((&found.records, found.errors), (&records, 0), "{what}: {name}");
+    }
+}
+
+#[test]
+fn wherever_the_power_goes_the_next_open_makes_what_parity_lacks() {
+    let steps = {
+        let device = MemStorage::new();
+        let log = open(&with_parity(1, Layout::Binary), &device).unwrap();
+        append(&log, Layout::Binary, 1..=40);
+        log.close().unwrap();
+        device.steps()
+    };
+    for stop in (0..steps).step_by(3) {
+        for kept in [Landing::Whole, Landing::Lost] {
+            let device = MemStorage::new();
+            device.stop_after(stop);
+            let mut acknowledged = 0;
+            if let Ok(log) = open(&with_parity(1, Layout::Binary), &device) {
+                for number in 1..=40 {
+                    let size = 20 + usize::try_from(number * 37 % 300).unwrap();
+                    if log.append(&payload_in(Layout::Binary, (number, 1), size)).is_err() {
+                        break;
+                    }
+                    acknowledged = number;
+                }
+            }
+            let left = device.power_cut(|_| kept.clone());
+            let what = format!("stopped after {stop}, {kept:?}");
+            assert_protected(&left, &what);
+            assert!(read(&left, false).unwrap().count() >= acknowledged, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_strict_open_refuses_what_is_damaged_and_others_go_on_beside_it() {
+    let (sound, records) = sample(Layout::Binary);
+    let (name, from) = data_files(&sound).pop().unwrap();
+    spoil(&sound, &name, from + 300..from + 310, "garbage");
+    let strict = open(&again(5).mode(OpenMode::Strict), &sound);
+    assert!(matches!(strict, Err(Error::Damaged(_))), "{strict:?}");
+    let log = open(&again(6), &sound).unwrap();
+    assert_eq!(log.recovery().mended.len(), 1);
+    assert!(log.recovery().warnings[0].contains("repair"), "{:?}", log.recovery().warnings);
+    assert_eq!(log.get(lsn(60)).unwrap().as_ref(), records.get(&60));
+    let damaged = sound.bytes(&name).unwrap();
+    append(&log, Layout::Binary, 61..=62);
+    log.close().unwrap();
+    let after = sound.bytes(&name).unwrap();
+    assert_eq!(after[from..from + 512], damaged[from..from + 512], "nothing is written over it");
+    let mut cursor = LogReader::open_any_in(shared(&sound)).unwrap().cursor(Lsn::FIRST).unwrap();
+    while cursor.next_record().unwrap().is_some() {}
+    assert_eq!(cursor.mended().len(), 1);
+}
