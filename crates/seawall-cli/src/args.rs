@@ -17,8 +17,8 @@ use crate::report::Exit;
 use crate::select::Selection;
 use crate::tone::ColorWhen;
 pub(crate) use bench::{
-    Bench, BenchAppend, BenchCwal, BenchDisk, BenchFrame, BenchHelios, BenchPaper, BenchRead,
-    BenchReader, BenchReplay, BenchRoll, BenchStream, BenchVerb, Beside,
+    Bench, BenchAppend, BenchCwal, BenchDisk, BenchFrame, BenchHelios, BenchPaper, BenchParity,
+    BenchRead, BenchReader, BenchReplay, BenchRoll, BenchStream, BenchVerb, Beside,
 };
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 pub(crate) use config::template;

@@ -100,6 +100,16 @@ pub fn bytes_from_below() -> Option<u64> {
     counts.lines().find_map(|line| line.strip_prefix("read_bytes: "))?.trim().parse().ok()
 }
 
+/// How much processor time this process took so far, in steps of ten milliseconds.
+#[must_use]
+pub fn processor_time() -> Option<Duration> {
+    let process = text_of_system(&own_folder(), "stat")?;
+    // Fields 14 and 15 of proc(5): in user mode and in the kernel, in hundredths of a second.
+    let ticks = after_name(&process)?.skip(14 - 3).take(2);
+    let ticks: Option<u64> = ticks.map(|ticks| ticks.parse::<u64>().ok()).sum();
+    Some(Duration::from_millis(ticks? * 10))
+}
+
 pub(crate) fn own_folder() -> String {
     format!("/proc/{}", std::process::id())
 }

@@ -3,8 +3,8 @@
 use super::device::parse_delay;
 use super::examples::{
     BENCH_CWAL_EXAMPLES, BENCH_DISK_EXAMPLES, BENCH_EXAMPLES, BENCH_FRAME_EXAMPLES,
-    BENCH_HELIOS_EXAMPLES, BENCH_PAPER_EXAMPLES, BENCH_READ_EXAMPLES, BENCH_REPLAY_EXAMPLES,
-    BENCH_ROLL_EXAMPLES, BENCH_STREAM_EXAMPLES,
+    BENCH_HELIOS_EXAMPLES, BENCH_PAPER_EXAMPLES, BENCH_PARITY_EXAMPLES, BENCH_READ_EXAMPLES,
+    BENCH_REPLAY_EXAMPLES, BENCH_ROLL_EXAMPLES, BENCH_STREAM_EXAMPLES,
 };
 use super::replay::StorePlace;
 use super::{LevelName, Look};
@@ -48,6 +48,9 @@ pub(crate) enum BenchVerb {
     /// What a record costs before it is on its way to the device
     #[command(after_help = BENCH_FRAME_EXAMPLES)]
     Frame(BenchFrame),
+    /// What parity beside the segments costs those who commit
+    #[command(after_help = BENCH_PARITY_EXAMPLES)]
+    Parity(BenchParity),
     /// A store brought back from a log: one by one, in batches of 100, and by `seawall replay`
     #[command(after_help = BENCH_REPLAY_EXAMPLES)]
     Replay(BenchReplay),
@@ -182,6 +185,32 @@ pub(crate) struct BenchStream {
     pub(crate) windows: Vec<u64>,
     /// Seconds for all of them
     #[arg(long, value_name = "SECONDS", default_value = "12", value_parser = human::parse_seconds)]
+    pub(crate) time: f64,
+    /// Bytes in a record
+    #[arg(long, value_name = "BYTES", default_value = "116")]
+    #[arg(value_parser = human::parse_record_size)]
+    pub(crate) size: usize,
+    #[command(flatten)]
+    pub(crate) beside: Beside,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// `seawall bench parity`
+#[derive(Debug, Args)]
+pub(crate) struct BenchParity {
+    /// Where to write; room for some 800 MiB
+    #[arg(long, default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// How many threads commit at the same time
+    #[arg(long, value_delimiter = ',', default_value = "1,8,64")]
+    #[arg(value_parser = human::parse_writers)]
+    pub(crate) writers: Vec<usize>,
+    /// Blocks of data and of parity in a stripe
+    #[arg(long, value_name = "D+P", default_value = "16+2")]
+    pub(crate) parity: seawall::Parity,
+    /// Seconds for each number of writers
+    #[arg(long, value_name = "SECONDS", default_value = "6", value_parser = human::parse_seconds)]
     pub(crate) time: f64,
     /// Bytes in a record
     #[arg(long, value_name = "BYTES", default_value = "116")]

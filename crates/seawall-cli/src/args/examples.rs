@@ -273,6 +273,15 @@ One thread waits for each of its records. The file of the next segment is made
 beside it, so the longest write is told, too. Logs of large and of small
 segments run by turns, and plain writes of as many bytes, each with its sync.";
 
+pub(super) const BENCH_PARITY_EXAMPLES: &str = "\
+Examples:
+  seawall bench parity
+  chrt -f 1 seawall bench parity --writers 1,64 --size 4096 --time 20
+  seawall bench parity --parity 4+1 --json | jq '.commit_us'
+
+Two logs that differ in nothing else run by turns, and plain writes of as many
+bytes, each with its sync. What the processor did for a commit is told, too.";
+
 pub(super) const BENCH_FRAME_EXAMPLES: &str = "\
 Examples:
   seawall bench frame

@@ -7,6 +7,7 @@ mod disk;
 mod frame;
 mod helios;
 mod paper;
+mod parity;
 mod read;
 mod replay;
 mod roll;
@@ -35,6 +36,7 @@ pub(crate) fn run(what: &BenchVerb, stores: Stores) -> Result<Exit, Failure> {
         BenchVerb::Stream(args) => stream::run(args),
         BenchVerb::Roll(args) => roll::run(args),
         BenchVerb::Frame(args) => frame::run(args),
+        BenchVerb::Parity(args) => parity::run(args),
         BenchVerb::Replay(args) => replay::run(args, stores),
     }
 }
