@@ -10,7 +10,7 @@
 //! the checker must fail.
 //!
 //! Run: `cargo run --release -p seawall-model -- check [DEPTH] | faults [1 IN N] | planted [RULE]
-//! | random SECONDS [SEED]`;
+//! | parity | random SECONDS [SEED]`;
 //! `--features wide` makes sectors larger than batches; WITHOUT=rule drops a rule in any mode,
 //! LAYOUT=Dense|Padded|Text keeps to one layout. Exit code 1: a promise was broken where the rules
 //! keep it (`planted`: dropping a rule went unnoticed); 2: usage.
@@ -25,6 +25,7 @@ mod disk;
 mod faults;
 mod format;
 mod inspect;
+mod parity;
 mod random;
 mod rules;
 mod scan;
@@ -144,7 +145,8 @@ fn must_hold(c: &Config) -> bool {
 
 fn usage() -> ExitCode {
     eprintln!(
-        "check [DEPTH] | faults [1 IN N] | planted [RULE] | random SECONDS [SEED] | seed LIFE"
+        "check [DEPTH] | faults [1 IN N] | planted [RULE] | parity | random SECONDS [SEED] | \
+         seed LIFE"
     );
     eprintln!("LAYOUT is Dense, Padded or Text; RULE and WITHOUT are one of:");
     for (name, about) in Rules::NAMES {
@@ -205,6 +207,7 @@ fn main() -> ExitCode {
             }
             return ExitCode::from(u8::from(planted(only) > 0));
         }
+        Some("parity") => return ExitCode::from(u8::from(parity::check() > 0)),
         Some("random") => {
             let seconds = args.get(2).map_or(60, |a| a.parse().unwrap());
             let seed = args.get(3).map_or(1, |a| a.parse().unwrap());
