@@ -65,6 +65,8 @@ pub(crate) struct Commit {
     next: Lsn,
     group: u64,
     batch_max: usize,
+    /// An open batch that has so many bytes of frames takes no more.
+    flight_max: usize,
     room: Room,
     /// Bytes of the batch that is on its way.
     flying: u64,
@@ -82,8 +84,13 @@ pub(crate) struct Commit {
 }
 
 impl Commit {
-    /// A log whose records up to `durable` are durable, those up to `confirmed` confirmed.
-    pub(crate) fn new(durable: Option<Lsn>, confirmed: Option<Lsn>, batch_max: usize) -> Self {
+    /// A log whose records up to `durable` are durable, those up to `confirmed` confirmed. A batch
+    /// has at most `batch_max` bytes, and takes nothing more from `flight_max` on.
+    pub(crate) fn new(
+        durable: Option<Lsn>,
+        confirmed: Option<Lsn>,
+        (batch_max, flight_max): (usize, usize),
+    ) -> Self {
         let room = Room { tail: 0, spare: 0 };
         Self {
             open: vec![0; HEADER_SIZE],
@@ -92,6 +99,7 @@ impl Commit {
             next: next_lsn(durable),
             group: 0,
             batch_max,
+            flight_max,
             room,
             flying: 0,
             durable,
@@ -113,7 +121,8 @@ impl Commit {
         if size > max {
             return Err(Error::TooLarge { size, max });
         }
-        if self.open.len() - HEADER_SIZE + size > max {
+        let open = self.open.len() - HEADER_SIZE;
+        if open + size > max || open >= self.flight_max {
             return Ok(Admission::BatchFull);
         }
         let batch = to_u64(self.open.len() + size);
@@ -276,7 +285,7 @@ mod tests {
     const NOW: Duration = Duration::from_secs(1);
 
     fn commit() -> Commit {
-        let mut commit = Commit::new(Lsn::new(7), Lsn::new(7), 256);
+        let mut commit = Commit::new(Lsn::new(7), Lsn::new(7), (256, 256));
         commit.set_room(Room { tail: 10_000, spare: 0 });
         commit
     }
@@ -328,6 +337,21 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_that_is_enough_for_a_flight_takes_no_more_and_a_large_set_joins_a_small_one() {
+        let mut commit = Commit::new(None, None, (256, 100));
+        commit.set_room(Room { tail: 10_000, spare: 0 });
+        // Frames of 8 and 80 bytes, of 8 and 8, of 8 and 104.
+        admit(&mut commit, &[1; 80]);
+        admit(&mut commit, &[2; 8]);
+        assert_eq!(commit.admit(&mut Set::of(&[b""])).unwrap(), Admission::BatchFull);
+        assert_eq!(commit.take().unwrap().count, 2);
+        admit(&mut commit, &[1; 80]);
+        admit(&mut commit, &[3; 104]);
+        assert_eq!(commit.admit(&mut Set::of(&[b""])).unwrap(), Admission::BatchFull);
+        assert_eq!(commit.take().unwrap().count, 2);
+    }
+
+    #[test]
     fn nothing_is_admitted_that_has_no_sure_place_on_the_device() {
         // A batch of one such record has 48 + 8 + 56 bytes.
         let record = [1; 56];
@@ -361,7 +385,7 @@ mod tests {
     /// Left: a header that was forged, as no log has so many records.
     #[test]
     fn a_record_for_which_there_is_no_number_is_refused_and_those_before_are_kept() {
-        let mut commit = Commit::new(Lsn::new(u64::MAX - 3), None, 256);
+        let mut commit = Commit::new(Lsn::new(u64::MAX - 3), None, (256, 256));
         commit.set_room(Room { tail: 10_000, spare: 0 });
         assert_eq!(admit(&mut commit, b"a").lsn.get(), u64::MAX - 2);
         assert!(matches!(commit.admit(&mut Set::of(&[b"b", b"c"])), Err(Error::Poisoned { .. })));

@@ -26,6 +26,10 @@ use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
+/// What a stream puts into one batch, in bytes. More fills the device no better, waits longer, and
+/// is in no cache any more when it gets its checksum and is put into blocks.
+const FLIGHT_MAX: usize = 2 << 20;
+
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) storage: Arc<dyn Storage>,
@@ -97,7 +101,9 @@ impl Core {
         let newest = (writer.tail.header.reference(), writer.manifest.content.log);
         let bounds = writer.bounds();
         let reached = [writer.last, confirmed];
-        let mut commit = Commit::new(writer.last, confirmed, batch_max);
+        // Who asks for more in memory has it.
+        let flight_max = FLIGHT_MAX.max(options.buffered_bytes);
+        let mut commit = Commit::new(writer.last, confirmed, (batch_max, flight_max));
         commit.set_room(writer.room());
         let counts = writer.counts;
         let layout = writer.manifest.content.layout;
