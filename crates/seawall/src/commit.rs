@@ -1,7 +1,7 @@
 //! Group commit as a pure state machine: records enter the open batch, somebody takes the batch to
 //! the device, and what came of it is told. No I/O, no threads, no clock: time is an argument.
 
-use crate::set::Set;
+use crate::set::Incoming;
 use crate::{Error, Lsn, Result};
 use seawall_format::batch::HEADER_SIZE;
 use seawall_format::{lsn_or_zero, next_lsn};
@@ -115,7 +115,7 @@ impl Commit {
 
     /// Takes an atomic set into the open batch, if it has a place there and, whatever comes, on the
     /// device; then the set is empty.
-    pub(crate) fn admit(&mut self, set: &mut Set) -> Result<Admission> {
+    pub(crate) fn admit(&mut self, set: &mut impl Incoming) -> Result<Admission> {
         self.check()?;
         let (size, max) = (set.size(), self.batch_max - HEADER_SIZE);
         if size > max {
@@ -281,6 +281,7 @@ fn to_u64(size: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::set::Set;
 
     const NOW: Duration = Duration::from_secs(1);
 

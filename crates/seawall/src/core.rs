@@ -11,7 +11,7 @@ use crate::commit::{Admission, Commit, Goal, Place};
 use crate::gate::Gate;
 use crate::live::OWN_WORD;
 use crate::process::Process;
-use crate::set::Set;
+use crate::set::Incoming;
 use crate::siblings::Siblings;
 use crate::sync::{
     AtomicU32, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, current,
@@ -188,7 +188,11 @@ impl Core {
     }
 
     /// Gives an atomic set its LSNs and takes it into the open batch; waits for room.
-    pub(crate) fn admit(self: &Arc<Self>, set: &mut Set, attended: bool) -> Result<Place> {
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        set: &mut impl Incoming,
+        attended: bool,
+    ) -> Result<Place> {
         if self.layout == Layout::Text {
             set.payloads().try_for_each(refuse_unreadable)?;
         }

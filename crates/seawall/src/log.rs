@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::follow::{Follower, News};
 use crate::lookup::Lookup;
 use crate::retention::Retained;
-use crate::set::Set;
+use crate::set::{Set, Short};
 use crate::{Codec, Entries, Error, Lsn, MessagePack, Options, Recovery, Result};
 use std::fmt;
 use std::marker::PhantomData;
@@ -163,7 +163,8 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// ```
     pub fn submit(&self, record: &T) -> Result<Ticket> {
         let place = self.admit(record, false)?;
-        Ok(Ticket { core: self.core.clone(), place, goal: self.core.goal() })
+        let awaits = self.core.goal().map(|goal| (self.core.clone(), goal));
+        Ok(Ticket { place, awaits })
     }
 
     /// The durable records from `from` on, as of now: in order, verified, one at a time.
@@ -222,6 +223,9 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
 
     /// Takes a record into the open batch; `attended` if its caller waits for it.
     fn admit(&self, record: &T, attended: bool) -> Result<Place> {
+        if let Some(mut short) = C::payload_of(record).and_then(Short::new) {
+            return self.core.admit(&mut short, attended);
+        }
         Set::with_empty(|set| {
             set.push::<T, C>(record)?;
             self.core.admit(set, attended)
@@ -441,9 +445,9 @@ impl<T: ?Sized, C> fmt::Debug for Log<T, C> {
 #[derive(Clone, Debug)]
 #[must_use = "a ticket that nobody waits for says nothing of its record"]
 pub struct Ticket {
-    core: Arc<Core>,
     place: Place,
-    goal: Option<Goal>,
+    /// What there is to wait for, and where.
+    awaits: Option<(Arc<Core>, Goal)>,
 }
 
 impl Ticket {
@@ -459,8 +463,8 @@ impl Ticket {
     ///
     /// [`Error::Poisoned`]; [`Error::Closed`] if the log was closed before the record was written.
     pub fn wait(self) -> Result<Lsn> {
-        match self.goal {
-            Some(goal) => self.core.wait(self.place, goal),
+        match self.awaits {
+            Some((core, goal)) => core.wait(self.place, goal),
             None => Ok(self.place.lsn),
         }
     }
@@ -470,10 +474,10 @@ impl Future for Ticket {
     type Output = Result<Lsn>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Lsn>> {
-        let Some(goal) = self.goal else {
+        let Some((core, goal)) = &self.awaits else {
             return Poll::Ready(Ok(self.place.lsn));
         };
-        let found = self.core.poll(self.place, goal, context.waker());
+        let found = core.poll(self.place, *goal, context.waker());
         found.map_or(Poll::Pending, Poll::Ready)
     }
 }

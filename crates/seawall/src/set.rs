@@ -11,6 +11,9 @@ const KEPT_MAX: usize = 4 << 20;
 /// Shorter ones are copied: small buffers stay small, and warm; in bytes.
 const SWAP_LEAST: usize = 16 << 10;
 
+/// A longer record is framed before the lock is taken; in bytes.
+const SHORT_MAX: usize = 512;
+
 /// More than any batch holds, in bytes: what goes beyond is only counted.
 const SIZE_MAX: usize = 64 << 20;
 
@@ -85,26 +88,45 @@ impl Set {
         frame::push_unbound(&mut self.frames, payload, false);
     }
 
-    /// Bytes of its frames.
-    pub(crate) fn size(&self) -> usize {
-        self.size
-    }
-
     /// How many records it has.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
+}
+
+/// What gets its numbers together.
+pub(crate) trait Incoming {
+    /// Bytes of its frames.
+    fn size(&self) -> usize;
+
+    /// How many records it has.
+    fn count(&self) -> usize;
 
     /// Its payloads, in order.
-    pub(crate) fn payloads(&self) -> impl Iterator<Item = &[u8]> {
+    fn payloads(&self) -> impl Iterator<Item = &[u8]>;
+
+    /// Puts its frames behind those of `batch`, which begins with room for its header, and is empty
+    /// then.
+    fn move_to(&mut self, batch: &mut Vec<u8>);
+}
+
+impl Incoming for Set {
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn payloads(&self) -> impl Iterator<Item = &[u8]> {
         let (_, frames) = self.frames.split_at(HEADER_SIZE);
         let count = u32::try_from(self.count).unwrap_or(u32::MAX);
         Frames::new(frames, Lsn::FIRST, count).map(|frame| frame.payload)
     }
 
-    /// Puts its frames behind those of `batch`, which begins with room for its header. If it has
-    /// none and they are many, the two change places instead.
-    pub(crate) fn move_to(&mut self, batch: &mut Vec<u8>) {
+    /// If the batch has no frames and they are many, the two change places instead.
+    fn move_to(&mut self, batch: &mut Vec<u8>) {
         if batch.len() == HEADER_SIZE && self.size > SWAP_LEAST {
             std::mem::swap(batch, &mut self.frames);
         } else {
@@ -112,6 +134,35 @@ impl Set {
             batch.extend_from_slice(frames);
         }
         self.clear();
+    }
+}
+
+/// One record that is in memory as it is to be stored, and so short that it gets its checksum where
+/// it goes: others wait for the lock meanwhile, and less than they would for a second copy.
+#[derive(Debug)]
+pub(crate) struct Short<'a>(&'a [u8]);
+
+impl<'a> Short<'a> {
+    pub(crate) fn new(payload: &'a [u8]) -> Option<Self> {
+        (payload.len() <= SHORT_MAX).then_some(Self(payload))
+    }
+}
+
+impl Incoming for Short<'_> {
+    fn size(&self) -> usize {
+        frame::size_on_disk(self.0.len())
+    }
+
+    fn count(&self) -> usize {
+        1
+    }
+
+    fn payloads(&self) -> impl Iterator<Item = &[u8]> {
+        [self.0].into_iter()
+    }
+
+    fn move_to(&mut self, batch: &mut Vec<u8>) {
+        frame::push_unbound(batch, self.0, false);
     }
 }
 
@@ -152,6 +203,21 @@ mod tests {
             behind.move_to(&mut batch);
             assert_eq!(batch.split_off(expected.len()), expected.split_off(HEADER_SIZE));
         }
+    }
+
+    #[test]
+    fn a_short_record_stands_in_a_batch_as_a_set_of_one_does() {
+        let mut batches = [vec![0; HEADER_SIZE], vec![0; HEADER_SIZE]];
+        for size in [0, 1, 7, 8, 9, SHORT_MAX] {
+            let payload = vec![7; size];
+            let (mut short, mut set) = (Short::new(&payload).unwrap(), Set::of(&[&payload]));
+            assert_eq!((short.size(), short.count()), (set.size(), set.count()));
+            assert_eq!(short.payloads().collect::<Vec<_>>(), [&payload]);
+            short.move_to(&mut batches[0]);
+            set.move_to(&mut batches[1]);
+            assert_eq!(batches[0], batches[1], "{size}");
+        }
+        assert!(Short::new(&[7; SHORT_MAX + 1]).is_none(), "others do not wait for a long one");
     }
 
     #[test]

@@ -296,3 +296,17 @@ fn a_confirmation_wakes_everybody_whom_it_concerns() {
 fn pause() {
     thread::park_timeout(Duration::from_millis(3));
 }
+
+#[test]
+fn a_ticket_holds_out_as_long_as_its_level_asks() {
+    for (level, synced) in
+        [(Level::Buffered, None), (Level::Synced, Some(1)), (Level::Confirmed, Some(1))]
+    {
+        let storage = MemStorage::new();
+        let options = options().level(level).buffered(Duration::from_secs(3600), usize::MAX);
+        let log: Bytes = options.open_in(Arc::new(storage)).unwrap();
+        let lsn = log.submit(b"one").unwrap().wait().unwrap();
+        assert_eq!((lsn, log.durable().map(Lsn::get)), (Lsn::FIRST, synced), "{level:?}");
+        assert_eq!(block_on(log.submit(b"two").unwrap()).unwrap().get(), 2);
+    }
+}

@@ -122,9 +122,8 @@ fn a_forked_handle_that_was_dropped_keeps_nobody_out() {
     log.append(b"of the parent").unwrap();
     let log = forked(log);
     let ticket = Ticket {
-        core: log.core.clone(),
         place: Place { lsn: Lsn::FIRST, group: 0 },
-        goal: Some(Goal::Confirmed),
+        awaits: Some((log.core.clone(), Goal::Confirmed)),
     };
     drop(log);
     assert!(is_refused(&ticket.clone().wait()));
