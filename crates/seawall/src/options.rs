@@ -224,6 +224,9 @@ impl Options {
     }
 
     /// The bounds of [`Level::Buffered`]: how long, and how many bytes, may wait in memory.
+    ///
+    /// While the device is busy with a batch, as many bytes are taken for the next one, and 2 MiB
+    /// at least; whoever brings more waits for the device.
     #[must_use]
     pub fn buffered(mut self, delay: Duration, bytes: usize) -> Self {
         (self.buffered_delay, self.buffered_bytes) = (delay, bytes);
