@@ -116,6 +116,16 @@ pub trait Storage: Debug + Send + Sync {
     /// Whatever the device says.
     fn folder(&self, name: &str) -> io::Result<Arc<dyn Storage>>;
 
+    /// The directory `name` inside this one, if it is there; nothing is made where that can be
+    /// known without.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    fn folder_if_any(&self, name: &str) -> io::Result<Option<Arc<dyn Storage>>> {
+        self.folder(name).map(Some)
+    }
+
     /// Which run of the machine this is: what was written but not synced under another one may
     /// be gone. `None` where it cannot be known.
     fn boot_id(&self) -> Option<[u8; 16]>;

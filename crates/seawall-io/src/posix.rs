@@ -269,6 +269,17 @@ impl Storage for PosixStorage {
         }
     }
 
+    fn folder_if_any(&self, name: &str) -> io::Result<Option<Arc<dyn Storage>>> {
+        check_name(name)?;
+        let path = self.path.join(name);
+        let open = || rustix::fs::openat(&self.directory, name, DIRECTORY, Mode::empty());
+        match retry_on_intr(open) {
+            Ok(directory) => Ok(Some(Arc::new(Self { directory, path }))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(not_a_directory(&path, error)),
+        }
+    }
+
     fn boot_id(&self) -> Option<[u8; 16]> {
         boot_id()
     }

@@ -71,6 +71,7 @@ mod json;
 mod live;
 mod log;
 mod lookup;
+mod mend;
 mod open;
 mod options;
 mod overlay;
@@ -83,6 +84,7 @@ mod quarantine;
 mod reader;
 mod recovery;
 mod repair;
+mod replica;
 mod rest;
 mod retention;
 mod roll;
@@ -109,6 +111,7 @@ pub use follow::Follower;
 #[cfg(feature = "json")]
 pub use json::Json;
 pub use log::{Log, Stats, Ticket};
+pub use mend::{Change, Mend, Was, mend, mend_in, plan_mend, plan_mend_in};
 pub use options::{Failover, OpenMode, Options, SEGMENT_MIN};
 pub use overlay::{Mender, Overlay, Patch};
 #[cfg(feature = "json")]

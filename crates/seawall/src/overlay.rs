@@ -2,15 +2,16 @@
 //! judges and reads a log, judges and reads a mended one the same way.
 
 use seawall_io::{Access, File, Lock, Storage};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
 /// Bytes of a file of the log that are to be others.
 ///
-/// `new` is as long as `old`, or longer: then `old` reaches to the end of the file, which grows; a
-/// file that is not there has no bytes. No patch makes a file shorter.
+/// `new` is as long as `old`, or longer: then `old` reaches to the end of the file, which grows,
+/// with zeros before a patch that begins behind its end. A file that is not there has no bytes. No
+/// patch makes a file shorter.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Patch {
     /// The name of the file, in the log's directory.
@@ -88,6 +89,8 @@ impl fmt::Debug for Patch {
 pub struct Overlay {
     inner: Arc<dyn Storage>,
     pieces: BTreeMap<String, Pieces>,
+    /// Files that are not shown.
+    gone: BTreeSet<String>,
 }
 
 /// Bytes by the place where they begin; no two overlap.
@@ -102,7 +105,14 @@ impl Overlay {
             let of_file = pieces.entry(patch.file.clone()).or_default();
             put(of_file, patch.offset, patch.new.clone());
         }
-        Self { inner, pieces }
+        Self { inner, pieces, gone: BTreeSet::new() }
+    }
+
+    /// Shows no files of these names.
+    #[must_use]
+    pub fn without(mut self, names: &[String]) -> Self {
+        self.gone.extend(names.iter().cloned());
+        self
     }
 }
 
@@ -151,6 +161,9 @@ impl Storage for Overlay {
         if access != Access::Read {
             return Err(refused());
         }
+        if self.gone.contains(name) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         let Some(pieces) = self.pieces.get(name) else {
             return Ok(Arc::new(View {
                 inner: Some(self.inner.open(name, access)?),
@@ -182,6 +195,7 @@ impl Storage for Overlay {
         names.extend(self.pieces.keys().cloned());
         names.sort();
         names.dedup();
+        names.retain(|name| !self.gone.contains(name));
         Ok(names)
     }
 
@@ -199,6 +213,11 @@ impl Storage for Overlay {
 
     fn folder(&self, _: &str) -> io::Result<Arc<dyn Storage>> {
         Err(refused())
+    }
+
+    fn folder_if_any(&self, name: &str) -> io::Result<Option<Arc<dyn Storage>>> {
+        let folder = self.inner.folder_if_any(name)?;
+        Ok(folder.map(|folder| Arc::new(Self::new(folder, &[])) as Arc<dyn Storage>))
     }
 
     fn boot_id(&self) -> Option<[u8; 16]> {

@@ -158,7 +158,8 @@ fn set_aside(machine: &Machine, names: &[String], cut: &mut Cut) -> Result<()> {
     Ok(())
 }
 
-fn take(storage: &Arc<dyn Storage>) -> Result<Box<dyn Lock>> {
+/// The lock of a log that is repaired.
+pub(crate) fn take(storage: &Arc<dyn Storage>) -> Result<Box<dyn Lock>> {
     survey(storage, None)?;
     let locked = storage.lock(LOCK).map_err(Error::io(format!("lock {}", storage.place())))?;
     locked.ok_or_else(|| Error::Busy { place: storage.place() })

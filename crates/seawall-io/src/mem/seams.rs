@@ -120,6 +120,15 @@ impl Storage for MemStorage {
         Ok(Arc::new(Self { device: Arc::clone(&self.device), prefix: format!("{full}/") }))
     }
 
+    fn folder_if_any(&self, name: &str) -> io::Result<Option<Arc<dyn Storage>>> {
+        check_name(name)?;
+        let device = self.device();
+        device.powered()?;
+        let is_there = device.world.has_folder(&self.full(name));
+        drop(device);
+        is_there.then(|| self.folder(name)).transpose()
+    }
+
     fn boot_id(&self) -> Option<[u8; 16]> {
         Some(self.device().world.boot_id())
     }

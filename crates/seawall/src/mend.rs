@@ -1,0 +1,280 @@
+//! Mending: bytes that damage took are put back, where something knows them: another copy of the
+//! log, say. What is put back is judged first, in a view of the log, and nothing is believed that
+//! its checksums and the chain through it do not prove.
+
+mod change;
+mod journal;
+mod judge;
+mod write;
+
+use crate::directory::{MANIFEST, open_existing};
+use crate::repair::{refuse_in_use, take};
+use crate::replica::Replica;
+use crate::roll::Machine;
+use crate::survey::{Survey, survey};
+use crate::verify::look_around;
+use crate::walk::{Event, Walk};
+use crate::{Damage, Error, Lsn, Options, Overlay, Patch, Result, SegmentId, Verification};
+use journal::Journal;
+use judge::Planner;
+use seawall_format::LogId;
+use seawall_io::Storage;
+use std::fmt::Debug;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use change::{Change, Was};
+pub(crate) use judge::{is_whole, place_of};
+
+/// What a repair mends, or mended.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Mend {
+    /// The log as it was found.
+    pub before: Verification,
+    /// The log once mended: what is damaged still is what nothing could mend.
+    pub after: Verification,
+    /// What is changed, file by file.
+    pub patches: Vec<Patch>,
+    /// Files that stand where the log has none, and go to quarantine.
+    pub strays: Vec<String>,
+    /// The last record, where this log has lost its end and the replica alone says where that is.
+    pub end_by_replica: Option<Lsn>,
+    /// The last record that a replica has behind the end of this log: none of those is taken.
+    pub beyond: Option<Lsn>,
+    /// The journal of a repair that was interrupted; it is gone through first.
+    pub unfinished: Option<String>,
+    /// Where the bytes as they were are kept, in the log's directory; empty in a plan.
+    pub quarantine: Vec<String>,
+}
+
+impl Mend {
+    /// Whether there is something to change.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.patches.is_empty() && self.strays.is_empty()
+    }
+
+    /// How many bytes go to quarantine.
+    #[must_use]
+    pub fn quarantine_bytes(&self) -> u64 {
+        journal::size(&self.patches)
+    }
+
+    /// What happened to the bytes that are mended: in which field of which record, as far as the
+    /// bytes tell.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn changes(&self, log: &Arc<dyn Storage>) -> Result<Vec<Change>> {
+        change::describe(log, &self.patches)
+    }
+
+    /// The log in the view in which it is mended.
+    #[must_use]
+    pub fn view(&self, log: &Arc<dyn Storage>) -> Arc<dyn Storage> {
+        Arc::new(Overlay::new(log.clone(), &self.patches).without(&self.strays))
+    }
+}
+
+/// Something that knows bytes which damage took.
+pub(crate) trait Source: Debug {
+    /// Bytes that may mend what was found. They are not believed before the log was judged with
+    /// them, so a guess does no harm.
+    fn patches(&self, log: &Arc<dyn Storage>, found: &Verification) -> Result<Vec<Patch>>;
+
+    /// Whether it is of the same history up to behind this place, even if a part of the place
+    /// stays damaged: then the other parts can be believed by their own checksums.
+    fn is_tied(&self, _log: &Arc<dyn Storage>, _damage: &Damage) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Files that stand where the log had none.
+    fn strays(&self, _log: &Arc<dyn Storage>, _found: &Verification) -> Result<Vec<String>> {
+        Ok(vec![])
+    }
+
+    /// The last record that it has.
+    fn last(&self) -> Option<Lsn> {
+        None
+    }
+}
+
+/// Says what [`mend`] would do, and changes nothing.
+///
+/// # Errors
+///
+/// As [`mend`].
+pub fn plan_mend<P: AsRef<Path>>(path: impl AsRef<Path>, replicas: &[P]) -> Result<Mend> {
+    plan_mend_in(&open_existing(path.as_ref())?, &opened(replicas)?)
+}
+
+/// Says what [`mend_in`] would do, and changes nothing.
+///
+/// # Errors
+///
+/// As [`mend`].
+pub fn plan_mend_in(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<Mend> {
+    refuse_in_use(&**log)?;
+    plan(log, replicas)
+}
+
+/// Mends the log in the directory `path` in place, with what `replicas` have: other copies of the
+/// same log. What is not mended then is named.
+///
+/// The bytes as they were are kept in quarantine, durably, before the first one is changed. A
+/// crash on the way is harmless: a byte is as it was or as it should be, and the next repair goes
+/// on where this one ended.
+///
+/// # Errors
+///
+/// [`Error::Busy`] if a writer has the log open. [`Error::Mismatch`] if a replica is of another
+/// log. [`Error::NotALog`] if nothing of it can be read, so that nobody knows which log it is.
+/// [`Error::Io`]: the log may be mended in part; look at the device, then repair again.
+///
+/// # Examples
+///
+/// ```
+/// use seawall::{Log, Verdict, copy, mend};
+///
+/// # let folder = std::env::temp_dir().join(format!("seawall-doc-mend-{}", std::process::id()));
+/// # let backup = folder.with_extension("backup");
+/// let log: Log<u32> = Log::open(&folder)?;
+/// log.append(&7)?;
+/// log.close()?;
+/// copy(&folder, &backup)?;
+/// let segment = folder.join("000000000001.seg");
+/// # #[expect(clippy::disallowed_methods)] fn lose(file: &std::path::Path) {
+/// #     std::fs::remove_file(file).unwrap();
+/// # }
+/// lose(&segment);
+///
+/// let done = mend(&folder, &[&backup])?;
+/// assert_eq!((done.before.verdict, done.after.verdict), (Verdict::Lost, Verdict::Clean));
+/// # std::fs::remove_dir_all(&folder)?; std::fs::remove_dir_all(&backup)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn mend<P: AsRef<Path>>(path: impl AsRef<Path>, replicas: &[P]) -> Result<Mend> {
+    mend_in(&open_existing(path.as_ref())?, &opened(replicas)?)
+}
+
+/// Mends a log that another kind of storage holds.
+///
+/// # Errors
+///
+/// As [`mend`].
+pub fn mend_in(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<Mend> {
+    // Held to the end: no writer, and no other repair, comes in between.
+    let _lock = take(log)?;
+    let machine = Machine::new(&Options::new(), log.clone());
+    // A repair that died may have removed or renamed something, and that is not durable yet.
+    log.sync_dir().map_err(Error::io(format!("sync {}", log.place())))?;
+    let resumed = journal::resume(&machine)?;
+    let mut plan = plan(log, replicas)?;
+    plan.quarantine.extend(resumed);
+    if plan.is_empty() {
+        return Ok(plan);
+    }
+    let mut journal = None;
+    if !plan.patches.is_empty() {
+        let id = log_id(&survey(log, None)?).ok_or_else(|| unknown(&**log))?;
+        let written = Journal::write(&machine, id, &plan.patches)?;
+        plan.quarantine.push(written.place());
+        journal = Some(written);
+        write::patches(&machine, &plan.patches)?;
+    }
+    plan.quarantine.extend(write::strays(&machine, &plan.strays)?);
+    write::manifest(&machine, &plan.patches)?;
+    is_as_planned(log, &plan)?;
+    journal.map_or(Ok(()), Journal::done)?;
+    Ok(plan)
+}
+
+/// Whether the device shows now what was planned.
+fn is_as_planned(log: &Arc<dyn Storage>, plan: &Mend) -> Result<()> {
+    let found = look_around(log)?;
+    if (found.records, &found.damage) == (plan.after.records, &plan.after.damage) {
+        return Ok(());
+    }
+    let other = std::io::Error::other("the device shows other bytes than were written and synced");
+    Err(Error::io(format!("look at {} once it was mended", log.place()))(other))
+}
+
+fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<Mend> {
+    let looked = survey(log, None)?;
+    let id = log_id(&looked);
+    let mut sources: Vec<Box<dyn Source>> = vec![];
+    for replica in replicas {
+        let id = id.ok_or_else(|| unknown(&**log))?;
+        sources.push(Box::new(Replica::open(replica.clone(), id)?));
+    }
+    let end = known_end(&looked)?;
+    let planned = Planner::new(log, &sources, end)?.plan()?;
+    let lost_end = |found: &Verification| {
+        found.damage.iter().any(|damage| damage.lost.is_some_and(|lost| lost.to.is_none()))
+    };
+    let is_by_replica = end.is_none() && lost_end(&planned.before) && !lost_end(&planned.after);
+    let last = planned.after.last_lsn;
+    let beyond = sources.iter().filter_map(|source| source.last()).max();
+    Ok(Mend {
+        end_by_replica: last.filter(|_| is_by_replica),
+        beyond: beyond.filter(|beyond| Some(*beyond) > last),
+        unfinished: journal::unfinished(log, id)?,
+        before: planned.before,
+        after: planned.after,
+        patches: planned.patches,
+        strays: planned.strays,
+        quarantine: vec![],
+    })
+}
+
+fn opened<P: AsRef<Path>>(replicas: &[P]) -> Result<Vec<Arc<dyn Storage>>> {
+    replicas.iter().map(|path| open_existing(path.as_ref())).collect()
+}
+
+fn unknown(log: &dyn Storage) -> Error {
+    let found = "neither a manifest nor the header of a segment can be read".to_owned();
+    Error::NotALog { place: log.place(), found }
+}
+
+/// Which log this is.
+pub(crate) fn log_id(survey: &Survey) -> Option<LogId> {
+    let manifest = survey.manifest.as_ref().map(|manifest| manifest.log);
+    manifest.or_else(|| survey.chain.last().map(|link| link.segment.header.log))
+}
+
+/// The last record that this log itself knows of, where its newest file is all there; where it is
+/// not, what it held is not known.
+fn known_end(survey: &Survey) -> Result<Option<Lsn>> {
+    let is_there = survey.chain.last().is_some_and(|link| link.segment.bytes_missing() == 0);
+    if survey.beyond.is_some() || !is_there {
+        return Ok(None);
+    }
+    let mut walk = Walk::new(survey, None).around_unreadable(true);
+    let mut last = None;
+    loop {
+        match walk.step()? {
+            Event::Batch(batch) => last = last.max(Some(batch.last)),
+            Event::Damage(damages, _) => {
+                let ends = damages.iter().filter_map(|damage| damage.lost?.to);
+                last = last.max(ends.max());
+            }
+            Event::End(end) => return Ok(last.max(end.last).max(end.confirmed)),
+        }
+    }
+}
+
+/// Whether a repair may change a file of this name.
+fn is_of_log(name: &str) -> bool {
+    name == MANIFEST || SegmentId::from_any_name(name).is_some()
+}
+
+/// Whether a file is the manifest.
+fn is_manifest(patch: &Patch) -> bool {
+    patch.file == MANIFEST
+}
+
+fn to_u64(size: usize) -> u64 {
+    crate::walk::to_u64(size)
+}

@@ -1,0 +1,593 @@
+//! Mending from replicas: what comes back is what was there, bit for bit, or nothing is taken.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "in a test a panic is the report"
+)]
+
+mod common;
+
+use common::images::{End, Fill, Image, NEWEST, batches, files, spoil, write, write_in};
+use common::{Bytes, LAYOUTS, Random, again, judge, laid_out, lsn, open, payload, read, read_own};
+use seawall::{Error, Layout, Mend, Verdict, Was, diagnose_in, mend_in, plan_mend_in, verify_in};
+use seawall_io::{Landing, MemStorage, Pending, Storage, What};
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+
+const FIRST: &str = "000000000001.seg";
+const MIDDLE: &str = "000000000002.seg";
+
+fn storage(device: &MemStorage) -> Arc<dyn Storage> {
+    Arc::new(device.clone())
+}
+
+fn mend(damaged: &MemStorage, replicas: &[&MemStorage]) -> seawall::Result<Mend> {
+    let replicas: Vec<_> = replicas.iter().map(|device| storage(device)).collect();
+    mend_in(&storage(damaged), &replicas)
+}
+
+fn plan(damaged: &MemStorage, replicas: &[&MemStorage]) -> seawall::Result<Mend> {
+    let replicas: Vec<_> = replicas.iter().map(|device| storage(device)).collect();
+    plan_mend_in(&storage(damaged), &replicas)
+}
+
+/// Every file of a log that says something, and its content.
+fn state(device: &MemStorage) -> Vec<(String, Vec<u8>)> {
+    let names = files(device).into_iter().filter(|name| !name.starts_with("quarantine"));
+    names.map(|name| (name.clone(), device.bytes(&name).unwrap())).collect()
+}
+
+/// The files in which two logs differ.
+fn differing(one: &MemStorage, other: &MemStorage) -> Vec<String> {
+    let (one, other) = (state(one), state(other));
+    let is_in = |file: &(String, Vec<u8>), files: &[(String, Vec<u8>)]| files.contains(file);
+    let mut names: Vec<_> = one.iter().filter(|file| !is_in(file, &other)).collect();
+    names.extend(other.iter().filter(|file| !is_in(file, &one)));
+    names.into_iter().map(|file| file.0.clone()).collect()
+}
+
+/// The file with the records of a segment, and where its second batch lies.
+fn place(image: &Image, segment: u64) -> (String, Range<usize>) {
+    let suffix = if image.layout == Layout::Text { "jsonl" } else { "seg" };
+    let name = format!("{segment:012}.{suffix}");
+    let (_, batches) = batches(&image.device, &name);
+    (name, batches[1].0..batches[1].1)
+}
+
+/// A kind of damage, done to a device.
+type Harm = Box<dyn Fn(&MemStorage)>;
+
+/// Every kind of damage in the middle of DAMAGE.md, to one segment.
+fn in_the_middle(image: &Image, segment: u64) -> Vec<(&'static str, Harm)> {
+    let (file, place) = place(image, segment);
+    let (start, end) = (place.start, place.end);
+    let edit = |name: &'static str, change: fn(&mut [u8], Range<usize>)| -> (_, Harm) {
+        let (file, place) = (file.clone(), place.clone());
+        let harm = move |device: &MemStorage| {
+            device.edit(&file, |bytes| change(bytes, place.clone()));
+        };
+        (name, Box::new(harm))
+    };
+    assert!(end - start > 60, "{start} {end}");
+    let mut harms = vec![
+        edit("a bit of a record", |bytes, at| bytes[at.start + 58] ^= 8),
+        edit("a bit of a batch header", |bytes, at| bytes[at.start + 8] ^= 8),
+        edit("bytes overwritten", |bytes, at| {
+            spoil(&mut bytes[at.start + 56..at.start + 64], Fill::Garbage(1));
+        }),
+        edit("zeros", |bytes, at| bytes[at.start + 50..at.end].fill(0)),
+        edit("a sector of zeros", |bytes, at| {
+            let start = at.start / 512 * 512;
+            let end = (start + 512).min(bytes.len());
+            bytes[start.max(40)..end].fill(0);
+        }),
+        edit("garbage to the end", |bytes, at| {
+            spoil(&mut bytes[at.start..], Fill::Garbage(2));
+        }),
+        edit("the length of a batch", |bytes, at| bytes[at.start + 4..at.start + 8].fill(0)),
+        edit("the high length of a batch", |bytes, at| bytes[at.start + 7] ^= 8),
+        edit("the length of a record", |bytes, at| bytes[at.start + 48..at.start + 52].fill(0)),
+        edit("the high length of a record", |bytes, at| bytes[at.start + 51] ^= 64),
+        edit("parts swapped", |bytes, at| {
+            let middle = at.start + (at.end - at.start) / 2;
+            let (one, other) = bytes.split_at_mut(middle);
+            one[at.start..at.start + 24].swap_with_slice(&mut other[..24]);
+        }),
+        edit("a copy over the next", |bytes, at| {
+            let size = (at.end - at.start).min(bytes.len() - at.end);
+            bytes.copy_within(at.start..at.start + size, at.end);
+        }),
+    ];
+    if image.layout == Layout::Binary {
+        harms.push(edit("all records", |bytes, _| bytes[2560..].fill(0)));
+    }
+    harms
+}
+
+/// Every kind of damage to whole files.
+fn of_whole_files(image: &Image) -> Vec<(&'static str, Harm)> {
+    fn of(segment: u64) -> impl Fn(&MemStorage) -> Vec<String> {
+        move |device| {
+            let is_of = |name: &String| name.starts_with(&format!("{segment:012}."));
+            files(device).into_iter().filter(is_of).collect()
+        }
+    }
+    fn lose(segment: u64) -> Harm {
+        Box::new(move |device| of(segment)(device).iter().for_each(|name| device.remove_raw(name)))
+    }
+    fn copy(from: u64, to: u64) -> Harm {
+        Box::new(move |device| {
+            for name in of(from)(device) {
+                device.copy_raw(&name, &name.replace(&format!("{from:012}"), &format!("{to:012}")));
+            }
+        })
+    }
+    fn behead(segment: u64) -> Harm {
+        Box::new(move |device| {
+            let names = of(segment)(device);
+            let head = names.iter().find(|name| !name.ends_with("jsonl")).unwrap();
+            device.edit(head, |bytes| bytes[..192].fill(0));
+        })
+    }
+    let stranger = write_other(image.layout);
+    let foreign = move |device: &MemStorage| {
+        for name in of(2)(&stranger) {
+            let theirs = stranger.bytes(&name).unwrap();
+            device.edit(&name, |bytes| *bytes = theirs);
+        }
+    };
+    let slots = |slots: &'static [usize]| -> Harm {
+        Box::new(move |device: &MemStorage| {
+            device.edit("manifest", |bytes| slots.iter().for_each(|at| bytes[at + 40] ^= 1));
+        })
+    };
+    let mut harms: Vec<(&'static str, Harm)> = vec![
+        ("the oldest is missing", lose(1)),
+        ("a middle one is missing", lose(2)),
+        ("the newest is missing", lose(3)),
+        ("two are missing", Box::new(|device| [2, 3].map(lose).iter().for_each(|at| at(device)))),
+        (
+            "all are missing",
+            Box::new(|device| [1, 2, 3].map(lose).iter().for_each(|at| at(device))),
+        ),
+        ("a copy under the next name", copy(3, 4)),
+        ("the header of a middle one", behead(2)),
+        ("the header of the newest", behead(3)),
+        ("the first slot", slots(&[0])),
+        ("the second slot", slots(&[512])),
+        ("both slots", slots(&[0, 512])),
+        ("no manifest", Box::new(|device| device.remove_raw("manifest"))),
+    ];
+    if image.layout == Layout::Binary {
+        harms.push(("a copy over the next", copy(1, 2)));
+        harms.push(("a copy over the newest", copy(2, 3)));
+        harms.push(("of another log", Box::new(foreign)));
+        harms.push((
+            "cut short",
+            Box::new(|device| device.edit(NEWEST, |bytes| bytes.truncate(bytes.len() / 2))),
+        ));
+    } else {
+        harms.push(("a lost text", Box::new(|device| device.remove_raw("000000000002.jsonl"))));
+    }
+    harms
+}
+
+/// Another log with files of the same names.
+fn write_other(layout: Layout) -> MemStorage {
+    let device = MemStorage::new();
+    let log = open(&laid_out(again(7), layout), &device).unwrap();
+    (1..=13).for_each(|number| {
+        let payload = common::payload_in(layout, (number, 7), 300);
+        log.append(&payload).unwrap();
+    });
+    log.close().unwrap();
+    device
+}
+
+#[test]
+fn every_kind_of_damage_is_mended_bit_for_bit() {
+    let mut mended = 0;
+    for (layout, end) in LAYOUTS
+        .iter()
+        .flat_map(|layout| [End::Closed, End::Confirmed, End::PowerCut].map(|end| (*layout, end)))
+    {
+        let image = write_in(end, layout);
+        let replica = image.device.kill();
+        let mut harms = in_the_middle(&image, 1);
+        harms.extend(in_the_middle(&image, 2));
+        harms.extend(of_whole_files(&image));
+        for (name, harm) in harms {
+            let what = || format!("{name} in {layout:?}, {end:?}");
+            let damaged = image.device.kill();
+            harm(&damaged);
+            if differing(&damaged, &image.device).is_empty() {
+                // Nothing stands behind that place of a text.
+                continue;
+            }
+            let found = diagnose_in(&storage(&damaged)).unwrap();
+            let is_slot = name.ends_with(" slot");
+            assert!(!found.damage.is_empty() || is_slot, "{}", what());
+            let planned = plan(&damaged, &[&replica]).unwrap();
+            let untouched = damaged.kill();
+            let done = mend(&damaged, &[&replica]).unwrap();
+            assert_eq!(planned.patches, done.patches, "{}", what());
+            assert!(done.after.damage.is_empty(), "{}: {:#?}", what(), done.after.damage);
+            let left = damaged.power_cut(|_| false);
+            assert_eq!(differing(&left, &image.device), Vec::<String>::new(), "{}", what());
+            assert_eq!(judge(&left).unwrap().damage, vec![], "{}", what());
+            // The bytes as they were are in the journal.
+            let file = done.quarantine.iter().find(|name| name.ends_with("-mend.done"));
+            let journal = file.map_or(vec![], |file| left.bytes(file).unwrap());
+            assert!(file.is_some() || !done.strays.is_empty(), "{}", what());
+            for patch in done.patches.iter().filter(|patch| !patch.old.is_empty()) {
+                let is_kept = journal.windows(patch.old.len()).any(|part| part == patch.old);
+                assert!(is_kept, "{}: {patch:?}", what());
+                let at = usize::try_from(patch.offset).unwrap();
+                let was = &untouched.bytes(&patch.file).unwrap()[at..];
+                assert_eq!(was[..patch.old.len()], patch.old, "{}", what());
+            }
+            mended += 1;
+        }
+    }
+    assert!(mended > 200, "{mended}");
+}
+
+/// What a power cut may leave of what was not synced: all, nothing, and by lot, sectors torn too.
+fn lefts(device: &MemStorage, seed: u64) -> Vec<(String, MemStorage)> {
+    let mut left = vec![
+        ("killed".to_owned(), device.kill()),
+        ("nothing landed".to_owned(), device.power_cut(|_| false)),
+        ("all landed".to_owned(), device.power_cut(|_| true)),
+        ("names alone".to_owned(), device.power_cut(|item| item.what == What::Directory)),
+        ("lengths alone".to_owned(), {
+            device.power_cut(|item| !matches!(item.what, What::Sector(_)))
+        }),
+    ];
+    for lot in 0..4 {
+        let mut random = Random::new(seed * 4 + lot);
+        let land = |_: &Pending| match random.below(4) {
+            0 => Landing::Lost,
+            1 => Landing::Whole,
+            2 => Landing::First(usize::try_from(random.below(512)).unwrap()),
+            _ => Landing::Behind(usize::try_from(random.below(512)).unwrap()),
+        };
+        left.push((format!("lot {lot} of seed {seed}"), device.power_cut(land)));
+    }
+    left
+}
+
+/// A repair that died, whatever it left, did no harm; the next one ends where it would have.
+fn is_harmless(
+    image: &Image,
+    (damaged, left): (&MemStorage, &MemStorage),
+    what: &dyn Fn() -> String,
+) {
+    let before = read(damaged, true).unwrap();
+    let now = read(left, true).unwrap();
+    for (lsn, payload) in &before.records {
+        assert!(now.records.get(lsn) == Some(payload), "{}: record {lsn} is lost", what());
+    }
+    let all = image.records.len();
+    // Whoever opens it in between sees damage, or all of it: never a sound log that is shorter.
+    let between = left.kill();
+    if let Ok(log) = open(&laid_out(again(9), image.layout), &between) {
+        assert_eq!(read_own(&log).records.len(), all, "{}: the end is hidden", what());
+        log.append(b"\"after\"").unwrap();
+        log.close().unwrap();
+        mend(&between, &[&image.device.kill()]).unwrap();
+        let log = open(&laid_out(again(10), image.layout), &between).unwrap();
+        assert_eq!(read_own(&log).records.len(), all + 1, "{}: an append is undone", what());
+    }
+    // Without the replica: a journal that is whole is enough.
+    let alone = left.kill();
+    let is_whole = plan(&alone, &[]).unwrap().unfinished.is_some();
+    let finished = mend(&alone, &[]).unwrap();
+    if is_whole {
+        assert!(finished.after.damage.is_empty(), "{}: {:#?}", what(), finished.after.damage);
+        assert_eq!(differing(&alone, &image.device), Vec::<String>::new(), "{}", what());
+    }
+    // With it: always.
+    let again = left.kill();
+    let done = mend(&again, &[&image.device.kill()]).unwrap();
+    assert!(done.after.damage.is_empty(), "{}: {:#?}", what(), done.after.damage);
+    let end = again.power_cut(|_| false);
+    let mut differing = differing(&end, &image.device);
+    // A text without its head is nothing: the repair that died had removed that of the stray.
+    differing.retain(|name| name != "000000000004.jsonl");
+    assert_eq!(differing, Vec::<String>::new(), "{}", what());
+    assert_eq!(plan(&again, &[]).unwrap().unfinished, None, "{}", what());
+}
+
+#[test]
+fn a_crash_at_any_step_of_a_repair_loses_nothing_and_the_next_one_ends_it() {
+    let mut crashes = 0;
+    for layout in LAYOUTS {
+        for end in [End::Closed, End::PowerCut] {
+            let image = write_in(end, layout);
+            let mut harms = in_the_middle(&image, 1);
+            harms.retain(|(name, _)| ["garbage to the end", "zeros"].contains(name));
+            harms.extend(of_whole_files(&image));
+            for (name, harm) in harms {
+                let damaged = image.device.kill();
+                harm(&damaged);
+                let (whole, before) = (damaged.kill(), damaged.steps());
+                mend(&whole, &[&image.device.kill()]).unwrap();
+                for stop in 0..=whole.steps() - before {
+                    let device = damaged.kill();
+                    device.stop_after(before + stop);
+                    let _ = mend(&device, &[&image.device.kill()]);
+                    for (how, left) in lefts(&device, stop) {
+                        let what = || {
+                            format!("{name} in {layout:?}, {end:?}, stopped after {stop}, {how}")
+                        };
+                        is_harmless(&image, (&damaged, &left), &what);
+                        crashes += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(crashes > 3000, "{crashes}");
+    println!("{crashes} crashes");
+}
+
+#[test]
+fn a_failed_write_or_sync_ends_the_repair_and_the_next_one_ends_it() {
+    let image = write(End::Closed);
+    let replica = image.device.kill();
+    for (name, harm) in of_whole_files(&image).into_iter().chain(in_the_middle(&image, 1)) {
+        let damaged = image.device.kill();
+        harm(&damaged);
+        // Of a removal that failed the cache knows nothing more, and the file comes back.
+        for nth in (0..).take_while(|_| !name.contains("next name")) {
+            let device = damaged.kill();
+            device.fail_sync(nth, |_| false);
+            let what = || format!("{name}, sync {nth}");
+            match mend(&device, &[&replica]) {
+                Err(Error::Io { .. }) => {}
+                // There were not so many.
+                Ok(_) => break,
+                other => panic!("{}: {other:?}", what()),
+            }
+            let again = device.kill();
+            mend(&again, &[&replica]).unwrap();
+            let left = again.power_cut(|_| false);
+            assert_eq!(differing(&left, &image.device), Vec::<String>::new(), "{}", what());
+            assert!(nth < 20, "{}", what());
+        }
+    }
+    let damaged = image.device.kill();
+    damaged.edit(FIRST, |bytes| bytes[2600] ^= 1);
+    damaged.refuse_writes(FIRST, true);
+    let steps = damaged.steps();
+    let error = mend(&damaged, &[&replica]).unwrap_err().to_string();
+    assert!(error.contains(FIRST) && error.contains("quarantine"), "{error}");
+    // The folder, the journal with its name, and one try.
+    assert!(damaged.steps() - steps < 12, "{}", damaged.steps() - steps);
+    damaged.refuse_writes(FIRST, false);
+    mend(&damaged, &[&replica]).unwrap();
+    assert_eq!(differing(&damaged, &image.device), Vec::<String>::new());
+}
+
+#[test]
+fn a_log_in_use_and_a_replica_of_another_log_are_refused() {
+    let image = write(End::Closed);
+    let damaged = image.device.kill();
+    damaged.remove_raw(MIDDLE);
+    let before = state(&damaged);
+    let other = write_other(Layout::Binary);
+    let error = mend(&damaged, &[&other]).unwrap_err();
+    assert!(matches!(error, Error::Mismatch { what: "the id", .. }), "{error}");
+    assert_eq!(state(&damaged), before);
+    let lock = damaged.lock("lock").unwrap().unwrap();
+    let replica = image.device.kill();
+    assert!(matches!(mend(&damaged, &[&replica]), Err(Error::Busy { .. })));
+    assert!(matches!(plan(&damaged, &[&replica]), Err(Error::Busy { .. })));
+    drop(lock);
+    mend(&damaged, &[&replica]).unwrap();
+    assert_eq!(state(&damaged), state(&image.device));
+}
+
+/// What is damaged in the replica as well stays as it is, and is named.
+#[test]
+fn what_a_replica_lacks_is_named_and_two_of_them_complement_each_other() {
+    for layout in LAYOUTS {
+        let image = write_in(End::Closed, layout);
+        let (file, second) = place(&image, 1);
+        let (_, all) = batches(&image.device, &file);
+        let damaged = image.device.kill();
+        damaged.edit(&file, |bytes| spoil(&mut bytes[all[0].0..second.end], Fill::Garbage(3)));
+        let replicas = [all[0].0 + 60, second.start + 60].map(|at| {
+            let replica = image.device.kill();
+            replica.edit(&file, |bytes| bytes[at] ^= 4);
+            replica
+        });
+        for (replica, lost) in replicas.iter().zip([1, 2]) {
+            let half = damaged.kill();
+            let done = mend(&half, &[replica]).unwrap();
+            let named = |lsn: u64| {
+                let mut lost = done.after.damage.iter().filter_map(|damage| damage.lost);
+                lost.any(|lost| common::names(&lost, lsn))
+            };
+            assert!(named(lost), "{layout:?}, {lost}: {:#?}", done.after.damage);
+            let there = read(&half, true).unwrap();
+            assert!(there.records.iter().all(|(lsn, payload)| {
+                image.records[usize::try_from(*lsn).unwrap() - 1] == *payload
+            }));
+            // The other batch is all there again.
+            let sound = if lost == 1 { 2..=4 } else { 1..=1 };
+            for lsn in sound {
+                let damage = &done.after.damage;
+                assert!(there.records.contains_key(&lsn), "{layout:?}, {lost}: {damage:#?}");
+            }
+        }
+        let [one, other] = &replicas;
+        let done = mend(&damaged, &[one, other]).unwrap();
+        assert_eq!(done.after.verdict, Verdict::Clean, "{layout:?}: {:#?}", done.after.damage);
+        assert_eq!(state(&damaged), state(&image.device));
+    }
+}
+
+fn append_all(log: &Bytes, numbers: RangeInclusive<u64>, life: u64) {
+    for number in numbers {
+        assert_eq!(log.append(&payload(number, life, 40)).unwrap(), lsn(number));
+    }
+}
+
+/// A copy that was opened and written to: from there on its records are others, though each of
+/// them is sound and of the same log.
+#[test]
+fn records_of_another_history_are_not_taken() {
+    let device = MemStorage::new();
+    let log = open(&common::of_any_size(1).segment_size(24 * 512), &device).unwrap();
+    append_all(&log, 1..=4, 1);
+    log.close().unwrap();
+    let grown = |seed: u64| {
+        let device = device.kill();
+        let log = open(&common::of_any_size(seed).segment_size(24 * 512), &device).unwrap();
+        append_all(&log, 5..=9, seed);
+        log.close().unwrap();
+        device
+    };
+    let (ours, theirs) = (grown(2), grown(3));
+    let (base, all) = batches(&ours, FIRST);
+    assert_eq!((base, all.len(), batches(&theirs, FIRST).1.len()), (1, 9, 9));
+    for damaged in [5..6, 5..7, 6..8] {
+        let device = ours.kill();
+        let bytes = all[damaged.start].0..all[damaged.end - 1].1;
+        device.edit(FIRST, |file| file[bytes.clone()].fill(0));
+        let before = state(&device);
+        let done = mend(&device, &[&theirs]).unwrap();
+        assert!(done.is_empty(), "{damaged:?}: {:?}", done.patches);
+        assert_eq!(state(&device), before, "{damaged:?}");
+        // A sound one of the same history does it.
+        mend(&device, &[&theirs, &ours.kill()]).unwrap();
+        assert_eq!(state(&device), state(&ours), "{damaged:?}");
+    }
+}
+
+/// A backup, and the log that went on: the backup is mended, and does not become the log.
+#[test]
+fn what_a_replica_has_behind_the_end_is_not_taken() {
+    let device = MemStorage::new();
+    let log = open(&common::of_any_size(1).segment_size(24 * 512), &device).unwrap();
+    append_all(&log, 1..=5, 1);
+    log.close().unwrap();
+    let newer = device.kill();
+    let log = open(&common::of_any_size(2).segment_size(24 * 512), &newer).unwrap();
+    append_all(&log, 6..=9, 1);
+    log.close().unwrap();
+    let (_, all) = batches(&device, FIRST);
+    for first in [2, 4] {
+        let damaged = device.kill();
+        damaged.edit(FIRST, |bytes| bytes[all[first].0..].fill(0));
+        let done = mend(&damaged, &[&newer]).unwrap();
+        assert_eq!((done.after.verdict, done.after.last_lsn), (Verdict::Clean, Some(lsn(5))));
+        assert_eq!((done.beyond, done.end_by_replica), (Some(lsn(9)), None));
+        assert_eq!(state(&damaged), state(&device));
+    }
+}
+
+/// Where the newest file is lost, only the replica says where the log ended; and that is said.
+#[test]
+fn an_end_that_only_the_replica_knows_is_told() {
+    let image = write(End::PowerCut);
+    let damaged = image.device.kill();
+    damaged.remove_raw(NEWEST);
+    let done = mend(&damaged, &[&image.device.kill()]).unwrap();
+    assert_eq!((done.after.verdict, done.end_by_replica), (Verdict::Clean, Some(lsn(13))));
+    let damaged = image.device.kill();
+    damaged.remove_raw(MIDDLE);
+    assert_eq!(mend(&damaged, &[&image.device.kill()]).unwrap().end_by_replica, None);
+}
+
+#[test]
+fn what_happened_is_told_by_field_and_record() {
+    let image = write(End::Closed);
+    let replica = image.device.kill();
+    let (_, all) = batches(&image.device, FIRST);
+    let (begin, end, _) = all[0];
+    let told = |change: &dyn Fn(&mut Vec<u8>), file: &str| -> Vec<String> {
+        let damaged = image.device.kill();
+        damaged.edit(file, change);
+        let plan = plan(&damaged, &[&replica]).unwrap();
+        let changes = plan.changes(&storage(&damaged)).unwrap();
+        changes.iter().map(ToString::to_string).collect()
+    };
+    let flip = |at: usize| move |bytes: &mut Vec<u8>| bytes[at] ^= 8;
+    let at = begin + 48 + 8 + 17;
+    let payload = format!("bit 3 of byte {at:#x}: record 1, payload byte 17");
+    assert_eq!(told(&flip(at), FIRST), [payload]);
+    let at = begin + 9;
+    let header = format!("bit 3 of byte {at:#x}: the batch of record 1, field \"first\"");
+    assert_eq!(told(&flip(at), FIRST), [header]);
+    let at = begin + 50;
+    let length = format!("bit 3 of byte {at:#x}: record 1, field \"length\"");
+    assert_eq!(told(&flip(at), FIRST), [length]);
+    let segment = "bit 3 of byte 0x39: the segment's header, field \"base\"";
+    assert_eq!(told(&flip(57), FIRST), [segment]);
+    let slot = "bit 3 of byte 0x41: the manifest, slot A, field \"oldest base\"";
+    assert_eq!(told(&flip(65), "manifest"), [slot]);
+    let zeros = told(&|bytes| bytes[end - 40..end - 8].fill(0), FIRST);
+    assert_eq!(zeros.len(), 1);
+    assert!(zeros[0].starts_with("32 bytes of zeros from byte "), "{zeros:?}");
+    let damaged = image.device.kill();
+    damaged.remove_raw(MIDDLE);
+    let changes = plan(&damaged, &[&replica]).unwrap();
+    let changes = changes.changes(&storage(&damaged)).unwrap();
+    assert_eq!(changes[0].was, Was::Missing);
+}
+
+/// What the device does not give, it may take: the page is written anew.
+#[test]
+fn what_the_device_cannot_read_is_planned_around() {
+    let image = write(End::Closed);
+    let damaged = image.device.kill();
+    let (file, place) = place(&image, 1);
+    damaged.fail_read(&file, place);
+    assert_eq!(diagnose_in(&storage(&damaged)).unwrap().verdict, Verdict::Lost);
+    let plan = plan(&damaged, &[&image.device.kill()]).unwrap();
+    assert_eq!(plan.after.verdict, Verdict::Clean, "{:#?}", plan.after.damage);
+    let view = plan.view(&storage(&damaged));
+    assert_eq!(verify_in(&view).unwrap().records, 13);
+}
+
+/// A journal that somebody put there, of a log that went on since, undoes nothing.
+#[test]
+fn a_journal_that_does_not_fit_changes_nothing() {
+    let image = write(End::Closed);
+    let damaged = image.device.kill();
+    damaged.edit(FIRST, |bytes| bytes[2650] ^= 1);
+    let (whole, before) = (damaged.kill(), damaged.steps());
+    mend(&whole, &[&image.device.kill()]).unwrap();
+    // Dies with its journal, before the first byte.
+    let steps = whole.steps() - before;
+    let left = (0..steps)
+        .map(|stop| {
+            let device = damaged.kill();
+            device.stop_after(before + stop);
+            let _ = mend(&device, &[&image.device.kill()]);
+            device.power_cut(|_| false)
+        })
+        .find(|left| plan(left, &[]).unwrap().unfinished.is_some())
+        .unwrap();
+    for at in [2650, 2651] {
+        let other = left.kill();
+        other.edit(FIRST, |bytes| bytes[at] ^= 0x40);
+        let now = state(&other);
+        mend(&other, &[]).unwrap();
+        let is_outside = at != 2650;
+        assert_eq!(state(&other) != now, is_outside, "byte {at}");
+        assert_eq!(plan(&other, &[]).unwrap().unfinished, None);
+    }
+    // Any byte of it: the whole journal, or none of it.
+    let name = plan(&left, &[]).unwrap().unfinished.unwrap();
+    for at in 0..left.bytes(&name).unwrap().len() {
+        let other = left.kill();
+        other.edit(&name, |bytes| bytes[at] ^= 1);
+        let now = state(&other);
+        mend(&other, &[]).unwrap();
+        assert_eq!(state(&other), now, "byte {at} of the journal");
+    }
+}
