@@ -8,6 +8,7 @@ mod judge;
 mod write;
 
 use crate::directory::{MANIFEST, open_existing};
+use crate::parity::Beside;
 use crate::repair::{refuse_in_use, take};
 use crate::replica::Replica;
 use crate::roll::Machine;
@@ -120,8 +121,8 @@ pub fn plan_mend_in(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Re
     plan(log, replicas)
 }
 
-/// Mends the log in the directory `path` in place, with what `replicas` have: other copies of the
-/// same log. What is not mended then is named.
+/// Mends the log in the directory `path` in place, with the parity beside it and with what `replicas`
+/// have: other copies of the same log. What is not mended then is named.
 ///
 /// The bytes as they were are kept in quarantine, durably, before the first one is changed. A
 /// crash on the way is harmless: a byte is as it was or as it should be, and the next repair goes
@@ -204,7 +205,8 @@ fn is_as_planned(log: &Arc<dyn Storage>, plan: &Mend) -> Result<()> {
 fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<Mend> {
     let looked = survey(log, None)?;
     let id = log_id(&looked);
-    let mut sources: Vec<Box<dyn Source>> = vec![];
+    // What stands beside the log first: it needs nobody else.
+    let mut sources: Vec<Box<dyn Source>> = vec![Box::new(Beside)];
     for replica in replicas {
         let id = id.ok_or_else(|| unknown(&**log))?;
         sources.push(Box::new(Replica::open(replica.clone(), id)?));

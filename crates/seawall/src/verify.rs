@@ -325,7 +325,7 @@ fn judge(
 
 impl Verification {
     /// The segments where something is damaged, or may be.
-    fn doubtful(&self) -> Vec<Option<SegmentId>> {
+    pub(crate) fn doubtful(&self) -> Vec<Option<SegmentId>> {
         let tail = self.tail_at.filter(|_| self.tail != TailState::Clean);
         let tail = tail.map(|(segment, _)| Some(segment));
         self.damage.iter().map(|damage| damage.segment).chain(tail).collect()

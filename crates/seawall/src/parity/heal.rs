@@ -4,13 +4,14 @@ use super::code::{lost_blocks, rebuild};
 use super::track::{Side, read_head};
 use crate::chain::Link;
 use crate::directory::{LOCK, list, open_existing, read_start};
+use crate::mend::Source;
 use crate::overlay::{Mender, Overlay, Patch};
 use crate::segment::Segment;
 use crate::survey::survey;
 use crate::walk::{Event, Walk};
-use crate::{Error, Result, SegmentId};
+use crate::{Error, Result, SegmentId, Verification};
 use seawall_format::parity::{Head, Known, Places, Scheme};
-use seawall_format::{HEADER_SIZE, Refused, SegmentHeader};
+use seawall_format::{Refused, SegmentHeader};
 use seawall_io::{Access, File, Storage};
 use std::collections::BTreeSet;
 use std::io;
@@ -50,17 +51,21 @@ fn patch_segment(
     if header.id != id {
         return Ok(());
     }
+    let places = Places::of(header, head.scheme);
     let name = header.head_name();
     let file = match storage.open(&name, Access::Read) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(Error::io(format!("open {name}"))(error)),
     };
-    let old = read_start(&*file, &name, HEADER_SIZE).unwrap_or_else(|_| vec![0; HEADER_SIZE]);
+    let block = places.block();
+    let old = read_start(&*file, &name, block).unwrap_or_else(|_| vec![0; block]);
     match SegmentHeader::decode(&old) {
         Ok(other) if other == *header => {}
         Err(Refused::Invalid) => {
-            let new = header.encode().to_vec();
+            // Nothing else stands in that block.
+            let mut new = header.encode().to_vec();
+            new.resize(block, 0);
             found.push(Patch { file: name, offset: 0, old, new, by: Mender::Parity });
         }
         // Another file stands there; and what a newer program wrote is not judged.
@@ -68,7 +73,6 @@ fn patch_segment(
     }
     let name = header.data_name();
     let Ok(data) = storage.open(&name, Access::Read) else { return Ok(()) };
-    let places = Places::of(header, head.scheme);
     let Ok(length) = parity.len() else { return Ok(()) };
     let mut number = 0;
     while places.slot_at(number).0 < length {
@@ -188,6 +192,18 @@ impl Heal {
         let view: Arc<dyn Storage> = Arc::new(Overlay::new(storage.clone(), &found));
         self.patches.extend(found);
         Ok(Some(view))
+    }
+}
+
+/// Parity as what a repair takes bytes from.
+#[derive(Debug)]
+pub(crate) struct Beside;
+
+impl Source for Beside {
+    fn patches(&self, log: &Arc<dyn Storage>, found: &Verification) -> Result<Vec<Patch>> {
+        let mut heal = Heal::default();
+        heal.view(log, found.doubtful())?;
+        Ok(heal.patches)
     }
 }
 

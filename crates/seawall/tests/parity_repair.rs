@@ -1,0 +1,61 @@
+//! Repair by parity: the bytes that a device lost are written back, and nothing else is.
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod common;
+
+use common::{LAYOUTS, judge, laid_out, open, payload_in, tiny};
+use seawall::{Layout, Mender, Verdict, mend_in, plan_mend_in};
+use seawall_io::{MemStorage, Storage};
+use std::sync::Arc;
+
+const BLOCK: usize = 512;
+
+fn shared(device: &MemStorage) -> Arc<dyn Storage> {
+    Arc::new(device.clone())
+}
+
+fn sample(layout: Layout) -> MemStorage {
+    let device = MemStorage::new();
+    let options = laid_out(tiny(1).parity("4+2".parse().ok()), layout);
+    let log = open(&options, &device).unwrap();
+    for number in 1..=60 {
+        let size = 20 + usize::try_from(number * 37 % 300).unwrap();
+        log.append(&payload_in(layout, (number, 1), size)).unwrap();
+    }
+    log.close().unwrap();
+    device
+}
+
+#[test]
+fn every_lost_block_is_written_back_bit_for_bit() {
+    for layout in LAYOUTS {
+        let sound = sample(layout);
+        let data = if layout == Layout::Text { "jsonl" } else { "seg" };
+        for name in sound.names().iter().filter(|name| name.ends_with(data)) {
+            let bytes = sound.bytes(name).unwrap();
+            let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+            for start in (0..end).step_by(BLOCK) {
+                let device = sound.kill();
+                device.edit(name, |bytes| {
+                    let end = end.min(start + BLOCK);
+                    bytes[start..end].iter_mut().for_each(|byte| *byte ^= 0x5A);
+                });
+                let what = format!("{name} {start}");
+                let found = judge(&device).unwrap();
+                let plan = plan_mend_in(&shared(&device), &[]).unwrap();
+                assert!(device.bytes(name) != sound.bytes(name), "a plan changes nothing");
+                assert_eq!(plan.is_empty(), found.verdict == Verdict::Clean, "{what}: {found:?}");
+                let done = mend_in(&shared(&device), &[]).unwrap();
+                assert_eq!(done.patches, plan.patches, "{what}");
+                let after = judge(&device).unwrap();
+                assert_eq!((after.verdict, after.mended.len()), (Verdict::Clean, 0), "{what}");
+                if found.verdict != Verdict::Clean {
+                    assert!(done.patches.iter().all(|patch| patch.by == Mender::Parity));
+                    assert!(device.bytes(name) == sound.bytes(name), "{what}");
+                    assert_eq!(done.quarantine.len(), 1, "what stood there is kept: {what}");
+                }
+            }
+        }
+    }
+}
