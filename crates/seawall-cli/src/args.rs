@@ -393,6 +393,9 @@ pub(crate) struct Repair {
     /// Bring everything intact to a new log, with its numbers; LOG is only read
     #[arg(long, value_name = "NEW", conflicts_with = "cut_tail")]
     pub(crate) salvage_to: Option<PathBuf>,
+    /// Take what damage took from another copy of the same log; may be given twice
+    #[arg(long, value_name = "LOG2")]
+    pub(crate) from_replica: Vec<PathBuf>,
     /// End LOG before its first damage; what leaves it is kept in LOG/quarantine. With --yes
     #[arg(long)]
     pub(crate) cut_tail: bool,

@@ -27,7 +27,6 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("cat", "key-fd", "file permissions: logs are not encrypted in this version"),
     ("verify", "key-file", "file permissions: logs are not encrypted in this version"),
     ("verify", "key-fd", "file permissions: logs are not encrypted in this version"),
-    ("repair", "from-replica", "seawall repair LOG --salvage-to NEW, for each copy"),
     ("repair", "report", "seawall repair LOG --json"),
     ("verify", "deep", "seawall cat LOG --json, which decodes every record"),
 ];

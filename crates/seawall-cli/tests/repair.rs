@@ -100,7 +100,10 @@ fn what_cannot_be_repaired_is_said() {
     folder.run("repair nothing", b"").refused(1);
     folder.run("repair log --yes", b"").refused(2);
     assert_eq!(folder.run("repair log --cut-tail --salvage-to new", b"").code, 2);
-    folder.run("repair log --from-replica other", b"").refused(2);
+    folder.run("repair log --from-replica other", b"").refused(1);
+    folder.run("append other", b"one\n").fine();
+    let error = folder.run("repair log --from-replica other", b"");
+    assert!(error.code == 2 && error.err.contains("the id"), "{} {}", error.code, error.err);
     // Without a manifest no end can be given to it; the records are brought to a new log.
     folder.remove("log/manifest");
     assert!(!folder.run("repair log", b"").text().contains("--cut-tail"));
@@ -108,4 +111,41 @@ fn what_cannot_be_repaired_is_said() {
     let done = answer(&folder.run("repair log --salvage-to new --json", b""));
     assert_eq!(done["records"], 99);
     folder.run("append new", b"on it goes\n").fine();
+}
+
+#[test]
+fn a_replica_brings_back_what_was_there() {
+    let folder = Folder::new("repair-replica");
+    let lines: Vec<u8> =
+        (1..=100).flat_map(|n| format!("record {n:03} is here\n").into_bytes()).collect();
+    folder.run("append log", &lines).fine();
+    folder.run("copy log copy", b"").fine();
+    let sound = folder.read("log/000000000001.seg");
+    folder.flip("log/000000000001.seg", b"record 040");
+    let before = state(&folder);
+    let ran = folder.run("repair log --from-replica copy --json", b"");
+    let plan = answer(&ran);
+    assert_eq!((ran.code, &plan["done"], &plan["records"]), (5, &Value::Null, &json!(99)));
+    let mend = &plan["mend"];
+    assert_eq!((&mend["verdict"], &mend["records"]), (&json!("clean"), &json!(100)));
+    let change = &mend["changes"][0];
+    assert_eq!((&change["was"], &change["by"]), (&json!("bit"), &json!("replica")));
+    assert!(change["place"].as_str().is_some_and(|place| place.starts_with("record 40, payload")));
+    let said = folder.run("repair log --from-replica copy", b"");
+    for words in ["--from-replica copy --yes", "keeps 100 records", "record 40, payload byte"] {
+        assert!(said.text().contains(words), "{words}: {}", said.text());
+    }
+    assert!(state(&folder) == before, "a plan changes nothing");
+    // A new log gets it, too.
+    let saved = folder.run("repair log --from-replica copy --salvage-to new --json", b"");
+    assert_eq!(answer(saved.fine())["records"], 100);
+    assert!(state(&folder) == before, "the source is only read");
+    let done = folder.run("repair log --from-replica copy --yes --json", b"");
+    let done = answer(done.fine());
+    assert_eq!((&done["done"], &done["damage"]), (&json!("mend"), &json!([])));
+    assert!(folder.read("log/000000000001.seg") == sound, "bit for bit");
+    let journal = done["quarantine"][0].as_str().unwrap();
+    assert!(!folder.read(&format!("log/{journal}")).is_empty());
+    folder.run("verify log --strict", b"").fine();
+    assert_eq!(folder.run("append log --ack", b"on it goes\n").fine().text(), "101\n");
 }

@@ -122,7 +122,7 @@ pub use reader::{Entries, LogReader};
 pub use recovery::{Recovery, TailState};
 pub use repair::{Cut, cut_tail, cut_tail_in, diagnose, diagnose_in, plan_cut, plan_cut_in};
 pub use retention::Retention;
-pub use salvage::{Rescued, salvage, salvage_in, salvage_with};
+pub use salvage::{Rescued, salvage, salvage_in, salvage_mended, salvage_with};
 #[doc(hidden)]
 pub use seawall_format::Geometry;
 pub use seawall_format::parity::{NoScheme, Scheme as Parity};

@@ -37,6 +37,8 @@ pub struct Mend {
     pub after: Verification,
     /// What is changed, file by file.
     pub patches: Vec<Patch>,
+    /// What happened to those bytes: in which field of which record, as far as the bytes tell.
+    pub changes: Vec<Change>,
     /// Files that stand where the log has none, and go to quarantine.
     pub strays: Vec<String>,
     /// The last record, where this log has lost its end and the replica alone says where that is.
@@ -60,16 +62,6 @@ impl Mend {
     #[must_use]
     pub fn quarantine_bytes(&self) -> u64 {
         journal::size(&self.patches)
-    }
-
-    /// What happened to the bytes that are mended: in which field of which record, as far as the
-    /// bytes tell.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Io`].
-    pub fn changes(&self, log: &Arc<dyn Storage>) -> Result<Vec<Change>> {
-        change::describe(log, &self.patches)
     }
 
     /// The log in the view in which it is mended.
@@ -223,6 +215,7 @@ fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<Mend> {
         end_by_replica: last.filter(|_| is_by_replica),
         beyond: beyond.filter(|beyond| Some(*beyond) > last),
         unfinished: journal::unfinished(log, id)?,
+        changes: change::describe(log, &planned.patches)?,
         before: planned.before,
         after: planned.after,
         patches: planned.patches,

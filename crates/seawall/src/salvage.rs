@@ -97,6 +97,24 @@ pub fn salvage_with(
     draft::make(source.as_ref(), target.as_ref(), |target| rescue(&log, target, &mut meter))
 }
 
+/// The same as [`salvage_with`], and what `replicas` can mend comes along: other copies of the same
+/// log. `source` is only read.
+///
+/// # Errors
+///
+/// As [`salvage`], and as [`plan_mend`](crate::plan_mend) for the replicas.
+pub fn salvage_mended<P: AsRef<Path>>(
+    source: impl AsRef<Path>,
+    replicas: &[P],
+    target: impl AsRef<Path>,
+    mut tell: impl FnMut(Progress),
+) -> Result<Rescued> {
+    let log = open_existing(source.as_ref())?;
+    let view = crate::plan_mend(source.as_ref(), replicas)?.view(&log);
+    let mut meter = Meter::new(&mut tell);
+    draft::make(source.as_ref(), target.as_ref(), |target| rescue(&view, target, &mut meter))
+}
+
 /// Salvages between other kinds of storage; `target` is empty.
 ///
 /// # Errors

@@ -512,8 +512,7 @@ fn what_happened_is_told_by_field_and_record() {
         let damaged = image.device.kill();
         damaged.edit(file, change);
         let plan = plan(&damaged, &[&replica]).unwrap();
-        let changes = plan.changes(&storage(&damaged)).unwrap();
-        changes.iter().map(ToString::to_string).collect()
+        plan.changes.iter().map(ToString::to_string).collect()
     };
     let flip = |at: usize| move |bytes: &mut Vec<u8>| bytes[at] ^= 8;
     let at = begin + 48 + 8 + 17;
@@ -534,9 +533,8 @@ fn what_happened_is_told_by_field_and_record() {
     assert!(zeros[0].starts_with("32 bytes of zeros from byte "), "{zeros:?}");
     let damaged = image.device.kill();
     damaged.remove_raw(MIDDLE);
-    let changes = plan(&damaged, &[&replica]).unwrap();
-    let changes = changes.changes(&storage(&damaged)).unwrap();
-    assert_eq!(changes[0].was, Was::Missing);
+    let plan = plan(&damaged, &[&replica]).unwrap();
+    assert_eq!(plan.changes[0].was, Was::Missing);
 }
 
 /// What the device does not give, it may take: the page is written anew.

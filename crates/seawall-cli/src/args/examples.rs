@@ -98,6 +98,7 @@ pub(super) const REPAIR_EXAMPLES: &str = "\
 Examples:
   seawall repair orders.wal                           # changes nothing
   seawall repair orders.wal --salvage-to rescued.wal  # orders.wal stays as is
+  seawall repair orders.wal --from-replica /backup/orders.wal --yes
   seawall repair orders.wal --cut-tail --yes          # in place
 
 A repair ends with 5 if records had to be given up, and names them; with 9 if

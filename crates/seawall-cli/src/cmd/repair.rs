@@ -8,30 +8,138 @@ use crate::human::{self, count, number, typed};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::{Exit, Failure};
-use seawall::{Cut, Damage, Error, Lsn, Rescued, Verdict, Verification};
+use seawall::{Change, Cut, Damage, Error, Lsn, Mend, Patch, Rescued, Verdict, Verification, Was};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// The plan, or one of the two repairs.
+/// How many changes are told of one by one.
+const TOLD: usize = 8;
+
+/// The plan, or one of the repairs: what can be mended is mended before anything is cut.
 pub(crate) fn run(args: &Repair) -> Result<Exit, Failure> {
     if let Some(target) = &args.salvage_to {
         return salvage(args, target);
     }
-    if args.cut_tail && args.yes {
-        return cut_tail(args);
+    if !args.yes {
+        return plan(args);
     }
-    if args.yes {
+    let fail = |error: Error| Failure::of(&error, "repair", &args.log);
+    let planned = seawall::plan_mend(&args.log, &args.from_replica).map_err(fail)?;
+    let is_asked = !args.from_replica.is_empty() || planned.unfinished.is_some();
+    if is_asked || !planned.is_empty() {
+        let done = seawall::mend(&args.log, &args.from_replica).map_err(fail)?;
+        if !args.cut_tail || done.after.damage.is_empty() {
+            return Ok(mended(args, &done));
+        }
+        mended(args, &done);
+    } else if !args.cut_tail {
         let what = "--yes does what another option says, and there is none";
         return Err(Failure::new(Exit::Usage, what)
             .at(args.log.display())
             .next("seawall repair LOG, for a plan"));
     }
-    plan(args)
+    cut_tail(args)
+}
+
+/// Says what was mended, and what was not.
+fn mended(args: &Repair, done: &Mend) -> Exit {
+    let exit = exit_of_mend(done);
+    let mut out = Output::new();
+    if args.look.json {
+        let answer = json!({
+            "schema": "seawall.repair/1",
+            "log": args.log.display().to_string(),
+            "done": "mend",
+            "mend": mend_as_json(done),
+            "damage": done.after.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
+            "quarantine": done.quarantine,
+        });
+        out.line(&answer.to_string());
+    } else if !args.look.quiet {
+        let log = args.log.display();
+        let is_all = done.after.damage.is_empty();
+        let word = match (done.is_empty() && done.quarantine.is_empty(), is_all) {
+            (true, true) => "nothing was damaged",
+            (true, false) => "nothing could be mended",
+            (false, true) => "mended",
+            (false, false) => "mended in part",
+        };
+        out.line(&format!("{log}   {word}"));
+        tell_mend(&mut out, done);
+        for damage in &done.after.damage {
+            tell_damage(&mut out, damage);
+        }
+        for file in &done.quarantine {
+            out.line(&format!("  kept       {log}/{file}"));
+        }
+    }
+    exit.worse(out.finish())
+}
+
+/// A log whose end only a replica knows may have had more records: nobody can tell.
+fn exit_of_mend(done: &Mend) -> Exit {
+    let exit = Exit::of(done.after.verdict, false);
+    if done.end_by_replica.is_some() { exit.worse(Exit::Unsure) } else { exit }
+}
+
+fn tell_mend(out: &mut Output, mend: &Mend) {
+    for (patch, change) in mend.patches.iter().zip(&mend.changes).take(TOLD) {
+        out.line(&format!("  {:<9}  {}: {change}", patch.by.name(), change.file));
+    }
+    if mend.changes.len() > TOLD {
+        out.line(&format!("             and {} more places", mend.changes.len() - TOLD));
+    }
+    for stray in &mend.strays {
+        out.line(&format!("  replica    {stray} belongs elsewhere: it goes to quarantine"));
+    }
+    if let Some(last) = mend.end_by_replica {
+        let last = number(last.get());
+        out.line(&format!("  unknown    whether there were more records behind LSN {last}, where"));
+        out.line("             the replica ends");
+    }
+    if let Some(last) = mend.beyond {
+        let last = number(last.get());
+        out.line(&format!("  not taken  what the replica has behind the end, up to LSN {last}"));
+    }
+}
+
+fn mend_as_json(mend: &Mend) -> Value {
+    let change = |(patch, change): (&Patch, &Change)| {
+        let bit = if let Was::Bit(bit) = change.was { Some(bit) } else { None };
+        json!({
+            "file": change.file,
+            "offset": change.offset,
+            "bytes": change.bytes,
+            "was": change.was.name(),
+            "bit": bit,
+            "place": change.place,
+            "first_lsn": change.records.map(|records| records.0.get()),
+            "last_lsn": change.records.map(|records| records.1.get()),
+            "by": patch.by.name(),
+        })
+    };
+    json!({
+        "verdict": mend.after.verdict.name(),
+        "records": mend.after.records,
+        "damage": mend.after.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
+        "changes": mend.patches.iter().zip(&mend.changes).map(change).collect::<Vec<_>>(),
+        "strays": mend.strays,
+        "quarantine_bytes": mend.quarantine_bytes(),
+        "end_by_replica": mend.end_by_replica.map(Lsn::get),
+        "not_taken_to": mend.beyond.map(Lsn::get),
+        "unfinished": mend.unfinished,
+    })
 }
 
 fn plan(args: &Repair) -> Result<Exit, Failure> {
     let fail = |error: Error| Failure::of(&error, "repair", &args.log);
     let found = seawall::diagnose(&args.log).map_err(fail)?;
+    let mend = match seawall::plan_mend(&args.log, &args.from_replica) {
+        Ok(mend) => Some(mend),
+        // Of what no replica is asked for, nothing needs to be known.
+        Err(Error::NotALog { .. }) if args.from_replica.is_empty() => None,
+        Err(error) => return Err(fail(error)),
+    };
     let cut = match seawall::plan_cut(&args.log) {
         Ok(cut) => Some(cut),
         Err(Error::Damaged(_)) => None,
@@ -42,9 +150,14 @@ fn plan(args: &Repair) -> Result<Exit, Failure> {
     let exit = Exit::of(found.verdict, false);
     let mut out = Output::new();
     if args.look.json {
-        out.line(&plan_as_json(args, &found, cut.as_ref()).to_string());
+        let mut plan = plan_as_json(args, &found, cut.as_ref());
+        if let (Some(object), Some(mend)) = (plan.as_object_mut(), &mend) {
+            object.insert("mend".to_owned(), mend_as_json(mend));
+        }
+        out.line(&plan.to_string());
     } else if !args.look.quiet {
-        Plan { log: &args.log, found: &found, cut: cut.as_ref(), exit }.tell(&mut out);
+        let (cut, mend) = (cut.as_ref(), mend.as_ref());
+        Plan { args, found: &found, cut, mend, exit }.tell(&mut out);
     }
     Ok(exit.worse(out.finish()))
 }
@@ -71,15 +184,16 @@ fn plan_as_json(args: &Repair, found: &Verification, cut: Option<&Cut>) -> Value
 
 /// What was found, and what can be done about it.
 struct Plan<'a> {
-    log: &'a Path,
+    args: &'a Repair,
     found: &'a Verification,
     cut: Option<&'a Cut>,
+    mend: Option<&'a Mend>,
     exit: Exit,
 }
 
 impl Plan<'_> {
     fn tell(&self, out: &mut Output) {
-        let (log, found) = (self.log.display(), self.found);
+        let (log, found) = (self.args.log.display(), self.found);
         let head = format!("{log}   {}", headline(found.verdict));
         let line = format!("{head:<72}{:>8}", format!("exit {}", self.exit.code()));
         out.toned(&line, headline(found.verdict), tone(found.verdict));
@@ -101,14 +215,42 @@ impl Plan<'_> {
             }
             _ => self.tell_ways(out),
         }
+        let unfinished = self.mend.and_then(|mend| mend.unfinished.as_ref());
+        if let Some(journal) = unfinished {
+            out.line(&format!("a repair was interrupted: {log}/{journal}; --yes finishes it"));
+        }
         if found.verdict != Verdict::Clean || !found.damage.is_empty() {
             out.line("nothing was changed");
         }
     }
 
+    fn tell_mending(&self, out: &mut Output) {
+        let Some(mend) = self.mend.filter(|mend| !mend.is_empty()) else {
+            if !self.args.from_replica.is_empty() {
+                out.line("  the replica has nothing that would mend this, and prove right");
+            }
+            return;
+        };
+        let replicas = self.args.from_replica.iter();
+        let replicas: Vec<_> =
+            replicas.map(|path| format!(" --from-replica {}", typed(path))).collect();
+        out.line("  put back what was there, in place; the bytes as they are go to quarantine");
+        let log = typed(&self.args.log);
+        out.line(&format!("      seawall repair {log}{} --yes", replicas.concat()));
+        out.line(&format!("      keeps {}", count(mend.after.records, "record")));
+        let left = to_u64(mend.after.damage.len());
+        out.line(&match left {
+            0 => "      nothing stays damaged".to_owned(),
+            _ => format!("      leaves {} damaged", count(left, "place")),
+        });
+        out.line(&format!("      needs {} of free space", human::bytes(mend.quarantine_bytes())));
+        tell_mend(out, mend);
+    }
+
     fn tell_ways(&self, out: &mut Output) {
-        let (log, found) = (typed(self.log), self.found);
+        let (log, found) = (typed(&self.args.log), self.found);
         out.line("what can be done:");
+        self.tell_mending(out);
         out.line("  bring everything intact to a new log, with its numbers; this one is only read");
         out.line(&format!("      seawall repair {log} --salvage-to NEW"));
         let records = count(found.records - found.broken_sets, "record");
@@ -132,6 +274,10 @@ impl Plan<'_> {
     }
 }
 
+fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).expect("fits in 64 bits")
+}
+
 fn kept(last: Option<Lsn>) -> String {
     match last {
         Some(last) => format!("keeps everything up to LSN {}", number(last.get())),
@@ -141,7 +287,12 @@ fn kept(last: Option<Lsn>) -> String {
 
 fn salvage(args: &Repair, target: &Path) -> Result<Exit, Failure> {
     let mut progress = Progress::start(args.patience, args.look.quiet)?;
-    let done = seawall::salvage_with(&args.log, target, |at| progress.hear(at));
+    let tell = |at| progress.hear(at);
+    let done = if args.from_replica.is_empty() {
+        seawall::salvage_with(&args.log, target, tell)
+    } else {
+        seawall::salvage_mended(&args.log, &args.from_replica, target, tell)
+    };
     progress.end();
     let done = done.map_err(|error| Failure::of_making(&error, "repair", (&args.log, target)))?;
     let exit = exit_of(&done.damage);
