@@ -268,6 +268,16 @@ fn is_harmless(
     for (lsn, payload) in &before.records {
         assert!(now.records.get(lsn) == Some(payload), "{}: record {lsn} is lost", what());
     }
+    // No byte is another before a journal that is whole, and has its name, keeps what it was.
+    let changed = differing(damaged, left);
+    // A stray is kept as a file of its own.
+    let is_of_log =
+        |name: &String| !name.starts_with("spare-") && !name.starts_with("000000000004");
+    if changed.iter().any(is_of_log) {
+        let is_done = left.names().iter().any(|name| name.ends_with("-mend.done"));
+        let is_kept = is_done || plan(left, &[]).unwrap().unfinished.is_some();
+        assert!(is_kept, "{}: {changed:?} changed, and there is no journal", what());
+    }
     let all = image.records.len();
     // Whoever opens it in between sees damage, or all of it: never a sound log that is shorter.
     let between = left.kill();
