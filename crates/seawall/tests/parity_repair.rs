@@ -5,7 +5,7 @@
 mod common;
 
 use common::{LAYOUTS, judge, laid_out, open, payload_in, tiny};
-use seawall::{Layout, Mender, Verdict, mend_in, plan_mend_in};
+use seawall::{Layout, Mender, Verdict, mend_in, plan_mend_in, protection_in, salvage_in};
 use seawall_io::{MemStorage, Storage};
 use std::sync::Arc;
 
@@ -57,5 +57,17 @@ fn every_lost_block_is_written_back_bit_for_bit() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn what_a_salvage_writes_has_parity_from_the_start() {
+    for layout in LAYOUTS {
+        let source = sample(layout);
+        let target = MemStorage::new();
+        assert_eq!(salvage_in(&shared(&source), shared(&target)).unwrap().records, 60);
+        let found = protection_in(&shared(&target)).unwrap();
+        assert_eq!((found.open.len(), found.covered), (0, found.bytes));
+        assert_eq!(found.scheme, "4+2".parse().ok());
     }
 }
