@@ -95,7 +95,7 @@ pub fn salvage_with(
     let log = open_existing(source.as_ref())?;
     refuse_in_use(&*log)?;
     let mut meter = Meter::new(&mut tell);
-    draft::make(source.as_ref(), target.as_ref(), |target| rescue(&log, &target, &mut meter))
+    draft::make(source.as_ref(), target.as_ref(), |target| rescue(&log, target, &mut meter))
 }
 
 /// The same as [`salvage_with`], and what `replicas` can mend comes along: other copies of the same
@@ -122,19 +122,20 @@ pub fn salvage_mended<P: AsRef<Path>>(
 ///
 /// As [`salvage`].
 pub fn salvage_in(source: &Arc<dyn Storage>, target: Arc<dyn Storage>) -> Result<Rescued> {
-    rescue(source, &target, &mut Meter::new(&mut |_| {}))
+    rescue(source, target, &mut Meter::new(&mut |_| {}))
 }
 
 fn rescue(
     source: &Arc<dyn Storage>,
-    target: &Arc<dyn Storage>,
+    target: Arc<dyn Storage>,
     meter: &mut Meter<'_>,
 ) -> Result<Rescued> {
     refuse_in_use(&**source)?;
     let survey = survey(source, None)?;
     // What a killed writer said was durable was acknowledged: it is no torn write.
     let promised = read_live(&**source)?.and_then(|live| survey.promised_by(&live));
-    let mut rescue = Rescue::new(&survey, target.clone(), source)?;
+    let written = target.clone();
+    let mut rescue = Rescue::new(&survey, target, source)?;
     let parity = rescue.manifest.parity;
     let mut walk = Walk::new(&survey, None).around_unreadable(true).promised(promised);
     meter.begin(&survey, 1);
@@ -155,7 +156,7 @@ fn rescue(
                 rescue.note(end.damage)?;
                 let rescued = rescue.finish()?;
                 if let Some(scheme) = parity {
-                    protect_in(target, scheme)?;
+                    protect_in(&written, scheme)?;
                 }
                 meter.end();
                 return Ok(rescued);
