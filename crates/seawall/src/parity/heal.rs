@@ -9,7 +9,7 @@ use crate::overlay::{Mender, Overlay, Patch};
 use crate::segment::Segment;
 use crate::survey::survey;
 use crate::walk::{Event, Walk};
-use crate::{Error, Result, SegmentId, Verification};
+use crate::{Damage, Error, Result, SegmentId, Verification};
 use seawall_format::parity::{Head, Known, Places, Scheme};
 use seawall_format::{Refused, SegmentHeader};
 use seawall_io::{Access, File, Storage};
@@ -204,6 +204,11 @@ impl Source for Beside {
         let mut heal = Heal::default();
         heal.view(log, found.doubtful())?;
         Ok(heal.patches)
+    }
+
+    fn is_tied(&self, _: &Arc<dyn Storage>, _: &Damage) -> Result<bool> {
+        // It was made of this very segment.
+        Ok(true)
     }
 }
 
