@@ -282,23 +282,22 @@ impl Writer {
         Ok(())
     }
 
-    /// Has parity made of everything that was written; it is durable once that is settled.
-    pub(crate) fn complete_parity(&mut self) {
-        if let Some(parity) = &mut self.parity {
+    /// Has parity made, of everything that was written if it is to be `complete`; it becomes durable
+    /// at leisure, unless nobody else sees to that.
+    pub(crate) fn tend_parity(&mut self, complete: bool, at_once: bool) {
+        let Some(parity) = &mut self.parity else { return };
+        if complete {
             self.unsettled.extend(parity.complete(&self.machine, &self.tail));
         }
-    }
-
-    /// Makes durable what is to become so at leisure.
-    pub(crate) fn settle_now(&mut self) {
-        self.unsettled.drain(..).for_each(|settling| settling.run());
+        if at_once {
+            self.unsettled.drain(..).for_each(|settling| settling.run());
+        }
     }
 
     /// Makes all of it durable, names included.
     fn settle_parity(&mut self) {
-        self.complete_parity();
         if self.parity.is_some() {
-            self.settle_now();
+            self.tend_parity(true, true);
             // This writer makes no more segments: nobody else has to hear of an error, and what
             // is not there at the next open is made then.
             let _ = self.machine.storage.sync_dir();

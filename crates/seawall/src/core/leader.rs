@@ -51,23 +51,17 @@ impl Core {
         drop(state);
         let guard = PanicGuard(self);
         writer.take_spare(ahead);
-        let number = group.as_ref().map(|group| group.number);
+        let is_idle = group.is_none();
         let mut outcome = Ok(None);
         if let Some(Group { bytes, count, number }) = group {
             outcome = writer.write(bytes, count).map(|buffer| Some((number, count, buffer)));
         }
-        if !self.prepare_ahead {
-            // Nobody else would.
-            writer.settle_now();
-        }
         if mark && outcome.is_ok() {
             let marked = writer.mark();
-            if number.is_none() {
-                // The log idles, or somebody wants to be sure.
-                writer.complete_parity();
-            }
             outcome = outcome.and_then(|written| marked.map(|()| written));
         }
+        // With nothing to write the log idles, or somebody wants to be sure.
+        writer.tend_parity(is_idle && outcome.is_ok(), !self.prepare_ahead);
         std::mem::forget(guard);
         let mut state = self.lock();
         state.siblings.come_back(self.clock.now().saturating_sub(begin));
