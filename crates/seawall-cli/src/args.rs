@@ -6,6 +6,7 @@ mod convert;
 mod device;
 mod disk;
 mod examples;
+mod parity;
 mod replay;
 mod tools;
 
@@ -30,9 +31,10 @@ pub(crate) use disk::{
 use examples::{
     APPEND_EXAMPLES, CAT_EXAMPLES, COMPLETIONS_EXAMPLES, CONVERT_EXAMPLES, COPY_EXAMPLES,
     DEMO_EXAMPLES, DOCTOR_EXAMPLES, EXIT_CODES, EXPLAIN_EXAMPLES, MAN_EXAMPLES, PROBE_EXAMPLES,
-    REPAIR_EXAMPLES, REPLAY_EXAMPLES, STAT_EXAMPLES, TAIL_EXAMPLES, TRUNCATE_EXAMPLES,
-    VERIFY_EXAMPLES,
+    PROTECT_EXAMPLES, REPAIR_EXAMPLES, REPLAY_EXAMPLES, STAT_EXAMPLES, TAIL_EXAMPLES,
+    TRUNCATE_EXAMPLES, VERIFY_EXAMPLES,
 };
+pub(crate) use parity::{Parity, Protect};
 pub(crate) use replay::{Replay, StorePlace, Target, Until};
 use seawall::Level;
 use std::path::{Path, PathBuf};
@@ -86,6 +88,9 @@ pub(crate) enum Verb {
     /// Mend a damaged log; a plan that changes nothing unless told what to do
     #[command(after_help = REPAIR_EXAMPLES)]
     Repair(Repair),
+    /// Make the parity that a log lacks, so that blocks which a device loses come back
+    #[command(after_help = PROTECT_EXAMPLES)]
+    Protect(Protect),
     /// Apply what was committed, once, to a store, or to a program of yours
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(Replay),
@@ -133,6 +138,7 @@ impl Verb {
             Self::Copy(args) => vec![&args.log],
             Self::Truncate(args) => vec![&args.log],
             Self::Repair(args) => vec![&args.log],
+            Self::Protect(args) => vec![&args.log],
             Self::Replay(args) => vec![&args.log],
             _ => vec![],
         }
@@ -180,6 +186,11 @@ pub(crate) struct Append {
     /// What an acknowledgement means; a new log remembers it [default: synced]
     #[arg(long, value_enum)]
     pub(crate) level: Option<LevelName>,
+    /// Keep parity beside the segments from now on, 16+2 or the like, or none; the log remembers
+    /// it. With 16+2 any two of sixteen blocks that a device loses come back [default: what the log
+    /// has; a new one has none]
+    #[arg(long, value_name = "16+2|none")]
+    pub(crate) parity: Option<Parity>,
     #[command(flatten)]
     pub(crate) look: Look,
 }

@@ -11,7 +11,9 @@ mod disk;
 mod doctor;
 mod explain;
 mod man;
+mod mended;
 mod probe;
+mod protect;
 mod repair;
 mod replay;
 mod stat;
@@ -33,6 +35,7 @@ pub(crate) fn run(verb: &Verb, stores: Stores) -> Result<Exit, Failure> {
         Verb::Tail(args) => tail::run(args),
         Verb::Truncate(args) => truncate::run(args),
         Verb::Repair(args) => repair::run(args),
+        Verb::Protect(args) => protect::run(args),
         Verb::Replay(args) => replay::run(args, stores),
         Verb::Disk(args) => disk::run(&args.what),
         Verb::Explain(args) => Ok(explain::run(args)),

@@ -19,7 +19,6 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("append", "compress", "no option: records are stored as they are"),
     ("append", "key-file", "file permissions: logs are not encrypted in this version"),
     ("append", "key-fd", "file permissions: logs are not encrypted in this version"),
-    ("append", "parity", "a copy of the log elsewhere"),
     ("append", "mirror", "a copy of the log elsewhere"),
     ("cat", "decode", "seawall cat LOG -o len32, piped to the decoder"),
     ("cat", "reverse", "seawall cat LOG | tac"),

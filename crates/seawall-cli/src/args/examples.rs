@@ -24,6 +24,7 @@ Examples:
   seawall append notes.wal --format json --codec json < notes.jsonl
   seawall append audit.wal --format json --log-format json < audit.jsonl
   jq .data audit.wal/*.jsonl           # read it without seawall
+  seawall append orders.wal --parity 16+2 < orders.txt
   seawall cat old.wal -o len32 | seawall append new.wal --format len32";
 
 pub(super) const CAT_EXAMPLES: &str = "\
@@ -103,6 +104,17 @@ Examples:
 
 A repair ends with 5 if records had to be given up, and names them; with 9 if
 NEW is there already.";
+
+pub(super) const PROTECT_EXAMPLES: &str = "\
+Examples:
+  seawall protect orders.wal --dry-run
+  seawall protect orders.wal
+  seawall protect old.wal --parity 8+4 --json | jq .covered
+
+It is for what was appended without parity, or last before a crash. The log is
+verified first: parity of damaged records would keep the damage. The log itself
+is only read. To keep parity of what is appended later as well:
+  seawall append orders.wal --parity 16+2 < /dev/null";
 
 pub(super) const REPLAY_EXAMPLES: &str = "\
 Examples:

@@ -33,6 +33,9 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
     if let Some(size) = args.segment_size {
         options = options.segment_size(size);
     }
+    if let Some(parity) = args.parity {
+        options = options.parity(parity.0);
+    }
     let failovers = Arc::new(AtomicU64::new(0));
     let options = options.on_failover(told_of_failovers(args, &failovers));
     let log: Log<[u8], Raw> = options.open(&args.log).map_err(fail)?;

@@ -1,5 +1,6 @@
 //! `seawall cat`: records on standard output, verified; it stops where they are damaged.
 
+use super::mended;
 use crate::args::{Cat, Shape};
 use crate::printer::Printer;
 use crate::progress::Progress;
@@ -26,7 +27,10 @@ pub(crate) fn run(args: &Cat) -> Result<Exit, Failure> {
     }
     let end = match read {
         Err(error) => return Err(fail(error)),
-        Ok(Reach::Stopped(exit)) => exit,
+        Ok(Reach::Stopped(exit)) => match cursor.mended().len() {
+            0 => exit,
+            places => exit.worse(mended::warn(&args.log, places)),
+        },
         Ok(Reach::End(exit)) => {
             let found = seawall::verify(&args.log).map_err(fail)?;
             exit.worse(judge_end(&args.log, &found, (from, exit)))
@@ -125,8 +129,12 @@ pub(super) fn judge_end(log: &Path, found: &Verification, (from, met): (Lsn, Exi
         let lost_to = damage.lost.map(|lost| lost.to);
         !matches!(lost_to, Some(Some(to)) if to < from)
     };
+    let lost = found.damage.iter().find(|damage| in_range(damage) && damage.lost.is_some());
+    if lost.is_none() && !found.mended.is_empty() {
+        return mended::warn(log, found.mended.len());
+    }
     if met == Exit::Fine
-        && let Some(damage) = found.damage.iter().find(in_range)
+        && let Some(damage) = lost.or_else(|| found.damage.iter().find(in_range))
     {
         return tell(log, damage);
     }

@@ -81,9 +81,12 @@ const TOPICS: &[Topic] = &[
     ),
     code(
         "4",
-        "The log is damaged, and every record can still be read.",
+        "The log is damaged, and every record can still be read: the damage hit none, or parity \
+         gives back what it took, to each reader anew until a repair has written it.",
         &[
-            "seawall repair LOG    what can be done; changes nothing",
+            "seawall verify LOG        what is damaged, and what parity put right",
+            "seawall repair LOG        what can be done; changes nothing",
+            "seawall repair LOG --yes  writes what parity gives back",
             "replace the device: it changed bytes",
         ],
     ),
@@ -143,7 +146,8 @@ const TOPICS: &[Topic] = &[
     ),
     verdict(
         "correctable",
-        "Something is damaged, and every record can still be read. Exit code 4.",
+        "Something is damaged, and every record can still be read, from parity if need be. \
+         Exit code 4.",
         &["seawall explain 4"],
     ),
     verdict("lost", "Records are lost; they are named. Exit code 5.", &["seawall explain 5"]),

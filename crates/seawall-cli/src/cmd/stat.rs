@@ -2,11 +2,14 @@
 
 mod sizes;
 
+use super::mended::protection;
 use crate::args::{Stat, level_name};
 use crate::human::{self, count, number};
 use crate::output::{Output, one_line};
 use crate::report::{Exit, Failure};
-use seawall::{CodecId, Error, Layout, LogReader, Lsn, Verification};
+use seawall::{
+    CodecId, Error, Layout, LogReader, Lsn, Parity, Protection, SegmentId, Verdict, Verification,
+};
 use seawall_format::{DRAFT, VERSION};
 use serde_json::{Value, json};
 use sizes::Sizes;
@@ -20,13 +23,19 @@ pub(crate) fn run(args: &Stat) -> Result<Exit, Failure> {
     let oldest = LogReader::open_any(&args.log).and_then(|reader| reader.oldest());
     let oldest = oldest.map_err(fail)?;
     let sizes = Sizes::measure(&args.log, found.last_lsn).map_err(fail)?;
+    // Where damage hides how far the records go, it is not known what of them has parity.
+    let parity = protection(&args.log, &found).ok().filter(|_| found.verdict != Verdict::Lost);
     let mut out = Output::new();
     if args.look.json {
         let mut answer = as_json(&args.log, &found, oldest);
         sizes.add_to(&mut answer);
+        if let Some(parity) = &parity {
+            add_parity(&mut answer, parity);
+        }
         out.line(&answer.to_string());
     } else {
-        tell(&mut out, &args.log, (&found, oldest, &sizes));
+        let told = Told { found: &found, oldest, sizes: &sizes, parity: parity.as_ref() };
+        tell(&mut out, &args.log, &told);
     }
     Ok(out.finish())
 }
@@ -58,7 +67,21 @@ fn as_json(log: &Path, found: &Verification, oldest: Lsn) -> Value {
         "last_written": last.and_then(seawall_format::time::to_text),
         "in_use": summary.in_use,
         "verdict": found.verdict.name(),
+        "parity": null,
+        "parity_bytes": null,
+        "parity_of_bytes": null,
+        "parity_covered": null,
+        "parity_lacking": null,
     })
+}
+
+/// Adds what parity there is; without, the fields stay null.
+fn add_parity(answer: &mut Value, parity: &Protection) {
+    answer["parity"] = parity.scheme.as_ref().map(Parity::to_string).into();
+    answer["parity_bytes"] = parity.parity_bytes.into();
+    answer["parity_of_bytes"] = parity.bytes.into();
+    answer["parity_covered"] = parity.covered.into();
+    answer["parity_lacking"] = parity.open.iter().copied().map(SegmentId::get).collect();
 }
 
 /// What this program writes and reads.
@@ -74,7 +97,17 @@ fn overhead(found: &Verification) -> Option<f64> {
     (all > 0).then(|| (share * 1000.0).round() / 10.0)
 }
 
-fn tell(out: &mut Output, log: &Path, (found, oldest, sizes): (&Verification, Lsn, &Sizes)) {
+/// What was found out about a log.
+struct Told<'a> {
+    found: &'a Verification,
+    oldest: Lsn,
+    sizes: &'a Sizes,
+    /// `None`: not known.
+    parity: Option<&'a Protection>,
+}
+
+fn tell(out: &mut Output, log: &Path, told: &Told<'_>) {
+    let Told { found, oldest, sizes, parity } = *told;
     let summary = &found.summary;
     let codec = summary.codec.map_or("unknown codec", CodecId::name);
     let readable = if summary.layout == Some(Layout::Text) { ", readable" } else { "" };
@@ -110,6 +143,7 @@ fn tell(out: &mut Output, log: &Path, (found, oldest, sizes): (&Verification, Ls
         row("type", format!("{name}, schema {}", summary.schema));
     }
     row("level", summary.level.map_or("unknown", level_name).to_owned());
+    row("parity", parity.map_or_else(|| "unknown".to_owned(), in_words));
     if let Some(lsn) = summary.checkpoint {
         row("checkpoint", format!("LSN {}", number(lsn.get())));
     }
@@ -121,8 +155,40 @@ fn tell(out: &mut Output, log: &Path, (found, oldest, sizes): (&Verification, Ls
     }
     row("in use", if summary.in_use { "by a writer".to_owned() } else { "no".to_owned() });
     row("verdict", found.verdict.name().to_owned());
+    let shown = human::typed(log);
     if !found.damage.is_empty() {
         out.line("");
-        out.line(&format!("next: seawall verify {}     name what is damaged", log.display()));
+        out.line(&format!("next: seawall verify {shown}     name what is damaged"));
+    } else if parity.is_some_and(|parity| lacks_some(parity, summary.in_use)) {
+        out.line("");
+        out.line(&format!("next: seawall protect {shown}     make the parity that is missing"));
     }
+}
+
+/// What parity there is, on one line.
+fn in_words(parity: &Protection) -> String {
+    let Protection { scheme, bytes, covered, parity_bytes, open, .. } = parity;
+    let kept = scheme.map_or_else(|| "none".to_owned(), |scheme| scheme.to_string());
+    if *parity_bytes == 0 && scheme.is_none() {
+        return kept;
+    }
+    let share = if covered == bytes {
+        "all records have some".to_owned()
+    } else {
+        format!("{} of {} have some", human::bytes(*covered), human::bytes(*bytes))
+    };
+    let lacking = match open.len() {
+        0 => String::new(),
+        lacking => {
+            let lacking = u64::try_from(lacking).expect("fits in 64 bits");
+            let verb = if lacking == 1 { "lacks" } else { "lack" };
+            format!("   {} {verb} some", count(lacking, "segment"))
+        }
+    };
+    format!("{kept}   {share}, in {}{lacking}", human::bytes(*parity_bytes))
+}
+
+/// Whether a log that keeps parity has segments without, but for the one that is being written.
+fn lacks_some(parity: &Protection, in_use: bool) -> bool {
+    parity.scheme.is_some() && parity.open.len() > usize::from(in_use)
 }

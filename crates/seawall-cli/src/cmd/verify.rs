@@ -1,5 +1,6 @@
 //! `seawall verify`: a verdict on whole logs, with its own exit code, and the lost records by name.
 
+use super::mended;
 use crate::args::Verify;
 use crate::human::{self, count, number};
 use crate::output::Output;
@@ -57,6 +58,7 @@ fn as_json(log: &Path, found: &Verification, exit: Exit) -> Value {
         "first_lsn": found.first_lsn.map(Lsn::get),
         "last_lsn": found.last_lsn.map(Lsn::get),
         "damage": found.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
+        "mended": found.mended.iter().map(mended::as_json).collect::<Vec<_>>(),
         "given_up": found.given_up.iter().map(lost_as_json).collect::<Vec<_>>(),
         "tail": {
             "state": found.tail.name(),
@@ -100,6 +102,7 @@ fn not_judged(log: &Path, failure: &Failure) -> Value {
         "first_lsn": null,
         "last_lsn": null,
         "damage": [],
+        "mended": [],
         "given_up": [],
         "tail": null,
         "segments": null,
@@ -130,11 +133,15 @@ fn tell(out: &mut Output, told: &Told<'_>) {
     for damage in &found.damage {
         tell_damage(out, damage);
     }
+    mended::tell(out, told.log, &found.mended);
     tell_given_up(out, &found.given_up);
     tell_tail(out, found);
-    if !found.damage.is_empty() {
+    let log = human::typed(told.log);
+    if found.verdict == Verdict::Correctable && !found.mended.is_empty() {
         out.line("");
-        let log = human::typed(told.log);
+        out.line(&format!("next: seawall repair {log} --yes         mends the files"));
+    } else if !found.damage.is_empty() {
+        out.line("");
         out.line(&format!("next: seawall repair {log}               a plan, changes nothing"));
         out.line(&format!("      seawall cat {log} --skip-damaged   reads around the damage"));
     }

@@ -1,0 +1,59 @@
+//! What is asked for about parity: `append --parity`, and `protect`.
+
+use super::Look;
+use crate::progress::Patience;
+use clap::Args;
+use seawall::NoScheme;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// What parity a log is to keep; `None` in it: none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parity(pub(crate) Option<seawall::Parity>);
+
+impl FromStr for Parity {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self(None)),
+            _ => text
+                .parse()
+                .map(|scheme| Self(Some(scheme)))
+                .map_err(|error: NoScheme| format!("{error}; `none` ends it")),
+        }
+    }
+}
+
+/// `seawall protect`
+#[derive(Debug, Args)]
+pub(crate) struct Protect {
+    /// The log
+    pub(crate) log: PathBuf,
+    /// How many blocks of parity for how many of records [default: what the log keeps, else 16+2]
+    #[arg(long, value_name = "16+2")]
+    pub(crate) parity: Option<seawall::Parity>,
+    /// Say what would be made, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) patience: Patience,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parity_is_a_scheme_or_none() {
+        let scheme = seawall::Parity::DEFAULT;
+        assert_eq!("16+2".parse(), Ok(Parity(Some(scheme))));
+        assert_eq!("none".parse(), Ok(Parity(None)));
+        for wrong in ["", "16", "+", "0+0", "1+1", "16+0", "2+3", "65+2", "16+17", "None", "yes"] {
+            let refused = wrong.parse::<Parity>().unwrap_err();
+            assert!(refused.contains("like 16+2") && refused.contains("none"), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! `seawall protect`: the parity that a log lacks is made, of records that were judged first.
+
+use super::cat::judge_end;
+use super::mended::{beyond_parity, protection};
+use crate::args::Protect;
+use crate::human::{self, count, typed};
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::report::{Exit, Failure};
+use seawall::{Error, Lsn, Parity, Protection, SegmentId};
+use serde_json::{Value, json};
+
+/// Judges the log, then makes what is missing; the exit is that of the verdict.
+pub(crate) fn run(args: &Protect) -> Result<Exit, Failure> {
+    let fail = |error: Error| Failure::of(&error, "protect", &args.log);
+    let mut progress = Progress::start(args.patience, args.look.quiet)?;
+    let found = seawall::verify_with(&args.log, |at| progress.hear(at));
+    progress.end();
+    let found = found.map_err(fail)?;
+    if let Some(damage) = beyond_parity(&args.log, &found).map_err(fail)? {
+        return Err(fail(Error::Damaged(Box::new(damage))));
+    }
+    let before = protection(&args.log, &found).map_err(fail)?;
+    let scheme = args.parity.or(before.scheme).unwrap_or(Parity::DEFAULT);
+    if !args.dry_run {
+        seawall::protect(&args.log, scheme).map_err(fail)?;
+    }
+    let after = protection(&args.log, &found).map_err(fail)?;
+    let told = Told { args, scheme, before: &before, after: &after };
+    let mut out = Output::new();
+    if args.look.json {
+        out.line(&told.as_json().to_string());
+    } else if !args.look.quiet {
+        told.tell(&mut out);
+    }
+    let written = out.finish();
+    Ok(judge_end(&args.log, &found, (Lsn::FIRST, Exit::Fine)).worse(written))
+}
+
+/// What parity stood beside the log, and stands there now.
+struct Told<'a> {
+    args: &'a Protect,
+    scheme: Parity,
+    before: &'a Protection,
+    after: &'a Protection,
+}
+
+impl Told<'_> {
+    /// The segments whose parity was made, or would be.
+    fn made(&self) -> Vec<SegmentId> {
+        let lacking = self.before.open.iter();
+        let is_made = |id: &&SegmentId| self.args.dry_run || !self.after.open.contains(id);
+        lacking.filter(is_made).copied().collect()
+    }
+
+    fn as_json(&self) -> Value {
+        let Self { args, scheme, before, after } = self;
+        let numbers =
+            |ids: &[SegmentId]| ids.iter().copied().map(SegmentId::get).collect::<Vec<_>>();
+        json!({
+            "schema": "seawall.protect/1",
+            "log": args.log.display().to_string(),
+            "dry_run": args.dry_run,
+            "parity": scheme.to_string(),
+            "kept": before.scheme.as_ref().map(Parity::to_string),
+            "bytes": after.bytes,
+            "covered_before": before.covered,
+            "covered": after.covered,
+            "parity_bytes": after.parity_bytes,
+            "made": numbers(&self.made()),
+            "lacking": numbers(&after.open),
+        })
+    }
+
+    fn tell(&self, out: &mut Output) {
+        let Self { args, scheme, before, after } = self;
+        let (log, covered) = (args.log.display(), human::bytes(after.covered));
+        let (of, made) = (human::bytes(after.bytes), self.made());
+        out.line(&format!("{log}   parity of {covered} of {of}"));
+        let what = if args.dry_run { "would make" } else { "made" };
+        if !made.is_empty() {
+            let bytes = human::bytes(before.bytes.saturating_sub(before.covered));
+            let beside = beside(&made);
+            out.line(&format!("  {what:<11}{scheme} {beside}: {bytes} had none"));
+        } else if after.open.is_empty() {
+            out.line("  made       nothing: there is parity of all of it");
+        }
+        if !args.dry_run && !after.open.is_empty() {
+            out.line(&format!(
+                "  lacking    {}: mend the log, then try again",
+                beside(&after.open)
+            ));
+        }
+        out.line(&format!("  takes      {}", human::bytes(after.parity_bytes)));
+        let typed = typed(&args.log);
+        if args.dry_run && !made.is_empty() {
+            out.line("");
+            out.line(&format!("nothing was changed; to do it: seawall protect {typed}"));
+        }
+        if before.scheme.is_none() {
+            out.line("");
+            out.line("what is appended from now on gets none; to change that:");
+            out.line(&format!("      seawall append {typed} --parity {scheme} < /dev/null"));
+        }
+    }
+}
+
+/// So many segments, by name where they are few.
+fn beside(ids: &[SegmentId]) -> String {
+    if let [one] = ids {
+        return format!("beside segment {one}");
+    }
+    let segments = u64::try_from(ids.len()).expect("fits in 64 bits");
+    format!("beside {}", count(segments, "segment"))
+}

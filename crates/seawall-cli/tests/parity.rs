@@ -1,0 +1,248 @@
+//! Parity as people meet it: a log that keeps it, what it mends, what it does not, and `protect`.
+
+mod tool;
+
+use serde_json::{Value, json};
+use tool::{Folder, Ran};
+
+const SEGMENT: &str = "log/000000000001.seg";
+const PARITY: &str = "log/000000000001.parity";
+const BLOCK: usize = 4096;
+/// Where the batches of a segment begin: section 3 of FORMAT.md.
+const BATCHES: usize = 4 * BLOCK + 65_536;
+
+fn lines() -> Vec<u8> {
+    (0..20_000).flat_map(|n| format!("record {n:05} is here\n").into_bytes()).collect()
+}
+
+/// A closed log of one segment.
+fn log(name: &str, options: &str) -> Folder {
+    let folder = Folder::new(name);
+    folder.run(&format!("append log -q {options}"), &lines()).fine();
+    folder
+}
+
+fn answer(ran: &Ran) -> Value {
+    ran.json().remove(0)
+}
+
+fn stat(folder: &Folder) -> Value {
+    answer(folder.run("stat log --json", b"").fine())
+}
+
+fn zeros(folder: &Folder, blocks: &[usize]) {
+    for block in blocks {
+        folder.overwrite(SEGMENT, BATCHES + block * BLOCK, &[0; BLOCK]);
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_put_right_for_every_reader_and_ends_with_4() {
+    let folder = log("parity-bit", "--parity 16+2");
+    folder.run("append log", b"needle\n").fine();
+    folder.flip(SEGMENT, b"needle");
+    let damaged = folder.read(SEGMENT);
+    let found = folder.run("verify log --json", b"");
+    let said = answer(&found);
+    assert_eq!((found.code, &said["verdict"]), (4, &json!("correctable")));
+    assert_eq!((&said["records"], &said["damage"][0]["lost_from"]), (&json!(20_001), &Value::Null));
+    let mended = said["mended"].as_array().unwrap();
+    assert_eq!(mended.len(), 1);
+    assert_eq!(mended[0]["file"], "000000000001.seg");
+    assert_eq!(
+        (&mended[0]["by"], mended[0]["bytes"].as_u64() > Some(20)),
+        (&json!("parity"), true)
+    );
+    let at = damaged.windows(5).rposition(|bytes| bytes == b"eedle").unwrap() - 1;
+    assert_eq!(mended[0]["offset"], at / BLOCK * BLOCK);
+    let text = folder.run("verify log", b"");
+    let line = format!("byte 0x{at:08x}: bit 4 was flipped, in record 20001");
+    assert!(text.text().contains(&line), "{}", text.text());
+    assert!(text.text().contains("next: seawall repair log --yes"), "{}", text.text());
+
+    let ran = folder.run("cat log -o raw", b"");
+    assert!(ran.refused(4).contains("1 place is damaged, and put right from parity"), "{ran:?}");
+    assert!(ran.err.contains("seawall repair log --yes"), "{}", ran.err);
+    assert_eq!(ran.out, [lines(), b"needle\n".to_vec()].concat());
+    for (verb, all) in [
+        ("cat log -o raw --from 20001 --to 20001", true),
+        ("tail log -n 1 -o raw", true),
+        ("cat log -o raw --skip-damaged -n 1", false),
+    ] {
+        let ran = folder.run(verb, b"");
+        assert_eq!(ran.text(), if all { "needle\n" } else { "record 00000 is here\n" });
+        // What was not met is not told, by who does not read on.
+        if all {
+            ran.refused(4);
+        } else {
+            ran.fine();
+        }
+    }
+    assert_eq!(stat(&folder)["parity_lacking"], json!([]));
+    assert_eq!(folder.read(SEGMENT), damaged, "a reader changes nothing");
+
+    // It goes on, in another segment, and says why.
+    let ran = folder.run("append log", b"more\n");
+    assert!(ran.fine().err.contains("put right from parity"), "{ran:?}");
+    assert!(folder.read(SEGMENT)[BATCHES..at + 6] == damaged[BATCHES..at + 6]);
+    assert_eq!(answer(&folder.run("verify log --json", b""))["records"], 20_002);
+}
+
+#[test]
+fn two_blocks_of_sixteen_come_back_and_three_are_named() {
+    for (layout, blocks, code) in
+        [("16+2", &[3, 9][..], 4), ("16+2", &[3, 4, 9], 5), ("4+3", &[1, 2, 3], 4)]
+    {
+        let folder = log("parity-blocks", &format!("--parity {layout}"));
+        zeros(&folder, blocks);
+        let said = folder.run("verify log --json", b"");
+        assert_eq!(said.code, code, "{layout} {blocks:?}");
+        let mended = if code == 4 { blocks.len() } else { 0 };
+        assert_eq!(answer(&said)["mended"].as_array().map(Vec::len), Some(mended));
+        let cat = folder.run("cat log -o raw", b"");
+        assert_eq!((cat.refused(code).is_empty(), cat.out == lines()), (false, code == 4));
+        if code == 4 {
+            assert!(folder.run("verify log", b"").text().contains("bytes differed, from 0x000"));
+        }
+    }
+}
+
+#[test]
+fn what_is_no_parity_is_2_and_makes_no_log() {
+    let folder = Folder::new("parity-usage");
+    for wrong in ["16", "16+0", "2+3", "65+2", "yes", "+", "16-2", ""] {
+        let ran = folder.run(&format!("append log --parity={wrong}"), b"x\n");
+        assert_eq!(ran.code, 2, "{wrong}");
+        assert!(ran.err.contains("like 16+2") && ran.err.contains("`none`"), "{}", ran.err);
+        assert_eq!(folder.run(&format!("protect log --parity={wrong}"), b"").code, 2, "{wrong}");
+    }
+    assert_eq!(folder.names("."), [""; 0]);
+    folder.run("protect log", b"").refused(1);
+    folder.make_folder("log");
+    folder.run("protect log", b"").refused(8);
+}
+
+#[test]
+fn a_log_keeps_what_it_was_told_until_it_is_told_otherwise() {
+    let folder = log("parity-keeps", "");
+    let found = stat(&folder);
+    assert_eq!((&found["parity"], &found["parity_bytes"]), (&Value::Null, &json!(0)));
+    assert!(folder.run("stat log", b"").text().contains("parity       none\n"));
+    folder.run("append log --parity 8+2", b"").fine();
+    folder.run("append log", b"x\n").fine();
+    let found = stat(&folder);
+    assert_eq!((&found["parity"], &found["parity_lacking"]), (&json!("8+2"), &json!([])));
+    assert_eq!(found["parity_covered"], found["parity_of_bytes"]);
+    assert!(found["parity_bytes"].as_u64() > Some(BLOCK as u64), "{found}");
+    let line = "parity       8+2   all records have some, in ";
+    assert!(folder.run("stat log", b"").text().contains(line));
+    folder.run("append log --parity none", b"").fine();
+    assert_eq!(stat(&folder)["parity"], Value::Null);
+}
+
+#[test]
+fn protect_makes_what_is_missing_and_a_dry_run_nothing() {
+    let folder = log("protect", "");
+    let plan = folder.run("protect log --dry-run --json", b"");
+    let plan = answer(plan.fine());
+    assert_eq!((&plan["schema"], &plan["dry_run"]), (&json!("seawall.protect/1"), &json!(true)));
+    assert_eq!((&plan["made"], &plan["covered"]), (&json!([1]), &json!(0)));
+    let text = folder.run("protect log --dry-run", b"");
+    assert!(text.fine().text().contains("would make 16+2 beside segment 1"), "{}", text.text());
+    assert!(text.text().contains("nothing was changed"), "{}", text.text());
+    assert!(!folder.names("log").contains(&"000000000001.parity".to_owned()));
+
+    let done = answer(folder.run("protect log --json --progress fd:2", b"").fine());
+    assert_eq!((&done["parity"], &done["kept"]), (&json!("16+2"), &Value::Null));
+    assert_eq!((&done["made"], &done["lacking"]), (&json!([1]), &json!([])));
+    assert_eq!((&done["covered"], &done["covered_before"]), (&done["bytes"], &json!(0)));
+    let again = folder.run("protect log", b"");
+    assert!(again.fine().text().contains("nothing: there is parity of all of it"), "{again:?}");
+    assert!(again.text().contains("append log --parity 16+2 < /dev/null"), "{again:?}");
+    zeros(&folder, &[2, 3]);
+    let ran = folder.run("cat log -o raw", b"");
+    assert_eq!((ran.code, ran.out == lines()), (4, true));
+    // What parity mends is in nobody's way, and is told.
+    let ran = folder.run("protect log", b"");
+    assert!(ran.refused(4).contains("put right from parity"), "{ran:?}");
+}
+
+/// Parity of damaged records would keep them as they are, and call that sound.
+#[test]
+fn protect_refuses_what_is_damaged() {
+    let folder = log("protect-damaged", "");
+    folder.run("append log", b"needle\n").fine();
+    folder.run("append log", b"behind\n").fine();
+    let sound = folder.read(SEGMENT);
+    folder.flip(SEGMENT, b"needle");
+    assert!(folder.run("protect log", b"").refused(5).contains("record 20001"));
+    folder.run("protect log --dry-run", b"").refused(5);
+    // A header of a batch: every record can be read, and no parity mends it.
+    let at = sound.windows(6).position(|bytes| bytes == b"needle").unwrap();
+    folder.write(SEGMENT, &sound);
+    folder.overwrite(SEGMENT, at - 56 + 8, &[0xff]);
+    folder.run("protect log", b"").refused(4);
+    assert!(!folder.names("log").contains(&"000000000001.parity".to_owned()));
+}
+
+#[test]
+fn protect_beside_a_writer_is_6() {
+    let folder = log("protect-busy", "");
+    let mut writer = folder.start("append log --ack -q");
+    let mut stdin = writer.stdin.take().unwrap();
+    std::io::Write::write_all(&mut stdin, b"lone\n").unwrap();
+    let mut ack = String::new();
+    let mut stdout = std::io::BufReader::new(writer.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut stdout, &mut ack).unwrap();
+    folder.run("protect log", b"").refused(6);
+    folder.run("protect log --dry-run", b"").fine();
+    drop(stdin);
+    assert!(writer.wait().unwrap().success());
+    folder.run("protect log", b"").fine();
+}
+
+#[test]
+fn a_killed_writer_leaves_parity_out_and_the_next_open_makes_it() {
+    let folder = Folder::new("parity-killed");
+    let mut writer = folder.start("append log --ack -q --parity 16+2");
+    let mut stdin = writer.stdin.take().unwrap();
+    std::io::Write::write_all(&mut stdin, b"one\ntwo\n").unwrap();
+    let mut ack = String::new();
+    let mut stdout = std::io::BufReader::new(writer.stdout.take().unwrap());
+    for _ in 0..2 {
+        std::io::BufRead::read_line(&mut stdout, &mut ack).unwrap();
+    }
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    folder.run("append log", b"three\n").fine();
+    let found = stat(&folder);
+    assert_eq!((&found["parity_lacking"], &found["records"]), (&json!([]), &json!(3)));
+}
+
+#[test]
+fn whatever_stands_in_the_place_of_parity_costs_nothing_and_protect_makes_it_anew() {
+    let folder = log("parity-bad", "--parity 16+2");
+    let other = log("parity-bad-other", "--parity 4+1");
+    let sound = folder.read(PARITY);
+    let garbage: Vec<u8> = (0..sound.len()).map(|at| u8::try_from(at * 7 % 251).unwrap()).collect();
+    let strangers = [vec![], sound[..100].to_vec(), garbage, other.read(PARITY)];
+    for (number, stranger) in strangers.iter().enumerate() {
+        folder.write(PARITY, stranger);
+        assert_eq!(folder.run("verify log", b"").fine().code, 0, "{number}");
+        let found = stat(&folder);
+        assert_eq!(found["parity_lacking"], json!([1]), "{number}: {found}");
+        let text = folder.run("stat log", b"");
+        assert!(text.text().contains("next: seawall protect log"), "{number}: {text:?}");
+        let done = answer(folder.run("protect log --json", b"").fine());
+        assert_eq!((&done["made"], &done["lacking"]), (&json!([1]), &json!([])), "{number}");
+        let damaged = folder.read(SEGMENT);
+        zeros(&folder, &[4, 5]);
+        assert_eq!(folder.run("verify log", b"").code, 4, "{number}");
+        folder.write(SEGMENT, &damaged);
+    }
+    // A folder stands there: said, and the log is as good as it was.
+    folder.remove(PARITY);
+    folder.make_folder(PARITY);
+    folder.run("verify log", b"").fine();
+    assert!(folder.run("protect log", b"").refused(1).contains("000000000001.parity"));
+}
