@@ -3,7 +3,8 @@
 
     python3 docs/reader.py LOG
 
-prints each record as `seawall cat LOG -o hex` does, for a log at rest: it does not look at `live`.
+prints each record as `seawall cat LOG -o hex` does, for a log at rest: it does not look at `live`,
+nor at parity, which nothing else depends on: what parity could mend is damage here.
 It needs Python 3.8 or later, and nothing else.
 Exit codes: 0 a clean or torn end; 3 an end that cannot be told from damage; 5 damage; 8 no log, or
 one of another version. The sections named here are those of FORMAT.md.
@@ -16,6 +17,7 @@ from collections import namedtuple
 VERSION, DRAFT = 0, 2
 SECTOR = 512
 VOID, GOES_ON = 1 << 27, 1 << 31
+PARITY = 1
 LOW32, LOW64 = (1 << 32) - 1, (1 << 64) - 1
 FINE, UNSURE, DAMAGED, NO_LOG = 0, 3, 5, 8
 
@@ -43,8 +45,8 @@ BATCH = table("I crc I length Q first I count I behind I body_crc I tag Q chain 
 FRAME = table("I word I crc")
 MANIFEST = table("""16s preamble I crc I block I reach I batch_max Q log Q sequence Q oldest_id
     Q oldest_epoch Q oldest_base Q checkpoint Q checkpoint_before Q closed Q closed_id
-    Q closed_epoch Q segment_max I features H codec B layout B level I schema B name_length 3s zero
-    64s name Q time""")
+    Q closed_epoch Q segment_max I features H codec B layout B level I schema B name_length
+    B data_blocks B parity_blocks 1s zero 64s name Q time""")
 
 
 class Stop(Exception):
@@ -100,9 +102,9 @@ def check_preamble(data, magic):
         raise Stop(NO_LOG, f"version {found.version}, draft {found.draft} is not known")
 
 
-def check_options(found):
-    """The fields that segment headers and manifest slots share."""
-    if found.features or found.layout or found.codec > 3:
+def check_options(found, features=0):
+    """The fields that segment headers and manifest slots share; these features may be there."""
+    if found.features & ~features or found.layout or found.codec > 3:
         raise Stop(NO_LOG, "its features, layout or codec are not known")
     name, rest = found.name[:found.name_length], found.name[found.name_length:]
     if not (512 <= found.block <= 65_536 and found.block & found.block - 1 == 0
@@ -258,8 +260,13 @@ def read_manifest(folder, ids):
             found = MANIFEST(slot)
             if not found or found.crc != crc32c(slot[20:]) ^ place(found.log, 0, at):
                 continue
-            check_options(found)
-            if (at == found.block * (found.sequence % 2) and found.sequence < 1 << 63
+            check_options(found, features=PARITY)
+            if found.features & PARITY:
+                sound = (2 <= found.data_blocks <= 64
+                         and 1 <= found.parity_blocks <= min(16, found.data_blocks))
+            else:
+                sound = not (found.data_blocks or found.parity_blocks)
+            if (sound and at == found.block * (found.sequence % 2) and found.sequence < 1 << 63
                     and found.oldest_id and found.oldest_base and found.level <= 2
                     and found.segment_max <= 4 << 30
                     and (found.closed_id or not (found.closed or found.closed_epoch))):

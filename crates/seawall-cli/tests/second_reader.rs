@@ -148,6 +148,37 @@ fn sound_logs_of_one_segment_and_of_several_read_alike() {
 }
 
 #[test]
+fn parity_is_passed_over_and_what_it_mends_is_damage_to_the_second_reader() {
+    let Some(folder) = folder("second-parity") else { return };
+    folder.run("append log --segment-size 1MiB --parity 16+2", &lines(9, 200)).fine();
+    folder.run("append log", b"needle\n").fine();
+    folder.run("append log --parity 2+1", &lines(14, 80_000)).fine();
+    let parity = |folder: &Folder| {
+        let names = folder.names("log").into_iter();
+        names.filter(|name| name.ends_with(".parity")).collect::<Vec<_>>()
+    };
+    assert_eq!(parity(&folder).len(), segments(&folder).len());
+    assert_eq!(says(&folder), (0, 24));
+    folder.run("append log --parity none", &lines(1, 50)).fine();
+    assert_eq!(says(&folder), (0, 25));
+    for name in parity(&folder) {
+        folder.write(&format!("log/{name}"), b"garbage");
+    }
+    assert_eq!(says(&folder), (0, 25));
+    let name = parity(&folder).remove(0);
+    folder.remove(&format!("log/{name}"));
+    folder.run("protect log", b"").fine();
+    assert_eq!(says(&folder), (0, 25));
+    // What the one gives back the other does not know of: it stops before the record.
+    folder.flip(SEGMENT, b"needle");
+    let cat = folder.run("cat log -o hex", b"");
+    assert_eq!((cat.code, count(&cat)), (4, 25));
+    let read = folder.shell(&format!("python3 '{READER}' log"), b"");
+    assert_eq!((read.code, count(&read)), (5, 9));
+    assert!(cat.out.starts_with(&read.out));
+}
+
+#[test]
 fn a_killed_writers_tail_is_torn_or_cannot_be_told() {
     let Some(folder) = folder("second-torn") else { return };
     append_and_kill(&folder, "synced", (6, 2000));
