@@ -5,8 +5,9 @@
 //! reads passes over a place that says what is missing.
 
 use crate::damage::{AtomicSet, Salvaged};
-use crate::directory::{MANIFEST, open_existing};
+use crate::directory::{MANIFEST, list, open_existing};
 use crate::live::read_live;
+use crate::mend::plan_mend_in;
 use crate::parity::protect_in;
 use crate::progress::Meter;
 use crate::repair::refuse_in_use;
@@ -94,8 +95,18 @@ pub fn salvage_with(
 ) -> Result<Rescued> {
     let log = open_existing(source.as_ref())?;
     refuse_in_use(&*log)?;
+    let log = with_parity(log)?;
     let mut meter = Meter::new(&mut tell);
     draft::make(source.as_ref(), target.as_ref(), |target| rescue(&log, target, &mut meter))
+}
+
+/// A view of the log with what the parity beside it gives back, if there is some.
+fn with_parity(log: Arc<dyn Storage>) -> Result<Arc<dyn Storage>> {
+    let names = list(&*log)?;
+    if names.iter().all(|name| SegmentId::from_parity_name(name).is_none()) {
+        return Ok(log);
+    }
+    Ok(plan_mend_in(&log, &[])?.view(&log))
 }
 
 /// The same as [`salvage_with`], and what `replicas` can mend comes along: other copies of the same
@@ -122,7 +133,8 @@ pub fn salvage_mended<P: AsRef<Path>>(
 ///
 /// As [`salvage`].
 pub fn salvage_in(source: &Arc<dyn Storage>, target: Arc<dyn Storage>) -> Result<Rescued> {
-    rescue(source, target, &mut Meter::new(&mut |_| {}))
+    refuse_in_use(&**source)?;
+    rescue(&with_parity(source.clone())?, target, &mut Meter::new(&mut |_| {}))
 }
 
 fn rescue(

@@ -71,3 +71,16 @@ fn what_a_salvage_writes_has_parity_from_the_start() {
         assert_eq!(found.scheme, "4+2".parse().ok());
     }
 }
+
+#[test]
+fn a_salvage_takes_what_parity_gives_back() {
+    let source = sample(Layout::Binary);
+    source.edit("000000000002.seg", |bytes| {
+        bytes.iter_mut().skip(5 * BLOCK).take(300).for_each(|b| *b = 0)
+    });
+    let before = source.bytes("000000000002.seg");
+    let target = MemStorage::new();
+    let rescued = salvage_in(&shared(&source), shared(&target)).unwrap();
+    assert_eq!((rescued.records, rescued.given_up.len()), (60, 0));
+    assert!(before == source.bytes("000000000002.seg"), "it is only read");
+}

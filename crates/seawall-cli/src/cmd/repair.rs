@@ -231,12 +231,9 @@ impl Plan<'_> {
             }
             return;
         };
-        let replicas = self.args.from_replica.iter();
-        let replicas: Vec<_> =
-            replicas.map(|path| format!(" --from-replica {}", typed(path))).collect();
         out.line("  put back what was there, in place; the bytes as they are go to quarantine");
         let log = typed(&self.args.log);
-        out.line(&format!("      seawall repair {log}{} --yes", replicas.concat()));
+        out.line(&format!("      seawall repair {log}{} --yes", replicas(self.args)));
         out.line(&format!("      keeps {}", count(mend.after.records, "record")));
         let left = to_u64(mend.after.damage.len());
         out.line(&match left {
@@ -249,10 +246,13 @@ impl Plan<'_> {
 
     fn tell_ways(&self, out: &mut Output) {
         let (log, found) = (typed(&self.args.log), self.found);
+        let with = replicas(self.args);
         out.line("what can be done:");
         self.tell_mending(out);
         out.line("  bring everything intact to a new log, with its numbers; this one is only read");
-        out.line(&format!("      seawall repair {log} --salvage-to NEW"));
+        out.line(&format!("      seawall repair {log}{with} --salvage-to NEW"));
+        // What is mended comes along.
+        let found = self.mend.map_or(found, |mend| &mend.after);
         let records = count(found.records - found.broken_sets, "record");
         out.line(&format!("      keeps {records}"));
         if found.broken_sets > 0 {
@@ -276,6 +276,12 @@ impl Plan<'_> {
 
 fn to_u64(size: usize) -> u64 {
     u64::try_from(size).expect("fits in 64 bits")
+}
+
+/// The replicas, as they were given.
+fn replicas(args: &Repair) -> String {
+    let each = args.from_replica.iter().map(|path| format!(" --from-replica {}", typed(path)));
+    each.collect::<Vec<_>>().concat()
 }
 
 fn kept(last: Option<Lsn>) -> String {
