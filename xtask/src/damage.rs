@@ -12,11 +12,12 @@ mod sample;
 mod scratch;
 mod table;
 
-use cases::{Case, GROUPS, Kind};
+use cases::{Case, GROUPS, Group, Kind, Mends, WITH_PARITY};
 use change::Scene;
 use judge::Truth;
 use look::Seen;
 use sample::{End, Sample};
+use seawall::Parity;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -35,6 +36,7 @@ struct Row {
     group: &'static str,
     case: &'static str,
     end: End,
+    parity: Option<Parity>,
     /// `Err`: it panicked, or failed in a way that damage is no excuse for.
     seen: Result<Seen, String>,
     /// The promises that are broken.
@@ -68,39 +70,80 @@ pub(crate) fn run(form: Form) -> io::Result<bool> {
 }
 
 fn rows() -> io::Result<Vec<Row>> {
-    let samples = [Sample::make(End::Closed)?, Sample::make(End::Crashed)?];
-    let [closed, crashed] = &samples;
     let mut rows = vec![];
-    for group in GROUPS {
-        for case in group.cases {
-            for (sample, other) in [(closed, crashed), (crashed, closed)] {
-                rows.push(row(group.title, case, (sample, other))?);
-            }
-        }
-    }
+    let samples = Samples::make(&[End::Closed, End::Crashed], None)?;
+    samples.try_all(GROUPS, &mut rows)?;
+    let samples = Samples::make(&[End::Closed, End::Again, End::Crashed], Some(Parity::DEFAULT))?;
+    samples.try_all(WITH_PARITY, &mut rows)?;
     Ok(rows)
 }
 
-fn row(group: &'static str, case: &Case, (sample, other): (&Sample, &Sample)) -> io::Result<Row> {
-    let mut scene = Scene { image: sample.image.clone(), sample, other };
-    (case.change)(&mut scene)
-        .ok_or_else(|| io::Error::other(format!("no place: {}", case.name)))?;
-    let crashed = sample.end == End::Crashed;
-    let truth = Truth {
-        touched: sample.touched(&scene.image),
-        window: sample.window(),
-        is_blind: crashed && case.kind == Kind::Blind,
-        must_open: crashed && case.kind == Kind::Torn,
-    };
+/// The logs that are damaged, one for each way that writing ends.
+struct Samples {
+    logs: Vec<Sample>,
+    parity: Option<Parity>,
+}
+
+impl Samples {
+    fn make(ends: &[End], parity: Option<Parity>) -> io::Result<Self> {
+        let logs = ends.iter().map(|end| Sample::make(*end, parity)).collect::<Result<_, _>>()?;
+        Ok(Self { logs, parity })
+    }
+
+    fn try_all(&self, groups: &[Group], rows: &mut Vec<Row>) -> io::Result<()> {
+        for group in groups {
+            for case in group.cases {
+                let before = rows.len();
+                for (sample, other) in self.logs.iter().zip(self.logs.iter().cycle().skip(1)) {
+                    rows.extend(self.row(group.title, case, (sample, other))?);
+                }
+                if rows.len() == before {
+                    return Err(io::Error::other(format!("changes nothing: {}", case.name)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `None`: in this log the change changes nothing.
+    fn row(
+        &self,
+        group: &'static str,
+        case: &Case,
+        (sample, other): (&Sample, &Sample),
+    ) -> io::Result<Option<Row>> {
+        let mut scene = Scene { image: sample.image.clone(), sample, other };
+        (case.change)(&mut scene)
+            .ok_or_else(|| io::Error::other(format!("no place: {}", case.name)))?;
+        if scene.image == sample.image {
+            return Ok(None);
+        }
+        let crashed = sample.end == End::Crashed;
+        let truth = Truth {
+            touched: sample.touched(&scene.image),
+            window: sample.window(),
+            is_blind: crashed && case.kind == Kind::Blind,
+            must_open: crashed && case.kind == Kind::Torn,
+            must_mend: self.parity.is_some()
+                && (case.mends == Mends::All || (case.mends == Mends::AtRest && !crashed)),
+        };
+        let (seen, broken) = judged(&scene, &truth);
+        let (case, end, parity) = (case.name, sample.end, self.parity);
+        Ok(Some(Row { group, case, end, parity, seen, broken }))
+    }
+}
+
+/// What is seen of a change, and which promises that breaks.
+fn judged(scene: &Scene<'_>, truth: &Truth) -> (Result<Seen, String>, Vec<String>) {
     let seen = match catch_unwind(AssertUnwindSafe(|| look::look(&scene.image))) {
         Ok(seen) => seen.map_err(|error| error.to_string()),
         Err(_) => Err("it panics".to_owned()),
     };
     let broken = match &seen {
-        Ok(seen) => judge::broken(&truth, seen),
+        Ok(seen) => judge::broken(truth, seen),
         Err(error) => vec![error.clone()],
     };
-    Ok(Row { group, case: case.name, end: sample.end, seen, broken })
+    (seen, broken)
 }
 
 #[cfg(test)]

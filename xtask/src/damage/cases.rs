@@ -14,12 +14,36 @@ pub(super) enum Kind {
     Blind,
 }
 
+/// In which logs parity must give back all that the change took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mends {
+    /// In all of them.
+    All,
+    /// Where what was written last has its parity: not in one that crashed.
+    AtRest,
+    /// It is more than parity promises.
+    None,
+}
+
 /// One change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
+    pub(super) mends: Mends,
     pub(super) change: Change,
+}
+
+impl Case {
+    /// What was written last is changed.
+    const fn at_the_end(self) -> Self {
+        Self { mends: Mends::AtRest, ..self }
+    }
+
+    /// More is changed than two blocks of sixteen.
+    const fn too_much(self) -> Self {
+        Self { mends: Mends::None, ..self }
+    }
 }
 
 /// Some of them, under one heading.
@@ -30,15 +54,15 @@ pub(super) struct Group {
 }
 
 const fn damage(name: &'static str, change: Change) -> Case {
-    Case { name, kind: Kind::Damage, change }
+    Case { name, kind: Kind::Damage, mends: Mends::All, change }
 }
 
 const fn torn(name: &'static str, change: Change) -> Case {
-    Case { name, kind: Kind::Torn, change }
+    Case { name, kind: Kind::Torn, mends: Mends::AtRest, change }
 }
 
 const fn blind(name: &'static str, change: Change) -> Case {
-    Case { name, kind: Kind::Blind, change }
+    Case { name, kind: Kind::Blind, mends: Mends::AtRest, change }
 }
 
 /// Names that the comparison with others goes by.
@@ -54,57 +78,87 @@ pub(super) const TAIL_BIT: &str = "one bit of the last record";
 
 pub(super) const NEWEST_CUT: &str = "newest file cut at a record";
 
-/// All of them.
-pub(super) const GROUPS: &[Group] = &[
-    Group {
-        title: "in the middle",
-        cases: &[
-            damage(ONE_BIT, change::record_bit),
-            damage("one bit of a batch header", change::batch_header_bit),
-            damage(EIGHT_BYTES, change::eight_bytes),
-            damage("100 bytes zeroed", change::hundred_zeros),
-            damage(SECTOR_ZEROED, change::zero_sector),
-            damage("4 KiB of garbage", change::garbage),
-            damage("64 KiB zeroed", change::reach),
-            damage(BIT_IN_ZEROS, change::bit_in_zeros),
-            damage(LENGTH_ZEROED, change::batch_length_zero),
-            damage(LENGTH_BIT, change::batch_length_bit),
-            damage("length of a record zeroed", change::record_length_zero),
-            damage("length of a record, high bit", change::record_length_bit),
-            damage("two sectors swapped", change::swapped_sectors),
-            damage("two batches swapped", change::swapped_batches),
-            damage("a batch copied over the next", change::copied_batch),
-        ],
-    },
-    Group {
-        title: "at the end",
-        cases: &[
-            torn("last write without its end", change::torn_end),
-            torn("last write without its start", change::torn_start),
-            torn(TAIL_ZEROED, change::tail_zeros),
-            damage(TAIL_CUT, change::tail_cut),
-            damage(TAIL_BIT, change::tail_bit),
-            damage("one bit, ten records before", change::near_tail_bit),
-            damage(NEWEST_CUT, change::newest_cut),
-            blind("last write dropped whole", change::dropped_write),
-            blind("last 200 writes dropped", change::dropped_writes),
-        ],
-    },
-    Group {
-        title: "whole files",
-        cases: &[
-            damage("oldest segment missing", change::oldest_missing),
-            damage("a middle segment missing", change::middle_missing),
-            damage("newest segment missing", change::newest_missing),
-            damage("a copy under the next name", change::duplicated),
-            damage("a copy over the next segment", change::over_neighbour),
-            damage("a segment of another log", change::foreign),
-            blind("newest rolled back by 250", change::rolled_back),
-            damage("header of a segment zeroed", change::header_zeros),
-            damage("header of the newest zeroed", change::newest_header_zeros),
-            damage("manifest: one slot damaged", change::one_slot),
-            damage("manifest: both slots damaged", change::both_slots),
-            damage("manifest missing", change::no_manifest),
-        ],
-    },
-];
+/// All that is done to logs without parity.
+pub(super) const GROUPS: &[Group] = &[IN_THE_MIDDLE, AT_THE_END, WHOLE_FILES];
+
+/// All that is done to logs with parity.
+pub(super) const WITH_PARITY: &[Group] = &[IN_THE_MIDDLE, AT_THE_END, BLOCKS, PARITY];
+
+const IN_THE_MIDDLE: Group = Group {
+    title: "in the middle",
+    cases: &[
+        damage(ONE_BIT, change::record_bit),
+        damage("one bit of a batch header", change::batch_header_bit),
+        damage(EIGHT_BYTES, change::eight_bytes),
+        damage("100 bytes zeroed", change::hundred_zeros),
+        damage(SECTOR_ZEROED, change::zero_sector),
+        damage("4 KiB of garbage", change::garbage),
+        damage("64 KiB zeroed", change::reach).too_much(),
+        damage(BIT_IN_ZEROS, change::bit_in_zeros),
+        damage(LENGTH_ZEROED, change::batch_length_zero),
+        damage(LENGTH_BIT, change::batch_length_bit),
+        damage("length of a record zeroed", change::record_length_zero),
+        damage("length of a record, high bit", change::record_length_bit),
+        damage("two sectors swapped", change::swapped_sectors),
+        damage("two batches swapped", change::swapped_batches),
+        damage("a batch copied over the next", change::copied_batch),
+    ],
+};
+
+const AT_THE_END: Group = Group {
+    title: "at the end",
+    cases: &[
+        torn("last write without its end", change::torn_end),
+        torn("last write without its start", change::torn_start),
+        torn(TAIL_ZEROED, change::tail_zeros),
+        damage(TAIL_CUT, change::tail_cut).too_much(),
+        damage(TAIL_BIT, change::tail_bit).at_the_end(),
+        damage("one bit, ten records before", change::near_tail_bit).at_the_end(),
+        damage(NEWEST_CUT, change::newest_cut).too_much(),
+        blind("last write dropped whole", change::dropped_write),
+        blind("last 200 writes dropped", change::dropped_writes).too_much(),
+    ],
+};
+
+const WHOLE_FILES: Group = Group {
+    title: "whole files",
+    cases: &[
+        damage("oldest segment missing", change::oldest_missing),
+        damage("a middle segment missing", change::middle_missing),
+        damage("newest segment missing", change::newest_missing),
+        damage("a copy under the next name", change::duplicated),
+        damage("a copy over the next segment", change::over_neighbour),
+        damage("a segment of another log", change::foreign),
+        blind("newest rolled back by 250", change::rolled_back),
+        damage("header of a segment zeroed", change::header_zeros),
+        damage("header of the newest zeroed", change::newest_header_zeros),
+        damage("manifest: one slot damaged", change::one_slot),
+        damage("manifest: both slots damaged", change::both_slots),
+        damage("manifest missing", change::no_manifest),
+    ],
+};
+
+const BLOCKS: Group = Group {
+    title: "one block of 4 KiB lost",
+    cases: &[
+        damage("segment header zeroed", change::header_block),
+        damage("newest header zeroed", change::newest_header_block).at_the_end(),
+        damage("mark slot garbage", change::mark_block),
+        damage("seal of a segment zeroed", change::seal_block),
+        damage("gap garbage", change::gap_block),
+        damage("first records zeroed", change::first_block),
+        damage("last records zeroed", change::last_block).at_the_end(),
+    ],
+};
+
+const PARITY: Group = Group {
+    title: "around the parity",
+    cases: &[
+        damage("two blocks of sixteen zeroed", change::two_blocks),
+        damage("three of them zeroed", change::three_blocks).too_much(),
+        damage("a file of parity missing", change::parity_missing),
+        damage("a file of parity garbage", change::parity_garbage),
+        damage("the same, and one bit", change::parity_garbage_and_bit).too_much(),
+        damage("one bit in each, log and parity", change::both_bits),
+    ],
+};

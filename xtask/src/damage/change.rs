@@ -229,8 +229,11 @@ pub(super) fn dropped_write(scene: &mut Scene<'_>) -> Option<()> {
 
 /// The last writes, of which nothing is there any more: less than one fault may take.
 pub(super) fn dropped_writes(scene: &mut Scene<'_>) -> Option<()> {
-    let (first, last) = (scene.sample.place(RECORDS - 199)?.batch.start, scene.last()?);
-    scene.zero(&last.file, first..last.batch.end)
+    for lsn in RECORDS - 199..=RECORDS {
+        let Place { file, batch, .. } = scene.sample.place(lsn)?.clone();
+        scene.zero(&file, batch)?;
+    }
+    Some(())
 }
 
 /// The first segment.
@@ -313,4 +316,109 @@ pub(super) fn both_slots(scene: &mut Scene<'_>) -> Option<()> {
 /// The whole file.
 pub(super) fn no_manifest(scene: &mut Scene<'_>) -> Option<()> {
     scene.image.remove(MANIFEST).map(drop)
+}
+
+const BLOCK: usize = 4096;
+
+/// A block of a file, where it begins.
+fn block(at: usize) -> Range<usize> {
+    let start = at / BLOCK * BLOCK;
+    start..start + BLOCK
+}
+
+impl Scene<'_> {
+    /// A block of the second segment.
+    fn zero_block(&mut self, number: usize) -> Option<()> {
+        let file = self.segment(1)?;
+        self.zero(&file, block(number * BLOCK))
+    }
+}
+
+/// The block with the header of a segment.
+pub(super) fn header_block(scene: &mut Scene<'_>) -> Option<()> {
+    scene.zero_block(0)
+}
+
+/// The block with the header of the newest segment.
+pub(super) fn newest_header_block(scene: &mut Scene<'_>) -> Option<()> {
+    let file = scene.newest()?;
+    scene.zero(&file, block(0))
+}
+
+/// The block of a mark slot.
+pub(super) fn mark_block(scene: &mut Scene<'_>) -> Option<()> {
+    let file = scene.newest()?;
+    scene.spoil(&file, block(BLOCK))
+}
+
+/// The block with the seal of a segment.
+pub(super) fn seal_block(scene: &mut Scene<'_>) -> Option<()> {
+    scene.zero_block(3)
+}
+
+/// A block of the gap.
+pub(super) fn gap_block(scene: &mut Scene<'_>) -> Option<()> {
+    let file = scene.segment(1)?;
+    scene.spoil(&file, block(4 * BLOCK))
+}
+
+/// The block where the records of a segment begin.
+pub(super) fn first_block(scene: &mut Scene<'_>) -> Option<()> {
+    let start = usize::try_from(Geometry::DEFAULT.data_start()).ok()?;
+    scene.zero_block(start / BLOCK)
+}
+
+/// The block where the last record ends.
+pub(super) fn last_block(scene: &mut Scene<'_>) -> Option<()> {
+    let place = scene.last()?;
+    scene.zero(&place.file, block(place.batch.end - 1))
+}
+
+/// As many as there is parity for, apart from each other.
+pub(super) fn two_blocks(scene: &mut Scene<'_>) -> Option<()> {
+    let start = usize::try_from(Geometry::DEFAULT.data_start()).ok()? / BLOCK;
+    scene.zero_block(start + 1)?;
+    scene.zero_block(start + 11)
+}
+
+/// One more than there is parity for, side by side.
+pub(super) fn three_blocks(scene: &mut Scene<'_>) -> Option<()> {
+    let start = usize::try_from(Geometry::DEFAULT.data_start()).ok()? / BLOCK;
+    (start + 1..=start + 3).try_for_each(|number| scene.zero_block(number))
+}
+
+/// The parity beside the record in the middle.
+fn parity_of_middle(scene: &Scene<'_>) -> Option<String> {
+    let name = scene.middle()?.file.replace(".seg", ".parity");
+    scene.image.file(&name).map(|_| name)
+}
+
+/// No parity for a segment.
+pub(super) fn parity_missing(scene: &mut Scene<'_>) -> Option<()> {
+    let file = parity_of_middle(scene)?;
+    scene.image.remove(&file).map(drop)
+}
+
+/// Nothing of the parity of a segment is what it was.
+pub(super) fn parity_garbage(scene: &mut Scene<'_>) -> Option<()> {
+    let file = parity_of_middle(scene)?;
+    let length = scene.image.file(&file)?.len();
+    scene.spoil(&file, 0..length)
+}
+
+/// Then there is nothing that could help.
+pub(super) fn parity_garbage_and_bit(scene: &mut Scene<'_>) -> Option<()> {
+    parity_garbage(scene)?;
+    record_bit(scene)
+}
+
+/// A bit of the record in the middle, and one of a block of the parity that helps.
+pub(super) fn both_bits(scene: &mut Scene<'_>) -> Option<()> {
+    let (file, place) = (parity_of_middle(scene)?, scene.middle()?);
+    let start = usize::try_from(Geometry::DEFAULT.data_start()).ok()?;
+    // Behind two blocks of heads, slots of what is known and two blocks: FORMAT.md section 10.
+    let known = (32 + 4 * 18_usize).next_multiple_of(8);
+    let slot = 2 * BLOCK + (place.payload() - start) / (16 * BLOCK) * (known + 2 * BLOCK);
+    scene.flip(&file, slot + known + 100, 5)?;
+    record_bit(scene)
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 const OF_ONE_RUN: [&str; 2] = ["live", "lock"];
 
 /// The files of a log as a power cut or a shutdown leaves them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Image {
     files: BTreeMap<String, Vec<u8>>,
 }

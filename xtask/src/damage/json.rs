@@ -44,6 +44,7 @@ fn ours(row: &Row) -> Fields {
         ("row", quote("seawall")),
         ("case", quote(row.case)),
         ("log", quote(row.end.name())),
+        ("parity", row.parity.map_or("null".to_owned(), |scheme| quote(&scheme.to_string()))),
         ("broken", array(row.broken.iter().map(|broken| quote(broken)))),
     ];
     match &row.seen {
@@ -67,6 +68,7 @@ fn seen_fields(seen: &Seen) -> Fields {
         ("wrong", seen.reader.wrong.len().to_string()),
         ("named_and_read", named_in_vain(seen).to_string()),
         ("damage", array(seen.damage.iter().map(damage))),
+        ("mended", seen.mended.to_string()),
         ("tail_bytes", seen.tail.map_or(0, |(_, _, bytes)| bytes).to_string()),
     ]
 }

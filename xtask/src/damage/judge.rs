@@ -17,6 +17,8 @@ pub(super) struct Truth {
     pub(super) is_blind: bool,
     /// A log that opens by itself.
     pub(super) must_open: bool,
+    /// Parity gives back everything.
+    pub(super) must_mend: bool,
 }
 
 /// Each promise that is broken, in words. None is what a log is for.
@@ -28,7 +30,21 @@ pub(super) fn broken(truth: &Truth, seen: &Seen) -> Vec<String> {
     if truth.must_open && matches!(seen.open, Opened::No(_)) {
         found.push("a torn write at the end must not need help".to_owned());
     }
+    if truth.must_mend {
+        mending(seen, &mut found);
+    }
     found
+}
+
+/// Nothing is missing, for readers and for a log that goes on.
+fn mending(seen: &Seen, found: &mut Vec<String>) {
+    if seen.verdict > Verdict::Correctable {
+        found.push(format!("{}, and parity could mend it", seen.verdict.name()));
+    }
+    say("missing, and parity has it", &missing(&seen.reader), found);
+    if matches!(seen.open, Opened::No(_)) {
+        found.push("an open must go on beside what parity mends".to_owned());
+    }
 }
 
 /// How many records that are named as lost are read all the same.

@@ -7,6 +7,7 @@ use seawall::{Damage, Error, Log, LogReader, Lost, Lsn, OpenMode, Raw};
 use seawall::{Result, Verdict, Verification};
 use std::collections::BTreeSet;
 use std::io;
+use std::path::Path;
 
 /// After so many errors a reader is taken to go in circles.
 const ERRORS_MAX: usize = 1000;
@@ -17,6 +18,8 @@ pub(super) struct Seen {
     pub(super) verdict: Verdict,
     /// What `verify` names.
     pub(super) damage: Vec<Damage>,
+    /// How many places `verify` saw put right from parity.
+    pub(super) mended: usize,
     /// Where the tail begins and how many bytes it has, if that is of interest.
     pub(super) tail: Option<(u64, u64, u64)>,
     /// A reader that skips damage, beside nobody.
@@ -56,13 +59,16 @@ pub(super) fn look(image: &Image) -> io::Result<Seen> {
     let found = seawall::verify(scratch.path()).map_err(io::Error::other)?;
     let reader = LogReader::<[u8], Raw>::open(scratch.path()).map_err(io::Error::other)?;
     let entries = reader.skip_damaged(true).read_from(Lsn::FIRST).map_err(io::Error::other)?;
+    // What parity puts right stays damaged until a repair, beside which a log goes on.
+    let sound = if found.mended.is_empty() { Verdict::Clean } else { Verdict::Correctable };
     Ok(Seen {
         verdict: found.verdict,
         tail: tail(&found),
+        mended: found.mended.len(),
         damage: found.damage,
         reader: read(entries),
-        open: open(image, OpenMode::Standard)?,
-        strict: open(image, OpenMode::Strict)?,
+        open: open(image, (OpenMode::Standard, sound))?,
+        strict: open(image, (OpenMode::Strict, sound))?,
     })
 }
 
@@ -97,7 +103,7 @@ fn read<P: AsRef<[u8]>>(entries: impl Iterator<Item = Result<(Lsn, P)>>) -> Read
     reading
 }
 
-fn open(image: &Image, mode: OpenMode) -> io::Result<Opened> {
+fn open(image: &Image, (mode, sound): (OpenMode, Verdict)) -> io::Result<Opened> {
     let scratch = Scratch::new()?;
     image.write(scratch.path())?;
     let opened = options().create(false).mode(mode).open(scratch.path());
@@ -109,16 +115,17 @@ fn open(image: &Image, mode: OpenMode) -> io::Result<Opened> {
         Err(error) => return Err(io::Error::other(error)),
     };
     let mut reading = read(log.read_from(Lsn::FIRST).map_err(io::Error::other)?);
-    if let Err(trouble) = goes_on(log, scratch.path()) {
+    if let Err(trouble) = goes_on(log, scratch.path(), sound) {
         reading.troubles.push(format!("opened, and does not go on: {trouble}"));
     }
     Ok(Opened::Yes(reading))
 }
 
-/// Whether the log takes a record and is sound then.
-fn goes_on(log: Log<[u8], Raw>, folder: &std::path::Path) -> Result<(), String> {
+/// Whether the log takes a record and is as sound then.
+fn goes_on(log: Log<[u8], Raw>, folder: &Path, sound: Verdict) -> Result<(), String> {
     log.append(b"and on").map_err(|error| error.to_string())?;
     log.close().map_err(|error| error.to_string())?;
     let found = seawall::verify(folder).map_err(|error| error.to_string())?;
-    if found.verdict == Verdict::Clean { Ok(()) } else { Err(found.verdict.name().to_owned()) }
+    let is_sound = found.verdict == Verdict::Clean || found.verdict == sound;
+    if is_sound { Ok(()) } else { Err(found.verdict.name().to_owned()) }
 }

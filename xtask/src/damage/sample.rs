@@ -2,11 +2,12 @@
 
 use super::image::Image;
 use super::scratch::Scratch;
-use seawall::{Geometry, Log, Lsn, Options, Raw};
+use seawall::{Geometry, Log, Lsn, Options, Parity, Raw};
 use seawall_format::{HEADER_SIZE as SEGMENT_HEADER_SIZE, batch, frame};
 use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 
 /// How many records a log holds.
 pub(super) const RECORDS: u64 = 2000;
@@ -28,6 +29,8 @@ pub(super) enum End {
     Closed,
     /// The power was cut after the last acknowledgement: nothing confirms the last record.
     Crashed,
+    /// As before, and then it was opened and closed.
+    Again,
 }
 
 impl End {
@@ -36,6 +39,7 @@ impl End {
         match self {
             Self::Closed => "closed",
             Self::Crashed => "crashed",
+            Self::Again => "again",
         }
     }
 }
@@ -102,10 +106,11 @@ pub(super) fn numbers() -> impl DoubleEndedIterator<Item = Lsn> {
 
 impl Sample {
     /// Writes the log with the library, every record synced on its own.
-    pub(super) fn make(end: End) -> io::Result<Self> {
+    pub(super) fn make(end: End, parity: Option<Parity>) -> io::Result<Self> {
         let scratch = Scratch::new()?;
         let folder = scratch.path();
-        let log: Log<[u8], Raw> = options().open(folder).map_err(io::Error::other)?;
+        let log: Log<[u8], Raw> =
+            options().parity(parity).open(folder).map_err(io::Error::other)?;
         let mut earlier = Image::default();
         for lsn in numbers() {
             log.append(&payload(lsn)).map_err(io::Error::other)?;
@@ -118,7 +123,8 @@ impl Sample {
                 log.close().map_err(io::Error::other)?;
                 Image::read(folder)?
             }
-            End::Crashed => Image::read(folder)?,
+            End::Crashed => crashed(folder)?,
+            End::Again => again(&crashed(folder)?)?,
         };
         let places = places(&image).ok_or_else(|| io::Error::other("a record is nowhere"))?;
         Ok(Self { end, image, earlier, places })
@@ -159,6 +165,24 @@ impl Sample {
     }
 }
 
+/// What a power cut leaves for certain, while the log is open: of the parity of the newest segment
+/// nothing need be durable, not even the name of its file.
+fn crashed(folder: &Path) -> io::Result<Image> {
+    let mut image = Image::read(folder)?;
+    let newest = image.segments().last().map(|name| name.replace(".seg", ".parity"));
+    newest.and_then(|name| image.remove(&name));
+    Ok(image)
+}
+
+/// The same, opened once and closed.
+fn again(image: &Image) -> io::Result<Image> {
+    let scratch = Scratch::new()?;
+    image.write(scratch.path())?;
+    let log: Log<[u8], Raw> = options().open(scratch.path()).map_err(io::Error::other)?;
+    log.close().map_err(io::Error::other)?;
+    Image::read(scratch.path())
+}
+
 /// Finds each record by its payload, so that the truth rests on bytes and not on the library.
 fn places(image: &Image) -> Option<Vec<Place>> {
     let start = usize::try_from(Geometry::DEFAULT.data_start()).ok()?;
@@ -178,7 +202,23 @@ fn places(image: &Image) -> Option<Vec<Place>> {
         at = place.batch.end;
         places.push(place);
     }
+    files.try_for_each(|file| carried(image, file, &mut places))?;
     Some(places)
+}
+
+/// What an open carried over to a further segment counts there.
+fn carried(image: &Image, file: &str, places: &mut [Place]) -> Option<()> {
+    let mut at = usize::try_from(Geometry::DEFAULT.data_start()).ok()?;
+    let now = |lsn: Lsn, at| {
+        let wanted = payload(lsn);
+        Some(place_at(lsn, file, at, wanted.len())).filter(|place| holds(image, place, &wanted))
+    };
+    let first = places.iter().position(|place| now(place.lsn, at).is_some())?;
+    for place in places.get_mut(first..)? {
+        *place = now(place.lsn, at)?;
+        at = place.batch.end;
+    }
+    Some(())
 }
 
 fn place_at(lsn: Lsn, file: &str, at: usize, size: usize) -> Place {

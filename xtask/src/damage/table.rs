@@ -20,6 +20,13 @@ itself; \"lax\": not if `strict`. read: intact records before and behind the fir
 report: lost records, cause, segment:offset; or the tail that an open cuts off and keeps aside.
 ";
 
+/// What belongs above the tables of logs with parity.
+const PARITY_HEAD: &str = "
+With parity (16+2: two blocks for sixteen of records), the same changes, and some more.
+log: closed; again: crashed, opened once and closed, then damaged; crashed: without the parity of
+its newest file, of which nothing need be durable. report: blocks mended, and the cause they were.
+";
+
 /// The words for one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Words {
@@ -33,7 +40,10 @@ pub(super) struct Words {
 /// All tables.
 pub(super) fn text(rows: &[Row]) -> String {
     let mut out = format!("A Seawall log of {RECORDS} {HEAD}");
-    out.push_str(&ours(rows));
+    let (with, without): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.parity.is_some());
+    out.push_str(&ours(&without));
+    out.push_str(PARITY_HEAD);
+    out.push_str(&ours(&with));
     out.push_str(&with_peers(rows));
     out.push_str(&with_anchors(rows));
     out
@@ -70,6 +80,10 @@ pub(super) fn sides(intact: &BTreeSet<Lsn>, missing: Option<Lsn>) -> (usize, usi
 
 fn report(seen: &Seen) -> String {
     match (seen.damage.first(), seen.tail) {
+        (Some(first), _) if seen.mended > 0 && lost(&seen.damage) == NONE => {
+            let blocks = if seen.mended == 1 { "block" } else { "blocks" };
+            format!("{} {blocks} mended ({})", seen.mended, first.cause.name())
+        }
         (Some(first), _) => {
             let segment = first.segment.map(|id| format!(" {}:{:#x}", id.get(), first.offset.0));
             let vain = match named_in_vain(seen) {
@@ -86,6 +100,9 @@ fn report(seen: &Seen) -> String {
     }
 }
 
+/// No record is lost.
+const NONE: &str = "none";
+
 /// All records that are named as lost, in ranges as long as they can be.
 fn lost(damage: &[Damage]) -> String {
     let mut ranges: Vec<Lost> = damage.iter().filter_map(|damage| damage.lost).collect();
@@ -97,7 +114,7 @@ fn lost(damage: &[Damage]) -> String {
         joins
     });
     if ranges.is_empty() {
-        return "none".to_owned();
+        return NONE.to_owned();
     }
     ranges.iter().map(range).collect::<Vec<_>>().join(",")
 }
@@ -110,38 +127,40 @@ fn range(lost: &Lost) -> String {
     }
 }
 
-fn ours(rows: &[Row]) -> String {
+fn ours(rows: &[&Row]) -> String {
     let mut out = String::new();
     let mut titles: Vec<_> = rows.iter().map(|row| row.group).collect();
     titles.dedup();
     for title in titles {
         let mut grid =
             vec![[title, "log", "verdict", "opens", "read", "report"].map(str::to_owned).to_vec()];
-        let group: Vec<_> = rows.iter().filter(|row| row.group == title).collect();
-        for pair in group.chunk_by(|one, two| one.case == two.case) {
-            grid.extend(lines_of(pair));
+        let group: Vec<_> = rows.iter().copied().filter(|row| row.group == title).collect();
+        for logs in group.chunk_by(|one, two| one.case == two.case) {
+            grid.extend(lines_of(logs));
         }
         out.push_str(&draw(&grid));
     }
     out
 }
 
-/// One line for both logs where they do not differ.
-fn lines_of(pair: &[&Row]) -> Vec<Vec<String>> {
-    let words: Vec<_> = pair.iter().map(|row| row.seen.as_ref().map(words)).collect();
-    match (pair, words.as_slice()) {
-        ([one, _], [Ok(first), Ok(second)]) if first == second => {
-            vec![line(one.case, "both", first)]
-        }
-        _ => pair
-            .iter()
-            .zip(words)
-            .map(|(row, words)| match words {
-                Ok(words) => line(row.case, row.end.name(), &words),
-                Err(error) => cells([row.case, row.end.name(), "FAILS", "", "", error]),
-            })
-            .collect(),
-    }
+/// One line for all logs of a case, or neighbours among them, that do not differ.
+fn lines_of(logs: &[&Row]) -> Vec<Vec<String>> {
+    let words = |row: &Row| row.seen.as_ref().map(words).map_err(Clone::clone);
+    let alike = logs.chunk_by(|one, two| words(one).is_ok() && words(one) == words(two));
+    let lines = alike.filter_map(|alike| {
+        let first = alike.first()?;
+        let names: Vec<_> = alike.iter().map(|row| row.end.name()).collect();
+        let log = match alike.len() {
+            all if all == logs.len() && all > 2 => "all".to_owned(),
+            all if all == logs.len() && all > 1 => "both".to_owned(),
+            _ => names.join(", "),
+        };
+        Some(match words(first) {
+            Ok(words) => line(first.case, &log, &words),
+            Err(error) => cells([first.case, &log, "FAILS", "", "", &error]),
+        })
+    });
+    lines.collect()
 }
 
 fn line(case: &str, log: &str, words: &Words) -> Vec<String> {
@@ -183,7 +202,8 @@ fn cells<const N: usize>(texts: [&str; N]) -> Vec<String> {
 
 /// The case in the log that was not closed: the harder one.
 fn find<'a>(rows: &'a [Row], case: &str) -> Option<&'a Seen> {
-    let row = rows.iter().find(|row| row.case == case && row.end == End::Crashed)?;
+    let is_it = |row: &&Row| row.case == case && row.end == End::Crashed && row.parity.is_none();
+    let row = rows.iter().find(is_it)?;
     row.seen.as_ref().ok()
 }
 

@@ -31,6 +31,7 @@ fn sound() -> Seen {
     Seen {
         verdict: Verdict::Clean,
         damage: vec![],
+        mended: 0,
         tail: None,
         reader: whole(),
         open: Opened::Yes(whole()),
@@ -141,6 +142,16 @@ fn a_torn_write_opens_by_itself_and_goes_on() {
     let troubles = vec!["opened, and does not go on: torn".to_owned()];
     seen.open = Opened::Yes(Reading { troubles, ..whole() });
     says(&truth, &seen, "does not go on");
+}
+
+#[test]
+fn what_parity_can_mend_is_mended() {
+    let truth = Truth { must_mend: true, ..touched(lost(7, 9)) };
+    assert_eq!(broken(&truth, &sound()), Vec::<String>::new());
+    let seen = honest(lost(7, 9));
+    says(&truth, &seen, "lost, and parity could mend it");
+    says(&truth, &seen, "3 records from 7 to 9: missing, and parity has it");
+    says(&truth, &seen, "an open must go on");
 }
 
 #[test]
