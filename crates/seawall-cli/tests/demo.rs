@@ -23,7 +23,11 @@ fn the_demo_tells_machines_the_same_and_keeps_what_it_made() {
     assert_eq!((&found["lost"], &found["found"]), (&0.into(), &found["acknowledged"]));
     let rescue = &found["rescue"];
     assert!(rescue["all_others"] == true && rescue["lost_records"].as_u64() > Some(1), "{rescue}");
+    let parity = &found["parity"];
+    let both = parity["bit_corrected"] == true && parity["block_corrected"] == true;
+    assert!(both && parity["records"].as_u64() > Some(1), "{parity}");
     let kept = folder.names(".").remove(0);
+    assert_eq!(folder.run(&format!("verify {kept}/parity.wal"), b"").code, 4);
     folder.run(&format!("verify {kept}/rescued.wal"), b"").fine();
     folder.run(&format!("verify {kept}/earthquakes.wal"), b"").fine();
     assert_eq!(folder.run(&format!("verify {kept}/damaged.wal"), b"").code, 5);

@@ -2,10 +2,11 @@
 //!
 //! A child process writes real earthquakes and is killed again and again; each acknowledgement goes
 //! to a pipe that this process reads, an independent witness. Then every witnessed record is looked
-//! for, one bit is flipped, and the speed is measured. Speed never decides the exit code.
+//! for, bits are flipped and parts erased, without parity and with it, and the speed is measured. Speed never decides the exit code.
 
 mod damage;
 mod earthquake;
+mod parity;
 mod report;
 mod rescue;
 mod speed;
@@ -19,6 +20,7 @@ use crate::report::{Exit, Failure, say_over};
 use crate::tone::Tone;
 use damage::Damaged;
 use earthquake::Catalogue;
+use parity::Mended;
 use report::{Report, Story};
 use rescue::Rescue;
 use seawall::Log;
@@ -117,6 +119,7 @@ struct Done {
     compared: Compared,
     damaged: Damaged,
     rescue: Rescue,
+    mended: Mended,
     rates: Option<Vec<seawall_measure::pairs::Row>>,
 }
 
@@ -142,8 +145,10 @@ fn play(args: &Demo, seed: u64, folder: &Path, stage: &mut Stage) -> Result<Done
     tell_damage(stage, &damaged);
     let rescue = rescue::erase_and_rescue(&log, folder, &dice)?;
     tell_rescue(stage, &rescue);
+    let mended = parity::damage_and_read(&log, folder, &dice)?;
+    tell_parity(stage, &mended);
     let rates = if args.fast { None } else { Some(speed::measure(&mut plain, folder, stage)?) };
-    Ok(Done { syncs_per_s, witness, compared, damaged, rescue, rates })
+    Ok(Done { syncs_per_s, witness, compared, damaged, rescue, mended, rates })
 }
 
 /// Opens the log as any program would, which recovers it, closes it, and looks for every record.
@@ -204,6 +209,16 @@ fn tell_rescue(stage: &mut Stage, rescue: &Rescue) {
     stage.judge(&format!("           {rescued}"), rescue.holds);
 }
 
+fn tell_parity(stage: &mut Stage, mended: &Mended) {
+    let (lsn, scheme) = (number(mended.lsn), seawall::Parity::DEFAULT);
+    let all = format!("all {} are read", count(mended.records, "record"));
+    let erased = human::bytes(u64::try_from(parity::BLOCK).expect("a block is small"));
+    stage.say(&format!("6 parity   a copy of the sound log gets parity, {scheme}:"));
+    let bit = format!("           a bit flipped in record {lsn}: {all}");
+    stage.judge(&bit, mended.bit);
+    stage.judge(&format!("           {erased} around it erased: {all}"), mended.block);
+}
+
 /// How it ended.
 struct End<'a> {
     done: &'a Done,
@@ -222,6 +237,7 @@ fn tell_end(out: &mut Output, args: &Demo, end: &End<'_>) {
         out.line("next: in that folder,");
         out.line("      seawall verify damaged.wal        the flipped bit, and the zeros");
         out.line("      seawall verify rescued.wal        what was saved of it");
+        out.line("      seawall verify parity.wal         what parity puts right");
         out.line("      seawall cat earthquakes.wal -n 3  the records");
     } else {
         out.line("next: seawall append my.wal --ack       type lines; a number means: durable");
@@ -240,6 +256,7 @@ impl Done {
             && self.compared.holds()
             && self.damaged.holds()
             && self.rescue.holds
+            && self.mended.holds()
     }
 
     /// In words, and how they are to sound.
@@ -269,6 +286,7 @@ impl Done {
             "unacknowledged_found": self.compared.extra,
             "damage": self.damaged.as_json(),
             "rescue": self.rescue.as_json(),
+            "parity": self.mended.as_json(),
             "ranked": rates.map(|rows| speed::why_not_ranked(rows).is_none()),
             "speed": rates.map(|rows| {
                 rows.iter().map(super::bench::row_as_json).collect::<Vec<_>>()

@@ -94,7 +94,7 @@ pub(super) fn flip_one_bit(
     })
 }
 
-fn copy_log(source: &Path, target: &Path) -> io::Result<PosixStorage> {
+pub(super) fn copy_log(source: &Path, target: &Path) -> io::Result<PosixStorage> {
     let (source, target) = (PosixStorage::open(source)?, PosixStorage::create(target)?);
     for name in source.list()? {
         let bytes = read_all(&source, &name)?;
@@ -145,7 +145,7 @@ fn find_in(bytes: &[u8], header: &SegmentHeader, lsn: Lsn) -> Option<(Offset, Ve
     None
 }
 
-fn flip(log: &PosixStorage, (name, offset): (&str, u64), bit: u64) -> io::Result<()> {
+pub(super) fn flip(log: &PosixStorage, (name, offset): (&str, u64), bit: u64) -> io::Result<()> {
     let file = log.open(name, Access::ReadWrite)?;
     let mut byte = [0];
     file.read_at(&mut byte, offset)?;

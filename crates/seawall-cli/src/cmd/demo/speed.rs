@@ -38,7 +38,7 @@ fn tell(stage: &mut Stage, rows: &[Row]) {
         let cells: Vec<String> = rows.iter().map(|row| format!("{:>14}", cell(row))).collect();
         stage.say(&format!("{name:<31}{}", cells.concat()));
     };
-    line("6 speed    durable commits/s", &|row| match row.writers {
+    line("7 speed    durable commits/s", &|row| match row.writers {
         1 => "1 writer".to_owned(),
         writers => format!("{writers} writers"),
     });
