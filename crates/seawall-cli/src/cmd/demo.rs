@@ -2,7 +2,8 @@
 //!
 //! A child process writes real earthquakes and is killed again and again; each acknowledgement goes
 //! to a pipe that this process reads, an independent witness. Then every witnessed record is looked
-//! for, bits are flipped and parts erased, without parity and with it, and the speed is measured. Speed never decides the exit code.
+//! for, bits are flipped and parts erased, without parity and with it, and the speed is measured.
+//! Speed never decides the exit code.
 
 mod damage;
 mod earthquake;
