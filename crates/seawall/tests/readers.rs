@@ -283,6 +283,38 @@ fn a_clean_close_says_what_live_could_not() {
     }
 }
 
+/// Found by simulation. A roll gives back the room behind the last batch of the segment that a reader
+/// took for the newest one: without a word of the writer it looks once more before it calls that damage.
+#[test]
+fn a_roll_beside_a_reader_without_a_word_is_no_damage_whenever_it_falls() {
+    for at in 0..40 {
+        let device = MemStorage::new();
+        let log = open(&again(1), &device).unwrap();
+        let append = move |numbers: std::ops::RangeInclusive<u64>| {
+            for number in numbers {
+                log.append(&payload(number, 1, 200)).unwrap();
+            }
+        };
+        append(1..=2);
+        device.edit("live", Vec::clear);
+        device.refuse_writes("live", true);
+        let beside = device.clone();
+        let (hooked, hook) = Hooked::new(device.clone(), at, move || {
+            // Its seal, too, says nothing.
+            beside.refuse_writes("000000000001.seg", true);
+            append(3..=9);
+        });
+        let reader = LogReader::open_any_in(Arc::new(hooked)).unwrap();
+        let found = Found::take(reader.read_from(Lsn::FIRST).unwrap()).unwrap();
+        assert_eq!(found.errors, 0, "look {at}: {:?}", found.lost);
+        assert!(found.is_prefix() && found.count() >= 2, "look {at}");
+        assert!(
+            device.names().iter().filter(|name| name.contains(".seg")).count() > 1
+                || hook.is_waiting()
+        );
+    }
+}
+
 /// Found by simulation. The same, closed; then the newest file was lost.
 #[test]
 fn what_a_clean_close_names_and_is_lost_is_damage_by_a_stale_live_too() {
