@@ -76,7 +76,7 @@ fn what_a_salvage_writes_has_parity_from_the_start() {
 fn a_salvage_takes_what_parity_gives_back() {
     let source = sample(Layout::Binary);
     source.edit("000000000002.seg", |bytes| {
-        bytes.iter_mut().skip(5 * BLOCK).take(300).for_each(|b| *b = 0)
+        bytes.iter_mut().skip(5 * BLOCK).take(300).for_each(|b| *b = 0);
     });
     let before = source.bytes("000000000002.seg");
     let target = MemStorage::new();

@@ -283,8 +283,9 @@ fn a_clean_close_says_what_live_could_not() {
     }
 }
 
-/// Found by simulation. A roll gives back the room behind the last batch of the segment that a reader
-/// took for the newest one: without a word of the writer it looks once more before it calls that damage.
+/// Found by simulation. A roll gives back the room behind the last batch of the segment that a
+/// reader took for the newest one: without a word of the writer it looks once more before it calls
+/// that damage.
 #[test]
 fn a_roll_beside_a_reader_without_a_word_is_no_damage_whenever_it_falls() {
     for at in 0..40 {
