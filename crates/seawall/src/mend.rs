@@ -113,8 +113,8 @@ pub fn plan_mend_in(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Re
     plan(log, replicas)
 }
 
-/// Mends the log in the directory `path` in place, with the parity beside it and with what `replicas`
-/// have: other copies of the same log. What is not mended then is named.
+/// Mends the log in the directory `path` in place, with the parity beside it and with what
+/// `replicas` have: other copies of the same log. What is not mended then is named.
 ///
 /// The bytes as they were are kept in quarantine, durably, before the first one is changed. A
 /// crash on the way is harmless: a byte is as it was or as it should be, and the next repair goes

@@ -282,8 +282,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Has parity made, of everything that was written if it is to be `complete`; it becomes durable
-    /// at leisure, unless nobody else sees to that.
+    /// Has parity made, of everything that was written if it is to be `complete`; it becomes
+    /// durable at leisure, unless nobody else sees to that.
     pub(crate) fn tend_parity(&mut self, complete: bool, at_once: bool) {
         let Some(parity) = &mut self.parity else { return };
         if complete {
