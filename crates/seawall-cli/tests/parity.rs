@@ -225,7 +225,10 @@ fn whatever_stands_in_the_place_of_parity_costs_nothing_and_protect_makes_it_ane
     let other = log("parity-bad-other", "--parity 4+1");
     let sound = folder.read(PARITY);
     let garbage: Vec<u8> = (0..sound.len()).map(|at| u8::try_from(at * 7 % 251).unwrap()).collect();
-    let strangers = [vec![], sound[..100].to_vec(), garbage, other.read(PARITY)];
+    let half = sound.len() / 2;
+    let half_garbage = [&sound[..half], &garbage[half..]].concat();
+    let cut = [vec![], sound[..100].to_vec(), sound[..half].to_vec()];
+    let strangers = [&cut[..], &[garbage, half_garbage, other.read(PARITY)]].concat();
     for (number, stranger) in strangers.iter().enumerate() {
         folder.write(PARITY, stranger);
         assert_eq!(folder.run("verify log", b"").fine().code, 0, "{number}");

@@ -210,6 +210,37 @@ fn damaged_parity_costs_nothing_and_gives_nothing_wrong() {
 }
 
 #[test]
+fn damaged_parity_is_told_and_made_anew_from_sound_records() {
+    for layout in LAYOUTS {
+        let (sound, records) = sample(layout);
+        let names = sound.names().into_iter().filter(|name| name.ends_with("parity"));
+        for (name, id) in names.map(|name| (name.clone(), SegmentId::from_parity_name(&name))) {
+            let length = sound.bytes(&name).unwrap().len();
+            let slots = (2 * BLOCK..length).step_by(101).map(|at| (at, "bit"));
+            for (at, how) in slots.chain([(0, "cut"), (700, "cut"), (length - 1, "cut")]) {
+                let what = format!("{name} {at} {how}");
+                let device = sound.kill();
+                device.edit(&name, |bytes| match how {
+                    "bit" => bytes[at] ^= 4,
+                    _ => bytes.truncate(at),
+                });
+                let found = protection_in(&shared(&device)).unwrap();
+                assert_eq!(found.open, [id.unwrap()], "{what}");
+                assert!(found.covered < found.bytes, "{what}");
+                let made = protect_in(&shared(&device), scheme()).unwrap();
+                assert!(made.open.is_empty() && made.covered == made.bytes, "{what}: {made:?}");
+                let stem = name.trim_end_matches("parity");
+                let data = data_files(&device).into_iter();
+                for (file, from) in data.filter(|(file, _)| file.starts_with(stem)) {
+                    spoil(&device, &file, from..from + 2 * BLOCK, "garbage");
+                }
+                assert_eq!(read(&device, false).unwrap().records, records, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_log_has_parity_from_when_it_is_told_and_remembers() {
     let device = MemStorage::new();
     let log = open(&tiny(1), &device).unwrap();

@@ -220,7 +220,7 @@ pub struct Protection {
     pub scheme: Option<Scheme>,
     /// Bytes of records, in all segments.
     pub bytes: u64,
-    /// How many of them have durable parity.
+    /// How many of them have durable parity that can be used.
     pub covered: u64,
     /// The size of the files with parity, in bytes.
     pub parity_bytes: u64,
@@ -268,7 +268,7 @@ pub fn protection_in(storage: &Arc<dyn Storage>) -> Result<Protection> {
         let is_newest = number + 1 == survey.chain.len();
         let (from, end) = (header.data_start(), records_end(link, is_newest)?);
         let parity = storage.open(&header.id.parity_name(), Access::Read).ok();
-        let covered = parity.as_ref().and_then(|parity| covered(&**parity, header));
+        let covered = parity.as_ref().and_then(|parity| sound_to(&**parity, header));
         found.parity_bytes += parity.and_then(|parity| parity.len().ok()).unwrap_or(0);
         found.bytes += end - from;
         if is_whole(header, covered, end) {
@@ -295,10 +295,45 @@ fn records_end(link: &Link, is_newest: bool) -> Result<u64> {
     Ok(end)
 }
 
+/// The head of a segment's parity.
+fn head_of(parity: &dyn File, header: &SegmentHeader) -> Option<Head> {
+    read_head(parity).ok().flatten().filter(|head| head.header == *header)
+}
+
 /// Up to where the parity of a segment is durable.
 fn covered(parity: &dyn File, header: &SegmentHeader) -> Option<u64> {
-    let head = read_head(parity).ok().flatten();
-    head.filter(|head| head.header == *header).map(|head: Head| head.covered)
+    head_of(parity, header).map(|head| head.covered)
+}
+
+/// Up to where it can be used: what is durable may be damaged, too.
+fn sound_to(parity: &dyn File, header: &SegmentHeader) -> Option<u64> {
+    let head = head_of(parity, header)?;
+    let places = Places::of(header, head.scheme);
+    let mut slot = vec![0; places.slot_size()];
+    let mut number = 0;
+    while places.stripe_at(number) < head.covered {
+        let from = places.stripe_at(number);
+        let read = parity.read_at(&mut slot, places.slot_at(number).0).unwrap_or(0);
+        let slot = slot.get(..read).unwrap_or_default();
+        let wanted = (head.covered - from).min(places.stripe_size());
+        if !is_sound(slot, number, (&places, wanted)) {
+            return Some(from);
+        }
+        number += 1;
+    }
+    Some(head.covered)
+}
+
+/// Whether a slot is about so much of its stripe, and its parity is what it was.
+fn is_sound(slot: &[u8], number: u64, (places, wanted): (&Places, u64)) -> bool {
+    let Some(known) = Known::decode(slot, number, places) else { return false };
+    let parity = slot.get(places.known_size()..).unwrap_or_default();
+    let sums = known.checksums.get(places.scheme().data()..).unwrap_or_default();
+    let sound = parity
+        .chunks_exact(places.block())
+        .zip(sums)
+        .filter(|(block, sum)| Known::checksum(block) == **sum);
+    to_u64(known.covered) >= wanted && sound.count() == places.scheme().parity()
 }
 
 /// Whether what is covered reaches the end of the records: the rest of a block may lie behind.
@@ -308,7 +343,8 @@ fn is_whole(header: &SegmentHeader, covered: Option<u64>, end: u64) -> bool {
 }
 
 /// Makes the parity that the log in the directory `path` lacks: beside the segments that were
-/// written without, or where a crash left some of it out. Says what stands beside it then.
+/// written without, where a crash left some of it out, or where it is damaged itself. Says what
+/// stands beside it then.
 ///
 /// It is computed from the records as they are; verify them first.
 ///
@@ -347,9 +383,11 @@ pub fn protect_in(storage: &Arc<dyn Storage>, scheme: Scheme) -> Result<Protecti
     for (number, link) in found.chain.iter().enumerate() {
         let is_newest = number + 1 == found.chain.len();
         let (header, end) = (&link.segment.header, records_end(link, is_newest)?);
-        if needs(storage, header, end) {
+        let parity = storage.open(&header.id.parity_name(), Access::Read).ok();
+        let sound = parity.and_then(|parity| sound_to(&*parity, header));
+        if !is_whole(header, sound, end) {
             let failed = Error::io(format!("make {}", header.id.parity_name()));
-            make(storage, (header, scheme), end).map_err(failed)?;
+            make(storage, (header, scheme), (sound, end)).map_err(failed)?;
         }
     }
     storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
@@ -363,14 +401,18 @@ fn needs(storage: &Arc<dyn Storage>, header: &SegmentHeader, end: u64) -> bool {
     !is_whole(header, covered, end)
 }
 
-/// Makes the parity of one segment that nobody writes any more. Durable but for its name.
+/// Makes the parity of one segment that nobody writes any more, from where it is sound if that is
+/// known. Durable but for its name.
 fn make(
     storage: &Arc<dyn Storage>,
     (header, scheme): (&SegmentHeader, Scheme),
-    end: u64,
+    (sound, end): (Option<u64>, u64),
 ) -> io::Result<()> {
     let data = storage.open(&header.data_name(), Access::Read)?;
     let mut side = Side::open(storage, (header, scheme))?;
+    if let Some(sound) = sound {
+        side.go_back(sound);
+    }
     side.catch_up(&*data, end)?;
     side.round_off()?;
     if let Some(settling) = side.settling() {
@@ -396,7 +438,7 @@ pub(crate) fn make_up(storage: &Arc<dyn Storage>, scheme: Scheme, segments: &[Se
         if !needs(storage, header, end) {
             return;
         }
-        if make(storage, (header, scheme), end).is_err() {
+        if make(storage, (header, scheme), (None, end)).is_err() {
             return;
         }
     }

@@ -177,6 +177,14 @@ impl Side {
         Ok(opened)
     }
 
+    /// Begins anew with the stripe that holds `sound`: from there on slots are damaged.
+    pub(crate) fn go_back(&mut self, sound: u64) {
+        self.number = self.places.stripe_of(sound);
+        (self.written, self.settled) = (self.places.stripe_at(self.number), sound);
+        self.stripe.fill(0);
+        self.filled = 0;
+    }
+
     /// Makes what is missing before `end` of the records that `data` holds, which were judged.
     ///
     /// A slot that says something else of records which it covers is kept: it is what knows them
