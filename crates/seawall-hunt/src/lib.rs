@@ -6,6 +6,7 @@
 //! | [`change`] | one corruption of such a log: a bit, a run of a mebibyte, a cut |
 //! | [`judge`] | what may be asked of the log then, by the evidence that is left |
 //! | [`corrupt`] | the two together, a million times |
+//! | [`mend`] | damage to logs with parity, within its strength and beyond |
 //! | [`targets`] | what fuzzers throw bytes at, with what is to hold whatever they are |
 //! | [`fixup`] | checksums made right after a change, so that what is behind them is reached |
 //!
@@ -23,6 +24,7 @@ pub mod change;
 pub mod corrupt;
 pub mod fixup;
 pub mod judge;
+pub mod mend;
 pub mod random;
 pub mod sample;
 pub mod targets;

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use seawall_hunt::corrupt::{Bench, Report};
+use seawall_hunt::mend;
 use seawall_hunt::targets::TARGETS;
 use seawall_io::{Clock, PosixStorage, Storage, SystemClock};
 use std::io::{self, Write};
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 const HELP: &str = "\
 Usage: seawall-hunt corrupt [--count N] [--seed S] [--only I] [--json]
+       seawall-hunt mend [--count N] [--seed S] [--only I] [--json]
        seawall-hunt seeds DIR
 
 Corrupts logs in memory N times (a million unless told otherwise), from one bit to a mebibyte, and
@@ -21,6 +23,9 @@ compares what verify, readers, opens and repairs say with what was written.
   --seed S   other corruptions than those of seed 1
   --only I   corruption I alone, without catching its panic
   --json     one object, for machines
+
+mend damages logs that have parity N times (100,000 unless told otherwise): within its strength all
+of it must be corrected, beyond that all that is lost must be named.
 
 seeds writes valid inputs of each fuzz target into a folder of its name in DIR, which exists.
 
@@ -32,6 +37,7 @@ const STRIDE: u64 = 10_000;
 
 #[derive(Debug)]
 struct Asked {
+    mends: bool,
     count: u64,
     seed: u64,
     only: Option<u64>,
@@ -55,6 +61,9 @@ fn main() -> ExitCode {
         let _ = io::stderr().write_all(HELP.as_bytes());
         return ExitCode::from(2);
     };
+    if asked.mends {
+        return mend_many(&asked);
+    }
     let bench = Bench::new(asked.seed, true);
     if let Some(number) = asked.only {
         say(&bench.describe(number));
@@ -96,6 +105,46 @@ fn main() -> ExitCode {
     if report.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Damages logs with parity as often as is asked.
+fn mend_many(asked: &Asked) -> ExitCode {
+    let bench = mend::Bench::new(asked.seed);
+    if let Some(number) = asked.only {
+        say(&bench.one(number));
+        return ExitCode::SUCCESS;
+    }
+    std::panic::set_hook(Box::new(|_| {}));
+    let clock = SystemClock::new();
+    let began = clock.now();
+    let mut report = mend::Report::default();
+    for from in (0..asked.count).step_by(usize::try_from(STRIDE).unwrap_or(usize::MAX)) {
+        let to = (from + STRIDE).min(asked.count);
+        bench.run(from..to, &mut report);
+        say(&format!("{to} of {}, {} wrong", asked.count, report.broken.len()));
+    }
+    let seconds = (clock.now() - began).as_secs();
+    let mend::Report { within, beyond, named, blocks, ref broken } = report;
+    let (logs, wrong) = (bench.logs(), broken.len());
+    let text = if asked.json {
+        format!(
+            "{{\"schema\":\"seawall.mend/1\",\"seed\":{},\"logs\":{logs},\"within\":{within},\
+             \"beyond\":{beyond},\"blocks\":{blocks},\"named\":{named},\"wrong\":{wrong},\
+             \"seconds\":{seconds}}}\n",
+            asked.seed
+        )
+    } else {
+        format!(
+            "{blocks} blocks of {logs} logs with parity damaged: {within} cases within its strength, \
+             all corrected; {beyond} beyond it, {named} records lost and named; {wrong} wrong; \
+             {seconds} s\n"
+        )
+    };
+    let _ = io::stdout().lock().write_all(text.as_bytes());
+    for (number, broken) in broken.iter().take(20) {
+        say(&format!("BROKEN: --seed {} --only {number}: {broken}", asked.seed));
+    }
+    if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 fn tell(asked: &Asked, bench: &Bench, report: &Report, seconds: u64) -> io::Result<()> {
     let (sum, mut out) = (report.sum(), io::stdout().lock());
     if asked.json {
@@ -128,11 +177,13 @@ fn tell(asked: &Asked, bench: &Bench, report: &Report, seconds: u64) -> io::Resu
 }
 
 fn parse(args: &[String]) -> Option<Asked> {
-    let mut asked = Asked { count: 1_000_000, seed: 1, only: None, json: false };
     let (first, mut rest) = args.split_first()?;
-    if first != "corrupt" {
-        return None;
-    }
+    let (mends, count) = match first.as_str() {
+        "corrupt" => (false, 1_000_000),
+        "mend" => (true, 100_000),
+        _ => return None,
+    };
+    let mut asked = Asked { mends, count, seed: 1, only: None, json: false };
     while let Some((name, behind)) = rest.split_first() {
         rest = behind;
         if name == "--json" {

@@ -1,10 +1,10 @@
 //! A plan that follows from a seed. Each seed has its own mixture: most know few kinds of acts and
 //! of faults, so that what is rare together comes together in some of them.
 
-use seawall::{Layout, Level};
+use seawall::{Layout, Level, Parity};
 use seawall_testkit::{Decay, Dice, Fault, Harm, Kind};
 
-use crate::plan::{Act, Cut, End, Keep, Life, Plan, Unit};
+use crate::plan::{Act, Beside, Cut, End, Keep, Life, Plan, Unit};
 
 /// What a seed is made of.
 struct Mixture {
@@ -27,8 +27,32 @@ pub fn draw(seed: u64) -> Plan {
     let segment_max = 512 * (10 + dice.below(3) * 6);
     let mut mixture = Mixture::draw(&mut dice);
     let count = 2 + dice.below(6);
-    let lives = (0..count).map(|_| mixture.life()).collect();
+    let mut lives: Vec<Life> = (0..count).map(|_| mixture.life()).collect();
+    draw_parity(seed, &mut lives);
     Plan { seed, layout, segment_max, lives }
+}
+
+/// The parity that lives tell their log to have: a third of the logs have some at least for a while.
+/// From dice of its own: what else a seed is stays as it was.
+fn draw_parity(seed: u64, lives: &mut [Life]) {
+    let mut dice = Dice::new(seed ^ 0x7A91_717E);
+    if !dice.one_in(3) {
+        return;
+    }
+    let schemes: Vec<Parity> = ["2+1", "4+1", "4+2"].iter().flat_map(|said| said.parse()).collect();
+    for (turn, life) in lives.iter_mut().enumerate() {
+        let told = if turn == 0 { dice.below(2) } else { dice.below(8) };
+        life.beside = match told {
+            0 => dice.pick(&schemes).map_or(Beside::AsItIs, |scheme| Beside::On(*scheme)),
+            1 if turn > 0 => Beside::Off,
+            _ => Beside::AsItIs,
+        };
+    }
+    if lives.iter().all(|life| !matches!(life.beside, Beside::On(_)))
+        && let (Some(life), Some(scheme)) = (lives.first_mut(), dice.pick(&schemes))
+    {
+        life.beside = Beside::On(*scheme);
+    }
 }
 
 impl Mixture {

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod beside;
 mod describe;
 mod draw;
 mod evidence;
@@ -22,6 +23,6 @@ mod world;
 
 pub use draw::draw;
 pub use exhaustive::{Exhausted, exhaustive};
-pub use plan::{Act, Cut, End, Keep, Life, Plan, Unit};
+pub use plan::{Act, Beside, Cut, End, Keep, Life, Plan, Unit};
 pub use run::{Outcome, run, tell};
 pub use shrink::shrink;

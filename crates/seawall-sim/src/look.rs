@@ -8,11 +8,12 @@ use seawall_format::lsn_or_zero;
 use seawall_io::{MemStorage, Storage};
 use seawall_testkit::{Decay, Dice, Harm, Harmed, harm};
 
+use crate::beside::{gives_back, is_parity_alone};
 use crate::describe::describe;
 use crate::evidence::Evidence;
 use crate::ledger::Ledger;
-use crate::run::{Entry, read};
-use crate::world::{BLOCK, World, word};
+use crate::run::{Entry, plain, read};
+use crate::world::{BLOCK, Bytes, World, word};
 
 fn storage(device: &MemStorage) -> Arc<dyn Storage> {
     Arc::new(device.clone())
@@ -122,6 +123,11 @@ pub(crate) fn probe(
         let Some(harmed) = harm(&copy, earlier, how, may) else { continue };
         let what = format!("{how} of {} at {:?}", harmed.file, harmed.bytes);
         is_there_or_named(world, &copy, (&evidence, &harmed, range), &what);
+        if !world.has_found() && gives_back(device, &copy, &harmed) {
+            is_whole(world, device, &copy, &format!("{what}, which parity covers"));
+        } else if !world.has_found() && is_parity_alone(&harmed) {
+            is_whole(world, device, &copy, &format!("{what}, which holds no record"));
+        }
         if world.has_found() {
             world.tell(|| format!("before {what}: {}", describe(device)));
             break;
@@ -136,6 +142,41 @@ fn seen(device: &MemStorage) -> (u64, u64) {
     let oldest = reader.and_then(|reader| reader.oldest()).map_or(1, seawall::Lsn::get);
     let entries = read(device, false).unwrap_or_default();
     (oldest, entries.iter().flatten().last().map_or(0, |(lsn, _)| *lsn))
+}
+
+/// Nothing is missing in the copy that is there without the fault, for readers or a verdict.
+fn is_whole(world: &World, device: &MemStorage, copy: &MemStorage, what: &str) {
+    let seen = |device: &MemStorage| -> seawall::Result<_> {
+        let found = verify_in(&storage(device))?;
+        let read: seawall::Result<Vec<_>> = read(device, true)?.into_iter().collect();
+        Ok(((found.records, found.last_lsn, found.verdict <= Verdict::Correctable), read?))
+    };
+    let Ok((before, records)) = seen(device) else { return };
+    match seen(copy) {
+        Ok((after, found)) if after == before && found == records => {}
+        Ok((after, found)) => world.find(format!(
+            "{what}: verify says {after:?}, not {before:?}; {} of {} records are read",
+            found.len(),
+            records.len()
+        )),
+        Err(error) => return world.find(format!("{what}: {error}")),
+    }
+    let opened = |device: &MemStorage| -> seawall::Result<Vec<(u64, Vec<u8>)>> {
+        let options = plain(world.layout, 9).prepare_ahead(false).idle_mark(None);
+        let log: Bytes = options.open_in(Arc::new(device.kill()))?;
+        log.read_from(log.oldest())?
+            .map(|entry| entry.map(|(lsn, bytes)| (lsn.get(), bytes)))
+            .collect()
+    };
+    let Ok(before) = opened(device) else { return };
+    match opened(copy) {
+        Ok(found) if found == before => {}
+        Ok(found) => {
+            let (found, before) = (found.len(), before.len());
+            world.find(format!("{what}: an open finds {found} of {before} records"));
+        }
+        Err(error) => world.find(format!("{what}: an open: {error}")),
+    }
 }
 
 /// Whatever was promised and is confirmed by what is left is delivered, or named as lost.

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use seawall::{Layout, Level};
 use seawall_testkit::{Fault, Harm};
 
-use crate::plan::{Act, Cut, End, Keep, Life, Plan, Unit};
+use crate::plan::{Act, Beside, Cut, End, Keep, Life, Plan, Unit};
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -31,6 +31,11 @@ impl fmt::Display for Life {
             Keep::All => {}
             Keep::Bytes(bytes) => write!(f, " keep:{bytes}")?,
             Keep::Ring(bytes) => write!(f, " ring:{bytes}")?,
+        }
+        match self.beside {
+            Beside::AsItIs => {}
+            Beside::Off => f.write_str(" parity:off")?,
+            Beside::On(scheme) => write!(f, " parity:{scheme}")?,
         }
         f.write_str(" ;")?;
         for (turn, acts) in self.tasks.iter().enumerate() {
@@ -153,6 +158,7 @@ impl Life {
             ahead: false,
             idle: false,
             keep: Keep::All,
+            beside: Beside::AsItIs,
             tasks: vec![],
             faults: vec![],
             end: End::Close,
@@ -170,6 +176,11 @@ impl Life {
             ("idle", _) => self.idle = true,
             ("keep", bytes) => self.keep = Keep::Bytes(number(bytes)?),
             ("ring", bytes) => self.keep = Keep::Ring(number(bytes)?),
+            ("parity", "off") => self.beside = Beside::Off,
+            ("parity", said) => {
+                let scheme = said.parse().map_err(|why| format!("{why}"))?;
+                self.beside = Beside::On(scheme);
+            }
             _ => return Err(format!("{word} is no option of a life")),
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! What happens in one simulation: the lives of a log, what each does, what fails, how it ends.
 
-use seawall::{Layout, Level};
+use seawall::{Layout, Level, Parity};
 use seawall_testkit::{Fault, Harm};
 
 /// All that happens to one log. The same plan gives the same run, step by step.
@@ -27,6 +27,8 @@ pub struct Life {
     pub idle: bool,
     /// What is given up by itself.
     pub keep: Keep,
+    /// What the log is told of parity.
+    pub beside: Beside,
     /// Tasks side by side, and what each does.
     pub tasks: Vec<Vec<Act>>,
     /// What goes wrong, and at which step of this life.
@@ -48,6 +50,17 @@ pub enum Keep {
     Bytes(u64),
     /// The newest bytes, whatever checkpoints say.
     Ring(u64),
+}
+
+/// What a life tells the log of parity beside its segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// Nothing: it goes on as it was.
+    AsItIs,
+    /// From now on there is none.
+    Off,
+    /// From now on there is this.
+    On(Parity),
 }
 
 /// One call.

@@ -19,7 +19,7 @@ use crate::describe::describe;
 use crate::evidence::{Evidence, highest_id};
 use crate::ledger::Ledger;
 use crate::look;
-use crate::plan::{Cut, End, Keep, Life, Plan, Unit};
+use crate::plan::{Beside, Cut, End, Keep, Life, Plan, Unit};
 use crate::task::Task;
 use crate::world::{BLOCK, Bytes, Next, WRONG_READS, World, disk, lock};
 
@@ -180,23 +180,21 @@ impl Simulation {
     }
 
     fn options(&self, life: &Life, turn: u64) -> Options {
-        let entropy = SeededEntropy::new(Dice::new(self.seed ^ (turn << 40)).any());
-        let geometry = Geometry { block: BLOCK, reach: BLOCK, batch_max: 1024 };
-        let least = if self.layout == Layout::Text { 1024 } else { 7 * u64::from(BLOCK) };
-        let mut options = Options::new()
-            .geometry(geometry, least)
+        let luck = Dice::new(self.seed ^ (turn << 40)).any();
+        let mut options = plain(self.layout, luck)
             .level(life.level)
             .prepare_ahead(life.ahead)
             .idle_mark(life.idle.then_some(Duration::from_millis(100)))
-            .buffered(Duration::from_millis(10), 2048)
-            .machine(Arc::new(time::Clock), Arc::new(entropy));
-        if self.layout == Layout::Text {
-            options = options.codec(CodecId::Json).layout(Layout::Text);
-        }
+            .buffered(Duration::from_millis(10), 2048);
         if !lock(&self.ledger).damaged {
             // A log that lost its manifest forgets its largest segment.
             options = options.segment_size(self.segment_max);
         }
+        options = match life.beside {
+            Beside::AsItIs => options,
+            Beside::Off => options.parity(None),
+            Beside::On(scheme) => options.parity(Some(scheme)),
+        };
         match life.keep {
             Keep::All => options,
             Keep::Bytes(bytes) => options.retention(Retention::new().max_bytes(bytes)),
@@ -406,6 +404,19 @@ impl Simulation {
         }
         self.outcome.steps += world.disk.steps();
         self.outcome.trace = self.outcome.trace.rotate_left(7) ^ world.disk.trace();
+    }
+}
+
+/// How any log here is opened; with other `luck` its random bits are others.
+pub(crate) fn plain(layout: Layout, luck: u64) -> Options {
+    let geometry = Geometry { block: BLOCK, reach: BLOCK, batch_max: 1024 };
+    let least = if layout == Layout::Text { 1024 } else { 7 * u64::from(BLOCK) };
+    let options = Options::new()
+        .geometry(geometry, least)
+        .machine(Arc::new(time::Clock), Arc::new(SeededEntropy::new(luck)));
+    match layout {
+        Layout::Text => options.codec(CodecId::Json).layout(layout),
+        _ => options,
     }
 }
 

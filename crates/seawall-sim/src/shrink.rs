@@ -1,6 +1,6 @@
 //! Makes a failing plan smaller as long as it fails in the same way.
 
-use crate::plan::{Act, End, Keep, Life, Plan};
+use crate::plan::{Act, Beside, End, Keep, Life, Plan};
 use crate::run::{IN_CIRCLES, run};
 
 /// A smaller plan with the same kind of finding, after at most `runs` runs.
@@ -88,6 +88,7 @@ impl Search {
             self.simplify(at, |life| life.ahead = false);
             self.simplify(at, |life| life.idle = false);
             self.simplify(at, |life| life.keep = Keep::All);
+            self.simplify(at, |life| life.beside = Beside::AsItIs);
             self.simplify(at, |life| life.harm = None);
             self.simplify(at, |life| life.probes = (0, 0));
             self.simplify(at, |life| life.end = End::Close);

@@ -8,11 +8,12 @@
 
 mod common;
 
+use common::counted::Counted;
 use common::{
     Bytes, Found, LAYOUTS, Random, again, judge, laid_out, lsn, open, payload_in, read, tiny,
 };
 use seawall::{
-    Error, Layout, LogReader, Lsn, OpenMode, Options, Parity, SegmentId, Verdict, protect_in,
+    Error, Layout, LogReader, Lsn, OpenMode, Options, Parity, Raw, SegmentId, Verdict, protect_in,
     protection_in,
 };
 use seawall_io::{Landing, MemStorage, Storage};
@@ -346,4 +347,80 @@ fn a_strict_open_refuses_what_is_damaged_and_others_go_on_beside_it() {
     let mut cursor = LogReader::open_any_in(shared(&sound)).unwrap().cursor(Lsn::FIRST).unwrap();
     while cursor.next_record().unwrap().is_some() {}
     assert_eq!(cursor.mended().len(), 1);
+}
+
+fn sides(device: &MemStorage) -> Vec<String> {
+    device.names().into_iter().filter(|name| name.ends_with("parity")).collect()
+}
+
+/// The image: a block is damaged, and its parity goes on for ever, as a sparse file can.
+#[test]
+fn a_file_of_parity_without_end_is_looked_at_as_far_as_there_are_records() {
+    let (sound, records) = sample(Layout::Binary);
+    for name in sides(&sound) {
+        sound.edit(&name, |bytes| bytes.resize(8 << 20, 0));
+    }
+    let (name, from) = data_files(&sound)[0].clone();
+    spoil(&sound, &name, from..from + BLOCK, "garbage");
+    let (device, counts) = Counted::new(sound);
+    let reader = LogReader::<[u8], Raw>::open_any_in(Arc::new(device)).unwrap();
+    let found = Found::take(reader.read_from(Lsn::FIRST).unwrap()).unwrap();
+    assert_eq!((&found.records, found.errors), (&records, 0));
+    let reads = counts.take();
+    assert!(reads.bytes < 2 << 20, "{reads:?}");
+}
+
+/// The image: after a crash, all of the newest segment is zeros, or something else, its header
+/// included. With the header from the parity alone it would be an empty segment, and sound.
+#[test]
+fn a_segment_that_is_lost_as_a_whole_is_not_made_an_empty_one() {
+    for layout in LAYOUTS {
+        let device = MemStorage::new();
+        let log = open(&with_parity(1, layout), &device).unwrap();
+        append(&log, layout, 1..=40);
+        // Its parity has no slot for the last records.
+        let crashed = device.power_cut(|_| true);
+        drop(log);
+        let names = |end: &str| {
+            let found = crashed.names().into_iter().rfind(|name| name.ends_with(end));
+            found.unwrap()
+        };
+        let lost = match layout {
+            Layout::Text => vec![names("head"), names("jsonl")],
+            _ => vec![names("seg")],
+        };
+        for how in ["zeros", "garbage"] {
+            let harmed = crashed.kill();
+            for name in &lost {
+                spoil(&harmed, name, 0..usize::MAX, how);
+            }
+            let judged = judge(&harmed).unwrap();
+            assert_eq!(judged.verdict, Verdict::Lost, "{layout:?} {how}: {judged:?}");
+            let found = read(&harmed, true).unwrap();
+            for number in found.count() + 1..=40 {
+                let is_told = found.lost.iter().any(|lost| common::names(lost, number));
+                assert!(is_told, "{layout:?} {how}: record {number} is silently missing");
+            }
+        }
+    }
+}
+
+/// The image: a slot that was written anew as its stripe filled is torn, and the head before said
+/// that all up to a block that it shares with the next records had parity.
+#[test]
+fn a_torn_last_slot_is_made_again_when_the_log_is_opened() {
+    let device = MemStorage::new();
+    let log = open(&with_parity(1, Layout::Binary), &device).unwrap();
+    append(&log, Layout::Binary, 1..=3);
+    log.close().unwrap();
+    for at in [0, 4, 40, 60, 700] {
+        let torn = device.kill();
+        let side = sides(&torn).pop().unwrap();
+        torn.edit(&side, |bytes| bytes[2 * BLOCK + at] ^= 1);
+        assert_protected(&torn, &format!("byte {at} of the slot"));
+        // Durable it is, too.
+        let left = torn.power_cut(|_| false);
+        let (was, is) = (torn.bytes(&side), left.bytes(&side));
+        assert_eq!(was, is, "byte {at} of the slot");
+    }
 }

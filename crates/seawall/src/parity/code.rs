@@ -54,6 +54,14 @@ pub(crate) fn lost_blocks(places: &Places, known: &Known, stripe: &[u8]) -> Vec<
     lost.map(|(number, _)| number).collect()
 }
 
+/// Whether the blocks of parity in a slot are what they were.
+pub(crate) fn has_sound_parity(places: &Places, known: &Known, slot: &[u8]) -> bool {
+    let parity = slot.get(places.known_size()..).unwrap_or_default().chunks_exact(places.block());
+    let sums = known.checksums.iter().skip(places.scheme().data());
+    let sound = parity.zip(sums).filter(|(block, sum)| Known::checksum(block) == **sum);
+    sound.count() == places.scheme().parity()
+}
+
 /// What stood in the `lost` blocks of a stripe, in their order, from the others and its slot;
 /// `None` if more are lost than there is sound parity, or what comes out is not what was known.
 pub(crate) fn rebuild(

@@ -1,6 +1,6 @@
 //! What the parity beside segments says of bytes that damage took; and the state it is in.
 
-use super::code::{lost_blocks, rebuild};
+use super::code::{has_sound_parity, lost_blocks, rebuild};
 use super::track::{Side, read_head};
 use crate::chain::Link;
 use crate::directory::{LOCK, list, open_existing, read_start};
@@ -60,45 +60,59 @@ fn patch_segment(
     };
     let block = places.block();
     let old = read_start(&*file, &name, block).unwrap_or_else(|_| vec![0; block]);
-    match SegmentHeader::decode(&old) {
-        Ok(other) if other == *header => {}
+    let mut patches = vec![];
+    let mut is_own = match SegmentHeader::decode(&old) {
+        Ok(other) if other == *header => true,
         Err(Refused::Invalid) => {
             // Nothing else stands in that block.
             let mut new = header.encode().to_vec();
             new.resize(block, 0);
-            found.push(Patch { file: name, offset: 0, old, new, by: Mender::Parity });
+            patches.push(Patch { file: name, offset: 0, old, new, by: Mender::Parity });
+            false
         }
         // Another file stands there; and what a newer program wrote is not judged.
         Ok(_) | Err(_) => return Ok(()),
-    }
+    };
     let name = header.data_name();
     let Ok(data) = storage.open(&name, Access::Read) else { return Ok(()) };
-    let Ok(length) = parity.len() else { return Ok(()) };
+    let lengths = parity.len().and_then(|parity| Ok((parity, data.len()?)));
+    let Ok((length, end)) = lengths else { return Ok(()) };
     let mut number = 0;
-    while places.slot_at(number).0 < length {
-        patch_stripe((&*parity, &*data, &name), &places, number, found);
+    // However long a file says it is: of a stripe that begins behind the records all is lost.
+    while places.slot_at(number).0 < length && places.stripe_at(number) <= end {
+        is_own |= patch_stripe((&*parity, &*data, &name), &places, number, &mut patches);
         number += 1;
+    }
+    // Without its header and without one block that is known, nothing says that the file is this
+    // segment's: a header alone would make an empty segment of what is lost as a whole.
+    if is_own {
+        found.append(&mut patches);
     }
     Ok(())
 }
 
+/// Finds the patches of one stripe; whether something stands there that its slot knows.
 fn patch_stripe(
     (parity, data, name): (&dyn File, &dyn File, &str),
     places: &Places,
     number: u64,
     found: &mut Vec<Patch>,
-) {
+) -> bool {
     let mut slot = vec![0; places.slot_size()];
-    let Ok(read) = parity.read_at(&mut slot, places.slot_at(number).0) else { return };
+    let Ok(read) = parity.read_at(&mut slot, places.slot_at(number).0) else { return false };
     slot.truncate(read);
-    let Some(known) = Known::decode(&slot, number, places) else { return };
+    let Some(known) = Known::decode(&slot, number, places) else { return false };
     let from = places.stripe_at(number);
     let Stripe { bytes, read, refused } = Stripe::read(data, places, (from, known.covered));
     let lost = lost_blocks(places, &known, &bytes);
+    let is_known = |(number, block): (usize, &[u8])| {
+        !lost.contains(&number) && block.iter().any(|byte| *byte != 0)
+    };
+    let is_own = bytes.chunks_exact(places.block()).enumerate().any(is_known);
     if lost.is_empty() {
-        return;
+        return is_own;
     }
-    let Some(blocks) = rebuild(places, (&known, &slot), (&bytes, &lost)) else { return };
+    let Some(blocks) = rebuild(places, (&known, &slot), (&bytes, &lost)) else { return is_own };
     for (block, mut new) in lost.iter().zip(blocks) {
         let start = block * places.block();
         if !refused.contains(block) {
@@ -110,6 +124,7 @@ fn patch_stripe(
         let (file, offset) = (name.to_owned(), from + to_u64(start));
         found.push(Patch { file, offset, old, new, by: Mender::Parity });
     }
+    is_own
 }
 
 /// The data of a stripe as the device gives it.
@@ -271,11 +286,11 @@ pub fn protection_in(storage: &Arc<dyn Storage>) -> Result<Protection> {
         let covered = parity.as_ref().and_then(|parity| sound_to(&**parity, header));
         found.parity_bytes += parity.and_then(|parity| parity.len().ok()).unwrap_or(0);
         found.bytes += end - from;
-        if is_whole(header, covered, end) {
-            found.covered += end - from;
-        } else {
+        if needs(storage, header, end) {
             found.covered += covered.unwrap_or(from).min(end) - from;
             found.open.push(header.id);
+        } else {
+            found.covered += end - from;
         }
     }
     Ok(found)
@@ -336,10 +351,32 @@ fn is_sound(slot: &[u8], number: u64, (places, wanted): (&Places, u64)) -> bool 
     to_u64(known.covered) >= wanted && sound.count() == places.scheme().parity()
 }
 
-/// Whether what is covered reaches the end of the records: the rest of a block may lie behind.
-fn is_whole(header: &SegmentHeader, covered: Option<u64>, end: u64) -> bool {
-    let block = u64::from(header.geometry.block);
-    covered.is_some_and(|covered| covered.next_multiple_of(block) >= end)
+/// Whether what is covered reaches the end of the records, and the last slot is sound: a crash may
+/// have torn it when it was written anew. The empty rest of a block may lie behind.
+fn is_whole(
+    (parity, data): (&dyn File, &dyn File),
+    header: &SegmentHeader,
+    end: u64,
+) -> Option<bool> {
+    let head = read_head(parity).ok().flatten().filter(|head| head.header == *header)?;
+    let places = Places::of(header, head.scheme);
+    let mut rest = vec![0; places.block()];
+    let covered = head.covered.min(end);
+    let size = usize::try_from(end - covered).ok().filter(|size| *size <= rest.len())?;
+    rest.truncate(size);
+    data.read_at(&mut rest, covered).ok()?;
+    if rest.iter().any(|byte| *byte != 0) {
+        return None;
+    }
+    let number = places.stripe_of(covered);
+    let filled = usize::try_from(covered - places.stripe_at(number)).ok()?;
+    if filled == 0 {
+        return Some(true);
+    }
+    let mut slot = vec![0; places.slot_size()];
+    parity.read_at(&mut slot, places.slot_at(number).0).ok()?;
+    let known = Known::decode(&slot, number, &places)?;
+    Some(known.covered >= filled && has_sound_parity(&places, &known, &slot))
 }
 
 /// Makes the parity that the log in the directory `path` lacks: beside the segments that were
@@ -396,9 +433,10 @@ pub fn protect_in(storage: &Arc<dyn Storage>, scheme: Scheme) -> Result<Protecti
 
 /// Whether something of a segment whose records end at `end` has no durable parity.
 fn needs(storage: &Arc<dyn Storage>, header: &SegmentHeader, end: u64) -> bool {
-    let parity = storage.open(&header.id.parity_name(), Access::Read).ok();
-    let covered = parity.and_then(|parity| covered(&*parity, header));
-    !is_whole(header, covered, end)
+    let open = |name: &str| storage.open(name, Access::Read).ok();
+    let files = open(&header.id.parity_name()).zip(open(&header.data_name()));
+    let is_whole = files.and_then(|(parity, data)| is_whole((&*parity, &*data), header, end));
+    is_whole != Some(true)
 }
 
 /// Makes the parity of one segment that nobody writes any more, from where it is sound if that is

@@ -7,7 +7,7 @@
 //!
 //! Whatever fails here ends the parity of that segment and nothing else.
 
-use super::code::{Coder, lost_blocks};
+use super::code::{Coder, has_sound_parity, lost_blocks};
 use crate::roll::{Machine, TailSegment};
 use seawall_format::SegmentHeader;
 use seawall_format::parity::{HEADS_MAX, Head, Known, Places, Scheme};
@@ -166,7 +166,7 @@ impl Side {
             stripe: vec![0; size],
             filled: 0,
             written: places.stripe_at(number),
-            settled: head.covered,
+            settled: head.covered.min(places.stripe_at(number)),
             head,
         };
         if is_new {
@@ -199,7 +199,13 @@ impl Side {
             if read < size {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            self.refuse_other_bytes()?;
+            if self.is_known(size)? {
+                // As it stands: writing it anew is one more chance to tear it.
+                self.written = from + to_u64(size);
+                if self.written <= self.head.covered {
+                    self.settled = self.written;
+                }
+            }
             self.filled = size;
             if size == self.stripe.len() {
                 self.end_stripe()?;
@@ -210,16 +216,21 @@ impl Side {
         Ok(())
     }
 
-    /// Whether the slot that stands there agrees with the stripe in memory, as far as it goes.
-    fn refuse_other_bytes(&self) -> io::Result<()> {
-        let mut slot = vec![0; self.places.known_size()];
+    /// Whether the slot that stands there is sound and about the first `size` bytes of the stripe
+    /// in memory.
+    ///
+    /// # Errors
+    ///
+    /// It says something else of them, as far as it goes.
+    fn is_known(&self, size: usize) -> io::Result<bool> {
+        let mut slot = vec![0; self.places.slot_size()];
         let read = self.file.read_at(&mut slot, self.places.slot_at(self.number).0)?;
         let slot = slot.get(..read).unwrap_or_default();
-        let Some(known) = Known::decode(slot, self.number, &self.places) else { return Ok(()) };
+        let Some(known) = Known::decode(slot, self.number, &self.places) else { return Ok(false) };
         let mut stripe = self.stripe.clone();
         stripe.iter_mut().skip(known.covered).for_each(|byte| *byte = 0);
         if lost_blocks(&self.places, &known, &stripe).is_empty() {
-            return Ok(());
+            return Ok(known.covered == size && has_sound_parity(&self.places, &known, slot));
         }
         Err(io::Error::other("the records are not what the parity knows of them"))
     }

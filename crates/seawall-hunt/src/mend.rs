@@ -1,0 +1,378 @@
+//! Damage to closed logs that have parity: within its strength all of it is corrected, bit for bit,
+//! for whoever looks; beyond, all that is lost is named. FORMAT.md section 10.
+
+use crate::random::Random;
+use crate::sample::{Bytes, End, Kind, Past, Scale, open};
+use seawall::{Damage, verify_in};
+use seawall::{Error, Geometry, Layout, LogReader, Lost, Lsn, Options, Parity, Raw, Verdict};
+use seawall_format::parity::{Head, Known, Places};
+use seawall_format::{HEADER_SIZE, SegmentId};
+use seawall_io::{MemStorage, Storage};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// The schemes that are tried.
+pub const SCHEMES: [&str; 3] = ["2+1", "4+2", "16+2"];
+
+/// So that a sector is a part of a block, and a segment holds several stripes.
+const BLOCK: u32 = 1024;
+
+/// A closed log with parity, and what is known of it.
+#[derive(Debug)]
+struct Protected {
+    layout: Layout,
+    scheme: Parity,
+    device: MemStorage,
+    records: Vec<Vec<u8>>,
+    segments: Vec<Segment>,
+}
+
+#[derive(Debug)]
+struct Segment {
+    head: String,
+    data: String,
+    /// The blocks of each stripe that hold something its slot knows.
+    stripes: Vec<Vec<Range<usize>>>,
+}
+
+/// What came of many cases.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Cases within the strength: all corrected.
+    pub within: u64,
+    /// Cases beyond it.
+    pub beyond: u64,
+    /// Records that were lost there, and named.
+    pub named: u64,
+    /// Blocks that were damaged.
+    pub blocks: u64,
+    /// What was broken, with the number of the case.
+    pub broken: Vec<(u64, String)>,
+}
+
+/// Logs to damage.
+#[derive(Debug)]
+pub struct Bench {
+    seed: u64,
+    logs: Vec<Protected>,
+}
+
+/// One case, drawn.
+struct Case<'a> {
+    log: &'a Protected,
+    damaged: MemStorage,
+    is_beyond: bool,
+    is_refused: bool,
+    what: Vec<String>,
+}
+
+fn options(layout: Layout, luck: u64) -> Options {
+    let (end, scale, past) = (End::Closed, Scale::Tiny, Past::Plain);
+    let kind = Kind { layout, end, scale, past, seed: 1 };
+    let least = if layout == Layout::Text { 2048 } else { 7 * u64::from(BLOCK) };
+    let geometry = Geometry { block: BLOCK, reach: BLOCK, batch_max: 2048 };
+    kind.options(luck).geometry(geometry, least).segment_size(40 * u64::from(BLOCK))
+}
+
+impl Protected {
+    fn make(layout: Layout, scheme: Parity) -> Self {
+        let device = MemStorage::new();
+        let log = open(&options(layout, 1).parity(Some(scheme)), &device).unwrap();
+        let mut random = Random::new(u64::try_from(scheme.data()).unwrap());
+        let mut records = vec![];
+        for _ in 0..120 {
+            let mut bytes = vec![0; random.size(1000)];
+            random.fill(&mut bytes);
+            if layout == Layout::Text {
+                let digits = bytes.iter().map(|byte| char::from(b'a' + byte % 26));
+                bytes = format!("\"{}\"", digits.collect::<String>()).into_bytes();
+            }
+            log.append(&bytes).unwrap();
+            records.push(bytes);
+        }
+        log.close().unwrap();
+        // Seen after a reboot.
+        let device = device.power_cut(|_| true);
+        let segments = segments(&device);
+        assert!(segments.len() > 2, "several segments");
+        Self { layout, scheme, device, records, segments }
+    }
+}
+
+fn segments(device: &MemStorage) -> Vec<Segment> {
+    let sides =
+        device.names().into_iter().filter(|name| SegmentId::from_parity_name(name).is_some());
+    let segment = |side: String| {
+        let parity = device.bytes(&side).unwrap();
+        let head = Head::decode_file(&parity).unwrap();
+        let places = Places::of(&head.header, head.scheme);
+        let mut stripes = vec![];
+        for number in 0.. {
+            let at = usize::try_from(places.slot_at(number).0).unwrap();
+            let Some(slot) = parity.get(at..) else { break };
+            let Some(known) = Known::decode(slot, number, &places) else { break };
+            let from = usize::try_from(places.stripe_at(number)).unwrap();
+            let blocks = (0..known.covered).step_by(places.block());
+            let end = from + known.covered;
+            let range = |at: usize| from + at..(from + at + places.block()).min(end);
+            stripes.push(blocks.map(range).collect());
+        }
+        Segment { head: head.header.head_name(), data: head.header.data_name(), stripes }
+    };
+    sides.map(segment).collect()
+}
+
+impl Bench {
+    /// Writes the logs.
+    ///
+    /// # Panics
+    ///
+    /// Not: these are schemes.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let schemes = SCHEMES.map(|said| said.parse().unwrap());
+        let both = [Layout::Binary, Layout::Text];
+        let logs = both.into_iter().flat_map(|layout| schemes.map(|scheme| (layout, scheme)));
+        let logs = logs.map(|(layout, scheme)| Protected::make(layout, scheme)).collect();
+        Self { seed, logs }
+    }
+
+    /// How many logs there are.
+    #[must_use]
+    pub fn logs(&self) -> usize {
+        self.logs.len()
+    }
+
+    /// Makes cases `numbers` into `report`.
+    pub fn run(&self, numbers: Range<u64>, report: &mut Report) {
+        for number in numbers {
+            let case = self.draw(number);
+            report.blocks += u64::try_from(case.what.len()).unwrap();
+            *(if case.is_beyond { &mut report.beyond } else { &mut report.within }) += 1;
+            match catch_unwind(AssertUnwindSafe(|| case.judge(&mut self.random(!number)))) {
+                Ok(named) => report.named += named,
+                Err(panic) => {
+                    let text = panic.downcast_ref::<String>().map(String::as_str);
+                    let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("?");
+                    report.broken.push((number, format!("{}: {text}", case.describe())));
+                }
+            }
+        }
+    }
+
+    /// Judges case `number` without catching its panic, and says what it was.
+    ///
+    /// # Panics
+    ///
+    /// If a promise is broken.
+    #[must_use]
+    pub fn one(&self, number: u64) -> String {
+        let case = self.draw(number);
+        case.judge(&mut self.random(!number));
+        case.describe()
+    }
+
+    fn random(&self, number: u64) -> Random {
+        Random::new(self.seed.rotate_left(32) ^ number)
+    }
+
+    fn draw(&self, number: u64) -> Case<'_> {
+        let mut random = self.random(number);
+        let log = random.pick(&self.logs);
+        let damaged = log.device.kill();
+        let is_beyond = random.once_in(4);
+        let mut case = Case { log, damaged, is_beyond, is_refused: false, what: vec![] };
+        let refuses = random.once_in(6);
+        let only = (!random.once_in(8)).then(|| random.below(log.segments.len()));
+        for (index, segment) in log.segments.iter().enumerate() {
+            if only.is_none_or(|only| only == index) {
+                case.harm_segment(&mut random, segment, refuses);
+            }
+        }
+        if is_beyond {
+            let segment = random.pick(&log.segments);
+            let most = log.scheme.parity();
+            let stripes: Vec<_> = segment.stripes.iter().filter(|s| s.len() > most).collect();
+            if let Some(stripe) = (!stripes.is_empty()).then(|| *random.pick(&stripes)) {
+                let count = most + 1 + random.below(stripe.len() - most);
+                for block in some_of(&mut random, stripe, count) {
+                    case.harm(&mut random, (&segment.data, block), false);
+                }
+            }
+        }
+        case
+    }
+}
+
+/// So many of these, no two the same.
+fn some_of<T: Clone>(random: &mut Random, of: &[T], count: usize) -> Vec<T> {
+    let mut left: Vec<T> = of.to_vec();
+    (0..count.min(of.len())).map(|_| left.remove(random.below(left.len()))).collect()
+}
+
+impl Case<'_> {
+    fn describe(&self) -> String {
+        let Self { log, what, .. } = self;
+        let strength = if self.is_beyond { "beyond" } else { "within" };
+        format!("{:?} {}, {strength}: {}", log.layout, log.scheme, what.join(", "))
+    }
+
+    /// One to as many blocks of its stripes as there is parity for, and the header now and then.
+    fn harm_segment(&mut self, random: &mut Random, segment: &Segment, refuses: bool) {
+        let has_header = random.once_in(3);
+        // One block has to say that the file is the segment's.
+        let blocks: usize = segment.stripes.iter().map(Vec::len).sum();
+        let mut left = blocks - usize::from(has_header).min(blocks);
+        let sparse = !random.once_in(4);
+        for stripe in &segment.stripes {
+            if sparse && !random.once_in(3) {
+                continue;
+            }
+            let count = (1 + random.below(self.log.scheme.parity())).min(left);
+            left -= count;
+            for block in some_of(random, stripe, count) {
+                self.harm(random, (&segment.data, block), refuses);
+            }
+        }
+        if has_header && blocks > 1 {
+            // A header that the device refuses to give ends every look, parity or not.
+            self.harm(random, (&segment.head, 0..HEADER_SIZE), false);
+        }
+    }
+
+    fn harm(&mut self, random: &mut Random, (file, at): (&str, Range<usize>), refuses: bool) {
+        let act = random.below(if refuses { 6 } else { 5 });
+        let name = ["a bit", "bytes", "a sector", "zeros", "garbage", "refused"][act];
+        self.what.push(format!("{name} in {file} {at:?}"));
+        if act == 5 {
+            self.is_refused = true;
+            return self.damaged.fail_read(file, at);
+        }
+        let place = at.start + random.below(at.len());
+        let few = place..(place + random.size(8)).min(at.end);
+        let sector = place / 512 * 512;
+        let sector = sector.max(at.start)..(sector + 512).min(at.end);
+        self.damaged.edit(file, |bytes| match act {
+            0 => bytes[place] ^= 1 << random.below(8),
+            1 => random.fill(&mut bytes[few]),
+            2 => random.fill(&mut bytes[sector]),
+            3 => bytes[at].fill(0),
+            _ => random.fill(&mut bytes[at]),
+        });
+    }
+
+    fn storage(&self) -> Arc<dyn Storage> {
+        Arc::new(self.damaged.clone())
+    }
+
+    /// How many records are lost, and named.
+    fn judge(&self, random: &mut Random) -> u64 {
+        let mut missing = BTreeSet::new();
+        let named = self.read(&mut missing);
+        if !self.is_beyond {
+            assert!(missing.is_empty(), "a reader lacks {missing:?}");
+            assert_eq!(named, vec![], "and names them");
+        }
+        for lsn in &missing {
+            assert!(names(&named, *lsn), "record {lsn} is silently missing for a reader");
+        }
+        self.get(random, &missing);
+        self.verify(&missing);
+        self.open(&missing);
+        assert_eq!(self.damaged.steps(), 0, "who looks changes nothing");
+        u64::try_from(missing.len()).unwrap()
+    }
+
+    /// What a reader says is lost; what it does not deliver goes into `missing`.
+    fn read(&self, missing: &mut BTreeSet<u64>) -> Vec<Lost> {
+        let reader = LogReader::<[u8], Raw>::open_any_in(self.storage()).expect("a reader opens");
+        let cursor = reader.skip_damaged(true).cursor(Lsn::FIRST);
+        let mut cursor = cursor.unwrap_or_else(|error| panic!("a reader begins: {error}"));
+        let (mut named, mut errors) = (vec![], 0);
+        missing.extend(1..=u64::try_from(self.log.records.len()).unwrap());
+        loop {
+            match cursor.next_record() {
+                Ok(Some(record)) => {
+                    let lsn = record.lsn.get();
+                    assert!(missing.remove(&lsn), "record {lsn} comes twice, or never was");
+                    assert_eq!(Some(record.payload), self.record(lsn), "record {lsn}");
+                }
+                Ok(None) => return named,
+                Err(Error::Damaged(damage)) => named.extend(damage.lost),
+                Err(error) if self.is_refused && self.is_beyond && errors < 100 => {
+                    // What the device does not give it may end at; nothing is told of the rest.
+                    assert!(matches!(error, Error::Io { .. }), "{error}");
+                    named.push(Lost { from: Lsn::FIRST, to: None });
+                    errors += 1;
+                }
+                Err(error) => panic!("a reader fails: {error}"),
+            }
+        }
+    }
+
+    fn record(&self, lsn: u64) -> Option<&[u8]> {
+        let index = usize::try_from(lsn.checked_sub(1)?).ok()?;
+        self.log.records.get(index).map(Vec::as_slice)
+    }
+
+    fn get(&self, random: &mut Random, missing: &BTreeSet<u64>) {
+        let reader = LogReader::<[u8], Raw>::open_any_in(self.storage()).expect("a reader opens");
+        for _ in 0..3 {
+            let lsn = 1 + u64::try_from(random.below(self.log.records.len())).unwrap();
+            match reader.get(Lsn::new(lsn).unwrap()) {
+                Ok(Some(found)) => assert_eq!(Some(&found[..]), self.record(lsn), "got {lsn}"),
+                Err(Error::Damaged(_)) if self.is_beyond => {}
+                Err(Error::Io { .. }) if self.is_beyond && self.is_refused => {}
+                Ok(None) if missing.contains(&lsn) => {}
+                other => panic!("get record {lsn}: {other:?}"),
+            }
+        }
+    }
+
+    fn verify(&self, missing: &BTreeSet<u64>) {
+        let found = match verify_in(&self.storage()) {
+            Ok(found) => found,
+            // What cannot be read has no verdict.
+            Err(Error::Io { .. }) if self.is_refused => return,
+            Err(error) => panic!("verify: {error}"),
+        };
+        if missing.is_empty() {
+            assert!(found.verdict <= Verdict::Correctable, "{found:?}");
+            let (count, last) = (found.records, found.last_lsn.map(Lsn::get));
+            let all = u64::try_from(self.log.records.len()).unwrap();
+            assert_eq!((count, last), (all, Some(all)), "verify counts");
+        }
+        let lost: Vec<Lost> = found.damage.iter().filter_map(|Damage { lost, .. }| *lost).collect();
+        for lsn in missing {
+            assert!(names(&lost, *lsn), "record {lsn} is silently missing: {found:?}");
+        }
+    }
+
+    fn open(&self, missing: &BTreeSet<u64>) {
+        let device = self.damaged.kill();
+        let log: Bytes = match open(&options(self.log.layout, 7), &device) {
+            Ok(log) => log,
+            Err(Error::Damaged(_)) if self.is_beyond => return,
+            Err(Error::Io { .. }) if self.is_refused => return,
+            Err(error) => panic!("open: {error}"),
+        };
+        assert!(missing.is_empty(), "an open takes a log that lacks {missing:?}");
+        let last = u64::try_from(self.log.records.len()).unwrap();
+        assert_eq!(log.recovery().last.map(Lsn::get), Some(last), "an open cuts");
+        for (entry, record) in log.read_from(Lsn::FIRST).unwrap().zip(&self.log.records) {
+            match entry {
+                Ok((lsn, payload)) => assert_eq!(payload, *record, "opened, record {lsn}"),
+                Err(Error::Io { .. }) if self.is_refused => return,
+                Err(error) => panic!("opened, and read: {error}"),
+            }
+        }
+        let next = log.append(b"7").unwrap();
+        assert_eq!(next.get(), last + 1, "what it is given next");
+    }
+}
+
+fn names(lost: &[Lost], lsn: u64) -> bool {
+    lost.iter().any(|lost| lost.from.get() <= lsn && lost.to.is_none_or(|to| to.get() >= lsn))
+}

@@ -1,0 +1,75 @@
+//! What the parity beside a segment promises of bytes that a fault took: worked out by hand, for
+//! the oracle, from a disk on which nothing was harmed yet. FORMAT.md section 10.
+
+use std::collections::BTreeMap;
+
+use seawall_format::parity::{Head, Known, Places};
+use seawall_format::{SegmentHeader, SegmentId};
+use seawall_io::MemStorage;
+use seawall_testkit::Harmed;
+
+/// Whether only parity was harmed: then nothing is lost at all.
+pub(crate) fn is_parity_alone(harmed: &Harmed) -> bool {
+    SegmentId::from_parity_name(&harmed.file).is_some()
+}
+
+/// Whether all that was harmed is covered within the strength of sound parity, and comes back.
+pub(crate) fn gives_back(device: &MemStorage, copy: &MemStorage, harmed: &Harmed) -> bool {
+    let length = |device: &MemStorage| device.bytes(&harmed.file).map(|bytes| bytes.len());
+    is_covered(device, harmed) == Some(true) && length(device) == length(copy)
+}
+
+fn is_covered(device: &MemStorage, harmed: &Harmed) -> Option<bool> {
+    let id = SegmentId::from_any_name(&harmed.file)?;
+    let parity = device.bytes(&id.parity_name())?;
+    let head = Head::decode_file(&parity).ok()?;
+    let header = SegmentHeader::decode(&device.bytes(&head.header.head_name())?).ok()?;
+    if header != head.header {
+        return None;
+    }
+    let places = Places::of(&header, head.scheme);
+    let (start, end) = (to_u64(harmed.bytes.start), to_u64(harmed.bytes.end));
+    let data = device.bytes(&header.data_name())?;
+    if harmed.file == header.head_name() && end <= HEADER_SIZE {
+        // A block has to say that the file is the segment's.
+        let covered = covered_by_slot(&places, 0, (&parity, &data))?;
+        let known = usize::try_from(places.start()).ok()?..usize::try_from(covered).ok()?;
+        return Some(data.get(known)?.iter().any(|byte| *byte != 0));
+    }
+    if harmed.file != header.data_name() || start < places.start() || end > head.covered {
+        return None;
+    }
+    let block = to_u64(places.block());
+    let mut lost: BTreeMap<u64, usize> = BTreeMap::new();
+    for number in (start - places.start()) / block..(end - places.start()).div_ceil(block) {
+        let stripe = number * block / places.stripe_size();
+        *lost.entry(stripe).or_default() += 1;
+    }
+    let holds = |(stripe, count): (&u64, &usize)| {
+        let covered = covered_by_slot(&places, *stripe, (&parity, &data));
+        let here = end.min(places.stripe_at(stripe + 1));
+        *count <= places.scheme().parity() && covered.is_some_and(|covered| here <= covered)
+    };
+    Some(lost.iter().all(holds))
+}
+
+const HEADER_SIZE: u64 = 192;
+
+/// Up to where in the file with the records a slot covers them, if it is sound and says what
+/// stands there.
+fn covered_by_slot(places: &Places, number: u64, (parity, data): (&[u8], &[u8])) -> Option<u64> {
+    let at = usize::try_from(places.slot_at(number).0).ok()?;
+    let slot = parity.get(at..at + places.slot_size())?;
+    let known = Known::decode(slot, number, places)?;
+    let from = usize::try_from(places.stripe_at(number)).ok()?;
+    let mut stripe = data.get(from..from + known.covered)?.to_vec();
+    stripe.resize(usize::try_from(places.stripe_size()).ok()?, 0);
+    stripe.extend_from_slice(slot.get(places.known_size()..)?);
+    let blocks = stripe.chunks_exact(places.block());
+    let is_sound = blocks.zip(&known.checksums).all(|(block, sum)| Known::checksum(block) == *sum);
+    is_sound.then(|| places.stripe_at(number) + to_u64(known.covered))
+}
+
+fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).expect("fits in 64 bits")
+}
