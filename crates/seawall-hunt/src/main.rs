@@ -126,15 +126,15 @@ fn mend_many(asked: &Asked) -> ExitCode {
     let (logs, wrong) = (bench.logs(), broken.len());
     let text = if asked.json {
         format!(
-            "{{\"schema\":\"seawall.mend/1\",\"seed\":{},\"logs\":{logs},\"within\":{within},\
-             \"beyond\":{beyond},\"blocks\":{blocks},\"named\":{named},\"wrong\":{wrong},\
+            "{{\"schema\":\"seawall.mend/1\",\"seed\":{},\"logs\":{logs},\
+             \"within\":{within},\"beyond\":{beyond},\"blocks\":{blocks},\"named\":{named},\"wrong\":{wrong},\
              \"seconds\":{seconds}}}\n",
             asked.seed
         )
     } else {
         format!(
-            "{blocks} blocks of {logs} logs with parity damaged: {within} cases within its strength, \
-             all corrected; {beyond} beyond it, {named} records lost and named; {wrong} wrong; \
+            "{blocks} blocks of {logs} logs with parity damaged: {within} cases within its \
+             strength; {beyond} beyond it, {named} records lost and named; {wrong} wrong; \
              {seconds} s\n"
         )
     };

@@ -32,8 +32,8 @@ pub fn draw(seed: u64) -> Plan {
     Plan { seed, layout, segment_max, lives }
 }
 
-/// The parity that lives tell their log to have: a third of the logs have some at least for a while.
-/// From dice of its own: what else a seed is stays as it was.
+/// The parity that lives tell their log to have: a third of the logs have some at least for a
+/// while. From dice of its own: what else a seed is stays as it was.
 fn draw_parity(seed: u64, lives: &mut [Life]) {
     let mut dice = Dice::new(seed ^ 0x7A91_717E);
     if !dice.one_in(3) {
