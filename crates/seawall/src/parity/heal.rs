@@ -282,15 +282,15 @@ pub fn protection_in(storage: &Arc<dyn Storage>) -> Result<Protection> {
         let header = &link.segment.header;
         let is_newest = number + 1 == survey.chain.len();
         let (from, end) = (header.data_start(), records_end(link, is_newest)?);
-        let parity = storage.open(&header.id.parity_name(), Access::Read).ok();
-        let covered = parity.as_ref().and_then(|parity| sound_to(&**parity, header));
-        found.parity_bytes += parity.and_then(|parity| parity.len().ok()).unwrap_or(0);
+        let (is_sound, sound) = soundness(storage, header);
+        let parity = storage.open(&header.id.parity_name(), Access::Read);
+        found.parity_bytes += parity.and_then(|parity| parity.len()).unwrap_or(0);
         found.bytes += end - from;
-        if needs(storage, header, end) {
-            found.covered += covered.unwrap_or(from).min(end) - from;
-            found.open.push(header.id);
-        } else {
+        if is_sound && !needs(storage, header, end) {
             found.covered += end - from;
+        } else {
+            found.covered += sound.unwrap_or(from).min(end) - from;
+            found.open.push(header.id);
         }
     }
     Ok(found)
@@ -315,14 +315,18 @@ fn head_of(parity: &dyn File, header: &SegmentHeader) -> Option<Head> {
     read_head(parity).ok().flatten().filter(|head| head.header == *header)
 }
 
-/// Up to where the parity of a segment is durable.
-fn covered(parity: &dyn File, header: &SegmentHeader) -> Option<u64> {
-    head_of(parity, header).map(|head| head.covered)
+/// Whether all of a segment's parity that is durable can be used, and up to where it can: it may
+/// be damaged itself.
+fn soundness(storage: &Arc<dyn Storage>, header: &SegmentHeader) -> (bool, Option<u64>) {
+    let parity = storage.open(&header.id.parity_name(), Access::Read).ok();
+    let head = parity.as_ref().and_then(|parity| head_of(&**parity, header));
+    let sound = parity.zip(head.as_ref()).map(|(parity, head)| sound_to(&*parity, head));
+    (sound == head.map(|head| head.covered), sound)
 }
 
-/// Up to where it can be used: what is durable may be damaged, too.
-fn sound_to(parity: &dyn File, header: &SegmentHeader) -> Option<u64> {
-    let head = head_of(parity, header)?;
+/// Up to where slots are sound.
+fn sound_to(parity: &dyn File, head: &Head) -> u64 {
+    let header = &head.header;
     let places = Places::of(header, head.scheme);
     let mut slot = vec![0; places.slot_size()];
     let mut number = 0;
@@ -332,23 +336,19 @@ fn sound_to(parity: &dyn File, header: &SegmentHeader) -> Option<u64> {
         let slot = slot.get(..read).unwrap_or_default();
         let wanted = (head.covered - from).min(places.stripe_size());
         if !is_sound(slot, number, (&places, wanted)) {
-            return Some(from);
+            return from;
         }
         number += 1;
     }
-    Some(head.covered)
+    head.covered
 }
 
 /// Whether a slot is about so much of its stripe, and its parity is what it was.
 fn is_sound(slot: &[u8], number: u64, (places, wanted): (&Places, u64)) -> bool {
-    let Some(known) = Known::decode(slot, number, places) else { return false };
-    let parity = slot.get(places.known_size()..).unwrap_or_default();
-    let sums = known.checksums.get(places.scheme().data()..).unwrap_or_default();
-    let sound = parity
-        .chunks_exact(places.block())
-        .zip(sums)
-        .filter(|(block, sum)| Known::checksum(block) == **sum);
-    to_u64(known.covered) >= wanted && sound.count() == places.scheme().parity()
+    let known = Known::decode(slot, number, places);
+    known.is_some_and(|known| {
+        to_u64(known.covered) >= wanted && has_sound_parity(places, &known, slot)
+    })
 }
 
 /// Whether what is covered reaches the end of the records, and the last slot is sound: a crash may
@@ -358,7 +358,7 @@ fn is_whole(
     header: &SegmentHeader,
     end: u64,
 ) -> Option<bool> {
-    let head = read_head(parity).ok().flatten().filter(|head| head.header == *header)?;
+    let head = head_of(parity, header)?;
     let places = Places::of(header, head.scheme);
     let mut rest = vec![0; places.block()];
     let covered = head.covered.min(end);
@@ -375,8 +375,7 @@ fn is_whole(
     }
     let mut slot = vec![0; places.slot_size()];
     parity.read_at(&mut slot, places.slot_at(number).0).ok()?;
-    let known = Known::decode(&slot, number, &places)?;
-    Some(known.covered >= filled && has_sound_parity(&places, &known, &slot))
+    Some(is_sound(&slot, number, (&places, to_u64(filled))))
 }
 
 /// Makes the parity that the log in the directory `path` lacks: beside the segments that were
@@ -420,9 +419,8 @@ pub fn protect_in(storage: &Arc<dyn Storage>, scheme: Scheme) -> Result<Protecti
     for (number, link) in found.chain.iter().enumerate() {
         let is_newest = number + 1 == found.chain.len();
         let (header, end) = (&link.segment.header, records_end(link, is_newest)?);
-        let parity = storage.open(&header.id.parity_name(), Access::Read).ok();
-        let sound = parity.and_then(|parity| sound_to(&*parity, header));
-        if !is_whole(header, sound, end) {
+        let (is_sound, sound) = soundness(storage, header);
+        if !is_sound || needs(storage, header, end) {
             let failed = Error::io(format!("make {}", header.id.parity_name()));
             make(storage, (header, scheme), (sound, end)).map_err(failed)?;
         }
