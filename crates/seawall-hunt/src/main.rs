@@ -127,8 +127,8 @@ fn mend_many(asked: &Asked) -> ExitCode {
     let text = if asked.json {
         format!(
             "{{\"schema\":\"seawall.mend/1\",\"seed\":{},\"logs\":{logs},\
-             \"within\":{within},\"beyond\":{beyond},\"blocks\":{blocks},\"named\":{named},\"wrong\":{wrong},\
-             \"seconds\":{seconds}}}\n",
+             \"within\":{within},\"beyond\":{beyond},\"blocks\":{blocks},\
+             \"named\":{named},\"wrong\":{wrong},\"seconds\":{seconds}}}\n",
             asked.seed
         )
     } else {
