@@ -12,6 +12,9 @@ use crate::{Offset, Refused, Salt, SegmentHeader, preamble};
 const MAGIC: [u8; 8] = *b"SEAWALLP";
 const STRIPE_MAGIC: &[u8] = b"STRP";
 
+/// No file with records is so long, in bytes.
+const COVERED_END: u64 = 1 << 48;
+
 /// The size of an encoded head, in bytes.
 pub const HEAD_SIZE: usize = 280;
 
@@ -355,8 +358,8 @@ impl Head {
             sequence: get(bytes, head::SEQUENCE),
             covered: get(bytes, head::COVERED),
         };
-        let is_possible =
-            (1..1 << 63).contains(&found.sequence) && found.covered >= found.header.data_start();
+        let is_possible = (1..1 << 63).contains(&found.sequence)
+            && (found.header.data_start()..COVERED_END).contains(&found.covered);
         // One form only, and the checksum is part of it.
         if is_possible && found.encode() == *bytes { Ok(found) } else { Err(Refused::Invalid) }
     }
@@ -484,6 +487,7 @@ mod tests {
             (head::PARITY, 17),
             (head::SEQUENCE, 0),
             (head::COVERED, 0),
+            (head::COVERED, 1 << 48),
             (head::BLOCK, 512),
             (head::LOG_ID, 8),
             (head::ZERO, 1),

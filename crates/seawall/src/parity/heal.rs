@@ -413,9 +413,11 @@ pub fn protect(path: impl AsRef<Path>, scheme: Scheme) -> Result<Protection> {
 ///
 /// As [`protect`].
 pub fn protect_in(storage: &Arc<dyn Storage>, scheme: Scheme) -> Result<Protection> {
-    let found = survey(storage, None)?;
+    survey(storage, None)?;
     let locked = storage.lock(LOCK).map_err(Error::io(format!("lock {}", storage.place())))?;
     let _lock = locked.ok_or_else(|| Error::Busy { place: storage.place() })?;
+    // What is no log was refused before a lock was made in it; a writer may have been here since.
+    let found = survey(storage, None)?;
     for (number, link) in found.chain.iter().enumerate() {
         let is_newest = number + 1 == found.chain.len();
         let (header, end) = (&link.segment.header, records_end(link, is_newest)?);
