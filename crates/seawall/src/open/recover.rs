@@ -106,7 +106,7 @@ fn report(machine: &Machine, found: &Inspection, end: &End) -> Recovery {
     };
     if !found.mended.is_empty() {
         let count = found.mended.len();
-        let why = format!("damaged places that parity put right: {count}; repair the log");
+        let why = format!("damaged places put right from parity: {count}; repair the log");
         recovery.warnings.push(why);
     }
     if let Some(behind) = behind.filter(|_| recovery.tail != TailState::Clean) {
