@@ -424,3 +424,32 @@ fn a_torn_last_slot_is_made_again_when_the_log_is_opened() {
         assert_eq!(was, is, "byte {at} of the slot");
     }
 }
+
+/// Parity of a log that was damaged when it was made, beside the log as it was before.
+#[test]
+fn parity_that_knows_otherwise_takes_nothing_away() {
+    let (sound, records) = sample(Layout::Binary);
+    for (name, from) in data_files(&sound) {
+        for wrong in [from, from + BLOCK, from + DATA * BLOCK] {
+            let other = sound.kill();
+            let parity = name.replace("seg", "parity");
+            other.remove_raw(&parity);
+            spoil(&other, &name, wrong..wrong + BLOCK, "garbage");
+            protect_in(&shared(&other), scheme()).unwrap();
+            let device = sound.kill();
+            let bytes = other.bytes(&parity).unwrap();
+            device.edit(&parity, |there| *there = bytes);
+            for start in (from..from + 2 * DATA * BLOCK).step_by(BLOCK) {
+                let harmed = device.kill();
+                spoil(&harmed, &name, start..start + BLOCK, "zeros");
+                let without = harmed.kill();
+                without.remove_raw(&parity);
+                let (with, without) = (read(&harmed, true).unwrap(), read(&without, true).unwrap());
+                let kept = without.records.keys().all(|lsn| with.records.contains_key(lsn));
+                assert!(kept, "{name}: known otherwise at {wrong}, lost at {start}");
+                let right = |(lsn, payload): (&u64, &Vec<u8>)| records.get(lsn) == Some(payload);
+                assert!(with.records.iter().all(right), "{name} {wrong} {start}");
+            }
+        }
+    }
+}

@@ -7,13 +7,15 @@ use crate::directory::{LOCK, list, open_existing, read_start};
 use crate::mend::Source;
 use crate::overlay::{Mender, Overlay, Patch};
 use crate::segment::Segment;
+use crate::source::is_of_device;
 use crate::survey::survey;
 use crate::walk::{Event, Walk};
-use crate::{Damage, Error, Result, SegmentId, Verification};
+use crate::{Damage, Error, Lsn, Result, SegmentId, Verification};
+use seawall_format::frame::Frames;
 use seawall_format::parity::{Head, Known, Places, Scheme};
 use seawall_format::{Refused, SegmentHeader};
 use seawall_io::{Access, File, Storage};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -200,13 +202,100 @@ impl Heal {
         if asked.is_empty() {
             return Ok(None);
         }
-        let found = patches(storage, Some(&asked))?;
+        let mut found = patches(storage, Some(&asked))?;
+        if !found.is_empty() && !keeps_all(storage, &found)? {
+            found = only_harmless(storage, found)?;
+        }
         if found.is_empty() {
             return Ok(None);
         }
         let view: Arc<dyn Storage> = Arc::new(Overlay::new(storage.clone(), &found));
         self.patches.extend(found);
         Ok(Some(view))
+    }
+}
+
+/// So many patches of which some do harm are looked at one by one.
+const DOUBTFUL_MAX: usize = 64;
+
+/// Those of the patches that take no intact record away, nor change one: parity may know of a
+/// stripe what it never was, and takes nothing away.
+fn only_harmless(storage: &Arc<dyn Storage>, patches: Vec<Patch>) -> Result<Vec<Patch>> {
+    if patches.len() > DOUBTFUL_MAX {
+        // That much is no matter of single blocks: nothing of it is believed.
+        return Ok(vec![]);
+    }
+    let mut kept = vec![];
+    for patch in patches {
+        kept.push(patch);
+        if !keeps_all(storage, &kept)? {
+            kept.pop();
+        }
+    }
+    Ok(kept)
+}
+
+/// Whether every intact record is still there, and the same, in a view with these patches.
+fn keeps_all(storage: &Arc<dyn Storage>, patches: &[Patch]) -> Result<bool> {
+    let view: Arc<dyn Storage> = Arc::new(Overlay::new(storage.clone(), patches));
+    let (before, after) = match (survey(storage, None), survey(&view, None)) {
+        // It cannot even be looked at.
+        (Err(error), _) | (_, Err(error)) if is_of_device(&error) => return Ok(true),
+        (before, after) => (before?, after?),
+    };
+    let touched: BTreeSet<_> =
+        patches.iter().filter_map(|patch| SegmentId::from_any_name(&patch.file)).collect();
+    let is_patched = |link: &&Link| touched.contains(&link.segment.header.id);
+    Ok(before.chain.iter().filter(is_patched).all(|link| {
+        let same = |other: &&Link| other.segment.header == link.segment.header;
+        let shown = after.chain.iter().find(same);
+        let (mut before, mut shown) = (Intact::of(Some(link)), Intact::of(shown));
+        let mut next = shown.next();
+        before.all(|record| {
+            while next.is_some_and(|next| next.0 < record.0) {
+                next = shown.next();
+            }
+            next == Some(record)
+        })
+    }))
+}
+
+/// The intact records of a segment: their numbers, and what tells one payload from another.
+struct Intact {
+    walk: Option<Walk>,
+    found: VecDeque<(Lsn, u32)>,
+}
+
+impl Intact {
+    fn of(link: Option<&Link>) -> Self {
+        let walk = link.map(|link| Walk::of_segment(link).around_unreadable(true));
+        Self { walk, found: VecDeque::new() }
+    }
+}
+
+impl Iterator for Intact {
+    type Item = (Lsn, u32);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.found.is_empty() {
+            let walk = self.walk.as_mut()?;
+            match walk.step() {
+                Ok(Event::Batch(batch)) => {
+                    let body = walk.bytes().get(batch.body.clone()).unwrap_or_default();
+                    let frames = Frames::new(body, batch.header.first, batch.header.count);
+                    let counted = frames.take_while(|frame| frame.lsn <= batch.last);
+                    let counted = counted.map(|frame| (frame.lsn, Known::checksum(frame.payload)));
+                    self.found.extend(counted);
+                }
+                Ok(Event::Damage(_, salvaged)) => {
+                    let payload = |range| walk.bytes().get(range).unwrap_or_default();
+                    let sum = |range| Known::checksum(payload(range));
+                    self.found.extend(salvaged.into_iter().map(|one| (one.lsn, sum(one.payload))));
+                }
+                Ok(Event::End(_)) | Err(_) => self.walk = None,
+            }
+        }
+        self.found.pop_front()
     }
 }
 
