@@ -163,7 +163,7 @@ fn colour_comes_when_it_is_asked_for_and_the_words_stay() {
     }
     let demo = folder.run("demo --fast --seed 7 --dir . --color always", b"");
     let good = demo.fine().text().matches("\u{1b}[32mok").count();
-    assert_eq!(good, 4, "{demo:?}");
+    assert_eq!(good, 6, "{demo:?}");
     let usage = folder.run("verify --color always --nonsense", b"");
     assert!(usage.code == 2 && usage.err.contains('\u{1b}'), "{usage:?}");
     let usage = folder.shell("CLICOLOR_FORCE=1 seawall verify --color never --nonsense", b"");
