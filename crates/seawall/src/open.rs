@@ -18,7 +18,7 @@ use crate::writer::{Counts, ManifestFile, Writer};
 use crate::{Error, Lsn, OpenMode, Options, Recovery, Result, SegmentId};
 use create::create;
 pub(crate) use recover::recover;
-use seawall_format::{Geometry, Level, Manifest, RecordType};
+use seawall_format::{Geometry, Level, Manifest, RecordType, next_lsn};
 use seawall_io::{Lock, Storage};
 use std::sync::Arc;
 
@@ -57,7 +57,10 @@ pub(crate) fn open(
         Verdict::CannotTell if options.mode == OpenMode::Strict => return Err(found.cannot_tell()),
         Verdict::Damage | Verdict::Clean | Verdict::Torn | Verdict::CannotTell => {}
     }
+    let end = found.end.as_ref().map(|end| next_lsn(end.last));
     let manifest = found.survey.manifest.as_mut().expect("the verdict has read it");
+    // Nothing is given up that is yet to come: who says so is no manifest that we wrote.
+    manifest.oldest_base = end.map_or(manifest.oldest_base, |end| manifest.oldest_base.min(end));
     asked::check(&manifest.record_type, &record_type)?;
     check_options(options, manifest)?;
     manifest.record_type = asked::from_now_on(&manifest.record_type, &record_type);
