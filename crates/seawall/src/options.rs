@@ -195,7 +195,7 @@ impl Options {
     ///
     /// With [`Parity::DEFAULT`](crate::Parity::DEFAULT) two blocks of 4 KiB out of sixteen can be
     /// lost and computed again, for an eighth more room. It is written beside the commits, not in
-    /// their way: what was appended last, 4 MiB at most, has none before the log idles, closes, or
+    /// their way: what was appended last, some 4 MiB, has none before the log idles, closes, or
     /// is opened again. For what was appended before, see [`protect`](crate::protect()).
     ///
     /// # Examples
