@@ -188,10 +188,16 @@ impl Moment {
             return Err(Error::NotALog { place: target.place(), found: "no segment".to_owned() });
         };
         for link in older {
-            let parity = link.segment.header.id.parity_name();
-            let parity = self.survey.names.contains(&parity).then_some(parity);
-            for name in link.segment.names().into_iter().chain(parity) {
+            for name in link.segment.names() {
                 bytes += copy_file(source, &name, (&**target, &mut *meter))?;
+            }
+            let parity = link.segment.header.id.parity_name();
+            if self.survey.names.contains(&parity) {
+                match copy_file(source, &parity, (&**target, &mut *meter)) {
+                    Ok(size) => bytes += size,
+                    // The copy's own writer makes it: no record is lost with it.
+                    Err(_) => drop(target.remove(&parity)),
+                }
             }
         }
         bytes += self.copy_newest(newest, &**target)?;

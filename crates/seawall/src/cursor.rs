@@ -6,9 +6,9 @@ use crate::damage::{AtomicSet, Salvaged};
 use crate::directory::is_gone;
 use crate::live::read_live;
 use crate::overlay::Patch;
-use crate::parity::Heal;
+use crate::parity::{Heal, survey_mended};
 use crate::source::is_of_device;
-use crate::survey::survey;
+use crate::survey::Survey;
 use crate::walk::{Event, Found, Walk};
 use crate::{Damage, Error, Lsn, Result, SegmentId};
 use seawall_format::{Live, frame, next_lsn};
@@ -64,12 +64,7 @@ pub struct Cursor {
 /// A walk from record `from` on; refused if that was pruned, or if the records before it, which
 /// were read in segment `read_in`, were cut off since and others have their numbers, or if nobody
 /// can tell, as all that was made since and held them was pruned.
-fn walk_from(
-    storage: &Arc<dyn Storage>,
-    live: Option<&Live>,
-    (from, read_in): (Lsn, Option<SegmentId>),
-) -> Result<Walk> {
-    let found = survey(storage, live)?;
+fn walk_from(found: &Survey, (from, read_in): (Lsn, Option<SegmentId>)) -> Result<Walk> {
     let oldest = found.manifest.as_ref().map(|manifest| manifest.oldest_base);
     let pred = found.chain.first().and_then(|link| link.segment.header.pred);
     let is_new = read_in.is_some_and(|read_in| pred.is_some_and(|pred| pred.id > read_in));
@@ -86,7 +81,7 @@ fn walk_from(
     });
     match cuts.next() {
         Some(cut) => Err(Error::Rewound { next: next_lsn(cut.carried) }),
-        None => Ok(Walk::new(&found, Some(from))),
+        None => Ok(Walk::new(found, Some(from))),
     }
 }
 
@@ -155,9 +150,11 @@ impl Cursor {
     }
 
     fn start(storage: Arc<dyn Storage>, live: Option<Live>, from: Lsn) -> Result<Self> {
-        let walk = walk_from(&storage, live.as_ref(), (from, None))?;
+        let mut heal = Heal::default();
+        let (found, view) = survey_mended(&storage, live.as_ref(), &mut heal)?;
+        let walk = walk_from(&found, (from, None))?;
         Ok(Self {
-            storage,
+            storage: view.unwrap_or(storage),
             live,
             writer: None,
             walk,
@@ -166,7 +163,7 @@ impl Cursor {
             read_in: None,
             skip_damaged: false,
             attempts: 0,
-            heal: Heal::default(),
+            heal,
             batch: None,
             queue: VecDeque::new(),
             finished: false,
@@ -180,7 +177,8 @@ impl Cursor {
         from: Lsn,
         (count, skip_damaged): (usize, bool),
     ) -> Result<Vec<Self>> {
-        let found = survey(storage, read_live(&**storage)?.as_ref())?;
+        let live = read_live(&**storage)?;
+        let (found, _) = survey_mended(storage, live.as_ref(), &mut Heal::default())?;
         let bases = found.chain.iter().map(|link| {
             let header = &link.segment.header;
             (header.base, link.segment.length.saturating_sub(header.data_start()))
@@ -313,7 +311,11 @@ impl Cursor {
 
     /// A new walk from where this one is.
     fn start_over(&mut self, live: Option<Live>) -> Result<()> {
-        let walk = walk_from(&self.storage, live.as_ref(), (self.next, self.read_in))?;
+        let (found, view) = survey_mended(&self.storage, live.as_ref(), &mut self.heal)?;
+        if let Some(view) = view {
+            self.storage = view;
+        }
+        let walk = walk_from(&found, (self.next, self.read_in))?;
         (self.walk, self.live) = (walk.around_unreadable(self.skip_damaged), live);
         Ok(())
     }

@@ -2,14 +2,15 @@
 
 use crate::damage::{AtomicSet, Salvaged};
 use crate::overlay::Patch;
-use crate::parity::Heal;
+use crate::parity::{Heal, hides_end};
 use crate::recovery::{Facts, Row, Verdict};
 use crate::roll::Carried;
+use crate::source::is_of_device;
 use crate::survey::{Survey, survey};
 use crate::walk::{End, Event, Walk, to_u64};
 use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Result, SegmentId};
 use seawall_format::batch::HEADER_SIZE;
-use seawall_format::{Manifest, frame, next_lsn};
+use seawall_format::{Manifest, frame, next_lsn, tail};
 use seawall_io::Storage;
 use std::sync::Arc;
 
@@ -55,14 +56,28 @@ pub(crate) enum Until {
 /// The same look, and where damage or an end that cannot be told is in the way, once more at the
 /// log as parity gives it back.
 pub(crate) fn inspect_mended(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspection> {
-    let mut found = inspect(storage, until)?;
     let (mut heal, mut view) = (Heal::default(), storage.clone());
-    while matches!(found.row.verdict(), Verdict::Damage | Verdict::CannotTell) {
-        let Some(next) = heal.view(&view, found.doubtful())? else { break };
-        found = inspect(&next, until)?;
-        view = next;
-    }
+    let mut found = loop {
+        let looked = inspect(&view, until);
+        let next = match &looked {
+            Err(error) if is_of_device(error) => heal.view(&view, [None])?,
+            Ok(found) if matches!(found.row.verdict(), Verdict::Damage | Verdict::CannotTell) => {
+                heal.view(&view, found.doubtful())?
+            }
+            _ => None,
+        };
+        match next {
+            Some(next) => view = next,
+            None => break looked?,
+        }
+    };
     found.mended = heal.patches;
+    let newest = found.survey.chain.last();
+    if let Some(end) = found.end.as_mut().and_then(|end| end.tail.as_mut())
+        && hides_end(&found.mended, (newest, Some(end)))
+    {
+        end.row = tail::Row::Otherwise;
+    }
     Ok(found)
 }
 

@@ -9,6 +9,6 @@ mod code;
 mod heal;
 mod track;
 
-pub(crate) use heal::{Beside, Heal, make_up};
+pub(crate) use heal::{Beside, Heal, hides_end, knows_more, make_up, survey_mended};
 pub use heal::{Protection, protect, protect_in, protection, protection_in};
 pub(crate) use track::{Settling, Tracker};

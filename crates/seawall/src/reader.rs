@@ -6,7 +6,7 @@ use crate::directory::open_existing;
 use crate::follow::{Follower, News};
 use crate::live::read_live;
 use crate::lookup::Lookup;
-use crate::survey::survey;
+use crate::parity::{Heal, survey_mended};
 use crate::{Codec, CodecId, Cursor, Lsn, MessagePack, Options, Raw, Record, Result};
 use seawall_format::RecordType;
 use seawall_io::{Storage, SystemClock};
@@ -80,7 +80,8 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     }
 
     fn open_unchecked(storage: Arc<dyn Storage>, asked: RecordType) -> Result<Self> {
-        let found = survey(&storage, read_live(&*storage)?.as_ref())?;
+        let live = read_live(&*storage)?;
+        let (found, _) = survey_mended(&storage, live.as_ref(), &mut Heal::default())?;
         let manifest = found.manifest.map(|manifest| manifest.record_type);
         let header = found.chain.last().map(|link| link.segment.header.record_type.clone());
         let schema = asked.schema;
@@ -110,7 +111,8 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// [`Error::Io`]: crate::Error::Io
     /// [`Error::NotALog`]: crate::Error::NotALog
     pub fn oldest(&self) -> Result<Lsn> {
-        let found = survey(&self.storage, read_live(&*self.storage)?.as_ref())?;
+        let live = read_live(&*self.storage)?;
+        let (found, _) = survey_mended(&self.storage, live.as_ref(), &mut Heal::default())?;
         let base = found.chain.first().map(|link| link.segment.header.base);
         let stated = found.manifest.map(|manifest| manifest.oldest_base);
         Ok(stated.or(base).unwrap_or(Lsn::FIRST))

@@ -4,6 +4,7 @@
 
 use crate::chain::hole;
 use crate::directory::{file_place, read_start};
+use crate::source::Buffer;
 use crate::{Corruption, Error, Lsn, Offset, Result};
 use seawall_format::{
     HEADER_SIZE, Layout, Manifest, Mark, MarkSlot, Refused, Seal, SegmentHeader, SegmentRef, tail,
@@ -79,6 +80,11 @@ impl Segment {
         Err(Error::Damaged(Box::new(hole(header.id, cause, None))))
     }
 
+    /// Where its file is.
+    pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
     /// The name of the file with its records.
     pub(crate) fn name(&self) -> String {
         self.header.data_name()
@@ -130,7 +136,9 @@ impl Segment {
 
     /// Bytes of that file from `from` on, `max` at most.
     pub(crate) fn read(&self, from: Offset, max: u64) -> Result<Vec<u8>> {
-        self.read_in(&*self.open()?, from, max)
+        let mut buffer = Buffer::default();
+        self.read_in(&*self.open()?, (from, max), &mut buffer)?;
+        Ok(buffer.into_bytes())
     }
 
     /// Bytes of the file with header, marks and seal.
@@ -145,18 +153,21 @@ impl Segment {
         Ok(bytes)
     }
 
-    /// The same, from its open file.
-    pub(crate) fn read_in(&self, file: &dyn File, from: Offset, max: u64) -> Result<Vec<u8>> {
+    /// The same, from its open file, behind what `buffer` holds.
+    pub(crate) fn read_in(
+        &self,
+        file: &dyn File,
+        (from, max): (Offset, u64),
+        buffer: &mut Buffer,
+    ) -> Result<()> {
         let end = match self.header.layout {
             Layout::Text => self.data_end(file)?,
             _ => self.length,
         };
         let length = end.saturating_sub(from.0).min(max);
-        let mut bytes = vec![0; usize::try_from(length).expect("a segment fits in memory")];
-        let read = file.read_at(&mut bytes, from.0);
-        let read = read.map_err(Error::io(format!("read {} at {from}", self.name())))?;
-        bytes.truncate(read);
-        Ok(bytes)
+        let length = usize::try_from(length).expect("a segment fits in memory");
+        let read = buffer.fill(length, |room| file.read_at(room, from.0));
+        read.map_err(Error::io(format!("read {} at {from}", self.name())))
     }
 
     /// What stands in a slot of that file. One that is neither sound nor empty is read once more:

@@ -10,6 +10,55 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Bytes that were read, in memory that is used again without clearing it first.
+#[derive(Debug, Default)]
+pub(crate) struct Buffer {
+    memory: Vec<u8>,
+    held: usize,
+}
+
+impl Buffer {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.memory.get(..self.held).unwrap_or_default()
+    }
+
+    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
+        self.memory.truncate(self.held);
+        self.memory
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.held = 0;
+    }
+
+    /// Forgets the first `count` bytes.
+    pub(crate) fn drop_first(&mut self, count: usize) {
+        let count = count.min(self.held);
+        self.memory.copy_within(count..self.held, 0);
+        self.held -= count;
+    }
+
+    /// Has up to `length` bytes read behind those that it holds; `read` says how many it put there.
+    pub(crate) fn fill<E>(
+        &mut self,
+        length: usize,
+        read: impl FnOnce(&mut [u8]) -> std::result::Result<usize, E>,
+    ) -> std::result::Result<(), E> {
+        let end = self.held + length;
+        if self.memory.len() < end {
+            self.memory.resize(end, 0);
+        }
+        self.held += read(self.memory.get_mut(self.held..end).unwrap_or_default())?.min(length);
+        Ok(())
+    }
+}
+
+impl From<Vec<u8>> for Buffer {
+    fn from(memory: Vec<u8>) -> Self {
+        Self { held: memory.len(), memory }
+    }
+}
+
 /// An open segment.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -34,33 +83,50 @@ impl Source {
 
     /// Bytes from `from` on, `max` at most, fewer only at the end of the file.
     pub(crate) fn read(&mut self, from: Offset, max: u64) -> Result<Vec<u8>> {
-        match self.segment.read_in(&*self.file, from, max) {
-            Err(error) if self.around && is_of_device(&error) => self.read_around(from, max),
+        let mut buffer = Buffer::default();
+        self.read_behind((from, max), &mut buffer)?;
+        Ok(buffer.into_bytes())
+    }
+
+    /// The same, behind what `buffer` holds.
+    pub(crate) fn read_behind(
+        &mut self,
+        (from, max): (Offset, u64),
+        buffer: &mut Buffer,
+    ) -> Result<()> {
+        match self.segment.read_in(&*self.file, (from, max), buffer) {
+            Err(error) if self.around && is_of_device(&error) => {
+                self.read_around((from, max), buffer)
+            }
             read => read,
         }
     }
 
     /// The same block by block; what cannot be read is noted, and zero.
-    fn read_around(&mut self, from: Offset, max: u64) -> Result<Vec<u8>> {
+    fn read_around(&mut self, (from, max): (Offset, u64), buffer: &mut Buffer) -> Result<()> {
         let block = u64::from(self.segment.header.geometry.block);
         let end = self.segment.data_end(&*self.file)?.min(from.0.saturating_add(max));
-        let (mut bytes, mut at) = (vec![], from.0);
+        let mut at = from.0;
         while at < end {
             let next = ((at / block + 1) * block).min(end);
-            match self.segment.read_in(&*self.file, Offset(at), next - at) {
-                Ok(read) => bytes.extend(read),
+            match self.segment.read_in(&*self.file, (Offset(at), next - at), buffer) {
+                Ok(()) => {}
                 Err(error) if is_of_device(&error) => {
                     if !self.refused(at..next) {
                         self.unreadable.push(at..next);
                     }
                     let size = usize::try_from(next - at).expect("a block fits in memory");
-                    bytes.resize(bytes.len() + size, 0);
+                    let zeros = |room: &mut [u8]| {
+                        room.fill(0);
+                        Ok::<_, Error>(room.len())
+                    };
+                    buffer.fill(size, zeros)?;
                 }
                 Err(error) => return Err(error),
             }
             at = next;
         }
-        Ok(bytes)
+        Ok(())
     }
 
     /// Whether the device refused a block of that range.

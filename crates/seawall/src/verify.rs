@@ -5,6 +5,7 @@ use crate::live::read_live;
 use crate::overlay::Patch;
 use crate::parity::Heal;
 use crate::progress::Meter;
+use crate::source::is_of_device;
 use crate::survey::{Survey, survey};
 use crate::walk::{Event, Walk, to_u64};
 use crate::{AtomicSet, CodecId, Corruption, Damage, Layout, Level, Lost, Lsn, Offset};
@@ -211,15 +212,27 @@ fn look(
     (in_use, live): &(bool, Option<Live>),
     meter: &mut Meter<'_>,
 ) -> Result<(Verification, bool)> {
-    let survey = survey(storage, live.as_ref())?;
-    meter.begin(&survey, 1);
-    let found = judge(Walk::new(&survey, None), (&survey, *in_use), meter)?;
-    let found = put_right(storage, found, |view| {
-        let survey = self::survey(view, live.as_ref())?;
-        judge(Walk::new(&survey, None), (&survey, *in_use), meter)
-    })?;
+    let mut look_at = |log: &Arc<dyn Storage>| {
+        let survey = survey(log, live.as_ref())?;
+        meter.begin(&survey, 1);
+        let found = judge(Walk::new(&survey, None), (&survey, *in_use), meter)?;
+        Ok((found, !survey.is_ahead))
+    };
+    let (mut heal, mut log) = (Heal::default(), storage.clone());
+    let (mut found, is_whole) = loop {
+        match look_at(&log) {
+            // Where is not said.
+            Err(error) if is_of_device(&error) => log = heal.view(&log, [None])?.ok_or(error)?,
+            looked => break looked?,
+        }
+    };
+    if heal.patches.is_empty() {
+        found = put_right(storage, found, |view| look_at(view).map(|(found, _)| found))?;
+    } else {
+        found.say_mended(heal.patches);
+    }
     meter.end();
-    Ok((found, !survey.is_ahead))
+    Ok((found, is_whole))
 }
 
 /// The same of a log at rest, around what the device cannot read.
@@ -248,11 +261,7 @@ fn put_right(
     let gone: Vec<_> = gone.map(|damage| Damage { lost: None, ..damage }).collect();
     found.damage.extend(gone);
     found.damage.sort_by_key(|damage| (damage.segment, damage.offset));
-    if found.damage.is_empty() {
-        found.damage.extend(heal.patches.first().map(damage_at));
-    }
-    found.mended = heal.patches;
-    found.verdict = found.judge();
+    found.say_mended(heal.patches);
     Ok(found)
 }
 
@@ -329,6 +338,15 @@ impl Verification {
         let tail = self.tail_at.filter(|_| self.tail != TailState::Clean);
         let tail = tail.map(|(segment, _)| Some(segment));
         self.damage.iter().map(|damage| damage.segment).chain(tail).collect()
+    }
+
+    /// Notes what parity gave back.
+    fn say_mended(&mut self, patches: Vec<Patch>) {
+        if self.damage.is_empty() {
+            self.damage.extend(patches.first().map(damage_at));
+        }
+        self.mended = patches;
+        self.verdict = self.judge();
     }
 
     fn add(&mut self, (first, last): (Lsn, Lsn), count: u64, bytes: usize) {

@@ -6,7 +6,7 @@ mod stopped;
 use crate::chain::{Beyond, Link, hole};
 use crate::damage::Salvaged;
 use crate::segment::Segment;
-use crate::source::Source;
+use crate::source::{Buffer, Source};
 use crate::survey::Survey;
 use crate::{AtomicSet, Corruption, Damage, Error, Lost, Lsn, Offset, Result, SegmentId};
 use seawall_format::batch::{BatchHeader, HEADER_SIZE};
@@ -112,7 +112,7 @@ pub(crate) struct Walk {
     /// All segments that bytes in the wrong place may have come from.
     segments: Vec<Segment>,
     window: Offset,
-    bytes: Vec<u8>,
+    buffer: Buffer,
     /// What the last event means, if that is lines: a batch that says the same.
     shown: Option<Vec<u8>>,
     /// The place that looked like damage and is read a second time, or was.
@@ -207,7 +207,7 @@ impl Walk {
             schema: 0,
             source: None,
             window: Offset(0),
-            bytes: vec![],
+            buffer: Buffer::default(),
             shown: None,
             read_again: None,
             is_part: false,
@@ -219,12 +219,12 @@ impl Walk {
 
     /// The bytes that the ranges of the last event mean.
     pub(crate) fn bytes(&self) -> &[u8] {
-        self.shown.as_deref().unwrap_or(&self.bytes)
+        self.shown.as_deref().unwrap_or_else(|| self.buffer.bytes())
     }
 
     /// A batch as it stands in its file.
     pub(crate) fn raw(&self, found: &Found) -> &[u8] {
-        let window = Window { start: self.window, bytes: &self.bytes };
+        let window = Window { start: self.window, bytes: self.buffer.bytes() };
         let bytes = window.range(found.start, found.end.0 - found.start.0);
         bytes.expect("the walk has just read it")
     }
@@ -258,16 +258,24 @@ impl Walk {
                     None => continue,
                 }
             };
-            match scanner.step(Window { start: self.window, bytes: &self.bytes }) {
+            match scanner.step(Window { start: self.window, bytes: self.buffer.bytes() }) {
                 Step::Need { offset, length: least } => {
                     let source = opened(&mut self.source, &link.segment, self.around)?;
                     let length = least.max(self.read_size);
-                    self.bytes = source.read(offset, length)?;
+                    // What was read of it stays: of a long batch that is all but its end.
+                    match offset.0.checked_sub(self.window.0).map(usize::try_from) {
+                        Some(Ok(before)) => self.buffer.drop_first(before),
+                        _ => self.buffer.clear(),
+                    }
                     self.window = offset;
-                    let is_short = to_u64(self.bytes.len()) < length;
+                    let held = to_u64(self.buffer.bytes().len());
+                    let missing = (offset.plus(held), length.saturating_sub(held));
+                    source.read_behind(missing, &mut self.buffer)?;
+                    let held = to_u64(self.buffer.bytes().len());
+                    let is_short = held < length;
                     if is_short && scanner.layout() == Layout::Text {
-                        scanner.ends_at(offset.plus(to_u64(self.bytes.len())));
-                    } else if to_u64(self.bytes.len()) < least {
+                        scanner.ends_at(offset.plus(held));
+                    } else if held < least {
                         let cut = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
                         return Err(Error::io(format!("read {}", link.segment.name()))(cut));
                     }
@@ -326,7 +334,7 @@ impl Walk {
 
     /// Forgets what was read of the segment where the walk is.
     fn look_anew(&mut self) {
-        self.bytes.clear();
+        self.buffer.clear();
         if let Some((_, scanner)) = &mut self.current {
             scanner.forget_end();
         }
@@ -356,7 +364,7 @@ impl Walk {
         });
         (self.window, self.current, self.source) = (Offset(0), Some((link, scanner)), None);
         (self.is_part, self.shown) = (false, None);
-        self.bytes.clear();
+        self.buffer.clear();
         damage.map(|damage| Event::Damage(vec![damage], vec![]))
     }
 

@@ -453,3 +453,181 @@ fn parity_that_knows_otherwise_takes_nothing_away() {
         }
     }
 }
+
+/// The log as a power cut leaves it on another boot: all that was synced.
+fn after_a_power_cut(layout: Layout, numbers: std::ops::RangeInclusive<u64>) -> MemStorage {
+    let device = MemStorage::new();
+    let log = open(&with_parity(1, layout), &device).unwrap();
+    append(&log, layout, numbers);
+    let left = device.power_cut(|_| true);
+    drop(log);
+    left
+}
+
+#[test]
+fn what_the_device_refuses_comes_back_to_whoever_looks() {
+    for layout in LAYOUTS {
+        let (sound, records) = sample(layout);
+        for (name, from) in data_files(&sound) {
+            let device = sound.kill();
+            device.fail_read(&name, from..from + 2 * BLOCK);
+            assert_whole(&device, layout, &records, &format!("{name} {from}"));
+        }
+        for name in sound.names().iter().filter(|name| SegmentId::from_file_name(name).is_some()) {
+            let device = sound.kill();
+            device.fail_read(name, 0..BLOCK);
+            assert_eq!(read(&device, false).unwrap().records, records, "{name}");
+            assert!(judge(&device).unwrap().verdict <= Verdict::Correctable, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_block_of_zeros_that_the_device_refuses_comes_back_too() {
+    let device = MemStorage::new();
+    let log = open(&with_parity(1, Layout::Binary), &device).unwrap();
+    for number in 1..=8 {
+        let mut payload = vec![0; 900 + number];
+        payload[899] = 7;
+        log.append(&payload).unwrap();
+    }
+    log.close().unwrap();
+    let records = read(&device, false).unwrap().records;
+    for (name, from) in data_files(&device) {
+        let bytes = device.bytes(&name).unwrap();
+        let used = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+        for start in (from..used).step_by(BLOCK) {
+            let harmed = device.kill();
+            harmed.fail_read(&name, start..start + BLOCK);
+            let found = read(&harmed, false).unwrap();
+            assert_eq!((&found.records, found.errors), (&records, 0), "{name} {start}");
+        }
+    }
+}
+
+/// The disk was left with records that a slot knows and nothing else confirms, as zeros.
+#[test]
+fn an_end_behind_which_parity_knows_of_records_is_none() {
+    for layout in LAYOUTS {
+        let mut tried = 0;
+        for count in 20..=60 {
+            let sound = after_a_power_cut(layout, 1..=count);
+            let records = read(&sound, false).unwrap().records;
+            let (name, from) = data_files(&sound).pop().unwrap();
+            let parity = format!("{}.parity", name.split_once('.').unwrap().0);
+            let bytes = sound.bytes(&name).unwrap();
+            let used = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+            let stripes = (used - from) / (DATA * BLOCK);
+            if sound.bytes(&parity).is_none() || stripes == 0 {
+                continue;
+            }
+            let end = from + stripes * DATA * BLOCK;
+            for lost in [2, 3] {
+                let device = sound.kill();
+                device.edit(&name, |bytes| match layout {
+                    Layout::Text => bytes.truncate(end - lost * BLOCK),
+                    _ => bytes[end - lost * BLOCK..].fill(0),
+                });
+                let judged = judge(&device).unwrap();
+                let strict = open(&again(5).mode(OpenMode::Strict), &device.kill());
+                assert!(strict.is_err(), "{count}: a strict open takes no such end");
+                let log = open(&laid_out(again(2), layout), &device);
+                tried += 1;
+                if lost == 3 {
+                    assert_eq!(judged.verdict, Verdict::Lost, "{count}: {judged:?}");
+                    assert!(matches!(log, Err(Error::Damaged(_))), "{count}");
+                    continue;
+                }
+                // A record that ends behind the stripe is lost, and known to have been there.
+                assert!(judged.verdict >= Verdict::Correctable, "{count}: {judged:?}");
+                assert!(read(&device, false).unwrap().records.len() + 12 >= records.len());
+                let Ok(log) = log else { continue };
+                // What stood in the block behind the stripe is gone, and was never confirmed.
+                let own = Found::take(log.read_from(Lsn::FIRST).unwrap()).unwrap();
+                assert!(own.records.len() + 12 >= records.len(), "{count}");
+                let before = device.bytes(&name).unwrap();
+                let next = log.append(&payload_in(layout, (1, 9), 20)).unwrap();
+                assert_eq!(next.get(), own.count() + 1);
+                log.close().unwrap();
+                let after = device.bytes(&name).unwrap();
+                let same = from..before.len().min(after.len());
+                assert!(after[same.clone()] == before[same], "{count}: written over what is known");
+            }
+        }
+        assert!(tried > 4, "{layout:?}: {tried}");
+    }
+}
+
+/// The disk was left with a block lost of which parity knows the beginning only.
+#[test]
+fn the_end_in_a_lost_block_cannot_be_told() {
+    let (sound, _) = sample(Layout::Binary);
+    let (name, from) = data_files(&sound).pop().unwrap();
+    let log = open(&again(7).parity(None), &sound).unwrap();
+    let used = |device: &MemStorage| {
+        device.bytes(&name).unwrap().iter().rposition(|byte| *byte != 0).unwrap() + 1
+    };
+    let before = used(&sound);
+    log.append(b"7").unwrap();
+    let device = sound.power_cut(|_| true);
+    drop(log);
+    let block = from + (before - from) / BLOCK * BLOCK;
+    assert!(before > block && used(&device) < block + BLOCK, "both in one block");
+    spoil(&device, &name, block..block + BLOCK, "zeros");
+    let log = open(&again(8), &device.kill()).unwrap();
+    assert_eq!(log.recovery().tail, seawall::TailState::CannotTell);
+    let found = judge(&device).unwrap();
+    assert_eq!((found.verdict, found.records), (Verdict::Correctable, 60));
+}
+
+/// A power cut left the last slot of a segment torn that the writer had left already.
+#[test]
+fn a_slot_that_a_crash_tore_is_made_anew() {
+    let (sound, _) = sample(Layout::Binary);
+    for (name, _) in data_files(&sound).into_iter().rev().take(2) {
+        let device = sound.kill();
+        let parity = name.replace("seg", "parity");
+        device.edit(&parity, |bytes| {
+            let last = bytes.len() - 1;
+            bytes[last] ^= 1;
+        });
+        let log = open(&again(2), &device).unwrap();
+        append(&log, Layout::Binary, 61..=61);
+        log.close().unwrap();
+        assert!(protection_in(&shared(&device)).unwrap().open.is_empty(), "{name}");
+        let bytes = device.bytes(&name).unwrap();
+        let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+        let last = 5 * BLOCK + (used - 5 * BLOCK) / (DATA * BLOCK) * DATA * BLOCK;
+        for start in (last..used).step_by(BLOCK) {
+            let other = if start == last { start } else { last };
+            let harmed = device.kill();
+            spoil(&harmed, &name, start..start + BLOCK, "garbage");
+            spoil(&harmed, &name, other..other + BLOCK, "bit");
+            assert_eq!(read(&harmed, false).unwrap().count(), 61, "{name} {start}");
+        }
+    }
+}
+
+/// Whoever forges a head may say anything in it.
+#[test]
+fn a_head_that_covers_everything_breaks_nothing() {
+    use seawall_format::parity::Head;
+    let (sound, records) = sample(Layout::Binary);
+    for name in sound.names().into_iter().filter(|name| name.ends_with("parity")) {
+        for covered in [u64::MAX, u64::MAX - 511, 1 << 63, 1 << 40] {
+            let device = sound.kill();
+            device.edit(&name, |bytes| {
+                let mut head = Head::decode_file(bytes).unwrap();
+                (head.sequence, head.covered) = (head.sequence + 1, covered);
+                let at = usize::try_from(head.offset().0).unwrap();
+                bytes[at..at + 280].copy_from_slice(&head.encode());
+            });
+            protection_in(&shared(&device)).unwrap();
+            let log = open(&again(2), &device).unwrap();
+            append(&log, Layout::Binary, 61..=62);
+            log.close().unwrap();
+            assert_eq!(records.len(), 60);
+            assert_eq!(read(&device, false).unwrap().count(), 62);
+        }
+    }
+}

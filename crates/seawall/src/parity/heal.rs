@@ -1,19 +1,19 @@
 //! What the parity beside segments says of bytes that damage took; and the state it is in.
 
 use super::code::{has_sound_parity, lost_blocks, rebuild};
-use super::track::{Side, read_head};
+use super::track::{Side, read_head, read_slot};
 use crate::chain::Link;
 use crate::directory::{LOCK, list, open_existing, read_start};
 use crate::mend::Source;
 use crate::overlay::{Mender, Overlay, Patch};
 use crate::segment::Segment;
 use crate::source::is_of_device;
-use crate::survey::survey;
-use crate::walk::{Event, Walk};
-use crate::{Damage, Error, Lsn, Result, SegmentId, Verification};
+use crate::survey::{Survey, survey};
+use crate::walk::{Event, TailFound, Walk};
+use crate::{Damage, Error, Lsn, Offset, Result, SegmentId, Verification};
 use seawall_format::frame::Frames;
 use seawall_format::parity::{Head, Known, Places, Scheme};
-use seawall_format::{Refused, SegmentHeader};
+use seawall_format::{Geometry, Live, Mark, MarkSlot, Refused, SegmentHeader, tail};
 use seawall_io::{Access, File, Storage};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -70,7 +70,7 @@ fn patch_segment(
             let mut new = header.encode().to_vec();
             new.resize(block, 0);
             patches.push(Patch { file: name, offset: 0, old, new, by: Mender::Parity });
-            false
+            holds_mark(&*file, header)
         }
         // Another file stands there; and what a newer program wrote is not judged.
         Ok(_) | Err(_) => return Ok(()),
@@ -85,12 +85,21 @@ fn patch_segment(
         is_own |= patch_stripe((&*parity, &*data, &name), &places, number, &mut patches);
         number += 1;
     }
-    // Without its header and without one block that is known, nothing says that the file is this
+    // Without its header, a mark, and one block that is known, nothing says that the file is this
     // segment's: a header alone would make an empty segment of what is lost as a whole.
     if is_own {
         found.append(&mut patches);
     }
     Ok(())
+}
+
+/// Whether a file has a mark of this segment.
+fn holds_mark(file: &dyn File, header: &SegmentHeader) -> bool {
+    [MarkSlot::A, MarkSlot::B].into_iter().any(|slot| {
+        let mut bytes = [0; 64];
+        let read = file.read_at(&mut bytes, slot.offset(header.geometry).0);
+        read.is_ok() && Mark::decode(&bytes, slot, header).is_some()
+    })
 }
 
 /// Finds the patches of one stripe; whether something stands there that its slot knows.
@@ -100,27 +109,37 @@ fn patch_stripe(
     number: u64,
     found: &mut Vec<Patch>,
 ) -> bool {
-    let mut slot = vec![0; places.slot_size()];
-    let Ok(read) = parity.read_at(&mut slot, places.slot_at(number).0) else { return false };
-    slot.truncate(read);
+    let Ok(slot) = read_slot(parity, places, number) else { return false };
     let Some(known) = Known::decode(&slot, number, places) else { return false };
     let from = places.stripe_at(number);
     let Stripe { bytes, read, refused } = Stripe::read(data, places, (from, known.covered));
-    let lost = lost_blocks(places, &known, &bytes);
+    let mut lost = lost_blocks(places, &known, &bytes);
     let is_known = |(number, block): (usize, &[u8])| {
-        !lost.contains(&number) && block.iter().any(|byte| *byte != 0)
+        !lost.contains(&number) && !refused.contains(&number) && !tail::is_zero(block)
     };
     let is_own = bytes.chunks_exact(places.block()).enumerate().any(is_known);
-    if lost.is_empty() {
-        return is_own;
-    }
-    let Some(blocks) = rebuild(places, (&known, &slot), (&bytes, &lost)) else { return is_own };
+    let rebuilt = if lost.is_empty() {
+        Some(vec![])
+    } else {
+        rebuild(places, (&known, &slot), (&bytes, &lost))
+    };
+    let Some(mut blocks) = rebuilt else { return is_own };
+    // What the device refuses, and is known to hold nothing but zeros.
+    let zeros = refused.iter().copied().filter(|number| !lost.contains(number));
+    let zeros: Vec<_> = zeros.collect();
+    blocks.extend(zeros.iter().map(|_| vec![0; places.block()]));
+    lost.extend(zeros);
+    let length = data.len().unwrap_or(0);
     for (block, mut new) in lost.iter().zip(blocks) {
         let start = block * places.block();
-        if !refused.contains(block) {
-            // The rest of the block is not what parity knows of.
-            new.truncate(known.covered.saturating_sub(start));
+        // The rest of the block is not what parity knows of.
+        let mut end = known.covered.saturating_sub(start);
+        if refused.contains(block) {
+            // Nothing can be lost by what is put there, as far as the file goes.
+            let rest = length.saturating_sub(from + to_u64(start));
+            end = end.max(usize::try_from(rest).unwrap_or(usize::MAX));
         }
+        new.truncate(end);
         let end = (start + new.len()).min(read.max(start));
         let old = bytes.get(start..end).unwrap_or_default().to_vec();
         let (file, offset) = (name.to_owned(), from + to_u64(start));
@@ -299,6 +318,64 @@ impl Iterator for Intact {
     }
 }
 
+/// No segment holds more bytes of records: a text goes a batch beyond what a segment may hold.
+const RECORDS_MAX: u64 = 2 * Geometry::SEGMENT_MAX;
+
+/// Whether the parity of the newest segment knows of records behind `end`, where they seem to end:
+/// a slot is written when all that it covers is durable, so something took them.
+///
+/// Beside a writer it may know of what was not there yet when it was looked for.
+pub(crate) fn knows_more(newest: &Segment, end: Offset) -> bool {
+    covers_more(newest, end.0).unwrap_or(false)
+}
+
+fn covers_more(newest: &Segment, end: u64) -> Option<bool> {
+    let parity = newest.storage().open(&newest.header.id.parity_name(), Access::Read).ok()?;
+    let head = read_head(&*parity).ok()?.filter(|head| head.header == newest.header)?;
+    let places = Places::of(&head.header, head.scheme);
+    let is_beyond = |number: u64| {
+        let slot = read_slot(&*parity, &places, number).ok()?;
+        let known = Known::decode(&slot, number, &places)?;
+        Some(places.stripe_at(number) + to_u64(known.covered) > end)
+    };
+    // However long a file says it is: no segment holds more than that.
+    let room = parity.len().ok()?.saturating_sub(places.slot_at(0).0);
+    let slots = room.div_ceil(to_u64(places.slot_size())).min(RECORDS_MAX / places.stripe_size());
+    Some((places.stripe_of(end)..slots).any(|number| is_beyond(number) == Some(true)))
+}
+
+/// What the directory holds, and where the device does not give what a segment begins with, what
+/// it holds with what parity knows of that: then with the view that shows it.
+pub(crate) fn survey_mended(
+    storage: &Arc<dyn Storage>,
+    live: Option<&Live>,
+    heal: &mut Heal,
+) -> Result<(Survey, Option<Arc<dyn Storage>>)> {
+    match survey(storage, live) {
+        Err(error) if is_of_device(&error) => {
+            let view = heal.view(storage, [None])?.ok_or(error)?;
+            Ok((survey(&view, live)?, Some(view)))
+        }
+        found => Ok((found?, None)),
+    }
+}
+
+/// Whether the block in which a log seems to end is one that was lost: what stood there behind what
+/// parity knows of may have been more.
+pub(crate) fn hides_end(
+    patches: &[Patch],
+    (newest, end): (Option<&Link>, Option<&TailFound>),
+) -> bool {
+    let end = end.filter(|end| end.row == tail::Row::Clean);
+    let Some((newest, end)) = newest.zip(end) else { return false };
+    let header = &newest.segment.header;
+    let (start, block) = (header.data_start(), u64::from(header.geometry.block));
+    let from = start + end.offset.0.saturating_sub(start) / block * block;
+    let is_there =
+        |patch: &Patch| patch.file == end.file && patch.offset < from + block && from < patch.end();
+    from < end.offset.0 && patches.iter().any(is_there)
+}
+
 /// Parity as what a repair takes bytes from.
 #[derive(Debug)]
 pub(crate) struct Beside;
@@ -417,14 +494,12 @@ fn soundness(storage: &Arc<dyn Storage>, header: &SegmentHeader) -> (bool, Optio
 fn sound_to(parity: &dyn File, head: &Head) -> u64 {
     let header = &head.header;
     let places = Places::of(header, head.scheme);
-    let mut slot = vec![0; places.slot_size()];
     let mut number = 0;
     while places.stripe_at(number) < head.covered {
         let from = places.stripe_at(number);
-        let read = parity.read_at(&mut slot, places.slot_at(number).0).unwrap_or(0);
-        let slot = slot.get(..read).unwrap_or_default();
+        let slot = read_slot(parity, &places, number).unwrap_or_default();
         let wanted = (head.covered - from).min(places.stripe_size());
-        if !is_sound(slot, number, (&places, wanted)) {
+        if !is_sound(&slot, number, (&places, wanted)) {
             return from;
         }
         number += 1;
@@ -462,8 +537,7 @@ fn is_whole(
     if filled == 0 {
         return Some(true);
     }
-    let mut slot = vec![0; places.slot_size()];
-    parity.read_at(&mut slot, places.slot_at(number).0).ok()?;
+    let slot = read_slot(parity, &places, number).ok()?;
     Some(is_sound(&slot, number, (&places, to_u64(filled))))
 }
 

@@ -223,14 +223,12 @@ impl Side {
     ///
     /// It says something else of them, as far as it goes.
     fn is_known(&self, size: usize) -> io::Result<bool> {
-        let mut slot = vec![0; self.places.slot_size()];
-        let read = self.file.read_at(&mut slot, self.places.slot_at(self.number).0)?;
-        let slot = slot.get(..read).unwrap_or_default();
-        let Some(known) = Known::decode(slot, self.number, &self.places) else { return Ok(false) };
+        let slot = read_slot(&*self.file, &self.places, self.number)?;
+        let Some(known) = Known::decode(&slot, self.number, &self.places) else { return Ok(false) };
         let mut stripe = self.stripe.clone();
         stripe.iter_mut().skip(known.covered).for_each(|byte| *byte = 0);
         if lost_blocks(&self.places, &known, &stripe).is_empty() {
-            return Ok(known.covered == size && has_sound_parity(&self.places, &known, slot));
+            return Ok(known.covered == size && has_sound_parity(&self.places, &known, &slot));
         }
         Err(io::Error::other("the records are not what the parity knows of them"))
     }
@@ -299,6 +297,14 @@ pub(crate) fn read_head(file: &dyn File) -> io::Result<Option<Head>> {
     let mut bytes = vec![0; HEADS_MAX];
     let read = file.read_at(&mut bytes, 0)?;
     Ok(Head::decode_file(bytes.get(..read).unwrap_or_default()).ok())
+}
+
+/// As much of the slot of stripe `number` as is there.
+pub(crate) fn read_slot(file: &dyn File, places: &Places, number: u64) -> io::Result<Vec<u8>> {
+    let mut slot = vec![0; places.slot_size()];
+    let read = file.read_at(&mut slot, places.slot_at(number).0)?;
+    slot.truncate(read);
+    Ok(slot)
 }
 
 /// Slots to be made durable, and then a head to say so: a matter of two barriers, and of nobody's

@@ -3,6 +3,7 @@
 
 use super::{End, Event, TailFound, Walk, opened, to_u64};
 use crate::damage::{Expected, stranger};
+use crate::parity::knows_more;
 use crate::rest::Rest;
 use crate::segment::Segment;
 use crate::source::Source;
@@ -35,10 +36,13 @@ impl Walk {
             Limit::Open => self.confirmed(&link.segment, rest.confirmed.max(part))?,
         };
         if is_newest && Some(next) > promised {
-            if !is_hidden {
+            // A text that somebody edited may be shorter than it was.
+            let is_known = scanner.is_exact() && knows_more(&link.segment, at);
+            if !is_hidden && !is_known {
                 return self.end_of_newest(&rest, promised).map(Some);
             }
-            // What the device hides may have been a record: an end is not known here.
+            // What the device hides may have been a record, and what parity knows of was one: an
+            // end is not known here.
             promised = Some(next);
         }
         if self.read_again != Some((link.segment.header.id, at)) {
@@ -137,7 +141,7 @@ impl Walk {
             self.shown = Some(part.map_or(vec![], |part| part.bytes));
         } else {
             let room = u64::from(life.batch_max) * SALVAGED_BATCHES_MAX;
-            self.bytes = source.read(at, if place.size <= room { place.size } else { 0 })?;
+            self.buffer = source.read(at, if place.size <= room { place.size } else { 0 })?.into();
             (self.window, self.shown) = (at, None);
         }
         let counts_to = match limit {
@@ -147,7 +151,7 @@ impl Walk {
         let is_limit = limit == Limit::At(counts_to);
         let expected =
             Expected { first, last: place.last, counts_to, is_limit, is_open: place.is_open };
-        let bytes = self.shown.as_ref().unwrap_or(&self.bytes);
+        let bytes = self.shown.as_deref().unwrap_or_else(|| self.buffer.bytes());
         let salvaged = expected.salvage(bytes, &life.salt);
         let mut named = Damage {
             segment: Some(here.header.id),
