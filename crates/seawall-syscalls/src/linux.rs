@@ -21,8 +21,9 @@ const HELP: &str = "\
 Usage: seawall-syscalls [--all | --every N] [--only CALL]... [--workload NAME]...
                         [--dir DIR] [--jobs N]
 
-Fails the system calls of four workloads, each call once in each way, and looks at what is left:
-binary-1, binary-4, readable-1, readable-4 (layout and threads). Without --all only every 25th
+Fails the system calls of six workloads, each call once in each way, and looks at what is left:
+binary-1, binary-4, readable-1, readable-4 (layout and threads), binary-1-parity and
+readable-1-parity (with parity beside the segments). Without --all only every 25th
 call of a kind. The logs are made in DIR, or where temporary files are.
 
 Exit codes: 0 all promises hold, 1 one is broken, 2 usage, 77 this machine does not let us trace

@@ -9,20 +9,25 @@ pub(super) struct Config {
     pub(super) readable: bool,
     /// How many threads append at the same time.
     pub(super) threads: u64,
+    /// With parity beside the segments.
+    pub(super) parity: bool,
 }
 
 impl Config {
     /// All that are run.
-    pub(super) const ALL: [Self; 4] = [
-        Self { readable: false, threads: 1 },
-        Self { readable: false, threads: 4 },
-        Self { readable: true, threads: 1 },
-        Self { readable: true, threads: 4 },
+    pub(super) const ALL: [Self; 6] = [
+        Self { readable: false, threads: 1, parity: false },
+        Self { readable: false, threads: 4, parity: false },
+        Self { readable: true, threads: 1, parity: false },
+        Self { readable: true, threads: 4, parity: false },
+        Self { readable: false, threads: 1, parity: true },
+        Self { readable: true, threads: 1, parity: true },
     ];
 
     /// As one word, for the command line of the workload's process.
     pub(super) fn name(self) -> String {
-        format!("{}-{}", if self.readable { "readable" } else { "binary" }, self.threads)
+        let layout = if self.readable { "readable" } else { "binary" };
+        format!("{layout}-{}{}", self.threads, if self.parity { "-parity" } else { "" })
     }
 
     /// The one with this name.

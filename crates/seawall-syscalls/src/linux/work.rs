@@ -4,7 +4,9 @@
 //! What it says is what the witness knows: see `witness.rs` for the lines.
 
 use super::config::{Config, content, number};
-use seawall::{Error, Geometry, Json, Layout, Level, Log, LogReader, Lsn, Options, copy, verify};
+use seawall::{
+    Error, Geometry, Json, Layout, Level, Log, LogReader, Lsn, Options, Parity, copy, verify,
+};
 use serde_json::Value;
 use std::io::{self, Write};
 use std::path::Path;
@@ -54,7 +56,8 @@ impl Scene<'_> {
         let options = options.layout(layout).idle_mark(Some(IDLE)).on_failover(|failover| {
             say(&format!("failover {}: {}", failover.segment, failover.cause));
         });
-        let log = options.level(level).open(self.log)?;
+        let parity = self.config.parity.then_some(Parity::DEFAULT);
+        let log = options.level(level).parity(parity).open(self.log)?;
         say("opened");
         Ok(log)
     }
