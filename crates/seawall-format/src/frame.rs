@@ -92,6 +92,7 @@ pub fn bind(body: &mut [u8], salt: &Salt, first: Lsn) {
 /// The frame at `position` of a batch's body, with the position behind it, if its length fits.
 /// Its checksum is not looked at.
 #[must_use]
+#[inline]
 pub fn read(body: &[u8], position: usize, lsn: Lsn) -> Option<(Frame<'_>, usize)> {
     let (head, behind) = body.get(position..)?.split_first_chunk::<HEADER_SIZE>()?;
     let (word, _) = split(*head);
@@ -223,16 +224,19 @@ impl Damaged<'_> {
     }
 }
 
+#[inline]
 fn split(head: [u8; HEADER_SIZE]) -> (u32, u32) {
     let both = u64::from_le_bytes(head);
     let half = |bits: u64| u32::try_from(bits & 0xFFFF_FFFF).expect("32 bits are left");
     (half(both), half(both >> 32))
 }
 
+#[inline]
 fn payload_length(word: u32) -> usize {
     usize::try_from(word & !GOES_ON).expect("a usize holds 31 bits")
 }
 
+#[inline]
 fn padded_payload(word: u32) -> usize {
     payload_length(word).next_multiple_of(8)
 }

@@ -36,12 +36,14 @@ impl Lsn {
 
     /// The number, from 1.
     #[must_use]
+    #[inline]
     pub const fn get(self) -> u64 {
         self.0.get()
     }
 
     /// The LSN behind this one.
     #[must_use]
+    #[inline]
     pub const fn next(self) -> Self {
         self.plus(1)
     }

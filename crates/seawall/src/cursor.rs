@@ -198,12 +198,15 @@ impl Cursor {
     ///
     /// [`Error::Damaged`] names records that are lost; the cursor ends there, or goes on behind
     /// if it was told to skip damage. [`Error::Io`].
+    #[inline]
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>> {
-        let found = self.find();
-        if found.is_err() && !self.skip_damaged {
-            self.finished = true;
-        }
-        let Some(here) = found? else { return Ok(None) };
+        let here = match self.next_in_batch() {
+            Some(here) => here,
+            None => match self.find()? {
+                Some(here) => here,
+                None => return Ok(None),
+            },
+        };
         (self.next, self.read_in) = (here.lsn.next(), self.walk.segment());
         let payload = self.walk.bytes().get(here.payload).expect("the walk holds its batch");
         let Here { lsn, time_us, goes_on, set, .. } = here;
@@ -211,11 +214,23 @@ impl Cursor {
         Ok(Some(Record { lsn, payload, time_us, goes_on, set, schema }))
     }
 
+    /// What comes behind the batch: out of the way of all the records in one.
+    #[cold]
     fn find(&mut self) -> Result<Option<Here>> {
+        let found = self.find_behind();
+        if found.is_err() && !self.skip_damaged {
+            self.finished = true;
+        }
+        found
+    }
+
+    fn find_behind(&mut self) -> Result<Option<Here>> {
         while !self.finished {
             if let Some(here) = self.next_in_batch() {
-                self.finished = self.is_beyond(here.lsn);
-                return Ok(Some(here).filter(|_| !self.finished));
+                return Ok(Some(here));
+            }
+            if self.finished {
+                break;
             }
             match self.queue.pop_front() {
                 Some(Queued::Damage(damage)) => {
@@ -276,8 +291,9 @@ impl Cursor {
         }
     }
 
+    #[inline]
     fn next_in_batch(&mut self) -> Option<Here> {
-        while let Some(place) = &mut self.batch {
+        while let Some(place) = self.batch.as_mut().filter(|_| !self.finished) {
             let body = self.walk.bytes().get(place.body.clone());
             let found = body.and_then(|body| frame::read(body, place.position, place.lsn));
             let Some((record, behind)) = found.filter(|_| place.lsn <= place.last) else {
@@ -290,6 +306,10 @@ impl Cursor {
             (place.position, place.lsn) = (behind, place.lsn.next());
             if lsn >= self.next {
                 let (time_us, set) = (place.time_us, place.set);
+                if self.until.is_some_and(|until| lsn >= until) {
+                    self.finished = true;
+                    break;
+                }
                 return Some(Here { lsn, payload, time_us, goes_on, set });
             }
         }

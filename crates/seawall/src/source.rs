@@ -18,6 +18,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
+    #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.memory.get(..self.held).unwrap_or_default()
     }

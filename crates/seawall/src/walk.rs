@@ -218,6 +218,7 @@ impl Walk {
     }
 
     /// The bytes that the ranges of the last event mean.
+    #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.shown.as_deref().unwrap_or_else(|| self.buffer.bytes())
     }
@@ -230,11 +231,13 @@ impl Walk {
     }
 
     /// The segment where the walk is.
+    #[inline]
     pub(crate) fn segment(&self) -> Option<SegmentId> {
         self.current.as_ref().map(|(link, _)| link.segment.header.id)
     }
 
     /// The schema number of the records of the last event.
+    #[inline]
     pub(crate) fn schema(&self) -> u32 {
         self.schema
     }

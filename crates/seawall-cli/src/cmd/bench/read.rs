@@ -30,7 +30,7 @@ use ways::{Checked, InMemory, Replay, Scan, Theirs, entry};
 
 const SCHEMA: &str = "seawall.bench-read/1";
 
-/// What is asked of logs in the cache: a name, the question, and the ways. The first three are of
+/// What is asked of logs in the cache: a name, the question, and the ways. The first contests are of
 /// the largest log.
 const WARM: [(&str, &str, Ways); 5] = [
     ("scan", "a verified scan, one thread; times are of 1,000 records", scans),
@@ -128,10 +128,13 @@ fn largest(samples: &[Sample]) -> &Sample {
 fn scans(samples: &[Sample]) -> Result<Vec<Entry<'static, Trouble>>, Trouble> {
     let sample = largest(samples);
     let memory = Arc::new(Memory::of(&sample.path).map_err(Trouble::Ours)?);
+    let folder = sample.path.parent().expect("it is in a folder of its own");
+    let out_of_file = InMemory::out_of(&memory, folder).map_err(Trouble::Plain)?;
     let in_memory = |checked| vec![InMemory::of(&memory, checked)];
     Ok(vec![
         entry("in memory, by batch", in_memory(Checked::Batches)),
         entry("in memory, by record", in_memory(Checked::Records)),
+        entry("read, by record", vec![out_of_file]),
         entry("seawall", vec![Scan::of(&sample.path, sample.all())?]),
     ])
 }

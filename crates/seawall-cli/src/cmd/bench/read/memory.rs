@@ -2,8 +2,10 @@
 //! with a CRC32C of their own, walked by the least code that checks them.
 
 use seawall::{LogReader, Lsn};
+use seawall_io::{File, PosixStorage, Storage};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 /// As much as one read of a log takes.
 const BATCH: usize = 256 << 10;
@@ -63,6 +65,33 @@ impl Memory {
             self.batches.push((start..end, crc_fast::crc32_iscsi(bytes)));
         }
         end
+    }
+
+    /// The same bytes in a file of this folder, out of which a batch is read before it is walked:
+    /// the least of whoever does not map files into memory.
+    pub(super) fn write(&self, folder: &Path) -> io::Result<Arc<dyn File>> {
+        let file = PosixStorage::open(folder)?.create("plain")?;
+        file.write_at(&self.bytes, 0)?;
+        Ok(file)
+    }
+
+    /// Batch `number`, out of that file.
+    pub(super) fn read(
+        &self,
+        file: &dyn File,
+        number: usize,
+        into: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        let (range, _) = self.batches.get(number).cloned().unwrap_or_default();
+        into.resize(range.len(), 0);
+        file.read_at(into, u64::try_from(range.start).unwrap_or(u64::MAX))?;
+        Ok(())
+    }
+
+    /// Batch `number` as it is in other memory.
+    pub(super) fn batch_in<'a>(&self, number: usize, bytes: &'a [u8]) -> Option<Batch<'a>> {
+        let (_, checksum) = self.batches.get(number)?;
+        Some(Batch { bytes, checksum: *checksum })
     }
 
     pub(super) fn batch(&self, number: usize) -> Option<Batch<'_>> {

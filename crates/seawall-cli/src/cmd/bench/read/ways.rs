@@ -4,6 +4,7 @@ use super::super::paper::records::Record;
 use super::super::paper::theirs::{Appended, PackedSets};
 use super::memory::Memory;
 use seawall::{Cursor, Entries, LogReader, Lsn, Positional, Raw};
+use seawall_io::File;
 use seawall_measure::contest::Entry;
 use seawall_measure::pairs::Trouble;
 use seawall_measure::slice::{Slice, by_threads};
@@ -151,18 +152,35 @@ pub(super) enum Checked {
 pub(super) struct InMemory {
     memory: Arc<Memory>,
     checked: Checked,
+    /// If the walk is over what a file has: that, and the batch that was read.
+    file: Option<(Arc<dyn File>, Vec<u8>)>,
     /// The batch where it is, and the place in that.
     at: (usize, usize),
 }
 
 impl InMemory {
     pub(super) fn of(memory: &Arc<Memory>, checked: Checked) -> Box<dyn Reader> {
-        Box::new(Self { memory: memory.clone(), checked, at: (0, 0) })
+        Box::new(Self { memory: memory.clone(), checked, file: None, at: (0, 0) })
+    }
+
+    /// The same records read out of a new file, batch by batch, and checked one by one.
+    pub(super) fn out_of(memory: &Arc<Memory>, folder: &Path) -> io::Result<Box<dyn Reader>> {
+        let file = Some((memory.write(folder)?, vec![]));
+        let memory = memory.clone();
+        Ok(Box::new(Self { memory, checked: Checked::Records, file, at: (0, 0) }))
     }
 
     fn step(&mut self) -> io::Result<()> {
         let (number, place) = self.at;
-        let batch = self.memory.batch(number);
+        let batch = match &mut self.file {
+            None => self.memory.batch(number),
+            Some((file, bytes)) => {
+                if place == 0 {
+                    self.memory.read(&**file, number, bytes)?;
+                }
+                self.memory.batch_in(number, bytes)
+            }
+        };
         let batch = batch.ok_or_else(|| io::Error::other("no records in memory"))?;
         if self.checked == Checked::Batches && place == 0 {
             batch.check()?;
