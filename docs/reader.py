@@ -14,9 +14,9 @@ import struct
 import sys
 from collections import namedtuple
 
-VERSION, DRAFT = 0, 2
+VERSION, DRAFT = 1, 0
 SECTOR = 512
-VOID, GOES_ON = 1 << 27, 1 << 31
+VOID, KEPT, GOES_ON = 1 << 27, 0xF << 28, 1 << 31
 PARITY = 1
 LOW32, LOW64 = (1 << 32) - 1, (1 << 64) - 1
 FINE, UNSURE, DAMAGED, NO_LOG = 0, 3, 5, 8
@@ -102,15 +102,22 @@ def check_preamble(data, magic):
         raise Stop(NO_LOG, f"version {found.version}, draft {found.draft} is not known")
 
 
+def check_kept(found, *fields):
+    """Bytes that are kept for later: section 11."""
+    if any(any(getattr(found, field)) for field in fields):
+        raise Stop(NO_LOG, "bytes that are kept for later are not zero")
+
+
 def check_options(found, features=0):
     """The fields that segment headers and manifest slots share; these features may be there."""
     if found.features & ~features or found.layout or found.codec > 3:
         raise Stop(NO_LOG, "its features, layout or codec are not known")
+    check_kept(found, "zero")
     name, rest = found.name[:found.name_length], found.name[found.name_length:]
     if not (512 <= found.block <= 65_536 and found.block & found.block - 1 == 0
             and found.block <= found.reach <= 1 << 20 and found.reach % found.block == 0
             and 256 <= found.batch_max <= 64 << 20 and found.batch_max % 8 == 0
-            and found.log and found.name_length <= 64 and not any(rest + found.zero)
+            and found.log and found.name_length <= 64 and not any(rest)
             and name.decode(errors="ignore").encode() == name):
         raise Invalid("header")
 
@@ -167,7 +174,11 @@ class Segment:
         return (found, end) if valid else None
 
     def next_header(self, at, last, chain):
-        """The same, if it continues the log."""
+        """The same, if it continues the log. Flags that are kept for later are no damage."""
+        later = BATCH(self.data, at)
+        if (later and later.length & KEPT and later.tag == self.head.epoch & LOW32
+                and later.crc == self.crc(at + 4, at + BATCH.size, at)):
+            raise Stop(NO_LOG, f"batch flags {later.length >> 28:#x} are not known")
         found = self.batch_header(at)
         return found if found and (found[0].first, found[0].chain) == (last + 1, chain) else None
 

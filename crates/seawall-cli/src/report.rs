@@ -1,7 +1,7 @@
 //! Errors in three lines: what, where, what next. And the one table of exit codes.
 
 use crate::human::typed;
-use seawall::{Error, Verdict};
+use seawall::{Error, Refused, Verdict};
 use seawall_measure::scratch::NoFolder;
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -241,6 +241,14 @@ fn next_after(error: &Error, verb: &str, log: &Path) -> String {
         Error::Busy { .. } => "wait until it has ended; reading works beside it".to_owned(),
         Error::NotALog { .. } => {
             "give the directory that `seawall append` was given, or a new one to append".to_owned()
+        }
+        Error::Unsupported { refused: Refused::OtherVersion { version, draft }, .. }
+            if *version == 0 || *draft != 0 =>
+        {
+            format!(
+                "seawall cat {shown} -o len32, with the seawall that wrote it; then append that to \
+                 a new log with this one"
+            )
         }
         Error::Unsupported { .. } => "use the seawall that wrote it".to_owned(),
         Error::Mismatch { what, .. } => {

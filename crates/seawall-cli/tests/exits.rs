@@ -1,5 +1,11 @@
 //! The exit codes and the three lines of every error, as scripts rely on them.
 
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "in a test a panic is the report"
+)]
+
 mod tool;
 
 use std::io::{BufRead, BufReader, Write};
@@ -69,22 +75,41 @@ fn a_log_belongs_to_its_owner_alone_whatever_the_umask() {
 }
 
 #[test]
+fn a_draft_is_8_and_says_how_to_carry_it_over() {
+    let folder = Folder::new("draft");
+    folder.run("append log", b"x\n").fine();
+    say_version(&folder, [0, 2]);
+    for verb in ["append", "cat", "verify", "stat"] {
+        let ran = folder.run(&format!("{verb} log"), b"");
+        let said = ran.refused(8);
+        assert!(said.contains("draft 2 of a format, version 0"), "{ran:?}");
+        assert!(said.contains("seawall cat log -o len32"), "{ran:?}");
+    }
+}
+
+#[test]
 fn a_newer_log_is_8_and_says_which_version() {
     let folder = Folder::new("newer");
     folder.run("append log", b"x\n").fine();
-    for slot in [0, 4096] {
-        let mut preamble = folder.read("log/manifest")[slot..slot + 16].to_vec();
-        preamble[8..10].copy_from_slice(&7_u16.to_le_bytes());
-        let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &preamble[..12]);
-        preamble[12..].copy_from_slice(&u32::try_from(crc).unwrap().to_le_bytes());
-        folder.overwrite("log/manifest", slot, &preamble);
-    }
+    say_version(&folder, [7, 0]);
     for verb in ["append", "cat", "verify", "stat"] {
         let ran = folder.run(&format!("{verb} log"), b"");
         assert!(ran.refused(8).contains("version 7"), "{ran:?}");
     }
     let ran = folder.run("verify log --json", b"");
     assert_eq!((ran.code, &ran.json()[0]["verdict"]), (8, &"format".into()));
+}
+
+/// Lets both slots of the manifest be of another version and draft.
+fn say_version(folder: &Folder, [version, draft]: [u16; 2]) {
+    for slot in [0, 4096] {
+        let mut preamble = folder.read("log/manifest")[slot..slot + 16].to_vec();
+        preamble[8..10].copy_from_slice(&version.to_le_bytes());
+        preamble[10..12].copy_from_slice(&draft.to_le_bytes());
+        let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &preamble[..12]);
+        preamble[12..].copy_from_slice(&u32::try_from(crc).unwrap().to_le_bytes());
+        folder.overwrite("log/manifest", slot, &preamble);
+    }
 }
 
 #[test]

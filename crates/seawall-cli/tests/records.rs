@@ -262,5 +262,5 @@ fn a_log_of_a_later_schema_is_appended_to_and_cut_as_it_is() {
         (&stat[0]["type_name"], &stat[0]["record_schema"]),
         (&serde_json::Value::Null, &0.into())
     );
-    assert_eq!(stat[0]["format"], "0 (draft 2)");
+    assert_eq!(stat[0]["format"], "1");
 }

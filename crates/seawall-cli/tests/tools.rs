@@ -244,7 +244,7 @@ fn sizes_of_records_are_told_by_stat() {
     assert_eq!(counted, found["records"].as_u64().unwrap());
     let text = folder.run("stat log", b"").fine().text().to_owned();
     assert!(text.contains("p50 10 bytes   p99 10 bytes   max 4.9 KiB   \u{2588}"), "{text}");
-    assert!(text.contains("format 0 (draft 2)"), "{text}");
+    assert!(text.contains("format 1"), "{text}");
     folder.run("append empty", b"").fine();
     let found = &folder.run("stat empty --json", b"").fine().json()[0];
     assert_eq!(

@@ -2,13 +2,17 @@
 
 use crate::field::{behind, get, get_u32, put, table};
 use crate::salt::crc32c;
-use crate::{Epoch, Lsn, Offset, Salt, SegmentHeader, frame, lsn_or_zero};
+use crate::{Epoch, Lsn, Offset, Refused, Salt, SegmentHeader, frame, lsn_or_zero};
 
 /// Bytes of a batch before its frames.
 pub const HEADER_SIZE: usize = 48;
 
 /// In the body length: the records are lost, and a repair gave them up.
 const VOID: u64 = 1 << 27;
+
+/// In the body length: what no batch of this version is. FORMAT.md section 3.3.
+const KEPT_FOR_LATER: [(u64, &str); 4] =
+    [(1 << 28, "prefix"), (1 << 29, "parity"), (1 << 30, "encrypted"), (1 << 31, "compressed")];
 
 table! {
     HEADER_CRC = 0, 4, "header crc";
@@ -104,6 +108,21 @@ impl BatchHeader {
             && u64::from(found.behind) < found.first.get()
             && found.first.get().checked_add(u64::from(found.count)).is_some();
         sound.then_some(found)
+    }
+
+    /// Why bytes in which [`BatchHeader::decode`] finds no header are one all the same, of a batch
+    /// that this version does not know: its checksum and epoch are right, and it has a flag that is
+    /// kept for later. That is no damage.
+    #[must_use]
+    pub fn refused(bytes: &[u8], offset: Offset, life: &Life) -> Option<Refused> {
+        let bytes = bytes.first_chunk::<HEADER_SIZE>()?;
+        let flags = get(bytes, BODY_LENGTH);
+        let names = KEPT_FOR_LATER.iter().filter(|(flag, _)| flags & flag != 0);
+        let names: Vec<_> = names.map(|(_, name)| *name).collect();
+        let is_sound = !names.is_empty()
+            && get(bytes, EPOCH_TAG) == life.epoch.tag()
+            && life.salt.checksum(offset, behind(bytes, HEADER_CRC)) == get_u32(bytes, HEADER_CRC);
+        is_sound.then(|| Refused::Unknown { what: format!("batch flags {}", names.join(", ")) })
     }
 
     /// Where in the segment of `life`, before `end`, a header was written for that stands
@@ -325,6 +344,30 @@ mod tests {
         ] {
             assert!(forged(fields).is_some(), "{fields:?}");
         }
+    }
+
+    #[test]
+    fn a_flag_that_is_kept_for_later_is_refused_by_name() {
+        let refused = |flags: u64| {
+            let mut bytes = batch();
+            put(&mut bytes, BODY_LENGTH, flags | 32);
+            let header = &bytes[..HEADER_SIZE];
+            let crc = LIFE.salt.checksum(AT, behind(header, HEADER_CRC));
+            put(&mut bytes, HEADER_CRC, u64::from(crc));
+            assert_eq!(BatchHeader::decode(&bytes, AT, &LIFE).is_none(), flags & !VOID != 0);
+            assert_eq!(BatchHeader::refused(&bytes, AT.plus(8), &LIFE), None, "elsewhere");
+            bytes[HEADER_SIZE - 1] ^= 1;
+            assert_eq!(BatchHeader::refused(&bytes, AT, &LIFE), None, "damaged");
+            bytes[HEADER_SIZE - 1] ^= 1;
+            BatchHeader::refused(&bytes, AT, &LIFE).map(|refused| refused.to_string())
+        };
+        let named = |names: &str| Some(format!("batch flags {names}, unknown to this program"));
+        assert_eq!((refused(0), refused(VOID)), (None, None));
+        assert_eq!(refused(1 << 28), named("prefix"));
+        assert_eq!(refused(1 << 29), named("parity"));
+        assert_eq!(refused(1 << 30), named("encrypted"));
+        assert_eq!(refused(1 << 31), named("compressed"));
+        assert_eq!(refused(0xF << 28 | VOID), named("prefix, parity, encrypted, compressed"));
     }
 
     #[test]

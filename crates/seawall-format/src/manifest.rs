@@ -183,6 +183,7 @@ impl Manifest {
         }
         let features = get(bytes, FEATURES);
         let layout = layout_of(features & !HAS_PARITY, get(bytes, LAYOUT))?;
+        preamble::kept_for_later(bytes, &[ZERO])?;
         let parity = if features & HAS_PARITY == 0 {
             None
         } else {

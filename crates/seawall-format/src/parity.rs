@@ -7,7 +7,7 @@
 use crate::field::{Table, behind, get, get_u32, put, slice, slice_mut};
 use crate::salt::crc32c;
 use crate::segment::HEADER_SIZE;
-use crate::{Offset, Refused, Salt, SegmentHeader, preamble};
+use crate::{Epoch, LogId, Offset, Refused, Salt, SegmentHeader, preamble};
 
 const MAGIC: [u8; 8] = *b"SEAWALLP";
 const STRIPE_MAGIC: &[u8] = b"STRP";
@@ -28,7 +28,7 @@ mod head {
         BLOCK = 20, 4, "block";
         DATA = 24, 2, "data blocks";
         PARITY = 26, 2, "parity blocks";
-        ZERO = 28, 4, "zero";
+        FEATURES = 28, 4, "features";
         LOG_ID = 32, 8, "log id";
         ID = 40, 8, "id";
         EPOCH = 48, 8, "epoch";
@@ -351,6 +351,7 @@ impl Head {
         preamble::check(bytes, MAGIC)?;
         let header = slice(bytes, head::HEADER);
         let header: &[u8; HEADER_SIZE] = header.try_into().map_err(|_| Refused::Invalid)?;
+        Self::refuse_unknown(bytes)?;
         let part = |field| u16::try_from(get(bytes, field)).map_err(|_| Refused::Invalid);
         let found = Self {
             header: SegmentHeader::decode(header)?,
@@ -362,6 +363,23 @@ impl Head {
             && (found.header.data_start()..COVERED_END).contains(&found.covered);
         // One form only, and the checksum is part of it.
         if is_possible && found.encode() == *bytes { Ok(found) } else { Err(Refused::Invalid) }
+    }
+
+    /// What a newer program says here, and not damage: the checksum agrees with it.
+    fn refuse_unknown(bytes: &[u8; HEAD_SIZE]) -> Result<(), Refused> {
+        let (log, epoch) = (LogId(get(bytes, head::LOG_ID)), Epoch(get(bytes, head::EPOCH)));
+        let block = u32::try_from(get(bytes, head::BLOCK)).map_err(|_| Refused::Invalid)?;
+        let at = Self::slot(get(bytes, head::SEQUENCE), block);
+        let crc = Salt::new(log, epoch).checksum(at, behind(bytes, head::CRC));
+        if crc != get_u32(bytes, head::CRC) {
+            return Err(Refused::Invalid);
+        }
+        match get(bytes, head::FEATURES) {
+            0 => preamble::kept_for_later(bytes, &[head::ZERO_BEHIND]),
+            features => {
+                Err(Refused::Unknown { what: format!("feature bits {features:#x} of parity") })
+            }
+        }
     }
 
     /// The newer of those that can be read of the two that a file begins with. Where a block is is
@@ -402,7 +420,7 @@ fn to_u64(size: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CodecId, Epoch, Geometry, Layout, LogId, Lsn, RecordType, SegmentId};
+    use crate::{CodecId, Geometry, Layout, Lsn, RecordType, SegmentId};
 
     fn header(block: u32) -> SegmentHeader {
         SegmentHeader {
@@ -490,14 +508,30 @@ mod tests {
             (head::COVERED, 1 << 48),
             (head::BLOCK, 512),
             (head::LOG_ID, 8),
-            (head::ZERO, 1),
-            (head::ZERO_BEHIND, 1),
         ] {
-            let mut bytes = head(2).encode();
-            put(&mut bytes, field, number);
-            let crc = head(2).header.salt().checksum(Offset(0), behind(&bytes, head::CRC));
-            put(&mut bytes, head::CRC, u64::from(crc));
-            assert_eq!(Head::decode(&bytes), Err(Refused::Invalid), "{field:?}");
+            assert_eq!(forged(field, number), Err(Refused::Invalid), "{field:?}");
+        }
+    }
+
+    /// A head with another number in this field, and a checksum that agrees with it.
+    fn forged(field: crate::Field, number: u64) -> Result<Head, Refused> {
+        let mut bytes = head(2).encode();
+        put(&mut bytes, field, number);
+        let crc = head(2).header.salt().checksum(Offset(0), behind(&bytes, head::CRC));
+        put(&mut bytes, head::CRC, u64::from(crc));
+        Head::decode(&bytes)
+    }
+
+    #[test]
+    fn what_is_kept_for_later_is_refused_by_name() {
+        let unknown = |what: &str| Err(Refused::Unknown { what: what.to_owned() });
+        for bit in 0..32 {
+            let name = format!("feature bits {:#x} of parity", 1_u64 << bit);
+            assert_eq!(forged(head::FEATURES, 1 << bit), unknown(&name));
+        }
+        for bit in 0..64 {
+            let name = "something in bytes 80 to 88, kept for later";
+            assert_eq!(forged(head::ZERO_BEHIND, 1 << bit), unknown(name), "bit {bit}");
         }
     }
 

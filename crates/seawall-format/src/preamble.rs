@@ -1,14 +1,14 @@
 //! The first 16 bytes of a header and of a manifest slot: alike in every version, for ever.
 
-use crate::field::{get, get_u32, put, slice, slice_mut, table};
+use crate::field::{Field, get, get_u32, put, slice, slice_mut, table};
 use crate::salt::crc32c;
 use std::fmt;
 
 /// The format version that this crate writes.
-pub const VERSION: u16 = 0;
+pub const VERSION: u16 = 1;
 
-/// The draft of that version.
-pub const DRAFT: u16 = 2;
+/// Which draft of that version: 0, it is frozen. FORMAT.md section 11.
+pub const DRAFT: u16 = 0;
 
 table! {
     MAGIC = 0, 8, "magic";
@@ -27,10 +27,11 @@ pub enum Refused {
     OtherVersion {
         /// The version found.
         version: u16,
-        /// The draft found.
+        /// Which draft of it; 0 for a version that is frozen.
         draft: u16,
     },
-    /// Sound, with a feature, codec or layout that this version does not know.
+    /// Sound, and it uses what this version does not know: a feature, a codec, a layout, or bytes
+    /// that are kept for later.
     Unknown {
         /// What it is, and its number.
         what: String,
@@ -41,10 +42,13 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Invalid => f.write_str("not valid"),
+            Self::OtherVersion { version, draft: 0 } if *version != 0 => {
+                write!(f, "format version {version}; this program reads version {VERSION}")
+            }
             Self::OtherVersion { version, draft } => write!(
                 f,
-                "format version {version} draft {draft}; this program reads version {VERSION} \
-                 draft {DRAFT}"
+                "draft {draft} of a format, version {version}, that was for trial; this program \
+                 reads version {VERSION}"
             ),
             Self::Unknown { what } => write!(f, "{what}, unknown to this program"),
         }
@@ -59,6 +63,17 @@ pub(crate) fn encode(bytes: &mut [u8], magic: [u8; 8]) {
     put(bytes, DRAFT_FIELD, u64::from(DRAFT));
     let crc = crc32c(covered(bytes));
     put(bytes, CRC, u64::from(crc));
+}
+
+/// Bytes that are kept for later say by what they hold that a newer program wrote them.
+pub(crate) fn kept_for_later(bytes: &[u8], fields: &[Field]) -> Result<(), Refused> {
+    match fields.iter().find(|field| slice(bytes, **field).iter().any(|byte| *byte != 0)) {
+        None => Ok(()),
+        Some(Field { at, size, .. }) => {
+            let what = format!("something in bytes {at} to {}, kept for later", at + size);
+            Err(Refused::Unknown { what })
+        }
+    }
 }
 
 pub(crate) fn check(bytes: &[u8], magic: [u8; 8]) -> Result<(), Refused> {
@@ -82,12 +97,36 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_draft_of_this_version_and_no_version_before_it_is_read() {
+        for (version, draft) in [(0, 0), (0, 2), (VERSION, 1), (VERSION, 2), (VERSION + 1, 0)] {
+            let mut bytes = [0; 16];
+            encode(&mut bytes, *b"SEAWALLS");
+            assert_eq!(check(&bytes, *b"SEAWALLS"), Ok(()));
+            put(&mut bytes, VERSION_FIELD, u64::from(version));
+            put(&mut bytes, DRAFT_FIELD, u64::from(draft));
+            let crc = crc32c(covered(&bytes));
+            put(&mut bytes, CRC, u64::from(crc));
+            let refused = Refused::OtherVersion { version, draft };
+            assert_eq!(check(&bytes, *b"SEAWALLS"), Err(refused));
+            // Another file's: nothing is known of it.
+            assert_eq!(check(&bytes, *b"SEAWALLM"), Err(Refused::Invalid));
+        }
+    }
+
+    #[test]
     fn a_refusal_says_what_was_found_and_what_this_program_knows() {
-        let other = Refused::OtherVersion { version: 3, draft: 4 };
-        assert_eq!(
-            other.to_string(),
-            "format version 3 draft 4; this program reads version 0 draft 2"
-        );
+        let says = |version, draft| Refused::OtherVersion { version, draft }.to_string();
+        assert_eq!(says(3, 0), "format version 3; this program reads version 1");
+        let drafts = [(0, 0), (0, 2), (1, 4)];
+        for (version, draft) in drafts {
+            assert_eq!(
+                says(version, draft),
+                format!(
+                    "draft {draft} of a format, version {version}, that was for trial; this \
+                     program reads version 1"
+                )
+            );
+        }
         let unknown = Refused::Unknown { what: "codec 9".to_owned() };
         assert_eq!(unknown.to_string(), "codec 9, unknown to this program");
         assert_eq!(Refused::Invalid.to_string(), "not valid");

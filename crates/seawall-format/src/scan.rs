@@ -2,7 +2,7 @@
 //! out. FORMAT.md sections 3.3, 7, 9.3.
 
 use crate::batch::{BatchHeader, HEADER_SIZE, Life};
-use crate::{Layout, Lsn, Offset, SegmentHeader};
+use crate::{Layout, Lsn, Offset, Refused, SegmentHeader};
 use std::borrow::Cow;
 
 /// A stretch of a segment file, as far as it was read.
@@ -73,6 +73,8 @@ pub enum Step<'a> {
     Batch(Batch<'a>),
     /// The scanner stands where no valid batch is, and stays there.
     Stopped(Cause, Option<BatchHeader>),
+    /// It stands at a batch that a newer program wrote, and nobody may say what is in it.
+    Refused(Refused),
     /// All records that count in this segment were found.
     Finished,
 }
@@ -216,7 +218,8 @@ impl Scanner {
             return Step::Need { offset: self.at, length: size_of_header() };
         };
         let Some(header) = BatchHeader::decode(bytes, self.at, &self.life) else {
-            return Step::Stopped(Cause::Header, None);
+            let refused = BatchHeader::refused(bytes, self.at, &self.life);
+            return refused.map_or(Step::Stopped(Cause::Header, None), Step::Refused);
         };
         if header.first != self.next || header.chain != self.chain {
             return Step::Stopped(Cause::Order, Some(header));

@@ -157,6 +157,7 @@ impl SegmentHeader {
             return Err(Refused::Invalid);
         }
         let layout = layout_of(get(bytes, header::FEATURES), get(bytes, header::LAYOUT))?;
+        preamble::kept_for_later(bytes, &[header::ZERO])?;
         let header = Self {
             geometry: Geometry {
                 block: get_u32(bytes, header::BLOCK),

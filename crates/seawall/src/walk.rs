@@ -5,6 +5,7 @@ mod stopped;
 
 use crate::chain::{Beyond, Link, hole};
 use crate::damage::Salvaged;
+use crate::directory::file_place;
 use crate::segment::Segment;
 use crate::source::{Buffer, Source};
 use crate::survey::Survey;
@@ -312,6 +313,10 @@ impl Walk {
                     return Ok(self.end_of_chain());
                 }
                 Step::Finished => self.current = None,
+                Step::Refused(refused) => {
+                    let place = file_place(&**link.segment.storage(), &link.segment.name());
+                    return Err(Error::Unsupported { place, refused });
+                }
                 Step::Stopped(cause, header) => {
                     if let Some(event) = self.stopped(Stop { cause, header })? {
                         return Ok(event);

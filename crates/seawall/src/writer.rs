@@ -266,8 +266,13 @@ impl Writer {
         let mark = Mark { confirmed: self.last, sequence, time_us: self.machine.clock.wall_us() };
         let header = &self.tail.header;
         let offset = mark.slot().offset(header.geometry);
-        let written = self.tail.head.write_at(&mark.encode(header), offset.0);
-        let written = written.and_then(|()| self.tail.head.sync());
+        let written = if sequence > SEQUENCE_MAX {
+            // As with the manifest: a reader would not believe it.
+            Err(io::Error::other("every number for a mark is taken"))
+        } else {
+            let written = self.tail.head.write_at(&mark.encode(header), offset.0);
+            written.and_then(|()| self.tail.head.sync())
+        };
         self.counts.marks += 1;
         if let Err(error) = written {
             let error = Error::io(format!("mark {}", header.head_name()))(error);

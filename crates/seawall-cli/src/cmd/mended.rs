@@ -174,7 +174,7 @@ fn look_up(
                 continue;
             }
             Step::Need { offset, length } => (offset, length),
-            Step::Stopped(..) | Step::Finished => return Ok(()),
+            Step::Stopped(..) | Step::Refused(_) | Step::Finished => return Ok(()),
         };
         (start, bytes) = (offset, read(&*data, offset, length.max(CHUNK))?);
         if to_u64(bytes.len()) < length {

@@ -10,7 +10,7 @@ use crate::report::{Exit, Failure};
 use seawall::{
     CodecId, Error, Layout, LogReader, Lsn, Parity, Protection, SegmentId, Verdict, Verification,
 };
-use seawall_format::{DRAFT, VERSION};
+use seawall_format::VERSION;
 use serde_json::{Value, json};
 use sizes::Sizes;
 use std::path::Path;
@@ -86,7 +86,7 @@ fn add_parity(answer: &mut Value, parity: &Protection) {
 
 /// What this program writes and reads.
 fn format() -> String {
-    format!("{VERSION} (draft {DRAFT})")
+    VERSION.to_string()
 }
 
 /// What the files take beyond the payloads, in percent of the files, with one digit.

@@ -66,7 +66,7 @@ fn walked(text: &[u8], size: usize) -> (Vec<(u64, Vec<String>)>, Scanner) {
                 let records = frames.map(|frame| text(frame.payload)).collect();
                 found.push((batch.header.first.get(), records));
             }
-            Step::Stopped(..) | Step::Finished => return (found, scanner),
+            Step::Stopped(..) | Step::Refused(_) | Step::Finished => return (found, scanner),
         }
     }
     panic!("the walk ends");

@@ -73,6 +73,7 @@ fn walk(scanner: &mut Scanner, file: &[u8], size: u64) -> (Walked, Option<Cause>
                 found.push((batch.offset.0, batch.end.0, first, last));
             }
             Step::Stopped(cause, _) => return (found, Some(cause)),
+            Step::Refused(refused) => panic!("nothing newer was written: {refused}"),
             Step::Finished => return (found, None),
         }
     }

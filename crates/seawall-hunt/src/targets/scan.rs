@@ -49,7 +49,7 @@ pub(super) fn walk(
                 assert!(batch.header.is_void || !payloads.is_empty());
                 found.batches.push((batch.offset.0, batch.header.first.get(), payloads));
             }
-            Step::Stopped(..) | Step::Finished => {
+            Step::Stopped(..) | Step::Refused(_) | Step::Finished => {
                 (found.stopped_at, found.is_exact) = (scanner.offset().0, scanner.is_exact());
                 return (found, scanner);
             }

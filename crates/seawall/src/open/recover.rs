@@ -42,7 +42,9 @@ pub(crate) fn recover(
     let at_rest = end.tail.as_ref().filter(|tail| {
         let quiet = tail.row == tail::Row::Clean && end.last == end.confirmed && tail.is_exact;
         let own = end.confirmed >= Some(newest.segment.header.base);
-        quiet && own && named && found.is_as_written(newest.segment.header.id)
+        // What comes is as large as the manifest says; there, another size may hold (section 4).
+        let alike = newest.segment.header.geometry == manifest.content.geometry;
+        quiet && own && alike && named && found.is_as_written(newest.segment.header.id)
     });
     begin_with_doubtful_slot(&mut manifest.content, found.survey.readable);
     if at_rest.is_some() {

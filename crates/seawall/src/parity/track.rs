@@ -9,8 +9,8 @@
 
 use super::code::{Coder, has_sound_parity, lost_blocks};
 use crate::roll::{Machine, TailSegment};
-use seawall_format::SegmentHeader;
 use seawall_format::parity::{HEADS_MAX, Head, Known, Places, Scheme};
+use seawall_format::{Refused, SegmentHeader};
 use seawall_io::{Access, File, Storage};
 use std::io;
 use std::sync::Arc;
@@ -149,7 +149,12 @@ impl Side {
             Err(error) if error.kind() == io::ErrorKind::NotFound => storage.create(&name)?,
             other => other?,
         };
-        let found = read_head(&*file)?.filter(|head| head.header == *header);
+        let found = match heads(&*file)? {
+            Ok(head) => Some(head).filter(|head| head.header == *header),
+            Err(Refused::Invalid) => None,
+            // A newer program made it, and keeps it.
+            Err(refused) => return Err(io::Error::other(refused)),
+        };
         let is_new = found.is_none();
         let covered = header.data_start();
         let head = found.unwrap_or(Head { header: header.clone(), scheme, sequence: 0, covered });
@@ -294,9 +299,13 @@ impl Side {
 
 /// The head of a file with parity, if there is a readable one.
 pub(crate) fn read_head(file: &dyn File) -> io::Result<Option<Head>> {
+    Ok(heads(file)?.ok())
+}
+
+fn heads(file: &dyn File) -> io::Result<Result<Head, Refused>> {
     let mut bytes = vec![0; HEADS_MAX];
     let read = file.read_at(&mut bytes, 0)?;
-    Ok(Head::decode_file(bytes.get(..read).unwrap_or_default()).ok())
+    Ok(Head::decode_file(bytes.get(..read).unwrap_or_default()))
 }
 
 /// As much of the slot of stripe `number` as is there.

@@ -2,7 +2,7 @@
 
 use crate::human;
 use crate::tone::Tone;
-use seawall_format::{DRAFT, VERSION};
+use seawall_format::VERSION;
 use seawall_io::{Mount, Surroundings, Writable};
 
 /// File systems in memory: what they hold is gone with the power.
@@ -125,7 +125,7 @@ pub(in crate::cmd) fn judge(machine: &Machine) -> Vec<Check> {
 fn versions(around: &Surroundings) -> Check {
     let kernel = around.kernel.as_deref().unwrap_or("an unknown kernel");
     let version = env!("CARGO_PKG_VERSION");
-    Check::ok("versions", format!("seawall {version}, format {VERSION} draft {DRAFT}, {kernel}"))
+    Check::ok("versions", format!("seawall {version}, format {VERSION}, {kernel}"))
 }
 
 /// A library that makes syncs do nothing is a blessing for tests and nothing else.

@@ -1,0 +1,239 @@
+//! What format 1 keeps for later is refused by name, and nothing is changed where it stands; and
+//! segments of other sizes than the manifest's are read by their own. FORMAT.md sections 4 and 11.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "in a test a panic is the report"
+)]
+
+mod common;
+
+use common::images::{self, End, NEWEST, batches, write};
+use common::{GEOMETRY, again, judge, laid_out, open, payload_in, read, read_own, tiny};
+use seawall::{
+    Error, Geometry, Layout, Verdict, cut_tail_in, diagnose_in, mend_in, plan_cut_in, salvage_in,
+};
+use seawall_format::parity::Known;
+use seawall_format::{Epoch, LogId, Manifest, Offset, Salt, SegmentHeader};
+use seawall_io::{MemStorage, Storage};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const ENDS: [End; 4] = [End::Closed, End::Confirmed, End::PowerCut, End::Killed];
+
+fn bytes_of(device: &MemStorage) -> BTreeMap<String, Vec<u8>> {
+    let names = device.names().into_iter().filter(|name| name != "lock");
+    names.map(|name| (name.clone(), device.bytes(&name).unwrap())).collect()
+}
+
+/// Nobody reads, judges, opens or repairs this log; all name the same, and it stays as it is.
+#[track_caller]
+fn is_refused(device: &MemStorage, name: &str) {
+    let before = bytes_of(device);
+    let storage: Arc<dyn Storage> = Arc::new(device.clone());
+    let asked = [
+        judge(device).map(drop),
+        read(device, false).map(drop),
+        read(device, true).map(drop),
+        open(&again(1), device).map(drop),
+        diagnose_in(&storage).map(drop),
+        plan_cut_in(&storage).map(drop),
+        cut_tail_in(&storage).map(drop),
+        mend_in(&storage, &[]).map(drop),
+        salvage_in(&storage, Arc::new(MemStorage::new())).map(drop),
+    ];
+    for (turn, answer) in asked.into_iter().enumerate() {
+        let Err(Error::Unsupported { refused, .. }) = answer else {
+            panic!("{name}, {turn}: {answer:?}")
+        };
+        assert!(refused.to_string().contains(name), "{name}, {turn}: {refused}");
+    }
+    assert_eq!(bytes_of(device), before, "{name}");
+}
+
+fn number(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(*bytes[at..].first_chunk().unwrap())
+}
+
+/// Sets the checksum at `at` of the structure at `structure`, of what lies behind it to `end`.
+fn checksum(bytes: &mut [u8], (structure, at, end): (usize, usize, usize), salt: &Salt) {
+    let offset = Offset(u64::try_from(structure).unwrap());
+    let crc = salt.checksum(offset, &bytes[structure + at + 4..structure + end]);
+    bytes[structure + at..structure + at + 4].copy_from_slice(&crc.to_le_bytes());
+}
+
+#[test]
+fn a_batch_of_a_newer_program_is_refused_by_name_and_is_no_torn_tail() {
+    for end in ENDS {
+        let image = write(end);
+        let head = SegmentHeader::decode(&image.device.bytes(NEWEST).unwrap()).unwrap();
+        let (_, placed) = batches(&image.device, NEWEST);
+        for (at, _, last) in placed {
+            let bits = [(28, "prefix"), (29, "parity"), (30, "encrypted"), (31, "compressed")];
+            for (bit, name) in bits {
+                let device = image.device.kill();
+                device.edit(NEWEST, |bytes| {
+                    bytes[at + 4 + bit / 8] |= 1 << (bit % 8);
+                    checksum(bytes, (at, 0, 48), &head.salt());
+                });
+                println!("{end:?}, the batch up to {last}, {name}");
+                is_refused(&device, &format!("batch flags {name}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn features_and_bytes_that_are_kept_for_later_are_refused_by_name() {
+    let image = write(End::Closed);
+    for (at, name) in [(104, "feature bits 0x1"), (107, "feature bits 0x1000000")] {
+        let device = image.device.kill();
+        forge_header(&device, at);
+        is_refused(&device, name);
+    }
+    for at in 116..120 {
+        let device = image.device.kill();
+        forge_header(&device, at);
+        is_refused(&device, "bytes 116 to 120, kept for later");
+    }
+    for (at, name) in [(123, "feature bits 0x1000000"), (135, "bytes 135 to 136, kept for later")] {
+        for slot in [0, 512] {
+            let device = image.device.kill();
+            device.edit("manifest", |bytes| {
+                bytes[slot + at] |= 1;
+                let salt = Salt::of_log(LogId(number(bytes, slot + 32)));
+                checksum(bytes, (slot, 16, 208), &salt);
+            });
+            is_refused(&device, name);
+        }
+    }
+}
+
+fn forge_header(device: &MemStorage, at: usize) {
+    device.edit(NEWEST, |bytes| {
+        bytes[at] |= 1;
+        let salt = Salt::new(LogId(number(bytes, 32)), Epoch(number(bytes, 48)));
+        checksum(bytes, (0, 16, 192), &salt);
+    });
+}
+
+#[test]
+fn a_draft_is_refused_as_one_wherever_it_stands() {
+    let image = write(End::Closed);
+    for (file, at) in [("manifest", 0), ("manifest", 512), (NEWEST, 0)] {
+        for (version, draft, name) in
+            [(0, 2, "draft 2"), (1, 1, "draft 1"), (2, 0, "format version 2")]
+        {
+            let device = image.device.kill();
+            device.edit(file, |bytes| {
+                bytes[at + 8..at + 12].copy_from_slice(&[version, 0, draft, 0]);
+                let crc = Known::checksum(&bytes[at..at + 12]);
+                bytes[at + 12..at + 16].copy_from_slice(&crc.to_le_bytes());
+            });
+            is_refused(&device, name);
+        }
+    }
+}
+
+#[test]
+fn parity_of_a_newer_program_is_not_used_and_never_written_over() {
+    let scheme = "4+2".parse().ok();
+    for layout in common::LAYOUTS {
+        let options = |seed| laid_out(again(seed), layout).parity(scheme);
+        let device = MemStorage::new();
+        let log = open(&options(1), &device).unwrap();
+        let records: Vec<_> = (1..=3).map(|lsn| payload_in(layout, (lsn, 1), 90)).collect();
+        log.append_batch(records.iter().map(Vec::as_slice)).unwrap();
+        log.close().unwrap();
+        let names = device.names();
+        let parity = names.iter().rfind(|name| name.contains(".parity")).unwrap();
+        for at in [28, 80] {
+            let device = device.kill();
+            device.edit(parity, |bytes| {
+                for slot in [0, 512] {
+                    bytes[slot + at] = 1;
+                    let salt =
+                        Salt::new(LogId(number(bytes, slot + 32)), Epoch(number(bytes, slot + 48)));
+                    checksum(bytes, (slot, 16, 280), &salt);
+                }
+            });
+            let before = device.bytes(parity).unwrap();
+            assert_eq!(judge(&device).unwrap().verdict, Verdict::Clean);
+            let log = open(&options(2), &device).unwrap();
+            log.append(&payload_in(layout, (4, 1), 90)).unwrap();
+            assert_eq!(read_own(&log).count(), 4);
+            log.close().unwrap();
+            assert!(device.bytes(parity).unwrap() == before, "{layout:?}: it was written over");
+        }
+    }
+}
+
+/// The log whose manifest says other sizes for what is to come.
+fn resized(image: &images::Image, geometry: Geometry) -> MemStorage {
+    let device = image.device.kill();
+    let [a, b] = Manifest::decode_file(&device.bytes("manifest").unwrap()).map(Result::unwrap);
+    let block = usize::try_from(geometry.block).unwrap();
+    device.edit("manifest", |bytes| {
+        *bytes = vec![0; 2 * block];
+        for slot in [Manifest { geometry, ..a }, Manifest { geometry, ..b }] {
+            let at = usize::try_from(slot.offset().0).unwrap();
+            bytes[at..at + 208].copy_from_slice(&slot.encode());
+        }
+    });
+    device
+}
+
+#[test]
+fn each_segment_is_read_by_its_own_sizes_and_what_comes_has_those_of_the_manifest() {
+    for layout in common::LAYOUTS {
+        for end in ENDS {
+            let image = images::write_in(end, layout);
+            for geometry in [
+                Geometry { batch_max: 4096, ..GEOMETRY },
+                Geometry { block: 1024, reach: 4096, batch_max: 1024 },
+                Geometry { block: 4096, reach: 65_536, batch_max: 1 << 16 },
+                Geometry { batch_max: 512, ..GEOMETRY },
+            ] {
+                goes_on_with(&image, geometry);
+            }
+        }
+    }
+}
+
+fn goes_on_with(image: &images::Image, geometry: Geometry) {
+    let case = format!("{:?}, {:?}, {geometry:?}", image.layout, image.end);
+    println!("{case}");
+    let device = resized(image, geometry);
+    let count = images::count(&image.records);
+    assert_eq!(read(&device, false).unwrap().count(), count, "{case}");
+    assert!(judge(&device).unwrap().damage.is_empty(), "{case}");
+    let before = bytes_of(&device);
+    let log = match open(&laid_out(tiny(9), image.layout), &device) {
+        Ok(log) => log,
+        Err(Error::Damaged(_)) if geometry.batch_max < GEOMETRY.batch_max => {
+            // What it has to carry fits in no batch any more: it says so, and nothing is lost.
+            let now = bytes_of(&device);
+            for (name, bytes) in before.iter().filter(|(name, _)| name.contains('0')) {
+                assert!(now.get(name) == Some(bytes), "{case}: {name}");
+            }
+            assert_eq!(read(&device, false).unwrap().count(), count, "{case}");
+            return;
+        }
+        Err(error) => panic!("{case}: {error}"),
+    };
+    let largest = payload_in(image.layout, (count + 1, 2), geometry.payload_max() - 200);
+    log.append(&largest).unwrap();
+    let found = read_own(&log).records;
+    assert_eq!(found.len(), image.records.len() + 1, "{case}");
+    assert_eq!(found[&(count + 1)], largest, "{case}");
+    log.close().unwrap();
+    assert_eq!(judge(&device).unwrap().verdict, Verdict::Clean, "{case}");
+    let names = device.names();
+    let is_head = |name: &&String| name.contains(".seg") || name.contains(".head");
+    let newest = names.iter().rfind(is_head).unwrap();
+    let header = SegmentHeader::decode(&device.bytes(newest).unwrap()).unwrap();
+    assert_eq!(header.geometry, geometry, "{case}");
+    assert!(image.layout == Layout::Text || header.size.is_multiple_of(geometry.block.into()));
+}
