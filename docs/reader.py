@@ -272,13 +272,15 @@ def read_manifest(folder, ids):
             if not found or found.crc != crc32c(slot[20:]) ^ place(found.log, 0, at):
                 continue
             check_options(found, features=PARITY)
+            if found.level > 2:
+                raise Stop(NO_LOG, f"level {found.level} is not known")
             if found.features & PARITY:
                 sound = (2 <= found.data_blocks <= 64
                          and 1 <= found.parity_blocks <= min(16, found.data_blocks))
             else:
                 sound = not (found.data_blocks or found.parity_blocks)
             if (sound and at == found.block * (found.sequence % 2) and found.sequence < 1 << 63
-                    and found.oldest_id and found.oldest_base and found.level <= 2
+                    and found.oldest_id and found.oldest_base
                     and found.segment_max <= 4 << 30
                     and (found.closed_id or not (found.closed or found.closed_epoch))):
                 slots.append(found)

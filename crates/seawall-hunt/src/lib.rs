@@ -8,6 +8,7 @@
 //! | [`corrupt`] | the two together, a million times |
 //! | [`mend`] | damage to logs with parity, within its strength and beyond |
 //! | [`targets`] | what fuzzers throw bytes at, with what is to hold whatever they are |
+//! | [`golden`] | the golden files of format 1, made anew |
 //! | [`fixup`] | checksums made right after a change, so that what is behind them is reached |
 //!
 //! `cargo run --release -p seawall-hunt -- corrupt` is the long way; the tests of this crate go the
@@ -23,6 +24,7 @@
 pub mod change;
 pub mod corrupt;
 pub mod fixup;
+pub mod golden;
 pub mod judge;
 pub mod mend;
 pub mod random;

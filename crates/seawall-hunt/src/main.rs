@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use seawall_hunt::corrupt::{Bench, Report};
-use seawall_hunt::mend;
 use seawall_hunt::targets::TARGETS;
+use seawall_hunt::{golden, mend};
 use seawall_io::{Clock, PosixStorage, Storage, SystemClock};
 use std::io::{self, Write};
 use std::path::Path;
@@ -16,6 +16,7 @@ const HELP: &str = "\
 Usage: seawall-hunt corrupt [--count N] [--seed S] [--only I] [--json]
        seawall-hunt mend [--count N] [--seed S] [--only I] [--json]
        seawall-hunt seeds DIR
+       seawall-hunt golden DIR
 
 Corrupts logs in memory N times (a million unless told otherwise), from one bit to a mebibyte, and
 compares what verify, readers, opens and repairs say with what was written.
@@ -28,6 +29,8 @@ mend damages logs that have parity N times (100,000 unless told otherwise): with
 of it must be corrected, beyond that all that is lost must be named.
 
 seeds writes valid inputs of each fuzz target into a folder of its name in DIR, which exists.
+
+golden writes the golden files of format 1 that are not in DIR yet; see the README beside them.
 
 Exit codes: 0 nothing undetected, 1 something, 2 usage
 ";
@@ -47,9 +50,10 @@ struct Asked {
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if let [verb, folder] = args.as_slice()
-        && verb == "seeds"
+        && ["seeds", "golden"].contains(&verb.as_str())
     {
-        return match write_seeds(folder) {
+        let written = if verb == "seeds" { write_seeds(folder) } else { write_golden(folder) };
+        return match written {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 say(&format!("seawall-hunt: {folder}: {error}"));
@@ -213,6 +217,11 @@ fn write_seeds(folder: &str) -> io::Result<()> {
             inside.create(&name)?.write_at(seed, 0)?;
         }
     }
+    Ok(())
+}
+
+fn write_golden(folder: &str) -> io::Result<()> {
+    golden::write(Path::new(folder))?.into_iter().for_each(say);
     Ok(())
 }
 

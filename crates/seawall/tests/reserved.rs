@@ -16,7 +16,7 @@ use seawall::{
     Error, Geometry, Layout, Verdict, cut_tail_in, diagnose_in, mend_in, plan_cut_in, salvage_in,
 };
 use seawall_format::parity::Known;
-use seawall_format::{Epoch, LogId, Manifest, Offset, Salt, SegmentHeader};
+use seawall_format::{Epoch, LogId, Manifest, Mark, Offset, Salt, SegmentHeader};
 use seawall_io::{MemStorage, Storage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -168,6 +168,33 @@ fn parity_of_a_newer_program_is_not_used_and_never_written_over() {
             assert!(device.bytes(parity).unwrap() == before, "{layout:?}: it was written over");
         }
     }
+}
+
+/// Left: a mark that was forged, as no segment gets so many.
+#[test]
+fn a_mark_for_which_there_is_no_number_is_the_header_of_another_segment() {
+    let image = write(End::Closed);
+    let count = images::count(&image.records);
+    let device = image.device.kill();
+    let header = SegmentHeader::decode(&device.bytes(NEWEST).unwrap()).unwrap();
+    let forged = Mark { confirmed: None, sequence: (1 << 63) - 1, time_us: 0 };
+    device.edit(NEWEST, |bytes| {
+        let at = usize::try_from(forged.slot().offset(header.geometry).0).unwrap();
+        bytes[at..at + 40].copy_from_slice(&forged.encode(&header));
+    });
+    let log = open(&again(1), &device).unwrap();
+    log.append(b"the last one").unwrap();
+    log.confirm().unwrap();
+    let device = device.power_cut(|_| false);
+    assert_eq!(read(&device, false).unwrap().count(), count + 1);
+    // What was confirmed is missed, whatever becomes of its batch.
+    let (_, placed) = batches(&device, NEWEST);
+    let (at, _, last) = *placed.last().unwrap();
+    assert_eq!(last, count + 1);
+    device.edit(NEWEST, |bytes| bytes[at + 60] ^= 1);
+    let found = judge(&device).unwrap();
+    assert_eq!(found.verdict, Verdict::Lost, "{found:?}");
+    assert!(found.damage.iter().any(|d| d.lost.is_some_and(|lost| common::names(&lost, last))));
 }
 
 /// The log whose manifest says other sizes for what is to come.

@@ -1,0 +1,85 @@
+//! The golden files of format 1: logs that are sound, torn, damaged, cut, checkpointed, readable,
+//! with parity, as texts. `crates/seawall/tests/golden/README.md` says what becomes of them.
+//!
+//! Everything in them follows from what stands here: time and random bits are made up.
+
+mod damaged;
+#[path = "../../seawall/tests/golden/event.rs"]
+mod event;
+mod handmade;
+#[path = "../../seawall/tests/golden/image.rs"]
+mod image;
+#[path = "../../seawall/tests/golden/observe.rs"]
+mod observe;
+#[path = "../../seawall/tests/golden/second.rs"]
+mod second;
+mod written;
+
+use image::Files;
+use seawall_io::{PosixStorage, Storage};
+use std::io;
+use std::path::Path;
+
+/// One golden file: its name, what it is, and its bytes as a text.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The name of its two files.
+    pub name: &'static str,
+    what: &'static str,
+    /// What stands in `NAME.bytes`.
+    pub text: String,
+}
+
+impl Case {
+    fn of(name: &'static str, what: &'static str, files: &Files) -> Self {
+        Self { name, what, text: format!("# {what}\n{}", image::show(files)) }
+    }
+
+    fn from(name: &'static str, what: &'static str, edits: &str) -> Self {
+        Self { name, what, text: format!("# {what}\n{edits}") }
+    }
+}
+
+/// All of them; those that others begin with come first.
+#[must_use]
+pub fn cases() -> Vec<Case> {
+    let sound: Vec<(Case, Files)> = [written::all(), handmade::all()].concat();
+    let damaged = damaged::all(&|name| {
+        let found = sound.iter().find(|(case, _)| case.name == name);
+        found.map(|(_, files)| files.clone()).unwrap()
+    });
+    sound.into_iter().map(|(case, _)| case).chain(damaged).collect()
+}
+
+/// Writes the golden files that are not there yet into `folder`; gives back their names.
+///
+/// # Errors
+///
+/// Whatever the device says; there is no Python for the second reader.
+pub fn write(folder: &Path) -> io::Result<Vec<&'static str>> {
+    if !second::is_there() {
+        return Err(io::Error::other("there is no python3 of 3.8 or later"));
+    }
+    let storage = PosixStorage::open(folder)?;
+    let there = storage.list()?;
+    let mut made = vec![];
+    for case in cases() {
+        let [bytes, json] = ["bytes", "json"].map(|kind| format!("{}.{kind}", case.name));
+        if !there.contains(&bytes) {
+            storage.create(&bytes)?.write_at(case.text.as_bytes(), 0)?;
+        }
+        if there.contains(&json) {
+            continue;
+        }
+        let files = image::load(folder, case.name);
+        let seen = observe::observe(&files);
+        let (code, shown) = second::ask(&files, &folder.join("second-reader"));
+        assert!(seen.records.starts_with(&shown), "{}: {shown:?}", case.name);
+        let second_reader = (code, shown.len());
+        let expected = observe::Expected { what: case.what.to_owned(), second_reader, ..seen };
+        let text = serde_json::to_string_pretty(&expected).map_err(io::Error::other)?;
+        storage.create(&json)?.write_at(format!("{text}\n").as_bytes(), 0)?;
+        made.push(case.name);
+    }
+    Ok(made)
+}

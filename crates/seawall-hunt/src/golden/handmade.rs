@@ -1,0 +1,130 @@
+//! Golden files that no writer of today makes by itself: put together from their structures.
+
+use super::Case;
+use super::image::Files;
+use super::written::{SIZES, TIME};
+use seawall::{CodecId, Layout, Level, Lsn, SegmentId};
+use seawall_format::batch::{HEADER_SIZE, Life, Spec, finish};
+use seawall_format::{
+    Closed, Epoch, LogId, Manifest, Mark, Offset, RecordType, SegmentHeader, SegmentRef, frame,
+};
+
+/// What stands in a batch.
+enum Content<'a> {
+    /// Records, and zeros behind them.
+    Records(&'a [&'a str], usize),
+    /// So many that were given up.
+    Void(u32),
+}
+
+fn header() -> SegmentHeader {
+    SegmentHeader {
+        geometry: SIZES,
+        log: LogId(0x5EA_3A11),
+        id: SegmentId::FIRST,
+        epoch: Epoch(0x0123_4567_89AB_CDEF),
+        base: Lsn::FIRST,
+        carried: None,
+        size: 4096,
+        pred: None,
+        pred_chain: 0,
+        layout: Layout::Binary,
+        record_type: RecordType::of(CodecId::Raw),
+        time_us: TIME,
+    }
+}
+
+fn manifest(header: &SegmentHeader, last: Option<Lsn>) -> Vec<u8> {
+    let segment: SegmentRef = header.reference();
+    let mut file = vec![0; 1024];
+    for sequence in [1, 2] {
+        let slot = Manifest {
+            geometry: SIZES,
+            log: header.log,
+            sequence,
+            oldest: segment,
+            oldest_base: header.base,
+            checkpoints: [None; 2],
+            closed: Some(Closed { last, segment }),
+            segment_max: 1 << 20,
+            level: Level::Confirmed,
+            layout: header.layout,
+            record_type: header.record_type.clone(),
+            parity: None,
+            time_us: TIME,
+        };
+        put(&mut file, slot.offset(), &slot.encode());
+    }
+    file
+}
+
+fn put(file: &mut [u8], at: Offset, bytes: &[u8]) {
+    let at = usize::try_from(at.0).unwrap();
+    file[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+fn log(contents: &[Content<'_>]) -> Files {
+    let header = header();
+    let (mut file, life) = (vec![0; 4096], Life::of(&header));
+    put(&mut file, Offset(0), &header.encode());
+    let (mut at, mut chain) = (Offset(header.data_start()), header.chain());
+    let (mut first, mut confirmed) = (Lsn::FIRST, None);
+    for content in contents {
+        let mut bytes = vec![0; HEADER_SIZE];
+        let mut zeros_behind = 0;
+        let (count, is_void) = match content {
+            Content::Records(records, zeros) => {
+                for record in *records {
+                    frame::push_unbound(&mut bytes, record.as_bytes(), false);
+                }
+                zeros_behind = *zeros;
+                (u32::try_from(records.len()).unwrap(), false)
+            }
+            Content::Void(count) => (*count, true),
+        };
+        let spec = Spec { first, count, is_void, confirmed, chain, time_us: TIME + at.0 };
+        chain = finish(&mut bytes, spec, at, &life);
+        if zeros_behind > 0 {
+            chain = pad(&mut bytes, zeros_behind, at, &life);
+        }
+        put(&mut file, at, &bytes);
+        at = at.plus(u64::try_from(bytes.len()).unwrap());
+        first = first.plus(u64::from(count));
+        confirmed = first.previous();
+    }
+    let mark = Mark { confirmed, sequence: 1, time_us: TIME };
+    put(&mut file, mark.slot().offset(SIZES), &mark.encode(&header));
+    let manifest = manifest(&header, confirmed);
+    [(header.head_name(), file), ("manifest".to_owned(), manifest)].into()
+}
+
+/// Puts zeros behind the records of a batch; gives back what the next one chains to.
+fn pad(batch: &mut Vec<u8>, zeros: usize, at: Offset, life: &Life) -> u64 {
+    batch.resize(batch.len() + zeros, 0);
+    let length = u32::try_from(batch.len() - HEADER_SIZE).unwrap();
+    batch[4..8].copy_from_slice(&length.to_le_bytes());
+    let body = life.salt.checksum(at.plus(48), &batch[HEADER_SIZE..]);
+    batch[24..28].copy_from_slice(&body.to_le_bytes());
+    let header = life.salt.checksum(at, &batch[4..HEADER_SIZE]);
+    batch[..4].copy_from_slice(&header.to_le_bytes());
+    u64::from(header) | u64::from(body) << 32
+}
+
+/// Each with its files.
+pub(super) fn all() -> Vec<(Case, Files)> {
+    use Content::{Records, Void};
+    let void = log(&[
+        Records(&["one", "two"], 0),
+        Void(3),
+        Records(&["six"], 0),
+        Void(1 << 20),
+        Records(&["behind a million and some"], 0),
+    ]);
+    let padded =
+        log(&[Records(&["one"], 504), Records(&["two", ""], 8), Void(1), Records(&["five"], 256)]);
+    let all = [
+        ("void", "records that a repair gave up, three and a million", void),
+        ("padded", "zeros behind the records of a batch, of less than a block", padded),
+    ];
+    all.into_iter().map(|(name, what, files)| (Case::of(name, what, &files), files)).collect()
+}

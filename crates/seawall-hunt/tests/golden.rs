@@ -1,0 +1,28 @@
+//! The writer of today makes the golden files of format 1 anew, byte by byte. Where it does not, it
+//! changed: that is allowed as long as `compatibility.rs` of the log holds, and then the new bytes
+//! come beside the old ones, under new names.
+
+use seawall_hunt::golden::cases;
+use seawall_io::{Access, PosixStorage, Storage};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../seawall/tests/golden/1");
+
+#[test]
+fn the_writer_of_today_makes_the_same_bytes() {
+    let folder = PosixStorage::open(Path::new(FOLDER)).unwrap();
+    for case in cases() {
+        let file = folder.open(&format!("{}.bytes", case.name), Access::Read).unwrap();
+        let mut there = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+        assert_eq!(file.read_at(&mut there, 0).unwrap(), there.len());
+        assert!(case.text.as_bytes() == there, "{} is not what the writer makes today", case.name);
+    }
+}
+
+#[test]
+fn no_two_golden_files_have_one_name() {
+    let cases = cases();
+    let names: BTreeSet<_> = cases.iter().map(|case| case.name).collect();
+    assert_eq!(names.len(), cases.len());
+}
