@@ -13,7 +13,8 @@ mod common;
 use common::images::{self, End, NEWEST, batches, write};
 use common::{GEOMETRY, again, judge, laid_out, open, payload_in, read, read_own, tiny};
 use seawall::{
-    Error, Geometry, Layout, Verdict, cut_tail_in, diagnose_in, mend_in, plan_cut_in, salvage_in,
+    Error, Geometry, Layout, Verdict, copy_in, cut_tail_in, diagnose_in, mend_in, plan_cut_in,
+    salvage_in,
 };
 use seawall_format::parity::Known;
 use seawall_format::{Epoch, LogId, Manifest, Mark, Offset, Salt, SegmentHeader};
@@ -42,6 +43,7 @@ fn is_refused(device: &MemStorage, name: &str) {
         plan_cut_in(&storage).map(drop),
         cut_tail_in(&storage).map(drop),
         mend_in(&storage, &[]).map(drop),
+        copy_in(&storage, &(Arc::new(MemStorage::new()) as Arc<dyn Storage>)).map(drop),
         salvage_in(&storage, Arc::new(MemStorage::new())).map(drop),
     ];
     for (turn, answer) in asked.into_iter().enumerate() {
