@@ -1,0 +1,350 @@
+//! Parity against crashes, failing devices and strangers beside a log: the rules of FORMAT.md
+//! section 10 that are about order, and about what is not believed.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "in a test a panic is the report"
+)]
+
+mod common;
+
+use common::{
+    Bytes, GEOMETRY, LAYOUTS, again, judge, laid_out, lsn, of_any_size, open, payload_in, read,
+    tiny,
+};
+use seawall::{Layout, Options, Parity, SegmentId, Verdict, protect_in, protection_in};
+use seawall_io::{MemStorage, Pending, Storage, What};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+const BLOCK: usize = 512;
+/// Where the records of a binary segment begin.
+const START: usize = 5 * BLOCK;
+/// Bytes of a stripe of four blocks.
+const STRIPE: usize = 4 * BLOCK;
+/// Bytes of a slot of 4+2: what is known of the stripe, and two blocks.
+const SLOT: usize = 56 + 2 * BLOCK;
+
+fn scheme() -> Parity {
+    "4+2".parse().unwrap()
+}
+
+fn with_parity(seed: u64, layout: Layout) -> Options {
+    laid_out(tiny(seed).parity(Some(scheme())), layout)
+}
+
+/// The same with all records in one segment of many stripes.
+fn in_one_segment(seed: u64) -> Options {
+    let size = 64 * 512;
+    of_any_size(seed).geometry(GEOMETRY, size).segment_size(size).parity(Some(scheme()))
+}
+
+/// Options of another process for such a log.
+fn later(seed: u64) -> Options {
+    of_any_size(seed << 32)
+}
+
+fn shared(device: &MemStorage) -> Arc<dyn Storage> {
+    Arc::new(device.clone())
+}
+
+fn payload(layout: Layout, number: u64) -> Vec<u8> {
+    payload_in(layout, (number, 1), 20 + usize::try_from(number * 37 % 300).unwrap())
+}
+
+/// Appends these records as far as the device takes them; the last that was acknowledged.
+fn append(log: &Bytes, layout: Layout, numbers: impl Iterator<Item = u64>) -> u64 {
+    let mut last = 0;
+    for number in numbers {
+        let Ok(lsn) = log.append(&payload(layout, number)) else { break };
+        assert_eq!(lsn.get(), number);
+        last = number;
+    }
+    last
+}
+
+fn records(layout: Layout, count: u64) -> BTreeMap<u64, Vec<u8>> {
+    (1..=count).map(|number| (number, payload(layout, number))).collect()
+}
+
+/// A closed log of so many records.
+fn closed(options: &Options, layout: Layout, count: u64) -> MemStorage {
+    let device = MemStorage::new();
+    let log = open(options, &device).unwrap();
+    assert_eq!(append(&log, layout, 1..=count), count);
+    log.close().unwrap();
+    device
+}
+
+fn is_parity(name: &str) -> bool {
+    SegmentId::from_parity_name(name).is_some()
+}
+
+/// The files with parity, oldest first.
+fn sides(device: &MemStorage) -> Vec<String> {
+    device.names().into_iter().filter(|name| is_parity(name)).collect()
+}
+
+/// The newest file with records, where they begin in it, and where they end.
+fn newest(device: &MemStorage, layout: Layout) -> (String, Range<usize>) {
+    let (end, start) = if layout == Layout::Text { ("jsonl", 0) } else { ("seg", START) };
+    let name = device.names().into_iter().rfind(|name| name.ends_with(end)).unwrap();
+    let bytes = device.bytes(&name).unwrap();
+    let used = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    (name, start..used)
+}
+
+fn garble(device: &MemStorage, name: &str, range: Range<usize>) {
+    device.edit(name, |bytes| {
+        let end = range.end.min(bytes.len());
+        bytes[range.start..end].iter_mut().for_each(|byte| *byte = byte.wrapping_mul(7) ^ 0x5A);
+    });
+}
+
+/// Everything that is left after the power went at a step, and what was acknowledged before.
+fn cut_at_every_step(
+    options: &Options,
+    count: u64,
+    land: impl Fn(&Pending) -> bool,
+    mut look: impl FnMut(&MemStorage, u64, &str),
+) {
+    let steps = closed(options, Layout::Binary, count).steps();
+    for stop in 0..=steps {
+        let device = MemStorage::new();
+        device.stop_after(stop);
+        let mut acknowledged = 0;
+        if let Ok(log) = open(options, &device) {
+            acknowledged = append(&log, Layout::Binary, 1..=count);
+            let _ = log.close();
+        }
+        let left = device.power_cut(&land);
+        look(&left, acknowledged, &format!("stopped after {stop}"));
+    }
+}
+
+/// The disk has all that was written to the parity and nothing of the records that was not
+/// synced: a slot that covers more than is durable would make damage of an ordinary crash.
+#[test]
+fn a_slot_tells_of_nothing_that_never_was() {
+    let whole = |item: &Pending| is_parity(&item.file);
+    cut_at_every_step(&with_parity(1, Layout::Binary), 40, whole, |left, acknowledged, what| {
+        if acknowledged > 0 {
+            let found = judge(left).unwrap();
+            let is_sound = matches!(found.verdict, Verdict::Clean | Verdict::Torn);
+            assert!(is_sound || found.verdict == Verdict::Unsure, "{what}: {found:?}");
+        }
+        let log = open(&again(2), left).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let next = log.append(&payload(Layout::Binary, 1)).unwrap().get();
+        assert!(next > acknowledged, "{what}: {next} after {acknowledged}");
+    });
+}
+
+/// The disk has the newest head and the last slot, and no slot before it that was not synced: what
+/// a head covers is there, so nobody looks for it again.
+#[test]
+fn what_a_head_covers_is_there_after_any_crash() {
+    let options = in_one_segment(1);
+    let device = closed(&options, Layout::Binary, 50);
+    let (_, used) = newest(&device, Layout::Binary);
+    let last = (used.end - START - 1) / STRIPE;
+    assert!(last > 3, "many stripes");
+    let slot = 2 * BLOCK + last * SLOT;
+    let land = move |item: &Pending| match item.what {
+        What::Sector(sector) if is_parity(&item.file) => {
+            let at = usize::try_from(sector).unwrap() * BLOCK;
+            at < 2 * BLOCK || at + BLOCK > slot
+        }
+        _ => true,
+    };
+    cut_at_every_step(&options, 50, land, |left, acknowledged, what| {
+        let log = open(&later(2).parity(Some(scheme())), left);
+        log.unwrap_or_else(|error| panic!("{what}: {error}")).close().unwrap();
+        let found = protection_in(&shared(left)).unwrap();
+        assert!(found.open.is_empty() && found.covered == found.bytes, "{what}: {found:?}");
+        assert!(read(left, false).unwrap().count() >= acknowledged, "{what}");
+    });
+}
+
+/// The disk of a log whose writer was killed: its slots are there, no head covers them, and a
+/// block is damaged. Who makes up for what the head lacks finds a slot that says otherwise.
+#[test]
+fn a_slot_that_contradicts_the_records_is_never_written_over() {
+    let device = MemStorage::new();
+    let log = open(&in_one_segment(1), &device).unwrap();
+    assert_eq!(append(&log, Layout::Binary, 1..=50), 50);
+    let killed = device.kill();
+    let (name, used) = newest(&killed, Layout::Binary);
+    let side = sides(&killed).pop().unwrap();
+    let full = (used.end - START) / STRIPE;
+    for block in 0..full * 4 {
+        let harmed = killed.kill();
+        garble(&harmed, &name, START + block * BLOCK..START + (block + 1) * BLOCK);
+        let before = harmed.bytes(&side).unwrap();
+        let slot = 2 * BLOCK + block / 4 * SLOT;
+        for life in 2..4 {
+            let log = open(&later(life), &harmed).unwrap();
+            assert!(log.recovery().damage.is_empty(), "block {block}, life {life}");
+            log.close().unwrap();
+            let after = harmed.bytes(&side).unwrap();
+            assert!(before[slot..slot + SLOT] == after[slot..slot + SLOT], "block {block}");
+        }
+        let made = protect_in(&shared(&harmed), scheme());
+        assert!(made.is_err() || !made.unwrap().open.is_empty(), "block {block}");
+        assert_eq!(read(&harmed, false).unwrap().records, records(Layout::Binary, 50));
+    }
+}
+
+/// The disk of a closed log of which one block of the newest segment is damaged, wherever.
+#[test]
+fn a_segment_that_parity_mended_gets_nothing_more() {
+    for layout in LAYOUTS {
+        let sound = closed(&with_parity(1, layout), layout, 42);
+        let (name, used) = newest(&sound, layout);
+        assert!(used.len() > 2 * BLOCK, "some blocks");
+        for start in used.clone().step_by(BLOCK) {
+            let device = sound.kill();
+            garble(&device, &name, start..(start + BLOCK).min(used.end));
+            let before = device.bytes(&name).unwrap();
+            let log = open(&laid_out(again(2), layout), &device).unwrap();
+            assert_eq!(log.append(&payload(layout, 43)).unwrap(), lsn(43));
+            log.close().unwrap();
+            let after = device.bytes(&name).unwrap();
+            let there = used.start..before.len().min(after.len());
+            assert!(there.end >= used.end, "{layout:?} {start}: nothing is cut off");
+            assert!(before[there.clone()] == after[there], "{layout:?} {start}: written over");
+            assert_eq!(read(&device, false).unwrap().records, records(layout, 43));
+        }
+    }
+}
+
+/// What fails beside a segment ends its parity: appends, the close and the log itself go on, and
+/// nothing is moved to a new segment for it.
+#[test]
+fn whatever_fails_beside_a_segment_costs_no_record() {
+    let options = in_one_segment(1);
+    let look = |device: &MemStorage, what: &str| {
+        assert_eq!(read(device, false).unwrap().records, records(Layout::Binary, 40), "{what}");
+        assert_eq!(judge(device).unwrap().verdict, Verdict::Clean, "{what}");
+        assert_eq!(device.names().iter().filter(|name| name.ends_with("seg")).count(), 1);
+        let log = open(&later(2), &device.kill());
+        drop(log.unwrap_or_else(|error| panic!("{what}: {error}")));
+    };
+    for way in ["writes", "reads", "both"] {
+        for at in [1, 5, 20, 39] {
+            let (device, what) = (MemStorage::new(), format!("{way} after {at}"));
+            let log = open(&options, &device).unwrap();
+            assert_eq!(append(&log, Layout::Binary, 1..=at), at);
+            let side = sides(&device).pop().unwrap();
+            if way != "reads" {
+                device.refuse_writes(&side, true);
+            }
+            if way != "writes" {
+                device.fail_read(&side, 0..usize::MAX);
+            }
+            assert_eq!(append(&log, Layout::Binary, at + 1..=40), 40, "{what}");
+            assert_eq!(log.stats().failovers, 0, "{what}");
+            log.close().unwrap_or_else(|error| panic!("{what}: {error}"));
+            look(&device, &what);
+        }
+    }
+    let (mut tried, mut nth) = (0, 0);
+    loop {
+        let (device, failed) = (MemStorage::new(), Arc::new(Mutex::new(vec![])));
+        let log = open(&options, &device).unwrap();
+        let heard = failed.clone();
+        device.fail_sync(nth, move |item| {
+            heard.lock().unwrap().push(item.file.clone());
+            false
+        });
+        let last = append(&log, Layout::Binary, 1..=40);
+        let of_parity = |files: &[String]| files.iter().any(|name| is_parity(name));
+        let is_closed = log.close();
+        let files = failed.lock().unwrap().clone();
+        if of_parity(&files) && !files.iter().any(|name| !is_parity(name)) {
+            tried += 1;
+            assert_eq!(last, 40, "sync {nth}");
+            is_closed.unwrap_or_else(|error| panic!("sync {nth}: {error}"));
+            look(&device, &format!("sync {nth}"));
+        }
+        nth += 1;
+        if nth > 120 {
+            break;
+        }
+    }
+    assert!(tried > 1, "syncs of parity");
+}
+
+/// The disk of a log where the parity of another segment stands beside the newest one, as who
+/// restores files by hand may leave it.
+#[test]
+fn a_head_of_another_segment_is_not_believed() {
+    let sound = closed(&with_parity(1, Layout::Binary), Layout::Binary, 42);
+    let all = sides(&sound);
+    let (own, (name, used)) = (all.last().unwrap(), newest(&sound, Layout::Binary));
+    for other in all.iter().rev().skip(1) {
+        let device = sound.kill();
+        device.copy_raw(other, own);
+        let what = format!("{other} as {own}");
+        let found = protection_in(&shared(&device)).unwrap();
+        let id = SegmentId::from_parity_name(own).unwrap();
+        assert!(found.open == [id] && found.covered < found.bytes, "{what}: {found:?}");
+        // Shortened, so that what the other knows of would lie behind the end.
+        let cut = device.power_cut(|_| true);
+        assert_eq!(judge(&cut).unwrap().verdict, Verdict::Clean, "{what}");
+        let log = open(&again(2).mode(seawall::OpenMode::Strict), &cut);
+        let log = log.unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(log.append(&payload(Layout::Binary, 43)).unwrap(), lsn(43));
+        log.close().unwrap();
+        let found = protection_in(&shared(&cut)).unwrap();
+        assert!(found.open.is_empty(), "{what}: {found:?}");
+        garble(&cut, &name, used.start..used.start + 2 * BLOCK);
+        assert_eq!(read(&cut, false).unwrap().records, records(Layout::Binary, 43), "{what}");
+    }
+}
+
+/// The disk has in the place of a slot the one of another stripe of the same segment.
+#[test]
+fn a_slot_of_another_stripe_is_not_believed() {
+    let sound = closed(&in_one_segment(1), Layout::Binary, 50);
+    let (name, used) = newest(&sound, Layout::Binary);
+    let (side, full) = (sides(&sound).pop().unwrap(), (used.end - START) / STRIPE);
+    for (from, to) in [(0, 1), (1, 0), (full - 1, 0), (0, full - 1)] {
+        let device = sound.kill();
+        device.edit(&side, |bytes| {
+            let slot = bytes[2 * BLOCK + from * SLOT..][..SLOT].to_vec();
+            bytes[2 * BLOCK + to * SLOT..][..SLOT].copy_from_slice(&slot);
+        });
+        let what = format!("slot {from} as {to}");
+        let found = protection_in(&shared(&device)).unwrap();
+        assert!(found.covered < found.bytes, "{what}: {found:?}");
+        let at = START + to * STRIPE;
+        garble(&device, &name, at..at + BLOCK);
+        let judged = judge(&device).unwrap();
+        assert!(judged.verdict == Verdict::Lost && judged.mended.is_empty(), "{what}: {judged:?}");
+        let found = read(&device, true).unwrap();
+        let right = |(lsn, bytes): (&u64, &Vec<u8>)| *bytes == payload(Layout::Binary, *lsn);
+        assert!(found.records.iter().all(right), "{what}");
+    }
+}
+
+/// The disk has records in the block of others that parity covers, written without parity, and
+/// damage to those that it covers.
+#[test]
+fn what_stands_behind_what_parity_knows_of_stays() {
+    let device = closed(&with_parity(1, Layout::Binary), Layout::Binary, 2);
+    let (name, before) = newest(&device, Layout::Binary);
+    let log = open(&again(2).parity(None), &device).unwrap();
+    assert_eq!(log.append(b"three").unwrap(), lsn(3));
+    log.close().unwrap();
+    let (_, after) = newest(&device, Layout::Binary);
+    let block = before.end / BLOCK * BLOCK;
+    assert!(before.end - block > 20 && after.end < block + BLOCK, "both in one block");
+    garble(&device, &name, block..before.end);
+    let found = read(&device, false).unwrap();
+    let mut whole = records(Layout::Binary, 2);
+    whole.insert(3, b"three".to_vec());
+    assert_eq!((found.records, found.errors), (whole, 0));
+    assert_eq!(judge(&device).unwrap().verdict, Verdict::Correctable);
+}
