@@ -4,8 +4,10 @@
 //! than the first check.
 
 use seawall_format::batch::HEADER_SIZE as BATCH_HEADER;
+use seawall_format::parity::{HEAD_SIZE, Places};
 use seawall_format::text::{Content, Line};
-use seawall_format::{Epoch, LogId, Lsn, MANIFEST_SLOT_SIZE, Offset, Salt, frame, time};
+use seawall_format::{Epoch, LogId, Lsn, MANIFEST_SLOT_SIZE, Offset, Salt, SegmentHeader};
+use seawall_format::{frame, time};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
@@ -129,6 +131,28 @@ pub fn batches(bytes: &mut [u8], origin: usize, (salt, epoch): (&Salt, u64), mut
         put_crc(header, 0, header_crc);
         chain = u64::from(header_crc) | u64::from(body_crc) << 32;
         at += BATCH_HEADER + size;
+    }
+}
+
+/// A head of parity that stands there, and the header in it.
+pub fn parity_head(bytes: &mut [u8], at: usize) {
+    let Some(here) = bytes.get_mut(at..at + HEAD_SIZE) else { return };
+    preamble(here);
+    header(&mut here[88..]);
+    let crc = salt_of(here).checksum(offset(at), &here[20..]);
+    put_crc(here, 16, crc);
+}
+
+/// What is known of stripe `number`, at the beginning of its slot, which stands there.
+pub fn parity_slot(
+    bytes: &mut [u8],
+    (at, number): (usize, u64),
+    places: &Places,
+    header: &SegmentHeader,
+) {
+    if let Some(here) = bytes.get_mut(at..at + places.known_size()) {
+        let crc = header.salt().checksum(places.slot_at(number), &here[4..]);
+        put_crc(here, 0, crc);
     }
 }
 

@@ -341,7 +341,7 @@ impl Writing {
 }
 
 /// What record `lsn` holds: no two have the same, but for the shortest.
-fn payload(kind: Kind, lsn: u64, size: usize) -> Vec<u8> {
+pub(crate) fn payload(kind: Kind, lsn: u64, size: usize) -> Vec<u8> {
     let mut random = Random::new(kind.seed << 32 ^ lsn);
     let mut bytes = vec![0; size];
     if random.once_in(4) {

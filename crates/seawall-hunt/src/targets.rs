@@ -9,6 +9,7 @@ mod codecs;
 mod folder;
 mod importers;
 mod lines;
+mod parity;
 mod scan;
 
 use crate::random::Random;
@@ -35,6 +36,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "line", run: lines::line, seeds: lines::some_lines },
     Target { name: "text", run: lines::text, seeds: lines::texts },
     Target { name: "folder", run: folder::run, seeds: folder::seeds },
+    Target { name: "parity", run: parity::run, seeds: parity::seeds },
     Target { name: "cwal", run: importers::cwal, seeds: importers::cwals },
     Target { name: "cwal_text", run: importers::cwal_text, seeds: importers::cwal_texts },
     Target { name: "msgpack", run: importers::msgpack, seeds: importers::packs },

@@ -42,7 +42,11 @@ fn replay(target: &Target) {
     for (index, seed) in seeds.iter().enumerate() {
         run(target, seed, &format!("seed {index}"));
     }
-    let usual = if target.name == "folder" { 3000 } else { 5000 };
+    let usual = match target.name {
+        "folder" => 3000,
+        "parity" => 2000,
+        _ => 5000,
+    };
     for number in 0..cases(usual) {
         let bytes = mutated(&seeds, &mut Random::new(number));
         run(target, &bytes, &format!("changed input {number}"));
@@ -70,4 +74,9 @@ fn no_log_of_others_breaks_a_target() {
 #[test]
 fn no_folder_of_forged_files_breaks_recovery() {
     TARGETS.iter().filter(|target| target.name == "folder").for_each(replay);
+}
+
+#[test]
+fn no_file_of_parity_changes_or_takes_a_record() {
+    TARGETS.iter().filter(|target| target.name == "parity").for_each(replay);
 }

@@ -201,13 +201,13 @@ fn fix(files: &mut Files) {
 }
 
 /// What reading delivered, and how it ended.
-struct Reading {
-    records: Vec<(u64, Vec<u8>)>,
+pub(super) struct Reading {
+    pub(super) records: Vec<(u64, Vec<u8>)>,
     errors: usize,
 }
 
 /// Reads all there is; `None`: a reader does not even begin.
-fn read(device: &MemStorage, skip: bool) -> Option<Reading> {
+pub(super) fn read(device: &MemStorage, skip: bool) -> Option<Reading> {
     let reader = LogReader::<[u8], Raw>::open_any_in(Arc::new(device.clone())).ok()?;
     let mut cursor = reader.skip_damaged(skip).cursor(reader_start(device)?).ok()?;
     let mut reading = Reading { records: vec![], errors: 0 };
@@ -229,7 +229,7 @@ fn reader_start(device: &MemStorage) -> Option<Lsn> {
     LogReader::<[u8], Raw>::open_any_in(Arc::new(device.clone())).ok()?.oldest().ok()
 }
 
-fn verify(device: &MemStorage) -> seawall::Result<Verification> {
+pub(super) fn verify(device: &MemStorage) -> seawall::Result<Verification> {
     verify_in(&(Arc::new(device.clone()) as Arc<dyn Storage>))
 }
 
