@@ -29,6 +29,7 @@ pub fn draw(seed: u64) -> Plan {
     let count = 2 + dice.below(6);
     let mut lives: Vec<Life> = (0..count).map(|_| mixture.life()).collect();
     draw_parity(seed, &mut lives);
+    draw_beside(seed, &mut lives);
     Plan { seed, layout, segment_max, lives }
 }
 
@@ -52,6 +53,38 @@ fn draw_parity(seed: u64, lives: &mut [Life]) {
         && let (Some(life), Some(scheme)) = (lives.first_mut(), dice.pick(&schemes))
     {
         life.beside = Beside::On(*scheme);
+    }
+}
+
+/// What goes wrong with the parity alone, in half of the logs that have some, and damage that it
+/// has to mend. From dice of its own, too.
+fn draw_beside(seed: u64, lives: &mut [Life]) {
+    if lives.iter().all(|life| !matches!(life.beside, Beside::On(_))) {
+        return;
+    }
+    let mut dice = Dice::new(seed ^ 0xBE51_DE00);
+    let goes_wrong = dice.one_in(2);
+    // What fails in a call of another file, or all of them, is no matter of this one.
+    let kinds = Kind::ALL.into_iter();
+    let kinds: Vec<Kind> =
+        kinds.filter(|kind| !matches!(kind, Kind::Full | Kind::MisdirectedWrite)).collect();
+    for life in lives {
+        let acts: usize = life.tasks.iter().map(Vec::len).sum();
+        let steps = 60 + 25 * u64::try_from(acts).expect("a small number");
+        if goes_wrong && dice.one_in(2) {
+            for _ in 0..=dice.below(3) {
+                let (step, seed) = (1 + dice.below(steps), dice.any() & 0xFFFF);
+                let kind = dice.pick(&kinds).copied();
+                life.faults_beside.extend(kind.map(|kind| (step, Fault { kind, seed })));
+            }
+        }
+        if goes_wrong && dice.one_in(4) {
+            let decay = dice.pick(&Decay::ALL).copied().unwrap_or(Decay::Bit);
+            life.harm_beside = Some(Harm { decay, reach: 512, seed: dice.any() & 0xFFFF });
+        }
+        if dice.one_in(2) {
+            life.mends = (1 + dice.below(3), dice.any() & 0xFFFF);
+        }
     }
 }
 

@@ -94,6 +94,7 @@ impl Sum {
         self.outcome.steps += outcome.steps;
         self.outcome.records += outcome.records;
         self.outcome.probes += outcome.probes;
+        self.outcome.mends += outcome.mends;
         self.outcome.faults += outcome.faults;
     }
 
@@ -106,9 +107,10 @@ impl Sum {
 
     fn figures(&self, time: Duration) -> String {
         let (second, day) = self.speed(time);
-        let Outcome { steps, records, probes, faults, .. } = self.outcome;
+        let Outcome { steps, records, probes, mends, faults, .. } = self.outcome;
         format!(
-            "{} runs, {records} records, {faults} faults, {probes} probes, {steps} steps in {} s: \
+            "{} runs, {records} records, {faults} faults, {probes} probes, {mends} blocks mended, \
+             {steps} steps in {} s: \
              {second} a second, {:.1e} a day",
             self.runs,
             time.as_secs(),
@@ -144,7 +146,7 @@ fn as_test(finding: &Finding) -> String {
 
 fn json(out: &mut impl io::Write, sum: &Sum, time: Duration) -> io::Result<()> {
     let (second, day) = sum.speed(time);
-    let Outcome { steps, records, probes, faults, .. } = sum.outcome;
+    let Outcome { steps, records, probes, mends, faults, .. } = sum.outcome;
     let findings: Vec<String> = sum
         .findings
         .iter()
@@ -155,7 +157,8 @@ fn json(out: &mut impl io::Write, sum: &Sum, time: Duration) -> io::Result<()> {
     writeln!(
         out,
         "{{\"schema\":\"seawall-sim.run/1\",\"runs\":{},\"steps\":{steps},\"records\":{records},\
-         \"faults\":{faults},\"probes\":{probes},\"steps_per_s\":{second},\"steps_per_day\":{day},\
+         \"faults\":{faults},\"probes\":{probes},\"mends\":{mends},\"steps_per_s\":{second},\
+         \"steps_per_day\":{day},\
          \"findings\":[{}]}}",
         sum.runs,
         findings.join(",")

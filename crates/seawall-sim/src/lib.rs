@@ -13,6 +13,7 @@ mod evidence;
 mod exhaustive;
 mod ledger;
 mod look;
+mod mend;
 mod notation;
 mod payload;
 mod plan;

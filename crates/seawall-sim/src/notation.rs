@@ -46,6 +46,7 @@ impl fmt::Display for Life {
         }
         f.write_str(" ;")?;
         self.faults.iter().try_for_each(|(step, fault)| write!(f, " @{step} {fault}"))?;
+        self.faults_beside.iter().try_for_each(|(step, fault)| write!(f, " @{step}p {fault}"))?;
         f.write_str(" ; ")?;
         match self.end {
             End::Close => f.write_str("close")?,
@@ -58,10 +59,15 @@ impl fmt::Display for Life {
         if let Some(harm) = self.harm {
             write!(f, " harm {harm}")?;
         }
-        match self.probes {
-            (0, _) => Ok(()),
-            (count, seed) => write!(f, " probe {count}:{seed:x}"),
+        if let Some(harm) = self.harm_beside {
+            write!(f, " harm-parity {harm}")?;
         }
+        for (word, (count, seed)) in [("probe", self.probes), ("mend", self.mends)] {
+            if count > 0 {
+                write!(f, " {word} {count}:{seed:x}")?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -139,7 +145,11 @@ impl FromStr for Life {
         let mut faults = faults.split_whitespace();
         while let Some(step) = faults.next() {
             let fault: Fault = faults.next().unwrap_or_default().parse()?;
-            life.faults.push((number(step.trim_start_matches('@'))?, fault));
+            let step = step.trim_start_matches('@');
+            match step.strip_suffix('p') {
+                Some(step) => life.faults_beside.push((number(step)?, fault)),
+                None => life.faults.push((number(step)?, fault)),
+            }
         }
         let mut words = end.split_whitespace();
         while let Some(word) = words.next() {
@@ -161,9 +171,12 @@ impl Life {
             beside: Beside::AsItIs,
             tasks: vec![],
             faults: vec![],
+            faults_beside: vec![],
             end: End::Close,
             harm: None,
+            harm_beside: None,
             probes: (0, 0),
+            mends: (0, 0),
         }
     }
 
@@ -205,9 +218,11 @@ impl Life {
                 self.end = End::Power(number(step)?, Cut { unit, seed: hex(seed)? });
             }
             "harm" => self.harm = Some(next()?.parse::<Harm>()?),
-            "probe" => {
+            "harm-parity" => self.harm_beside = Some(next()?.parse::<Harm>()?),
+            "probe" | "mend" => {
                 let (count, seed) = next()?.split_once(':').ok_or("a count and a seed")?;
-                self.probes = (number(count)?, hex(seed)?);
+                let asked = (number(count)?, hex(seed)?);
+                *(if word == "mend" { &mut self.mends } else { &mut self.probes }) = asked;
             }
             _ => return Err(format!("{word} is no end of a life")),
         }

@@ -33,12 +33,18 @@ pub struct Life {
     pub tasks: Vec<Vec<Act>>,
     /// What goes wrong, and at which step of this life.
     pub faults: Vec<(u64, Fault)>,
+    /// What goes wrong with the parity alone, and at which step.
+    pub faults_beside: Vec<(u64, Fault)>,
     /// How it ends.
     pub end: End,
     /// What becomes of the disk before the next life.
     pub harm: Option<Harm>,
+    /// What becomes of the parity alone.
+    pub harm_beside: Option<Harm>,
     /// How many single faults are tried on copies of what it leaves, and their seed.
     pub probes: (u64, u64),
+    /// How often damage that parity is to mend is tried on copies of what it leaves, and its seed.
+    pub mends: (u64, u64),
 }
 
 /// A retention of the log.
@@ -151,8 +157,9 @@ impl Plan {
     pub fn size(&self) -> usize {
         let life = |life: &Life| {
             let acts: usize = life.tasks.iter().map(|acts| acts.len() + 1).sum();
-            let probes = usize::from(life.probes.0 > 0);
-            acts + life.faults.len() + usize::from(life.harm.is_some()) + probes + 1
+            let probes = usize::from(life.probes.0 > 0) + usize::from(life.mends.0 > 0);
+            let harms = usize::from(life.harm.is_some()) + usize::from(life.harm_beside.is_some());
+            acts + life.faults.len() + life.faults_beside.len() + harms + probes + 1
         };
         self.lives.iter().map(life).sum()
     }

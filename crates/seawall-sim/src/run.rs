@@ -19,9 +19,10 @@ use crate::describe::describe;
 use crate::evidence::{Evidence, highest_id};
 use crate::ledger::Ledger;
 use crate::look;
+use crate::mend;
 use crate::plan::{Beside, Cut, End, Keep, Life, Plan, Unit};
 use crate::task::Task;
-use crate::world::{BLOCK, Bytes, Next, WRONG_READS, World, disk, lock};
+use crate::world::{BLOCK, Bytes, Next, WRONG_READS, World, disk, is_beside, is_parity, lock};
 
 /// What a run came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct Outcome {
     pub records: u64,
     /// Single faults that were tried on copies.
     pub probes: u64,
+    /// Blocks of damage within the strength of parity that were tried on copies.
+    pub mends: u64,
     /// Faults that came to pass in the lives.
     pub faults: u64,
     /// How many items the last crash could have lost.
@@ -125,6 +128,8 @@ struct Simulation {
     device: MemStorage,
     /// As it was before the last life.
     earlier: MemStorage,
+    /// Nothing happened to the parity but what the log did.
+    parity_is_sound: bool,
     ledger: Arc<Mutex<Ledger>>,
     serial: Arc<Mutex<u64>>,
     finding: Arc<Mutex<Option<String>>>,
@@ -142,6 +147,7 @@ impl Simulation {
             seed: plan.seed,
             device: MemStorage::new(),
             earlier: MemStorage::new(),
+            parity_is_sound: true,
             ledger: Arc::default(),
             serial: Arc::default(),
             finding: Arc::default(),
@@ -209,6 +215,8 @@ impl Simulation {
         self.earlier = self.device.power_cut(|_| false);
         let disk = disk(self.device.clone());
         life.faults.iter().for_each(|(step, fault)| disk.plan(*step, *fault));
+        let beside = life.faults_beside.iter();
+        beside.for_each(|(step, fault)| disk.plan_for(*step, *fault, is_parity));
         if let End::Kill(step) | End::Power(step, _) = life.end {
             disk.stop_after(step);
         }
@@ -338,11 +346,15 @@ impl Simulation {
         let disk = &world.disk;
         self.outcome.steps += disk.steps();
         self.outcome.trace = self.outcome.trace.rotate_left(7) ^ disk.trace();
-        let injected = disk.injected();
+        let mut injected = disk.injected();
         for one in &injected {
             world.tell(|| format!("{} went wrong at {} in {:?}", one.fault, one.step, one.file));
         }
         self.outcome.faults += u64::try_from(injected.len()).expect("fits in 64 bits");
+        let beside = injected.iter().filter(|one| is_beside(one) && one.fault.kind != Kind::Stall);
+        self.parity_is_sound &= beside.count() == 0;
+        let lied = injected.iter().any(|one| one.fault.kind.is_damage());
+        injected.retain(|one| !is_beside(one));
         *lock(&self.shared) = self.outcome.clone();
         if lock(&self.finding).is_some() {
             return;
@@ -365,8 +377,8 @@ impl Simulation {
             End::Power(_, cut) => power_cut(&self.device, cut),
             _ => self.device.kill(),
         };
-        if harmed {
-            world.ledger().damaged = true;
+        world.ledger().damaged |= harmed;
+        if harmed || lied {
             self.device.evict();
         }
         let faults = !injected.is_empty();
@@ -379,11 +391,22 @@ impl Simulation {
         if life.probes.0 > 0 && !world.ledger().damaged {
             self.outcome.probes += look::probe(world, (&probed, &self.earlier), life.probes);
         }
-        if let Some(how) = life.harm {
-            let may = |name: &str| !name.starts_with("quarantine/") && name != "lock";
-            if let Some(harmed) = harm(&self.device, &self.earlier, how, may) {
+        if life.mends.0 > 0 && !world.ledger().damaged {
+            let is_sound = self.parity_is_sound;
+            let options = self.options(&Life::quiet(life.level), 0xFFFE);
+            self.outcome.mends +=
+                mend::probe(world, &self.device, (is_sound, &options), life.mends);
+        }
+        let may = |name: &str| !name.starts_with("quarantine/") && name != "lock";
+        let beside = (life.harm_beside, (&is_parity) as &dyn Fn(&str) -> bool);
+        for (how, may) in [(life.harm, &may as &dyn Fn(&str) -> bool), beside] {
+            if let Some(how) = how
+                && let Some(harmed) = harm(&self.device, &self.earlier, how, may)
+            {
                 world.tell(|| format!("{how} of {} at {:?}", harmed.file, harmed.bytes));
-                world.ledger().damaged = true;
+                let is_beside = is_parity(&harmed.file);
+                self.parity_is_sound &= !is_beside;
+                world.ledger().damaged |= !is_beside;
             }
         }
     }

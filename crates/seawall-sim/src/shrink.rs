@@ -90,7 +90,13 @@ impl Search {
             self.simplify(at, |life| life.keep = Keep::All);
             self.simplify(at, |life| life.beside = Beside::AsItIs);
             self.simplify(at, |life| life.harm = None);
+            self.each(at, |life, part| {
+                let faults = &mut life.faults_beside;
+                (part < faults.len()).then(|| faults.remove(part))
+            });
+            self.simplify(at, |life| life.harm_beside = None);
             self.simplify(at, |life| life.probes = (0, 0));
+            self.simplify(at, |life| life.mends = (0, 0));
             self.simplify(at, |life| life.end = End::Close);
         }
     }

@@ -368,7 +368,7 @@ impl Task {
         let oldest = reader.oldest()?;
         let last = self.take(reader.read_from(oldest)?, (oldest.get(), since), who)?;
         // A writer that could not write `live` has readers that lag.
-        if self.world.disk.injected().is_empty() {
+        if self.world.injected().is_empty() {
             self.is_complete(last, before, since);
         }
         Ok(())
@@ -395,7 +395,7 @@ impl Task {
         self.reader = Some(reader);
         let got = got?;
         // A writer that could not write `live` has readers that lag.
-        let before = if self.world.disk.injected().is_empty() { before } else { 0 };
+        let before = if self.world.injected().is_empty() { before } else { 0 };
         self.is_got((place, got), (before, since), who);
         Ok(())
     }
@@ -465,7 +465,7 @@ impl Task {
     fn verify(&mut self) -> seawall::Result<()> {
         let found = verify_in(&self.storage())?;
         let sound = matches!(found.verdict, Verdict::Clean | Verdict::Torn | Verdict::Unsure);
-        let calm = !self.world.ledger().damaged && self.world.disk.injected().is_empty();
+        let calm = !self.world.ledger().damaged && self.world.injected().is_empty();
         if !sound && calm {
             self.world.find(format!("beside its writer the log is called {found:?}"));
         }
@@ -481,7 +481,7 @@ impl Task {
         let reader = LogReader::open_any_in(Arc::new(device.power_cut(|_| false)))?;
         let oldest = reader.oldest()?;
         let last = self.take(reader.read_from(oldest)?, (oldest.get(), since), who)?;
-        if self.world.disk.injected().is_empty() {
+        if self.world.injected().is_empty() {
             self.is_complete(last, before, since);
         }
         Ok(())

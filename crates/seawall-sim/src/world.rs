@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use scheduler::time;
 use seawall::{Error, Layout, Log, Raw};
-use seawall_format::Live;
+use seawall_format::{Live, SegmentId};
 use seawall_io::{MemStorage, Storage as _};
-use seawall_testkit::{FaultDisk, Kind};
+use seawall_testkit::{FaultDisk, Injected, Kind};
 
 use crate::ledger::Ledger;
 
@@ -79,12 +79,19 @@ impl World {
         *serial
     }
 
+    /// What went wrong so far, but for what nobody is to notice: that of files with parity.
+    pub(crate) fn injected(&self) -> Vec<Injected> {
+        let mut injected = self.disk.injected();
+        injected.retain(|one| !is_beside(one));
+        injected
+    }
+
     /// What to do after this error; one that nothing explains is a finding.
     pub(crate) fn bear(&self, error: &Error, what: &str) -> Next {
         if self.disk.is_stopped() || self.has_found() {
             return Next::Stop;
         }
-        let injected = self.disk.injected();
+        let injected = self.injected();
         let any = |kinds: &[Kind]| injected.iter().any(|one| kinds.contains(&one.fault.kind));
         let damaged = self.ledger().damaged
             || any(&WRONG_READS)
@@ -114,24 +121,36 @@ impl World {
 
     /// How many reads of this life gave other bytes than those that stand there.
     pub(crate) fn wrong_reads(&self) -> usize {
-        self.disk.injected().iter().filter(|one| WRONG_READS.contains(&one.fault.kind)).count()
+        self.injected().iter().filter(|one| WRONG_READS.contains(&one.fault.kind)).count()
     }
 
     /// Whether one of them gave what stands elsewhere.
     pub(crate) fn reads_astray(&self) -> bool {
-        self.disk.injected().iter().any(|one| one.fault.kind == Kind::MisdirectedRead)
+        self.injected().iter().any(|one| one.fault.kind == Kind::MisdirectedRead)
     }
 
     /// Whether what went wrong is a single failed sync or write of a file with records: the log
     /// survives that.
     fn should_go_on(&self) -> bool {
-        let injected = self.disk.injected();
+        let injected = self.injected();
         let [one] = injected.as_slice() else {
             return injected.iter().all(|one| one.fault.kind == Kind::Stall);
         };
         let of_records = [".seg", ".head", ".jsonl", ".tmp"].iter().any(|e| one.file.ends_with(e));
         of_records && matches!(one.fault.kind, Kind::FailedSync | Kind::WriteError)
     }
+}
+
+/// Whether it went wrong with the parity beside a segment, and with nothing else: a full disk is
+/// one for all, and a write that went astray may have gone anywhere.
+pub(crate) fn is_beside(one: &Injected) -> bool {
+    let elsewhere = matches!(one.fault.kind, Kind::Full | Kind::MisdirectedWrite);
+    is_parity(&one.file) && !elsewhere
+}
+
+/// Whether a file of this name holds parity.
+pub(crate) fn is_parity(name: &str) -> bool {
+    SegmentId::from_parity_name(name).is_some()
 }
 
 /// The device gives what stands elsewhere, or what stands nowhere.

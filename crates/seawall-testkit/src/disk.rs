@@ -71,12 +71,18 @@ struct State {
     steps: u64,
     trace: u64,
     stop: Option<u64>,
-    planned: BTreeMap<u64, Vec<Fault>>,
+    planned: BTreeMap<u64, Vec<Planned>>,
     chance: Option<Chance>,
     injected: Vec<Injected>,
     /// Files that fail for good.
     broken: BTreeSet<String>,
     full_until: u64,
+}
+
+/// A fault, and the files that it is for; `None`: all.
+struct Planned {
+    fault: Fault,
+    files: Option<fn(&str) -> bool>,
 }
 
 struct Chance {
@@ -132,7 +138,26 @@ impl FaultDisk {
 
     /// Lets this go wrong at step `step`, or at the first one behind it that it suits.
     pub fn plan(&self, step: u64, fault: Fault) {
-        self.shared.state().planned.entry(step).or_default().push(fault);
+        self.shared.state().planned.entry(step).or_default().push(Planned { fault, files: None });
+    }
+
+    /// The same for calls of a file whose name `files` is true for, and for no other.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall_io::{File, MemStorage, Storage};
+    /// use seawall_testkit::{Fault, FaultDisk, Kind};
+    ///
+    /// let disk = FaultDisk::new(MemStorage::new());
+    /// disk.plan_for(1, Fault { kind: Kind::WriteError, seed: 7 }, |name| name == "notes");
+    /// disk.create("others")?.write_at(b"kept", 0)?;
+    /// assert!(disk.create("notes").is_err());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn plan_for(&self, step: u64, fault: Fault, files: fn(&str) -> bool) {
+        let planned = Planned { fault, files: Some(files) };
+        self.shared.state().planned.entry(step).or_default().push(planned);
     }
 
     /// Lets one call in `one_in`, on average, go wrong in one of these ways; which one and how
@@ -217,7 +242,7 @@ impl Shared {
         }
         state.steps += 1;
         state.note(call);
-        let fault = state.due(call.act);
+        let fault = state.due(call);
         if let Some(fault) = fault {
             state.inject(fault, call.file);
         }
@@ -299,11 +324,15 @@ fn by_lot(mut dice: Dice) -> impl FnMut(&Pending) -> bool + Send {
 }
 
 impl State {
-    fn due(&mut self, act: Act) -> Option<Fault> {
-        let steps = self.steps;
+    fn due(&mut self, call: &Call<'_>) -> Option<Fault> {
+        let (steps, act) = (self.steps, call.act);
         let mut planned = self.planned.range_mut(..=steps).filter_map(|(step, faults)| {
-            let place = faults.iter().position(|fault| fault.kind.applies_to(act))?;
-            Some((*step, faults.remove(place)))
+            let suits = |planned: &Planned| {
+                planned.fault.kind.applies_to(act)
+                    && planned.files.is_none_or(|files| files(call.file))
+            };
+            let place = faults.iter().position(suits)?;
+            Some((*step, faults.remove(place).fault))
         });
         if let Some((step, fault)) = planned.next() {
             if self.planned.get(&step).is_some_and(Vec::is_empty) {

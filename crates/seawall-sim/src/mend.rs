@@ -1,0 +1,252 @@
+//! Damage within the strength of the parity, on copies of what a life left: it must not cost a
+//! record, whoever looks.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use seawall::{LogReader, Lsn, Options, Verdict, verify_in};
+use seawall_format::parity::{Head, Known, Places};
+use seawall_format::{HEADER_SIZE, SegmentHeader};
+use seawall_io::{MemStorage, Storage};
+use seawall_testkit::Dice;
+
+use crate::run::read;
+use crate::world::{Bytes, World, is_parity};
+
+/// One stripe, and what may be done to it.
+struct Stripe {
+    file: String,
+    /// What its slot covers of each of its blocks.
+    blocks: Vec<Range<usize>>,
+    /// Whether nothing but zeros stands behind that in the last of them.
+    ends_blank: bool,
+    /// So many of them can be lost.
+    strength: usize,
+}
+
+/// What parity stands beside a log.
+#[derive(Default)]
+struct Strength {
+    stripes: Vec<Stripe>,
+    /// Files with a header that has a copy, and those with their records.
+    heads: Vec<(String, String)>,
+}
+
+/// What a log delivers: numbers and bytes.
+type Records = Vec<(u64, Vec<u8>)>;
+
+/// Tries so many damages; how many blocks were lost in all.
+///
+/// `is_sound`: nothing happened to the parity so far but what the log did.
+pub(crate) fn probe(
+    world: &World,
+    device: &MemStorage,
+    (is_sound, options): (bool, &Options),
+    (count, seed): (u64, u64),
+) -> u64 {
+    let Some(strength) = strength(world, device, is_sound) else { return 0 };
+    let Ok(records) = delivered(device) else { return 0 };
+    let Ok(verdict) = verify_in(&storage(device)) else { return 0 };
+    let Ok(kept) = opened(&device.kill(), options) else { return 0 };
+    let (mut dice, mut lost) = (Dice::new(seed), 0);
+    for _ in 0..count {
+        let copy = device.kill();
+        let done = strength.damage(&copy, &mut dice);
+        lost += u64::try_from(done.len()).expect("a small number");
+        let judged = is_as_it_was(&copy, (&records, verdict.records))
+            .and_then(|()| opens_as_it_was(&copy, options, &kept));
+        if let Err(why) = judged {
+            world.find(format!("within the strength of the parity: {why}: {done:?}"));
+            break;
+        }
+    }
+    lost
+}
+
+fn storage(device: &MemStorage) -> Arc<dyn Storage> {
+    Arc::new(device.clone())
+}
+
+fn delivered(device: &MemStorage) -> seawall::Result<Records> {
+    read(device, false)?.into_iter().collect()
+}
+
+fn opened(device: &MemStorage, options: &Options) -> seawall::Result<Records> {
+    let log: Bytes = options.open_in(Arc::new(device.clone()))?;
+    let entries = log.read_from(log.oldest())?;
+    entries.map(|entry| entry.map(|(lsn, payload)| (lsn.get(), payload))).collect()
+}
+
+fn is_as_it_was(device: &MemStorage, (records, count): (&Records, u64)) -> Result<(), String> {
+    let steps = device.steps();
+    let found = delivered(device).map_err(|error| format!("a reader: {error}"))?;
+    if found != *records {
+        return Err(differ("a reader", records, &found));
+    }
+    let found = verify_in(&storage(device)).map_err(|error| format!("verify: {error}"))?;
+    if found.verdict == Verdict::Lost || found.records != count {
+        return Err(format!("verify, where {count} records were: {found:?}"));
+    }
+    let reader = LogReader::<[u8], seawall::Raw>::open_any_in(Arc::new(device.clone()));
+    let reader = reader.map_err(|error| format!("a reader opens: {error}"))?;
+    for (lsn, payload) in records.iter().step_by(1 + records.len() / 4) {
+        let got = reader.get(Lsn::new(*lsn).expect("it was one"));
+        let got = got.map_err(|error| format!("get {lsn}: {error}"))?;
+        if got.as_ref() != Some(payload) {
+            return Err(format!("get {lsn} gives other bytes"));
+        }
+    }
+    if device.steps() != steps {
+        return Err("a reader changed something".to_owned());
+    }
+    Ok(())
+}
+
+fn opens_as_it_was(device: &MemStorage, options: &Options, kept: &Records) -> Result<(), String> {
+    let found = opened(device, options).map_err(|error| format!("an open: {error}"))?;
+    if found == *kept { Ok(()) } else { Err(differ("an open", kept, &found)) }
+}
+
+fn differ(who: &str, was: &Records, is: &Records) -> String {
+    let ends = |of: &Records| (of.first().map(|one| one.0), of.last().map(|one| one.0));
+    format!("{who} had {:?}, and has {:?}", ends(was), ends(is))
+}
+
+/// What can be lost; `None` after a finding.
+fn strength(world: &World, device: &MemStorage, is_sound: bool) -> Option<Strength> {
+    let mut found = Strength::default();
+    for name in device.names().into_iter().filter(|name| is_parity(name)) {
+        let parity = device.bytes(&name).unwrap_or_default();
+        let Ok(head) = Head::decode_file(&parity) else { continue };
+        let bytes = device.bytes(&head.header.head_name()).unwrap_or_default();
+        if SegmentHeader::decode(&bytes).ok().as_ref() != Some(&head.header)
+            || head.header.id.parity_name() != name
+        {
+            continue;
+        }
+        found.heads.push((head.header.head_name(), head.header.data_name()));
+        if let Err(why) = found.add((&head, &parity), device)
+            && is_sound
+        {
+            world.find(format!("{name} covers {}, and {why}", head.covered));
+            return None;
+        }
+    }
+    Some(found)
+}
+
+impl Strength {
+    fn add(&mut self, (head, parity): (&Head, &[u8]), device: &MemStorage) -> Result<(), String> {
+        let places = Places::of(&head.header, head.scheme);
+        let file = head.header.data_name();
+        let data = device.bytes(&file).unwrap_or_default();
+        let (block, length) = (places.block(), to_u64(data.len()));
+        for number in (0..).take_while(|number| places.stripe_at(*number) < length) {
+            let is_covered = places.stripe_at(number + 1) <= head.covered;
+            let slot = parity.get(to_usize(places.slot_at(number).0)..).unwrap_or_default();
+            let Some(known) = Known::decode(slot, number, &places) else {
+                if is_covered {
+                    return Err(format!("stripe {number} has no slot"));
+                }
+                continue;
+            };
+            let size = to_usize(places.stripe_size());
+            if is_covered && known.covered < size {
+                return Err(format!("stripe {number} has {} bytes", known.covered));
+            }
+            let from = to_usize(places.stripe_at(number));
+            let end = data.len().min(from + known.covered);
+            let mut stripe = data.get(from..end).unwrap_or_default().to_vec();
+            stripe.resize(size, 0);
+            let own = slot.get(places.known_size()..).unwrap_or_default();
+            let all = stripe.chunks(block).chain(own.chunks(block));
+            let all = all.zip(&known.checksums).map(|(block, sum)| Known::checksum(block) == *sum);
+            let all: Vec<bool> = all.collect();
+            let (sound, lost) = all.split_at_checked(head.scheme.data()).unwrap_or_default();
+            let sound_parity = lost.iter().filter(|sound| **sound).count();
+            let lost = sound.iter().filter(|sound| !**sound).count();
+            if is_covered && sound_parity < head.scheme.parity() {
+                return Err(format!("stripe {number} has {sound_parity} blocks of parity"));
+            }
+            let blocks: Vec<_> =
+                (from..end).step_by(block).map(|at| at..end.min(at + block)).collect();
+            let behind = data.get(end..data.len().min(end.next_multiple_of(block)));
+            self.stripes.push(Stripe {
+                file: file.clone(),
+                blocks,
+                ends_blank: behind.unwrap_or_default().iter().all(|byte| *byte == 0),
+                strength: sound_parity.saturating_sub(lost),
+            });
+        }
+        Ok(())
+    }
+
+    /// Does damage; where.
+    fn damage(&self, device: &MemStorage, dice: &mut Dice) -> Vec<(String, Range<usize>)> {
+        let mut done = vec![];
+        for stripe in &self.stripes {
+            let mut left: Vec<_> = (0..stripe.blocks.len()).collect();
+            for _ in 0..dice.below(to_u64(stripe.strength) + 1) {
+                let Some(at) = dice.pick(&(0..left.len()).collect::<Vec<_>>()).copied() else {
+                    break;
+                };
+                let number = left.swap_remove(at);
+                let Some(bytes) = stripe.blocks.get(number) else { continue };
+                let is_last = number + 1 == stripe.blocks.len();
+                let may_refuse = !is_last || stripe.ends_blank;
+                spoil(device, (&stripe.file, bytes.clone()), may_refuse, dice);
+                done.push((stripe.file.clone(), bytes.clone()));
+            }
+        }
+        for (name, data) in &self.heads {
+            // Where nothing is left of a segment more than its header is lost.
+            let is_left = |bytes: &Range<usize>| {
+                let is_lost = done.contains(&(data.clone(), bytes.clone()));
+                let there = device.bytes(data).unwrap_or_default();
+                let there = there.get(bytes.clone()).unwrap_or_default();
+                !is_lost && there.iter().any(|byte| *byte != 0)
+            };
+            let own = self.stripes.iter().filter(|stripe| stripe.file == *data);
+            if dice.one_in(4) && own.flat_map(|stripe| &stripe.blocks).any(is_left) {
+                spoil(device, (name, 0..HEADER_SIZE), true, dice);
+                done.push((name.clone(), 0..HEADER_SIZE));
+            }
+        }
+        done
+    }
+}
+
+fn spoil(
+    device: &MemStorage,
+    (file, bytes): (&str, Range<usize>),
+    may_refuse: bool,
+    dice: &mut Dice,
+) {
+    let (kind, noise) = (dice.below(5), dice.any());
+    if kind == 0 && may_refuse {
+        return device.fail_read(file, bytes);
+    }
+    let place = bytes.start + to_usize(dice.below(to_u64(bytes.len())));
+    device.edit(file, |all| {
+        let all = all.get_mut(if kind == 1 { place } else { bytes.start }..bytes.end);
+        let all = all.unwrap_or_default();
+        match kind {
+            1 => all.iter_mut().take(1).for_each(|byte| *byte ^= 1 << (noise % 8)),
+            2 => all.fill(0),
+            _ => {
+                let mut noise = Dice::new(noise);
+                for byte in all {
+                    *byte ^= noise.any().to_le_bytes()[0];
+                }
+            }
+        }
+    });
+}
+
+fn to_usize(number: u64) -> usize {
+    usize::try_from(number).expect("it fits in memory")
+}
+
+fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).expect("fits in 64 bits")
+}
