@@ -6,7 +6,7 @@ use crate::core::{Core, State};
 use crate::parity::Settling;
 use crate::roll::Machine;
 use crate::spare::Spare;
-use crate::sync::{Builder, JoinHandle};
+use crate::sync::{Builder, JoinHandle, MutexGuard};
 use crate::writer::Writer;
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
@@ -104,7 +104,11 @@ impl Core {
     /// Has parity made durable: by the preparer, as far as there is to be one.
     pub(crate) fn settle_for(self: &Arc<Self>, state: &mut State, writer: &mut Writer) {
         if self.prepare_ahead && !state.stopping && !writer.unsettled.is_empty() {
-            state.ahead.unsettled.extend(writer.unsettled.drain(..));
+            for settling in writer.unsettled.drain(..) {
+                // What waits for the same file is part of it: one for each segment at most.
+                state.ahead.unsettled.retain(|other| !settling.includes(other));
+                state.ahead.unsettled.push_back(settling);
+            }
             self.wake_preparer(state);
         }
     }
@@ -125,11 +129,9 @@ impl Core {
     fn run_preparer(self: Arc<Self>) {
         let mut state = self.lock();
         while !state.stopping {
-            if let Some(settling) = state.ahead.unsettled.pop_front() {
-                drop(state);
-                settling.run();
-                state = self.lock();
-                continue;
+            state = self.settle(state);
+            if state.stopping {
+                break;
             }
             let Some((machine, size)) = state.ahead.wanted.take() else {
                 state = self.work_ahead.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -147,14 +149,26 @@ impl Core {
         }
     }
 
+    /// Makes durable what waits for that, until nothing does.
+    fn settle<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        while !state.stopping {
+            let Some(settling) = state.ahead.unsettled.pop_front() else { break };
+            drop(state);
+            settling.run();
+            state = self.lock();
+        }
+        state
+    }
+
     /// What the preparer was to make durable, and did not come to.
     pub(crate) fn take_unsettled(state: &mut State) -> Vec<Settling> {
         state.ahead.unsettled.drain(..).collect()
     }
 
-    /// A pause between two chunks, so that no commit waits behind them; whether to go on.
+    /// A pause between two chunks, so that no commit waits behind them, nor parity; whether to go
+    /// on.
     fn pause(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.settle(self.lock());
         if !state.stopping {
             let waited = self.work_ahead.wait_timeout(state, PREPARER_PAUSE);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;

@@ -385,6 +385,8 @@ impl<T: ?Sized, C> Log<T, C> {
             marks: counts.marks,
             failovers: counts.failovers,
             pruned: counts.pruned,
+            parity_stripes: counts.parity_stripes,
+            parity_failures: counts.parity_failures,
         }
     }
 
@@ -418,6 +420,11 @@ pub struct Stats {
     /// Segments given up at the old end, by [`Log::truncate_before`] and by
     /// [`Options::retention`].
     pub pruned: u64,
+    /// Stripes of records that got their parity; see [`Options::parity`].
+    pub parity_stripes: u64,
+    /// Segments whose parity could not be written to its end, which costs no record: the next open
+    /// makes what is missing of the newest ones, [`protect`](crate::protect) of all.
+    pub parity_failures: u64,
 }
 
 impl<T: ?Sized, C> Drop for Log<T, C> {

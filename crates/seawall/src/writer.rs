@@ -79,6 +79,8 @@ pub(crate) struct Counts {
     pub(crate) marks: u64,
     pub(crate) failovers: u64,
     pub(crate) pruned: u64,
+    pub(crate) parity_stripes: u64,
+    pub(crate) parity_failures: u64,
 }
 
 impl Writer {
@@ -133,6 +135,8 @@ impl Writer {
             if let Some(parity) = &mut self.parity {
                 let written = (at.0, text.as_ref().unwrap_or(&bytes).as_slice());
                 self.unsettled.extend(parity.follow(&self.machine, tail, written));
+                self.counts.parity_stripes = parity.stripes;
+                self.counts.parity_failures = parity.failures;
             }
         }
         let chain_before = self.last_chain;
@@ -293,6 +297,7 @@ impl Writer {
         let Some(parity) = &mut self.parity else { return };
         if complete {
             self.unsettled.extend(parity.complete(&self.machine, &self.tail));
+            self.counts.parity_failures = parity.failures;
         }
         if at_once {
             self.unsettled.drain(..).for_each(|settling| settling.run());

@@ -639,9 +639,7 @@ pub(crate) fn make_up(storage: &Arc<dyn Storage>, scheme: Scheme, segments: &[Se
         if !needs(storage, header, end) {
             return;
         }
-        if make(storage, (header, scheme), (None, end)).is_err() {
-            return;
-        }
+        let _ = make(storage, (header, scheme), (None, end));
     }
 }
 

@@ -330,6 +330,11 @@ pub(crate) struct Settling {
 }
 
 impl Settling {
+    /// Whether all that `other` makes durable is, too, once this was run.
+    pub(crate) fn includes(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.file, &other.file) && self.head.covered >= other.head.covered
+    }
+
     /// A barrier that failed is not tried again: that segment's parity promises nothing more.
     pub(crate) fn run(&self) {
         let settle = || -> io::Result<()> {
