@@ -249,12 +249,24 @@ fn put_right(
     mut judge: impl FnMut(&Arc<dyn Storage>) -> Result<Verification>,
 ) -> Result<Verification> {
     let (mut heal, mut view, mut found) = (Heal::default(), storage.clone(), first.clone());
-    while let Some(next) = heal.view(&view, found.doubtful())? {
-        found = judge(&next)?;
+    let (mut doubtful, mut is_judged) = (first.doubtful(), true);
+    while let Some(next) = heal.view(&view, doubtful)? {
         view = next;
+        doubtful = match judge(&view) {
+            Ok(judged) => {
+                (found, is_judged) = (judged, true);
+                found.doubtful()
+            }
+            // What parity gave back leads to what the device refuses. Where is not said.
+            Err(error) if is_of_device(&error) => {
+                is_judged = false;
+                vec![None]
+            }
+            Err(error) => return Err(error),
+        };
     }
     let is_better = found.records >= first.records && found.verdict <= first.verdict;
-    if heal.patches.is_empty() || !is_better {
+    if heal.patches.is_empty() || !is_judged || !is_better {
         return Ok(first);
     }
     let gone = first.damage.into_iter().filter(|damage| !found.damage.contains(damage));

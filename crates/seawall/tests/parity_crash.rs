@@ -13,7 +13,8 @@ use common::{
     Bytes, GEOMETRY, LAYOUTS, again, judge, laid_out, lsn, of_any_size, open, payload_in, read,
     tiny,
 };
-use seawall::{Layout, Options, Parity, SegmentId, Verdict, protect_in, protection_in};
+use seawall::{Layout, Options, Parity, SegmentId, Verdict, plan_mend_in, protect_in};
+use seawall::{protection_in, verify_in};
 use seawall_io::{MemStorage, Pending, Storage, What};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -351,4 +352,51 @@ fn what_stands_behind_what_parity_knows_of_stays() {
     whole.insert(3, b"three".to_vec());
     assert_eq!((found.records, found.errors), (whole, 0));
     assert_eq!(judge(&device).unwrap().verdict, Verdict::Correctable);
+}
+
+/// The disk of a log that two crashes kept from being opened: each left a new segment. The headers
+/// of two older ones are lost, and of the one before those the device refuses a block: only when
+/// the headers are back does anybody come there.
+#[test]
+fn what_is_refused_behind_lost_headers_comes_back_too() {
+    let mut tried = 0;
+    for (layout, stop) in LAYOUTS.into_iter().flat_map(|layout| (4..40).map(move |n| (layout, n))) {
+        let device = closed(&with_parity(1, layout), layout, 42);
+        let ids = sides(&device);
+        let log = open(&laid_out(again(1), layout), &device).unwrap();
+        assert_eq!(append(&log, layout, 43..=43), 43);
+        let mut device = device.power_cut(|_| true);
+        drop(log);
+        for life in 2..4 {
+            device.stop_after(stop);
+            let opened = open(&laid_out(again(life), layout), &device);
+            device = device.power_cut(|_| true);
+            drop(opened);
+        }
+        let (head, data) = if layout == Layout::Text { ("head", "jsonl") } else { ("seg", "seg") };
+        let file = |side: &str, end: &str| side.replace("parity", end);
+        let made = device.names().iter().filter(|name| name.ends_with(head)).count() - ids.len();
+        if made < 2 || judge(&device).is_ok_and(|found| found.records != 43) {
+            continue;
+        }
+        let [.., refused, older, newer] = ids.as_slice() else { panic!("several segments") };
+        for side in [older, newer] {
+            garble(&device, &file(side, head), 0..BLOCK);
+        }
+        let start = if layout == Layout::Text { 0 } else { START };
+        device.fail_read(&file(refused, data), start..start + BLOCK);
+        let what = format!("{layout:?}, stopped after {stop}");
+        let judged = judge(&device).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(judged.records, 43, "{what}: {judged:?}");
+        assert_eq!(judged.verdict, Verdict::Correctable, "{what}: {judged:?}");
+        assert_eq!(read(&device, false).unwrap().records, records(layout, 43), "{what}");
+        let view = plan_mend_in(&shared(&device), &[]).unwrap().view(&shared(&device));
+        let planned = verify_in(&view).unwrap();
+        assert_eq!((planned.records, planned.mended.len()), (43, 0), "{what}: {planned:?}");
+        let log = open(&laid_out(again(9), layout), &device);
+        let log = log.unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(log.append(&payload(layout, 44)).unwrap(), lsn(44), "{what}");
+        tried += 1;
+    }
+    assert!(tried > 2, "{tried} disks");
 }
