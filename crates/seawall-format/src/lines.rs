@@ -4,8 +4,8 @@
 use crate::Lsn;
 use crate::batch::{BatchHeader, HEADER_SIZE, Life};
 use crate::frame;
-use crate::scan::{Batch, Cause, Part, Scanner, Step, Window};
-use crate::text::{Content, Found, LINE_START, Line, Read, read};
+use crate::scan::{Batch, Body, Cause, Part, Scanner, Step, Window};
+use crate::text::{Content, Found, LINE_START, Line, Pen, Read, read};
 use std::borrow::Cow;
 
 /// The lines of one set, and those of one write, take so many times the largest batch at most. A
@@ -24,7 +24,7 @@ impl Scanner {
             return Step::Need { offset, length: LEAST };
         };
         let sees_end = self.end.is_some_and(|end| window.end().0 >= end);
-        let mut set = Set { first: self.next, ..Set::default() };
+        let mut set = Set::new(self.next, std::mem::take(&mut self.spare));
         let (cause, header) = loop {
             let rest = bytes.get(set.size..).unwrap_or_default();
             let found = read(rest, &self.life.salt);
@@ -70,7 +70,7 @@ impl Scanner {
             chain: self.chain,
             time_us: set.time_us,
         };
-        let body = Cow::Owned(body.to_vec());
+        let body = Body::Made(set.bytes);
         let (offset, end) = (self.at, self.at.plus(to_u64(set.size)));
         (self.at, self.next, self.chain) = (end, header.last().next(), header.chain_value());
         self.is_exact &= set.is_exact;
@@ -96,10 +96,13 @@ struct Set {
     size: usize,
 }
 
-impl Default for Set {
-    fn default() -> Self {
+impl Set {
+    /// An empty one, in this memory.
+    fn new(first: Lsn, mut bytes: Vec<u8>) -> Self {
+        bytes.clear();
+        bytes.resize(HEADER_SIZE, 0);
         Self {
-            first: Lsn::FIRST,
+            first,
             count: 0,
             is_void: false,
             is_exact: true,
@@ -108,7 +111,7 @@ impl Default for Set {
             behind: 0,
             confirmed: None,
             time_us: 0,
-            bytes: vec![0; HEADER_SIZE],
+            bytes,
             size: 0,
         }
     }
@@ -223,10 +226,11 @@ pub fn write_max(life: &Life) -> u64 {
 pub fn write(batch: &[u8], spec: &crate::batch::Spec, life: &Life) -> (Vec<u8>, u64) {
     let frames = batch.get(HEADER_SIZE..).unwrap_or_default();
     let (mut text, mut chain) = (Vec::with_capacity(2 * batch.len()), spec.chain);
+    let pen = Pen::new(spec.confirmed, spec.time_us, &life.salt);
     let mut push = |lsn: Lsn, goes_on: bool, content: Content<'_>| {
         let (confirmed, time_us) = (spec.confirmed, spec.time_us);
         let said = Line { lsn, confirmed, time_us, goes_on, content };
-        chain = said.chain_value(said.push(&mut text, &life.salt));
+        chain = said.chain_value(pen.push(&mut text, &said));
     };
     if spec.is_void {
         push(spec.first, false, Content::Void(spec.count));
@@ -242,8 +246,10 @@ pub fn write(batch: &[u8], spec: &crate::batch::Spec, life: &Life) -> (Vec<u8>, 
 /// What a person set out in several lines, in one: between the parts of a value a blank is as good
 /// as a line break, and within a string neither stands.
 fn in_one_line(data: &str) -> Cow<'_, str> {
-    let breaks = ['\n', '\r'];
-    if data.contains(breaks) { data.replace(breaks, " ").into() } else { data.into() }
+    match memchr::memchr2(b'\n', b'\r', data.as_bytes()) {
+        Some(_) => data.replace(['\n', '\r'], " ").into(),
+        None => data.into(),
+    }
 }
 
 fn low_half(number: u64) -> u32 {

@@ -3,7 +3,7 @@
 
 use crate::batch::{BatchHeader, HEADER_SIZE, Life};
 use crate::{Layout, Lsn, Offset, Refused, SegmentHeader};
-use std::borrow::Cow;
+use std::ops::Deref;
 
 /// A stretch of a segment file, as far as it was read.
 #[derive(Clone, Copy, Debug)]
@@ -39,9 +39,29 @@ pub struct Batch<'a> {
     /// Its header.
     pub header: BatchHeader,
     /// Its frames, checked.
-    pub body: Cow<'a, [u8]>,
+    pub body: Body<'a>,
     /// Where it ends in its segment.
     pub end: Offset,
+}
+
+/// The frames of a batch.
+#[derive(Clone, Debug)]
+pub enum Body<'a> {
+    /// As they stand in the window.
+    InPlace(&'a [u8]),
+    /// As a set of lines says them, behind room for the header of a batch.
+    Made(Vec<u8>),
+}
+
+impl Deref for Body<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::InPlace(frames) => frames,
+            Self::Made(bytes) => bytes.get(HEADER_SIZE..).unwrap_or_default(),
+        }
+    }
 }
 
 /// Why the bytes at some place are not the next batch.
@@ -109,8 +129,8 @@ impl Limit {
 
 /// Walks the batches of one segment.
 ///
-/// It holds numbers only: the caller reads the file and shows it windows, so the same walk serves
-/// recovery, readers and `verify`, over any device.
+/// It holds little but numbers: the caller reads the file and shows it windows, so the same walk
+/// serves recovery, readers and `verify`, over any device.
 #[derive(Clone, Debug)]
 pub struct Scanner {
     pub(crate) life: Life,
@@ -125,6 +145,8 @@ pub struct Scanner {
     pub(crate) part: Option<Part>,
     /// Whether every line so far is as the writer writes it.
     pub(crate) is_exact: bool,
+    /// Memory for the next set.
+    pub(crate) spare: Vec<u8>,
 }
 
 /// The valid lines of a set that is not there to its end.
@@ -153,6 +175,7 @@ impl Scanner {
             limit,
             part: None,
             is_exact: true,
+            spare: vec![],
         }
     }
 
@@ -236,7 +259,12 @@ impl Scanner {
         }
         let offset = self.at;
         self.pass(&header);
-        Step::Batch(Batch { offset, header, body: Cow::Borrowed(body), end: self.at })
+        Step::Batch(Batch { offset, header, body: Body::InPlace(body), end: self.at })
+    }
+
+    /// Takes the memory of a set that is needed no more, for one to come.
+    pub fn reuse(&mut self, memory: Vec<u8>) {
+        self.spare = memory;
     }
 
     /// The file ends there: nothing more will come of what is unfinished.

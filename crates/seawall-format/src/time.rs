@@ -25,22 +25,35 @@ pub fn to_text(time_us: u64) -> Option<String> {
 /// The same backwards, for exactly that form.
 #[must_use]
 pub fn from_text(text: &str) -> Option<u64> {
-    let (date, rest) = text.strip_suffix('Z')?.split_once('T')?;
-    let (time, micros) = rest.split_once('.')?;
-    let [year, month, day] = numbers(date, '-')?;
-    let [hour, minute, second] = numbers(time, ':')?;
-    let [micros] = numbers(micros, '.')?;
-    let seconds = days(year, month, day)?.checked_mul(86_400)?;
-    let seconds = seconds.checked_add(hour * 3600 + minute * 60 + second)?;
-    let time_us = seconds.checked_mul(1_000_000)?.checked_add(micros)?;
-    // Whatever is not in that form, or no time of the calendar, does not come out as it went in.
-    (to_text(time_us).as_deref() == Some(text)).then_some(time_us)
+    // What follows the year has its places; the year may have more than four digits.
+    let (year, rest) = text.split_at_checked(text.len().checked_sub(MARKS.len())?)?;
+    let is_mark = |(byte, mark): (u8, &u8)| *mark == b'0' || byte == *mark;
+    let has_leading_zero = year.len() > 4 && year.starts_with('0');
+    if !rest.bytes().zip(MARKS).all(is_mark) || has_leading_zero || !(4..=7).contains(&year.len()) {
+        return None;
+    }
+    let number = |range| rest.get(range).and_then(number);
+    let (year, month, day) = (self::number(year)?, number(1..3)?, number(4..6)?);
+    let (hour, minute, second) = (number(7..9)?, number(10..12)?, number(13..15)?);
+    let days = days(year, month, day)?;
+    // No day of the calendar, if it comes out as another one.
+    if civil(days) != (year, month, day) || hour >= 24 || minute >= 60 || second >= 60 {
+        return None;
+    }
+    let seconds = days * 86_400 + hour * 3600 + minute * 60 + second;
+    let time_us = seconds.checked_mul(1_000_000)?.checked_add(number(16..22)?)?;
+    // 0 means unknown, and is never written.
+    (time_us > 0).then_some(time_us)
 }
 
-fn numbers<const N: usize>(text: &str, separator: char) -> Option<[u64; N]> {
-    let parsed: Option<Vec<u64>> =
-        text.split(separator).map(|part| part.parse().ok().filter(|n| *n < 1 << 40)).collect();
-    parsed?.try_into().ok()
+/// What stands behind a year; 0 for any digit.
+const MARKS: &[u8] = b"-00-00T00:00:00.000000Z";
+
+/// The number that is these digits and nothing else; there are few.
+fn number(digits: &str) -> Option<u64> {
+    digits.bytes().try_fold(0, |number, byte| {
+        byte.is_ascii_digit().then(|| 10 * number + u64::from(byte - b'0'))
+    })
 }
 
 /// Days since 1970 as year, month, day: Howard Hinnant's `civil_from_days`, for the days we have.
@@ -84,7 +97,8 @@ mod tests {
 
     #[test]
     fn a_time_comes_back_and_nothing_else_does() {
-        for time_us in (1..4_000_000_000_000_000).step_by(999_999_999_999 * crate::EVERY) {
+        let all = (1..4_000_000_000_000_000).step_by(999_999_999_999 * crate::EVERY);
+        for time_us in all.chain([253_402_300_800_000_000, u64::MAX]) {
             assert_eq!(from_text(&to_text(time_us).unwrap()), Some(time_us));
         }
         for wrong in [
@@ -99,6 +113,21 @@ mod tests {
             "-T:.Z",
             "99999999999999999999-11-21T04:40:00.123456Z",
             "2025-11-0T04:40:00.123456Z",
+            "2025-00-21T04:40:00.123456Z",
+            "2025-11-00T04:40:00.123456Z",
+            "2025-02-29T04:40:00.123456Z",
+            "2025-11-21T04:60:00.123456Z",
+            "2025-11-21T04:40:60.123456Z",
+            "2025-11-21 04:40:00.123456Z",
+            "2025-11-21T04:40:00,123456Z",
+            "2025-11-21T04:40:00.+23456Z",
+            "2025-11-21T04:40:0\u{b2}.12345Z",
+            "02025-11-21T04:40:00.123456Z",
+            "202-11-21T04:40:00.123456Z",
+            "1969-12-31T23:59:59.999999Z",
+            "1970-01-01T00:00:00.000000Z",
+            "9999999-11-21T04:40:00.123456Z",
+            "+2025-11-21T04:40:00.123456Z",
         ] {
             assert_eq!(from_text(wrong), None, "{wrong}");
         }

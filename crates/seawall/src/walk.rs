@@ -11,9 +11,8 @@ use crate::source::{Buffer, Source};
 use crate::survey::Survey;
 use crate::{AtomicSet, Corruption, Damage, Error, Lost, Lsn, Offset, Result, SegmentId};
 use seawall_format::batch::{BatchHeader, HEADER_SIZE};
-use seawall_format::scan::{Limit, Scanner, Start, Step, Window};
+use seawall_format::scan::{Body, Limit, Scanner, Start, Step, Window};
 use seawall_format::{Layout, Live, next_lsn, tail};
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Range;
 use stopped::Stop;
@@ -262,6 +261,9 @@ impl Walk {
                     None => continue,
                 }
             };
+            if let Some(shown) = self.shown.take() {
+                scanner.reuse(shown);
+            }
             match scanner.step(Window { start: self.window, bytes: self.buffer.bytes() }) {
                 Step::Need { offset, length: least } => {
                     let source = opened(&mut self.source, &link.segment, self.around)?;
@@ -288,15 +290,12 @@ impl Walk {
                     let header = batch.header;
                     let (start, end) = (batch.offset, batch.end);
                     let (body, shown) = match batch.body {
-                        Cow::Borrowed(body) => {
+                        Body::InPlace(body) => {
                             let at = start.0 - self.window.0 + to_u64(HEADER_SIZE);
                             let at = usize::try_from(at).expect("a place in the window");
                             (at..at + body.len(), None)
                         }
-                        Cow::Owned(body) => {
-                            let shown = [&[0; HEADER_SIZE], body.as_slice()].concat();
-                            (HEADER_SIZE..shown.len(), Some(shown))
-                        }
+                        Body::Made(bytes) => (HEADER_SIZE..bytes.len(), Some(bytes)),
                     };
                     self.shown = shown;
                     let is_part = std::mem::take(&mut self.is_part);

@@ -1,0 +1,167 @@
+//! The canonical form, beside one that is made from what a parser finds.
+
+use super::*;
+
+/// The form of this text, if it is one value and nothing else; both ways agree on it.
+fn form(text: &str) -> Option<Vec<u8>> {
+    let found = Form::with_empty(|form| {
+        let length = form.value(text, DEPTH_MAX)?;
+        (length == text.len()).then(|| form.bytes().to_vec())
+    });
+    assert_eq!(found, plain::form(text), "{text:?}");
+    found
+}
+
+#[test]
+fn white_space_order_and_escapes_do_not_count() {
+    let one = form(r#"{"a":1,"b":[true,null,"x\ny"],"c":{"d":1.50}}"#);
+    let two = form("{ \"c\" : {\n\"d\":1.50}, \"b\":[ true,null,\"\\u0078\\ny\"],\t\"a\":1 }");
+    assert!(one.is_some());
+    assert_eq!(one, two);
+}
+
+#[test]
+fn everything_else_counts() {
+    let all = [
+        r#"{"a":1}"#,
+        r#"{"a":2}"#,
+        r#"{"a":1.0}"#,
+        r#"{"a":10}"#,
+        r#"{"b":1}"#,
+        r#"{"a":"1"}"#,
+        r#"{"a":[1]}"#,
+        r#"{"a":[1,1]}"#,
+        r#"{"a":[[1],1]}"#,
+        r#"{"a":{"1":1}}"#,
+        r"{}",
+        r"[]",
+        r#"{"a":null}"#,
+        r#"{"a":true}"#,
+        r#"{"a":false}"#,
+        r#""""#,
+        r#""a""#,
+        r#"["a","b"]"#,
+        r#"["ab"]"#,
+        r#"["a",["b"]]"#,
+        r#"{"a":1,"b":2}"#,
+        r#"{"a":2,"b":1}"#,
+        "1",
+        "-1",
+        "1e0",
+    ];
+    for (index, one) in all.iter().enumerate() {
+        for two in &all[..index] {
+            assert_ne!(form(one), form(two), "{one} and {two}");
+        }
+    }
+}
+
+#[test]
+fn a_name_twice_has_no_form() {
+    assert_eq!(form(r#"{"a":1,"a":1}"#), None);
+    assert_eq!(form(r#"{"a":1,"\u0061":1}"#), None);
+    assert_eq!(form(r#"[{"x":{"a":1,"a":2}}]"#), None);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "each of 128 levels borrows from the one around it: minutes there")]
+fn what_is_nested_too_deep_has_no_form() {
+    let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+    assert!(is_value(&nested(DEPTH_MAX), DEPTH_MAX));
+    assert!(!is_value(&nested(DEPTH_MAX + 1), DEPTH_MAX));
+    assert!(!is_value(&nested(100_000), DEPTH_MAX));
+}
+
+/// What serves well to build texts of, and to spoil them with.
+const PIECES: &[&str] = &[
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "\"",
+    "\\",
+    "\"a\"",
+    "\"a\":",
+    "\"b\":",
+    "\"\\u0061\":",
+    "\"\\ud834\\udd1e\"",
+    "\\ud834",
+    "\\u00e9",
+    "\\n",
+    "\\x",
+    "\u{e9}",
+    "\u{1d11e}",
+    "\u{7f}",
+    "\0",
+    "\u{1f}",
+    "\n",
+    "\t",
+    "\u{b}",
+    " ",
+    "0",
+    "-",
+    "1",
+    "10",
+    ".",
+    "e",
+    "E",
+    "+",
+    "1.50",
+    "-0",
+    "1e-7",
+    "null",
+    "true",
+    "false",
+    "nul",
+    "T",
+    "a long text without an escape, longer than a word",
+];
+
+/// Texts that are JSON, and what becomes of them.
+const VALUES: &[&str] = &[
+    "null",
+    "-1.5e+7",
+    "\"\"",
+    "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\u{e9}\"",
+    "[]",
+    "{}",
+    "[1, [2, [null, true]], {\"x\": []}]",
+    "{\"b\":{\"b\":1,\"a\":{\"d\":[],\"c\":\"\"}},\"\":0,\"ab\":\"\\n\"}",
+    "[{\"z\":1,\"y\":2},{},{\"a\":[{\"b\":0,\"a\":1}]}]",
+    "{\"id\":7,\"comment\":\"record 1 of many\",\"objects\":[{\"a\":1,\"b\":2},{\"b\":1,\"a\":2}]}",
+];
+
+#[test]
+fn one_pass_finds_the_form_that_a_parser_finds_whatever_the_text() {
+    let mut state = 0x5EED_u64;
+    let mut below = |end: usize| {
+        state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        usize::try_from(state >> 33).unwrap() % end
+    };
+    let (mut valid, mut invalid) = (0, 0);
+    for round in 0..400_000 / crate::EVERY {
+        let mut text = match round % 3 {
+            0 => String::new(),
+            _ => VALUES[below(VALUES.len())].to_owned(),
+        };
+        for _ in 0..below(if text.is_empty() { 8 } else { 3 }) {
+            let places: Vec<_> = text.char_indices().map(|(at, _)| at).collect();
+            let from = *places.get(below(places.len() + 1)).unwrap_or(&text.len());
+            let to =
+                text[from..].char_indices().nth(below(3)).map_or(text.len(), |(at, _)| from + at);
+            let piece = if below(8) == 0 {
+                VALUES[below(VALUES.len())]
+            } else {
+                PIECES[below(PIECES.len())]
+            };
+            text.replace_range(from..if below(2) == 0 { from } else { to }, piece);
+        }
+        match form(&text) {
+            Some(_) => valid += 1,
+            None => invalid += 1,
+        }
+    }
+    assert!(valid > 20_000 / crate::EVERY && invalid > 20_000 / crate::EVERY, "{valid}, {invalid}");
+}
