@@ -18,6 +18,7 @@ use seawall_measure::slice::{Slice, nanoseconds};
 use serde_json::json;
 use std::hint::black_box;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const SCHEMA: &str = "seawall.bench-frame/1";
@@ -94,6 +95,17 @@ fn ways(size: usize, path: &Path) -> Result<Vec<Entry<'static, Trouble>>, Troubl
             black_box(&frames);
         }
     };
+    // What many threads may do at the same time takes a lock for each record.
+    let locked = {
+        let (record, shared) = (record.clone(), Mutex::new(vec![]));
+        move || {
+            lock(&shared).clear();
+            for _ in 0..TURN {
+                frame::push_unbound(&mut lock(&shared), black_box(&record), false);
+            }
+            black_box(&shared);
+        }
+    };
     let batched = {
         let (record, mut batch, life) = (record.clone(), vec![], life());
         move || {
@@ -107,6 +119,7 @@ fn ways(size: usize, path: &Path) -> Result<Vec<Entry<'static, Trouble>>, Troubl
     Ok(vec![
         Entry::new("copied, with a CRC32C", in_turns(copied)),
         Entry::new("framed", in_turns(framed)),
+        Entry::new("framed under a lock", in_turns(locked)),
         Entry::new("framed, and a batch", in_turns(batched)),
         Entry::new("submitted", move |time| submitted.slice(time).map_err(Trouble::Ours)),
     ])
@@ -118,6 +131,10 @@ fn frame_turn(record: &[u8], frames: &mut Vec<u8>) {
     for _ in 0..TURN {
         frame::push_unbound(frames, record, false);
     }
+}
+
+fn lock(shared: &Mutex<Vec<u8>>) -> MutexGuard<'_, Vec<u8>> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn life() -> Life {
