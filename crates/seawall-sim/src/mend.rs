@@ -18,6 +18,8 @@ struct Stripe {
     file: String,
     /// What its slot covers of each of its blocks.
     blocks: Vec<Range<usize>>,
+    /// Which of them are what the slot knows.
+    sound: Vec<bool>,
     /// Whether nothing but zeros stands behind that in the last of them.
     ends_blank: bool,
     /// So many of them can be lost.
@@ -174,6 +176,7 @@ impl Strength {
             self.stripes.push(Stripe {
                 file: file.clone(),
                 blocks,
+                sound: sound.to_vec(),
                 ends_blank: behind.unwrap_or_default().iter().all(|byte| *byte == 0),
                 strength: sound_parity.saturating_sub(lost),
             });
@@ -207,7 +210,9 @@ impl Strength {
                 !is_lost && there.iter().any(|byte| *byte != 0)
             };
             let own = self.stripes.iter().filter(|stripe| stripe.file == *data);
-            if dice.one_in(4) && own.flat_map(|stripe| &stripe.blocks).any(is_left) {
+            let sound = own.flat_map(|stripe| stripe.blocks.iter().zip(&stripe.sound));
+            let mut sound = sound.filter(|(_, is_sound)| **is_sound).map(|(block, _)| block);
+            if dice.one_in(4) && sound.any(is_left) {
                 spoil(device, (name, 0..HEADER_SIZE), true, dice);
                 done.push((name.clone(), 0..HEADER_SIZE));
             }
