@@ -210,9 +210,9 @@ Examples:
 
 Records are those of `seawall bench paper`. A scan lends verified bytes; the
 least that it must do is to walk the same records in memory and to compute
-their CRC32C; or to read them out of a file first, 256 KiB at a time. Cold is what the system was told to forget: what a device or a
-host keeps in its own memory cannot be dropped. Ways take turns, as in
-`seawall probe`.";
+their CRC32C; or to read them out of a file first, 256 KiB at a time. Cold is
+what the system was told to forget: what a device or a host keeps in its own
+memory cannot be dropped. Ways take turns, as in `seawall probe`.";
 
 pub(super) const BENCH_PAPER_EXAMPLES: &str = "\
 Examples:

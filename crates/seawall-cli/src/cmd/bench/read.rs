@@ -30,8 +30,8 @@ use ways::{Checked, InMemory, Replay, Scan, Theirs, entry};
 
 const SCHEMA: &str = "seawall.bench-read/1";
 
-/// What is asked of logs in the cache: a name, the question, and the ways. The first contests are of
-/// the largest log.
+/// What is asked of logs in the cache: a name, the question, and the ways. The first three
+/// contests are of the largest log.
 const WARM: [(&str, &str, Ways); 5] = [
     ("scan", "a verified scan, one thread; times are of 1,000 records", scans),
     ("threads", "the same scan, each thread its part", threads),
