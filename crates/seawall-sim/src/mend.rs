@@ -95,7 +95,11 @@ fn is_as_it_was(device: &MemStorage, (records, count): (&Records, u64)) -> Resul
         let got = reader.get(Lsn::new(*lsn).expect("it was one"));
         let got = got.map_err(|error| format!("get {lsn}: {error}"))?;
         if got.as_ref() != Some(payload) {
-            return Err(format!("get {lsn} gives other bytes"));
+            return Err(format!(
+                "get {lsn} gives {:?} bytes, not {}",
+                got.map(|got| got.len()),
+                payload.len()
+            ));
         }
     }
     if device.steps() != steps {

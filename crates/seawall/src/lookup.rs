@@ -13,7 +13,7 @@ use crate::source::is_of_device;
 use crate::survey::{self, Survey};
 use crate::sync::{Mutex, MutexGuard};
 use crate::walk::{Event, Found, Walk};
-use crate::{Corruption, Damage, Error, Lost, Lsn, Result};
+use crate::{Corruption, Damage, Error, Lost, Lsn, Result, SegmentId};
 use seawall_format::frame::Frames;
 use seawall_format::scan::Start;
 use seawall_format::{Live, SegmentRef};
@@ -67,18 +67,19 @@ impl Lookup {
         let mut found = self.get_as_it_is(lsn, &word);
         let mut mended = None;
         loop {
-            let segment = match &found {
-                Err(Error::Damaged(damage)) => damage.segment,
-                Err(error) if is_of_device(error) => None,
-                _ => return found,
+            let doubtful = match &found {
+                Err(Error::Damaged(damage)) => vec![damage.segment],
+                Err(error) if is_of_device(error) => vec![None],
+                Ok(Got::Nothing(doubtful)) if !doubtful.is_empty() => doubtful.clone(),
+                _ => return found.map(Got::record),
             };
             let known = mended.is_none().then(|| self.mended().clone()).flatten();
             let next = if let Some(known) = known {
                 known
             } else {
                 let last = mended.as_ref().map_or(self, |last: &Arc<Self>| last);
-                let view = Heal::default().view(&last.storage, [segment])?;
-                let Some(view) = view else { return found };
+                let view = Heal::default().view(&last.storage, doubtful)?;
+                let Some(view) = view else { return found.map(Got::record) };
                 Arc::new(Self::new(view))
             };
             found = next.get_as_it_is(lsn, &word);
@@ -91,11 +92,7 @@ impl Lookup {
         self.mended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn get_as_it_is(
-        &self,
-        lsn: Lsn,
-        word: &impl Fn() -> Result<Option<Live>>,
-    ) -> Result<Option<(u32, Vec<u8>)>> {
+    fn get_as_it_is(&self, lsn: Lsn, word: &impl Fn() -> Result<Option<Live>>) -> Result<Got> {
         let mut live = word()?;
         let mut attempt = 0;
         loop {
@@ -149,34 +146,24 @@ impl Lookup {
         Ok(survey)
     }
 
-    fn find(
-        &self,
-        survey: &Survey,
-        live: Option<&Live>,
-        lsn: Lsn,
-    ) -> Result<Option<(u32, Vec<u8>)>> {
+    fn find(&self, survey: &Survey, live: Option<&Live>, lsn: Lsn) -> Result<Got> {
         let Some(behind) = live.filter(|live| Some(lsn) > live.durable) else {
             return self.find_durable(survey, live, lsn);
         };
         // It speaks of the newest segment only: the ones before are durable as a whole.
         let newest = survey.chain.last().filter(|_| survey.is_led_by(behind));
         if newest.is_some_and(|link| link.segment.header.base <= lsn) {
-            return Ok(None);
+            return Ok(Got::NOTHING);
         }
         match self.find_durable(survey, None, lsn) {
             // It was not durable when the writer spoke last.
-            Err(Error::Damaged(_)) => Ok(None),
+            Err(Error::Damaged(_)) => Ok(Got::NOTHING),
             found => found,
         }
     }
 
     /// The record, if it is there; where `live` says so, it must be.
-    fn find_durable(
-        &self,
-        survey: &Survey,
-        live: Option<&Live>,
-        lsn: Lsn,
-    ) -> Result<Option<(u32, Vec<u8>)>> {
+    fn find_durable(&self, survey: &Survey, live: Option<&Live>, lsn: Lsn) -> Result<Got> {
         refuse_pruned(survey, lsn)?;
         let behind = holder_end(survey, lsn);
         // What is missing in front of the segment, which may be all of it, and behind it.
@@ -187,7 +174,9 @@ impl Lookup {
             // There may be no segment at all.
             None => Search { walk: Walk::new(survey, None), lsn, passed: vec![] }.run()?,
         };
-        let Some(live) = live.filter(|_| found.is_none()) else { return Ok(found) };
+        let Some(live) = live.filter(|_| matches!(found, Got::Nothing(_))) else {
+            return Ok(found);
+        };
         // It was durable, and not even a hole names it.
         let lost = Some(Lost { from: lsn, to: live.durable });
         let damage = hole(live.segment.id, Corruption::SegmentMissing, lost);
@@ -199,7 +188,7 @@ impl Lookup {
         survey: &Survey,
         link: &Link,
         (live, lsn): (Option<&Live>, Lsn),
-    ) -> Result<Option<(u32, Vec<u8>)>> {
+    ) -> Result<Got> {
         let segment = link.segment.header.reference();
         let start = self.known().places.nearest(segment, lsn);
         let mut walk = Walk::within(survey, link, start);
@@ -248,6 +237,29 @@ fn refuse_lost<'a>(damages: impl IntoIterator<Item = &'a Damage>, lsn: Lsn) -> R
     }
 }
 
+/// What a look for a record came to.
+enum Got {
+    /// Schema number and payload.
+    Record(u32, Vec<u8>),
+    /// There is none, as far as can be told with what is damaged, or may be, in these segments.
+    Nothing(Vec<Option<SegmentId>>),
+}
+
+impl Got {
+    const NOTHING: Self = Self::Nothing(vec![]);
+
+    fn of(record: Option<(u32, &[u8])>) -> Self {
+        record.map_or(Self::NOTHING, |(schema, payload)| Self::Record(schema, payload.to_vec()))
+    }
+
+    fn record(self) -> Option<(u32, Vec<u8>)> {
+        match self {
+            Self::Record(schema, payload) => Some((schema, payload)),
+            Self::Nothing(_) => None,
+        }
+    }
+}
+
 /// The way to one record.
 struct Search {
     walk: Walk,
@@ -257,7 +269,9 @@ struct Search {
 }
 
 impl Search {
-    fn run(&mut self) -> Result<Option<(u32, Vec<u8>)>> {
+    fn run(&mut self) -> Result<Got> {
+        // How far the records go is not known behind damage.
+        let mut doubtful = vec![];
         loop {
             match self.walk.step()? {
                 Event::Batch(found) => {
@@ -275,20 +289,23 @@ impl Search {
                         let mut frames = Frames::new(body, header.first, header.count);
                         let frame = frames.find(|frame| frame.lsn == self.lsn);
                         let schema = self.walk.schema();
-                        return Ok(frame.map(|frame| (schema, frame.payload.to_vec())));
+                        let record = frame.map(|frame| (schema, frame.payload));
+                        return Ok(Got::of(record));
                     }
                 }
                 Event::Damage(damages, salvaged) => {
                     let intact = salvaged.into_iter().find(|found| found.lsn == self.lsn);
                     if let Some(found) = intact {
                         let payload = self.walk.bytes().get(found.payload);
-                        return Ok(payload.map(|payload| (self.walk.schema(), payload.to_vec())));
+                        return Ok(Got::of(payload.map(|payload| (self.walk.schema(), payload))));
                     }
                     refuse_lost(&damages, self.lsn)?;
+                    doubtful.extend(damages.iter().map(|damage| damage.segment));
                 }
                 Event::End(end) => {
                     refuse_lost(&end.damage, self.lsn)?;
-                    return Ok(None);
+                    doubtful.extend(end.doubtful());
+                    return Ok(Got::Nothing(doubtful));
                 }
             }
         }
