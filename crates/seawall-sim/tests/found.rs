@@ -383,14 +383,15 @@ fn found_by_seed_7ea8ee85a() {
     );
 }
 
-/// A look-up took the end that damage makes for the end of the log, where a reader had asked parity.
-/// The image: a lost block with the header of a set, behind which nothing is confirmed.
+/// A look-up took the end that damage makes for the log's, where a reader had asked parity. The
+/// image: a lost block with the header of a set, behind which nothing is confirmed.
 #[test]
 fn found_by_seed_71dc() {
     replay(
-        "seed 71dc binary 5120 | synced ahead parity:2+1 ; a10 a936 s21+85+180+56 ; @292 stall:a8f1 \
-         @164 stall:2ddf @318 full:b4d2 ; power@415 sector:d104 | synced ahead idle ; s4+0 k0 w r \
-         s53+55+34 x2 ; @113 stall:cd23 @82 stall:a2b1 @44 full:6eea ; close mend 2:832b",
+        "seed 71dc binary 5120 | synced ahead parity:2+1 ; a10 a936 s21+85+180+56 ; \
+         @292 stall:a8f1 @164 stall:2ddf @318 full:b4d2 ; power@415 sector:d104 | synced ahead \
+         idle ; s4+0 k0 w r s53+55+34 x2 ; @113 stall:cd23 @82 stall:a2b1 @44 full:6eea ; close \
+         mend 2:832b",
     );
 }
 
@@ -398,8 +399,8 @@ fn found_by_seed_71dc() {
 #[test]
 fn found_by_seed_3e45() {
     replay(
-        "seed 3e45 text 8192 | buffered ; a7 ; ; power@481 byte:4db9 mend 2:28dc | synced parity:4+2 ; \
-         a439 p0 a457 / a443 s190+3+182 / s24+73 a919 f / s2 / s187 v a137 f v ; ; power@523 \
-         sector:ff17 mend 2:691f",
+        "seed 3e45 text 8192 | buffered ; a7 ; ; power@481 byte:4db9 mend 2:28dc | synced \
+         parity:4+2 ; a439 p0 a457 / a443 s190+3+182 / s24+73 a919 f / s2 / s187 v a137 f v ; ; \
+         power@523 sector:ff17 mend 2:691f",
     );
 }
