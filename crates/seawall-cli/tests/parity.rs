@@ -60,6 +60,15 @@ fn a_flipped_bit_is_put_right_for_every_reader_and_ends_with_4() {
     assert!(text.text().contains(&line), "{}", text.text());
     assert!(text.text().contains("next: seawall repair log --yes"), "{}", text.text());
 
+    // A plan says what a verdict does, and gives up nothing.
+    let plan = folder.run("repair log", b"");
+    assert_eq!(plan.code, 4, "{plan:?}");
+    assert!(plan.text().contains("ALL RECORDS READABLE"), "{}", plan.text());
+    assert!(plan.text().contains("nothing stays damaged"), "{}", plan.text());
+    for part in ["replica", "cut-tail", "skip-damaged"] {
+        assert!(!plan.text().contains(part), "{part}: {}", plan.text());
+    }
+
     let ran = folder.run("cat log -o raw", b"");
     assert!(ran.refused(4).contains("1 place is damaged, and put right from parity"), "{ran:?}");
     assert!(ran.err.contains("seawall repair log --yes"), "{}", ran.err);

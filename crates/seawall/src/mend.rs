@@ -15,7 +15,7 @@ use crate::roll::Machine;
 use crate::survey::{Survey, survey};
 use crate::verify::look_around;
 use crate::walk::{Event, Walk};
-use crate::{Damage, Error, Lsn, Options, Overlay, Patch, Result, SegmentId, Verification};
+use crate::{Damage, Error, Lsn, Mender, Options, Overlay, Patch, Result, SegmentId, Verification};
 use journal::Journal;
 use judge::Planner;
 use seawall_format::LogId;
@@ -208,7 +208,10 @@ fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<Mend> {
     let lost_end = |found: &Verification| {
         found.damage.iter().any(|damage| damage.lost.is_some_and(|lost| lost.to.is_none()))
     };
-    let is_by_replica = end.is_none() && lost_end(&planned.before) && !lost_end(&planned.after);
+    // Parity was made of this very log: it ends where it says, as any other.
+    let of_replica = planned.patches.iter().any(|patch| patch.by == Mender::Replica);
+    let was_lost = lost_end(&planned.before) && !lost_end(&planned.after);
+    let is_by_replica = end.is_none() && was_lost && of_replica;
     let last = planned.after.last_lsn;
     let beyond = sources.iter().filter_map(|source| source.last()).max();
     Ok(Mend {

@@ -48,6 +48,7 @@ fn every_lost_block_is_written_back_bit_for_bit() {
                 assert_eq!(plan.is_empty(), found.verdict == Verdict::Clean, "{what}: {found:?}");
                 let done = mend_in(&shared(&device), &[]).unwrap();
                 assert_eq!(done.patches, plan.patches, "{what}");
+                assert_eq!(done.end_by_replica, None, "{what}: there is no replica");
                 let after = judge(&device).unwrap();
                 assert_eq!((after.verdict, after.mended.len()), (Verdict::Clean, 0), "{what}");
                 if found.verdict != Verdict::Clean {

@@ -133,7 +133,13 @@ fn mend_as_json(mend: &Mend) -> Value {
 
 fn plan(args: &Repair) -> Result<Exit, Failure> {
     let fail = |error: Error| Failure::of(&error, "repair", &args.log);
-    let found = seawall::diagnose(&args.log).map_err(fail)?;
+    let mut found = seawall::diagnose(&args.log).map_err(fail)?;
+    if found.verdict == Verdict::Lost {
+        // What parity gives back is lost to nobody.
+        let judged = seawall::verify(&args.log).ok();
+        let judged = judged.filter(|judged| judged.verdict == Verdict::Correctable);
+        found = judged.unwrap_or(found);
+    }
     let mend = match seawall::plan_mend(&args.log, &args.from_replica) {
         Ok(mend) => Some(mend),
         // Of what no replica is asked for, nothing needs to be known.
@@ -251,6 +257,7 @@ impl Plan<'_> {
         self.tell_mending(out);
         out.line("  bring everything intact to a new log, with its numbers; this one is only read");
         out.line(&format!("      seawall repair {log}{with} --salvage-to NEW"));
+        let is_lost = found.verdict == Verdict::Lost;
         // What is mended comes along.
         let found = self.mend.map_or(found, |mend| &mend.after);
         let records = count(found.records - found.broken_sets, "record");
@@ -258,6 +265,9 @@ impl Plan<'_> {
         if found.broken_sets > 0 {
             let parts = count(found.broken_sets, "intact record");
             out.line(&format!("      gives up {parts} of atomic sets that are not whole"));
+        }
+        if !is_lost {
+            return;
         }
         if let Some(cut) = self.cut.filter(|cut| !cut.damage.is_empty()) {
             out.line("  end this log before the damage; what leaves it is kept in its quarantine");
