@@ -1,11 +1,14 @@
 //! Batches: what one device write adds to a segment. FORMAT.md section 3.3.
 
 use crate::field::{behind, get, get_u32, put, table};
-use crate::salt::crc32c;
+use crate::salt::{Crc, crc32c};
 use crate::{Epoch, Lsn, Offset, Refused, Salt, SegmentHeader, frame, lsn_or_zero};
 
 /// Bytes of a batch before its frames.
 pub const HEADER_SIZE: usize = 48;
+
+/// How much of a body is looked at twice in a row: what a first-level cache holds.
+const AT_HAND: usize = 16 << 10;
 
 /// In the body length: the records are lost, and a repair gave them up.
 const VOID: u64 = 1 << 27;
@@ -145,6 +148,11 @@ impl BatchHeader {
         to_u64(HEADER_SIZE) + u64::from(self.body_length)
     }
 
+    /// How many frames its body has.
+    fn frames(&self) -> u32 {
+        if self.is_void { 0 } else { self.count }
+    }
+
     /// The last record.
     #[must_use]
     pub fn last(&self) -> Lsn {
@@ -168,9 +176,54 @@ impl BatchHeader {
     /// `offset` is that of the header.
     #[must_use]
     pub fn matches(&self, body: &[u8], offset: Offset, life: &Life) -> bool {
-        let at = offset.plus(to_u64(HEADER_SIZE));
-        let frames = if self.is_void { 0 } else { self.count };
-        life.salt.checksum(at, body) == self.body_crc && frame::fill(body, frames, life.block)
+        Judged::new(*self).judge(body, offset, life)
+    }
+}
+
+/// How far the body of a batch was looked at, more of it each time: what a processor was just
+/// given it need not fetch again.
+#[derive(Clone, Debug)]
+pub(crate) struct Judged {
+    header: BatchHeader,
+    checksum: Crc,
+    /// So many bytes of the body.
+    seen: usize,
+    filled: frame::Filled,
+}
+
+impl Judged {
+    pub(crate) fn new(header: BatchHeader) -> Self {
+        Self { header, checksum: Crc::new(), seen: 0, filled: frame::Filled::default() }
+    }
+
+    pub(crate) fn is_of(&self, header: &BatchHeader) -> bool {
+        self.header == *header
+    }
+
+    /// Bytes of the whole body.
+    pub(crate) fn length(&self) -> u64 {
+        self.header.body_length.into()
+    }
+
+    /// Looks at what was not seen yet of a body of which so much is there.
+    pub(crate) fn go_on(&mut self, body: &[u8]) {
+        let length = usize::try_from(self.header.body_length).expect("checked with the header");
+        let count = self.header.frames();
+        while let Some(new) = body.get(self.seen..).filter(|new| !new.is_empty()) {
+            let new = new.get(..AT_HAND).unwrap_or(new);
+            self.checksum.update(new);
+            self.seen += new.len();
+            self.filled.go_on(body.get(..self.seen).unwrap_or_default(), length, count);
+        }
+    }
+
+    /// Whether this is the body that the header at `offset` was written for: what was seen of it
+    /// is taken to be the same.
+    pub(crate) fn judge(mut self, body: &[u8], offset: Offset, life: &Life) -> bool {
+        self.go_on(body);
+        let place = life.salt.place(offset.plus(to_u64(HEADER_SIZE)));
+        self.checksum.value() ^ place == self.header.body_crc
+            && self.filled.is_all(body, self.header.frames(), life.block)
     }
 }
 
@@ -285,6 +338,36 @@ mod tests {
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert!(!is_valid(&bytes, AT), "bit {bit}");
         }
+    }
+
+    #[test]
+    fn a_body_is_judged_the_same_in_pieces_of_any_size() {
+        let life = Life { batch_max: 1 << 20, ..LIFE };
+        let mut bytes = vec![0; HEADER_SIZE];
+        for size in (0..300).chain([AT_HAND - 8, 2 * AT_HAND + 24]) {
+            frame::push_unbound(&mut bytes, &vec![7; size], false);
+        }
+        let (first, count) = (Lsn::FIRST, 302);
+        let spec = Spec { first, count, is_void: false, confirmed: None, chain: 0, time_us: 1 };
+        finish(&mut bytes, spec, AT, &life);
+        let header = BatchHeader::decode(&bytes, AT, &life).unwrap();
+        let is_sound = |body: &[u8], piece: usize| {
+            let mut judged = Judged::new(header);
+            (0..body.len()).step_by(piece).for_each(|seen| judged.go_on(&body[..seen]));
+            judged.judge(body, AT, &life)
+        };
+        let body = bytes.split_off(HEADER_SIZE);
+        assert!(body.len() > 4 * AT_HAND);
+        for piece in [1000, AT_HAND - 1, AT_HAND, AT_HAND + 8, body.len()] {
+            assert!(is_sound(&body, piece), "pieces of {piece}");
+            for at in (0..body.len()).step_by(if cfg!(miri) { 9999 } else { 97 }) {
+                let mut body = body.clone();
+                body[at] ^= 16;
+                assert!(!is_sound(&body, piece), "byte {at}, pieces of {piece}");
+            }
+            assert!(!is_sound(&body[..body.len() - 8], piece), "cut off");
+        }
+        assert!(is_sound(&body, 1 + 7), "pieces of a word");
     }
 
     #[test]

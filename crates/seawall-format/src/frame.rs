@@ -141,19 +141,39 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
-/// Whether `count` frames fill `body` but for less than `block` bytes of zeros, and the last of
-/// them ends its atomic set.
-#[must_use]
-pub(crate) fn fill(body: &[u8], count: u32, block: u32) -> bool {
-    let mut frames = Frames::new(body, Lsn::FIRST, count);
-    let (mut found, mut set_is_open) = (0_u32, false);
-    for frame in frames.by_ref() {
-        (found, set_is_open) = (found + 1, frame.goes_on);
+/// How far frames lead into a body that is seen from its beginning, more of it each time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Filled {
+    /// Behind the last frame.
+    position: usize,
+    found: u32,
+    set_is_open: bool,
+}
+
+impl Filled {
+    /// Goes on in what is there of a body of `length` bytes, up to frame `count`.
+    pub(crate) fn go_on(&mut self, body: &[u8], length: usize, count: u32) {
+        while self.found < count {
+            let head = body.get(self.position..).and_then(<[u8]>::first_chunk::<HEADER_SIZE>);
+            let Some(head) = head else { break };
+            let (word, _) = split(*head);
+            let end = self.position + HEADER_SIZE + padded_payload(word);
+            if end > length {
+                break;
+            }
+            self.found += 1;
+            (self.position, self.set_is_open) = (end, word & GOES_ON != 0);
+        }
     }
-    let rest = body.get(frames.position..).unwrap_or_default();
-    (found, set_is_open) == (count, false)
-        && rest.len() < usize::try_from(block).unwrap_or(0)
-        && rest.iter().all(|byte| *byte == 0)
+
+    /// Whether `count` frames fill `body` but for less than `block` bytes of zeros, and the last of
+    /// them ends its atomic set.
+    pub(crate) fn is_all(self, body: &[u8], count: u32, block: u32) -> bool {
+        let rest = body.get(self.position..).unwrap_or_default();
+        (self.found, self.set_is_open) == (count, false)
+            && rest.len() < usize::try_from(block).unwrap_or(0)
+            && rest.iter().all(|byte| *byte == 0)
+    }
 }
 
 /// The intact frames of a damaged body that should hold records `first` to `last`, and where in
@@ -247,6 +267,19 @@ mod tests {
     use crate::{Epoch, LogId};
 
     const SALT: Salt = Salt::new(LogId(1), Epoch(2));
+
+    /// Whether frames fill a body that is seen all at once, or a byte more each time.
+    fn fill(body: &[u8], count: u32, block: u32) -> bool {
+        let is_filled = |step: usize| {
+            let mut filled = Filled::default();
+            for seen in (0..body.len()).step_by(step).chain([body.len()]) {
+                filled.go_on(&body[..seen], body.len(), count);
+            }
+            filled.is_all(body, count, block)
+        };
+        assert_eq!(is_filled(1), is_filled(body.len() + 1));
+        is_filled(1)
+    }
 
     fn body(payloads: &[&[u8]]) -> Vec<u8> {
         let mut body = vec![];

@@ -50,6 +50,7 @@ impl Lsn {
 
     /// The LSN `count` places behind this one; the highest there is where that overflows.
     #[must_use]
+    #[inline]
     pub const fn plus(self, count: u64) -> Self {
         Self(self.0.saturating_add(count))
     }

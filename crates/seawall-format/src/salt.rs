@@ -62,6 +62,24 @@ pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
+/// The same of bytes that come in pieces.
+#[derive(Clone, Debug)]
+pub(crate) struct Crc(crc_fast::Digest);
+
+impl Crc {
+    pub(crate) fn new() -> Self {
+        Self(crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi))
+    }
+
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub(crate) fn value(&self) -> u32 {
+        u32::try_from(self.0.finalize()).expect("32 bits wide")
+    }
+}
+
 const fn mix(number: u64) -> u64 {
     let mut x = number;
     x ^= x >> 30;
@@ -82,6 +100,17 @@ mod tests {
     #[test]
     fn crc32c_is_the_castagnoli_polynomial() {
         assert_eq!(crc32c(b"123456789"), 0xE306_9283);
+    }
+
+    #[test]
+    fn in_pieces_it_is_the_same() {
+        let bytes: Vec<u8> = (0..1000_u32).map(|i| (i * 7 % 251) as u8).collect();
+        for piece in [1, 3, 8, 255, 256, 1000] {
+            let mut crc = Crc::new();
+            bytes.chunks(piece).for_each(|bytes| crc.update(bytes));
+            assert_eq!(crc.value(), crc32c(&bytes), "pieces of {piece}");
+        }
+        assert_eq!(Crc::new().value(), crc32c(b""));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Walking the batches of one segment, or the sets of lines of a text: bytes in; what was found
 //! out. FORMAT.md sections 3.3, 7, 9.3.
 
-use crate::batch::{BatchHeader, HEADER_SIZE, Life};
+use crate::batch::{BatchHeader, HEADER_SIZE, Judged, Life};
 use crate::{Layout, Lsn, Offset, Refused, SegmentHeader};
 use std::ops::Deref;
 
@@ -147,6 +147,8 @@ pub struct Scanner {
     pub(crate) is_exact: bool,
     /// Memory for the next set.
     pub(crate) spare: Vec<u8>,
+    /// What was seen already of the batch that the last step needs more of.
+    ahead: Option<Judged>,
 }
 
 /// The valid lines of a set that is not there to its end.
@@ -176,6 +178,7 @@ impl Scanner {
             part: None,
             is_exact: true,
             spare: vec![],
+            ahead: None,
         }
     }
 
@@ -251,15 +254,29 @@ impl Scanner {
             return Step::Stopped(Cause::Extent, Some(header));
         }
         let body_at = self.at.plus(size_of_header());
+        let ahead = self.ahead.take().filter(|ahead| ahead.is_of(&header));
         let Some(body) = window.range(body_at, u64::from(header.body_length)) else {
+            self.ahead = Some(Judged::new(header));
             return Step::Need { offset: self.at, length: header.size() };
         };
-        if !header.matches(body, self.at, &self.life) {
+        if !ahead.unwrap_or_else(|| Judged::new(header)).judge(body, self.at, &self.life) {
             return Step::Stopped(Cause::Body, Some(header));
         }
         let offset = self.at;
         self.pass(&header);
         Step::Batch(Batch { offset, header, body: Body::InPlace(body), end: self.at })
+    }
+
+    /// Looks at a part of what the last step needs, as soon as the caller has it and while it is in
+    /// the processor's cache. The next step must be shown the very same bytes, none that were read
+    /// again: it does not look at them a second time.
+    pub fn look_ahead(&mut self, window: Window<'_>) {
+        let Some(ahead) = &mut self.ahead else { return };
+        let body_at = self.at.plus(size_of_header());
+        let held = window.end().0.saturating_sub(body_at.0).min(ahead.length());
+        if let Some(body) = window.range(body_at, held) {
+            ahead.go_on(body);
+        }
     }
 
     /// Takes the memory of a set that is needed no more, for one to come.

@@ -117,6 +117,28 @@ struct Place {
     set: AtomicSet,
 }
 
+impl Place {
+    #[inline]
+    fn is_at_record(&self) -> bool {
+        self.lsn <= self.last
+    }
+
+    /// The record here, in the walk's bytes; then the place is that of the next one.
+    ///
+    /// # Panics
+    ///
+    /// If there is none, or the batch was not found sound.
+    #[inline]
+    fn lend<'a>(&mut self, bytes: &'a [u8], schema: u32) -> Record<'a> {
+        let body = bytes.get(self.body.clone()).expect("the walk holds its batch");
+        let frame = frame::read(body, self.position, self.lsn);
+        let (frame, behind) = frame.expect("frames fill a sound batch");
+        (self.position, self.lsn) = (behind, self.lsn.next());
+        let frame::Frame { lsn, payload, goes_on } = frame;
+        Record { lsn, payload, time_us: self.time_us, goes_on, set: self.set, schema }
+    }
+}
+
 #[derive(Debug)]
 enum Queued {
     Record(Salvaged),
@@ -124,13 +146,13 @@ enum Queued {
     End,
 }
 
-/// What [`Cursor::find`] found: a record in the walk's bytes.
-struct Here {
-    lsn: Lsn,
-    payload: Range<usize>,
-    time_us: u64,
-    goes_on: bool,
-    set: AtomicSet,
+/// What [`Cursor::find`] found.
+enum Next {
+    /// The next record is in the batch that was entered.
+    InBatch,
+    /// One of the intact records of a damaged place.
+    Salvaged(Salvaged),
+    End,
 }
 
 impl Cursor {
@@ -200,23 +222,29 @@ impl Cursor {
     /// if it was told to skip damage. [`Error::Io`].
     #[inline]
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>> {
-        let here = match self.next_in_batch() {
-            Some(here) => here,
-            None => match self.find()? {
-                Some(here) => here,
-                None => return Ok(None),
-            },
-        };
-        (self.next, self.read_in) = (here.lsn.next(), self.walk.segment());
-        let payload = self.walk.bytes().get(here.payload).expect("the walk holds its batch");
-        let Here { lsn, time_us, goes_on, set, .. } = here;
-        let schema = self.walk.schema();
-        Ok(Some(Record { lsn, payload, time_us, goes_on, set, schema }))
+        if !self.batch.as_ref().is_some_and(Place::is_at_record) {
+            match self.find()? {
+                Next::InBatch => {}
+                Next::Salvaged(found) => return Ok(Some(self.lend(found))),
+                Next::End => return Ok(None),
+            }
+        }
+        let place = self.batch.as_mut().expect("the cursor is in a batch");
+        let record = place.lend(self.walk.bytes(), self.walk.schema());
+        self.next = place.lsn;
+        Ok(Some(record))
+    }
+
+    /// A record out of a damaged batch.
+    fn lend(&mut self, Salvaged { lsn, payload, goes_on, set }: Salvaged) -> Record<'_> {
+        (self.next, self.read_in) = (lsn.next(), self.walk.segment());
+        let payload = self.walk.bytes().get(payload).expect("the walk holds its batch");
+        Record { lsn, payload, time_us: 0, goes_on, set, schema: self.walk.schema() }
     }
 
     /// What comes behind the batch: out of the way of all the records in one.
     #[cold]
-    fn find(&mut self) -> Result<Option<Here>> {
+    fn find(&mut self) -> Result<Next> {
         let found = self.find_behind();
         if found.is_err() && !self.skip_damaged {
             self.finished = true;
@@ -224,26 +252,21 @@ impl Cursor {
         found
     }
 
-    fn find_behind(&mut self) -> Result<Option<Here>> {
+    fn find_behind(&mut self) -> Result<Next> {
+        self.batch = None;
         while !self.finished {
-            if let Some(here) = self.next_in_batch() {
-                return Ok(Some(here));
-            }
-            if self.finished {
-                break;
-            }
             match self.queue.pop_front() {
                 Some(Queued::Damage(damage)) => {
                     self.finished = damage.lost.is_some_and(|lost| self.is_beyond(lost.from));
                     if self.finished {
-                        return Ok(None);
+                        break;
                     }
                     return Err(Error::Damaged(Box::new(damage)));
                 }
-                Some(Queued::Record(Salvaged { lsn, payload, goes_on, set })) => {
-                    self.finished = self.is_beyond(lsn);
-                    if lsn >= self.next && !self.finished {
-                        return Ok(Some(Here { lsn, payload, time_us: 0, goes_on, set }));
+                Some(Queued::Record(found)) => {
+                    self.finished = self.is_beyond(found.lsn);
+                    if found.lsn >= self.next && !self.finished {
+                        return Ok(Next::Salvaged(found));
                     }
                     continue;
                 }
@@ -254,7 +277,8 @@ impl Cursor {
                 None => {}
             }
             match self.walk.step() {
-                Ok(Event::Batch(found)) => self.enter(&found),
+                Ok(Event::Batch(found)) if self.enter(&found) => return Ok(Next::InBatch),
+                Ok(Event::Batch(_)) => {}
                 Ok(Event::Damage(damages, salvaged)) => self.meet(damages, salvaged)?,
                 Ok(Event::End(end)) => {
                     let again = !end.damage.is_empty() && self.looks_again()?;
@@ -267,7 +291,7 @@ impl Cursor {
                 Err(error) => self.lose_file(error)?,
             }
         }
-        Ok(None)
+        Ok(Next::End)
     }
 
     /// Whether that is for the next cursor.
@@ -275,45 +299,28 @@ impl Cursor {
         self.until.is_some_and(|until| lsn >= until)
     }
 
-    fn enter(&mut self, found: &Found) {
-        if found.header.is_void && found.last >= self.next {
+    /// Goes into the batch, if it holds a record for this cursor.
+    fn enter(&mut self, found: &Found) -> bool {
+        let (lsn, last) = (found.header.first, found.last);
+        // The next cursor begins with a segment, and so with a batch.
+        self.finished = self.is_beyond(lsn);
+        if last < self.next || self.finished {
+            return false;
+        }
+        self.read_in = self.walk.segment();
+        if found.header.is_void {
             // Nobody will ever read them: who waits for what comes next waits for what follows.
-            (self.next, self.read_in) = (found.last.next(), self.walk.segment());
-        } else if found.last >= self.next {
-            self.batch = Some(Place {
-                body: found.body.clone(),
-                position: 0,
-                lsn: found.header.first,
-                last: found.last,
-                time_us: found.header.time_us,
-                set: found.set,
-            });
+            self.next = last.next();
+            return false;
         }
-    }
-
-    #[inline]
-    fn next_in_batch(&mut self) -> Option<Here> {
-        while let Some(place) = self.batch.as_mut().filter(|_| !self.finished) {
-            let body = self.walk.bytes().get(place.body.clone());
-            let found = body.and_then(|body| frame::read(body, place.position, place.lsn));
-            let Some((record, behind)) = found.filter(|_| place.lsn <= place.last) else {
-                self.batch = None;
-                break;
-            };
-            let start = place.body.start + place.position + frame::HEADER_SIZE;
-            let (lsn, goes_on) = (record.lsn, record.goes_on);
-            let payload = start..start + record.payload.len();
-            (place.position, place.lsn) = (behind, place.lsn.next());
-            if lsn >= self.next {
-                let (time_us, set) = (place.time_us, place.set);
-                if self.until.is_some_and(|until| lsn >= until) {
-                    self.finished = true;
-                    break;
-                }
-                return Some(Here { lsn, payload, time_us, goes_on, set });
-            }
+        let (body, position) = (found.body.clone(), 0);
+        let (time_us, set) = (found.header.time_us, found.set);
+        let mut place = Place { body, position, lsn, last, time_us, set };
+        while place.lsn < self.next {
+            place.lend(self.walk.bytes(), self.walk.schema());
         }
-        None
+        self.batch = Some(place);
+        true
     }
 
     /// A file that vanished was pruned: the walk starts over, or says that its place is gone.

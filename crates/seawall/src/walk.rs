@@ -274,10 +274,7 @@ impl Walk {
                         _ => self.buffer.clear(),
                     }
                     self.window = offset;
-                    let held = to_u64(self.buffer.bytes().len());
-                    let missing = (offset.plus(held), length.saturating_sub(held));
-                    source.read_behind(missing, &mut self.buffer)?;
-                    let held = to_u64(self.buffer.bytes().len());
+                    let held = read_ahead(source, scanner, &mut self.buffer, (offset, length))?;
                     let is_short = held < length;
                     if is_short && scanner.layout() == Layout::Text {
                         scanner.ends_at(offset.plus(held));
@@ -384,6 +381,29 @@ impl Walk {
         let damage = self.lost_manifest(lost).into_iter().collect();
         Event::End(End { last: self.last, confirmed: None, tail: None, damage })
     }
+}
+
+/// Reads on behind what `buffer` has from `offset` on, until it has `length` bytes or the file ends,
+/// in pieces that the scanner looks at while they are at hand. How many it has then.
+fn read_ahead(
+    source: &mut Source,
+    scanner: &mut Scanner,
+    buffer: &mut Buffer,
+    (offset, length): (Offset, u64),
+) -> Result<u64> {
+    let mut held = to_u64(buffer.bytes().len());
+    while held < length {
+        let piece = READ_SIZE.min(length - held);
+        source.read_behind((offset.plus(held), piece), buffer)?;
+        let window = Window { start: offset, bytes: buffer.bytes() };
+        scanner.look_ahead(window);
+        let now = to_u64(window.bytes.len());
+        if now < held + piece {
+            return Ok(now);
+        }
+        held = now;
+    }
+    Ok(held)
 }
 
 /// The open segment, opened once.

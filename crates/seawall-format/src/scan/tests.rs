@@ -55,6 +55,15 @@ type Walked = Vec<(u64, u64, u64, u64)>;
 
 /// What a walk finds in windows of `size` bytes or what it asks for, and how it ends.
 fn walk(scanner: &mut Scanner, file: &[u8], size: u64) -> (Walked, Option<Cause>) {
+    walk_ahead(scanner, file, (size, None))
+}
+
+/// The same; what is asked for is looked at before, in pieces of so many bytes.
+fn walk_ahead(
+    scanner: &mut Scanner,
+    file: &[u8],
+    (size, piece): (u64, Option<usize>),
+) -> (Walked, Option<Cause>) {
     let mut window = 0..0;
     let mut found = vec![];
     for _ in 0..1000 {
@@ -66,6 +75,10 @@ fn walk(scanner: &mut Scanner, file: &[u8], size: u64) -> (Walked, Option<Cause>
                 assert!(end <= file.len(), "what is asked for lies in the file");
                 let wanted = start + usize::try_from(size).unwrap();
                 window = start..end.max(wanted.min(file.len()));
+                for seen in piece.into_iter().flat_map(|piece| (start..=window.end).step_by(piece))
+                {
+                    scanner.look_ahead(Window { start: offset, bytes: &file[start..seen] });
+                }
             }
             Step::Batch(batch) => {
                 let (first, last) = (batch.header.first.get(), batch.header.last().get());
@@ -98,6 +111,54 @@ fn a_walk_finds_every_batch_in_windows_of_any_size() {
         // And stays there.
         assert_eq!(walk(&mut scanner, &file, size), (vec![], Some(Cause::Header)));
     }
+}
+
+#[test]
+fn what_was_looked_at_ahead_is_judged_as_if_it_came_at_once() {
+    let (file, ends) = segment(&[1, 3, 2]);
+    let end = usize::try_from(ends[2]).unwrap();
+    let mut changed = file.clone();
+    for piece in [1, 7, 48, 100] {
+        let walked = walk_ahead(&mut open(), &file, (48, Some(piece)));
+        assert_eq!(walked, walk(&mut open(), &file, 8192), "pieces of {piece}");
+        for at in (2560..end).step_by(crate::EVERY) {
+            changed[at] ^= 1;
+            let walked = walk_ahead(&mut open(), &changed, (48, Some(piece)));
+            assert_eq!(walked, walk(&mut open(), &changed, 8192), "byte {at}, pieces of {piece}");
+            assert!(walked.0.len() < 3);
+            changed[at] ^= 1;
+        }
+    }
+}
+
+#[test]
+fn what_was_looked_at_ahead_counts_for_that_batch_alone() {
+    let (file, ends) = segment(&[3, 3]);
+    let (other, _) = segment(&[3, 2]);
+    let window = |start: u64, end: u64| {
+        let [from, to] = [start, end].map(|at| usize::try_from(at).unwrap());
+        Window { start: Offset(start), bytes: &file[from..to] }
+    };
+    let mut scanner = open();
+    assert!(matches!(scanner.step(window(2560, 2608)), Step::Need { .. }));
+    scanner.look_ahead(window(2560, ends[0]));
+    // Asked anew, it begins anew.
+    assert!(matches!(scanner.step(window(2560, 2608)), Step::Need { .. }));
+    let mut bad = file.clone();
+    bad[2700] ^= 1;
+    let all = Window { start: Offset(0), bytes: &bad };
+    assert!(matches!(scanner.step(all), Step::Stopped(Cause::Body, Some(_))));
+    // Nor does it count for what stands where the walk goes on.
+    let mut scanner = open();
+    assert!(matches!(scanner.step(window(2560, 2608)), Step::Need { .. }));
+    scanner.look_ahead(window(2560, ends[0]));
+    let first = BatchHeader::decode(&other[2560..], Offset(2560), scanner.life()).unwrap();
+    scanner.pass(&first);
+    let next = Window { start: Offset(0), bytes: &other };
+    assert!(matches!(scanner.step(next), Step::Batch(_)));
+    // A look without a question, or elsewhere, is none.
+    scanner.look_ahead(window(0, 100));
+    scanner.look_ahead(window(ends[1], 8192));
 }
 
 #[test]

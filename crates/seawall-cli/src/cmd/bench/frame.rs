@@ -9,6 +9,7 @@ use crate::report::{Exit, Failure};
 use seawall::{Level, Log, Options, Raw, Retention};
 use seawall_format::batch::{HEADER_SIZE, Life, Spec, finish};
 use seawall_format::{Epoch, Geometry, LogId, Lsn, Offset, Salt, frame};
+use seawall_io::{File, PosixStorage, Storage};
 use seawall_measure::contest::{Contest, Entry, hold};
 use seawall_measure::machine::{Conditions, Stopwatch};
 use seawall_measure::page;
@@ -17,8 +18,9 @@ use seawall_measure::scratch::Scratch;
 use seawall_measure::slice::{Slice, nanoseconds};
 use serde_json::json;
 use std::hint::black_box;
+use std::io;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const SCHEMA: &str = "seawall.bench-frame/1";
@@ -115,12 +117,16 @@ fn ways(size: usize, path: &Path) -> Result<Vec<Entry<'static, Trouble>>, Troubl
             black_box(finish(&mut batch, spec, Offset(Geometry::DEFAULT.data_start()), &life));
         }
     };
+    let synced = Synced::new(path, record.clone()).map_err(Trouble::Plain)?;
     let submitted = Submitted::new(path, record).map_err(Trouble::Ours)?;
     Ok(vec![
         Entry::new("copied, with a CRC32C", in_turns(copied)),
         Entry::new("framed", in_turns(framed)),
         Entry::new("framed under a lock", in_turns(locked)),
         Entry::new("framed, and a batch", in_turns(batched)),
+        Entry::new("the same, between syncs", move |time| {
+            synced.slice(time).map_err(Trouble::Plain)
+        }),
         Entry::new("submitted", move |time| submitted.slice(time).map_err(Trouble::Ours)),
     ])
 }
@@ -177,19 +183,58 @@ impl Submitted {
     }
 
     fn slice(&self, time: Duration) -> seawall::Result<Slice> {
-        let (mut times, mut sum) = (vec![], Duration::ZERO);
-        let all = Stopwatch::start();
-        // The device may take long to write what this makes in no time.
-        while sum < time && all.elapsed() < 4 * time {
-            let watch = Stopwatch::start();
-            for _ in 0..TURN {
-                drop(self.log.submit(&self.record)?);
-            }
-            let took = watch.elapsed();
-            self.log.flush()?;
-            sum += took;
-            times.push(nanoseconds(took));
-        }
-        Ok(Slice { per_second: a_second(times.len(), sum), times })
+        let submit = || (0..TURN).try_for_each(|_| self.log.submit(&self.record).map(drop));
+        between_syncs(time, submit, || self.log.flush().map(drop))
     }
+}
+
+/// Frames under a lock, and a plain write and sync of them that is not timed: what comes behind a
+/// sleep finds less in the processor's caches.
+struct Synced {
+    frames: Mutex<Vec<u8>>,
+    file: Arc<dyn File>,
+    record: Vec<u8>,
+}
+
+impl Synced {
+    fn new(path: &Path, record: Vec<u8>) -> io::Result<Self> {
+        let folder = path.parent().expect("it is in a folder of its own");
+        let file = PosixStorage::open(folder)?.create(&format!("frames-{}", record.len()))?;
+        Ok(Self { frames: Mutex::new(vec![]), file, record })
+    }
+
+    fn slice(&self, time: Duration) -> io::Result<Slice> {
+        let frame = || {
+            lock(&self.frames).clear();
+            for _ in 0..TURN {
+                frame::push_unbound(&mut lock(&self.frames), black_box(&self.record), false);
+            }
+            Ok(())
+        };
+        let sync = || {
+            self.file.write_at(&lock(&self.frames), 0)?;
+            self.file.sync()
+        };
+        between_syncs(time, frame, sync)
+    }
+}
+
+/// How long it takes to make records; to take them to the device does not count.
+fn between_syncs<E>(
+    time: Duration,
+    make: impl Fn() -> Result<(), E>,
+    sync: impl Fn() -> Result<(), E>,
+) -> Result<Slice, E> {
+    let (mut times, mut sum) = (vec![], Duration::ZERO);
+    let all = Stopwatch::start();
+    // The device may take long to write what was made in no time.
+    while sum < time && all.elapsed() < 4 * time {
+        let watch = Stopwatch::start();
+        make()?;
+        let took = watch.elapsed();
+        sync()?;
+        sum += took;
+        times.push(nanoseconds(took));
+    }
+    Ok(Slice { per_second: a_second(times.len(), sum), times })
 }
