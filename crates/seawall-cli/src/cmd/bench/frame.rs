@@ -9,7 +9,6 @@ use crate::report::{Exit, Failure};
 use seawall::{Level, Log, Options, Raw, Retention};
 use seawall_format::batch::{HEADER_SIZE, Life, Spec, finish};
 use seawall_format::{Epoch, Geometry, LogId, Lsn, Offset, Salt, frame};
-use seawall_io::{File, PosixStorage, Storage};
 use seawall_measure::contest::{Contest, Entry, hold};
 use seawall_measure::machine::{Conditions, Stopwatch};
 use seawall_measure::page;
@@ -18,14 +17,15 @@ use seawall_measure::scratch::Scratch;
 use seawall_measure::slice::{Slice, nanoseconds};
 use serde_json::json;
 use std::hint::black_box;
-use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const SCHEMA: &str = "seawall.bench-frame/1";
-/// Records of one timed turn: a batch.
+/// Records of one timed turn, at most: a batch.
 const TURN: u32 = 1000;
+/// Bytes of them, at most: a batch has room for more, or a submit would wait for the device.
+const TURN_BYTES: usize = 1 << 20;
 /// What the log keeps of what was submitted, in bytes.
 const KEPT: u64 = 64 << 20;
 
@@ -34,7 +34,9 @@ pub(crate) fn run(args: &BenchFrame) -> Result<Exit, Failure> {
     let fail = |trouble: Trouble| failure(&args.dir, &trouble);
     let settings = [("schema", json!(SCHEMA)), ("sizes", json!(args.sizes))];
     let past = Past::read(&args.beside, &settings)?;
-    let asks = |size| format!("records of {size} bytes, one thread; times are of {TURN}");
+    let asks = |size: usize| {
+        format!("records of {size} bytes, one thread; times are of {}", turn_of(size))
+    };
     if let Some(past) = &past {
         past.has(args.sizes.iter().map(|size| ("frame", asks(*size))))?;
     }
@@ -78,12 +80,12 @@ pub(crate) fn run(args: &BenchFrame) -> Result<Exit, Failure> {
 }
 
 fn ways(size: usize, path: &Path) -> Result<Vec<Entry<'static, Trouble>>, Trouble> {
-    let record = vec![0x5a; size];
+    let (record, turn) = (vec![0x5a; size], turn_of(size));
     let copied = {
         let (record, mut copies) = (record.clone(), vec![]);
         move || {
             copies.clear();
-            for _ in 0..TURN {
+            for _ in 0..turn {
                 copies.extend_from_slice(black_box(&record));
                 black_box(crc_fast::crc32_iscsi(&record));
             }
@@ -102,7 +104,7 @@ fn ways(size: usize, path: &Path) -> Result<Vec<Entry<'static, Trouble>>, Troubl
         let (record, shared) = (record.clone(), Mutex::new(vec![]));
         move || {
             lock(&shared).clear();
-            for _ in 0..TURN {
+            for _ in 0..turn {
                 frame::push_unbound(&mut lock(&shared), black_box(&record), false);
             }
             black_box(&shared);
@@ -113,28 +115,29 @@ fn ways(size: usize, path: &Path) -> Result<Vec<Entry<'static, Trouble>>, Troubl
         move || {
             frame_turn(black_box(&record), &mut batch);
             let (confirmed, is_void, chain, time_us) = (None, false, 1, 1);
-            let spec = Spec { first: Lsn::FIRST, count: TURN, is_void, confirmed, chain, time_us };
+            let spec = Spec { first: Lsn::FIRST, count: turn, is_void, confirmed, chain, time_us };
             black_box(finish(&mut batch, spec, Offset(Geometry::DEFAULT.data_start()), &life));
         }
     };
-    let synced = Synced::new(path, record.clone()).map_err(Trouble::Plain)?;
     let submitted = Submitted::new(path, record).map_err(Trouble::Ours)?;
     Ok(vec![
-        Entry::new("copied, with a CRC32C", in_turns(copied)),
-        Entry::new("framed", in_turns(framed)),
-        Entry::new("framed under a lock", in_turns(locked)),
-        Entry::new("framed, and a batch", in_turns(batched)),
-        Entry::new("the same, between syncs", move |time| {
-            synced.slice(time).map_err(Trouble::Plain)
-        }),
+        Entry::new("copied, with a CRC32C", in_turns(turn, copied)),
+        Entry::new("framed", in_turns(turn, framed)),
+        Entry::new("framed under a lock", in_turns(turn, locked)),
+        Entry::new("framed, and a batch", in_turns(turn, batched)),
         Entry::new("submitted", move |time| submitted.slice(time).map_err(Trouble::Ours)),
     ])
+}
+
+/// How many records of this size one turn has.
+fn turn_of(size: usize) -> u32 {
+    u32::try_from(TURN_BYTES / size.max(1)).unwrap_or(u32::MAX).clamp(1, TURN)
 }
 
 fn frame_turn(record: &[u8], frames: &mut Vec<u8>) {
     frames.clear();
     frames.resize(HEADER_SIZE, 0);
-    for _ in 0..TURN {
+    for _ in 0..turn_of(record.len()) {
         frame::push_unbound(frames, record, false);
     }
 }
@@ -149,7 +152,7 @@ fn life() -> Life {
     Life { salt: Salt::new(LogId(7), epoch), epoch, batch_max, block }
 }
 
-fn in_turns(mut turn: impl FnMut()) -> impl FnMut(Duration) -> Result<Slice, Trouble> {
+fn in_turns(size: u32, mut turn: impl FnMut()) -> impl FnMut(Duration) -> Result<Slice, Trouble> {
     move |time| {
         let watch = Stopwatch::start();
         let (mut times, mut now) = (vec![], Duration::ZERO);
@@ -158,12 +161,12 @@ fn in_turns(mut turn: impl FnMut()) -> impl FnMut(Duration) -> Result<Slice, Tro
             let then = std::mem::replace(&mut now, watch.elapsed());
             times.push(nanoseconds(now - then));
         }
-        Ok(Slice { per_second: a_second(times.len(), now), times })
+        Ok(Slice { per_second: a_second((times.len(), size), now), times })
     }
 }
 
-fn a_second(turns: usize, time: Duration) -> f64 {
-    let count = u64::try_from(turns).unwrap_or(u64::MAX).saturating_mul(u64::from(TURN));
+fn a_second((turns, size): (usize, u32), time: Duration) -> f64 {
+    let count = u64::try_from(turns).unwrap_or(u64::MAX).saturating_mul(u64::from(size));
     to_f64(count) / time.as_secs_f64().max(1e-9)
 }
 
@@ -183,58 +186,19 @@ impl Submitted {
     }
 
     fn slice(&self, time: Duration) -> seawall::Result<Slice> {
-        let submit = || (0..TURN).try_for_each(|_| self.log.submit(&self.record).map(drop));
-        between_syncs(time, submit, || self.log.flush().map(drop))
-    }
-}
-
-/// Frames under a lock, and a plain write and sync of them that is not timed: what comes behind a
-/// sleep finds less in the processor's caches.
-struct Synced {
-    frames: Mutex<Vec<u8>>,
-    file: Arc<dyn File>,
-    record: Vec<u8>,
-}
-
-impl Synced {
-    fn new(path: &Path, record: Vec<u8>) -> io::Result<Self> {
-        let folder = path.parent().expect("it is in a folder of its own");
-        let file = PosixStorage::open(folder)?.create(&format!("frames-{}", record.len()))?;
-        Ok(Self { frames: Mutex::new(vec![]), file, record })
-    }
-
-    fn slice(&self, time: Duration) -> io::Result<Slice> {
-        let frame = || {
-            lock(&self.frames).clear();
-            for _ in 0..TURN {
-                frame::push_unbound(&mut lock(&self.frames), black_box(&self.record), false);
+        let (mut times, mut sum) = (vec![], Duration::ZERO);
+        let (all, turn) = (Stopwatch::start(), turn_of(self.record.len()));
+        // The device may take long to write what this makes in no time.
+        while sum < time && all.elapsed() < 4 * time {
+            let watch = Stopwatch::start();
+            for _ in 0..turn {
+                drop(self.log.submit(&self.record)?);
             }
-            Ok(())
-        };
-        let sync = || {
-            self.file.write_at(&lock(&self.frames), 0)?;
-            self.file.sync()
-        };
-        between_syncs(time, frame, sync)
+            let took = watch.elapsed();
+            self.log.flush()?;
+            sum += took;
+            times.push(nanoseconds(took));
+        }
+        Ok(Slice { per_second: a_second((times.len(), turn), sum), times })
     }
-}
-
-/// How long it takes to make records; to take them to the device does not count.
-fn between_syncs<E>(
-    time: Duration,
-    make: impl Fn() -> Result<(), E>,
-    sync: impl Fn() -> Result<(), E>,
-) -> Result<Slice, E> {
-    let (mut times, mut sum) = (vec![], Duration::ZERO);
-    let all = Stopwatch::start();
-    // The device may take long to write what was made in no time.
-    while sum < time && all.elapsed() < 4 * time {
-        let watch = Stopwatch::start();
-        make()?;
-        let took = watch.elapsed();
-        sync()?;
-        sum += took;
-        times.push(nanoseconds(took));
-    }
-    Ok(Slice { per_second: a_second(times.len(), sum), times })
 }
