@@ -149,3 +149,23 @@ fn a_replica_brings_back_what_was_there() {
     folder.run("verify log --strict", b"").fine();
     assert_eq!(folder.run("append log --ack", b"on it goes\n").fine().text(), "101\n");
 }
+
+#[test]
+fn what_a_replica_does_not_bring_back_is_cut_off_and_there_is_one_answer() {
+    let folder = Folder::new("repair-replica-cut");
+    for records in [1..=50, 51..=100] {
+        let lines = records.flat_map(|n| format!("record {n:03} is here\n").into_bytes());
+        folder.run("append log", &lines.collect::<Vec<u8>>()).fine();
+    }
+    folder.run("copy log copy", b"").fine();
+    folder.flip("log/000000000001.seg", b"record 040");
+    folder.flip("log/000000000001.seg", b"record 070");
+    folder.flip("copy/000000000001.seg", b"record 070");
+    let ran = folder.run("repair log --from-replica copy --cut-tail --yes --json", b"");
+    let [done] = &ran.json()[..] else { panic!("one answer: {}", ran.text()) };
+    assert_eq!((ran.code, &done["done"], &done["last_lsn"]), (5, &json!("cut-tail"), &json!(69)));
+    assert_eq!(done["mend"]["changes"].as_array().map(Vec::len), Some(1));
+    assert!(done["quarantine"].as_array().is_some_and(|kept| kept.len() > 1), "{done}");
+    assert_eq!(folder.run("append log --ack", b"on it goes\n").fine().text(), "70\n");
+    folder.run("verify log --strict", b"").fine();
+}

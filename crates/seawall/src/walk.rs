@@ -383,8 +383,8 @@ impl Walk {
     }
 }
 
-/// Reads on behind what `buffer` has from `offset` on, until it has `length` bytes or the file ends,
-/// in pieces that the scanner looks at while they are at hand. How many it has then.
+/// Reads on behind what `buffer` has from `offset` on, until that is `length` bytes or the file
+/// ends, in pieces that the scanner looks at while they are at hand. How many it has then.
 fn read_ahead(
     source: &mut Source,
     scanner: &mut Scanner,

@@ -31,14 +31,23 @@ pub(crate) fn run(args: &Repair) -> Result<Exit, Failure> {
         if !args.cut_tail || done.after.damage.is_empty() {
             return Ok(mended(args, &done));
         }
-        mended(args, &done);
-    } else if !args.cut_tail {
+        // One answer for both, but what was done is said whatever becomes of the rest.
+        if !args.look.json {
+            mended(args, &done);
+        }
+        return cut_tail(args, Some(&done)).inspect_err(|_| {
+            if args.look.json {
+                mended(args, &done);
+            }
+        });
+    }
+    if !args.cut_tail {
         let what = "--yes does what another option says, and there is none";
         return Err(Failure::new(Exit::Usage, what)
             .at(args.log.display())
             .next("seawall repair LOG, for a plan"));
     }
-    cut_tail(args)
+    cut_tail(args, None)
 }
 
 /// Says what was mended, and what was not.
@@ -363,7 +372,8 @@ fn tell_rescued(out: &mut Output, args: &Repair, target: &Path, done: &Rescued) 
     out.line(&format!("{log} was not changed; {target} opens as any log"));
 }
 
-fn cut_tail(args: &Repair) -> Result<Exit, Failure> {
+/// Ends the log before what is damaged, and says so; with what was mended before.
+fn cut_tail(args: &Repair, mend: Option<&Mend>) -> Result<Exit, Failure> {
     let cut = seawall::cut_tail(&args.log);
     let cut = cut.map_err(|error| match &error {
         Error::Damaged(damage) => {
@@ -377,6 +387,8 @@ fn cut_tail(args: &Repair) -> Result<Exit, Failure> {
     let exit = if gave_up { Exit::Lost } else { exit_of(&cut.damage) };
     let mut out = Output::new();
     if args.look.json {
+        let before = mend.iter().flat_map(|mend| &mend.quarantine);
+        let quarantine: Vec<_> = before.chain(&cut.quarantine).collect();
         let answer = json!({
             "schema": "seawall.repair/1",
             "log": args.log.display().to_string(),
@@ -384,7 +396,8 @@ fn cut_tail(args: &Repair) -> Result<Exit, Failure> {
             "last_lsn": cut.last.map(Lsn::get),
             "damage": cut.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
             "intact_given_up": if gave_up { cut.intact_behind } else { 0 },
-            "quarantine": cut.quarantine,
+            "mend": mend.map(mend_as_json),
+            "quarantine": quarantine,
         });
         out.line(&answer.to_string());
     } else if !args.look.quiet {
