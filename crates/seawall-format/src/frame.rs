@@ -13,6 +13,9 @@ pub const HEADER_SIZE: usize = 8;
 
 const GOES_ON: u32 = 1 << 31;
 
+/// More than any frame needs.
+const PADDING: [u8; 8] = [0; 8];
+
 table! {
     LENGTH = 0, 4, "length";
     CRC = 4, 4, "crc";
@@ -54,12 +57,16 @@ pub const fn size_on_disk(payload: usize) -> usize {
 pub fn push_unbound(body: &mut Vec<u8>, payload: &[u8], goes_on: bool) {
     let length = u32::try_from(payload.len()).ok().filter(|length| *length < GOES_ON);
     let word = length.expect("checked at admission") | if goes_on { GOES_ON } else { 0 };
-    let end = body.len() + size_on_disk(payload.len());
-    body.extend_from_slice(&word.to_le_bytes());
     // From the source, before the copy: reading back what was just stored is slower.
-    body.extend_from_slice(&crc32c(payload).to_le_bytes());
+    let head = u64::from(word) | u64::from(crc32c(payload)) << 32;
+    let size = size_on_disk(payload.len());
+    let end = body.len() + size;
+    body.reserve(size + PADDING.len());
+    body.extend_from_slice(&head.to_le_bytes());
     body.extend_from_slice(payload);
-    body.resize(end, 0);
+    // All of it and then less: a length that is known takes no call.
+    body.extend_from_slice(&PADDING);
+    body.truncate(end);
 }
 
 /// Says in an unbound frame that its atomic set goes on behind it.
