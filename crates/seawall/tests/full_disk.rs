@@ -81,6 +81,27 @@ fn a_full_disk_filled_and_freed_twenty_times_loses_nothing() {
     }
 }
 
+/// Short ones are framed in the batch itself, long ones before.
+#[test]
+fn a_long_record_that_was_refused_leaves_nothing_for_the_next_one() {
+    let storage = MemStorage::new();
+    let log = open(&storage, false);
+    storage.limit(30_000);
+    let mut records = 0;
+    let refused = loop {
+        match log.append(&[b'1'; 700]) {
+            Ok(_) => records += 1,
+            Err(refused) => break refused,
+        }
+    };
+    assert!(matches!(refused, Error::DiskFull { .. }) && records > 0, "{records}: {refused}");
+    storage.limit(u64::MAX);
+    assert_eq!(log.append(&[b'2'; 700]).unwrap().get(), records + 1);
+    let read: Vec<_> = log.read_from(Lsn::FIRST).unwrap().map(|entry| entry.unwrap().1).collect();
+    let expected = (0..records).map(|_| vec![b'1'; 700]).chain([vec![b'2'; 700]]);
+    assert_eq!(read, expected.collect::<Vec<_>>());
+}
+
 #[test]
 fn a_lone_record_costs_one_small_segment() {
     let storage = MemStorage::new();

@@ -13,7 +13,7 @@ mod common;
 use common::images::{self, End, NEWEST, batches, write};
 use common::{GEOMETRY, again, judge, laid_out, open, payload_in, read, read_own, tiny};
 use seawall::{
-    Error, Geometry, Layout, Verdict, copy_in, cut_tail_in, diagnose_in, mend_in, plan_cut_in,
+    Error, Geometry, Layout, Lsn, Verdict, copy_in, cut_tail_in, diagnose_in, mend_in, plan_cut_in,
     salvage_in,
 };
 use seawall_format::parity::Known;
@@ -199,19 +199,49 @@ fn a_mark_for_which_there_is_no_number_is_the_header_of_another_segment() {
     assert!(found.damage.iter().any(|d| d.lost.is_some_and(|lost| common::names(&lost, last))));
 }
 
-/// The log whose manifest says other sizes for what is to come.
-fn resized(image: &images::Image, geometry: Geometry) -> MemStorage {
+/// The log with other words in both slots of its manifest.
+fn forged(image: &images::Image, forge: impl Fn(Manifest) -> Manifest) -> MemStorage {
     let device = image.device.kill();
-    let [a, b] = Manifest::decode_file(&device.bytes("manifest").unwrap()).map(Result::unwrap);
-    let block = usize::try_from(geometry.block).unwrap();
+    let slots = Manifest::decode_file(&device.bytes("manifest").unwrap()).map(Result::unwrap);
+    let slots = slots.map(forge);
     device.edit("manifest", |bytes| {
-        *bytes = vec![0; 2 * block];
-        for slot in [Manifest { geometry, ..a }, Manifest { geometry, ..b }] {
+        *bytes = vec![0; 2 * usize::try_from(slots[0].geometry.block).unwrap()];
+        for slot in slots {
             let at = usize::try_from(slot.offset().0).unwrap();
             bytes[at..at + 208].copy_from_slice(&slot.encode());
         }
     });
     device
+}
+
+#[test]
+fn records_that_are_there_are_read_though_a_manifest_says_that_they_were_given_up() {
+    for end in ENDS {
+        let image = write(end);
+        let oldest_base = Lsn::new(3).unwrap();
+        let device = forged(&image, |slot| Manifest { oldest_base, ..slot });
+        let found = read(&device, false).unwrap();
+        assert_eq!(found.count(), images::count(&image.records), "{end:?}");
+    }
+}
+
+#[test]
+fn a_manifest_for_which_there_is_no_number_is_never_written() {
+    for end in ENDS {
+        let image = write(end);
+        // The highest numbers that leave each slot in its place.
+        let raise = |sequence: u64| sequence + ((1 << 63) - 2 - sequence) / 2 * 2;
+        let device = forged(&image, |slot| Manifest { sequence: raise(slot.sequence), ..slot });
+        let before = device.bytes("manifest");
+        let closed = open(&again(1), &device).and_then(|log| {
+            log.append(b"one more")?;
+            log.close()
+        });
+        assert!(matches!(closed, Err(Error::Poisoned { .. })), "{end:?}: {closed:?}");
+        assert_eq!(device.bytes("manifest"), before, "{end:?}");
+        let found = read(&device, false).unwrap();
+        assert!(found.count() >= images::count(&image.records), "{end:?}");
+    }
 }
 
 #[test]
@@ -234,7 +264,7 @@ fn each_segment_is_read_by_its_own_sizes_and_what_comes_has_those_of_the_manifes
 fn goes_on_with(image: &images::Image, geometry: Geometry) {
     let case = format!("{:?}, {:?}, {geometry:?}", image.layout, image.end);
     println!("{case}");
-    let device = resized(image, geometry);
+    let device = forged(image, |slot| Manifest { geometry, ..slot });
     let count = images::count(&image.records);
     assert_eq!(read(&device, false).unwrap().count(), count, "{case}");
     assert!(judge(&device).unwrap().damage.is_empty(), "{case}");
