@@ -71,9 +71,14 @@ pub fn bars(names: &Names<'_>, series: &[(&str, &str)], groups: &[(String, Vec<f
     kuva::render_to_svg(plots, layout)
 }
 
-/// A place on an axis: `10,000`, `5`, `0.2`.
+/// A place on an axis, in few letters: `20M`, `10k`, `5,000`, `0.2`.
 fn tick(value: f64) -> String {
-    if value >= 1.0 { rounded(value) } else { format!("{value}") }
+    match value {
+        1e6.. => format!("{}M", rounded(value / 1e6)),
+        1e4.. => format!("{}k", rounded(value / 1e3)),
+        1.0.. => rounded(value),
+        _ => format!("{value}"),
+    }
 }
 
 #[cfg(test)]
@@ -93,6 +98,7 @@ mod tests {
 
     #[test]
     fn places_on_an_axis_are_told_apart() {
-        assert_eq!([10_000.0, 5.0, 0.2, 0.01].map(tick), ["10,000", "5", "0.2", "0.01"]);
+        let told = ["200M", "1M", "500k", "10k", "5,000", "5", "0.2", "0.01"];
+        assert_eq!([2e8, 1e6, 5e5, 1e4, 5e3, 5.0, 0.2, 0.01].map(tick), told);
     }
 }
