@@ -404,3 +404,16 @@ fn found_by_seed_3e45() {
          power@523 sector:ff17 mend 2:691f",
     );
 }
+
+/// Damage to a text took the break of a line and all behind it: the line was taken for one that
+/// somebody had edited, and what parity knew to be there for gone. The image: a lost block that
+/// begins with a line break.
+#[test]
+fn found_by_seed_11e1aa7e() {
+    replay(
+        "seed 11e1aa7e text 8192 | synced ahead parity:2+1 ; u377 z11 ; @45 stall:44e3 @50 \
+         stall:9d80 @1 stall:7ff4 ; power@57 page:a894 probe 8:bf9f mend 2:e64e | synced ahead ; \
+         s62+12 a11 z42 a427 s82+94+97 l ; @44 stall:fcc2 @107 stall:68a2 @164 stall:1303 ; \
+         power@172 page:cf12 probe 8:66f2 mend 2:40e",
+    );
+}

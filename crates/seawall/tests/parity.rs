@@ -558,6 +558,51 @@ fn an_end_behind_which_parity_knows_of_records_is_none() {
     }
 }
 
+/// What took the last records of a text took the break of the line before them, too: that line
+/// looks as if somebody had edited it, and an edited text may end early.
+#[test]
+fn a_text_that_lost_its_end_with_a_line_break_is_not_taken_for_an_edited_one() {
+    // Lines that end one byte into the third block of the stripe, at its end, and behind it.
+    let lost = DATA / 2 * BLOCK;
+    let text_of = |lengths: &[usize]| {
+        let device = MemStorage::new();
+        let options = with_parity(1, Layout::Text).geometry(common::GEOMETRY, 10 * 512);
+        let log = open(&options, &device).unwrap();
+        for (number, length) in lengths.iter().enumerate() {
+            let data = format!("\"{}\"", number.to_string().repeat(*length));
+            log.append(data.as_bytes()).unwrap();
+        }
+        let left = device.power_cut(|_| true);
+        drop(log);
+        left
+    };
+    let name = "000000000001.jsonl";
+    let bytes = text_of(&[1; 4]).bytes(name).unwrap();
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    let around: Vec<_> = lines.map(|line| line.len() - 1).collect();
+    for more in [0, 60] {
+        let ends = [512, lost + 1, lost + 512, DATA * BLOCK + more];
+        let starts = [0].iter().chain(&ends);
+        let lengths =
+            ends.iter().zip(starts).zip(&around).map(|((end, start), around)| end - start - around);
+        let sound = text_of(&lengths.collect::<Vec<_>>());
+        assert_eq!(sound.bytes(name).unwrap().len(), DATA * BLOCK + more);
+        let records = read(&sound, false).unwrap().records;
+        for damage in ["zeros", "garbage", "end"] {
+            let device = sound.kill();
+            match damage {
+                "end" if more > 0 => continue,
+                "end" => device.edit(name, |bytes| bytes.truncate(lost)),
+                _ => spoil(&device, name, lost..DATA * BLOCK, damage),
+            }
+            let strict =
+                open(&laid_out(again(2), Layout::Text).mode(OpenMode::Strict), &device.kill());
+            assert!(matches!(strict, Err(Error::CannotTell { .. })), "{damage} {more}: {strict:?}");
+            assert_whole(&device, Layout::Text, &records, &format!("{damage} {more}"));
+        }
+    }
+}
+
 /// The disk was left with a block lost of which parity knows the beginning only.
 #[test]
 fn the_end_in_a_lost_block_cannot_be_told() {

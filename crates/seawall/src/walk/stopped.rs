@@ -36,10 +36,9 @@ impl Walk {
             Limit::Open => self.confirmed(&link.segment, rest.confirmed.max(part))?,
         };
         if is_newest && Some(next) > promised {
-            // A text that somebody edited may be shorter than it was.
-            let is_known = scanner.is_exact() && knows_more(&link.segment, at);
-            if !is_hidden && !is_known {
-                return self.end_of_newest(&rest, promised).map(Some);
+            let is_known = knows_more(&link.segment, at);
+            if !is_hidden && !(is_known && scanner.is_exact()) {
+                return self.end_of_newest(&rest, (promised, is_known)).map(Some);
             }
             // What the device hides may have been a record, and what parity knows of was one: an
             // end is not known here.
@@ -63,7 +62,12 @@ impl Walk {
         Ok(marks.chain(others).max().flatten())
     }
 
-    fn end_of_newest(&mut self, rest: &Rest, confirmed: Option<Lsn>) -> Result<Event> {
+    /// `is_known`: its parity knows of more.
+    fn end_of_newest(
+        &mut self,
+        rest: &Rest,
+        (confirmed, is_known): (Option<Lsn>, bool),
+    ) -> Result<Event> {
         let (link, scanner) = self.current.take().expect("a scanner stopped");
         if self.beyond.is_some() {
             self.links.clear();
@@ -77,6 +81,9 @@ impl Walk {
             Layout::Text => text_end(source, &scanner, rest)?,
             _ => (binary_end(source, &scanner, length)?, true),
         };
+        // A text that somebody edited may be shorter than it was. But what takes records may take the
+        // break of the line before them, too, and that one was not edited.
+        let row = if is_known { tail::Row::Otherwise } else { row };
         let tail = Some(TailFound { segment, offset, chain, row, length, is_exact, file });
         let lost = Some(Lost { from: next_lsn(self.last), to: None });
         let damage = self.cut_short(&link.segment).into_iter().chain(self.lost_manifest(lost));
