@@ -81,8 +81,8 @@ impl Walk {
             Layout::Text => text_end(source, &scanner, rest)?,
             _ => (binary_end(source, &scanner, length)?, true),
         };
-        // A text that somebody edited may be shorter than it was. But what takes records may take the
-        // break of the line before them, too, and that one was not edited.
+        // A text that somebody edited may be shorter than it was. But what takes records may take
+        // the break of the line before them, too, and that one was not edited.
         let row = if is_known { tail::Row::Otherwise } else { row };
         let tail = Some(TailFound { segment, offset, chain, row, length, is_exact, file });
         let lost = Some(Lost { from: next_lsn(self.last), to: None });
