@@ -79,6 +79,20 @@ pub trait Storage: Debug + Send + Sync {
     /// [`io::ErrorKind::NotFound`] if it does not exist; whatever the device says.
     fn remove(&self, name: &str) -> io::Result<()>;
 
+    /// Removes a file's name as [`remove`](Self::remove) does. The file comes back where it has no
+    /// other name and nobody reads it through a [`Storage`]: its bytes can be cut off a few at a
+    /// time, by [`File::set_len`], and all that are left go when it is dropped.
+    ///
+    /// A file system may take milliseconds to give back many bytes at once, and whoever syncs
+    /// another file meanwhile waits for that.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`remove`](Self::remove).
+    fn retire(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
+        self.remove(name).map(|()| None)
+    }
+
     /// The names of the files in this directory, sorted.
     ///
     /// # Errors

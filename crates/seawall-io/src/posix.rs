@@ -206,6 +206,7 @@ impl Storage for PosixStorage {
             Access::ReadWrite => OFlags::RDWR,
         };
         self.open_file(name, flags)
+            .and_then(|file| if access == Access::Read { share(file) } else { Ok(file) })
             .map(|file| self.wrap(file, name))
             .map_err(|error| explain("opening", &self.label(name), error))
     }
@@ -227,6 +228,14 @@ impl Storage for PosixStorage {
         check_name(name)?;
         rustix::fs::unlinkat(&self.directory, name, AtFlags::empty())
             .map_err(|error| explain("removal", &self.label(name), error))
+    }
+
+    fn retire(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
+        // Who may not write to it may still remove it.
+        let file = self.open_file(name, OFlags::RDWR).ok();
+        self.remove(name)?;
+        let file = file.filter(is_abandoned);
+        Ok(file.map(|file| self.wrap(file, name)))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -302,6 +311,22 @@ pub(crate) fn uninterrupted(
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
+}
+
+/// Lets whoever removes the file know that it is read: each reader has a share of its lock.
+fn share(file: fs::File) -> io::Result<fs::File> {
+    match uninterrupted(|| file.try_lock_shared()) {
+        // It was removed since it was opened, and may be cut.
+        Ok(false) if file.metadata()?.nlink() == 0 => Err(io::ErrorKind::NotFound.into()),
+        // Somebody else's lock; or there are none here, and who removes it gets none either.
+        _ => Ok(file),
+    }
+}
+
+/// Whether a file that was removed has no other name and no reader.
+fn is_abandoned(file: &fs::File) -> bool {
+    let is_nameless = file.metadata().is_ok_and(|status| status.nlink() == 0);
+    is_nameless && uninterrupted(|| file.try_lock()).unwrap_or(false)
 }
 
 /// How often a lock is tried: [`Storage::is_locked`] holds it, too, for some microseconds.

@@ -1,5 +1,6 @@
 //! The two background threads of a log, started when they are first needed: the flusher (batches
-//! that nobody stands by, marks when the log idles) and the preparer (the next segment's file).
+//! that nobody stands by, marks when the log idles) and the preparer (the next segment's file, and
+//! what is left of the last).
 
 use crate::commit::Goal;
 use crate::core::{Core, State};
@@ -22,6 +23,8 @@ const PREPARER_REST: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
     pub(crate) thread: Option<JoinHandle<()>>,
+    /// It has nothing to do.
+    is_asleep: bool,
     /// A file of this size, in bytes.
     wanted: Option<(Machine, u64)>,
     is_busy: bool,
@@ -113,6 +116,14 @@ impl Core {
         }
     }
 
+    /// Has what the log removed given back.
+    pub(crate) fn give_back_for(self: &Arc<Self>, state: &mut State) {
+        let is_new = state.ahead.thread.is_none() || state.ahead.is_asleep;
+        if is_new && !state.stopping && !self.retired.is_empty() {
+            self.wake_preparer(state);
+        }
+    }
+
     fn wake_preparer(self: &Arc<Self>, state: &mut State) {
         if state.ahead.thread.is_some() {
             self.work_ahead.notify_one();
@@ -121,11 +132,14 @@ impl Core {
         let core = Arc::clone(self);
         let name = "seawall-preparer".to_owned();
         let thread = Builder::new().name(name).spawn(move || core.run_preparer());
-        // Without it the file is made when it is needed.
+        // Without it the file is made when it is needed, and all is given back at once.
         state.ahead.thread = thread.ok();
+        if state.ahead.thread.is_none() {
+            self.retired.give_back_all();
+        }
     }
 
-    /// The second background thread: makes one file ahead, unhurried.
+    /// The second background thread: makes one file ahead and gives back others, unhurried.
     fn run_preparer(self: Arc<Self>) {
         let mut state = self.lock();
         while !state.stopping {
@@ -134,7 +148,15 @@ impl Core {
                 break;
             }
             let Some((machine, size)) = state.ahead.wanted.take() else {
-                state = self.work_ahead.wait(state).unwrap_or_else(PoisonError::into_inner);
+                if self.retired.is_empty() {
+                    state.ahead.is_asleep = true;
+                    state = self.work_ahead.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.ahead.is_asleep = false;
+                } else {
+                    drop(state);
+                    self.pause();
+                    state = self.lock();
+                }
                 continue;
             };
             drop(state);
@@ -165,9 +187,10 @@ impl Core {
         state.ahead.unsettled.drain(..).collect()
     }
 
-    /// A pause between two chunks, so that no commit waits behind them, nor parity; whether to go
-    /// on.
+    /// A piece of what was removed, and a pause between two chunks, so that no commit waits behind
+    /// them, nor parity; whether to go on.
     fn pause(&self) -> bool {
+        self.retired.give_back_some();
         let mut state = self.settle(self.lock());
         if !state.stopping {
             let waited = self.work_ahead.wait_timeout(state, PREPARER_PAUSE);

@@ -11,6 +11,7 @@ use crate::commit::{Admission, Commit, Goal, Place};
 use crate::gate::Gate;
 use crate::live::OWN_WORD;
 use crate::process::Process;
+use crate::retired::Retired;
 use crate::set::Incoming;
 use crate::siblings::Siblings;
 use crate::sync::{
@@ -61,6 +62,8 @@ pub(crate) struct Core {
     /// Those who follow.
     news: Condvar,
     pub(crate) prepare_ahead: bool,
+    /// What was removed and not given back yet.
+    pub(crate) retired: Arc<Retired>,
 }
 
 /// What the mutex guards.
@@ -110,6 +113,7 @@ impl Core {
         Self {
             layout,
             storage: writer.machine.storage.clone(),
+            retired: writer.machine.retired.clone(),
             level,
             process: Process::current(),
             clock: options.clock.clone(),
@@ -311,6 +315,7 @@ impl Core {
             resume_unwind(panic)
         });
         state.take_back(writer);
+        self.give_back_for(&mut state);
         self.publish(&state);
         if let Err(error @ Error::Io { .. }) = &done {
             state.commit.fail(&error.to_string());
@@ -348,6 +353,7 @@ impl Core {
                 let _ = thread.join();
             }
         }
+        self.retired.give_back_all();
         let prepared = self.lock().ahead.made.take();
         let flushed = self.wait_for_all(Goal::Durable);
         let mut state = self.lock();

@@ -10,7 +10,7 @@ use crate::walk::{Event, Walk};
 use crate::writer::Writer;
 use crate::{Error, Lsn, Result, SegmentId};
 use seawall_format::scan::Limit;
-use seawall_format::{SegmentHeader, next_lsn};
+use seawall_format::{Layout, SegmentHeader, next_lsn};
 use seawall_io::Access;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -161,7 +161,9 @@ impl Writer {
     pub(crate) fn remove_strays(&self) -> Result<()> {
         let live = self.chain.iter().chain([&self.tail.header]);
         let live: BTreeSet<SegmentId> = live.map(|header| header.id).collect();
-        self.remove_segments(|id| !live.contains(&id))
+        let removed = self.remove_segments(|id| !live.contains(&id));
+        self.machine.retired.give_back_all();
+        removed
     }
 
     /// Unlinks segments that the log has given up already.
@@ -173,7 +175,12 @@ impl Writer {
         let mut removed = false;
         for name in names.iter().filter(gone) {
             // One that stays takes room and is tried again at the next cut.
-            removed |= storage.remove(name).is_ok();
+            let Ok(file) = storage.retire(name) else { continue };
+            removed = true;
+            // A text grows, and nobody would give back what it needs to.
+            if let Some(file) = file.filter(|_| self.tail.header.layout == Layout::Binary) {
+                self.machine.retired.add(file);
+            }
         }
         if removed {
             storage.sync_dir().map_err(Error::io("sync the log's directory"))?;

@@ -87,6 +87,7 @@ mod repair;
 mod replica;
 mod rest;
 mod retention;
+mod retired;
 mod roll;
 mod salvage;
 mod segment;

@@ -4,6 +4,7 @@
 //! predecessor's seal. The caller tells readers and acknowledges. Creation and recovery use the
 //! same steps as an ordinary roll.
 
+use crate::retired::Retired;
 use crate::spare::Spare;
 use crate::sync::AtomicU64;
 use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Options, Result, SegmentId};
@@ -23,12 +24,14 @@ pub(crate) struct Machine {
     pub(crate) entropy: Arc<dyn Entropy>,
     /// Numbers for spare files.
     pub(crate) spares: Arc<AtomicU64>,
+    pub(crate) retired: Arc<Retired>,
 }
 
 impl Machine {
     pub(crate) fn new(options: &Options, storage: Arc<dyn Storage>) -> Self {
         let (clock, entropy) = (options.clock.clone(), options.entropy.clone());
-        Self { storage, clock, entropy, spares: Arc::new(AtomicU64::new(1)) }
+        let retired = Arc::new(Retired::new(options.prepare_ahead));
+        Self { storage, clock, entropy, spares: Arc::new(AtomicU64::new(1)), retired }
     }
 }
 

@@ -34,13 +34,15 @@ impl Spare {
     /// Makes one at once: somebody waits. A short one is written, a long one allocated only, which
     /// costs later syncs but not the wait.
     pub(crate) fn at_once(machine: &Machine, size: u64) -> io::Result<Self> {
-        let spare = Self::create(machine, size)?;
-        let made = if size <= WRITTEN_MAX {
-            spare.file.fill_with_zeros(size)
-        } else {
-            spare.file.allocate(size)
-        };
-        spare.keep_if(machine, made)
+        machine.retired.for_room(|| {
+            let spare = Self::create(machine, size)?;
+            let made = if size <= WRITTEN_MAX {
+                spare.file.fill_with_zeros(size)
+            } else {
+                spare.file.allocate(size)
+            };
+            spare.keep_if(machine, made)
+        })
     }
 
     /// Makes an empty one, for a text: it grows.
@@ -61,7 +63,7 @@ impl Spare {
         let mut written = 0;
         let mut fill = || -> io::Result<()> {
             // The room first: better to hear of a full disk now than halfway.
-            spare.file.allocate(size)?;
+            machine.retired.for_room(|| spare.file.allocate(size))?;
             while written < size && !stopped {
                 let part = zeros.get(..usize::try_from(size - written).unwrap_or(usize::MAX));
                 let part = part.unwrap_or(&zeros);

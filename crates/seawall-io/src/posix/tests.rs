@@ -323,3 +323,57 @@ fn only_whole_blocks_go_past_the_cache() {
 fn path_has_direct_writes(path: &Path) -> bool {
     crate::direct::open_direct(path, OFlags::empty()).is_ok()
 }
+
+/// Removes a file of 4,096 bytes by `retire`: how many of them can be cut off at leisure.
+fn retired(storage: &PosixStorage, name: &str) -> Option<u64> {
+    let rest = storage.retire(name).unwrap();
+    refusal(storage.open(name, Access::Read), io::ErrorKind::NotFound);
+    rest.map(|file| file.len().unwrap())
+}
+
+#[test]
+fn what_is_retired_can_be_cut_where_nobody_has_it_and_stays_whole_for_who_does() {
+    let scratch = Scratch::new("retired");
+    let storage = scratch.storage();
+    let make = |name: &str| storage.create(name).unwrap().write_at(&[7; 4096], 0).unwrap();
+    refusal(storage.retire("none"), io::ErrorKind::NotFound);
+    refusal(storage.retire("a/b"), io::ErrorKind::InvalidInput);
+    make("alone");
+    assert_eq!(retired(&storage, "alone"), Some(4096));
+    let is_alone_again = || {
+        make("closed");
+        drop(storage.open("closed", Access::Read).unwrap());
+        retired(&storage, "closed") == Some(4096)
+    };
+    // A process that another test starts has it for a moment.
+    assert!((0..100).any(|_| is_alone_again()));
+    // Another process has another view of the directory.
+    make("read");
+    let reader = PosixStorage::open(&scratch.log()).unwrap().open("read", Access::Read).unwrap();
+    assert_eq!(retired(&storage, "read"), None);
+    let mut bytes = [0; 4096];
+    assert_eq!((reader.read_at(&mut bytes, 0).unwrap(), bytes), (4096, [7; 4096]));
+    // What has another name is somebody's copy.
+    make("linked");
+    fs::hard_link(scratch.log().join("linked"), scratch.path.join("copy")).unwrap();
+    assert_eq!(retired(&storage, "linked"), None);
+    assert_eq!(fs::read(scratch.path.join("copy")).unwrap(), [7; 4096]);
+}
+
+#[test]
+fn who_opens_a_file_while_it_is_retired_finds_none() {
+    let scratch = Scratch::new("late");
+    let storage = scratch.storage();
+    let make = |name: &str| storage.create(name).unwrap().write_at(&[7; 64], 0).unwrap();
+    make("file");
+    // Opened, and not yet shared.
+    let late = storage.open_file("file", OFlags::RDONLY).unwrap();
+    let rest = storage.retire("file").unwrap().unwrap();
+    refusal(share(late), io::ErrorKind::NotFound);
+    drop(rest);
+    // A lock on a file that has its name is somebody else's matter.
+    make("file");
+    let held = storage.open_file("file", OFlags::RDWR).unwrap();
+    held.try_lock().unwrap();
+    assert_eq!(storage.open("file", Access::Read).unwrap().len().unwrap(), 64);
+}

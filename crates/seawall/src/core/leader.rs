@@ -67,6 +67,7 @@ impl Core {
         state.siblings.come_back(self.clock.now().saturating_sub(begin));
         self.prepare_for(&mut state, &writer);
         self.settle_for(&mut state, &mut writer);
+        self.give_back_for(&mut state);
         state.take_back(writer);
         self.wake_for_writer(&state);
         let written = match outcome {

@@ -37,7 +37,8 @@ impl Walk {
         };
         if is_newest && Some(next) > promised {
             let is_known = knows_more(&link.segment, at);
-            if !is_hidden && !(is_known && scanner.is_exact()) {
+            let is_cut = is_known && scanner.is_exact();
+            if !is_hidden && !is_cut {
                 return self.end_of_newest(&rest, (promised, is_known)).map(Some);
             }
             // What the device hides may have been a record, and what parity knows of was one: an
