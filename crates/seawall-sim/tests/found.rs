@@ -417,3 +417,18 @@ fn found_by_seed_11e1aa7e() {
          power@172 page:cf12 probe 8:66f2 mend 2:40e",
     );
 }
+
+/// What parity gave back was left out as the record of a failed write, which the writer had carried
+/// on into the segment behind, would have been gone from where it was written. The image: the
+/// headers of both segments behind are lost.
+#[test]
+fn found_by_seed_11e3e8fa() {
+    replay(
+        "seed 11e3e8fa binary 5120 | synced parity:2+1 ; a10 a950 a128 a208 e a905 a932 / e c a62 \
+         c z228 z188 z278 e e a14 a125 ; @326 lasting-error:157b @415p flipped-read:68aa ; \
+         power@606 page:c1d6 | buffered ; c a117 a457 a2 / a7 a16 / a952 s62 a939 z13 e a6 a2 \
+         s78+14 s21+185 a297 s180 / a943 a13 e z269 a942 a203 c a442 c a16 ; @70 \
+         lasting-error:4a80 @354p misdirected-read:d6de @34p misdirected-read:5f95 ; power@1182 \
+         sector:642 harm-parity lost-file/512:bf40 mend 1:1c5c",
+    );
+}

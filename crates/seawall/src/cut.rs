@@ -172,18 +172,20 @@ impl Writer {
         let names = list(storage)?;
         // In the order of the names a head goes before its text.
         let gone = |name: &&String| SegmentId::from_any_name(name).is_some_and(&goes);
-        let mut removed = false;
+        let (mut removed, mut rests) = (false, vec![]);
         for name in names.iter().filter(gone) {
             // One that stays takes room and is tried again at the next cut.
             let Ok(file) = storage.retire(name) else { continue };
             removed = true;
             // A text grows, and nobody would give back what it needs to.
-            if let Some(file) = file.filter(|_| self.tail.header.layout == Layout::Binary) {
-                self.machine.retired.add(file);
-            }
+            rests.extend(file.filter(|_| self.tail.header.layout == Layout::Binary));
         }
         if removed {
             storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
+        }
+        // Not before: what comes back after a crash is as it was.
+        for file in rests {
+            self.machine.retired.add(file);
         }
         Ok(())
     }

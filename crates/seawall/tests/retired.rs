@@ -5,16 +5,18 @@
 
 mod common;
 
+use common::watched::{Call, Watch, Watched};
 use common::{Bytes, Scratch, lsn};
 use seawall::{LogReader, Options, Raw, Retention};
-use seawall_io::{Clock, SystemClock};
-use std::fs;
-use std::path::Path;
+use seawall_io::{Clock, File, PosixStorage, SystemClock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const SEGMENT: u64 = 1 << 20;
 /// Nobody waits longer.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Time for the preparer to do what it must not do yet.
+const WHILE: Duration = Duration::from_millis(20);
 
 fn options() -> Options {
     let keep = Retention::new().max_bytes(2 * SEGMENT).without_checkpoints();
@@ -36,41 +38,96 @@ fn append_until_pruned(log: &Bytes, count: u64) {
     }
 }
 
-/// The bytes of files in that directory that this process has open and that have no name any more.
-fn held(path: &Path) -> u64 {
-    let mut held = 0;
-    for entry in fs::read_dir("/proc/self/fd").unwrap() {
-        let entry = entry.unwrap().path();
-        let Ok(target) = fs::read_link(&entry) else { continue };
-        let is_removed = target.to_string_lossy().ends_with(" (deleted)");
-        if is_removed && target.starts_with(path) {
-            held += fs::metadata(&entry).map_or(0, |found| found.len());
+fn sleep(time: Duration) {
+    SystemClock::new().sleep(time);
+}
+
+/// What became of files that lost their names.
+#[derive(Debug, Default)]
+struct Seen(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Each, and its length when it lost its name.
+    retired: Vec<(Arc<dyn File>, u64)>,
+    /// One lost its name, and that is not durable.
+    is_loose: bool,
+}
+
+impl Watch for Seen {
+    fn before(&self, call: Call) {
+        let is_loose = self.0.lock().unwrap().is_loose;
+        match call {
+            Call::SyncDir if is_loose => {
+                sleep(WHILE);
+                self.0.lock().unwrap().is_loose = false;
+            }
+            Call::SetLen => assert!(!is_loose, "cut while its name might come back"),
+            _ => {}
         }
     }
-    held
+
+    fn was_retired(&self, file: &Arc<dyn File>) {
+        let length = file.len().unwrap();
+        let mut state = self.0.lock().unwrap();
+        state.retired.push((file.clone(), length));
+        state.is_loose = true;
+    }
+}
+
+impl Seen {
+    /// Those that were not cut to the end, and still are in somebody's hands.
+    fn held(&self) -> usize {
+        // One for the list, and one for its copy.
+        let is_held = |file: &Arc<dyn File>| file.len().unwrap() > 0 && Arc::strong_count(file) > 2;
+        self.retired().iter().filter(|(file, _)| is_held(file)).count()
+    }
+
+    /// Those that were cut, be it in part.
+    fn cut(&self) -> usize {
+        let is_cut = |file: &Arc<dyn File>, length| file.len().unwrap() < length;
+        self.retired().iter().filter(|(file, length)| is_cut(file, *length)).count()
+    }
+
+    fn count(&self) -> usize {
+        self.retired().len()
+    }
+
+    fn retired(&self) -> Vec<(Arc<dyn File>, u64)> {
+        self.0.lock().unwrap().retired.clone()
+    }
+}
+
+fn watched(scratch: &Scratch, options: &Options) -> (Bytes, Arc<Seen>) {
+    let (storage, seen) =
+        Watched::by(Seen::default(), PosixStorage::create(&scratch.path).unwrap());
+    (options.open_in(Arc::new(storage)).unwrap(), seen)
 }
 
 #[test]
 fn what_was_removed_is_given_back_at_leisure_and_at_the_close() {
     let scratch = Scratch::new("retired");
-    let log: Bytes = options().open(&scratch.path).unwrap();
+    let (log, seen) = watched(&scratch, &options());
     append_until_pruned(&log, 8);
     let clock = SystemClock::new();
-    while held(&scratch.path) > 0 {
-        assert!(clock.now() < PATIENCE, "{} bytes are held", held(&scratch.path));
-        clock.sleep(Duration::from_millis(1));
+    while seen.held() > 0 {
+        assert!(clock.now() < PATIENCE, "{} of {} are held", seen.held(), seen.count());
+        sleep(Duration::from_millis(1));
     }
+    assert!(seen.cut() >= 4, "{} of {}: the first ones are short", seen.cut(), seen.count());
     append_until_pruned(&log, 4);
     log.close().unwrap();
-    assert_eq!(held(&scratch.path), 0);
+    assert_eq!(seen.held(), 0);
 }
 
 #[test]
 fn who_has_no_preparer_gives_it_back_at_once() {
     let scratch = Scratch::new("retired-at-once");
-    let log: Bytes = options().prepare_ahead(false).open(&scratch.path).unwrap();
-    append_until_pruned(&log, 2);
-    assert_eq!(held(&scratch.path), 0);
+    let (log, seen) = watched(&scratch, &options().prepare_ahead(false));
+    append_until_pruned(&log, 4);
+    assert!(seen.count() >= 4);
+    assert_eq!((seen.held(), seen.cut()), (0, 0));
+    drop(log);
 }
 
 #[test]
@@ -82,20 +139,19 @@ fn who_reads_a_segment_that_is_removed_reads_it_to_its_end() {
     let reader: LogReader<[u8], Raw> = LogReader::open(&scratch.path).unwrap();
     let mut beside = reader.read_from(first).unwrap();
     let mut here = log.read_from(first).unwrap();
-    let mut next = first.get();
     for cursor in [&mut beside, &mut here] {
         assert_eq!(cursor.next().unwrap().unwrap(), (first, payload(first.get())));
     }
     append_until_pruned(&log, 4);
-    SystemClock::new().sleep(Duration::from_millis(100));
+    sleep(5 * WHILE);
     // All that the first segment holds: some 30 records.
     for cursor in [&mut beside, &mut here] {
-        next = first.get() + 1;
+        let mut next = first.get() + 1;
         while let Some(Ok((number, bytes))) = cursor.next() {
             assert_eq!((number, bytes), (lsn(next), payload(next)));
             next += 1;
         }
         assert!(next > first.get() + 20, "{next} after {first}");
+        assert!(next < log.oldest().get(), "all of it was removed meanwhile");
     }
-    assert!(next < log.oldest().get(), "all of it was removed meanwhile");
 }

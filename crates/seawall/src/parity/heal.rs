@@ -191,6 +191,8 @@ impl Stripe {
 #[derive(Debug, Default)]
 pub(crate) struct Heal {
     tried: BTreeSet<SegmentId>,
+    /// Those of which something was left out.
+    refused: BTreeSet<SegmentId>,
     /// What was put right so far.
     pub(crate) patches: Vec<Patch>,
 }
@@ -221,9 +223,14 @@ impl Heal {
         if asked.is_empty() {
             return Ok(None);
         }
+        // What takes a record away may give it back with what comes now.
+        asked.append(&mut self.refused);
         let mut found = patches(storage, Some(&asked))?;
         if !found.is_empty() && !keeps_all(storage, &found)? {
-            found = only_harmless(storage, found)?;
+            let refused;
+            (found, refused) = only_harmless(storage, found)?;
+            let segments = refused.iter().filter_map(|patch| SegmentId::from_any_name(&patch.file));
+            self.refused.extend(segments);
         }
         if found.is_empty() {
             return Ok(None);
@@ -237,21 +244,30 @@ impl Heal {
 /// So many patches of which some do harm are looked at one by one.
 const DOUBTFUL_MAX: usize = 64;
 
-/// Those of the patches that take no intact record away, nor change one: parity may know of a
-/// stripe what it never was, and takes nothing away.
-fn only_harmless(storage: &Arc<dyn Storage>, patches: Vec<Patch>) -> Result<Vec<Patch>> {
+/// And so often.
+const ROUNDS: usize = 2;
+
+/// Those of the patches that take no intact record away, nor change one, and the others: parity may
+/// know of a stripe what it never was, and takes nothing away.
+fn only_harmless(
+    storage: &Arc<dyn Storage>,
+    patches: Vec<Patch>,
+) -> Result<(Vec<Patch>, Vec<Patch>)> {
     if patches.len() > DOUBTFUL_MAX {
         // That much is no matter of single blocks: nothing of it is believed.
-        return Ok(vec![]);
+        return Ok((vec![], patches));
     }
-    let mut kept = vec![];
-    for patch in patches {
-        kept.push(patch);
-        if !keeps_all(storage, &kept)? {
-            kept.pop();
+    let (mut kept, mut left) = (vec![], patches);
+    // One that does harm alone may do none behind another.
+    for _ in 0..ROUNDS {
+        for patch in std::mem::take(&mut left) {
+            kept.push(patch);
+            if !keeps_all(storage, &kept)? {
+                left.extend(kept.pop());
+            }
         }
     }
-    Ok(kept)
+    Ok((kept, left))
 }
 
 /// Whether every intact record is still there, and the same, in a view with these patches.
@@ -265,18 +281,28 @@ fn keeps_all(storage: &Arc<dyn Storage>, patches: &[Patch]) -> Result<bool> {
     let touched: BTreeSet<_> =
         patches.iter().filter_map(|patch| SegmentId::from_any_name(&patch.file)).collect();
     let is_patched = |link: &&Link| touched.contains(&link.segment.header.id);
-    Ok(before.chain.iter().filter(is_patched).all(|link| {
+    let mut missing = BTreeSet::new();
+    for link in before.chain.iter().filter(is_patched) {
         let same = |other: &&Link| other.segment.header == link.segment.header;
-        let shown = after.chain.iter().find(same);
-        let (mut before, mut shown) = (Intact::of(Some(link)), Intact::of(shown));
-        let mut next = shown.next();
-        before.all(|record| {
-            while next.is_some_and(|next| next.0 < record.0) {
-                next = shown.next();
+        let mut shown = Intact::of(after.chain.iter().find(same)).peekable();
+        for record in Intact::of(Some(link)) {
+            while shown.next_if(|next| next.0 < record.0).is_some() {}
+            if shown.next_if_eq(&record).is_none() {
+                missing.insert(record);
             }
-            next == Some(record)
-        })
-    }))
+        }
+    }
+    // What a writer failed to write there it carried on, and it is shown where that is.
+    for (number, link) in after.chain.iter().enumerate() {
+        let next = after.chain.get(number + 1).map(|next| next.segment.header.base);
+        let is_before = |first: &(Lsn, u32)| next.is_some_and(|next| next <= first.0);
+        if missing.first().is_some_and(|first| !is_before(first)) {
+            for record in Intact::of(Some(link)) {
+                missing.remove(&record);
+            }
+        }
+    }
+    Ok(missing.is_empty())
 }
 
 /// The intact records of a segment: their numbers, and what tells one payload from another.

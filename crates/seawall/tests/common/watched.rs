@@ -35,6 +35,9 @@ pub trait Watch: Debug + Send + Sync + 'static {
 
     /// So many bytes were read.
     fn was_read(&self, _bytes: usize) {}
+
+    /// This file lost its name, and may be cut.
+    fn was_retired(&self, _file: &Arc<dyn File>) {}
 }
 
 /// Storage, and who hears of its calls.
@@ -80,6 +83,13 @@ impl<W: Watch> Storage for Watched<W> {
     fn remove(&self, name: &str) -> io::Result<()> {
         self.watch.before(Call::Remove);
         self.inner.remove(name)
+    }
+
+    fn retire(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
+        self.watch.before(Call::Remove);
+        let file = self.inner.retire(name)?.map(|file| self.wrap(file));
+        file.iter().for_each(|file| self.watch.was_retired(file));
+        Ok(file)
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
