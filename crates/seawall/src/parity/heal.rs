@@ -244,9 +244,6 @@ impl Heal {
 /// So many patches of which some do harm are looked at one by one.
 const DOUBTFUL_MAX: usize = 64;
 
-/// And so often.
-const ROUNDS: usize = 2;
-
 /// Those of the patches that take no intact record away, nor change one, and the others: parity may
 /// know of a stripe what it never was, and takes nothing away.
 fn only_harmless(
@@ -257,17 +254,14 @@ fn only_harmless(
         // That much is no matter of single blocks: nothing of it is believed.
         return Ok((vec![], patches));
     }
-    let (mut kept, mut left) = (vec![], patches);
-    // One that does harm alone may do none behind another.
-    for _ in 0..ROUNDS {
-        for patch in std::mem::take(&mut left) {
-            kept.push(patch);
-            if !keeps_all(storage, &kept)? {
-                left.extend(kept.pop());
-            }
+    let (mut kept, mut refused) = (vec![], vec![]);
+    for patch in patches {
+        kept.push(patch);
+        if !keeps_all(storage, &kept)? {
+            refused.extend(kept.pop());
         }
     }
-    Ok((kept, left))
+    Ok((kept, refused))
 }
 
 /// Whether every intact record is still there, and the same, in a view with these patches.
