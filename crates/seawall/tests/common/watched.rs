@@ -88,8 +88,7 @@ impl<W: Watch> Storage for Watched<W> {
     fn retire(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
         self.watch.before(Call::Remove);
         let file = self.inner.retire(name)?.map(|file| self.wrap(file));
-        file.iter().for_each(|file| self.watch.was_retired(file));
-        Ok(file)
+        Ok(file.inspect(|file| self.watch.was_retired(file)))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
