@@ -44,34 +44,31 @@ fn sleep(time: Duration) {
 
 /// What became of files that lost their names.
 #[derive(Debug, Default)]
-struct Seen(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
+struct Seen {
     /// Each, and its length when it lost its name.
-    retired: Vec<(Arc<dyn File>, u64)>,
-    /// One lost its name, and that is not durable.
-    is_loose: bool,
+    retired: Mutex<Vec<(Arc<dyn File>, u64)>>,
+    /// The same of those of which that is not durable.
+    loose: Mutex<Vec<(Arc<dyn File>, u64)>>,
 }
 
 impl Watch for Seen {
     fn before(&self, call: Call) {
-        let is_loose = self.0.lock().unwrap().is_loose;
-        match call {
-            Call::SyncDir if is_loose => {
-                sleep(WHILE);
-                self.0.lock().unwrap().is_loose = false;
-            }
-            Call::SetLen => assert!(!is_loose, "cut while its name might come back"),
-            _ => {}
+        if call != Call::SyncDir {
+            return;
+        }
+        let loose = std::mem::take(&mut *self.loose.lock().unwrap());
+        if !loose.is_empty() {
+            sleep(WHILE);
+        }
+        for (file, length) in loose {
+            assert_eq!(file.len().unwrap(), length, "cut while its name might come back");
+            self.retired.lock().unwrap().push((file, length));
         }
     }
 
     fn was_retired(&self, file: &Arc<dyn File>) {
         let length = file.len().unwrap();
-        let mut state = self.0.lock().unwrap();
-        state.retired.push((file.clone(), length));
-        state.is_loose = true;
+        self.loose.lock().unwrap().push((file.clone(), length));
     }
 }
 
@@ -94,7 +91,7 @@ impl Seen {
     }
 
     fn retired(&self) -> Vec<(Arc<dyn File>, u64)> {
-        self.0.lock().unwrap().retired.clone()
+        self.retired.lock().unwrap().clone()
     }
 }
 
