@@ -432,3 +432,16 @@ fn found_by_seed_11e3e8fa() {
          sector:642 harm-parity lost-file/512:bf40 mend 1:1c5c",
     );
 }
+
+/// An open removed the segments whose records it had carried on, or which held none, the oldest
+/// first, and was killed: `live`, which it could not write, led a reader to the newest of them. The
+/// image: a segment is missing.
+#[test]
+fn found_by_seed_127a66e7() {
+    replay(
+        "seed 127a66e7 binary 5120 | synced ; ; ; close | confirmed idle ; y s190+0 r / a308 f r / \
+         s14+63+181+185 / r s186 s184 a2 a4 x6 / ; @372 lasting-error:a537 @205 \
+         lasting-error:d79 ; close probe 8:cb70 | buffered ring:0 ; s180+7+1+180 r p0 e p0 a17 ; \
+         @109 lasting-error:eb11 @47 lasting-error:841 ; kill@83 probe 8:c164",
+    );
+}

@@ -73,8 +73,9 @@ pub(crate) fn recover(
     let mut writer = writer(options, machine, lock, begin);
     writer.enter_schema()?;
     writer.tell_readers();
-    // What they held was carried, or was nothing; only now does no reader look for them.
-    for link in dead {
+    // What they held was carried, or was nothing; only now does no reader look for them. The newest
+    // first: where readers could not be told, they look for that one, and if it is gone for none.
+    for link in dead.iter().rev() {
         let parity = link.segment.header.id.parity_name();
         for name in link.segment.names().into_iter().chain([parity]) {
             let _ = writer.machine.storage.remove(&name);
