@@ -244,6 +244,9 @@ impl Heal {
 /// So many patches of which some do harm are looked at one by one.
 const DOUBTFUL_MAX: usize = 64;
 
+/// More records than a writer carries on from one failed write.
+const CARRIED_MAX: usize = 1 << 20;
+
 /// Those of the patches that take no intact record away, nor change one, and the others: parity may
 /// know of a stripe what it never was, and takes nothing away.
 fn only_harmless(
@@ -283,6 +286,9 @@ fn keeps_all(storage: &Arc<dyn Storage>, patches: &[Patch]) -> Result<bool> {
             while shown.next_if(|next| next.0 < record.0).is_some() {}
             if shown.next_if_eq(&record).is_none() {
                 missing.insert(record);
+            }
+            if missing.len() > CARRIED_MAX {
+                return Ok(false);
             }
         }
     }
