@@ -242,9 +242,9 @@ impl Options {
         self
     }
 
-    /// Whether a thread of the log makes the next segment's file ahead of need, and gives back those
-    /// that were removed a little at a time; without it a roll makes it on the way, and a file that
-    /// is removed is given back at once, which commits wait for.
+    /// Whether a thread of the log makes the next segment's file ahead of need, and gives back
+    /// those that were removed a little at a time; without it a roll makes it on the way, and a
+    /// file that is removed is given back at once, which commits wait for.
     #[must_use]
     pub fn prepare_ahead(mut self, prepare: bool) -> Self {
         self.prepare_ahead = prepare;
