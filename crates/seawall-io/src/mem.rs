@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
-use self::world::{Item, World};
+use self::world::{Item, NodeId, World};
 
 /// A device in memory whose power can be cut.
 ///
@@ -108,6 +108,8 @@ struct Run {
     stop: Option<u64>,
     failures: Vec<PlannedSync>,
     locks: BTreeSet<String>,
+    /// The files that are open for reading, each as often as it is.
+    read: Vec<NodeId>,
 }
 
 struct PlannedSync {

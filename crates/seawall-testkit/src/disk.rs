@@ -413,6 +413,11 @@ impl Storage for FaultDisk {
         self.call((Act::Remove, name), |inner| inner.remove(name))
     }
 
+    fn retire(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
+        let rest = self.call((Act::Remove, name), |inner| inner.retire(name))?;
+        Ok(rest.map(|file| self.wrap(file, name)))
+    }
+
     fn list(&self) -> io::Result<Vec<String>> {
         self.call((Act::List, ""), |inner| inner.list())
     }

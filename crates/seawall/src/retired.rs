@@ -10,8 +10,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, PoisonError};
 
-/// What is given back of one file at a time, for each file that waits.
-const PIECE: u64 = 256 << 10;
+/// What is given back of one file at a time, for each file that waits. Where a scheduler tries
+/// interleavings segments are small.
+const PIECE: u64 = if cfg!(seawall_scheduled) { 1 << 10 } else { 256 << 10 };
 
 /// The files, oldest first.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use rustix::io::Errno;
 
 use super::world::{NodeId, is_directly_in};
-use super::{Device, MemStorage};
+use super::{Device, MemStorage, Run};
 use crate::failure::{check_name, explain};
 use crate::{Access, File, Lock, Storage};
 
@@ -16,7 +16,11 @@ impl MemStorage {
         format!("{name} in {}", self.place())
     }
 
-    fn wrap(&self, node: NodeId, name: &str, access: Access) -> Arc<dyn File> {
+    /// `run` is that of this device, which is locked.
+    fn wrap(&self, run: &mut Run, node: NodeId, name: &str, access: Access) -> Arc<dyn File> {
+        if access == Access::Read {
+            run.read.push(node);
+        }
         let device = Arc::clone(&self.device);
         Arc::new(MemFile { device, node, access, label: self.label(name) })
     }
@@ -25,10 +29,10 @@ impl MemStorage {
 impl Storage for MemStorage {
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
         check_name(name)?;
-        let device = self.device();
+        let mut device = self.device();
         device.powered()?;
         match device.world.find(&self.full(name)) {
-            Ok(node) => Ok(self.wrap(node, name, access)),
+            Ok(node) => Ok(self.wrap(&mut device.run, node, name, access)),
             Err(error) => Err(explain("opening", &self.label(name), error)),
         }
     }
@@ -38,7 +42,7 @@ impl Storage for MemStorage {
         let mut device = self.device();
         device.step()?;
         match device.world.create(&self.full(name)) {
-            Ok(node) => Ok(self.wrap(node, name, Access::ReadWrite)),
+            Ok(node) => Ok(self.wrap(&mut device.run, node, name, Access::ReadWrite)),
             Err(error) => Err(explain("creation", &self.label(name), error)),
         }
     }
@@ -61,7 +65,18 @@ impl Storage for MemStorage {
         device
             .world
             .remove(&self.full(name))
+            .map(drop)
             .map_err(|error| explain("removal", &self.label(name), error))
+    }
+
+    fn retire(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
+        check_name(name)?;
+        let mut device = self.device();
+        device.step()?;
+        let removed = device.world.remove(&self.full(name));
+        let node = removed.map_err(|error| explain("removal", &self.label(name), error))?;
+        let is_abandoned = !device.run.read.contains(&node);
+        Ok(is_abandoned.then(|| self.wrap(&mut device.run, node, name, Access::ReadWrite)))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -208,6 +223,16 @@ impl File for MemFile {
             }
             device.world.set_length(self.node, length)
         })
+    }
+}
+
+impl Drop for MemFile {
+    fn drop(&mut self) {
+        if self.access == Access::Read {
+            let read = &mut super::lock(&self.device).run.read;
+            let place = read.iter().position(|node| *node == self.node);
+            place.map(|place| read.swap_remove(place));
+        }
     }
 }
 

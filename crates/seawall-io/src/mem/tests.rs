@@ -398,3 +398,26 @@ fn an_edit_of_the_disk_shows_when_the_cache_is_evicted() {
     device.evict();
     assert_eq!(found(&device), b"bbaa");
 }
+
+#[test]
+fn what_is_retired_comes_back_where_nobody_reads_it_and_may_get_its_name_again() {
+    let (device, file) = device_with(b"aaaabbbb");
+    let readers = [0, 1].map(|_| device.open("f", Access::Read).unwrap());
+    assert!(device.retire("f").unwrap().is_none());
+    drop(readers);
+    let device = device.power_cut(|_| false);
+    let readers = [0, 1].map(|_| device.open("f", Access::Read).unwrap());
+    let [one, other] = readers;
+    drop(one);
+    let cut = device.power_cut(|_| false);
+    let rest = cut.retire("f").unwrap().expect("nobody reads it there");
+    rest.set_len(4).unwrap();
+    assert!(cut.bytes("f").is_none());
+    // Its removal and the cut are pending by themselves.
+    let lands = |what: fn(What) -> bool| found(&cut.power_cut(|item| what(item.what)));
+    assert_eq!(lands(|_| false), b"aaaabbbb");
+    assert_eq!(lands(|what| what == What::Length(4)), b"aaaa");
+    assert!(device.retire("f").unwrap().is_none(), "one is left");
+    drop(other);
+    assert_eq!(file.len().unwrap(), 8);
+}

@@ -122,13 +122,14 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn remove(&mut self, name: &str) -> io::Result<()> {
+    /// Takes its name from a file; which one it was.
+    pub(super) fn remove(&mut self, name: &str) -> io::Result<NodeId> {
         if self.folders.contains(name) {
             return Err(Errno::ISDIR.into());
         }
         let node = self.find(name)?;
         self.change_name(node, Change::Unlink { name: name.to_owned() });
-        Ok(())
+        Ok(node)
     }
 
     fn change_name(&mut self, node: NodeId, change: Change) {

@@ -41,6 +41,11 @@ impl Storage for Disk {
         self.0.remove(name)
     }
 
+    fn retire(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
+        switch();
+        Ok(self.0.retire(name)?.map(wrap))
+    }
+
     fn list(&self) -> io::Result<Vec<String>> {
         switch();
         self.0.list()
