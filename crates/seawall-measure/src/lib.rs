@@ -32,3 +32,4 @@ pub mod pairs;
 mod place;
 pub mod scratch;
 pub mod slice;
+pub mod tour;

@@ -6,10 +6,10 @@
 use crate::baseline::{Baseline, Change, Ratio, Unfit};
 use crate::contest::spread;
 use crate::load::{Others, Watch};
-use crate::slice::{Slice, by_tasks, by_threads, median, nanoseconds, per_mille, rate};
+use crate::slice::{Slice, by_one, by_tasks, by_threads, median, per_mille};
 use seawall::{Log, Options, Raw};
 use seawall_format::{batch, frame};
-use seawall_io::{Clock, File, PosixStorage, Storage, SystemClock};
+use seawall_io::{File, PosixStorage, Storage};
 use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::Path;
@@ -94,7 +94,6 @@ pub struct Plain {
     bytes: Vec<u8>,
     at: u64,
     length: u64,
-    clock: SystemClock,
 }
 
 impl Plain {
@@ -110,7 +109,7 @@ impl Plain {
         file.sync()?;
         storage.sync_dir()?;
         let bytes = vec![0x5a; batch::HEADER_SIZE + frame::size_on_disk(size)];
-        Ok(Self { file, bytes, at: 0, length, clock: SystemClock::new() })
+        Ok(Self { file, bytes, at: 0, length })
     }
 
     /// Syncs a second, measured for that long.
@@ -129,19 +128,15 @@ impl Plain {
     /// As [`Plain::rate`].
     pub fn slice(&mut self, time: Duration) -> io::Result<Slice> {
         let size = u64::try_from(self.bytes.len()).expect("a record is small");
-        let begin = self.clock.now();
-        let (mut times, mut now) = (vec![], begin);
-        while now - begin < time {
+        by_one(time, || {
             if self.at + size > self.length {
                 self.at = 0;
             }
             self.file.write_at(&self.bytes, self.at)?;
             self.file.sync()?;
             self.at += size;
-            let then = std::mem::replace(&mut now, self.clock.now());
-            times.push(nanoseconds(now - then));
-        }
-        Ok(Slice { per_second: rate(times.len(), now - begin), times })
+            Ok(())
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! One slice: what some threads did for a short while, and what its times say.
 
+use crate::tour::Tour;
 use seawall_io::{Clock, SystemClock};
 use std::pin::Pin;
 use std::sync::mpsc::{Sender, channel};
@@ -16,8 +17,30 @@ pub struct Slice {
     pub times: Vec<u32>,
 }
 
+/// What this thread does in that time that calls `act` again and again, on each processor for a
+/// part of it.
+///
+/// # Errors
+///
+/// Those of `act`.
+pub fn by_one<E>(time: Duration, mut act: impl FnMut() -> Result<(), E>) -> Result<Slice, E> {
+    let clock = SystemClock::new();
+    let begin = clock.now();
+    let mut tour = Tour::new(begin, time);
+    let (mut times, mut now) = (vec![], clock.now());
+    while now - begin < time {
+        act()?;
+        let then = std::mem::replace(&mut now, clock.now());
+        times.push(nanoseconds(now - then));
+        if tour.go_on(now) {
+            now = clock.now();
+        }
+    }
+    Ok(Slice { per_second: rate(times.len(), now - begin), times })
+}
+
 /// What so many threads do in that time that call `act` again and again, each with its number from
-/// 0 on.
+/// 0 on. They run where the system puts them, but for a lone one: see [`by_one`].
 ///
 /// # Errors
 ///
@@ -26,18 +49,16 @@ pub fn by_threads<E: Send>(
     (writers, time): (usize, Duration),
     act: &(dyn Fn(usize) -> Result<(), E> + Sync),
 ) -> Result<Slice, E> {
+    if writers == 1 {
+        return by_one(time, || act(0));
+    }
     let (clock, barrier) = (SystemClock::new(), Barrier::new(writers));
-    let one = |number| one_thread((&barrier, time), &clock, &|| act(number));
+    let one = |number| one_of_many((&barrier, time), &clock, &|| act(number));
     let one = &one;
     let done: Vec<_> = std::thread::scope(|scope| {
         let start = |number| scope.spawn(move || one(number));
-        let threads: Vec<_> = (1..writers).map(start).collect();
-        // This thread is one of the writers, as it is the plain one: a lone writer then runs on the
-        // same processor as what it is compared with, as near to the disk's interrupts.
-        let mut done = vec![one(0)];
-        let others = threads.into_iter().map(|thread| thread.join().expect("a writer returns"));
-        done.extend(others);
-        done
+        let threads: Vec<_> = (0..writers).map(start).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a writer returns")).collect()
     });
     let (mut begin, mut end, mut times) = (Duration::MAX, Duration::ZERO, vec![]);
     for part in done {
@@ -49,7 +70,7 @@ pub fn by_threads<E: Send>(
     Ok(Slice { per_second: rate(times.len(), end.saturating_sub(begin)), times })
 }
 
-fn one_thread<E>(
+fn one_of_many<E>(
     (barrier, time): (&Barrier, Duration),
     clock: &SystemClock,
     act: &dyn Fn() -> Result<(), E>,

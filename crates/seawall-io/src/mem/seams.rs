@@ -17,7 +17,7 @@ impl MemStorage {
     }
 
     /// `run` is that of this device, which is locked.
-    fn wrap(&self, run: &mut Run, node: NodeId, name: &str, access: Access) -> Arc<dyn File> {
+    fn wrap(&self, run: &mut Run, name: &str, (node, access): (NodeId, Access)) -> Arc<dyn File> {
         if access == Access::Read {
             run.read.push(node);
         }
@@ -32,7 +32,7 @@ impl Storage for MemStorage {
         let mut device = self.device();
         device.powered()?;
         match device.world.find(&self.full(name)) {
-            Ok(node) => Ok(self.wrap(&mut device.run, node, name, access)),
+            Ok(node) => Ok(self.wrap(&mut device.run, name, (node, access))),
             Err(error) => Err(explain("opening", &self.label(name), error)),
         }
     }
@@ -42,7 +42,7 @@ impl Storage for MemStorage {
         let mut device = self.device();
         device.step()?;
         match device.world.create(&self.full(name)) {
-            Ok(node) => Ok(self.wrap(&mut device.run, node, name, Access::ReadWrite)),
+            Ok(node) => Ok(self.wrap(&mut device.run, name, (node, Access::ReadWrite))),
             Err(error) => Err(explain("creation", &self.label(name), error)),
         }
     }
@@ -76,7 +76,7 @@ impl Storage for MemStorage {
         let removed = device.world.remove(&self.full(name));
         let node = removed.map_err(|error| explain("removal", &self.label(name), error))?;
         let is_abandoned = !device.run.read.contains(&node);
-        Ok(is_abandoned.then(|| self.wrap(&mut device.run, node, name, Access::ReadWrite)))
+        Ok(is_abandoned.then(|| self.wrap(&mut device.run, name, (node, Access::ReadWrite))))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {

@@ -4,17 +4,17 @@
 use super::beside::{Past, Report, compare};
 use super::{failure, tell_conditions};
 use crate::args::BenchRoll;
-use crate::human::{bytes, rounded, times, to_f64};
+use crate::human::{bytes, rounded, times};
 use crate::output::Output;
 use crate::report::{Exit, Failure};
 use seawall::{Log, Options, Raw, Retention};
 use seawall_io::{Clock, SystemClock};
 use seawall_measure::contest::{Contest, Entry, hold_in_slices};
-use seawall_measure::machine::{Conditions, Stopwatch};
+use seawall_measure::machine::Conditions;
 use seawall_measure::page;
 use seawall_measure::pairs::{Plain, Trouble};
 use seawall_measure::scratch::Scratch;
-use seawall_measure::slice::{Slice, nanoseconds, per_mille};
+use seawall_measure::slice::{Slice, by_one, per_mille};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
@@ -138,21 +138,19 @@ impl Rolling {
     }
 
     fn slice(&self, time: Duration) -> seawall::Result<Slice> {
-        let watch = Stopwatch::start();
-        let (mut all, mut now) = (vec![], Duration::ZERO);
-        let mut rolls = self.log.stats().rolls;
-        let mut times = self.times.borrow_mut();
-        while now < time {
+        let (mut rolls, mut rolled) = (self.log.stats().rolls, vec![]);
+        let slice = by_one(time, || {
             self.log.append(&self.record)?;
-            let then = std::mem::replace(&mut now, watch.elapsed());
-            let took = nanoseconds(now - then);
             let before = std::mem::replace(&mut rolls, self.log.stats().rolls);
-            let kind = if rolls > before { &mut times.crossing } else { &mut times.others };
-            kind.push(took);
-            all.push(took);
+            rolled.push(rolls > before);
+            Ok(())
+        })?;
+        let mut times = self.times.borrow_mut();
+        for (took, rolled) in slice.times.iter().zip(rolled) {
+            let kind = if rolled { &mut times.crossing } else { &mut times.others };
+            kind.push(*took);
         }
-        let count = u64::try_from(all.len()).unwrap_or(u64::MAX);
-        Ok(Slice { per_second: to_f64(count) / now.as_secs_f64().max(1e-9), times: all })
+        Ok(slice)
     }
 
     fn longest(&self) -> u32 {

@@ -14,7 +14,7 @@ use seawall_measure::machine::{Conditions, Stopwatch};
 use seawall_measure::page;
 use seawall_measure::pairs::Trouble;
 use seawall_measure::scratch::Scratch;
-use seawall_measure::slice::{Slice, nanoseconds};
+use seawall_measure::slice::{Slice, by_one, nanoseconds};
 use serde_json::json;
 use std::collections::VecDeque;
 use std::io;
@@ -121,9 +121,7 @@ impl Plain {
 
     fn slice(&mut self, time: Duration) -> io::Result<Slice> {
         let bytes = self.bytes.first(PLAIN_WRITE);
-        let watch = Stopwatch::start();
-        let (mut times, mut now) = (vec![], Duration::ZERO);
-        while now < time {
+        let slice = by_one(time, || {
             if self.is_direct {
                 self.file.write_synced(bytes, self.at)?;
             } else {
@@ -131,10 +129,10 @@ impl Plain {
                 self.file.sync_data()?;
             }
             self.at = (self.at + to_u64(PLAIN_WRITE)) % PLAIN_FILE;
-            let then = std::mem::replace(&mut now, watch.elapsed());
-            times.push(nanoseconds(now - then));
-        }
-        Ok(Slice { per_second: megabytes(to_u64(times.len() * PLAIN_WRITE), now), times })
+            io::Result::Ok(())
+        })?;
+        let per_second = slice.per_second * megabytes(to_u64(PLAIN_WRITE), Duration::from_secs(1));
+        Ok(Slice { per_second, ..slice })
     }
 }
 

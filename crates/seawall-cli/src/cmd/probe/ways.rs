@@ -1,10 +1,10 @@
 //! The ways to make one write durable, on files of the probe's own.
 
 use seawall_io::{AlignedMemory, BareFile, Clock, SystemClock};
-use seawall_measure::slice::{Slice, nanoseconds, rate};
+use seawall_measure::slice::{Slice, by_one, by_threads, nanoseconds};
 use std::io;
 use std::path::Path;
-use std::sync::Barrier;
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// Larger than what is written in a slice, so that a way meets all of its file.
@@ -45,7 +45,6 @@ pub(super) struct Writer {
     bytes: AlignedMemory,
     size: usize,
     at: u64,
-    clock: SystemClock,
 }
 
 impl Writer {
@@ -62,8 +61,7 @@ impl Writer {
             }
             let mut bytes = AlignedMemory::default();
             bytes.first(size).fill(0x5a);
-            let clock = SystemClock::new();
-            let mut writer = Self { file, way, prepared, bytes, size, at: 0, clock };
+            let mut writer = Self { file, way, prepared, bytes, size, at: 0 };
             writer.begin_anew()?;
             writer.step()?;
             Ok(writer)
@@ -76,18 +74,13 @@ impl Writer {
 
     /// Writes for that long.
     pub(super) fn slice(&mut self, time: Duration) -> io::Result<Slice> {
-        // An allocated file is one only where nothing was written.
-        if self.at > FILE_SIZE / 2 {
-            self.begin_anew()?;
-        }
-        let begin = self.clock.now();
-        let (mut times, mut now) = (vec![], begin);
-        while now.saturating_sub(begin) < time {
-            self.step()?;
-            let then = std::mem::replace(&mut now, self.clock.now());
-            times.push(nanoseconds(now - then));
-        }
-        Ok(Slice { per_second: rate(times.len(), now - begin), times })
+        self.make_ready()?;
+        by_one(time, || self.step())
+    }
+
+    /// An allocated file is one only where nothing was written.
+    fn make_ready(&mut self) -> io::Result<()> {
+        if self.at > FILE_SIZE / 2 { self.begin_anew() } else { Ok(()) }
     }
 
     /// One write, durable when this returns, if its way is one.
@@ -129,25 +122,12 @@ impl Writer {
 
 /// All writers at once, each in a thread and a file of its own.
 pub(super) fn together(writers: &mut [Writer], time: Duration) -> io::Result<Slice> {
-    let barrier = Barrier::new(writers.len());
-    let slices: Vec<_> = std::thread::scope(|scope| {
-        let start = |writer| {
-            scope.spawn(|| {
-                let writer: &mut Writer = writer;
-                barrier.wait();
-                writer.slice(time)
-            })
-        };
-        let threads: Vec<_> = writers.iter_mut().map(start).collect();
-        threads.into_iter().map(|thread| thread.join().expect("a writer returns")).collect()
-    });
-    let mut all = Slice { per_second: 0.0, times: vec![] };
-    for slice in slices {
-        let slice = slice?;
-        all.per_second += slice.per_second;
-        all.times.extend(slice.times);
-    }
-    Ok(all)
+    writers.iter_mut().try_for_each(Writer::make_ready)?;
+    let writers: Vec<_> = writers.iter_mut().map(Mutex::new).collect();
+    by_threads((writers.len(), time), &|number| {
+        let writer = writers.get(number).expect("a thread for each");
+        writer.lock().expect("nobody else has it").step()
+    })
 }
 
 /// How long a sync takes after so many bytes were given to the device and not synced; the median
@@ -156,16 +136,16 @@ pub(super) fn flush_after(folder: &Path, bytes: u64) -> io::Result<Option<f64>> 
     const STEP: usize = 1 << 20;
     let way = (Way::DirectFdatasync, Prepared::Written);
     let Some(mut writer) = Writer::new(folder, way, STEP)? else { return Ok(None) };
-    let mut times = vec![];
+    let (mut times, clock) = (vec![], SystemClock::new());
     for _ in 0..5 {
         let mut given = 0;
         while given < bytes {
             writer.write()?;
             given += 1 << 20;
         }
-        let begin = writer.clock.now();
+        let begin = clock.now();
         writer.file.sync_data()?;
-        times.push(nanoseconds(writer.clock.now() - begin));
+        times.push(nanoseconds(clock.now() - begin));
     }
     times.sort_unstable();
     Ok(times.get(2).map(|time| f64::from(*time) / 1000.0))
