@@ -2,6 +2,7 @@
 
 mod tool;
 
+use seawall_measure::tour::stations;
 use std::path::Path;
 use std::process::Command;
 use tool::{Folder, Ran};
@@ -291,11 +292,14 @@ fn a_probe_measures_every_way_by_turns_and_leaves_no_trace() {
     assert_eq!((&found["schema"], &found["exit"]), (&"seawall.probe/1".into(), &ran.code.into()));
     let contests = found["contests"].as_array().unwrap();
     let names: Vec<_> = contests.iter().map(|contest| contest["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["ways", "files", "sizes", "threads"]);
+    let expected = ["ways", "files", "sizes", "threads", "processors"];
+    // Where there is one, there is nothing to compare it with.
+    let count = if stations().is_empty() { 4 } else { 5 };
+    assert_eq!(names, expected[..count]);
     for contest in contests {
         assert!(contest["rounds"].as_u64() >= Some(12), "{contest}");
         let rows = contest["rows"].as_array().unwrap();
-        assert!(rows.len() >= 3 && rows[0]["verdict"] == "first", "{contest}");
+        assert!(rows.len() >= 2 && rows[0]["verdict"] == "first", "{contest}");
         for row in rows {
             let number = |name: &str| row[name].as_f64().unwrap();
             let (lowest, highest) = (number("per_s_lowest"), number("per_s_highest"));

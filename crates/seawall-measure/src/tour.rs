@@ -82,6 +82,15 @@ pub fn processors() -> Vec<usize> {
     system::processors()
 }
 
+/// Those that a long tour comes to, in order: of a large machine some from each part of it. None if
+/// there is only one.
+#[must_use]
+pub fn stations() -> Vec<usize> {
+    let mut stations = stops(&processors(), Duration::MAX);
+    stations.reverse();
+    stations
+}
+
 /// Those of the processors that a tour of that time comes to, from all parts of the machine, the
 /// first one last; none if there is only one to come to.
 fn stops(here: &[usize], time: Duration) -> Vec<usize> {
@@ -105,7 +114,9 @@ mod system {
     /// Who may not go there stays.
     pub(super) fn run_on(processors: &[usize]) {
         let mut set = CpuSet::new();
-        processors.iter().for_each(|number| set.set(*number));
+        for number in processors {
+            set.set(*number);
+        }
         let _ = sched_setaffinity(None, &set);
     }
 }
@@ -150,13 +161,13 @@ mod tests {
                 seen.push(processors());
             }
         }
-        let expected: Vec<_> = match stops(&before, SLICE).as_slice() {
-            [] => vec![before.clone()],
-            stops => stops.iter().rev().map(|stop| vec![*stop]).collect(),
-        };
-        assert_eq!(seen, expected);
         assert!(!tour.go_on(now));
         drop(tour);
         assert_eq!(processors(), before);
+        let expected: Vec<_> = match stations().as_slice() {
+            [] => vec![before],
+            stations => stations.iter().map(|station| vec![*station]).collect(),
+        };
+        assert_eq!(seen, expected);
     }
 }

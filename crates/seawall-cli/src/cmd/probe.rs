@@ -13,6 +13,7 @@ use advice::{Advice, Costs};
 use seawall_measure::contest::{Contest, Entry, hold};
 use seawall_measure::machine::Conditions;
 use seawall_measure::scratch::Scratch;
+use seawall_measure::tour::{Tour, stations};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::io;
@@ -63,16 +64,20 @@ pub(crate) fn run(args: &Probe) -> Result<Exit, Failure> {
     let scratch = Scratch::new(&args.dir, "seawall-probe")?;
     let mut asked = vec![];
     let time = Duration::from_secs_f64(args.time);
-    let contests: [(&str, &str, f64, Maker); 4] = [
+    let contests: [(&str, &str, f64, Maker); 5] = [
         ("ways", "4 KiB made durable, in a file written before", 0.35, by_way),
         ("files", "the same by fdatasync, in a file that is", 0.15, by_file),
-        ("sizes", "one write and its fdatasync, of", 0.25, by_size),
-        ("threads", "4 KiB and fdatasync each, every thread in its file", 0.25, by_threads),
+        ("sizes", "one write and its fdatasync, of", 0.2, by_size),
+        ("threads", "4 KiB and fdatasync each, every thread in its file", 0.2, by_threads),
+        ("processors", "4 KiB and fdatasync by one thread that stays on", 0.1, by_processor),
     ];
     for (name, asks, share, make) in contests {
-        let standings = make(scratch.path())
-            .and_then(|mut entries| hold(&mut entries, time.mul_f64(share)))
-            .map_err(|error| failure(&args.dir, &error))?;
+        let mut entries = make(scratch.path()).map_err(|error| failure(&args.dir, &error))?;
+        if entries.is_empty() {
+            continue;
+        }
+        let standings =
+            hold(&mut entries, time.mul_f64(share)).map_err(|error| failure(&args.dir, &error))?;
         let contest = Contest { name, asks: asks.to_owned(), standings };
         if !args.look.json {
             out.lines(&contest.lines());
@@ -148,6 +153,22 @@ fn by_threads(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
     Ok(THREADS.into_iter().map(make).collect())
 }
 
+/// Nothing on a machine with one.
+fn by_processor(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
+    let way = (Way::Fdatasync, Prepared::Written);
+    let Some(writer) = Writer::new(folder, way, PAGE)? else { return Ok(vec![]) };
+    let writer = Rc::new(RefCell::new(writer));
+    let make = |processor| {
+        let writer = writer.clone();
+        let act = move |time| {
+            let _tour = Tour::of_one(processor);
+            writer.borrow_mut().slice(time)
+        };
+        Entry::new(format!("processor {processor}"), act)
+    };
+    Ok(stations().into_iter().map(make).collect())
+}
+
 /// How long a sync takes behind so many bytes, in microseconds; empty where nobody can say.
 fn flushes(folder: &Path) -> io::Result<Vec<(u64, f64)>> {
     let mut found = vec![];
@@ -167,6 +188,7 @@ fn costs<'a>(asked: &'a [Contest], flushes: &'a [(u64, f64)]) -> Costs<'a> {
         files: rows("files"),
         sizes: rows("sizes").iter().zip(SIZES.map(|(_, size)| size)).collect(),
         threads: rows("threads").iter().zip(THREADS.map(|(_, threads)| threads)).collect(),
+        processors: rows("processors"),
         flushes,
     }
 }

@@ -10,6 +10,8 @@ pub(super) struct Costs<'a> {
     pub(super) sizes: Vec<(&'a Row, usize)>,
     /// Rows with the number of threads.
     pub(super) threads: Vec<(&'a Row, usize)>,
+    /// Of one thread that stays on a processor.
+    pub(super) processors: &'a [Row],
     /// Bytes that were not synced, and how long the sync took, in microseconds.
     pub(super) flushes: &'a [(u64, f64)],
 }
@@ -19,6 +21,9 @@ const NEARLY_FREE: f64 = 1.25;
 /// A cache that were written out for a sync would show: so many times the bytes, at least so many
 /// times as long.
 const WRITTEN_OUT: f64 = 2.0;
+
+/// One processor is nearer to the device than another if it gets so many times as much done.
+const NEARER: f64 = 1.15;
 
 /// What to make of the figures, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +41,7 @@ pub(super) fn of(costs: &Costs<'_>) -> Vec<Advice> {
         ("files", files(costs)),
         ("threads", group_commit(costs).filter(|_| !noisy[0])),
         ("batches", batches(costs).filter(|_| !noisy[1])),
+        ("where", nearest(costs)),
         ("cache", cache(costs)),
         ("noise", noisy.contains(&true).then(|| NOISE.to_owned())),
     ];
@@ -77,6 +83,26 @@ fn batches(costs: &Costs<'_>) -> Option<String> {
     ))
 }
 
+/// A device with few queues wakes up few processors: from there the way back is shorter.
+fn nearest(costs: &Costs<'_>) -> Option<String> {
+    let rate = |row: &&Row| row.per_second.median;
+    if costs.processors.iter().any(|row| row.verdict.is_unsure()) {
+        return None;
+    }
+    let order = |one: &&Row, other: &&Row| rate(one).total_cmp(&rate(other));
+    let best = costs.processors.iter().max_by(order)?;
+    let worst = costs.processors.iter().min_by(order)?;
+    let times = rate(&best) / rate(&worst).max(1e-9);
+    (times >= NEARER).then(|| {
+        format!(
+            "it runs decides: {} makes {times:.2}x the syncs of {}, as the device's interrupts \
+             come there. A thread that commits alone gains by staying there, and a figure of one \
+             that ran anywhere means little",
+            best.name, worst.name
+        )
+    })
+}
+
 /// A flush that takes longer the more there is to flush has something to do. One that does not
 /// proves nothing: the device may have written it all before, or may not write it at all.
 fn cache(costs: &Costs<'_>) -> Option<String> {
@@ -113,6 +139,9 @@ mod tests {
         }
     }
 
+    const NOTHING: Costs<'_> =
+        Costs { files: &[], sizes: vec![], threads: vec![], processors: &[], flushes: &[] };
+
     #[test]
     fn figures_are_put_into_words() {
         let files = [
@@ -129,6 +158,7 @@ mod tests {
             files: &files,
             sizes: sizes.iter().zip([4096, 65_536, 1 << 20]).collect(),
             threads: vec![(&files[0], 1)],
+            processors: &[],
             flushes: &[(1 << 20, 60.0), (64 << 20, 70.0)],
         };
         let says = |costs: &Costs<'_>, topic: &str| {
@@ -155,8 +185,29 @@ mod tests {
     }
 
     #[test]
+    fn a_processor_near_the_device_is_named_if_it_matters() {
+        let says = |second, verdict| {
+            let processors = [
+                row("processor 0", 9000.0, 1.0, Verdict::First),
+                row("processor 2", second, 1.0, verdict),
+            ];
+            let costs = Costs { processors: &processors, ..NOTHING };
+            of(&costs).pop().map_or(String::new(), |advice| advice.says)
+        };
+        assert!(
+            says(12_000.0, Verdict::Faster)
+                .contains("processor 2 makes 1.33x the syncs of processor 0")
+        );
+        assert!(
+            says(7500.0, Verdict::Slower)
+                .contains("processor 0 makes 1.20x the syncs of processor 2")
+        );
+        assert_eq!(says(8000.0, Verdict::Slower), "");
+        assert_eq!(says(12_000.0, Verdict::TooNoisy), "");
+    }
+
+    #[test]
     fn what_was_not_measured_is_not_spoken_of() {
-        let costs = Costs { files: &[], sizes: vec![], threads: vec![], flushes: &[] };
-        assert_eq!(of(&costs), []);
+        assert_eq!(of(&NOTHING), []);
     }
 }
