@@ -1,7 +1,7 @@
 //! On which processor a lone thread runs while it is measured.
 //!
-//! A device with one queue has its interrupts taken by one processor, and from there a sync may take
-//! three quarters of the time that it takes from another. A thread stays for seconds where the
+//! A device with one queue has its interrupts taken by one processor, and from there a sync may
+//! take three quarters of the time that it takes from another. A thread stays for seconds where the
 //! system has put it, so what is measured there would be a matter of luck; and several threads,
 //! which run everywhere, would be compared with that.
 

@@ -1,8 +1,8 @@
 //! Segments that were removed, and whose bytes still stand on the device.
 //!
-//! A file system that gives back 64 MiB at once may take ten milliseconds for it, in the journal
-//! that the next barrier waits for. So they go a few at a time, by the preparer; and at once where
-//! there is no preparer, or somebody needs the room.
+//! A device that is told at once to discard 64 MiB may take ten milliseconds for it, and the next
+//! barrier waits. So they go a few at a time, by the preparer; and at once where there is no
+//! preparer, or somebody needs the room.
 
 use crate::sync::{Mutex, MutexGuard};
 use seawall_io::File;
