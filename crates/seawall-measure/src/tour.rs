@@ -12,11 +12,11 @@ const STOPS_MAX: usize = 8;
 /// As long as it stays at least.
 const STAY_MIN: Duration = Duration::from_millis(10);
 
-/// The calling thread on its way from processor to processor; afterwards it may run where it might
-/// before.
+/// The calling thread on its way from processor to processor. It is brought to each and let go
+/// there, as threads that it starts may run where it may; where it has one for itself it stays.
 #[derive(Debug)]
-pub struct Tour {
-    before: Vec<usize>,
+pub(crate) struct Tour {
+    anywhere: Vec<usize>,
     /// The processors that it still comes to, the next one last.
     stops: Vec<usize>,
     stay: Duration,
@@ -27,34 +27,12 @@ pub struct Tour {
 impl Tour {
     /// Begins at `now` and takes so long in all.
     pub(crate) fn new(now: Duration, time: Duration) -> Self {
-        let before = processors();
-        let stops = stops(&before, time);
+        let anywhere = processors();
+        let stops = stops(&anywhere, time);
         let count = u32::try_from(stops.len()).expect("there are few");
-        let mut tour = Self { before, stops, stay: time / count.max(1), leaves: now };
+        let mut tour = Self { anywhere, stops, stay: time / count.max(1), leaves: now };
         tour.go_on(now);
         tour
-    }
-
-    /// One that begins on a processor and stays there.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use seawall_measure::tour::{Tour, processors};
-    ///
-    /// let here = processors();
-    /// if let Some(last) = here.last() {
-    ///     let tour = Tour::of_one(*last);
-    ///     assert_eq!(processors(), [*last]);
-    ///     drop(tour);
-    /// }
-    /// assert_eq!(processors(), here);
-    /// ```
-    #[must_use]
-    pub fn of_one(processor: usize) -> Self {
-        let before = processors();
-        system::run_on(&[processor]);
-        Self { before, stops: vec![], stay: Duration::ZERO, leaves: Duration::MAX }
     }
 
     /// Goes to the next processor if it is time to; whether it was.
@@ -65,11 +43,42 @@ impl Tour {
         let Some(stop) = self.stops.pop() else { return false };
         self.leaves += self.stay;
         system::run_on(&[stop]);
+        system::run_on(&self.anywhere);
         true
     }
 }
 
-impl Drop for Tour {
+/// The calling thread, and those that it starts, on one processor; until this is dropped.
+#[derive(Debug)]
+pub struct Stay {
+    before: Vec<usize>,
+}
+
+impl Stay {
+    /// Goes there, if it may.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall_measure::tour::{Stay, processors};
+    ///
+    /// let here = processors();
+    /// if let Some(last) = here.last() {
+    ///     let stay = Stay::on(*last);
+    ///     assert_eq!(processors(), [*last]);
+    ///     drop(stay);
+    /// }
+    /// assert_eq!(processors(), here);
+    /// ```
+    #[must_use]
+    pub fn on(processor: usize) -> Self {
+        let before = processors();
+        system::run_on(&[processor]);
+        Self { before }
+    }
+}
+
+impl Drop for Stay {
     fn drop(&mut self) {
         system::run_on(&self.before);
     }
@@ -151,23 +160,19 @@ mod tests {
     }
 
     #[test]
-    fn who_is_on_a_tour_is_where_it_says_and_anywhere_afterwards() {
+    fn a_tour_goes_on_in_time_and_leaves_the_thread_free_to_run_anywhere() {
         let before = processors();
         let mut tour = Tour::new(Duration::ZERO, SLICE);
-        let (mut seen, mut now) = (vec![processors()], Duration::ZERO);
-        while now < SLICE {
-            now += Duration::from_millis(1);
-            if tour.go_on(now) {
-                seen.push(processors());
+        let mut left = vec![];
+        for at in 1..=150 {
+            if tour.go_on(Duration::from_millis(at)) {
+                left.push(at);
+                assert_eq!(processors(), before);
             }
         }
-        assert!(!tour.go_on(now));
-        drop(tour);
-        assert_eq!(processors(), before);
-        let expected: Vec<_> = match stations().as_slice() {
-            [] => vec![before],
-            stations => stations.iter().map(|station| vec![*station]).collect(),
-        };
-        assert_eq!(seen, expected);
+        let count = u64::try_from(stations().len()).unwrap().max(1);
+        let expected: Vec<_> = (1..count).map(|stop| (150 * stop).div_ceil(count)).collect();
+        assert_eq!(left, expected);
+        assert!(tour.stops.is_empty());
     }
 }

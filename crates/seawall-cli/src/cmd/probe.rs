@@ -13,7 +13,7 @@ use advice::{Advice, Costs};
 use seawall_measure::contest::{Contest, Entry, hold};
 use seawall_measure::machine::Conditions;
 use seawall_measure::scratch::Scratch;
-use seawall_measure::tour::{Tour, stations};
+use seawall_measure::tour::{Stay, stations};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::io;
@@ -161,7 +161,7 @@ fn by_processor(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
     let make = |processor| {
         let writer = writer.clone();
         let act = move |time| {
-            let _tour = Tour::of_one(processor);
+            let _stay = Stay::on(processor);
             writer.borrow_mut().slice(time)
         };
         Entry::new(format!("processor {processor}"), act)
