@@ -15,7 +15,7 @@ use crate::retired::Retired;
 use crate::set::Incoming;
 use crate::siblings::Siblings;
 use crate::sync::{
-    AtomicU32, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, current,
+    AtomicU32, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, current, processors,
 };
 use crate::wakers::Wakers;
 use crate::writer::{Counts, Writer};
@@ -62,6 +62,8 @@ pub(crate) struct Core {
     /// Those who follow.
     news: Condvar,
     pub(crate) prepare_ahead: bool,
+    /// How many processors this process may run on.
+    processors: usize,
     /// What was removed and not given back yet.
     pub(crate) retired: Arc<Retired>,
 }
@@ -145,6 +147,7 @@ impl Core {
             free: Condvar::new(),
             news: Condvar::new(),
             prepare_ahead: options.prepare_ahead,
+            processors: processors(),
         }
     }
 
@@ -245,8 +248,11 @@ impl Core {
             } else {
                 let turn = self.turn(place.group);
                 let seen = turn.seen();
+                let watch = state.siblings.watch(self.processors);
                 drop(state);
-                turn.wait(seen);
+                if !watch.is_some_and(|at_most| self.watch((turn, seen), at_most)) {
+                    turn.wait(seen);
+                }
             }
             if self.has_reached(place, goal) {
                 return Ok(place.lsn);

@@ -1,5 +1,5 @@
-//! Whether who leads a batch waits a moment for others who commit at the same time. Pure: threads
-//! and time are told to it.
+//! Whether who leads a batch waits a moment for others who commit at the same time, and whether who
+//! waits for it stays awake. Pure: threads and time are told to it.
 //!
 //! Those whose batch came back are about to append again. If the next batch leaves without them,
 //! half of all threads share each flight to the device; if it waits until they have come, which
@@ -10,6 +10,8 @@ use std::time::Duration;
 /// Who waits in vain so often in a row waits less and less: not at all for up to 2 to the power of
 /// this many batches.
 const IN_VAIN_MAX: u32 = 6;
+/// It takes some 40 us to wake a thread: next to flights that take longer than this it is nothing.
+const WATCHED_MAX: Duration = Duration::from_micros(500);
 
 /// The threads that stand by batches of one log.
 #[derive(Debug, Default)]
@@ -77,6 +79,13 @@ impl Siblings {
         }
     }
 
+    /// How long one who stands by a batch should stay awake until it comes back, if at all: only
+    /// where two commit, on so many processors, so that nobody else waits for the one that this takes.
+    pub(crate) fn watch(&self, processors: usize) -> Option<Duration> {
+        let is_worth_it = self.flight <= WATCHED_MAX && self.crowd == 2 && processors >= 2;
+        is_worth_it.then(|| self.flight * 2)
+    }
+
     /// How many stand by the open batch.
     pub(crate) fn standing(&self) -> u32 {
         self.standing
@@ -125,6 +134,24 @@ mod tests {
         fly(&mut siblings);
         join(&mut siblings, 1);
         assert_eq!(siblings.patience(), Some(patience));
+    }
+
+    #[test]
+    fn one_of_two_stays_awake_until_a_quick_flight_is_back() {
+        let beside = |count, flight| {
+            let mut siblings = Siblings::default();
+            join(&mut siblings, count);
+            siblings.leave();
+            siblings.come_back(flight);
+            siblings
+        };
+        assert_eq!(Siblings::default().watch(2), None, "nothing is known yet");
+        assert_eq!(beside(2, FLIGHT).watch(2), Some(FLIGHT * 2));
+        assert_eq!(beside(2, FLIGHT).watch(1), None, "the leader needs the processor");
+        assert_eq!(beside(1, FLIGHT).watch(64), None);
+        assert_eq!(beside(3, FLIGHT).watch(64), None, "one processor is enough to take");
+        assert_eq!(beside(2, WATCHED_MAX).watch(2), Some(WATCHED_MAX * 2));
+        assert_eq!(beside(2, WATCHED_MAX + FLIGHT).watch(2), None, "a slow disk");
     }
 
     #[test]

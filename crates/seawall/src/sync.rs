@@ -13,3 +13,11 @@ use std as machine;
 pub(crate) use machine::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub(crate) use machine::sync::{Condvar, Mutex, MutexGuard};
 pub(crate) use machine::thread::{Builder, JoinHandle, current, yield_now};
+
+/// How many processors this process may run on. A scheduler has as many as it likes.
+pub(crate) fn processors() -> usize {
+    if cfg!(seawall_scheduled) {
+        return 2;
+    }
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

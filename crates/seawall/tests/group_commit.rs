@@ -17,7 +17,7 @@ use std::time::Duration;
 use common::gate::Gated;
 use common::{Bytes, GEOMETRY, SEGMENT_MIN, Scratch, block_on, lsn, read_own, tiny, within};
 use seawall::{Error, Level, Lsn, Options};
-use seawall_io::{MemStorage, Storage};
+use seawall_io::{Clock, MemStorage, Storage, SystemEntropy};
 
 const THREADS: u64 = 16;
 const EACH: u64 = 200;
@@ -289,6 +289,58 @@ fn a_confirmation_wakes_everybody_whom_it_concerns() {
             });
             assert_eq!(log.durable(), Some(lsn(3)));
         }
+    });
+}
+
+/// A clock that goes on by a microsecond whenever it is read.
+#[derive(Debug, Default)]
+struct Read(AtomicU64);
+
+impl Clock for Read {
+    fn now(&self) -> Duration {
+        Duration::from_micros(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn wall_us(&self) -> u64 {
+        0
+    }
+
+    fn sleep(&self, _: Duration) {
+        pause();
+    }
+}
+
+/// Where two commit, the one that waits stays awake, and reads the clock, for as long as a flight
+/// should take; one that takes longer it sleeps through.
+#[test]
+fn one_of_two_stays_awake_for_a_quick_flight_and_sleeps_through_a_slow_one() {
+    within(PATIENCE, || {
+        let clock = Arc::new(Read::default());
+        let (storage, gate) = Gated::new(MemStorage::new());
+        let options = options().machine(clock.clone(), Arc::new(SystemEntropy));
+        let options = options.idle_mark(None).prepare_ahead(false);
+        let log: Bytes = options.open_in(Arc::new(storage)).unwrap();
+        gate.shut();
+        thread::scope(|scope| {
+            scope.spawn(|| log.append(b"leads").unwrap());
+            gate.wait_for_somebody();
+            scope.spawn(|| log.append(b"leads next").unwrap());
+            pause();
+            gate.pass_one();
+            while log.durable().is_none() || !gate.is_waited_at() {
+                pause();
+            }
+            let before = clock.0.load(Ordering::Relaxed);
+            scope.spawn(|| log.append(b"waits").unwrap());
+            let reads = || {
+                pause();
+                clock.0.load(Ordering::Relaxed)
+            };
+            let is_asleep = (0..10).any(|_| reads() == reads());
+            assert!(is_asleep, "it still is awake after {} reads", reads() - before);
+            gate.open();
+        });
+        assert_eq!(log.durable(), Some(lsn(3)));
     });
 }
 

@@ -10,9 +10,12 @@ use crate::{Error, Level, Result};
 use std::io;
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 /// Who leads lets others run so often before it is sure that no more come.
 const YIELDS: u32 = if cfg!(seawall_scheduled) { 1 } else { 200 };
+/// Who stays awake looks so often at most, should time stand still.
+const LOOKS: u32 = if cfg!(seawall_scheduled) { 2 } else { 10_000 };
 
 impl Core {
     /// Waits a moment, with the lock released and the writer in hand, for others who are about to
@@ -33,6 +36,21 @@ impl Core {
         let mut state = self.lock();
         state.siblings.waited(before);
         state
+    }
+
+    /// Stays awake until the gate is opened, but lets others run; whether it was opened in time.
+    pub(super) fn watch(&self, (gate, seen): (&Gate, u32), at_most: Duration) -> bool {
+        let begin = self.clock.now();
+        for _ in 0..LOOKS {
+            if gate.seen() != seen {
+                return true;
+            }
+            if self.clock.now().saturating_sub(begin) > at_most {
+                return false;
+            }
+            yield_now();
+        }
+        false
     }
 
     /// Takes the open batch to the device with the lock released, and tells what came of it.
