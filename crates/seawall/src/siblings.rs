@@ -80,7 +80,7 @@ impl Siblings {
     }
 
     /// How long one who stands by a batch should stay awake until it comes back, if at all: only
-    /// where two commit, on so many processors, so that nobody else waits for the one that this takes.
+    /// where two commit, and there is a processor for each.
     pub(crate) fn watch(&self, processors: usize) -> Option<Duration> {
         let is_worth_it = self.flight <= WATCHED_MAX && self.crowd == 2 && processors >= 2;
         is_worth_it.then(|| self.flight * 2)
