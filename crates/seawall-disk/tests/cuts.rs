@@ -130,6 +130,8 @@ fn lost(cut: Cut, seed: u64) -> usize {
             let (disk, promised, stop) = (&disk, &promised, &stop);
             scope.spawn(move || work(disk, (writer, seed), promised, stop));
         }
+        // A cut before the first promise shows nothing, and on a busy machine there are such.
+        wait_until(|| promised.lock().unwrap().len() >= 10);
         SystemClock::new().sleep(Duration::from_micros(2000 + dice.below(10_000)));
         if cut == Cut::Warned {
             disk.emergency().unwrap();
@@ -176,8 +178,9 @@ fn a_disk_that_is_not_armed_loses_nothing_without_a_warning() {
 
 #[test]
 fn an_armed_disk_without_a_warning_loses() {
-    let lost = (0..20).filter(|seed| lost(Cut::WarnedTooLate, *seed) > 0).count();
-    assert!(lost > 10, "{lost} of 20");
+    // How many of them hangs on who gets the processor: whether what was promised came home.
+    let lost = (0..200).filter(|seed| lost(Cut::WarnedTooLate, *seed) > 0).take(11).count();
+    assert_eq!(lost, 11, "of 200");
 }
 
 #[test]
