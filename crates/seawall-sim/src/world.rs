@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use scheduler::time;
-use seawall::{Error, Layout, Log, Raw};
+use seawall::{Corruption, Error, Layout, Log, Raw};
 use seawall_format::{Live, SegmentId};
 use seawall_io::{MemStorage, Storage as _};
 use seawall_testkit::{FaultDisk, Injected, Kind};
@@ -102,6 +102,10 @@ impl World {
             }
             Error::DiskFull { .. } => (any(&[Kind::Full, Kind::WriteError]), Next::GoOn),
             Error::Poisoned { .. } => (damaged || !self.should_go_on(), Next::Stop),
+            // Of what the device refuses, parity may give back a part.
+            Error::Damaged(damage) if damage.cause == Corruption::Unreadable => {
+                (damaged || any(&[Kind::ReadError, Kind::LastingError]), Next::GoOn)
+            }
             Error::Damaged(_) => (damaged, Next::GoOn),
             // A reader's place was given up or cut off, if anything was.
             Error::Pruned { .. } => (self.ledger().may_begin_later(), Next::GoOn),

@@ -445,3 +445,14 @@ fn found_by_seed_127a66e7() {
          @109 lasting-error:eb11 @47 lasting-error:841 ; kill@83 probe 8:c164",
     );
 }
+
+/// Of a block that the device refused parity knew the beginning alone, as the log kept none any
+/// more: a reader took the rest, of which it had zeros, for a line that somebody had broken.
+#[test]
+fn found_by_seed_17de1579() {
+    replay(
+        "seed 17de1579 text 5120 | synced idle parity:4+2 ; a33 a415 ; ; close | synced ; ; @50 \
+         lasting-error:4a7 ; close | synced ahead parity:off ; r y a926 / a303 h0 r p0 s4+190 h0 ; \
+         @389 lasting-error:7c7b @361 lasting-error:808b @179 lasting-error:3b74 ; kill@604",
+    );
+}

@@ -378,8 +378,24 @@ impl Cursor {
         Ok(true)
     }
 
-    fn meet(&mut self, damages: Vec<Damage>, salvaged: Vec<Salvaged>) -> Result<()> {
-        if self.looks_again()? || self.heals(damages.iter().map(|damage| damage.segment))? {
+    /// Whether parity's view shows damage of which the device knows no more: then the walk starts
+    /// over where it was, in the log as it is.
+    fn is_over(&mut self, damages: &mut [Damage]) -> Result<bool> {
+        let still_there = |all, one| self.heal.is_still_there(one) && all;
+        let is_over = !damages.iter_mut().fold(true, still_there) && self.attempts < ATTEMPTS;
+        if is_over {
+            self.attempts += 1;
+            self.storage = self.heal.let_go().unwrap_or_else(|| self.storage.clone());
+            self.start_over(self.live)?;
+        }
+        Ok(is_over)
+    }
+
+    fn meet(&mut self, mut damages: Vec<Damage>, salvaged: Vec<Salvaged>) -> Result<()> {
+        if self.looks_again()?
+            || self.heals(damages.iter().map(|damage| damage.segment))?
+            || self.is_over(&mut damages)?
+        {
             return Ok(());
         }
         let mut salvaged: VecDeque<_> = salvaged.into();

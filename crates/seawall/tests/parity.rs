@@ -13,8 +13,8 @@ use common::{
     Bytes, Found, LAYOUTS, Random, again, judge, laid_out, lsn, open, payload_in, read, tiny,
 };
 use seawall::{
-    Error, Layout, LogReader, Lsn, OpenMode, Options, Parity, Raw, SegmentId, Verdict, protect_in,
-    protection_in,
+    Corruption, Error, Layout, LogReader, Lsn, OpenMode, Options, Parity, Raw, SegmentId, Verdict,
+    protect_in, protection_in,
 };
 use seawall_io::{Landing, MemStorage, Storage};
 use std::collections::BTreeMap;
@@ -58,15 +58,26 @@ fn sample(layout: Layout) -> (MemStorage, BTreeMap<u64, Vec<u8>>) {
 
 /// The names of the files that hold the log's records, and where the records begin in them.
 fn data_files(device: &MemStorage) -> Vec<(String, usize)> {
+    let data = data_files_of(device);
+    assert!(data.len() >= 3, "several segments");
+    data
+}
+
+fn data_files_of(device: &MemStorage) -> Vec<(String, usize)> {
     let names = device.names().into_iter();
     let data = names.filter_map(|name| match name.rsplit_once('.')?.1 {
         "seg" => Some((name, 4 * BLOCK + BLOCK)),
         "jsonl" => Some((name, 0)),
         _ => None,
     });
-    let data: Vec<_> = data.collect();
-    assert!(data.len() >= 3, "several segments");
-    data
+    data.collect()
+}
+
+/// The only one of them.
+fn data_file(device: &MemStorage) -> (String, usize) {
+    let files = data_files_of(device);
+    assert_eq!(files.len(), 1);
+    files.into_iter().next().unwrap()
 }
 
 fn spoil(device: &MemStorage, name: &str, range: std::ops::Range<usize>, how: &str) {
@@ -502,6 +513,40 @@ fn a_block_of_zeros_that_the_device_refuses_comes_back_too() {
             let found = read(&harmed, false).unwrap();
             assert_eq!((&found.records, found.errors), (&records, 0), "{name} {start}");
         }
+    }
+}
+
+/// Of the block where they end, parity knows what stood there when it was last kept.
+#[test]
+fn what_the_device_refuses_and_parity_does_not_know_is_not_taken_for_damage() {
+    for layout in LAYOUTS {
+        let sound = MemStorage::new();
+        let log = open(&with_parity(1, layout), &sound).unwrap();
+        append(&log, layout, 1..=2);
+        log.close().unwrap();
+        let log = open(&laid_out(again(2).parity(None), layout), &sound).unwrap();
+        let (name, from) = data_file(&sound);
+        let used = sound.bytes(&name).unwrap().iter().rposition(|byte| *byte != 0).unwrap();
+        append(&log, layout, 3..=3);
+        let start = from + (used - from) / BLOCK * BLOCK;
+        for gives_it_then in [false, true] {
+            sound.fail_read(&name, start..start + BLOCK);
+            let reader = LogReader::open_any_in(shared(&sound)).unwrap();
+            let mut cursor = reader.read_from(Lsn::FIRST).unwrap();
+            assert_eq!(cursor.next().unwrap().unwrap().0, lsn(1));
+            if gives_it_then {
+                sound.fail_read(&name, 0..0);
+            }
+            assert_eq!(cursor.next().unwrap().unwrap().0, lsn(2));
+            match cursor.next() {
+                Some(Ok((found, _))) if gives_it_then => assert_eq!(found, lsn(3)),
+                Some(Err(Error::Damaged(damage))) if !gives_it_then => {
+                    assert_eq!(damage.cause, Corruption::Unreadable, "{layout:?}");
+                }
+                other => panic!("{layout:?} {gives_it_then}: {other:?}"),
+            }
+        }
+        log.close().unwrap();
     }
 }
 

@@ -10,7 +10,7 @@ use crate::segment::Segment;
 use crate::source::is_of_device;
 use crate::survey::{Survey, survey};
 use crate::walk::{Event, TailFound, Walk};
-use crate::{Damage, Error, Lsn, Offset, Result, SegmentId, Verification};
+use crate::{Corruption, Damage, Error, Lsn, Offset, Result, SegmentId, Verification};
 use seawall_format::frame::Frames;
 use seawall_format::parity::{Head, Known, Places, Scheme};
 use seawall_format::{Geometry, Live, Mark, MarkSlot, Refused, SegmentHeader, tail};
@@ -195,9 +195,45 @@ pub(crate) struct Heal {
     refused: BTreeSet<SegmentId>,
     /// What was put right so far.
     pub(crate) patches: Vec<Patch>,
+    /// The log without that.
+    below: Option<Arc<dyn Storage>>,
 }
 
 impl Heal {
+    /// The log without a view, if there was one; what was put right is forgotten.
+    pub(crate) fn let_go(&mut self) -> Option<Arc<dyn Storage>> {
+        std::mem::take(self).below
+    }
+
+    /// Whether the damage, which shows in a view, is still there below it; what it is, if the device
+    /// refuses it.
+    ///
+    /// Of a block that the device refuses parity may know the beginning alone: what it does not
+    /// know of is zero in the view. That is no damage but of the device; and no damage at all, if
+    /// the device gives the block by now.
+    pub(crate) fn is_still_there(&self, damage: &mut Damage) -> bool {
+        let Some(below) = &self.below else { return true };
+        let end = damage.offset.0.saturating_add(damage.bytes.max(1));
+        let is_there = |patch: &&Patch| {
+            SegmentId::from_any_name(&patch.file) == damage.segment
+                && patch.offset < end
+                && damage.offset.0 < patch.end()
+        };
+        for patch in self.patches.iter().filter(is_there) {
+            let mut now = vec![0; patch.old.len()];
+            let read = below
+                .open(&patch.file, Access::Read)
+                .and_then(|file| file.read_at(&mut now, patch.offset));
+            match read {
+                Ok(_) if now != patch.old => return false,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(_) => damage.cause = Corruption::Unreadable,
+            }
+        }
+        true
+    }
+
     /// A view of the log in which more of it is sound, of what is damaged in these segments, or
     /// anywhere; `None` if there is nothing to be had.
     pub(crate) fn view(
@@ -237,6 +273,7 @@ impl Heal {
         }
         let view: Arc<dyn Storage> = Arc::new(Overlay::new(storage.clone(), &found));
         self.patches.extend(found);
+        self.below.get_or_insert_with(|| storage.clone());
         Ok(Some(view))
     }
 }
