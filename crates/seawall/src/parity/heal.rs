@@ -205,8 +205,8 @@ impl Heal {
         std::mem::take(self).below
     }
 
-    /// Whether the damage, which shows in a view, is still there below it; what it is, if the device
-    /// refuses it.
+    /// Whether the damage, which shows in a view, is still there below it; and what it is, if the
+    /// device refuses it.
     ///
     /// Of a block that the device refuses parity may know the beginning alone: what it does not
     /// know of is zero in the view. That is no damage but of the device; and no damage at all, if
