@@ -445,3 +445,17 @@ fn found_by_seed_127a66e7() {
          @109 lasting-error:eb11 @47 lasting-error:841 ; kill@83 probe 8:c164",
     );
 }
+
+/// Parity gave back the header of the segment that a cut had made, and a verdict left it out, as
+/// more records were seen without it: those that the cut had taken and could not remove
+/// (`parity_crash.rs`). The image: the headers of the two newest segments are lost.
+#[test]
+fn found_by_seed_1ad741ac() {
+    replay(
+        "seed 1ad741ac binary 8192 | synced parity:4+2 ; a10 x5 a5 a472 a5 s4+183+79+38 a479 \
+         a481 ; @208 write-error:59ed ; close probe 8:56c9 | synced idle ; a916 a943 c x11 a918 \
+         x0 ; @180 write-error:5df3 @137 write-error:86cc @118 write-error:9ae2 @105p \
+         failed-sync:a4d0 @15p lasting-error:d4e6 @92p failed-sync:3e0a ; close probe 8:7c2a \
+         mend 3:ce96",
+    );
+}

@@ -400,3 +400,35 @@ fn what_is_refused_behind_lost_headers_comes_back_too() {
     }
     assert!(tried > 2, "{tried} disks");
 }
+
+/// Found by simulation. The image: the segments that a cut took are there, as if nobody could
+/// remove them, and the headers of those that are left are lost: more records are seen without them
+/// than with them.
+#[test]
+fn lost_headers_around_what_a_cut_left_are_given_back_for_a_verdict_too() {
+    for layout in LAYOUTS {
+        let device = closed(&with_parity(1, layout), layout, 42);
+        let left = device.kill();
+        let log = open(&laid_out(again(1), layout), &device).unwrap();
+        log.truncate_after(Some(lsn(1))).unwrap();
+        assert_eq!(append(&log, layout, 2..=2), 2);
+        log.close().unwrap();
+        let (name, _) = newest(&device, layout);
+        let there = device.names();
+        let taken: Vec<_> = left.names().into_iter().filter(|name| !there.contains(name)).collect();
+        assert!(taken.len() > 2, "{taken:?}");
+        for name in taken.iter().filter(|name| !is_parity(name)) {
+            let bytes = left.bytes(name).unwrap();
+            device.create(name).unwrap().write_at(&bytes, 0).unwrap();
+        }
+        let judged = judge(&device).unwrap();
+        assert_eq!((judged.verdict, judged.records), (Verdict::Clean, 2), "{judged:?}");
+        let oldest = device.names().into_iter().find(|name| name.starts_with("000000000001."));
+        for name in oldest.iter().chain([&name]) {
+            garble(&device, &name.replace("jsonl", "head"), 0..BLOCK);
+        }
+        let judged = judge(&device).unwrap();
+        assert_eq!((judged.verdict, judged.records), (Verdict::Correctable, 2), "{judged:?}");
+        assert_eq!(read(&device, false).unwrap().records, records(layout, 2));
+    }
+}
