@@ -459,3 +459,17 @@ fn found_by_seed_1ad741ac() {
          mend 3:ce96",
     );
 }
+
+/// A reader asked parity for the header of the segment behind damage, and not for that of the one
+/// behind it, without which a record would have been gone. The image: the headers of the two newest
+/// segments are lost, and the seal before them was never written.
+#[test]
+fn found_by_seed_1ad7d2d8() {
+    replay(
+        "seed 1ad7d2d8 binary 8192 | buffered parity:2+1 ; s1+5 l ; @53 write-error:d4ba @108 \
+         write-error:5128 ; power@49 sector:f9e4 probe 8:3d1b | buffered idle ; s188 a14 a948 \
+         g0 a8 e ; @76 write-error:bbb0 @34 write-error:ea2c ; power@103 page:380b probe 8:c68d \
+         mend 3:1113 | buffered ; a295 a117 a169 f a30 c ; @65 write-error:69de @69 \
+         write-error:fcfc ; power@295 byte:79dc probe 8:97f3 mend 2:2877",
+    );
+}

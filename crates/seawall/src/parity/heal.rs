@@ -3,7 +3,7 @@
 use super::code::{has_sound_parity, lost_blocks, rebuild};
 use super::track::{Side, read_head, read_slot};
 use crate::chain::Link;
-use crate::directory::{LOCK, list, open_existing, read_start};
+use crate::directory::{LOCK, list, open_existing, read_small, read_start};
 use crate::mend::Source;
 use crate::overlay::{Mender, Overlay, Patch};
 use crate::segment::Segment;
@@ -13,7 +13,7 @@ use crate::walk::{Event, TailFound, Walk};
 use crate::{Damage, Error, Lsn, Offset, Result, SegmentId, Verification};
 use seawall_format::frame::Frames;
 use seawall_format::parity::{Head, Known, Places, Scheme};
-use seawall_format::{Geometry, Live, Mark, MarkSlot, Refused, SegmentHeader, tail};
+use seawall_format::{Geometry, HEADER_SIZE, Live, Mark, MarkSlot, Refused, SegmentHeader, tail};
 use seawall_io::{Access, File, Storage};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -214,7 +214,12 @@ impl Heal {
                 // What is told of a segment may be the matter of one of its neighbours.
                 Some(id) => {
                     asked.extend(sides.range(..id).next_back());
-                    asked.extend(sides.range(id..).take(2));
+                    // A segment without a header is seen by nobody, and once it has one, what its
+                    // seal names is missing: so those behind it are asked with it.
+                    let behind = sides.range(id..);
+                    let is_unseen = |side: &&SegmentId| !has_header(&**storage, **side);
+                    let unseen = behind.clone().skip(1).take_while(is_unseen).count();
+                    asked.extend(behind.take(2 + unseen));
                 }
                 None => asked.extend(&sides),
             }
@@ -239,6 +244,14 @@ impl Heal {
         self.patches.extend(found);
         Ok(Some(view))
     }
+}
+
+/// Whether the header of this segment can be read.
+fn has_header(storage: &dyn Storage, id: SegmentId) -> bool {
+    [id.file_name(), id.head_name()].iter().any(|name| {
+        let start = read_small(storage, name, HEADER_SIZE).ok().flatten();
+        start.is_some_and(|start| SegmentHeader::decode(&start).is_ok())
+    })
 }
 
 /// So many patches of which some do harm are looked at one by one.
