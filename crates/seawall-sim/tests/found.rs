@@ -473,3 +473,16 @@ fn found_by_seed_1ad7d2d8() {
          write-error:fcfc ; power@295 byte:79dc probe 8:97f3 mend 2:2877",
     );
 }
+
+/// An open made parity of what a failed barrier had left in the page cache, and when the power went,
+/// its slot told of what never was on the disk (`parity_crash.rs`). The image: a sound log, but for
+/// that slot.
+#[test]
+fn found_by_seed_1ad7b1c3() {
+    replay(
+        "seed 1ad7b1c3 text 11264 | synced ahead parity:4+2 ; a917 a10 s0+3+2+1 ; @76 \
+         failed-sync:f413 @180 failed-sync:146 ; power@239 sector:4272 mend 3:db0a | synced ; \
+         s84+27+27+3 f a459 f a483 ; @125 failed-sync:31af ; drop | buffered ; f w a416 a13 a5 \
+         ; @158 failed-sync:a959 ; power@320 byte:9441",
+    );
+}
