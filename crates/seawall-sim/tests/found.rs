@@ -475,8 +475,8 @@ fn found_by_seed_1ad7d2d8() {
 }
 
 /// An open made parity of what a failed barrier had left in the page cache, and when the power
-/// went, its slot told of what never was on the disk (`parity_crash.rs`). The image: a sound log, but for
-/// that slot.
+/// went, its slot told of what never was on the disk (`parity_crash.rs`). The image: a sound log,
+/// but for that slot.
 #[test]
 fn found_by_seed_1ad7b1c3() {
     replay(

@@ -519,7 +519,7 @@ fn records_end(storage: &Arc<dyn Storage>, link: &Link, is_newest: bool) -> Resu
     }
     let limit = match link.limit {
         Limit::At(last) => Limit::At(last.max(header.carried)),
-        limit => limit,
+        Limit::Open => Limit::Open,
     };
     let mut walk = Walk::of_segment(&Link { limit, ..link.clone() });
     let mut end = header.data_start();
