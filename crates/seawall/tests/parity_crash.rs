@@ -450,6 +450,10 @@ fn what_a_failed_barrier_left_in_the_page_cache_gets_no_parity() {
         let opened = open(&laid_out(again(2), layout), &device);
         let device = device.power_cut(|item| is_parity(&item.file));
         drop(opened);
+        let last_file = device.names().into_iter().rfind(|name| name.ends_with("jsonl"));
+        if last_file.is_some_and(|name| device.bytes(&name).unwrap().is_empty()) {
+            continue;
+        }
         // At a torn end a verdict asks parity.
         let (name, used) = newest(&device, layout);
         device.edit(&name, |bytes| {
