@@ -456,3 +456,44 @@ fn found_by_seed_17de1579() {
          @389 lasting-error:7c7b @361 lasting-error:808b @179 lasting-error:3b74 ; kill@604",
     );
 }
+
+/// Parity gave back the header of the segment that a cut had made, and a verdict left it out, as
+/// more records were seen without it: those that the cut had taken and could not remove
+/// (`parity_crash.rs`). The image: the headers of the two newest segments are lost.
+#[test]
+fn found_by_seed_1ad741ac() {
+    replay(
+        "seed 1ad741ac binary 8192 | synced parity:4+2 ; a10 x5 a5 a472 a5 s4+183+79+38 a479 \
+         a481 ; @208 write-error:59ed ; close probe 8:56c9 | synced idle ; a916 a943 c x11 a918 \
+         x0 ; @180 write-error:5df3 @137 write-error:86cc @118 write-error:9ae2 @105p \
+         failed-sync:a4d0 @15p lasting-error:d4e6 @92p failed-sync:3e0a ; close probe 8:7c2a \
+         mend 3:ce96",
+    );
+}
+
+/// A reader asked parity for the header of the segment behind damage, and not for that of the one
+/// behind it, without which a record would have been gone. The image: the headers of the two newest
+/// segments are lost, and the seal before them was never written.
+#[test]
+fn found_by_seed_1ad7d2d8() {
+    replay(
+        "seed 1ad7d2d8 binary 8192 | buffered parity:2+1 ; s1+5 l ; @53 write-error:d4ba @108 \
+         write-error:5128 ; power@49 sector:f9e4 probe 8:3d1b | buffered idle ; s188 a14 a948 \
+         g0 a8 e ; @76 write-error:bbb0 @34 write-error:ea2c ; power@103 page:380b probe 8:c68d \
+         mend 3:1113 | buffered ; a295 a117 a169 f a30 c ; @65 write-error:69de @69 \
+         write-error:fcfc ; power@295 byte:79dc probe 8:97f3 mend 2:2877",
+    );
+}
+
+/// An open made parity of what a failed barrier had left in the page cache, and when the power
+/// went, its slot told of what never was on the disk (`parity_crash.rs`). The image: a sound log,
+/// but for that slot.
+#[test]
+fn found_by_seed_1ad7b1c3() {
+    replay(
+        "seed 1ad7b1c3 text 11264 | synced ahead parity:4+2 ; a917 a10 s0+3+2+1 ; @76 \
+         failed-sync:f413 @180 failed-sync:146 ; power@239 sector:4272 mend 3:db0a | synced ; \
+         s84+27+27+3 f a459 f a483 ; @125 failed-sync:31af ; drop | buffered ; f w a416 a13 a5 \
+         ; @158 failed-sync:a959 ; power@320 byte:9441",
+    );
+}

@@ -13,6 +13,7 @@ use crate::{Progress, Result, SegmentId, TailState};
 use seawall_format::frame::Frames;
 use seawall_format::{Live, Manifest};
 use seawall_io::Storage;
+use std::cmp::Reverse;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -265,7 +266,10 @@ fn put_right(
             Err(error) => return Err(error),
         };
     }
-    let is_better = found.records >= first.records && found.verdict <= first.verdict;
+    // What is lost decides first: where the header of the newest segment is, records are seen that
+    // a cut took and could not remove, as long as it is not given back.
+    let rank = |found: &Verification| (found.verdict, Reverse(found.records));
+    let is_better = rank(&found) <= rank(&first);
     if heal.patches.is_empty() || !is_judged || !is_better {
         return Ok(first);
     }

@@ -82,7 +82,8 @@ pub(crate) fn recover(
         }
     }
     if let Some(scheme) = writer.manifest.content.parity {
-        make_up(&writer.machine.storage, scheme, &writer.chain);
+        let sealed = (writer.chain.as_slice(), writer.tail.header.base);
+        make_up(&writer.machine.storage, scheme, sealed);
     }
     // Where something is damaged a head may be lost, and its text is all there is: it stays.
     if found.damage.is_empty() {

@@ -3,7 +3,7 @@
 use super::code::{has_sound_parity, lost_blocks, rebuild};
 use super::track::{Side, read_head, read_slot};
 use crate::chain::Link;
-use crate::directory::{LOCK, list, open_existing, read_start};
+use crate::directory::{LOCK, list, open_existing, read_small, read_start};
 use crate::mend::Source;
 use crate::overlay::{Mender, Overlay, Patch};
 use crate::segment::Segment;
@@ -13,7 +13,8 @@ use crate::walk::{Event, TailFound, Walk};
 use crate::{Corruption, Damage, Error, Lsn, Offset, Result, SegmentId, Verification};
 use seawall_format::frame::Frames;
 use seawall_format::parity::{Head, Known, Places, Scheme};
-use seawall_format::{Geometry, Live, Mark, MarkSlot, Refused, SegmentHeader, tail};
+use seawall_format::scan::Limit;
+use seawall_format::{Geometry, HEADER_SIZE, Live, Mark, MarkSlot, Refused, SegmentHeader, tail};
 use seawall_io::{Access, File, Storage};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -250,7 +251,12 @@ impl Heal {
                 // What is told of a segment may be the matter of one of its neighbours.
                 Some(id) => {
                     asked.extend(sides.range(..id).next_back());
-                    asked.extend(sides.range(id..).take(2));
+                    // A segment without a header is seen by nobody, and once it has one, what its
+                    // seal names is missing: so those behind it are asked with it.
+                    let behind = sides.range(id..);
+                    let is_unseen = |side: &&SegmentId| !has_header(&**storage, **side);
+                    let unseen = behind.clone().skip(1).take_while(is_unseen).count();
+                    asked.extend(behind.take(2 + unseen));
                 }
                 None => asked.extend(&sides),
             }
@@ -276,6 +282,14 @@ impl Heal {
         self.below.get_or_insert_with(|| storage.clone());
         Ok(Some(view))
     }
+}
+
+/// Whether the header of this segment can be read.
+fn has_header(storage: &dyn Storage, id: SegmentId) -> bool {
+    [id.file_name(), id.head_name()].iter().any(|name| {
+        let start = read_small(storage, name, HEADER_SIZE).ok().flatten();
+        start.is_some_and(|start| SegmentHeader::decode(&start).is_ok())
+    })
 }
 
 /// So many patches of which some do harm are looked at one by one.
@@ -510,7 +524,7 @@ pub fn protection_in(storage: &Arc<dyn Storage>) -> Result<Protection> {
     for (number, link) in survey.chain.iter().enumerate() {
         let header = &link.segment.header;
         let is_newest = number + 1 == survey.chain.len();
-        let (from, end) = (header.data_start(), records_end(link, is_newest)?);
+        let (from, end) = (header.data_start(), records_end(storage, link, is_newest)?);
         let (is_sound, sound) = soundness(storage, header);
         let parity = storage.open(&header.id.parity_name(), Access::Read);
         found.parity_bytes += parity.and_then(|parity| parity.len()).unwrap_or(0);
@@ -525,18 +539,44 @@ pub fn protection_in(storage: &Arc<dyn Storage>) -> Result<Protection> {
     Ok(found)
 }
 
-/// Where the records of a segment end, or what lies behind them in a file that nobody writes any
-/// more. In the newest one more are to come: what is there now is no matter of parity.
-fn records_end(link: &Link, is_newest: bool) -> Result<u64> {
+/// Up to where a segment can have parity: where all of its file has some, its end, as nobody writes
+/// it any more; else where those of its records end that count or that it was made with, or what
+/// slots know of, which was durable.
+///
+/// What lies behind that was carried on: nothing says that it was ever durable, and after a barrier
+/// that failed it stands in the page cache only, whatever barriers return later. In the newest
+/// segment one more are to come: what is there now is no matter of parity.
+fn records_end(storage: &Arc<dyn Storage>, link: &Link, is_newest: bool) -> Result<u64> {
+    let header = &link.segment.header;
     if !is_newest {
-        return link.segment.records_end();
+        let end = link.segment.records_end()?;
+        if !needs(storage, header, end) {
+            return Ok(end);
+        }
     }
-    let mut walk = Walk::of_segment(link);
-    let mut end = link.segment.header.data_start();
+    let limit = match link.limit {
+        Limit::At(last) => Limit::At(last.max(header.carried)),
+        Limit::Open => Limit::Open,
+    };
+    let mut walk = Walk::of_segment(&Link { limit, ..link.clone() });
+    let mut end = header.data_start();
     while let Event::Batch(batch) = walk.step()? {
         end = batch.end.0;
     }
-    Ok(end)
+    Ok(if is_newest { end } else { known_from(&link.segment, end).unwrap_or(end) })
+}
+
+/// Up to where the slots know the records of a segment, from that of `end` on.
+fn known_from(segment: &Segment, mut end: u64) -> Option<u64> {
+    let parity = segment.storage().open(&segment.header.id.parity_name(), Access::Read).ok()?;
+    let head = head_of(&*parity, &segment.header)?;
+    let places = Places::of(&head.header, head.scheme);
+    for number in places.stripe_of(end)..RECORDS_MAX / places.stripe_size() {
+        let slot = read_slot(&*parity, &places, number).ok()?;
+        let Some(known) = Known::decode(&slot, number, &places) else { break };
+        end = end.max(places.stripe_at(number) + to_u64(known.covered));
+    }
+    Some(end)
 }
 
 /// The head of a segment's parity.
@@ -646,7 +686,7 @@ pub fn protect_in(storage: &Arc<dyn Storage>, scheme: Scheme) -> Result<Protecti
     let found = survey(storage, None)?;
     for (number, link) in found.chain.iter().enumerate() {
         let is_newest = number + 1 == found.chain.len();
-        let (header, end) = (&link.segment.header, records_end(link, is_newest)?);
+        let (header, end) = (&link.segment.header, records_end(storage, link, is_newest)?);
         let (is_sound, sound) = soundness(storage, header);
         if !is_sound || needs(storage, header, end) {
             let failed = Error::io(format!("make {}", header.id.parity_name()));
@@ -690,14 +730,23 @@ fn make(
 const NAMELESS_MAX: usize = 2;
 
 /// Makes what a crash left out: from the newest of these segments down to one that lacks nothing,
-/// or was written without. What fails is left for the next time.
-pub(crate) fn make_up(storage: &Arc<dyn Storage>, scheme: Scheme, segments: &[SegmentHeader]) {
+/// or was written without. `next` is the first record behind them. What fails is left for the next
+/// time.
+pub(crate) fn make_up(
+    storage: &Arc<dyn Storage>,
+    scheme: Scheme,
+    (segments, mut next): (&[SegmentHeader], Lsn),
+) {
     for (age, header) in segments.iter().rev().enumerate() {
         let is_there = storage.open(&header.id.parity_name(), Access::Read).is_ok();
         if !is_there && age >= NAMELESS_MAX {
             return;
         }
-        let end = Segment::open_known(storage, header).and_then(|found| found.records_end());
+        let limit = Limit::At(next.previous());
+        next = header.base;
+        let link = Segment::open_known(storage, header);
+        let link = link.map(|segment| Link { segment, limit, gap: None });
+        let end = link.and_then(|link| records_end(storage, &link, false));
         let Ok(end) = end else { return };
         if !needs(storage, header, end) {
             return;
