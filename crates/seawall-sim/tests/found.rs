@@ -456,3 +456,17 @@ fn found_by_seed_17de1579() {
          @389 lasting-error:7c7b @361 lasting-error:808b @179 lasting-error:3b74 ; kill@604",
     );
 }
+
+/// What a cut had taken in the life before the last that opened came back: the seal that told of its
+/// successor was spoilt, then that successor was lost. Nothing on the disk speaks of the cut any more,
+/// and the oracle remembered those of one life only.
+#[test]
+fn found_by_seed_1ad4d0cb() {
+    replay(
+        "seed 1ad4d0cb binary 11264 | buffered ; a8 x1 ; @179 lasting-error:e96 @128 \
+         lasting-error:4b9f @175 lasting-error:5f54 ; kill@348 | buffered idle ; a415 r k7 ; @31 \
+         lasting-error:5afc ; kill@201 harm garbage/512:47c4 | buffered ahead ; a472 s184+189+188+4 \
+         r ; @31 lasting-error:847 @54 lasting-error:ef68 @55 lasting-error:5e1 ; close harm \
+         lost-file/512:bcfa",
+    );
+}
