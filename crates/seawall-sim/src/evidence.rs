@@ -100,7 +100,7 @@ impl Evidence {
     }
 }
 
-/// The highest id of a segment that is there, or that a seal names.
+/// The highest id of a segment that is there, or that a seal or the clean close names.
 pub(crate) fn highest_id(device: &MemStorage) -> Option<SegmentId> {
     let spoken_of = |name: &String| {
         let bytes = device.bytes(name)?;
@@ -109,7 +109,11 @@ pub(crate) fn highest_id(device: &MemStorage) -> Option<SegmentId> {
         let seal = seal.and_then(|bytes| Seal::decode(bytes, &header));
         Some(seal.map_or(id, |seal| seal.next.id.max(id)))
     };
-    device.names().iter().filter_map(spoken_of).max()
+    let manifest = device.bytes("manifest").unwrap_or_default();
+    let slots = Manifest::decode_file(&manifest).into_iter().flatten();
+    let closed = slots.max_by_key(|slot| slot.sequence).and_then(|slot| slot.closed);
+    let closed = closed.map(|closed| closed.segment.id);
+    device.names().iter().filter_map(spoken_of).chain(closed).max()
 }
 
 fn header(device: &MemStorage, name: &str) -> Option<(SegmentId, SegmentHeader)> {

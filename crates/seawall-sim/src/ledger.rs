@@ -21,6 +21,8 @@ pub(crate) struct Ledger {
     known: BTreeMap<u64, Known>,
     /// Those that were cut off in this life: who began to read before may still deliver them.
     gone: Vec<Gone>,
+    /// Those of the lives before: what a cut took stays on the disk, hidden by what was made since.
+    gone_before: Vec<Gone>,
     /// Cuts of this life that came to pass: when, and behind which record.
     past_cuts: Vec<(Moment, u64)>,
     /// Sets with their first and last number, those of several records only.
@@ -335,6 +337,7 @@ impl Ledger {
                 (Some(payload), Some(known)) if known.payload == **payload => {}
                 // A device that lied about a cut may bring back what that took.
                 (Some(payload), None) if self.damaged && self.was_cut(lsn, payload) => {}
+                (Some(payload), None) if self.damaged && self.is_rolled_back(lsn, payload) => {}
                 (Some(payload), Some(known)) => {
                     if !(self.damaged && self.is_rolled_back(lsn, payload)) {
                         known.is(lsn, payload)?;
@@ -366,10 +369,11 @@ impl Ledger {
         self.gone.iter().any(|gone| gone.is(lsn, payload))
     }
 
-    /// Whether a cut took this record, and nothing on the disk speaks of a segment after that: what
-    /// was written since went to one.
+    /// Whether a cut of whichever life took this record, and nothing on the disk speaks of a segment
+    /// after that: the cut made one, and what was written since went to that or to later ones.
     fn is_rolled_back(&self, lsn: u64, payload: &Payload) -> bool {
-        self.gone.iter().any(|gone| gone.is(lsn, payload) && self.highest <= gone.segment)
+        let mut gone = self.gone.iter().chain(&self.gone_before);
+        gone.any(|gone| gone.is(lsn, payload) && self.highest <= gone.segment)
     }
 
     fn restart(&mut self, found: &[(u64, Payload)], (first, last): (u64, u64)) {
@@ -384,7 +388,7 @@ impl Ledger {
             |(lsn, payload): &(u64, Payload)| (*lsn, Known { payload: payload.clone(), since: 0 });
         self.known = found.iter().map(known).collect();
         // Who read in the life before is gone, too.
-        self.gone.clear();
+        self.gone_before.append(&mut self.gone);
         self.past_cuts.clear();
         self.holes = (first..=last).filter(|lsn| !self.known.contains_key(lsn)).collect();
         self.flying.clear();

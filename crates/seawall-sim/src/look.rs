@@ -245,7 +245,7 @@ fn is_there_or_named(
 /// A damaged log that does not open is mended in one of two ways, and what that leaves must be
 /// sound. Repairs draw random bits of the machine, so the log that goes on from here is a new one.
 pub(crate) fn mend(world: &World, device: &MemStorage, seed: u64) -> MemStorage {
-    let before = read(device, true).unwrap_or_default();
+    let before = not_taken_back(read(device, true).unwrap_or_default());
     let salvage = Dice::new(seed).one_in(2);
     let copy = device.kill();
     let (mended, what) = if salvage {
@@ -265,14 +265,28 @@ pub(crate) fn mend(world: &World, device: &MemStorage, seed: u64) -> MemStorage 
     MemStorage::new()
 }
 
+/// What a reader delivered, but for what it then took back: where a newest segment that parity gives
+/// back is one that a cut made, a reader comes to it behind the records that the cut took.
+fn not_taken_back(entries: Vec<Entry>) -> Vec<(u64, Vec<u8>)> {
+    let mut left = vec![];
+    for entry in entries {
+        match entry {
+            Ok(record) => left.push(record),
+            Err(Error::Rewound { next }) => left.retain(|(lsn, _)| *lsn < next.get()),
+            Err(_) => {}
+        }
+    }
+    left
+}
+
 /// Numbers and lengths, for people.
-fn in_short(entries: &[Entry]) -> Vec<(u64, usize)> {
-    entries.iter().flatten().map(|(lsn, payload)| (*lsn, payload.len())).collect()
+fn in_short(records: &[(u64, Vec<u8>)]) -> Vec<(u64, usize)> {
+    records.iter().map(|(lsn, payload)| (*lsn, payload.len())).collect()
 }
 
 fn is_mended(
     world: &World,
-    (mended, before): (&MemStorage, &[Entry]),
+    (mended, before): (&MemStorage, &[(u64, Vec<u8>)]),
     (salvage, what): (bool, &str),
 ) {
     match verify_in(&storage(mended)) {
@@ -281,10 +295,10 @@ fn is_mended(
         Ok(_) if !salvage => {}
         other => world.find(format!("{what} leaves {other:?}")),
     }
-    let kept = read(mended, false).unwrap_or_default();
+    let kept: Vec<_> = read(mended, false).unwrap_or_default().into_iter().flatten().collect();
     world.tell(|| format!("{what}: before {:?}, then {:?}", in_short(before), in_short(&kept)));
-    for (lsn, payload) in kept.into_iter().flatten() {
-        let was = before.iter().flatten().find(|(other, _)| *other == lsn);
+    for (lsn, payload) in kept {
+        let was = before.iter().find(|(other, _)| *other == lsn);
         if was.is_some_and(|(_, was)| *was != payload) {
             world.find(format!("{what} changed record {lsn}"));
         }

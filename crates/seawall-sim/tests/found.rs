@@ -497,3 +497,34 @@ fn found_by_seed_1ad7b1c3() {
          ; @158 failed-sync:a959 ; power@320 byte:9441",
     );
 }
+
+/// What a cut had taken in the life before the last that opened came back: the seal that told of its
+/// successor was spoilt, then that successor was lost. Nothing on the disk speaks of the cut any more,
+/// and the oracle remembered those of one life only.
+#[test]
+fn found_by_seed_1ad4d0cb() {
+    replay(
+        "seed 1ad4d0cb binary 11264 | buffered ; a8 x1 ; @179 lasting-error:e96 @128 \
+         lasting-error:4b9f @175 lasting-error:5f54 ; kill@348 | buffered idle ; a415 r k7 ; @31 \
+         lasting-error:5afc ; kill@201 harm garbage/512:47c4 | buffered ahead ; a472 s184+189+188+4 \
+         r ; @31 lasting-error:847 @54 lasting-error:ef68 @55 lasting-error:5e1 ; close harm \
+         lost-file/512:bcfa",
+    );
+}
+
+/// A reader showed what had been cut, met the lost header of the segment that the cut had made, got
+/// that from parity and took the record back (`Rewound`); a salvage asked parity first. The oracle
+/// held the log to what was taken back. The image: the seal that names that segment is lost, too.
+#[test]
+fn found_by_seed_1ad92f0a() {
+    replay(
+        "seed 1ad92f0a text 8192 | synced parity:2+1 ; x0 a907 g11 x6 / a7 k2 s4+47 k7 ; @83 \
+         failed-sync:4c19 ; drop harm zeros/512:883f harm-parity stale-file/512:b456 | synced idle \
+         ; x5 a918 a174 k10 k0 a438 a949 / a32 x2 x0 k5 a151 / s13+185 x11 f k0 s48+4+184 a934 / / \
+         a355 ; @234 failed-sync:ec75 @355 failed-sync:c660 ; power@53 sector:4b96 harm \
+         garbage/512:c2 harm-parity zeros/512:b33c mend 2:82ee | synced ahead idle parity:4+2 ; ; \
+         @27 failed-sync:4efc @40 failed-sync:6424 @28 failed-sync:d168 @38p failed-sync:87e0 @17p \
+         stall:73e0 @51p read-error:62f ; power@89 byte:acb4 harm garbage/512:92e7 harm-parity \
+         duplicated-file/512:7779 mend 2:d0bf",
+    );
+}
