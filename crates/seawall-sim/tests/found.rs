@@ -506,9 +506,9 @@ fn found_by_seed_1ad4d0cb() {
     replay(
         "seed 1ad4d0cb binary 11264 | buffered ; a8 x1 ; @179 lasting-error:e96 @128 \
          lasting-error:4b9f @175 lasting-error:5f54 ; kill@348 | buffered idle ; a415 r k7 ; @31 \
-         lasting-error:5afc ; kill@201 harm garbage/512:47c4 | buffered ahead ; a472 s184+189+188+4 \
-         r ; @31 lasting-error:847 @54 lasting-error:ef68 @55 lasting-error:5e1 ; close harm \
-         lost-file/512:bcfa",
+         lasting-error:5afc ; kill@201 harm garbage/512:47c4 | buffered ahead ; a472 \
+         s184+189+188+4 r ; @31 lasting-error:847 @54 lasting-error:ef68 @55 lasting-error:5e1 ; \
+         close harm lost-file/512:bcfa",
     );
 }
 
