@@ -369,8 +369,8 @@ impl Ledger {
         self.gone.iter().any(|gone| gone.is(lsn, payload))
     }
 
-    /// Whether a cut of whichever life took this record, and nothing on the disk speaks of a segment
-    /// after that: the cut made one, and what was written since went to that or to later ones.
+    /// Whether a cut of whichever life took this record, and nothing on the disk speaks of a
+    /// segment after that: the cut made one, and what was written since went to that or later ones.
     fn is_rolled_back(&self, lsn: u64, payload: &Payload) -> bool {
         let mut gone = self.gone.iter().chain(&self.gone_before);
         gone.any(|gone| gone.is(lsn, payload) && self.highest <= gone.segment)

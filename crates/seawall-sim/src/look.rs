@@ -265,8 +265,8 @@ pub(crate) fn mend(world: &World, device: &MemStorage, seed: u64) -> MemStorage 
     MemStorage::new()
 }
 
-/// What a reader delivered, but for what it then took back: where a newest segment that parity gives
-/// back is one that a cut made, a reader comes to it behind the records that the cut took.
+/// What a reader delivered, but for what it then took back: where a newest segment that parity
+/// gives back is one that a cut made, a reader comes to it behind the records that the cut took.
 fn not_taken_back(entries: Vec<Entry>) -> Vec<(u64, Vec<u8>)> {
     let mut left = vec![];
     for entry in entries {

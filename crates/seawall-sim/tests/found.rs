@@ -499,8 +499,8 @@ fn found_by_seed_1ad7b1c3() {
 }
 
 /// What a cut had taken in the life before the last that opened came back: the seal that told of
-/// its successor was spoilt, then that successor was lost. Nothing on the disk speaks of the cut any
-/// more, and the oracle remembered those of one life only.
+/// its successor was spoilt, then that successor was lost. Nothing on the disk speaks of the cut
+/// any more, and the oracle remembered those of one life only.
 #[test]
 fn found_by_seed_1ad4d0cb() {
     replay(
