@@ -8,7 +8,7 @@
 
 use crate::chain::{Link, hole};
 use crate::directory::is_gone;
-use crate::parity::Heal;
+use crate::parity::{Heal, survey_mended};
 use crate::source::is_of_device;
 use crate::survey::{self, Survey};
 use crate::sync::{Mutex, MutexGuard};
@@ -140,7 +140,8 @@ impl Lookup {
     }
 
     fn survey(&self, live: Option<&Live>) -> Result<Arc<Survey>> {
-        let survey = Arc::new(survey::survey(&self.storage, live)?);
+        let (survey, _) = survey_mended(&self.storage, live, &mut Heal::default())?;
+        let survey = Arc::new(survey);
         let newest = live.map(|live| live.segment);
         self.known().seen = Some(Seen { survey: survey.clone(), newest });
         Ok(survey)

@@ -83,6 +83,11 @@ pub(crate) trait Source: Debug {
         Ok(false)
     }
 
+    /// Whether it was made of this very log, by its writer: a cut that it shows was made here.
+    fn is_of_this_log(&self) -> bool {
+        false
+    }
+
     /// Files that stand where the log had none.
     fn strays(&self, _log: &Arc<dyn Storage>, _found: &Verification) -> Result<Vec<String>> {
         Ok(vec![])

@@ -2,7 +2,7 @@
 //! is kept in quarantine.
 
 use crate::directory::{LOCK, is_in_use, open_existing};
-use crate::inspect::{Inspection, Until, inspect};
+use crate::inspect::{Inspection, Until, inspect_mended};
 use crate::open::recover;
 use crate::recovery::Verdict;
 use crate::roll::Machine;
@@ -133,7 +133,7 @@ pub fn cut_tail_in(storage: &Arc<dyn Storage>) -> Result<Cut> {
 
 /// The log as it is to be, and what that costs.
 fn plan(storage: &Arc<dyn Storage>) -> Result<(Inspection, Cut)> {
-    let mut found = inspect(storage, Until::End)?;
+    let mut found = inspect_mended(storage, Until::End)?;
     let is_damaged = found.row.verdict() == Verdict::Damage;
     if is_damaged && !found.end_before_damage() {
         return Err(Error::Damaged(Box::new(found.damage_or_cut())));

@@ -268,7 +268,7 @@ fn put_right(
     }
     // What is lost decides first: where the header of the newest segment is, records are seen that
     // a cut took and could not remove, as long as it is not given back.
-    let rank = |found: &Verification| (found.verdict, Reverse(found.records));
+    let rank = |found: &Verification| (found.is_open(), found.verdict, Reverse(found.records));
     let is_better = rank(&found) <= rank(&first);
     if heal.patches.is_empty() || !is_judged || !is_better {
         return Ok(first);
@@ -354,6 +354,12 @@ impl Verification {
         let tail = self.tail_at.filter(|_| self.tail != TailState::Clean);
         let tail = tail.map(|(segment, _)| Some(segment));
         self.damage.iter().map(|damage| damage.segment).chain(tail).collect()
+    }
+
+    /// Whether nobody knows how much is lost at the end.
+    pub(crate) fn is_open(&self) -> bool {
+        let mut lost = self.damage.iter().filter_map(|damage| damage.lost);
+        lost.any(|lost| lost.to.is_none())
     }
 
     /// Notes what parity gave back.

@@ -14,7 +14,7 @@ use common::{
 };
 use seawall::{
     Corruption, Error, Layout, LogReader, Lsn, OpenMode, Options, Parity, Raw, SegmentId, Verdict,
-    protect_in, protection_in,
+    cut_tail_in, mend_in, protect_in, protection_in, salvage_in,
 };
 use seawall_io::{Landing, MemStorage, Storage};
 use std::collections::BTreeMap;
@@ -127,6 +127,10 @@ fn every_block_that_is_lost_alone_comes_back_wherever_it_stood() {
                     let device = sound.kill();
                     spoil(&device, &name, start..start + BLOCK, how);
                     assert_whole(&device, layout, &records, &format!("{name} {start} {how}"));
+                    if how == "zeros" {
+                        let what = format!("{name} {start} cut");
+                        assert_whole(&cut(&device.kill()), layout, &records, &what);
+                    }
                 }
             }
         }
@@ -414,6 +418,60 @@ fn a_segment_that_is_lost_as_a_whole_is_not_made_an_empty_one() {
             }
         }
     }
+}
+
+/// The image: a log that was cut and went on. The seal that names the segment of the cut is lost,
+/// and so is the header of that segment; what was cut still stands in the one before.
+#[test]
+fn what_was_cut_is_not_shown_where_parity_has_the_header_of_the_cut() {
+    for layout in LAYOUTS {
+        let device = MemStorage::new();
+        let log = open(&with_parity(1, layout), &device).unwrap();
+        append(&log, layout, 1..=3);
+        log.truncate_after(None).unwrap();
+        let records: Vec<_> = (1..=2).map(|lsn| payload_in(layout, (lsn, 2), 50)).collect();
+        records.iter().for_each(|record| drop(log.append(record).unwrap()));
+        log.close().unwrap();
+        let records = (1..).zip(records).collect();
+        assert_whole(&device.kill(), layout, &records, "sound");
+        let is_head = |name: &String| name.ends_with(".seg") || name.ends_with(".head");
+        let heads: Vec<_> = device.names().into_iter().filter(is_head).collect();
+        let [before, newest] = heads.as_slice() else { panic!("{heads:?}") };
+        spoil(&device, before, 3 * BLOCK..4 * BLOCK, "zeros");
+        for how in ["zeros", "garbage", "bit"] {
+            let harmed = device.kill();
+            spoil(&harmed, newest, 0..BLOCK, how);
+            // The bit is to be one that means something.
+            spoil(&harmed, newest, 40..48, "bit");
+            let what = format!("{layout:?} {how}");
+            assert_whole(&harmed, layout, &records, &what);
+            let mends: [fn(&MemStorage) -> MemStorage; 3] = [salvaged, cut, mended];
+            for (number, mend) in mends.into_iter().enumerate() {
+                assert_whole(&mend(&harmed.kill()), layout, &records, &format!("{what} {number}"));
+            }
+        }
+    }
+}
+
+/// A log that was repaired from its parity.
+fn mended(device: &MemStorage) -> MemStorage {
+    let done = mend_in(&shared(device), &[]).unwrap();
+    assert_eq!(done.after.verdict, Verdict::Clean);
+    device.clone()
+}
+
+/// A log that was cut before its first damage: with parity there is none.
+fn cut(device: &MemStorage) -> MemStorage {
+    let done = cut_tail_in(&shared(device)).unwrap();
+    assert!(done.damage.is_empty(), "{done:?}");
+    device.clone()
+}
+
+fn salvaged(device: &MemStorage) -> MemStorage {
+    let target = MemStorage::new();
+    let rescued = salvage_in(&shared(device), shared(&target)).unwrap();
+    assert!(rescued.given_up.is_empty(), "{rescued:?}");
+    target
 }
 
 /// The image: a slot that was written anew as its stripe filled is torn, and the head before said

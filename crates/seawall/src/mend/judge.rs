@@ -72,20 +72,28 @@ impl Judged {
         self.damaged().find(|outer| outer.contains(inner))
     }
 
-    /// Whether nothing is damaged that was not so before, and nothing is lost that was not.
-    fn is_no_worse_than(&self, before: &Self) -> bool {
-        let is_there = self.found.records >= before.found.records && self.slots >= before.slots;
-        is_there && self.damaged().all(|damage| before.around(&damage).is_some())
+    /// Whether nothing is damaged that was not so before, and nothing is lost that was not. A
+    /// `source` that was made of this very log may show where it was cut: what was there is less.
+    fn is_no_worse_than(&self, before: &Self, source: &dyn Source) -> bool {
+        let is_there = self.found.records >= before.found.records
+            || (source.is_of_this_log() && self.finds_end_of(before));
+        let is_sound = is_there && self.slots >= before.slots;
+        is_sound && self.damaged().all(|damage| before.around(&damage).is_some())
     }
 
-    fn is_better_than(&self, before: &Self) -> bool {
+    fn is_better_than(&self, before: &Self, source: &dyn Source) -> bool {
         let holes = |found: &Verification| found.damage.iter().filter(|one| is_whole(one)).count();
         let rank = |judged: &Self| {
             let found = &judged.found;
             let less = |count| usize::MAX - count;
             (found.records, less(holes(found)), less(found.damage.len()), judged.slots)
         };
-        rank(self) > rank(before)
+        (source.is_of_this_log() && self.finds_end_of(before)) || rank(self) > rank(before)
+    }
+
+    /// Whether it is known here how much is lost at the end, and was not before.
+    fn finds_end_of(&self, before: &Self) -> bool {
+        before.found.is_open() && !self.found.is_open()
     }
 }
 
@@ -114,7 +122,7 @@ impl<'a> Planner<'a> {
         }
         for source in self.sources {
             let strays = source.strays(&self.view(&[], &[]), &self.now.found)?;
-            self.take_away(strays)?;
+            self.take_away(&**source, strays)?;
         }
         self.patches.sort_by(|one, next| (&one.file, one.offset).cmp(&(&next.file, next.offset)));
         for patch in &mut self.patches {
@@ -167,7 +175,7 @@ impl<'a> Planner<'a> {
     ) -> Result<Option<(Vec<Patch>, Judged)>> {
         for _ in 0..SHRINKS {
             let Some(judged) = self.judge(&set) else { return Ok(None) };
-            if !judged.is_no_worse_than(&self.now) {
+            if !judged.is_no_worse_than(&self.now, source) {
                 return Ok(None);
             }
             let is_hit = |damaged: &Damaged| set.iter().any(|patch| damaged.has(patch));
@@ -177,7 +185,7 @@ impl<'a> Planner<'a> {
                     set = self.without_what_is_beyond(set)?;
                     continue;
                 }
-                return Ok(judged.is_better_than(&self.now).then_some((set, judged)));
+                return Ok(judged.is_better_than(&self.now, source).then_some((set, judged)));
             }
             let view = self.view(&[], &[]);
             for damaged in left {
@@ -226,12 +234,12 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn take_away(&mut self, strays: Vec<String>) -> Result<()> {
+    fn take_away(&mut self, source: &dyn Source, strays: Vec<String>) -> Result<()> {
         if strays.is_empty() {
             return Ok(());
         }
         let judged = Judged::of(&self.view(&[], &strays))?;
-        if judged.is_no_worse_than(&self.now) && judged.is_better_than(&self.now) {
+        if judged.is_no_worse_than(&self.now, source) && judged.is_better_than(&self.now, source) {
             self.strays.extend(strays);
             self.now = judged;
         }

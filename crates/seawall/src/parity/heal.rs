@@ -421,19 +421,31 @@ fn covers_more(newest: &Segment, end: u64) -> Option<bool> {
     Some((places.stripe_of(end)..slots).any(|number| is_beyond(number) == Some(true)))
 }
 
-/// What the directory holds, and where the device does not give what a segment begins with, what
-/// it holds with what parity knows of that: then with the view that shows it.
+/// What the directory holds, and with the view that shows it, where parity gives back what the
+/// device does not give of what a segment begins with, or a newest segment that is missing.
+///
+/// That one may be what a cut made: without it the records are shown that the cut took, so it is
+/// asked for before a record is shown, and not when the walk comes to its place.
 pub(crate) fn survey_mended(
     storage: &Arc<dyn Storage>,
     live: Option<&Live>,
     heal: &mut Heal,
 ) -> Result<(Survey, Option<Arc<dyn Storage>>)> {
-    match survey(storage, live) {
+    let (found, view) = match survey(storage, live) {
         Err(error) if is_of_device(&error) => {
             let view = heal.view(storage, [None])?.ok_or(error)?;
-            Ok((survey(&view, live)?, Some(view)))
+            (survey(&view, live)?, Some(view))
         }
-        found => Ok((found?, None)),
+        found => (found?, None),
+    };
+    let Some(beyond) = found.beyond else { return Ok((found, view)) };
+    let log = view.as_ref().unwrap_or(storage);
+    let Some(next) = heal.view(log, [Some(beyond.segment)])? else { return Ok((found, view)) };
+    // It ends: parity is asked once for each segment.
+    match survey_mended(&next, live, heal) {
+        // What parity gave back leads to what the device refuses.
+        Err(error) if is_of_device(&error) => Ok((found, view)),
+        mended => mended.map(|(mended, view)| (mended, Some(view.unwrap_or(next)))),
     }
 }
 
@@ -467,6 +479,10 @@ impl Source for Beside {
     fn is_tied(&self, _: &Arc<dyn Storage>, _: &Damage) -> Result<bool> {
         // It was made of this very segment.
         Ok(true)
+    }
+
+    fn is_of_this_log(&self) -> bool {
+        true
     }
 }
 
