@@ -13,8 +13,8 @@ use common::{
     Bytes, Found, LAYOUTS, Random, again, judge, laid_out, lsn, open, payload_in, read, tiny,
 };
 use seawall::{
-    Corruption, Error, Layout, LogReader, Lsn, OpenMode, Options, Parity, Raw, SegmentId, Verdict,
-    cut_tail_in, mend_in, protect_in, protection_in, salvage_in,
+    Corruption, Error, Layout, LogReader, Lost, Lsn, OpenMode, Options, Parity, Raw, SegmentId,
+    Verdict, cut_tail_in, mend_in, protect_in, protection_in, salvage_in,
 };
 use seawall_io::{Landing, MemStorage, Storage};
 use std::collections::BTreeMap;
@@ -420,29 +420,40 @@ fn a_segment_that_is_lost_as_a_whole_is_not_made_an_empty_one() {
     }
 }
 
-/// The image: a log that was cut and went on. The seal that names the segment of the cut is lost,
-/// and so is the header of that segment; what was cut still stands in the one before.
+/// The image: a log that was cut behind `last` and went on with these records. The seal that names
+/// the segment of the cut is lost; what was cut still stands in the segment before. With the names
+/// of the two files that have their headers.
+fn cut_with_lost_seal(
+    layout: Layout,
+    last: Option<Lsn>,
+    records: &[Vec<u8>],
+) -> (MemStorage, [String; 2]) {
+    let device = MemStorage::new();
+    let log = open(&with_parity(1, layout), &device).unwrap();
+    append(&log, layout, 1..=4);
+    log.truncate_after(last).unwrap();
+    records.iter().for_each(|record| drop(log.append(record).unwrap()));
+    log.close().unwrap();
+    let is_head = |name: &String| name.ends_with(".seg") || name.ends_with(".head");
+    let heads: Vec<_> = device.names().into_iter().filter(is_head).collect();
+    let heads: [String; 2] = heads.try_into().unwrap();
+    spoil(&device, &heads[0], 3 * BLOCK..4 * BLOCK, "zeros");
+    (device, heads)
+}
+
+/// The header of the segment that the cut made is lost, too.
 #[test]
 fn what_was_cut_is_not_shown_where_parity_has_the_header_of_the_cut() {
     for layout in LAYOUTS {
-        let device = MemStorage::new();
-        let log = open(&with_parity(1, layout), &device).unwrap();
-        append(&log, layout, 1..=3);
-        log.truncate_after(None).unwrap();
         let records: Vec<_> = (1..=2).map(|lsn| payload_in(layout, (lsn, 2), 50)).collect();
-        records.iter().for_each(|record| drop(log.append(record).unwrap()));
-        log.close().unwrap();
+        let (device, [_, newest]) = cut_with_lost_seal(layout, None, &records);
         let records = (1..).zip(records).collect();
-        assert_whole(&device.kill(), layout, &records, "sound");
-        let is_head = |name: &String| name.ends_with(".seg") || name.ends_with(".head");
-        let heads: Vec<_> = device.names().into_iter().filter(is_head).collect();
-        let [before, newest] = heads.as_slice() else { panic!("{heads:?}") };
-        spoil(&device, before, 3 * BLOCK..4 * BLOCK, "zeros");
+        assert_whole(&device.kill(), layout, &records, "without a seal");
         for how in ["zeros", "garbage", "bit"] {
             let harmed = device.kill();
-            spoil(&harmed, newest, 0..BLOCK, how);
+            spoil(&harmed, &newest, 0..BLOCK, how);
             // The bit is to be one that means something.
-            spoil(&harmed, newest, 40..48, "bit");
+            spoil(&harmed, &newest, 40..48, "bit");
             let what = format!("{layout:?} {how}");
             assert_whole(&harmed, layout, &records, &what);
             let mends: [fn(&MemStorage) -> MemStorage; 3] = [salvaged, cut, mended];
@@ -450,6 +461,28 @@ fn what_was_cut_is_not_shown_where_parity_has_the_header_of_the_cut() {
                 assert_whole(&mend(&harmed.kill()), layout, &records, &format!("{what} {number}"));
             }
         }
+    }
+}
+
+/// And a record before the cut is lost, whatever parity says: the cut is still seen.
+#[test]
+fn what_was_cut_is_not_counted_beside_a_record_that_is_lost() {
+    for layout in LAYOUTS {
+        let record = payload_in(layout, (2, 2), 50);
+        let only = std::slice::from_ref(&record);
+        let (device, [before, newest]) = cut_with_lost_seal(layout, Some(lsn(1)), only);
+        device.remove_raw(&format!("{}.parity", before.split_once('.').unwrap().0));
+        spoil(&device, &newest, 0..BLOCK, "garbage");
+        let (data, start) = data_files_of(&device).remove(0);
+        spoil(&device, &data, start + 60..start + 70, "garbage");
+        let found = judge(&device).unwrap();
+        let lost: Vec<_> = found.damage.iter().filter_map(|damage| damage.lost).collect();
+        assert_eq!(lost, [Lost { from: lsn(1), to: Some(lsn(1)) }], "{layout:?}: {found:?}");
+        assert_eq!((found.records, found.last_lsn), (1, Some(lsn(2))), "{layout:?}: {found:?}");
+        let target = MemStorage::new();
+        salvage_in(&shared(&device), shared(&target)).unwrap();
+        let rescued = read(&target, false).unwrap().records;
+        assert_eq!(rescued, BTreeMap::from([(2, record)]), "{layout:?}");
     }
 }
 
