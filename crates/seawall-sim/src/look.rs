@@ -1,9 +1,10 @@
 //! Looks at what a life left on the device: the verdict, what readers see, and what single faults
 //! do to copies of it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use seawall::{Error, LogReader, Verdict, cut_tail_in, salvage_in, verify_in};
+use seawall::{Error, LogReader, Lsn, Raw, Verdict, cut_tail_in, salvage_in, verify_in};
 use seawall_format::lsn_or_zero;
 use seawall_io::{MemStorage, Storage};
 use seawall_testkit::{Decay, Dice, Harm, Harmed, harm};
@@ -139,7 +140,7 @@ pub(crate) fn probe(
 /// The first and the last record that a reader sees of a sound log.
 fn seen(device: &MemStorage) -> (u64, u64) {
     let reader = LogReader::open_any_in(storage(device));
-    let oldest = reader.and_then(|reader| reader.oldest()).map_or(1, seawall::Lsn::get);
+    let oldest = reader.and_then(|reader| reader.oldest()).map_or(1, Lsn::get);
     let entries = read(device, false).unwrap_or_default();
     (oldest, entries.iter().flatten().last().map_or(0, |(lsn, _)| *lsn))
 }
@@ -197,7 +198,7 @@ fn is_there_or_named(
         Ok(entries) => entries,
         Err(error) => return world.find(format!("{what}, a reader: {error}")),
     };
-    let mut delivered = std::collections::BTreeSet::new();
+    let mut delivered = BTreeMap::new();
     let mut told = vec![];
     for entry in entries {
         let (lsn, payload) = match entry {
@@ -208,11 +209,12 @@ fn is_there_or_named(
             }
             Err(_) => continue,
         };
-        delivered.insert(lsn);
         if ledger.known(lsn).is_some_and(|known| *known != payload) {
             return world.find(format!("{what}: record {lsn} is delivered with other bytes"));
         }
+        delivered.insert(lsn, payload);
     }
+    is_looked_up(world, copy, &delivered, what);
     let sure = ledger.sure(bound).min(seen.1);
     // A prune that came half way may come to pass with an older slot of the manifest.
     let begins = self::seen(copy).0;
@@ -231,7 +233,7 @@ fn is_there_or_named(
     };
     for lsn in first..=sure {
         let is_excused = named(lsn) || lags(lsn);
-        if ledger.known(lsn).is_some() && !delivered.contains(&lsn) && !is_excused {
+        if ledger.known(lsn).is_some() && !delivered.contains_key(&lsn) && !is_excused {
             return world.find(format!(
                 "{what}: record {lsn} is silently missing; up to {bound} is confirmed by what is \
                  left ({:?}), {} by promise; {found:?}",
@@ -242,10 +244,30 @@ fn is_there_or_named(
     }
 }
 
+/// What a walk delivered, a look by number gives: the first, the last, and one between them.
+fn is_looked_up(world: &World, copy: &MemStorage, delivered: &BTreeMap<u64, Vec<u8>>, what: &str) {
+    let reader = match LogReader::<[u8], Raw>::open_any_in(storage(copy)) {
+        Ok(reader) => reader,
+        Err(error) => return world.find(format!("{what}, a look by number: {error}")),
+    };
+    let middle = delivered.iter().nth(delivered.len() / 2);
+    let some = [delivered.first_key_value(), middle, delivered.last_key_value()];
+    for (lsn, payload) in some.into_iter().flatten() {
+        match reader.get(Lsn::new(*lsn).expect("a walk delivered it")) {
+            Ok(Some(got)) if got == *payload => {}
+            Ok(got) => {
+                let got = got.map(|got| got.len());
+                world.find(format!("{what}: a walk delivers record {lsn}, get {got:?} bytes"));
+            }
+            Err(error) => world.find(format!("{what}: get of record {lsn}: {error}")),
+        }
+    }
+}
+
 /// A damaged log that does not open is mended in one of two ways, and what that leaves must be
 /// sound. Repairs draw random bits of the machine, so the log that goes on from here is a new one.
 pub(crate) fn mend(world: &World, device: &MemStorage, seed: u64) -> MemStorage {
-    let before = not_taken_back(read(device, true).unwrap_or_default());
+    let before = read(device, true).unwrap_or_default();
     let salvage = Dice::new(seed).one_in(2);
     let copy = device.kill();
     let (mended, what) = if salvage {
@@ -265,28 +287,14 @@ pub(crate) fn mend(world: &World, device: &MemStorage, seed: u64) -> MemStorage 
     MemStorage::new()
 }
 
-/// What a reader delivered, but for what it then took back: where a newest segment that parity
-/// gives back is one that a cut made, a reader comes to it behind the records that the cut took.
-fn not_taken_back(entries: Vec<Entry>) -> Vec<(u64, Vec<u8>)> {
-    let mut left = vec![];
-    for entry in entries {
-        match entry {
-            Ok(record) => left.push(record),
-            Err(Error::Rewound { next }) => left.retain(|(lsn, _)| *lsn < next.get()),
-            Err(_) => {}
-        }
-    }
-    left
-}
-
 /// Numbers and lengths, for people.
-fn in_short(records: &[(u64, Vec<u8>)]) -> Vec<(u64, usize)> {
-    records.iter().map(|(lsn, payload)| (*lsn, payload.len())).collect()
+fn in_short(entries: &[Entry]) -> Vec<(u64, usize)> {
+    entries.iter().flatten().map(|(lsn, payload)| (*lsn, payload.len())).collect()
 }
 
 fn is_mended(
     world: &World,
-    (mended, before): (&MemStorage, &[(u64, Vec<u8>)]),
+    (mended, before): (&MemStorage, &[Entry]),
     (salvage, what): (bool, &str),
 ) {
     match verify_in(&storage(mended)) {
@@ -295,10 +303,10 @@ fn is_mended(
         Ok(_) if !salvage => {}
         other => world.find(format!("{what} leaves {other:?}")),
     }
-    let kept: Vec<_> = read(mended, false).unwrap_or_default().into_iter().flatten().collect();
+    let kept = read(mended, false).unwrap_or_default();
     world.tell(|| format!("{what}: before {:?}, then {:?}", in_short(before), in_short(&kept)));
-    for (lsn, payload) in kept {
-        let was = before.iter().find(|(other, _)| *other == lsn);
+    for (lsn, payload) in kept.into_iter().flatten() {
+        let was = before.iter().flatten().find(|(other, _)| *other == lsn);
         if was.is_some_and(|(_, was)| *was != payload) {
             world.find(format!("{what} changed record {lsn}"));
         }

@@ -513,8 +513,8 @@ fn found_by_seed_1ad4d0cb() {
 }
 
 /// A reader showed what had been cut, met the lost header of the segment that the cut had made, got
-/// that from parity and took the record back (`Rewound`); a salvage asked parity first. The oracle
-/// held the log to what was taken back. The image: the seal that names that segment is lost, too.
+/// that from parity and took the record back (`Rewound`); a salvage asked parity first. The image:
+/// the seal that names that segment is lost, too. `what_was_cut_is_not_shown` in `parity.rs`.
 #[test]
 fn found_by_seed_1ad92f0a() {
     replay(

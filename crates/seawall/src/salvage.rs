@@ -241,10 +241,8 @@ impl Rescue {
             return self.give_up_to(found.last, header.time_us);
         }
         let body = bytes.get(found.body.clone()).expect("the walk has read it");
-        let next = self.next;
-        let counting = |lsn: Lsn| lsn >= next && lsn <= found.last;
         let records: Vec<_> = Frames::new(body, header.first, header.count)
-            .filter(|record| counting(record.lsn))
+            .take_while(|record| record.lsn <= found.last)
             .map(|record| Intact {
                 lsn: record.lsn,
                 payload: record.payload,
@@ -281,8 +279,11 @@ impl Rescue {
         Ok(())
     }
 
-    /// Takes over records that follow each other.
+    /// Takes over records that follow each other. A number that comes again was forged: the record
+    /// that had it first stays.
     fn keep(&mut self, records: &[Intact<'_>], time_us: u64) -> Result<()> {
+        let known = records.partition_point(|record| record.lsn < self.next);
+        let records = records.get(known..).unwrap_or_default();
         let Some(first) = records.first() else { return Ok(()) };
         if let Some(lost) = first.lsn.previous() {
             self.give_up_to(lost, time_us)?;
