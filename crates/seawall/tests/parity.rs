@@ -432,9 +432,11 @@ fn cut_with_lost_seal(
     let log = open(&with_parity(1, layout), &device).unwrap();
     append(&log, layout, 1..=4);
     log.truncate_after(last).unwrap();
-    records.iter().for_each(|record| drop(log.append(record).unwrap()));
+    for record in records {
+        log.append(record).unwrap();
+    }
     log.close().unwrap();
-    let is_head = |name: &String| name.ends_with(".seg") || name.ends_with(".head");
+    let is_head = |name: &String| matches!(name.rsplit_once('.'), Some((_, "seg" | "head")));
     let heads: Vec<_> = device.names().into_iter().filter(is_head).collect();
     let heads: [String; 2] = heads.try_into().unwrap();
     spoil(&device, &heads[0], 3 * BLOCK..4 * BLOCK, "zeros");
