@@ -74,7 +74,8 @@ pub fn plan_cut_in(storage: &Arc<dyn Storage>) -> Result<Cut> {
 
 /// Ends the log in the directory `path` before the first damage that keeps it from being opened,
 /// durably: what stands behind, intact or not, is given up. The segments that it stood in are kept
-/// in quarantine. On a log that opens by itself this does what an open and a clean close do.
+/// in quarantine. On a log that opens by itself this does what an open and a clean close do; what
+/// the parity beside it puts right is in nobody's way.
 ///
 /// To keep the intact records behind the damage, use [`salvage`](crate::salvage()).
 ///
