@@ -3,12 +3,14 @@
 //!
 //! It stands in a file of its own: the log is read in one pass as if there were none, its offsets
 //! are the same, and a log without parity pays nothing. [`code`] computes, [`track`] follows the
-//! writer, [`heal`] finds the bytes that damage took.
+//! writer, [`heal`] finds the bytes that damage took, [`protect`](mod@protect) makes what is lacking.
 
 mod code;
 mod heal;
+mod protect;
 mod track;
 
-pub(crate) use heal::{Beside, Heal, hides_end, knows_more, make_up, survey_mended};
-pub use heal::{Protection, protect, protect_in, protection, protection_in};
+pub(crate) use heal::{Beside, Heal, hides_end, knows_more, survey_mended};
+pub(crate) use protect::make_up;
+pub use protect::{Protection, protect, protect_in, protection, protection_in};
 pub(crate) use track::{Settling, Tracker};

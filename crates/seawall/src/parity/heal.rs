@@ -1,24 +1,22 @@
-//! What the parity beside segments says of bytes that damage took; and the state it is in.
+//! What the parity beside segments says of bytes that damage took.
 
-use super::code::{has_sound_parity, lost_blocks, rebuild};
-use super::track::{Side, read_head, read_slot};
+use super::code::{lost_blocks, rebuild};
+use super::track::{read_head, read_slot};
 use crate::chain::Link;
-use crate::directory::{LOCK, list, open_existing, read_small, read_start};
+use crate::directory::{list, read_small, read_start};
 use crate::mend::Source;
 use crate::overlay::{Mender, Overlay, Patch};
 use crate::segment::Segment;
 use crate::source::is_of_device;
 use crate::survey::{Survey, survey};
-use crate::walk::{Event, TailFound, Walk};
+use crate::walk::{Event, TailFound, Walk, to_u64};
 use crate::{Corruption, Damage, Error, Lsn, Offset, Result, SegmentId, Verification};
 use seawall_format::frame::Frames;
-use seawall_format::parity::{Head, Known, Places, Scheme};
-use seawall_format::scan::Limit;
+use seawall_format::parity::{Known, Places};
 use seawall_format::{Geometry, HEADER_SIZE, Live, Mark, MarkSlot, Refused, SegmentHeader, tail};
 use seawall_io::{Access, File, Storage};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 /// The bytes that these segments lack and their parity gives back; of all segments, if none are
@@ -396,7 +394,7 @@ impl Iterator for Intact {
 }
 
 /// No segment holds more bytes of records: a text goes a batch beyond what a segment may hold.
-const RECORDS_MAX: u64 = 2 * Geometry::SEGMENT_MAX;
+pub(super) const RECORDS_MAX: u64 = 2 * Geometry::SEGMENT_MAX;
 
 /// Whether the parity of the newest segment knows of records behind `end`, where they seem to end:
 /// a slot is written when all that it covers is durable, so something took them.
@@ -484,293 +482,4 @@ impl Source for Beside {
     fn is_of_this_log(&self) -> bool {
         true
     }
-}
-
-/// What parity stands beside a log.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Protection {
-    /// What the log was told to keep beside its segments.
-    pub scheme: Option<Scheme>,
-    /// Bytes of records, in all segments.
-    pub bytes: u64,
-    /// How many of them have durable parity that can be used.
-    pub covered: u64,
-    /// The size of the files with parity, in bytes.
-    pub parity_bytes: u64,
-    /// Segments of which some bytes have none; the one that is written among them, now and then.
-    pub open: Vec<SegmentId>,
-}
-
-/// Says what parity stands beside the log in the directory `path`.
-///
-/// # Errors
-///
-/// [`Error::Io`], [`Error::NotALog`], [`Error::Unsupported`].
-///
-/// # Examples
-///
-/// ```
-/// use seawall::{Log, Options, Parity, protection};
-///
-/// # let folder = std::env::temp_dir().join(format!("seawall-doc-prot-{}", std::process::id()));
-/// let log: Log<u32> = Options::new().parity(Some(Parity::DEFAULT)).open(&folder)?;
-/// log.append(&7)?;
-/// log.close()?;
-/// let found = protection(&folder)?;
-/// assert_eq!((found.scheme, found.covered), (Some(Parity::DEFAULT), found.bytes));
-/// # std::fs::remove_dir_all(&folder)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn protection(path: impl AsRef<Path>) -> Result<Protection> {
-    protection_in(&open_existing(path.as_ref())?)
-}
-
-/// Says what parity stands beside a log that another kind of storage holds.
-///
-/// # Errors
-///
-/// As [`protection`].
-pub fn protection_in(storage: &Arc<dyn Storage>) -> Result<Protection> {
-    let survey = survey(storage, None)?;
-    let mut found = Protection {
-        scheme: survey.manifest.as_ref().and_then(|manifest| manifest.parity),
-        ..Protection::default()
-    };
-    for (number, link) in survey.chain.iter().enumerate() {
-        let header = &link.segment.header;
-        let is_newest = number + 1 == survey.chain.len();
-        let (from, end) = (header.data_start(), records_end(storage, link, is_newest)?);
-        let (is_sound, sound) = soundness(storage, header);
-        let parity = storage.open(&header.id.parity_name(), Access::Read);
-        found.parity_bytes += parity.and_then(|parity| parity.len()).unwrap_or(0);
-        found.bytes += end - from;
-        if is_sound && !needs(storage, header, end) {
-            found.covered += end - from;
-        } else {
-            found.covered += sound.unwrap_or(from).min(end) - from;
-            found.open.push(header.id);
-        }
-    }
-    Ok(found)
-}
-
-/// Up to where a segment can have parity: where all of its file has some, its end, as nobody writes
-/// it any more; else where those of its records end that count or that it was made with, or what
-/// slots know of, which was durable.
-///
-/// What lies behind that was carried on: nothing says that it was ever durable, and after a barrier
-/// that failed it stands in the page cache only, whatever barriers return later. In the newest
-/// segment one more are to come: what is there now is no matter of parity.
-fn records_end(storage: &Arc<dyn Storage>, link: &Link, is_newest: bool) -> Result<u64> {
-    let header = &link.segment.header;
-    if !is_newest {
-        let end = link.segment.records_end()?;
-        if !needs(storage, header, end) {
-            return Ok(end);
-        }
-    }
-    let limit = match link.limit {
-        Limit::At(last) => Limit::At(last.max(header.carried)),
-        Limit::Open => Limit::Open,
-    };
-    let mut walk = Walk::of_segment(&Link { limit, ..link.clone() });
-    let mut end = header.data_start();
-    while let Event::Batch(batch) = walk.step()? {
-        end = batch.end.0;
-    }
-    Ok(if is_newest { end } else { known_from(&link.segment, end).unwrap_or(end) })
-}
-
-/// Up to where the slots know the records of a segment, from that of `end` on.
-fn known_from(segment: &Segment, mut end: u64) -> Option<u64> {
-    let parity = segment.storage().open(&segment.header.id.parity_name(), Access::Read).ok()?;
-    let head = head_of(&*parity, &segment.header)?;
-    let places = Places::of(&head.header, head.scheme);
-    for number in places.stripe_of(end)..RECORDS_MAX / places.stripe_size() {
-        let slot = read_slot(&*parity, &places, number).ok()?;
-        let Some(known) = Known::decode(&slot, number, &places) else { break };
-        end = end.max(places.stripe_at(number) + to_u64(known.covered));
-    }
-    Some(end)
-}
-
-/// The head of a segment's parity.
-fn head_of(parity: &dyn File, header: &SegmentHeader) -> Option<Head> {
-    read_head(parity).ok().flatten().filter(|head| head.header == *header)
-}
-
-/// Whether all of a segment's parity that is durable can be used, and up to where it can: it may
-/// be damaged itself.
-fn soundness(storage: &Arc<dyn Storage>, header: &SegmentHeader) -> (bool, Option<u64>) {
-    let parity = storage.open(&header.id.parity_name(), Access::Read).ok();
-    let head = parity.as_ref().and_then(|parity| head_of(&**parity, header));
-    let sound = parity.zip(head.as_ref()).map(|(parity, head)| sound_to(&*parity, head));
-    (sound == head.map(|head| head.covered), sound)
-}
-
-/// Up to where slots are sound.
-fn sound_to(parity: &dyn File, head: &Head) -> u64 {
-    let header = &head.header;
-    let places = Places::of(header, head.scheme);
-    let mut number = 0;
-    while places.stripe_at(number) < head.covered {
-        let from = places.stripe_at(number);
-        let slot = read_slot(parity, &places, number).unwrap_or_default();
-        let wanted = (head.covered - from).min(places.stripe_size());
-        if !is_sound(&slot, number, (&places, wanted)) {
-            return from;
-        }
-        number += 1;
-    }
-    head.covered
-}
-
-/// Whether a slot is about so much of its stripe, and its parity is what it was.
-fn is_sound(slot: &[u8], number: u64, (places, wanted): (&Places, u64)) -> bool {
-    let known = Known::decode(slot, number, places);
-    known.is_some_and(|known| {
-        to_u64(known.covered) >= wanted && has_sound_parity(places, &known, slot)
-    })
-}
-
-/// Whether what is covered reaches the end of the records, and the last slot is sound: a crash may
-/// have torn it when it was written anew. The empty rest of a block may lie behind.
-fn is_whole(
-    (parity, data): (&dyn File, &dyn File),
-    header: &SegmentHeader,
-    end: u64,
-) -> Option<bool> {
-    let head = head_of(parity, header)?;
-    let places = Places::of(header, head.scheme);
-    let mut rest = vec![0; places.block()];
-    let covered = head.covered.min(end);
-    let size = usize::try_from(end - covered).ok().filter(|size| *size <= rest.len())?;
-    rest.truncate(size);
-    data.read_at(&mut rest, covered).ok()?;
-    if rest.iter().any(|byte| *byte != 0) {
-        return None;
-    }
-    let number = places.stripe_of(covered);
-    let filled = usize::try_from(covered - places.stripe_at(number)).ok()?;
-    if filled == 0 {
-        return Some(true);
-    }
-    let slot = read_slot(parity, &places, number).ok()?;
-    Some(is_sound(&slot, number, (&places, to_u64(filled))))
-}
-
-/// Makes the parity that the log in the directory `path` lacks: beside the segments that were
-/// written without, where a crash left some of it out, or where it is damaged itself. Says what
-/// stands beside it then.
-///
-/// It is computed from the records as they are; verify them first.
-///
-/// # Errors
-///
-/// [`Error::Busy`] if a writer has the log open; [`Error::Io`], [`Error::NotALog`],
-/// [`Error::Unsupported`].
-///
-/// # Examples
-///
-/// ```
-/// use seawall::{Log, Parity, protect};
-///
-/// # let folder = std::env::temp_dir().join(format!("seawall-doc-mkpar-{}", std::process::id()));
-/// let log: Log<u32> = Log::open(&folder)?;
-/// log.append(&7)?;
-/// log.close()?;
-/// let made = protect(&folder, Parity::DEFAULT)?;
-/// assert!(made.open.is_empty());
-/// # std::fs::remove_dir_all(&folder)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn protect(path: impl AsRef<Path>, scheme: Scheme) -> Result<Protection> {
-    protect_in(&open_existing(path.as_ref())?, scheme)
-}
-
-/// Makes the parity that a log lacks which another kind of storage holds.
-///
-/// # Errors
-///
-/// As [`protect`].
-pub fn protect_in(storage: &Arc<dyn Storage>, scheme: Scheme) -> Result<Protection> {
-    survey(storage, None)?;
-    let locked = storage.lock(LOCK).map_err(Error::io(format!("lock {}", storage.place())))?;
-    let _lock = locked.ok_or_else(|| Error::Busy { place: storage.place() })?;
-    // What is no log was refused before a lock was made in it; a writer may have been here since.
-    let found = survey(storage, None)?;
-    for (number, link) in found.chain.iter().enumerate() {
-        let is_newest = number + 1 == found.chain.len();
-        let (header, end) = (&link.segment.header, records_end(storage, link, is_newest)?);
-        let (is_sound, sound) = soundness(storage, header);
-        if !is_sound || needs(storage, header, end) {
-            let failed = Error::io(format!("make {}", header.id.parity_name()));
-            make(storage, (header, scheme), (sound, end)).map_err(failed)?;
-        }
-    }
-    storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
-    protection_in(storage)
-}
-
-/// Whether something of a segment whose records end at `end` has no durable parity.
-fn needs(storage: &Arc<dyn Storage>, header: &SegmentHeader, end: u64) -> bool {
-    let open = |name: &str| storage.open(name, Access::Read).ok();
-    let files = open(&header.id.parity_name()).zip(open(&header.data_name()));
-    let is_whole = files.and_then(|(parity, data)| is_whole((&*parity, &*data), header, end));
-    is_whole != Some(true)
-}
-
-/// Makes the parity of one segment that nobody writes any more, from where it is sound if that is
-/// known. Durable but for its name.
-fn make(
-    storage: &Arc<dyn Storage>,
-    (header, scheme): (&SegmentHeader, Scheme),
-    (sound, end): (Option<u64>, u64),
-) -> io::Result<()> {
-    let data = storage.open(&header.data_name(), Access::Read)?;
-    let mut side = Side::open(storage, (header, scheme))?;
-    if let Some(sound) = sound {
-        side.go_back(sound);
-    }
-    side.catch_up(&*data, end)?;
-    side.round_off()?;
-    if let Some(settling) = side.settling() {
-        settling.run();
-    }
-    Ok(())
-}
-
-/// In so many of the newest segments a crash may have left out the whole file: its name becomes
-/// durable with the next segment's.
-const NAMELESS_MAX: usize = 2;
-
-/// Makes what a crash left out: from the newest of these segments down to one that lacks nothing,
-/// or was written without. `next` is the first record behind them. What fails is left for the next
-/// time.
-pub(crate) fn make_up(
-    storage: &Arc<dyn Storage>,
-    scheme: Scheme,
-    (segments, mut next): (&[SegmentHeader], Lsn),
-) {
-    for (age, header) in segments.iter().rev().enumerate() {
-        let is_there = storage.open(&header.id.parity_name(), Access::Read).is_ok();
-        if !is_there && age >= NAMELESS_MAX {
-            return;
-        }
-        let limit = Limit::At(next.previous());
-        next = header.base;
-        let link = Segment::open_known(storage, header);
-        let link = link.map(|segment| Link { segment, limit, gap: None });
-        let end = link.and_then(|link| records_end(storage, &link, false));
-        let Ok(end) = end else { return };
-        if !needs(storage, header, end) {
-            return;
-        }
-        let _ = make(storage, (header, scheme), (None, end));
-    }
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).expect("fits in 64 bits")
 }
