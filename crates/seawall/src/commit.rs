@@ -2,6 +2,7 @@
 //! the device, and what came of it is told. No I/O, no threads, no clock: time is an argument.
 
 use crate::set::Incoming;
+use crate::walk::to_u64;
 use crate::{Error, Lsn, Result};
 use seawall_format::batch::HEADER_SIZE;
 use seawall_format::{lsn_or_zero, next_lsn};
@@ -272,10 +273,6 @@ impl Commit {
         let idle = idle.filter(|_| self.wants_mark() && !self.has_open_batch())?;
         Some(self.completed_at + idle)
     }
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).expect("fits in 64 bits")
 }
 
 #[cfg(test)]

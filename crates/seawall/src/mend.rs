@@ -14,7 +14,7 @@ use crate::replica::Replica;
 use crate::roll::Machine;
 use crate::survey::{Survey, survey};
 use crate::verify::look_around;
-use crate::walk::{Event, Walk};
+use crate::walk::{Event, Walk, to_u64};
 use crate::{Damage, Error, Lsn, Mender, Options, Overlay, Patch, Result, SegmentId, Verification};
 use journal::Journal;
 use judge::Planner;
@@ -276,8 +276,4 @@ fn is_of_log(name: &str) -> bool {
 /// Whether a file is the manifest.
 fn is_manifest(patch: &Patch) -> bool {
     patch.file == MANIFEST
-}
-
-fn to_u64(size: usize) -> u64 {
-    crate::walk::to_u64(size)
 }

@@ -1,6 +1,7 @@
 //! A view of a directory as it would be with some of its bytes changed. Nothing is written: what
 //! judges and reads a log, judges and reads a mended one the same way.
 
+use crate::walk::to_u64;
 use seawall_io::{Access, File, Lock, Storage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -141,10 +142,6 @@ fn put(pieces: &mut Pieces, start: u64, bytes: Vec<u8>) {
     if !bytes.is_empty() {
         pieces.insert(start, Arc::new(bytes));
     }
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).expect("fits in 64 bits")
 }
 
 /// A place that is compared with one in memory: what is too large lies behind all of them.

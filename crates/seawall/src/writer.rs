@@ -10,6 +10,7 @@ use crate::parity::{Settling, Tracker};
 use crate::retention::Retained;
 use crate::roll::{Carried, Finished, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
 use crate::spare::Spare;
+use crate::walk::to_u64;
 use crate::{Error, Failover, Lsn, Result, SegmentId};
 use seawall_format::batch::Spec;
 use seawall_format::{Closed, Layout, Manifest, Mark, SegmentHeader, SegmentRef, next_lsn};
@@ -372,8 +373,4 @@ impl ManifestFile {
         }
         Ok(())
     }
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).expect("fits in 64 bits")
 }

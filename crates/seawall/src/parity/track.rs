@@ -9,6 +9,7 @@
 
 use super::code::{Coder, has_sound_parity, lost_blocks};
 use crate::roll::{Machine, TailSegment};
+use crate::walk::to_u64;
 use seawall_format::parity::{HEADS_MAX, Head, Known, Places, Scheme};
 use seawall_format::{Refused, SegmentHeader};
 use seawall_io::{Access, File, Storage};
@@ -346,8 +347,4 @@ impl Settling {
             self.failed.store(true, Ordering::Relaxed);
         }
     }
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).expect("fits in 64 bits")
 }
