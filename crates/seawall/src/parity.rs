@@ -3,7 +3,8 @@
 //!
 //! It stands in a file of its own: the log is read in one pass as if there were none, its offsets
 //! are the same, and a log without parity pays nothing. [`code`] computes, [`track`] follows the
-//! writer, [`heal`] finds the bytes that damage took, [`protect`](mod@protect) makes what is lacking.
+//! writer, [`heal`] finds the bytes that damage took, and [`protect`](mod@protect) makes what is
+//! lacking.
 
 mod code;
 mod heal;
