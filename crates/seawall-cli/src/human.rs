@@ -48,6 +48,11 @@ pub(crate) fn span(time: Duration) -> String {
     }
 }
 
+/// A size in memory as a number of bytes, or of whatever it counts.
+pub(crate) fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).expect("fits in 64 bits")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

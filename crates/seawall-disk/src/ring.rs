@@ -9,6 +9,7 @@
 //! [refused](Full) before anything is changed.
 
 use crate::buffer::Buffer;
+use crate::disk::{to_u64, to_usize};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -379,15 +380,6 @@ enum Home {
     Behind(usize),
     /// They begin a new one.
     New,
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).unwrap_or(u64::MAX)
-}
-
-/// A distance inside a buffer or a request.
-fn to_usize(distance: u64) -> usize {
-    usize::try_from(distance).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Batches: what one device write adds to a segment. FORMAT.md section 3.3.
 
 use crate::field::{behind, get, get_u32, put, table};
+use crate::number::to_u64;
 use crate::salt::{Crc, crc32c};
 use crate::{Epoch, Lsn, Offset, Refused, Salt, SegmentHeader, frame, lsn_or_zero};
 
@@ -271,10 +272,6 @@ pub fn finish(batch: &mut [u8], spec: Spec, offset: Offset, life: &Life) -> u64 
     let written = written.expect("a batch that its reader would refuse is never written");
     assert!(u64::from(written.body_length) == to_u64(body.len()));
     written.chain_value()
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).expect("a usize fits in 64 bits")
 }
 
 const _: () = assert!(TIME.at + TIME.size == HEADER_SIZE);

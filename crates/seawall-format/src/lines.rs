@@ -4,6 +4,7 @@
 use crate::Lsn;
 use crate::batch::{BatchHeader, HEADER_SIZE, Life};
 use crate::frame;
+use crate::number::to_u64;
 use crate::scan::{Batch, Body, Cause, Part, Scanner, Step, Window};
 use crate::text::{Content, Found, LINE_START, Line, Pen, Read, read};
 use std::borrow::Cow;
@@ -254,10 +255,6 @@ fn in_one_line(data: &str) -> Cow<'_, str> {
 
 fn low_half(number: u64) -> u32 {
     u32::try_from(number & 0xFFFF_FFFF).expect("32 bits are left")
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).expect("a usize fits in 64 bits")
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! FORMAT.md section 4.
 
 use crate::field::{behind, get, get_u32, put, slice, slice_mut, table};
+use crate::number::to_u64;
 use crate::options::RecordTypeFields;
 use crate::parity::Scheme;
 use crate::segment::layout_of;
@@ -243,10 +244,6 @@ impl Manifest {
         let b = (0..8).find_map(slot_b).unwrap_or(Err(Refused::Invalid));
         [Self::decode(file, Offset(0)), b]
     }
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).expect("fits in 64 bits")
 }
 
 fn slot_offset(sequence: u64, block: u32) -> Offset {

@@ -209,6 +209,10 @@ impl Epoch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogId(pub u64);
 
+pub(crate) fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).expect("fits in 64 bits")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

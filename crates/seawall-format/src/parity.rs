@@ -5,6 +5,7 @@
 //! Solomon's, and not here.
 
 use crate::field::{Table, behind, get, get_u32, put, slice, slice_mut};
+use crate::number::to_u64;
 use crate::salt::crc32c;
 use crate::segment::HEADER_SIZE;
 use crate::{Epoch, LogId, Offset, Refused, Salt, SegmentHeader, preamble};
@@ -412,10 +413,6 @@ impl Head {
 
 /// The most bytes of a file that [`Head::decode_file`] looks at.
 pub const HEADS_MAX: usize = (64 << 10) + HEAD_SIZE;
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).expect("fits in 64 bits")
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! What the parity beside a segment promises of bytes that a fault took: worked out by hand, for
 //! the oracle, from a disk on which nothing was harmed yet. FORMAT.md section 10.
 
+use crate::world::to_u64;
 use std::collections::BTreeMap;
 
 use seawall_format::parity::{Head, Known, Places};
@@ -68,8 +69,4 @@ fn covered_by_slot(places: &Places, number: u64, (parity, data): (&[u8], &[u8]))
     let blocks = stripe.chunks_exact(places.block());
     let is_sound = blocks.zip(&known.checksums).all(|(block, sum)| Known::checksum(block) == *sum);
     is_sound.then(|| places.stripe_at(number) + to_u64(known.covered))
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).expect("fits in 64 bits")
 }

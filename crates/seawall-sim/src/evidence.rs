@@ -1,6 +1,7 @@
 //! What the bytes of a log say of how far it was durable: read here by hand, for the oracle, from a
 //! disk that is sound, so that what a fault left of it is known.
 
+use crate::world::to_usize;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -133,8 +134,4 @@ fn chain(headers: &BTreeMap<SegmentId, SegmentHeader>) -> Vec<SegmentHeader> {
         next = pred.filter(|_| chain.len() <= headers.len());
     }
     chain
-}
-
-fn to_usize(number: u64) -> usize {
-    usize::try_from(number).expect("it fits in memory")
 }

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use seawall_format::SegmentId;
 
 use crate::plan::Keep;
+use crate::world::to_u64;
 
 /// The bytes of a record.
 pub(crate) type Payload = Vec<u8>;
@@ -520,8 +521,4 @@ fn name(payload: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
     }
     text
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).expect("fits in 64 bits")
 }

@@ -12,6 +12,7 @@ use seawall_testkit::Dice;
 
 use crate::run::read;
 use crate::world::{Bytes, World, is_parity};
+use crate::world::{to_u64, to_usize};
 
 /// One stripe, and what may be done to it.
 struct Stripe {
@@ -250,12 +251,4 @@ fn spoil(
             }
         }
     });
-}
-
-fn to_usize(number: u64) -> usize {
-    usize::try_from(number).expect("it fits in memory")
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).expect("fits in 64 bits")
 }

@@ -177,3 +177,11 @@ pub(crate) fn word(device: &MemStorage) -> Option<Live> {
     let found = device.bytes("live").and_then(|bytes| Live::decode(&bytes));
     found.filter(|live| Some(live.boot_id) == device.boot_id())
 }
+
+pub(crate) fn to_usize(number: u64) -> usize {
+    usize::try_from(number).expect("it fits in memory")
+}
+
+pub(crate) fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).expect("fits in 64 bits")
+}

@@ -50,7 +50,7 @@ impl FaultFile {
     }
 }
 
-fn to_u64(size: usize) -> u64 {
+pub(crate) fn to_u64(size: usize) -> u64 {
     u64::try_from(size).expect("fits in 64 bits")
 }
 

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use seawall_io::MemStorage;
 
 use crate::Dice;
+use crate::file::to_u64;
 
 /// A way in which bytes at rest change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -180,10 +181,6 @@ pub fn harm(
 
 fn place(dice: &mut Dice, length: usize) -> usize {
     usize::try_from(dice.below(to_u64(length))).expect("less than a length")
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).expect("fits in 64 bits")
 }
 
 const SECTOR: usize = 512;

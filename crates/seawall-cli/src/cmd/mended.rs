@@ -1,5 +1,6 @@
 //! What parity put right: told to people and programs, down to the bit where few were changed.
 
+use crate::human::to_u64;
 use crate::human::{count, number, typed};
 use crate::output::Output;
 use crate::report::{Exit, Failure};
@@ -213,10 +214,6 @@ fn number_of(bytes: usize) -> String {
         1 => "1 byte".to_owned(),
         _ => format!("{} bytes", number(to_u64(bytes))),
     }
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).expect("fits in 64 bits")
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::verify::{
     damage_as_json, headline, lost_as_json, range, tell_damage, tell_given_up, tell_tail, tone,
 };
 use crate::args::Repair;
+use crate::human::to_u64;
 use crate::human::{self, count, number, typed};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -291,10 +292,6 @@ impl Plan<'_> {
         out.line("  read around the damage");
         out.line(&format!("      seawall cat {log} --skip-damaged"));
     }
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).expect("fits in 64 bits")
 }
 
 /// The replicas, as they were given.

@@ -1,6 +1,7 @@
 //! The volatile cache of a device: what a flush makes durable, and what a cut of the power leaves.
 
 use crate::SECTOR_SIZE;
+use crate::disk::{to_u64, to_usize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -201,14 +202,6 @@ impl Run {
     fn end(&self) -> u64 {
         self.offset + to_u64(self.bytes.len())
     }
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).unwrap_or(u64::MAX)
-}
-
-fn to_usize(size: u64) -> usize {
-    usize::try_from(size).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::cache::{Cache, Fate, Place, Run};
 use crate::SECTOR_SIZE;
+use crate::disk::{to_u64, to_usize};
 use crate::nbd::Target;
 use seawall_io::{Clock, Entropy, File, SeededEntropy};
 use std::borrow::Cow;
@@ -303,14 +304,6 @@ impl Target for Region {
     fn drain(&self) -> io::Result<()> {
         self.device.settle()
     }
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).unwrap_or(u64::MAX)
-}
-
-fn to_usize(size: u64) -> usize {
-    usize::try_from(size).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

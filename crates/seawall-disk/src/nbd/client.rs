@@ -5,6 +5,7 @@ use super::socket::Stream;
 use super::transmission::REQUEST_MAX;
 use super::wire::{self, Fields, answer, can, command, flag, hello, info, option};
 use super::wire::{put_u16, put_u32, put_u64};
+use crate::disk::to_u64;
 use seawall_io::File;
 use std::ffi::OsString;
 use std::fmt;
@@ -564,8 +565,4 @@ fn explain(uri: &Uri, error: &io::Error) -> io::Error {
 
 fn length_of(size: usize) -> u32 {
     u32::try_from(size).expect("names and pieces are short")
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).unwrap_or(u64::MAX)
 }

@@ -5,6 +5,7 @@ use super::failure;
 use super::tell_conditions;
 use crate::args::BenchDisk;
 use crate::cmd::disk::{AREA, HOME, start_device};
+use crate::human::to_u64;
 use crate::human::{number, to_f64};
 use crate::output::Output;
 use crate::report::{Exit, Failure};
@@ -275,8 +276,4 @@ fn dump_under_load(files: &Files, writers: u16) -> io::Result<Emergency> {
 
 fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).unwrap_or(u64::MAX)
 }

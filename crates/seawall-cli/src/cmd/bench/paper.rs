@@ -9,6 +9,7 @@ pub(super) mod theirs;
 use super::beside::Report;
 use crate::args::BenchPaper;
 use crate::human::to_f64;
+use crate::human::to_u64;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::{Exit, Failure};
@@ -164,8 +165,4 @@ impl Bench<'_> {
         let scratch = Scratch::new(self.folder, "run")?;
         act(scratch.path()).map_err(|trouble| super::failure(&self.args.dir, &trouble))
     }
-}
-
-pub(super) fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).expect("fits in 64 bits")
 }

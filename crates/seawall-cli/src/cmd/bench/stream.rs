@@ -5,6 +5,7 @@ use super::beside::{Past, Report, compare};
 use super::{failure, tell_conditions};
 use crate::args::BenchStream;
 use crate::human::to_f64;
+use crate::human::to_u64;
 use crate::output::Output;
 use crate::report::{Exit, Failure};
 use seawall::{Log, Options, Raw, Retention, Ticket};
@@ -186,8 +187,4 @@ impl Stream<'_> {
 
 fn megabytes(bytes: u64, time: Duration) -> f64 {
     to_f64(bytes) / 1e6 / time.as_secs_f64().max(1e-9)
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).expect("fits in 64 bits")
 }

@@ -6,6 +6,7 @@ mod work;
 
 use super::process::Process;
 use crate::args::{DiskDrill, Drilled, Share};
+use crate::human::to_u64;
 use crate::human::{self, bytes, count};
 use crate::output::Output;
 use crate::report::{Exit, Failure};
@@ -356,10 +357,6 @@ fn cycle_as_json(cycle: &Cycle) -> Value {
 
 fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).unwrap_or(u64::MAX)
 }
 
 fn failed(error: &io::Error) -> Failure {

@@ -1,9 +1,9 @@
 //! Reading what the system's cache has forgotten, beside plain reading of the same files.
 
-use super::super::paper::to_u64;
 use super::logs::Sample;
 use super::ways::{Reader, STEP, Scan};
 use crate::human::to_f64;
+use crate::human::to_u64;
 use seawall_io::{Access, BareFile, File, PosixStorage, Storage};
 use seawall_measure::contest::{Entry, Standings};
 use seawall_measure::machine::{Stopwatch, bytes_from_below};

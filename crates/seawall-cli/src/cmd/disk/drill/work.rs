@@ -1,6 +1,7 @@
 //! What the clients of a drill do: they write numbered and checksummed blocks, and flush. And how
 //! their blocks are read back.
 
+use crate::human::to_u64;
 use seawall_io::{Entropy, File, SeededEntropy};
 use std::collections::BTreeMap;
 use std::io;
@@ -144,10 +145,6 @@ fn look_at(block: u64, bytes: &[u8], promised: &mut Promised, found: &mut Found)
         found.lost += 1;
         promised.remove(&block);
     }
-}
-
-fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
