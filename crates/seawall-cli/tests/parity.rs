@@ -2,6 +2,7 @@
 
 mod tool;
 
+use seawall::{Log, Options, Raw};
 use serde_json::{Value, json};
 use tool::{Folder, Ran};
 
@@ -192,6 +193,36 @@ fn protect_refuses_what_is_damaged() {
     folder.overwrite(SEGMENT, at - 56 + 8, &[0xff]);
     folder.run("protect log", b"").refused(4);
     assert!(!folder.names("log").contains(&"000000000001.parity".to_owned()));
+}
+
+/// What a crash left without a word that it is durable is not the disk's yet, perhaps.
+#[test]
+fn protect_tells_what_has_to_wait_for_an_open() {
+    let folder = log("protect-crashed", "");
+    folder.run("append log", b"first\n").fine();
+    let log: Log<[u8], Raw> = Options::new().idle_mark(None).open(folder.path("log")).unwrap();
+    log.append(b"second").unwrap();
+    // As a power cut leaves it: `live` is of an earlier run of the machine.
+    std::fs::create_dir(folder.path("crashed")).unwrap();
+    for name in folder.names("log").iter().filter(|name| !["live", "lock"].contains(&&***name)) {
+        folder.write(&format!("crashed/{name}"), &folder.read(&format!("log/{name}")));
+    }
+    log.close().unwrap();
+    for words in ["protect crashed --dry-run", "protect crashed"] {
+        let text = folder.run(words, b"");
+        assert!(text.fine().text().contains("16+2 beside segment 1: "), "{}", text.text());
+        assert!(text.text().contains("lacking    beside segment 1: nothing says that the last"));
+        assert!(text.text().contains("seawall append crashed < /dev/null"), "{}", text.text());
+    }
+    let made = answer(folder.run("protect crashed --json", b"").fine());
+    assert_eq!((&made["made"], &made["lacking"]), (&json!([]), &json!([1])));
+    let [bytes, covered, unsure] = ["bytes", "covered", "unsure_bytes"].map(|of| made[of].as_u64());
+    assert!(unsure > Some(0) && bytes == covered.zip(unsure).map(|(a, b)| a + b), "{made}");
+    let text = folder.run("protect crashed", b"");
+    assert!(!text.text().contains("made "), "{}", text.text());
+    folder.run("append crashed", b"").fine();
+    let made = answer(folder.run("protect crashed --json", b"").fine());
+    assert_eq!((&made["covered"], &made["unsure_bytes"]), (&made["bytes"], &json!(0)));
 }
 
 #[test]

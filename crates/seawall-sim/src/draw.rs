@@ -30,6 +30,7 @@ pub fn draw(seed: u64) -> Plan {
     let mut lives: Vec<Life> = (0..count).map(|_| mixture.life()).collect();
     draw_parity(seed, &mut lives);
     draw_beside(seed, &mut lives);
+    draw_protect(seed, &mut lives);
     Plan { seed, layout, segment_max, lives }
 }
 
@@ -40,7 +41,7 @@ fn draw_parity(seed: u64, lives: &mut [Life]) {
     if !dice.one_in(3) {
         return;
     }
-    let schemes: Vec<Parity> = ["2+1", "4+1", "4+2"].iter().flat_map(|said| said.parse()).collect();
+    let schemes = schemes();
     for (turn, life) in lives.iter_mut().enumerate() {
         let told = if turn == 0 { dice.below(2) } else { dice.below(8) };
         life.beside = match told {
@@ -86,6 +87,40 @@ fn draw_beside(seed: u64, lives: &mut [Life]) {
             life.mends = (1 + dice.below(3), dice.any() & 0xFFFF);
         }
     }
+}
+
+/// Parity that somebody makes between two lives: in a quarter of the logs, with or without some of
+/// their own. From dice of its own, too.
+fn draw_protect(seed: u64, lives: &mut [Life]) {
+    let mut dice = Dice::new(seed ^ 0x9207_EC70);
+    if !dice.one_in(4) {
+        return;
+    }
+    for life in lives {
+        if dice.one_in(2)
+            && let Some(scheme) = dice.pick(&schemes())
+        {
+            let step = 1 + dice.below(60);
+            let end = match dice.below(4) {
+                0 => End::Close,
+                1 => End::Kill(step),
+                2 => End::Power(step, Cut { unit: unit(&mut dice), seed: dice.any() & 0xFFFF }),
+                // Done, and then the power goes.
+                _ => End::Power(100_000, Cut { unit: unit(&mut dice), seed: dice.any() & 0xFFFF }),
+            };
+            life.protect = Some((*scheme, end));
+        }
+    }
+}
+
+/// The strengths of parity that are tried.
+fn schemes() -> Vec<Parity> {
+    ["2+1", "4+1", "4+2"].iter().flat_map(|said| said.parse()).collect()
+}
+
+fn unit(dice: &mut Dice) -> Unit {
+    let units = [Unit::Sector, Unit::Sector, Unit::Page, Unit::Byte];
+    dice.pick(&units).copied().unwrap_or(Unit::Sector)
 }
 
 impl Mixture {
@@ -198,8 +233,7 @@ impl Mixture {
         // Some die while they open the log.
         let step =
             if self.dice.one_in(3) { self.dice.below(120) } else { self.dice.below(steps * 2) };
-        let units = [Unit::Sector, Unit::Sector, Unit::Page, Unit::Byte];
-        let unit = self.dice.pick(&units).copied().unwrap_or(Unit::Sector);
+        let unit = unit(&mut self.dice);
         match self.dice.below(8) {
             0 => End::Close,
             1 => End::Drop,

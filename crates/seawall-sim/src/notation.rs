@@ -47,14 +47,9 @@ impl fmt::Display for Life {
         f.write_str(" ;")?;
         self.faults.iter().try_for_each(|(step, fault)| write!(f, " @{step} {fault}"))?;
         self.faults_beside.iter().try_for_each(|(step, fault)| write!(f, " @{step}p {fault}"))?;
-        f.write_str(" ; ")?;
-        match self.end {
-            End::Close => f.write_str("close")?,
-            End::Drop => f.write_str("drop")?,
-            End::Kill(step) => write!(f, "kill@{step}")?,
-            End::Power(step, Cut { unit, seed }) => {
-                write!(f, "power@{step} {}:{seed:x}", unit.name())?;
-            }
+        write!(f, " ; {}", self.end)?;
+        if let Some((scheme, end)) = self.protect {
+            write!(f, " protect {scheme} {end}")?;
         }
         if let Some(harm) = self.harm {
             write!(f, " harm {harm}")?;
@@ -68,6 +63,19 @@ impl fmt::Display for Life {
             }
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Close => f.write_str("close"),
+            Self::Drop => f.write_str("drop"),
+            Self::Kill(step) => write!(f, "kill@{step}"),
+            Self::Power(step, Cut { unit, seed }) => {
+                write!(f, "power@{step} {}:{seed:x}", unit.name())
+            }
+        }
     }
 }
 
@@ -173,6 +181,7 @@ impl Life {
             faults: vec![],
             faults_beside: vec![],
             end: End::Close,
+            protect: None,
             harm: None,
             harm_beside: None,
             probes: (0, 0),
@@ -204,18 +213,11 @@ impl Life {
         word: &str,
         words: &mut impl Iterator<Item = &'a str>,
     ) -> Result<(), String> {
-        let (word, step) = word.split_once('@').unwrap_or((word, "0"));
         let mut next = || words.next().ok_or_else(|| format!("{word} of what?"));
         match word {
-            "close" => self.end = End::Close,
-            "drop" => self.end = End::Drop,
-            "kill" => self.end = End::Kill(number(step)?),
-            "power" => {
-                let (name, seed) = next()?.split_once(':').ok_or("a unit and a seed")?;
-                let units = [Unit::Page, Unit::Sector, Unit::Byte, Unit::Chosen];
-                let unit = units.into_iter().find(|unit| unit.name() == name);
-                let unit = unit.ok_or_else(|| format!("{name} is no unit"))?;
-                self.end = End::Power(number(step)?, Cut { unit, seed: hex(seed)? });
+            "protect" => {
+                let scheme = next()?.parse().map_err(|why| format!("{why}"))?;
+                self.protect = Some((scheme, End::read(next()?, words)?));
             }
             "harm" => self.harm = Some(next()?.parse::<Harm>()?),
             "harm-parity" => self.harm_beside = Some(next()?.parse::<Harm>()?),
@@ -224,9 +226,29 @@ impl Life {
                 let asked = (number(count)?, hex(seed)?);
                 *(if word == "mend" { &mut self.mends } else { &mut self.probes }) = asked;
             }
-            _ => return Err(format!("{word} is no end of a life")),
+            _ => self.end = End::read(word, words)?,
         }
         Ok(())
+    }
+}
+
+impl End {
+    fn read<'a>(word: &str, words: &mut impl Iterator<Item = &'a str>) -> Result<Self, String> {
+        let (word, step) = word.split_once('@').unwrap_or((word, "0"));
+        Ok(match word {
+            "close" => Self::Close,
+            "drop" => Self::Drop,
+            "kill" => Self::Kill(number(step)?),
+            "power" => {
+                let cut = words.next().and_then(|cut| cut.split_once(':'));
+                let (name, seed) = cut.ok_or("power of a unit and a seed")?;
+                let units = [Unit::Page, Unit::Sector, Unit::Byte, Unit::Chosen];
+                let unit = units.into_iter().find(|unit| unit.name() == name);
+                let unit = unit.ok_or_else(|| format!("{name} is no unit"))?;
+                Self::Power(number(step)?, Cut { unit, seed: hex(seed)? })
+            }
+            _ => return Err(format!("{word} is no end of a life")),
+        })
     }
 }
 

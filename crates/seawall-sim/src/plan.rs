@@ -37,6 +37,8 @@ pub struct Life {
     pub faults_beside: Vec<(u64, Fault)>,
     /// How it ends.
     pub end: End,
+    /// The parity that somebody makes then, and how that ends.
+    pub protect: Option<(Parity, End)>,
     /// What becomes of the disk before the next life.
     pub harm: Option<Harm>,
     /// What becomes of the parity alone.
@@ -158,6 +160,7 @@ impl Plan {
         let life = |life: &Life| {
             let acts: usize = life.tasks.iter().map(|acts| acts.len() + 1).sum();
             let probes = usize::from(life.probes.0 > 0) + usize::from(life.mends.0 > 0);
+            let probes = probes + usize::from(life.protect.is_some());
             let harms = usize::from(life.harm.is_some()) + usize::from(life.harm_beside.is_some());
             acts + life.faults.len() + life.faults_beside.len() + harms + probes + 1
         };

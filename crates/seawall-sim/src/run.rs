@@ -10,9 +10,10 @@ use scheduler::shuttle::sync::RwLock;
 use scheduler::shuttle::{FailurePersistence, MaxSteps, Runner, thread};
 use scheduler::time;
 use seawall::{
-    CodecId, Error, Geometry, Layout, Log, LogReader, Lsn, Options, Retention, TailState,
+    CodecId, Error, Geometry, Layout, Log, LogReader, Lsn, Options, Parity, Retention, TailState,
+    protect_in,
 };
-use seawall_io::{Landing, MemStorage, Pending, SeededEntropy, What};
+use seawall_io::{Landing, MemStorage, Pending, SeededEntropy, Storage, What};
 use seawall_testkit::{Dice, FaultDisk, Kind, Left, harm};
 
 use crate::describe::describe;
@@ -386,6 +387,9 @@ impl Simulation {
         world.ledger().may_be_unsure |= faults || is_torn;
         world.tell(|| format!("left {}", describe(&self.device)));
         look::after(world, &self.device);
+        if let Some(asked) = life.protect {
+            self.protect(world, asked);
+        }
         // A writer that could not write `live` leaves readers that lag, but not on another boot.
         let probed = if faults { self.device.power_cut(|_| true) } else { self.device.kill() };
         if life.probes.0 > 0 && !world.ledger().damaged {
@@ -409,6 +413,37 @@ impl Simulation {
                 world.ledger().damaged |= !is_beside;
             }
         }
+    }
+
+    /// Makes the parity that the log lacks, as somebody may who finds it without a writer; and a
+    /// crash may come then.
+    fn protect(&mut self, world: &World, (scheme, end): (Parity, End)) {
+        if world.ledger().damaged || lock(&self.finding).is_some() {
+            return;
+        }
+        let disk = disk(self.device.clone());
+        if let End::Kill(step) | End::Power(step, _) = end {
+            disk.stop_after(step);
+        }
+        let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+        let made = protect_in(&storage, scheme);
+        world.tell(|| format!("protected with {scheme}, {} steps: {made:?}", disk.steps()));
+        self.outcome.steps += disk.steps();
+        self.outcome.trace = self.outcome.trace.rotate_left(7) ^ disk.trace();
+        match made {
+            Ok(made) if !made.open.is_empty() && made.unsure == 0 => {
+                world.find(format!("who protects leaves without parity: {made:?}"));
+            }
+            Err(error) if !disk.is_stopped() && !matches!(error, Error::NotALog { .. }) => {
+                world.find(format!("who protects: {error}"));
+            }
+            _ => {}
+        }
+        self.device = match end {
+            End::Power(_, cut) => power_cut(&self.device, cut),
+            _ => self.device.kill(),
+        };
+        look::after(world, &self.device);
     }
 
     /// After the last life the log must open by itself, close, and be called clean.

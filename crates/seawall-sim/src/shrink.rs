@@ -89,6 +89,10 @@ impl Search {
             self.simplify(at, |life| life.idle = false);
             self.simplify(at, |life| life.keep = Keep::All);
             self.simplify(at, |life| life.beside = Beside::AsItIs);
+            self.simplify(at, |life| life.protect = None);
+            self.simplify(at, |life| {
+                life.protect = life.protect.map(|(what, _)| (what, End::Close));
+            });
             self.simplify(at, |life| life.harm = None);
             self.each(at, |life, part| {
                 let faults = &mut life.faults_beside;

@@ -528,3 +528,24 @@ fn found_by_seed_1ad92f0a() {
          duplicated-file/512:7779 mend 2:d0bf",
     );
 }
+
+/// Somebody protected a log whose writer was killed, and then the power went: parity knew of records
+/// that the disk never had, and `verify` called them lost. The image: a sound log, but for that slot.
+/// `who_protects_what_a_kill_left` in `parity_crash.rs`.
+#[test]
+fn found_by_seed_2faf1a9b() {
+    replay(
+        "seed 2faf1a9b binary 11264 | buffered parity:2+1 ; a10 x8 ; @235p spoiled-sync:b769 ; \
+         kill@29 protect 2+1 power@100000 byte:a6b7 probe 8:addb",
+    );
+}
+
+/// Parity was made of a log without records, and stood alone when a power cut took a log whose
+/// creation had failed: its directory was no log any more, and no place for one (`parity.rs`).
+#[test]
+fn found_by_seed_2faf1b73() {
+    replay(
+        "seed 2faf1b73 text 5120 | synced ; ; @18 failed-sync:235d ; close protect 4+2 \
+         power@100000 sector:b48b",
+    );
+}

@@ -142,6 +142,53 @@ fn a_slot_tells_of_nothing_that_never_was() {
     });
 }
 
+/// Somebody protects what a kill left in the page cache, and then the power goes: parity must not
+/// know of records that the disk never had, as others are to get their numbers.
+#[test]
+fn who_protects_what_a_kill_left_makes_no_parity_of_what_may_not_be_durable() {
+    for (layout, own) in
+        LAYOUTS.into_iter().flat_map(|layout| [(layout, None), (layout, Some(scheme()))])
+    {
+        let options = laid_out(of_any_size(1).geometry(GEOMETRY, 32 * 512), layout).parity(own);
+        let steps = closed(&options, layout, 12).steps();
+        for stop in 0..=steps {
+            let what = format!("{layout:?}, stopped after {stop}, {own:?}");
+            let device = MemStorage::new();
+            device.stop_after(stop);
+            let log = open(&options, &device);
+            let acknowledged = log.map_or(0, |log| append(&log, layout, 1..=12));
+            let killed = device.kill();
+            if protect_in(&shared(&killed), scheme()).is_err() {
+                assert_eq!(acknowledged, 0, "{what}");
+            }
+            let left = killed.power_cut(|_| false);
+            if acknowledged > 0 {
+                let found = judge(&left).unwrap();
+                assert!(found.verdict <= Verdict::Torn, "{what}: {found:?}");
+            }
+            let log = open(&laid_out(later(2), layout).parity(own), &left);
+            let log = log.unwrap_or_else(|error| panic!("{what}: {error}"));
+            let last = log.recovery().last.map_or(0, seawall::Lsn::get);
+            assert!(last >= acknowledged, "{what}");
+            for number in last + 1..=last + 4 {
+                let size = 30 + usize::try_from(number * 53 % 300).unwrap();
+                let appended = log.append(&payload_in(layout, (number, 2), size)).unwrap();
+                assert_eq!(appended.get(), number, "{what}");
+            }
+            drop(log);
+            let sound = read(&left, false).unwrap().records;
+            let (name, used) = newest(&left, layout);
+            for from in used.step_by(BLOCK) {
+                let harmed = left.kill();
+                garble(&harmed, &name, from..from + 8);
+                for (number, payload) in read(&harmed, true).unwrap().records {
+                    assert_eq!(sound.get(&number), Some(&payload), "{what}: record {number}");
+                }
+            }
+        }
+    }
+}
+
 /// The disk has the newest head and the last slot, and no slot before it that was not synced: what
 /// a head covers is there, so nobody looks for it again.
 #[test]

@@ -46,11 +46,14 @@ struct Told<'a> {
 }
 
 impl Told<'_> {
-    /// The segments whose parity was made, or would be.
-    fn made(&self) -> Vec<SegmentId> {
-        let lacking = self.before.open.iter();
-        let is_made = |id: &&SegmentId| self.args.dry_run || !self.after.open.contains(id);
-        lacking.filter(is_made).copied().collect()
+    /// How many bytes got parity, or would, and beside which segments.
+    fn made(&self) -> (u64, Vec<SegmentId>) {
+        let Self { before, after, .. } = self;
+        let all = if self.args.dry_run { before.bytes - before.unsure } else { after.covered };
+        let bytes = all.saturating_sub(before.covered);
+        let may_be_all = self.args.dry_run || after.unsure > 0;
+        let is_made = |id: &&SegmentId| bytes > 0 && (may_be_all || !after.open.contains(id));
+        (bytes, before.open.iter().filter(is_made).copied().collect())
     }
 
     fn as_json(&self) -> Value {
@@ -67,32 +70,36 @@ impl Told<'_> {
             "covered_before": before.covered,
             "covered": after.covered,
             "parity_bytes": after.parity_bytes,
-            "made": numbers(&self.made()),
+            "made": numbers(&self.made().1),
             "lacking": numbers(&after.open),
+            "unsure_bytes": after.unsure,
         })
     }
 
     fn tell(&self, out: &mut Output) {
         let Self { args, scheme, before, after } = self;
         let (log, covered) = (args.log.display(), human::bytes(after.covered));
-        let (of, made) = (human::bytes(after.bytes), self.made());
+        let (of, (bytes, made)) = (human::bytes(after.bytes), self.made());
         out.line(&format!("{log}   parity of {covered} of {of}"));
         let what = if args.dry_run { "would make" } else { "made" };
         if !made.is_empty() {
-            let bytes = human::bytes(before.bytes.saturating_sub(before.covered));
-            let beside = beside(&made);
+            let (beside, bytes) = (beside(&made), human::bytes(bytes));
             out.line(&format!("  {what:<11}{scheme} {beside}: {bytes} had none"));
         } else if after.open.is_empty() {
             out.line("  made       nothing: there is parity of all of it");
         }
-        if !args.dry_run && !after.open.is_empty() {
-            out.line(&format!(
-                "  lacking    {}: mend the log, then try again",
-                beside(&after.open)
-            ));
+        let typed = typed(&args.log);
+        if after.unsure > 0 {
+            let unsure = human::bytes(after.unsure);
+            let newest = after.open.last().map(|id| beside(&[*id])).unwrap_or_default();
+            out.line(&format!("  lacking    {newest}: nothing says that the last {unsure} are"));
+            out.line("             durable; open the log, which makes them so, and try again:");
+            out.line(&format!("      seawall append {typed} < /dev/null"));
+        } else if !args.dry_run && !after.open.is_empty() {
+            let lacking = beside(&after.open);
+            out.line(&format!("  lacking    {lacking}: mend the log, then try again"));
         }
         out.line(&format!("  takes      {}", human::bytes(after.parity_bytes)));
-        let typed = typed(&args.log);
         if args.dry_run && !made.is_empty() {
             out.line("");
             out.line(&format!("nothing was changed; to do it: seawall protect {typed}"));

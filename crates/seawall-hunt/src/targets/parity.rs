@@ -221,8 +221,10 @@ impl Case {
             return assert!(made.is_err(), "{made:?}");
         }
         let made = made.unwrap_or_else(|error| panic!("a sound log: {error}"));
-        assert!(made.open.is_empty() && made.covered == made.bytes, "{made:?}");
-        for (header, _) in &self.log.sides {
+        let open = usize::from(made.unsure > 0);
+        // What nothing confirms, at the end of a log that was not closed, has to wait for an open.
+        assert_eq!((made.open.len(), made.covered), (open, made.bytes - made.unsure), "{made:?}");
+        for (header, _) in self.log.sides.iter().rev().skip(open) {
             let start = usize::try_from(header.data_start()).expect("a small number");
             device.edit(&header.data_name(), |bytes| {
                 bytes.iter_mut().skip(start).take(BLOCK).for_each(|byte| *byte ^= 0x55);

@@ -5,8 +5,9 @@ use super::heal::RECORDS_MAX;
 use super::track::{Side, read_head, read_slot};
 use crate::chain::Link;
 use crate::directory::{LOCK, open_existing};
+use crate::live::read_live;
 use crate::segment::Segment;
-use crate::survey::survey;
+use crate::survey::{Survey, survey};
 use crate::walk::{Event, Walk, to_u64};
 use crate::{Error, Lsn, Result, SegmentId};
 use seawall_format::SegmentHeader;
@@ -29,8 +30,12 @@ pub struct Protection {
     pub covered: u64,
     /// The size of the files with parity, in bytes.
     pub parity_bytes: u64,
-    /// Segments of which some bytes have none; the one that is written among them, now and then.
+    /// Segments of which some bytes have none: the one that is written among them, now and then, and
+    /// after a crash the newest, until the log is opened.
     pub open: Vec<SegmentId>,
+    /// How many bytes at the end of the newest one can have none yet: nothing says that they are
+    /// durable. Whoever opens the log for append makes them so.
+    pub unsure: u64,
 }
 
 /// Says what parity stands beside the log in the directory `path`.
@@ -71,12 +76,21 @@ pub fn protection_in(storage: &Arc<dyn Storage>) -> Result<Protection> {
     for (number, link) in survey.chain.iter().enumerate() {
         let header = &link.segment.header;
         let is_newest = number + 1 == survey.chain.len();
-        let (from, end) = (header.data_start(), records_end(storage, link, is_newest)?);
+        let from = header.data_start();
+        let (sure, end) = if is_newest {
+            newest_end(storage, &survey, link)?
+        } else {
+            let end = records_end(storage, link)?;
+            (end, end)
+        };
         let (is_sound, sound) = soundness(storage, header);
         let parity = storage.open(&header.id.parity_name(), Access::Read);
         found.parity_bytes += parity.and_then(|parity| parity.len()).unwrap_or(0);
         found.bytes += end - from;
-        if is_sound && !needs(storage, header, end) {
+        found.unsure += end - sure;
+        if from == end {
+            // There is nothing that could have some.
+        } else if is_sound && !needs(storage, header, end) {
             found.covered += end - from;
         } else {
             found.covered += sound.unwrap_or(from).min(end) - from;
@@ -86,20 +100,41 @@ pub fn protection_in(storage: &Arc<dyn Storage>) -> Result<Protection> {
     Ok(found)
 }
 
-/// Up to where a segment can have parity: where all of its file has some, its end, as nobody writes
-/// it any more; else where those of its records end that count or that it was made with, or what
-/// slots know of, which was durable.
+/// Up to where the newest segment can have parity, and where its records end: what nothing on disk
+/// confirms may stand in the page cache only, and numbers be given anew. Rule R12.
+fn newest_end(storage: &Arc<dyn Storage>, survey: &Survey, link: &Link) -> Result<(u64, u64)> {
+    let live = read_live(&**storage)?;
+    let promised = live.and_then(|live| survey.promised_by(&live));
+    let mut walk = Walk::within(survey, link, None).promised(promised);
+    let start = link.segment.header.data_start();
+    let (mut ends, mut is_sound) = (vec![], true);
+    let confirmed = loop {
+        match walk.step()? {
+            Event::Batch(batch) if is_sound => ends.push((batch.last, batch.end.0)),
+            Event::Batch(_) => {}
+            Event::Damage(..) => is_sound = false,
+            Event::End(end) => break end.sure(),
+        }
+    };
+    let is_sure = |(last, _): &&(Lsn, u64)| Some(*last) <= confirmed;
+    let sure = ends.iter().rfind(is_sure).map_or(start, |(_, end)| *end);
+    let end = ends.last().map_or(start, |(_, end)| *end);
+    // What has a slot was durable.
+    let sure = known_from(&link.segment, sure).unwrap_or(sure);
+    Ok((sure, end.max(sure)))
+}
+
+/// Up to where a segment that is not the newest can have parity: where all of its file has some, its
+/// end, as nobody writes it any more; else where those of its records end that count or that it was
+/// made with, or what slots know of, which was durable.
 ///
 /// What lies behind that was carried on: nothing says that it was ever durable, and after a barrier
-/// that failed it stands in the page cache only, whatever barriers return later. In the newest
-/// segment one more are to come: what is there now is no matter of parity.
-fn records_end(storage: &Arc<dyn Storage>, link: &Link, is_newest: bool) -> Result<u64> {
+/// that failed it stands in the page cache only, whatever barriers return later.
+fn records_end(storage: &Arc<dyn Storage>, link: &Link) -> Result<u64> {
     let header = &link.segment.header;
-    if !is_newest {
-        let end = link.segment.records_end()?;
-        if !needs(storage, header, end) {
-            return Ok(end);
-        }
+    let end = link.segment.records_end()?;
+    if !needs(storage, header, end) {
+        return Ok(end);
     }
     let limit = match link.limit {
         Limit::At(last) => Limit::At(last.max(header.carried)),
@@ -110,7 +145,7 @@ fn records_end(storage: &Arc<dyn Storage>, link: &Link, is_newest: bool) -> Resu
     while let Event::Batch(batch) = walk.step()? {
         end = batch.end.0;
     }
-    Ok(if is_newest { end } else { known_from(&link.segment, end).unwrap_or(end) })
+    Ok(known_from(&link.segment, end).unwrap_or(end))
 }
 
 /// Up to where the slots know the records of a segment, from that of `end` on.
@@ -195,7 +230,9 @@ fn is_whole(
 /// written without, where a crash left some of it out, or where it is damaged itself. Says what
 /// stands beside it then.
 ///
-/// It is computed from the records as they are; verify them first.
+/// It is computed from the records as they are; verify them first. What a crash left at the end
+/// that may not be durable has none before the log was opened for append:
+/// [`unsure`](Protection::unsure).
 ///
 /// # Errors
 ///
@@ -233,9 +270,14 @@ pub fn protect_in(storage: &Arc<dyn Storage>, scheme: Scheme) -> Result<Protecti
     let found = survey(storage, None)?;
     for (number, link) in found.chain.iter().enumerate() {
         let is_newest = number + 1 == found.chain.len();
-        let (header, end) = (&link.segment.header, records_end(storage, link, is_newest)?);
+        let header = &link.segment.header;
+        let end = if is_newest {
+            newest_end(storage, &found, link)?.0
+        } else {
+            records_end(storage, link)?
+        };
         let (is_sound, sound) = soundness(storage, header);
-        if !is_sound || needs(storage, header, end) {
+        if end > header.data_start() && (!is_sound || needs(storage, header, end)) {
             let failed = Error::io(format!("make {}", header.id.parity_name()));
             make(storage, (header, scheme), (sound, end)).map_err(failed)?;
         }
@@ -293,7 +335,7 @@ pub(crate) fn make_up(
         next = header.base;
         let link = Segment::open_known(storage, header);
         let link = link.map(|segment| Link { segment, limit, gap: None });
-        let end = link.and_then(|link| records_end(storage, &link, false));
+        let end = link.and_then(|link| records_end(storage, &link));
         let Ok(end) = end else { return };
         if !needs(storage, header, end) {
             return;
