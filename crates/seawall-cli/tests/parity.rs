@@ -203,7 +203,7 @@ fn protect_tells_what_has_to_wait_for_an_open() {
     let log: Log<[u8], Raw> = Options::new().idle_mark(None).open(folder.path("log")).unwrap();
     log.append(b"second").unwrap();
     // As a power cut leaves it: `live` is of an earlier run of the machine.
-    std::fs::create_dir(folder.path("crashed")).unwrap();
+    folder.make_folder("crashed");
     for name in folder.names("log").iter().filter(|name| !["live", "lock"].contains(&&***name)) {
         folder.write(&format!("crashed/{name}"), &folder.read(&format!("log/{name}")));
     }

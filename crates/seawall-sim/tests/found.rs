@@ -529,9 +529,9 @@ fn found_by_seed_1ad92f0a() {
     );
 }
 
-/// Somebody protected a log whose writer was killed, and then the power went: parity knew of records
-/// that the disk never had, and `verify` called them lost. The image: a sound log, but for that slot.
-/// `who_protects_what_a_kill_left` in `parity_crash.rs`.
+/// Somebody protected a log whose writer was killed, and then the power went: parity knew of
+/// records that the disk never had, and `verify` called them damaged. The image: a sound log, but
+/// for that slot. `who_protects_what_a_kill_left` in `parity_crash.rs`.
 #[test]
 fn found_by_seed_2faf1a9b() {
     replay(

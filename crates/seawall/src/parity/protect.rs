@@ -30,8 +30,8 @@ pub struct Protection {
     pub covered: u64,
     /// The size of the files with parity, in bytes.
     pub parity_bytes: u64,
-    /// Segments of which some bytes have none: the one that is written among them, now and then, and
-    /// after a crash the newest, until the log is opened.
+    /// Segments of which some bytes have none: the one that is written among them, now and then,
+    /// and after a crash the newest, until the log is opened.
     pub open: Vec<SegmentId>,
     /// How many bytes at the end of the newest one can have none yet: nothing says that they are
     /// durable. Whoever opens the log for append makes them so.
@@ -124,9 +124,9 @@ fn newest_end(storage: &Arc<dyn Storage>, survey: &Survey, link: &Link) -> Resul
     Ok((sure, end.max(sure)))
 }
 
-/// Up to where a segment that is not the newest can have parity: where all of its file has some, its
-/// end, as nobody writes it any more; else where those of its records end that count or that it was
-/// made with, or what slots know of, which was durable.
+/// Up to where a segment that is not the newest can have parity: where all of its file has some,
+/// its end, as nobody writes it any more; else where those of its records end that count or that
+/// it was made with, or what slots know of, which was durable.
 ///
 /// What lies behind that was carried on: nothing says that it was ever durable, and after a barrier
 /// that failed it stands in the page cache only, whatever barriers return later.
