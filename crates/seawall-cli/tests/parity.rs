@@ -195,6 +195,23 @@ fn protect_refuses_what_is_damaged() {
     assert!(!folder.names("log").contains(&"000000000001.parity".to_owned()));
 }
 
+/// A text that somebody set out anew is sound, and not what parity knows.
+#[test]
+fn protect_says_what_to_do_where_the_records_were_changed() {
+    let folder = Folder::new("protect-edited");
+    folder.run("append log -q --log-format json --format json --parity 16+2", b"1\n2\n").fine();
+    let text = String::from_utf8(folder.read("log/000000000001.jsonl")).unwrap();
+    folder.write("log/000000000001.jsonl", text.replace("\"lsn\":2", "\"lsn\": 2").as_bytes());
+    folder.run("verify log", b"").fine();
+    let said = folder.run("protect log", b"");
+    for words in ["make 000000000001.parity: the records are not what", "then remove that file"] {
+        assert!(said.refused(1).contains(words), "{said:?}");
+    }
+    folder.remove("log/000000000001.parity");
+    let made = answer(folder.run("protect log --json", b"").fine());
+    assert_eq!((&made["made"], &made["covered"]), (&json!([1]), &made["bytes"]));
+}
+
 /// What a crash left without a word that it is durable is not the disk's yet, perhaps.
 #[test]
 fn protect_tells_what_has_to_wait_for_an_open() {

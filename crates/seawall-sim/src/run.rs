@@ -431,14 +431,17 @@ impl Simulation {
         self.outcome.steps += disk.steps();
         self.outcome.trace = self.outcome.trace.rotate_left(7) ^ disk.trace();
         match made {
+            _ if disk.is_stopped() => {}
             Ok(made) if !made.open.is_empty() && made.unsure == 0 => {
                 world.find(format!("who protects leaves without parity: {made:?}"));
             }
-            Err(error) if !disk.is_stopped() && !matches!(error, Error::NotALog { .. }) => {
-                world.find(format!("who protects: {error}"));
-            }
+            Err(Error::NotALog { .. }) => {}
+            // What went wrong with the parity may contradict the records: that is kept.
+            Err(error) if self.parity_is_sound => world.find(format!("who protects: {error}")),
             _ => {}
         }
+        let is_torn = matches!(end, End::Power(_, Cut { unit: Unit::Byte, .. }));
+        world.ledger().may_be_unsure |= is_torn;
         self.device = match end {
             End::Power(_, cut) => power_cut(&self.device, cut),
             _ => self.device.kill(),

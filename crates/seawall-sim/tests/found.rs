@@ -549,3 +549,31 @@ fn found_by_seed_2faf1b73() {
          power@100000 sector:b48b",
     );
 }
+
+/// Who makes parity took what stands behind a slot that was never written for not durable, though
+/// the slot behind it says so: some of the segment went without until it was made once more. The
+/// image: parity of which the first slot is lost.
+#[test]
+fn found_by_seed_3049bf44() {
+    replay(
+        "seed 3049bf44 binary 8192 | buffered ahead idle parity:4+1 ; a931 g9 ; ; power@115 \
+         sector:51b9 protect 2+1 power@38 page:a24a probe 8:3374 mend 1:c102 | synced ahead ; \
+         s24+51+30 a907 / s91+0+188+188 a489 e u459 a403 a494 / c x3 / ; @285p write-error:666f \
+         @1p failed-sync:8de4 ; power@316 byte:701b probe 8:1330 mend 3:23ad | synced idle ; g10 \
+         g11 c u22 s181+17+0 x0 / a952 a259 g9 / v a86 c u910 / y s13 a12 y u21 u181 / v a433 g0 \
+         e c e ; @383p stall:c294 @520p lost-write:ad6 @495p flipped-read:ca13 ; power@110 \
+         page:8781 protect 4+1 power@100000 byte:1459 harm-parity stale/512:4129 probe 8:a223",
+    );
+}
+
+/// Parity is asked for the block before the end of a text, and has it; but behind the end stands a
+/// whole line of a torn set, which damage before it lets be seen, and no intact record is taken
+/// away. The oracle wanted the block all the same. The image: the end of a text, torn, and lost.
+#[test]
+fn found_by_seed_3049eb28() {
+    replay(
+        "seed 3049eb28 text 8192 | buffered ahead idle parity:4+2 ; a10 ; @60 failed-sync:d5b9 ; \
+         drop | buffered ring:5120 ; s86+191+70 x10 g1 a323 ; @32 failed-sync:bb0 @36 \
+         failed-sync:244 @106 failed-sync:b6ca ; power@76 sector:8140 mend 3:a189",
+    );
+}

@@ -9,6 +9,7 @@ use crate::progress::Progress;
 use crate::report::{Exit, Failure};
 use seawall::{Error, Lsn, Parity, Protection, SegmentId};
 use serde_json::{Value, json};
+use std::io::ErrorKind;
 
 /// Judges the log, then makes what is missing; the exit is that of the verdict.
 pub(crate) fn run(args: &Protect) -> Result<Exit, Failure> {
@@ -23,7 +24,11 @@ pub(crate) fn run(args: &Protect) -> Result<Exit, Failure> {
     let before = protection(&args.log, &found).map_err(fail)?;
     let scheme = args.parity.or(before.scheme).unwrap_or(Parity::DEFAULT);
     if !args.dry_run {
-        seawall::protect(&args.log, scheme).map_err(fail)?;
+        seawall::protect(&args.log, scheme).map_err(|error| match &error {
+            Error::Io { source, .. } if source.kind() == ErrorKind::InvalidData => fail(error)
+                .next("see that the records are as they should be; then remove that file"),
+            _ => fail(error),
+        })?;
     }
     let after = protection(&args.log, &found).map_err(fail)?;
     let told = Told { args, scheme, before: &before, after: &after };

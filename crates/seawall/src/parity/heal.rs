@@ -1,7 +1,7 @@
 //! What the parity beside segments says of bytes that damage took.
 
 use super::code::{lost_blocks, rebuild};
-use super::track::{read_head, read_slot};
+use super::track::{read_head, read_slot, slots_end};
 use crate::chain::Link;
 use crate::directory::{list, read_small, read_start};
 use crate::mend::Source;
@@ -13,7 +13,7 @@ use crate::walk::{Event, TailFound, Walk, to_u64};
 use crate::{Corruption, Damage, Error, Lsn, Offset, Result, SegmentId, Verification};
 use seawall_format::frame::Frames;
 use seawall_format::parity::{Known, Places};
-use seawall_format::{Geometry, HEADER_SIZE, Live, Mark, MarkSlot, Refused, SegmentHeader, tail};
+use seawall_format::{HEADER_SIZE, Live, Mark, MarkSlot, Refused, SegmentHeader, tail};
 use seawall_io::{Access, File, Storage};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -393,9 +393,6 @@ impl Iterator for Intact {
     }
 }
 
-/// No segment holds more bytes of records: a text goes a batch beyond what a segment may hold.
-pub(super) const RECORDS_MAX: u64 = 2 * Geometry::SEGMENT_MAX;
-
 /// Whether the parity of the newest segment knows of records behind `end`, where they seem to end:
 /// a slot is written when all that it covers is durable, so something took them.
 ///
@@ -407,16 +404,7 @@ pub(crate) fn knows_more(newest: &Segment, end: Offset) -> bool {
 fn covers_more(newest: &Segment, end: u64) -> Option<bool> {
     let parity = newest.storage().open(&newest.header.id.parity_name(), Access::Read).ok()?;
     let head = read_head(&*parity).ok()?.filter(|head| head.header == newest.header)?;
-    let places = Places::of(&head.header, head.scheme);
-    let is_beyond = |number: u64| {
-        let slot = read_slot(&*parity, &places, number).ok()?;
-        let known = Known::decode(&slot, number, &places)?;
-        Some(places.stripe_at(number) + to_u64(known.covered) > end)
-    };
-    // However long a file says it is: no segment holds more than that.
-    let room = parity.len().ok()?.saturating_sub(places.slot_at(0).0);
-    let slots = room.div_ceil(to_u64(places.slot_size())).min(RECORDS_MAX / places.stripe_size());
-    Some((places.stripe_of(end)..slots).any(|number| is_beyond(number) == Some(true)))
+    Some(slots_end(&*parity, &head, end)? > end)
 }
 
 /// What the directory holds, and with the view that shows it, where parity gives back what the

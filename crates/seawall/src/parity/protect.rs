@@ -1,8 +1,7 @@
 //! What parity stands beside a log, and making what it lacks.
 
 use super::code::has_sound_parity;
-use super::heal::RECORDS_MAX;
-use super::track::{Side, read_head, read_slot};
+use super::track::{Side, read_head, read_slot, slots_end};
 use crate::chain::Link;
 use crate::directory::{LOCK, open_existing};
 use crate::live::read_live;
@@ -148,17 +147,12 @@ fn records_end(storage: &Arc<dyn Storage>, link: &Link) -> Result<u64> {
     Ok(known_from(&link.segment, end).unwrap_or(end))
 }
 
-/// Up to where the slots know the records of a segment, from that of `end` on.
-fn known_from(segment: &Segment, mut end: u64) -> Option<u64> {
+/// Up to where head and slots know the records of a segment, if that is beyond `end`.
+fn known_from(segment: &Segment, end: u64) -> Option<u64> {
     let parity = segment.storage().open(&segment.header.id.parity_name(), Access::Read).ok()?;
     let head = head_of(&*parity, &segment.header)?;
-    let places = Places::of(&head.header, head.scheme);
-    for number in places.stripe_of(end)..RECORDS_MAX / places.stripe_size() {
-        let slot = read_slot(&*parity, &places, number).ok()?;
-        let Some(known) = Known::decode(&slot, number, &places) else { break };
-        end = end.max(places.stripe_at(number) + to_u64(known.covered));
-    }
-    Some(end)
+    let known = slots_end(&*parity, &head, end).map_or(end, |known| known.max(end));
+    Some(known.max(head.covered).min(segment.records_end().ok()?))
 }
 
 /// The head of a segment's parity.
@@ -236,8 +230,9 @@ fn is_whole(
 ///
 /// # Errors
 ///
-/// [`Error::Busy`] if a writer has the log open; [`Error::Io`], [`Error::NotALog`],
-/// [`Error::Unsupported`].
+/// [`Error::Busy`] if a writer has the log open; [`Error::Io`], of the kind
+/// [`InvalidData`](io::ErrorKind::InvalidData) where parity that is there knows the records
+/// otherwise, which is kept; [`Error::NotALog`], [`Error::Unsupported`].
 ///
 /// # Examples
 ///

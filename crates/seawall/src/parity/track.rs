@@ -11,7 +11,7 @@ use super::code::{Coder, has_sound_parity, lost_blocks};
 use crate::roll::{Machine, TailSegment};
 use crate::walk::to_u64;
 use seawall_format::parity::{HEADS_MAX, Head, Known, Places, Scheme};
-use seawall_format::{Refused, SegmentHeader};
+use seawall_format::{Geometry, Refused, SegmentHeader};
 use seawall_io::{Access, File, Storage};
 use std::io;
 use std::sync::Arc;
@@ -236,7 +236,8 @@ impl Side {
         if lost_blocks(&self.places, &known, &stripe).is_empty() {
             return Ok(known.covered == size && has_sound_parity(&self.places, &known, &slot));
         }
-        Err(io::Error::other("the records are not what the parity knows of them"))
+        let what = "the records are not what the parity knows of them";
+        Err(io::Error::new(io::ErrorKind::InvalidData, what))
     }
 
     fn follow(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
@@ -316,6 +317,24 @@ pub(crate) fn read_slot(file: &dyn File, places: &Places, number: u64) -> io::Re
     slot.truncate(read);
     Ok(slot)
 }
+
+/// Up to where the slots know of the records of a segment, beginning with the slot of `from`; `None`
+/// if none of them can be read. All of that was durable, whatever a slot before says.
+pub(crate) fn slots_end(file: &dyn File, head: &Head, from: u64) -> Option<u64> {
+    let places = Places::of(&head.header, head.scheme);
+    // However long a file says it is: no segment holds more than that.
+    let room = file.len().ok()?.saturating_sub(places.slot_at(0).0);
+    let slots = room.div_ceil(to_u64(places.slot_size())).min(RECORDS_MAX / places.stripe_size());
+    let end_of = |number: u64| {
+        let slot = read_slot(file, &places, number).ok()?;
+        let known = Known::decode(&slot, number, &places)?;
+        Some(places.stripe_at(number) + to_u64(known.covered))
+    };
+    (places.stripe_of(from)..slots).filter_map(end_of).max()
+}
+
+/// No segment holds more bytes of records: a text goes a batch beyond what a segment may hold.
+const RECORDS_MAX: u64 = 2 * Geometry::SEGMENT_MAX;
 
 /// Slots to be made durable, and then a head to say so: a matter of two barriers, and of nobody's
 /// hurry.
