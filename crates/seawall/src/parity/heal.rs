@@ -1,7 +1,7 @@
 //! What the parity beside segments says of bytes that damage took.
 
 use super::code::{lost_blocks, rebuild};
-use super::track::{read_head, read_slot, slots_end};
+use super::track::{head_of, read_head, read_slot, slots_end};
 use crate::chain::Link;
 use crate::directory::{list, read_small, read_start};
 use crate::mend::Source;
@@ -403,7 +403,7 @@ pub(crate) fn knows_more(newest: &Segment, end: Offset) -> bool {
 
 fn covers_more(newest: &Segment, end: u64) -> Option<bool> {
     let parity = newest.storage().open(&newest.header.id.parity_name(), Access::Read).ok()?;
-    let head = read_head(&*parity).ok()?.filter(|head| head.header == newest.header)?;
+    let head = head_of(&*parity, &newest.header)?;
     Some(slots_end(&*parity, &head, end)? > end)
 }
 

@@ -1,7 +1,7 @@
 //! What parity stands beside a log, and making what it lacks.
 
 use super::code::has_sound_parity;
-use super::track::{Side, read_head, read_slot, slots_end};
+use super::track::{Side, head_of, read_slot, slots_end};
 use crate::chain::Link;
 use crate::directory::{LOCK, open_existing};
 use crate::live::read_live;
@@ -153,11 +153,6 @@ fn known_from(segment: &Segment, end: u64) -> Option<u64> {
     let head = head_of(&*parity, &segment.header)?;
     let known = slots_end(&*parity, &head, end).map_or(end, |known| known.max(end));
     Some(known.max(head.covered).min(segment.records_end().ok()?))
-}
-
-/// The head of a segment's parity.
-fn head_of(parity: &dyn File, header: &SegmentHeader) -> Option<Head> {
-    read_head(parity).ok().flatten().filter(|head| head.header == *header)
 }
 
 /// Whether all of a segment's parity that is durable can be used, and up to where it can: it may

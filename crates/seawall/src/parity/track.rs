@@ -304,6 +304,11 @@ pub(crate) fn read_head(file: &dyn File) -> io::Result<Option<Head>> {
     Ok(heads(file)?.ok())
 }
 
+/// The head, if it is that of this segment.
+pub(crate) fn head_of(file: &dyn File, header: &SegmentHeader) -> Option<Head> {
+    read_head(file).ok().flatten().filter(|head| head.header == *header)
+}
+
 fn heads(file: &dyn File) -> io::Result<Result<Head, Refused>> {
     let mut bytes = vec![0; HEADS_MAX];
     let read = file.read_at(&mut bytes, 0)?;
@@ -318,8 +323,8 @@ pub(crate) fn read_slot(file: &dyn File, places: &Places, number: u64) -> io::Re
     Ok(slot)
 }
 
-/// Up to where the slots know of the records of a segment, beginning with the slot of `from`; `None`
-/// if none of them can be read. All of that was durable, whatever a slot before says.
+/// Up to where the slots know of the records of a segment, beginning with the slot of `from`;
+/// `None` if none of them can be read. All of that was durable, whatever a slot before says.
 pub(crate) fn slots_end(file: &dyn File, head: &Head, from: u64) -> Option<u64> {
     let places = Places::of(&head.header, head.scheme);
     // However long a file says it is: no segment holds more than that.
