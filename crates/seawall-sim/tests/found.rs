@@ -577,3 +577,25 @@ fn found_by_seed_3049eb28() {
          failed-sync:244 @106 failed-sync:b6ca ; power@76 sector:8140 mend 3:a189",
     );
 }
+
+/// Slots of the newest segment were on the disk, and no head: they knew of a record that nothing
+/// else confirmed, and whoever made parity took that for a contradiction. The image: the same.
+/// `slots_without_a_head_are_made_anew` in `parity_crash.rs`.
+#[test]
+fn found_by_seed_3048e4d2() {
+    replay(
+        "seed 3048e4d2 binary 5120 | synced parity:2+1 ; a10 a192 k8 / a13 a951 a928 / a903 \
+         a0 z19 / a931 z55 s184+25+87+183 s184+39+55+185 / a283 k2 a946 a922 / s182+2+180+180 \
+         a292 s17+54 k9 k8 s25 z53 / a953 z268 z64 a19 z111 ; ; power@1811 sector:d8af \
+         protect 2+1 kill@38 probe 8:c6a0 mend 1:cc88 | synced ahead ; a3 z198 k11 z120 / \
+         s182+1+2+19 s4+3+191+183 a57 s190+190 a17 a263 / a339 a907 / a205 a145 / a411 / k0 \
+         z254 / s14+62+23+189 s69 a300 a345 a464 / a959 ; @358p misdirected-read:8e87 ; \
+         power@52 page:34a2 probe 8:c7ec mend 2:98c9 | synced ; / a5 k4 a346 a929 / a934 a311 \
+         a379 s2+191 a165 a436 / k8 z93 a428 s46+91+189 a10 a12 k6 z129 / z150 z67 a188 k8 \
+         s2+54+74 a21 / / a482 z168 a5 z192 k0 / s22 a499 a936 z257 a943 s2 / a485 a950 a1 / \
+         a22 z142 k0 s180 a15 a65 a8 z54 k6 / z288 a293 k0 a17 a942 k11 z117 a241 a959 / z196 \
+         k5 s76+87 a948 a21 s1+189 k8 / a492 a939 a21 a13 k0 k6 a330 a485 k0 z252 a17 z120 / \
+         ; @1332p failed-sync:7cc8 ; power@2078 sector:4432 protect 2+1 close probe 8:bdd2 \
+         mend 2:fe8a",
+    );
+}

@@ -244,6 +244,31 @@ fn a_slot_that_contradicts_the_records_is_never_written_over() {
     }
 }
 
+/// The disk has slots of the newest segment, and no head yet: they know of a record that nothing
+/// else confirms. Nobody could ask them, so they are in nobody's way.
+#[test]
+fn slots_without_a_head_are_made_anew() {
+    let mut unsure = 0;
+    for count in 5..40 {
+        let device = MemStorage::new();
+        let log = open(&in_one_segment(1), &device).unwrap();
+        assert_eq!(append(&log, Layout::Binary, 1..=count), count);
+        let left = device.power_cut(|_| true);
+        drop(log);
+        let side = sides(&left).pop().unwrap();
+        left.edit(&side, |bytes| bytes.iter_mut().take(2 * BLOCK).for_each(|byte| *byte = 0));
+        let made = protect_in(&shared(&left), scheme());
+        let made = made.unwrap_or_else(|error| panic!("{count} records: {error}"));
+        assert_eq!(made.covered, made.bytes - made.unsure, "{count} records");
+        unsure += usize::from(made.unsure > 0);
+        let log = open(&later(2), &left).unwrap();
+        log.close().unwrap();
+        let made = protect_in(&shared(&left), scheme()).unwrap();
+        assert!(made.open.is_empty() && made.covered == made.bytes, "{count} records: {made:?}");
+    }
+    assert!(unsure > 10, "{unsure}");
+}
+
 /// The disk of a closed log of which one block of the newest segment is damaged, wherever.
 #[test]
 fn a_segment_that_parity_mended_gets_nothing_more() {

@@ -157,6 +157,13 @@ impl Side {
             Err(refused) => return Err(io::Error::other(refused)),
         };
         let is_new = found.is_none();
+        let file = if is_new && file.len()? > 0 {
+            // Without a head nobody knows what its slots are about.
+            storage.remove(&name)?;
+            storage.create(&name)?
+        } else {
+            file
+        };
         let covered = header.data_start();
         let head = found.unwrap_or(Head { header: header.clone(), scheme, sequence: 0, covered });
         // What was begun with one scheme goes on with it.
