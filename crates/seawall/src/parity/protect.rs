@@ -13,6 +13,7 @@ use seawall_format::SegmentHeader;
 use seawall_format::parity::{Head, Known, Places, Scheme};
 use seawall_format::scan::Limit;
 use seawall_io::{Access, File, Storage};
+use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -72,16 +73,9 @@ pub fn protection_in(storage: &Arc<dyn Storage>) -> Result<Protection> {
         scheme: survey.manifest.as_ref().and_then(|manifest| manifest.parity),
         ..Protection::default()
     };
-    for (number, link) in survey.chain.iter().enumerate() {
+    for link in &survey.chain {
         let header = &link.segment.header;
-        let is_newest = number + 1 == survey.chain.len();
-        let from = header.data_start();
-        let (sure, end) = if is_newest {
-            newest_end(storage, &survey, link)?
-        } else {
-            let end = records_end(storage, link)?;
-            (end, end)
-        };
+        let (from, (sure, end)) = (header.data_start(), ends(storage, &survey, link)?);
         let (is_sound, sound) = soundness(storage, header);
         let parity = storage.open(&header.id.parity_name(), Access::Read);
         found.parity_bytes += parity.and_then(|parity| parity.len()).unwrap_or(0);
@@ -99,25 +93,47 @@ pub fn protection_in(storage: &Arc<dyn Storage>) -> Result<Protection> {
     Ok(found)
 }
 
-/// Up to where the newest segment can have parity, and where its records end: what nothing on disk
-/// confirms may stand in the page cache only, and numbers be given anew. Rule R12.
-fn newest_end(storage: &Arc<dyn Storage>, survey: &Survey, link: &Link) -> Result<(u64, u64)> {
+/// Up to where a segment of a survey's chain can have parity, and where its records end.
+fn ends(storage: &Arc<dyn Storage>, survey: &Survey, link: &Link) -> Result<(u64, u64)> {
+    let newest = survey.chain.last().map(|newest| newest.segment.header.id);
+    if newest == Some(link.segment.header.id) {
+        return newest_ends(storage, survey, link);
+    }
+    records_end(storage, link).map(|end| (end, end))
+}
+
+/// The same of the newest one: what nothing on disk confirms may stand in the page cache only, and
+/// its numbers be given anew. Rule R12.
+fn newest_ends(storage: &Arc<dyn Storage>, survey: &Survey, link: &Link) -> Result<(u64, u64)> {
     let live = read_live(&**storage)?;
     let promised = live.and_then(|live| survey.promised_by(&live));
     let mut walk = Walk::within(survey, link, None).promised(promised);
-    let start = link.segment.header.data_start();
-    let (mut ends, mut is_sound) = (vec![], true);
-    let confirmed = loop {
-        match walk.step()? {
-            Event::Batch(batch) if is_sound => ends.push((batch.last, batch.end.0)),
-            Event::Batch(_) => {}
-            Event::Damage(..) => is_sound = false,
-            Event::End(end) => break end.sure(),
+    let (mut sure, mut is_sound) = (link.segment.header.data_start(), true);
+    let mut unsure = VecDeque::new();
+    let mut is_over = false;
+    while !is_over {
+        let confirmed = match walk.step()? {
+            Event::Batch(batch) => {
+                unsure.extend(is_sound.then_some((batch.last, batch.end.0)));
+                batch.header.confirmed()
+            }
+            Event::Damage(..) => {
+                is_sound = false;
+                None
+            }
+            Event::End(end) => {
+                is_over = true;
+                end.sure()
+            }
+        };
+        while let Some(&(last, end)) = unsure.front()
+            && Some(last) <= confirmed
+        {
+            sure = end;
+            unsure.pop_front();
         }
-    };
-    let is_sure = |(last, _): &&(Lsn, u64)| Some(*last) <= confirmed;
-    let sure = ends.iter().rfind(is_sure).map_or(start, |(_, end)| *end);
-    let end = ends.last().map_or(start, |(_, end)| *end);
+    }
+    let end = unsure.back().map_or(sure, |(_, end)| *end);
     // What has a slot was durable.
     let sure = known_from(&link.segment, sure).unwrap_or(sure);
     Ok((sure, end.max(sure)))
@@ -258,14 +274,8 @@ pub fn protect_in(storage: &Arc<dyn Storage>, scheme: Scheme) -> Result<Protecti
     let _lock = locked.ok_or_else(|| Error::Busy { place: storage.place() })?;
     // What is no log was refused before a lock was made in it; a writer may have been here since.
     let found = survey(storage, None)?;
-    for (number, link) in found.chain.iter().enumerate() {
-        let is_newest = number + 1 == found.chain.len();
-        let header = &link.segment.header;
-        let end = if is_newest {
-            newest_end(storage, &found, link)?.0
-        } else {
-            records_end(storage, link)?
-        };
+    for link in &found.chain {
+        let (header, end) = (&link.segment.header, ends(storage, &found, link)?.0);
         let (is_sound, sound) = soundness(storage, header);
         if end > header.data_start() && (!is_sound || needs(storage, header, end)) {
             let failed = Error::io(format!("make {}", header.id.parity_name()));
