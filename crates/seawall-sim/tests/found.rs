@@ -599,3 +599,19 @@ fn found_by_seed_3048e4d2() {
          mend 2:fe8a",
     );
 }
+
+/// A device garbled the end of a batch that was carried to a new segment; parity knew the old place,
+/// which no longer counts, and at a torn end `verify` called it correctable. The image: the same.
+/// `a_place_that_no_longer_counts_is_not_damaged` in `parity_crash.rs`.
+#[test]
+fn found_by_seed_30e059a1() {
+    replay(
+        "seed 30e059a1 binary 8192 | synced ahead idle parity:4+1 ; a935 g7 a185 r l s75+97 / \
+         a151 a959 r a295 v a144 y v r a109 s0 l r l / v v a90 y a9 r g0 s10+0+2 v a0 s19+72+73 \
+         h0 / h11 g6 r s64+4+2+189 ; @971 spoiled-sync:2e00 @708 spoiled-sync:9857 ; power@348 \
+         sector:4acb | confirmed ; a2 a379 l a913 a168 h0 h0 s4+39 z110 a39 h0 a96 a460 a498 / v \
+         s16+22+189+38 r a943 z69 y a914 v a106 / g0 h0 v v y a13 z242 r / / y / z160 g7 g6 v y y \
+         a933 h7 l r a0 ; @804 spoiled-sync:6a2f @842 spoiled-sync:3bbe @790 spoiled-sync:eb56 ; \
+         power@1404 byte:2e4",
+    );
+}

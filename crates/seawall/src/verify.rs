@@ -51,7 +51,7 @@ impl Verdict {
 }
 
 /// The verdict on a log, and what it rests on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verification {
     /// In one word.
@@ -82,7 +82,7 @@ pub struct Verification {
 }
 
 /// What a log is like, from its manifest and headers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
     /// What the payloads are; `None` where nothing could be read that says so.
@@ -270,7 +270,10 @@ fn put_right(
     // a cut took and could not remove, as long as it is not given back.
     let rank = |found: &Verification| (found.is_open(), found.verdict, Reverse(found.records));
     let is_better = rank(&found) <= rank(&first);
-    if heal.patches.is_empty() || !is_judged || !is_better {
+    // What parity puts right where nothing counts any more, behind the end that a failed write gave
+    // a segment, makes no difference but to the length of a file.
+    let is_same = Verification { summary: first.summary.clone(), ..found.clone() } == first;
+    if heal.patches.is_empty() || !is_judged || !is_better || is_same {
         return Ok(first);
     }
     let gone = first.damage.into_iter().filter(|damage| !found.damage.contains(damage));

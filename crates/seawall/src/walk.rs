@@ -50,7 +50,7 @@ pub(crate) struct Found {
 }
 
 /// How the walk ended.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct End {
     /// V, the last record found.
     pub(crate) last: Option<Lsn>,
@@ -78,7 +78,7 @@ impl End {
 }
 
 /// What lies behind the last batch of the newest segment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TailFound {
     pub(crate) segment: SegmentId,
     pub(crate) offset: Offset,

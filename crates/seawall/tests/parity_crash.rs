@@ -505,6 +505,45 @@ fn lost_headers_around_what_a_cut_left_are_given_back_for_a_verdict_too() {
     }
 }
 
+/// Found by simulation. The image: a barrier failed and garbled blocks of records that were durable;
+/// they were carried to a new segment, and parity knows the old place. Then the power went, and left
+/// an end that is torn, or that cannot be told.
+#[test]
+fn a_place_that_no_longer_counts_is_not_damaged() {
+    let (mut torn, mut unsure) = (0, 0);
+    let ways = LAYOUTS.into_iter().flat_map(|layout| (2..60).map(move |nth| (layout, nth)));
+    for (layout, nth, far) in ways.flat_map(|(l, n)| [(l, n, 0), (l, n, 3 * BLOCK)]) {
+        let what = format!("{layout:?}, sync {nth}, {far}");
+        let device = MemStorage::new();
+        let log = open(&with_parity(1, layout), &device).unwrap();
+        device.spoil_sync(nth, BLOCK);
+        let last = append(&log, layout, 1..=12);
+        if log.stats().failovers == 0 {
+            continue;
+        }
+        let device = device.power_cut(|_| false);
+        drop(log);
+        let (name, used) = newest(&device, layout);
+        device.edit(&name, |bytes| {
+            let at = used.end.next_multiple_of(if layout == Layout::Text { 1 } else { 8 }) + far;
+            bytes.resize(bytes.len().max(at + 40), 0);
+            bytes[at..at + 40].fill(b'{');
+        });
+        let judged = judge(&device).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(judged.verdict < Verdict::Correctable, "{what}: {judged:?}");
+        assert_eq!((&*judged.damage, &*judged.mended), (&[][..], &[][..]), "{what}");
+        assert!(judged.last_lsn >= seawall::Lsn::new(last), "{what}: {judged:?}");
+        assert!(plan_mend_in(&shared(&device), &[]).unwrap().is_empty(), "{what}");
+        torn += u64::from(judged.verdict == Verdict::Torn);
+        unsure += u64::from(judged.verdict == Verdict::Unsure);
+        let log = open(&laid_out(again(2), layout), &device).unwrap();
+        assert_eq!(log.recovery().mended, [], "{what}");
+        log.close().unwrap();
+        assert_eq!(read(&device, false).unwrap().records, records(layout, last), "{what}");
+    }
+    assert!(torn > 10 && unsure > 10, "{torn} torn ends, {unsure} that cannot be told");
+}
+
 /// Found by simulation. The image: a barrier failed, its records were carried on and stay in the
 /// page cache of the old segment until the power goes, and an open before that made the parity.
 #[test]
