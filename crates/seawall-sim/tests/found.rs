@@ -600,8 +600,9 @@ fn found_by_seed_3048e4d2() {
     );
 }
 
-/// A device garbled the end of a batch that was carried to a new segment; parity knew the old place,
-/// which no longer counts, and at a torn end `verify` called it correctable. The image: the same.
+/// A device garbled the end of a batch that was carried to a new segment; parity knew the old
+/// place, which no longer counts, and at a torn end `verify` called it correctable. The image: the
+/// same.
 /// `a_place_that_no_longer_counts_is_not_damaged` in `parity_crash.rs`.
 #[test]
 fn found_by_seed_30e059a1() {

@@ -505,9 +505,9 @@ fn lost_headers_around_what_a_cut_left_are_given_back_for_a_verdict_too() {
     }
 }
 
-/// Found by simulation. The image: a barrier failed and garbled blocks of records that were durable;
-/// they were carried to a new segment, and parity knows the old place. Then the power went, and left
-/// an end that is torn, or that cannot be told.
+/// Found by simulation. The image: a barrier failed and garbled blocks of records that were
+/// durable; they were carried to a new segment, and parity knows the old place. Then the power
+/// went, and left an end that is torn, or that cannot be told.
 #[test]
 fn a_place_that_no_longer_counts_is_not_damaged() {
     let (mut torn, mut unsure) = (0, 0);
