@@ -18,7 +18,7 @@ pub struct Slice {
 }
 
 /// What this thread does in that time that calls `act` again and again, on each processor for a
-/// part of it.
+/// part of it. It is once at least, however late the thread comes to it.
 ///
 /// # Errors
 ///
@@ -28,7 +28,7 @@ pub fn by_one<E>(time: Duration, mut act: impl FnMut() -> Result<(), E>) -> Resu
     let begin = clock.now();
     let mut tour = Tour::new(begin, time);
     let (mut times, mut now) = (vec![], clock.now());
-    while now - begin < time {
+    while times.is_empty() || now - begin < time {
         act()?;
         let then = std::mem::replace(&mut now, clock.now());
         times.push(nanoseconds(now - then));
@@ -78,7 +78,7 @@ fn one_of_many<E>(
     barrier.wait();
     let begin = clock.now();
     let (mut times, mut now) = (vec![], begin);
-    while now - begin < time {
+    while times.is_empty() || now - begin < time {
         act()?;
         let then = std::mem::replace(&mut now, clock.now());
         times.push(nanoseconds(now - then));
@@ -193,6 +193,14 @@ mod tests {
         let done = done.map(AtomicUsize::into_inner);
         assert!(done.iter().all(|count| *count > 0), "{done:?}");
         assert_eq!(slice.unwrap().times.len(), done.iter().sum::<usize>());
+    }
+
+    #[test]
+    fn a_slice_that_is_over_at_once_has_a_time_of_each() {
+        for threads in [1, 3] {
+            let slice = by_threads((threads, Duration::ZERO), &|_| Ok::<_, ()>(())).unwrap();
+            assert_eq!(slice.times.len(), threads);
+        }
     }
 
     #[test]
