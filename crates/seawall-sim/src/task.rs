@@ -55,8 +55,9 @@ struct Place {
 enum Who {
     /// The writer's process.
     Here,
-    /// Another one, which the writer told how far it may go.
-    Told,
+    /// Another one, which the writer told how far it may go: so many writes of that had failed when
+    /// it began.
+    Told { lost: usize },
     /// Another one that found no word of the writer's: what it shows may not be durable yet.
     Untold,
 }
@@ -306,7 +307,7 @@ impl Task {
         let judged = match place.who {
             // Nobody is promised that.
             Who::Untold => ledger.clone().shown((lsn.get(), &payload), since),
-            Who::Here | Who::Told => ledger.shown((lsn.get(), &payload), since),
+            Who::Here | Who::Told { .. } => ledger.shown((lsn.get(), &payload), since),
         };
         let excused = ledger.damaged || ledger.has_holes();
         drop(ledger);
@@ -336,9 +337,16 @@ impl Task {
     /// Who a reader of another process is, with what is found of the writer's word now.
     fn still(&self, who: Who) -> Who {
         match who {
-            Who::Told if !self.world.has_word() => Who::Untold,
+            Who::Told { lost } if !self.world.has_word() || self.world.lost_words() > lost => {
+                Who::Untold
+            }
             who => who,
         }
+    }
+
+    /// A reader of another process that begins now.
+    fn begin_elsewhere(&self) -> Who {
+        self.still(Who::Told { lost: self.world.lost_words() })
     }
 
     /// What is acknowledged at this moment, and which it is.
@@ -363,7 +371,7 @@ impl Task {
 
     fn look(&mut self) -> seawall::Result<()> {
         let (before, since) = self.begin();
-        let who = self.still(Who::Told);
+        let who = self.begin_elsewhere();
         let reader = LogReader::open_any_in(self.storage())?;
         let oldest = reader.oldest()?;
         let last = self.take(reader.read_from(oldest)?, (oldest.get(), since), who)?;
@@ -389,7 +397,7 @@ impl Task {
             None => LogReader::open_any_in(self.storage())?,
         };
         let (before, since) = self.begin();
-        let who = self.still(Who::Told);
+        let who = self.begin_elsewhere();
         let got = reader.get(Lsn::new(place).expect("the first is 1"));
         let who = self.still(who);
         self.reader = Some(reader);
@@ -439,7 +447,7 @@ impl Task {
             following
         } else {
             let (_, since) = self.begin();
-            let who = self.still(Who::Told);
+            let who = self.begin_elsewhere();
             let reader = LogReader::open_any_in(self.storage())?;
             Following::new(reader.follow(reader.oldest()?)?, (who, since))
         };
@@ -474,7 +482,7 @@ impl Task {
 
     fn copy(&mut self) -> seawall::Result<()> {
         let (before, since) = self.begin();
-        let who = self.still(Who::Told);
+        let who = self.begin_elsewhere();
         let device = MemStorage::new();
         let target: Arc<dyn Storage> = Arc::new(device.clone());
         copy_in(&self.storage(), &target)?;

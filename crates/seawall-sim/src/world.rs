@@ -123,6 +123,14 @@ impl World {
         word(self.disk.device()).is_some()
     }
 
+    /// How many writes of that failed so far, of which each may have left none for a while.
+    pub(crate) fn lost_words(&self) -> usize {
+        let injected = self.injected();
+        let of_word = injected.iter().filter(|one| one.file == "live");
+        let failing = [Kind::WriteError, Kind::LastingError];
+        of_word.filter(|one| failing.contains(&one.fault.kind)).count()
+    }
+
     /// How many reads of this life gave other bytes than those that stand there.
     pub(crate) fn wrong_reads(&self) -> usize {
         self.injected().iter().filter(|one| WRONG_READS.contains(&one.fault.kind)).count()

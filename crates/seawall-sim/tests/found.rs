@@ -616,3 +616,15 @@ fn found_by_seed_30e059a1() {
          power@1404 byte:2e4",
     );
 }
+
+/// Not the log's: a write of `live` failed and the next one succeeded while a reader was on its
+/// way. That reader found no word in between, so nobody is promised what it shows; the oracle
+/// looked only when it began and when it delivered. The image: the same.
+#[test]
+fn found_by_seed_30e3a235() {
+    replay(
+        "seed 30e3a235 text 11264 | synced ahead ; l / a937 / / / y / g6 u236 / a249 / a936 / ; \
+         @64 write-error:1c35 @190 failed-sync:a2f3 @138 failed-sync:455b ; power@241 byte:5d0 \
+         protect 2+1 power@23 sector:1d11 probe 8:4619",
+    );
+}

@@ -15,6 +15,7 @@ use common::{
 };
 use seawall::{Layout, Options, Parity, SegmentId, Verdict, plan_mend_in, protect_in};
 use seawall::{protection_in, verify_in};
+use seawall_format::parity::{Head, Known, Places};
 use seawall_io::{MemStorage, Pending, Storage, What};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -102,6 +103,28 @@ fn garble(device: &MemStorage, name: &str, range: Range<usize>) {
         let end = range.end.min(bytes.len());
         bytes[range.start..end].iter_mut().for_each(|byte| *byte = byte.wrapping_mul(7) ^ 0x5A);
     });
+}
+
+/// What a slot says of its blocks is what stands there: one that says otherwise of what is gone
+/// counts it as lost, and so much less can be given back beside it.
+fn assert_slots_are_true(device: &MemStorage, what: &str) {
+    for side in sides(device) {
+        let parity = device.bytes(&side).unwrap();
+        let Ok(head) = Head::decode_file(&parity) else { continue };
+        let places = Places::of(&head.header, head.scheme);
+        let data = device.bytes(&head.header.data_name()).unwrap();
+        for number in 0.. {
+            let at = usize::try_from(places.slot_at(number).0).unwrap();
+            let Some(slot) = parity.get(at..at + SLOT) else { break };
+            let Some(known) = Known::decode(slot, number, &places) else { continue };
+            let from = usize::try_from(places.stripe_at(number)).unwrap();
+            let end = data.len().min(from + known.covered);
+            let mut stripe = data.get(from..end).unwrap_or_default().to_vec();
+            stripe.resize(STRIPE, 0);
+            let sums: Vec<_> = stripe.chunks(BLOCK).map(Known::checksum).collect();
+            assert_eq!(sums, known.checksums[..sums.len()], "{what}: {side}, stripe {number}");
+        }
+    }
 }
 
 /// Everything that is left after the power went at a step, and what was acknowledged before.
@@ -565,6 +588,7 @@ fn what_a_failed_barrier_left_in_the_page_cache_gets_no_parity() {
         if last_file.is_some_and(|name| device.bytes(&name).unwrap().is_empty()) {
             continue;
         }
+        assert_slots_are_true(&device, &what);
         // At a torn end a verdict asks parity.
         let (name, used) = newest(&device, layout);
         device.edit(&name, |bytes| {
