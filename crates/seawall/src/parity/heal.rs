@@ -190,8 +190,6 @@ impl Stripe {
 #[derive(Debug, Default)]
 pub(crate) struct Heal {
     tried: BTreeSet<SegmentId>,
-    /// Those of which something was left out.
-    refused: BTreeSet<SegmentId>,
     /// What was put right so far.
     pub(crate) patches: Vec<Patch>,
     /// The log without that.
@@ -263,14 +261,9 @@ impl Heal {
         if asked.is_empty() {
             return Ok(None);
         }
-        // What takes a record away may give it back with what comes now.
-        asked.append(&mut self.refused);
         let mut found = patches(storage, Some(&asked))?;
         if !found.is_empty() && !keeps_all(storage, &found)? {
-            let refused;
-            (found, refused) = only_harmless(storage, found)?;
-            let segments = refused.iter().filter_map(|patch| SegmentId::from_any_name(&patch.file));
-            self.refused.extend(segments);
+            found = only_harmless(storage, found)?;
         }
         if found.is_empty() {
             return Ok(None);
@@ -296,24 +289,21 @@ const DOUBTFUL_MAX: usize = 64;
 /// More records than a writer carries on from one failed write.
 const CARRIED_MAX: usize = 1 << 20;
 
-/// Those of the patches that take no intact record away, nor change one, and the others: parity may
-/// know of a stripe what it never was, and takes nothing away.
-fn only_harmless(
-    storage: &Arc<dyn Storage>,
-    patches: Vec<Patch>,
-) -> Result<(Vec<Patch>, Vec<Patch>)> {
+/// Those of the patches that take no intact record away, nor change one: parity may know of a
+/// stripe what it never was, and takes nothing away.
+fn only_harmless(storage: &Arc<dyn Storage>, patches: Vec<Patch>) -> Result<Vec<Patch>> {
+    let mut kept = vec![];
     if patches.len() > DOUBTFUL_MAX {
         // That much is no matter of single blocks: nothing of it is believed.
-        return Ok((vec![], patches));
+        return Ok(kept);
     }
-    let (mut kept, mut refused) = (vec![], vec![]);
     for patch in patches {
         kept.push(patch);
         if !keeps_all(storage, &kept)? {
-            refused.extend(kept.pop());
+            kept.pop();
         }
     }
-    Ok((kept, refused))
+    Ok(kept)
 }
 
 /// Whether every intact record is still there, and the same, in a view with these patches.
