@@ -5,8 +5,11 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
+mod common;
+
+use common::{Call, guarded, slow};
 use seawall_disk::{Disarmed, Disk, Files, Inspected, Options, Supply, inspect};
-use seawall_io::{Access, Clock, File, MemStorage, Storage, SystemClock};
+use seawall_io::{Access, Clock, MemStorage, Storage, SystemClock};
 use seawall_testkit::Dice;
 use std::collections::BTreeMap;
 use std::io;
@@ -45,42 +48,7 @@ fn made() -> MemStorage {
 
 fn files(device: &MemStorage) -> Files {
     let open = |name| device.open(name, Access::ReadWrite).unwrap();
-    Files { home: Arc::new(Slow(open("home"))), area: open("area") }
-}
-
-/// A device that takes its time for a flush.
-#[derive(Debug)]
-struct Slow(Arc<dyn File>);
-
-impl File for Slow {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.0.read_at(buffer, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_at(bytes, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        SystemClock::new().sleep(Duration::from_millis(3));
-        self.0.sync()
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
-    }
-
-    fn set_len(&self, length: u64) -> io::Result<()> {
-        self.0.set_len(length)
-    }
-
-    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
-        self.0.fill_with_zeros(length)
-    }
-
-    fn allocate(&self, length: u64) -> io::Result<()> {
-        self.0.allocate(length)
-    }
+    Files { home: slow(open("home"), Duration::from_millis(3)), area: open("area") }
 }
 
 /// What each sector was promised to be, at least.
@@ -215,45 +183,22 @@ fn what_was_dumped_is_brought_home_once() {
     assert_eq!((read[1], read[11]), (8, 7));
 }
 
-/// A home that lets so many writes pass and no more, and counts its flushes.
-#[derive(Debug)]
-struct Gated {
-    home: Arc<dyn File>,
+/// What became of a home that lets so many writes pass and no more.
+#[derive(Debug, Default)]
+struct Counts {
     passes: AtomicUsize,
     writes: AtomicUsize,
     syncs: AtomicUsize,
 }
 
-impl File for Gated {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.home.read_at(buffer, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+impl Counts {
+    fn count(&self, call: Call) {
+        if call == Call::Sync {
+            self.syncs.fetch_add(1, Ordering::SeqCst);
+            return;
+        }
         let number = self.writes.fetch_add(1, Ordering::SeqCst);
         wait_until(|| number < self.passes.load(Ordering::SeqCst));
-        self.home.write_at(bytes, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.syncs.fetch_add(1, Ordering::SeqCst);
-        self.home.sync()
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.home.len()
-    }
-
-    fn set_len(&self, length: u64) -> io::Result<()> {
-        self.home.set_len(length)
-    }
-
-    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
-        self.home.fill_with_zeros(length)
-    }
-
-    fn allocate(&self, length: u64) -> io::Result<()> {
-        self.home.allocate(length)
     }
 }
 
@@ -267,25 +212,26 @@ fn wait_until(is_so: impl Fn() -> bool) {
 fn no_flush_of_the_home_begins_when_the_power_fails() {
     let device = made();
     let Files { home, area } = files(&device);
-    let home = Arc::new(Gated { home, passes: 0.into(), writes: 0.into(), syncs: 0.into() });
-    let gated = Files { home: home.clone(), area };
+    let counts = Arc::new(Counts::default());
+    let own = counts.clone();
+    let gated = Files { home: guarded(home, move |call| own.count(call)), area };
     let (disk, _) = Disk::open(gated, &SMALL, clock()).unwrap();
     let write = |place: u64| disk.write(place * 100_000, &[7; 8192]).unwrap();
     write(0);
-    wait_until(|| home.writes.load(Ordering::SeqCst) == 1);
+    wait_until(|| counts.writes.load(Ordering::SeqCst) == 1);
     // These fly together, when the first has landed.
     (1..4).for_each(write);
-    home.passes.store(1, Ordering::SeqCst);
-    wait_until(|| home.writes.load(Ordering::SeqCst) == 2);
+    counts.passes.store(1, Ordering::SeqCst);
+    wait_until(|| counts.writes.load(Ordering::SeqCst) == 2);
     thread::scope(|scope| {
         let emergency = scope.spawn(|| disk.emergency());
         wait_until(|| disk.status().armed == Err(Disarmed::Emergency));
-        home.passes.store(usize::MAX, Ordering::SeqCst);
+        counts.passes.store(usize::MAX, Ordering::SeqCst);
         emergency.join().unwrap().unwrap();
     });
     // It fails, as what is dumped is not at home.
     disk.close().unwrap_err();
-    assert_eq!((home.writes.load(Ordering::SeqCst), home.syncs.load(Ordering::SeqCst)), (2, 1));
+    assert_eq!((counts.writes.load(Ordering::SeqCst), counts.syncs.load(Ordering::SeqCst)), (2, 1));
     let left = device.power_cut(|_| false);
     let (disk, _) = Disk::open(files(&left), &SMALL, clock()).unwrap();
     let mut read = [0; 8192];

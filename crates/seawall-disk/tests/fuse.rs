@@ -3,11 +3,14 @@
 #![cfg(all(feature = "fuse", target_os = "linux"))]
 #![allow(clippy::unwrap_used, reason = "a test fails where it stands")]
 
+mod common;
+
+use common::slow;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use seawall_disk::fuse::{Parting, Server};
 use seawall_disk::{Disk, Files, Options, Supply};
-use seawall_io::{Access, Clock, File, MemStorage, PosixStorage, Storage, SystemClock};
+use seawall_io::{Access, MemStorage, PosixStorage, Storage, SystemClock};
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -71,48 +74,13 @@ fn made() -> MemStorage {
 
 fn opened(device: &MemStorage, is_armed: bool) -> Arc<Disk> {
     let open = |name| device.open(name, Access::ReadWrite).unwrap();
-    let files = Files { home: Arc::new(Slow(open("home"))), area: open("area") };
+    let files = Files { home: slow(open("home"), Duration::from_millis(50)), area: open("area") };
     let clock = Arc::new(SystemClock::new());
     let disk = Disk::open(files, &options(is_armed), clock).unwrap().0;
     if is_armed {
         disk.calibrate().unwrap();
     }
     Arc::new(disk)
-}
-
-/// A device whose flush takes a while.
-#[derive(Debug)]
-struct Slow(Arc<dyn File>);
-
-impl File for Slow {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.0.read_at(buffer, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_at(bytes, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        SystemClock::new().sleep(Duration::from_millis(50));
-        self.0.sync()
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
-    }
-
-    fn set_len(&self, length: u64) -> io::Result<()> {
-        self.0.set_len(length)
-    }
-
-    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
-        self.0.fill_with_zeros(length)
-    }
-
-    fn allocate(&self, length: u64) -> io::Result<()> {
-        self.0.allocate(length)
-    }
 }
 
 fn open(path: &Path, flags: i32) -> io::Result<std::fs::File> {

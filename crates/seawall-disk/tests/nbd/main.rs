@@ -8,11 +8,14 @@
 )]
 
 mod client;
+#[path = "../common/mod.rs"]
+mod common;
 
 use client::*;
+use common::{Call, guarded};
 use seawall_disk::nbd::{Limits, Listen, Server};
 use seawall_disk::{Disk, Files, Options, Supply};
-use seawall_io::{Access, File, MemStorage, PosixStorage, Storage, SystemClock};
+use seawall_io::{Access, MemStorage, PosixStorage, Storage, SystemClock};
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -386,13 +389,7 @@ fn a_client_that_dies_within_a_write_leaves_each_block_old_or_new() {
     assert_eq!(watcher.read(0, 1), Ok(vec![1]));
 }
 
-/// A device whose flushes wait until they are let through.
-#[derive(Debug)]
-struct Gated {
-    file: Arc<dyn File>,
-    gate: Arc<Gate>,
-}
-
+/// Where flushes wait until they are let through.
 #[derive(Debug, Default)]
 struct Gate {
     /// Whether it is shut, and how many wait there.
@@ -420,41 +417,15 @@ impl Gate {
     }
 }
 
-impl File for Gated {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read_at(buffer, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_at(bytes, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.gate.pass();
-        self.file.sync()
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-
-    fn set_len(&self, length: u64) -> io::Result<()> {
-        self.file.set_len(length)
-    }
-
-    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
-        self.file.fill_with_zeros(length)
-    }
-
-    fn allocate(&self, length: u64) -> io::Result<()> {
-        self.file.allocate(length)
-    }
-}
-
 fn gated(device: &MemStorage) -> (Server, Arc<Disk>, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
     let Files { home, area } = files(device);
-    let home = Arc::new(Gated { file: home, gate: gate.clone() });
+    let own = gate.clone();
+    let home = guarded(home, move |call| {
+        if call == Call::Sync {
+            own.pass();
+        }
+    });
     let disk = opened(Files { home, area });
     (served(disk.clone()), disk, gate)
 }

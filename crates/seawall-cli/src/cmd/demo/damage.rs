@@ -211,3 +211,22 @@ fn digit_of(text: &str, event: &Earthquake) -> Option<u64> {
     let length = text.get(value..)?.find(',')?;
     u64::try_from(value + length - 1).ok()
 }
+
+/// Damages a log of two hundred events by 24 lots: the log, and a new folder for each.
+#[cfg(test)]
+pub(super) fn by_lot(name: &str, damage: impl Fn((&Path, &Path), &Catalogue, &SeededEntropy)) {
+    let place = seawall_measure::scratch::Scratch::new(&std::env::temp_dir(), name);
+    let place = place.expect("a folder");
+    let log = place.path().join("earthquakes.wal");
+    let catalogue = Catalogue::read().expect("the events are in the program");
+    let opened: seawall::Log<Earthquake> = seawall::Log::open(&log).expect("a new log");
+    for number in 0..200 {
+        opened.append(catalogue.event(number)).expect("there is room");
+    }
+    opened.close().expect("there is room");
+    for seed in 0..24 {
+        let folder = place.path().join(seed.to_string());
+        PosixStorage::create(&folder).expect("a new folder");
+        damage((&log, &folder), &catalogue, &SeededEntropy::new(seed));
+    }
+}

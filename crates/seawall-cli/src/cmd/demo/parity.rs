@@ -98,25 +98,13 @@ fn is_put_right(damaged: &Path, sound: &Path) -> seawall::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cmd::demo::earthquake::Catalogue;
-    use seawall_measure::scratch::Scratch;
+    use crate::cmd::demo::damage::by_lot;
 
     #[test]
     fn wherever_the_damage_falls_it_is_put_right() {
-        let place = Scratch::new(&std::env::temp_dir(), "seawall-parity").expect("a folder");
-        let log = place.path().join("earthquakes.wal");
-        let catalogue = Catalogue::read().expect("the events are in the program");
-        let opened: seawall::Log<Earthquake> = seawall::Log::open(&log).expect("a new log");
-        for number in 0..200 {
-            opened.append(catalogue.event(number)).expect("there is room");
-        }
-        opened.close().expect("there is room");
-        for seed in 0..24 {
-            let folder = place.path().join(seed.to_string());
-            PosixStorage::create(&folder).expect("a new folder");
-            let mended = damage_and_read(&log, &folder, &SeededEntropy::new(seed));
-            let mended = mended.expect("a copy");
-            assert!(mended.holds() && mended.records == 200, "seed {seed}: {mended:?}");
-        }
+        by_lot("seawall-parity", |(log, folder), _, dice| {
+            let mended = damage_and_read(log, folder, dice).expect("a copy");
+            assert!(mended.holds() && mended.records == 200, "{folder:?}: {mended:?}");
+        });
     }
 }

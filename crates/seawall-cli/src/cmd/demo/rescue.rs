@@ -116,29 +116,17 @@ fn count(lost: &Lost) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cmd::demo::earthquake::Catalogue;
-    use seawall_measure::scratch::Scratch;
+    use crate::cmd::demo::damage::by_lot;
 
     /// The disk is left with one segment, a bit flipped somewhere in it, and the place that is
     /// erased may stand behind that bit.
     #[test]
     fn wherever_the_bit_was_flipped_the_rest_is_rescued() {
-        let place = Scratch::new(&std::env::temp_dir(), "seawall-rescue").expect("a folder");
-        let log = place.path().join("earthquakes.wal");
-        let catalogue = Catalogue::read().expect("the events are in the program");
-        let opened: seawall::Log<Earthquake> = seawall::Log::open(&log).expect("a new log");
-        for number in 0..200 {
-            opened.append(catalogue.event(number)).expect("there is room");
-        }
-        opened.close().expect("there is room");
-        for seed in 0..24 {
-            let folder = place.path().join(seed.to_string());
-            PosixStorage::create(&folder).expect("a new folder");
-            let dice = SeededEntropy::new(seed);
-            let damaged = damage::flip_one_bit(&log, &folder, &catalogue, &dice);
-            assert!(damaged.expect("a copy").holds(), "seed {seed}");
-            let rescue = erase_and_rescue(&log, &folder, &dice);
-            assert!(rescue.expect("a copy").holds, "seed {seed}");
-        }
+        by_lot("seawall-rescue", |(log, folder), catalogue, dice| {
+            let damaged = damage::flip_one_bit(log, folder, catalogue, dice);
+            assert!(damaged.expect("a copy").holds(), "{folder:?}");
+            let rescue = erase_and_rescue(log, folder, dice);
+            assert!(rescue.expect("a copy").holds, "{folder:?}");
+        });
     }
 }

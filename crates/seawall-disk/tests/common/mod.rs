@@ -1,0 +1,77 @@
+//! A device that somebody stands before: what is slow, counts, or waits to be let through.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use seawall_io::{Clock, File, SystemClock};
+use std::fmt::{self, Debug, Formatter};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What changes a file, or makes it durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    Write,
+    Sync,
+}
+
+/// A file, and what is done before each of those calls reaches it.
+struct Guarded<F> {
+    file: Arc<dyn File>,
+    before: F,
+}
+
+/// A file before which that is done.
+pub(crate) fn guarded(
+    file: Arc<dyn File>,
+    before: impl Fn(Call) + Send + Sync + 'static,
+) -> Arc<dyn File> {
+    Arc::new(Guarded { file, before })
+}
+
+/// A device that takes so long for a flush.
+pub(crate) fn slow(file: Arc<dyn File>, flush: Duration) -> Arc<dyn File> {
+    guarded(file, move |call| {
+        if call == Call::Sync {
+            SystemClock::new().sleep(flush);
+        }
+    })
+}
+
+impl<F> Debug for Guarded<F> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.file.fmt(f)
+    }
+}
+
+impl<F: Fn(Call) + Send + Sync> File for Guarded<F> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        (self.before)(Call::Write);
+        self.file.write_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        (self.before)(Call::Sync);
+        self.file.sync()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)
+    }
+
+    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
+        self.file.fill_with_zeros(length)
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.file.allocate(length)
+    }
+}
