@@ -189,7 +189,7 @@ fn tell_recovery(stage: &mut Stage, compared: &Compared) {
 fn tell_damage(stage: &mut Stage, damaged: &Damaged) {
     let lsn = number(damaged.lsn);
     stage.say(&format!("4 damage   one bit flipped in a copy, inside record {lsn}:"));
-    stage.say(&format!("           M {} {}", damaged.magnitude, damaged.place));
+    stage.say(&indented(&format!("M {} {}", damaged.magnitude, damaged.place)));
     stage.judge(&format!("           verify says: {}", damaged.named), damaged.is_named);
     let read = format!("           the other {} are still read", count(damaged.others, "record"));
     stage.judge(&read, damaged.others_read);
@@ -205,7 +205,7 @@ fn tell_damage(stage: &mut Stage, damaged: &Damaged) {
 fn tell_rescue(stage: &mut Stage, rescue: &Rescue) {
     let erased = human::bytes(u64::try_from(rescue::ERASED).expect("a few blocks"));
     stage.say(&format!("5 rescue   {erased} of zeros over the copy, in the middle:"));
-    stage.say(&format!("           lost: {}", rescue.named));
+    stage.say(&indented(&format!("lost: {}", rescue.named)));
     let rescued = format!("all other {} are in a new log", count(rescue.rescued, "record"));
     stage.judge(&format!("           {rescued}"), rescue.holds);
 }
@@ -218,6 +218,12 @@ fn tell_parity(stage: &mut Stage, mended: &Mended) {
     let bit = format!("           a bit flipped in record {lsn}: {all}");
     stage.judge(&bit, mended.bit);
     stage.judge(&format!("           {erased} around it erased: {all}"), mended.block);
+}
+
+/// Words below the figures, in as many lines as they need.
+fn indented(text: &str) -> String {
+    const INDENT: usize = 11;
+    format!("{:INDENT$}{}", "", human::folded(text, INDENT))
 }
 
 /// How it ended.
@@ -300,4 +306,21 @@ impl Done {
 fn trouble(act: &str, error: &io::Error) -> Failure {
     let failure = Failure::new(Exit::Failed, format!("cannot {act}: {error}"));
     failure.at("seawall demo").next("choose another place with --dir, or try again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which event is damaged hangs on how many were written before the kills.
+    #[test]
+    fn every_event_of_the_catalogue_is_told_within_eighty_columns() {
+        let catalogue = Catalogue::read().unwrap();
+        for number in 0..catalogue.len() {
+            let event = catalogue.event(number);
+            let told = indented(&format!("M {} {}", event.mag, event.place));
+            assert!(told.lines().all(|line| line.len() <= 80), "{told}");
+            assert_eq!(told.split_whitespace().skip(2).collect::<Vec<_>>().join(" "), event.place);
+        }
+    }
 }

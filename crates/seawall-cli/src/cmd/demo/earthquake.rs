@@ -50,6 +50,12 @@ impl Catalogue {
         Ok(Self { events, payloads, known })
     }
 
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.events.len()
+    }
+
     /// The event of that number; they come round again.
     pub(super) fn event(&self, number: usize) -> &Earthquake {
         let place = number % self.events.len();
