@@ -75,7 +75,7 @@ impl Fetched {
     }
 }
 
-/// Both ways, and where they note what was fetched.
+/// All ways, and where they note what was fetched.
 pub(super) struct Cold {
     pub(super) entries: Vec<Entry<'static, Trouble>>,
     fetched: Rc<RefCell<Fetched>>,
@@ -88,8 +88,10 @@ impl Cold {
         let files: Vec<_> = names.iter().map(|name| sample.path.join(name)).collect();
         let files = Rc::new(files);
         let step = usize::try_from(sample.bytes * STEP / sample.records).expect("a few records");
-        let readers: [(&'static str, Box<dyn Reader>); 2] = [
-            ("plain read", Plain::of(sample, step).map_err(Trouble::Plain)?),
+        let plain = |look| Plain::of(sample, (step, look)).map_err(Trouble::Plain);
+        let readers: [(&'static str, Box<dyn Reader>); 3] = [
+            ("plain read", plain(|_| ())?),
+            ("plain read, with CRC32C", plain(checksum)?),
             ("seawall", Scan::of(&sample.path, sample.all())?),
         ];
         let fetched = Rc::new(RefCell::new(Fetched::default()));
@@ -133,29 +135,36 @@ fn forget(files: &[PathBuf]) -> io::Result<()> {
     files.iter().try_for_each(|file| BareFile::open(file)?.forget_cached())
 }
 
-/// Reads files one after the other by calls of one size, and looks at nothing.
+/// The least that verifies: one checksum over all that a call read.
+fn checksum(bytes: &[u8]) {
+    black_box(crc_fast::crc32_iscsi(bytes));
+}
+
+/// Reads files one after the other by calls of one size.
 struct Plain {
     files: Vec<Arc<dyn File>>,
     /// Bytes that stand for as many as [`STEP`] records.
     step: usize,
+    /// What is done with what each call read.
+    look: fn(&[u8]),
     buffer: Vec<u8>,
     /// The file, the place in it, and how much of the buffer was not handed out yet.
     at: (usize, u64, usize),
 }
 
 impl Plain {
-    fn of(sample: &Sample, step: usize) -> io::Result<Box<dyn Reader>> {
+    fn of(sample: &Sample, (step, look): (usize, fn(&[u8]))) -> io::Result<Box<dyn Reader>> {
         let storage = PosixStorage::open(&sample.path)?;
         let open = |name: &String| storage.open(name, Access::Read);
         let files = sample.segments()?.iter().map(open).collect::<io::Result<_>>()?;
-        Ok(Box::new(Self { files, step, buffer: vec![0; READ_SIZE], at: (0, 0, 0) }))
+        Ok(Box::new(Self { files, step, look, buffer: vec![0; READ_SIZE], at: (0, 0, 0) }))
     }
 
     fn read(&mut self) -> io::Result<()> {
         let (number, place, _) = self.at;
         let file = self.files.get(number).ok_or(io::ErrorKind::NotFound)?;
         let read = file.read_at(&mut self.buffer, place)?;
-        black_box(&self.buffer);
+        (self.look)(black_box(self.buffer.get(..read).unwrap_or_default()));
         self.at = match read {
             0 if number + 1 < self.files.len() => (number + 1, 0, 0),
             0 => (0, 0, 0),
