@@ -106,9 +106,9 @@ impl Core {
             // A mark concerns whoever waits for a confirmation, of an older batch too. At level
             // `Confirmed` nobody does: each batch comes with its own.
             Some(number) if !mark || self.level == Level::Confirmed => {
-                self.turn(number).open();
-                // One of those in the next batch leads it.
+                // One of those in the next batch leads it; first, as to wake many takes long.
                 self.turn(number + 1).open_for_one();
+                self.turn(number).open();
             }
             _ => self.turns.iter().for_each(Gate::open),
         }
