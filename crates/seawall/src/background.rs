@@ -4,6 +4,7 @@
 
 use crate::commit::Goal;
 use crate::core::{Core, State};
+use crate::pace::Pace;
 use crate::parity::Settling;
 use crate::roll::Machine;
 use crate::spare::Spare;
@@ -25,8 +26,8 @@ pub(crate) struct Ahead {
     pub(crate) thread: Option<JoinHandle<()>>,
     /// It has nothing to do.
     is_asleep: bool,
-    /// A file of this size, in bytes.
-    wanted: Option<(Machine, u64)>,
+    /// A file of this size, in that time.
+    wanted: Option<(Machine, Pace)>,
     is_busy: bool,
     /// After an error it is not asked again before this time.
     rests_until: Duration,
@@ -90,16 +91,22 @@ impl Core {
         }
     }
 
-    /// Has the next segment's file made when the tail is half full.
+    /// Has the next segment's file made once an eighth of the tail is used: a log that stays short
+    /// needs none.
     pub(crate) fn prepare_for(self: &Arc<Self>, state: &mut State, writer: &Writer) {
         let room = writer.room();
         let has_spare = writer.spare.is_some() || state.ahead.made.is_some();
-        let half_full = room.tail < writer.tail.header.size / 2;
+        let has_begun = room.tail < writer.tail.header.size / 8 * 7;
         let may = self.prepare_ahead && !state.ahead.is_busy && !state.stopping;
-        if !may || has_spare || !half_full || self.clock.now() < state.ahead.rests_until {
+        if !may || has_spare || !has_begun {
             return;
         }
-        state.ahead.wanted = Some((writer.machine.clone(), writer.next_size()));
+        let began = self.clock.now();
+        if began < state.ahead.rests_until {
+            return;
+        }
+        let pace = Pace::new(writer.next_size(), room.tail, began);
+        state.ahead.wanted = Some((writer.machine.clone(), pace));
         state.ahead.is_busy = true;
         self.wake_preparer(state);
     }
@@ -147,20 +154,23 @@ impl Core {
             if state.stopping {
                 break;
             }
-            let Some((machine, size)) = state.ahead.wanted.take() else {
+            let Some((machine, mut pace)) = state.ahead.wanted.take() else {
                 if self.retired.is_empty() {
                     state.ahead.is_asleep = true;
                     state = self.work_ahead.wait(state).unwrap_or_else(PoisonError::into_inner);
                     state.ahead.is_asleep = false;
                 } else {
                     drop(state);
-                    self.pause();
+                    self.pause(|_| false);
                     state = self.lock();
                 }
                 continue;
             };
             drop(state);
-            let made = Spare::in_background(&machine, size, || self.pause());
+            let made = Spare::in_background(&machine, pace.size(), |written| {
+                let now = self.clock.now();
+                self.pause(|state| pace.must_hurry(written, state.commit.room().tail, now))
+            });
             state = self.lock();
             state.ahead.is_busy = false;
             // An error shows again, to somebody who can be told, when the file is needed.
@@ -188,11 +198,11 @@ impl Core {
     }
 
     /// A piece of what was removed, and a pause between two chunks, so that no commit waits behind
-    /// them, nor parity; whether to go on.
-    fn pause(&self) -> bool {
+    /// them, nor parity; without the pause if it `must_hurry`. Whether to go on.
+    fn pause(&self, must_hurry: impl FnOnce(&State) -> bool) -> bool {
         self.retired.give_back_some();
         let mut state = self.settle(self.lock());
-        if !state.stopping {
+        if !state.stopping && !must_hurry(&state) {
             let waited = self.work_ahead.wait_timeout(state, PREPARER_PAUSE);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }

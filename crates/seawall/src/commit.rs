@@ -154,6 +154,10 @@ impl Commit {
         self.room = room;
     }
 
+    pub(crate) fn room(&self) -> Room {
+        self.room
+    }
+
     /// Whether writing is possible.
     pub(crate) fn check(&self) -> Result<()> {
         match &self.failure {

@@ -76,6 +76,7 @@ mod open;
 mod options;
 mod overlay;
 #[cfg(feature = "json")]
+mod pace;
 mod paper;
 mod parity;
 mod process;

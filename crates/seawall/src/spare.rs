@@ -51,11 +51,11 @@ impl Spare {
     }
 
     /// Makes one in the background: chunk by chunk, synced as it grows so that no commit's sync
-    /// stands behind megabytes. `go_on` is asked between chunks and takes the pause.
+    /// stands behind megabytes. `go_on` is told how many bytes are written, and takes the pause.
     pub(crate) fn in_background(
         machine: &Machine,
         size: u64,
-        mut go_on: impl FnMut() -> bool,
+        mut go_on: impl FnMut(u64) -> bool,
     ) -> io::Result<Option<Self>> {
         let spare = Self::create(machine, size)?;
         let zeros = vec![0; usize::try_from(CHUNK).expect("a short chunk")];
@@ -72,7 +72,7 @@ impl Spare {
                 if written.is_multiple_of(SYNC_EVERY) {
                     spare.file.sync()?;
                 }
-                stopped = !go_on();
+                stopped = !go_on(written);
             }
             spare.file.sync()
         };
