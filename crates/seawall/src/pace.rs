@@ -37,7 +37,7 @@ impl Pace {
     /// tail it is not on its way to be done when three quarters of what was left are used, and can
     /// be.
     ///
-    /// If the log went on in another segment meanwhile, it is late, and that segment is the measure.
+    /// If the log went on in another segment meanwhile, it is late, and that one is the measure.
     pub(crate) fn must_hurry(&mut self, written: u64, left: u64, now: Duration) -> bool {
         let (before, then) = self.seen;
         let watched = now.saturating_sub(then);
