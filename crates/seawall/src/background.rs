@@ -198,11 +198,16 @@ impl Core {
     }
 
     /// A piece of what was removed, and a pause between two chunks, so that no commit waits behind
-    /// them, nor parity; without the pause if it `must_hurry`. Whether to go on.
+    /// them, nor parity; neither if it `must_hurry`. Whether to go on.
     fn pause(&self, must_hurry: impl FnOnce(&State) -> bool) -> bool {
+        let state = self.settle(self.lock());
+        if state.stopping || must_hurry(&state) {
+            return !state.stopping;
+        }
+        drop(state);
         self.retired.give_back_some();
-        let mut state = self.settle(self.lock());
-        if !state.stopping && !must_hurry(&state) {
+        let mut state = self.lock();
+        if !state.stopping {
             let waited = self.work_ahead.wait_timeout(state, PREPARER_PAUSE);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
