@@ -26,7 +26,7 @@ pub(crate) struct Ahead {
     pub(crate) thread: Option<JoinHandle<()>>,
     /// It has nothing to do.
     is_asleep: bool,
-    /// A file of this size, in that time.
+    /// The next segment's file: with what, and how fast.
     wanted: Option<(Machine, Pace)>,
     is_busy: bool,
     /// After an error it is not asked again before this time.

@@ -75,8 +75,8 @@ mod mend;
 mod open;
 mod options;
 mod overlay;
-#[cfg(feature = "json")]
 mod pace;
+#[cfg(feature = "json")]
 mod paper;
 mod parity;
 mod process;
