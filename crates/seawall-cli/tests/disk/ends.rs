@@ -1,0 +1,105 @@
+//! Who begins and ends a server: others, commands, systemd.
+
+use super::*;
+
+#[test]
+fn two_servers_of_one_disk_are_6() {
+    let folder = made("disk-two");
+    let server = Server::start(&folder, UNKNOWN);
+    folder.run("disk serve vd --export nbd:unix:other --run true", b"").refused(6);
+    folder.write("other", &vec![0; 65536]);
+    folder
+        .run("disk serve other --state vd.seawall --export nbd:unix:t --run true", b"")
+        .refused(6);
+    assert_eq!(server.state(), "write-through");
+    folder.run("disk serve other --export nbd:unix:s --run true", b"").refused(1);
+}
+
+#[test]
+fn a_command_ends_the_server_with_its_own_code() {
+    let folder = made("disk-run");
+    let line = "seawall disk serve vd --export nbd:tcp:0 --name wal \
+                --run 'echo \"$SEAWALL_DISK_URI\"; seawall() { :; }; exit 7'";
+    let ran = folder.shell(line, b"");
+    assert_eq!(ran.code, 7, "{ran:?}");
+    let said: Vec<&str> = ran.text().lines().collect();
+    let [ready, uri] = said[..] else { panic!("{ran:?}") };
+    let port = ready.strip_prefix("ready nbd tcp:").unwrap();
+    assert_eq!(uri, format!("nbd://127.0.0.1:{port}/wal"));
+    assert!(uri.starts_with("nbd://127.0.0.1:") && uri.ends_with("/wal"), "{uri}");
+    folder.shell("seawall disk serve vd --export nbd:tcp:0 --run true -q", b"").fine();
+    let ran = folder.shell("seawall disk serve vd --export nbd:tcp:0 --run 'kill -KILL $$'", b"");
+    assert_eq!(ran.code, 128 + 9, "{ran:?}");
+}
+
+#[test]
+fn a_server_that_is_stopped_before_its_command_says_so() {
+    let folder = made("disk-early");
+    // It stays for as long as its server, and does not hold what is read here.
+    let command = "exec >&- 2>&-; kill -TERM $PPID; while kill -0 $PPID; do :; done";
+    let ran =
+        folder.shell(&format!("seawall disk serve vd --export nbd:tcp:0 --run '{command}'"), b"");
+    assert!(ran.refused(1).contains("stopped before its command"), "{ran:?}");
+}
+
+/// Runs a server to its end, with a socket for what it tells; what it told.
+fn told(folder: &Folder, socket: &std::os::unix::net::UnixDatagram, name: &str) -> Vec<String> {
+    let mut command = folder.command("disk serve vd --export nbd:unix:s");
+    let micros = PATIENCE.as_micros().to_string();
+    command.env("NOTIFY_SOCKET", name).env("WATCHDOG_USEC", micros);
+    let server = Server::of(folder, command);
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut bytes = [0; 4096];
+    let mut told = vec![];
+    let mut hear = |told: &mut Vec<String>| {
+        let size = socket.recv(&mut bytes).unwrap();
+        told.push(String::from_utf8(bytes[..size].to_vec()).unwrap());
+    };
+    // Two threads tell; of the watchdog's there is one at once, and the next is far away.
+    hear(&mut told);
+    hear(&mut told);
+    server.signal("-TERM");
+    hear(&mut told);
+    assert_eq!(server.ended().0.code(), Some(0));
+    told.sort();
+    told
+}
+
+#[test]
+fn systemd_is_told_when_it_serves_and_when_it_ends() {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixDatagram};
+    let folder = made("disk-notify");
+    let path = folder.path("notify");
+    let name = format!("seawall-test-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    let sockets = [
+        (UnixDatagram::bind(&path).unwrap(), path.to_str().unwrap().to_owned()),
+        (UnixDatagram::bind_addr(&address).unwrap(), format!("@{name}")),
+    ];
+    for (socket, name) in sockets {
+        let ready = "READY=1\nSTATUS=write-through: flushes wait for the device: the power source \
+                     is not known to be well";
+        let expected = [ready, "STOPPING=1\nSTATUS=draining", "WATCHDOG=1"];
+        assert_eq!(told(&folder, &socket, &name), expected);
+    }
+}
+
+#[test]
+fn a_watchdog_hears_it_often_enough_and_its_command_does_not() {
+    let folder = made("disk-watchdog");
+    let path = folder.path("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    let mut command = folder.command("disk serve vd --export nbd:unix:s -q --run");
+    command.arg("echo \"[$NOTIFY_SOCKET$WATCHDOG_USEC]\"; cat");
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "30000");
+    let server = Server::of(&folder, command);
+    assert_eq!(server.rest.recv_timeout(PATIENCE).unwrap(), "[]");
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut bytes = [0; 100];
+    let mut signs = 0;
+    while signs < 5 {
+        let size = socket.recv(&mut bytes).unwrap();
+        signs += usize::from(&bytes[..size] == b"WATCHDOG=1");
+    }
+}

@@ -1,0 +1,39 @@
+//! `seawall disk` from outside: over NBD, by its control socket, by signals, and killed.
+
+#![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod client;
+mod ends;
+mod images;
+mod power;
+mod server;
+mod status;
+#[path = "../tool/mod.rs"]
+mod tool;
+
+use client::Client;
+use serde_json::{Value, json};
+use server::{PATIENCE, Server, error_of};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc;
+use std::time::Duration;
+use tool::Folder;
+
+/// A folder with a disk of 64 KiB.
+fn made(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    folder.write("vd", &vec![0; 65536]);
+    folder
+}
+
+const UNKNOWN: &str = "vd --export nbd:unix:s";
+/// With a hold-up that any device keeps.
+const ARMED: &str = "vd --export nbd:unix:s --power ok --hold-up 60000";
+
+/// Serves for a moment, with these arguments.
+fn serve_once(folder: &Folder, arguments: &str) -> tool::Ran {
+    folder.run(&format!("disk serve {arguments} --export nbd:unix:s --run true"), b"")
+}

@@ -1,0 +1,208 @@
+//! Where a log ends, by what parity knows of it and the device refuses.
+
+use super::*;
+
+/// The log as a power cut leaves it on another boot: all that was synced.
+fn after_a_power_cut(layout: Layout, numbers: std::ops::RangeInclusive<u64>) -> MemStorage {
+    let device = MemStorage::new();
+    let log = open(&with_parity(1, layout), &device).unwrap();
+    append(&log, layout, numbers);
+    let left = device.power_cut(|_| true);
+    drop(log);
+    left
+}
+
+#[test]
+fn what_the_device_refuses_comes_back_to_whoever_looks() {
+    for layout in LAYOUTS {
+        let (sound, records) = sample(layout);
+        for (name, from) in data_files(&sound) {
+            let device = sound.kill();
+            device.fail_read(&name, from..from + 2 * BLOCK);
+            assert_whole(&device, layout, &records, &format!("{name} {from}"));
+        }
+        for name in sound.names().iter().filter(|name| SegmentId::from_file_name(name).is_some()) {
+            let device = sound.kill();
+            device.fail_read(name, 0..BLOCK);
+            assert_eq!(read(&device, false).unwrap().records, records, "{name}");
+            assert!(judge(&device).unwrap().verdict <= Verdict::Correctable, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_block_of_zeros_that_the_device_refuses_comes_back_too() {
+    let device = MemStorage::new();
+    let log = open(&with_parity(1, Layout::Binary), &device).unwrap();
+    for number in 1..=8 {
+        let mut payload = vec![0; 900 + number];
+        payload[899] = 7;
+        log.append(&payload).unwrap();
+    }
+    log.close().unwrap();
+    let records = read(&device, false).unwrap().records;
+    for (name, from) in data_files(&device) {
+        let bytes = device.bytes(&name).unwrap();
+        let used = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+        for start in (from..used).step_by(BLOCK) {
+            let harmed = device.kill();
+            harmed.fail_read(&name, start..start + BLOCK);
+            let found = read(&harmed, false).unwrap();
+            assert_eq!((&found.records, found.errors), (&records, 0), "{name} {start}");
+        }
+    }
+}
+
+/// Of the block where they end, parity knows what stood there when it was last kept.
+#[test]
+fn what_the_device_refuses_and_parity_does_not_know_is_not_taken_for_damage() {
+    for layout in LAYOUTS {
+        let sound = MemStorage::new();
+        let log = open(&with_parity(1, layout), &sound).unwrap();
+        append(&log, layout, 1..=2);
+        log.close().unwrap();
+        let log = open(&laid_out(again(2).parity(None), layout), &sound).unwrap();
+        let (name, from) = data_file(&sound);
+        let used = sound.bytes(&name).unwrap().iter().rposition(|byte| *byte != 0).unwrap();
+        append(&log, layout, 3..=3);
+        let start = from + (used - from) / BLOCK * BLOCK;
+        for gives_it_then in [false, true] {
+            sound.fail_read(&name, start..start + BLOCK);
+            let reader = LogReader::open_any_in(shared(&sound)).unwrap();
+            let mut cursor = reader.read_from(Lsn::FIRST).unwrap();
+            assert_eq!(cursor.next().unwrap().unwrap().0, lsn(1));
+            if gives_it_then {
+                sound.fail_read(&name, 0..0);
+            }
+            assert_eq!(cursor.next().unwrap().unwrap().0, lsn(2));
+            match cursor.next() {
+                Some(Ok((found, _))) if gives_it_then => assert_eq!(found, lsn(3)),
+                Some(Err(Error::Damaged(damage))) if !gives_it_then => {
+                    assert_eq!(damage.cause, Corruption::Unreadable, "{layout:?}");
+                }
+                other => panic!("{layout:?} {gives_it_then}: {other:?}"),
+            }
+        }
+        log.close().unwrap();
+    }
+}
+
+/// The disk was left with records that a slot knows and nothing else confirms, as zeros.
+#[test]
+fn an_end_behind_which_parity_knows_of_records_is_none() {
+    for layout in LAYOUTS {
+        let mut tried = 0;
+        for count in 20..=60 {
+            let sound = after_a_power_cut(layout, 1..=count);
+            let records = read(&sound, false).unwrap().records;
+            let (name, from) = data_files(&sound).pop().unwrap();
+            let parity = format!("{}.parity", name.split_once('.').unwrap().0);
+            let bytes = sound.bytes(&name).unwrap();
+            let used = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+            let stripes = (used - from) / (DATA * BLOCK);
+            if sound.bytes(&parity).is_none() || stripes == 0 {
+                continue;
+            }
+            let end = from + stripes * DATA * BLOCK;
+            for lost in [2, 3] {
+                let device = sound.kill();
+                device.edit(&name, |bytes| match layout {
+                    Layout::Text => bytes.truncate(end - lost * BLOCK),
+                    _ => bytes[end - lost * BLOCK..].fill(0),
+                });
+                let judged = judge(&device).unwrap();
+                let strict = open(&again(5).mode(OpenMode::Strict), &device.kill());
+                assert!(strict.is_err(), "{count}: a strict open takes no such end");
+                let log = open(&laid_out(again(2), layout), &device);
+                tried += 1;
+                if lost == 3 {
+                    assert_eq!(judged.verdict, Verdict::Lost, "{count}: {judged:?}");
+                    assert!(matches!(log, Err(Error::Damaged(_))), "{count}");
+                    continue;
+                }
+                // A record that ends behind the stripe is lost, and known to have been there.
+                assert!(judged.verdict >= Verdict::Correctable, "{count}: {judged:?}");
+                assert!(read(&device, false).unwrap().records.len() + 12 >= records.len());
+                let Ok(log) = log else { continue };
+                // What stood in the block behind the stripe is gone, and was never confirmed.
+                let own = Found::take(log.read_from(Lsn::FIRST).unwrap()).unwrap();
+                assert!(own.records.len() + 12 >= records.len(), "{count}");
+                let before = device.bytes(&name).unwrap();
+                let next = log.append(&payload_in(layout, (1, 9), 20)).unwrap();
+                assert_eq!(next.get(), own.count() + 1);
+                log.close().unwrap();
+                let after = device.bytes(&name).unwrap();
+                let same = from..before.len().min(after.len());
+                assert!(after[same.clone()] == before[same], "{count}: written over what is known");
+            }
+        }
+        assert!(tried > 4, "{layout:?}: {tried}");
+    }
+}
+
+/// What took the last records of a text took the break of the line before them, too: that line
+/// looks as if somebody had edited it, and an edited text may end early.
+#[test]
+fn a_text_that_lost_its_end_with_a_line_break_is_not_taken_for_an_edited_one() {
+    // Lines that end one byte into the third block of the stripe, at its end, and behind it.
+    let lost = DATA / 2 * BLOCK;
+    let text_of = |lengths: &[usize]| {
+        let device = MemStorage::new();
+        let options = with_parity(1, Layout::Text).geometry(common::GEOMETRY, 10 * 512);
+        let log = open(&options, &device).unwrap();
+        for (number, length) in lengths.iter().enumerate() {
+            let data = format!("\"{}\"", number.to_string().repeat(*length));
+            log.append(data.as_bytes()).unwrap();
+        }
+        let left = device.power_cut(|_| true);
+        drop(log);
+        left
+    };
+    let name = "000000000001.jsonl";
+    let bytes = text_of(&[1; 4]).bytes(name).unwrap();
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    let around: Vec<_> = lines.map(|line| line.len() - 1).collect();
+    for more in [0, 60] {
+        let ends = [512, lost + 1, lost + 512, DATA * BLOCK + more];
+        let starts = [0].iter().chain(&ends);
+        let lengths =
+            ends.iter().zip(starts).zip(&around).map(|((end, start), around)| end - start - around);
+        let sound = text_of(&lengths.collect::<Vec<_>>());
+        assert_eq!(sound.bytes(name).unwrap().len(), DATA * BLOCK + more);
+        let records = read(&sound, false).unwrap().records;
+        for damage in ["zeros", "garbage", "end"] {
+            let device = sound.kill();
+            match damage {
+                "end" if more > 0 => continue,
+                "end" => device.edit(name, |bytes| bytes.truncate(lost)),
+                _ => spoil(&device, name, lost..DATA * BLOCK, damage),
+            }
+            let strict =
+                open(&laid_out(again(2), Layout::Text).mode(OpenMode::Strict), &device.kill());
+            assert!(matches!(strict, Err(Error::CannotTell { .. })), "{damage} {more}: {strict:?}");
+            assert_whole(&device, Layout::Text, &records, &format!("{damage} {more}"));
+        }
+    }
+}
+
+/// The disk was left with a block lost of which parity knows the beginning only.
+#[test]
+fn the_end_in_a_lost_block_cannot_be_told() {
+    let (sound, _) = sample(Layout::Binary);
+    let (name, from) = data_files(&sound).pop().unwrap();
+    let log = open(&again(7).parity(None), &sound).unwrap();
+    let used = |device: &MemStorage| {
+        device.bytes(&name).unwrap().iter().rposition(|byte| *byte != 0).unwrap() + 1
+    };
+    let before = used(&sound);
+    log.append(b"7").unwrap();
+    let device = sound.power_cut(|_| true);
+    drop(log);
+    let block = from + (before - from) / BLOCK * BLOCK;
+    assert!(before > block && used(&device) < block + BLOCK, "both in one block");
+    spoil(&device, &name, block..block + BLOCK, "zeros");
+    let log = open(&again(8), &device.kill()).unwrap();
+    assert_eq!(log.recovery().tail, seawall::TailState::CannotTell);
+    let found = judge(&device).unwrap();
+    assert_eq!((found.verdict, found.records), (Verdict::Correctable, 60));
+}

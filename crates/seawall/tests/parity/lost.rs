@@ -1,0 +1,215 @@
+//! What is lost within the strength of parity comes back; what is beyond it is named.
+
+use super::*;
+
+#[test]
+fn every_block_that_is_lost_alone_comes_back_wherever_it_stood() {
+    for layout in LAYOUTS {
+        let (sound, records) = sample(layout);
+        for (name, _) in data_files(&sound) {
+            let length = sound.bytes(&name).unwrap().len();
+            for start in (0..length).step_by(BLOCK) {
+                for how in ["zeros", "garbage", "bit"] {
+                    let device = sound.kill();
+                    spoil(&device, &name, start..start + BLOCK, how);
+                    assert_whole(&device, layout, &records, &format!("{name} {start} {how}"));
+                    if how == "zeros" {
+                        let what = format!("{name} {start} cut");
+                        assert_whole(&cut(&device.kill()), layout, &records, &what);
+                    }
+                }
+            }
+        }
+        // The heads of texts have a file of their own.
+        for name in sound.names().iter().filter(|name| name.ends_with("head")) {
+            for start in (0..4 * BLOCK).step_by(BLOCK) {
+                let device = sound.kill();
+                spoil(&device, name, start..start + BLOCK, "zeros");
+                assert_whole(&device, layout, &records, &format!("{name} {start}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn two_blocks_of_each_stripe_come_back_and_what_the_device_refuses_too() {
+    for layout in LAYOUTS {
+        let (sound, records) = sample(layout);
+        let mut random = Random::new(5);
+        for turn in 0..60 {
+            let device = sound.kill();
+            for (name, from) in data_files(&sound) {
+                // What stands behind the records has no parity.
+                let bytes = sound.bytes(&name).unwrap();
+                let length = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+                for stripe in (from..length).step_by(DATA * BLOCK) {
+                    for _ in 0..2 {
+                        let block = usize::try_from(random.below(4)).unwrap();
+                        let start = stripe + block * BLOCK;
+                        if start >= length {
+                            continue;
+                        }
+                        if random.below(4) == 0 {
+                            device.fail_read(&name, start..start + BLOCK);
+                        } else {
+                            spoil(&device, &name, start..start + BLOCK, "garbage");
+                        }
+                    }
+                }
+            }
+            let found = read(&device, false).unwrap();
+            assert_eq!((&found.records, found.errors), (&records, 0), "turn {turn}");
+            let judged = judge(&device);
+            assert!(
+                judged.as_ref().is_ok_and(|found| found.verdict <= Verdict::Correctable)
+                    || matches!(judged, Err(Error::Io { .. })),
+                "turn {turn}: {judged:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_beyond_the_parity_is_named_and_nothing_wrong_is_delivered() {
+    for layout in LAYOUTS {
+        let (sound, records) = sample(layout);
+        let (name, from) = data_files(&sound)[1].clone();
+        let device = sound.kill();
+        spoil(&device, &name, from..from + 3 * BLOCK, "garbage");
+        let judged = judge(&device).unwrap();
+        assert_eq!(judged.verdict, Verdict::Lost);
+        let found = read(&device, true).unwrap();
+        assert!(found.count() < 60);
+        for (number, payload) in &records {
+            let lost = found.lost.iter().any(|lost| common::names(lost, *number));
+            assert!(lost || found.records.get(number) == Some(payload), "record {number}");
+        }
+    }
+}
+
+#[test]
+fn damaged_parity_costs_nothing_and_gives_nothing_wrong() {
+    let (sound, records) = sample(Layout::Binary);
+    let names = sound.names().into_iter().filter(|name| name.ends_with("parity"));
+    let mut random = Random::new(9);
+    for name in names {
+        let length = sound.bytes(&name).unwrap().len();
+        for turn in 0..length / 16 {
+            let device = sound.kill();
+            let at = usize::try_from(random.below(u64::try_from(length).unwrap())).unwrap();
+            device.edit(&name, |bytes| bytes[at] ^= 1 << (turn % 8));
+            assert_eq!(judge(&device).unwrap().verdict, Verdict::Clean, "{name} {at}");
+            // And with damage to the log itself beside it: whatever is delivered is right.
+            let (data, from) = data_files(&sound)[turn % 3].clone();
+            spoil(&device, &data, from + turn * 8 % 1500..from + turn * 8 % 1500 + 600, "garbage");
+            let found = read(&device, true).unwrap();
+            for (number, payload) in &records {
+                let lost = found.lost.iter().any(|lost| common::names(lost, *number));
+                assert!(lost || found.records.get(number) == Some(payload), "{name} {at} {number}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_strict_open_refuses_what_is_damaged_and_others_go_on_beside_it() {
+    let (sound, records) = sample(Layout::Binary);
+    let (name, from) = data_files(&sound).pop().unwrap();
+    spoil(&sound, &name, from + 300..from + 310, "garbage");
+    let strict = open(&again(5).mode(OpenMode::Strict), &sound);
+    assert!(matches!(strict, Err(Error::Damaged(_))), "{strict:?}");
+    let log = open(&again(6), &sound).unwrap();
+    assert_eq!(log.recovery().mended.len(), 1);
+    assert!(log.recovery().warnings[0].contains("repair"), "{:?}", log.recovery().warnings);
+    assert_eq!(log.get(lsn(60)).unwrap().as_ref(), records.get(&60));
+    let damaged = sound.bytes(&name).unwrap();
+    append(&log, Layout::Binary, 61..=62);
+    log.close().unwrap();
+    let after = sound.bytes(&name).unwrap();
+    assert_eq!(after[from..from + 512], damaged[from..from + 512], "nothing is written over it");
+    let mut cursor = LogReader::open_any_in(shared(&sound)).unwrap().cursor(Lsn::FIRST).unwrap();
+    while cursor.next_record().unwrap().is_some() {}
+    assert_eq!(cursor.mended().len(), 1);
+}
+
+/// The image: after a crash, all of the newest segment is zeros, or something else, its header
+/// included. With the header from the parity alone it would be an empty segment, and sound.
+#[test]
+fn a_segment_that_is_lost_as_a_whole_is_not_made_an_empty_one() {
+    for layout in LAYOUTS {
+        let device = MemStorage::new();
+        let log = open(&with_parity(1, layout), &device).unwrap();
+        append(&log, layout, 1..=40);
+        // Its parity has no slot for the last records.
+        let crashed = device.power_cut(|_| true);
+        drop(log);
+        let names = |end: &str| {
+            let found = crashed.names().into_iter().rfind(|name| name.ends_with(end));
+            found.unwrap()
+        };
+        let lost = match layout {
+            Layout::Text => vec![names("head"), names("jsonl")],
+            _ => vec![names("seg")],
+        };
+        for how in ["zeros", "garbage"] {
+            let harmed = crashed.kill();
+            for name in &lost {
+                spoil(&harmed, name, 0..usize::MAX, how);
+            }
+            let judged = judge(&harmed).unwrap();
+            assert_eq!(judged.verdict, Verdict::Lost, "{layout:?} {how}: {judged:?}");
+            let found = read(&harmed, true).unwrap();
+            for number in found.count() + 1..=40 {
+                let is_told = found.lost.iter().any(|lost| common::names(lost, number));
+                assert!(is_told, "{layout:?} {how}: record {number} is silently missing");
+            }
+        }
+    }
+}
+
+/// Parity of a log that was damaged when it was made, beside the log as it was before.
+/// A closed log of so many records of one size, whose last one is of that kind.
+fn ending_with(kind: u64, count: u64) -> (MemStorage, BTreeMap<u64, Vec<u8>>) {
+    let device = MemStorage::new();
+    let log = open(&with_parity(1, Layout::Binary), &device).unwrap();
+    for number in 1..=count {
+        let kind = if number == count { kind } else { 1 };
+        log.append(&payload_in(Layout::Binary, (number, kind), 100)).unwrap();
+    }
+    log.close().unwrap();
+    let found = read(&device, false).unwrap();
+    assert_eq!(found.count(), count);
+    (device, found.records)
+}
+
+#[test]
+fn parity_that_knows_otherwise_takes_nothing_away() {
+    let mut tried = 0;
+    for count in 30..50 {
+        let ((sound, records), (other, _)) = (ending_with(1, count), ending_with(2, count));
+        let (name, from) = data_files(&sound).pop().unwrap();
+        let parity = name.replace("seg", "parity");
+        let known = other.bytes(&parity).unwrap();
+        sound.edit(&parity, |there| *there = known);
+        let (one, two) = (sound.bytes(&name).unwrap(), other.bytes(&name).unwrap());
+        let is_other = |start: &usize| one[*start..*start + BLOCK] != two[*start..*start + BLOCK];
+        let (others, same): (Vec<_>, Vec<_>) = (from..one.len()).step_by(BLOCK).partition(is_other);
+        // All but one block is the same, so the slot is believed of what is lost.
+        if others.len() != 1 {
+            continue;
+        }
+        for start in same {
+            let harmed = sound.kill();
+            spoil(&harmed, &name, start..start + BLOCK, "garbage");
+            let without = harmed.kill();
+            without.remove_raw(&parity);
+            let (with, without) = (read(&harmed, true).unwrap(), read(&without, true).unwrap());
+            let what = format!("{count} records, known otherwise of the last, lost at {start}");
+            assert!(without.records.keys().all(|lsn| with.records.contains_key(lsn)), "{what}");
+            let right = |(lsn, payload): (&u64, &Vec<u8>)| records.get(lsn) == Some(payload);
+            assert!(with.records.iter().all(right), "{what}");
+            tried += usize::from(with.count() > without.count());
+        }
+    }
+    assert!(tried >= 10, "{tried} in which it gave a record back all the same");
+}
