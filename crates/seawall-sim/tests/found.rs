@@ -395,6 +395,16 @@ fn found_by_seed_71dc() {
     );
 }
 
+/// The same with a readable log, behind a crash: a lost block, and a record that is asked for.
+#[test]
+fn found_by_seed_363d9d37() {
+    replay(
+        "seed 363d9d37 text 5120 | synced idle parity:4+1 ; a10 s97 a941 / a7 a359 f y f ; ; \
+         kill@588 probe 8:6d00 | synced ; c f s62+18 y k0 / c s183+24+90 e s61+40 z1 k0 g0 ; ; \
+         power@416 sector:904d harm-parity garbage/512:ef54 probe 8:77f3 mend 2:7fb4",
+    );
+}
+
 /// The same in a text.
 #[test]
 fn found_by_seed_3e45() {
@@ -437,9 +447,9 @@ fn found_by_seed_11e3e8fa() {
 /// first, and was killed: `live`, which it could not write, led a reader to the newest of them. The
 /// image: a segment is missing.
 #[test]
-fn found_by_seed_127a66e7() {
+fn found_by_seed_127a6003() {
     replay(
-        "seed 127a66e7 binary 5120 | synced ; ; ; close | confirmed idle ; y s190+0 r / a308 f r / \
+        "seed 127a6003 binary 5120 | synced ; ; ; close | confirmed idle ; y s190+0 r / a308 f r / \
          s14+63+181+185 / r s186 s184 a2 a4 x6 / ; @372 lasting-error:a537 @205 \
          lasting-error:d79 ; close probe 8:cb70 | buffered ring:0 ; s180+7+1+180 r p0 e p0 a17 ; \
          @109 lasting-error:eb11 @47 lasting-error:841 ; kill@83 probe 8:c164",

@@ -117,6 +117,18 @@ fn what_was_removed_is_given_back_at_leisure_and_at_the_close() {
     assert_eq!(seen.held(), 0);
 }
 
+/// Two records fill a segment, so the preparer is still at the next one's file when the log goes on
+/// and removes the oldest: it comes by what is to be given back.
+#[test]
+fn what_is_removed_beside_the_preparer_is_not_cut_before_that_is_durable() {
+    let scratch = Scratch::new("retired-beside");
+    let keep = Retention::new().max_bytes(8 * SEGMENT).without_checkpoints();
+    let (log, seen) = watched(&scratch, &Options::new().segment_size(4 * SEGMENT).retention(keep));
+    while seen.count() < 16 {
+        log.append(&vec![1; 2_000_000]).unwrap();
+    }
+}
+
 #[test]
 fn who_has_no_preparer_gives_it_back_at_once() {
     let scratch = Scratch::new("retired-at-once");
