@@ -148,7 +148,7 @@ pub fn explore(w: &World, c: &Config, s: &mut Stats, depth: usize, trace: &str) 
     if c.faults > 0
         && w.pending.is_empty()
         && w.dir_pending.is_empty()
-        && w.fingerprint(77) % c.faults == 0
+        && w.fingerprint(77).is_multiple_of(c.faults)
     {
         faults(w, &found, c, s, trace);
     }

@@ -17,7 +17,11 @@ fn check(epoch: u16, lsn: u16, confirmed: u16, goes_on: bool, data: &str) -> u64
 /// The line of one record, and the digest that a successor names.
 pub fn encode(epoch: u16, lsn: u16, confirmed: u16, goes_on: bool, value: u64) -> (Vec<u8>, u64) {
     // Every third value is long, so that a line spans sectors.
-    let data = if value % 3 == 0 { format!("{value}.00000000000000") } else { format!("{value}") };
+    let data = if value.is_multiple_of(3) {
+        format!("{value}.00000000000000")
+    } else {
+        format!("{value}")
+    };
     let sum = check(epoch, lsn, confirmed, goes_on, &data);
     let set = if goes_on { "+" } else { "" };
     (format!("{{\"lsn\":{lsn},{confirmed},{sum:016x}{set},{data}}}\n").into_bytes(), sum >> 16)

@@ -477,7 +477,7 @@ mod tests {
             _ => panic!("fields were asked for"),
         };
         assert_eq!(pick().columns(), "1\t\t[1]\tnull\tx\\ty");
-        assert_eq!(pick().object().to_string(), r#"{"b":{"c":1,"d":null},"a":[1],"t":"x\ty"}"#);
+        assert_eq!(pick().object(), r#"{"b":{"c":1,"d":null},"a":[1],"t":"x\ty"}"#);
     }
 
     #[test]

@@ -45,7 +45,7 @@ fn live_and_die(folder: &Folder, run: usize, delay: Duration) -> (Option<u64>, u
         (first, count)
     });
     // Now and then it dies before its first acknowledgement, while it opens the log.
-    if run % 5 != 0 {
+    if !run.is_multiple_of(5) {
         let _ = heard.recv_timeout(Duration::from_secs(30));
     }
     let _ = heard.recv_timeout(delay);

@@ -81,7 +81,7 @@ fn record(id: u32) -> Record {
         ratio: f64::from(id) / 7.0,
         named: [("name".to_owned(), 1.5)].into(),
         kind,
-        wide: (id % 2 == 0).then_some(u64::MAX),
+        wide: id.is_multiple_of(2).then_some(u64::MAX),
     }
 }
 

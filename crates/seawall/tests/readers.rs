@@ -322,7 +322,7 @@ fn what_a_clean_close_names_and_is_lost_is_damage_by_a_stale_live_too() {
     let (device, log, stale) = with_stale_live(9);
     log.close().unwrap();
     device.edit("live", |bytes| bytes.clone_from(&stale));
-    let newest = device.names().into_iter().filter(|name| name.contains(".seg")).next_back();
+    let newest = device.names().into_iter().rfind(|name| name.contains(".seg"));
     device.remove_raw(&newest.unwrap());
     assert_eq!(judge(&device).unwrap().verdict, Verdict::Lost);
     let found = read(&device, true).unwrap();

@@ -56,7 +56,7 @@ impl Act {
         }
     }
 
-    /// What cargo is asked to do; a toolchain may stand before it.
+    /// The arguments of cargo; a toolchain may stand before it.
     fn verb(&self) -> Option<&str> {
         let mut words = self.words.iter().map(String::as_str).skip_while(|w| w.starts_with('+'));
         let cargo = words.next();

@@ -89,7 +89,7 @@ fn shown(disk: &DiskName) -> String {
 
 /// The same, as it is typed behind a verb.
 fn typed_name(disk: &DiskName) -> String {
-    let image = disk.image.as_ref().map(|image| typed(image).to_string());
+    let image = disk.image.as_ref().map(|image| typed(image));
     let state = disk.state.as_ref().map(|state| format!("--state {}", typed(state)));
     let parts: Vec<String> = image.into_iter().chain(state).collect();
     parts.join(" ")
