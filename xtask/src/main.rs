@@ -34,6 +34,9 @@ Chores:
           command beside it fail; fails if a bug is missed or a row is stale
   prove --check
           only looks whether all patches apply
+  prove --carry BASE [NAME...]
+          rewrites the patches that no longer apply to HEAD, by merging: they applied to the commit
+          BASE; names those whose lines were changed since
   syscalls [--all]
           fails every 25th system call of a log once in each way (--all: every call) and looks at
           what is left; `--help` tells more

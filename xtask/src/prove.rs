@@ -1,6 +1,7 @@
 //! `cargo xtask prove`: plants each bug of the table in proof/README.md in a copy of the tree, and
 //! sees the command beside it fail.
 
+mod carry;
 mod copy;
 mod row;
 mod trial;
@@ -22,6 +23,8 @@ use trial::Outcome;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Asked {
     check: bool,
+    /// The commit that patches are carried from.
+    carry: Option<String>,
     json: bool,
     jobs: Option<usize>,
     names: Vec<String>,
@@ -46,6 +49,7 @@ fn asked(arguments: &[&str]) -> Option<Asked> {
     while let Some(argument) = arguments.next() {
         match *argument {
             "--check" => asked.check = true,
+            "--carry" => asked.carry = Some((*arguments.next()?).to_owned()),
             "--json" => asked.json = true,
             "--jobs" => {
                 let number: usize = arguments.next()?.parse().ok()?;
@@ -69,6 +73,9 @@ fn prove(asked: &Asked) -> io::Result<bool> {
     rows.retain(|row| asked.names.is_empty() || asked.names.contains(&row.name));
     if asked.check {
         return check(&root, &rows);
+    }
+    if let Some(base) = &asked.carry {
+        return carry::carry(&root, base, &rows);
     }
     sort(&root, &mut rows)?;
     let jobs = asked.jobs.unwrap_or_else(cores).min(rows.len());
@@ -236,9 +243,12 @@ mod tests {
     fn arguments_are_understood_or_refused() {
         assert_eq!(asked(&[]), Some(Asked::default()));
         let names = vec!["a".to_owned(), "b".to_owned()];
-        let expected = Asked { check: true, json: true, jobs: Some(3), names };
-        assert_eq!(asked(&["a", "--jobs", "3", "--check", "--json", "b"]), Some(expected));
-        for wrong in [&["--job"][..], &["--jobs"], &["--jobs", "0"], &["--jobs", "a"]] {
+        let carry = Some("base".to_owned());
+        let expected = Asked { check: true, carry, json: true, jobs: Some(3), names };
+        let given = ["a", "--jobs", "3", "--check", "--carry", "base", "--json", "b"];
+        assert_eq!(asked(&given), Some(expected));
+        for wrong in [&["--carry"][..], &["--job"], &["--jobs"], &["--jobs", "0"], &["--jobs", "a"]]
+        {
             assert_eq!(asked(wrong), None, "{wrong:?}");
         }
     }

@@ -106,7 +106,7 @@ fn apply(tree: &Path, patch: &Path, how: &[&str]) -> io::Result<()> {
     succeed(&git.output()?)
 }
 
-fn succeed(output: &Output) -> io::Result<()> {
+pub(super) fn succeed(output: &Output) -> io::Result<()> {
     if output.status.success() {
         return Ok(());
     }
