@@ -198,10 +198,45 @@ impl MemStorage {
     /// lost does nothing.
     #[must_use]
     pub fn power_cut<L: Into<Landing>>(&self, mut land: impl FnMut(&Pending) -> L) -> Self {
-        let mut world = self.device().world.clone();
-        world.settle(|_| true, &mut |item| land(item).into());
-        world.restart();
+        let mut world = self.after_loss(&mut |item| land(item).into());
+        world.reboot();
         Self::over(world)
+    }
+
+    /// The device after it went away and came back while the machine ran on: a cable that was
+    /// pulled, a file system that was shut down after an error and mounted again, a loop or network
+    /// device that was started again.
+    ///
+    /// Of the pending items those are left that `land` says, as after [`MemStorage::power_cut`],
+    /// and every process that used the device is gone; but the boot is the same. So what a file
+    /// says of this boot may be old.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall_io::{File, MemStorage, Storage};
+    ///
+    /// let device = MemStorage::new();
+    /// let file = device.create("notes")?;
+    /// device.sync_dir()?;
+    /// file.write_at(b"unsynced", 0)?;
+    ///
+    /// let after = device.detach(|_| false);
+    /// assert_eq!(after.bytes("notes"), Some(vec![]));
+    /// assert_eq!(after.boot_id(), device.boot_id());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn detach<L: Into<Landing>>(&self, mut land: impl FnMut(&Pending) -> L) -> Self {
+        Self::over(self.after_loss(&mut |item| land(item).into()))
+    }
+
+    /// What a machine finds on the disk when the pending items landed as `land` says.
+    fn after_loss(&self, land: &mut dyn FnMut(&Pending) -> Landing) -> World {
+        let mut world = self.device().world.clone();
+        world.settle(|_| true, land);
+        world.restart();
+        world
     }
 
     /// The device after the process died and the machine went on.
@@ -250,6 +285,14 @@ impl MemStorage {
     /// Refuses from now on whatever would make the files longer than `bytes` in sum.
     pub fn limit(&self, bytes: u64) {
         self.device().world.limit(bytes);
+    }
+
+    /// Lets an overwrite need as much room as new bytes do, until it is synced: a file system that
+    /// copies on write (btrfs, ZFS, a shared extent of XFS) puts it in a new place, and the old one
+    /// is free once the new one is durable. What [`MemStorage::limit`] leaves no room for is
+    /// refused.
+    pub fn copy_on_write(&self) {
+        self.device().world.copy_on_write();
     }
 
     /// Lets every read fail from now on that touches these bytes of a file.
@@ -310,7 +353,7 @@ impl MemStorage {
         self.device().world.names(&self.prefix)
     }
 
-    /// Loses a file, durably and at once.
+    /// Loses a file, durably and at once; a handle to it works on, on a file without a name.
     ///
     /// # Panics
     ///

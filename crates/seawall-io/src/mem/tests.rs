@@ -421,3 +421,42 @@ fn what_is_retired_comes_back_where_nobody_reads_it_and_may_get_its_name_again()
     drop(other);
     assert_eq!(file.len().unwrap(), 8);
 }
+
+#[test]
+fn a_device_that_comes_back_on_the_same_boot_lost_what_was_not_synced() {
+    let (device, file) = device_with(b"aaaabbbb");
+    file.write_at(b"ZZZZ", 2).unwrap();
+    device.create("unnamed").unwrap();
+    let lock = device.lock("lock").unwrap().unwrap();
+    let after = device.detach(|item| item.what == What::Sector(0));
+    assert_eq!(found(&after), b"aaZZbbbb");
+    assert_eq!(after.names(), ["f", "lock"]);
+    assert_eq!(after.boot_id(), device.boot_id());
+    assert!(after.pending().is_empty());
+    assert!(!after.is_locked("lock").unwrap(), "its holder is gone");
+    drop(lock);
+    assert_ne!(device.power_cut(|_| true).boot_id(), device.boot_id());
+    assert_eq!(
+        after.detach(|_| false).power_cut(|_| false).boot_id(),
+        device.power_cut(|_| true).boot_id()
+    );
+}
+
+#[test]
+fn where_writes_are_copies_an_overwrite_needs_room_until_it_is_synced() {
+    let (device, file) = device_with(b"aaaabbbbcccc");
+    device.limit(12);
+    file.write_at(b"X", 0).unwrap();
+    file.sync().unwrap();
+    device.copy_on_write();
+    let refused = file.write_at(b"Y", 0).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
+    device.limit(12 + SECTOR);
+    file.write_at(b"Y", 0).unwrap();
+    file.write_at(b"Z", 1).unwrap();
+    let refused = file.write_at(b"Y", 4).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::StorageFull, "the old place is not free yet");
+    file.sync().unwrap();
+    file.write_at(b"Y", 4).unwrap();
+    assert_eq!(found(&device), b"YZaaYbbbcccc");
+}

@@ -18,6 +18,8 @@ pub(super) struct World {
     folders: BTreeSet<String>,
     queue: Vec<Item>,
     limit: u64,
+    /// Whether an overwrite needs room of its own until it is synced.
+    copies_on_write: bool,
     boot: u128,
 }
 
@@ -76,6 +78,7 @@ impl World {
             folders: BTreeSet::new(),
             queue: Vec::new(),
             limit: LIMIT_DEFAULT,
+            copies_on_write: false,
             boot: 1,
         }
     }
@@ -86,6 +89,10 @@ impl World {
 
     pub(super) fn limit(&mut self, bytes: u64) {
         self.limit = bytes;
+    }
+
+    pub(super) fn copy_on_write(&mut self) {
+        self.copies_on_write = true;
     }
 
     // Names.
@@ -182,8 +189,9 @@ impl World {
         let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
         let end = start.checked_add(bytes.len()).ok_or(Errno::FBIG)?;
         let old = self.length(node);
-        if end > old {
-            self.admit(end - old)?;
+        let growth = end.saturating_sub(old) + self.copied(node, start..end.min(old));
+        if growth > 0 {
+            self.admit(growth)?;
         }
         let cache = Arc::make_mut(&mut self.node_mut(node).cache);
         cache.resize(old.max(end), 0);
@@ -211,9 +219,36 @@ impl World {
         Ok(())
     }
 
+    /// How much room it takes to overwrite these bytes of a file, if that takes any: what is
+    /// pending has its new place already.
+    fn copied(&self, id: NodeId, bytes: std::ops::Range<usize>) -> usize {
+        if !self.copies_on_write || bytes.is_empty() {
+            return 0;
+        }
+        let sectors = bytes.start / self.sector..bytes.end.div_ceil(self.sector);
+        let is_pending = |number: &usize| self.pending_sectors().contains(&(id.0, *number));
+        sectors.filter(|number| !is_pending(number)).count() * self.sector
+    }
+
+    /// The sectors that were written and not synced.
+    fn pending_sectors(&self) -> BTreeSet<(usize, usize)> {
+        let sector = |item: &Item| match item {
+            Item::Sector { node, number, .. } => Some((node.0, *number)),
+            Item::Length { .. } | Item::Directory { .. } => None,
+        };
+        self.queue.iter().filter_map(sector).collect()
+    }
+
     /// Refuses growth that the disk has no room for.
     fn admit(&self, growth: usize) -> io::Result<()> {
-        let used: usize = self.names.values().map(|node| self.length(*node)).sum();
+        let mut used: usize = self.names.values().map(|node| self.length(*node)).sum();
+        if self.copies_on_write {
+            // The old place of what was overwritten is free only when the new one is durable.
+            let is_overwrite = |&(node, number): &(usize, usize)| {
+                self.node(NodeId(node)).disk.len() > number * self.sector
+            };
+            used += self.pending_sectors().into_iter().filter(is_overwrite).count() * self.sector;
+        }
         let wanted = used.checked_add(growth).and_then(|sum| u64::try_from(sum).ok());
         match wanted {
             Some(wanted) if wanted <= self.limit => Ok(()),
@@ -335,7 +370,7 @@ impl World {
         }
     }
 
-    /// What a machine finds that starts on this disk; nothing is pending any more.
+    /// What a machine finds on this disk when it comes up; nothing is pending any more.
     pub(super) fn restart(&mut self) {
         assert!(self.queue.is_empty(), "every pending item has landed or is lost");
         self.names = self.durable_names.clone();
@@ -346,6 +381,10 @@ impl World {
             let new = Node { name: name.clone(), cache: Arc::clone(&old.disk), ..old };
             *self.nodes.get_mut(*index).expect("as many as before") = new;
         }
+    }
+
+    /// Another run of the machine begins.
+    pub(super) fn reboot(&mut self) {
         self.boot += 1;
     }
 
