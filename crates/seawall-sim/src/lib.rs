@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod beside;
+mod crash;
 mod describe;
 mod draw;
 mod evidence;

@@ -75,6 +75,9 @@ impl fmt::Display for End {
             Self::Power(step, Cut { unit, seed }) => {
                 write!(f, "power@{step} {}:{seed:x}", unit.name())
             }
+            Self::Detach(step, Cut { unit, seed }) => {
+                write!(f, "detach@{step} {}:{seed:x}", unit.name())
+            }
         }
     }
 }
@@ -239,16 +242,21 @@ impl End {
             "close" => Self::Close,
             "drop" => Self::Drop,
             "kill" => Self::Kill(number(step)?),
-            "power" => {
-                let cut = words.next().and_then(|cut| cut.split_once(':'));
-                let (name, seed) = cut.ok_or("power of a unit and a seed")?;
-                let units = [Unit::Page, Unit::Sector, Unit::Byte, Unit::Chosen];
-                let unit = units.into_iter().find(|unit| unit.name() == name);
-                let unit = unit.ok_or_else(|| format!("{name} is no unit"))?;
-                Self::Power(number(step)?, Cut { unit, seed: hex(seed)? })
-            }
+            "power" => Self::Power(number(step)?, Cut::read(words)?),
+            "detach" => Self::Detach(number(step)?, Cut::read(words)?),
             _ => return Err(format!("{word} is no end of a life")),
         })
+    }
+}
+
+impl Cut {
+    fn read<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Self, String> {
+        let cut = words.next().and_then(|cut| cut.split_once(':'));
+        let (name, seed) = cut.ok_or("a unit and a seed follow")?;
+        let units = [Unit::Page, Unit::Sector, Unit::Byte, Unit::Chosen];
+        let unit = units.into_iter().find(|unit| unit.name() == name);
+        let unit = unit.ok_or_else(|| format!("{name} is no unit"))?;
+        Ok(Self { unit, seed: hex(seed)? })
     }
 }
 

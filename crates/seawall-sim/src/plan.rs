@@ -123,9 +123,12 @@ pub enum End {
     Kill(u64),
     /// The power is cut after so many steps.
     Power(u64, Cut),
+    /// The device goes away after so many steps, and comes back while the machine runs on: what was
+    /// not synced may be lost, and the boot is the same.
+    Detach(u64, Cut),
 }
 
-/// What a power cut leaves of what was not synced.
+/// What a power cut, or a device that went away, leaves of what was not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// The smallest piece that is kept or lost.

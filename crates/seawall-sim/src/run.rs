@@ -13,15 +13,15 @@ use seawall::{
     CodecId, Error, Geometry, Layout, Log, LogReader, Lsn, Options, Parity, Retention, TailState,
     protect_in,
 };
-use seawall_io::{Landing, MemStorage, Pending, SeededEntropy, Storage, What};
-use seawall_testkit::{Dice, FaultDisk, Kind, Left, harm};
+use seawall_io::{MemStorage, SeededEntropy, Storage};
+use seawall_testkit::{Dice, FaultDisk, Kind, harm};
 
 use crate::describe::describe;
 use crate::evidence::{Evidence, highest_id};
 use crate::ledger::Ledger;
 use crate::look;
 use crate::mend;
-use crate::plan::{Beside, Cut, End, Keep, Life, Plan, Unit};
+use crate::plan::{Beside, End, Keep, Life, Plan};
 use crate::task::Task;
 use crate::world::{BLOCK, Bytes, Next, WRONG_READS, World, disk, is_beside, is_parity, lock};
 
@@ -218,7 +218,7 @@ impl Simulation {
         life.faults.iter().for_each(|(step, fault)| disk.plan(*step, *fault));
         let beside = life.faults_beside.iter();
         beside.for_each(|(step, fault)| disk.plan_for(*step, *fault, is_parity));
-        if let End::Kill(step) | End::Power(step, _) = life.end {
+        if let Some(step) = life.end.step() {
             disk.stop_after(step);
         }
         let world = self.world(disk);
@@ -324,7 +324,7 @@ impl Simulation {
                 }
             }
             End::Drop => drop(log),
-            End::Kill(_) | End::Power(..) => {
+            End::Kill(_) | End::Power(..) | End::Detach(..) => {
                 // It ends here at the latest.
                 world.disk.stop_after(0);
                 drop(log);
@@ -374,17 +374,13 @@ impl Simulation {
                 .map(|one| one.fault.kind)
                 .any(|kind| kind.is_damage() && !(kind == Kind::SpoiledSync && survived));
         self.outcome.pending_at_end = self.device.pending().len();
-        self.device = match life.end {
-            End::Power(_, cut) => power_cut(&self.device, cut),
-            _ => self.device.kill(),
-        };
+        self.device = life.end.left(&self.device);
         world.ledger().damaged |= harmed;
         if harmed || lied {
             self.device.evict();
         }
         let faults = !injected.is_empty();
-        let is_torn = matches!(life.end, End::Power(_, Cut { unit: Unit::Byte, .. }));
-        world.ledger().may_be_unsure |= faults || is_torn;
+        world.ledger().may_be_unsure |= faults || life.end.may_tear();
         world.tell(|| format!("left {}", describe(&self.device)));
         look::after(world, &self.device);
         if let Some(asked) = life.protect {
@@ -422,7 +418,7 @@ impl Simulation {
             return;
         }
         let disk = disk(self.device.clone());
-        if let End::Kill(step) | End::Power(step, _) = end {
+        if let Some(step) = end.step() {
             disk.stop_after(step);
         }
         let storage: Arc<dyn Storage> = Arc::new(disk.clone());
@@ -440,12 +436,8 @@ impl Simulation {
             Err(error) if self.parity_is_sound => world.find(format!("who protects: {error}")),
             _ => {}
         }
-        let is_torn = matches!(end, End::Power(_, Cut { unit: Unit::Byte, .. }));
-        world.ledger().may_be_unsure |= is_torn;
-        self.device = match end {
-            End::Power(_, cut) => power_cut(&self.device, cut),
-            _ => self.device.kill(),
-        };
+        world.ledger().may_be_unsure |= end.may_tear();
+        self.device = end.left(&self.device);
         look::after(world, &self.device);
     }
 
@@ -479,41 +471,6 @@ pub(crate) fn plain(layout: Layout, luck: u64) -> Options {
         Layout::Text => options.codec(CodecId::Json).layout(layout),
         _ => options,
     }
-}
-
-/// The device after its power was cut.
-pub(crate) fn power_cut(device: &MemStorage, cut: Cut) -> MemStorage {
-    if cut.unit == Unit::Chosen {
-        return Left::Cut(cut.seed).of(device);
-    }
-    let mut dice = Dice::new(cut.seed);
-    let style = dice.below(6);
-    let prefix = dice.below(24);
-    let mut turn = 0;
-    let mut pages: Vec<((String, u64), bool)> = vec![];
-    device.power_cut(|item: &Pending| {
-        turn += 1;
-        match style {
-            0 => return Landing::Lost,
-            1 => return Landing::Whole,
-            2 => return Landing::from(turn <= prefix),
-            _ => {}
-        }
-        match (cut.unit, item.what) {
-            (Unit::Byte, What::Sector(_)) if dice.one_in(3) => {
-                let at = usize::try_from(dice.below(512)).expect("a small number");
-                if dice.one_in(2) { Landing::First(at) } else { Landing::Behind(at) }
-            }
-            (Unit::Page, What::Sector(number)) => {
-                let page = (item.file.clone(), number / 8);
-                let known = pages.iter().find(|(other, _)| *other == page).map(|(_, lands)| *lands);
-                let lands = known.unwrap_or_else(|| dice.one_in(2));
-                pages.push((page, lands));
-                Landing::from(lands)
-            }
-            _ => Landing::from(dice.one_in(2)),
-        }
-    })
 }
 
 /// A record that a reader delivered, or its error.

@@ -134,7 +134,9 @@ impl Search {
         for at in 0..self.best.lives.len() {
             for share in [2, 4, 16] {
                 self.simplify(at, |life| match &mut life.end {
-                    End::Kill(step) | End::Power(step, _) => *step -= *step / share,
+                    End::Kill(step) | End::Power(step, _) | End::Detach(step, _) => {
+                        *step -= *step / share;
+                    }
                     End::Close | End::Drop => {}
                 });
             }

@@ -1,0 +1,67 @@
+//! How a life ends, and what that leaves on the device.
+
+use seawall_io::{Landing, MemStorage, Pending, What};
+use seawall_testkit::Dice;
+
+use crate::plan::{Cut, End, Unit};
+
+impl End {
+    /// The step after which the device takes no more calls.
+    pub(crate) fn step(self) -> Option<u64> {
+        match self {
+            Self::Kill(step) | Self::Power(step, _) | Self::Detach(step, _) => Some(step),
+            Self::Close | Self::Drop => None,
+        }
+    }
+
+    /// Whether a sector may be half written: then an end may look like damage.
+    pub(crate) fn may_tear(self) -> bool {
+        matches!(self, Self::Power(_, cut) | Self::Detach(_, cut) if cut.unit == Unit::Byte)
+    }
+
+    /// What the next life finds of the device.
+    pub(crate) fn left(self, device: &MemStorage) -> MemStorage {
+        match self {
+            Self::Close | Self::Drop | Self::Kill(_) => device.kill(),
+            Self::Power(_, cut) => device.power_cut(cut.lands()),
+            Self::Detach(_, cut) => device.detach(cut.lands()),
+        }
+    }
+}
+
+impl Cut {
+    /// What becomes of each pending item, in order.
+    fn lands(self) -> impl FnMut(&Pending) -> Landing {
+        let mut dice = Dice::new(self.seed);
+        let style = dice.below(6);
+        let prefix = dice.below(24);
+        let mut turn = 0;
+        let mut pages: Vec<((String, u64), bool)> = vec![];
+        move |item| {
+            turn += 1;
+            if self.unit == Unit::Chosen {
+                return Landing::from(self.seed >> ((turn - 1) % 64) & 1 == 1);
+            }
+            match style {
+                0 => return Landing::Lost,
+                1 => return Landing::Whole,
+                2 => return Landing::from(turn <= prefix),
+                _ => {}
+            }
+            match (self.unit, item.what) {
+                (Unit::Byte, What::Sector(_)) if dice.one_in(3) => {
+                    let at = usize::try_from(dice.below(512)).expect("a small number");
+                    if dice.one_in(2) { Landing::First(at) } else { Landing::Behind(at) }
+                }
+                (Unit::Page, What::Sector(number)) => {
+                    let page = (item.file.clone(), number / 8);
+                    let known = pages.iter().find(|(other, _)| *other == page);
+                    let lands = known.map_or_else(|| dice.one_in(2), |(_, lands)| *lands);
+                    pages.push((page, lands));
+                    Landing::from(lands)
+                }
+                _ => Landing::from(dice.one_in(2)),
+            }
+        }
+    }
+}
