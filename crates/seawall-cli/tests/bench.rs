@@ -1,7 +1,7 @@
 //! The benches: what they measure, what they say of it, and that they leave nothing behind. Never
 //! how fast anything is.
 
-mod tool;
+use crate::tool;
 
 use serde_json::json;
 use std::path::Path;

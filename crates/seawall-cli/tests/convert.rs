@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-mod tool;
+use crate::tool;
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};

@@ -1,6 +1,6 @@
 //! `seawall copy` from outside: a log of its own, and nothing that exists is touched.
 
-mod tool;
+use crate::tool;
 
 use std::io::{BufRead, BufReader, Write};
 use tool::Folder;

@@ -1,6 +1,6 @@
 //! The demo is a test itself: it ends with 0 only if every promise held.
 
-mod tool;
+use crate::tool;
 
 use tool::Folder;
 

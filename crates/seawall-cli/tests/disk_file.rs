@@ -4,7 +4,7 @@
 #![cfg(all(feature = "fuse", target_os = "linux"))]
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-mod tool;
+use crate::tool;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command};

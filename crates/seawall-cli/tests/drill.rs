@@ -2,7 +2,7 @@
 
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-mod tool;
+use crate::tool;
 
 use seawall_disk::nbd::{Client, Uri};
 use seawall_io::{File, Notice, send_signal};

@@ -6,7 +6,7 @@
     reason = "in a test a panic is the report"
 )]
 
-mod tool;
+use crate::tool;
 
 use std::io::{BufRead, BufReader, Write};
 use tool::Folder;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::indexing_slicing, reason = "in a test a panic is the report")]
 
-mod tool;
+use crate::tool;
 
 use seawall_io::{Entropy, SeededEntropy, SystemEntropy};
 use std::io::{BufRead, BufReader, Write};

@@ -1,6 +1,6 @@
 //! Parity as people meet it: a log that keeps it, what it mends, what it does not, and `protect`.
 
-mod tool;
+use crate::tool;
 
 use seawall::{Log, Options, Raw};
 use serde_json::{Value, json};

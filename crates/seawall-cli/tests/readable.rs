@@ -3,7 +3,7 @@
 
 #![allow(clippy::indexing_slicing, reason = "in a test a panic is the report")]
 
-mod tool;
+use crate::tool;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Command;

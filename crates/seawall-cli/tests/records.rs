@@ -1,6 +1,6 @@
 //! Records go in and come out: any bytes, every format, and pipes that close.
 
-mod tool;
+use crate::tool;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use tool::Folder;

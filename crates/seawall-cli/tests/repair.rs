@@ -1,7 +1,7 @@
 //! `repair`: a plan that changes nothing, a new log with everything intact, or an end before the
 //! damage.
 
-mod tool;
+use crate::tool;
 
 use serde_json::{Value, json};
 use tool::{Folder, Ran};

@@ -1,6 +1,6 @@
 //! `seawall replay`: what was committed, each transaction once, and what is said of all else.
 
-mod tool;
+use crate::tool;
 
 use seawall_io::{Clock, SystemClock};
 use serde_json::{Value, json};

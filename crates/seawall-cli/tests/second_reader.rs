@@ -6,7 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-mod tool;
+use crate::tool;
 
 use seawall_io::{Entropy, SeededEntropy, SystemEntropy};
 use std::io::{self, BufRead, BufReader, Write};

@@ -1,6 +1,6 @@
 //! `--where` and `--fields` from outside: what matches is printed, and nothing else.
 
-mod tool;
+use crate::tool;
 
 use tool::Folder;
 

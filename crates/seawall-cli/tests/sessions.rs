@@ -6,7 +6,7 @@
 //! lines. All blocks of a document are one session, in one empty folder. A command that fails is
 //! followed by `$ echo $?`, so that a reader learns how it ended.
 
-mod tool;
+use crate::tool;
 
 use snapbox::assert::DEFAULT_ACTION_ENV;
 use snapbox::{Assert, Data};

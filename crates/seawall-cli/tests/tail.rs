@@ -1,6 +1,6 @@
 //! The last records, and those that come: none left out, and the cursor file never ahead.
 
-mod tool;
+use crate::tool;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout};

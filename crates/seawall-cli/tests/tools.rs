@@ -1,6 +1,6 @@
 //! What stands around a log: the doctor, completions, manual pages, colour, progress, notes.
 
-mod tool;
+use crate::tool;
 
 use seawall_measure::tour::stations;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Cuts at both ends: nothing goes without `--yes`, and with it what was announced, no more.
 
-mod tool;
+use crate::tool;
 
 use std::io::{BufRead, BufReader, Write};
 use tool::Folder;

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
-mod common;
+use crate::common;
 
 use common::{DyingStore, Manner, expected, log_of, operations, wrong_keys};
 use seawall::{Log, LogReader, Lsn};

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
-mod common;
+use crate::common;
 
 use common::{expected, found, log_of, open_log, operations, wrong_keys};
 use seawall::{Level, Log, LogReader, Lsn, Options};

@@ -8,7 +8,7 @@
     reason = "in a test a panic is the report"
 )]
 
-mod common;
+use crate::common;
 
 use common::lives::{Act, Faults, Life, Tally, check, cuts, each_run, live};
 use common::{KINDS, Kind, LAYOUTS, Random, one_in};

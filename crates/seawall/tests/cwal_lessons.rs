@@ -7,7 +7,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
-mod common;
+use crate::common;
 
 use common::{Found, judge, lsn, names, open, payload, read, tiny};
 use seawall::{Lsn, Verdict};

@@ -8,7 +8,7 @@
     reason = "in a test a panic is the report"
 )]
 
-mod common;
+use crate::common;
 
 use std::ops::Range;
 

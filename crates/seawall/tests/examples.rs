@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-mod common;
+use crate::common;
 
 use common::Scratch;
 use std::process::Command;

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
-mod common;
+use crate::common;
 
 use common::gate::Gated;
 use common::within;

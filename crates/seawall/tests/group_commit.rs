@@ -7,7 +7,7 @@
     reason = "in a test a panic is the report"
 )]
 
-mod common;
+use crate::common;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};

@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
-mod common;
+use crate::common;
 
 use common::frozen::Frozen;
 use common::hooked::Hooked;

@@ -6,7 +6,7 @@
     reason = "in a test a panic is the report"
 )]
 
-mod common;
+use crate::common;
 
 use common::images::{End, Fill, Image, NEWEST, batches, files, spoil, write, write_in};
 use common::{Bytes, LAYOUTS, Random, again, judge, laid_out, lsn, open, payload, read, read_own};

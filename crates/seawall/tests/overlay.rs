@@ -6,7 +6,7 @@
     reason = "in a test a panic is the report"
 )]
 
-mod common;
+use crate::common;
 
 use common::images::{End, Fill, batches, spoil, write};
 use common::{Random, judge};

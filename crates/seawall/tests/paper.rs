@@ -7,7 +7,7 @@
     reason = "in a test a panic is the report"
 )]
 
-mod common;
+use crate::common;
 
 use common::{Scratch, lsn};
 use seawall::{BinLogger, Codec, Error, JsonLogger, Logger, MessagePack, Verdict, verify};

@@ -7,7 +7,7 @@
     reason = "in a test a panic is the report"
 )]
 
-mod common;
+use crate::common;
 
 use common::{
     Bytes, GEOMETRY, LAYOUTS, again, judge, laid_out, lsn, of_any_size, open, payload_in, read,

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-mod common;
+use crate::common;
 
 use common::{LAYOUTS, judge, laid_out, open, payload_in, tiny};
 use seawall::{Layout, Mender, Verdict, mend_in, plan_mend_in, protection_in, salvage_in};

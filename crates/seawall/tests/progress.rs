@@ -1,6 +1,6 @@
 //! What is told of how far long work has come: forwards, and to the end.
 
-mod common;
+use crate::common;
 
 use common::Scratch;
 use seawall::{Log, Options, Progress, Raw, copy_with, salvage_with, verify_with};

@@ -1,6 +1,6 @@
 //! What recovery cuts off a tail is kept for people, and takes no more than its room.
 
-mod common;
+use crate::common;
 
 use common::{again, open, tiny};
 use seawall_io::{Access, MemStorage, Storage};

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-mod common;
+use crate::common;
 
 use common::{
     Bytes, LAYOUTS, Random, SEGMENT_MIN, judge, laid_out, lsn, open, read, read_own, tiny, within,

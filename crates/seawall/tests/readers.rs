@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -8,7 +8,7 @@
     reason = "in a test a panic is the report"
 )]
 
-mod common;
+use crate::common;
 
 use common::lives::cuts;
 use common::{again, lsn, tiny};

@@ -8,7 +8,7 @@
     reason = "in a test a panic is the report"
 )]
 
-mod common;
+use crate::common;
 
 use common::images::{self, End, NEWEST, batches, write};
 use common::{GEOMETRY, again, judge, laid_out, open, payload_in, read, read_own, tiny};

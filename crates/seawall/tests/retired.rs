@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 #![cfg(target_os = "linux")]
 
-mod common;
+use crate::common;
 
 use common::watched::{Call, Watch, Watched};
 use common::{Bytes, Scratch, lsn};

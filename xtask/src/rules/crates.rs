@@ -102,6 +102,37 @@ pub(super) fn dependencies(tree: &[Source]) -> Vec<Breach> {
     found
 }
 
+/// Finds files of tests that no program includes: with `autotests = false` cargo does not look.
+pub(super) fn tests_that_never_run(tree: &[Source]) -> Vec<Breach> {
+    let listing = manifests(tree).filter(|m| m.text.contains("\nautotests = false\n"));
+    let folders = listing.filter_map(|m| {
+        let folder = m.path.strip_suffix("Cargo.toml")?;
+        Some((m, format!("{folder}tests/")))
+    });
+    let mut found = Vec::new();
+    for (manifest, folder) in folders {
+        let all = format!("{folder}all.rs");
+        let all = tree.iter().find(|source| source.path == all);
+        let is_run = |name: &str| {
+            let program = format!("\n[[test]]\nname = \"{name}\"\n");
+            let is_module = |all: &Source| all.text.contains(&format!("\nmod {name};\n"));
+            manifest.text.contains(&program) || all.is_some_and(is_module)
+        };
+        for source in tree {
+            let Some(name) = source.path.strip_prefix(&folder) else { continue };
+            let Some(name) = name.strip_suffix("/mod.rs").or(name.strip_suffix(".rs")) else {
+                continue;
+            };
+            if !name.contains('/') && !is_run(name) {
+                let advice =
+                    format!("write `mod {name};` in {folder}all.rs: these tests never run");
+                found.push((source.path.clone(), 1, advice));
+            }
+        }
+    }
+    found
+}
+
 fn floor_of(name: &str) -> Option<usize> {
     FLOORS.iter().position(|crates| crates.contains(&name))
 }
@@ -202,6 +233,26 @@ mod tests {
         {
             assert_eq!(caught(floors, IO, &manifest("seawall-io", rest)), NOWHERE, "{rest}");
         }
+    }
+
+    #[test]
+    fn a_file_of_tests_that_no_program_includes_is_found() {
+        let text = "[package]\nname = \"seawall\"\nautotests = false\n\n[[test]]\nname = \"all\"\n";
+        let tree = |all: &str| {
+            [
+                Source::new("crates/a/Cargo.toml", text),
+                Source::new("crates/a/tests/all.rs", all),
+                Source::new("crates/a/tests/b.rs", "//! B.\n"),
+                Source::new("crates/a/tests/c/mod.rs", "//! C.\n"),
+                Source::new("crates/a/tests/c/d.rs", "//! D.\n"),
+            ]
+        };
+        let found = |all: &str| -> Vec<String> {
+            tests_that_never_run(&tree(all)).into_iter().map(|(path, ..)| path).collect()
+        };
+        assert_eq!(found("//! All.\n\nmod b;\nmod c;\n"), Vec::<String>::new());
+        assert_eq!(found("//! All.\n\nmod b;\n"), ["crates/a/tests/c/mod.rs"]);
+        assert_eq!(found("//! All.\n\nmod c;\n"), ["crates/a/tests/b.rs"]);
     }
 
     #[test]

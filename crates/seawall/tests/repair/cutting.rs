@@ -1,7 +1,7 @@
 //! A repair that cuts the log before its first damage.
 
+use super::ways_out::{are_as_written, try_all};
 use super::*;
-use crate::ways_out::{are_as_written, try_all};
 
 #[test]
 fn a_crash_at_any_step_of_a_cut_loses_nothing_that_is_kept() {

@@ -1,7 +1,7 @@
 //! A salvage, which writes what is intact into a new log, and names the rest.
 
+use super::ways_out::{are_as_written, try_all};
 use super::*;
-use crate::ways_out::{are_as_written, try_all};
 
 #[test]
 fn a_crash_at_any_step_of_a_salvage_leaves_no_log_that_looks_whole_and_is_not() {

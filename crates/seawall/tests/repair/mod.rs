@@ -8,8 +8,7 @@
     reason = "in a test a panic is the report"
 )]
 
-#[path = "../common/mod.rs"]
-mod common;
+use crate::common;
 mod cutting;
 mod salvaging;
 mod ways_out;

@@ -8,8 +8,7 @@ mod images;
 mod power;
 mod server;
 mod status;
-#[path = "../tool/mod.rs"]
-mod tool;
+use crate::tool;
 
 use client::Client;
 use serde_json::{Value, json};

@@ -6,8 +6,7 @@
     reason = "in a test a panic is the report"
 )]
 
-#[path = "../common/mod.rs"]
-mod common;
+use crate::common;
 mod cuts;
 mod ends;
 mod lost;

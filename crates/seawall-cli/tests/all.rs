@@ -1,0 +1,23 @@
+//! The tests of the command line as a process, in one program.
+
+mod bench;
+mod convert;
+mod copy;
+mod demo;
+mod disk;
+mod disk_file;
+mod drill;
+mod exits;
+mod kill;
+mod parity;
+mod readable;
+mod records;
+mod repair;
+mod replay;
+mod second_reader;
+mod select;
+mod sessions;
+mod tail;
+mod tool;
+mod tools;
+mod truncate;

@@ -1,0 +1,8 @@
+//! The tests of the whole replay, in one program.
+
+mod common;
+mod engine;
+mod exactly_once;
+mod heliosdb;
+mod quakes;
+mod snapshot;

@@ -1,0 +1,34 @@
+//! The tests of the whole log, in one program: one link takes less time than thirty. A test that
+//! counts what the whole process does (`allocations`) has a program of its own.
+
+mod common;
+#[cfg(feature = "json")]
+mod compatibility;
+mod copy;
+mod crash_points;
+mod cuts;
+mod cwal_lessons;
+mod every_bit_and_cut;
+mod examples;
+mod failover;
+mod follow;
+mod format_text;
+mod full_disk;
+mod get;
+mod group_commit;
+mod guests;
+mod mend;
+mod overlay;
+mod paper;
+mod parity;
+mod parity_crash;
+mod parity_repair;
+mod progress;
+mod quarantine;
+mod readable;
+mod readers;
+mod record_types;
+mod repair;
+mod reserved;
+mod retention;
+mod retired;
