@@ -39,16 +39,6 @@ fn typed_events_add_up_across_starts() {
 }
 
 #[test]
-fn tasks_of_a_runtime_share_syncs() {
-    let folder = Scratch::new("example-tasks");
-    let (fine, said) = run("tokio_tasks", &[folder.path.to_str().unwrap(), "300"]);
-    let start = "300 tasks, the last record is 300; ";
-    let syncs = said.strip_prefix(start).and_then(|rest| rest.split(' ').next());
-    let syncs: u32 = syncs.unwrap_or_else(|| panic!("{said}")).parse().unwrap();
-    assert!(fine && (1..=300).contains(&syncs), "{said}");
-}
-
-#[test]
 fn the_listing_of_the_paper_restores_what_it_wrote() {
     let folder = Scratch::new("example-paper");
     let path = folder.path.to_str().unwrap();
