@@ -1,7 +1,5 @@
 //! The example of tasks that await their records runs and says what it should.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
-
 use std::process::Command;
 
 #[test]

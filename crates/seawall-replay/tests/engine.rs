@@ -8,9 +8,9 @@
 
 #[allow(dead_code, unreachable_pub, missing_docs, reason = "the example is used as it stands")]
 #[path = "../examples/engine.rs"]
-mod engine;
+mod example;
 
-use engine::{Engine, Error};
+use example::{Engine, Error};
 use seawall::Options;
 use seawall_io::{MemStorage, Storage};
 use seawall_replay::{Batch, MemoryStore, Store, StoreError, Watermark};
@@ -100,7 +100,7 @@ fn open(disk: &Arc<dyn Storage>, store: History) -> Result<Engine<History>, Erro
 }
 
 fn put(
-    transaction: &engine::Transaction<'_, History>,
+    transaction: &example::Transaction<'_, History>,
     key: &str,
     number: u64,
 ) -> Result<(), Error> {

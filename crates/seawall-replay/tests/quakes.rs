@@ -2,9 +2,9 @@
 
 #[allow(dead_code, unreachable_pub, missing_docs, reason = "the example is used as it stands")]
 #[path = "../examples/quakes.rs"]
-mod quakes;
+mod example;
 
-use quakes::{DUMP_EVERY, Event, Run, Week, events, run};
+use example::{DUMP_EVERY, Event, Run, Week, events, run};
 use seawall::{Log, Options};
 use seawall_io::{MemStorage, Storage};
 use seawall_replay::Snapshots;
