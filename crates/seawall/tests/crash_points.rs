@@ -11,7 +11,8 @@
 use crate::common;
 
 use common::lives::{Act, Faults, Life, Tally, check, cuts, each_run, live};
-use common::{KINDS, Kind, LAYOUTS, Random, one_in};
+use common::sample::Sample;
+use common::{KINDS, Kind, LAYOUTS, Random};
 use seawall::{Error, Layout, Level};
 use seawall_io::MemStorage;
 
@@ -73,24 +74,23 @@ fn whatever_was_acknowledged_survives_a_crash_at_every_step() {
     assert!(tally.clean > 0 && tally.torn > 80, "{tally:?}");
 }
 
-/// One state in so many is cut a second time.
-const SECOND_IN: u64 = 3;
 const SEED: u64 = 20_261_121;
 
-fn second_crashes(kind: Kind, one_in: u64) {
+/// One state in `usual` is cut a second time.
+fn second_crashes(kind: Kind, usual: u64) {
     let mut tally = Tally::default();
-    let mut random = Random::new(SEED);
-    println!("second crash, {kind:?}: seed {SEED}, one state in {one_in}");
+    let (mut sample, mut random) = (Sample::one_in(usual), Random::new(SEED));
     for acts in WORKLOADS {
         each_crash(acts, kind, |life, device, what| {
-            if random.below(one_in) == 0 {
+            if sample.takes_next() {
                 let next = AFTERWARDS[usize::try_from(random.below(3)).unwrap()];
                 tally += crash_again((life, device), (next, kind.0), what);
             }
         });
     }
     println!("second crash, {kind:?}: {tally:?}");
-    assert!(tally.states > 10_000 && tally.torn > 500, "{tally:?}");
+    let (states, torn) = (sample.least(30_000), sample.least(1500));
+    assert!(tally.states > states && tally.torn > torn, "{tally:?}");
 }
 
 /// Recovers `device` and does `acts` there, dies at every step of that, and recovers again.
@@ -114,18 +114,18 @@ fn crash_again(from: (&Life, &MemStorage), acts: (&[Act], Level), what: &str) ->
 
 #[test]
 fn what_a_recovery_showed_survives_a_second_crash_at_level_synced() {
-    second_crashes((Level::Synced, Layout::Binary), SECOND_IN);
+    second_crashes((Level::Synced, Layout::Binary), 24);
 }
 
 #[test]
 fn what_a_recovery_showed_survives_a_second_crash_at_level_confirmed() {
-    second_crashes((Level::Confirmed, Layout::Binary), SECOND_IN);
+    second_crashes((Level::Confirmed, Layout::Binary), 24);
 }
 
 #[test]
 fn what_a_recovery_of_a_readable_log_showed_survives_a_second_crash() {
-    second_crashes((Level::Synced, Layout::Text), one_in(10) * SECOND_IN);
-    second_crashes((Level::Confirmed, Layout::Text), one_in(10) * SECOND_IN);
+    second_crashes((Level::Synced, Layout::Text), 60);
+    second_crashes((Level::Confirmed, Layout::Text), 60);
 }
 
 #[test]
@@ -140,6 +140,8 @@ fn a_failed_sync_loses_nothing_confirmed() {
 
 fn failed_syncs(level: Level) {
     let mut tally = Tally::default();
+    // Lines take their time.
+    let (mut binary, mut text) = (Sample::one_in(16), Sample::one_in(48));
     for (layout, acts) in LAYOUTS.into_iter().flat_map(|l| WORKLOADS.map(|acts| (l, acts))) {
         let kind = (level, layout);
         for (nth, keep) in (0..).flat_map(|nth| (0..3).map(move |keep| (nth, keep))) {
@@ -159,23 +161,21 @@ fn failed_syncs(level: Level) {
                 let what = format!("{what}, power cut, kept {mask:b}");
                 tally.add(check(&life, &cut, Faults::FailedSync, &what));
             }
-            // Lines take their time.
-            let turns = one_in(if layout == Layout::Binary { 2 } else { 12 });
-            let is_turn = (nth + u64::from(keep)) % turns == 0;
-            if is_turn && (nth, keep == 2) != (creation(layout), false) {
+            let sample = if layout == Layout::Binary { &mut binary } else { &mut text };
+            if sample.takes_next() && (nth, keep == 2) != (creation(layout), false) {
                 tally += crash_again((&life, &device), (AFTERWARDS[0], level), &what);
             }
         }
     }
     println!("failed syncs, {level:?}: {tally:?}");
-    assert!(tally.states > 60_000, "{tally:?}");
+    assert!(tally.states > 20_000, "{tally:?}");
 }
 
 /// The image: no new segment can be made, and the process dies. The next one finds in the page
 /// cache what the disk never had, and must not go on behind it.
 #[test]
 fn what_a_device_that_fails_for_good_left_in_the_page_cache_is_not_believed() {
-    let mut tally = Tally::default();
+    let (mut tally, mut sample) = (Tally::default(), Sample::one_in(6));
     for (kind, acts) in KINDS.into_iter().flat_map(|kind| WORKLOADS.map(|acts| (kind, acts))) {
         let (level, layout) = kind;
         for nth in creation(layout) + 1..steps(acts, kind) {
@@ -185,7 +185,7 @@ fn what_a_device_that_fails_for_good_left_in_the_page_cache_is_not_believed() {
             if life.error.is_none() {
                 break;
             }
-            if layout == Layout::Text && nth % one_in(6) > 0 {
+            if !sample.takes_next() {
                 continue;
             }
             let what = format!("{acts:?} {kind:?}, syncs from {nth} on fail");
@@ -193,7 +193,7 @@ fn what_a_device_that_fails_for_good_left_in_the_page_cache_is_not_believed() {
         }
     }
     println!("failures for good: {tally:?}");
-    assert!(tally.states > 10_000, "{tally:?}");
+    assert!(tally.states > sample.least(10_000), "{tally:?}");
 }
 
 /// The sync of the directory that ends a creation. Once it has failed and lost the manifest's name,

@@ -16,9 +16,9 @@ use common::images::{
     End, Fill, Image, NEWEST, NEWEST_HEAD, NEWEST_TEXT, NONE, batches, count, files, spoil, write,
     write_in,
 };
+use common::sample::Sample;
 use common::{
-    Found, GEOMETRY, again, judge, laid_out, lsn, names, one_in, open, payload, read, read_own,
-    tiny,
+    Found, GEOMETRY, again, judge, laid_out, lsn, names, open, payload, read, read_own, tiny,
 };
 use seawall::{Error, Layout, Lsn, Verdict, Verification};
 use seawall_io::MemStorage;
@@ -117,13 +117,13 @@ fn every_flip(end: End, layout: Layout) {
         End::Confirmed => (newest(&[]), 40_000),
         End::Killed => (newest(&["live"]), 40_000),
     };
+    let mut sample = Sample::one_in(8);
     for file in files {
         let bytes = image.device.bytes(&file).unwrap();
         // Heads are the blocks of any segment, and most of their bytes are zero.
         let step = if file.contains(".head") { 5 } else { 1 };
-        let thin = if layout == Layout::Text { usize::try_from(one_in(8)).unwrap() } else { 1 };
         let flips = (0..bytes.len()).step_by(step).flat_map(|at| (0..8).map(move |bit| (at, bit)));
-        for (at, bit) in flips.filter(|(at, bit)| (at + bit) % thin == 0) {
+        for (at, bit) in flips.filter(|_| sample.takes_next()) {
             let damaged = image.device.kill();
             damaged.edit(&file, |bytes| bytes[at] ^= 1 << bit);
             let found =
@@ -132,8 +132,8 @@ fn every_flip(end: End, layout: Layout) {
         }
     }
     println!("{end:?} {layout:?}: flips judged clean, torn, unsure, correctable, lost: {seen:?}");
-    let least = if layout == Layout::Text { least / 24 } else { least };
-    assert!(seen.iter().sum::<u64>() > least, "{seen:?}");
+    let least = if layout == Layout::Text { least / 3 } else { least };
+    assert!(seen.iter().sum::<u64>() > sample.least(least), "{seen:?}");
 }
 
 fn tally(seen: &mut [u64; 5], found: &Verification) {
@@ -144,10 +144,10 @@ fn tally(seen: &mut [u64; 5], found: &Verification) {
 
 fn every_cut(end: End, layout: Layout) {
     let image = Image { window: NONE, ..write_in(end, layout) };
-    let mut seen = [0; 5];
+    let (mut seen, mut sample) = ([0; 5], Sample::one_in(8));
     for file in files(&image.device) {
         let length = image.device.bytes(&file).unwrap().len();
-        for length in 0..length {
+        for length in (0..length).filter(|_| sample.takes_next()) {
             let damaged = image.device.kill();
             damaged.edit(&file, |bytes| bytes.truncate(length));
             let found =
@@ -157,7 +157,7 @@ fn every_cut(end: End, layout: Layout) {
     }
     println!("{end:?} {layout:?}: cuts judged clean, torn, unsure, correctable, lost: {seen:?}");
     let least = if layout == Layout::Text { 11_000 } else { 13_000 };
-    assert!(seen.iter().sum::<u64>() > least, "{seen:?}");
+    assert!(seen.iter().sum::<u64>() > sample.least(least), "{seen:?}");
 }
 
 fn every_file(end: End, layout: Layout) {
@@ -235,14 +235,15 @@ fn every_run(end: End, layout: Layout) {
     let reach = usize::try_from(GEOMETRY.reach).unwrap();
     let newest = if layout == Layout::Text { NEWEST_TEXT } else { NEWEST };
     let batches = batches(&image.device, newest);
-    let mut hidden = 0;
+    let (mut hidden, mut sample) = (0, Sample::one_in(4));
     for file in files(&image.device) {
         let length = image.device.bytes(&file).unwrap().len();
         for (start, size) in
             (0..length).step_by(64).flat_map(|at| [(at, 64), (at, 200), (at, reach)])
         {
             let run = start..(start + size).min(length);
-            for fill in [Fill::Zeros, Fill::Garbage(1), Fill::Garbage(2)] {
+            let fills = [Fill::Zeros, Fill::Garbage(1), Fill::Garbage(2)];
+            for fill in fills.into_iter().filter(|_| sample.takes_next()) {
                 let damaged = image.device.kill();
                 damaged.edit(&file, |bytes| spoil(&mut bytes[run.clone()], fill));
                 let what = || format!("{end:?} {layout:?}, {file}, {run:?}, {fill:?}");

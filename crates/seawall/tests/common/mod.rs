@@ -17,6 +17,7 @@ pub(crate) mod hooked;
 pub(crate) mod images;
 pub(crate) mod lives;
 pub(crate) mod ram;
+pub(crate) mod sample;
 pub(crate) mod watched;
 
 use std::collections::BTreeMap;
@@ -196,12 +197,6 @@ pub fn judge(device: &MemStorage) -> seawall::Result<Verification> {
 /// Whether a lost range holds this record.
 pub fn names(lost: &Lost, lsn: u64) -> bool {
     lost.from.get() <= lsn && lost.to.is_none_or(|to| to.get() >= lsn)
-}
-
-/// One in how many of the states that take their time a test looks at: with `SEAWALL_LONG` in the
-/// environment all of them.
-pub fn one_in(usual: u64) -> u64 {
-    if std::env::var_os("SEAWALL_LONG").is_some() { 1 } else { usual }
 }
 
 /// Runs `test` on a thread of its own and fails if it takes longer than `seconds`.

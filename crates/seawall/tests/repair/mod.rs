@@ -14,9 +14,10 @@ mod salvaging;
 mod ways_out;
 
 use common::images::{End, Fill, Image, NEWEST, NONE, batches, files, spoil, write, write_in};
+use common::sample::Sample;
 use common::{
     Bytes, Found, GEOMETRY, LAYOUTS, Scratch, again, judge, laid_out, lsn, names, of_any_size,
-    one_in, open, payload, payload_in, read, read_own, tiny,
+    open, payload, payload_in, read, read_own, tiny,
 };
 use seawall::{
     Corruption, Damage, Error, Layout, LogReader, Lsn, OpenMode, Options, Raw, Rescued, Verdict,

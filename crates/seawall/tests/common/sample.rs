@@ -1,0 +1,48 @@
+//! A part of the states that an exhaustive test would look at, another part each day.
+//!
+//! The tests that visit every bit of a file or every crash of a workload take minutes. A usual run
+//! looks at one state in a few, drawn by a seed that changes from day to day and is printed.
+//! `SEAWALL_SEED=N` draws the same part again, `SEAWALL_LONG=1` looks at every state.
+
+use super::Random;
+use seawall_io::{Clock, SystemClock};
+
+/// Which states to look at.
+#[derive(Debug)]
+pub struct Sample {
+    random: Random,
+    one_in: u64,
+}
+
+impl Sample {
+    /// One state in `usual`, or all of them with `SEAWALL_LONG` in the environment.
+    pub fn one_in(usual: u64) -> Self {
+        let seed = number("SEAWALL_SEED").unwrap_or_else(today);
+        let is_long = std::env::var_os("SEAWALL_LONG").is_some();
+        let one_in = if is_long { 1 } else { usual };
+        println!(
+            "one state in {one_in}: SEAWALL_SEED={seed} looks at the same, SEAWALL_LONG=1 at all"
+        );
+        Self { random: Random::new(seed), one_in }
+    }
+
+    /// Whether to look at the next state.
+    pub fn takes_next(&mut self) -> bool {
+        self.random.below(self.one_in) == 0
+    }
+
+    /// How many states the sample has at least, of `all`.
+    pub fn least(&self, all: u64) -> u64 {
+        if self.one_in == 1 { all } else { all / self.one_in / 2 }
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let value = std::env::var(variable).ok()?;
+    Some(value.parse().unwrap_or_else(|_| panic!("{variable}={value} is not a number")))
+}
+
+/// Days since 1970.
+fn today() -> u64 {
+    SystemClock::new().wall_us() / 86_400_000_000
+}
