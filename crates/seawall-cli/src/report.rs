@@ -266,7 +266,7 @@ fn next_after(error: &Error, verb: &str, log: &Path) -> String {
             "make room, then send the rest again: what was acknowledged is kept".to_owned()
         }
         Error::Pruned { oldest } => format!("begin with record {oldest}, the oldest in the log"),
-        Error::Rewound { next } => {
+        Error::Rewound { next } | Error::BeyondEnd { next, .. } => {
             format!("undo what rests on records from {next} on, then begin there")
         }
         _ => format!("seawall verify {shown}"),

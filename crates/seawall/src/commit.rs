@@ -245,6 +245,11 @@ impl Commit {
         self.durable
     }
 
+    /// The number that the next record gets.
+    pub(crate) fn next_lsn(&self) -> Lsn {
+        self.next
+    }
+
     pub(crate) fn confirmed(&self) -> Option<Lsn> {
         self.confirmed
     }

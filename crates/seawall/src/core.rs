@@ -166,20 +166,31 @@ impl Core {
 
     /// Up to where a reader in this process may go.
     pub(crate) fn live(&self) -> Live {
-        let state = self.lock();
-        let (segment, log) = state.newest;
-        Live { log, boot_id: OWN_WORD, segment, durable: state.commit.durable(), time_us: 0 }
+        self.lock().live()
     }
 
-    /// Waits until a record from `next` on is durable; `None` when the time is over, or the log
-    /// closed.
-    pub(crate) fn wait_beyond(&self, next: Lsn, time: Duration) -> Result<Option<Live>> {
+    /// Refuses a position that no record was given yet, nor comes next.
+    pub(crate) fn check_position(&self, from: Lsn) -> Result<()> {
+        let state = self.lock_here()?;
+        let next = state.commit.next_lsn();
+        if from > next { Err(Error::BeyondEnd { from, next }) } else { Ok(()) }
+    }
+
+    /// Waits until record `next` is durable, or was cut off, and something has changed since
+    /// `seen`; `None` at the deadline, or when the log is closed.
+    pub(crate) fn wait_beyond(
+        &self,
+        next: Lsn,
+        seen: Option<Live>,
+        deadline: Duration,
+    ) -> Result<Option<Live>> {
         let mut state = self.lock_here()?;
-        let deadline = self.clock.now().saturating_add(time);
         loop {
-            if state.commit.durable() != next.previous() {
-                drop(state);
-                return Ok(Some(self.live()));
+            let is_durable = state.commit.durable() >= Some(next);
+            let is_cut_off = state.commit.next_lsn() < next;
+            // The same word again would send the follower in circles.
+            if (is_durable || is_cut_off) && Some(state.live()) != seen {
+                return Ok(Some(state.live()));
             }
             let left = deadline.saturating_sub(self.clock.now());
             match state.commit.check() {
@@ -475,6 +486,12 @@ impl Core {
 }
 
 impl State {
+    /// Up to where a reader in this process may go.
+    fn live(&self) -> Live {
+        let (segment, log) = self.newest;
+        Live { log, boot_id: OWN_WORD, segment, durable: self.commit.durable(), time_us: 0 }
+    }
+
     /// The writer is back; what it knows is everybody's.
     fn take_back(&mut self, writer: Box<Writer>) {
         self.newest.0 = writer.tail.header.reference();

@@ -435,6 +435,49 @@ impl Cursor {
         self.next
     }
 
+    /// Goes on where an error ended the walk: the log may have changed since.
+    ///
+    /// # Errors
+    ///
+    /// As [`Log::read_from`](crate::Log::read_from).
+    pub(crate) fn try_again(&mut self) -> Result<()> {
+        (self.attempts, self.batch) = (0, None);
+        self.queue.clear();
+        let live = self.word()?;
+        self.check_rewound(live.as_ref())?;
+        self.start_over(live)?;
+        self.finished = false;
+        Ok(())
+    }
+
+    /// Refuses to go on where the log ends before this cursor's place now; not where the writer in
+    /// this process has given that number to a record which is not durable yet.
+    fn check_rewound(&self, live: Option<&Live>) -> Result<()> {
+        let Some(next) = live.map(|live| next_lsn(live.durable)) else { return Ok(()) };
+        let is_beyond = |core: &Arc<Core>| core.check_position(self.next).is_err();
+        if next < self.next && self.writer.as_ref().is_none_or(is_beyond) {
+            return Err(Error::Rewound { next });
+        }
+        Ok(())
+    }
+
+    /// Refuses the position `from` if the log ends before it. This cursor reads from the record
+    /// before that on, and has read nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BeyondEnd`], [`Error::Io`].
+    pub(crate) fn check_reaches(&mut self, from: Lsn) -> Result<()> {
+        match self.next_record() {
+            Ok(Some(_)) | Err(Error::Damaged(_) | Error::Pruned { .. }) => Ok(()),
+            Err(error) => Err(error),
+            Ok(None) => {
+                let next = next_lsn(self.walk.last());
+                if next < from { Err(Error::BeyondEnd { from, next }) } else { Ok(()) }
+            }
+        }
+    }
+
     /// Goes on behind what was the end, as far as the writer's word `live` goes now.
     ///
     /// # Errors
@@ -444,12 +487,7 @@ impl Cursor {
         if live.is_some() && live == self.live {
             return Ok(());
         }
-        if let Some(live) = &live {
-            let next = next_lsn(live.durable);
-            if next < self.next {
-                return Err(Error::Rewound { next });
-            }
-        }
+        self.check_rewound(live.as_ref())?;
         (self.finished, self.attempts) = (false, 0);
         self.queue.clear();
         if live.as_ref().is_some_and(|live| self.walk.extend(live)) {

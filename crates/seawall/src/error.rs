@@ -105,6 +105,15 @@ pub enum Error {
         /// The number that the next record has.
         next: Lsn,
     },
+    /// A follower was to begin at a record that comes later than the next one. A program that kept
+    /// this number has seen records which this log does not have: the log was truncated, restored
+    /// from a backup, or is another one.
+    BeyondEnd {
+        /// Where the follower was to begin.
+        from: Lsn,
+        /// The number that the next record has.
+        next: Lsn,
+    },
     /// The log was closed by this handle's [`close`](crate::Log::close).
     Closed,
     /// This process is a child that `fork` made of the one that opened the log: its copy of the
@@ -152,6 +161,9 @@ impl fmt::Display for Error {
             Self::Pruned { oldest } => write!(f, "the log begins with record {oldest}"),
             Self::Rewound { next } => {
                 write!(f, "the log was truncated behind this reader: record {next} comes next")
+            }
+            Self::BeyondEnd { from, next } => {
+                write!(f, "position {from} is beyond the end of the log: record {next} comes next")
             }
             Self::Closed => f.write_str("the log is closed"),
             Self::Forked { opened_in } => write!(

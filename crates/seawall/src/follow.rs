@@ -15,7 +15,9 @@ const POLL: Duration = Duration::from_millis(50);
 /// Delivers the records of a log for ever: those that are there, and those that come.
 ///
 /// It shows durable records only. [`position`](Follower::position) is all there is to persist: a
-/// follower that starts there goes on where this one stopped.
+/// follower that starts there goes on where this one stopped. A position claims that every record
+/// before it was seen: where the log ends before that,
+/// [`Error::BeyondEnd`](crate::Error::BeyondEnd) says so.
 ///
 /// # Examples
 ///
@@ -36,6 +38,8 @@ const POLL: Duration = Duration::from_millis(50);
 pub struct Follower<T: ?Sized, C = MessagePack> {
     news: News,
     entries: Entries<T, C>,
+    /// The last call ended with an error.
+    has_failed: bool,
 }
 
 /// Where a follower hears of new records.
@@ -46,9 +50,18 @@ pub(crate) enum News {
     Elsewhere(Arc<dyn Storage>, Arc<dyn Clock>),
 }
 
+impl News {
+    fn now(&self) -> Duration {
+        match self {
+            Self::Here(core) => core.clock.now(),
+            Self::Elsewhere(_, clock) => clock.now(),
+        }
+    }
+}
+
 impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
     pub(crate) fn new(news: News, entries: Entries<T, C>) -> Self {
-        Self { news, entries }
+        Self { news, entries, has_failed: false }
     }
 
     /// The next record; waits for it. `None` when the log was closed by its handle in this process.
@@ -66,29 +79,39 @@ impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
     ///
     /// # Errors
     ///
-    /// As [`next_record`](Self::next_record).
+    /// As [`next_record`](Self::next_record). A later call tries again at the same place.
     pub fn next_within(&mut self, time: Duration) -> Result<Option<(Lsn, C::Item)>> {
-        let mut left = time;
+        if std::mem::take(&mut self.has_failed) {
+            self.entries.cursor_mut().try_again().inspect_err(|_| self.has_failed = true)?;
+        }
+        let next = self.find_within(time);
+        self.has_failed = next.is_err();
+        next
+    }
+
+    fn find_within(&mut self, time: Duration) -> Result<Option<(Lsn, C::Item)>> {
+        let deadline = self.news.now().saturating_add(time);
         loop {
             if let Some(entry) = self.entries.next() {
                 return entry.map(Some);
             }
-            let next = self.entries.cursor().next_lsn();
+            let (next, before) = {
+                let cursor = self.entries.cursor();
+                (cursor.next_lsn(), cursor.live())
+            };
             let live = match &self.news {
-                News::Here(core) => match core.wait_beyond(next, left)? {
+                News::Here(core) => match core.wait_beyond(next, before, deadline)? {
                     Some(live) => Some(live),
                     None => return Ok(None),
                 },
                 News::Elsewhere(storage, clock) => {
-                    let before = self.entries.cursor().live();
                     let live = read_live(&**storage)?;
                     if live == before || live.is_none() {
+                        let left = deadline.saturating_sub(clock.now());
                         if left.is_zero() {
                             return Ok(None);
                         }
-                        let rest = left.min(POLL);
-                        clock.sleep(rest);
-                        left = left.saturating_sub(rest);
+                        clock.sleep(left.min(POLL));
                     }
                     live
                 }

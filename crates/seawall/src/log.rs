@@ -213,10 +213,16 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
 
     /// The durable records from `from` on, and those that are yet to come.
     ///
+    /// `from` is the number of a record that was appended or submitted, or the next one. Where that
+    /// is not durable yet, the follower waits for it.
+    ///
     /// # Errors
     ///
-    /// As [`read_from`](Log::read_from).
+    /// As [`read_from`](Log::read_from), and [`Error::BeyondEnd`] if `from` comes later than the
+    /// next record: a program that kept this position has seen records which this log does not
+    /// have.
     pub fn follow(&self, from: Lsn) -> Result<Follower<T, C>> {
+        self.core.check_position(from)?;
         let news = News::Here(self.core.clone());
         Ok(Follower::new(news, self.read_from(from)?))
     }

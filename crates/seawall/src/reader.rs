@@ -7,7 +7,7 @@ use crate::follow::{Follower, News};
 use crate::live::read_live;
 use crate::lookup::Lookup;
 use crate::parity::{Heal, survey_mended};
-use crate::{Codec, CodecId, Cursor, Lsn, MessagePack, Options, Raw, Record, Result};
+use crate::{Codec, CodecId, Cursor, Error, Lsn, MessagePack, Options, Raw, Record, Result};
 use seawall_format::RecordType;
 use seawall_io::{Storage, SystemClock};
 use std::marker::PhantomData;
@@ -151,13 +151,29 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
 
     /// The records from `from` on, and those that are yet to come, as they become durable.
     ///
+    /// `from` is the number of a durable record, or the one after the last of them.
+    ///
     /// # Errors
     ///
-    /// As [`read_from`](Self::read_from).
+    /// As [`read_from`](Self::read_from), and [`Error::BeyondEnd`] if `from` comes later than that:
+    /// a program that kept this position has seen records which this log does not have.
+    ///
+    /// [`Error::BeyondEnd`]: crate::Error::BeyondEnd
     pub fn follow(&self, from: Lsn) -> Result<Follower<T, C>> {
+        self.check_position(from)?;
         let clock = Arc::new(SystemClock::new());
         let news = News::Elsewhere(self.storage.clone(), clock);
         Ok(Follower::new(news, self.read_from(from)?))
+    }
+
+    /// Refuses a position that the log does not reach.
+    fn check_position(&self, from: Lsn) -> Result<()> {
+        let Some(before) = from.previous() else { return Ok(()) };
+        match self.cursor(before) {
+            // Reading from `from` on tells whether that was truncated away too.
+            Err(Error::Pruned { .. }) => Ok(()),
+            cursor => cursor?.check_reaches(from),
+        }
     }
 
     /// The same as [`read_from`](Self::read_from), lending each record's bytes instead of decoding.

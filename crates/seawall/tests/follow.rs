@@ -267,3 +267,108 @@ fn a_follower_passes_over_what_was_given_up_at_the_end() {
         }
     });
 }
+
+/// A log of records 1 to 5, and both followers from `from` on.
+fn five_followed_from(from: u64) -> (TestLog, [Result<TestFollower, Error>; 2]) {
+    let storage = MemStorage::new();
+    let log = open(&storage, 1);
+    (1..=5).for_each(|number| assert_eq!(log.append(&payload(number)).unwrap().get(), number));
+    let reader: LogReader<[u8], Raw> = LogReader::open_in(Arc::new(storage)).unwrap();
+    let from = Lsn::new(from).unwrap();
+    let followers = [log.follow(from), reader.follow(from)];
+    (log, followers)
+}
+
+type TestFollower = seawall::Follower<[u8], Raw>;
+
+#[test]
+fn follower_from_beyond_the_end_is_refused_at_once() {
+    within(60, || {
+        for from in [7, 100, u64::MAX] {
+            let (_log, followers) = five_followed_from(from);
+            for follower in followers {
+                // One that is not refused: what it does then.
+                let refused = follower.and_then(|mut follower| follower.next_within(LONG / 20));
+                let told = matches!(
+                    &refused,
+                    Err(Error::BeyondEnd { from: f, next }) if (f.get(), next.get()) == (from, 6)
+                );
+                assert!(told, "from {from}: {refused:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn follower_from_the_end_waits_for_the_next_record() {
+    within(60, || {
+        let (log, followers) = five_followed_from(6);
+        for follower in followers {
+            let mut follower = follower.unwrap();
+            assert_eq!(follower.next_within(Duration::ZERO).unwrap(), None);
+            let lsn = log.append(b"behind").unwrap();
+            assert_eq!(follower.next_within(LONG).unwrap(), Some((lsn, b"behind".to_vec())));
+            log.truncate_after(lsn.previous()).unwrap();
+            let told = follower.next_within(LONG).unwrap_err();
+            assert!(matches!(told, Error::Rewound { next } if next == lsn), "{told}");
+        }
+    });
+}
+
+/// The position claims that the record before it was seen, even if this follower showed none.
+#[test]
+fn follower_that_showed_nothing_yet_is_told_that_its_position_was_cut_off() {
+    within(60, || {
+        let (log, followers) = five_followed_from(6);
+        log.truncate_after(Lsn::new(3)).unwrap();
+        for follower in followers {
+            let told = follower.unwrap().next_within(LONG).unwrap_err();
+            assert!(matches!(told, Error::Rewound { next } if next.get() == 4), "{told}");
+        }
+    });
+}
+
+/// The writer has given out the number, but no sync covers the record yet.
+#[test]
+fn follower_from_a_record_that_was_submitted_waits_until_it_is_durable() {
+    within(60, || {
+        let device = MemStorage::new();
+        let (gated, gate) = Gated::new(device);
+        let log = open_in(Arc::new(gated), 1);
+        log.append(&payload(1)).unwrap();
+        gate.shut();
+        let tickets = [log.submit(b"2").unwrap(), log.submit(b"3").unwrap()];
+        let mut follower = log.follow(tickets[1].lsn()).unwrap();
+        assert_eq!(follower.next_within(Duration::ZERO).unwrap(), None);
+        gate.open();
+        let seen = std::thread::scope(|scope| {
+            let seen = scope.spawn(|| follower.next_within(LONG).unwrap());
+            log.flush().unwrap();
+            seen.join().unwrap()
+        });
+        assert_eq!(seen, Some((tickets[1].lsn(), b"3".to_vec())));
+    });
+}
+
+/// The image: one byte of the second of three records is not what was written.
+#[test]
+fn follower_that_came_to_damage_says_so_each_time() {
+    within(60, || {
+        let storage = MemStorage::new();
+        let log = open(&storage, 1);
+        (1..=3).for_each(|number| assert_eq!(log.append(&payload(number)).unwrap().get(), number));
+        let second = payload(2);
+        storage.edit("000000000001.seg", |bytes| {
+            let at = bytes.windows(second.len()).position(|bytes| bytes == second).unwrap();
+            *bytes.get_mut(at).unwrap() ^= 1;
+        });
+        let reader: LogReader<[u8], Raw> = LogReader::open_in(Arc::new(storage)).unwrap();
+        for mut follower in [log.follow(Lsn::FIRST).unwrap(), reader.follow(Lsn::FIRST).unwrap()] {
+            assert_eq!(follower.next_within(LONG).unwrap(), Some((Lsn::FIRST, payload(1))));
+            for _ in 0..3 {
+                let told = follower.next_within(LONG / 20);
+                assert!(matches!(told, Err(Error::Damaged(_))), "{told:?}");
+            }
+        }
+    });
+}
