@@ -19,6 +19,9 @@ pub(crate) enum What {
     Crash(Crash),
     /// Let the kernel of a guest panic, again and again, and look for what its client was told
     Guest(Guest),
+    /// Take the device away under a log, again and again, on the same boot, and look whether all
+    /// who read it show what was acknowledged; 77 where that cannot be
+    Detach(Detach),
     /// One short round of bench and one cycle of each kind of crash; 77 where that cannot be
     Smoke(Place),
     /// Take away what a run that was killed has left: mounts, loop devices, processes, files
@@ -118,6 +121,16 @@ pub(crate) struct Guest {
     /// Say what came out as JSON, too, in this file
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Detach {
+    /// How many times, for each way to use the log
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) cycles: u32,
     #[command(flatten)]
     pub(crate) place: Place,
 }

@@ -4,8 +4,10 @@
 //! The disk appears as a file by FUSE; a loop device past the cache makes a block device of it,
 //! with ext4 on it, where `initdb --waldir` puts the log. The data directory stays on the file
 //! system of the machine. All that is made lies below one folder, and `clean` takes it away.
+//!
+//! And a log of Seawall itself on a device that goes away and comes back while the machine runs on.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 #[cfg(target_os = "linux")]
 mod args;
@@ -20,6 +22,8 @@ mod cluster;
 #[cfg(target_os = "linux")]
 mod crash;
 #[cfg(target_os = "linux")]
+mod detach;
+#[cfg(target_os = "linux")]
 mod disk;
 #[cfg(target_os = "linux")]
 mod guest;
@@ -32,7 +36,14 @@ mod report;
 #[cfg(target_os = "linux")]
 mod rig;
 #[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "one ioctl, for which rustix has no safe call")]
+mod shutdown;
+#[cfg(target_os = "linux")]
 mod uml;
+#[cfg(target_os = "linux")]
+mod volume;
+#[cfg(target_os = "linux")]
+mod writer;
 
 use std::process::ExitCode;
 

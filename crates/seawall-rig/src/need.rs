@@ -36,16 +36,7 @@ pub(crate) fn folder(place: &Place) -> PathBuf {
 ///
 /// What is missing, and how to get it.
 pub(crate) fn look(place: &Place) -> Result<Ground, String> {
-    if !rustix::process::geteuid().is_root() {
-        return Err("it takes root to mount".to_owned());
-    }
-    for device in ["/dev/fuse", "/dev/loop-control"] {
-        let opened = fs::OpenOptions::new().read(true).write(true).open(device);
-        opened.map_err(|error| format!("{device} cannot be opened: {error}"))?;
-    }
-    for tool in TOOLS {
-        find(tool).ok_or_else(|| format!("{tool} is not installed: apt-get install e2fsprogs"))?;
-    }
+    look_for_mounts(&["/dev/fuse", "/dev/loop-control"])?;
     for program in PROGRAMS {
         let path = place.postgres.join(program);
         if !path.is_file() {
@@ -54,14 +45,44 @@ pub(crate) fn look(place: &Place) -> Result<Ground, String> {
         }
     }
     let user = user().ok_or_else(|| format!("there is no user {USER}"))?;
-    let seawall = place.seawall.clone().or_else(beside).filter(|path| path.is_file());
-    let seawall = seawall.ok_or(
-        "there is no seawall beside this program: cargo build --release \
-                                 -p seawall-cli --features seawall-cli/fuse, or say --seawall",
-    )?;
-    // Its servers are started in other folders.
-    let seawall = std::path::absolute(&seawall).unwrap_or(seawall);
+    let seawall = program(place, " --features seawall-cli/fuse")?;
     Ok(Ground { dir: folder(place), seawall, programs: place.postgres.clone(), user })
+}
+
+/// What it takes to mount a file: root, devices, tools.
+fn look_for_mounts(devices: &[&str]) -> Result<(), String> {
+    if !rustix::process::geteuid().is_root() {
+        return Err("it takes root to mount".to_owned());
+    }
+    for device in devices {
+        let opened = fs::OpenOptions::new().read(true).write(true).open(device);
+        opened.map_err(|error| format!("{device} cannot be opened: {error}"))?;
+    }
+    for tool in TOOLS {
+        find(tool).ok_or_else(|| format!("{tool} is not installed: apt-get install e2fsprogs"))?;
+    }
+    Ok(())
+}
+
+/// The seawall that is tried; `features` says how one is built that can do all of it.
+fn program(place: &Place, features: &str) -> Result<PathBuf, String> {
+    let seawall = place.seawall.clone().or_else(beside).filter(|path| path.is_file());
+    let seawall = seawall.ok_or_else(|| {
+        let next = format!("cargo build --release -p seawall-cli{features}, or say --seawall");
+        format!("there is no seawall beside this program: {next}")
+    })?;
+    // It is started in other folders.
+    Ok(std::path::absolute(&seawall).unwrap_or(seawall))
+}
+
+/// What a device takes that goes away under a log: the folder of the run, and the seawall.
+///
+/// # Errors
+///
+/// As [`look`].
+pub(crate) fn look_for_detach(place: &Place) -> Result<(PathBuf, PathBuf), String> {
+    look_for_mounts(&["/dev/loop-control"])?;
+    Ok((folder(place), program(place, "")?))
 }
 
 /// What a guest takes beside.

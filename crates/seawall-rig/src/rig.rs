@@ -1,9 +1,9 @@
 //! From what is asked for to an exit code.
 
-use crate::args::{Arguments, Bench, Crash, Guest, Kind, Place, What};
-use crate::need::{Ground, folder, look, look_for_guest};
+use crate::args::{Arguments, Bench, Crash, Detach, Guest, Kind, Place, What};
+use crate::need::{Ground, folder, look, look_for_detach, look_for_guest};
 use crate::process::Failure;
-use crate::{SKIPPED, bench, clean, crash, guest, report};
+use crate::{SKIPPED, bench, clean, crash, detach, guest, report};
 use clap::Parser;
 use seawall_io::{PosixStorage, Storage};
 use serde_json::Value;
@@ -28,6 +28,7 @@ pub(crate) fn main() -> ExitCode {
             let ground = look_for_guest(&args.place, &args.root);
             with(ground, |ground| panic_it(args, ground))
         }
+        What::Detach(args) => take_away(args),
         What::Smoke(place) => with(look(place), |ground| smoke(place, ground)),
     };
     match done {
@@ -52,13 +53,28 @@ fn with(
 ) -> Result<u8, Failure> {
     let ground = match ground {
         Ok(ground) => ground,
-        Err(why) => {
-            say(&format!("SKIPPED, nothing was tried: {why}"));
-            return Ok(SKIPPED);
-        }
+        Err(why) => return Ok(skip(&why)),
     };
     let _kept = clean::begin(&ground.dir)?;
     work(&ground)
+}
+
+fn skip(why: &str) -> u8 {
+    say(&format!("SKIPPED, nothing was tried: {why}"));
+    SKIPPED
+}
+
+fn take_away(args: &Detach) -> Result<u8, Failure> {
+    let (dir, seawall) = match look_for_detach(&args.place) {
+        Ok(found) => found,
+        Err(why) => return Ok(skip(&why)),
+    };
+    let _kept = clean::begin(&dir)?;
+    Ok(match detach::run(args.cycles, &dir, &seawall)? {
+        detach::Came::Skipped(why) => skip(&why),
+        detach::Came::Kept => 0,
+        detach::Came::Broken => CONTRACT,
+    })
 }
 
 fn measure(args: &Bench, ground: &Ground) -> Result<u8, Failure> {
