@@ -118,14 +118,20 @@ const PARTS: &[Part] = &[
     Part {
         name: "peers",
         about: "seawall-bench builds, and all its peers keep what they take; 10 minutes",
-        command: &["env", "-C", "compare", "-u", "RUSTUP_TOOLCHAIN", CARGO, "test"],
+        command: &["env", "-C", "compare", CARGO, "test"],
         deep: &["--release", "--locked"],
     },
     Part {
         name: "stores",
         about: "replays into fjall, killed again and again; 5 minutes, most of it building fjall",
-        command: &["env", "-C", "stores", "-u", "RUSTUP_TOOLCHAIN", CARGO, "test"],
+        command: &["env", "-C", "stores", CARGO, "test"],
         deep: &["--locked"],
+    },
+    Part {
+        name: "package",
+        about: "the crates to be published build from their packages alone; 5 minutes",
+        command: &[CARGO, "package", "--locked", "--workspace"],
+        deep: &[],
     },
     Part {
         name: "kills",

@@ -66,6 +66,7 @@ pub(crate) const RULES: &[Rule] = &[
     rule("floor", "a crate depends on lower floors only", crates::floors),
     rule("dependency", "an ADR names every dependency", crates::dependencies),
     rule("test", "each file of tests is part of a program", crates::tests_that_never_run),
+    rule("package", "a published crate includes no file from outside its folder", crates::packages),
     rule("link", "a relative link leads to a file of the tree", docs::links),
     rule("book", "docs/SUMMARY.md lists every page", docs::pages),
     rule("proof", "docs/PROOF.md names tests and planted bugs that are there", proof::named),

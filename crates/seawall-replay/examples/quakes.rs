@@ -1,12 +1,12 @@
 //! A week of earthquakes as it became known, in a log with dumps: killed again and again, and the
 //! same in the end.
 //!
-//! `data/earthquakes.jsonl` has each event once, with its final values. They are taken apart into
-//! the two things that happened: a *report* at `time`, and a *revision* at `updated`, when the
-//! event got the values that stand there. What the first report said of strength, place and depth
-//! is not in the file, and nothing is made up for it: a report holds the event's id, the network
-//! that reported it, and its time. All reports and revisions are merged in the order of their
-//! times.
+//! `earthquakes.jsonl`, in `crates/seawall-cli/data`, has each event once, with its final values.
+//! They are taken apart into the two things that happened: a *report* at `time`, and a *revision*
+//! at `updated`, when the event got its final values. What the first report said of strength, place
+//! and depth is not in the file, and nothing is made up for it: a report holds the event's id, the
+//! network that reported it, and its time. All reports and revisions are merged in the order of
+//! their times.
 //!
 //! ```text
 //! cargo run -p seawall-replay --example quakes                        # the whole story
@@ -25,7 +25,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const LINES: &str = include_str!("../../../data/earthquakes.jsonl");
+const LINES: &str = include_str!("../../seawall-cli/data/earthquakes.jsonl");
 
 /// A dump after so many events.
 pub const DUMP_EVERY: u64 = 500;

@@ -133,6 +133,36 @@ pub(super) fn tests_that_never_run(tree: &[Source]) -> Vec<Breach> {
     found
 }
 
+/// Finds files that a published crate includes from outside its folder: its package lacks them.
+pub(super) fn packages(tree: &[Source]) -> Vec<Breach> {
+    let published = manifests(tree).filter(|m| !m.text.contains("\npublish = false\n"));
+    let mut found = Vec::new();
+    for folder in published.filter_map(|m| m.path.strip_suffix("Cargo.toml")) {
+        let sources = format!("{folder}src/");
+        for source in tree.iter().filter(|s| s.is_rust() && s.path.starts_with(&sources)) {
+            let depth = source.path.matches('/').count() - folder.matches('/').count();
+            let mut before = "";
+            for (line, text) in source.lines() {
+                let is_doctest = before.contains("doctest");
+                before = text;
+                if source.is_test(line) || is_doctest || !leaves(text, depth) {
+                    continue;
+                }
+                let advice = format!("move the file into {folder}: the package lacks it");
+                found.push((source.path.clone(), line, advice));
+            }
+        }
+    }
+    found
+}
+
+/// Whether the line includes a file that is more than `depth` folders up.
+fn leaves(line: &str, depth: usize) -> bool {
+    let ways = ["include_str!(\"", "include_bytes!(\"", "#[path = \""];
+    let path = ways.iter().find_map(|way| line.split_once(way)).map(|(_, path)| path);
+    path.is_some_and(|path| path.matches("../").count() > depth)
+}
+
 fn floor_of(name: &str) -> Option<usize> {
     FLOORS.iter().position(|crates| crates.contains(&name))
 }
@@ -253,6 +283,24 @@ mod tests {
         assert_eq!(found("//! All.\n\nmod b;\nmod c;\n"), Vec::<String>::new());
         assert_eq!(found("//! All.\n\nmod b;\n"), ["crates/a/tests/c/mod.rs"]);
         assert_eq!(found("//! All.\n\nmod c;\n"), ["crates/a/tests/b.rs"]);
+    }
+
+    #[test]
+    fn a_file_from_outside_a_published_crate_is_found() {
+        let found = |manifest: &str, path: &str, text: &str| -> Vec<usize> {
+            let tree = [Source::new("crates/a/Cargo.toml", manifest), Source::new(path, text)];
+            packages(&tree).into_iter().map(|(_, line, _)| line).collect()
+        };
+        let published = manifest("seawall-a", "");
+        let private = manifest("seawall-a", "publish = false\n");
+        let (lib, deep) = ("crates/a/src/lib.rs", "crates/a/src/b/c.rs");
+        let outside = "//! A.\nconst A: &str = include_str!(\"../../b.txt\");\n";
+        assert_eq!(found(&published, lib, outside), [2]);
+        assert_eq!(found(&private, lib, outside), NOWHERE);
+        assert_eq!(found(&published, deep, outside), NOWHERE);
+        assert_eq!(found(&published, deep, &outside.replace("../../", "../../../")), [2]);
+        let doctest = "//! A.\n#[cfg(doctest)]\n#[doc = include_str!(\"../../b.txt\")]\n";
+        assert_eq!(found(&published, lib, doctest), NOWHERE);
     }
 
     #[test]

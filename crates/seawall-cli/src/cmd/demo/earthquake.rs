@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 /// One JSON object a line; `data/README.md` says where they come from.
-const LINES: &str = include_str!("../../../../../data/earthquakes.jsonl");
+const LINES: &str = include_str!("../../../data/earthquakes.jsonl");
 
 /// An event as the catalogue has it. Times are milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
