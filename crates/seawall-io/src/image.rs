@@ -44,9 +44,11 @@ impl ImageKind {
     }
 }
 
+mod mark;
+
 /// An image that this process alone has: other processes that go by this lock are kept out, and of
 /// a block device whoever mounts it, too.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Image {
     file: Arc<PosixFile>,
 }
