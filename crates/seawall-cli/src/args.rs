@@ -26,7 +26,7 @@ pub(crate) use config::template;
 pub(crate) use convert::{Convert, ForeignFormat};
 pub(crate) use device::{DiskDevice, DiskDrill, Drilled, Share};
 pub(crate) use disk::{
-    Disk, DiskAsk, DiskName, DiskServe, DiskStatus, DiskVerb, Export, Metrics, Power,
+    Disk, DiskAsk, DiskName, DiskServe, DiskStatus, DiskVerb, Export, Metrics, Power, WaitingDump,
 };
 use examples::{
     APPEND_EXAMPLES, CAT_EXAMPLES, COMPLETIONS_EXAMPLES, CONVERT_EXAMPLES, COPY_EXAMPLES,

@@ -48,6 +48,23 @@ pub(crate) fn span(time: Duration) -> String {
     }
 }
 
+/// A time in microseconds since 1970 as `2026-11-25 03:12:45.123 UTC`.
+pub(crate) fn utc(time_us: u64) -> String {
+    let (seconds, millis) = (time_us / 1_000_000, time_us / 1000 % 1000);
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Days since March of a year that 400 divides: so a leap day is the last of its year.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{millis:03} UTC")
+}
+
 /// A size in memory as a number of bytes, or of whatever it counts.
 pub(crate) fn to_u64(size: usize) -> u64 {
     u64::try_from(size).expect("fits in 64 bits")
@@ -56,6 +73,22 @@ pub(crate) fn to_u64(size: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_a_date() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00.000 UTC"),
+            (951_782_399, "2000-02-28 23:59:59.000 UTC"),
+            (951_782_400, "2000-02-29 00:00:00.000 UTC"),
+            (951_868_800, "2000-03-01 00:00:00.000 UTC"),
+            (1_795_576_365, "2026-11-25 03:12:45.000 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00.000 UTC"),
+        ] {
+            assert_eq!(utc(seconds * 1_000_000), text);
+        }
+        assert_eq!(utc(1_999), "1970-01-01 00:00:00.001 UTC");
+        assert!(utc(u64::MAX).starts_with("586524-"), "{}", utc(u64::MAX));
+    }
 
     #[test]
     fn a_path_can_be_pasted_into_a_shell() {

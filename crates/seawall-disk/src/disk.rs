@@ -155,7 +155,8 @@ pub struct Emergency {
 }
 
 impl Disk {
-    /// Opens a disk: what an emergency dumped is written home first, durably.
+    /// Opens a disk: what an emergency dumped is written home first, durably, whatever was written
+    /// there since. [`inspect`](crate::inspect) tells before whether a dump waits, and of when.
     ///
     /// # Errors
     ///
@@ -174,7 +175,7 @@ impl Disk {
                 format!("the area has {} bytes, and this ring needs {needed}", label.area_size);
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
-        let recovered = bring_home(&files, &mut label)?;
+        let recovered = bring_home(&files, &mut label, &mut || Ok(()))?;
         let mut memory = AlignedMemory::default();
         // Touched now: an emergency is no time to wait for pages.
         memory.first(to_usize(label.area_size)).fill(1);
@@ -377,7 +378,10 @@ impl Disk {
         *generation += 1;
         let room = label.room();
         let memory = memory.first(room);
-        let Some(bytes) = compose(label, *generation, &state.ring, memory) else {
+        // Whatever is written home from now on is in the dump, so that a change of the home which
+        // is younger than that, and a moment, is not the disk's.
+        let stamp = (*generation, clock.wall_us());
+        let Some(bytes) = compose(label, stamp, &state.ring, memory) else {
             return Err(io::Error::other("the area is too small for the ring"));
         };
         // What lands from here on is in the dump, too.

@@ -15,7 +15,7 @@
 //!   40     4  checksum     of bytes 0..40, generation 0
 //!
 //! run, from 4096 on one behind the other, each at a multiple of 512
-//!    0     4  magic        "SWRN"
+//!    0     4  magic        "SWRT"
 //!    4     4  size         bytes of the run
 //!    8     8  generation   of the dump: one more than that of any before
 //!   16     8  number       newer runs have higher ones
@@ -23,12 +23,17 @@
 //!   32     4  count        runs in this dump
 //!   36     4  index        which of them this is, from 0
 //!   40     4  checksum     of the run's bytes, bound to where they begin
-//!   44     4  checksum     of bytes 0..44
-//!   48     n  the bytes, then zeros up to a multiple of 512
+//!   44     8  time         microseconds since 1970 when the dump began
+//!   52     4  checksum     of bytes 0..52
+//!   56     n  the bytes, then zeros up to a multiple of 512
 //! ```
 //!
 //! A run counts if both checksums match, and it lies inside area and home. Of a dump that was torn
 //! what counts is written home in the order of the numbers, and the others are counted as lost.
+//! Whether the home is still what the dump was made for is not judged here: the time is for that.
+//!
+//! A run of an older version has the magic "SWRN" and no time: its second checksum is at 44, of
+//! bytes 0..44, and its bytes begin at 48.
 
 use crate::ring::{BLOCK_SIZE, Ring};
 use seawall_format::{Epoch, LogId, Offset, Salt};
@@ -40,8 +45,10 @@ pub const SECTOR_SIZE: usize = 512;
 
 const LABEL_MAGIC: &[u8; 8] = b"SWDISK01";
 const LABEL_SIZE: usize = 44;
-const RUN_MAGIC: &[u8; 4] = b"SWRN";
-const HEAD_SIZE: usize = 48;
+const RUN_MAGIC: &[u8; 4] = b"SWRT";
+const HEAD_SIZE: usize = 56;
+const OLD_RUN_MAGIC: &[u8; 4] = b"SWRN";
+const OLD_HEAD_SIZE: usize = 48;
 
 const _: () = assert!(LABEL_SIZE <= SECTOR_SIZE, "a label is written whole or not at all");
 
@@ -129,10 +136,16 @@ impl Label {
 }
 
 /// Makes the dump of everything in the ring: what is to be written at byte 4096 of the area, in
-/// `memory`, which has room for it; whole sectors. Returns how many bytes.
+/// `memory`, which has room for it; whole sectors. It has a generation, and a time in microseconds
+/// since 1970. Returns how many bytes.
 ///
 /// Nothing is allocated. `None` if the memory is too small: [`area_size`] says what is enough.
-pub fn compose(label: &Label, generation: u64, ring: &Ring, memory: &mut [u8]) -> Option<usize> {
+pub fn compose(
+    label: &Label,
+    (generation, time_us): (u64, u64),
+    ring: &Ring,
+    memory: &mut [u8],
+) -> Option<usize> {
     let salt = label.salt(generation);
     let count = u32::try_from(ring.runs_by_age().count()).ok()?;
     let mut at = 0;
@@ -155,6 +168,7 @@ pub fn compose(label: &Label, generation: u64, ring: &Ring, memory: &mut [u8]) -
         for field in [count, index, body_sum] {
             fields.put(&short(field));
         }
+        fields.put(&long(time_us));
         let (covered, _) = split(head, HEAD_SIZE)?;
         let head_sum = salt.checksum(Offset(place), covered);
         Fields { head, at: HEAD_SIZE - 4 }.put(&short(head_sum));
@@ -163,7 +177,7 @@ pub fn compose(label: &Label, generation: u64, ring: &Ring, memory: &mut [u8]) -
     Some(at)
 }
 
-const HEAD_BYTES: u64 = 48;
+const HEAD_BYTES: u64 = 56;
 
 /// Fills a header from its beginning on.
 struct Fields<'a> {
@@ -183,6 +197,8 @@ impl Fields<'_> {
 pub struct Dump {
     /// Which dump it is.
     pub generation: u64,
+    /// When it began, in microseconds since 1970; an older version did not note it.
+    pub time_us: Option<u64>,
     /// The runs that are whole, older ones before newer ones: written home in this order.
     pub extents: Vec<Extent>,
     /// Runs that are not: the dump was torn, and what they held is lost.
@@ -213,7 +229,8 @@ pub fn find(label: &Label, area: &[u8]) -> Option<Dump> {
         };
         let newest = found.as_ref().map_or(0, |(dump, _)| dump.generation);
         if run.generation > newest {
-            let dump = Dump { generation: run.generation, extents: vec![], lost: 0 };
+            let Run { generation, time_us, .. } = run;
+            let dump = Dump { generation, time_us, extents: vec![], lost: 0 };
             found = Some((dump, run.count));
         }
         match &mut found {
@@ -233,6 +250,7 @@ pub fn find(label: &Label, area: &[u8]) -> Option<Dump> {
 
 struct Run {
     generation: u64,
+    time_us: Option<u64>,
     count: u32,
     extent: Extent,
     /// What it takes in the area.
@@ -242,24 +260,28 @@ struct Run {
 
 /// The run whose header stands at `at`.
 fn read_run(label: &Label, area: &[u8], at: usize) -> Option<Run> {
-    let (head, checksum) = split(area.get(at..)?, HEAD_SIZE)?;
+    let bytes = area.get(at..)?;
+    let kinds = [(RUN_MAGIC, HEAD_SIZE), (OLD_RUN_MAGIC, OLD_HEAD_SIZE)];
+    let (_, head_size) = kinds.into_iter().find(|(magic, _)| bytes.starts_with(*magic))?;
+    let (head, checksum) = split(bytes, head_size)?;
     let generation = long(head, 8)?;
     let salt = label.salt(generation);
-    let place = u64::try_from(at).ok()?;
-    if !head.starts_with(RUN_MAGIC) || salt.checksum(Offset(place), head) != checksum {
+    if salt.checksum(Offset(u64::try_from(at).ok()?), head) != checksum {
         return None;
     }
     let size = usize::try_from(short(head, 4)?).ok()?;
     let (number, offset) = (long(head, 16)?, long(head, 24)?);
     let end = offset.checked_add(u64::try_from(size).ok()?)?;
-    let from = at + HEAD_SIZE;
+    let from = at + head_size;
     let bytes = from..from.checked_add(size)?;
     let data = area.get(bytes.clone())?;
     let is_whole = end <= label.home_size
-        && salt.checksum(Offset(place + HEAD_BYTES), data) == short(head, 40)?;
+        && salt.checksum(Offset(u64::try_from(from).ok()?), data) == short(head, 40)?;
     let extent = Extent { number, offset, bytes };
-    let size = (HEAD_SIZE + size).next_multiple_of(SECTOR_SIZE);
-    Some(Run { generation, count: short(head, 32)?, extent, size, is_whole })
+    let size = (head_size + size).next_multiple_of(SECTOR_SIZE);
+    // A header of an older version ends before it.
+    let time_us = long(head, 44);
+    Some(Run { generation, time_us, count: short(head, 32)?, extent, size, is_whole })
 }
 
 /// The first `size` bytes without the checksum at their end, and that.
@@ -286,6 +308,8 @@ mod tests {
     const LABEL: Label =
         Label { disk: 0x1234_5678, home_size: 1 << 20, area_size: AREA as u64, used: 3 };
 
+    const TIME_US: u64 = 1_795_574_700_123_456;
+
     fn ring(seed: u8) -> Ring {
         let mut ring = Ring::new(4, 8192);
         for (offset, size) in [(1000, 300), (50_000, 8000), (4096, 4096), (1100, 100)] {
@@ -304,7 +328,7 @@ mod tests {
     }
 
     fn dumped(generation: u64, ring: &Ring, area: &mut [u8]) -> usize {
-        compose(&LABEL, generation, ring, &mut area[BLOCK_SIZE..]).unwrap()
+        compose(&LABEL, (generation, TIME_US), ring, &mut area[BLOCK_SIZE..]).unwrap()
     }
 
     /// Home after everything that was found was written there.
@@ -327,7 +351,8 @@ mod tests {
         let mut area = vec![0; AREA];
         assert_eq!(BLOCK_SIZE + dumped(4, &ring, &mut area), AREA);
         assert_eq!(find(&LABEL, &area).unwrap().extents.len(), 4);
-        assert_eq!(compose(&LABEL, 4, &ring, &mut vec![0; AREA - BLOCK_SIZE - 1]), None);
+        let short = &mut vec![0; AREA - BLOCK_SIZE - 1];
+        assert_eq!(compose(&LABEL, (4, TIME_US), &ring, short), None);
     }
 
     #[test]
@@ -335,10 +360,27 @@ mod tests {
         let (ring, mut area) = (ring(7), vec![0xee; AREA]);
         dumped(4, &ring, &mut area);
         let dump = find(&LABEL, &area).unwrap();
-        assert_eq!((dump.generation, dump.lost), (4, 0));
+        assert_eq!((dump.generation, dump.time_us, dump.lost), (4, Some(TIME_US), 0));
         let mut expected = vec![0; 65_536];
         ring.read(0, &mut expected);
         assert_eq!(home(&dump, &area), expected);
+    }
+
+    #[test]
+    fn a_run_of_an_older_version_is_found_and_has_no_time() {
+        let (bytes, mut area) = ([7; 600], vec![0; AREA]);
+        let salt = LABEL.salt(4);
+        let mut head = OLD_RUN_MAGIC.to_vec();
+        head.extend(600u32.to_le_bytes());
+        head.extend([4u64, 1, 8192].map(u64::to_le_bytes).as_flattened());
+        let body_sum = salt.checksum(Offset(4096 + 48), &bytes);
+        head.extend([1, 0, body_sum].map(u32::to_le_bytes).as_flattened());
+        head.extend(salt.checksum(Offset(4096), &head).to_le_bytes());
+        area[4096..4144].copy_from_slice(&head);
+        area[4144..4744].copy_from_slice(&bytes);
+        let extent = Extent { number: 1, offset: 8192, bytes: 4144..4744 };
+        let dump = Dump { generation: 4, time_us: None, extents: vec![extent], lost: 0 };
+        assert_eq!(find(&LABEL, &area), Some(dump));
     }
 
     #[test]
@@ -409,17 +451,19 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic(
             mut area in prop::collection::vec(any::<u8>(), 4096..8192),
-            heads in prop::collection::vec((0..16usize, any::<[u8; 40]>()), 0..4),
+            heads in prop::collection::vec((0..16usize, any::<bool>(), any::<[u8; 48]>()), 0..4),
         ) {
-            for (sector, fields) in heads {
+            for (sector, is_old, fields) in heads {
                 let at = sector * SECTOR_SIZE;
+                let new = (RUN_MAGIC, HEAD_SIZE - 4);
+                let (magic, size) = if is_old { (OLD_RUN_MAGIC, 44) } else { new };
                 if at + HEAD_SIZE <= area.len() {
-                    area[at..at + 4].copy_from_slice(RUN_MAGIC);
-                    area[at + 4..at + 44].copy_from_slice(&fields);
+                    area[at..at + 4].copy_from_slice(magic);
+                    area[at + 4..at + size].copy_from_slice(&fields[..size - 4]);
                     let generation = long(&area, at + 8).unwrap();
                     let sum = LABEL.salt(generation)
-                        .checksum(Offset(at as u64), &area[at..at + 44]);
-                    area[at + 44..at + 48].copy_from_slice(&sum.to_le_bytes());
+                        .checksum(Offset(at as u64), &area[at..at + size]);
+                    area[at + size..at + size + 4].copy_from_slice(&sum.to_le_bytes());
                 }
             }
             let _ = (find(&LABEL, &area), Label::decode(&area));

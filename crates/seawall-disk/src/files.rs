@@ -1,7 +1,7 @@
 //! The two files of a disk: an area is made, looked into, and what it holds is brought home.
 
 use crate::disk::{Options, ZEROS, to_u64, to_usize};
-use crate::dump::{Label, find};
+use crate::dump::{Dump, Label, find};
 use seawall_io::File;
 use std::io;
 use std::sync::Arc;
@@ -53,23 +53,29 @@ impl Files {
 
     /// Writes home what an emergency dumped, durably; none if there is nothing.
     ///
+    /// Whether anything newer was written home since is for the caller to know. `before` is called
+    /// before each run is written.
+    ///
     /// # Errors
     ///
     /// [`io::ErrorKind::InvalidData`] if the area is none, or of a home of another size. Whatever
-    /// the device says.
-    pub fn recover(&self) -> io::Result<Option<Recovered>> {
+    /// the device or `before` says; then another call begins again.
+    pub fn recover(
+        &self,
+        before: &mut dyn FnMut() -> io::Result<()>,
+    ) -> io::Result<Option<Recovered>> {
         let mut label = read_label(self, self.home.len()?)?;
-        bring_home(self, &mut label)
+        bring_home(self, &mut label, before)
     }
 }
 
 /// What an area says of itself, whatever home it is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspected {
     /// Its label.
     pub label: Label,
-    /// Whether it holds a dump that is not home yet.
-    pub has_dump: bool,
+    /// The dump that waits in it: it is not home yet.
+    pub dump: Option<Dump>,
 }
 
 /// Looks into an area, and changes nothing; none if it was never prepared.
@@ -88,7 +94,7 @@ pub fn inspect(area: &dyn File) -> io::Result<Option<Inspected>> {
     let label = Label::decode(sector.get(..read).unwrap_or_default())
         .map_err(|error| invalid(error.to_string()))?;
     let bytes = read_area(area, &label)?;
-    Ok(Some(Inspected { label, has_dump: find(&label, &bytes).is_some() }))
+    Ok(Some(Inspected { label, dump: find(&label, &bytes) }))
 }
 
 pub(crate) fn read_label(files: &Files, home_size: u64) -> io::Result<Label> {
@@ -118,10 +124,15 @@ fn read_area(area: &dyn File, label: &Label) -> io::Result<Vec<u8>> {
 }
 
 /// Writes home what an emergency dumped, and notes that it is there.
-pub(crate) fn bring_home(files: &Files, label: &mut Label) -> io::Result<Option<Recovered>> {
+pub(crate) fn bring_home(
+    files: &Files,
+    label: &mut Label,
+    before: &mut dyn FnMut() -> io::Result<()>,
+) -> io::Result<Option<Recovered>> {
     let area = read_area(&*files.area, label)?;
     let Some(dump) = find(label, &area) else { return Ok(None) };
     for extent in &dump.extents {
+        before()?;
         let bytes = area.get(extent.bytes.clone()).unwrap_or_default();
         files.home.write_at(bytes, extent.offset)?;
     }

@@ -167,7 +167,7 @@ fn what_was_dumped_is_brought_home_once() {
     disk.calibrate().unwrap_err();
     assert_eq!(disk.status().dirty_max, 1000);
     let left = device.power_cut(|_| false);
-    let has_dump = || inspect(&*files(&left).area).unwrap().map(|found| found.has_dump);
+    let has_dump = || inspect(&*files(&left).area).unwrap().map(|found| found.dump.is_some());
     assert_eq!(has_dump(), Some(true));
     let (disk, recovered) = Disk::open(files(&left), &SMALL, clock()).unwrap();
     assert_eq!(has_dump(), Some(false));
@@ -292,25 +292,27 @@ fn another_disks_area_is_refused() {
 fn an_area_is_looked_into_and_made_anew_in_its_place() {
     let device = made();
     let files = files(&device);
-    let Inspected { label, has_dump } = inspect(&*files.area).unwrap().unwrap();
-    assert_eq!((label.disk, label.home_size, has_dump), (7, SIZE, false));
+    let Inspected { label, dump } = inspect(&*files.area).unwrap().unwrap();
+    assert_eq!((label.disk, label.home_size, dump), (7, SIZE, None));
     let (disk, _) = Disk::open(files.clone(), &SMALL, clock()).unwrap();
     disk.write(100, &[7; 1000]).unwrap();
+    let began = clock().wall_us();
     disk.emergency().unwrap();
     drop(disk);
-    assert!(inspect(&*files.area).unwrap().unwrap().has_dump);
+    let dump = || inspect(&*files.area).unwrap().unwrap().dump;
+    assert!(dump().unwrap().time_us.unwrap() >= began && dump().unwrap().extents.len() == 1);
     // Even for a disk of the same number the dump is gone then, and a device's end stays.
     let before = files.area.len().unwrap();
     files.prepare(7, &Options { buffers: 1, ..SMALL }).unwrap();
-    assert!(!inspect(&*files.area).unwrap().unwrap().has_dump);
+    assert_eq!(dump(), None);
     assert_eq!(files.area.len().unwrap(), before);
-    assert_eq!(files.recover().unwrap(), None);
+    assert_eq!(files.recover(&mut || Ok(())).unwrap(), None);
     files.area.write_at(&[0; 4096], 0).unwrap();
     assert_eq!(inspect(&*files.area).unwrap(), None);
     // A label that promises more than there is.
     let wide = seawall_disk::Label { area_size: u64::MAX, ..label };
     files.area.write_at(&wide.encode(), 0).unwrap();
-    assert!(!inspect(&*files.area).unwrap().unwrap().has_dump);
+    assert_eq!(dump(), None);
     files.area.write_at(b"else", 0).unwrap();
     assert_eq!(inspect(&*files.area).unwrap_err().kind(), io::ErrorKind::InvalidData);
 }

@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 
 /// A file that has more bytes is none of ours.
 const SIZE_MAX: u64 = 64 * 1024;
-/// What cannot stand in a file: it leads to one.
+/// What cannot be in a file: it leads to one.
 const CONFIG: &str = "config";
+/// Neither can this: it is the answer to one question, and not one to all.
+const DUMP: &str = "dump";
 /// What the image is called there; it has no name on the command line.
 const IMAGE: &str = "image";
 
@@ -64,7 +66,7 @@ fn bare() -> Command {
 }
 
 fn is_key(arg: &Arg) -> bool {
-    arg.get_action().takes_values() && arg.get_id() != CONFIG
+    arg.get_action().takes_values() && arg.get_id() != CONFIG && arg.get_id() != DUMP
 }
 
 fn key(arg: &Arg) -> &str {
@@ -136,6 +138,7 @@ mod tests {
         for (text, why) in [
             ("\nholdup = 1", "there is no `holdup`"),
             ("\nconfig = more", "there is no `config`"),
+            ("\ndump = apply", "there is no `dump`"),
             ("\njson = true", "there is no `json`"),
             ("\nimage", "`image` is no `key = value`"),
             ("hold-up = 1\nhold-up = 1", "`hold-up` is said twice"),

@@ -72,6 +72,9 @@ pub(crate) struct DiskServe {
     /// Where dump area, settings, lock and control socket are; IMG.seawall if not said
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
+    /// What to do with a dump that waits while something newer may be on the image
+    #[arg(long, value_enum)]
+    pub(crate) dump: Option<WaitingDump>,
     /// What clients of NBD call the disk
     #[arg(long, value_name = "NAME", default_value = "log")]
     pub(crate) name: String,
@@ -115,6 +118,15 @@ pub(crate) enum Power {
     Ok,
     /// Nobody knows: every flush waits for the device
     Unknown,
+}
+
+/// What is done with a dump that was made for another image, or for this one before it changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WaitingDump {
+    /// Write it into the image, over what is there now
+    Apply,
+    /// Serve the image as it is; a copy of the dump stays in the directory
+    Discard,
 }
 
 /// Where a disk appears to its clients.

@@ -337,6 +337,10 @@ there is none; an image that is there is never cut, grown or made anew. Beside
 it IMG.seawall, or DIR for --state, has the area where bytes are dumped when the
 power fails. A block device needs --state.
 
+A dump that waits is written into the image before it is served. If the image
+may have changed since, serve ends with 9 and says why: --dump apply writes the
+dump all the same, --dump discard keeps the image and a copy of the dump.
+
 With --power unknown every flush waits for the device. With --power ok the disk
 is armed: a flush returns when the bytes are in the memory of this process, as
 long as they can reach the device within the hold-up. THEN THESE LOSE what was

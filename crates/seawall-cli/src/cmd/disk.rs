@@ -1,9 +1,11 @@
 //! `seawall disk`: a virtual disk for the log of another program.
 
 mod ask;
+mod claim;
 mod control;
 mod device;
 mod drill;
+mod evidence;
 mod export;
 mod image;
 mod metrics;
@@ -12,6 +14,7 @@ mod place;
 mod process;
 mod serve;
 mod service;
+mod settings;
 mod status;
 
 pub(super) use device::{AREA, HOME};

@@ -7,6 +7,7 @@ mod ends;
 mod images;
 mod power;
 mod server;
+mod stale;
 mod status;
 use crate::tool;
 

@@ -128,7 +128,7 @@ fn an_emergency_flush_dumps_once_and_says_how_long_it_took() {
 }
 
 /// A folder with a disk whose dump has this in a run of its own; the server that dumped is killed.
-fn with_dump(name: &str, needle: &[u8]) -> Folder {
+pub(super) fn with_dump(name: &str, needle: &[u8]) -> Folder {
     for _ in 0..20 {
         let folder = made(name);
         let server = Server::start(&folder, ARMED);
@@ -181,13 +181,14 @@ fn a_dump_is_never_written_into_another_image() {
     folder.remove("vd.seawall/disk.json");
     serve_once(&folder, "vd").refused(9);
     assert_eq!((folder.read("vd"), folder.read("vd.seawall/area")), (theirs.clone(), dump));
-    // Whoever knows better says that it fits, as for a copy of the image.
-    let fits_all = b"{\"schema\":\"seawall.disk.settings/1\"}";
-    folder.write("vd.seawall/disk.json", fits_all);
-    let ran = serve_once(&folder, "vd");
+    // A directory that names no image fits none, either.
+    folder.write("vd.seawall/disk.json", b"{\"schema\":\"seawall.disk.settings/1\"}");
+    serve_once(&folder, "vd").refused(9);
+    // It is written there if that is asked for, as for a copy of the image.
+    let ran = serve_once(&folder, "vd --dump apply");
     assert!(ran.code == 0 && ran.err.contains("all of it is home"), "{ran:?}");
-    assert_eq!((&folder.read("vd")[32768..32774], ran.code), (&b"needle"[..], 0));
-    assert_ne!(folder.read("vd.seawall/disk.json"), fits_all);
+    assert_eq!(folder.read("vd")[32768..32774], *b"needle");
+    assert_eq!(serve_once(&folder, "vd").code, 0);
 }
 
 #[test]

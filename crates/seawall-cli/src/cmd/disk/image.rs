@@ -1,6 +1,7 @@
 //! What `seawall disk serve` was given as IMG: opened, or made.
 
 use super::device::{AREA, HOME};
+use super::settings::Mark;
 use crate::args::DiskServe;
 use crate::human::{bytes, typed};
 use crate::report::{Exit, Failure};
@@ -20,6 +21,8 @@ pub(super) struct Device {
     pub(super) area: Option<Arc<dyn File>>,
     /// What tells it from another one of this name.
     pub(super) identity: Option<String>,
+    /// The file or block device, if it is one.
+    pub(super) image: Option<Image>,
     /// A new one is not named yet.
     draft: Option<ImageDraft>,
 }
@@ -72,9 +75,10 @@ pub(super) fn open(args: &DiskServe, is_there: bool) -> Result<Device, Failure> 
     if let (false, Some(size)) = (is_there, args.size) {
         let draft = ImageDraft::create(path, size).map_err(|error| failed(path, &error))?;
         let draft = draft.ok_or_else(busy)?;
-        let made = draft.image().and_then(|image| Ok((image.file(), image.identity()?)));
-        let (home, identity) = made.map_err(|error| failed(path, &error))?;
-        return Ok(Device { home, area: None, identity, draft: Some(draft) });
+        let made = draft.image().and_then(|image| Ok((image.clone(), image.identity()?)));
+        let (image, identity) = made.map_err(|error| failed(path, &error))?;
+        let (home, image) = (image.file(), Some(image));
+        return Ok(Device { home, area: None, identity, image, draft: Some(draft) });
     }
     let image = Image::open(path).map_err(|error| failed(path, &error))?.ok_or_else(busy)?;
     let (home, identity) = (image.file(), image.identity());
@@ -91,7 +95,7 @@ pub(super) fn open(args: &DiskServe, is_there: bool) -> Result<Device, Failure> 
         let next = "remove it, and give --size to have one made";
         return Err(Failure::new(Exit::Format, "the image is empty").at(path.display()).next(next));
     }
-    Ok(Device { home, area: None, identity, draft: None })
+    Ok(Device { home, area: None, identity, image: Some(image), draft: None })
 }
 
 /// Reads an address.
@@ -120,10 +124,25 @@ fn reach(uri: &Uri) -> Result<Device, Failure> {
         None
     };
     let (home, identity) = (Arc::new(home), Some(uri.to_string()));
-    Ok(Device { home, area, identity, draft: None })
+    Ok(Device { home, area, identity, image: None, draft: None })
 }
 
 impl Device {
+    /// When the image changed last, where that is known.
+    pub(super) fn changed_us(&self) -> io::Result<Option<u64>> {
+        self.image.as_ref().map_or(Ok(None), Image::changed_us)
+    }
+
+    /// The same, when no cut of the power can give it an earlier time any more.
+    pub(super) fn settled_us(&self) -> io::Result<Option<u64>> {
+        self.image.as_ref().map_or(Ok(None), Image::settled_us)
+    }
+
+    /// Marks the image; whether it bears the mark.
+    pub(super) fn set_mark(&self, mark: &Mark) -> io::Result<bool> {
+        self.image.as_ref().map_or(Ok(false), |image| image.set_mark(&mark.encode()))
+    }
+
     /// Names a new image, when all that belongs to it is there; whether it is new.
     pub(super) fn finish(&mut self, path: &Path) -> Result<bool, Failure> {
         let Some(draft) = self.draft.take() else { return Ok(false) };

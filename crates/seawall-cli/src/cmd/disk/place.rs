@@ -1,29 +1,25 @@
 //! The state directory of a virtual disk: its dump area, its settings, and the lock that one
 //! process at a time holds.
-//!
-//! What is in the area belongs to one image. The settings name it, and are durable before a dump
-//! can be: so a dump of another image is never written home into this one.
 
 use super::image::Device;
+use super::settings::{Mark, Settings};
 use crate::human::typed;
 use crate::report::{Exit, Failure};
-use seawall_disk::{Files, Inspected, Options, Recovered, inspect};
+use seawall_disk::{Dump, Files, Inspected, Options, inspect};
 use seawall_io::{Access, Entropy, File, Lock, PosixStorage, Storage, SystemEntropy};
-use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Where bytes are dumped, unless the device has room for that.
 const AREA: &str = "area";
-/// Which image it is for, as JSON.
+/// What it notes of itself, as JSON.
 const SETTINGS: &str = "disk.json";
 /// The socket of whoever serves it.
 pub(super) const CONTROL: &str = "control";
 const LOCK: &str = "lock";
 /// More bytes than settings ever have.
 const SETTINGS_MAX: u64 = 4096;
-const SCHEMA: &str = "seawall.disk.settings/1";
 
 /// A directory that this process alone works with.
 #[derive(Debug)]
@@ -57,49 +53,8 @@ impl Place {
         &self.path
     }
 
-    /// Makes the area one for this image and this ring; what an emergency dumped of this very image
-    /// is home then, and of another one is left where it is.
-    pub(super) fn claim(
-        &self,
-        device: &Device,
-        options: &Options,
-    ) -> Result<(Files, Option<Recovered>), Failure> {
-        let cannot = |error| failed(&self.path, &error);
-        let settings = self.settings().map_err(cannot)?;
-        let area = match &device.area {
-            Some(area) => Some(area.clone()),
-            None => self.find(AREA).map_err(cannot)?,
-        };
-        let Some(area) = area else {
-            if settings.is_some() {
-                return Err(self.no_area());
-            }
-            return Ok((self.prepare(device, options).map_err(cannot)?, None));
-        };
-        let size = device.home.len().map_err(cannot)?;
-        let files = Files { home: device.home.clone(), area };
-        let Some(Inspected { label, has_dump }) = inspect(&*files.area).map_err(cannot)? else {
-            // The settings are written behind the label.
-            if settings.is_some() {
-                return Err(self.no_area());
-            }
-            return Ok((self.prepare(device, options).map_err(cannot)?, None));
-        };
-        let is_its = settings.as_ref().is_some_and(|settings| settings.may_be_for(device));
-        if has_dump && !(is_its && label.home_size == size) {
-            return Err(self.foreign_dump());
-        }
-        let recovered = if has_dump { files.recover().map_err(cannot)? } else { None };
-        let sizes = (label.home_size, label.area_size);
-        let is_noted = settings.is_some_and(|settings| settings.image == device.identity);
-        if is_noted && sizes == (size, options.area_size()) {
-            return Ok((files, recovered));
-        }
-        Ok((self.prepare(device, options).map_err(cannot)?, recovered))
-    }
-
-    /// Makes the area anew, and then notes whose it is: no dump is in it as long as that is open.
-    fn prepare(&self, device: &Device, options: &Options) -> io::Result<Files> {
+    /// Makes the area anew: nothing waits in it then.
+    pub(super) fn prepare(&self, device: &Device, options: &Options) -> io::Result<Files> {
         let home = device.home.clone();
         let random = SystemEntropy.random()?;
         let files = match &device.area {
@@ -110,12 +65,38 @@ impl Place {
         if device.area.is_none() {
             self.name(AREA)?;
         }
-        let settings = self.create(SETTINGS)?;
-        let value = json!({ "schema": SCHEMA, "image": device.identity });
-        settings.write_at(format!("{value}\n").as_bytes(), 0)?;
-        settings.sync()?;
-        self.name(SETTINGS)?;
         Ok(files)
+    }
+
+    /// Where dumps are, if there is such, and what waits in it.
+    pub(super) fn area(&self, device: &Device) -> io::Result<Option<(Arc<dyn File>, Inspected)>> {
+        let area = match &device.area {
+            Some(area) => Some(area.clone()),
+            None => find(&self.storage, AREA, Access::ReadWrite)?,
+        };
+        let Some(area) = area else { return Ok(None) };
+        Ok(inspect(&*area)?.map(|found| (area, found)))
+    }
+
+    pub(super) fn settings(&self) -> io::Result<Option<Settings>> {
+        settings(&self.storage)
+    }
+
+    /// Notes them durably, in place of those before.
+    pub(super) fn note(&self, settings: &Settings) -> io::Result<()> {
+        let file = self.create(SETTINGS)?;
+        file.write_at(&settings.encode(), 0)?;
+        file.sync()?;
+        self.name(SETTINGS)
+    }
+
+    /// Keeps what an area holds under a name of its own.
+    pub(super) fn keep(&self, area: &dyn File, dump: &Dump) -> io::Result<()> {
+        let name = format!("{AREA}.discarded-{}", dump.generation);
+        let file = self.create(&name)?;
+        file.write_at(&read(area, u64::MAX)?, 0)?;
+        file.sync()?;
+        self.name(&name)
     }
 
     /// An empty file that is not named yet.
@@ -130,64 +111,41 @@ impl Place {
         self.storage.sync_dir()
     }
 
-    fn settings(&self) -> io::Result<Option<Settings>> {
-        let Some(file) = self.find(SETTINGS)? else { return Ok(None) };
-        let text = read(&*file, SETTINGS_MAX)?;
-        let invalid = || {
-            let why = format!("{SETTINGS} does not say which image this is for");
-            io::Error::new(io::ErrorKind::InvalidData, why)
-        };
-        let value: Value = serde_json::from_slice(&text).map_err(|_| invalid())?;
-        Settings::of(&value).map(Some).ok_or_else(invalid)
-    }
-
-    fn find(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
-        match self.storage.open(name, Access::ReadWrite) {
-            Ok(file) => Ok(Some(file)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Removes the socket of a server that has ended.
     pub(super) fn remove_control(&self) {
         // There is none as a rule, and what cannot be removed cannot be listened at either.
         let _ = self.storage.remove(CONTROL);
     }
-
-    fn no_area(&self) -> Failure {
-        let what = "the area for dumps is missing, or empty: what was dumped is gone with it";
-        let next = "bring it back, or remove the directory if nothing was dumped";
-        Failure::new(Exit::Format, what).at(self.path.display()).next(next)
-    }
-
-    fn foreign_dump(&self) -> Failure {
-        let what = "what an emergency dumped waits here, and is of another image";
-        let next = "serve that image; or, if it is gone for good, remove this directory";
-        Failure::new(Exit::Conflict, what).at(self.path.display()).next(next)
-    }
 }
 
-/// What the directory is for.
-#[derive(Debug, PartialEq, Eq)]
-struct Settings {
-    /// The image's identity; that of none fits all.
-    image: Option<String>,
+/// Whether it is certain that no dump waits where this mark leads to.
+pub(super) fn is_surely_empty(mark: &Mark) -> bool {
+    let look = || -> io::Result<bool> {
+        let storage = PosixStorage::open(&mark.dir)?;
+        let settings = settings(&storage)?;
+        let is_it =
+            |settings: Settings| settings.state == Some(mark.state) && settings.serve >= mark.serve;
+        let area = find(&storage, AREA, Access::Read)?;
+        let found = area.map_or(Ok(None), |area| inspect(&*area))?;
+        Ok(settings.is_some_and(is_it) && found.is_some_and(|found| found.dump.is_none()))
+    };
+    look().unwrap_or_default()
 }
 
-impl Settings {
-    fn of(value: &Value) -> Option<Self> {
-        if value.get("schema")? != SCHEMA {
-            return None;
-        }
-        match value.get("image") {
-            None | Some(Value::Null) => Some(Self { image: None }),
-            Some(image) => Some(Self { image: Some(image.as_str()?.to_owned()) }),
-        }
-    }
+fn settings(storage: &PosixStorage) -> io::Result<Option<Settings>> {
+    let Some(file) = find(storage, SETTINGS, Access::Read)? else { return Ok(None) };
+    let invalid = || {
+        let why = format!("{SETTINGS} does not say which image this is for");
+        io::Error::new(io::ErrorKind::InvalidData, why)
+    };
+    Settings::decode(&read(&*file, SETTINGS_MAX)?).map(Some).ok_or_else(invalid)
+}
 
-    fn may_be_for(&self, device: &Device) -> bool {
-        self.image.is_none() || self.image == device.identity
+fn find(storage: &PosixStorage, name: &str, access: Access) -> io::Result<Option<Arc<dyn File>>> {
+    match storage.open(name, access) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -1,8 +1,9 @@
 //! `seawall disk serve`: from the files to a server, and to a clean end.
 
+use super::claim::{self, Claim};
 use super::control::{self, Stop};
 use super::export::{self, Transport};
-use super::image;
+use super::image::{self, Device};
 use super::metrics;
 use super::notify::{self, Notifier};
 use super::place::{self, CONTROL, Place};
@@ -12,7 +13,7 @@ use crate::human::{bytes, count};
 use crate::output::Output;
 use crate::report::{Exit, Failure, say};
 use seawall_disk::{Disk, Options, Recovered, Supply};
-use seawall_io::SystemClock;
+use seawall_io::{ImageKind, SystemClock};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -40,7 +41,8 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     let clock = Arc::new(SystemClock::new());
     let is_healthy = args.power == Power::Ok;
     let supply = Supply { hold_up: args.hold_up, detection: args.detection, is_healthy };
-    let (place, disk, recovered) = open(args, supply, clock.clone())?;
+    let (claimed, disk, recovered) = open(args, supply, clock.clone())?;
+    let place = &claimed.place;
     tell_recovered(args, recovered.as_ref());
     let disk = Arc::new(disk);
     let oom_score = seawall_io::oom_score().ok();
@@ -69,7 +71,7 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
         say(&format!("seawall: the device could not be measured, and flushes wait: {error}"));
     }
     let (stops, stopped) = mpsc::channel();
-    start(&place, (&service, &stops), signals)?;
+    start(place, (&service, &stops), signals)?;
     if let Some(place) = &args.metrics {
         metrics::serve(place, &service)?;
     }
@@ -83,9 +85,15 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     }
     let stop = wait(&service, &notifier, &stopped);
     notifier.stopping();
-    let exit = end(args, &service, stop);
+    let exit = end(args, &claimed, &service, stop);
     place.remove_control();
     exit
+}
+
+/// What this process alone has as long as it serves.
+struct Claimed {
+    place: Place,
+    device: Device,
 }
 
 /// Says what opening brought home, and loudly what it could not.
@@ -107,22 +115,25 @@ fn open(
     args: &DiskServe,
     supply: Supply,
     clock: Arc<SystemClock>,
-) -> Result<(Place, Disk, Option<Recovered>), Failure> {
+) -> Result<(Claimed, Disk, Option<Recovered>), Failure> {
     export::check(args)?;
     let folder = image::state_of(&args.image, args.state.as_deref())?;
     let mut device = image::open(args, image::look(args)?)?;
+    if ImageKind::of(&folder).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        claim::check(args, &device)?;
+    }
     let place = Place::open(&folder)?;
     // Both are bounded where they come from.
     let buffer_size = usize::try_from(args.buffer_size).unwrap_or(usize::MAX);
     let options = Options { buffers: usize::from(args.buffers), buffer_size, supply };
-    let (files, recovered) = place.claim(&device, &options)?;
+    let (files, recovered) = Claim::new(args, &place, &device)?.take(&options)?;
     let is_new = device.finish(&args.image)?;
     let opened = Disk::open(files, &options, clock);
     let (disk, _) = opened.map_err(|error| place::failed(place.path(), &error))?;
     if is_new && !args.look.quiet {
         say(&format!("seawall: made an image of {}, durable", bytes(disk.size())));
     }
-    Ok((place, disk, recovered))
+    Ok((Claimed { place, device }, disk, recovered))
 }
 
 /// Starts whoever answers the control socket, and whoever hears signals.
@@ -247,10 +258,17 @@ fn wait(service: &Service, notifier: &Notifier, stopped: &mpsc::Receiver<Stop>) 
 }
 
 /// Hangs up, drains, and tells whoever waits for it.
-fn end(args: &DiskServe, service: &Service, stop: Stop) -> Result<Exit, Failure> {
+fn end(
+    args: &DiskServe,
+    claimed: &Claimed,
+    service: &Service,
+    stop: Stop,
+) -> Result<Exit, Failure> {
     let transport = lock(&service.transport).take();
     let drained = transport.map_or(Ok(()), Transport::stop);
     let ended = drained.or_else(|error| settle(args, service, &error));
+    // An image that keeps its mark is in no danger: another directory looks into this one first.
+    let _ = claim::leave(&claimed.place, &claimed.device);
     match stop {
         Stop::Asked(mut stream) => {
             let error = ended.as_ref().err().map(Failure::what);

@@ -1,0 +1,151 @@
+//! What a state directory notes of itself, as JSON in `disk.json`; and the mark that it leaves on
+//! the image it serves.
+//!
+//! Both name the directory and count how often it was begun to serve: a dump belongs to an image
+//! only as long as the two agree.
+
+use seawall_disk::Dump;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+const SCHEMA: &str = "seawall.disk.settings/1";
+const MARK_SCHEMA: &str = "seawall.disk.mark/1";
+
+/// What the directory is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Settings {
+    /// The image's identity.
+    pub(super) image: Option<String>,
+    /// A random number that the directory has from its first image on.
+    pub(super) state: Option<u64>,
+    /// How often an image was served with it.
+    pub(super) serve: u64,
+    /// Whether the image bears the mark of that.
+    pub(super) is_marked: bool,
+    /// When the image had changed last before it was served, in microseconds since 1970.
+    pub(super) since_us: Option<u64>,
+    /// The dump that is being written home.
+    pub(super) homing: Option<Homing>,
+}
+
+/// A dump on its way home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Homing {
+    pub(super) generation: u64,
+    /// When that went on last, in microseconds since 1970.
+    pub(super) time_us: u64,
+}
+
+impl Settings {
+    pub(super) fn decode(text: &[u8]) -> Option<Self> {
+        let value: Value = serde_json::from_slice(text).ok()?;
+        if value.get("schema")? != SCHEMA {
+            return None;
+        }
+        let number = |name| value.get(name).and_then(Value::as_u64);
+        let image = match value.get("image") {
+            None | Some(Value::Null) => None,
+            Some(image) => Some(image.as_str()?.to_owned()),
+        };
+        let homing = |homing: &Value| {
+            let number = |name| homing.get(name).and_then(Value::as_u64);
+            Some(Homing { generation: number("generation")?, time_us: number("time_us")? })
+        };
+        Some(Self {
+            image,
+            state: number("state"),
+            serve: number("serve").unwrap_or_default(),
+            is_marked: value.get("marked").and_then(Value::as_bool).unwrap_or_default(),
+            since_us: number("since_us"),
+            homing: value.get("homing").and_then(homing),
+        })
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let homing = self.homing.map(|Homing { generation, time_us }| {
+            json!({ "generation": generation, "time_us": time_us })
+        });
+        let value = json!({
+            "schema": SCHEMA,
+            "image": self.image,
+            "state": self.state,
+            "serve": self.serve,
+            "marked": self.is_marked,
+            "since_us": self.since_us,
+            "homing": homing,
+        });
+        format!("{value}\n").into_bytes()
+    }
+
+    /// Whether this dump was on its way home already, and when last.
+    pub(super) fn homing_us(&self, dump: &Dump) -> Option<u64> {
+        let homing = self.homing.filter(|homing| homing.generation == dump.generation);
+        homing.map(|homing| homing.time_us)
+    }
+}
+
+/// What an image bears: which directory it was served with last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) state: u64,
+    pub(super) serve: u64,
+    /// It did not end well, as far as is known here: a dump may wait there.
+    pub(super) is_open: bool,
+    /// Where the directory was.
+    pub(super) dir: PathBuf,
+}
+
+impl Mark {
+    pub(super) fn decode(text: &[u8]) -> Option<Self> {
+        let value: Value = serde_json::from_slice(text).ok()?;
+        let number = |name| value.get(name).and_then(Value::as_u64);
+        Some(Self {
+            state: number("state")?,
+            serve: number("serve")?,
+            is_open: value.get("open")?.as_bool()?,
+            dir: Path::new(value.get("dir")?.as_str()?).to_owned(),
+        })
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let value = json!({
+            "schema": MARK_SCHEMA,
+            "state": self.state,
+            "serve": self.serve,
+            "open": self.is_open,
+            "dir": self.dir.to_string_lossy(),
+        });
+        value.to_string().into_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_noted_is_read_back() {
+        let settings = Settings {
+            image: Some("file 7".to_owned()),
+            state: Some(u64::MAX),
+            serve: 3,
+            is_marked: true,
+            since_us: Some(5),
+            homing: Some(Homing { generation: 4, time_us: 9 }),
+        };
+        assert_eq!(Settings::decode(&settings.encode()), Some(settings));
+        let mark = Mark { state: 1 << 63, serve: 3, is_open: true, dir: "/a b".into() };
+        assert_eq!(Mark::decode(&mark.encode()), Some(mark));
+    }
+
+    #[test]
+    fn an_older_version_noted_the_image_alone() {
+        let old = br#"{"schema":"seawall.disk.settings/1","image":"file 7"}"#;
+        let settings = Settings { image: Some("file 7".to_owned()), ..Settings::default() };
+        assert_eq!(Settings::decode(old), Some(settings));
+        for wrong in [&b"{}"[..], br#"{"schema":"seawall.disk.settings/1","image":7}"#, b"!"] {
+            assert_eq!(Settings::decode(wrong), None);
+            assert_eq!(Mark::decode(wrong), None);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! A dump that waits is written home only where nothing was written since; in doubt the server
+//! refuses to start, and changes nothing.
+
+use super::power::with_dump;
+use super::*;
+use seawall_io::{Clock, SystemClock};
+
+/// Longer than the time after a dump in which a change of the image can be the server's own.
+fn wait_until_changes_are_foreign() {
+    SystemClock::new().sleep(Duration::from_secs(3));
+}
+
+fn needle_of(folder: &Folder) -> Vec<u8> {
+    folder.read("vd")[32768..32774].to_vec()
+}
+
+/// Serves with these arguments, writes there, and ends well.
+fn write_newer(folder: &Folder, arguments: &str) {
+    let server = Server::start(folder, &format!("{arguments} --export nbd:unix:s"));
+    let mut client = Client::connect(&folder.path("s"));
+    client.write(32768, b"newer!");
+    client.flush();
+    server.signal("-TERM");
+    assert_eq!(server.ended().0.code(), Some(0));
+    assert_eq!(needle_of(folder), b"newer!");
+}
+
+fn copy(folder: &Folder, from: &str, to: &str) {
+    let ran = folder.shell(&format!("rm -rf {to} && cp -a {from} {to}"), b"");
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+#[test]
+fn no_other_directory_serves_an_image_whose_dump_waits() {
+    let folder = with_dump("disk-elsewhere", b"needle");
+    let (image, area) = (folder.read("vd"), folder.read("vd.seawall/area"));
+    let ran = serve_once(&folder, "vd --state other");
+    assert!(ran.refused(9).contains("vd.seawall"), "{ran:?}");
+    assert_eq!((folder.read("vd"), folder.read("vd.seawall/area")), (image, area));
+    // It is served by the first one, and then by any.
+    let ran = serve_once(&folder, "vd");
+    assert!(ran.code == 0 && ran.err.contains("all of it is home"), "{ran:?}");
+    assert_eq!(
+        (serve_once(&folder, "vd --state other").code, needle_of(&folder)),
+        (0, b"needle".to_vec())
+    );
+}
+
+#[test]
+fn a_dump_is_not_written_over_what_another_directory_took_in_since() {
+    let folder = with_dump("disk-overtaken", b"needle");
+    let area = folder.read("vd.seawall/area");
+    write_newer(&folder, "vd --state other --dump discard");
+    let ran = serve_once(&folder, "vd");
+    assert!(ran.refused(9).contains("other"), "{ran:?}");
+    assert_eq!((needle_of(&folder), folder.read("vd.seawall/area")), (b"newer!".to_vec(), area));
+    // What is wanted has to be said, and what is not is kept.
+    let ran = serve_once(&folder, "vd --dump discard");
+    assert_eq!((ran.code, needle_of(&folder)), (0, b"newer!".to_vec()), "{ran:?}");
+    let names = folder.names("vd.seawall");
+    let kept = names.iter().find(|name| name.starts_with("area.discarded")).expect("a copy");
+    let kept = folder.read(&format!("vd.seawall/{kept}"));
+    assert!(kept.windows(6).any(|window| window == b"needle"));
+    assert_eq!((serve_once(&folder, "vd").code, needle_of(&folder)), (0, b"newer!".to_vec()));
+}
+
+#[test]
+fn a_dump_is_not_written_over_what_was_written_past_the_server() {
+    let folder = with_dump("disk-raw", b"needle");
+    let area = folder.read("vd.seawall/area");
+    wait_until_changes_are_foreign();
+    // In place, as a mount by a loop device does it, or `cat backup > vd`.
+    folder.overwrite("vd", 32768, b"newer!");
+    let ran = serve_once(&folder, "vd");
+    let said = ran.refused(9);
+    assert!(said.contains("was changed at 20") && said.contains("--dump"), "{said}");
+    assert_eq!((needle_of(&folder), folder.read("vd.seawall/area")), (b"newer!".to_vec(), area));
+    let ran = serve_once(&folder, "vd --dump apply");
+    assert_eq!((ran.code, needle_of(&folder)), (0, b"needle".to_vec()), "{ran:?}");
+}
+
+#[test]
+fn a_write_back_that_was_killed_goes_on() {
+    let folder = with_dump("disk-half-home", b"needle");
+    wait_until_changes_are_foreign();
+    // The first run comes home, and the second one, behind this limit, ends the process.
+    let program = env!("CARGO_BIN_EXE_seawall");
+    let serve = "disk serve vd --export nbd:unix:s --run true";
+    let ran = folder.shell(&format!("prlimit --core=0 --fsize=20480 '{program}' {serve}"), b"");
+    assert!(ran.code > 128 || ran.code == 1, "{ran:?}");
+    let left = folder.read("vd");
+    assert_eq!((&left[..7], &left[32768..32774]), (&b"another"[..], &[0; 6][..]));
+    let ran = serve_once(&folder, "vd");
+    assert!(ran.code == 0 && ran.err.contains("2 runs; all of it is home"), "{ran:?}");
+    assert_eq!(needle_of(&folder), b"needle");
+}
+
+#[test]
+fn a_directory_that_was_put_back_has_no_say() {
+    let folder = with_dump("disk-put-back", b"needle");
+    copy(&folder, "vd.seawall", "backup");
+    assert_eq!(serve_once(&folder, "vd").code, 0);
+    write_newer(&folder, "vd");
+    copy(&folder, "backup", "vd.seawall");
+    let ran = serve_once(&folder, "vd");
+    assert!(ran.refused(9).contains("served since"), "{ran:?}");
+    assert_eq!(needle_of(&folder), b"newer!");
+}
+
+#[test]
+fn a_directory_that_is_gone_is_asked_for() {
+    let folder = with_dump("disk-gone", b"needle");
+    copy(&folder, "vd.seawall", "backup");
+    assert_eq!(folder.shell("rm -r vd.seawall", b"").code, 0);
+    // As when the device that it is on is not mounted.
+    let ran = serve_once(&folder, "vd");
+    assert!(ran.refused(9).contains("vd.seawall"), "{ran:?}");
+    copy(&folder, "backup", "vd.seawall");
+    assert_eq!((serve_once(&folder, "vd").code, needle_of(&folder)), (0, b"needle".to_vec()));
+}
+
+#[test]
+fn a_directory_in_which_nothing_waits_is_left_for_another_one() {
+    let folder = made("disk-nothing-waits");
+    let server = Server::start(&folder, ARMED);
+    Client::connect(&folder.path("s")).write(32768, b"needle");
+    server.signal("-KILL");
+    server.ended();
+    write_newer(&folder, "vd --state other");
+    // It has no dump, so that the killed one may have the image back.
+    assert_eq!((serve_once(&folder, "vd").code, needle_of(&folder)), (0, b"newer!".to_vec()));
+}
