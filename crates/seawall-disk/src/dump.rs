@@ -301,7 +301,7 @@ fn long(bytes: &[u8], at: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use seawall_testkit::each_seed;
     use std::time::Duration;
 
     const AREA: usize = area_size(4, 8192);
@@ -418,22 +418,21 @@ mod tests {
         }
     }
 
-    proptest! {
-        /// Of a dump of which any sectors arrived, over an older one: each run is found bit by bit
-        /// or is lost, and all are counted.
-        #[test]
-        fn a_torn_dump_gives_whole_runs_and_counts_the_others(
-            arrived in prop::collection::vec(any::<bool>(), AREA / SECTOR_SIZE),
-            rare in any::<bool>(),
-        ) {
-            let (old, new) = (ring(1), ring(7));
-            let (mut area, mut whole) = (vec![0; AREA], vec![0; AREA]);
-            dumped(4, &old, &mut area);
-            whole.copy_from_slice(&area);
-            dumped(5, &new, &mut whole);
-            for (n, arrived) in arrived.iter().enumerate() {
+    /// Of a dump of which any sectors arrived, over an older one: each run is found bit by bit or
+    /// is lost, and all are counted.
+    #[test]
+    fn a_torn_dump_gives_whole_runs_and_counts_the_others() {
+        let (old, new) = (ring(1), ring(7));
+        let (mut before, mut whole) = (vec![0; AREA], vec![0; AREA]);
+        dumped(4, &old, &mut before);
+        whole.copy_from_slice(&before);
+        dumped(5, &new, &mut whole);
+        each_seed(256, |dice| {
+            let mut area = before.clone();
+            let is_rare = dice.one_in(2);
+            for n in 0..AREA / SECTOR_SIZE {
                 // Mostly all of it, or mostly half.
-                if *arrived || (rare && n % 7 != 0) {
+                if dice.one_in(2) || (is_rare && n % 7 != 0) {
                     let sector = n * SECTOR_SIZE..(n + 1) * SECTOR_SIZE;
                     area[sector.clone()].copy_from_slice(&whole[sector]);
                 }
@@ -441,32 +440,33 @@ mod tests {
             let dump = find(&LABEL, &area).unwrap();
             let source = if dump.generation == 5 { &new } else { &old };
             let runs: Vec<_> = source.runs_by_age().collect();
-            prop_assert_eq!(dump.extents.len() + usize::try_from(dump.lost).unwrap(), runs.len());
+            assert_eq!(dump.extents.len() + usize::try_from(dump.lost).unwrap(), runs.len());
             for Extent { number, offset, bytes } in &dump.extents {
                 let run = runs.iter().find(|run| run.0 == *number).unwrap();
-                prop_assert_eq!((run.1, run.2), (*offset, &area[bytes.clone()]));
+                assert_eq!((run.1, run.2), (*offset, &area[bytes.clone()]));
             }
-        }
+        });
+    }
 
-        #[test]
-        fn no_bytes_make_it_panic(
-            mut area in prop::collection::vec(any::<u8>(), 4096..8192),
-            heads in prop::collection::vec((0..16usize, any::<bool>(), any::<[u8; 48]>()), 0..4),
-        ) {
-            for (sector, is_old, fields) in heads {
-                let at = sector * SECTOR_SIZE;
+    #[test]
+    fn no_bytes_make_it_panic() {
+        each_seed(256, |dice| {
+            let mut area = dice.bytes(4096);
+            area.extend([0xa5; 4096]);
+            for _ in 0..dice.below(4) {
+                let at = dice.index(16) * SECTOR_SIZE;
                 let new = (RUN_MAGIC, HEAD_SIZE - 4);
-                let (magic, size) = if is_old { (OLD_RUN_MAGIC, 44) } else { new };
+                let (magic, size) = if dice.one_in(2) { (OLD_RUN_MAGIC, 44) } else { new };
                 if at + HEAD_SIZE <= area.len() {
                     area[at..at + 4].copy_from_slice(magic);
-                    area[at + 4..at + size].copy_from_slice(&fields[..size - 4]);
+                    area[at + 4..at + size].fill_with(|| dice.byte());
                     let generation = long(&area, at + 8).unwrap();
-                    let sum = LABEL.salt(generation)
-                        .checksum(Offset(at as u64), &area[at..at + size]);
+                    let sum =
+                        LABEL.salt(generation).checksum(Offset(at as u64), &area[at..at + size]);
                     area[at + size..at + size + 4].copy_from_slice(&sum.to_le_bytes());
                 }
             }
             let _ = (find(&LABEL, &area), Label::decode(&area));
-        }
+        });
     }
 }

@@ -204,7 +204,7 @@ fn is_below(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use seawall_testkit::each_seed;
 
     /// The size where it ends up, and the largest on the way, in a store where a batch of so many
     /// changes takes that many nanoseconds.
@@ -262,18 +262,16 @@ mod tests {
         assert!(size.changes() < large, "{} of {large}", size.changes());
     }
 
-    proptest! {
-        #[test]
-        fn it_never_leaves_its_bounds(
-            (min, max) in (1..1000usize, 1..100_000usize),
-            times in prop::collection::vec(0..200_000_000u64, 0..200),
-        ) {
+    #[test]
+    fn it_never_leaves_its_bounds() {
+        each_seed(256, |dice| {
+            let (min, max) = (1 + dice.index(999), 1 + dice.index(99_999));
             let bounds = Bounds { changes_min: min, changes_max: max, ..Bounds::default() };
             let mut size = BatchSize::new(bounds);
-            for time in times {
-                prop_assert!(size.changes() >= min && size.changes() <= max.max(min));
-                size.took(size.changes(), Duration::from_nanos(time));
+            for _ in 0..dice.below(200) {
+                assert!(size.changes() >= min && size.changes() <= max.max(min));
+                size.took(size.changes(), Duration::from_nanos(dice.below(200_000_000)));
             }
-        }
+        });
     }
 }

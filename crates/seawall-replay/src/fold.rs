@@ -262,7 +262,7 @@ fn is_same_key(write: &Write, row: &Change) -> bool {
 mod tests {
     use super::*;
     use crate::{Batch, MemoryStore};
-    use proptest::prelude::*;
+    use seawall_testkit::{Dice, each_seed};
 
     fn apply(store: &MemoryStore, changes: Vec<Change>) -> Result<usize> {
         let operators = Operators::new();
@@ -273,34 +273,32 @@ mod tests {
         Ok(count)
     }
 
-    fn changes() -> impl Strategy<Value = Vec<Change>> {
-        let change = (0..7u8, 0..2u8, 0..4u8, any::<u8>()).prop_map(|(kind, table, key, value)| {
-            let table = ["", "t"][usize::from(table)];
-            let key = [b'a' + key];
-            match kind {
-                0 => Change::delete(table, key),
-                1 | 2 => Change::merge(table, key, ("append", [value])),
-                3 => Change::create_table("t", [value]),
-                4 => Change::drop_table("t"),
-                _ => Change::put(table, key, [value]),
-            }
-        });
-        prop::collection::vec(change, 0..40)
+    fn change(dice: &mut Dice) -> Change {
+        let (table, key) = (["", "t"][dice.index(2)], [b"abcd"[dice.index(4)]]);
+        match dice.below(7) {
+            0 => Change::delete(table, key),
+            1 | 2 => Change::merge(table, key, ("append", [dice.byte()])),
+            3 => Change::create_table("t", [dice.byte()]),
+            4 => Change::drop_table("t"),
+            _ => Change::put(table, key, [dice.byte()]),
+        }
     }
 
-    proptest! {
-        /// Folded they do what they do one by one, where those are not refused.
-        #[test]
-        fn all_at_once_is_one_by_one(changes in changes()) {
+    /// Folded they do what they do one by one, where those are not refused.
+    #[test]
+    fn all_at_once_is_one_by_one() {
+        each_seed(256, |dice| {
+            let count = dice.index(40);
+            let changes = dice.many(count, change);
             let (one_by_one, at_once) = (MemoryStore::new(), MemoryStore::new());
-            let change = |change: &Change| apply(&one_by_one, vec![change.clone()]).is_ok();
-            let allowed: Vec<Change> = changes.into_iter().filter(change).collect();
+            let is_allowed = |change: &Change| apply(&one_by_one, vec![change.clone()]).is_ok();
+            let allowed: Vec<Change> = changes.into_iter().filter(is_allowed).collect();
             apply(&at_once, allowed).unwrap();
             for table in ["", "t"] {
-                prop_assert_eq!(one_by_one.rows(table), at_once.rows(table));
+                assert_eq!(one_by_one.rows(table), at_once.rows(table));
             }
-            prop_assert_eq!(one_by_one.tables(), at_once.tables());
-        }
+            assert_eq!(one_by_one.tables(), at_once.tables());
+        });
     }
 
     #[test]

@@ -79,43 +79,46 @@ fn count(changes: usize) -> u64 {
 mod tests {
     use super::*;
     use crate::Change;
-    use proptest::prelude::*;
+    use seawall_testkit::{Dice, each_seed};
 
-    fn operations() -> impl Strategy<Value = Operation> {
-        let bytes = || prop::collection::vec(any::<u8>(), 0..5);
-        let change = prop_oneof![
-            ("[a-z]?", bytes(), bytes())
-                .prop_map(|(table, key, value)| Change::put(table, key, value)),
-            ("[a-z]?", bytes()).prop_map(|(table, key)| Change::delete(table, key)),
-            (bytes(), bytes()).prop_map(|(key, with)| Change::merge("t", key, ("add", with))),
-            bytes().prop_map(|definition| Change::create_table("t", definition)),
-            Just(Change::drop_table("t")),
-        ];
-        let tx = || any::<u64>().prop_map(TxId);
-        prop_oneof![
-            tx().prop_map(Operation::Begin),
-            (tx(), change.clone()).prop_map(|(tx, change)| Operation::Change(tx, change)),
-            tx().prop_map(Operation::Commit),
-            tx().prop_map(Operation::Abort),
-            prop::collection::vec(change, 0..4).prop_map(Operation::Atomic),
-        ]
+    fn change(dice: &mut Dice) -> Change {
+        let table = if dice.one_in(2) { "" } else { ["a", "m", "z"][dice.index(3)] };
+        match dice.below(5) {
+            0 => Change::put(table, dice.bytes(5), dice.bytes(5)),
+            1 => Change::delete(table, dice.bytes(5)),
+            2 => Change::merge("t", dice.bytes(5), ("add", dice.bytes(5))),
+            3 => Change::create_table("t", dice.bytes(5)),
+            _ => Change::drop_table("t"),
+        }
     }
 
-    proptest! {
-        /// Also where bytes of it were exchanged: the first pass may see less, and nothing else.
-        #[test]
-        fn what_is_an_operation_has_its_outline(
-            operation in operations(),
-            is_json in any::<bool>(),
-            exchanged in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
-        ) {
+    fn operation(dice: &mut Dice) -> Operation {
+        let tx = TxId(dice.any());
+        match dice.below(5) {
+            0 => Operation::Begin(tx),
+            1 => Operation::Change(tx, change(dice)),
+            2 => Operation::Commit(tx),
+            3 => Operation::Abort(tx),
+            _ => {
+                let count = dice.index(4);
+                Operation::Atomic(dice.many(count, change))
+            }
+        }
+    }
+
+    /// Also where bytes of it were exchanged: the first pass may see less, and nothing else.
+    #[test]
+    fn what_is_an_operation_has_its_outline() {
+        each_seed(1000, |dice| {
+            let (operation, is_json) = (operation(dice), dice.one_in(2));
             let mut bytes = if is_json {
                 serde_json::to_vec(&operation).unwrap()
             } else {
                 rmp_serde::to_vec_named(&operation).unwrap()
             };
-            for (at, byte) in exchanged {
-                *at.get_mut(&mut bytes) = byte;
+            for _ in 0..dice.below(3) {
+                let at = dice.index(bytes.len());
+                bytes[at] = dice.byte();
             }
             let (read, outline): (Option<Operation>, Option<Outline>) = if is_json {
                 (serde_json::from_slice(&bytes).ok(), serde_json::from_slice(&bytes).ok())
@@ -123,8 +126,8 @@ mod tests {
                 (rmp_serde::from_slice(&bytes).ok(), rmp_serde::from_slice(&bytes).ok())
             };
             if let Some(read) = read {
-                prop_assert_eq!(outline, Some(Outline::from(&read)));
+                assert_eq!(outline, Some(Outline::from(&read)));
             }
-        }
+        });
     }
 }

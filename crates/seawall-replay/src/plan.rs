@@ -304,7 +304,7 @@ fn read_note(note: &[u8]) -> (TxId, Lsn, Step) {
 mod tests {
     use super::*;
     use crate::{Change, Operation};
-    use proptest::prelude::*;
+    use seawall_testkit::{Dice, each_seed};
     use std::collections::BTreeSet;
 
     fn lsn(number: u64) -> Lsn {
@@ -366,34 +366,34 @@ mod tests {
     }
 
     /// Steps of a few transactions, as a program might log them.
-    fn programs() -> impl Strategy<Value = Vec<Operation>> {
-        let steps = prop::collection::vec((0..40u64, 0..6u8), 0..300);
-        steps.prop_map(|steps| {
-            let mut open = BTreeSet::new();
-            let operation = |(tx, kind): (u64, u8)| match kind {
+    fn program(dice: &mut Dice) -> Vec<Operation> {
+        let (steps, mut open) = (dice.index(300), BTreeSet::new());
+        dice.many(steps, |dice| {
+            let tx = dice.below(40);
+            match dice.below(6) {
                 0 if open.remove(&tx) => Operation::Commit(TxId(tx)),
                 1 if open.remove(&tx) => Operation::Abort(TxId(tx)),
-                _ if open.contains(&tx) && kind != 2 => change(tx),
+                kind if open.contains(&tx) && kind != 2 => change(tx),
                 _ => {
                     open.insert(tx);
                     Operation::Begin(TxId(tx))
                 }
-            };
-            steps.into_iter().map(operation).collect()
+            }
         })
     }
 
-    proptest! {
-        #[test]
-        fn what_was_put_away_is_planned_as_if_it_was_in_memory(operations in programs()) {
+    #[test]
+    fn what_was_put_away_is_planned_as_if_it_was_in_memory() {
+        each_seed(256, |dice| {
+            let operations = program(dice);
             let [large, small] = [1000, 3].map(|max| planned(max, &operations).unwrap());
             let ends = |plan: &Plan| (plan.committed, plan.aborted, plan.unfinished);
-            prop_assert_eq!(ends(&large), ends(&small));
-            prop_assert_eq!((large.records, large.changes), (small.records, small.changes));
-            prop_assert_eq!(large.oldest_unfinished, small.oldest_unfinished);
+            assert_eq!(ends(&large), ends(&small));
+            assert_eq!((large.records, large.changes), (small.records, small.changes));
+            assert_eq!(large.oldest_unfinished, small.oldest_unfinished);
             for at in (10..).map(lsn).take(operations.len()) {
-                prop_assert_eq!(large.is_committed.contains(at), small.is_committed.contains(at));
+                assert_eq!(large.is_committed.contains(at), small.is_committed.contains(at));
             }
-        }
+        });
     }
 }

@@ -39,10 +39,61 @@ impl Dice {
         self.below(turns) == 0
     }
 
+    /// An index into `length` items; 0 if there are none.
+    pub fn index(&mut self, length: usize) -> usize {
+        let end = u64::try_from(length).expect("fits in 64 bits");
+        usize::try_from(self.below(end)).expect("less than a length")
+    }
+
+    /// A byte.
+    pub fn byte(&mut self) -> u8 {
+        self.any().to_le_bytes()[0]
+    }
+
+    /// Fewer than `end` bytes.
+    pub fn bytes(&mut self, end: usize) -> Vec<u8> {
+        let length = self.index(end);
+        self.many(length, Self::byte)
+    }
+
+    /// `count` values that `draw` makes.
+    pub fn many<T>(&mut self, count: usize, mut draw: impl FnMut(&mut Self) -> T) -> Vec<T> {
+        (0..count).map(|_| draw(self)).collect()
+    }
+
     /// One of these; `None` if there are none.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> Option<&'a T> {
-        let count = u64::try_from(choices.len()).expect("fits in 64 bits");
-        choices.get(usize::try_from(self.below(count)).expect("less than a length"))
+        choices.get(self.index(choices.len()))
+    }
+}
+
+/// Checks `property` with the dice of `count` seeds, the same ones each time. If it panics, the
+/// seed is printed.
+///
+/// # Examples
+///
+/// ```
+/// seawall_testkit::each_seed(100, |dice| {
+///     let bytes = dice.bytes(20);
+///     assert_eq!(bytes.iter().rev().rev().count(), bytes.len());
+/// });
+/// ```
+pub fn each_seed(count: u64, mut property: impl FnMut(&mut Dice)) {
+    for seed in 0..count {
+        let named = Named(seed);
+        property(&mut Dice::new(seed));
+        drop(named);
+    }
+}
+
+/// Names the seed if the property panics.
+struct Named(u64);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("it fails with Dice::new({})", self.0);
+        }
     }
 }
 

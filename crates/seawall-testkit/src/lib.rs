@@ -17,7 +17,7 @@ mod file;
 mod harm;
 
 pub use crash::{Case, Crash, CrashTest, Failure, Left, Tried, crash_test, cuts};
-pub use dice::Dice;
+pub use dice::{Dice, each_seed};
 pub use disk::FaultDisk;
 pub use fault::{Fault, Injected, Kind};
 pub use harm::{Decay, Harm, Harmed, harm};

@@ -207,8 +207,7 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::collection::vec;
-    use proptest::prelude::*;
+    use seawall_testkit::{Dice, each_seed};
     use std::collections::BTreeSet;
 
     const SECTORS: usize = 6;
@@ -222,13 +221,17 @@ mod tests {
         End,
     }
 
-    fn act() -> impl Strategy<Value = Act> {
-        let write = (0..2_usize, 0..SECTORS, 1..=SECTORS);
-        let write = write.prop_map(|(region, sector, sectors)| {
-            let sectors = sectors.min(SECTORS - sector);
-            Act::Write { region, sector, sectors }
-        });
-        prop_oneof![5 => write, 1 => Just(Act::Begin), 1 => Just(Act::End)]
+    fn acts(dice: &mut Dice) -> Vec<Act> {
+        let count = 1 + dice.index(59);
+        dice.many(count, |dice| match dice.below(7) {
+            0 => Act::Begin,
+            1 => Act::End,
+            _ => {
+                let (region, sector) = (dice.index(2), dice.index(SECTORS));
+                let sectors = (1 + dice.index(SECTORS)).min(SECTORS - sector);
+                Act::Write { region, sector, sectors }
+            }
+        })
     }
 
     /// The device as a history: how it looked behind each write, and behind which of them it is
@@ -288,33 +291,32 @@ mod tests {
         &image[region][sector * SECTOR_SIZE..][..SECTOR_SIZE]
     }
 
-    proptest! {
-        #[test]
-        fn reads_show_what_was_written_last(
-            acts in vec(act(), 1..60), region in 0..2_usize, from in 0..SIZE, size in 0..SIZE,
-        ) {
-            let (durable, cache, model) = play(&acts);
-            let size = size.min(SIZE - from);
+    #[test]
+    fn reads_show_what_was_written_last() {
+        each_seed(256, |dice| {
+            let (durable, cache, model) = play(&acts(dice));
+            let (region, from) = (dice.index(2), dice.index(SIZE));
+            let size = dice.index(SIZE).min(SIZE - from);
             let mut bytes = durable[region][from..from + size].to_vec();
             cache.read(region, to_u64(from), &mut bytes);
-            prop_assert_eq!(&bytes, &model.images.last().unwrap()[region][from..from + size]);
-        }
+            assert_eq!(&bytes, &model.images.last().unwrap()[region][from..from + size]);
+        });
+    }
 
-        #[test]
-        fn a_cut_leaves_of_each_sector_what_was_flushed_or_something_newer(
-            acts in vec(act(), 1..60), mut lots in vec(any::<usize>(), 12),
-        ) {
-            let (mut left, cache, model) = play(&acts);
-            let (runs, fate) = cache.cut(|choices| lots.pop().unwrap() % choices);
+    #[test]
+    fn a_cut_leaves_of_each_sector_what_was_flushed_or_something_newer() {
+        each_seed(256, |dice| {
+            let (mut left, cache, model) = play(&acts(dice));
+            let (runs, fate) = cache.cut(|choices| dice.index(choices));
             put(&mut left, &runs);
             for (region, at) in (0..2).flat_map(|region| (0..SECTORS).map(move |at| (region, at))) {
                 let found = sector(&left, region, at);
                 let mut may = model.images[model.durable..].iter();
-                prop_assert!(may.any(|image| sector(image, region, at) == found));
+                assert!(may.any(|image| sector(image, region, at) == found));
             }
             let touched = usize::try_from(fate.kept + fate.older + fate.lost).unwrap();
-            prop_assert_eq!(touched * SECTOR_SIZE, cache.dirty());
-        }
+            assert_eq!(touched * SECTOR_SIZE, cache.dirty());
+        });
     }
 
     #[test]
