@@ -352,6 +352,15 @@ pub(crate) fn is_value(text: &str, depth: usize) -> bool {
     Form::with_empty(|form| form.value(text, depth)) == Some(text.len())
 }
 
+/// CRC-32C of the canonical form of a value; `None` if `text` is not one value.
+pub(crate) fn crc(text: &[u8]) -> Option<u32> {
+    let text = str::from_utf8(text).ok()?.trim_ascii();
+    Form::with_empty(|form| {
+        let length = form.value(text, DEPTH_MAX)?;
+        (length == text.len()).then(|| crate::salt::crc32c(form.bytes()))
+    })
+}
+
 #[cfg(test)]
 mod plain;
 #[cfg(test)]

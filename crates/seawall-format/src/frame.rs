@@ -6,7 +6,7 @@
 
 use crate::field::table;
 use crate::salt::crc32c;
-use crate::{Lsn, Salt};
+use crate::{Layout, Lsn, Salt};
 
 /// Bytes of a frame before its payload.
 pub const HEADER_SIZE: usize = 8;
@@ -93,6 +93,30 @@ pub fn bind(body: &mut [u8], salt: &Salt, first: Lsn) {
         crc_bytes.copy_from_slice(&bound.to_le_bytes());
         rest = behind.split_at_mut(padded_payload(word)).1;
         lsn = lsn.next();
+    }
+}
+
+/// The checksum of a payload by itself: CRC-32C, bound to nothing. In the readable layout it covers
+/// the canonical form (FORMAT.md section 9.2), since white space and the order of members may
+/// change there.
+///
+/// # Examples
+///
+/// ```
+/// use seawall_format::Layout;
+/// use seawall_format::frame::content_crc;
+///
+/// let (one, other) = (br#"{"a":1,"b":2}"#, br#"{ "b": 2, "a": 1 }"#);
+/// assert_ne!(content_crc(one, Layout::Binary), content_crc(other, Layout::Binary));
+/// # #[cfg(feature = "json")]
+/// assert_eq!(content_crc(one, Layout::Text), content_crc(other, Layout::Text));
+/// ```
+#[must_use]
+pub fn content_crc(payload: &[u8], layout: Layout) -> u32 {
+    match layout {
+        #[cfg(feature = "json")]
+        Layout::Text => crate::canonical::crc(payload).unwrap_or_else(|| crc32c(payload)),
+        _ => crc32c(payload),
     }
 }
 

@@ -209,6 +209,13 @@ impl Epoch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogId(pub u64);
 
+/// 16 hexadecimal digits.
+impl fmt::Display for LogId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
 pub(crate) fn to_u64(size: usize) -> u64 {
     u64::try_from(size).expect("fits in 64 bits")
 }

@@ -4,10 +4,12 @@ use crate::codec::Stored;
 use crate::commit::{Goal, Place};
 use crate::core::Core;
 use crate::follow::{Follower, News};
-use crate::lookup::Lookup;
+use crate::lookup::{Kept, Lookup};
 use crate::retention::Retained;
 use crate::set::{Set, Short};
-use crate::{Codec, Entries, Error, Lsn, MessagePack, Options, Recovery, Result};
+use crate::{
+    Codec, Entries, Error, Layout, LogId, Lsn, MessagePack, Options, RecordId, Recovery, Result,
+};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
@@ -48,6 +50,7 @@ pub struct Log<T: ?Sized, C = MessagePack> {
     lookup: Lookup,
     /// The schema number of what is appended: the highest there is.
     schema: u32,
+    layout: Layout,
     is_closed: bool,
     record: PhantomData<fn(&T) -> C>,
 }
@@ -81,6 +84,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
             // While something is damaged nothing goes but by hand.
             writer.retained = Retained::by(None);
         }
+        let layout = writer.manifest.content.layout;
         let oldest = writer.manifest.content.oldest_base;
         recovery.first = recovery.first.map(|first| first.max(oldest));
         recovery.first = recovery.first.filter(|first| Some(*first) <= recovery.last);
@@ -88,7 +92,8 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
         // every open does, as the close of the manifest or as the base of a new segment.
         let core = Arc::new(Core::new(options, writer, recovery.last, level));
         let lookup = Lookup::new(core.storage.clone());
-        Ok(Self { core, recovery, lookup, schema, is_closed: false, record: PhantomData })
+        let record = PhantomData;
+        Ok(Self { core, recovery, lookup, schema, layout, is_closed: false, record })
     }
 
     /// Appends a record and returns its number once it is durable, as the log's level says.
@@ -205,7 +210,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// ```
     pub fn get(&self, lsn: Lsn) -> Result<Option<C::Item>> {
         let found = self.lookup.get(lsn, || Ok(Some(self.core.live())))?;
-        let decode = |(schema, payload): (u32, Vec<u8>)| {
+        let decode = |Kept { schema, payload, .. }: Kept| {
             Stored { lsn, schema, payload: &payload }.decode::<T, C>(self.schema)
         };
         found.map(decode).transpose()
@@ -247,6 +252,23 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
 }
 
 impl<T: ?Sized, C> Log<T, C> {
+    /// The log's identity: 64 random bits, drawn when it was created. Copies and salvaged logs have
+    /// the same; a log that [`truncate_after`](Log::truncate_after) emptied keeps it.
+    #[must_use]
+    pub fn id(&self) -> LogId {
+        self.core.live().log
+    }
+
+    /// Which record has this number now; `None` behind the last durable one. See [`RecordId`].
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Log::get), except for [`Error::Decode`].
+    pub fn record_id(&self, lsn: Lsn) -> Result<Option<RecordId>> {
+        let found = self.lookup.get(lsn, || Ok(Some(self.core.live())))?;
+        Ok(found.map(|found| found.id(lsn, self.layout)))
+    }
+
     /// What opening found, and what it did about it.
     #[must_use]
     pub fn recovery(&self) -> &Recovery {

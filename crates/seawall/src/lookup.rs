@@ -13,8 +13,8 @@ use crate::source::is_of_device;
 use crate::survey::{self, Survey};
 use crate::sync::{Mutex, MutexGuard};
 use crate::walk::{Event, Found, Walk};
-use crate::{Corruption, Damage, Error, Lost, Lsn, Result, SegmentId};
-use seawall_format::frame::Frames;
+use crate::{Corruption, Damage, Error, Layout, Lost, Lsn, RecordId, Result, SegmentId};
+use seawall_format::frame::{Frames, content_crc};
 use seawall_format::scan::Start;
 use seawall_format::{Live, SegmentRef};
 use seawall_io::Storage;
@@ -57,13 +57,13 @@ impl Lookup {
         Self { storage, known: Mutex::default(), mended: Mutex::default() }
     }
 
-    /// Schema number and payload of record `lsn`; `word` tells how far the log is durable now, if a
+    /// Record `lsn`; `word` tells how far the log is durable now, if a
     /// writer does. What is damaged is put right first, where parity can.
     pub(crate) fn get(
         &self,
         lsn: Lsn,
         word: impl Fn() -> Result<Option<Live>>,
-    ) -> Result<Option<(u32, Vec<u8>)>> {
+    ) -> Result<Option<Kept>> {
         let mut found = self.get_as_it_is(lsn, &word);
         let mut mended = None;
         loop {
@@ -240,8 +240,7 @@ fn refuse_lost<'a>(damages: impl IntoIterator<Item = &'a Damage>, lsn: Lsn) -> R
 
 /// What a look for a record came to.
 enum Got {
-    /// Schema number and payload.
-    Record(u32, Vec<u8>),
+    Record(Kept),
     /// There is none, as far as can be told with what is damaged, or may be, in these segments.
     Nothing(Vec<Option<SegmentId>>),
 }
@@ -249,15 +248,27 @@ enum Got {
 impl Got {
     const NOTHING: Self = Self::Nothing(vec![]);
 
-    fn of(record: Option<(u32, &[u8])>) -> Self {
-        record.map_or(Self::NOTHING, |(schema, payload)| Self::Record(schema, payload.to_vec()))
-    }
-
-    fn record(self) -> Option<(u32, Vec<u8>)> {
+    fn record(self) -> Option<Kept> {
         match self {
-            Self::Record(schema, payload) => Some((schema, payload)),
+            Self::Record(record) => Some(record),
             Self::Nothing(_) => None,
         }
+    }
+}
+
+/// A record that was found, with bytes of its own.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) schema: u32,
+    /// When its batch was written; 0 if that is not known.
+    pub(crate) time_us: u64,
+    pub(crate) payload: Vec<u8>,
+}
+
+impl Kept {
+    /// Which record it is, with this number in a log of this layout.
+    pub(crate) fn id(&self, lsn: Lsn, layout: Layout) -> RecordId {
+        RecordId { lsn, time_us: self.time_us, crc: content_crc(&self.payload, layout) }
     }
 }
 
@@ -289,16 +300,14 @@ impl Search {
                         let body = self.walk.bytes().get(found.body).unwrap_or_default();
                         let mut frames = Frames::new(body, header.first, header.count);
                         let frame = frames.find(|frame| frame.lsn == self.lsn);
-                        let schema = self.walk.schema();
-                        let record = frame.map(|frame| (schema, frame.payload));
-                        return Ok(Got::of(record));
+                        let payload = frame.map(|frame| frame.payload);
+                        return Ok(self.got(payload, header.time_us));
                     }
                 }
                 Event::Damage(damages, salvaged) => {
                     let intact = salvaged.into_iter().find(|found| found.lsn == self.lsn);
                     if let Some(found) = intact {
-                        let payload = self.walk.bytes().get(found.payload);
-                        return Ok(Got::of(payload.map(|payload| (self.walk.schema(), payload))));
+                        return Ok(self.got(self.walk.bytes().get(found.payload), 0));
                     }
                     refuse_lost(&damages, self.lsn)?;
                     doubtful.extend(damages.iter().map(|damage| damage.segment));
@@ -310,6 +319,13 @@ impl Search {
                 }
             }
         }
+    }
+
+    fn got(&self, payload: Option<&[u8]>, time_us: u64) -> Got {
+        let schema = self.walk.schema();
+        payload.map_or(Got::NOTHING, |payload| {
+            Got::Record(Kept { schema, time_us, payload: payload.to_vec() })
+        })
     }
 
     /// What a repair says of the records that this batch counts.

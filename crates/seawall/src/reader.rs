@@ -5,9 +5,13 @@ use crate::codec::Stored;
 use crate::directory::open_existing;
 use crate::follow::{Follower, News};
 use crate::live::read_live;
-use crate::lookup::Lookup;
+use crate::lookup::{Kept, Lookup};
+use crate::mend::log_id;
 use crate::parity::{Heal, survey_mended};
-use crate::{Codec, CodecId, Cursor, Error, Lsn, MessagePack, Options, Raw, Record, Result};
+use crate::{
+    Codec, CodecId, Cursor, Error, Layout, LogId, Lsn, MessagePack, Options, Raw, Record, RecordId,
+    Result,
+};
 use seawall_format::RecordType;
 use seawall_io::{Storage, SystemClock};
 use std::marker::PhantomData;
@@ -39,6 +43,9 @@ use std::sync::Arc;
 pub struct LogReader<T: ?Sized, C = MessagePack> {
     storage: Arc<dyn Storage>,
     record_type: RecordType,
+    /// Which log; `None` if neither a manifest nor a header can be read.
+    id: Option<LogId>,
+    layout: Layout,
     /// The highest schema number that can be read.
     schema: u32,
     skip_damaged: bool,
@@ -82,14 +89,16 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     fn open_unchecked(storage: Arc<dyn Storage>, asked: RecordType) -> Result<Self> {
         let live = read_live(&*storage)?;
         let (found, _) = survey_mended(&storage, live.as_ref(), &mut Heal::default())?;
-        let manifest = found.manifest.map(|manifest| manifest.record_type);
-        let header = found.chain.last().map(|link| link.segment.header.record_type.clone());
+        let id = log_id(&found);
+        let manifest = found.manifest.map(|manifest| (manifest.layout, manifest.record_type));
+        let header = found.chain.last().map(|link| &link.segment.header);
+        let header = header.map(|header| (header.layout, header.record_type.clone()));
         let schema = asked.schema;
         // A log without either has no record to decode.
-        let record_type = manifest.or(header).unwrap_or(asked);
+        let (layout, record_type) = manifest.or(header).unwrap_or((Layout::Binary, asked));
         let lookup = Lookup::new(storage.clone());
         let (skip_damaged, record) = (false, PhantomData);
-        Ok(Self { storage, record_type, schema, skip_damaged, lookup, record })
+        Ok(Self { storage, record_type, id, layout, schema, skip_damaged, lookup, record })
     }
 
     /// Whether to go on behind damage, and what the device cannot read, after an error that names
@@ -143,7 +152,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// As [`Log::get`](crate::Log::get).
     pub fn get(&self, lsn: Lsn) -> Result<Option<C::Item>> {
         let found = self.lookup.get(lsn, || read_live(&*self.storage))?;
-        let decode = |(schema, payload): (u32, Vec<u8>)| {
+        let decode = |Kept { schema, payload, .. }: Kept| {
             Stored { lsn, schema, payload: &payload }.decode::<T, C>(self.schema)
         };
         found.map(decode).transpose()
@@ -253,6 +262,29 @@ impl LogReader<[u8], Raw> {
 }
 
 impl<T: ?Sized, C> LogReader<T, C> {
+    /// The log's identity, as [`Log::id`](crate::Log::id); `None` if the log is so damaged that
+    /// neither its manifest nor the header of a segment can be read.
+    #[must_use]
+    pub fn id(&self) -> Option<LogId> {
+        self.id
+    }
+
+    /// How the records are stored.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Which record has this number now, as [`Log::record_id`](crate::Log::record_id).
+    ///
+    /// # Errors
+    ///
+    /// As [`Log::record_id`](crate::Log::record_id).
+    pub fn record_id(&self, lsn: Lsn) -> Result<Option<RecordId>> {
+        let found = self.lookup.get(lsn, || read_live(&*self.storage))?;
+        Ok(found.map(|found| found.id(lsn, self.layout)))
+    }
+
     /// What the payloads are.
     #[must_use]
     pub fn codec(&self) -> CodecId {
@@ -298,14 +330,25 @@ impl<T: ?Sized, C> Entries<T, C> {
     }
 }
 
+impl<T: ?Sized, C: Codec<T>> Entries<T, C> {
+    /// The next record, both decoded and as it is stored; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// As each step of the iterator.
+    pub fn next_stored(&mut self) -> Result<Option<(Record<'_>, C::Item)>> {
+        let Some(record) = self.cursor.next_record()? else { return Ok(None) };
+        let Record { lsn, schema, payload, .. } = record;
+        let decoded = Stored { lsn, schema, payload }.decode::<T, C>(self.schema)?;
+        Ok(Some((record, decoded)))
+    }
+}
+
 impl<T: ?Sized, C: Codec<T>> Iterator for Entries<T, C> {
     type Item = Result<(Lsn, C::Item)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let record = self.cursor.next_record().transpose()?;
-        Some(record.and_then(|record| {
-            let Record { lsn, schema, payload, .. } = record;
-            Ok((lsn, Stored { lsn, schema, payload }.decode::<T, C>(self.schema)?))
-        }))
+        let stored = self.next_stored().transpose()?;
+        Some(stored.map(|(record, decoded)| (record.lsn, decoded)))
     }
 }
