@@ -2,8 +2,8 @@
 
 use crate::args::Until;
 use crate::report::{Exit, Failure};
-use seawall::{CodecId, Cursor, Error, LogReader, Lsn, Raw, Record, Versioned};
-use seawall_replay::{Operation, Operations, Outlines, Source};
+use seawall::{CodecId, Cursor, Error, LogId, LogReader, Lsn, Raw, Record, RecordId, Versioned};
+use seawall_replay::{Operation, Operations, Outlines, Source, known_id};
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
 use std::path::Path;
@@ -67,16 +67,27 @@ impl OperationLog {
 }
 
 impl Source for OperationLog {
+    fn log_id(&self) -> Result<LogId, Error> {
+        known_id(&self.0)
+    }
+
+    fn record_id(&self, lsn: Lsn) -> Result<Option<RecordId>, Error> {
+        self.0.record_id(lsn)
+    }
+
     fn oldest(&self) -> Result<Lsn, Error> {
         self.0.oldest()
     }
 
     fn operations(&self, from: Lsn) -> Result<Operations<'_>, Error> {
-        Ok(Box::new(self.decoded(from)?))
+        let (mut decoded, layout) = (self.decoded(from)?, self.0.layout());
+        let next = move || decoded.next(|record| RecordId::of(record, layout));
+        Ok(Box::new(std::iter::from_fn(next)))
     }
 
     fn outlines(&self, from: Lsn) -> Result<Outlines<'_>, Error> {
-        Ok(Box::new(self.decoded(from)?))
+        let mut decoded = self.decoded(from)?;
+        Ok(Box::new(std::iter::from_fn(move || decoded.next(|record| record.lsn))))
     }
 }
 
@@ -89,10 +100,12 @@ struct Decoded<T> {
     item: PhantomData<fn() -> T>,
 }
 
-impl<T: DeserializeOwned> Iterator for Decoded<T> {
-    type Item = Result<(Lsn, Option<T>), Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
+impl<T: DeserializeOwned> Decoded<T> {
+    /// The next one, with what names its record.
+    fn next<N>(
+        &mut self,
+        name: impl Fn(&Record<'_>) -> N,
+    ) -> Option<Result<(N, Option<T>), Error>> {
         let (codec, is_named) = (self.codec, self.is_named);
         let decode = |record: &Record<'_>| {
             let decoded = match record.schema {
@@ -102,7 +115,8 @@ impl<T: DeserializeOwned> Iterator for Decoded<T> {
                 _ => decode(codec, record.payload),
             };
             let lsn = record.lsn;
-            decoded.map(|decoded| (lsn, Some(decoded))).map_err(|why| Error::Decode { lsn, why })
+            let decoded = decoded.map_err(|why| Error::Decode { lsn, why })?;
+            Ok((name(record), Some(decoded)))
         };
         match self.cursor.next_record() {
             Ok(record) => record.as_ref().map(decode),

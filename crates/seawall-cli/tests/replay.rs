@@ -9,21 +9,25 @@ use std::process::Command;
 use std::time::Duration;
 use tool::{Folder, Ran};
 
-/// A program that keeps what it is sent in `state`, and its two numbers in the first line of it;
-/// `$1` is a line of shell to run at each batch, which stands in `$batch`.
+/// A program that keeps what it is sent in `state`, and its place in the first line of it; `$1` is
+/// a line of shell to run at each batch, which stands in `$batch`, before it is kept, `$2` one to
+/// run behind that.
 const KEEPER: &str = r#"
-[ -f state ] || echo '{"applied":null,"restart":null}' > state
+[ -f state ] || echo '{"place":null}' > state
 head -n 1 state
 while IFS= read -r batch; do
-  applied=${batch#*'"applied":'}; applied=${applied%%,*}
-  restart=${batch#*'"restart":'}; restart=${restart%%,*}
+  place=${batch#*'"place":'}; place="${place%%\}*}}"
+  applied=${place#*'"applied":'}; applied=${applied%%,*}
   eval "$1"
-  { echo "{\"applied\":$applied,\"restart\":$restart}"; tail -n +2 state
-    printf '%s\n' "$batch"; } > new && mv new state
+  { printf '{"place":%s}\n' "$place"; tail -n +2 state; printf '%s\n' "$batch"; } > new
+  mv new state
   eval "$2"
-  echo "{\"applied\":$applied}"
+  printf '{"place":%s}\n' "$place"
 done
 "#;
+
+/// A line of shell that reads a batch and answers with its place.
+const SAYS: &str = r#"read -r b; b="${b#*\"place\":}"; printf "{\"place\":%s}}\n" "${b%%\}*}""#;
 
 /// Three transactions: the first is committed, the second aborted, the third unfinished.
 const BANK: &str = r#"{"begin":1}
@@ -146,7 +150,7 @@ fn a_program_gets_each_transaction_once_however_often_it_is_killed() {
         "the last one that it had is looked at"
     );
     assert_eq!((&found["batches"], &found["changes"]), (&7.into(), &28.into()));
-    assert_eq!((&found["applied_lsn"], &found["needed_from_lsn"]), (&40.into(), &41.into()));
+    assert_eq!((&found["applied_lsn"], &found["needed_from_lsn"]), (&40.into(), &40.into()));
     assert_eq!(kept(&folder), (1..=40).collect::<Vec<_>>());
     let ran = keep(&folder, ("", ""), "--json");
     assert_eq!(ran.fine().json()[0]["applied"], 0);
@@ -201,26 +205,21 @@ fn a_program_goes_on_where_an_unfinished_transaction_began() {
 #[test]
 fn a_program_that_answers_something_else_is_refused_with_the_range() {
     let folder = bank("replay-wrong", BANK);
-    let new = r#"echo "{\"applied\":null,\"restart\":null}""#;
+    let new = r#"echo "{\"place\":null}""#;
     for (program, expected) in [
         ("exit 3".to_owned(), "ended without an answer, with exit status: 3"),
         ("echo hi".to_owned(), "began with `hi`"),
         ("printf hi".to_owned(), "said `hi` without an end of line"),
-        (r#"echo "{\"applied\":7}""#.to_owned(), "`restart` is missing"),
+        (r#"echo "{\"here\":7}""#.to_owned(), "`place` is missing"),
+        (r#"echo "{\"place\":{\"applied\":7}}""#.to_owned(), "missing field `restart`"),
         (format!("{new}; read b; exit 4"), "LSN 7 .. 7"),
         (format!("{new}; read b; exit 4"), "exit status: 4"),
         (format!("{new}; exec < /dev/null; sleep 0"), "LSN 7 .. 7"),
-        (format!("{new}; read b; echo ok"), "answered `ok`, and {\"applied\":7} was due"),
-        (format!(r#"{new}; read b; echo "{{\"applied\":6}}""#), "answered `{\"applied\":6}`"),
+        (format!("{new}; read b; echo ok"), "answered `ok`, and {\"place\":{\"log\":"),
+        (format!("{new}; {new}; read b"), "answered `{\"place\":null}`"),
         (format!("{new}; read b; yes | tr -d \"\\n\""), "without an end of line"),
-        (
-            format!(r#"{new}; read b; echo "{{\"applied\":7}}"; cat; echo more"#),
-            "said more than it was asked: `more`",
-        ),
-        (
-            format!(r#"{new}; read b; echo "{{\"applied\":7}}"; cat; exit 5"#),
-            "ended with exit status: 5",
-        ),
+        (format!("{new}; {SAYS}; cat; echo more"), "said more than it was asked: `more`"),
+        (format!("{new}; {SAYS}; cat; exit 5"), "ended with exit status: 5"),
     ] {
         let ran = folder.shell(&format!("seawall replay log --into 'cmd:{program}'"), b"");
         assert!(ran.refused(1).contains(expected), "{program}: {ran:?}");
@@ -371,4 +370,78 @@ fn a_program_hears_how_far_a_replay_is() {
     let heard = String::from_utf8(folder.read("heard")).unwrap();
     let last: Value = serde_json::from_str(heard.lines().last().unwrap()).unwrap();
     assert_eq!(last, json!({"done": 2_000, "total": 2_000, "unit": "records"}));
+}
+
+/// The log grows again behind LSN 5, beyond where it was.
+fn regrow(folder: &Folder) {
+    folder.run("truncate log --after 5 --yes -q", b"").fine();
+    folder.run("append log --format json -q", many(7).as_bytes()).fine();
+}
+
+#[test]
+fn a_program_that_applied_what_the_log_gave_up_is_refused() {
+    let folder = bank("replay-regrown", &many(10));
+    keep(&folder, ("", ""), "-q").fine();
+    regrow(&folder);
+    for options in ["", "--dry-run", "--adopt"] {
+        let ran = keep(&folder, ("", ""), options);
+        let said = ran.refused(9);
+        assert!(said.contains("has applied LSN 10, and the log has another record"), "{said}");
+        assert!(said.contains("log, on the way to cmd:sh keeper"), "{said}");
+        assert!(said.contains("again: empty, from this log"), "{said}");
+    }
+    assert_eq!(kept(&folder), (1..=10).collect::<Vec<_>>());
+    folder.remove("state");
+    keep(&folder, ("", ""), "-q").fine();
+    assert_eq!(kept(&folder), (1..=12).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_program_of_another_log_is_refused_and_one_of_a_copy_is_not() {
+    let folder = bank("replay-other-log", &many(10));
+    keep(&folder, ("", ""), "-q").fine();
+    folder.run("append other --format json -q", many(15).as_bytes()).fine();
+    folder.run("copy log copied -q", b"").fine();
+    // A converted log has the records, and is another log.
+    folder.run("convert log lines --from seawall --to json -q", b"").fine();
+    folder.run("convert lines converted --from json --to seawall -q", b"").fine();
+    let program = r#"sh keeper "" """#;
+    let replay =
+        |log: &str| folder.shell(&format!("seawall replay {log} --into 'cmd:{program}'"), b"");
+    for log in ["other", "converted"] {
+        let ran = replay(log);
+        assert!(ran.refused(9).contains("the store belongs to the log with id"), "{ran:?}");
+    }
+    replay("copied").fine();
+    assert_eq!(kept(&folder), (1..=10).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_program_of_an_earlier_version_is_told_what_to_change_and_its_state_is_taken_over() {
+    let folder = bank("replay-older", &many(10));
+    for old in [
+        r#"echo "{\"applied\":null,\"restart\":null}"; cat"#,
+        r#"echo "{\"applied\":4,\"restart\":5}"; cat"#,
+        r#"echo "{\"place\":null}"; read b; echo "{\"applied\":10}"; cat"#,
+    ] {
+        let ran = folder.shell(&format!("seawall replay log --into 'cmd:{old}'"), b"");
+        let said = ran.refused(1);
+        assert!(said.contains("let it keep the whole `place` that it is sent"), "{said}");
+    }
+    // Its numbers, in the form of now.
+    keep(&folder, ("", ""), "-q --until 4").fine();
+    let numbers = "{\"place\":{\"applied\":4,\"restart\":5}}\n";
+    let state = String::from_utf8(folder.read("state")).unwrap();
+    let batches = state.split_once('\n').unwrap().1;
+    folder.write("state", format!("{numbers}{batches}").as_bytes());
+    let ran = keep(&folder, ("", ""), "");
+    let said = ran.refused(9);
+    assert!(said.contains("an earlier version kept its place"), "{said}");
+    assert!(said.contains("the same command with --adopt, once"), "{said}");
+    // Nothing is new to it, and it has a place of now all the same.
+    keep(&folder, ("", ""), "-q --until 4 --adopt").fine();
+    keep(&folder, ("", ""), "-q").fine();
+    assert_eq!(kept(&folder), (1..=10).collect::<Vec<_>>());
+    let ran = folder.run("replay log --into json:- --adopt", b"");
+    assert!(ran.refused(2).contains("json keeps no place"), "{ran:?}");
 }

@@ -190,12 +190,17 @@ impl<S: Store> Engine<S> {
     fn apply(&self, state: &mut State, lsn: Lsn, writes: Vec<Write>) -> Result<Lsn> {
         // Who replays behind this commit needs the transactions that are open from their begin.
         let restart = state.open.values().map(|open| open.begin).fold(lsn.next(), Lsn::min);
-        let mark = Watermark { applied: Some(lsn), restart, lanes: 1 };
-        let written = self.store.write(&Batch { writes, watermarks: vec![(0, mark)] });
+        let written = self.write(lsn, restart, writes);
         // The next one may not go in without this one.
         state.is_broken |= written.is_err();
         written?;
         Ok(lsn)
+    }
+
+    /// Writes what the commit `lsn` does, and with it which record of which log that is.
+    fn write(&self, lsn: Lsn, restart: Lsn, writes: Vec<Write>) -> Result<()> {
+        let mark = Watermark::new(self.log.id(), self.log.record_id(lsn)?, restart);
+        Ok(self.store.write(&Batch { writes, watermarks: vec![(0, mark)] })?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What can go wrong, one variant for each act of the caller.
 
 use crate::{StoreError, TxId};
-use seawall::Lsn;
+use seawall::{LogId, Lsn};
 use std::fmt;
 use std::io;
 
@@ -52,6 +52,28 @@ pub enum Error {
         applied: Lsn,
         /// The last record that was read, if there is one.
         last: Option<Lsn>,
+    },
+    /// The store was brought back from another log. It is to be made anew: from nothing, or from a
+    /// dump of this log's state and the records behind it.
+    OtherLog {
+        /// The log that the store belongs to.
+        store: LogId,
+        /// The one that was to be replayed.
+        log: LogId,
+    },
+    /// The store has applied records that the log gave up by a truncation; others have their
+    /// numbers now. It is to be made anew, as for [`OtherLog`](Self::OtherLog).
+    OtherHistory {
+        /// The last commit that the store has applied: another record has its number.
+        applied: Lsn,
+    },
+    /// Whether the store belongs to the log cannot be told. It is to be made anew, or vouched for
+    /// by [`Replay::adopt`](crate::Replay::adopt).
+    Unproven {
+        /// The last commit that the store has applied.
+        applied: Option<Lsn>,
+        /// What is missing.
+        why: String,
     },
     /// What the store says about itself does not hold together.
     Watermarks {
@@ -115,7 +137,25 @@ impl fmt::Display for Error {
                  of another log, or the log lost its end"
             ),
             Self::Ahead { applied, last: None } => {
-                write!(f, "the store has applied LSN {applied}, and the log holds nothing")
+                write!(
+                    f,
+                    "the store has applied LSN {applied}, and the log ends before that: it is the \
+                     store of another log, or the log lost its end"
+                )
+            }
+            Self::OtherLog { store, log } => write!(
+                f,
+                "the store belongs to the log with id {store}, and this one has id {log}: make the \
+                 store again from this log"
+            ),
+            Self::OtherHistory { applied } => write!(
+                f,
+                "the store has applied LSN {applied}, and the log has another record with that \
+                 number: it was truncated and has grown since, so the store has changes that the \
+                 log gave up; make the store again from this log"
+            ),
+            Self::Unproven { why, .. } => {
+                write!(f, "whether the store belongs to this log cannot be told: {why}")
             }
             Self::Watermarks { why } => {
                 write!(f, "how far the store is cannot be known: {why}")

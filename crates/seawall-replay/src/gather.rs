@@ -2,8 +2,8 @@
 
 use crate::plan::Plan;
 use crate::scratch::{Folder, Place, Scratch};
-use crate::{Change, Error, Operation, Result, TxId};
-use seawall::Lsn;
+use crate::{Change, Error, Operation, Result, TxId, Watermark};
+use seawall::{LogId, Lsn, RecordId};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
@@ -13,8 +13,11 @@ use std::sync::Arc;
 pub struct Transaction {
     /// The record of its commit: transactions come in the order of these.
     pub lsn: Lsn,
-    /// Where reading would have to begin to go on behind it.
-    pub restart: Lsn,
+    /// What to keep with its changes, atomically: given to [`transactions`], it goes on with the
+    /// next one, and notices another log or a log that gave this commit up.
+    ///
+    /// [`transactions`]: crate::Replay::transactions
+    pub watermark: Watermark,
     /// Its changes, each with its record, in the order in which they were logged.
     pub changes: Vec<(Lsn, Change)>,
 }
@@ -22,7 +25,8 @@ pub struct Transaction {
 /// The same, as it was found.
 #[derive(Debug)]
 pub(crate) struct Whole {
-    pub(crate) lsn: Lsn,
+    /// The record of its commit.
+    pub(crate) commit: RecordId,
     pub(crate) restart: Lsn,
     pub(crate) changes: Changes,
 }
@@ -48,19 +52,19 @@ impl Whole {
 
     /// Its changes, each with its record.
     pub(crate) fn into_changes(self) -> impl Iterator<Item = (Lsn, Change)> {
-        let lsn = self.lsn;
+        let lsn = self.commit.lsn;
         let (here, gathered) = match self.changes {
             Changes::Here(changes) => (changes, vec![]),
             Changes::Gathered(changes) => (vec![], changes),
         };
         here.into_iter().map(move |change| (lsn, change)).chain(gathered)
     }
-}
 
-impl From<Whole> for Transaction {
-    fn from(whole: Whole) -> Self {
-        let Whole { lsn, restart, .. } = whole;
-        Self { lsn, restart, changes: whole.into_changes().collect() }
+    /// The same for a program, of this log.
+    pub(crate) fn into_transaction(self, log: LogId) -> Transaction {
+        let Self { commit, restart, .. } = self;
+        let watermark = Watermark::new(log, Some(commit), restart);
+        Transaction { lsn: commit.lsn, watermark, changes: self.into_changes().collect() }
     }
 }
 
@@ -96,11 +100,12 @@ impl Gather {
     }
 
     /// Takes the next record, and gives the transaction that is complete with it.
-    pub(crate) fn take(&mut self, lsn: Lsn, operation: Operation) -> Result<Option<Whole>> {
+    pub(crate) fn take(&mut self, record: RecordId, operation: Operation) -> Result<Option<Whole>> {
+        let lsn = record.lsn;
         match operation {
             Operation::Atomic(changes) => {
                 let (restart, changes) = (self.restart(lsn), Changes::Here(changes));
-                return Ok(Some(Whole { lsn, restart, changes }));
+                return Ok(Some(Whole { commit: record, restart, changes }));
             }
             Operation::Begin(tx) if self.plan.is_committed.contains(lsn) => {
                 let open = Open { begin: lsn, away: vec![], changes: vec![], weight: 0 };
@@ -125,7 +130,7 @@ impl Gather {
                     self.held -= open.weight;
                     let (restart, changes) = (self.restart(lsn), self.whole(open)?);
                     let changes = Changes::Gathered(changes);
-                    return Ok(Some(Whole { lsn, restart, changes }));
+                    return Ok(Some(Whole { commit: record, restart, changes }));
                 }
             }
             // What was never committed is not kept.
@@ -204,8 +209,11 @@ mod tests {
         numbered().try_for_each(|(at, operation)| planner.see(at, Some(operation.into()))).unwrap();
         let plan = Arc::new(planner.finish().unwrap());
         let mut gather = Gather::new(plan, held_max, folder());
-        let take = |(at, operation): (Lsn, &Operation)| gather.take(at, operation.clone()).unwrap();
-        numbered().filter_map(take).map(Transaction::from).collect()
+        let take = |(lsn, operation): (Lsn, &Operation)| {
+            let record = RecordId { lsn, time_us: 1, crc: 2 };
+            gather.take(record, operation.clone()).unwrap()
+        };
+        numbered().filter_map(take).map(|whole| whole.into_transaction(LogId(3))).collect()
     }
 
     fn put(tx: u64, key: &str) -> Operation {
@@ -238,7 +246,8 @@ mod tests {
     #[test]
     fn transactions_come_whole_in_the_order_of_their_commits() {
         let found = gathered(&mixed(), usize::MAX);
-        let found: Vec<_> = found.iter().map(|t| (t.lsn.get(), keys(t), t.restart.get())).collect();
+        let found: Vec<_> =
+            found.iter().map(|t| (t.lsn.get(), keys(t), t.watermark.restart.get())).collect();
         assert_eq!(found, [(8, "b".to_owned(), 1), (11, "acd".to_owned(), 12)]);
     }
 
@@ -251,6 +260,6 @@ mod tests {
     #[test]
     fn reading_goes_on_before_what_is_unfinished() {
         let operations = [Operation::Begin(TxId(1)), put(1, "a"), Change::put("", "b", "v").into()];
-        assert_eq!(gathered(&operations, 0).first().map(|t| t.restart), Some(Lsn::FIRST));
+        assert_eq!(gathered(&operations, 0).first().map(|t| t.watermark.restart), Some(Lsn::FIRST));
     }
 }

@@ -61,7 +61,7 @@ impl<'a> Lane<'a> {
     /// Writes a batch; a lane that was only passed by moves on, too. Gives back what was written.
     pub(crate) fn write(&mut self, portion: Portion) -> Result<Vec<Write>> {
         let Portion { rows, changes, reached } = portion;
-        if reached.applied <= self.written.applied {
+        if reached.applied_lsn() <= self.written.applied_lsn() {
             return Ok(vec![]);
         }
         let began = self.clock.now();

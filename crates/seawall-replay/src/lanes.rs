@@ -9,7 +9,7 @@ use crate::fold::{Folding, Tools, fold};
 use crate::gather::{Gather, Whole};
 use crate::lane::{Done, Lane, Portion, lane_of, number};
 use crate::{Batch, BatchSize, Change, Error, Operation, Result, Source, Watermark, Write};
-use seawall::Lsn;
+use seawall::{LogId, Lsn, RecordId};
 use seawall_io::Clock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -25,11 +25,13 @@ const BATCHES_AHEAD: usize = 1;
 const SPENT_MAX: usize = 2;
 
 /// Numbered operations, as they were read.
-pub(crate) type Chunk = Vec<(Lsn, Option<Operation>)>;
+pub(crate) type Chunk = Vec<(RecordId, Option<Operation>)>;
 
 /// One run from where the store stands to record `until`.
 pub(crate) struct Run<'a> {
     pub(crate) source: &'a dyn Source,
+    /// Which log that is.
+    pub(crate) log: LogId,
     pub(crate) tools: Tools<'a>,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) size: BatchSize,
@@ -86,12 +88,13 @@ impl Run<'_> {
     fn read(&self, chunks: &SyncSender<Chunk>, spent: &Receiver<Vec<Write>>) -> Result<()> {
         let (mut chunk, mut weight) = (Vec::new(), 0);
         for entry in self.source.operations(self.from)? {
-            let (lsn, operation) = entry?;
+            let (record, operation) = entry?;
+            let lsn = record.lsn;
             if self.until.is_some_and(|until| lsn > until) {
                 break;
             }
             weight += operation.as_ref().map_or(0, weight_of);
-            chunk.push((lsn, operation));
+            chunk.push((record, operation));
             if chunk.len() == CHUNK_RECORDS || weight >= CHUNK_BYTES {
                 weight = 0;
                 spent.try_iter().for_each(drop);
@@ -185,7 +188,7 @@ struct Hand<'a> {
 impl Hand<'_> {
     /// Sends what it has, and how far the lane is with that.
     fn send(&mut self, reached: Watermark, tools: Tools<'_>) -> Result<(), Gone> {
-        if reached.applied <= self.sent.applied {
+        if reached.applied_lsn() <= self.sent.applied_lsn() {
             return Ok(());
         }
         let next = Vec::with_capacity(self.changes.len());
@@ -226,10 +229,10 @@ impl<'a> Deal<'a> {
         let mut records = 0;
         for chunk in decoded {
             records += number(chunk.len());
-            let at = chunk.last().map(|(lsn, _)| *lsn);
-            for (lsn, operation) in chunk {
+            let at = chunk.last().map(|(record, _)| record.lsn);
+            for (record, operation) in chunk {
                 let Some(operation) = operation else { continue };
-                let whole = gather.take(lsn, operation)?;
+                let whole = gather.take(record, operation)?;
                 if let Some(transaction) = whole
                     && self.transaction(transaction)?.is_err()
                 {
@@ -246,13 +249,14 @@ impl<'a> Deal<'a> {
     }
 
     fn transaction(&mut self, transaction: Whole) -> Result<Result<(), Gone>> {
-        let Whole { lsn, restart, .. } = transaction;
-        let applied = |mark: &Watermark| mark.applied >= Some(lsn);
+        let Whole { commit, restart, .. } = transaction;
+        let applied = |mark: &Watermark| mark.applied_lsn() >= Some(commit.lsn);
         if self.run.lanes.iter().all(applied) {
             return Ok(Ok(()));
         }
         self.transactions += 1;
-        let mark = Watermark { applied: Some(lsn), restart, lanes: count_of(&self.run.lanes) };
+        let lanes = count_of(&self.run.lanes);
+        let mark = Watermark { lanes, ..Watermark::new(self.run.log, Some(commit), restart) };
         if transaction.has_tables() {
             return self.with_tables(transaction.into_changes().collect(), mark);
         }

@@ -66,7 +66,9 @@ mod replay;
 mod scratch;
 mod snapshot;
 mod source;
+mod standing;
 mod store;
+mod watermark;
 
 pub use batch_size::{BatchSize, Bounds};
 pub use error::{Error, Result};
@@ -79,5 +81,6 @@ pub use plan::{Plan, Unfinished};
 pub use progress::{Phase, Progress};
 pub use replay::{Replay, Report, Transactions};
 pub use snapshot::{PassedOver, Reason, Restored, SnapshotError, Snapshots, Snapshotter};
-pub use source::{Operations, Outlines, Source};
-pub use store::{Batch, Edit, Store, StoreError, Watermark, Write};
+pub use source::{Operations, Outlines, Source, known_id};
+pub use store::{Batch, Edit, Store, StoreError, Write};
+pub use watermark::Watermark;

@@ -6,11 +6,12 @@ use crate::lanes::{Ran, Run};
 use crate::plan::{Floor, Planner};
 use crate::scratch::Folder;
 use crate::source::Decoded;
+use crate::standing::{LANES_MAX, Standing};
 use crate::{
     Batch, BatchSize, Bounds, Error, Operators, Phase, Plan, Progress, Result, Source, Store,
     Unfinished, Watermark,
 };
-use seawall::Lsn;
+use seawall::{LogId, Lsn};
 use seawall_io::{Clock, SystemClock};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,8 +21,6 @@ use std::time::Duration;
 const MEMORY: usize = 256 << 20;
 /// What an open transaction takes in the table of the first pass, about.
 const OPEN_SIZE: usize = 64;
-/// More lanes than that are a mistake, or damage.
-const LANES_MAX: u32 = 1024;
 /// How often progress is told of while planning, in records.
 const TELL: u64 = 4096;
 
@@ -35,6 +34,7 @@ const TELL: u64 = 4096;
 pub struct Replay {
     from: Option<Lsn>,
     until: Option<Lsn>,
+    adopts: bool,
     lanes: u32,
     bounds: Bounds,
     memory: usize,
@@ -73,7 +73,8 @@ pub struct Report {
     pub batch_changes: usize,
     /// The last commit that the store has now, durably.
     pub applied_lsn: Option<Lsn>,
-    /// The first record that the store may still need: those before may be given up.
+    /// The first record that the log must keep for the store: those before may be given up. The
+    /// last commit is one of those that must stay, as it shows that the store belongs to the log.
     pub needed_from: Lsn,
     /// Lanes that keys were dealt out to.
     pub lanes: u32,
@@ -90,6 +91,7 @@ impl Replay {
         Self {
             from: None,
             until: None,
+            adopts: false,
             lanes: 1,
             bounds: Bounds::default(),
             memory: MEMORY,
@@ -112,6 +114,19 @@ impl Replay {
     #[must_use]
     pub fn until(mut self, lsn: Lsn) -> Self {
         self.until = Some(lsn);
+        self
+    }
+
+    /// Takes a store for one of this log where nothing proves it and nothing disproves it: an
+    /// earlier version kept its watermarks, or the last commit that it has applied is not in the
+    /// log any more. Without this that is [`Error::Unproven`]. A store of another log or of another
+    /// history stays refused.
+    ///
+    /// The caller vouches that the store was brought back from this log, and that the log was not
+    /// truncated before what the store has applied. Watermarks written from then on prove it.
+    #[must_use]
+    pub fn adopt(mut self) -> Self {
+        self.adopts = true;
         self
     }
 
@@ -165,7 +180,7 @@ impl Replay {
     ///
     /// As [`run`](Replay::run), but for what the store says of what it is given.
     pub fn plan(&self, source: &dyn Source, store: &dyn Store) -> Result<Plan> {
-        let standing = Standing::of(store)?;
+        let (_, standing) = self.standing(source, Standing::of(store)?)?;
         self.planned(&Decoded(source), &standing, &mut |_| ())
     }
 
@@ -191,7 +206,11 @@ impl Replay {
         mut hear: impl FnMut(Progress),
     ) -> Result<Report> {
         let wanted = self.lanes_for(store)?;
-        let standing = Standing::of(store)?;
+        let found = Standing::of(store)?;
+        let (log, standing) = self.standing(source, found.clone())?;
+        if standing != found {
+            keep(store, &standing.lanes)?;
+        }
         let began = self.clock.now();
         let plan = Arc::new(self.planned(source, &standing, &mut hear)?);
         let planned = self.clock.now();
@@ -205,14 +224,14 @@ impl Replay {
             // Keys change their lane only where all lanes stand at the same commit.
             if standing.lowest() < standing.highest() {
                 let until = standing.highest();
-                let run = self.one(source, store, (lanes, until));
+                let run = self.one((source, log), store, (lanes, until));
                 runs.push(self.apply(&run, &plan, &mut told)?);
             }
-            lanes = redealt(store, &Standing::of(store)?, (wanted, plan.from))?;
+            lanes = redealt((store, log), &Standing::of(store)?, (wanted, plan.from))?;
         }
         // What was not planned is not applied: it may have been logged since.
         if plan.last.is_some() {
-            let run = self.one(source, store, (lanes, plan.last));
+            let run = self.one((source, log), store, (lanes, plan.last));
             runs.push(self.apply(&run, &plan, &mut told)?);
         }
         store.flush().map_err(Error::store("flush"))?;
@@ -232,11 +251,18 @@ impl Replay {
         applied: Option<Watermark>,
     ) -> Result<Transactions<'a>> {
         let standing = Standing { lanes: applied.into_iter().collect() };
+        let (log, standing) = self.standing(source, standing)?;
         let plan = Arc::new(self.planned(source, &standing, &mut |_| ())?);
         let gather = Gather::new(plan.clone(), self.memory, self.folder.clone());
         let operations = source.operations(plan.from)?;
-        let applied = applied.and_then(|mark| mark.applied);
-        Ok(Transactions { plan, gather, operations, applied, read: None, has_ended: false })
+        let began = standing.lanes.first().copied();
+        Ok(Transactions { plan, gather, operations, log, began, read: None, has_ended: false })
+    }
+
+    /// Which log it is, and where the store is if that is one of this log.
+    fn standing(&self, source: &dyn Source, standing: Standing) -> Result<(LogId, Standing)> {
+        let log = source.log_id()?;
+        Ok((log, standing.belonging_to(source, (log, self.adopts))?))
     }
 
     fn lanes_for(&self, store: &dyn Store) -> Result<usize> {
@@ -301,13 +327,14 @@ impl Replay {
 
     fn one<'a>(
         &'a self,
-        source: &'a dyn Source,
+        (source, log): (&'a dyn Source, LogId),
         store: &'a dyn Store,
         (lanes, until): (Vec<Watermark>, Option<Lsn>),
     ) -> Run<'a> {
         let from = lanes.iter().map(|mark| mark.restart).min().unwrap_or(Lsn::FIRST);
         Run {
             source,
+            log,
             tools: Tools { store, operators: &self.operators },
             clock: &*self.clock,
             size: BatchSize::new(self.bounds),
@@ -336,18 +363,24 @@ impl Default for Replay {
 /// Writes that keys are dealt out to as many lanes as `wanted` from here on; a new store begins at
 /// `from`.
 fn redealt(
-    store: &dyn Store,
+    (store, log): (&dyn Store, LogId),
     standing: &Standing,
     (wanted, from): (usize, Lsn),
 ) -> Result<Vec<Watermark>> {
     let lanes = u32::try_from(wanted).unwrap_or(LANES_MAX);
     let mark = match standing.lanes.first() {
         Some(mark) => Watermark { lanes, ..*mark },
-        None => Watermark { applied: None, restart: from, lanes },
+        None => Watermark { lanes, ..Watermark::new(log, None, from) },
     };
-    let batch = Batch { writes: vec![], watermarks: (0..lanes).map(|lane| (lane, mark)).collect() };
-    store.write(&batch).map_err(Error::store("write its watermarks"))?;
-    Ok(vec![mark; wanted])
+    let marks = vec![mark; wanted];
+    keep(store, &marks)?;
+    Ok(marks)
+}
+
+/// Writes the watermarks of all lanes, and nothing else.
+fn keep(store: &dyn Store, lanes: &[Watermark]) -> Result<()> {
+    let batch = Batch { writes: vec![], watermarks: (0..).zip(lanes.iter().copied()).collect() };
+    store.write(&batch).map_err(Error::store("write its watermarks"))
 }
 
 fn report(plan: &Plan, runs: &[Ran], (now, times): (&Standing, (Duration, Duration))) -> Report {
@@ -366,51 +399,11 @@ fn report(plan: &Plan, runs: &[Ran], (now, times): (&Standing, (Duration, Durati
         batches: sum(|ran| ran.done.batches),
         batch_changes: runs.last().map_or(0, |ran| ran.batch_changes),
         applied_lsn: now.lowest(),
-        needed_from: now.restart(),
+        needed_from: now.needed_from(),
         lanes: u32::try_from(now.lanes.len()).unwrap_or(LANES_MAX),
         planning: times.0,
         applying: times.1,
     }
-}
-
-/// Where the lanes of a store stand.
-#[derive(Clone, Debug)]
-struct Standing {
-    lanes: Vec<Watermark>,
-}
-
-impl Standing {
-    /// What the store says, if it holds together.
-    fn of(store: &dyn Store) -> Result<Self> {
-        let mut lanes = store.watermarks().map_err(Error::store("read its watermarks"))?;
-        // With fewer lanes than before those of the others stay behind.
-        let count = lanes.first().map_or(0, |mark| mark.lanes);
-        lanes.truncate(usize::try_from(count).unwrap_or(usize::MAX));
-        let is_whole = lanes.iter().all(|mark| mark.lanes == count);
-        if !is_whole || number(&lanes) != count || count > LANES_MAX {
-            let why = format!("it says {count} lanes, and has watermarks of {}", lanes.len());
-            return Err(Error::Watermarks { why });
-        }
-        Ok(Self { lanes })
-    }
-
-    /// What every lane has applied.
-    fn lowest(&self) -> Option<Lsn> {
-        self.lanes.iter().map(|mark| mark.applied).min().flatten()
-    }
-
-    /// What some lane has applied.
-    fn highest(&self) -> Option<Lsn> {
-        self.lanes.iter().filter_map(|mark| mark.applied).max()
-    }
-
-    fn restart(&self) -> Lsn {
-        self.lanes.iter().map(|mark| mark.restart).min().unwrap_or(Lsn::FIRST)
-    }
-}
-
-fn number(lanes: &[Watermark]) -> u32 {
-    u32::try_from(lanes.len()).unwrap_or(u32::MAX)
 }
 
 /// The committed transactions of a log, in the order of their commits: see
@@ -419,7 +412,8 @@ pub struct Transactions<'a> {
     plan: Arc<Plan>,
     gather: Gather,
     operations: crate::Operations<'a>,
-    applied: Option<Lsn>,
+    log: LogId,
+    began: Option<Watermark>,
     /// The last record that was read.
     read: Option<Lsn>,
     has_ended: bool,
@@ -432,18 +426,26 @@ impl Transactions<'_> {
         &self.plan
     }
 
+    /// Where it goes on: the watermark that it was given, and with [`Replay::adopt`] what proves
+    /// it from now on, which is to be kept in its place.
+    #[must_use]
+    pub fn began(&self) -> Option<Watermark> {
+        self.began
+    }
+
     fn step(&mut self) -> Result<Option<Transaction>> {
+        let applied = self.began.and_then(|mark| mark.applied_lsn());
         while self.read < self.plan.last {
             let Some(entry) = self.operations.next() else { break };
-            let (lsn, operation) = entry?;
-            if self.plan.last.is_none_or(|last| lsn > last) {
+            let (record, operation) = entry?;
+            if self.plan.last.is_none_or(|last| record.lsn > last) {
                 break;
             }
-            self.read = Some(lsn);
+            self.read = Some(record.lsn);
             let Some(operation) = operation else { continue };
-            let whole = self.gather.take(lsn, operation)?;
-            if let Some(transaction) = whole.filter(|whole| Some(whole.lsn) > self.applied) {
-                return Ok(Some(transaction.into()));
+            let whole = self.gather.take(record, operation)?;
+            if let Some(whole) = whole.filter(|whole| Some(whole.commit.lsn) > applied) {
+                return Ok(Some(whole.into_transaction(self.log)));
             }
         }
         Ok(None)

@@ -1,16 +1,32 @@
 //! Where operations come from: a log, read from a number on.
 
 use crate::{Logged, Operation, Outline};
-use seawall::{Codec, LogReader, Lsn, Result};
+use seawall::{Codec, Error, LogId, LogReader, Lsn, RecordId, Result};
 
-/// The operations of a log, each with the number of its record, as far as it is durable.
-pub type Operations<'a> = Box<dyn Iterator<Item = Result<(Lsn, Option<Operation>)>> + Send + 'a>;
+/// The operations of a log, each with its record, as far as it is durable.
+pub type Operations<'a> =
+    Box<dyn Iterator<Item = Result<(RecordId, Option<Operation>)>> + Send + 'a>;
 
-/// What those do to their transactions.
+/// What those do to their transactions, each with the number of its record.
 pub type Outlines<'a> = Box<dyn Iterator<Item = Result<(Lsn, Option<Outline>)>> + Send + 'a>;
 
 /// What is replayed: a [`LogReader`] of records that are [`Logged`].
 pub trait Source: Sync {
+    /// Which log it is: a store that was brought back from another one is refused.
+    ///
+    /// # Errors
+    ///
+    /// As [`LogReader::read_from`].
+    fn log_id(&self) -> Result<LogId>;
+
+    /// Which record has this number now; `None` behind the last durable one. A store that has
+    /// applied another record with this number is refused.
+    ///
+    /// # Errors
+    ///
+    /// As [`LogReader::record_id`].
+    fn record_id(&self, lsn: Lsn) -> Result<Option<RecordId>>;
+
     /// The first record that was not given up.
     ///
     /// # Errors
@@ -32,8 +48,8 @@ pub trait Source: Sync {
     ///
     /// As [`LogReader::read_from`].
     fn outlines(&self, from: Lsn) -> Result<Outlines<'_>> {
-        let outline = |(lsn, operation): (Lsn, Option<Operation>)| {
-            (lsn, operation.as_ref().map(Outline::from))
+        let outline = |(record, operation): (RecordId, Option<Operation>)| {
+            (record.lsn, operation.as_ref().map(Outline::from))
         };
         Ok(Box::new(self.operations(from)?.map(move |entry| entry.map(outline))))
     }
@@ -44,6 +60,14 @@ pub trait Source: Sync {
 pub(crate) struct Decoded<'a>(pub(crate) &'a dyn Source);
 
 impl Source for Decoded<'_> {
+    fn log_id(&self) -> Result<LogId> {
+        self.0.log_id()
+    }
+
+    fn record_id(&self, lsn: Lsn) -> Result<Option<RecordId>> {
+        self.0.record_id(lsn)
+    }
+
     fn oldest(&self) -> Result<Lsn> {
         self.0.oldest()
     }
@@ -57,12 +81,39 @@ impl<T: ?Sized, C: Codec<T>> Source for LogReader<T, C>
 where
     C::Item: Logged,
 {
+    fn log_id(&self) -> Result<LogId> {
+        known_id(self)
+    }
+
+    fn record_id(&self, lsn: Lsn) -> Result<Option<RecordId>> {
+        self.record_id(lsn)
+    }
+
     fn oldest(&self) -> Result<Lsn> {
         self.oldest()
     }
 
     fn operations(&self, from: Lsn) -> Result<Operations<'_>> {
-        let entries = self.read_from(from)?;
-        Ok(Box::new(entries.map(|entry| entry.map(|(lsn, record)| (lsn, record.operation())))))
+        let (mut entries, layout) = (self.read_from(from)?, self.layout());
+        let mut next = move || {
+            let Some((record, decoded)) = entries.next_stored()? else { return Ok(None) };
+            Ok(Some((RecordId::of(&record, layout), decoded.operation())))
+        };
+        Ok(Box::new(std::iter::from_fn(move || next().transpose())))
     }
+}
+
+/// Which log a reader has open. Where neither its manifest nor a header says so, reading it names
+/// the damage.
+///
+/// # Errors
+///
+/// As [`LogReader::read_from`].
+pub fn known_id<T: ?Sized, C: Codec<T>>(reader: &LogReader<T, C>) -> Result<LogId> {
+    if let Some(id) = reader.id() {
+        return Ok(id);
+    }
+    reader.cursor(reader.oldest()?)?.next_record()?;
+    let why = "neither a manifest nor the header of a segment says which log it is".to_owned();
+    Err(Error::InvalidOption { why })
 }

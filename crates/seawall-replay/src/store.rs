@@ -1,5 +1,6 @@
 //! What replay asks of a store: atomic batches that hold how far it has come.
 
+use crate::Watermark;
 use seawall::Lsn;
 use std::fmt;
 
@@ -146,79 +147,5 @@ impl fmt::Display for Write {
             Edit::Drop => crate::Change::drop_table(table),
         }
         .fmt(f)
-    }
-}
-
-/// How far one lane of a replay has come in a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Watermark {
-    /// The commit of the last transaction whose changes it has applied, those of its keys.
-    pub applied: Option<Lsn>,
-    /// Where reading begins to go on from there: no transaction that is committed later began
-    /// before.
-    pub restart: Lsn,
-    /// How many lanes the keys were dealt out to.
-    pub lanes: u32,
-}
-
-/// How keys are dealt out to lanes; stands in each watermark, as another way would tear keys.
-const DEAL: u32 = 1;
-
-impl Watermark {
-    /// Bytes of a watermark in a store.
-    pub const SIZE: usize = 24;
-
-    /// As a store keeps it, little-endian: applied (8 bytes, 0 for none), restart (8), lanes (4),
-    /// the way in which keys are dealt out to them (4).
-    #[must_use]
-    pub fn to_bytes(self) -> [u8; Self::SIZE] {
-        let mut bytes = [0; Self::SIZE];
-        let fields = self.applied.map_or(0, Lsn::get).to_le_bytes().into_iter();
-        let fields = fields.chain(self.restart.get().to_le_bytes());
-        let fields = fields.chain(self.lanes.to_le_bytes()).chain(DEAL.to_le_bytes());
-        bytes.iter_mut().zip(fields).for_each(|(byte, field)| *byte = field);
-        bytes
-    }
-
-    /// The watermark that a store has kept.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Failed`] if these bytes are none, or of a release that deals keys out in
-    /// another way.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, StoreError> {
-        let wrong = || StoreError::failed(format!("{bytes:02x?} is no watermark"));
-        let field = |at: usize, size: usize| {
-            let mut field = [0; 8];
-            let found = bytes.get(at..at + size).ok_or_else(wrong)?;
-            field.iter_mut().zip(found).for_each(|(to, from)| *to = *from);
-            Ok(u64::from_le_bytes(field))
-        };
-        if bytes.len() != Self::SIZE || field(20, 4)? != u64::from(DEAL) {
-            return Err(wrong());
-        }
-        let lanes = u32::try_from(field(16, 4)?).map_err(|_| wrong())?;
-        let restart = Lsn::new(field(8, 8)?).ok_or_else(wrong)?;
-        Ok(Self { applied: Lsn::new(field(0, 8)?), restart, lanes })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_watermark_is_read_back_and_nothing_else_passes_for_one() {
-        let lsn = |number| Lsn::new(number).unwrap();
-        let mark = Watermark { applied: Some(lsn(1 << 40)), restart: lsn(77), lanes: 4 };
-        assert_eq!(Watermark::from_bytes(&mark.to_bytes()).unwrap(), mark);
-        let none = Watermark { applied: None, ..mark };
-        assert_eq!(Watermark::from_bytes(&none.to_bytes()).unwrap(), none);
-        let bytes = mark.to_bytes();
-        Watermark::from_bytes(&bytes[..23]).unwrap_err();
-        Watermark::from_bytes(&[0; 24]).unwrap_err();
-        let mut other = bytes;
-        other[20] = 2;
-        Watermark::from_bytes(&other).unwrap_err();
     }
 }

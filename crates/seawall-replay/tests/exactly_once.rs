@@ -6,7 +6,7 @@
 use crate::common;
 
 use common::{DyingStore, Manner, expected, log_of, operations, wrong_keys};
-use seawall::{Log, LogReader, Lsn};
+use seawall::{Log, LogId, LogReader, Lsn, RecordId};
 use seawall_replay::{Bounds, Error, Operation, Operations, Phase, Replay, Source, Store};
 use seawall_testkit::Dice;
 use std::sync::Mutex;
@@ -137,6 +137,14 @@ struct Growing {
 }
 
 impl Source for Growing {
+    fn log_id(&self) -> seawall::Result<LogId> {
+        Ok(self.log.id())
+    }
+
+    fn record_id(&self, lsn: Lsn) -> seawall::Result<Option<RecordId>> {
+        self.reader.record_id(lsn)
+    }
+
     fn oldest(&self) -> seawall::Result<Lsn> {
         self.reader.oldest()
     }
@@ -176,10 +184,18 @@ fn what_is_logged_during_a_replay_waits_for_the_next() {
 #[test]
 fn what_the_log_lost_or_gave_up_is_named() {
     let operations = operations(5, 300);
-    let (reader, store) = (log_of(&operations), DyingStore::new(Manner::Together, u64::MAX));
+    let (log, reader) = common::open_log();
+    for some in operations.chunks(100) {
+        log.append_batch(some).unwrap();
+    }
+    let store = DyingStore::new(Manner::Together, u64::MAX);
     replay(2, 10).run(&reader, &store).unwrap();
+    log.truncate_after(Lsn::new(200)).unwrap();
+    let error = replay(2, 10).run(&reader, &store).unwrap_err();
+    let is_named = matches!(error, Error::Ahead { last, .. } if last == Lsn::new(200));
+    assert!(is_named, "{error}");
+    assert_eq!(store.watermarks().unwrap().len(), 2);
     let other = log_of(&operations[..200]);
     let error = replay(2, 10).run(&other, &store).unwrap_err();
-    assert!(matches!(error, Error::Ahead { .. } | Error::Log(_)), "{error}");
-    assert_eq!(store.watermarks().unwrap().len(), 2);
+    assert!(matches!(error, Error::OtherLog { .. }), "{error}");
 }

@@ -203,7 +203,7 @@ fn nothing_is_skipped_under_a_threshold() {
         let error = in_batches_of(1).lanes(lanes).run(&reader, &store).unwrap_err();
         assert!(matches!(&error, Error::Apply { lsn, .. } if lsn.get() == 501), "{error}");
         let watermarks = store.watermarks().unwrap();
-        let lowest = watermarks.iter().map(|mark| mark.applied).min().flatten();
+        let lowest = watermarks.iter().map(Watermark::applied_lsn).min().flatten();
         assert!(lowest < Lsn::new(501), "{lowest:?}");
     }
 }
@@ -228,7 +228,7 @@ impl Store for Watchful {
     fn write(&self, batch: &Batch) -> Result<(), StoreError> {
         self.store.write(batch)?;
         *self.batches.lock().unwrap() += 1;
-        if let Some(until) = batch.watermarks[0].1.applied {
+        if let Some(until) = batch.watermarks[0].1.applied_lsn() {
             let expected = expected(&self.operations, Some(until));
             assert_eq!(wrong_keys(&found(&self.store), &expected), 0, "behind {until}");
         }

@@ -42,3 +42,20 @@ fn a_log_is_replayed_into_a_database_once_and_gone_on_with() {
     drop(store);
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+fn a_database_of_records_that_the_log_gave_up_ends_with_nine() {
+    let folder = std::env::temp_dir().join(format!("seawall-fjall-cut-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let one = "{\"atomic\":[{\"put\":{\"table\":\"\",\"key\":\"k\",\"value\":\"v\"}}]}\n";
+    let run = |arguments: &str, input: &str| seawall(&folder, arguments, input);
+    assert!(run("append ops.wal --format json", &one.repeat(10)).status.success());
+    assert!(run("replay ops.wal --into fjall:store", "").status.success());
+    assert!(run("truncate ops.wal --after 5 --yes", "").status.success());
+    assert!(run("append ops.wal --format json", &one.repeat(7)).status.success());
+    let refused = run("replay ops.wal --into fjall:store", "");
+    assert_eq!(refused.status.code(), Some(9), "{refused:?}");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("has applied LSN 10, and the log has another record"), "{said}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -40,8 +40,11 @@
 //! | 0 format | | one byte: 1, the version of this layout |
 //! | 1 row | table id (8 bytes), the row's key | the row's value |
 //! | 2 catalog | the table's name | table id (8 bytes), definition |
-//! | 3 watermark | lane (4 bytes) | the 24 bytes of `Watermark::to_bytes` |
+//! | 3 watermark | lane (4 bytes) | the 44 bytes of `Watermark::to_bytes` |
 //! | 4 garbage | table id (8 bytes) | nothing |
+//!
+//! A watermark of 24 bytes is one of an earlier version, which names no log: replay refuses it
+//! until it is [adopted](seawall_replay::Replay::adopt).
 //!
 //! A table's id is the number of the record that created it; where one record creates several, each
 //! further one has the next number that is free. The table without a name is always there, and has

@@ -206,7 +206,7 @@ fn child() {
     let marks = store.database().keyspace("marks", Default::default).unwrap();
     let written = AtomicU64::new(0);
     let store = Killed { store, marks, kind, abort: (point, write.parse().unwrap()), written };
-    let stands = store.watermarks().unwrap().iter().map(|mark| mark.applied).max();
+    let stands = store.watermarks().unwrap().iter().map(Watermark::applied_lsn).max();
     println!("{OPENED}{}", stands.flatten().map_or(0, Lsn::get));
 
     let reader: LogReader<Operation, Upgraded> = LogReader::open(folder.join("log")).unwrap();

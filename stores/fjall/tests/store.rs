@@ -6,9 +6,11 @@ mod common;
 
 use common::Folder;
 use proptest::prelude::*;
-use seawall::{Log, Lsn};
+use seawall::{Log, LogId, LogReader, Lsn, RecordId};
 use seawall_fjall::{FjallStore, OpenError};
-use seawall_replay::{Batch, Edit, MemoryStore, Store, Watermark, Write};
+use seawall_replay::{
+    Batch, Change, Edit, Error, MemoryStore, Operation, Replay, Store, Watermark, Write,
+};
 use std::collections::BTreeMap;
 
 const TABLES: [&str; 3] = ["", "t", "u"];
@@ -44,8 +46,10 @@ fn batch() -> impl Strategy<Value = Batch> {
             Write { lsn: Lsn::FIRST, table: TABLES[table].to_owned(), edit }
         };
         let mark = |(lane, applied, restart)| {
-            let restart = Lsn::new(restart).unwrap();
-            (lane, Watermark { applied: Lsn::new(applied), restart, lanes: 3 })
+            let record = |lsn: Lsn| RecordId { lsn, time_us: lsn.get() + 1, crc: 7 };
+            let applied = Lsn::new(applied).map(record);
+            let mark = Watermark::new(LogId(9), applied, Lsn::new(restart).unwrap());
+            (lane, Watermark { lanes: 3, ..mark })
         };
         let marks: BTreeMap<u32, Watermark> = marks.into_iter().map(mark).collect();
         let writes = edits.into_iter().map(write).collect();
@@ -206,4 +210,61 @@ fn a_store_that_is_open_or_of_another_format_or_no_store_is_not_opened() {
     // A file, and no folder.
     let failed = FjallStore::open(folder.0.join("seawall-fjall.lock")).unwrap_err();
     assert!(matches!(failed, OpenError::Io { .. }), "{failed}");
+}
+
+/// Puts keys of its own into the log, each in a transaction of its own.
+fn put(log: &Log<Operation>, name: &str, count: u64) {
+    for number in 0..count {
+        log.append(&Change::put("", format!("{name}{number}"), "v").into()).unwrap();
+    }
+}
+
+#[test]
+fn a_store_of_another_log_or_of_what_a_log_gave_up_is_refused() {
+    let folder = Folder::new("history");
+    let path = folder.0.join("log");
+    let log: Log<Operation> = Log::open(&path).unwrap();
+    put(&log, "k", 10);
+    let replay = |path: &std::path::Path, store: &FjallStore| {
+        let reader: LogReader<Operation> = LogReader::open(path).unwrap();
+        Replay::new().run(&reader, store).map(|report| report.applied)
+    };
+    let store = FjallStore::open(folder.0.join("store")).unwrap();
+    assert_eq!(replay(&path, &store).unwrap(), 10);
+    drop(store);
+    let store = FjallStore::open(folder.0.join("store")).unwrap();
+    assert_eq!(replay(&path, &store).unwrap(), 0);
+    seawall::copy(&path, folder.0.join("copied")).unwrap();
+    assert_eq!(replay(&folder.0.join("copied"), &store).unwrap(), 0);
+
+    log.truncate_after(Lsn::new(5)).unwrap();
+    put(&log, "n", 7);
+    let before = rows(&store, "");
+    let refused = replay(&path, &store).unwrap_err();
+    assert!(matches!(refused, Error::OtherHistory { .. }), "{refused}");
+    let other: Log<Operation> = Log::open(folder.0.join("other")).unwrap();
+    put(&other, "x", 15);
+    let refused = replay(&folder.0.join("other"), &store).unwrap_err();
+    assert!(matches!(refused, Error::OtherLog { .. }), "{refused}");
+    assert_eq!(rows(&store, ""), before);
+}
+
+#[test]
+fn watermarks_of_an_earlier_version_are_read_and_name_no_log() {
+    let folder = Folder::new("older");
+    let path = folder.0.join("log");
+    let log: Log<Operation> = Log::open(&path).unwrap();
+    put(&log, "k", 10);
+    let reader: LogReader<Operation> = LogReader::open(&path).unwrap();
+    let store = FjallStore::open(folder.0.join("store")).unwrap();
+    Replay::new().until(Lsn::new(6).unwrap()).run(&reader, &store).unwrap();
+    let keyspace = store.database().keyspace("seawall", Default::default).unwrap();
+    let key = [3, 0, 0, 0, 0];
+    let bytes = keyspace.get(key).unwrap().unwrap();
+    keyspace.insert(key, &bytes[..24]).unwrap();
+    let refused = Replay::new().run(&reader, &store).unwrap_err();
+    assert!(matches!(refused, Error::Unproven { .. }), "{refused}");
+    assert_eq!(Replay::new().adopt().run(&reader, &store).unwrap().applied, 4);
+    assert_eq!(Replay::new().run(&reader, &store).unwrap().applied, 0);
+    assert_eq!(rows(&store, "").len(), 10);
 }

@@ -132,18 +132,21 @@ never ended does not come. Whoever is killed when: nothing is applied twice.
 json: prints a line for each, {\"lsn\":9,\"changes\":[{\"lsn\":8,\"put\":{...}}]}, and
 keeps no place; its summary goes to standard error. cmd:PROGRAM is run by sh,
 and speaks lines of JSON:
-  it begins      {\"applied\":null,\"restart\":null}   (new; else its two numbers)
-  it is sent     {\"batch\":1,\"applied\":9,\"restart\":10,\"transactions\":[...]}
-  it answers     {\"applied\":9}
-An answer means: it has the batch and its two numbers durably, all or nothing.
+  it begins      {\"place\":null}   (new; else {\"place\":...}, as it was sent last)
+  it is sent     {\"batch\":1,\"place\":{...},\"transactions\":[...]}
+  it answers     {\"place\":{...}}   (the same)
+An answer means: it has the batch and its place durably, all or nothing. A place
+names the log and its last record; one of another log, or of records that the
+log gave up by truncate --after, ends the replay with 9.
 Then its input ends, and it should, with 0. It keeps out a second one of its
 kind while it runs: a replay that is killed may leave one that finishes a batch.
 --dry-run asks it how far it is.
 
-NAME:PLACE is a store that was built in; it may show parts of transactions
-until its replay has ended. --from is for what was loaded with the state before
-LSN; what knows how far it is goes on from there. --until TIME ends before the
-first record that was written later.";
+NAME:PLACE is a store that was built in; with --threads it may show parts of
+transactions until its replay has ended. No store that comes with Seawall
+gains by --threads: fjall takes one batch at a time. --from is for what was
+loaded with the state before LSN; what knows how far it is goes on from there.
+--until TIME ends before the first record that was written later.";
 
 pub(super) const STAT_EXAMPLES: &str = "\
 Examples:

@@ -31,6 +31,10 @@ pub(crate) struct Replay {
     /// Apply what was committed up to this record, or by this time, as 2025-11-21T04:40:00Z
     #[arg(long, value_name = "LSN|TIME")]
     pub(crate) until: Option<Until>,
+    /// Vouch for a target whose place nothing proves: kept by an earlier version, or its last
+    /// record is gone from the log
+    #[arg(long)]
+    pub(crate) adopt: bool,
     /// Say what would be applied, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

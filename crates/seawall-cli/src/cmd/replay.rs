@@ -4,6 +4,7 @@
 mod answer;
 mod failure;
 mod lines;
+mod place;
 mod program;
 
 use super::cat::judge_end;
@@ -26,6 +27,11 @@ pub(crate) fn run(args: &Args, stores: Stores) -> Result<Exit, Failure> {
         let what = "--threads is for stores: json and a program take one batch after the other";
         let failure = Failure::new(Exit::Usage, what).at("the command line");
         return Err(failure.next("leave it out"));
+    }
+    let keeps_no_place = matches!(args.into, Target::Output | Target::File(_));
+    if args.adopt && keeps_no_place {
+        let what = "--adopt is for a program or a store: json keeps no place";
+        return Err(Failure::new(Exit::Usage, what).at("the command line").next("leave it out"));
     }
     // What is not built in is refused before anything is read.
     let store = match &args.into {
@@ -86,6 +92,7 @@ impl Job<'_> {
         let from = self.args.from.and_then(Lsn::new);
         let replay = Replay::new().lanes(self.args.threads).batches(self.bounds());
         let replay = from.into_iter().fold(replay, Replay::from);
+        let replay = if self.args.adopt { replay.adopt() } else { replay };
         self.until.into_iter().fold(replay, Replay::until)
     }
 
@@ -261,7 +268,7 @@ mod tests {
         let all = args(&format!("{line} --threads 2 --json"));
         let found = answer(&all, &store).as_json(&all);
         assert_eq!((&found["applied"], &found["had_already"]), (&1.into(), &1.into()));
-        assert_eq!((&found["applied_lsn"], &found["needed_from_lsn"]), (&7.into(), &8.into()));
+        assert_eq!((&found["applied_lsn"], &found["needed_from_lsn"]), (&7.into(), &7.into()));
         assert_eq!((&found["lanes"], &found["oldest_unfinished"]["tx"]), (&2.into(), &3.into()));
         assert_eq!(keys(&store), b"ab");
 

@@ -20,6 +20,9 @@ pub(super) fn of(error: &Error, args: &Args) -> Failure {
         Error::InvalidOption { .. } => {
             Failure::new(Exit::Usage, error).at("the command line").next("seawall replay --help")
         }
+        Error::OtherLog { .. } | Error::OtherHistory { .. } | Error::Unproven { .. } => {
+            Failure::new(Exit::Conflict, error).at(place).next(next_after(error, args))
+        }
         Error::Ahead { applied, last: None } => {
             let what = format!("{into} has applied LSN {applied}, and the log ends before that");
             Failure::new(Exit::Failed, what).at(place).next(next_after(error, args))
@@ -29,6 +32,7 @@ pub(super) fn of(error: &Error, args: &Args) -> Failure {
 }
 
 fn next_after(error: &Error, args: &Args) -> String {
+    let into = &args.into;
     match error {
         Error::NeverBegan { lsn, .. } => format!(
             "if what came before was truncated away: --from a later LSN, into what was loaded with \
@@ -48,6 +52,22 @@ fn next_after(error: &Error, args: &Args) -> String {
         ),
         Error::Ahead { .. } => {
             format!("give the log that it belongs to; seawall verify {} says", typed(&args.log))
+        }
+        Error::OtherLog { .. } => format!(
+            "give the log that {into} belongs to; or make it again: empty, from this log, or from \
+             a dump of this log's state and --from the record behind it"
+        ),
+        Error::OtherHistory { .. } => format!(
+            "make {into} again: empty, from this log, or from a dump of this log's state and \
+             --from the record behind it"
+        ),
+        Error::Unproven { .. } => {
+            let log = typed(&args.log);
+            format!(
+                "if {into} was brought back from this log, which was not truncated since to before \
+                 what it has applied: the same command with --adopt, once; else make it again \
+                 from {log}"
+            )
         }
         Error::Watermarks { .. } => "begin with a new store".to_owned(),
         Error::Scratch(_) => {

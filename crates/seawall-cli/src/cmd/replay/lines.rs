@@ -7,7 +7,7 @@ use crate::cmd::convert::target::{Made, Refusal, Target};
 use crate::operations::OperationLog;
 use crate::output::Output;
 use crate::report::{Exit, Failure};
-use seawall::{CodecId, Lsn};
+use seawall::{CodecId, Lsn, RecordId};
 use seawall_measure::machine::Stopwatch;
 use seawall_replay::{Change, Error, Replay, Source, Transaction, Transactions, Watermark};
 use serde::Serialize;
@@ -90,10 +90,13 @@ fn transactions<'a>(
     };
     let oldest = source.oldest().map_err(|error| fail(error.into()))?;
     let before = args.from.and_then(Lsn::new).and_then(Lsn::previous);
-    // One that began before may be committed behind.
-    let mark =
-        before.map(|applied| Watermark { applied: Some(applied), restart: oldest, lanes: 1 });
-    replay.from(oldest).transactions(source, mark).map_err(fail)
+    // One that began before may be committed behind. Nothing was applied: there is no history that
+    // could be another one.
+    let mark = before.map(|lsn| {
+        let applied = Some(RecordId { lsn, time_us: 0, crc: 0 });
+        Watermark { log: None, applied, restart: oldest, lanes: 1 }
+    });
+    replay.from(oldest).adopt().transactions(source, mark).map_err(fail)
 }
 
 /// A transaction on one line.
@@ -121,13 +124,15 @@ pub(super) fn line(transaction: &Transaction) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seawall::LogId;
 
     #[test]
     fn a_transaction_is_one_line_and_bytes_that_are_no_text_are_numbers() {
         let lsn = |number| Lsn::new(number).unwrap();
         let changes =
             vec![(lsn(3), Change::put("t", "k", [0xff, 0])), (lsn(4), Change::drop_table("t"))];
-        let transaction = Transaction { lsn: lsn(5), restart: lsn(6), changes };
+        let watermark = Watermark::new(LogId(1), None, lsn(6));
+        let transaction = Transaction { lsn: lsn(5), watermark, changes };
         assert_eq!(
             line(&transaction).unwrap(),
             r#"{"lsn":5,"changes":[{"lsn":3,"put":{"table":"t","key":"k","value":[255,0]}},"#

@@ -1,13 +1,14 @@
 //! Batches into a program, by lines of JSON on its standard input and output.
 //!
-//! The program keeps two numbers together with its state, says them when it starts, and answers
-//! each batch when it has that durably, numbers included. Killed where it may be, it says on its
-//! next start how far it is, and nothing comes twice. This process cannot end it when it is killed
+//! The program keeps its place together with its state, says it when it starts, and answers each
+//! batch when it has that durably, place included. Killed where it may be, it says on its next
+//! start how far it is, and nothing comes twice. This process cannot end it when it is killed
 //! itself, so the program sees to it that there is one of it at a time.
 
 use super::Job;
 use super::answer::{Answer, Done, Fed};
 use super::lines::line;
+use super::place;
 use crate::output::one_line;
 use crate::report::{Exit, Failure};
 use seawall::Lsn;
@@ -31,22 +32,22 @@ pub(super) fn run(job: &mut Job<'_>, command: &str) -> Result<Answer, Failure> {
     let plan = walk.plan().clone();
     let mut answer = Answer::of_plan(&plan);
     if job.args.dry_run {
-        program.end(mark.and_then(|mark| mark.applied))?;
+        program.end(mark.and_then(|mark| mark.applied_lsn()))?;
         return Ok(answer);
     }
     let watch = Stopwatch::start();
+    let began = walk.began();
     let mut feed = Feed {
         program,
         size: BatchSize::new(job.bounds()),
         batch: Batch::default(),
-        applied: mark.and_then(|mark| mark.applied),
-        fed: Fed {
-            writes: 0,
-            batches: 0,
-            lanes: 1,
-            needed_from: mark.map_or(plan.from, |mark| mark.restart),
-        },
+        reached: began,
+        fed: Fed { writes: 0, batches: 0, lanes: 1, needed_from: plan.from },
     };
+    if began != mark {
+        // It was vouched for: the program keeps what proves it from now on.
+        feed.adopt()?;
+    }
     let total = plan.last.map(|last| last.get().saturating_sub(plan.from.get()) + 1);
     for transaction in walk {
         let transaction = transaction.map_err(|error| super::failure::of(&error, job.args))?;
@@ -55,7 +56,9 @@ pub(super) fn run(job: &mut Job<'_>, command: &str) -> Result<Answer, Failure> {
         job.progress.tell(read, total);
     }
     feed.send()?;
-    let Feed { program, applied, fed, .. } = feed;
+    let Feed { program, reached, mut fed, .. } = feed;
+    fed.needed_from = reached.map_or(plan.from, |mark| mark.needed_from());
+    let applied = reached.and_then(|mark| mark.applied_lsn());
     program.end(applied)?;
     answer.changes = fed.writes;
     answer.done = Some(Done { fed: Some(fed), time: watch.elapsed(), applied_lsn: applied });
@@ -65,8 +68,8 @@ pub(super) fn run(job: &mut Job<'_>, command: &str) -> Result<Answer, Failure> {
 /// Whole transactions that are sent at once.
 #[derive(Default)]
 struct Batch {
-    /// The commits of the first and the last one, and where reading goes on behind that.
-    range: Option<(Lsn, Lsn, Lsn)>,
+    /// The commit of the first one, and where the program is behind the last one.
+    range: Option<(Lsn, Watermark)>,
     /// The transactions, with commas between them.
     text: String,
     changes: usize,
@@ -77,8 +80,8 @@ struct Feed {
     program: Program,
     size: BatchSize,
     batch: Batch,
-    /// What the program has.
-    applied: Option<Lsn>,
+    /// Where the program is.
+    reached: Option<Watermark>,
     fed: Fed,
 }
 
@@ -90,22 +93,36 @@ impl Feed {
         }
         text.push_str(&line(transaction)?);
         *changes += transaction.changes.len();
-        let first = range.map_or(transaction.lsn, |(first, ..)| first);
-        *range = Some((first, transaction.lsn, transaction.restart));
+        let first = range.map_or(transaction.lsn, |(first, _)| first);
+        *range = Some((first, transaction.watermark));
         if self.size.is_full(*changes, text.len()) { self.send() } else { Ok(()) }
     }
 
     fn send(&mut self) -> Result<(), Failure> {
         let Batch { range, text, changes } = std::mem::take(&mut self.batch);
-        let Some((first, last, restart)) = range else { return Ok(()) };
-        self.fed.batches += 1;
-        let batch = self.fed.batches;
-        let head = format!(r#"{{"batch":{batch},"applied":{last},"restart":{restart}"#);
+        let Some((first, reached)) = range else { return Ok(()) };
         let watch = Stopwatch::start();
-        self.program.apply(&format!("{head},\"transactions\":[{text}]}}\n"), (first, last))?;
+        let last = reached.applied_lsn().unwrap_or(first);
+        self.give(&text, &reached, &format!("transactions committed at LSN {first} .. {last}"))?;
         self.size.took(changes, watch.elapsed());
         self.fed.writes += u64::try_from(changes).unwrap_or(u64::MAX);
-        (self.applied, self.fed.needed_from) = (Some(last), restart);
+        Ok(())
+    }
+
+    /// Has the program keep where it began, in the form of now, and nothing else.
+    fn adopt(&mut self) -> Result<(), Failure> {
+        match self.reached {
+            Some(reached) => self.give("", &reached, "its place, and no transaction"),
+            None => Ok(()),
+        }
+    }
+
+    fn give(&mut self, text: &str, reached: &Watermark, about: &str) -> Result<(), Failure> {
+        self.fed.batches += 1;
+        let (batch, place) = (self.fed.batches, place::of(reached));
+        let line = format!("{{\"batch\":{batch},\"place\":{place},\"transactions\":[{text}]}}\n");
+        self.program.apply(&line, &place, about)?;
+        self.reached = Some(*reached);
         Ok(())
     }
 }
@@ -133,20 +150,23 @@ impl Program {
 
     /// How far it says it is; nothing if it is new.
     fn standing(&mut self) -> Result<Option<Watermark>, Failure> {
-        let expected = r#"{"applied":null,"restart":null}, or with two numbers"#;
         let first = self.hear().map_err(|why| self.failure(&why, "before any transaction"))?;
-        read_standing(&first).map_err(|why| {
+        if place::is_old(&first) {
+            let what = "keeps two numbers, as an earlier version asked for, and not its place";
+            return Err(self.failure(what, "before any transaction").next(place::CHANGE));
+        }
+        place::read(&first).map_err(|why| {
             let shown = short(&first);
             let what = format!("began with {shown}, which does not say how far it is: {why}");
             let failure = self.failure(&what, "before any transaction");
+            let expected = r#"{"place":null}, or with the place that it was sent last"#;
             failure.next(format!("let it begin with {expected}: seawall replay --help"))
         })
     }
 
     /// Sends a batch, and waits until the program has it.
-    fn apply(&mut self, batch: &str, (first, last): (Lsn, Lsn)) -> Result<(), Failure> {
-        let range = format!("transactions committed at LSN {first} .. {last}");
-        // Who does not read may have said why, or ends: the answer tells.
+    fn apply(&mut self, batch: &str, place: &Value, about: &str) -> Result<(), Failure> {
+        // A program that does not read may have said why, or ends: the answer tells.
         let sent = match &mut self.input {
             Some(input) => input.write_all(batch.as_bytes()).and_then(|()| input.flush()),
             None => Err(io::ErrorKind::BrokenPipe.into()),
@@ -156,13 +176,14 @@ impl Program {
             Err(_) => Err(self.ended()),
             Ok(()) => self.hear(),
         };
-        let answer = heard.map_err(|why| self.failure(&why, &range))?;
-        let expected = json!({ "applied": last.get() });
+        let answer = heard.map_err(|why| self.failure(&why, about))?;
+        let expected = json!({ "place": place });
         if serde_json::from_str::<Value>(&answer).ok().as_ref() == Some(&expected) {
             return Ok(());
         }
         let what = format!("answered {}, and {expected} was due", short(&answer));
-        Err(self.failure(&what, &range))
+        let failure = self.failure(&what, about);
+        Err(if place::is_old(&answer) { failure.next(place::CHANGE) } else { failure })
     }
 
     /// Nothing more comes: it ends, well.
@@ -227,30 +248,6 @@ impl Drop for Program {
     }
 }
 
-fn read_standing(text: &str) -> Result<Option<Watermark>, String> {
-    let value: Value = serde_json::from_str(text).map_err(|_| "it is no JSON".to_owned())?;
-    let number = |name: &str| match value.get(name) {
-        None => Err(format!("`{name}` is missing")),
-        Some(Value::Null) => Ok(None),
-        Some(number) => {
-            let lsn = number.as_u64().and_then(Lsn::new);
-            lsn.map(Some).ok_or_else(|| format!("`{name}` is no record's number"))
-        }
-    };
-    match (number("applied")?, number("restart")?) {
-        (None, None) => Ok(None),
-        (Some(applied), Some(restart)) if restart <= applied.next() => {
-            Ok(Some(mark_of(applied, restart)))
-        }
-        (Some(_), Some(_)) => Err("`restart` is behind `applied`".to_owned()),
-        _ => Err("both are numbers, or both are null".to_owned()),
-    }
-}
-
-fn mark_of(applied: Lsn, restart: Lsn) -> Watermark {
-    Watermark { applied: Some(applied), restart, lanes: 1 }
-}
-
 fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -260,36 +257,4 @@ fn short(text: &str) -> String {
     let shown = one_line(text.trim());
     let cut: String = shown.chars().take(SHOWN_MAX).collect();
     if cut.len() < shown.len() { format!("`{cut}...`") } else { format!("`{cut}`") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_program_says_how_far_it_is_or_is_refused() {
-        let new = r#"{"applied":null,"restart":null}"#;
-        assert_eq!(read_standing(new), Ok(None));
-        let lsn = |number| Lsn::new(number).unwrap();
-        let mark = mark_of(lsn(9), lsn(4));
-        assert_eq!(read_standing(r#"{"applied":9,"restart":4}"#), Ok(Some(mark)));
-        assert_eq!(
-            read_standing(r#"{"restart":10,"applied":9}"#).unwrap().unwrap().restart,
-            lsn(10)
-        );
-        for wrong in [
-            "",
-            "{}",
-            "9",
-            r#"{"applied":9}"#,
-            r#"{"applied":9,"restart":null}"#,
-            r#"{"applied":null,"restart":1}"#,
-            r#"{"applied":0,"restart":1}"#,
-            r#"{"applied":9,"restart":11}"#,
-            r#"{"applied":"9","restart":1}"#,
-            r#"{"applied":9.5,"restart":1}"#,
-        ] {
-            read_standing(wrong).expect_err(wrong);
-        }
-    }
 }

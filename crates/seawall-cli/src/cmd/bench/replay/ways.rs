@@ -6,7 +6,7 @@ use super::{Bench, New, Ways};
 use crate::human::to_f64;
 use crate::operations::OperationLog;
 use crate::report::{Exit, Failure};
-use seawall::{Level, Log, Lsn, Options, Retention};
+use seawall::{Level, Log, Lsn, Options, RecordId, Retention};
 use seawall_measure::contest::Entry;
 use seawall_measure::machine::Stopwatch;
 use seawall_measure::slice::{Slice, nanoseconds};
@@ -55,8 +55,8 @@ pub(super) fn of_many<'a>(bench: &'a Bench<'_>, keys: Keys) -> Result<Ways<'a>, 
     let in_batches = |size| {
         let source = source.clone();
         move |store: &dyn Store| {
-            let read = |entry: seawall::Result<(Lsn, Option<Operation>)>| {
-                entry.map(|(lsn, operation)| operation.map(|operation| (lsn, operation)))
+            let read = |entry: seawall::Result<(RecordId, Option<Operation>)>| {
+                entry.map(|(record, operation)| Some((record.lsn, operation?)))
             };
             let entries = source.operations(Lsn::FIRST)?.filter_map(move |it| read(it).transpose());
             apply(entries, store, size)
@@ -161,7 +161,8 @@ fn their_replay(
         _ => None,
     });
     let aborted: Vec<_> = aborted.collect();
-    let applied = entries.into_iter().filter_map(|(lsn, operation)| Some((lsn, operation?)));
+    let applied =
+        entries.into_iter().filter_map(|(record, operation)| Some((record.lsn, operation?)));
     let applied = applied.filter(|(_, operation)| match operation {
         Operation::Change(tx, _) => !aborted.contains(tx),
         _ => true,
@@ -217,7 +218,7 @@ fn sorted(source: &OperationLog, size: usize) -> seawall::Result<Vec<Batch>> {
         batches.push(Batch { writes, watermarks: vec![] });
     };
     for entry in source.operations(Lsn::FIRST)? {
-        let (lsn, operation) = entry?;
+        let (RecordId { lsn, .. }, operation) = entry?;
         for write in operation.into_iter().flat_map(|operation| writes(lsn, operation)) {
             if let Edit::Put { key, .. } = &write.edit {
                 rows.insert(key.clone(), write);

@@ -1,0 +1,125 @@
+//! The place that a program keeps: which log, how far, and what the last record was.
+
+use seawall::{LogId, Lsn, RecordId};
+use seawall_replay::Watermark;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// What a program has to do whose lines are those of an earlier version.
+pub(super) const CHANGE: &str = "let it keep the whole `place` that it is sent with each batch, as \
+                                 it is: begin with {\"place\":null} or {\"place\":...}, and answer \
+                                 {\"place\":...}: seawall replay --help";
+
+/// As a program keeps it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Place {
+    /// Not in one that was put together from the numbers of an earlier version; nor are the next
+    /// two.
+    log: Option<String>,
+    applied: u64,
+    time: Option<u64>,
+    crc: Option<u32>,
+    restart: u64,
+}
+
+/// The place of a program that has applied so much.
+pub(super) fn of(mark: &Watermark) -> Value {
+    let (Some(log), Some(applied)) = (mark.log, mark.applied) else { return Value::Null };
+    let RecordId { lsn, time_us, crc } = applied;
+    let (applied, restart) = (lsn.get(), mark.restart.get());
+    // A log's id is more than a number of JSON holds in some languages.
+    json!({
+        "log": log.to_string(), "applied": applied, "time": time_us, "crc": crc, "restart": restart,
+    })
+}
+
+/// Whether a program's first line is one of an earlier version, which kept two numbers.
+pub(super) fn is_old(first: &str) -> bool {
+    let value: Option<Value> = serde_json::from_str(first).ok();
+    value.is_some_and(|value| value.get("place").is_none() && value.get("applied").is_some())
+}
+
+/// How far a program is by its first line; `None` if it is new.
+pub(super) fn read(first: &str) -> Result<Option<Watermark>, String> {
+    let line: Value = serde_json::from_str(first).map_err(|_| "it is not JSON".to_owned())?;
+    let place = line.get("place").ok_or("`place` is missing")?;
+    if place.is_null() {
+        return Ok(None);
+    }
+    let place = Place::deserialize(place).map_err(|error| format!("`place`: {error}"))?;
+    let number = |name: &str, number| Lsn::new(number).ok_or(format!("`{name}` is 0"));
+    let (lsn, restart) = (number("applied", place.applied)?, number("restart", place.restart)?);
+    if restart > lsn.next() {
+        return Err("`restart` is behind `applied`".to_owned());
+    }
+    let (log, time_us, crc) = match (place.log, place.time, place.crc) {
+        (Some(log), Some(time_us), Some(crc)) => (Some(log_id(&log)?), time_us, crc),
+        (None, None, None) => (None, 0, 0),
+        _ => return Err("`log`, `time` and `crc` belong together".to_owned()),
+    };
+    let applied = Some(RecordId { lsn, time_us, crc });
+    Ok(Some(Watermark { log, applied, restart, lanes: 1 }))
+}
+
+fn log_id(text: &str) -> Result<LogId, String> {
+    let id = u64::from_str_radix(text, 16).ok().filter(|id| *id != 0).map(LogId);
+    id.filter(|id| id.to_string() == text).ok_or(format!("`{text}` is not the id of a log"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lsn(number: u64) -> Lsn {
+        Lsn::new(number).unwrap()
+    }
+
+    #[test]
+    fn a_place_comes_back_as_it_was_sent() {
+        let applied = RecordId { lsn: lsn(9), time_us: 1_763_700_000_000_001, crc: u32::MAX };
+        let mark = Watermark::new(LogId(0x0123_4567_89ab_cdef), Some(applied), lsn(4));
+        let sent = of(&mark);
+        assert_eq!(
+            sent.to_string(),
+            concat!(
+                r#"{"log":"0123456789abcdef","applied":9,"time":1763700000000001,"#,
+                r#""crc":4294967295,"restart":4}"#
+            )
+        );
+        assert_eq!(read(&json!({ "place": sent }).to_string()), Ok(Some(mark)));
+        assert_eq!(read(r#"{"place":null}"#), Ok(None));
+    }
+
+    #[test]
+    fn numbers_of_an_earlier_version_are_a_place_that_names_no_log() {
+        let mark = read(r#"{"place":{"applied":9,"restart":10}}"#).unwrap().unwrap();
+        assert_eq!((mark.log, mark.applied_lsn(), mark.restart), (None, Some(lsn(9)), lsn(10)));
+        assert!(is_old(r#"{"applied":9,"restart":10}"#) && is_old(r#"{"applied":null}"#));
+        assert!(!is_old(r#"{"place":null}"#) && !is_old("9") && !is_old("x"));
+    }
+
+    #[test]
+    fn a_program_says_how_far_it_is_or_is_refused() {
+        for wrong in [
+            "",
+            "{}",
+            "9",
+            r#"{"applied":9,"restart":4}"#,
+            r#"{"place":9}"#,
+            r#"{"place":{"applied":9}}"#,
+            r#"{"place":{"applied":9,"restart":null}}"#,
+            r#"{"place":{"applied":null,"restart":1}}"#,
+            r#"{"place":{"applied":0,"restart":1}}"#,
+            r#"{"place":{"applied":9,"restart":11}}"#,
+            r#"{"place":{"applied":"9","restart":1}}"#,
+            r#"{"place":{"applied":9.5,"restart":1}}"#,
+            r#"{"place":{"applied":9,"restart":1,"newer":1}}"#,
+            r#"{"place":{"applied":9,"restart":1,"log":"0123456789abcdef"}}"#,
+            r#"{"place":{"applied":9,"restart":1,"log":"12","time":1,"crc":1}}"#,
+            r#"{"place":{"applied":9,"restart":1,"log":"0000000000000000","time":1,"crc":1}}"#,
+        ] {
+            read(wrong).expect_err(wrong);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Where the lanes of a store are, and whether the log's records are those that it has applied.
+
+use crate::{Error, Result, Source, Store, Watermark};
+use seawall::{Corruption, LogId, Lsn};
+
+/// More lanes than that are a mistake, or damage.
+pub(crate) const LANES_MAX: u32 = 1024;
+
+/// Where the lanes of a store are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) lanes: Vec<Watermark>,
+}
+
+impl Standing {
+    /// What the store says, if it holds together.
+    pub(crate) fn of(store: &dyn Store) -> Result<Self> {
+        let mut lanes = store.watermarks().map_err(Error::store("read its watermarks"))?;
+        // With fewer lanes than before those of the others stay behind.
+        let count = lanes.first().map_or(0, |mark| mark.lanes);
+        lanes.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+        let is_whole = lanes.iter().all(|mark| mark.lanes == count);
+        if !is_whole || number(&lanes) != count || count > LANES_MAX {
+            let why = format!("it says {count} lanes, and has watermarks of {}", lanes.len());
+            return Err(Error::Watermarks { why });
+        }
+        if lanes.windows(2).any(|pair| matches!(pair, [one, next] if one.log != next.log)) {
+            let why = "its lanes name different logs".to_owned();
+            return Err(Error::Watermarks { why });
+        }
+        Ok(Self { lanes })
+    }
+
+    /// The same, once it is clear that it belongs to this log: the log has the id that it names,
+    /// and the record of its last commit. Records before that one are then the same, too, since
+    /// a truncation takes everything behind some record.
+    ///
+    /// What nothing proves and nothing disproves is accepted if it is to be `adopted`.
+    pub(crate) fn belonging_to(
+        mut self,
+        source: &dyn Source,
+        (log, adopted): (LogId, bool),
+    ) -> Result<Self> {
+        let Some(first) = self.lanes.first() else { return Ok(self) };
+        if let Some(store) = first.log.filter(|store| *store != log) {
+            return Err(Error::OtherLog { store, log });
+        }
+        let (needs, oldest) = (self.restart(), source.oldest()?);
+        if needs < oldest {
+            return Err(Error::Pruned { needs, oldest });
+        }
+        let highest = self.highest();
+        if first.log.is_none() && !adopted {
+            let why = "an earlier version kept its place, without the id of its log".to_owned();
+            return Err(Error::Unproven { applied: highest, why });
+        }
+        for mark in &mut self.lanes {
+            // What the lane that is furthest has applied proves it of all.
+            let is_needed = mark.applied_lsn() == highest && !adopted;
+            belongs(mark, source, is_needed)?;
+            mark.log = Some(log);
+        }
+        Ok(self)
+    }
+
+    /// What every lane has applied.
+    pub(crate) fn lowest(&self) -> Option<Lsn> {
+        self.lanes.iter().map(Watermark::applied_lsn).min().flatten()
+    }
+
+    /// What some lane has applied.
+    pub(crate) fn highest(&self) -> Option<Lsn> {
+        self.lanes.iter().filter_map(Watermark::applied_lsn).max()
+    }
+
+    pub(crate) fn restart(&self) -> Lsn {
+        self.lanes.iter().map(|mark| mark.restart).min().unwrap_or(Lsn::FIRST)
+    }
+
+    /// The first record that the log must keep.
+    pub(crate) fn needed_from(&self) -> Lsn {
+        let records = self.highest().into_iter().chain([self.restart()]);
+        records.min().unwrap_or(Lsn::FIRST)
+    }
+}
+
+/// Compares what a lane has applied last with the record of that number.
+fn belongs(mark: &mut Watermark, source: &dyn Source, is_needed: bool) -> Result<()> {
+    let Some(applied) = mark.applied else { return Ok(()) };
+    let lsn = applied.lsn;
+    let unproven = |why: &str| {
+        let why = format!("LSN {lsn}, the last one that it has applied, {why}");
+        Error::Unproven { applied: Some(lsn), why }
+    };
+    match source.record_id(lsn) {
+        Ok(Some(record)) if mark.log.is_none() => mark.applied = Some(record),
+        Ok(Some(record)) if record == applied => {}
+        Ok(Some(_)) => return Err(Error::OtherHistory { applied: lsn }),
+        Ok(None) => {
+            let last = last_from(source, mark.restart)?;
+            return Err(Error::Ahead { applied: lsn, last });
+        }
+        Err(seawall::Error::Pruned { .. }) if is_needed => {
+            return Err(unproven("was truncated away in the log"));
+        }
+        Err(seawall::Error::Pruned { .. }) => {}
+        Err(seawall::Error::Damaged(damage)) if damage.cause == Corruption::GivenUp => {
+            if is_needed {
+                return Err(unproven("was given up in the log by a repair"));
+            }
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+/// The last record that can be read from there on.
+fn last_from(source: &dyn Source, from: Lsn) -> Result<Option<Lsn>> {
+    Ok(source.outlines(from)?.map_while(seawall::Result::ok).map(|(lsn, _)| lsn).last())
+}
+
+pub(crate) fn number(lanes: &[Watermark]) -> u32 {
+    u32::try_from(lanes.len()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,234 @@
+//! Random programs over two logs and some stores: logs are truncated at both ends, grow again, are
+//! killed and lose their power; stores lose their newest batches. After each replay a store is the
+//! fold of its log's committed transactions, or the replay is an error; and an error only where
+//! something is wrong.
+
+use super::{Disk, open, reader};
+use crate::common::{DyingStore, Manner, expected, wrong_keys};
+use seawall::{Log, Lsn};
+use seawall_io::MemStorage;
+use seawall_replay::{Bounds, Change, Error, Operation, Replay, Store, TxId, Watermark};
+use seawall_testkit::Dice;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const PROGRAMS: u64 = 200;
+const STEPS: u64 = 60;
+
+/// A log, and what it must hold.
+struct Written {
+    device: MemStorage,
+    log: Option<Log<Operation>>,
+    /// Every record that was not truncated away at the new end, each with a number of its own.
+    records: Vec<(u64, Operation)>,
+    oldest: u64,
+}
+
+/// A store, and which records it has applied up to its last good replay.
+struct Kept {
+    store: DyingStore,
+    /// The log, and the own number of each record.
+    history: Option<(usize, BTreeMap<u64, u64>)>,
+}
+
+impl Written {
+    fn new() -> Self {
+        let device = MemStorage::new();
+        let log = Some(open(&(Arc::new(device.clone()) as Disk)));
+        let mut written = Self { device, log, records: vec![], oldest: 1 };
+        written.append(0, Change::create_table("t", "").into());
+        written
+    }
+
+    fn disk(&self) -> Disk {
+        Arc::new(self.device.clone())
+    }
+
+    fn log(&self) -> &Log<Operation> {
+        self.log.as_ref().unwrap()
+    }
+
+    fn append(&mut self, own: u64, operation: Operation) {
+        self.log().append(&operation).unwrap();
+        self.records.push((own, operation));
+    }
+
+    /// Transactions that are open at the end of the log.
+    fn open(&self) -> Vec<TxId> {
+        let mut open = vec![];
+        for (_, operation) in &self.records {
+            match operation {
+                Operation::Begin(tx) => open.push(*tx),
+                Operation::Commit(tx) | Operation::Abort(tx) => open.retain(|other| other != tx),
+                _ => {}
+            }
+        }
+        open
+    }
+
+    fn grow(&mut self, dice: &mut Dice, own: &mut u64) {
+        for _ in 0..=dice.below(12) {
+            *own += 1;
+            let key = format!("k{}", dice.below(12));
+            // The same bytes come again and again, before and after a truncation.
+            let change = match dice.below(3) {
+                0 => Change::put("t", key, 7u64.to_le_bytes()),
+                1 => Change::put("t", key, own.to_le_bytes()),
+                _ => Change::merge("t", key, ("add", 1u64.to_le_bytes())),
+            };
+            let open = self.open();
+            let operation = match (dice.below(8), dice.pick(&open).copied()) {
+                (0, Some(tx)) => Operation::Commit(tx),
+                (1, Some(tx)) => Operation::Abort(tx),
+                (2 | 3, Some(tx)) => Operation::Change(tx, change),
+                (4, _) => (0..4)
+                    .map(TxId)
+                    .find(|tx| !open.contains(tx))
+                    .map_or_else(|| change.clone().into(), Operation::Begin),
+                _ => change.into(),
+            };
+            self.append(*own, operation);
+        }
+    }
+
+    /// Gives up records at the new end; the one that creates the table stays.
+    fn truncate_after(&mut self, dice: &mut Dice) {
+        let count = u64::try_from(self.records.len()).unwrap();
+        let lowest = self.oldest.max(2) - 1;
+        let last = count.saturating_sub(dice.below(20)).max(lowest);
+        self.log().truncate_after(Lsn::new(last)).unwrap();
+        self.records.truncate(usize::try_from(last).unwrap());
+    }
+
+    fn truncate_before(&mut self, dice: &mut Dice, needed: Option<Lsn>) {
+        let count = u64::try_from(self.records.len()).unwrap();
+        let by_chance = Lsn::new(1 + dice.below(count + 1)).unwrap();
+        let before = needed.unwrap_or(by_chance);
+        self.oldest = self.log().truncate_before(before).unwrap().get();
+    }
+
+    /// Ends the writer in one way or another, and opens the log again.
+    fn reopen(&mut self, dice: &mut Dice) {
+        let log = self.log.take().unwrap();
+        self.device = match dice.below(3) {
+            0 => {
+                log.close().unwrap();
+                self.device.clone()
+            }
+            1 => self.device.kill(),
+            _ => self.device.power_cut(|_| dice.one_in(2)),
+        };
+        self.log = Some(open(&self.disk()));
+        let durable = self.log().durable().map_or(0, Lsn::get);
+        assert_eq!(durable, u64::try_from(self.records.len()).unwrap(), "all was acknowledged");
+    }
+}
+
+impl Kept {
+    fn new() -> Self {
+        Self { store: DyingStore::new(Manner::Together, u64::MAX), history: None }
+    }
+
+    fn highest(&self) -> Option<u64> {
+        let marks = self.store.watermarks().unwrap();
+        marks.iter().filter_map(Watermark::applied_lsn).map(Lsn::get).max()
+    }
+
+    /// Whether what it has applied is what the log has, as far as the log still has it.
+    fn belongs_to(&self, number: usize, log: &Written) -> bool {
+        if self.store.watermarks().unwrap().is_empty() {
+            return true; // It is new, or has lost all that it had.
+        }
+        let Some((of, history)) = &self.history else { return true };
+        let Some(applied) = self.highest() else { return *of == number };
+        let record = log.records.get(usize::try_from(applied - 1).unwrap());
+        *of == number && record.map(|(own, _)| own) == history.get(&applied)
+    }
+
+    /// A replay that gives the fold of the log, or an error that is due; where the log may be
+    /// truncated before, if it was one.
+    fn replay(&mut self, number: usize, log: &Written, dice: &mut Dice) -> Option<Lsn> {
+        let changes_max = usize::try_from(1 + dice.below(6)).unwrap();
+        let bounds = Bounds { changes_min: 1, changes_max, ..Bounds::default() };
+        let lanes = 1 + u32::try_from(dice.below(3)).unwrap();
+        let count = u64::try_from(log.records.len()).unwrap();
+        let until = dice.one_in(3).then(|| Lsn::new(1 + dice.below(count.max(1)))).flatten();
+        let replay = Replay::new().lanes(lanes).batches(bounds);
+        let replay = until.into_iter().fold(replay, Replay::until);
+        let belongs = self.belongs_to(number, log);
+        let before = self.store.rows();
+        match replay.run(&reader(&log.disk()), &self.store) {
+            Ok(report) => {
+                assert!(belongs, "taken for one of this log: {report:?}");
+                let operations: Vec<_> =
+                    log.records.iter().map(|(_, operation)| operation.clone()).collect();
+                let wrong = wrong_keys(&self.store.rows(), &expected(&operations, report.last));
+                assert_eq!(wrong, 0, "{report:?}");
+                let history = (1..).zip(&log.records).map(|(lsn, (own, _))| (lsn, *own));
+                self.history = Some((number, history.collect()));
+                Some(report.needed_from)
+            }
+            Err(error) => {
+                let is_due = match &error {
+                    Error::OtherLog { .. } | Error::OtherHistory { .. } | Error::Ahead { .. } => {
+                        !belongs
+                    }
+                    Error::Pruned { needs, .. } => needs.get() < log.oldest,
+                    Error::Unproven { .. } => self.highest() < Some(log.oldest),
+                    _ => false,
+                };
+                assert!(is_due, "{error}; belongs: {belongs}");
+                assert_eq!(wrong_keys(&self.store.rows(), &before), 0, "{error}");
+                None
+            }
+        }
+    }
+}
+
+/// How many replays were good, and how many stores were refused as those of another history.
+fn program(seed: u64) -> (u64, u64) {
+    let mut dice = Dice::new(seed);
+    let mut logs = [Written::new(), Written::new()];
+    let mut stores = [Kept::new(), Kept::new(), Kept::new()];
+    let (mut own, mut good, mut refused) = (0, 0, 0);
+    for _ in 0..STEPS {
+        let number = usize::try_from(dice.below(8) / 7).unwrap();
+        let log = &mut logs[number];
+        let kept = usize::try_from(dice.below(3)).unwrap();
+        match dice.below(16) {
+            0 => log.truncate_after(&mut dice),
+            1 => log.truncate_before(&mut dice, None),
+            2 => log.reopen(&mut dice),
+            3 => stores[kept] = Kept::new(),
+            4 => {
+                let Kept { store, history } = std::mem::replace(&mut stores[kept], Kept::new());
+                let lost = usize::try_from(dice.below(4)).unwrap();
+                let store = store.reopened(u64::MAX, |count| count.saturating_sub(lost));
+                stores[kept] = Kept { store, history };
+            }
+            5..10 => log.grow(&mut dice, &mut own),
+            _ => {
+                let belongs = stores[kept].belongs_to(number, log);
+                let needed = stores[kept].replay(number, log, &mut dice);
+                good += u64::from(needed.is_some());
+                refused += u64::from(!belongs);
+                if needed.is_some() && dice.one_in(3) {
+                    log.truncate_before(&mut dice, needed);
+                }
+            }
+        }
+    }
+    (good, refused)
+}
+
+#[test]
+fn a_store_is_the_fold_of_its_log_or_the_replay_is_an_error() {
+    let (mut good, mut refused) = (0, 0);
+    for seed in 1..=PROGRAMS {
+        println!("seed {seed}");
+        let (some, others) = program(seed);
+        (good, refused) = (good + some, refused + others);
+    }
+    println!("{good} good replays, {refused} stores of another history");
+    assert!(good > PROGRAMS && refused > PROGRAMS, "{good}, {refused}");
+}
