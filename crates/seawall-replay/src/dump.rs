@@ -24,9 +24,27 @@ pub(crate) const NAME_MAX: usize = 64;
 /// The payload of a chunk, in bytes.
 pub(crate) const CHUNK: u32 = 65_536;
 
+/// The log that a dump belongs to, and the record that its state ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) log: LogId,
+    /// That record's time and checksum; both 0 where the log could not give the record any more.
+    pub(crate) time_us: u64,
+    pub(crate) crc: u32,
+}
+
+impl Owner {
+    /// Whether it says which record that is.
+    pub(crate) fn is_known(self) -> bool {
+        (self.time_us, self.crc) != (0, 0)
+    }
+}
+
 /// What stands at the start of a dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
+    /// Not in draft 1.
+    pub(crate) owner: Option<Owner>,
     pub(crate) chunk: u32,
     pub(crate) epoch: Epoch,
     pub(crate) lsn: Lsn,
@@ -50,11 +68,14 @@ pub(crate) enum Refused {
 
 const MAGIC: [u8; 8] = *b"SEAWALLD";
 const VERSION: u16 = 0;
-const DRAFT: u16 = 1;
+const DRAFT: u16 = 2;
+/// The one before, which names no log: read, and not written any more.
+const DRAFT_WITHOUT_LOG: u16 = 1;
 const CODEC: u64 = 1;
 const CHUNKS: std::ops::RangeInclusive<u64> = 16..=1 << 20;
 
-pub(crate) const HEADER_SIZE: usize = 128;
+pub(crate) const HEADER_SIZE: usize = 152;
+const HEADER_SIZE_WITHOUT_LOG: usize = 128;
 const CHUNK_HEADER_SIZE: usize = 8;
 const END_SIZE: usize = 24;
 const END_MAGIC: [u8; 4] = *b"ENDS";
@@ -77,7 +98,13 @@ const F_SCHEMA: Field = field(56, 4, "schema");
 const F_CODEC: Field = field(60, 2, "codec");
 const F_ZERO: Field = field(62, 1, "zero");
 const F_NAME_LENGTH: Field = field(63, 1, "type name length");
-const F_NAME: Field = field(64, NAME_MAX, "type name");
+const F_LOG: Field = field(64, 8, "log id");
+const F_RECORD_TIME: Field = field(72, 8, "record time");
+const F_RECORD_CRC: Field = field(80, 4, "record crc");
+const F_ZEROS: Field = field(84, 4, "zeros");
+const F_NAME: Field = field(88, NAME_MAX, "type name");
+/// In a draft without a log it stands in the place of that.
+const F_NAME_WITHOUT_LOG: Field = field(64, NAME_MAX, "type name");
 
 const HEADER: Table = &[
     F_MAGIC,
@@ -94,6 +121,10 @@ const HEADER: Table = &[
     F_CODEC,
     F_ZERO,
     F_NAME_LENGTH,
+    F_LOG,
+    F_RECORD_TIME,
+    F_RECORD_CRC,
+    F_ZEROS,
     F_NAME,
 ];
 
@@ -119,7 +150,12 @@ const _: () = {
 impl Header {
     /// What the checksums of this dump are bound with.
     fn salt(&self) -> Salt {
-        Salt::new(LogId(0), self.epoch)
+        Salt::new(self.owner.map_or(LogId(0), |owner| owner.log), self.epoch)
+    }
+
+    /// Its own length.
+    fn size(&self) -> usize {
+        if self.owner.is_some() { HEADER_SIZE } else { HEADER_SIZE_WITHOUT_LOG }
     }
 
     fn chunks(&self) -> u64 {
@@ -129,15 +165,16 @@ impl Header {
     /// The length of the whole file; `None` if there can be no such file.
     fn file_length(&self) -> Option<u64> {
         let chunk_headers = self.chunks().checked_mul(to_u64(CHUNK_HEADER_SIZE))?;
-        let around = to_u64(HEADER_SIZE + END_SIZE);
+        let around = to_u64(self.size() + END_SIZE);
         self.length.checked_add(chunk_headers)?.checked_add(around)
     }
 
-    fn encode(&self) -> [u8; HEADER_SIZE] {
-        let mut bytes = [0; HEADER_SIZE];
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.size()];
+        let draft = if self.owner.is_some() { DRAFT } else { DRAFT_WITHOUT_LOG };
         put(&mut bytes, F_MAGIC, &MAGIC);
         put(&mut bytes, F_VERSION, &VERSION.to_le_bytes());
-        put(&mut bytes, F_DRAFT, &DRAFT.to_le_bytes());
+        put(&mut bytes, F_DRAFT, &draft.to_le_bytes());
         let crc = plain_crc(until(&bytes, F_PREAMBLE_CRC));
         put(&mut bytes, F_PREAMBLE_CRC, &crc.to_le_bytes());
         put(&mut bytes, F_CHUNK, &self.chunk.to_le_bytes());
@@ -151,12 +188,20 @@ impl Header {
         put(&mut bytes, F_NAME_LENGTH, &to_u64(name.len()).to_le_bytes());
         let mut filled = [0; NAME_MAX];
         filled.get_mut(..name.len()).expect("checked at open").copy_from_slice(name);
-        put(&mut bytes, F_NAME, &filled);
+        if let Some(Owner { log, time_us, crc }) = self.owner {
+            put(&mut bytes, F_LOG, &log.0.to_le_bytes());
+            put(&mut bytes, F_RECORD_TIME, &time_us.to_le_bytes());
+            put(&mut bytes, F_RECORD_CRC, &crc.to_le_bytes());
+            put(&mut bytes, F_NAME, &filled);
+        } else {
+            put(&mut bytes, F_NAME_WITHOUT_LOG, &filled);
+        }
         let crc = self.salt().checksum(Offset(0), behind(&bytes, F_HEADER_CRC));
         put(&mut bytes, F_HEADER_CRC, &crc.to_le_bytes());
         bytes
     }
 
+    /// The header that these bytes begin with, in one of the drafts.
     fn decode(bytes: &[u8; HEADER_SIZE]) -> Result<Self, Refused> {
         let preamble = get(bytes, F_PREAMBLE_CRC);
         if slice(bytes, F_MAGIC) != MAGIC
@@ -165,14 +210,19 @@ impl Header {
             return Err(damaged("its first bytes are not those of a dump"));
         }
         let (version, draft) = (get(bytes, F_VERSION), get(bytes, F_DRAFT));
-        if (version, draft) != (u64::from(VERSION), u64::from(DRAFT)) {
+        let drafts = [DRAFT_WITHOUT_LOG, DRAFT].map(u64::from);
+        if version != u64::from(VERSION) || !drafts.contains(&draft) {
             return Err(Refused::Unknown(format!(
-                "dump version {version} draft {draft}; this program reads version {VERSION} draft \
-                 {DRAFT}"
+                "dump version {version} draft {draft}; this program reads version {VERSION} drafts \
+                 {DRAFT_WITHOUT_LOG} and {DRAFT}"
             )));
         }
+        let has_log = draft == u64::from(DRAFT);
+        let size = if has_log { HEADER_SIZE } else { HEADER_SIZE_WITHOUT_LOG };
+        let bytes = bytes.get(..size).expect("the longer one was read");
+        let log = LogId(if has_log { get(bytes, F_LOG) } else { 0 });
         let epoch = Epoch(get(bytes, F_EPOCH));
-        let crc = Salt::new(LogId(0), epoch).checksum(Offset(0), behind(bytes, F_HEADER_CRC));
+        let crc = Salt::new(log, epoch).checksum(Offset(0), behind(bytes, F_HEADER_CRC));
         if u64::from(crc) != get(bytes, F_HEADER_CRC) {
             return Err(damaged("its header fails its checksum"));
         }
@@ -180,14 +230,21 @@ impl Header {
         if codec != CODEC {
             return Err(Refused::Unknown(format!("codec {codec}, unknown to this program")));
         }
-        Self::of_fields(bytes, epoch).ok_or_else(|| damaged("its header has an impossible value"))
+        let header = Self::of_fields(bytes, epoch, has_log);
+        header.ok_or_else(|| damaged("its header has an impossible value"))
     }
 
-    fn of_fields(bytes: &[u8], epoch: Epoch) -> Option<Self> {
+    fn of_fields(bytes: &[u8], epoch: Epoch, has_log: bool) -> Option<Self> {
         let name_length = usize::try_from(get(bytes, F_NAME_LENGTH)).ok()?;
-        let (name, rest) = slice(bytes, F_NAME).split_at_checked(name_length)?;
+        let name = if has_log { F_NAME } else { F_NAME_WITHOUT_LOG };
+        let (name, rest) = slice(bytes, name).split_at_checked(name_length)?;
         let chunk = Some(get(bytes, F_CHUNK)).filter(|chunk| CHUNKS.contains(chunk))?;
+        let owner = has_log.then(|| {
+            let crc = u32::try_from(get(bytes, F_RECORD_CRC)).expect("four bytes wide");
+            Owner { log: LogId(get(bytes, F_LOG)), time_us: get(bytes, F_RECORD_TIME), crc }
+        });
         let header = Self {
+            owner,
             chunk: u32::try_from(chunk).ok()?,
             epoch,
             lsn: Lsn::new(get(bytes, F_LSN))?,
@@ -198,8 +255,11 @@ impl Header {
                 schema: u32::try_from(get(bytes, F_SCHEMA)).ok()?,
             },
         };
-        let zeros = get(bytes, F_ZERO) == 0 && rest.iter().all(|byte| *byte == 0);
-        (zeros && epoch.0 != 0 && header.file_length().is_some()).then_some(header)
+        let zeros = get(bytes, F_ZERO) == 0
+            && rest.iter().all(|byte| *byte == 0)
+            && (!has_log || get(bytes, F_ZEROS) == 0);
+        let numbers = epoch.0 != 0 && owner.is_none_or(|owner| owner.log.0 != 0);
+        (zeros && numbers && header.file_length().is_some()).then_some(header)
     }
 
     /// The end of this dump, which stands at `at`.

@@ -6,9 +6,9 @@ mod folder;
 
 pub use error::{PassedOver, Reason, SnapshotError};
 
-use crate::dump::{self, Kind};
+use crate::dump::{self, Kind, Owner};
 use folder::{Folder, NotLoaded};
-use seawall::{Codec, Log, Lsn};
+use seawall::{Codec, Log, LogId, Lsn};
 use seawall_format::next_lsn;
 use seawall_io::Storage;
 use serde::Serialize;
@@ -84,6 +84,8 @@ pub struct Snapshots<S> {
 pub struct Snapshotter<S> {
     folder: Folder,
     read_back: bool,
+    /// The log that the state was restored from.
+    log: LogId,
     /// The newest dump that counts, and the first record that the one before it needs.
     newest: Option<Lsn>,
     needed: Option<Lsn>,
@@ -166,6 +168,7 @@ impl<S: Serialize + DeserializeOwned> Snapshots<S> {
     /// # Errors
     ///
     /// [`SnapshotError::NothingLeft`] if no dump counts and the log's first records are gone;
+    /// [`SnapshotError::OtherLog`] if a dump is one of another log;
     /// [`SnapshotError::Ahead`] if a dump holds more than the log; [`SnapshotError::Mismatch`],
     /// [`SnapshotError::Unsupported`] and [`SnapshotError::Decode`] if the newest one is not of
     /// this state; [`SnapshotError::Apply`] with the first record that `apply` refused;
@@ -200,6 +203,7 @@ impl<S: Serialize + DeserializeOwned> Snapshots<S> {
         let snapshotter = Snapshotter {
             folder,
             read_back,
+            log: log.id(),
             newest,
             needed: None,
             is_unfinished: false,
@@ -216,7 +220,7 @@ impl<S: Serialize + DeserializeOwned> Snapshots<S> {
         let (oldest, last) = (log.oldest(), log.durable());
         let mut passed_over = vec![];
         while let Some(dump) = dumps.pop() {
-            match self.folder.load(dump, || counts(dump, log)) {
+            match self.folder.load(dump, |owner| counts(dump, owner, log)) {
                 Ok(state) => {
                     let dump = Some(dump);
                     return Ok(Restored { state, dump, ..Restored::of_nothing(last, passed_over) });
@@ -232,8 +236,16 @@ impl<S: Serialize + DeserializeOwned> Snapshots<S> {
     }
 }
 
-/// Whether a dump at this LSN counts beside this log: DUMP.md, section 3, rules 3 to 5.
-fn counts<T: ?Sized, C>(dump: Lsn, log: &Log<T, C>) -> std::result::Result<(), NotLoaded> {
+/// Whether a dump at this LSN counts beside this log: DUMP.md, section 3, rules 3 to 7.
+fn counts<T: ?Sized, C>(
+    dump: Lsn,
+    owner: Option<Owner>,
+    log: &Log<T, C>,
+) -> std::result::Result<(), NotLoaded> {
+    if let Some(Owner { log: of, .. }) = owner.filter(|owner| owner.log != log.id()) {
+        let error = SnapshotError::OtherLog { dump, of, log: log.id() };
+        return Err(NotLoaded::Refused(error));
+    }
     let (oldest, last, checkpoint) = (log.oldest(), log.durable(), log.replay_start());
     if Some(dump) > last {
         return Err(NotLoaded::Refused(SnapshotError::Ahead { dump, last }));
@@ -244,7 +256,27 @@ fn counts<T: ?Sized, C>(dump: Lsn, log: &Log<T, C>) -> std::result::Result<(), N
     if dump.next() < oldest {
         return Err(NotLoaded::Passed(Reason::Pruned { oldest }));
     }
+    let Some(owner) = owner.filter(|_| dump >= oldest) else { return Ok(()) };
+    let record = match owner_at(log, dump) {
+        Ok(owner) => owner,
+        Err(error) => return Err(NotLoaded::Refused(error)),
+    };
+    if owner.is_known() && record.is_known() && owner != record {
+        return Err(NotLoaded::Passed(Reason::OtherHistory));
+    }
     Ok(())
+}
+
+/// What a dump at this LSN of this log says of its owner.
+fn owner_at<T: ?Sized, C>(log: &Log<T, C>, lsn: Lsn) -> Result<Owner> {
+    let record = match log.record_id(lsn) {
+        Ok(record) => record,
+        // The state does not need it any more.
+        Err(seawall::Error::Damaged(_)) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let (time_us, crc) = record.map_or((0, 0), |record| (record.time_us, record.crc));
+    Ok(Owner { log: log.id(), time_us, crc })
 }
 
 impl<S: Default> Restored<S> {
@@ -272,8 +304,8 @@ impl<S: Serialize + DeserializeOwned> Snapshotter<S> {
         if self.newest == Some(lsn) {
             return Ok(0);
         }
-        let read_back = self.read_back;
-        let size = self.folder.write(lsn, state, |file| {
+        let (read_back, owner) = (self.read_back, owner_at(log, lsn)?);
+        let size = self.folder.write((lsn, owner), state, |file| {
             if read_back { dump::read::<S, _>(file, |_| Ok(())).map(drop) } else { Ok(()) }
         })?;
         self.is_unfinished = true;
@@ -304,16 +336,19 @@ impl<S: Serialize + DeserializeOwned> Snapshotter<S> {
     ///
     /// [`SnapshotError::InvalidOption`], [`SnapshotError::Io`].
     pub fn converted<N>(self, name: &str, schema: u32) -> Result<Snapshotter<N>> {
-        let Self { folder, read_back, newest, needed, is_unfinished, .. } = self;
+        let Self { folder, read_back, log, newest, needed, is_unfinished, .. } = self;
         let folder = Folder::new(folder.storage, Kind { name: name.to_owned(), schema })?;
         let state = PhantomData;
-        Ok(Snapshotter { folder, read_back, newest, needed, is_unfinished, state })
+        Ok(Snapshotter { folder, read_back, log, newest, needed, is_unfinished, state })
     }
 
     /// Whether the log has the records up to `lsn`, for good, and vouches for the newest dump.
     fn check<T: ?Sized, C>(&self, log: &Log<T, C>, lsn: Lsn) -> Result<()> {
         if self.is_unfinished {
             return Err(SnapshotError::Unfinished);
+        }
+        if log.id() != self.log {
+            return Err(SnapshotError::OtherLog { dump: lsn, of: self.log, log: log.id() });
         }
         // A dump that holds more than the log would be refused at the next start.
         log.confirm()?;

@@ -180,8 +180,8 @@ fn copy(disk: &Arc<dyn Storage>) -> Arc<dyn Storage> {
 fn flip(disk: &Arc<dyn Storage>, name: &str) {
     let file = disk.folder("dumps").unwrap().open(name, Access::ReadWrite).unwrap();
     let mut byte = [0];
-    file.read_at(&mut byte, 140).unwrap();
-    file.write_at(&[!byte[0]], 140).unwrap();
+    file.read_at(&mut byte, 164).unwrap();
+    file.write_at(&[!byte[0]], 164).unwrap();
     file.sync().unwrap();
 }
 
@@ -387,7 +387,7 @@ fn a_damaged_newest_dump_is_passed_over_with_a_note() {
     assert_eq!(state.values, (0..18).collect::<Vec<_>>());
     assert_eq!(
         passed_over.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        ["the dump at LSN 15: the chunk at byte 128 fails its checksum"]
+        ["the dump at LSN 15: the chunk at byte 152 fails its checksum"]
     );
 }
 
@@ -473,8 +473,8 @@ fn a_dump_beyond_the_end_of_the_log_is_refused_until_the_cut_is_owned() {
     let other = copy(&disk);
     let log_folder = other.folder("log").unwrap();
     log_folder.list().unwrap().iter().for_each(|name| log_folder.remove(name).unwrap());
-    let said = refused(&other).to_string();
-    assert!(said.contains("ahead of the log, which holds nothing"), "{said}");
+    let said = refused(&other);
+    assert!(matches!(said, SnapshotError::OtherLog { .. }), "{said}");
 }
 
 #[test]

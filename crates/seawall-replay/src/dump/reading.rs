@@ -64,7 +64,7 @@ struct Chunks<'a> {
 
 impl<'a> Chunks<'a> {
     fn new(file: &'a dyn File, header: &'a Header) -> Self {
-        let (at, left) = (to_u64(HEADER_SIZE), header.length);
+        let (at, left) = (to_u64(header.size()), header.length);
         Self { file, header, chunk: vec![], taken: 0, at, left, refused: None }
     }
 

@@ -16,13 +16,19 @@ struct Note {
 fn header(chunk: u32) -> Header {
     let kind = Kind { name: "note".to_owned(), schema: 3 };
     let (epoch, lsn) = (Epoch(0x0102_0304_0506_0708), Lsn::new(42).unwrap());
-    Header { chunk, epoch, lsn, length: 0, time_us: 7, kind }
+    let (log, time_us, crc) = (LogId(0x1112_1314_1516_1718), 0x2122_2324_2526_2728, 0x3132_3334);
+    let owner = Some(Owner { log, time_us, crc });
+    Header { owner, chunk, epoch, lsn, length: 0, time_us: 7, kind }
 }
 
 /// The bytes of a dump of `state`.
 fn bytes<S: Serialize>(state: &S, chunk: u32) -> Vec<u8> {
+    bytes_with(header(chunk), state)
+}
+
+fn bytes_with<S: Serialize>(header: Header, state: &S) -> Vec<u8> {
     let disk = MemStorage::new();
-    write(&*disk.create("dump").unwrap(), header(chunk), state).unwrap();
+    write(&*disk.create("dump").unwrap(), header, state).unwrap();
     disk.bytes("dump").unwrap()
 }
 
@@ -42,6 +48,15 @@ fn note() -> Note {
 
 /// Made from the text of DUMP.md by another program.
 const GOLDEN: &str = "\
+    53454157414c4c4400000200c184accc728284061000000008070605040302012a00000000000000\
+    25000000000000000700000000000000030000000100000418171615141312112827262524232221\
+    34333231000000006e6f746500000000000000000000000000000000000000000000000000000000\
+    0000000000000000000000000000000000000000000000000000000000000000f096651110000000\
+    82a5636f756e74cd012ca474657874b5454ca6f1100000006c6f6e676572207468616e206f6e6520\
+    84f9a039050000006368756e6b8c6d49e2454e445325000000000000000300000000000000";
+
+/// The same in draft 1, which names no log.
+const GOLDEN_WITHOUT_LOG: &str = "\
     53454157414c4c4400000100582c4bf8a4f0f9e31000000008070605040302012a00000000000000\
     2500000000000000070000000000000003000000010000046e6f7465000000000000000000000000\
     00000000000000000000000000000000000000000000000000000000000000000000000000000000\
@@ -49,12 +64,26 @@ const GOLDEN: &str = "\
     6c6f6e676572207468616e206f6e6520ce11f063050000006368756e6bc297562b454e4453250000\
     00000000000300000000000000";
 
+fn from_hex(text: &str) -> Vec<u8> {
+    let pairs = text.as_bytes().chunks(2).map(|pair| str::from_utf8(pair).unwrap());
+    pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
+}
+
 #[test]
 fn a_dump_has_the_bytes_that_another_program_made_from_the_text() {
-    let pairs = GOLDEN.as_bytes().chunks(2).map(|pair| str::from_utf8(pair).unwrap());
-    let golden: Vec<u8> = pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect();
-    assert_eq!(bytes(&note(), 16), golden);
-    assert_eq!(read_bytes::<Note>(&golden).unwrap(), note());
+    assert_eq!(bytes(&note(), 16), from_hex(GOLDEN));
+    assert_eq!(read_bytes::<Note>(&from_hex(GOLDEN)).unwrap(), note());
+}
+
+#[test]
+fn a_dump_of_the_draft_without_a_log_is_read() {
+    let golden = from_hex(GOLDEN_WITHOUT_LOG);
+    let told: Result<Note, Refused> = read(&*file(&golden), |header| {
+        assert_eq!((header.owner, header.lsn.get()), (None, 42));
+        Ok(())
+    });
+    assert_eq!(told.unwrap(), note());
+    assert_eq!(bytes_with(Header { owner: None, ..header(16) }, &note()), golden);
 }
 
 #[test]
@@ -120,7 +149,7 @@ fn another_version_another_codec_and_another_type_are_told_from_damage() {
     let crc = plain_crc(until(&newer, F_PREAMBLE_CRC));
     put(&mut newer, F_PREAMBLE_CRC, &crc.to_le_bytes());
     let said = read_bytes::<Note>(&newer).unwrap_err().to_string();
-    assert_eq!(said, "dump version 9 draft 1; this program reads version 0 draft 1");
+    assert_eq!(said, "dump version 9 draft 2; this program reads version 0 drafts 1 and 2");
 
     let mut other = bytes(&note(), 16);
     put(&mut other, F_CODEC, &2_u16.to_le_bytes());

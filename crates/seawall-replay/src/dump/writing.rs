@@ -1,6 +1,6 @@
 //! Writing a dump: the state streams through one chunk of memory into the file, the header last.
 
-use super::{C_CRC, C_LENGTH, CHUNK_HEADER_SIZE, HEADER_SIZE, Header, behind, put, to_u64};
+use super::{C_CRC, C_LENGTH, CHUNK_HEADER_SIZE, Header, behind, put, to_u64};
 use seawall_format::{Offset, Salt};
 use seawall_io::File;
 use serde::Serialize;
@@ -58,7 +58,7 @@ struct Chunks<'a> {
 impl<'a> Chunks<'a> {
     fn new(file: &'a dyn File, header: &Header) -> Self {
         let chunk = usize::try_from(header.chunk).expect("fits in memory");
-        let (at, full) = (to_u64(HEADER_SIZE), CHUNK_HEADER_SIZE + chunk);
+        let (at, full) = (to_u64(header.size()), CHUNK_HEADER_SIZE + chunk);
         let filled = vec![0; CHUNK_HEADER_SIZE];
         Self { file, salt: header.salt(), filled, full, at, length: 0, failed: None }
     }

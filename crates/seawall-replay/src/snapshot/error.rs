@@ -1,6 +1,6 @@
 //! What can go wrong with dumps, one variant for each act of the caller.
 
-use seawall::Lsn;
+use seawall::{LogId, Lsn};
 use std::fmt;
 use std::io;
 
@@ -57,6 +57,15 @@ pub enum SnapshotError {
     Encode {
         /// What the codec says.
         why: String,
+    },
+    /// A dump is one of another log; or the log is not the one that the state was restored from.
+    OtherLog {
+        /// Up to which record it holds.
+        dump: Lsn,
+        /// The log that it is of.
+        of: LogId,
+        /// The one that was given.
+        log: LogId,
     },
     /// A dump holds more than the log: it is the dump of another log, or the log lost its end, or
     /// its end was cut off on purpose; then
@@ -125,6 +134,9 @@ pub enum Reason {
         /// Where the log's newest checkpoint stands.
         checkpoint: Lsn,
     },
+    /// The log has another record with its number: it was truncated before the dump, and has grown
+    /// since.
+    OtherHistory,
     /// The log no longer has the record behind it.
     Pruned {
         /// The first that it has.
@@ -162,6 +174,11 @@ impl fmt::Display for SnapshotError {
                 write!(f, "the dump at LSN {dump} is sound, and not of this type: {why}")
             }
             Self::Encode { why } => write!(f, "the state cannot be dumped: {why}"),
+            Self::OtherLog { dump, of, log } => write!(
+                f,
+                "the dump at LSN {dump} belongs to the log with id {of}, and this one has id \
+                 {log}: give that log, or the dumps of this one"
+            ),
             Self::Ahead { dump, last } => {
                 write!(f, "the dump at LSN {dump} is ahead of the log, which ")?;
                 match last {
@@ -222,6 +239,10 @@ impl fmt::Display for Reason {
                 f,
                 "the log's newest checkpoint stands at LSN {checkpoint}: nobody noted one behind \
                  the dump, or the log was cut since"
+            ),
+            Self::OtherHistory => f.write_str(
+                "the log has another record with its number: it was truncated before that, and the \
+                 dump holds records that it gave up",
             ),
             Self::Pruned { oldest } => write!(f, "the log begins at LSN {oldest}, behind it"),
         }

@@ -1,7 +1,7 @@
 //! The directory of dumps: their names, and one dump written or read. DUMP.md, sections 1 and 2.
 
 use super::error::{Reason, SnapshotError};
-use crate::dump::{self, CHUNK, HEADER_SIZE, Header, Kind, NAME_MAX, NotWritten, Refused};
+use crate::dump::{self, CHUNK, HEADER_SIZE, Header, Kind, NAME_MAX, NotWritten, Owner, Refused};
 use seawall::{Lsn, SegmentId};
 use seawall_format::Epoch;
 use seawall_io::{Access, Clock, Entropy, File, PosixStorage, Storage, SystemClock, SystemEntropy};
@@ -70,12 +70,12 @@ impl Folder {
     /// read it back.
     pub(super) fn write<S: Serialize>(
         &self,
-        lsn: Lsn,
+        (lsn, owner): (Lsn, Owner),
         state: &S,
         check: impl FnOnce(&dyn File) -> std::result::Result<(), Refused>,
     ) -> Result<u64> {
         self.clean()?;
-        let written = self.fill(lsn, state, check);
+        let written = self.fill((lsn, owner), state, check);
         if written.is_err() {
             // It takes room where there may be too little; the next dump removes it otherwise.
             let _ = self.clean();
@@ -85,12 +85,12 @@ impl Folder {
 
     fn fill<S: Serialize>(
         &self,
-        lsn: Lsn,
+        (lsn, owner): (Lsn, Owner),
         state: &S,
         check: impl FnOnce(&dyn File) -> std::result::Result<(), Refused>,
     ) -> Result<u64> {
         let doing = |what: &str| SnapshotError::io(format!("{what} {NEW}"));
-        let header = self.header(lsn)?;
+        let header = self.header(lsn, owner)?;
         let file = self.storage.create(NEW).map_err(doing("create"))?;
         match dump::write(&*file, header, state) {
             Ok(_) => {}
@@ -104,9 +104,10 @@ impl Folder {
         file.len().map_err(doing("measure"))
     }
 
-    fn header(&self, lsn: Lsn) -> Result<Header> {
+    fn header(&self, lsn: Lsn, owner: Owner) -> Result<Header> {
         let epoch = SystemEntropy.random().map_err(SnapshotError::io("draw an epoch"))?;
         Ok(Header {
+            owner: Some(owner),
             chunk: CHUNK,
             epoch: Epoch(epoch.max(1)),
             lsn,
@@ -136,13 +137,13 @@ impl Folder {
     pub(super) fn load<S: DeserializeOwned>(
         &self,
         lsn: Lsn,
-        counts: impl FnOnce() -> std::result::Result<(), NotLoaded>,
+        counts: impl FnOnce(Option<Owner>) -> std::result::Result<(), NotLoaded>,
     ) -> std::result::Result<S, NotLoaded> {
         let opened = self.storage.open(&name_of(lsn), Access::Read);
         let file = opened.map_err(|error| NotLoaded::Passed(Reason::Unread(error)))?;
         let read = dump::read(&*file, |header| {
             self.check(lsn, header)?;
-            counts().map_err(Stopped::Not)
+            counts(header.owner).map_err(Stopped::Not)
         });
         read.map_err(|stopped| match stopped {
             Stopped::Not(not) => not,

@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod programs;
+mod snapshots;
 
 use common::{Rows, found};
 use seawall::{Geometry, Log, LogReader, Lsn, Options};
