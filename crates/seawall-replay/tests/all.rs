@@ -4,5 +4,6 @@ mod common;
 mod engine;
 mod exactly_once;
 mod heliosdb;
+mod history;
 mod quakes;
 mod snapshot;

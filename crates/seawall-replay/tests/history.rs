@@ -3,12 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod programs;
 mod snapshots;
 
-use common::{Rows, found};
+use crate::common::{Rows, found};
 use seawall::{Geometry, Log, LogReader, Lsn, Options};
 use seawall_io::{Access, MemStorage, Storage};
 use seawall_replay::{
