@@ -23,6 +23,7 @@ mod residence;
 mod signal;
 mod surroundings;
 mod transfer;
+mod wait;
 
 use std::fmt::Debug;
 use std::io;
@@ -41,6 +42,7 @@ pub use posix::{Draft, PosixStorage};
 pub use residence::{lock_memory, oom_score, set_oom_score};
 pub use signal::{Notice, send_signal};
 pub use surroundings::{Mount, Surroundings, Writable};
+pub use wait::{Woken, wait_for_input};
 
 /// A directory that holds one log.
 ///

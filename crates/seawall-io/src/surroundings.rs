@@ -87,6 +87,17 @@ impl Surroundings {
     }
 }
 
+impl Surroundings {
+    /// Whether files written here are lost with the power: a file system in memory, also as the
+    /// upper layer of an overlay.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        let upper =
+            self.upper.as_ref().filter(|_| self.mount.as_ref().is_some_and(Mount::is_overlay));
+        upper.or(self.mount.as_ref()).is_some_and(Mount::is_in_memory)
+    }
+}
+
 fn kernel() -> Option<String> {
     let read = |name: &str| read_text(&Path::new("/proc/sys/kernel").join(name));
     Some(format!("{} {}", read("ostype")?.trim(), read("osrelease")?.trim()))

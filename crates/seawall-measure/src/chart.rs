@@ -44,7 +44,7 @@ pub fn log_log(names: &Names<'_>, series: &[Series<'_>]) -> String {
         .with_legend_position(LegendPosition::OutsideRightTop)
         .with_width(560.0)
         .with_height(340.0);
-    kuva::render_to_svg(plots, layout)
+    scalable(kuva::render_to_svg(plots, layout))
 }
 
 /// Bars over names, side by side for each; a bar for each series. As an SVG document.
@@ -68,7 +68,19 @@ pub fn bars(names: &Names<'_>, series: &[(&str, &str)], groups: &[(String, Vec<f
         .with_legend_position(LegendPosition::OutsideRightTop)
         .with_width(900.0)
         .with_height(360.0);
-    kuva::render_to_svg(plots, layout)
+    scalable(kuva::render_to_svg(plots, layout))
+}
+
+/// Adds the view box that lets a page scale the chart; without one, a narrow window crops it.
+fn scalable(svg: String) -> String {
+    let head = svg.split('>').next().unwrap_or_default();
+    let size = |name: &str| head.split_once(&format!("{name}=\""))?.1.split('"').next();
+    match (size(" width"), size(" height")) {
+        (Some(width), Some(height)) if !head.contains("viewBox") => {
+            svg.replacen("<svg ", &format!("<svg viewBox=\"0 0 {width} {height}\" "), 1)
+        }
+        _ => svg,
+    }
 }
 
 /// A place on an axis, in few letters: `20M`, `10k`, `5,000`, `0.2`.
@@ -90,6 +102,7 @@ mod tests {
         let names = Names { title: "Rates", x: "ways", y: "a second" };
         let groups = [("one".to_owned(), vec![1.0, 2.0]), ("two".to_owned(), vec![3.0, 4.0])];
         let svg = bars(&names, &[("all", "#112233"), ("few", "#445566")], &groups);
+        assert!(svg.starts_with("<svg viewBox=\"0 0 900 360\" "), "{svg}");
         for part in ["one", "two", "all", "few", "Rates"] {
             assert!(svg.contains(&format!(">{part}<")), "{part}: {svg}");
         }

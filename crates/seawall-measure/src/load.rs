@@ -74,11 +74,13 @@ impl Others {
     #[must_use]
     pub fn says(self) -> Option<String> {
         match self.0 {
-            None => Some("no /proc/stat here: how busy the processors are is not known".to_owned()),
+            None => Some(
+                "it is unknown how busy the processors are, as there is no /proc/stat".to_owned(),
+            ),
             Some(_) if self.is_quiet() => None,
             Some(share) => {
                 let percent = share * 100.0;
-                Some(format!("busy: others used {percent:.0} % of the processors"))
+                Some(format!("other programs used {percent:.0} % of the processors"))
             }
         }
     }
@@ -211,8 +213,8 @@ mod tests {
     fn a_busy_machine_is_named_and_so_is_one_that_does_not_tell() {
         let said = |share| Others::of(share).says().unwrap_or_default();
         assert_eq!((said(Some(0.0)), said(Some(0.049))), (String::new(), String::new()));
-        assert_eq!(said(Some(0.372)), "busy: others used 37 % of the processors");
-        assert!(said(None).contains("not known"));
+        assert_eq!(said(Some(0.372)), "other programs used 37 % of the processors");
+        assert!(said(None).contains("unknown"));
         let quiet = Others::of(Some(0.01));
         assert!(quiet.is_quiet() && !quiet.worse(Others::of(None)).is_quiet());
         assert_eq!(quiet.worse(Others::of(Some(0.3))), Others::of(Some(0.3)));

@@ -1,16 +1,19 @@
 //! What measuring asks of the machine: the time, and whether it works for us first and alone.
 
 use crate::load::Others;
-use seawall_io::{Access, Clock, PosixStorage, Storage, SystemClock};
+use seawall_io::{Access, Clock, PosixStorage, Storage, Surroundings, SystemClock};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
-/// What to say where [`is_real_time`] is false.
-const NOT_REAL_TIME: [&str; 2] = [
-    "not ranked: other work can stand between a sync and the thread that waits for",
-    "it; where the system allows it, run this under `chrt -f 1`",
-];
+/// What to say where [`is_in_memory`] is true.
+pub const IN_MEMORY: &str = "this is memory, not a disk: the speed means nothing";
+
+/// Whether files in `folder` are in memory; false where the system does not tell.
+#[must_use]
+pub fn is_in_memory(folder: &Path) -> bool {
+    Surroundings::of(folder).is_ok_and(|around| around.is_in_memory())
+}
 
 /// Under which conditions something was measured; figures are ranked under good ones only.
 #[derive(Clone, Copy, Debug)]
@@ -42,9 +45,19 @@ impl Conditions {
     /// Lines for people that say why nothing is ranked; none if it is.
     #[must_use]
     pub fn says(&self) -> Vec<String> {
-        let busy = self.others.says().map(|says| format!("{says}; not ranked"));
-        let not_real_time = NOT_REAL_TIME.map(str::to_owned);
-        busy.into_iter().chain(not_real_time.into_iter().filter(|_| !self.is_real_time)).collect()
+        match (self.others.says(), self.is_real_time) {
+            (None, true) => return vec![],
+            (Some(busy), true) => vec![format!("not ranked: {busy}")],
+            (None, false) => vec![
+                "not ranked: another program can run between a sync and the thread that".to_owned(),
+                "waits for it; run this under `chrt -f 1` where the system allows it".to_owned(),
+            ],
+            (Some(busy), false) => vec![
+                format!("not ranked: {busy};"),
+                "they can run between a sync and the thread that waits for it. Run this".to_owned(),
+                "alone, and under `chrt -f 1` where the system allows it".to_owned(),
+            ],
+        }
     }
 }
 
@@ -141,7 +154,7 @@ mod tests {
         assert!(of(true, Some(0.01)).are_good() && of(true, Some(0.01)).says().is_empty());
         let busy = of(true, Some(0.5));
         assert!(!busy.are_good());
-        assert_eq!(busy.says(), ["busy: others used 50 % of the processors; not ranked"]);
+        assert_eq!(busy.says(), ["not ranked: other programs used 50 % of the processors"]);
         assert!(!of(true, None).are_good() && of(true, None).says().len() == 1);
         assert!(!of(false, Some(0.0)).are_good() && of(false, Some(0.5)).says().len() == 3);
     }

@@ -3,7 +3,7 @@
 use crate::baseline::{COLUMNS, Change};
 use crate::contest::{Contest, Row, Verdict};
 use crate::human::{rounded, times};
-use crate::machine::Conditions;
+use crate::machine::{Conditions, IN_MEMORY, is_in_memory};
 use crate::place::Place;
 use seawall_io::{Access, Storage};
 use std::io;
@@ -19,6 +19,16 @@ pub fn page(title: &str, body: &str) -> String {
 #[must_use]
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// Text in HTML; what is in back-ticks is shown as code.
+fn with_code(text: &str) -> String {
+    let parts = text.split('`').map(escaped).enumerate();
+    let shown = parts.map(|(place, part)| match place % 2 {
+        0 => part,
+        _ => format!("<code>{part}</code>"),
+    });
+    shown.collect()
 }
 
 /// A table: the first row is its head, the first cell of each row names it.
@@ -44,14 +54,18 @@ pub fn head(title: &str, conditions: &Conditions, (about, folder): (&str, &Path)
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let says = match conditions.says() {
         says if says.is_empty() => {
-            "At real-time priority, with nobody else at work worth speaking of.".to_owned()
+            "At real-time priority, with no other program at work worth mentioning.".to_owned()
         }
-        says => says.join(" "),
+        says => says.join(" ") + ".",
+    };
+    let memory = match is_in_memory(&folder) {
+        true => format!("<p class=verdict>{IN_MEMORY}</p>\n"),
+        false => String::new(),
     };
     format!(
-        "<h1>{}</h1>\n<p class=verdict>{}</p>\n<p>{} Measured in <code>{}</code></p>\n",
+        "<h1>{}</h1>\n<p class=verdict>{}</p>\n{memory}<p>{} Measured in <code>{}</code></p>\n",
         escaped(title),
-        escaped(&says),
+        with_code(&says),
         escaped(about),
         escaped(&folder.display().to_string())
     )

@@ -1,7 +1,9 @@
 //! A folder for the files of one run, removed at its end.
 
+use seawall_io::{Clock, SystemClock};
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{fs, io};
 
 /// A fresh folder; dropping it removes it with all that is in it.
@@ -54,6 +56,23 @@ impl Drop for Scratch {
         if !self.keep {
             // What cannot be removed now is in nobody's way: the name is ours alone.
             let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Removes the file or folder at `path` while other threads may still create files in it.
+///
+/// What cannot be removed within some tries stays.
+pub fn remove_in_use(path: &Path) {
+    const TRIES: u32 = 50;
+    for _ in 0..TRIES {
+        let removed = match path.symlink_metadata() {
+            Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+            Ok(_) => fs::remove_file(path),
+            Err(_) => return,
+        };
+        if removed.is_err() {
+            SystemClock::new().sleep(Duration::from_millis(2));
         }
     }
 }

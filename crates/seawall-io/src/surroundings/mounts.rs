@@ -4,6 +4,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+/// File systems in memory.
+const IN_MEMORY: &[&str] = &["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
+
 /// One mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -49,6 +52,16 @@ impl Mount {
             }
         }
         Some(Self { device, point, kind, source, options })
+    }
+
+    /// Whether it keeps its files in memory, until the power goes.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        IN_MEMORY.contains(&self.kind.as_str())
+    }
+
+    pub(super) fn is_overlay(&self) -> bool {
+        self.kind == "overlay"
     }
 
     /// Of an overlay, the folder that takes what is written.

@@ -69,7 +69,7 @@ fn beside_others_nothing_is_ranked_and_it_is_said_why() {
         assert_eq!(busy.as_json()["rows"][1]["verdict"], "not ranked");
         assert_eq!(busy.as_json()["others_share"], json!(share));
         let why = busy.lines().pop().unwrap();
-        assert!(why.contains(if share.is_some() { "used 30 %" } else { "not known" }), "{why}");
+        assert!(why.contains(if share.is_some() { "used 30 %" } else { "unknown" }), "{why}");
     }
 }
 

@@ -1,0 +1,66 @@
+//! Waiting for input while other things may happen.
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+/// What ended a wait. If several things happened, the last of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// The input has bytes, or its end, or an error.
+    Input,
+    /// The reader of the output has closed it.
+    OutputClosed,
+    /// The second descriptor has bytes.
+    Signal,
+}
+
+/// Waits until `input` or `signal` can be read, or the reader of `output` has closed it.
+///
+/// Files and terminals as `output` are never closed in this sense; only pipes and sockets are.
+///
+/// # Errors
+///
+/// Whatever the system says.
+///
+/// # Examples
+///
+/// ```
+/// use seawall_io::{Woken, wait_for_input};
+/// use std::os::fd::AsFd;
+/// use std::os::unix::net::UnixStream;
+///
+/// let (input, _other) = UnixStream::pair()?;
+/// let (signal, _notify) = UnixStream::pair()?;
+/// let (reader, output) = std::io::pipe()?;
+/// drop(reader);
+/// let woken = wait_for_input(input.as_fd(), signal.as_fd(), Some(output.as_fd()))?;
+/// assert_eq!(woken, Woken::OutputClosed);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn wait_for_input(
+    input: BorrowedFd<'_>,
+    signal: BorrowedFd<'_>,
+    output: Option<BorrowedFd<'_>>,
+) -> io::Result<Woken> {
+    // Errors of the output are reported even though no event is requested.
+    let output = output.map(|output| PollFd::from_borrowed_fd(output, PollFlags::empty()));
+    let inputs = [input, signal].map(|input| PollFd::from_borrowed_fd(input, PollFlags::IN));
+    let mut all: Vec<_> = inputs.into_iter().chain(output).collect();
+    loop {
+        retry_on_intr(|| poll(&mut all, None))?;
+        let happened = |place: usize, flags: PollFlags| {
+            all.get(place).is_some_and(|one| one.revents().intersects(flags))
+        };
+        if happened(1, PollFlags::all()) {
+            return Ok(Woken::Signal);
+        }
+        if happened(2, PollFlags::ERR | PollFlags::HUP) {
+            return Ok(Woken::OutputClosed);
+        }
+        if happened(0, PollFlags::all()) {
+            return Ok(Woken::Input);
+        }
+    }
+}
