@@ -47,6 +47,7 @@ pub(crate) use tools::{Completions, Doctor, Man, Probe};
     about = "A write-ahead log that tells a torn tail from damage and names what is lost.",
     after_help = EXIT_CODES,
     arg_required_else_help = true,
+    propagate_version = true,
     infer_subcommands = false
 )]
 struct Cli {
@@ -124,6 +125,9 @@ pub(crate) enum Verb {
     /// The reader whose memory `bench read` looks at
     #[command(hide = true)]
     BenchReader(BenchReader),
+    /// Print the version, as --version does
+    #[command(hide = true)]
+    Version,
 }
 
 impl Verb {
@@ -273,16 +277,19 @@ pub(crate) struct Cat {
     pub(crate) log: PathBuf,
     /// The first record to print [default: the oldest that the log has]
     #[arg(long, value_name = "LSN", value_parser = human::parse_lsn)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) from: Option<u64>,
     /// The last record to print
     #[arg(long, value_name = "LSN", value_parser = human::parse_lsn)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) to: Option<u64>,
     /// How many records to print at most
-    #[arg(short = 'n', value_name = "COUNT")]
+    #[arg(short = 'n', value_name = "COUNT", value_parser = human::parse_count)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) count: Option<u64>,
-    /// How to print a record
-    #[arg(short = 'o', long = "output", value_enum, default_value_t = Shape::Short)]
-    pub(crate) shape: Shape,
+    /// How to print a record [default: short]
+    #[arg(short = 'o', long = "output", value_enum)]
+    pub(crate) shape: Option<Shape>,
     /// Go on behind damage; the exit code stays that of the damage
     #[arg(long)]
     pub(crate) skip_damaged: bool,
@@ -301,6 +308,7 @@ pub(crate) struct Tail {
     pub(crate) log: PathBuf,
     /// How many of the last records to print
     #[arg(short = 'n', value_name = "COUNT", default_value_t = 10)]
+    #[arg(value_parser = human::parse_count, allow_negative_numbers = true)]
     pub(crate) count: u64,
     /// Go on with the records that come, until interrupted
     #[arg(short, long)]
@@ -308,9 +316,9 @@ pub(crate) struct Tail {
     /// Go on where this file says, instead of with the last records, and keep it up to date
     #[arg(long, value_name = "FILE")]
     pub(crate) cursor_file: Option<PathBuf>,
-    /// How to print a record
-    #[arg(short = 'o', long = "output", value_enum, default_value_t = Shape::Short)]
-    pub(crate) shape: Shape,
+    /// How to print a record [default: short]
+    #[arg(short = 'o', long = "output", value_enum)]
+    pub(crate) shape: Option<Shape>,
     #[command(flatten)]
     pub(crate) selection: Selection,
     #[command(flatten)]
@@ -338,9 +346,11 @@ pub(crate) struct Truncate {
     pub(crate) log: PathBuf,
     /// Give up records before this one, by whole segments
     #[arg(long, value_name = "LSN", group = "end", value_parser = human::parse_lsn)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) before: Option<u64>,
     /// Give up every record behind this one; `none` keeps none
     #[arg(long, value_name = "LSN|none", group = "end", value_parser = human::parse_lsn_or_none)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) after: Option<Last>,
     /// Say what would go, and change nothing; so without --yes, too
     #[arg(long, conflicts_with = "yes")]
@@ -360,7 +370,7 @@ pub(crate) struct Last(pub(crate) Option<seawall::Lsn>);
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
     /// An exit code, a verdict, or a cause of damage
-    #[arg(value_name = "CODE|NAME")]
+    #[arg(value_name = "CODE|NAME", allow_negative_numbers = true)]
     pub(crate) topic: String,
     #[command(flatten)]
     pub(crate) look: Look,

@@ -22,6 +22,7 @@ mod truncate;
 mod verify;
 
 use crate::args::Verb;
+use crate::output::Output;
 use crate::report::{Exit, Failure};
 use crate::stores::Stores;
 
@@ -48,6 +49,13 @@ pub(crate) fn run(verb: &Verb, stores: Stores) -> Result<Exit, Failure> {
         Verb::Bench(args) => bench::run(&args.what, stores),
         Verb::Demo(args) => demo::run(args),
         Verb::BenchReader(args) => bench::alone(args),
+        Verb::Version => Ok(version()),
         Verb::DemoWriter(args) => demo::writer::run(args),
     }
+}
+
+fn version() -> Exit {
+    let mut out = Output::new();
+    out.line(concat!("seawall ", env!("CARGO_PKG_VERSION")));
+    out.finish()
 }

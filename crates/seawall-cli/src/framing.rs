@@ -102,6 +102,11 @@ impl Framer {
         }
     }
 
+    /// Bytes of a record that is not complete yet.
+    pub(crate) fn unfinished(&self) -> u64 {
+        u64::try_from(self.rest().len()).expect("a buffer is in memory")
+    }
+
     fn next_line(&mut self) -> Option<Found> {
         let rest = self.rest();
         let newline = rest.iter().skip(self.looked).position(|byte| *byte == b'\n');

@@ -43,7 +43,9 @@ mod output;
 mod printer;
 mod progress;
 mod report;
+mod scratch;
 mod select;
+mod signals;
 mod stores;
 mod tone;
 mod translate;
@@ -72,5 +74,9 @@ pub fn main_with(stores: &'static [&'static dyn StoreKind]) -> ExitCode {
         }
         Err(exit) => exit,
     };
+    if let report::Exit::Signalled(signal) = exit {
+        // Shells and supervisors see that the signal ended it: 128 + signal.
+        let _ = signal_hook::low_level::emulate_default_handler(signal.into());
+    }
     ExitCode::from(exit.code())
 }

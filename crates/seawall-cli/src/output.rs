@@ -31,6 +31,11 @@ impl Output {
         self.state == State::Open
     }
 
+    /// Whether writing failed, other than by a reader that closed the pipe.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.state == State::Failed
+    }
+
     /// Writes with `act`, unless nobody reads any more. [`finish`](Self::finish) knows of errors.
     pub(crate) fn write(&mut self, act: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
         if self.is_open() {

@@ -32,20 +32,22 @@ pub(crate) enum Exit {
     Contract,
     /// As a program ended that was run.
     Theirs(u8),
+    /// A signal ended it, after everything was put in order.
+    Signalled(u8),
 }
 
-/// Code, and which of several exits stands for all: the higher rank.
+/// Code and rank: of several results the one with the higher rank is the exit code.
 const TABLE: [(Exit, u8, u8); 10] = [
     (Exit::Fine, 0, 0),
-    (Exit::Failed, 1, 7),
-    (Exit::Usage, 2, 6),
-    (Exit::Unsure, 3, 1),
-    (Exit::Correctable, 4, 2),
-    (Exit::Lost, 5, 3),
-    (Exit::Busy, 6, 5),
-    (Exit::Format, 8, 4),
-    (Exit::Conflict, 9, 8),
-    (Exit::Contract, 10, 9),
+    (Exit::Failed, 1, 1),
+    (Exit::Usage, 2, 2),
+    (Exit::Unsure, 3, 7),
+    (Exit::Correctable, 4, 8),
+    (Exit::Lost, 5, 9),
+    (Exit::Busy, 6, 3),
+    (Exit::Format, 8, 6),
+    (Exit::Conflict, 9, 4),
+    (Exit::Contract, 10, 5),
 ];
 
 impl Exit {
@@ -54,7 +56,7 @@ impl Exit {
         self.row().1
     }
 
-    /// The one that matters more: 1, then 2, 6, 8, 5, 4, 3, 0.
+    /// The worse of two: 5, then 4, 3, 8, 10, 9, 6, 2, 1, 0. An error never hides lost records.
     pub(crate) fn worse(self, other: Self) -> Self {
         if other.row().2 > self.row().2 { other } else { self }
     }
@@ -75,6 +77,9 @@ impl Exit {
         if let Self::Theirs(code) = self {
             // What goes wrong with us matters more than how they are.
             return (self, code, 0);
+        }
+        if let Self::Signalled(signal) = self {
+            return (self, 128 + signal, 10);
         }
         TABLE.into_iter().find(|row| row.0 == self).expect("every exit has a row")
     }
@@ -170,12 +175,12 @@ impl From<NoFolder> for Failure {
     fn from(error: NoFolder) -> Self {
         let NoFolder { path, source } = &error;
         if source.kind() == io::ErrorKind::AlreadyExists {
-            let what = "an interrupted run left its folder";
+            let what = "a killed run left its folder";
             let failure = Self::new(Exit::Failed, what).at(path.display());
             return failure.next("remove it, and try again");
         }
         let failure = Self::new(Exit::Failed, &error).at(path.display());
-        failure.next("choose another place with --dir")
+        failure.next("give another directory, one that can be written to")
     }
 }
 
@@ -251,9 +256,10 @@ fn next_after(error: &Error, verb: &str, log: &Path) -> String {
             )
         }
         Error::Unsupported { .. } => "use the seawall that wrote it".to_owned(),
-        Error::Mismatch { what, .. } => {
-            format!("leave the option for the {what} out, or give another log")
-        }
+        Error::Mismatch { what, .. } => match option_for(what) {
+            Some(option) => format!("leave {option} out, or give another log"),
+            None => "give a log of this kind".to_owned(),
+        },
         Error::InvalidOption { .. } => format!("seawall {verb} --help"),
         Error::Damaged(_) => {
             format!("seawall repair {shown}, for a plan; or seawall cat {shown} --skip-damaged")
@@ -273,6 +279,29 @@ fn next_after(error: &Error, verb: &str, log: &Path) -> String {
     }
 }
 
+fn is_device_error(error: &io::Error) -> bool {
+    const EIO: i32 = 5;
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let number = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
+        if number == Some(EIO) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// The option of `append` that asks for this property of a log.
+fn option_for(what: &str) -> Option<&'static str> {
+    match what {
+        "layout" => Some("--log-format"),
+        "segment size" => Some("--segment-size"),
+        "codec" => Some("--codec"),
+        _ => None,
+    }
+}
+
 /// Whether the path of the log itself leads nowhere.
 fn is_missing(error: &io::Error, log: &Path) -> bool {
     error.kind() == io::ErrorKind::NotFound && log.symlink_metadata().is_err()
@@ -287,14 +316,14 @@ fn next_after_io(error: &io::Error, verb: &str, log: &Path) -> String {
         let target = log.canonicalize().or_else(|_| log.read_link());
         return target.map_or_else(
             |_| "give the path that the link leads to".to_owned(),
-            |target| format!("seawall {verb} {}", target.display()),
+            |target| format!("seawall {verb} {}", typed(&target)),
         );
     }
     match error.kind() {
         io::ErrorKind::NotFound if is_missing(error, log) => {
             let parent = log.parent().filter(|parent| !parent.as_os_str().is_empty());
             match parent.filter(|parent| !parent.exists()) {
-                Some(parent) => format!("make the folder {} first", parent.display()),
+                Some(parent) => format!("mkdir -p {}", typed(parent)),
                 None if verb == "append" => {
                     "check the path; without --no-create a log is made here".to_owned()
                 }
@@ -306,7 +335,16 @@ fn next_after_io(error: &io::Error, verb: &str, log: &Path) -> String {
         io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge => {
             "make room, then try again: what was acknowledged is kept".to_owned()
         }
-        _ => "see what the system's journal says of this device, then try again".to_owned(),
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "the file system is mounted read-only: give another place, or remount it".to_owned()
+        }
+        io::ErrorKind::InvalidFilename => "give a shorter name".to_owned(),
+        io::ErrorKind::QuotaExceeded => "make room within your quota, then try again".to_owned(),
+        // EIO has no kind of its own.
+        _ if is_device_error(error) => {
+            "look for errors of this device in the kernel log (dmesg), then try again".to_owned()
+        }
+        _ => "check the path, then try again".to_owned(),
     }
 }
 
@@ -317,13 +355,15 @@ mod tests {
     #[test]
     fn the_worst_of_several_follows_the_documented_order() {
         let order = [
-            Exit::Failed,
-            Exit::Usage,
-            Exit::Busy,
-            Exit::Format,
             Exit::Lost,
             Exit::Correctable,
             Exit::Unsure,
+            Exit::Format,
+            Exit::Contract,
+            Exit::Conflict,
+            Exit::Busy,
+            Exit::Usage,
+            Exit::Failed,
             Exit::Fine,
         ];
         for pair in order.windows(2) {

@@ -54,3 +54,31 @@ fn the_report_is_a_page_without_scripts_and_the_same_figures() {
 fn the_demo_without_a_place_is_1() {
     Folder::new("demo-nowhere").run("demo --fast --dir nowhere", b"").refused(1);
 }
+
+#[test]
+fn the_demo_never_measures_memory_as_if_it_were_a_disk() {
+    let memory = "/dev/shm";
+    let folder = Folder::new("demo-memory");
+    let doctor = folder.run(&format!("doctor {memory}"), b"").code;
+    let here = folder.run("doctor .", b"").code;
+    if doctor != 10 || here == 10 {
+        eprintln!("SKIPPED: this needs {memory} in memory, and a disk here");
+        return;
+    }
+    // As on systems where /tmp is in memory: the current directory is a disk, and is taken.
+    let ran = folder.shell(&format!("TMPDIR={memory} seawall demo --fast --json --keep"), b"");
+    assert_eq!(ran.fine().json()[0]["in_memory"], false, "{ran:?}");
+    assert!(folder.names(".").iter().any(|name| name.starts_with("seawall-demo-")), "{ran:?}");
+    // Where memory was chosen, the speed is left out.
+    let ran = folder.run(&format!("demo --dir {memory} --json"), b"");
+    let found = &ran.fine().json()[0];
+    assert_eq!((&found["in_memory"], &found["speed"]), (&true.into(), &serde_json::Value::Null));
+    let ran = folder.run(&format!("demo --fast --dir {memory}"), b"");
+    let note = "this is memory, not a disk: the speed means nothing";
+    assert!(ran.fine().text().contains(note), "{ran:?}");
+    assert!(!ran.text().contains("syncs a second"), "{ran:?}");
+    let bench = format!("bench append --dir {memory} --writers 1 --time 0.1 --report page.html");
+    let ran = folder.run(&bench, b"");
+    assert!(ran.fine().err.contains(note), "{ran:?}");
+    assert!(String::from_utf8(folder.read("page.html")).expect("text").contains(note));
+}

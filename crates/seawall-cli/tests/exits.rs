@@ -250,9 +250,16 @@ fn several_logs_end_with_the_worst() {
     assert_eq!(ran.code, 5);
     let verdicts: Vec<_> = ran.json().iter().map(|found| found["verdict"].clone()).collect();
     assert_eq!(verdicts, ["clean", "lost", "clean"]);
-    folder.run("verify bad nowhere good", b"").refused(1);
     folder.make_folder("empty");
-    folder.run("verify bad empty good", b"").refused(8);
+    folder.write("file", b"not a log");
+    // A wrong name beside a damaged log must not hide that records are lost.
+    for logs in ["bad nowhere good", "nowhere bad", "bad empty good", "file bad nowhere"] {
+        assert_eq!(folder.run(&format!("verify {logs}"), b"").code, 5, "{logs}");
+    }
+    folder.run("verify empty nowhere good", b"").refused(8);
+    folder.run("verify good nowhere", b"").refused(1);
+    let help = folder.run("verify --help", b"");
+    assert!(help.fine().text().contains("5, 4, 3, 8"), "{help:?}");
 }
 
 #[test]
@@ -319,4 +326,69 @@ fn every_code_and_every_word_of_verify_is_explained() {
     assert!(folder.run("explain 11", b"").refused(2).contains("segment-header"));
     let ran = folder.run("verify nowhere", b"");
     assert!(folder.run(&format!("explain {}", ran.code), b"").text().contains("no such path"));
+}
+
+#[test]
+fn printed_lsns_and_commands_can_be_pasted_back() {
+    let folder = Folder::new("paste");
+    let lines: Vec<u8> = (1..=12_000).flat_map(|n| format!("{n:0100}\n").into_bytes()).collect();
+    folder.run("append 'a --segment-size 1MiB", &lines).fine();
+    for verb in ["verify", "stat", "repair", "truncate --after 7378", "truncate --before 11999"] {
+        let text = folder.run(&format!("{verb} 'a"), b"").text().to_owned();
+        for (_, after) in text.match_indices("LSN ").map(|(at, _)| text.split_at(at + 4)) {
+            let lsn: String = after.chars().take_while(|c| !c.is_whitespace()).collect();
+            let ran = folder.run(&format!("cat 'a --from {lsn} -n 1"), b"");
+            assert!(ran.fine().err.is_empty() || lsn == "12001", "{verb}: LSN {lsn}: {ran:?}");
+        }
+    }
+    // Records of a copy from a report are found, too.
+    for lsn in ["7378", "7,378", "7_378"] {
+        let ran = folder.run(&format!("cat 'a --from {lsn} -n 1 -o raw"), b"");
+        assert_eq!(ran.fine().text().trim_start_matches('0'), "7378\n", "{lsn}");
+    }
+    for lsn in ["-1", "0", "7,", "x"] {
+        let ran = folder.run(&format!("cat 'a --from {lsn}"), b"");
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert!(ran.err.contains("LSNs are 1, 2, 3") && !ran.err.contains("-- -1"), "{ran:?}");
+    }
+    let plan = folder.run("truncate 'a --after 7378", b"").text().to_owned();
+    let (_, command) = plan.split_once("to do it: ").expect("a command");
+    folder.shell(command.trim(), b"").fine();
+    assert_eq!(folder.run("stat 'a --json", b"").json()[0]["last_lsn"], 7378);
+}
+
+#[test]
+fn a_range_without_records_is_explained_and_a_second_shape_is_refused() {
+    let folder = Folder::new("ranges");
+    folder.run("append log", b"a\nb\nc\n").fine();
+    let ran = folder.run("cat log --from 99", b"");
+    assert!(ran.fine().err.contains("the last record is 3"), "{ran:?}");
+    let ran = folder.run("cat log --from 10 --to 5", b"");
+    assert!(ran.fine().err.contains("--from 10 is after --to 5"), "{ran:?}");
+    assert_eq!(folder.run("cat log --from 99 -q", b"").fine().err, "");
+    for verb in ["cat", "tail"] {
+        folder.run(&format!("{verb} log --json -o raw"), b"").refused(2);
+        let ran = folder.run(&format!("{verb} log --json -o json"), b"");
+        assert_eq!(ran.fine().json().len(), 3);
+    }
+}
+
+#[test]
+fn advice_fits_the_error() {
+    let folder = Folder::new("advice");
+    folder.run("append log", b"x\n").fine();
+    let name = "x".repeat(300);
+    let ran = folder.run(&format!("append {name}"), b"x\n");
+    assert!(ran.refused(1).contains("shorter name"), "{ran:?}");
+    let ran = folder.run("append log --log-format json", b"x\n");
+    assert!(ran.refused(2).contains("leave --log-format out"), "{ran:?}");
+    let ran = folder.run("append log --segment-size 2MiB", b"x\n");
+    assert!(ran.refused(2).contains("leave --segment-size out"), "{ran:?}");
+    let ran = folder.run("append 'no/where", b"x\n");
+    assert!(ran.refused(1).contains("mkdir -p ''\\''no'"), "{ran:?}");
+    folder.write("file", b"");
+    for place in ["nowhere", "file"] {
+        let ran = folder.run(&format!("probe {place}"), b"");
+        assert!(!ran.refused(1).contains("--dir"), "{ran:?}");
+    }
 }

@@ -6,6 +6,8 @@ use crate::tool;
 
 use seawall_io::{Entropy, SeededEntropy, SystemEntropy};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 use tool::Folder;
@@ -89,4 +91,123 @@ fn what_was_acknowledged_before_a_kill_is_there_once_and_in_order() {
         assert_eq!(line, Some(&format!("{run} {n}")), "record {lsn} was acknowledged");
     }
     folder.run("verify log", b"").fine();
+}
+
+/// Sends a signal that the program can answer.
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args([name, &child.id().to_string()]).status();
+    assert!(sent.expect("run kill").success(), "{name}");
+}
+
+/// How a program ended that a signal may have ended.
+#[derive(Debug)]
+struct Ended {
+    signal: Option<i32>,
+    out: String,
+    err: String,
+}
+
+/// Waits for the end, with the input open all the time.
+fn ended(mut child: Child) -> Ended {
+    let stdin = child.stdin.take();
+    let output = child.wait_with_output().expect("wait for it");
+    drop(stdin);
+    Ended {
+        signal: output.status.signal(),
+        out: String::from_utf8(output.stdout).expect("text"),
+        err: String::from_utf8(output.stderr).expect("text"),
+    }
+}
+
+#[test]
+fn append_ends_well_on_a_signal_and_says_what_it_left_out() {
+    for (name, number) in [("-INT", 2), ("-TERM", 15), ("-HUP", 1)] {
+        let folder = Folder::new(&format!("signal{name}"));
+        let mut append = folder.start("append log --ack");
+        let stdin = append.stdin.as_mut().expect("a pipe");
+        stdin.write_all(b"one\ntwo\nthr").expect("it reads");
+        let mut acks = BufReader::new(append.stdout.take().expect("a pipe"));
+        for lsn in ["1\n", "2\n"] {
+            let mut line = String::new();
+            acks.read_line(&mut line).expect("text");
+            assert_eq!(line, lsn);
+        }
+        // A part of a line may arrive after the acknowledgements of the lines before it.
+        std::thread::sleep(Duration::from_millis(300));
+        signal(&append, name);
+        let ended = ended(append);
+        assert_eq!(ended.signal, Some(number), "{ended:?}");
+        assert!(ended.err.contains("appended 2 records to log: LSN 1 .. 2"), "{ended:?}");
+        assert!(ended.err.contains("its 3 bytes are not appended"), "{ended:?}");
+        let found = folder.run("stat log --json", b"").fine().json().remove(0);
+        assert_eq!((&found["closed_lsn"], &found["records"]), (&2.into(), &2.into()), "{found}");
+        assert_eq!(
+            folder.run("verify log --strict --json", b"").fine().json()[0]["tail"]["state"],
+            "clean"
+        );
+    }
+}
+
+#[test]
+fn append_stays_when_a_signal_is_to_be_ignored() {
+    let folder = Folder::new("nohup");
+    let line = "trap '' HUP; { echo one; sleep 1; echo two; } | seawall append log --ack";
+    let mut shell = Command::new("sh");
+    let program = env!("CARGO_BIN_EXE_seawall");
+    shell.args(["-c", &line.replace("seawall", &format!("exec '{program}'"))]);
+    shell.current_dir(folder.path(".")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = shell.spawn().expect("start a shell");
+    let mut acks = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut said = String::new();
+    acks.read_line(&mut said).expect("text");
+    signal(&child, "-HUP");
+    std::io::Read::read_to_string(&mut acks, &mut said).expect("text");
+    assert!(child.wait().expect("wait for it").success());
+    assert_eq!(said, "1\n2\n");
+}
+
+#[test]
+fn append_ends_when_its_acknowledgements_are_not_read() {
+    let folder = Folder::new("unheard");
+    let mut append = folder.start("append log --ack");
+    append.stdin.as_mut().expect("a pipe").write_all(b"one\n").expect("it reads");
+    let mut acks = BufReader::new(append.stdout.take().expect("a pipe"));
+    acks.read_line(&mut String::new()).expect("text");
+    drop(acks);
+    // The input stays open and silent: it ends all the same.
+    let ended = ended(append);
+    assert_eq!((ended.signal, ended.out.as_str()), (Some(13), ""), "{ended:?}");
+    assert!(ended.err.contains("has closed the pipe"), "{ended:?}");
+    assert!(ended.err.contains("appended 1 record to log: LSN 1\n"), "{ended:?}");
+    let code = "{ { echo a; sleep 1; echo b; sleep 1; echo c; } | seawall append log --ack -q; \
+                echo $? > code; } | true";
+    folder.shell(code, b"").fine();
+    assert_eq!(folder.read("code"), b"141\n");
+    let found = folder.run("stat log --json", b"").fine().json().remove(0);
+    assert_eq!(found["closed_lsn"], found["last_lsn"], "{found}");
+}
+
+#[test]
+fn interrupted_measurements_leave_no_files() {
+    for (line, name, signals) in [
+        ("bench append --time 30 --report page.html", "seawall-bench", ["-INT", "-TERM"]),
+        ("probe --time 60", "seawall-probe", ["-INT", "-TERM"]),
+        ("demo --dir . --report told", "seawall-demo", ["-INT", "-TERM"]),
+    ] {
+        for (how, number) in signals.into_iter().zip([2, 15]) {
+            let folder = Folder::new(&format!("litter-{name}{how}"));
+            let mut started = folder.start(line);
+            let is_busy = || folder.names(".").iter().any(|found| found.starts_with(name));
+            while !is_busy() {
+                let early = started.try_wait().expect("look at it");
+                assert!(early.is_none(), "{line}: {early:?}: {:?}", ended(started));
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            std::thread::sleep(Duration::from_millis(300));
+            signal(&started, how);
+            let ended = ended(started);
+            assert_eq!(ended.signal, Some(number), "{line}: {ended:?}");
+            assert_eq!(folder.names("."), [""; 0], "{line} {how}");
+        }
+    }
 }

@@ -213,3 +213,16 @@ fn what_was_acknowledged_before_a_kill_is_there() {
         last = Some(data);
     }
 }
+
+#[test]
+fn an_input_without_a_single_value_creates_no_log() {
+    let folder = Folder::new("no-value");
+    for options in ["", "--log-format json", "--codec json"] {
+        let ran = folder.run(&format!("append log --format json {options}"), b"{bad\n{worse\n");
+        ran.refused(1);
+        assert_eq!(folder.names("."), [""; 0], "{options}");
+    }
+    let ran = folder.run("append log --format json --ack", b"{bad\n{\"a\":1}\n");
+    assert_eq!((ran.code, ran.text()), (1, "1\n"), "{ran:?}");
+    assert_eq!(folder.run("cat log", b"").fine().text(), "1\t{\"a\":1}\n");
+}

@@ -171,24 +171,6 @@ fn a_reader_that_has_enough_ends_cat_without_a_word() {
 }
 
 #[test]
-fn append_goes_on_when_nobody_reads_its_acknowledgements() {
-    let folder = Folder::new("closed-append");
-    let mut append = folder.start("append log --ack -q");
-    let mut stdin = append.stdin.take().unwrap();
-    stdin.write_all(b"first\n").unwrap();
-    let mut acks = BufReader::new(append.stdout.take().unwrap());
-    let mut line = String::new();
-    acks.read_line(&mut line).unwrap();
-    drop(acks);
-    for _ in 0..1000 {
-        stdin.write_all(b"more\n").unwrap();
-    }
-    drop(stdin);
-    assert_eq!(append.wait_with_output().unwrap().status.code(), Some(0));
-    assert_eq!(folder.run("stat log --json", b"").json()[0]["records"], 1001);
-}
-
-#[test]
 fn help_shows_examples_for_every_verb() {
     let folder = Folder::new("help");
     for verb in

@@ -134,6 +134,15 @@ fn manual_pages_can_be_read_one_for_each_verb() {
         assert_eq!(warnings, "", "{name}");
         assert!(shown.contains("SYNOPSIS") && shown.contains("DESCRIPTION"), "{name}: {shown}");
     }
+    // Lists stay lists, and options that take a value show it.
+    let (_, codes) = main.text().split_once("Exit codes:\n").expect("exit codes");
+    let codes: Vec<&str> = codes.lines().take_while(|line| !line.starts_with('.')).collect();
+    // man joins lines that begin at the margin.
+    let is_kept = |line: &&str| line.is_empty() || line.starts_with(' ');
+    assert!(codes.len() > 10 && codes.iter().all(is_kept), "{codes:?}");
+    let cat = String::from_utf8(folder.read("pages/seawall-cat.1")).expect("text");
+    let synopsis = cat.split(".SH").find(|part| part.starts_with(" SYNOPSIS")).expect("a synopsis");
+    assert!(synopsis.contains("LSN") && synopsis.contains("COUNT"), "{synopsis}");
     // Again over what is there, and not into what is not.
     folder.run("man --dir pages", b"").fine();
     folder.run("man --dir nowhere", b"").refused(1);
@@ -220,7 +229,6 @@ fn notes_say_what_is_opened_with_which_options_on_standard_error() {
     assert_eq!(ran.fine().text(), "1\tx\n");
     let notes: Vec<&str> = ran.err.lines().collect();
     assert!(notes[0].contains("log=log") && notes[0].contains("count=1"), "{ran:?}");
-    assert!(notes[0].contains("shape=short (default)"), "{ran:?}");
     assert!(notes[1].ends_with("/log: codec raw"), "{ran:?}");
     assert!(notes[2].starts_with("seawall: exit 0 after "), "{ran:?}");
     assert_eq!(folder.run("cat log -v -q", b"").code, 2);
@@ -328,4 +336,19 @@ fn a_probe_names_what_it_says_and_where_it_cannot_measure() {
     let ran = folder.run(&format!("probe {place} --time 0.5"), b"");
     assert_eq!(ran.code, 10, "{ran:?}");
     assert!(ran.text().contains("broken   file system"), "{ran:?}");
+}
+
+#[test]
+fn the_version_is_printed_however_it_is_asked_for() {
+    let folder = Folder::new("version");
+    let version = env!("CARGO_PKG_VERSION");
+    for line in ["version", "--version", "-V", "cat -V", "bench append --version"] {
+        let ran = folder.run(line, b"");
+        assert!(ran.fine().text().trim_end().ends_with(version), "{line}: {ran:?}");
+    }
+    for line in ["explain nonsense", "disk config"] {
+        let ran = folder.run(line, b"");
+        let said = format!("{}{}", ran.text(), ran.err);
+        assert!(said.lines().all(|line| line.chars().count() <= 80), "{line}: {said}");
+    }
 }

@@ -11,7 +11,7 @@ use super::{LevelName, Look};
 use crate::human;
 use crate::progress::Patience;
 use clap::{Args, Subcommand};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// `seawall bench`
@@ -57,6 +57,25 @@ pub(crate) enum BenchVerb {
     /// The virtual disk: a write and its flush while it is armed, and the dump of a full ring
     #[command(after_help = BENCH_DISK_EXAMPLES)]
     Disk(BenchDisk),
+}
+
+impl BenchVerb {
+    /// Where it writes.
+    pub(crate) fn dir(&self) -> &Path {
+        match self {
+            Self::Append(args) => &args.dir,
+            Self::Read(args) => &args.dir,
+            Self::Paper(args) => &args.dir,
+            Self::Cwal(args) => &args.dir,
+            Self::Helios(args) => &args.dir,
+            Self::Stream(args) => &args.dir,
+            Self::Roll(args) => &args.dir,
+            Self::Frame(args) => &args.dir,
+            Self::Parity(args) => &args.dir,
+            Self::Replay(args) => &args.dir,
+            Self::Disk(args) => &args.dir,
+        }
+    }
 }
 
 /// What a bench is compared with, and where it is shown.

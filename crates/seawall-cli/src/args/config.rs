@@ -2,6 +2,7 @@
 //! line. They are put in front of what was typed, and clap reads both.
 
 use super::disk::DiskServe;
+use crate::human::folded;
 use crate::report::{Exit, Failure};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command};
@@ -20,9 +21,9 @@ const IMAGE: &str = "image";
 
 /// What a file that is printed begins with.
 const HEAD: &str = "\
-# For seawall disk serve --config FILE. A line is `key = value`, or a comment that
-# begins with #. What is typed on the command line wins. Paths begin where the
-# server is started.
+# For seawall disk serve --config FILE. A line is `key = value`, or a comment
+# that begins with #. The command line wins over this file. Relative paths
+# begin in the directory in which the server is started.
 ";
 
 /// The command line with what its file says, if it names one; what was typed wins.
@@ -54,7 +55,8 @@ pub(crate) fn template() -> String {
             if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
         let place = arg.get_value_names().and_then(|names| names.first());
         let value = default.or(place.map(clap::builder::Str::as_str)).unwrap_or_default();
-        write!(text, "\n# {help}{names}\n#{} = {value}\n", key(arg)).expect("a string takes all");
+        let comment = folded(&format!("{help}{names}"), 2).replace("\n  ", "\n# ");
+        write!(text, "\n# {comment}\n#{} = {value}\n", key(arg)).expect("a string takes all");
     }
     text
 }
@@ -85,17 +87,17 @@ fn read(text: &str, path: &Path, typed: &ArgMatches) -> Result<Vec<OsString>, Fa
         }
         let wrong = |what: String| {
             let place = format!("{}, line {number}", path.display());
-            let next = "seawall disk config shows all that may be said";
+            let next = "seawall disk config lists all keys";
             Failure::new(Exit::Usage, what).at(place).next(next)
         };
         let (name, value) =
-            line.split_once('=').ok_or_else(|| wrong(format!("`{line}` is no `key = value`")))?;
+            line.split_once('=').ok_or_else(|| wrong(format!("`{line}` is not `key = value`")))?;
         let (name, value) = (name.trim_end(), value.trim_start());
         let mut keys = command.get_arguments().filter(|arg| is_key(arg));
         let arg = keys.find(|arg| key(arg) == name);
-        let arg = arg.ok_or_else(|| wrong(format!("there is no `{name}`")))?;
+        let arg = arg.ok_or_else(|| wrong(format!("unknown key `{name}`")))?;
         if seen.contains(&name) {
-            return Err(wrong(format!("`{name}` is said twice")));
+            return Err(wrong(format!("`{name}` is given twice")));
         }
         seen.push(name);
         if name == IMAGE && value.starts_with('-') {
@@ -136,12 +138,12 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
         for (text, why) in [
-            ("\nholdup = 1", "there is no `holdup`"),
-            ("\nconfig = more", "there is no `config`"),
-            ("\ndump = apply", "there is no `dump`"),
-            ("\njson = true", "there is no `json`"),
-            ("\nimage", "`image` is no `key = value`"),
-            ("hold-up = 1\nhold-up = 1", "`hold-up` is said twice"),
+            ("\nholdup = 1", "unknown key `holdup`"),
+            ("\nconfig = more", "unknown key `config`"),
+            ("\ndump = apply", "unknown key `dump`"),
+            ("\njson = true", "unknown key `json`"),
+            ("\nimage", "`image` is not `key = value`"),
+            ("hold-up = 1\nhold-up = 1", "`hold-up` is given twice"),
             ("\nhold-up = soon", "`soon` is no number of milliseconds"),
             ("\npower = sure", "'sure'"),
             ("\nexport =", "give nbd:unix:PATH"),

@@ -13,6 +13,7 @@ Exit codes:
    9  what was to be made is there already, with other content
   10  what is promised durable can be lost (doctor, probe, disk)
  101  a bug in seawall
+ 130, 143  ended by Ctrl-C or SIGTERM; 141: its output was not read to the end
 What to do then: seawall explain CODE
 
 Start with: seawall demo";
@@ -25,7 +26,12 @@ Examples:
   seawall append audit.wal --format json --log-format json < audit.jsonl
   jq .data audit.wal/*.jsonl           # read it without seawall
   seawall append orders.wal --parity 16+2 < orders.txt
-  seawall cat old.wal -o len32 | seawall append new.wal --format len32";
+  seawall cat old.wal -o len32 | seawall append new.wal --format len32
+
+On SIGINT, SIGTERM and SIGHUP it appends what it has read of whole records,
+closes the log, and says how many bytes of an unfinished record it left out; a
+second signal ends it at once. With --ack it ends in the same way, with 141, as
+soon as its output has no reader. The next append continues the log.";
 
 pub(super) const CAT_EXAMPLES: &str = "\
 Examples:
@@ -93,7 +99,10 @@ pub(super) const VERIFY_EXAMPLES: &str = "\
 Examples:
   seawall verify orders.wal
   seawall verify --strict /var/lib/app/*.wal || page-somebody
-  seawall verify orders.wal --json | jq .damage";
+  seawall verify orders.wal --json | jq .damage
+
+Of several logs the exit code is that of the worst: 5, 4, 3, 8, 6, 2, 1, 0. So
+a missing log never hides that another one has lost records.";
 
 pub(super) const REPAIR_EXAMPLES: &str = "\
 Examples:

@@ -5,9 +5,10 @@ mod session;
 use crate::args::{Append, Codec, Format, LogFormat, level_name};
 use crate::human;
 use crate::report::{Exit, Failure, say};
+use crate::signals::Waiter;
 use seawall::{CodecId, Error, Failover, Layout, Log, LogReader, Options, Raw, TailState};
 use session::Session;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -38,18 +39,27 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
     }
     let failovers = Arc::new(AtomicU64::new(0));
     let options = options.on_failover(told_of_failovers(args, &failovers));
-    let log: Log<[u8], Raw> = options.open(&args.log).map_err(fail)?;
-    if !args.look.quiet {
-        tell_recovery(args, &log);
+    let open = || {
+        let log: Log<[u8], Raw> = options.open(&args.log).map_err(fail)?;
+        if !args.look.quiet {
+            tell_recovery(args, &log);
+        }
+        if args.look.verbose {
+            let (level, codec) = (level_name(log.level()), codec.name());
+            say(&format!("seawall: opened for writing: level {level}, codec {codec}"));
+        }
+        Ok(log)
+    };
+    let mut session = Session::new(args, codec, &open);
+    if !waits_for_a_value(args) {
+        session.open()?;
     }
-    if args.look.verbose {
-        let (level, codec) = (level_name(log.level()), codec.name());
-        say(&format!("seawall: opened for writing: level {level}, codec {codec}"));
+    if io::stdin().is_terminal() && !args.look.quiet {
+        say("seawall: reading from the terminal; Ctrl-D on an empty line ends");
     }
-    let mut session = Session::new(args, &log, codec);
-    let fed = session.feed(&mut io::stdin().lock());
-    let Session { tally, mut out, .. } = session;
-    let closed = log.close().map_err(fail);
+    let fed = feed(args, &mut session);
+    let Session { tally, mut out, log, .. } = session;
+    let closed = log.map_or(Ok(()), |log| log.close().map_err(fail));
     // Here, because closing may have to go on elsewhere, too.
     let failovers = failovers.load(Ordering::Relaxed);
     let refused = tally.refused;
@@ -58,11 +68,28 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
         out.line(&tally.as_json(args, failovers).to_string());
     }
     let out = out.finish();
-    let told = fed.and(closed).map(|()| Exit::Fine);
-    Ok(told?.worse(out).worse(if refused > 0 { Exit::Failed } else { Exit::Fine }))
+    let ended = fed.and_then(|ended| closed.map(|()| ended))?;
+    Ok(ended.worse(out).worse(if refused > 0 { Exit::Failed } else { Exit::Fine }))
 }
 
-/// Counts, and tells who listens.
+/// Whether a log is created only when a value arrives that it can hold: a wrong file given to
+/// `--format json` leaves nothing behind.
+fn waits_for_a_value(args: &Append) -> bool {
+    args.format == Format::Json && !args.no_create && args.log.symlink_metadata().is_err()
+}
+
+/// Appends standard input to its end, to a signal, or until the reader of `--ack` has gone.
+fn feed(args: &Append, session: &mut Session<'_>) -> Result<Exit, Failure> {
+    let waiter = Waiter::new(args.ack).map_err(|error| session.unreadable(&error))?;
+    let ended = session.feed(&waiter, &mut io::stdin().lock())?;
+    if ended == Exit::Fine && session.tally.refused == 0 {
+        // Also for an empty input.
+        session.open()?;
+    }
+    Ok(ended)
+}
+
+/// Counts failovers and prints each.
 fn told_of_failovers(args: &Append, count: &Arc<AtomicU64>) -> impl Fn(&Failover) + use<> {
     let (count, quiet) = (count.clone(), args.look.quiet);
     move |failover| {
@@ -70,14 +97,14 @@ fn told_of_failovers(args: &Append, count: &Arc<AtomicU64>) -> impl Fn(&Failover
         if !quiet {
             let Failover { cause, segment, .. } = failover;
             say(&format!(
-                "seawall: warning: look at the device: {cause}; went on in segment {segment}, \
+                "seawall: warning: the device failed: {cause}; continued in segment {segment}, \
                  nothing is lost"
             ));
         }
     }
 }
 
-/// What was asked for, else what the log has, else what fits the input.
+/// The codec given, else that of the log, else the one that fits the input.
 fn choose_codec(args: &Append, stored: Option<CodecId>) -> Result<CodecId, Failure> {
     let asked = args.codec.map(|codec| match codec {
         Codec::Raw => CodecId::Raw,
@@ -86,21 +113,26 @@ fn choose_codec(args: &Append, stored: Option<CodecId>) -> Result<CodecId, Failu
     });
     let is_readable = args.log_format == Some(LogFormat::Json);
     if let Some(codec) = asked.filter(|codec| is_readable && *codec != CodecId::Json) {
-        let what = format!("--log-format json has the codec json, and --codec {}", codec.name());
-        let failure = Failure::new(Exit::Usage, format!("{what} was asked for"));
-        return Err(failure.at(args.log.display()).next("leave --codec out"));
+        let what = format!("--log-format json needs --codec json, not {}", codec.name());
+        let failure = Failure::new(Exit::Usage, what).at(args.log.display());
+        return Err(failure.next("leave --codec out"));
+    }
+    if let Some(codec) = stored.filter(|codec| is_readable && *codec != CodecId::Json) {
+        let what = format!("--log-format json: the log is binary and has codec {}", codec.name());
+        let failure = Failure::new(Exit::Usage, what).at(args.log.display());
+        return Err(failure.next("leave --log-format out, or give another log"));
     }
     let asked = asked.or(is_readable.then_some(CodecId::Json));
     let holds_values = |codec: &CodecId| [CodecId::MessagePack, CodecId::Json].contains(codec);
     if args.format == Format::Json && asked.is_some_and(|codec| !holds_values(&codec)) {
-        let what = "--format json needs the codec msgpack or json, and --codec raw was asked for";
+        let what = "--format json needs --codec msgpack or json, not raw";
         let failure = Failure::new(Exit::Usage, what).at(args.log.display());
         return Err(failure.next("leave --codec out, or use --format lines to store text as it is"));
     }
     if let (Format::Json, Some(stored)) = (args.format, stored.filter(|codec| !holds_values(codec)))
     {
         let name = stored.name();
-        let what = format!("the log has codec {name}, and --format json needs msgpack or json");
+        let what = format!("the log has codec {name}, but --format json needs msgpack or json");
         let failure = Failure::new(Exit::Usage, what).at(args.log.display());
         return Err(
             failure.next("use --format lines to store the text as it is, or give another log")
@@ -120,11 +152,11 @@ fn tell_recovery(args: &Append, log: &Log<[u8], Raw>) {
     match found.tail {
         TailState::Clean => {}
         TailState::Torn => say(&format!(
-            "seawall: the last write was torn, as a crash leaves it: {cut} cut off{kept}"
+            "seawall: torn tail, normal after a crash: {cut} of an unfinished write cut off{kept}"
         )),
-        TailState::CannotTell => say(&format!(
-            "seawall: the end was torn or damaged, nobody can tell: {cut} cut off{kept}"
-        )),
+        TailState::CannotTell => {
+            say(&format!("seawall: ambiguous tail, a torn write or damage: {cut} cut off{kept}"))
+        }
     }
     for warning in &found.warnings {
         say(&format!("seawall: warning: {warning}"));

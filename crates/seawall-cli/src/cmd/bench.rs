@@ -18,14 +18,17 @@ pub(super) use read::alone;
 
 use crate::args::{BenchVerb, Look};
 use crate::output::Output;
-use crate::report::{Exit, Failure};
+use crate::report::{Exit, Failure, say};
 use crate::stores::Stores;
-use seawall_measure::machine::Conditions;
+use seawall_measure::machine::{Conditions, IN_MEMORY, is_in_memory};
 use seawall_measure::pairs::Trouble;
 use std::path::Path;
 
 /// Measures what was asked for.
 pub(crate) fn run(what: &BenchVerb, stores: Stores) -> Result<Exit, Failure> {
+    if is_in_memory(what.dir()) {
+        say(&format!("seawall: {IN_MEMORY}"));
+    }
     match what {
         BenchVerb::Append(args) => append::run(args),
         BenchVerb::Read(args) => read::run(args),

@@ -2,6 +2,7 @@
 
 use super::mended;
 use crate::args::{Cat, Shape};
+use crate::human::typed;
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::report::{Exit, Failure, say};
@@ -13,7 +14,13 @@ pub(crate) fn run(args: &Cat) -> Result<Exit, Failure> {
     let fail = |error: Error| Failure::of(&error, "cat", &args.log);
     let reader = LogReader::open_any(&args.log).map_err(fail)?.skip_damaged(args.skip_damaged);
     let (from, mut cursor) = start(args, &reader).map_err(fail)?;
-    let shape = if args.look.json { Shape::Json } else { args.shape };
+    let shape = chosen_shape(args.look.json, args.shape)?;
+    if let (Some(from), Some(to)) = (args.from, args.to)
+        && from > to
+        && !args.look.quiet
+    {
+        say(&format!("seawall: nothing to print: --from {from} is after --to {to}"));
+    }
     let mut printer = Printer::new(shape, reader.codec(), &args.selection)?;
     // Beside records on a terminal, or what a program makes of them, a bar would be in the way.
     let into_a_file = Path::new("/dev/stdout").metadata().is_ok_and(|it| it.is_file());
@@ -33,10 +40,37 @@ pub(crate) fn run(args: &Cat) -> Result<Exit, Failure> {
         },
         Ok(Reach::End(exit)) => {
             let found = seawall::verify(&args.log).map_err(fail)?;
+            tell_beyond(args, &found);
             exit.worse(judge_end(&args.log, &found, (from, exit)))
         }
     };
     Ok(end.worse(written))
+}
+
+/// How records are printed; `--json` beside another `-o` would leave one of the two unheard.
+pub(super) fn chosen_shape(as_json: bool, shape: Option<Shape>) -> Result<Shape, Failure> {
+    match (as_json, shape) {
+        (true, Some(Shape::Json) | None) => Ok(Shape::Json),
+        (false, shape) => Ok(shape.unwrap_or(Shape::Short)),
+        (true, Some(_)) => {
+            let what = "--json is -o json, and another -o was given";
+            let failure = Failure::new(Exit::Usage, what).at("the command line");
+            Err(failure.next("leave one of them out"))
+        }
+    }
+}
+
+/// Says why nothing was printed, where the range that was given is empty.
+fn tell_beyond(args: &Cat, found: &Verification) {
+    let Some(from) = args.from.filter(|_| !args.look.quiet) else { return };
+    match found.last_lsn {
+        _ if args.to.is_some_and(|to| to < from) => {}
+        Some(last) if from > last.get() => {
+            say(&format!("seawall: no record from {from} on: the last record is {last}"));
+        }
+        None => say("seawall: the log has no records"),
+        Some(_) => {}
+    }
 }
 
 /// Where to begin: where it was asked for, else with the first record that the log still has.
@@ -144,7 +178,7 @@ pub(super) fn judge_end(log: &Path, found: &Verification, (from, met): (Lsn, Exi
             format!(", segment {segment}, offset {offset}")
         });
         let failure = Failure::new(Exit::Unsure, what).at(format!("{}{place}", log.display()));
-        failure.next(format!("seawall verify {}", log.display())).tell();
+        failure.next(format!("seawall verify {}", typed(log))).tell();
         return Exit::Unsure;
     }
     Exit::Fine

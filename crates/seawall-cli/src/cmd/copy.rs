@@ -1,7 +1,7 @@
 //! `seawall copy`: an online backup.
 
 use crate::args::Copy;
-use crate::human::count;
+use crate::human::{count, span_of};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::{Exit, Failure};
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
         let range = match (copied.first, copied.last) {
             (Some(first), Some(last)) => {
                 let records = count(last.get() + 1 - first.get(), "record");
-                format!("{records}, LSN {first} .. {last}")
+                format!("{records}, {}", span_of(first, last))
             }
             _ => "no record".to_owned(),
         };

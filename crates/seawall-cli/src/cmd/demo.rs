@@ -18,6 +18,7 @@ use crate::args::Demo;
 use crate::human::{self, count, number};
 use crate::output::Output;
 use crate::report::{Exit, Failure, say_over};
+use crate::scratch::Scratch;
 use crate::tone::Tone;
 use damage::Damaged;
 use earthquake::Catalogue;
@@ -25,13 +26,12 @@ use parity::Mended;
 use report::{Report, Story};
 use rescue::Rescue;
 use seawall::Log;
-use seawall_io::{Entropy, SeededEntropy, SystemEntropy};
-use seawall_measure::machine::{Stopwatch, is_terminal};
+use seawall_io::{Entropy, SeededEntropy, Surroundings, SystemEntropy, Writable};
+use seawall_measure::machine::{IN_MEMORY, Stopwatch, is_in_memory, is_terminal};
 use seawall_measure::pairs::{Plain, Trouble};
-use seawall_measure::scratch::Scratch;
 use serde_json::{Value, json};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use witness::{Compared, Plot, Witness};
 
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Demo) -> Result<Exit, Failure> {
         Some(seed) => seed,
         None => SystemEntropy.random().map_err(|error| trouble("draw a seed", &error))? % 1_000_000,
     };
-    let parent = args.dir.clone().unwrap_or_else(std::env::temp_dir);
+    let parent = args.dir.clone().unwrap_or_else(default_place);
     let mut scratch = Scratch::new(&parent, "seawall-demo")?;
     if args.keep {
         scratch.keep();
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Demo) -> Result<Exit, Failure> {
     let mut stage = Stage { out: Output::new(), silent, said: vec![] };
     stage.say(&format!("seawall demo --seed {seed}"));
     stage.say("");
-    let done = play(args, seed, scratch.path(), &mut stage)?;
+    let done = play(args, (seed, scratch.path()), &mut stage)?;
     let exit = if done.kept() { Exit::Fine } else { Exit::Lost };
     let Stage { mut out, silent, said } = stage;
     let answer = done.as_json(seed, exit);
@@ -75,6 +75,17 @@ pub(crate) fn run(args: &Demo) -> Result<Exit, Failure> {
         );
     }
     Ok(exit.worse(out.finish()))
+}
+
+/// The folder for temporary files, unless that is memory: then the current directory, if that is a
+/// disk and can be written to.
+fn default_place() -> PathBuf {
+    let (temporary, here) = (std::env::temp_dir(), PathBuf::from("."));
+    let can_be_used = |place: &Path| {
+        let around = Surroundings::of(place).ok();
+        around.is_some_and(|around| !around.is_in_memory() && around.writable == Writable::Yes)
+    };
+    if is_in_memory(&temporary) && can_be_used(&here) { here } else { temporary }
 }
 
 /// Where the story is told.
@@ -115,26 +126,35 @@ impl Stage {
 
 /// All that came out.
 struct Done {
-    syncs_per_s: f64,
+    /// `None` in memory.
+    syncs_per_s: Option<f64>,
     witness: Witness,
     compared: Compared,
     damaged: Damaged,
     rescue: Rescue,
     mended: Mended,
+    /// `None` if it was not measured.
     rates: Option<Vec<seawall_measure::pairs::Row>>,
+    in_memory: bool,
 }
 
-fn play(args: &Demo, seed: u64, folder: &Path, stage: &mut Stage) -> Result<Done, Failure> {
+fn play(args: &Demo, (seed, folder): (u64, &Path), stage: &mut Stage) -> Result<Done, Failure> {
     let catalogue = Catalogue::read()?;
     let dice = SeededEntropy::new(seed);
     let plain_failed = |error| super::bench::failure(folder, &Trouble::Plain(error));
     let mut plain = Plain::new(folder, PLAIN_FILE, RECORD_SIZE).map_err(plain_failed)?;
-    let probe = Duration::from_millis(if args.fast { 250 } else { 800 });
-    let syncs_per_s = plain.rate(probe).map_err(plain_failed)?;
-    stage.say(&format!(
-        "1 disk     {:>9} syncs a second with one writer, as it is now",
-        human::rounded(syncs_per_s)
-    ));
+    let in_memory = is_in_memory(folder);
+    let mut syncs_per_s = None;
+    if in_memory {
+        stage.say(&format!("1 disk     {IN_MEMORY};"));
+        stage.say("           with --dir PATH the demo runs on the disk of PATH");
+    } else {
+        let probe = Duration::from_millis(if args.fast { 250 } else { 800 });
+        let rate = plain.rate(probe).map_err(plain_failed)?;
+        let shown = human::rounded(rate);
+        stage.say(&format!("1 disk     {shown:>9} syncs a second with one writer, as it is now"));
+        syncs_per_s = Some(rate);
+    }
     let log = folder.join("earthquakes.wal");
     let delay_ms = if args.fast { 5..=60 } else { 20..=200 };
     let plot = Plot { log: &log, delay_ms, dice: &dice, progress: !stage.silent };
@@ -148,8 +168,9 @@ fn play(args: &Demo, seed: u64, folder: &Path, stage: &mut Stage) -> Result<Done
     tell_rescue(stage, &rescue);
     let mended = parity::damage_and_read(&log, folder, &dice)?;
     tell_parity(stage, &mended);
-    let rates = if args.fast { None } else { Some(speed::measure(&mut plain, folder, stage)?) };
-    Ok(Done { syncs_per_s, witness, compared, damaged, rescue, mended, rates })
+    let is_measured = !args.fast && !in_memory;
+    let rates = is_measured.then(|| speed::measure(&mut plain, folder, stage)).transpose()?;
+    Ok(Done { syncs_per_s, witness, compared, damaged, rescue, mended, rates, in_memory })
 }
 
 /// Opens the log as any program would, which recovers it, closes it, and looks for every record.
@@ -187,7 +208,7 @@ fn tell_recovery(stage: &mut Stage, compared: &Compared) {
 }
 
 fn tell_damage(stage: &mut Stage, damaged: &Damaged) {
-    let lsn = number(damaged.lsn);
+    let lsn = damaged.lsn;
     stage.say(&format!("4 damage   one bit flipped in a copy, inside record {lsn}:"));
     stage.say(&indented(&format!("M {} {}", damaged.magnitude, damaged.place)));
     stage.judge(&format!("           verify says: {}", damaged.named), damaged.is_named);
@@ -211,7 +232,7 @@ fn tell_rescue(stage: &mut Stage, rescue: &Rescue) {
 }
 
 fn tell_parity(stage: &mut Stage, mended: &Mended) {
-    let (lsn, scheme) = (number(mended.lsn), seawall::Parity::DEFAULT);
+    let (lsn, scheme) = (mended.lsn, seawall::Parity::DEFAULT);
     let all = format!("all {} are read", count(mended.records, "record"));
     let erased = human::bytes(u64::try_from(parity::BLOCK).expect("a block is small"));
     stage.say(&format!("6 parity   a copy of the sound log gets parity, {scheme}:"));
@@ -282,7 +303,8 @@ impl Done {
             "schema": "seawall.demo/1",
             "exit": exit.code(),
             "seed": seed,
-            "syncs_per_s": self.syncs_per_s.round(),
+            "in_memory": self.in_memory,
+            "syncs_per_s": self.syncs_per_s.map(f64::round),
             "kills": self.witness.kills(),
             "torn": self.witness.torn(),
             "acknowledged": self.witness.acknowledged(),

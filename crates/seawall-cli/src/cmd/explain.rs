@@ -1,6 +1,7 @@
 //! `seawall explain`: what an exit code or a word of `verify` means, and what to do about it.
 
 use crate::args::Explain;
+use crate::human::folded;
 use crate::output::Output;
 use crate::report::{Exit, Failure};
 use serde_json::json;
@@ -131,6 +132,19 @@ const TOPICS: &[Topic] = &[
         ],
     ),
     code("101", "A bug in seawall, whatever the input was.", REPORT),
+    code(
+        "130",
+        "SIGINT (Ctrl-C) ended it. `append` has appended all whole records that it had read, and \
+         closed the log; `bench`, `demo` and `probe` have removed their files.",
+        NOTHING,
+    ),
+    code(
+        "141",
+        "The reader of its output closed the pipe: `append --ack` stops then, as no one would \
+         learn which records are durable. What it had acknowledged is kept.",
+        &["seawall tail LOG      compare with what was sent, and send the rest again"],
+    ),
+    code("143", "SIGTERM ended it, as 130 is the end by SIGINT.", NOTHING),
     verdict("clean", "All records are there. Exit code 0.", NOTHING),
     verdict(
         "torn",
@@ -262,9 +276,12 @@ const TOPICS: &[Topic] = &[
 pub(crate) fn run(args: &Explain) -> Exit {
     let asked = args.topic.to_ascii_lowercase();
     let Some(topic) = TOPICS.iter().find(|topic| topic.name == asked) else {
-        let failure = Failure::new(Exit::Usage, "there is nothing to explain about that");
+        let failure =
+            Failure::new(Exit::Usage, "there is no such exit code, verdict or cause of damage");
         let (codes, words) = (names(|kind| kind == Kind::Code), names(|kind| kind != Kind::Code));
-        let next = format!("one of {codes},\n        or of {words}");
+        const INDENT: usize = 8;
+        let words = folded(&format!("or of {words}"), INDENT);
+        let next = format!("one of {codes},\n{:INDENT$}{words}", "");
         failure.at(format!("seawall explain {}", args.topic)).next(next).tell();
         return Exit::Usage;
     };

@@ -5,7 +5,7 @@ use super::verify::{
 };
 use crate::args::Repair;
 use crate::human::to_u64;
-use crate::human::{self, count, number, typed};
+use crate::human::{self, count, span_of, typed};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::{Exit, Failure};
@@ -103,12 +103,10 @@ fn tell_mend(out: &mut Output, mend: &Mend) {
         out.line(&format!("  replica    {stray} belongs elsewhere: it goes to quarantine"));
     }
     if let Some(last) = mend.end_by_replica {
-        let last = number(last.get());
         out.line(&format!("  unknown    whether there were more records behind LSN {last}, where"));
         out.line("             the replica ends");
     }
     if let Some(last) = mend.beyond {
-        let last = number(last.get());
         out.line(&format!("  not taken  what the replica has behind the end, up to LSN {last}"));
     }
 }
@@ -302,7 +300,7 @@ fn replicas(args: &Repair) -> String {
 
 fn kept(last: Option<Lsn>) -> String {
     match last {
-        Some(last) => format!("keeps everything up to LSN {}", number(last.get())),
+        Some(last) => format!("keeps everything up to LSN {last}"),
         None => "keeps no record".to_owned(),
     }
 }
@@ -351,14 +349,14 @@ fn tell_rescued(out: &mut Output, args: &Repair, target: &Path, done: &Rescued) 
     let (log, target) = (args.log.display(), target.display());
     out.line(&format!("{target}   {} brought here, durable", count(done.records, "record")));
     if let (Some(first), Some(last)) = (done.first, done.last) {
-        out.line(&format!("  records    LSN {} .. {}", number(first.get()), number(last.get())));
+        out.line(&format!("  records    {}", span_of(first, last)));
     }
     for lost in &done.given_up {
         out.line(&format!("  given up   {}", range(lost)));
     }
     let open = done.damage.iter().filter_map(|damage| damage.lost).find(|lost| lost.to.is_none());
     if let Some(lost) = open {
-        let from = number(lost.from.get());
+        let from = lost.from;
         out.line(&format!("  unknown    whether there were more records, from LSN {from} on"));
     }
     if done.broken_sets > 0 {
@@ -408,9 +406,7 @@ fn tell_cut(out: &mut Output, args: &Repair, cut: &Cut) {
     if cut.damage.is_empty() {
         out.line(&format!("{log}   nothing kept it from being opened"));
     } else {
-        let end = cut
-            .last
-            .map_or_else(|| "nothing".to_owned(), |last| format!("LSN {}", number(last.get())));
+        let end = cut.last.map_or_else(|| "nothing".to_owned(), |last| format!("LSN {last}"));
         out.line(&format!("{log}   ends with {end} now"));
         if cut.intact_behind > 0 {
             let intact = count(cut.intact_behind, "intact record");

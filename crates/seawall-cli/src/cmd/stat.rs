@@ -4,7 +4,7 @@ mod sizes;
 
 use super::mended::protection;
 use crate::args::{Stat, level_name};
-use crate::human::{self, count, number};
+use crate::human::{self, count, number, span_of};
 use crate::output::{Output, one_line};
 use crate::report::{Exit, Failure};
 use seawall::{
@@ -116,13 +116,13 @@ fn tell(out: &mut Output, log: &Path, told: &Told<'_>) {
     let mut row = |name: &str, text: String| out.line(&format!("  {name:<13}{text}"));
     let range = match (found.first_lsn, found.last_lsn) {
         (Some(first), Some(last)) => {
-            format!("   LSN {} .. {}", number(first.get()), number(last.get()))
+            format!("   {}", span_of(first, last))
         }
         _ => String::new(),
     };
     row("records", format!("{}{range}", number(found.records)));
     if oldest > Lsn::FIRST {
-        let text = format!("LSN {}; what stood before was truncated away", number(oldest.get()));
+        let text = format!("LSN {}; what stood before was truncated away", oldest);
         row("oldest", text);
     }
     let (bytes, segments) = (human::bytes(summary.bytes), count(summary.segments, "segment"));
@@ -145,9 +145,9 @@ fn tell(out: &mut Output, log: &Path, told: &Told<'_>) {
     row("level", summary.level.map_or("unknown", level_name).to_owned());
     row("parity", parity.map_or_else(|| "unknown".to_owned(), in_words));
     if let Some(lsn) = summary.checkpoint {
-        row("checkpoint", format!("LSN {}", number(lsn.get())));
+        row("checkpoint", format!("LSN {}", lsn));
     }
-    let closed = summary.closed.map(|lsn| format!("behind LSN {}", number(lsn.get())));
+    let closed = summary.closed.map(|lsn| format!("behind LSN {}", lsn));
     row("last close", closed.unwrap_or_else(|| "none that was clean".to_owned()));
     if let Some((first, last)) = summary.written_us {
         let time = |us| seawall_format::time::to_text(us).unwrap_or_else(|| "unknown".to_owned());

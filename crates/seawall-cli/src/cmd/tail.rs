@@ -1,7 +1,7 @@
 //! `seawall tail`: the last records, and those that come.
 
-use super::cat::judge_end;
-use crate::args::{Shape, Tail};
+use super::cat::{chosen_shape, judge_end};
+use crate::args::Tail;
 use crate::bookmark::Bookmark;
 use crate::printer::Printer;
 use crate::report::{Exit, Failure};
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Tail) -> Result<Exit, Failure> {
             .map(|last| back_from(last, args.count).map_or(oldest, |first| first.max(oldest))),
     };
     let from = from.map_err(fail)?;
-    let shape = if args.look.json { Shape::Json } else { args.shape };
+    let shape = chosen_shape(args.look.json, args.shape)?;
     let mut tailing = Tailing {
         args,
         printer: Printer::new(shape, reader.codec(), chosen)?,

@@ -3,7 +3,7 @@
 mod plan;
 
 use crate::args::{Last, Truncate};
-use crate::human::{self, count, number};
+use crate::human::{self, count, span_of, typed};
 use crate::output::Output;
 use crate::report::{Exit, Failure, say};
 use plan::Plan;
@@ -91,7 +91,7 @@ fn tell(out: &mut Output, args: &Truncate, plan: &Plan) {
     let Some((first, last)) = plan.goes else {
         out.line(&format!("{log}   nothing {}", if args.yes { "to give up" } else { verb }));
         if let (Some(before), true) = (args.before, plan.oldest < plan.next) {
-            let (before, oldest) = (number(before), number(plan.oldest.get()));
+            let oldest = plan.oldest;
             out.line(&format!(
                 "  only whole segments go: none has all its records before {before}"
             ));
@@ -99,23 +99,23 @@ fn tell(out: &mut Output, args: &Truncate, plan: &Plan) {
         }
         return;
     };
-    let (first, last) = (number(first.get()), number(last.get()));
     out.line(&format!("{log}   {} {verb}", count(plan.records(), "record")));
-    out.line(&format!("  records    LSN {first} .. {last}"));
+    out.line(&format!("  records    {}", span_of(first, last)));
     if let Some((segments, bytes)) = plan.files {
         let (segments, bytes) = (count(segments, "segment"), human::bytes(bytes));
         out.line(&format!("  files      {segments}   {bytes}"));
     }
     let after = if args.yes { "is" } else { "would be" };
     if plan.new_end.is_some() {
-        out.line(&format!("  next       LSN {} {after} the next record", number(plan.next.get())));
+        out.line(&format!("  next       LSN {} {after} the next record", plan.next));
     } else {
-        out.line(&format!("  oldest     LSN {} {after} the first left", number(plan.oldest.get())));
+        out.line(&format!("  oldest     LSN {} {after} the first left", plan.oldest));
     }
     if !args.yes {
         out.line("");
         out.line(&format!(
-            "nothing was changed; to do it: seawall truncate {log} {} --yes",
+            "nothing was changed; to do it: seawall truncate {} {} --yes",
+            typed(&args.log),
             end(args)
         ));
     }

@@ -2,7 +2,7 @@
 
 use super::mended;
 use crate::args::Verify;
-use crate::human::{self, count, number};
+use crate::human::{self, count, span_of};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::{Exit, Failure};
@@ -128,7 +128,7 @@ fn tell(out: &mut Output, told: &Told<'_>) {
     let took = human::span(told.took);
     out.line(&format!("  read       {records}   {size}   {segments}   {took}"));
     if let (Some(first), Some(last)) = (found.first_lsn, found.last_lsn) {
-        out.line(&format!("  records    LSN {} .. {}", number(first.get()), number(last.get())));
+        out.line(&format!("  records    {}", span_of(first, last)));
     }
     for damage in &found.damage {
         tell_damage(out, damage);
@@ -184,14 +184,13 @@ pub(super) fn tell_damage(out: &mut Output, damage: &Damage) {
 
 /// A range of lost records as a person reads it.
 pub(super) fn range(lost: &Lost) -> String {
-    let from = number(lost.from.get());
+    let from = lost.from;
     match lost.to {
-        Some(to) if to == lost.from => format!("LSN {from}      1 record"),
         Some(to) => {
-            let records = count(to.get() - lost.from.get() + 1, "record");
-            format!("LSN {from} .. {}      {records}", number(to.get()))
+            let records = count(to.get() - from.get() + 1, "record");
+            format!("{}      {records}", span_of(from, to))
         }
-        None => format!("from LSN {from} on; how many is unknown"),
+        None => format!("LSN {from} and later; the number of records is unknown"),
     }
 }
 

@@ -4,9 +4,12 @@ use crate::args::{Append, Format};
 use crate::framing::{Broken, Found, Framer};
 use crate::output::Output;
 use crate::report::{Exit, Failure, say};
+use crate::signals::{Waiter, Wake};
 use crate::{human, json};
 use seawall::{CodecId, Error, Geometry, Level, Log, Lsn, Raw, Ticket};
 use serde_json::{Value, json};
+use signal_hook::consts::SIGPIPE;
+use signal_hook::low_level::signal_name;
 use std::borrow::Cow;
 use std::io::{self, Read};
 
@@ -18,7 +21,9 @@ const NAMED_MAX: u64 = 10;
 /// One run over the input.
 pub(super) struct Session<'a> {
     args: &'a Append,
-    log: &'a Log<[u8], Raw>,
+    opener: &'a dyn Fn() -> Result<Log<[u8], Raw>, Failure>,
+    /// `None` until it is needed.
+    pub(super) log: Option<Log<[u8], Raw>>,
     codec: CodecId,
     pub(super) out: Output,
     pub(super) tally: Tally,
@@ -26,7 +31,7 @@ pub(super) struct Session<'a> {
     pending: Option<(Ticket, u64)>,
 }
 
-/// What became of the records.
+/// What happened to the records.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     records: u64,
@@ -37,15 +42,34 @@ pub(super) struct Tally {
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn new(args: &'a Append, log: &'a Log<[u8], Raw>, codec: CodecId) -> Self {
+    pub(super) fn new(
+        args: &'a Append,
+        codec: CodecId,
+        opener: &'a dyn Fn() -> Result<Log<[u8], Raw>, Failure>,
+    ) -> Self {
         let (out, tally) = (Output::new(), Tally::default());
-        Self { args, log, codec, out, tally, pending: None }
+        Self { args, opener, log: None, codec, out, tally, pending: None }
     }
 
-    pub(super) fn feed(&mut self, input: &mut dyn Read) -> Result<(), Failure> {
+    /// Opens the log, if that was not done yet.
+    pub(super) fn open(&mut self) -> Result<&Log<[u8], Raw>, Failure> {
+        let log = match self.log.take() {
+            Some(log) => log,
+            None => (self.opener)()?,
+        };
+        Ok(self.log.insert(log))
+    }
+
+    /// Appends `input` to its end; how the program ends if nothing was refused.
+    pub(super) fn feed(&mut self, waiter: &Waiter, input: &mut dyn Read) -> Result<Exit, Failure> {
         let mut framer = Framer::new(self.args.format, Geometry::DEFAULT.payload_max());
         let mut chunk = vec![0; CHUNK];
         loop {
+            match waiter.wait().map_err(|error| self.unreadable(&error))? {
+                Wake::Input => {}
+                Wake::Signal(signal) => return Ok(self.interrupted(signal, &framer)),
+                Wake::OutputClosed => return Ok(self.unheard()),
+            }
             let read = match input.read(&mut chunk) {
                 Ok(0) => break,
                 Ok(read) => read,
@@ -56,12 +80,40 @@ impl<'a> Session<'a> {
             let taken = self.take_all(&mut framer);
             self.commit()?;
             taken?;
+            if self.args.ack && !self.out.is_open() && !self.out.has_failed() {
+                return Ok(self.unheard());
+            }
         }
         let last = framer.finish().map_err(|broken| self.broken(&broken))?;
         if let Some(found) = last {
             self.take(&framer, &found)?;
         }
-        self.commit()
+        self.commit()?;
+        Ok(Exit::Fine)
+    }
+
+    /// A signal ended it: everything that was read as a whole record is durable.
+    fn interrupted(&self, signal: i32, framer: &Framer) -> Exit {
+        let name = signal_name(signal).unwrap_or("a signal");
+        let left = match framer.unfinished() {
+            0 => String::new(),
+            bytes => format!(
+                "; the input ended inside a record: its {} are not appended",
+                human::count(bytes, "byte")
+            ),
+        };
+        if !self.args.look.quiet {
+            say(&format!("seawall: stopped by {name}{left}"));
+        }
+        Exit::Signalled(u8::try_from(signal).unwrap_or(u8::MAX >> 1))
+    }
+
+    /// The reader of the acknowledgements has gone: what follows could not be acknowledged.
+    fn unheard(&self) -> Exit {
+        if !self.args.look.quiet {
+            say("seawall: the reader of the acknowledgements has closed the pipe: stopped");
+        }
+        Exit::Signalled(u8::try_from(SIGPIPE).unwrap_or(u8::MAX >> 1))
     }
 
     fn take_all(&mut self, framer: &mut Framer) -> Result<(), Failure> {
@@ -76,7 +128,7 @@ impl<'a> Session<'a> {
             Found::Record(range, number) => (range, *number),
             Found::TooLarge(number) => {
                 let max = Geometry::DEFAULT.payload_max();
-                self.refuse(*number, &format!("too large: a record has {max} bytes at most"));
+                self.refuse(*number, &format!("too large: the maximum is {max} bytes"));
                 return Ok(());
             }
         };
@@ -87,15 +139,16 @@ impl<'a> Session<'a> {
                 return Ok(());
             }
         };
-        match self.log.submit(&payload) {
+        let size = u64::try_from(payload.len()).expect("a payload is in memory");
+        match self.open()?.submit(&payload) {
             Ok(ticket) => {
                 let before = self.pending.take().map_or(0, |(_, count)| count);
-                self.tally.bytes += u64::try_from(payload.len()).expect("a payload is in memory");
+                self.tally.bytes += size;
                 self.pending = Some((ticket, before + 1));
                 Ok(())
             }
             Err(Error::TooLarge { size, max }) => {
-                self.refuse(number, &format!("too large: {size} bytes; {max} fit"));
+                self.refuse(number, &format!("too large: {size} bytes; the maximum is {max}"));
                 Ok(())
             }
             Err(Error::Encode { why }) => {
@@ -117,7 +170,7 @@ impl<'a> Session<'a> {
             }
             (CodecId::MessagePack | CodecId::Positional, _) => {
                 let sound = json::from_message_pack(bytes);
-                sound.map(|_| bytes.into()).map_err(|why| format!("no MessagePack: {why}"))
+                sound.map(|_| bytes.into()).map_err(|why| format!("not MessagePack: {why}"))
             }
             _ => Ok(bytes.into()),
         }
@@ -127,8 +180,10 @@ impl<'a> Session<'a> {
     fn commit(&mut self) -> Result<(), Failure> {
         let Some((ticket, count)) = self.pending.take() else { return Ok(()) };
         let last = ticket.wait().map_err(|error| self.fail(&error))?;
-        if self.args.ack && self.log.level() == Level::Buffered {
-            self.log.flush().map_err(|error| self.fail(&error))?;
+        if let Some(log) = self.log.as_ref().filter(|log| log.level() == Level::Buffered)
+            && self.args.ack
+        {
+            log.flush().map_err(|error| self.fail(&error))?;
         }
         let numbers = last.get() + 1 - count..=last.get();
         self.tally.first = self.tally.first.or_else(|| Lsn::new(*numbers.start()));
@@ -170,7 +225,7 @@ impl<'a> Session<'a> {
         ))
     }
 
-    fn unreadable(&self, error: &io::Error) -> Failure {
+    pub(super) fn unreadable(&self, error: &io::Error) -> Failure {
         let failure = Failure::new(Exit::Failed, format!("cannot read the input: {error}"));
         failure.at("standard input").next(format!(
             "send the rest again; {} of it reached {}",
@@ -181,14 +236,14 @@ impl<'a> Session<'a> {
 }
 
 impl Tally {
-    /// What a person hears at the end.
+    /// Prints the summary.
     pub(super) fn tell(&self, args: &Append) {
         if self.refused > NAMED_MAX {
             say(&format!("seawall: {} more refused", human::number(self.refused - NAMED_MAX)));
         }
         if self.refused > 0 {
             say(&format!(
-                "seawall: {} refused\n  where: standard input\n  next: mend and append them again",
+                "seawall: {} refused\n  where: standard input\n  next: correct them and append them again",
                 human::count(self.refused, unit(args.format)),
             ));
         }
@@ -196,7 +251,11 @@ impl Tally {
             (self.first, self.last, args.look.quiet || args.look.json)
         {
             let records = human::count(self.records, "record");
-            say(&format!("appended {records} to {}: LSN {first} .. {last}", args.log.display()));
+            say(&format!(
+                "appended {records} to {}: {}",
+                args.log.display(),
+                human::span_of(first, last)
+            ));
         }
     }
 

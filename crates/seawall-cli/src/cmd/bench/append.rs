@@ -8,11 +8,11 @@ use crate::args::BenchAppend;
 use crate::human::rounded;
 use crate::output::Output;
 use crate::report::{Exit, Failure};
+use crate::scratch::Scratch;
 use seawall::{Level, Options};
 use seawall_measure::baseline;
 use seawall_measure::machine::{Conditions, is_real_time};
 use seawall_measure::pairs::{Ours, Plain, Rounds, Row, Trouble, compare};
-use seawall_measure::scratch::Scratch;
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -2,6 +2,7 @@
 
 use crate::args::Beside;
 use crate::report::{Exit, Failure};
+use crate::scratch::Watched;
 use seawall_measure::baseline::{Baseline, Unfit};
 use seawall_measure::contest::Contest;
 use seawall_measure::machine::is_real_time;
@@ -66,21 +67,22 @@ fn failure(unfit: &Unfit, path: &Path) -> Failure {
 }
 
 /// The page that was asked for, if one was.
-pub(super) struct Report<'a>(Option<(PageFile, &'a Path)>);
+pub(super) struct Report<'a>(Option<(PageFile, &'a Path, Watched)>);
 
 impl<'a> Report<'a> {
     /// Begins it, so that a place where it cannot be is known before the work.
     pub(super) fn begin(path: Option<&'a Path>) -> Result<Self, Failure> {
-        let begin = |path: &'a Path| match PageFile::begin(path) {
-            Ok(page) => Ok((page, path)),
-            Err(error) => Err(Failure::of_page(&error, path)),
+        let begin = |path: &'a Path| -> Result<_, Failure> {
+            let fail = |error| Failure::of_page(&error, path);
+            let page = PageFile::begin(path).map_err(fail)?;
+            Ok((page, path, Watched::draft_of(path).map_err(fail)?))
         };
         Ok(Self(path.map(begin).transpose()?))
     }
 
     /// Writes it; `title` is the command line without its options.
     pub(super) fn write(self, title: &str, body: impl FnOnce() -> String) -> Result<(), Failure> {
-        let Some((page, path)) = self.0 else { return Ok(()) };
+        let Some((page, path, _watched)) = self.0 else { return Ok(()) };
         let version = env!("CARGO_PKG_VERSION");
         let body = body() + &format!("<footer>seawall {version}: {title}</footer>\n");
         page.write(title, &body).map_err(|error| Failure::of_page(&error, path))

@@ -9,6 +9,7 @@ use crate::human::to_u64;
 use crate::human::{number, to_f64};
 use crate::output::Output;
 use crate::report::{Exit, Failure};
+use crate::scratch::Scratch;
 use hdrhistogram::Histogram;
 use seawall_disk::nbd::{Client, Uri};
 use seawall_disk::{Disk, Emergency, Files, Options, Supply};
@@ -16,7 +17,6 @@ use seawall_io::{Clock, Entropy, PosixStorage, Storage, SystemClock, SystemEntro
 use seawall_measure::load::Watch;
 use seawall_measure::machine::Conditions;
 use seawall_measure::pairs::Trouble;
-use seawall_measure::scratch::Scratch;
 use serde_json::{Value, json};
 use std::io;
 use std::path::Path;

@@ -3,7 +3,9 @@
 use super::Done;
 use super::speed::why_not_ranked;
 use crate::report::Failure;
+use crate::scratch::Watched;
 use seawall_io::{Draft, Storage};
+use seawall_measure::machine::IN_MEMORY;
 use seawall_measure::page::escaped;
 use serde_json::Value;
 use std::io;
@@ -13,6 +15,7 @@ use std::path::Path;
 pub(super) struct Report<'a> {
     folder: &'a Path,
     draft: Draft,
+    _watched: Watched,
 }
 
 /// What the report is about.
@@ -27,8 +30,9 @@ pub(super) struct Story<'a> {
 impl<'a> Report<'a> {
     /// Begins it, so that a place where it cannot be is known before the work.
     pub(super) fn begin(folder: &'a Path) -> Result<Self, Failure> {
-        let draft = Draft::create(folder).map_err(|error| Failure::of_page(&error, folder))?;
-        Ok(Self { folder, draft })
+        let fail = |error| Failure::of_page(&error, folder);
+        let draft = Draft::create(folder).map_err(fail)?;
+        Ok(Self { folder, draft, _watched: Watched::draft_of(folder).map_err(fail)? })
     }
 
     /// Writes all files.
@@ -64,7 +68,10 @@ fn page(done: &Done, story: &Story<'_>, chart: Option<&str>) -> String {
     };
     let lines: String = story.lines.iter().map(toned).collect();
     let speed = chart.map_or_else(
-        || "<p>The fast demo measures no speed.</p>".to_owned(),
+        || match done.in_memory {
+            true => format!("<p>Not measured: {IN_MEMORY}.</p>"),
+            false => "<p>The fast demo measures no speed.</p>".to_owned(),
+        },
         |chart| {
             let why = done.rates.as_deref().and_then(why_not_ranked);
             let ranked = why.map_or(String::new(), |why| format!(" {}.", escaped(&why)));

@@ -53,9 +53,10 @@ fn tell(stage: &mut Stage, rows: &[Row]) {
 /// Why nothing of this is ranked, in one line; `None` if it is.
 pub(super) fn why_not_ranked(rows: &[Row]) -> Option<String> {
     let conditions = Conditions::of(rows.iter().map(|row| row.others));
-    let not_real_time = "not ranked: other work can disturb this; try it under `chrt -f 1`";
     match conditions.others().says() {
-        Some(busy) => Some(format!("{busy}; not ranked")),
-        None => (!conditions.are_good()).then(|| not_real_time.to_owned()),
+        Some(busy) => Some(format!("not ranked: {busy}")),
+        None => (!conditions.are_good()).then(|| {
+            "not ranked: other programs can disturb this; try it under `chrt -f 1`".to_owned()
+        }),
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const THREADS: usize = 8;
 
-/// Writes until it is killed, or until nobody reads its acknowledgements any more.
+/// Writes until it is killed, or until the reader of its acknowledgements is gone.
 pub(crate) fn run(args: &DemoWriter) -> Result<Exit, Failure> {
     let catalogue = Catalogue::read()?;
     let fail = |error| Failure::of(&error, "demo", &args.log);

@@ -9,6 +9,7 @@ use seawall_measure::pairs::Row;
 
 const OURS: &str = "#0b6e4f";
 const OURS_LIGHT: &str = "#8fc1ae";
+const OURS_PALE: &str = "#c9b458";
 const PLAIN: &str = "#b3541e";
 
 /// What stands between the page's title and its end.
@@ -55,7 +56,7 @@ fn ratios(rows: &[Row]) -> String {
     let series = [
         line("highest", OURS_LIGHT, rows, |row| row.ratio_max),
         line("median", OURS, rows, |row| row.ratio),
-        line("lowest", OURS_LIGHT, rows, |row| row.ratio_min),
+        line("lowest", OURS_PALE, rows, |row| row.ratio_min),
     ];
     log_log(&names, &series)
 }

@@ -117,7 +117,7 @@ fn table() -> [u32; 256] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seawall_measure::scratch::Scratch;
+    use crate::scratch::Scratch;
 
     #[test]
     fn what_it_writes_is_a_log_of_cwal() {

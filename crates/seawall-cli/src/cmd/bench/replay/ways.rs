@@ -250,7 +250,7 @@ fn cannot(bench: &Bench<'_>, error: &dyn std::fmt::Display) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seawall_measure::scratch::Scratch;
+    use crate::scratch::Scratch;
     use seawall_replay::MemoryStore;
 
     /// Who is compared does the same work.

@@ -1,0 +1,79 @@
+//! SIGINT, SIGTERM and SIGHUP while `append` waits for input.
+
+use seawall_io::{Woken, read_text, wait_for_input};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::{flag, low_level::pipe};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// More than this file of the kernel's has.
+const STATUS_MAX: u64 = 64 * 1024;
+
+/// The signals that end this process, without those that whoever started it had set to be ignored,
+/// as nohup and a shell's background jobs do.
+pub(crate) fn ends() -> Vec<i32> {
+    let ignored = ignored().unwrap_or(0);
+    let is_heard = |signal: &i32| ignored >> (signal - 1) & 1 == 0;
+    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(is_heard).collect()
+}
+
+/// The ignored signals as a bit mask; `None` where the system does not tell.
+fn ignored() -> Option<u64> {
+    let status = read_text(Path::new("/proc/self/status"), STATUS_MAX).ok()?;
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(mask.trim(), 16).ok()
+}
+
+/// Why waiting for input ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wake {
+    /// There is input, or its end.
+    Input,
+    /// A signal arrived.
+    Signal(i32),
+    /// The reader of standard output has closed it.
+    OutputClosed,
+}
+
+/// Standard input beside signals. The first signal is noted; a second one ends the process at once.
+pub(crate) struct Waiter {
+    woken: UnixStream,
+    signal: Arc<AtomicUsize>,
+    /// Whether the reader of standard output matters.
+    with_output: bool,
+}
+
+impl Waiter {
+    pub(crate) fn new(with_output: bool) -> io::Result<Self> {
+        let (woken, notify) = UnixStream::pair()?;
+        let signal = Arc::new(AtomicUsize::new(0));
+        let is_second = Arc::new(AtomicBool::new(false));
+        for number in ends() {
+            // In this order: the first signal finds the flag unset, and sets it.
+            flag::register_conditional_default(number, is_second.clone())?;
+            flag::register(number, is_second.clone())?;
+            let value = usize::try_from(number).map_err(io::Error::other)?;
+            flag::register_usize(number, signal.clone(), value)?;
+            pipe::register(number, notify.try_clone()?)?;
+        }
+        Ok(Self { woken, signal, with_output })
+    }
+
+    /// Waits for input, a signal, or the end of the output's reader.
+    pub(crate) fn wait(&self) -> io::Result<Wake> {
+        let (input, output) = (io::stdin(), io::stdout());
+        let output = self.with_output.then(|| output.as_fd());
+        Ok(match wait_for_input(input.as_fd(), self.woken.as_fd(), output)? {
+            Woken::Input => Wake::Input,
+            Woken::OutputClosed => Wake::OutputClosed,
+            Woken::Signal => {
+                let number = self.signal.load(Ordering::SeqCst);
+                Wake::Signal(i32::try_from(number).map_err(io::Error::other)?)
+            }
+        })
+    }
+}
