@@ -4,7 +4,7 @@
 
 use crate::tool;
 
-use seawall_io::{Entropy, SeededEntropy, SystemEntropy};
+use seawall_io::{Clock, Entropy, SeededEntropy, SystemClock, SystemEntropy};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
@@ -133,7 +133,7 @@ fn append_ends_well_on_a_signal_and_says_what_it_left_out() {
             assert_eq!(line, lsn);
         }
         // A part of a line may arrive after the acknowledgements of the lines before it.
-        std::thread::sleep(Duration::from_millis(300));
+        SystemClock::new().sleep(Duration::from_millis(300));
         signal(&append, name);
         let ended = ended(append);
         assert_eq!(ended.signal, Some(number), "{ended:?}");
@@ -201,9 +201,9 @@ fn interrupted_measurements_leave_no_files() {
             while !is_busy() {
                 let early = started.try_wait().expect("look at it");
                 assert!(early.is_none(), "{line}: {early:?}: {:?}", ended(started));
-                std::thread::sleep(Duration::from_millis(20));
+                SystemClock::new().sleep(Duration::from_millis(20));
             }
-            std::thread::sleep(Duration::from_millis(300));
+            SystemClock::new().sleep(Duration::from_millis(300));
             signal(&started, how);
             let ended = ended(started);
             assert_eq!(ended.signal, Some(number), "{line}: {ended:?}");

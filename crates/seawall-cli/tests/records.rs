@@ -2,7 +2,7 @@
 
 use crate::tool;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use tool::Folder;
 
 /// Every byte, and what tends to be lost: empty records, newlines, zeros.

@@ -46,7 +46,7 @@ impl Conditions {
     #[must_use]
     pub fn says(&self) -> Vec<String> {
         match (self.others.says(), self.is_real_time) {
-            (None, true) => return vec![],
+            (None, true) => vec![],
             (Some(busy), true) => vec![format!("not ranked: {busy}")],
             (None, false) => vec![
                 "not ranked: another program can run between a sync and the thread that".to_owned(),

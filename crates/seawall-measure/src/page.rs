@@ -58,9 +58,10 @@ pub fn head(title: &str, conditions: &Conditions, (about, folder): (&str, &Path)
         }
         says => says.join(" ") + ".",
     };
-    let memory = match is_in_memory(&folder) {
-        true => format!("<p class=verdict>{IN_MEMORY}</p>\n"),
-        false => String::new(),
+    let memory = if is_in_memory(&folder) {
+        format!("<p class=verdict>{IN_MEMORY}</p>\n")
+    } else {
+        String::new()
     };
     format!(
         "<h1>{}</h1>\n<p class=verdict>{}</p>\n{memory}<p>{} Measured in <code>{}</code></p>\n",

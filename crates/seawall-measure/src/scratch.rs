@@ -1,6 +1,6 @@
 //! A folder for the files of one run, removed at its end.
 
-use seawall_io::{Clock, SystemClock};
+use seawall_io::{Clock, PosixStorage, Storage, SystemClock};
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -68,13 +68,20 @@ pub fn remove_in_use(path: &Path) {
     for _ in 0..TRIES {
         let removed = match path.symlink_metadata() {
             Ok(found) if found.is_dir() => fs::remove_dir_all(path),
-            Ok(_) => fs::remove_file(path),
+            Ok(_) => remove_file(path),
             Err(_) => return,
         };
         if removed.is_err() {
             SystemClock::new().sleep(Duration::from_millis(2));
         }
     }
+}
+
+fn remove_file(path: &Path) -> io::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or(io::ErrorKind::InvalidFilename)?;
+    PosixStorage::open(parent.unwrap_or(Path::new(".")))?.remove(name)
 }
 
 /// Why there is no folder.

@@ -155,7 +155,7 @@ fn tell_recovery(args: &Append, log: &Log<[u8], Raw>) {
             "seawall: torn tail, normal after a crash: {cut} of an unfinished write cut off{kept}"
         )),
         TailState::CannotTell => {
-            say(&format!("seawall: ambiguous tail, a torn write or damage: {cut} cut off{kept}"))
+            say(&format!("seawall: ambiguous tail, a torn write or damage: {cut} cut off{kept}"));
         }
     }
     for warning in &found.warnings {

@@ -272,6 +272,9 @@ const TOPICS: &[Topic] = &[
     ),
 ];
 
+/// Where the text after `next: ` of an error begins.
+const INDENT: usize = 8;
+
 /// Says what there is to say about a topic.
 pub(crate) fn run(args: &Explain) -> Exit {
     let asked = args.topic.to_ascii_lowercase();
@@ -279,7 +282,6 @@ pub(crate) fn run(args: &Explain) -> Exit {
         let failure =
             Failure::new(Exit::Usage, "there is no such exit code, verdict or cause of damage");
         let (codes, words) = (names(|kind| kind == Kind::Code), names(|kind| kind != Kind::Code));
-        const INDENT: usize = 8;
         let words = folded(&format!("or of {words}"), INDENT);
         let next = format!("one of {codes},\n{:INDENT$}{words}", "");
         failure.at(format!("seawall explain {}", args.topic)).next(next).tell();

@@ -3,7 +3,7 @@
 use crate::args::{self, Man};
 use crate::output::Output;
 use crate::report::{Exit, Failure};
-use clap::{Arg, Command};
+use clap::{Arg, ArgGroup, Command};
 use std::io;
 use std::path::Path;
 
@@ -56,7 +56,7 @@ fn unfilled(text: &str) -> String {
 fn usage(command: &Command, path: &str) -> String {
     let mut words = vec![path.to_owned()];
     let groups = command.get_groups().filter(|group| group.is_required_set());
-    let choices: Vec<_> = groups.flat_map(|group| group.get_args()).collect();
+    let choices: Vec<_> = groups.flat_map(ArgGroup::get_args).collect();
     let shown = |arg: &&Arg| !arg.is_hide_set();
     let options = command.get_arguments().filter(|arg| !arg.is_positional()).filter(shown);
     for arg in options.filter(|arg| !choices.contains(&arg.get_id())) {
@@ -88,6 +88,6 @@ fn option(arg: &Arg) -> String {
 
 fn value(arg: &Arg) -> String {
     let names = arg.get_value_names().unwrap_or_default();
-    let names: Vec<_> = names.iter().map(|name| name.to_string()).collect();
+    let names: Vec<_> = names.iter().map(ToString::to_string).collect();
     if names.is_empty() { arg.get_id().as_str().to_uppercase() } else { names.join(" ") }
 }

@@ -122,7 +122,7 @@ fn tell(out: &mut Output, log: &Path, told: &Told<'_>) {
     };
     row("records", format!("{}{range}", number(found.records)));
     if oldest > Lsn::FIRST {
-        let text = format!("LSN {}; what stood before was truncated away", oldest);
+        let text = format!("LSN {oldest}; older records were truncated away");
         row("oldest", text);
     }
     let (bytes, segments) = (human::bytes(summary.bytes), count(summary.segments, "segment"));
@@ -145,10 +145,10 @@ fn tell(out: &mut Output, log: &Path, told: &Told<'_>) {
     row("level", summary.level.map_or("unknown", level_name).to_owned());
     row("parity", parity.map_or_else(|| "unknown".to_owned(), in_words));
     if let Some(lsn) = summary.checkpoint {
-        row("checkpoint", format!("LSN {}", lsn));
+        row("checkpoint", format!("LSN {lsn}"));
     }
-    let closed = summary.closed.map(|lsn| format!("behind LSN {}", lsn));
-    row("last close", closed.unwrap_or_else(|| "none that was clean".to_owned()));
+    let closed = summary.closed.map(|lsn| format!("cleanly, after record {lsn}"));
+    row("closed", closed.unwrap_or_else(|| "not cleanly, or never".to_owned()));
     if let Some((first, last)) = summary.written_us {
         let time = |us| seawall_format::time::to_text(us).unwrap_or_else(|| "unknown".to_owned());
         row("written", format!("{} .. {}", time(first), time(last)));

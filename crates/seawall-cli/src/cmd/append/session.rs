@@ -243,7 +243,8 @@ impl Tally {
         }
         if self.refused > 0 {
             say(&format!(
-                "seawall: {} refused\n  where: standard input\n  next: correct them and append them again",
+                "seawall: {} refused\n  where: standard input\n  \
+                 next: correct them and append them again",
                 human::count(self.refused, unit(args.format)),
             ));
         }

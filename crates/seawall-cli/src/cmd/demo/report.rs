@@ -68,9 +68,9 @@ fn page(done: &Done, story: &Story<'_>, chart: Option<&str>) -> String {
     };
     let lines: String = story.lines.iter().map(toned).collect();
     let speed = chart.map_or_else(
-        || match done.in_memory {
-            true => format!("<p>Not measured: {IN_MEMORY}.</p>"),
-            false => "<p>The fast demo measures no speed.</p>".to_owned(),
+        || {
+            let why = if done.in_memory { IN_MEMORY } else { "the fast demo measures no speed" };
+            format!("<p>Not measured: {why}.</p>")
         },
         |chart| {
             let why = done.rates.as_deref().and_then(why_not_ranked);
