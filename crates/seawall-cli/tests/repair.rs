@@ -100,10 +100,21 @@ fn what_cannot_be_repaired_is_said() {
     folder.run("repair nothing", b"").refused(1);
     folder.run("repair log --yes", b"").refused(2);
     assert_eq!(folder.run("repair log --cut-tail --salvage-to new", b"").code, 2);
-    folder.run("repair log --from-replica other", b"").refused(1);
+    let error = folder.run("repair log --from-replica other", b"");
+    let said = error.refused(1);
+    assert!(said.contains("no such replica: other") && said.contains("where: other"), "{said}");
+    folder.make_folder("empty");
+    let said = folder.run("repair log --from-replica empty", b"");
+    assert!(said.refused(8).contains("where: empty"), "{}", said.err);
     folder.run("append other", b"one\n").fine();
     let error = folder.run("repair log --from-replica other", b"");
-    assert!(error.code == 2 && error.err.contains("the id"), "{} {}", error.code, error.err);
+    let said = error.refused(2);
+    assert!(said.contains("a replica of another log") && said.contains("(other)"), "{said}");
+    assert!(!said.contains("the option") && !said.contains("the the"), "{said}");
+    for itself in ["log", "./log", "log/../log"] {
+        let said = folder.run(&format!("repair log --from-replica {itself}"), b"");
+        assert!(said.refused(2).contains("the log itself"), "{}", said.err);
+    }
     // Without a manifest no end can be given to it; the records are brought to a new log.
     folder.remove("log/manifest");
     assert!(!folder.run("repair log", b"").text().contains("--cut-tail"));
@@ -111,6 +122,54 @@ fn what_cannot_be_repaired_is_said() {
     let done = answer(&folder.run("repair log --salvage-to new --json", b""));
     assert_eq!(done["records"], 99);
     folder.run("append new", b"on it goes\n").fine();
+}
+
+/// Two copies of a log, each of which went on by itself.
+fn diverged(name: &str, records: std::ops::RangeInclusive<u32>) -> Folder {
+    let folder = Folder::new(name);
+    let lines: Vec<u8> = (1..=100).flat_map(|n| format!("shared {n:03}\n").into_bytes()).collect();
+    folder.run("append a", &lines).fine();
+    folder.shell("cp -a a b", b"").fine();
+    for log in ["a", "b"] {
+        let lines = records.clone().flat_map(|n| format!("{log} says record {n}\n").into_bytes());
+        folder.run(&format!("append {log}"), &lines.collect::<Vec<u8>>()).fine();
+    }
+    folder
+}
+
+#[test]
+fn a_replica_that_was_written_to_since_is_not_believed_against_what_is_left_of_a_record() {
+    for last in [101, 103] {
+        let folder = diverged(&format!("repair-diverged-{last}"), 101..=last);
+        let content = folder.read("a/000000000001.seg");
+        let needle = b"a says record 101";
+        let at = content.windows(needle.len()).position(|bytes| bytes == needle).unwrap();
+        folder.overwrite("a/000000000001.seg", at + 2, b"XXXX");
+        let before: Vec<_> = folder.names("a").into_iter().collect();
+        let was = folder.read("a/000000000001.seg");
+        let done = folder.run("repair a --from-replica b --yes --json", b"");
+        assert_eq!(done.code, 5, "{} {}", done.text(), done.err);
+        let done = answer(&done);
+        let lost = (&done["damage"][0]["lost_from"], &done["damage"][0]["lost_to"]);
+        assert_eq!(lost, (&json!(101), &json!(101)), "{done}");
+        assert_eq!(done["mend"]["refused"], json!([{ "from": 101, "to": 101 }]));
+        assert!(folder.read("a/000000000001.seg") == was && folder.names("a") == before);
+        let said = folder.run("repair a --from-replica b", b"");
+        assert!(said.text().contains("not taken  LSN 101"), "{}", said.text());
+        let shown = folder.run("cat a --skip-damaged -o raw", b"");
+        assert!(!shown.text().contains("b says"), "{}", shown.text());
+    }
+}
+
+#[test]
+fn a_sound_log_has_nothing_to_repair_with_yes_too() {
+    let folder = Folder::new("repair-yes-sound");
+    folder.run("append log", b"one\ntwo\n").fine();
+    let before = state(&folder);
+    let said = folder.run("repair log --yes", b"");
+    assert!(said.fine().text().contains("there is nothing to repair"), "{}", said.text());
+    assert_eq!(answer(folder.run("repair log --yes --json", b"").fine())["verdict"], "clean");
+    assert!(state(&folder) == before);
 }
 
 #[test]

@@ -10,12 +10,14 @@ mod write;
 use crate::directory::{MANIFEST, open_existing};
 use crate::parity::Beside;
 use crate::repair::{refuse_in_use, take};
-use crate::replica::Replica;
+use crate::replica::{Replica, unproven};
 use crate::roll::Machine;
 use crate::survey::{Survey, survey};
 use crate::verify::look_around;
 use crate::walk::{Event, Walk, to_u64};
-use crate::{Damage, Error, Lsn, Mender, Options, Overlay, Patch, Result, SegmentId, Verification};
+use crate::{
+    Damage, Error, Lost, Lsn, Mender, Options, Overlay, Patch, Result, SegmentId, Verification,
+};
 use journal::Journal;
 use judge::Planner;
 use seawall_format::LogId;
@@ -25,7 +27,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use change::{Change, Was};
-pub(crate) use judge::{is_whole, place_of};
+pub(crate) use judge::{is_whole, part, place_of};
 
 /// What a repair mends, or mended.
 #[derive(Clone, Debug)]
@@ -43,6 +45,11 @@ pub struct Mend {
     pub strays: Vec<String>,
     /// The last record, where this log has lost its end and the replica alone says where that is.
     pub end_by_replica: Option<Lsn>,
+    /// Records of files that were lost as a whole which nothing here proves: the replica alone says
+    /// that they are what was there.
+    pub unproven: Vec<Lost>,
+    /// Lost records of which a replica has some that nothing here proves: they are not taken.
+    pub refused: Vec<Lost>,
     /// The last record that a replica has behind the end of this log: none of those is taken.
     pub beyond: Option<Lsn>,
     /// The journal of a repair that was interrupted; it is gone through first.
@@ -76,6 +83,12 @@ pub(crate) trait Source: Debug {
     /// Bytes that may mend what was found. They are not believed before the log was judged with
     /// them, so a guess does no harm.
     fn patches(&self, log: &Arc<dyn Storage>, found: &Verification) -> Result<Vec<Patch>>;
+
+    /// Files of which nothing is left in the log, though nothing there shows what was in them: the
+    /// last resort.
+    fn lost_files(&self, _: &Arc<dyn Storage>, _: &Verification) -> Result<Vec<Patch>> {
+        Ok(vec![])
+    }
 
     /// Whether it is of the same history up to behind this place, even if a part of the place
     /// stays damaged: then the other parts can be believed by their own checksums.
@@ -206,7 +219,7 @@ fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<Mend> {
     let mut sources: Vec<Box<dyn Source>> = vec![Box::new(Beside)];
     for replica in replicas {
         let id = id.ok_or_else(|| unknown(&**log))?;
-        sources.push(Box::new(Replica::open(replica.clone(), id)?));
+        sources.push(Box::new(Replica::open(log, replica.clone(), id)?));
     }
     let end = known_end(&looked)?;
     let planned = Planner::new(log, &sources, end)?.plan()?;
@@ -219,7 +232,12 @@ fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<Mend> {
     let is_by_replica = end.is_none() && was_lost && of_replica;
     let last = planned.after.last_lsn;
     let beyond = sources.iter().filter_map(|source| source.last()).max();
+    let is_there = |lost: &Lost| beyond.is_some_and(|last| lost.from <= last);
+    let still = planned.after.damage.iter().filter_map(|damage| damage.lost);
+    let view: Arc<dyn Storage> = Arc::new(Overlay::new(log.clone(), &planned.patches));
     Ok(Mend {
+        unproven: unproven((log, &view), replicas, &planned.patches)?,
+        refused: still.filter(is_there).collect(),
         end_by_replica: last.filter(|_| is_by_replica),
         beyond: beyond.filter(|beyond| Some(*beyond) > last),
         unfinished: journal::unfinished(log, id)?,

@@ -1,17 +1,22 @@
 //! Another copy of the same log, and the bytes that it has where this one is damaged.
 
-use crate::directory::{MANIFEST, MANIFEST_MAX, list, read_small};
+mod shared;
+
+use crate::directory::{MANIFEST, MANIFEST_MAX, list, read_small, segment_ids};
 use crate::mend::{Source, is_whole, log_id, place_of};
+use crate::segment::{Look, look};
 use crate::survey::survey;
 use crate::verify::look_around;
 use crate::walk::to_u64;
 use crate::{Corruption, Damage, Error, Lsn, Mender, Patch, Result, SegmentId, Verification};
-use seawall_format::batch;
-use seawall_format::{HEADER_SIZE, Layout, LogId, Manifest, SegmentHeader};
+use seawall_format::{HEADER_SIZE, LogId, Manifest, SegmentHeader};
 use seawall_io::{Access, File, Storage};
+use shared::{Shared, segment_of};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+
+pub(crate) use shared::unproven;
 
 /// What one read takes, and the largest patch.
 const CHUNK: u64 = 256 << 10;
@@ -22,21 +27,36 @@ const JOINED: usize = 32;
 /// How many bytes are offered at once: what is more is left to the next repair.
 const OFFERED_MAX: usize = 1 << 30;
 
+/// What is to be offered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// Bytes of which this log shows that they are its own.
+    Proven,
+    /// Files of which nothing is left here, and nothing shows what was in them.
+    Alone,
+}
+
 /// Another copy of the log.
 #[derive(Debug)]
 pub(crate) struct Replica {
+    /// The log as it was found: nothing that a replica gave says that its bytes are this log's.
+    found: Arc<dyn Storage>,
     storage: Arc<dyn Storage>,
     log: LogId,
     last: Option<Lsn>,
 }
 
 impl Replica {
-    /// Takes `storage` for a copy of the log `log`.
+    /// Takes `storage` for a copy of the log `log`, which is in `found`.
     ///
     /// # Errors
     ///
     /// `Mismatch` if it is of another one.
-    pub(crate) fn open(storage: Arc<dyn Storage>, log: LogId) -> Result<Self> {
+    pub(crate) fn open(
+        found: &Arc<dyn Storage>,
+        storage: Arc<dyn Storage>,
+        log: LogId,
+    ) -> Result<Self> {
         let theirs = log_id(&survey(&storage, None)?).ok_or_else(|| Error::NotALog {
             place: storage.place(),
             found: "neither a manifest nor the header of a segment can be read".to_owned(),
@@ -47,7 +67,7 @@ impl Replica {
             return Err(Error::Mismatch { what: "the id", has, asked });
         }
         let last = look_around(&storage)?.last_lsn;
-        Ok(Self { storage, log, last })
+        Ok(Self { found: found.clone(), storage, log, last })
     }
 
     /// The header of a segment in its file there, if it is sound and of this log.
@@ -55,35 +75,128 @@ impl Replica {
         header_in(&*self.storage, id).map(|found| found.filter(|header| header.log == self.log))
     }
 
+    /// Offers what it has for all that was found.
+    fn offers(
+        &self,
+        log: &Arc<dyn Storage>,
+        found: &Verification,
+        trust: Trust,
+    ) -> Result<Vec<Patch>> {
+        let (mut offered, mut last) = (vec![], None);
+        for damage in &found.damage {
+            let place = (damage.segment, damage.offset);
+            if last.replace(place) != Some(place) {
+                self.offer(log, (damage, trust), &mut offered)?;
+            }
+        }
+        Ok(offered)
+    }
+
     /// Offers what it has for one damaged place.
-    fn offer(&self, log: &dyn Storage, damage: &Damage, offered: &mut Vec<Patch>) -> Result<()> {
-        let Some(id) = damage.segment else { return self.offer_manifest(log, offered) };
+    fn offer(
+        &self,
+        log: &Arc<dyn Storage>,
+        (damage, trust): (&Damage, Trust),
+        offered: &mut Vec<Patch>,
+    ) -> Result<()> {
+        let Some(id) = damage.segment else { return self.offer_manifest(&**log, offered) };
         let Some(header) = self.header(id)? else { return Ok(()) };
+        let shared = Shared::of((&self.found, &self.storage), &header)?;
         let (head, data) = (header.head_name(), header.data_name());
         if !is_whole(damage) {
-            return self.offer_part((log, &data), place_of(log, damage)?, offered);
+            let mut here = vec![];
+            self.offer_part((&**log, &data), place_of(&**log, damage)?, &mut here)?;
+            offered.extend(here.iter().flat_map(|patch| shared.parts(patch)));
+            return Ok(());
         }
-        let ours = header_in(log, id)?;
+        let ours = header_in(&**log, id)?;
         let is_ours = ours.is_some_and(|ours| ours.reference() == header.reference());
+        if !is_ours && (!self.is_named(log, &header, &shared)? || self.hides_another(log, id)?) {
+            return Ok(());
+        }
+        if shared.is_gone && shared.is_all() != (trust == Trust::Proven) {
+            return Ok(());
+        }
         let is_hit = matches!(damage.cause, Corruption::SegmentHeader);
-        if is_hit && self.is_as_long(log, &head)? {
+        if is_hit && !shared.is_gone {
             // What is behind the header may be as it should be, and be newer than the replica.
             let header = 0..u64::from(header.geometry.block);
-            return self.offer_part((log, &head), header, offered);
+            return self.offer_part((&**log, &head), header, offered);
         }
         if head != data {
-            self.offer_part((log, &data), 0..u64::MAX, offered)?;
+            let mut here = vec![];
+            self.offer_part((&**log, &data), 0..u64::MAX, &mut here)?;
+            let parts = |patch: &Patch| {
+                if shared.is_gone { vec![patch.clone()] } else { shared.parts(patch) }
+            };
+            offered.extend(here.iter().flat_map(parts));
         }
         if !is_ours {
-            self.offer_part((log, &head), 0..u64::MAX, offered)?;
+            self.offer_part((&**log, &head), 0..u64::MAX, offered)?;
         }
         Ok(())
     }
 
-    fn is_as_long(&self, log: &dyn Storage, name: &str) -> Result<bool> {
-        let (ours, theirs) = (open(log, name)?, open(&*self.storage, name)?);
-        let Some((ours, theirs)) = ours.zip(theirs) else { return Ok(false) };
-        Ok(length(&*ours, name)? >= length(&*theirs, name)?)
+    /// Whether something of this log says that the segment with this header, which has random bits
+    /// of its own, is the one that it had under that name.
+    fn is_named(
+        &self,
+        log: &Arc<dyn Storage>,
+        header: &SegmentHeader,
+        shared: &Shared,
+    ) -> Result<bool> {
+        let wanted = header.reference();
+        let manifest = survey(&self.found, None)?.manifest;
+        let by_manifest = manifest.is_some_and(|manifest| {
+            manifest.oldest == wanted
+                || manifest.closed.is_some_and(|closed| closed.segment == wanted)
+        });
+        if by_manifest || !shared.is_gone {
+            return Ok(true);
+        }
+        if let Some(ours) = segment_of(&self.found, header)?
+            && (!ours.marks()?.is_empty() || ours.seal()?.is_some())
+        {
+            return Ok(true);
+        }
+        // Against a sound header under the same name, only what the log had before counts.
+        let has_other = header_in(&*self.found, header.id)?.is_some();
+        let witness = if has_other { &self.found } else { log };
+        let names = list(&**witness)?;
+        for name in names.iter().filter(|name| segment_ids(std::slice::from_ref(name)).count() > 0)
+        {
+            let Look::Sound(other) = look(witness, name, None)? else { continue };
+            let is_next = other.header.pred == Some(wanted);
+            let is_before = other.seal()?.is_some_and(|seal| seal.next == wanted);
+            if other.header.log == self.log && (is_next || is_before) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the file of that name is another segment of this log, and all that is left of it.
+    fn hides_another(&self, log: &Arc<dyn Storage>, id: SegmentId) -> Result<bool> {
+        for name in [id.file_name(), id.head_name()] {
+            let start = read_small(&*self.found, &name, HEADER_SIZE)?.unwrap_or_default();
+            let Ok(other) = SegmentHeader::decode(&start) else { continue };
+            if other.log != self.log || other.id == id {
+                continue;
+            }
+            if header_in(&**log, other.id)?.as_ref() != Some(&other) {
+                return Ok(true);
+            }
+            let here = if other.head_name() == other.data_name() { name } else { id.text_name() };
+            let (Some(here), Some(there)) =
+                (open(&*self.found, &here)?, open(&**log, &other.data_name())?)
+            else {
+                continue;
+            };
+            if !holds_all_of((&*here, &*there), other.data_start())? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Offers the manifest, or the one slot of it that cannot be read.
@@ -145,55 +258,30 @@ impl Replica {
         }
         Ok(())
     }
-
-    /// Whether these bytes of a file are the same in both, and not zeros.
-    fn shares(&self, log: &dyn Storage, name: &str, at: u64) -> Result<bool> {
-        let size = to_u64(batch::HEADER_SIZE);
-        let (Some(ours), Some(theirs)) = (open(log, name)?, open(&*self.storage, name)?) else {
-            return Ok(false);
-        };
-        let ((ours, bad), (theirs, worse)) =
-            (read_around(&*ours, at, size)?, read_around(&*theirs, at, size)?);
-        let is_read = bad.is_empty() && worse.is_empty() && to_u64(ours.len()) == size;
-        Ok(is_read && ours == theirs && ours.iter().any(|byte| *byte != 0))
-    }
 }
 
 impl Source for Replica {
     fn patches(&self, log: &Arc<dyn Storage>, found: &Verification) -> Result<Vec<Patch>> {
-        let mut offered = vec![];
-        let mut last = None;
-        for damage in &found.damage {
-            let place = (damage.segment, damage.offset);
-            if last.replace(place) != Some(place) {
-                self.offer(&**log, damage, &mut offered)?;
-            }
-        }
+        let mut offered = self.offers(log, found, Trust::Proven)?;
         self.offer_slot(&**log, &mut offered)?;
         Ok(offered)
     }
 
-    /// A batch names the one before it by its checksums, and that one the one before: whoever
-    /// shares a header behind the place shares what was in it.
-    fn is_tied(&self, log: &Arc<dyn Storage>, damage: &Damage) -> Result<bool> {
+    fn lost_files(&self, log: &Arc<dyn Storage>, found: &Verification) -> Result<Vec<Patch>> {
+        self.offers(log, found, Trust::Alone)
+    }
+
+    fn is_tied(&self, _: &Arc<dyn Storage>, damage: &Damage) -> Result<bool> {
         let Some(id) = damage.segment else { return Ok(false) };
         let Some(header) = self.header(id)? else { return Ok(false) };
-        let name = header.data_name();
-        if !is_whole(damage) {
-            let (start, end) = (damage.offset.0, damage.offset.plus(damage.bytes).0);
-            let by_itself = damage.cause == Corruption::Body && header.layout == Layout::Binary;
-            if by_itself && self.shares(&**log, &name, start)? {
-                return Ok(true);
-            }
-            if self.shares(&**log, &name, end)? {
-                return Ok(true);
-            }
-        }
-        let survey = survey(log, None)?;
-        let mut links = survey.chain.iter().map(|link| &link.segment.header);
-        let Some(next) = links.find(|next| next.id > id) else { return Ok(false) };
-        let is_theirs = self.header(next.id)?.is_some_and(|theirs| theirs == *next);
-        Ok(is_theirs && next.pred == Some(header.reference()))
+        let shared = Shared::of((&self.found, &self.storage), &header)?;
+        // Of a whole file everything is to be of the same history.
+        let place = if is_whole(damage) {
+            0..u64::MAX
+        } else {
+            damage.offset.0..damage.offset.plus(damage.bytes).0
+        };
+        Ok(shared.has(&place))
     }
 
     /// A sound file that belongs elsewhere stands behind the newest segment, which is the same here
@@ -245,6 +333,23 @@ fn header_in(storage: &dyn Storage, id: SegmentId) -> Result<Option<SegmentHeade
         }
     }
     Ok(None)
+}
+
+/// Whether a file has, from `start` on, all the bytes of another that are not zero.
+fn holds_all_of((inner, outer): (&dyn File, &dyn File), start: u64) -> Result<bool> {
+    let mut at = start;
+    loop {
+        let (bytes, refused) = read_around(inner, at, CHUNK)?;
+        if bytes.is_empty() {
+            return Ok(true);
+        }
+        let (there, _) = read_around(outer, at, CHUNK)?;
+        let is_there = |(number, byte): (usize, &u8)| *byte == 0 || there.get(number) == Some(byte);
+        if !refused.is_empty() || !bytes.iter().enumerate().all(is_there) {
+            return Ok(false);
+        }
+        at += to_u64(bytes.len());
+    }
 }
 
 fn open(storage: &dyn Storage, name: &str) -> Result<Option<Arc<dyn File>>> {

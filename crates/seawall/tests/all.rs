@@ -8,6 +8,7 @@ mod copy;
 mod crash_points;
 mod cuts;
 mod cwal_lessons;
+mod diverged;
 mod every_bit_and_cut;
 mod examples;
 mod failover;

@@ -11,7 +11,9 @@ use crate::common;
 use common::images::{End, Fill, Image, NEWEST, batches, files, spoil, write, write_in};
 use common::sample::Sample;
 use common::{Bytes, LAYOUTS, Random, again, judge, laid_out, lsn, open, payload, read, read_own};
-use seawall::{Error, Layout, Mend, Verdict, Was, diagnose_in, mend_in, plan_mend_in, verify_in};
+use seawall::{
+    Error, Layout, Lost, Mend, Verdict, Was, diagnose_in, mend_in, plan_mend_in, verify_in,
+};
 use seawall_io::{Landing, MemStorage, Pending, Storage, What};
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
@@ -478,25 +480,41 @@ fn records_of_another_history_are_not_taken() {
     }
 }
 
-/// A backup, and the log that went on: the backup is mended, and does not become the log.
+/// A backup, and the log that went on: the backup is mended as far as something in it confirms what
+/// the log has, and does not become the log.
 #[test]
 fn what_a_replica_has_behind_the_end_is_not_taken() {
-    let device = MemStorage::new();
-    let log = open(&common::of_any_size(1).segment_size(24 * 512), &device).unwrap();
-    append_all(&log, 1..=5, 1);
-    log.close().unwrap();
-    let newer = device.kill();
-    let log = open(&common::of_any_size(2).segment_size(24 * 512), &newer).unwrap();
-    append_all(&log, 6..=9, 1);
-    log.close().unwrap();
-    let (_, all) = batches(&device, FIRST);
-    for first in [2, 4] {
-        let damaged = device.kill();
-        damaged.edit(FIRST, |bytes| bytes[all[first].0..].fill(0));
-        let done = mend(&damaged, &[&newer]).unwrap();
-        assert_eq!((done.after.verdict, done.after.last_lsn), (Verdict::Clean, Some(lsn(5))));
-        assert_eq!((done.beyond, done.end_by_replica), (Some(lsn(9)), None));
-        assert_eq!(state(&damaged), state(&device));
+    for is_confirmed in [true, false] {
+        let device = MemStorage::new();
+        let log = open(&common::of_any_size(1).segment_size(24 * 512), &device).unwrap();
+        append_all(&log, 1..=5, 1);
+        if is_confirmed {
+            log.confirm().unwrap();
+        }
+        log.close().unwrap();
+        let newer = device.kill();
+        let log = open(&common::of_any_size(2).segment_size(24 * 512), &newer).unwrap();
+        append_all(&log, 6..=9, 1);
+        log.close().unwrap();
+        let (_, all) = batches(&device, FIRST);
+        for first in [2, 4] {
+            let damaged = device.kill();
+            damaged.edit(FIRST, |bytes| bytes[all[first].0..].fill(0));
+            let was = state(&damaged);
+            let done = mend(&damaged, &[&newer]).unwrap();
+            let end = (done.after.verdict, done.after.last_lsn);
+            if is_confirmed {
+                assert_eq!(end, (Verdict::Clean, Some(lsn(5))));
+                assert_eq!((done.beyond, done.end_by_replica), (Some(lsn(9)), None));
+                assert_eq!(state(&damaged), state(&device));
+            } else {
+                // Nothing here says that those of the replica are the same.
+                let from = lsn(u64::try_from(first).unwrap() + 1);
+                assert_eq!(end, (Verdict::Lost, from.previous()));
+                assert_eq!(done.refused, [Lost { from, to: None }]);
+                assert!(done.is_empty() && state(&damaged) == was);
+            }
+        }
     }
 }
 

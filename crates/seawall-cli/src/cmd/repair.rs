@@ -11,20 +11,22 @@ use crate::progress::Progress;
 use crate::report::{Exit, Failure};
 use seawall::{Change, Cut, Damage, Error, Lsn, Mend, Patch, Rescued, Verdict, Verification, Was};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 /// How many changes are told of one by one.
 const TOLD: usize = 8;
 
 /// The plan, or one of the repairs: what can be mended is mended before anything is cut.
 pub(crate) fn run(args: &Repair) -> Result<Exit, Failure> {
+    args.from_replica.iter().try_for_each(|replica| look_at_replica(args, replica))?;
     if let Some(target) = &args.salvage_to {
         return salvage(args, target);
     }
     if !args.yes {
         return plan(args);
     }
-    let fail = |error: Error| Failure::of(&error, "repair", &args.log);
+    let fail = |error: Error| failure(args, &error);
     let planned = seawall::plan_mend(&args.log, &args.from_replica).map_err(fail)?;
     let is_asked = !args.from_replica.is_empty() || planned.unfinished.is_some();
     if is_asked || !planned.is_empty() {
@@ -43,12 +45,55 @@ pub(crate) fn run(args: &Repair) -> Result<Exit, Failure> {
         });
     }
     if !args.cut_tail {
-        let what = "--yes does what another option says, and there is none";
+        if planned.before.damage.is_empty() {
+            return plan(args);
+        }
+        let what = "--yes needs --cut-tail or --from-replica: what is damaged does not mend itself";
         return Err(Failure::new(Exit::Usage, what)
             .at(args.log.display())
-            .next("seawall repair LOG, for a plan"));
+            .next(format!("seawall repair {}, for a plan", typed(&args.log))));
     }
     cut_tail(args, None)
+}
+
+/// Refuses a replica that is not there, or is the log itself.
+fn look_at_replica(args: &Repair, replica: &Path) -> Result<(), Failure> {
+    let next = "check the path that --from-replica was given";
+    if let Err(error) = replica.metadata() {
+        let what = match error.kind() {
+            ErrorKind::NotFound => format!("no such replica: {}", replica.display()),
+            _ => format!("cannot open the replica {}: {error}", replica.display()),
+        };
+        return Err(Failure::new(Exit::Failed, what).at(replica.display()).next(next));
+    }
+    let is_same = args.log.canonicalize().ok().zip(replica.canonicalize().ok());
+    if is_same.is_some_and(|(log, replica)| log == replica) {
+        let what = "the replica is the log itself";
+        return Err(Failure::new(Exit::Usage, what)
+            .at(replica.display())
+            .next("give another copy of the log, or leave --from-replica out"));
+    }
+    Ok(())
+}
+
+/// Of a repair that failed: the replica may be what is wrong.
+fn failure(args: &Repair, error: &Error) -> Failure {
+    let place = match error {
+        Error::Mismatch { what: "the id", has, asked } => {
+            let what = format!("a replica of another log: its id is {asked}, this one's is {has}");
+            return Failure::new(Exit::Usage, what)
+                .at(args.log.display())
+                .next("give a copy of this log: seawall copy makes one, with the same id");
+        }
+        Error::NotALog { place, .. } | Error::Unsupported { place, .. } => place,
+        _ => return Failure::of(error, "repair", &args.log),
+    };
+    let is_of = |replica: &&PathBuf| place.starts_with(&replica.display().to_string());
+    match args.from_replica.iter().find(is_of) {
+        Some(replica) => Failure::of(error, "repair", replica)
+            .next("give a copy of this log: seawall copy makes one, with the same id"),
+        None => Failure::of(error, "repair", &args.log),
+    }
 }
 
 /// Says what was mended, and what was not.
@@ -86,10 +131,11 @@ fn mended(args: &Repair, done: &Mend) -> Exit {
     exit.worse(out.finish())
 }
 
-/// A log whose end only a replica knows may have had more records: nobody can tell.
+/// A log whose end only a replica knows may have had more records, or others: nobody can tell.
 fn exit_of_mend(done: &Mend) -> Exit {
     let exit = Exit::of(done.after.verdict, false);
-    if done.end_by_replica.is_some() { exit.worse(Exit::Unsure) } else { exit }
+    let is_unsure = done.end_by_replica.is_some() || !done.unproven.is_empty();
+    if is_unsure { exit.worse(Exit::Unsure) } else { exit }
 }
 
 fn tell_mend(out: &mut Output, mend: &Mend) {
@@ -101,6 +147,19 @@ fn tell_mend(out: &mut Output, mend: &Mend) {
     }
     for stray in &mend.strays {
         out.line(&format!("  replica    {stray} belongs elsewhere: it goes to quarantine"));
+    }
+    for lost in &mend.unproven {
+        out.line(&format!("  unknown    {}", range(lost)));
+        out.line(
+            "             nothing of that file is left here: the replica alone says what it held",
+        );
+    }
+    for lost in &mend.refused {
+        out.line(&format!("  not taken  {}", range(lost)));
+        out.line(
+            "             the replica has such records, and nothing here proves that they are",
+        );
+        out.line("             this log's: seawall cat REPLICA shows them");
     }
     if let Some(last) = mend.end_by_replica {
         out.line(&format!("  unknown    whether there were more records behind LSN {last}, where"));
@@ -134,13 +193,15 @@ fn mend_as_json(mend: &Mend) -> Value {
         "strays": mend.strays,
         "quarantine_bytes": mend.quarantine_bytes(),
         "end_by_replica": mend.end_by_replica.map(Lsn::get),
+        "unproven": mend.unproven.iter().map(lost_as_json).collect::<Vec<_>>(),
+        "refused": mend.refused.iter().map(lost_as_json).collect::<Vec<_>>(),
         "not_taken_to": mend.beyond.map(Lsn::get),
         "unfinished": mend.unfinished,
     })
 }
 
 fn plan(args: &Repair) -> Result<Exit, Failure> {
-    let fail = |error: Error| Failure::of(&error, "repair", &args.log);
+    let fail = |error: Error| failure(args, &error);
     let mut found = seawall::diagnose(&args.log).map_err(fail)?;
     if found.verdict == Verdict::Lost {
         // What parity gives back is lost to nobody.
@@ -242,6 +303,7 @@ impl Plan<'_> {
         let Some(mend) = self.mend.filter(|mend| !mend.is_empty()) else {
             if !self.args.from_replica.is_empty() {
                 out.line("  the replica has nothing that would mend this, and prove right");
+                self.mend.iter().for_each(|mend| tell_mend(out, mend));
             }
             return;
         };

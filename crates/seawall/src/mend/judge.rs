@@ -2,6 +2,7 @@
 //! view, has less damage than before, none that is new, and none left in what was taken.
 
 use super::Source;
+use crate::parity::keeps_all;
 use crate::replica::read_around;
 use crate::survey::survey;
 use crate::verify::look_around;
@@ -78,7 +79,13 @@ impl Judged {
         let is_there = self.found.records >= before.found.records
             || (source.is_of_this_log() && self.finds_end_of(before));
         let is_sound = is_there && self.slots >= before.slots;
-        is_sound && self.damaged().all(|damage| before.around(&damage).is_some())
+        // Sound batches that do not continue each other are worse than one that is damaged: what
+        // stands between them is of another history.
+        let is_known = |damage: Damaged| {
+            let mut known = before.damaged().filter(|known| known.contains(&damage));
+            known.any(|known| known.is_order() || !damage.is_order())
+        };
+        is_sound && self.damaged().all(is_known)
     }
 
     fn is_better_than(&self, before: &Self, source: &dyn Source) -> bool {
@@ -116,7 +123,7 @@ impl<'a> Planner<'a> {
                 let offered = source.patches(&view, &self.now.found)?;
                 goes_on |= self.take(&**source, &offered)?;
             }
-            if !goes_on {
+            if !goes_on && !self.take_lost_file()? {
                 break;
             }
         }
@@ -130,6 +137,17 @@ impl<'a> Planner<'a> {
         }
         let Self { before, now, patches, strays, .. } = self;
         Ok(Planned { before, after: now.found, patches, strays })
+    }
+
+    /// Takes from the first source that has one what only that source knows of.
+    fn take_lost_file(&mut self) -> Result<bool> {
+        for source in self.sources {
+            let offered = source.lost_files(&self.view(&[], &[]), &self.now.found)?;
+            if self.take(&**source, &offered)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The log with what was taken, and more.
@@ -181,6 +199,9 @@ impl<'a> Planner<'a> {
             let is_hit = |damaged: &Damaged| set.iter().any(|patch| damaged.has(patch));
             let left: Vec<_> = judged.damaged().filter(is_hit).collect();
             if left.is_empty() {
+                if !keeps_all(&self.view(&[], &[]), &set)? {
+                    return Ok(None);
+                }
                 if self.is_beyond(&judged) {
                     set = self.without_what_is_beyond(set)?;
                     continue;
@@ -359,7 +380,7 @@ fn without(patches: &[Patch], file: &str, bytes: Range<u64>) -> Vec<Patch> {
 }
 
 /// The part of a patch that lies there.
-pub(super) fn part(patch: &Patch, bytes: Range<u64>) -> Option<Patch> {
+pub(crate) fn part(patch: &Patch, bytes: Range<u64>) -> Option<Patch> {
     let start = usize::try_from(bytes.start.checked_sub(patch.offset)?).ok()?;
     let end = usize::try_from(bytes.end.checked_sub(patch.offset)?).ok()?;
     let new = patch.new.get(start..end).filter(|new| !new.is_empty())?.to_vec();

@@ -6,14 +6,17 @@ use crate::chain::Link;
 use crate::directory::{list, read_small, read_start};
 use crate::mend::Source;
 use crate::overlay::{Mender, Overlay, Patch};
+use crate::replica::read_around;
 use crate::segment::Segment;
 use crate::source::is_of_device;
 use crate::survey::{Survey, survey};
 use crate::walk::{Event, TailFound, Walk, to_u64};
 use crate::{Corruption, Damage, Error, Lsn, Offset, Result, SegmentId, Verification};
+use seawall_format::batch::{HEADER_SIZE as BATCH_HEADER_SIZE, Life};
 use seawall_format::frame::Frames;
 use seawall_format::parity::{Known, Places};
-use seawall_format::{HEADER_SIZE, Live, Mark, MarkSlot, Refused, SegmentHeader, tail};
+use seawall_format::scan::{Window, headers};
+use seawall_format::{HEADER_SIZE, Layout, Live, Mark, MarkSlot, Refused, SegmentHeader, tail};
 use seawall_io::{Access, File, Storage};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -306,8 +309,9 @@ fn only_harmless(storage: &Arc<dyn Storage>, patches: Vec<Patch>) -> Result<Vec<
     Ok(kept)
 }
 
-/// Whether every intact record is still there, and the same, in a view with these patches.
-fn keeps_all(storage: &Arc<dyn Storage>, patches: &[Patch]) -> Result<bool> {
+/// Whether every intact record is still there, and the same, in a view with these patches, and
+/// every sound header of a batch: it says which records a damaged batch held.
+pub(crate) fn keeps_all(storage: &Arc<dyn Storage>, patches: &[Patch]) -> Result<bool> {
     let view: Arc<dyn Storage> = Arc::new(Overlay::new(storage.clone(), patches));
     let (before, after) = match (survey(storage, None), survey(&view, None)) {
         // It cannot even be looked at.
@@ -319,6 +323,9 @@ fn keeps_all(storage: &Arc<dyn Storage>, patches: &[Patch]) -> Result<bool> {
     let is_patched = |link: &&Link| touched.contains(&link.segment.header.id);
     let mut missing = BTreeSet::new();
     for link in before.chain.iter().filter(is_patched) {
+        if !keeps_headers((storage, &view), link, patches)? {
+            return Ok(false);
+        }
         let same = |other: &&Link| other.segment.header == link.segment.header;
         let mut shown = Intact::of(after.chain.iter().find(same)).peekable();
         for record in Intact::of(Some(link)) {
@@ -342,6 +349,41 @@ fn keeps_all(storage: &Arc<dyn Storage>, patches: &[Patch]) -> Result<bool> {
         }
     }
     Ok(missing.is_empty())
+}
+
+/// Whether the sound headers of batches that patches reach are the same with them.
+fn keeps_headers(
+    (storage, view): (&Arc<dyn Storage>, &Arc<dyn Storage>),
+    link: &Link,
+    patches: &[Patch],
+) -> Result<bool> {
+    let (header, name) = (&link.segment.header, link.segment.name());
+    if header.layout == Layout::Text {
+        return Ok(true);
+    }
+    let open = |storage: &Arc<dyn Storage>| storage.open(&name, Access::Read);
+    let (before, after) = open(storage)
+        .and_then(|before| Ok((before, open(view)?)))
+        .map_err(Error::io(format!("open {name}")))?;
+    let life = Life::of(header);
+    for patch in patches.iter().filter(|patch| patch.file == name) {
+        let start = patch.offset.saturating_sub(to_u64(BATCH_HEADER_SIZE)).max(header.data_start());
+        let start = start / 8 * 8;
+        let size = patch.end().saturating_sub(start) + to_u64(BATCH_HEADER_SIZE);
+        let (was, _) = read_around(&*before, start, size)?;
+        let (is, _) = read_around(&*after, start, size)?;
+        let (was, is) = (window(start, &was), window(start, &is));
+        let size = to_u64(BATCH_HEADER_SIZE);
+        let mut found = headers(was, was.start, &life);
+        if found.any(|(offset, _)| was.range(offset, size) != is.range(offset, size)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn window(start: u64, bytes: &[u8]) -> Window<'_> {
+    Window { start: Offset(start), bytes }
 }
 
 /// The intact records of a segment: their numbers, and what tells one payload from another.

@@ -1,0 +1,252 @@
+//! Mending from a copy that was written to since: its records are sound, of the same log, the same
+//! segment and the same numbers, and they are others. None of them is taken for one of this log.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "in a test a panic is the report"
+)]
+
+use crate::common;
+
+use common::images::{batches, files};
+use common::{Bytes, LAYOUTS, judge, laid_out, lsn, names, of_any_size, open, payload_in, read};
+use seawall::{Layout, Lost, Mend, mend_in};
+use seawall_io::{MemStorage, Storage};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+fn storage(device: &MemStorage) -> Arc<dyn Storage> {
+    Arc::new(device.clone())
+}
+
+fn mend(damaged: &MemStorage, replicas: &[&MemStorage]) -> Mend {
+    let replicas: Vec<_> = replicas.iter().map(|device| storage(device)).collect();
+    mend_in(&storage(damaged), &replicas).unwrap()
+}
+
+/// Every file of a log that says something, and its content.
+fn state(device: &MemStorage) -> Vec<(String, Vec<u8>)> {
+    let names = files(device).into_iter().filter(|name| !name.starts_with("quarantine"));
+    names.map(|name| (name.clone(), device.bytes(&name).unwrap())).collect()
+}
+
+/// Two logs with the same beginning, each of which went on by itself, in place.
+struct Fork {
+    layout: Layout,
+    ours: MemStorage,
+    theirs: MemStorage,
+    records: BTreeMap<u64, Vec<u8>>,
+}
+
+const SHARED: u64 = 5;
+
+fn write(device: &MemStorage, (layout, seed): (Layout, u64), numbers: RangeInclusive<u64>) {
+    let options = laid_out(of_any_size(seed).segment_size(24 * 512), layout);
+    let log: Bytes = open(&options, device).unwrap();
+    for number in numbers {
+        let record = payload_in(layout, (number, seed), 60);
+        assert_eq!(log.append(&record).unwrap(), lsn(number));
+    }
+    log.close().unwrap();
+}
+
+impl Fork {
+    /// `ours` and `theirs` are the last records of each.
+    fn new(layout: Layout, ours: u64, theirs: u64) -> Self {
+        let shared = MemStorage::new();
+        write(&shared, (layout, 1), 1..=SHARED);
+        let grown = |seed, last| {
+            let device = shared.kill();
+            write(&device, (layout, seed), SHARED + 1..=last);
+            device
+        };
+        let all = 1..=ours;
+        let seed = |number| if number > SHARED { 2 } else { 1 };
+        let records = all.map(|number| (number, payload_in(layout, (number, seed(number)), 60)));
+        Self { layout, ours: grown(2, ours), theirs: grown(3, theirs), records: records.collect() }
+    }
+
+    fn file(&self) -> &'static str {
+        if self.layout == Layout::Text { "000000000001.jsonl" } else { "000000000001.seg" }
+    }
+
+    /// Where the batch or line of a record begins and ends.
+    fn place(&self, record: u64) -> (usize, usize) {
+        let (_, all) = batches(&self.ours, self.file());
+        let (start, end, _) = all.into_iter().find(|batch| batch.2 == record).unwrap();
+        (start, end)
+    }
+
+    /// Ours with bytes of the batch of a record changed.
+    fn spoilt(&self, record: u64, harm: Harm) -> MemStorage {
+        let device = self.ours.kill();
+        let (start, end) = self.place(record);
+        device.edit(self.file(), |bytes| harm.1(&mut bytes[start..end]));
+        device
+    }
+
+    /// What the log shows is what it once held, and what it lost is named.
+    #[track_caller]
+    fn holds(&self, device: &MemStorage, what: &str) -> BTreeMap<u64, Vec<u8>> {
+        let found = read(device, true).unwrap();
+        for (number, record) in &found.records {
+            assert_eq!(self.records.get(number), Some(record), "{what}: record {number}");
+        }
+        let damage = judge(device).unwrap().damage;
+        let lost: Vec<Lost> = damage.iter().filter_map(|damage| damage.lost).collect();
+        for number in self.records.keys().filter(|number| !found.records.contains_key(*number)) {
+            let is_named = lost.iter().any(|lost| names(lost, *number));
+            assert!(is_named, "{what}: record {number} is lost and not named: {damage:#?}");
+        }
+        found.records
+    }
+}
+
+/// A kind of damage to the bytes of a batch or line.
+type Harm = (&'static str, fn(&mut [u8]));
+
+/// 48 bytes of header in a batch, and some 90 bytes before the value in a line.
+const HARMS: [Harm; 6] = [
+    ("four bytes of the payload", |bytes| {
+        let at = bytes.len() - 30;
+        bytes[at..at + 4].copy_from_slice(b"XXXX");
+    }),
+    ("the first field", |bytes| bytes[8] ^= 1),
+    ("the checksums", |bytes| bytes[..28].fill(b'#')),
+    ("the first half", |bytes| {
+        let half = bytes.len() / 2;
+        bytes[..half].fill(b'#');
+    }),
+    ("the second half", |bytes| {
+        let half = bytes.len() / 2;
+        bytes[half..].fill(b'#');
+    }),
+    ("all of it", |bytes| bytes.fill(0)),
+];
+
+#[test]
+fn no_record_of_a_copy_that_was_written_to_since_takes_the_place_of_one_that_is_lost() {
+    for layout in LAYOUTS {
+        // The damaged record is the last one, or others are behind it; the copy is as long, longer,
+        // or shorter.
+        for (ours, theirs) in [(6, 6), (9, 9), (6, 9), (9, 6)] {
+            let fork = Fork::new(layout, ours, theirs);
+            for harm in HARMS {
+                let what = format!("{} in {layout:?}, {ours} and {theirs}", harm.0);
+                let device = fork.spoilt(SHARED + 1, harm);
+                let before = fork.holds(&device, &what);
+                let (was, damage) = (state(&device), judge(&device).unwrap().damage);
+                let done = mend(&device, &[&fork.theirs]);
+                assert_eq!(fork.holds(&device, &what), before, "{what}");
+                assert_eq!(done.after.damage, done.before.damage, "{what}");
+                assert!(done.is_empty() && state(&device) == was, "{what}: {:?}", done.patches);
+                assert_eq!(judge(&device).unwrap().damage, damage, "{what}");
+                // A copy of the same moment has what was there.
+                mend(&device, &[&fork.theirs, &fork.ours.kill()]);
+                assert!(state(&device) == state(&fork.ours), "{what}");
+            }
+        }
+    }
+}
+
+/// What both had before they parted is taken, and nothing else.
+#[test]
+fn what_was_written_before_the_copy_was_made_comes_back() {
+    for layout in LAYOUTS {
+        let fork = Fork::new(layout, 9, 9);
+        for harm in HARMS {
+            let what = format!("{} in {layout:?}", harm.0);
+            // What is behind it is the same in both.
+            let device = fork.spoilt(3, harm);
+            mend(&device, &[&fork.theirs]);
+            assert!(state(&device) == state(&fork.ours), "{what}");
+            // Two places, and the copy knows one of them.
+            let one = fork.spoilt(7, harm);
+            let left = fork.holds(&one, &what);
+            let device = fork.spoilt(3, harm);
+            let (start, end) = fork.place(7);
+            device.edit(fork.file(), |bytes| harm.1(&mut bytes[start..end]));
+            let done = mend(&device, &[&fork.theirs]);
+            assert_eq!(fork.holds(&device, &what), left, "{what}");
+            assert_eq!(done.after.verdict, judge(&one).unwrap().verdict, "{what}");
+        }
+    }
+}
+
+/// A kind of damage to whole files, here of a segment.
+type FileHarm = (&'static str, fn(&MemStorage, &Fork, u64));
+
+const FILE_HARMS: [FileHarm; 5] = [
+    ("the header", |device, fork, segment| {
+        let suffix = if fork.layout == Layout::Text { "head" } else { "seg" };
+        device.edit(&format!("{segment:012}.{suffix}"), |bytes| bytes[..192].fill(0));
+    }),
+    ("the header and the records", |device, fork, segment| {
+        let suffix = if fork.layout == Layout::Text { "head" } else { "seg" };
+        device.edit(&format!("{segment:012}.{suffix}"), |bytes| {
+            bytes[..192].fill(0);
+            bytes[4 * 512..].fill(0x55);
+        });
+    }),
+    ("all of it", |device, _, segment| {
+        for name in files(device) {
+            if name.starts_with(&format!("{segment:012}.")) {
+                device.remove_raw(&name);
+            }
+        }
+    }),
+    ("half of it", |device, fork, segment| {
+        let suffix = if fork.layout == Layout::Text { "jsonl" } else { "seg" };
+        device.edit(&format!("{segment:012}.{suffix}"), |bytes| {
+            let at = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0);
+            bytes.truncate(at - 200);
+        });
+    }),
+    ("the manifest", |device, _, _| {
+        device.edit("manifest", |bytes| [0, 512].iter().for_each(|at| bytes[at + 40] ^= 1));
+    }),
+];
+
+/// Both went on in a next segment, too: that of the copy has another epoch, and it is not taken for
+/// the one that is lost.
+#[test]
+fn no_segment_of_a_copy_that_was_written_to_since_takes_the_place_of_one_that_is_lost() {
+    for layout in LAYOUTS {
+        for (ours, theirs) in [(7, 7), (20, 20), (7, 20), (20, 7)] {
+            let fork = Fork::new(layout, ours, theirs);
+            let count = files(&fork.ours).iter().filter(|name| name.starts_with("0000")).count();
+            let count = if layout == Layout::Text { count / 2 } else { count };
+            for (segment, harm) in
+                (1..=count).flat_map(|segment| FILE_HARMS.map(|harm| (segment, harm)))
+            {
+                let segment = u64::try_from(segment).unwrap();
+                let what = format!("{} of {segment} in {layout:?}, {ours} and {theirs}", harm.0);
+                let device = fork.ours.kill();
+                harm.1(&device, &fork, segment);
+                let before = fork.holds(&device, &what);
+                let intact = device.kill();
+                let done = mend(&device, &[&fork.theirs]);
+                let found = read(&device, true).unwrap();
+                for (number, record) in &before {
+                    assert_eq!(found.records.get(number), Some(record), "{what}: {number}");
+                }
+                for (number, record) in &found.records {
+                    let is_named = done.unproven.iter().any(|lost| names(lost, *number));
+                    let is_ours = fork.records.get(number) == Some(record);
+                    assert!(is_ours || is_named, "{what}: record {number} is another");
+                }
+                let whole = device.kill();
+                if done.unproven.is_empty() {
+                    fork.holds(&device, &what);
+                    mend(&whole, &[&fork.ours.kill()]);
+                    fork.holds(&whole, &what);
+                }
+                // A copy of the same moment goes first, in whatever order.
+                mend(&intact, &[&fork.theirs, &fork.ours.kill()]);
+                assert_eq!(fork.holds(&intact, &what).len(), fork.records.len(), "{what}");
+            }
+        }
+    }
+}
