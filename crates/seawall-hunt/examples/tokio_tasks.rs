@@ -1,7 +1,9 @@
 //! Group commit for tasks: hundreds of them await their records, and share a handful of syncs.
 //!
 //! `tokio_tasks LOG TASKS`. A ticket is a future that does no I/O when it is polled, so it needs
-//! nothing of tokio and holds up none of its threads; any other runtime will do.
+//! nothing of tokio; any other runtime will do. Awaiting it holds up no thread. `submit` itself
+//! blocks while more is submitted than the device takes (2 MiB wait in memory): a program that
+//! submits large records bounds how many are not awaited yet, or submits in `spawn_blocking`.
 
 #![forbid(unsafe_code)]
 

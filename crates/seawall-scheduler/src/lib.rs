@@ -34,7 +34,7 @@ pub mod sync {
 
 /// As `std::thread`.
 pub mod thread {
-    pub use shuttle::thread::{Builder, JoinHandle, current, yield_now};
+    pub use shuttle::thread::{Builder, JoinHandle, ThreadId, current, yield_now};
 }
 
 /// Lets the scheduler choose who goes on, the caller included: a place where a device takes time.

@@ -3,7 +3,7 @@
 //! what is left of the last).
 
 use crate::commit::Goal;
-use crate::core::{Core, State};
+use crate::core::{Core, PanicGuard, State};
 use crate::pace::Pace;
 use crate::parity::Settling;
 use crate::roll::Machine;
@@ -11,6 +11,7 @@ use crate::spare::Spare;
 use crate::sync::{Builder, JoinHandle, MutexGuard};
 use crate::writer::Writer;
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -63,25 +64,27 @@ impl Core {
 
     /// The background thread: batches that nobody stands by, and marks when the log idles.
     pub(crate) fn run_background(self: Arc<Self>) {
+        let guard = PanicGuard(&self);
         let mut state = self.lock();
         while !state.stopping {
             let now = self.clock.now();
             state.wants_turn = false;
-            state = match (self.next_due(&state), state.writer.take()) {
-                (Some(due), Some(writer)) if due <= now => {
+            let due = self.next_due(&state);
+            let writer = if due.is_some_and(|due| due <= now) { state.take_writer() } else { None };
+            state = match (due, writer) {
+                (_, Some(writer)) => {
                     let flush = state.commit.has_open_batch();
                     let goal = if flush { Goal::Durable } else { Goal::Confirmed };
                     let state = self.gather(state);
                     self.lead(state, writer, goal);
                     self.lock()
                 }
-                (Some(due), writer) if due > now => {
-                    (state.writer, state.sleeps_until) = (writer, Some(due));
+                (Some(due), None) if due > now => {
+                    state.sleeps_until = Some(due);
                     let waited = self.work.wait_timeout(state, due - now);
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }
-                (due, writer) => {
-                    state.writer = writer;
+                (due, None) => {
                     state.wants_turn = due.is_some();
                     state.sleeps_until = due.is_none().then_some(Duration::MAX);
                     self.work.wait(state).unwrap_or_else(PoisonError::into_inner)
@@ -89,6 +92,8 @@ impl Core {
             };
             state.sleeps_until = None;
         }
+        drop(state);
+        std::mem::forget(guard);
     }
 
     /// Has the next segment's file made once an eighth of the tail is used: a log that stays short
@@ -146,8 +151,19 @@ impl Core {
         }
     }
 
-    /// The second background thread: makes one file ahead and gives back others, unhurried.
+    /// The second background thread. A panic costs the piece of work that it was at, as an error
+    /// would.
     fn run_preparer(self: Arc<Self>) {
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.prepare_until_stopped())) {
+            std::mem::forget(panic);
+            let mut state = self.lock();
+            state.ahead.is_busy = false;
+            state.ahead.rests_until = self.clock.now() + PREPARER_REST;
+        }
+    }
+
+    /// Makes one file ahead and gives back others, unhurried.
+    fn prepare_until_stopped(&self) {
         let mut state = self.lock();
         while !state.stopping {
             state = self.settle(state);

@@ -6,20 +6,24 @@
 
 mod leader;
 
+pub(crate) use leader::PanicGuard;
+
 use crate::background::Ahead;
 use crate::commit::{Admission, Commit, Goal, Place};
 use crate::gate::Gate;
 use crate::live::OWN_WORD;
+use crate::options::FailoverHook;
 use crate::process::Process;
 use crate::retired::Retired;
 use crate::set::Incoming;
 use crate::siblings::Siblings;
 use crate::sync::{
-    AtomicU32, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, current, processors,
+    AtomicU32, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, ThreadId, current,
+    processors,
 };
 use crate::wakers::Wakers;
 use crate::writer::{Counts, Writer};
-use crate::{Error, Level, Lsn, Options, Result};
+use crate::{Error, Failover, Level, Lsn, Options, Result};
 use seawall_format::{Layout, Live, SegmentRef, lines, lsn_or_zero};
 use seawall_io::{Clock, Storage};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -66,6 +70,8 @@ pub(crate) struct Core {
     processors: usize,
     /// What was removed and not given back yet.
     pub(crate) retired: Arc<Retired>,
+    /// Told of each failure that the log survives.
+    on_failover: Option<FailoverHook>,
 }
 
 /// What the mutex guards.
@@ -83,8 +89,12 @@ pub(crate) struct State {
     wakers: Wakers,
     pub(crate) background: Option<JoinHandle<()>>,
     pub(crate) ahead: Ahead,
-    /// How many wait for the writer to themselves.
+    /// How many wait for the writer to themselves: one of them has it next.
     waiting: u32,
+    /// How many of those take the open batch to the device first: nothing enters it meanwhile.
+    draining: u32,
+    /// Threads that run the failover hook.
+    in_hook: Vec<ThreadId>,
     /// How many wait for something new to read.
     followers: u32,
     /// When the background thread wakes up by itself, if it sleeps.
@@ -116,6 +126,7 @@ impl Core {
             layout,
             storage: writer.machine.storage.clone(),
             retired: writer.machine.retired.clone(),
+            on_failover: options.on_failover.clone(),
             level,
             process: Process::current(),
             clock: options.clock.clone(),
@@ -133,6 +144,8 @@ impl Core {
                 background: None,
                 ahead: Ahead::default(),
                 waiting: 0,
+                draining: 0,
+                in_hook: vec![],
                 followers: 0,
                 sleeps_until: None,
                 wants_turn: false,
@@ -194,7 +207,7 @@ impl Core {
             }
             let left = deadline.saturating_sub(self.clock.now());
             match state.commit.check() {
-                Ok(()) if !left.is_zero() => {}
+                Ok(()) if !left.is_zero() => state.check_hook()?,
                 Ok(()) | Err(Error::Closed) => return Ok(None),
                 Err(error) => return Err(error),
             }
@@ -215,7 +228,13 @@ impl Core {
             set.payloads().try_for_each(refuse_unreadable)?;
         }
         let mut state = if attended { self.lock_here()? } else { self.lock_quickly()? };
+        state.check_hook()?;
         loop {
+            if state.draining > 0 && state.commit.check().is_ok() {
+                self.process.check()?;
+                state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
             let admission = state.commit.admit(set)?;
             if let Admission::In(place) = admission {
                 if attended {
@@ -228,7 +247,7 @@ impl Core {
             }
             self.process.check()?;
             // If the device is free, take the open batch there or make room there, else wait.
-            state = match (state.writer.take(), admission) {
+            state = match (state.take_writer(), admission) {
                 (Some(writer), Admission::NoRoom(size)) => self.make_room(state, writer, size)?,
                 (Some(writer), _) => {
                     self.lead(state, writer, Goal::Durable);
@@ -241,7 +260,7 @@ impl Core {
 
     /// Returns once the record has come that far; leads if nobody does.
     pub(crate) fn wait(self: &Arc<Self>, place: Place, goal: Goal) -> Result<Lsn> {
-        self.process.check()?;
+        self.lock_here()?.check_hook()?;
         self.stand_by(place, goal)
     }
 
@@ -253,7 +272,7 @@ impl Core {
                 return Ok(place.lsn);
             }
             state.commit.check()?;
-            if let Some(writer) = state.writer.take() {
+            if let Some(writer) = state.take_writer() {
                 let state = self.gather(state);
                 self.lead(state, writer, goal);
             } else {
@@ -274,63 +293,134 @@ impl Core {
 
     /// Everything admitted so far has come that far when this returns.
     pub(crate) fn wait_for_all(self: &Arc<Self>, goal: Goal) -> Result<Option<Lsn>> {
+        self.lock_here()?.check_hook()?;
+        self.finish_all(goal)
+    }
+
+    fn finish_all(self: &Arc<Self>, goal: Goal) -> Result<Option<Lsn>> {
         let last = self.lock_here()?.commit.last_admitted();
         last.map(|place| self.stand_by(place, goal)).transpose()
     }
 
-    /// Whether the record has come that far; if not, `waker` is called when that changes.
+    /// Whether the record has come that far; if not, `waker` is called when that changes, in the
+    /// place of the one that the same ticket left before: `ticket` is its number among all.
     pub(crate) fn poll(
         self: &Arc<Self>,
-        place: Place,
-        goal: Goal,
+        (place, goal): (Place, Goal),
+        ticket: &mut Option<u64>,
         waker: &Waker,
     ) -> Option<Result<Lsn>> {
-        let mut state = match self.lock_here() {
-            Ok(state) => state,
-            Err(error) => return Some(Err(error)),
-        };
+        if let Err(error) = self.process.check() {
+            return Some(Err(error));
+        }
+        if self.has_reached(place, goal) {
+            return Some(Ok(place.lsn));
+        }
+        // Cloning and dropping a waker is foreign code: not under the lock.
+        let waker = waker.clone();
+        let mut state = self.lock();
         if state.commit.reached(place, goal) {
             return Some(Ok(place.lsn));
         }
-        if let Err(error) = state.commit.check() {
+        if let Err(error) = state.commit.check().and_then(|()| state.check_hook()) {
             return Some(Err(error));
         }
         // One task that awaits many records is not many that are about to append.
-        let is_another = !state.wakers.newest_is(waker);
-        let is_new = state.wakers.add(place, waker);
-        if state.commit.awaits(place.lsn) && is_new && is_another {
+        let is_another = !state.wakers.newest_is(&waker);
+        let replaced = state.wakers.add(place, ticket, waker);
+        if state.commit.awaits(place.lsn) && replaced.is_none() && is_another {
             self.standing.store(state.siblings.join(), Ordering::Relaxed);
         }
         state.commit.leave_unattended(|| self.clock.now());
         self.wake_background(&mut state);
+        drop(state);
+        drop(replaced);
         None
+    }
+
+    /// Nobody awaits the record by this ticket any more.
+    pub(crate) fn forget(&self, place: Place, ticket: u64) {
+        if self.process.check().is_ok() {
+            let waker = self.lock().wakers.remove(place, ticket);
+            // Not under the lock.
+            drop(waker);
+        }
     }
 
     /// Does something to the log between two batches, with everybody else waiting.
     ///
     /// An error of the device poisons the log: how much of it came to pass is for the next open
     /// to find out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Reentrant`] in the failover hook.
     pub(crate) fn between_batches<R>(
         self: &Arc<Self>,
         act: impl FnOnce(&mut Writer, &mut Commit) -> Result<R>,
     ) -> Result<R> {
+        self.lock_here()?.check_hook()?;
+        let mut failovers = vec![];
+        let done = self.take_writer_alone(&mut failovers).and_then(|(state, writer)| {
+            // Until the writer is back nothing is admitted, as the lock is held.
+            self.act_alone(state, writer, act)
+        });
+        self.tell(&failovers);
+        done
+    }
+
+    /// Returns once no batch is open and no other thread has the writer.
+    pub(crate) fn pass_between_batches(self: &Arc<Self>) -> Result<()> {
+        let mut failovers = vec![];
+        let taken = self.take_writer_alone(&mut failovers);
+        let done = taken.and_then(|(state, writer)| self.act_alone(state, writer, |_, _| Ok(())));
+        self.tell(&failovers);
+        done
+    }
+
+    /// The writer, with no batch open. Who waits here has it next: after the batch under way, at
+    /// most the open one is written.
+    fn take_writer_alone<'a>(
+        self: &'a Arc<Self>,
+        failovers: &mut Vec<Failover>,
+    ) -> Result<(MutexGuard<'a, State>, Box<Writer>)> {
         let mut state = self.lock_here()?;
-        let mut writer = loop {
-            state.commit.check()?;
+        state.waiting += 1;
+        let writer = loop {
+            if let Err(error) = state.commit.check() {
+                break Err(error);
+            }
             state = match state.writer.take() {
                 Some(writer) if state.commit.has_open_batch() => {
-                    self.lead(state, writer, Goal::Durable);
-                    self.lock()
+                    state.draining += 1;
+                    failovers.extend(self.fly(state, writer, Goal::Durable));
+                    let mut state = self.lock();
+                    state.draining -= 1;
+                    state
                 }
-                Some(writer) => break writer,
-                None => self.wait_for_writer(state),
+                Some(writer) => break Ok(writer),
+                None => self.free.wait(state).unwrap_or_else(PoisonError::into_inner),
             };
         };
+        state.waiting -= 1;
+        writer.map(|writer| (state, writer))
+    }
+
+    fn act_alone<'a, R>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        mut writer: Box<Writer>,
+        act: impl FnOnce(&mut Writer, &mut Commit) -> Result<R>,
+    ) -> Result<R> {
         let acted = catch_unwind(AssertUnwindSafe(|| act(&mut writer, &mut state.commit)));
-        let done = acted.unwrap_or_else(|panic| {
-            state.commit.fail(PANICKED);
-            resume_unwind(panic)
-        });
+        let done = match acted {
+            Ok(done) => done,
+            Err(panic) => {
+                state.commit.fail(PANICKED);
+                self.wake_everybody(state);
+                resume_unwind(panic)
+            }
+        };
         state.take_back(writer);
         self.give_back_for(&mut state);
         self.publish(&state);
@@ -339,6 +429,22 @@ impl Core {
         }
         self.wake_everybody(state);
         done
+    }
+
+    /// Calls the failover hook, with nothing held that another thread waits for.
+    fn tell(&self, failovers: &[Failover]) {
+        let Some(FailoverHook(hook)) = &self.on_failover else { return };
+        if failovers.is_empty() {
+            return;
+        }
+        let thread = current().id();
+        self.lock().in_hook.push(thread);
+        for failover in failovers {
+            contain(|| hook(failover));
+        }
+        let mut state = self.lock();
+        let mine = state.in_hook.iter().position(|known| *known == thread);
+        mine.map(|mine| state.in_hook.swap_remove(mine));
     }
 
     /// The first record that was not given up, and the newest checkpoint.
@@ -372,7 +478,7 @@ impl Core {
         }
         self.retired.give_back_all();
         let prepared = self.lock().ahead.made.take();
-        let flushed = self.wait_for_all(Goal::Durable);
+        let flushed = self.finish_all(Goal::Durable);
         let mut state = self.lock();
         // A ticket's owner may lead; a leader always brings the writer back, or panics.
         while state.writer.is_none() && state.commit.check().is_ok() {
@@ -389,8 +495,10 @@ impl Core {
         let closed = match (flushed, state.writer.take()) {
             (Ok(_), Some(mut writer)) => {
                 drop(state);
+                let guard = PanicGuard(self);
                 let closed = writer.close();
                 drop(writer);
+                std::mem::forget(guard);
                 state = self.lock();
                 closed
             }
@@ -447,6 +555,12 @@ impl Core {
         confirmed.store(lsn_or_zero(state.commit.confirmed()), Ordering::Release);
     }
 
+    /// How many wait for the writer to themselves.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> u32 {
+        self.lock().waiting
+    }
+
     fn turn(&self, group: u64) -> &Gate {
         let [even, odd] = &self.turns;
         if group.is_multiple_of(2) { even } else { odd }
@@ -474,7 +588,7 @@ impl Core {
         self.free.notify_all();
         self.news.notify_all();
         drop(state);
-        wakers.for_each(Waker::wake);
+        wake(wakers);
     }
 
     /// When the background thread has something to do, if ever.
@@ -486,6 +600,17 @@ impl Core {
 }
 
 impl State {
+    /// The writer, if it is here and nobody waits for it alone.
+    pub(crate) fn take_writer(&mut self) -> Option<Box<Writer>> {
+        if self.waiting > 0 { None } else { self.writer.take() }
+    }
+
+    /// Refuses a thread that runs the failover hook.
+    fn check_hook(&self) -> Result<()> {
+        let is_in_hook = !self.in_hook.is_empty() && self.in_hook.contains(&current().id());
+        if is_in_hook { Err(Error::Reentrant) } else { Ok(()) }
+    }
+
     /// Up to where a reader in this process may go.
     fn live(&self) -> Live {
         let (segment, log) = self.newest;
@@ -510,6 +635,19 @@ fn refuse_unreadable(payload: &[u8]) -> Result<()> {
     let why = "a record of a readable log is one JSON value in one line, without a name twice in \
                an object, and nested no deeper than 127";
     Err(Error::Encode { why: why.to_owned() })
+}
+
+/// Runs foreign code that others must not suffer from: a panic ends here.
+fn contain(act: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(act)) {
+        // Dropping what it panicked with is foreign code, too.
+        std::mem::forget(panic);
+    }
+}
+
+/// Wakes each task, whatever the waker of another one does.
+fn wake(wakers: impl IntoIterator<Item = Waker>) {
+    wakers.into_iter().for_each(|waker| contain(|| waker.wake()));
 }
 
 const PANICKED: &str = "a thread panicked while it was writing";

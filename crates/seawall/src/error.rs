@@ -116,6 +116,9 @@ pub enum Error {
     },
     /// The log was closed by this handle's [`close`](crate::Log::close).
     Closed,
+    /// The hook of [`Options::on_failover`](crate::Options::on_failover) called the log that it is
+    /// the hook of. There it may look at the log, but not write or wait.
+    Reentrant,
     /// This process is a child that `fork` made of the one that opened the log: its copy of the
     /// handle does nothing. Drop it; to write here, open the log anew when the parent has closed
     /// it.
@@ -166,6 +169,9 @@ impl fmt::Display for Error {
                 write!(f, "position {from} is beyond the end of the log: record {next} comes next")
             }
             Self::Closed => f.write_str("the log is closed"),
+            Self::Reentrant => {
+                f.write_str("a failover hook must not write to its log or wait for it")
+            }
             Self::Forked { opened_in } => write!(
                 f,
                 "the log was opened by process {opened_in}, and a forked child must open it anew"

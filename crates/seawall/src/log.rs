@@ -145,7 +145,13 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
         Ok(first..=last)
     }
 
-    /// Appends a record without waiting for it.
+    /// Appends a record without waiting until it is durable.
+    ///
+    /// The call blocks its thread while the open batch is full: with 2 MiB, or the bytes of
+    /// [`Options::buffered`], in memory behind a batch under way, it waits for the device. It also
+    /// blocks for the file of the next segment, where that was not made ahead, and beside
+    /// [`checkpoint`](Log::checkpoint) and truncations. In an async program, bound how much is
+    /// submitted and not awaited, or call it where blocking is allowed (`spawn_blocking` in tokio).
     ///
     /// The record has its number and its place in the order at once. The ticket waits, or is
     /// awaited on any runtime; dropped, the record is written all the same, within the bounds of
@@ -169,7 +175,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     pub fn submit(&self, record: &T) -> Result<Ticket> {
         let place = self.admit(record, false)?;
         let awaits = self.core.goal().map(|goal| (self.core.clone(), goal));
-        Ok(Ticket { place, awaits })
+        Ok(Ticket { place, awaits, number: None })
     }
 
     /// The durable records from `from` on, as of now: in order, verified, one at a time.
@@ -477,12 +483,28 @@ impl<T: ?Sized, C> fmt::Debug for Log<T, C> {
 /// A record on its way to the device.
 ///
 /// A future that may be awaited on any runtime: polling does no I/O, a thread of the log does.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[must_use = "a ticket that nobody waits for says nothing of its record"]
 pub struct Ticket {
     place: Place,
     /// What there is to wait for, and where.
     awaits: Option<(Arc<Core>, Goal)>,
+    /// Its number among the tickets that left a waker.
+    number: Option<u64>,
+}
+
+impl Clone for Ticket {
+    fn clone(&self) -> Self {
+        Self { place: self.place, awaits: self.awaits.clone(), number: None }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let (Some((core, _)), Some(number)) = (&self.awaits, self.number) {
+            core.forget(self.place, number);
+        }
+    }
 }
 
 impl Ticket {
@@ -498,8 +520,8 @@ impl Ticket {
     ///
     /// [`Error::Poisoned`]; [`Error::Closed`] if the log was closed before the record was written.
     pub fn wait(self) -> Result<Lsn> {
-        match self.awaits {
-            Some((core, goal)) => core.wait(self.place, goal),
+        match &self.awaits {
+            Some((core, goal)) => core.wait(self.place, *goal),
             None => Ok(self.place.lsn),
         }
     }
@@ -508,12 +530,17 @@ impl Ticket {
 impl Future for Ticket {
     type Output = Result<Lsn>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Lsn>> {
-        let Some((core, goal)) = &self.awaits else {
-            return Poll::Ready(Ok(self.place.lsn));
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Lsn>> {
+        let Self { place, awaits, number } = &mut *self;
+        let Some((core, goal)) = awaits else {
+            return Poll::Ready(Ok(place.lsn));
         };
-        let found = core.poll(self.place, *goal, context.waker());
-        found.map_or(Poll::Pending, Poll::Ready)
+        let Some(found) = core.poll((*place, *goal), number, context.waker()) else {
+            return Poll::Pending;
+        };
+        // What it left, if it is still there, goes with its batch.
+        *number = None;
+        Poll::Ready(found)
     }
 }
 

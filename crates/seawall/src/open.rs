@@ -117,7 +117,7 @@ fn writer(options: &Options, machine: Machine, lock: Box<dyn Lock>, begin: Begin
         segment_min: options.segment_min,
         counts: Counts::default(),
         retained: Retained::by(options.retention),
-        on_failover: options.on_failover.clone(),
+        failovers: vec![],
         _lock: lock,
     }
 }

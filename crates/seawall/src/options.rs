@@ -234,8 +234,13 @@ impl Options {
     }
 
     /// Calls `hook` each time a write or sync failed and the log went on in a new segment: the
-    /// device is worth a look. It is called by the thread that leads a commit, which others wait
-    /// for, so it should be quick; it must not append to this log.
+    /// device is worth a look.
+    ///
+    /// The thread that led the commit calls it, a thread of the log or one that appends, once the
+    /// records are durable and other threads can commit again. Several threads may call it at once.
+    /// A call there that would write to this log or wait for it is
+    /// [`Error::Reentrant`](crate::Error::Reentrant). If the hook panics, the panic ends there: the
+    /// records are durable, and the log goes on.
     #[must_use]
     pub fn on_failover(mut self, hook: impl Fn(&Failover) + Send + Sync + 'static) -> Self {
         self.on_failover = Some(FailoverHook(Arc::new(hook)));

@@ -12,7 +12,7 @@ use std as machine;
 
 pub(crate) use machine::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub(crate) use machine::sync::{Condvar, Mutex, MutexGuard};
-pub(crate) use machine::thread::{Builder, JoinHandle, current, yield_now};
+pub(crate) use machine::thread::{Builder, JoinHandle, ThreadId, current, yield_now};
 
 /// How many processors this process may run on. A scheduler has as many as it likes.
 pub(crate) fn processors() -> usize {

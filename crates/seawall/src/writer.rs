@@ -5,7 +5,6 @@ use crate::blocks::Blocks;
 use crate::commit::Room;
 use crate::directory::MANIFEST;
 use crate::live::LiveFile;
-use crate::options::FailoverHook;
 use crate::parity::{Settling, Tracker};
 use crate::retention::Retained;
 use crate::roll::{Carried, Finished, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
@@ -56,8 +55,8 @@ pub(crate) struct Writer {
     pub(crate) segment_min: u64,
     pub(crate) counts: Counts,
     pub(crate) retained: Retained,
-    /// Told of each failure that the log survives.
-    pub(crate) on_failover: Option<FailoverHook>,
+    /// Failures that the log survived, for the hook that is to hear of them.
+    pub(crate) failovers: Vec<Failover>,
     /// Held as long as the writer is.
     pub(crate) _lock: Box<dyn Lock>,
 }
@@ -159,9 +158,8 @@ impl Writer {
 
     fn note_failover(&mut self, error: &Error) {
         self.counts.failovers += 1;
-        if let Some(FailoverHook(hook)) = &self.on_failover {
-            hook(&Failover { cause: error.to_string(), segment: self.tail.header.id });
-        }
+        let (cause, segment) = (error.to_string(), self.tail.header.id);
+        self.failovers.push(Failover { cause, segment });
     }
 
     /// Goes on in a new segment, twice the size, that holds a batch of `size` bytes.

@@ -1,15 +1,14 @@
 //! What the thread does that has the writer: it takes a batch to the device, or makes room there,
 //! with the lock released, and tells those who wait what came of it.
 
-use super::{Core, PANICKED, State};
+use super::{Core, PANICKED, State, wake};
 use crate::commit::{Goal, Group};
 use crate::gate::Gate;
 use crate::sync::{MutexGuard, Ordering, yield_now};
 use crate::writer::Writer;
-use crate::{Error, Level, Result};
+use crate::{Error, Failover, Level, Result};
 use std::io;
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::Duration;
 
 /// Who leads lets others run so often before it is sure that no more come.
@@ -24,6 +23,7 @@ impl Core {
         let Some(patience) = state.siblings.patience() else { return state };
         let before = state.siblings.standing();
         drop(state);
+        let guard = PanicGuard(self);
         let (begin, mut standing, mut idle) = (self.clock.now(), before, 0);
         while standing < patience.until && idle < YIELDS {
             if self.clock.now().saturating_sub(begin) > patience.at_most {
@@ -33,6 +33,7 @@ impl Core {
             let seen = std::mem::replace(&mut standing, self.standing.load(Ordering::Relaxed));
             idle = if standing == seen { idle + 1 } else { 0 };
         }
+        std::mem::forget(guard);
         let mut state = self.lock();
         state.siblings.waited(before);
         state
@@ -56,10 +57,22 @@ impl Core {
     /// Takes the open batch to the device with the lock released, and tells what came of it.
     pub(crate) fn lead(
         self: &Arc<Self>,
+        state: MutexGuard<'_, State>,
+        writer: Box<Writer>,
+        goal: Goal,
+    ) {
+        let failovers = self.fly(state, writer, goal);
+        self.tell(&failovers);
+    }
+
+    /// The same; returns what the failover hook is yet to hear of.
+    #[must_use]
+    pub(super) fn fly(
+        self: &Arc<Self>,
         mut state: MutexGuard<'_, State>,
         mut writer: Box<Writer>,
         goal: Goal,
-    ) {
+    ) -> Vec<Failover> {
         let group = state.commit.take();
         state.siblings.leave();
         self.standing.store(0, Ordering::Relaxed);
@@ -86,13 +99,15 @@ impl Core {
         self.prepare_for(&mut state, &writer);
         self.settle_for(&mut state, &mut writer);
         self.give_back_for(&mut state);
+        let failovers = std::mem::take(&mut writer.failovers);
         state.take_back(writer);
         self.wake_for_writer(&state);
         let written = match outcome {
             Ok(written) => written,
             Err(error) => {
                 state.commit.fail(&error.to_string());
-                return self.wake_everybody(state);
+                self.wake_everybody(state);
+                return failovers;
             }
         };
         let number = written.as_ref().map(|written| written.0);
@@ -112,7 +127,8 @@ impl Core {
             }
             _ => self.turns.iter().for_each(Gate::open),
         }
-        wakers.into_iter().for_each(Waker::wake);
+        wake(wakers);
+        failovers
     }
 
     /// Sees to it that a batch of `size` bytes has a place on the device, with the lock released.
@@ -174,8 +190,8 @@ fn is_full(error: &io::Error) -> bool {
     [StorageFull, FileTooLarge, QuotaExceeded].contains(&error.kind())
 }
 
-/// If a leader panics, the log is poisoned and nobody waits for ever.
-struct PanicGuard<'a>(&'a Core);
+/// If a thread panics that others rely on, the log is poisoned and nobody waits for ever.
+pub(crate) struct PanicGuard<'a>(pub(crate) &'a Core);
 
 impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {

@@ -1,8 +1,10 @@
-//! A handle in a forked child. The tests do not fork: they tell the handle of another process.
+//! What only the log's own state shows: who has the writer next, and a handle in a forked child.
+//! The tests do not fork: they tell the handle of another process.
 
 use super::*;
 use crate::{Level, Raw};
 use seawall_io::{MemStorage, SeededEntropy};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -124,9 +126,50 @@ fn a_forked_handle_that_was_dropped_keeps_nobody_out() {
     let ticket = Ticket {
         place: Place { lsn: Lsn::FIRST, group: 0 },
         awaits: Some((log.core.clone(), Goal::Confirmed)),
+        number: None,
     };
     drop(log);
     assert!(is_refused(&ticket.clone().wait()));
     assert_eq!(open(&storage, Level::Synced).durable(), Some(Lsn::FIRST));
     drop(ticket);
+}
+
+/// Two threads append without a pause, and a third wants the writer for itself.
+#[test]
+fn who_wants_the_writer_alone_has_it_after_two_batches_at_most() {
+    in_time(|| {
+        for round in 0..20 {
+            let storage = MemStorage::new();
+            let log = open(&storage, Level::Synced);
+            let (here, arrived) = mpsc::channel();
+            let (go, may_go) = mpsc::channel::<()>();
+            storage.lie_at_sync(0, move |_| {
+                let _ = here.send(());
+                let _ = may_go.recv();
+                true
+            });
+            let is_over = AtomicBool::new(false);
+            let batches = std::thread::scope(|scope| {
+                let append = || {
+                    while !is_over.load(Ordering::Relaxed) {
+                        log.append(b"x").unwrap();
+                    }
+                };
+                scope.spawn(append);
+                arrived.recv().unwrap();
+                scope.spawn(append);
+                let alone = scope.spawn(|| {
+                    let batches = log.core.between_batches(|writer, _| Ok(writer.counts.batches));
+                    is_over.store(true, Ordering::Relaxed);
+                    batches.unwrap()
+                });
+                while log.core.waiting() == 0 {
+                    std::thread::yield_now();
+                }
+                drop(go);
+                alone.join().unwrap()
+            });
+            assert!(batches <= 2, "round {round}: {batches} batches were written first");
+        }
+    });
 }
