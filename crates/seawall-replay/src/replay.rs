@@ -299,7 +299,7 @@ impl Replay {
         }
         let plan = planner.finish()?;
         match standing.highest() {
-            // Where the log begins behind it there is nothing to compare with.
+            // The log may have been truncated since it was compared with the store.
             Some(applied) if plan.last < Some(applied) && plan.from <= applied => {
                 Err(Error::Ahead { applied, last: plan.last })
             }
