@@ -213,7 +213,7 @@ fn a_store_that_is_open_or_of_another_format_or_no_store_is_not_opened() {
 }
 
 /// Puts keys of its own into the log, each in a transaction of its own.
-fn put(log: &Log<Operation>, name: &str, count: u64) {
+fn log_puts(log: &Log<Operation>, name: &str, count: u64) {
     for number in 0..count {
         log.append(&Change::put("", format!("{name}{number}"), "v").into()).unwrap();
     }
@@ -224,7 +224,7 @@ fn a_store_of_another_log_or_of_what_a_log_gave_up_is_refused() {
     let folder = Folder::new("history");
     let path = folder.0.join("log");
     let log: Log<Operation> = Log::open(&path).unwrap();
-    put(&log, "k", 10);
+    log_puts(&log, "k", 10);
     let replay = |path: &std::path::Path, store: &FjallStore| {
         let reader: LogReader<Operation> = LogReader::open(path).unwrap();
         Replay::new().run(&reader, store).map(|report| report.applied)
@@ -238,12 +238,12 @@ fn a_store_of_another_log_or_of_what_a_log_gave_up_is_refused() {
     assert_eq!(replay(&folder.0.join("copied"), &store).unwrap(), 0);
 
     log.truncate_after(Lsn::new(5)).unwrap();
-    put(&log, "n", 7);
+    log_puts(&log, "n", 7);
     let before = rows(&store, "");
     let refused = replay(&path, &store).unwrap_err();
     assert!(matches!(refused, Error::OtherHistory { .. }), "{refused}");
     let other: Log<Operation> = Log::open(folder.0.join("other")).unwrap();
-    put(&other, "x", 15);
+    log_puts(&other, "x", 15);
     let refused = replay(&folder.0.join("other"), &store).unwrap_err();
     assert!(matches!(refused, Error::OtherLog { .. }), "{refused}");
     assert_eq!(rows(&store, ""), before);
@@ -254,7 +254,7 @@ fn watermarks_of_an_earlier_version_are_read_and_name_no_log() {
     let folder = Folder::new("older");
     let path = folder.0.join("log");
     let log: Log<Operation> = Log::open(&path).unwrap();
-    put(&log, "k", 10);
+    log_puts(&log, "k", 10);
     let reader: LogReader<Operation> = LogReader::open(&path).unwrap();
     let store = FjallStore::open(folder.0.join("store")).unwrap();
     Replay::new().until(Lsn::new(6).unwrap()).run(&reader, &store).unwrap();
