@@ -73,7 +73,10 @@ impl Whole {
 pub(crate) struct Gather {
     plan: Arc<Plan>,
     open: HashMap<TxId, Open>,
-    /// Where those began.
+    /// Where those began that will be aborted. They hold reading back, too: how they end is written
+    /// behind the commits of now, and the log may be truncated there and end them otherwise.
+    to_abort: HashMap<TxId, Lsn>,
+    /// Where all of them began.
     begins: BTreeSet<Lsn>,
     /// What the changes in `open` weigh.
     held: usize,
@@ -95,8 +98,8 @@ struct Open {
 impl Gather {
     /// Keeps changes of up to `held_max` bytes in memory, and the others in `folder`.
     pub(crate) fn new(plan: Arc<Plan>, held_max: usize, folder: Folder) -> Self {
-        let (open, begins) = (HashMap::new(), BTreeSet::new());
-        Self { plan, open, begins, held: 0, held_max, folder, scratch: None }
+        let (open, to_abort, begins) = (HashMap::new(), HashMap::new(), BTreeSet::new());
+        Self { plan, open, to_abort, begins, held: 0, held_max, folder, scratch: None }
     }
 
     /// Takes the next record, and gives the transaction that is complete with it.
@@ -108,6 +111,7 @@ impl Gather {
                 return Ok(Some(Whole { commit: record, restart, changes }));
             }
             Operation::Begin(tx) if self.plan.is_committed.contains(lsn) => {
+                self.end_uncommitted(tx);
                 let open = Open { begin: lsn, away: vec![], changes: vec![], weight: 0 };
                 self.begins.insert(lsn);
                 if self.open.insert(tx, open).is_some() {
@@ -134,9 +138,20 @@ impl Gather {
                 }
             }
             // What was never committed is not kept.
-            Operation::Begin(_) | Operation::Abort(_) => {}
+            Operation::Begin(tx) => {
+                self.end_uncommitted(tx);
+                self.to_abort.insert(tx, lsn);
+                self.begins.insert(lsn);
+            }
+            Operation::Abort(tx) => self.end_uncommitted(tx),
         }
         Ok(None)
+    }
+
+    fn end_uncommitted(&mut self, tx: TxId) {
+        if let Some(begin) = self.to_abort.remove(&tx) {
+            self.begins.remove(&begin);
+        }
     }
 
     /// Where reading begins to go on behind `lsn`.

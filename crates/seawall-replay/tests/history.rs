@@ -10,7 +10,7 @@ use crate::common::{Rows, found};
 use seawall::{Geometry, Log, LogReader, Lsn, Options};
 use seawall_io::{Access, MemStorage, Storage};
 use seawall_replay::{
-    Batch, Change, Error, MemoryStore, Operation, Replay, Store, Transaction, Watermark,
+    Batch, Change, Error, MemoryStore, Operation, Replay, Store, Transaction, TxId, Watermark,
 };
 use std::sync::Arc;
 
@@ -137,6 +137,24 @@ fn records_that_the_store_has_not_applied_may_be_given_up() {
     log.truncate_after(Some(lsn(6))).unwrap();
     put(&log, "n", 7);
     assert_eq!(replay(&disk, &store).unwrap(), 7);
+    assert_eq!(found(&store), fold(&disk));
+}
+
+#[test]
+fn an_abort_that_the_log_gave_up_may_be_a_commit_now() {
+    let disk: Disk = Arc::new(MemStorage::new());
+    let (log, store) = (open(&disk), MemoryStore::new());
+    let change = |key: &str| Change::put("", key, "v");
+    let tx = TxId(1);
+    let append = |operation: Operation| log.append(&operation).unwrap();
+    append(Operation::Begin(tx));
+    append(Operation::Change(tx, change("a")));
+    let applied = append(change("b").into());
+    append(Operation::Abort(tx));
+    assert_eq!(replay(&disk, &store).unwrap(), 1);
+    log.truncate_after(Some(applied)).unwrap();
+    append(Operation::Commit(tx));
+    assert_eq!(replay(&disk, &store).unwrap(), 1);
     assert_eq!(found(&store), fold(&disk));
 }
 
