@@ -1,8 +1,8 @@
 //! Whatever becomes of the bytes of a dump, it gives the state that was written, or an error.
 
 use super::*;
-use proptest::prelude::*;
 use seawall_io::{MemStorage, Storage};
+use seawall_testkit::{Dice, each_seed};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -202,54 +202,65 @@ struct Nested(Vec<Nested>);
 
 type State = BTreeMap<String, (u64, Option<Vec<f64>>)>;
 
-fn states() -> impl Strategy<Value = State> {
-    let value = (any::<u64>(), prop::option::of(prop::collection::vec(-1e9..1e9, 0..5)));
-    prop::collection::btree_map("[a-z]{0,20}", value, 0..12)
+fn state(dice: &mut Dice) -> State {
+    let count = dice.below(12);
+    let entry = |dice: &mut Dice| {
+        let length = dice.index(21);
+        let name = dice.many(length, |dice| char::from(b'a' + dice.byte() % 26));
+        let count = dice.index(5);
+        let numbers = dice
+            .many(count, |dice| f64::from(u32::try_from(dice.below(1 << 32)).unwrap()) / 7.0 - 1e8);
+        let numbers = dice.one_in(2).then_some(numbers);
+        (name.into_iter().collect(), (dice.any(), numbers))
+    };
+    (0..count).map(|_| entry(dice)).collect()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4_000))]
-
-    #[test]
-    fn a_harmed_dump_gives_an_error_or_the_state_that_was_written(
-        state in states(),
-        chunk in 16_u32..200,
-        harm in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
-        cut in prop::option::of(any::<prop::sample::Index>()),
-    ) {
+#[test]
+fn a_harmed_dump_gives_an_error_or_the_state_that_was_written() {
+    each_seed(4_000, |dice| {
+        let state = state(dice);
+        let chunk = 16 + u32::try_from(dice.below(184)).unwrap();
         let sound = bytes(&state, chunk);
-        prop_assert_eq!(read_bytes::<State>(&sound).unwrap(), state.clone());
+        assert_eq!(read_bytes::<State>(&sound).unwrap(), state.clone());
         let mut harmed = sound.clone();
-        for (at, byte) in harm {
-            let at = at.index(harmed.len());
-            harmed[at] = byte;
+        for _ in 0..dice.below(4) {
+            let at = dice.index(harmed.len());
+            harmed[at] = dice.byte();
         }
-        if let Some(cut) = cut {
-            harmed.truncate(cut.index(sound.len() + 1));
+        if dice.one_in(2) {
+            harmed.truncate(dice.index(sound.len() + 1));
         }
         match read_bytes::<State>(&harmed) {
-            Ok(read) => prop_assert_eq!((&read, &harmed), (&state, &sound)),
-            Err(refused) => prop_assert!(matches!(refused, Refused::Damaged(_)), "{}", refused),
+            Ok(read) => assert_eq!((&read, &harmed), (&state, &sound)),
+            Err(refused) => assert!(matches!(refused, Refused::Damaged(_)), "{refused}"),
         }
-    }
+    });
+}
 
-    #[test]
-    fn a_header_with_any_lengths_panics_nobody(
-        chunk in any::<u32>(), length in any::<u64>(), name_length in any::<u8>(),
-    ) {
-        prop_assert!(read_bytes::<Note>(&forged(chunk, length, name_length)).is_err());
-    }
+#[test]
+fn a_header_with_any_lengths_panics_nobody() {
+    each_seed(4_000, |dice| {
+        let chunk = u32::try_from(dice.below(1 << 32)).unwrap();
+        let forged = forged(chunk, dice.any(), dice.byte());
+        read_bytes::<Note>(&forged).unwrap_err();
+    });
+}
 
-    #[test]
-    fn a_payload_of_any_kind_is_a_state_or_an_error(
-        payload in prop::collection::vec(any::<u8>(), 1..60),
-    ) {
+#[test]
+fn a_payload_of_any_kind_is_a_state_or_an_error() {
+    each_seed(4_000, |dice| {
+        let mut payload = vec![dice.byte()];
+        payload.extend(dice.bytes(59));
         let read = read_bytes::<State>(&around(&payload));
-        prop_assert!(matches!(read, Ok(_) | Err(Refused::Undecoded(_))), "{:?}", read);
-    }
+        assert!(matches!(read, Ok(_) | Err(Refused::Undecoded(_))), "{read:?}");
+    });
+}
 
-    #[test]
-    fn bytes_of_any_kind_panic_nobody(junk in prop::collection::vec(any::<u8>(), 0..400)) {
-        prop_assert!(read_bytes::<Note>(&junk).is_err());
-    }
+#[test]
+fn bytes_of_any_kind_panic_nobody() {
+    each_seed(4_000, |dice| {
+        let junk = dice.bytes(400);
+        read_bytes::<Note>(&junk).unwrap_err();
+    });
 }
