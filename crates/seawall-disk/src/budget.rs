@@ -96,6 +96,8 @@ impl fmt::Display for Disarmed {
 pub struct Budget {
     supply: Supply,
     calibration: Option<Calibration>,
+    /// When the device was given what it flushes now.
+    flushing_since: Option<Duration>,
     /// For each reason whether it stands until it is taken back: one does not make another one
     /// forgotten.
     held: [bool; REASONS.len()],
@@ -105,14 +107,16 @@ impl Budget {
     /// Nothing may be acknowledged early until the device [was measured](Budget::calibrated).
     #[must_use]
     pub fn new(supply: Supply) -> Self {
-        Self { supply, calibration: None, held: [false; REASONS.len()] }
+        let held = [false; REASONS.len()];
+        Self { supply, calibration: None, flushing_since: None, held }
     }
 
     /// The bytes that may be dirty with all of them acknowledged:
     /// (hold-up - detection - 2 x the worst flush) x bandwidth / 2.
     ///
     /// Two flushes, as one may be under way that has to end first; half, as the bandwidth of an
-    /// emergency is that of no measurement.
+    /// emergency is that of no measurement. A flush that is under way counts as long as it takes
+    /// already: one that does not end is seen before it has ended.
     ///
     /// # Errors
     ///
@@ -129,7 +133,9 @@ impl Budget {
         if now.saturating_sub(at) > FRESH {
             return Err(Disarmed::Stale);
         }
-        let spent = self.supply.detection.saturating_add(flush_worst.saturating_mul(2));
+        let under_way = self.flushing_since.map_or(Duration::ZERO, |at| now.saturating_sub(at));
+        let worst = flush_worst.max(under_way);
+        let spent = self.supply.detection.saturating_add(worst.saturating_mul(2));
         let left = self.supply.hold_up.saturating_sub(spent);
         let bytes = left.as_nanos() * u128::from(bandwidth) / 2 / 1_000_000_000;
         match u64::try_from(bytes).unwrap_or(u64::MAX) {
@@ -187,6 +193,16 @@ impl Budget {
     /// The device was measured.
     pub fn calibrated(&mut self, calibration: Calibration) {
         self.calibration = Some(calibration);
+    }
+
+    /// The device gets bytes now, and a flush behind them.
+    pub fn flush_begins(&mut self, now: Duration) {
+        self.flushing_since = Some(now);
+    }
+
+    /// That is over, well or not.
+    pub fn flush_ends(&mut self) {
+        self.flushing_since = None;
     }
 
     /// A flush took so long: if that is longer than any before, it is the worst from now on.
@@ -289,6 +305,17 @@ mod tests {
         budget.flushed(ms(3));
         budget.flushed(ms(1));
         assert_eq!(budget.capacity(ms(0)), Ok(1_500_000));
+    }
+
+    #[test]
+    fn a_flush_under_way_counts_as_long_as_it_takes_already() {
+        let mut budget = armed();
+        budget.flush_begins(ms(100));
+        assert_eq!(budget.capacity(ms(101)), Ok(3_500_000));
+        assert_eq!(budget.capacity(ms(103)), Ok(1_500_000));
+        assert_eq!(budget.capacity(ms(105)), Err(Disarmed::HoldUp));
+        budget.flush_ends();
+        assert_eq!(budget.capacity(ms(105)), Ok(3_500_000));
     }
 
     #[test]

@@ -98,6 +98,8 @@ struct State {
     counts: Counts,
     /// The most bytes that were dirty at a time.
     dirty_max: usize,
+    /// The newest run that a flush was acknowledged for before it was on the device; 0: none.
+    owed: u64,
     is_closing: bool,
 }
 
@@ -110,6 +112,8 @@ pub struct Counts {
     pub bytes: u64,
     /// Writes that had to wait for room.
     pub deferred: u64,
+    /// Flushes that found everything on the device.
+    pub flushes_idle: u64,
     /// Flushes that were acknowledged before the device had everything.
     pub flushes_early: u64,
     /// Flushes that waited for the device.
@@ -133,6 +137,9 @@ pub struct Status {
     pub dirty: usize,
     /// The most that were not.
     pub dirty_max: usize,
+    /// How many of them the power would fail for now, among them such whose flush was acknowledged:
+    /// the budget has shrunk since. They are on their way to the device.
+    pub uncovered: usize,
     /// What feeds the machine.
     pub supply: Supply,
     /// What was measured of the device, with its longest flush up to now.
@@ -188,6 +195,7 @@ impl Disk {
             failure: None,
             counts: Counts::default(),
             dirty_max: 0,
+            owed: 0,
             is_closing: false,
         };
         let (changed, wanted) = (Condvar::new(), Condvar::new());
@@ -258,11 +266,12 @@ impl Disk {
         loop {
             if state.ring.is_home(newest) {
                 state.counts.flushes_waited += u64::from(has_waited);
-                state.counts.flushes_early += u64::from(!has_waited);
+                state.counts.flushes_idle += u64::from(!has_waited);
                 return Ok(());
             }
             if state.budget.covers(state.ring.dirty(), self.shared.clock.now()) {
                 state.counts.flushes_early += 1;
+                state.owed = state.owed.max(newest);
                 return Ok(());
             }
             state.may_write()?;
@@ -346,11 +355,13 @@ impl Disk {
     pub fn supplied(&self, supply: Supply) {
         self.shared.state().budget.supplied(supply);
         self.shared.changed.notify_all();
+        self.shared.wanted.notify_all();
     }
 
     /// Lets flushes wait for the device from now on.
     pub fn disarm(&self) {
         self.shared.state().budget.disarm(Disarmed::ByHand);
+        self.shared.wanted.notify_all();
     }
 
     /// Takes a [`disarm`](Disk::disarm) back; the device is to be
@@ -405,8 +416,10 @@ impl Disk {
     #[must_use]
     pub fn status(&self) -> Status {
         let state = self.shared.state();
+        let now = self.shared.clock.now();
         Status {
-            armed: state.budget.capacity(self.shared.clock.now()),
+            armed: state.budget.capacity(now),
+            uncovered: state.uncovered(now),
             dirty: state.ring.dirty(),
             dirty_max: state.dirty_max,
             supply: state.budget.supply(),
@@ -451,6 +464,22 @@ impl State {
             return Err(io::Error::other(why));
         }
         Ok(())
+    }
+
+    /// Whether a flush was acknowledged for something that is not on the device.
+    fn is_owing(&self) -> bool {
+        !self.ring.is_home(self.owed)
+    }
+
+    /// Dirty bytes that the power holds too short for, if any of them are owed.
+    fn uncovered(&self, now: Duration) -> usize {
+        let covered = match self.budget.capacity(now) {
+            Ok(capacity) => to_usize(capacity),
+            Err(Disarmed::HoldUp | Disarmed::PowerSource | Disarmed::Device) => 0,
+            // Nothing says that the power would not hold.
+            Err(_) => usize::MAX,
+        };
+        if self.is_owing() { self.ring.dirty().saturating_sub(covered) } else { 0 }
     }
 }
 
@@ -502,7 +531,7 @@ impl Shared {
                 // A flush that returned early is kept only as long as the dump of all that is
                 // dirty ends in time.
                 Ok(capacity) => dirty <= capacity || state.ring.dirty() == 0,
-                Err(_) => true,
+                Err(_) => !state.is_owing(),
             };
             if is_covered && state.ring.write(offset, piece, now).is_ok() {
                 state.counts.bytes += to_u64(piece.len());
@@ -533,7 +562,7 @@ impl Shared {
         let mut state = self.state();
         while !state.is_closing {
             let now = self.clock.now();
-            let is_urgent = state.waiting > 0;
+            let is_urgent = state.waiting > 0 || state.uncovered(now) > 0;
             let mut flights = Vec::new();
             if !state.budget.is_emergency() {
                 flights.extend(std::iter::from_fn(|| state.ring.take(now, is_urgent)));
@@ -545,6 +574,7 @@ impl Shared {
                 (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
+            state.budget.flush_begins(now);
             drop(state);
             let done = self.write_home(&flights);
             let took = self.clock.now().saturating_sub(now);
@@ -582,6 +612,7 @@ impl Shared {
 
 impl State {
     fn arrived(&mut self, flights: Vec<Flight>, done: io::Result<bool>, took: Duration) {
+        self.budget.flush_ends();
         match done {
             Ok(true) => {
                 self.failures = 0;

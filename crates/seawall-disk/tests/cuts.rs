@@ -241,6 +241,76 @@ fn no_flush_of_the_home_begins_when_the_power_fails() {
     }
 }
 
+/// A clock that the test sets.
+#[derive(Debug, Default)]
+struct Hands(Mutex<Duration>);
+
+impl Clock for Hands {
+    fn now(&self) -> Duration {
+        *self.0.lock().unwrap()
+    }
+
+    fn wall_us(&self) -> u64 {
+        0
+    }
+
+    fn sleep(&self, _: Duration) {}
+}
+
+#[test]
+fn what_was_acknowledged_beyond_a_budget_that_shrank_is_told_and_goes_first() {
+    let device = made();
+    let Files { home, area } = files(&device);
+    let counts = Arc::new(Counts::default());
+    let own = counts.clone();
+    let gated = Files { home: guarded(home, move |call| own.count(call)), area };
+    let hands = Arc::new(Hands::default());
+    let (disk, _) = Disk::open(gated, &SMALL, hands.clone()).unwrap();
+    disk.calibrate().unwrap();
+    disk.flush().unwrap();
+    disk.write(0, &[7; 8192]).unwrap();
+    wait_until(|| counts.writes.load(Ordering::SeqCst) == 1);
+    disk.write(100_000, &[7; 100]).unwrap();
+    disk.flush().unwrap();
+    let status = disk.status();
+    let flushes = (status.counts.flushes_idle, status.counts.flushes_early);
+    assert_eq!((flushes, status.dirty, status.uncovered), ((1, 1), 8292, 0));
+    // What is on its way takes so long that the power would not hold for another one.
+    *hands.0.lock().unwrap() = Duration::from_secs(60);
+    let status = disk.status();
+    assert_eq!((status.armed, status.uncovered), (Err(Disarmed::HoldUp), 8292));
+    thread::scope(|scope| {
+        // Nothing is added to it.
+        let writer = scope.spawn(|| disk.write(200_000, &[8; 100]));
+        SystemClock::new().sleep(Duration::from_millis(50));
+        assert_eq!(disk.status().dirty, 8292);
+        counts.passes.store(usize::MAX, Ordering::SeqCst);
+        writer.join().unwrap().unwrap();
+    });
+    let status = disk.status();
+    assert_eq!((status.dirty, status.uncovered, status.counts.deferred), (100, 0, 1));
+    let mut read = [0; 100];
+    assert_eq!(files(&device).home.read_at(&mut read, 100_000).unwrap(), 100);
+    assert_eq!(read, [7; 100]);
+}
+
+#[test]
+fn what_the_power_does_not_hold_for_does_not_wait_for_more() {
+    let device = made();
+    let hands = Arc::new(Hands::default());
+    let (disk, _) = Disk::open(files(&device), &SMALL, hands).unwrap();
+    disk.calibrate().unwrap();
+    // Less than a block, which waits a second of this clock, that is, for ever.
+    disk.write(0, &[7; 100]).unwrap();
+    disk.flush().unwrap();
+    assert_eq!(disk.status().dirty, 100);
+    disk.supplied(Supply { is_healthy: false, ..SMALL.supply });
+    let clock = SystemClock::new();
+    let is_late = || clock.now() > Duration::from_secs(60);
+    wait_until(|| disk.status().dirty == 0 || is_late());
+    assert_eq!((disk.status().dirty, disk.status().uncovered), (0, 0));
+}
+
 #[test]
 fn a_device_that_fails_disarms_keeps_the_bytes_and_goes_on() {
     let device = made();
