@@ -199,7 +199,8 @@ impl Disk {
     pub(crate) fn flushes(&self) -> Result<[u64; 2], Failure> {
         let status = self.ask("status")?;
         let counted = |name| status.pointer(&format!("/counts/{name}")).and_then(Value::as_u64);
-        let found = counted("flushes_early").zip(counted("flushes_waited"));
+        let at_once = counted("flushes_early").zip(counted("flushes_idle"));
+        let found = at_once.map(|(early, idle)| early + idle).zip(counted("flushes_waited"));
         found.map(<[u64; 2]>::from).ok_or_else(|| "a status without counts".into())
     }
 

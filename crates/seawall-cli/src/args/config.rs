@@ -174,5 +174,6 @@ mod tests {
             assert_eq!(value(&matches), value(&without), "{id}");
         }
         assert!(words.len() >= 5 && template.contains("#export = EXPORT"), "{template}");
+        assert!(template.lines().all(|line| line.len() <= 80), "{template}");
     }
 }

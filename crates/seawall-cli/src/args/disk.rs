@@ -24,13 +24,13 @@ pub(crate) struct Disk {
 /// What is done with a virtual disk.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DiskVerb {
-    /// Serve a disk image as a virtual disk until it is told to stop
+    /// Serve a disk image as a virtual disk until stopped
     #[command(after_help = DISK_SERVE_EXAMPLES)]
     Serve(DiskServe),
     /// Print a file for serve --config, with all defaults
     #[command(after_help = DISK_CONFIG_EXAMPLES)]
     Config,
-    /// Say how a virtual disk that is served stands
+    /// Show the state of a running virtual disk
     #[command(after_help = DISK_STATUS_EXAMPLES)]
     Status(DiskStatus),
     /// Flush it as a client would; early while it is armed
@@ -39,13 +39,13 @@ pub(crate) enum DiskVerb {
     /// Wait until everything is on the device, armed or not
     #[command(after_help = DISK_DRAIN_EXAMPLES)]
     Drain(DiskAsk),
-    /// The power fails: take no more writes, and dump what is not on the device
+    /// Dump unsaved data now, as on power failure (read-only afterwards)
     #[command(after_help = DISK_EMERGENCY_EXAMPLES)]
     EmergencyFlush(DiskAsk),
-    /// Be a device for tests that loses what was not flushed when its power is cut
+    /// Simulate a device that loses unflushed writes (for tests)
     #[command(after_help = DISK_DEVICE_EXAMPLES)]
     Device(DiskDevice),
-    /// Cut the power of a simulated device under a workload, and see what is lost
+    /// Cut the power of a simulated device under load and report what is lost
     #[command(after_help = DISK_DRILL_EXAMPLES)]
     Drill(DiskDrill),
 }
@@ -69,7 +69,7 @@ pub(crate) struct DiskServe {
     /// Make an image of this size where there is none, a multiple of 4KiB
     #[arg(long, value_name = "SIZE", value_parser = parse_disk_size)]
     pub(crate) size: Option<u64>,
-    /// Where dump area, settings, lock and control socket are; IMG.seawall if not said
+    /// Directory of dump area, settings, lock and control socket [default: IMG.seawall]
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
     /// What to do with a dump that waits while something newer may be on the image
@@ -166,10 +166,10 @@ pub(crate) struct DiskName {
 pub(crate) struct DiskStatus {
     #[command(flatten)]
     pub(crate) name: DiskName,
-    /// Say it again each second, until the server ends
+    /// Show it again each second, until the server ends
     #[arg(long)]
     pub(crate) watch: bool,
-    /// Say it as Prometheus reads it
+    /// Print it as Prometheus reads it
     #[arg(long, conflicts_with_all = ["watch", "json"])]
     pub(crate) prometheus: bool,
     #[command(flatten)]

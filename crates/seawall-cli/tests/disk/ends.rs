@@ -78,8 +78,8 @@ fn systemd_is_told_when_it_serves_and_when_it_ends() {
         (UnixDatagram::bind_addr(&address).unwrap(), format!("@{name}")),
     ];
     for (socket, name) in sockets {
-        let ready = "READY=1\nSTATUS=write-through: flushes wait for the device: the power source \
-                     is not known to be well";
+        let ready = "READY=1\nSTATUS=write-through: every flush waits for the device: the power \
+                     source is not known to be well (start with --power ok to arm)";
         let expected = [ready, "STOPPING=1\nSTATUS=draining", "WATCHDOG=1"];
         assert_eq!(told(&folder, &socket, &name), expected);
     }

@@ -4,7 +4,7 @@ use super::control::{Request, read_line, say};
 use super::image;
 use super::place::CONTROL;
 use crate::args::{DiskAsk, DiskName};
-use crate::human::typed;
+use crate::human::{bytes, typed};
 use crate::output::Output;
 use crate::report::{Exit, Failure};
 use serde_json::{Value, json};
@@ -38,9 +38,10 @@ pub(super) fn run(args: &DiskAsk, request: Request) -> Result<Exit, Failure> {
             .next(next));
     }
     if !args.look.json && !args.look.quiet {
-        let bytes = answer.get("bytes").map(|bytes| format!(", {bytes} bytes dumped"));
+        let dumped = answer.get("bytes").and_then(Value::as_u64);
+        let dumped = dumped.map(|dumped| format!(", {} dumped", bytes(dumped)));
         let disk = shown(&args.name);
-        out.line(&format!("{disk}: {name} in {took:.3} ms{}", bytes.unwrap_or_default()));
+        out.line(&format!("{disk}: {name} in {took:.3} ms{}", dumped.unwrap_or_default()));
     }
     let exit = out.finish();
     if is_late { Err(late(args, &format!("the {name} took {took:.3} ms"))) } else { Ok(exit) }

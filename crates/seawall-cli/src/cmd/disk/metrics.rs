@@ -36,7 +36,7 @@ use Kind::{Counter, Gauge};
 
 const MILLI: f64 = 0.001;
 
-const ROWS: [Row; 28] = [
+const ROWS: [Row; 30] = [
     ("/armed", "armed", Gauge, 1.0, "Whether flushes may return early."),
     ("/broken", "broken", Gauge, 1.0, "Whether something acknowledged may not be kept."),
     ("/read_only", "read_only", Gauge, 1.0, "Whether the device failed too often."),
@@ -45,6 +45,7 @@ const ROWS: [Row; 28] = [
     ("/capacity", "capacity_bytes", Gauge, 1.0, "Bytes that may be dirty while it is armed."),
     ("/dirty", "dirty_bytes", Gauge, 1.0, "Bytes that are not on the device."),
     ("/dirty_max", "dirty_bytes_max", Gauge, 1.0, "The most bytes that were not."),
+    ("/uncovered", "uncovered_bytes", Gauge, 1.0, "Dirty bytes that the power is too short for."),
     ("/supply/healthy", "power_healthy", Gauge, 1.0, "Whether the power source is well."),
     ("/supply/hold_up_ms", "hold_up_seconds", Gauge, MILLI, "What the machine runs on for."),
     ("/supply/detection_ms", "detection_seconds", Gauge, MILLI, "Until a failure is known."),
@@ -58,6 +59,7 @@ const ROWS: [Row; 28] = [
     ("/counts/writes", "writes_total", Counter, 1.0, "Writes taken in."),
     ("/counts/bytes", "written_bytes_total", Counter, 1.0, "Bytes of them."),
     ("/counts/deferred", "deferred_writes_total", Counter, 1.0, "Writes that waited for room."),
+    ("/counts/flushes_idle", "flushes_idle_total", Counter, 1.0, "Flushes with nothing to do."),
     ("/counts/flushes_early", "flushes_early_total", Counter, 1.0, "Flushes that returned early."),
     ("/counts/flushes_waited", "flushes_waited_total", Counter, 1.0, "Flushes that waited."),
     ("/counts/drained_runs", "drained_runs_total", Counter, 1.0, "Runs written to the device."),

@@ -9,7 +9,7 @@ use super::notify::{self, Notifier};
 use super::place::{self, CONTROL, Place};
 use super::service::{Arming, Residence, Service, lock, recovered_as_json};
 use crate::args::{DiskServe, Power};
-use crate::human::{bytes, count};
+use crate::human::{bytes, count, to_u64};
 use crate::output::Output;
 use crate::report::{Exit, Failure, say};
 use seawall_disk::{Disk, Options, Recovered, Supply};
@@ -66,6 +66,7 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
         disk,
         recovered,
         clock,
+        room: u64::from(args.buffers).saturating_mul(args.buffer_size),
     });
     if let Err(error) = service.keep_armed() {
         say(&format!("seawall: the device could not be measured, and flushes wait: {error}"));
@@ -170,8 +171,8 @@ fn start(
 fn tell_emergency(service: &Service) {
     match service.emergency() {
         Ok(done) => {
-            let (bytes, took) = (done.bytes, done.took.as_micros());
-            say(&format!("seawall: SIGPWR: {bytes} bytes were dumped in {took} us"));
+            let (dumped, took) = (bytes(to_u64(done.bytes)), done.took.as_micros());
+            say(&format!("seawall: SIGPWR: {dumped} were dumped in {took} us"));
         }
         Err(error) => {
             let failure = Failure::new(Exit::Contract, format!("SIGPWR: THE DUMP FAILED: {error}"));
@@ -291,8 +292,10 @@ fn end(
 fn settle(args: &DiskServe, service: &Service, error: &io::Error) -> Result<(), Failure> {
     if let Ok(done) = service.emergency() {
         if !args.look.quiet {
-            let dumped = count(u64::try_from(done.bytes).unwrap_or(u64::MAX), "byte");
-            say(&format!("seawall: {dumped} of dump wait in the area; the next start has them"));
+            let dumped = bytes(to_u64(done.bytes));
+            say(&format!(
+                "seawall: {dumped} wait in the dump area; the next start writes them to the image"
+            ));
         }
         return Ok(());
     }

@@ -2,6 +2,7 @@
 
 use super::control::Request;
 use super::export::{Place, Transport};
+use crate::human::{bytes, to_u64};
 use seawall_disk::{Calibration, Disarmed, Disk, Emergency, Recovered, Status, Supply};
 use seawall_io::{Clock, SystemClock};
 use serde_json::{Value, json};
@@ -22,6 +23,8 @@ pub(super) struct Service {
     pub(super) residence: Residence,
     pub(super) recovered: Option<Recovered>,
     pub(super) clock: Arc<SystemClock>,
+    /// What all buffers hold.
+    pub(super) room: u64,
     pub(super) transport: Mutex<Option<Transport>>,
     pub(super) arming: Mutex<Arming>,
     /// What came of the emergency, if there was one.
@@ -121,6 +124,15 @@ impl Service {
 
     /// What it is, in a word and a sentence.
     pub(super) fn state(&self, status: &Status) -> (&'static str, String) {
+        let (state, says) = self.state_but_for_debts(status);
+        if status.uncovered == 0 {
+            return (state, says);
+        }
+        let owed = bytes(to_u64(status.uncovered));
+        (state, format!("{says}; {owed} ARE ON THEIR WAY that the power does not hold for"))
+    }
+
+    fn state_but_for_debts(&self, status: &Status) -> (&'static str, String) {
         match &status.armed {
             Err(Disarmed::Emergency) => ("emergency", self.state_of_emergency()),
             _ if status.is_read_only => {
@@ -128,16 +140,27 @@ impl Service {
                 ("read-only", format!("the device failed too often: {said}"))
             }
             Ok(capacity) => {
-                ("armed", format!("flushes return early while {capacity} bytes or fewer are dirty"))
+                let most = bytes(self.room.min(*capacity));
+                (
+                    "armed",
+                    format!("flushes return early while {most} or less are not on the device"),
+                )
             }
-            Err(why) => ("write-through", format!("flushes wait for the device: {why}")),
+            Err(why) => {
+                let remedy = match why {
+                    Disarmed::PowerSource => " (start with --power ok to arm)",
+                    _ => "",
+                };
+                ("write-through", format!("every flush waits for the device: {why}{remedy}"))
+            }
         }
     }
 
     fn state_of_emergency(&self) -> String {
         match self.dumped() {
             Some(Ok(done)) => {
-                format!("{} bytes were dumped; writes are refused until a new start", done.bytes)
+                let dumped = bytes(to_u64(done.bytes));
+                format!("{dumped} were dumped; writes are refused until a new start")
             }
             Some(Err(error)) => format!("the dump FAILED: {error}"),
             None => "the dump is being written".to_owned(),
@@ -148,7 +171,7 @@ impl Service {
     fn is_broken(&self, status: &Status) -> bool {
         let is_torn = self.recovered.as_ref().is_some_and(|recovered| recovered.lost > 0);
         let is_undumped = matches!(self.dumped(), Some(Err(_)));
-        status.is_read_only || is_torn || is_undumped
+        status.is_read_only || is_torn || is_undumped || status.uncovered > 0
     }
 
     fn status(&self) -> Value {
@@ -174,6 +197,7 @@ impl Service {
             "armed": status.armed.is_ok(),
             "dirty": status.dirty,
             "dirty_max": status.dirty_max,
+            "uncovered": status.uncovered,
             "read_only": status.is_read_only,
             "failure": status.failure,
         });
@@ -185,6 +209,7 @@ impl Service {
                     "writes": counts.writes,
                     "bytes": counts.bytes,
                     "deferred": counts.deferred,
+                    "flushes_idle": counts.flushes_idle,
                     "flushes_early": counts.flushes_early,
                     "flushes_waited": counts.flushes_waited,
                     "drained_runs": counts.drained_runs,

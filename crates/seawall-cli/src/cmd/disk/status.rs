@@ -40,7 +40,7 @@ pub(super) fn run(args: &DiskStatus) -> Result<Exit, Failure> {
 fn tell(out: &mut Output, answer: &Value, exit: Exit) {
     let text = |name| answer.get(name).and_then(Value::as_str).unwrap_or_default();
     let number = |name| answer.get(name).and_then(Value::as_u64).unwrap_or_default();
-    let counted = |name| answer.pointer(&format!("/counts/{name}")).and_then(Value::as_u64);
+    let counted = |name: &str| answer.pointer(&format!("/counts/{name}")).and_then(Value::as_u64);
     let state = text("state");
     let tone = match (exit, state) {
         (Exit::Fine, "armed" | "write-through") => Tone::Good,
@@ -58,10 +58,12 @@ fn tell(out: &mut Output, answer: &Value, exit: Exit) {
     ));
     let (dirty, most) = (bytes(number("dirty")), bytes(number("dirty_max")));
     out.line(&line("dirty", format!("{dirty} not on the device, {most} at most")));
-    let of = |name| counted(name).unwrap_or_default();
+    let of = |name: &str| counted(name).unwrap_or_default();
     let writes = format!("{}, {} had to wait", count(of("writes"), "write"), of("deferred"));
     out.line(&line("taken in", writes));
-    let flushes = format!("{} early, {} waited", of("flushes_early"), of("flushes_waited"));
+    let [early, waited, idle] =
+        ["early", "waited", "idle"].map(|how| of(&format!("flushes_{how}")));
+    let flushes = format!("{early} early, {waited} waited, {idle} with nothing to do");
     out.line(&line("flushes", flushes));
     let (drained, synced) = (bytes(of("drained_bytes")), count(of("device_flushes"), "sync"));
     let device = format!("{drained} in {synced}, {}", failures(of("failures")));
