@@ -272,21 +272,22 @@ fn what_was_acknowledged_beyond_a_budget_that_shrank_is_told_and_goes_first() {
     wait_until(|| counts.writes.load(Ordering::SeqCst) == 1);
     disk.write(100_000, &[7; 100]).unwrap();
     disk.flush().unwrap();
-    let status = disk.status();
-    let flushes = (status.counts.flushes_idle, status.counts.flushes_early);
-    assert_eq!((flushes, status.dirty, status.uncovered), ((1, 1), 8292, 0));
+    let armed = disk.status();
     // What is on its way takes so long that the power would not hold for another one.
     *hands.0.lock().unwrap() = Duration::from_secs(60);
-    let status = disk.status();
-    assert_eq!((status.armed, status.uncovered), (Err(Disarmed::HoldUp), 8292));
-    thread::scope(|scope| {
-        // Nothing is added to it.
+    let late = disk.status();
+    let beside = thread::scope(|scope| {
         let writer = scope.spawn(|| disk.write(200_000, &[8; 100]));
         SystemClock::new().sleep(Duration::from_millis(50));
-        assert_eq!(disk.status().dirty, 8292);
+        let beside = disk.status();
         counts.passes.store(usize::MAX, Ordering::SeqCst);
         writer.join().unwrap().unwrap();
+        beside
     });
+    let flushes = (armed.counts.flushes_idle, armed.counts.flushes_early);
+    assert_eq!((flushes, armed.dirty, armed.uncovered), ((1, 1), 8292, 0));
+    assert_eq!((late.armed, late.uncovered), (Err(Disarmed::HoldUp), 8292));
+    assert_eq!(beside.dirty, 8292, "nothing is added to it");
     let status = disk.status();
     assert_eq!((status.dirty, status.uncovered, status.counts.deferred), (100, 0, 1));
     let mut read = [0; 100];
