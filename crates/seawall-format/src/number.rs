@@ -131,10 +131,13 @@ impl SegmentId {
         self.0.get()
     }
 
-    /// The id behind this one.
+    /// The id after this one; `None` after the highest there is.
     #[must_use]
-    pub const fn next(self) -> Self {
-        Self(self.0.saturating_add(1))
+    pub const fn next(self) -> Option<Self> {
+        match self.0.checked_add(1) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
     }
 
     /// The name of the segment's file.
@@ -233,7 +236,8 @@ mod tests {
         assert_eq!((highest.next(), highest.plus(9)), (highest, highest));
         assert_eq!((lsn_or_zero(Lsn::new(42)), lsn_or_zero(None)), (42, 0));
         assert_eq!((next_lsn(Lsn::new(42)), next_lsn(None)), (Lsn::new(43).unwrap(), Lsn::FIRST));
-        assert_eq!(SegmentId::FIRST.next(), SegmentId::new(2).unwrap());
+        assert_eq!(SegmentId::FIRST.next(), SegmentId::new(2));
+        assert_eq!(SegmentId::new(u64::MAX).unwrap().next(), None);
         assert_eq!((Offset(8).plus(4), Offset(8).plus(u64::MAX)), (Offset(12), Offset(u64::MAX)));
     }
 

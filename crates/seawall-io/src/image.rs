@@ -239,6 +239,10 @@ impl Drop for ImageDraft {
 /// Removes what a maker left that was killed; whether there is none any more. Only the name goes:
 /// nothing is cut, whatever has it.
 fn remove_abandoned(partial: &Path) -> io::Result<bool> {
+    // Looked at before: to open a device may do something.
+    if fs::symlink_metadata(partial).is_ok_and(|found| !found.is_file()) {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let file = match retry_on_intr(|| rustix::fs::openat(CWD, partial, flags, Mode::empty())) {
         Ok(file) => fs::File::from(file),

@@ -74,6 +74,15 @@ pub trait Storage: Debug + Send + Sync {
     /// [`io::ErrorKind::NotFound`] if `from` does not exist; whatever the device says.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
+    /// Gives a file a name that nothing has; atomic, durable after the next
+    /// [`Storage::sync_dir`].
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::AlreadyExists`] if the name is taken, and nothing is changed;
+    /// [`io::ErrorKind::NotFound`] if `from` does not exist; whatever the device says.
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()>;
+
     /// Removes a file's name; whoever has it open keeps its content.
     ///
     /// # Errors
@@ -109,8 +118,11 @@ pub trait Storage: Debug + Send + Sync {
     /// After an error nothing is known of those changes, and a second call proves nothing.
     fn sync_dir(&self) -> io::Result<()>;
 
-    /// Takes the exclusive lock of file `name`, creating the file if it is missing.
+    /// Takes the exclusive lock of this directory: of the directory itself, and of the file `name`
+    /// in it, which is created if it is missing.
     ///
+    /// The directory is what keeps a second holder out, whatever becomes of the file; the file is
+    /// for programs that lock no more than that. A directory has one holder, whatever `name` is.
     /// The lock ends with the returned value, and with the process. `None`: another holder.
     ///
     /// # Errors
@@ -118,7 +130,8 @@ pub trait Storage: Debug + Send + Sync {
     /// Whatever the device says.
     fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>>;
 
-    /// Whether somebody holds the exclusive lock of file `name`; a missing file is not locked.
+    /// Whether somebody holds the exclusive lock of this directory, or of file `name` in it; a
+    /// missing file is not locked.
     ///
     /// # Errors
     ///
@@ -216,6 +229,13 @@ pub trait File: Debug + Send + Sync {
         Ok(self.len()? == 0)
     }
 
+    /// Whether the file still has a name: without one, what is in it goes when it is closed.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    fn has_name(&self) -> io::Result<bool>;
+
     /// Cuts the file, or grows it with zeros that need not be written to the device.
     ///
     /// # Errors
@@ -243,4 +263,13 @@ pub trait File: Debug + Send + Sync {
 }
 
 /// A held lock; dropping it releases it.
-pub trait Lock: Debug + Send + Sync {}
+pub trait Lock: Debug + Send + Sync {
+    /// Returns if what is locked is where it was when it was locked: the directory, and in it the
+    /// file under its name.
+    ///
+    /// # Errors
+    ///
+    /// Names what was removed or replaced: what is in the directory by now may be another's, or
+    /// nobody finds it any more; whatever the device says.
+    fn check(&self) -> io::Result<()>;
+}

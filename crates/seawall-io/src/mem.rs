@@ -107,6 +107,7 @@ struct Run {
     steps: u64,
     stop: Option<u64>,
     failures: Vec<PlannedSync>,
+    /// The folders whose lock is held, each as the prefix of its names.
     locks: BTreeSet<String>,
     /// The files that are open for reading, each as often as it is.
     read: Vec<NodeId>,

@@ -12,7 +12,11 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 mod draft;
+mod lock;
+mod reserve;
 pub use draft::Draft;
+
+use reserve::Reserve;
 
 use crate::direct::DirectWay;
 use crate::failure::{check_name, explain};
@@ -22,7 +26,8 @@ use crate::{Access, File, Lock, Storage};
 /// A directory of the file system.
 ///
 /// It is held open: once it is opened, all work goes to that very directory, even if its path is
-/// renamed or gets another meaning. Symbolic links are refused, as the directory and in it.
+/// renamed or gets another meaning. The path may lead there by symbolic links; those in the
+/// directory are refused.
 ///
 /// # Examples
 ///
@@ -46,20 +51,27 @@ use crate::{Access, File, Lock, Storage};
 pub struct PosixStorage {
     directory: OwnedFd,
     path: PathBuf,
+    /// Filled while somebody holds the lock.
+    reserve: Reserve,
 }
 
 impl PosixStorage {
-    /// Opens an existing directory.
+    fn over(directory: OwnedFd, path: PathBuf) -> Self {
+        Self { directory, path, reserve: Reserve::default() }
+    }
+
+    /// Opens an existing directory. Symbolic links in `path` are followed, the last one too: who
+    /// gives a path says which directory is meant.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::NotFound`] where there is nothing, [`io::ErrorKind::InvalidInput`] for a
-    /// symbolic link, [`io::ErrorKind::NotADirectory`] for other things; whatever the device says.
+    /// [`io::ErrorKind::NotFound`] where there is nothing, [`io::ErrorKind::NotADirectory`] for
+    /// other things; whatever the device says.
     pub fn open(path: &Path) -> io::Result<Self> {
-        // A slash at the end would make the machine follow a symbolic link before it.
         let path: PathBuf = path.components().collect();
-        match retry_on_intr(|| rustix::fs::openat(CWD, &path, DIRECTORY, Mode::empty())) {
-            Ok(directory) => Ok(Self { directory, path }),
+        let flags = DIRECTORY.difference(OFlags::NOFOLLOW);
+        match retry_on_intr(|| rustix::fs::openat(CWD, &path, flags, Mode::empty())) {
+            Ok(directory) => Ok(Self::over(directory, path)),
             Err(error) => Err(not_a_directory(&path, error)),
         }
     }
@@ -109,6 +121,9 @@ impl PosixStorage {
 
     fn open_file(&self, name: &str, flags: OFlags) -> io::Result<fs::File> {
         check_name(name)?;
+        if !flags.contains(OFlags::EXCL) {
+            self.check_kind(name)?;
+        }
         // Without NONBLOCK the opening of a pipe would wait for its other end.
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let mode = Mode::RUSR | Mode::WUSR;
@@ -117,7 +132,29 @@ impl PosixStorage {
             Err(Errno::LOOP) => return Err(invalid("it is a symbolic link")),
             Err(error) => return Err(error.into()),
         };
-        if file.metadata()?.is_file() { Ok(file) } else { Err(invalid("it is not a regular file")) }
+        if file.metadata()?.is_file() { Ok(file) } else { Err(invalid(NOT_REGULAR)) }
+    }
+
+    /// Refuses what is not a regular file before it is opened: to open a device may do something,
+    /// as with a tape or a watchdog.
+    fn check_kind(&self, name: &str) -> io::Result<()> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        let status = match rustix::fs::statat(&self.directory, name, flags) {
+            Ok(status) => status,
+            // For the opening to tell.
+            Err(Errno::NOENT) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        match FileType::from_raw_mode(status.st_mode) {
+            FileType::RegularFile => Ok(()),
+            FileType::Symlink => Err(invalid("it is a symbolic link")),
+            _ => Err(invalid(NOT_REGULAR)),
+        }
+    }
+
+    /// Fills the reserve again if it was used.
+    fn refill(&self) {
+        self.reserve.fill(&self.directory);
     }
 
     fn wrap(&self, file: fs::File, name: &str) -> Arc<dyn File> {
@@ -126,6 +163,27 @@ impl PosixStorage {
 
     fn label(&self, name: &str) -> String {
         format!("{name} in {}", self.path.display())
+    }
+
+    fn rename_without_replacing(&self, from: &str, to: &str) -> rustix::io::Result<()> {
+        let directory = &self.directory;
+        let flags = RenameFlags::NOREPLACE;
+        match rustix::fs::renameat_with(directory, from, directory, to, flags) {
+            Err(Errno::INVAL | Errno::NOSYS) => {}
+            other => return other,
+        }
+        // A file system that cannot promise it has links, which never replace either.
+        match rustix::fs::linkat(directory, from, directory, to, AtFlags::empty()) {
+            Ok(()) => return rustix::fs::unlinkat(directory, from, AtFlags::empty()),
+            Err(Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::MLINK) => {}
+            other => return other,
+        }
+        // Or not even those. Nobody else makes files here: who does this has the lock.
+        match rustix::fs::statat(directory, to, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => rustix::fs::renameat(directory, from, directory, to),
+            Ok(_) => Err(Errno::EXIST),
+            Err(error) => Err(error),
+        }
     }
 
     fn is_regular(&self, entry: &rustix::fs::DirEntry) -> io::Result<bool> {
@@ -151,7 +209,8 @@ impl PosixStorage {
 
     fn names(&self, regular: bool) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in retry_on_intr(|| Dir::read_from(&self.directory))? {
+        let read = || Ok(retry_on_intr(|| Dir::read_from(&self.directory))?);
+        for entry in self.reserve.open(read)? {
             let entry = entry?;
             // A name that is not UTF-8 cannot be one of ours.
             if let Ok(name) = entry.file_name().to_str()
@@ -164,37 +223,9 @@ impl PosixStorage {
         names.sort();
         Ok(names)
     }
-
-    /// One attempt to get the lock of the file that has the name now.
-    fn try_lock(&self, name: &str) -> io::Result<Option<PosixLock>> {
-        let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE)?;
-        self.hold(file, name)
-    }
-
-    fn hold(&self, file: fs::File, name: &str) -> io::Result<Option<PosixLock>> {
-        if !uninterrupted(|| file.try_lock())? {
-            return Ok(None);
-        }
-        // If the file was replaced since it was opened, our lock keeps nobody out.
-        let named = self.open_file(name, OFlags::RDONLY).and_then(|file| file.metadata());
-        match (named, file.metadata()?) {
-            (Ok(named), held) if (named.dev(), named.ino()) == (held.dev(), held.ino()) => {
-                Ok(Some(PosixLock { _file: file }))
-            }
-            (Err(error), _) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(None),
-        }
-    }
-
-    fn probe_lock(&self, name: &str) -> io::Result<bool> {
-        let file = match self.open_file(name, OFlags::RDONLY) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        uninterrupted(|| file.try_lock_shared()).map(|got| !got)
-    }
 }
+
+const NOT_REGULAR: &str = "it is not a regular file";
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -205,14 +236,21 @@ impl Storage for PosixStorage {
             Access::Read => OFlags::RDONLY,
             Access::ReadWrite => OFlags::RDWR,
         };
-        self.open_file(name, flags)
-            .and_then(|file| if access == Access::Read { share(file) } else { Ok(file) })
+        let opened = match access {
+            // Who reads may come again, and leaves the reserve to the writer.
+            Access::Read => self.open_file(name, flags).and_then(share),
+            Access::ReadWrite => self.reserve.open(|| self.open_file(name, flags)),
+        };
+        opened
             .map(|file| self.wrap(file, name))
             .map_err(|error| explain("opening", &self.label(name), error))
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        self.open_file(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)
+        self.refill();
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        self.reserve
+            .open(|| self.open_file(name, flags))
             .map(|file| self.wrap(file, name))
             .map_err(|error| explain("creation", &self.label(name), error))
     }
@@ -221,6 +259,13 @@ impl Storage for PosixStorage {
         check_name(from)?;
         check_name(to)?;
         rustix::fs::renameat(&self.directory, from, &self.directory, to)
+            .map_err(|error| explain("renaming", &self.label(&format!("{from} to {to}")), error))
+    }
+
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        check_name(from)?;
+        check_name(to)?;
+        self.rename_without_replacing(from, to)
             .map_err(|error| explain("renaming", &self.label(&format!("{from} to {to}")), error))
     }
 
@@ -243,6 +288,7 @@ impl Storage for PosixStorage {
     }
 
     fn sync_dir(&self) -> io::Result<()> {
+        self.refill();
         retry_on_intr(|| sync_all(&self.directory))
             .map_err(|error| explain("sync", &self.place(), error))
     }
@@ -250,7 +296,10 @@ impl Storage for PosixStorage {
     fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
         for _ in 0..LOCK_ATTEMPTS {
             match self.try_lock(name) {
-                Ok(Some(lock)) => return Ok(Some(Box::new(lock))),
+                Ok(Some(lock)) => {
+                    self.reserve.begin(&self.directory);
+                    return Ok(Some(Box::new(lock)));
+                }
                 Ok(None) => pause(),
                 Err(error) => return Err(explain("locking", &self.label(name), error)),
             }
@@ -273,7 +322,7 @@ impl Storage for PosixStorage {
         let path = self.path.join(name);
         let open = || rustix::fs::openat(&self.directory, name, DIRECTORY, Mode::empty());
         match retry_on_intr(open) {
-            Ok(directory) => Ok(Arc::new(Self { directory, path })),
+            Ok(directory) => Ok(Arc::new(Self::over(directory, path))),
             Err(error) => Err(not_a_directory(&path, error)),
         }
     }
@@ -283,7 +332,7 @@ impl Storage for PosixStorage {
         let path = self.path.join(name);
         let open = || rustix::fs::openat(&self.directory, name, DIRECTORY, Mode::empty());
         match retry_on_intr(open) {
-            Ok(directory) => Ok(Some(Arc::new(Self { directory, path }))),
+            Ok(directory) => Ok(Some(Arc::new(Self::over(directory, path)))),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(not_a_directory(&path, error)),
         }
@@ -396,6 +445,12 @@ impl File for PosixFile {
         Ok(status.len())
     }
 
+    fn has_name(&self) -> io::Result<bool> {
+        let status =
+            rustix::fs::fstat(&self.file).map_err(|error| self.explain("status", error))?;
+        Ok(status.st_nlink > 0)
+    }
+
     fn set_len(&self, length: u64) -> io::Result<()> {
         retry_on_intr(|| rustix::fs::ftruncate(&self.file, length))
             .map_err(|error| self.explain("change of length", error))
@@ -435,14 +490,6 @@ impl File for PosixFile {
 }
 
 const ZEROS_SIZE: usize = 256 * 1024;
-
-/// The lock belongs to the open file, and closing that ends it.
-#[derive(Debug)]
-struct PosixLock {
-    _file: fs::File,
-}
-
-impl Lock for PosixLock {}
 
 #[cfg(not(target_vendor = "apple"))]
 pub(crate) fn sync_data(file: &fs::File) -> rustix::io::Result<()> {
@@ -488,13 +535,11 @@ fn parse_boot_id(text: &str) -> Option<[u8; 16]> {
 
 /// Says why `path` could not be opened as a directory.
 fn not_a_directory(path: &Path, error: Errno) -> io::Error {
-    if !matches!(error, Errno::NOTDIR | Errno::LOOP) {
+    // A link inside is not followed; that of a path that leads in a circle is told by the machine.
+    if !matches!(error, Errno::NOTDIR) {
         return explain("opening", &path.display().to_string(), error);
     }
     let place = path.display();
-    if let Ok(target) = fs::read_link(path) {
-        return invalid(&format!("{place} is a symbolic link (to {})", target.display()));
-    }
     io::Error::new(io::ErrorKind::NotADirectory, format!("{place} is not a directory"))
 }
 

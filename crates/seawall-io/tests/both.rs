@@ -51,12 +51,14 @@ fn names_that_are_no_plain_file_names_are_refused() {
                 kind(storage.create(name)),
                 kind(storage.rename(name, "b")),
                 kind(storage.rename("b", name)),
+                kind(storage.rename_new(name, "b")),
+                kind(storage.rename_new("b", name)),
                 kind(storage.remove(name)),
                 kind(storage.lock(name)),
                 kind(storage.is_locked(name)),
                 kind(storage.folder(name)),
             ];
-            assert_eq!(kinds, [Some(io::ErrorKind::InvalidInput); 8], "{name:?}");
+            assert_eq!(kinds, [Some(io::ErrorKind::InvalidInput); 10], "{name:?}");
         }
     });
 }
@@ -72,6 +74,7 @@ fn missing_and_taken_names_are_told() {
         assert_eq!(kind(storage.open("folder", Access::Read)), Some(io::ErrorKind::InvalidInput));
         assert_eq!(kind(storage.rename("none", "file")), Some(io::ErrorKind::NotFound));
         assert_eq!(kind(storage.rename("file", "folder")), Some(io::ErrorKind::IsADirectory));
+        assert_eq!(kind(storage.rename_new("none", "new")), Some(io::ErrorKind::NotFound));
         assert_eq!(kind(storage.remove("none")), Some(io::ErrorKind::NotFound));
         assert_eq!(kind(storage.folder("file")), Some(io::ErrorKind::NotADirectory));
         assert_eq!(storage.list().unwrap(), ["file"]);
@@ -100,10 +103,65 @@ fn a_lock_has_one_holder_until_it_is_dropped() {
         assert!(storage.lock("lock").unwrap().is_none());
         assert!(storage.is_locked("lock").unwrap());
         assert!(storage.is_locked("lock").unwrap(), "looking does not disturb");
-        assert!(storage.lock("other").unwrap().is_some());
+        assert!(storage.lock("other").unwrap().is_none(), "it is the lock of the directory");
+        held.check().unwrap();
         drop(held);
         assert!(!storage.is_locked("lock").unwrap());
         assert!(storage.lock("lock").unwrap().is_some());
+    });
+}
+
+#[test]
+fn a_holder_is_told_that_its_file_was_removed_or_replaced_and_keeps_others_out() {
+    on_both("lost-lock", |storage| {
+        let held = storage.lock("lock").unwrap().unwrap();
+        storage.remove("lock").unwrap();
+        let ends = |said: io::Result<()>, with: &str| {
+            let said = said.unwrap_err().to_string();
+            assert!(said.ends_with(with), "{said}");
+        };
+        ends(held.check(), "/lock was removed");
+        assert!(storage.is_locked("lock").unwrap());
+        assert!(storage.lock("lock").unwrap().is_none());
+        assert!(storage.list().unwrap().is_empty(), "nothing is made in vain");
+        storage.create("lock").unwrap();
+        ends(held.check(), "/lock was replaced");
+        assert!(storage.is_locked("lock").unwrap());
+        drop(held);
+        storage.lock("lock").unwrap().unwrap().check().unwrap();
+    });
+}
+
+#[test]
+fn a_file_knows_whether_it_has_a_name() {
+    on_both("nameless", |storage| {
+        let file = storage.create("file").unwrap();
+        assert!(file.has_name().unwrap());
+        storage.rename("file", "other").unwrap();
+        assert!(file.has_name().unwrap());
+        storage.remove("other").unwrap();
+        storage.create("other").unwrap();
+        assert!(!file.has_name().unwrap());
+        let file = storage.open("other", Access::Read).unwrap();
+        storage.create("new").unwrap();
+        storage.rename("new", "other").unwrap();
+        assert!(!file.has_name().unwrap());
+    });
+}
+
+#[test]
+fn a_new_name_takes_no_place_of_another() {
+    on_both("new-name", |storage| {
+        storage.create("file").unwrap().write_at(b"mine", 0).unwrap();
+        storage.create("taken").unwrap().write_at(b"theirs", 0).unwrap();
+        storage.folder("folder").unwrap();
+        for name in ["taken", "folder"] {
+            let kind = kind(storage.rename_new("file", name));
+            assert_eq!(kind, Some(io::ErrorKind::AlreadyExists), "{name}");
+        }
+        assert_eq!(storage.open("taken", Access::Read).unwrap().len().unwrap(), 6);
+        storage.rename_new("file", "new").unwrap();
+        assert_eq!(storage.list().unwrap(), ["new", "taken"]);
     });
 }
 

@@ -409,6 +409,10 @@ impl Storage for FaultDisk {
         self.call((Act::Rename, to), |inner| inner.rename(from, to))
     }
 
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        self.call((Act::Rename, to), |inner| inner.rename_new(from, to))
+    }
+
     fn remove(&self, name: &str) -> io::Result<()> {
         self.call((Act::Remove, name), |inner| inner.remove(name))
     }

@@ -117,6 +117,10 @@ impl File for FaultFile {
         self.call((Act::Length, [0; 2]), |_| self.inner.len())
     }
 
+    fn has_name(&self) -> io::Result<bool> {
+        self.inner.has_name()
+    }
+
     fn set_len(&self, length: u64) -> io::Result<()> {
         self.grow((Act::SetLength, length), || self.inner.set_len(length))
     }

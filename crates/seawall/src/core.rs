@@ -424,8 +424,8 @@ impl Core {
         state.take_back(writer);
         self.give_back_for(&mut state);
         self.publish(&state);
-        if let Err(error @ Error::Io { .. }) = &done {
-            state.commit.fail(&error.to_string());
+        if let Err(error @ (Error::Io { .. } | Error::Poisoned { .. })) = &done {
+            state.commit.fail(&error.cause());
         }
         self.wake_everybody(state);
         done

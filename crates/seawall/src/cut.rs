@@ -25,7 +25,7 @@ impl Writer {
         let [newest, _] = self.manifest.content.checkpoints;
         let before = newest.map(|newest| newest.min(lsn));
         self.manifest.content.checkpoints = [Some(lsn), before];
-        self.manifest.write_both(self.machine.clock.wall_us())?;
+        self.write_manifest()?;
         self.retain()
     }
 
@@ -80,7 +80,7 @@ impl Writer {
             // What it would replay from is going away.
             *checkpoint = checkpoint.filter(|checkpoint| *checkpoint >= oldest.base);
         }
-        self.manifest.write_both(self.machine.clock.wall_us())?;
+        self.write_manifest()?;
         self.chain.drain(..keep);
         self.counts.pruned += u64::try_from(keep).expect("fits in 64 bits");
         self.retained.lengths.retain(|id, _| *id >= oldest.id);
@@ -100,6 +100,7 @@ impl Writer {
         if next < oldest {
             return Err(Error::Pruned { oldest });
         }
+        self.check_names()?;
         let mut live: Vec<_> = self.chain.iter().chain([&self.tail.header]).cloned().collect();
         let keep = live.iter().rposition(|header| header.base <= next).expect("checked above");
         let holder = live.get(keep).expect("just found").clone();
@@ -124,7 +125,7 @@ impl Writer {
         let checkpoints = &mut self.manifest.content.checkpoints;
         if checkpoints.iter().any(|checkpoint| *checkpoint > Some(next)) {
             *checkpoints = checkpoints.map(|checkpoint| checkpoint.map(|lsn| lsn.min(next)));
-            self.manifest.write_both(self.machine.clock.wall_us())?;
+            self.write_manifest()?;
         }
         let rolled = roll(&self.machine, &self.manifest.content, plan, &mut self.max_id)?;
         (self.last, self.last_chain, self.tail) = (last, chain_before, rolled.tail);

@@ -135,6 +135,14 @@ impl Error {
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { what: what.into(), source }
     }
+
+    /// What ended a log, for all who come later.
+    pub(crate) fn cause(&self) -> String {
+        match self {
+            Self::Poisoned { cause } => cause.to_string(),
+            other => other.to_string(),
+        }
+    }
 }
 
 impl fmt::Display for Error {

@@ -72,6 +72,7 @@ mod live;
 mod log;
 mod lookup;
 mod mend;
+mod names;
 mod open;
 mod options;
 mod overlay;

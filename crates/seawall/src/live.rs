@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(live.durable, Lsn::new(3));
         let manifest = storage.open(MANIFEST, Access::ReadWrite).unwrap();
         for (confirmed, durable) in [(2, 3), (3, 3), (4, 4)] {
-            let segment = SegmentRef { id: live.segment.id.next(), ..live.segment };
+            let segment = SegmentRef { id: live.segment.id.next().unwrap(), ..live.segment };
             for slot in read_slots(&storage).unwrap() {
                 let closed = Some(Closed { last: Lsn::new(confirmed), segment });
                 let forged = Manifest { closed, ..slot };

@@ -118,7 +118,7 @@ fn writer(options: &Options, machine: Machine, lock: Box<dyn Lock>, begin: Begin
         counts: Counts::default(),
         retained: Retained::by(options.retention),
         failovers: vec![],
-        _lock: lock,
+        lock,
     }
 }
 

@@ -183,6 +183,10 @@ impl Storage for Overlay {
         Err(refused())
     }
 
+    fn rename_new(&self, _: &str, _: &str) -> io::Result<()> {
+        Err(refused())
+    }
+
     fn remove(&self, _: &str) -> io::Result<()> {
         Err(refused())
     }
@@ -296,6 +300,10 @@ impl File for View {
         let last = self.pieces.as_ref().and_then(|pieces| pieces.last_key_value());
         let end = last.map_or(0, |(at, piece)| at.saturating_add(to_u64(piece.len())));
         Ok(self.inner_len()?.max(end))
+    }
+
+    fn has_name(&self) -> io::Result<bool> {
+        self.inner.as_ref().map_or(Ok(true), |file| file.has_name())
     }
 
     fn set_len(&self, _: u64) -> io::Result<()> {

@@ -201,7 +201,7 @@ pub(crate) fn roll(
     refuse_too_large(log, &plan)?;
     let (mut attempt, mut passed) = (1, vec![]);
     loop {
-        let id = max_id.map_or(SegmentId::FIRST, SegmentId::next);
+        let id = next_id(*max_id)?;
         *max_id = Some(id);
         match try_roll(machine, log, &mut plan, id) {
             Ok(rolled) => return Ok(Rolled { passed, ..rolled }),
@@ -214,6 +214,14 @@ pub(crate) fn roll(
             }
         }
     }
+}
+
+/// The id of a segment to be made: never one that was given before. A log comes nowhere near the
+/// highest, but a header that says so can be forged.
+fn next_id(max_id: Option<SegmentId>) -> Result<SegmentId> {
+    max_id.map_or(Some(SegmentId::FIRST), SegmentId::next).ok_or_else(|| {
+        Error::io("make the next segment")(io::Error::other("every number of a segment is taken"))
+    })
 }
 
 /// Refuses to carry what no batch of this log holds: a manifest and segments of which one is not
@@ -266,9 +274,13 @@ impl Files {
     fn discard(self, storage: &dyn Storage, id: SegmentId) {
         self.head.discard(storage);
         if let Some(text) = self.text {
+            let file = text.file.clone();
             text.discard(storage);
-            // It may have got its name already; without its head it is nothing.
-            let _ = storage.remove(&id.text_name());
+            // Its own name is that of another file, or it has it already: without its head it is
+            // nothing then.
+            if file.has_name().unwrap_or(false) {
+                let _ = storage.remove(&id.text_name());
+            }
         }
     }
 }
@@ -366,7 +378,8 @@ fn make(
 
 /// Step (c), for one file.
 fn give_name(machine: &Machine, spare: &Spare, name: &str) -> Result<(), Failure> {
-    let renamed = machine.storage.rename(&spare.name, name);
+    // Whatever has that name already is another's: the next number is tried then.
+    let renamed = machine.storage.rename_new(&spare.name, name);
     renamed.map_err(Error::io(format!("rename {}", spare.name))).map_err(Failure::File)?;
     let synced = machine.storage.sync_dir();
     let failed = Error::io(format!("sync the directory of {name}"));

@@ -14,6 +14,8 @@ const WRITTEN_MAX: u64 = 2 << 20;
 /// What is written, and what is synced, between two pauses of the preparer.
 const CHUNK: u64 = 64 << 10;
 const SYNC_EVERY: u64 = 1 << 20;
+/// How many names that are taken are passed over for one file.
+const NAMES_MAX: u32 = 10_000;
 
 /// A file of zeros, allocated to its full length.
 #[derive(Debug)]
@@ -28,6 +30,10 @@ pub(crate) struct Spare {
 pub(crate) fn is_spare(name: &str) -> bool {
     let number = name.strip_prefix("spare-").and_then(|name| name.strip_suffix(".tmp"));
     number.is_some_and(|number| number.parse::<u64>().is_ok())
+}
+
+fn is_taken(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AlreadyExists
 }
 
 impl Spare {
@@ -91,10 +97,16 @@ impl Spare {
     }
 
     fn create(machine: &Machine, size: u64) -> io::Result<Self> {
-        let number = machine.spares.fetch_add(1, Ordering::Relaxed);
-        let name = format!("spare-{number}.tmp");
-        let file = machine.storage.create(&name)?;
-        Ok(Self { name, file, size })
+        let mut attempt = 1;
+        loop {
+            let number = machine.spares.fetch_add(1, Ordering::Relaxed);
+            let name = format!("spare-{number}.tmp");
+            match machine.storage.create(&name) {
+                // What an open could not remove: a directory, another's file.
+                Err(error) if is_taken(&error) && attempt < NAMES_MAX => attempt += 1,
+                made => return made.map(|file| Self { name, file, size }),
+            }
+        }
     }
 
     fn keep_if(self, machine: &Machine, made: io::Result<()>) -> io::Result<Self> {

@@ -58,7 +58,7 @@ pub(crate) struct Writer {
     /// Failures that the log survived, for the hook that is to hear of them.
     pub(crate) failovers: Vec<Failover>,
     /// Held as long as the writer is.
-    pub(crate) _lock: Box<dyn Lock>,
+    pub(crate) lock: Box<dyn Lock>,
 }
 
 /// What a new segment begins with, and its least size in bytes.
@@ -95,6 +95,7 @@ impl Writer {
         let (sent, outcome) = self.send(bytes, first, count);
         match outcome {
             Ok(()) => {
+                self.check_tail()?;
                 (self.tail.at, self.last_chain) = (sent.end, self.tail.chain);
                 self.recent.push_back(sent);
             }
@@ -223,6 +224,7 @@ impl Writer {
 
     /// The one way into a new segment while the log is open.
     pub(crate) fn go_on(&mut self, base: Lsn, chain_before: u64, what: NewSegment) -> Result<()> {
+        self.check_names()?;
         let pred = Some(Pred { header: self.tail.header.clone(), head: self.tail.head.clone() });
         let least = what.least.max(self.segment_min);
         let spare = self.spare.take();
@@ -265,6 +267,7 @@ impl Writer {
 
     /// Writes evidence, away from the data, that everything so far is durable. Alone in flight.
     pub(crate) fn mark(&mut self) -> Result<()> {
+        self.check_names()?;
         let sequence = self.tail.marks + 1;
         let mark = Mark { confirmed: self.last, sequence, time_us: self.machine.clock.wall_us() };
         let header = &self.tail.header;
@@ -321,7 +324,7 @@ impl Writer {
         self.settle_parity();
         self.manifest.content.closed =
             Some(Closed { last: self.last, segment: self.tail.header.reference() });
-        self.manifest.write_both(self.machine.clock.wall_us())
+        self.write_manifest()
     }
 
     /// Tells readers on this boot what is durable: before any acknowledgement (R16).

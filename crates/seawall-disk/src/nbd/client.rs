@@ -329,6 +329,10 @@ impl File for Client {
         Ok(self.told.size)
     }
 
+    fn has_name(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+
     fn set_len(&self, length: u64) -> io::Result<()> {
         if length == self.told.size {
             return Ok(());

@@ -58,6 +58,17 @@ impl Storage for MemStorage {
             .map_err(|error| explain("renaming", &self.label(&format!("{from} to {to}")), error))
     }
 
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        check_name(from)?;
+        check_name(to)?;
+        let mut device = self.device();
+        device.step()?;
+        device
+            .world
+            .rename_new(&self.full(from), &self.full(to))
+            .map_err(|error| explain("renaming", &self.label(&format!("{from} to {to}")), error))
+    }
+
     fn remove(&self, name: &str) -> io::Result<()> {
         check_name(name)?;
         let mut device = self.device();
@@ -100,6 +111,9 @@ impl Storage for MemStorage {
         let full = self.full(name);
         let mut device = self.device();
         device.powered()?;
+        if device.run.locks.contains(&self.prefix) {
+            return Ok(None);
+        }
         match device.world.find(&full) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 device.world.place_raw(&full, Vec::new());
@@ -107,17 +121,16 @@ impl Storage for MemStorage {
             Err(error) => return Err(explain("locking", &self.label(name), error)),
             Ok(_) => {}
         }
-        if !device.run.locks.insert(full.clone()) {
-            return Ok(None);
-        }
-        Ok(Some(Box::new(MemLock { device: Arc::clone(&self.device), name: full })))
+        let node = device.world.find(&full)?;
+        device.run.locks.insert(self.prefix.clone());
+        Ok(Some(Box::new(MemLock { directory: self.clone(), name: name.to_owned(), node })))
     }
 
     fn is_locked(&self, name: &str) -> io::Result<bool> {
         check_name(name)?;
         let device = self.device();
         device.powered()?;
-        Ok(device.run.locks.contains(&self.full(name)))
+        Ok(device.run.locks.contains(&self.prefix))
     }
 
     fn folder(&self, name: &str) -> io::Result<Arc<dyn Storage>> {
@@ -208,6 +221,12 @@ impl File for MemFile {
         Ok(u64::try_from(device.world.length(self.node)).expect("lengths fit in 64 bits"))
     }
 
+    fn has_name(&self) -> io::Result<bool> {
+        let device = super::lock(&self.device);
+        device.powered()?;
+        Ok(device.world.has_name(self.node))
+    }
+
     fn set_len(&self, length: u64) -> io::Result<()> {
         self.change("change of length", |device| device.world.set_length(self.node, length))
     }
@@ -243,15 +262,28 @@ impl Debug for MemFile {
 }
 
 struct MemLock {
-    device: Arc<Mutex<Device>>,
+    directory: MemStorage,
     name: String,
+    node: NodeId,
 }
 
-impl Lock for MemLock {}
+impl Lock for MemLock {
+    fn check(&self) -> io::Result<()> {
+        let Self { directory, name, node } = self;
+        let device = directory.device();
+        device.powered()?;
+        let found = device.world.find(&directory.full(name)).ok();
+        if found == Some(*node) {
+            return Ok(());
+        }
+        let how = if found.is_some() { "replaced" } else { "removed" };
+        Err(io::Error::other(format!("{}/{name} was {how}", directory.place())))
+    }
+}
 
 impl Drop for MemLock {
     fn drop(&mut self) {
-        super::lock(&self.device).run.locks.remove(&self.name);
+        self.directory.device().run.locks.remove(&self.directory.prefix);
     }
 }
 

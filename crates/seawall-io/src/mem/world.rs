@@ -129,6 +129,19 @@ impl World {
         Ok(())
     }
 
+    pub(super) fn rename_new(&mut self, from: &str, to: &str) -> io::Result<()> {
+        self.find(from)?;
+        if self.names.contains_key(to) || self.folders.contains(to) {
+            return Err(Errno::EXIST.into());
+        }
+        self.rename(from, to)
+    }
+
+    /// Whether the cache shows a name of this file.
+    pub(super) fn has_name(&self, node: NodeId) -> bool {
+        self.names.get(&self.node(node).name) == Some(&node)
+    }
+
     /// Takes its name from a file; which one it was.
     pub(super) fn remove(&mut self, name: &str) -> io::Result<NodeId> {
         if self.folders.contains(name) {

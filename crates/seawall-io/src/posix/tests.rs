@@ -66,16 +66,21 @@ fn a_directory_is_created_once() {
 }
 
 #[test]
-fn a_linked_directory_is_refused_also_with_a_slash_behind() {
+fn a_link_that_is_given_leads_to_its_directory() {
     let scratch = Scratch::new("linked-directory");
-    scratch.storage();
+    scratch.storage().create("file").unwrap();
     let link = scratch.path.join("link");
     symlink(scratch.log(), &link).unwrap();
-    let expected =
-        format!("{} is a symbolic link (to {})", link.display(), scratch.log().display());
     for path in [link.clone(), link.join("")] {
-        assert_eq!(refusal(PosixStorage::open(&path), io::ErrorKind::InvalidInput), expected);
+        let storage = PosixStorage::open(&path).unwrap();
+        assert_eq!(storage.list().unwrap(), ["file"]);
+        storage.sync_parent().unwrap();
     }
+    let circle = scratch.path.join("circle");
+    symlink(&circle, &circle).unwrap();
+    let said = PosixStorage::open(&circle).unwrap_err();
+    let source = said.source().unwrap().downcast_ref::<io::Error>().unwrap();
+    assert_eq!(source.raw_os_error(), Some(Errno::LOOP.raw_os_error()));
 }
 
 #[test]
@@ -104,7 +109,7 @@ fn a_link_in_the_directory_is_never_followed() {
     refusal(storage.create("file-link"), io::ErrorKind::AlreadyExists);
     refusal(storage.lock("file-link"), io::ErrorKind::InvalidInput);
     refusal(storage.is_locked("file-link"), io::ErrorKind::InvalidInput);
-    refusal(storage.folder("link"), io::ErrorKind::InvalidInput);
+    refusal(storage.folder("link"), io::ErrorKind::NotADirectory);
     assert_eq!(storage.list().unwrap(), ["target"]);
 }
 
@@ -119,6 +124,28 @@ fn what_is_not_a_regular_file_is_refused_without_waiting() {
     refusal(storage.open("pipe", Access::Read), io::ErrorKind::InvalidInput);
     refusal(storage.open("folder", Access::Read), io::ErrorKind::InvalidInput);
     assert!(storage.list().unwrap().is_empty());
+}
+
+/// To open a tape rewinds it, and to open a watchdog starts it.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_device_is_refused_before_it_is_opened() {
+    let scratch = Scratch::new("device");
+    let storage = scratch.storage();
+    // No machine has a device with this number: to open it would say so.
+    let number = rustix::fs::makedev(4095, 1);
+    let kind = FileType::CharacterDevice;
+    let made = rustix::fs::mknodat(&storage.directory, "1.seg", kind, Mode::RUSR, number);
+    if let Err(error) = made {
+        println!("not tried: a device cannot be made here: {error}");
+        return;
+    }
+    for access in [Access::Read, Access::ReadWrite] {
+        let said = refusal(storage.open("1.seg", access), io::ErrorKind::InvalidInput);
+        assert!(said.ends_with("it is not a regular file"), "{said}");
+    }
+    refusal(storage.lock("1.seg"), io::ErrorKind::InvalidInput);
+    refusal(storage.is_locked("1.seg"), io::ErrorKind::InvalidInput);
 }
 
 #[test]
@@ -180,17 +207,46 @@ fn a_lock_waits_for_those_who_only_look() {
     looker.join().unwrap();
 }
 
+/// One that locks the file alone, as versions before this did.
 #[test]
-fn a_lock_on_a_file_that_lost_its_name_does_not_count() {
-    let scratch = Scratch::new("replaced-lock");
+fn a_holder_of_the_file_alone_is_seen_and_kept_out() {
+    let scratch = Scratch::new("file-lock");
     let storage = scratch.storage();
-    let old = storage.lock("lock").unwrap().unwrap();
-    storage.remove("lock").unwrap();
-    assert!(!storage.is_locked("lock").unwrap());
-    let new = storage.lock("lock").unwrap().unwrap();
-    drop(old);
+    storage.create("lock").unwrap();
+    let old = storage.open_file("lock", OFlags::RDWR).unwrap();
+    old.try_lock().unwrap();
     assert!(storage.is_locked("lock").unwrap());
-    drop(new);
+    assert!(storage.lock("lock").unwrap().is_none());
+    drop(old);
+    let _new = storage.lock("lock").unwrap().unwrap();
+    let old = storage.open_file("lock", OFlags::RDWR).unwrap();
+    assert!(matches!(old.try_lock(), Err(TryLockError::WouldBlock)));
+}
+
+#[test]
+fn a_directory_that_was_removed_or_moved_is_told_apart() {
+    let scratch = Scratch::new("removed-directory");
+    let storage = scratch.storage();
+    let held = storage.lock("lock").unwrap().unwrap();
+    rustix::fs::rename(scratch.log(), scratch.path.join("moved")).unwrap();
+    held.check().unwrap();
+    fs::remove_dir_all(scratch.path.join("moved")).unwrap();
+    let said = held.check().unwrap_err().to_string();
+    assert_eq!(said, format!("{} was removed", scratch.log().display()));
+}
+
+/// What ages files away leaves a directory alone that is locked so.
+#[test]
+fn the_directory_itself_is_locked() {
+    let scratch = Scratch::new("locked-directory");
+    let storage = scratch.storage();
+    assert!(storage.has_directory_locks().unwrap());
+    let cleaner = fs::File::open(scratch.log()).unwrap();
+    let held = storage.lock("lock").unwrap().unwrap();
+    assert!(matches!(cleaner.try_lock(), Err(TryLockError::WouldBlock)));
+    drop(held);
+    cleaner.try_lock().unwrap();
+    assert!(storage.lock("lock").unwrap().is_none(), "while it cleans");
 }
 
 #[test]
@@ -201,12 +257,16 @@ fn a_file_replaced_between_opening_and_locking_is_not_held() {
         let _ = storage.create("lock");
         storage.open_file("lock", OFlags::RDWR).unwrap()
     };
-    assert!(storage.hold(open(), "lock").unwrap().is_some());
+    let hold = |file| {
+        let directory = storage.lock_directory().unwrap().unwrap();
+        storage.hold(directory, file, "lock").unwrap().is_some()
+    };
+    assert!(hold(open()));
     let old = open();
     storage.remove("lock").unwrap();
-    assert!(storage.hold(old.try_clone().unwrap(), "lock").unwrap().is_none());
+    assert!(!hold(old.try_clone().unwrap()));
     open();
-    assert!(storage.hold(old, "lock").unwrap().is_none());
+    assert!(!hold(old));
 }
 
 #[test]

@@ -36,6 +36,11 @@ impl Storage for Disk {
         self.0.rename(from, to)
     }
 
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        switch();
+        self.0.rename_new(from, to)
+    }
+
     fn remove(&self, name: &str) -> io::Result<()> {
         switch();
         self.0.remove(name)
@@ -100,6 +105,10 @@ impl File for SlowFile {
 
     fn len(&self) -> io::Result<u64> {
         self.0.len()
+    }
+
+    fn has_name(&self) -> io::Result<bool> {
+        self.0.has_name()
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {

@@ -105,7 +105,7 @@ impl Core {
         let written = match outcome {
             Ok(written) => written,
             Err(error) => {
-                state.commit.fail(&error.to_string());
+                state.commit.fail(&error.cause());
                 self.wake_everybody(state);
                 return failovers;
             }

@@ -117,13 +117,7 @@ fn in_place(machine: &Machine, name: &str, patches: &[Patch]) -> Result<()> {
 /// The file as it is to be, under a temporary name that an open removes; then under its own.
 fn rebuild(machine: &Machine, name: &str, patches: &[Patch]) -> Result<()> {
     let view = Overlay::new(machine.storage.clone(), patches);
-    // One that a crash left is no part of the log.
-    let spare = loop {
-        match Spare::empty(machine) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            other => break other.map_err(failed(name))?,
-        }
-    };
+    let spare = Spare::empty(machine).map_err(failed(name))?;
     let made = seawall_io::Storage::open(&view, name, Access::Read)
         .and_then(|source| fill(&*source, &*spare.file))
         .and_then(|()| machine.storage.rename(&spare.name, name))

@@ -276,6 +276,26 @@ impl Scratch {
         "away".to_owned()
     }
 
+    /// The place for a log inside, which an outsider may take away.
+    pub fn log(&self) -> std::path::PathBuf {
+        self.storage();
+        self.path.join("log")
+    }
+
+    /// Removes the log with all that is in it.
+    pub fn remove_log(&self) {
+        #[expect(clippy::disallowed_methods, reason = "this is what an outsider does")]
+        std::fs::remove_dir_all(self.log()).unwrap();
+    }
+
+    /// Gives the log's directory another name, and says where it is now.
+    pub fn move_log(&self) -> std::path::PathBuf {
+        let moved = self.path.join("moved");
+        #[expect(clippy::disallowed_methods, reason = "this is what an outsider does")]
+        std::fs::rename(self.log(), &moved).unwrap();
+        moved
+    }
+
     pub fn bytes(&self, name: &str) -> Vec<u8> {
         #[expect(clippy::disallowed_methods, reason = "this is what an outsider does")]
         std::fs::read(self.path.join(name)).unwrap()

@@ -16,7 +16,11 @@ struct RamFile(Mutex<Vec<u8>>);
 #[derive(Debug)]
 struct RamLock;
 
-impl Lock for RamLock {}
+impl Lock for RamLock {
+    fn check(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
     what.lock().unwrap_or_else(PoisonError::into_inner)
@@ -39,6 +43,13 @@ impl Storage for Ram {
         let file = files.remove(from).ok_or(io::ErrorKind::NotFound)?;
         files.insert(to.to_owned(), file);
         Ok(())
+    }
+
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        if lock(&self.0).contains_key(to) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.rename(from, to)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -108,6 +119,10 @@ impl File for RamFile {
 
     fn len(&self) -> io::Result<u64> {
         Ok(u64::try_from(lock(&self.0).len()).expect("fits in 64 bits"))
+    }
+
+    fn has_name(&self) -> io::Result<bool> {
+        Ok(true)
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {

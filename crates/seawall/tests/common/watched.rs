@@ -80,6 +80,11 @@ impl<W: Watch> Storage for Watched<W> {
         self.inner.rename(from, to)
     }
 
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        self.watch.before(Call::Rename);
+        self.inner.rename_new(from, to)
+    }
+
     fn remove(&self, name: &str) -> io::Result<()> {
         self.watch.before(Call::Remove);
         self.inner.remove(name)
@@ -152,6 +157,10 @@ impl<W: Watch> File for WatchedFile<W> {
     fn len(&self) -> io::Result<u64> {
         self.watch.before(Call::Len);
         self.inner.len()
+    }
+
+    fn has_name(&self) -> io::Result<bool> {
+        self.inner.has_name()
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {

@@ -159,7 +159,7 @@ fn more_records_than_32_bits_can_count_are_given_up_and_no_number_is_too_high_to
         device.edit(second, |bytes| {
             let header = SegmentHeader::decode(bytes).unwrap();
             let header = SegmentHeader {
-                id: header.id.next(),
+                id: header.id.next().unwrap(),
                 pred: Some(header.reference()),
                 base: Lsn::new(lost + 1).unwrap(),
                 carried: Lsn::new(lost),

@@ -160,7 +160,10 @@ fn file_system(around: &Surroundings) -> Check {
         };
     }
     if ELSEWHERE.contains(&kind.as_str()) || kind.starts_with("fuse") {
-        let says = format!("{says}: whether a sync reaches a device is up to somebody else");
+        let says = format!(
+            "{says}: whether a sync reaches a device is up to another machine or program, and a \
+             lock may keep out writers of this machine alone"
+        );
         return Check::warning(NAME, says, MOVE);
     }
     Check::ok(NAME, says)

@@ -1,0 +1,114 @@
+//! The exclusive lock of a directory: of the directory itself, which nobody can take away from
+//! under its holder, and of a file in it, for programs that know no more than that.
+
+use super::{DIRECTORY, PosixStorage};
+use crate::{Lock, Storage};
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Stat, flock, fstat, statat};
+use rustix::io::{Errno, retry_on_intr};
+
+/// Both locks belong to open files, and closing those ends them.
+#[derive(Debug)]
+pub(super) struct PosixLock {
+    directory: OwnedFd,
+    _file: fs::File,
+    /// The file's status when it was locked: of it, what never changes.
+    held: Stat,
+    name: String,
+    /// What the directory is called in a message.
+    place: String,
+}
+
+impl Lock for PosixLock {
+    fn check(&self) -> io::Result<()> {
+        self.loss()?.map_or(Ok(()), |loss| Err(io::Error::other(loss)))
+    }
+}
+
+impl PosixLock {
+    /// What was taken away of what is locked, if anything was.
+    fn loss(&self) -> io::Result<Option<String>> {
+        let Self { directory, held, name, place, .. } = self;
+        match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(named) if (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino) => Ok(None),
+            Ok(_) => Ok(Some(format!("{place}/{name} was replaced"))),
+            Err(Errno::NOENT) if fstat(directory)?.st_nlink == 0 => {
+                Ok(Some(format!("{place} was removed")))
+            }
+            Err(Errno::NOENT) => Ok(Some(format!("{place}/{name} was removed"))),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl PosixStorage {
+    /// One attempt to get both locks.
+    pub(super) fn try_lock(&self, name: &str) -> io::Result<Option<PosixLock>> {
+        // First, so that nothing is made beside a holder whose lock file was removed.
+        let Some(directory) = self.lock_directory()? else { return Ok(None) };
+        let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE)?;
+        self.hold(directory, file, name)
+    }
+
+    /// The lock of the directory; `None` if another has it.
+    pub(super) fn lock_directory(&self) -> io::Result<Option<OwnedFd>> {
+        // A lock belongs to one opening of a directory, and this one is its holder's alone.
+        let open = || rustix::fs::openat(&self.directory, ".", DIRECTORY, Mode::empty());
+        let directory = retry_on_intr(open)?;
+        let is_free = lock_if_possible(&directory, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(is_free.then_some(directory))
+    }
+
+    pub(super) fn hold(
+        &self,
+        directory: OwnedFd,
+        file: fs::File,
+        name: &str,
+    ) -> io::Result<Option<PosixLock>> {
+        if !super::uninterrupted(|| file.try_lock())? {
+            return Ok(None);
+        }
+        let (held, name, place) = (fstat(&file)?, name.to_owned(), self.place());
+        let lock = PosixLock { directory, _file: file, held, name, place };
+        // If the file was replaced since it was opened, our lock of it keeps nobody out.
+        Ok(lock.loss()?.is_none().then_some(lock))
+    }
+
+    pub(super) fn probe_lock(&self, name: &str) -> io::Result<bool> {
+        if !self.is_directory_free()? {
+            return Ok(true);
+        }
+        let file = match self.open_file(name, OFlags::RDONLY) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        super::uninterrupted(|| file.try_lock_shared()).map(|got| !got)
+    }
+
+    fn is_directory_free(&self) -> io::Result<bool> {
+        // Its own opening of the directory: what it locks, nobody else of this process unlocks.
+        let open = || rustix::fs::openat(&self.directory, ".", DIRECTORY, Mode::empty());
+        let directory = retry_on_intr(open)?;
+        lock_if_possible(&directory, FlockOperation::NonBlockingLockShared)
+    }
+}
+
+/// Whether the directory was locked, or cannot be locked here: then the file has to do.
+fn lock_if_possible(directory: impl AsFd, how: FlockOperation) -> io::Result<bool> {
+    match retry_on_intr(|| flock(&directory, how)) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(error) if is_unknown(error) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether a file system says by this that it does not lock directories.
+fn is_unknown(error: Errno) -> bool {
+    [Errno::NOTSUP, Errno::NOSYS, Errno::INVAL, Errno::BADF].contains(&error)
+}
