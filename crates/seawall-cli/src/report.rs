@@ -120,7 +120,7 @@ impl Failure {
                 let next = "remove it, unless another process is at work on it; then try again";
                 Self::new(Exit::Conflict, what).at(partial.display()).next(next)
             }
-            Error::Io { source, .. } if !is_missing(source, log) && !is_link(source, log) => {
+            Error::Io { source, .. } if !is_missing(source, log) => {
                 let place = format!("{}, on the way to {}", log.display(), target.display());
                 let next = match source.kind() {
                     io::ErrorKind::StorageFull => "make room, or give another place",
@@ -219,9 +219,6 @@ fn exit_of(error: &Error) -> Exit {
 fn what_of(error: &Error, log: &Path) -> String {
     match error {
         Error::Io { source, .. } if is_missing(source, log) => "there is nothing here".to_owned(),
-        Error::Io { source, .. } if is_link(source, log) => {
-            "this is a symbolic link, and a log is opened by its own path".to_owned()
-        }
         Error::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
             "not a Seawall log: a log is a directory, and this is none".to_owned()
         }
@@ -235,7 +232,7 @@ fn what_of(error: &Error, log: &Path) -> String {
         Error::DiskFull { source } => {
             format!("the disk is full: {source}; nothing that was acknowledged is lost")
         }
-        other => other.to_string(),
+        other => format!("{other:#}"),
     }
 }
 
@@ -307,18 +304,7 @@ fn is_missing(error: &io::Error, log: &Path) -> bool {
     error.kind() == io::ErrorKind::NotFound && log.symlink_metadata().is_err()
 }
 
-fn is_link(error: &io::Error, log: &Path) -> bool {
-    error.kind() == io::ErrorKind::InvalidInput && log.is_symlink()
-}
-
 fn next_after_io(error: &io::Error, verb: &str, log: &Path) -> String {
-    if is_link(error, log) {
-        let target = log.canonicalize().or_else(|_| log.read_link());
-        return target.map_or_else(
-            |_| "give the path that the link leads to".to_owned(),
-            |target| format!("seawall {verb} {}", typed(&target)),
-        );
-    }
     match error.kind() {
         io::ErrorKind::NotFound if is_missing(error, log) => {
             let parent = log.parent().filter(|parent| !parent.as_os_str().is_empty());

@@ -45,15 +45,32 @@ fn what_is_no_log_is_8_and_stays_as_it_is() {
 }
 
 #[test]
-fn a_symbolic_link_is_1_and_its_target_is_named() {
+fn a_symbolic_link_that_is_given_leads_to_the_log() {
     let folder = Folder::new("link");
     folder.run("append log", b"x\n").fine();
     folder.make_link("log", "link");
-    for verb in ["append", "cat", "verify", "stat"] {
-        let ran = folder.run(&format!("{verb} link"), b"");
-        assert!(ran.refused(1).contains("/log\n"), "{ran:?}");
+    for place in ["link", "link/"] {
+        folder.run(&format!("append {place}"), b"y\n").fine();
+        for verb in ["cat", "verify", "stat"] {
+            folder.run(&format!("{verb} {place}"), b"").fine();
+        }
     }
-    folder.run("verify log", b"").fine();
+    assert_eq!(folder.run("cat log -o raw", b"").fine().text(), "x\ny\ny\n");
+    folder.make_link("nowhere", "dangling");
+    folder.run("cat dangling", b"").refused(1);
+}
+
+/// Its path and its cause are said once.
+#[test]
+fn an_error_of_the_machine_names_the_place_and_the_cause_once() {
+    let folder = Folder::new("once");
+    folder.make_link("circle", "circle");
+    let ran = folder.run("cat circle", b"");
+    let said = ran.refused(1);
+    let first = said.lines().next().expect("an error has a line");
+    assert!(first.starts_with("seawall: cannot open circle: "), "{ran:?}");
+    assert_eq!(first.matches("circle").count(), 1, "{ran:?}");
+    assert_eq!(first.matches("symbolic links").count(), 1, "{ran:?}");
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::io;
 
 /// An error of the machine with the operation that met it.
 ///
-/// It travels inside an [`io::Error`] of the same kind; the machine's own error, with its number,
-/// is its `source`.
+/// It travels inside an [`io::Error`] of the same kind. What it says has the machine's own words in
+/// it, so that error is not its `source`; [`into_parts`] takes the two apart.
 #[derive(Debug)]
 struct Failure {
     act: &'static str,
@@ -17,13 +17,13 @@ struct Failure {
 
 impl Display for Failure {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {}: {}", self.act, self.object, self.source)
+        write!(f, "cannot {} {}: {}", self.act, self.object, self.source)
     }
 }
 
 impl Error for Failure {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.source)
+        self.source.source()
     }
 }
 
@@ -31,6 +31,27 @@ impl Error for Failure {
 pub(crate) fn explain(act: &'static str, object: &str, error: impl Into<io::Error>) -> io::Error {
     let source = error.into();
     io::Error::new(source.kind(), Failure { act, object: object.to_owned(), source })
+}
+
+/// Takes an error of this crate apart: what was being done to which file, as in `open log/live`, and
+/// the machine's own error with its number. Another error has no first part.
+///
+/// # Examples
+///
+/// ```
+/// use seawall_io::{PosixStorage, into_parts};
+///
+/// let error = PosixStorage::open("/nowhere/at/all".as_ref()).unwrap_err();
+/// let (what, cause) = into_parts(error);
+/// assert_eq!(what.as_deref(), Some("open /nowhere/at/all"));
+/// assert_eq!(cause.kind(), std::io::ErrorKind::NotFound);
+/// ```
+#[must_use]
+pub fn into_parts(error: io::Error) -> (Option<String>, io::Error) {
+    match error.downcast::<Failure>() {
+        Ok(Failure { act, object, source }) => (Some(format!("{act} {object}")), source),
+        Err(other) => (None, other),
+    }
 }
 
 /// Refuses what is not a plain file name.
@@ -49,11 +70,14 @@ mod tests {
 
     #[test]
     fn an_explained_error_says_where_and_keeps_kind_and_number() {
-        let error = explain("write", "1.seg in /log", Errno::NOSPC);
-        assert!(error.to_string().starts_with("write of 1.seg in /log: No space left"));
+        let error = explain("write", "/log/1.seg", Errno::NOSPC);
+        assert!(error.to_string().starts_with("cannot write /log/1.seg: No space left"));
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-        let source = error.source().unwrap().downcast_ref::<io::Error>().unwrap();
+        assert!(error.source().is_none(), "it was said already");
+        let (what, source) = into_parts(error);
+        assert_eq!(what.as_deref(), Some("write /log/1.seg"));
         assert_eq!(source.raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
+        assert_eq!(into_parts(source).0, None);
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub use bare::BareFile;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use descriptor::{is_socket, open_descriptor, read_text};
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
+pub use failure::into_parts;
 #[cfg(target_os = "linux")]
 pub use futex::{futex_wait, futex_wake};
 pub use image::{Image, ImageDraft, ImageKind};

@@ -85,7 +85,7 @@ impl PosixStorage {
     /// [`PosixStorage::sync_parent`].
     pub fn create(path: &Path) -> io::Result<Self> {
         rustix::fs::mkdir(path, Mode::RWXU)
-            .map_err(|error| explain("creation", &path.display().to_string(), error))?;
+            .map_err(|error| explain("create", &path.display().to_string(), error))?;
         let storage = Self::open(path)?;
         storage.sync_parent()?;
         Ok(storage)
@@ -162,7 +162,7 @@ impl PosixStorage {
     }
 
     fn label(&self, name: &str) -> String {
-        format!("{name} in {}", self.path.display())
+        self.path.join(name).display().to_string()
     }
 
     fn rename_without_replacing(&self, from: &str, to: &str) -> rustix::io::Result<()> {
@@ -204,7 +204,7 @@ impl PosixStorage {
     ///
     /// Whatever the device says.
     pub fn list_others(&self) -> io::Result<Vec<String>> {
-        self.names(false).map_err(|error| explain("listing", &self.place(), error))
+        self.names(false).map_err(|error| explain("list", &self.place(), error))
     }
 
     fn names(&self, regular: bool) -> io::Result<Vec<String>> {
@@ -243,7 +243,7 @@ impl Storage for PosixStorage {
         };
         opened
             .map(|file| self.wrap(file, name))
-            .map_err(|error| explain("opening", &self.label(name), error))
+            .map_err(|error| explain("open", &self.label(name), error))
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
@@ -252,27 +252,27 @@ impl Storage for PosixStorage {
         self.reserve
             .open(|| self.open_file(name, flags))
             .map(|file| self.wrap(file, name))
-            .map_err(|error| explain("creation", &self.label(name), error))
+            .map_err(|error| explain("create", &self.label(name), error))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         check_name(from)?;
         check_name(to)?;
         rustix::fs::renameat(&self.directory, from, &self.directory, to)
-            .map_err(|error| explain("renaming", &self.label(&format!("{from} to {to}")), error))
+            .map_err(|error| explain("rename", &self.label(&format!("{from} to {to}")), error))
     }
 
     fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
         check_name(from)?;
         check_name(to)?;
         self.rename_without_replacing(from, to)
-            .map_err(|error| explain("renaming", &self.label(&format!("{from} to {to}")), error))
+            .map_err(|error| explain("rename", &self.label(&format!("{from} to {to}")), error))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
         check_name(name)?;
         rustix::fs::unlinkat(&self.directory, name, AtFlags::empty())
-            .map_err(|error| explain("removal", &self.label(name), error))
+            .map_err(|error| explain("remove", &self.label(name), error))
     }
 
     fn retire(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
@@ -284,7 +284,7 @@ impl Storage for PosixStorage {
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        self.names(true).map_err(|error| explain("listing", &self.place(), error))
+        self.names(true).map_err(|error| explain("list", &self.place(), error))
     }
 
     fn sync_dir(&self) -> io::Result<()> {
@@ -301,21 +301,21 @@ impl Storage for PosixStorage {
                     return Ok(Some(Box::new(lock)));
                 }
                 Ok(None) => pause(),
-                Err(error) => return Err(explain("locking", &self.label(name), error)),
+                Err(error) => return Err(explain("lock", &self.label(name), error)),
             }
         }
         Ok(None)
     }
 
     fn is_locked(&self, name: &str) -> io::Result<bool> {
-        self.probe_lock(name).map_err(|error| explain("locking", &self.label(name), error))
+        self.probe_lock(name).map_err(|error| explain("lock", &self.label(name), error))
     }
 
     fn folder(&self, name: &str) -> io::Result<Arc<dyn Storage>> {
         check_name(name)?;
         match rustix::fs::mkdirat(&self.directory, name, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(explain("creation", &self.label(name), error)),
+            Err(error) => return Err(explain("create", &self.label(name), error)),
         }
         // Also if it was there: who made it may have died before syncing.
         self.sync_dir()?;
@@ -436,24 +436,24 @@ impl File for PosixFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        let status = self.file.metadata().map_err(|error| self.explain("status", error))?;
+        let status = self.file.metadata().map_err(|error| self.explain("look at", error))?;
         if status.file_type().is_block_device() {
             // Nothing else goes by the position.
             let end = (&self.file).seek(io::SeekFrom::End(0));
-            return end.map_err(|error| self.explain("status", error));
+            return end.map_err(|error| self.explain("look at", error));
         }
         Ok(status.len())
     }
 
     fn has_name(&self) -> io::Result<bool> {
         let status =
-            rustix::fs::fstat(&self.file).map_err(|error| self.explain("status", error))?;
+            rustix::fs::fstat(&self.file).map_err(|error| self.explain("look at", error))?;
         Ok(status.st_nlink > 0)
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
         retry_on_intr(|| rustix::fs::ftruncate(&self.file, length))
-            .map_err(|error| self.explain("change of length", error))
+            .map_err(|error| self.explain("change the length of", error))
     }
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -463,7 +463,7 @@ impl File for PosixFile {
             Ok(()) => Ok(()),
             // A file system that cannot allocate can be written to.
             Err(Errno::OPNOTSUPP) => self.fill_with_zeros(length),
-            Err(error) => Err(self.explain("allocation", error)),
+            Err(error) => Err(self.explain("allocate", error)),
         }
     }
 
@@ -474,7 +474,7 @@ impl File for PosixFile {
 
     fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
         if !self.is_empty()? {
-            return Err(self.explain("zero-filling", invalid("it is not empty")));
+            return Err(self.explain("zero-fill", invalid("it is not empty")));
         }
         let zeros = vec![0; ZEROS_SIZE];
         let mut offset = 0;
@@ -482,7 +482,7 @@ impl File for PosixFile {
             let left = usize::try_from(length - offset).unwrap_or(usize::MAX);
             let part = zeros.get(..left).unwrap_or(&zeros);
             write_fully(part, offset, |rest, at| self.file.write_at(rest, at))
-                .map_err(|error| self.explain("zero-filling", error))?;
+                .map_err(|error| self.explain("zero-fill", error))?;
             offset += u64::try_from(part.len()).expect("a part is short");
         }
         Ok(())
@@ -537,7 +537,7 @@ fn parse_boot_id(text: &str) -> Option<[u8; 16]> {
 fn not_a_directory(path: &Path, error: Errno) -> io::Error {
     // A link inside is not followed; that of a path that leads in a circle is told by the machine.
     if !matches!(error, Errno::NOTDIR) {
-        return explain("opening", &path.display().to_string(), error);
+        return explain("open", &path.display().to_string(), error);
     }
     let place = path.display();
     io::Error::new(io::ErrorKind::NotADirectory, format!("{place} is not a directory"))

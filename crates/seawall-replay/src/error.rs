@@ -118,15 +118,28 @@ impl From<seawall::Error> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.own_text(f)?;
+        if f.alternate() {
+            let first = std::error::Error::source(self);
+            for cause in std::iter::successors(first, |error| error.source()) {
+                write!(f, ": {cause}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Error {
+    fn own_text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Log(error) => error.fmt(f),
+            Self::Log(error) => write!(f, "{error}"),
             Self::NeverBegan { lsn, tx, from } => write!(
                 f,
                 "LSN {lsn} belongs to transaction {tx}, which did not begin in the records from \
                  {from} on"
             ),
             Self::Apply { lsn, change, why } => write!(f, "LSN {lsn}: {change}: {why}"),
-            Self::Store { what, source } => write!(f, "the store failed to {what}: {source}"),
+            Self::Store { what, .. } => write!(f, "the store failed to {what}"),
             Self::Pruned { needs, oldest } => write!(
                 f,
                 "the store needs the records from LSN {needs} on, and the log begins at {oldest}"
@@ -160,9 +173,7 @@ impl fmt::Display for Error {
             Self::Watermarks { why } => {
                 write!(f, "how far the store is cannot be known: {why}")
             }
-            Self::Scratch(error) => {
-                write!(f, "the file for what does not fit in memory: {error}")
-            }
+            Self::Scratch(_) => f.write_str("the file for what does not fit in memory"),
             Self::InvalidOption { why } => f.write_str(why),
         }
     }
@@ -171,7 +182,8 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Log(error) => Some(error),
+            // It says itself what this error says.
+            Self::Log(error) => error.source(),
             Self::Store { source, .. } => Some(&**source),
             Self::Scratch(error) => Some(error),
             _ => None,

@@ -28,7 +28,7 @@ pub(crate) fn after(world: &World, device: &MemStorage) {
         Ok(found) => found,
         Err(Error::NotALog { .. }) if world.ledger().durable == 0 => return,
         Err(_) if damaged => return,
-        Err(error) => return world.find(format!("after a crash: {error}")),
+        Err(error) => return world.find(format!("after a crash: {error:#}")),
     };
     let sound = match verdict.verdict {
         Verdict::Clean | Verdict::Torn => true,
@@ -43,14 +43,14 @@ pub(crate) fn after(world: &World, device: &MemStorage) {
     let entries = match read(device, false) {
         Ok(entries) => entries,
         Err(_) if damaged => return,
-        Err(error) => return world.find(format!("a reader after a crash: {error}")),
+        Err(error) => return world.find(format!("a reader after a crash: {error:#}")),
     };
     let mut next = None;
     for entry in entries {
         let (lsn, payload) = match entry {
             Ok(entry) => entry,
             Err(_) if damaged => return,
-            Err(error) => return world.find(format!("a reader after a crash: {error}")),
+            Err(error) => return world.find(format!("a reader after a crash: {error:#}")),
         };
         if damaged {
             // What a lying device lost in the middle of a log may show what was cut off.
@@ -160,7 +160,7 @@ fn is_whole(world: &World, device: &MemStorage, copy: &MemStorage, what: &str) {
             found.len(),
             records.len()
         )),
-        Err(error) => return world.find(format!("{what}: {error}")),
+        Err(error) => return world.find(format!("{what}: {error:#}")),
     }
     let opened = |device: &MemStorage| -> seawall::Result<Vec<(u64, Vec<u8>)>> {
         let options = plain(world.layout, 9).prepare_ahead(false).idle_mark(None);
@@ -176,7 +176,7 @@ fn is_whole(world: &World, device: &MemStorage, copy: &MemStorage, what: &str) {
             let (found, before) = (found.len(), before.len());
             world.find(format!("{what}: an open finds {found} of {before} records"));
         }
-        Err(error) => world.find(format!("{what}: an open: {error}")),
+        Err(error) => world.find(format!("{what}: an open: {error:#}")),
     }
 }
 
@@ -192,11 +192,11 @@ fn is_there_or_named(
     let found = match verify_in(&storage(copy)) {
         Ok(found) => found,
         Err(Error::NotALog { .. }) if ledger.durable.min(bound) == 0 => return,
-        Err(error) => return world.find(format!("{what}: {error}")),
+        Err(error) => return world.find(format!("{what}: {error:#}")),
     };
     let entries = match read(copy, true) {
         Ok(entries) => entries,
-        Err(error) => return world.find(format!("{what}, a reader: {error}")),
+        Err(error) => return world.find(format!("{what}, a reader: {error:#}")),
     };
     let mut delivered = BTreeMap::new();
     let mut told = vec![];
@@ -248,7 +248,7 @@ fn is_there_or_named(
 fn is_looked_up(world: &World, copy: &MemStorage, delivered: &BTreeMap<u64, Vec<u8>>, what: &str) {
     let reader = match LogReader::<[u8], Raw>::open_any_in(storage(copy)) {
         Ok(reader) => reader,
-        Err(error) => return world.find(format!("{what}, a look by number: {error}")),
+        Err(error) => return world.find(format!("{what}, a look by number: {error:#}")),
     };
     let middle = delivered.iter().nth(delivered.len() / 2);
     let some = [delivered.first_key_value(), middle, delivered.last_key_value()];
@@ -259,7 +259,7 @@ fn is_looked_up(world: &World, copy: &MemStorage, delivered: &BTreeMap<u64, Vec<
                 let got = got.map(|got| got.len());
                 world.find(format!("{what}: a walk delivers record {lsn}, get {got:?} bytes"));
             }
-            Err(error) => world.find(format!("{what}: get of record {lsn}: {error}")),
+            Err(error) => world.find(format!("{what}: get of record {lsn}: {error:#}")),
         }
     }
 }
@@ -281,7 +281,7 @@ pub(crate) fn mend(world: &World, device: &MemStorage, seed: u64) -> MemStorage 
         Ok(mended) => is_mended(world, (&mended, &before), (salvage, what)),
         // Too little is left.
         Err(Error::NotALog { .. } | Error::Damaged(_) | Error::InvalidOption { .. }) => {}
-        Err(error) => world.find(format!("{what}: {error}")),
+        Err(error) => world.find(format!("{what}: {error:#}")),
     }
     world.ledger().start_over();
     MemStorage::new()

@@ -84,19 +84,19 @@ fn opened(device: &MemStorage, options: &Options) -> seawall::Result<Records> {
 
 fn is_as_it_was(device: &MemStorage, (records, count): (&Records, u64)) -> Result<(), String> {
     let steps = device.steps();
-    let found = delivered(device).map_err(|error| format!("a reader: {error}"))?;
+    let found = delivered(device).map_err(|error| format!("a reader: {error:#}"))?;
     if found != *records {
         return Err(differ("a reader", records, &found));
     }
-    let found = verify_in(&storage(device)).map_err(|error| format!("verify: {error}"))?;
+    let found = verify_in(&storage(device)).map_err(|error| format!("verify: {error:#}"))?;
     if found.verdict == Verdict::Lost || found.records != count {
         return Err(format!("verify, where {count} records were: {found:?}"));
     }
     let reader = LogReader::<[u8], seawall::Raw>::open_any_in(Arc::new(device.clone()));
-    let reader = reader.map_err(|error| format!("a reader opens: {error}"))?;
+    let reader = reader.map_err(|error| format!("a reader opens: {error:#}"))?;
     for (lsn, payload) in records.iter().step_by(1 + records.len() / 4) {
         let got = reader.get(Lsn::new(*lsn).expect("it was one"));
-        let got = got.map_err(|error| format!("get {lsn}: {error}"))?;
+        let got = got.map_err(|error| format!("get {lsn}: {error:#}"))?;
         if got.as_ref() != Some(payload) {
             return Err(format!(
                 "get {lsn} gives {:?} bytes, not {}",
@@ -112,7 +112,7 @@ fn is_as_it_was(device: &MemStorage, (records, count): (&Records, u64)) -> Resul
 }
 
 fn opens_as_it_was(device: &MemStorage, options: &Options, kept: &Records) -> Result<(), String> {
-    let found = opened(device, options).map_err(|error| format!("an open: {error}"))?;
+    let found = opened(device, options).map_err(|error| format!("an open: {error:#}"))?;
     if found == *kept { Ok(()) } else { Err(differ("an open", kept, &found)) }
 }
 

@@ -433,7 +433,7 @@ impl Simulation {
             }
             Err(Error::NotALog { .. }) => {}
             // What went wrong with the parity may contradict the records: that is kept.
-            Err(error) if self.parity_is_sound => world.find(format!("who protects: {error}")),
+            Err(error) if self.parity_is_sound => world.find(format!("who protects: {error:#}")),
             _ => {}
         }
         world.ledger().may_be_unsure |= end.may_tear();

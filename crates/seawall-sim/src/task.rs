@@ -87,7 +87,7 @@ impl Task {
                     let acknowledged = self.world.ledger().acknowledged();
                     format!("task {}: {act} done, {acknowledged}", self.name)
                 }
-                Err(error) => format!("task {}: {act}: {error}", self.name),
+                Err(error) => format!("task {}: {act}: {error:#}", self.name),
             });
             let next =
                 done.map_or_else(|e| self.world.bear(&e, &format!("{act}")), |()| Next::GoOn);

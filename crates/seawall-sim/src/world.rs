@@ -113,7 +113,7 @@ impl World {
             _ => (false, Next::Stop),
         };
         if !explained {
-            self.find(format!("{what}: {error}, with nothing wrong but {injected:?}"));
+            self.find(format!("{what}: {error:#}, with nothing wrong but {injected:?}"));
         }
         next
     }

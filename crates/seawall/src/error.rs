@@ -2,6 +2,7 @@
 
 use crate::{Lsn, Offset, SegmentId};
 use seawall_format::Refused;
+use seawall_io::into_parts;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -9,14 +10,17 @@ use std::sync::Arc;
 /// Why a log operation failed.
 ///
 /// Each variant calls for a different act: retry, reopen, repair, or fix the calling code.
+///
+/// `{}` is what this error says itself, and its causes are its [`source`](std::error::Error)s;
+/// `{:#}` is all of that in one line.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The device refused. Nothing was acknowledged; the call may be repeated.
     Io {
-        /// What was being done, and to which file.
+        /// What was being done, and to which file, as in `open app.wal/live`.
         what: String,
-        /// What the device said.
+        /// The machine's own error, with its number.
         source: io::Error,
     },
     /// Another process, or another handle in this one, writes this log.
@@ -132,31 +136,57 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
+    /// An error of the machine; `what` was being done, if the error does not say it itself.
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { what: what.into(), source }
+        move |error| {
+            let (known, source) = into_parts(error);
+            Self::Io { what: known.unwrap_or_else(|| what.into()), source }
+        }
+    }
+
+    /// The same where `what` tells more than the step that failed.
+    pub(crate) fn io_in(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        move |error| {
+            let (step, source) = into_parts(error);
+            let what = what.into();
+            Self::Io { what: step.map_or(what.clone(), |step| format!("{what} ({step})")), source }
+        }
     }
 
     /// What ended a log, for all who come later.
     pub(crate) fn cause(&self) -> String {
         match self {
             Self::Poisoned { cause } => cause.to_string(),
-            other => other.to_string(),
+            other => format!("{other:#}"),
         }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.own_text(f)?;
+        if f.alternate() {
+            let first = std::error::Error::source(self);
+            for cause in std::iter::successors(first, |error| error.source()) {
+                write!(f, ": {cause}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Error {
+    fn own_text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io { what, source } => write!(f, "{what}: {source}"),
+            Self::Io { what, .. } => write!(f, "cannot {what}"),
             Self::Busy { place } => write!(f, "{place}: another writer holds this log"),
             Self::NotALog { place, found } => write!(f, "{place}: not a Seawall log: {found}"),
-            Self::Unsupported { place, refused } => write!(f, "{place}: {refused}"),
+            Self::Unsupported { place, .. } => write!(f, "cannot read {place}"),
             Self::Mismatch { what, has, asked } => {
                 write!(f, "the log has {what} {has}, and {asked} was asked for")
             }
             Self::InvalidOption { why } => f.write_str(why),
-            Self::Damaged(damage) => damage.fmt(f),
+            Self::Damaged(damage) => write!(f, "{damage}"),
             Self::CannotTell { segment, offset } => write!(
                 f,
                 "segment {segment}, offset {offset}: what follows could be a write that nobody was \
@@ -165,7 +195,7 @@ impl fmt::Display for Error {
             Self::TooLarge { size, max } => {
                 write!(f, "a record or set of {size} bytes; the largest that fits has {max}")
             }
-            Self::DiskFull { source } => write!(f, "no room for another segment: {source}"),
+            Self::DiskFull { .. } => f.write_str("no room for another segment"),
             Self::Encode { why } => write!(f, "the record cannot be encoded: {why}"),
             Self::Decode { lsn, why } => write!(f, "record {lsn} is not of this type: {why}"),
             Self::Poisoned { cause } => write!(f, "writing has ended after a failure: {cause}"),

@@ -115,9 +115,8 @@ impl LiveFile {
             let file = open_or_make(&*machine.storage, LIVE)?;
             self.file.get_or_init(|| file)
         };
-        file.write_at(&live.encode(), 0).map_err(|error| {
-            Error::io(format!("write {LIVE}, which tells readers where to stop"))(error)
-        })
+        file.write_at(&live.encode(), 0)
+            .map_err(|error| Error::io_in("tell readers where to stop")(error))
     }
 }
 

@@ -144,7 +144,7 @@ fn plan(storage: &Arc<dyn Storage>) -> Result<(Inspection, Cut)> {
     let mut cut = Cut { last, intact_behind, damage, room: 0, quarantine: vec![] };
     for name in found.files_leaving() {
         let length = storage.open(&name, Access::Read).and_then(|file| file.len());
-        cut.room += length.map_err(Error::io(format!("length of {name}")))?;
+        cut.room += length.map_err(Error::io(format!("look at {name}")))?;
     }
     Ok((found, cut))
 }

@@ -361,7 +361,7 @@ fn open(storage: &dyn Storage, name: &str) -> Result<Option<Arc<dyn File>>> {
 }
 
 fn length(file: &dyn File, name: &str) -> Result<u64> {
-    file.len().map_err(Error::io(format!("length of {name}")))
+    file.len().map_err(Error::io(format!("look at {name}")))
 }
 
 /// Up to `size` bytes from `at` on, and where in them the device refused to give any: zeros there.

@@ -243,7 +243,7 @@ fn try_roll(
     plan: &mut Plan,
     id: SegmentId,
 ) -> Result<Rolled, Failure> {
-    let failed = Error::io(format!("make a file for segment {id}"));
+    let failed = Error::io_in(format!("make a file for segment {id}"));
     let files = files_for(machine, log, plan).map_err(failed).map_err(Failure::File)?;
     let header = header(machine, log, plan, (id, files.head.size)).map_err(Failure::File)?;
     let made = make(machine, header, plan, &files);
@@ -380,9 +380,9 @@ fn make(
 fn give_name(machine: &Machine, spare: &Spare, name: &str) -> Result<(), Failure> {
     // Whatever has that name already is another's: the next number is tried then.
     let renamed = machine.storage.rename_new(&spare.name, name);
-    renamed.map_err(Error::io(format!("rename {}", spare.name))).map_err(Failure::File)?;
+    renamed.map_err(Error::io_in(format!("name {name}"))).map_err(Failure::File)?;
     let synced = machine.storage.sync_dir();
-    let failed = Error::io(format!("sync the directory of {name}"));
+    let failed = Error::io_in(format!("name {name}"));
     synced.map_err(failed).map_err(Failure::Directory)
 }
 
@@ -417,5 +417,5 @@ fn seal(pred: &Pred, last: Option<Lsn>, next: SegmentRef, time_us: u64) -> Resul
     let bytes = Seal { last, next, time_us }.encode(&pred.header);
     let offset = Seal::offset(pred.header.geometry);
     let written = pred.head.write_at(&bytes, offset.0).and_then(|()| pred.head.sync());
-    written.map_err(Error::io(format!("seal {}", pred.header.head_name())))
+    written.map_err(Error::io_in(format!("seal {}", pred.header.head_name())))
 }

@@ -114,7 +114,7 @@ impl Segment {
     /// Where the part of its open file ends that may hold records.
     pub(crate) fn data_end(&self, file: &dyn File) -> Result<u64> {
         match self.header.layout {
-            Layout::Text => file.len().map_err(Error::io(format!("length of {}", self.name()))),
+            Layout::Text => file.len().map_err(Error::io(format!("look at {}", self.name()))),
             _ => Ok(self.header.size.min(self.length)),
         }
     }
@@ -218,7 +218,7 @@ fn data_length(
     head: &dyn File,
 ) -> Result<Option<u64>> {
     let name = header.data_name();
-    let failed = || Error::io(format!("length of {name}"));
+    let failed = || Error::io(format!("look at {name}"));
     if header.layout == Layout::Binary {
         return head.len().map(Some).map_err(failed());
     }

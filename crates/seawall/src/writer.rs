@@ -159,7 +159,7 @@ impl Writer {
 
     fn note_failover(&mut self, error: &Error) {
         self.counts.failovers += 1;
-        let (cause, segment) = (error.to_string(), self.tail.header.id);
+        let (cause, segment) = (format!("{error:#}"), self.tail.header.id);
         self.failovers.push(Failover { cause, segment });
     }
 
@@ -281,7 +281,7 @@ impl Writer {
         };
         self.counts.marks += 1;
         if let Err(error) = written {
-            let error = Error::io(format!("mark {}", header.head_name()))(error);
+            let error = Error::io_in(format!("mark {}", header.head_name()))(error);
             // The base of the next segment confirms as much as the mark would have.
             let empty = NewSegment { carry: vec![], least: 0, hold: 0 };
             self.go_on(next_lsn(self.last), self.last_chain, empty)?;

@@ -20,6 +20,7 @@ mod get;
 mod group_commit;
 mod guests;
 mod mend;
+mod names;
 mod overlay;
 mod paper;
 mod parity;

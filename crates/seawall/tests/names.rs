@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
-mod common;
+use crate::common;
 
 use common::{Bytes, Scratch, again, payload, tiny};
 use seawall::{Error, Layout, Level};
@@ -230,7 +230,7 @@ fn a_log_goes_on_in_a_new_segment_where_no_descriptor_is_left() {
     }
     for layout in ["binary", "text"] {
         let this = std::env::current_exe().unwrap();
-        let test = "a_log_goes_on_in_a_new_segment_where_no_descriptor_is_left";
+        let test = "names::a_log_goes_on_in_a_new_segment_where_no_descriptor_is_left";
         // A limit of its own, which other tests do not meet.
         let line = format!("ulimit -n 64 && exec '{}' --exact {test} --nocapture", this.display());
         let mut shell = std::process::Command::new("sh");

@@ -13,7 +13,7 @@ use crate::{Access, File, Lock, Storage};
 
 impl MemStorage {
     fn label(&self, name: &str) -> String {
-        format!("{name} in {}", self.place())
+        format!("{}/{name}", self.place())
     }
 
     /// `run` is that of this device, which is locked.
@@ -33,7 +33,7 @@ impl Storage for MemStorage {
         device.powered()?;
         match device.world.find(&self.full(name)) {
             Ok(node) => Ok(self.wrap(&mut device.run, name, (node, access))),
-            Err(error) => Err(explain("opening", &self.label(name), error)),
+            Err(error) => Err(explain("open", &self.label(name), error)),
         }
     }
 
@@ -43,7 +43,7 @@ impl Storage for MemStorage {
         device.step()?;
         match device.world.create(&self.full(name)) {
             Ok(node) => Ok(self.wrap(&mut device.run, name, (node, Access::ReadWrite))),
-            Err(error) => Err(explain("creation", &self.label(name), error)),
+            Err(error) => Err(explain("create", &self.label(name), error)),
         }
     }
 
@@ -55,7 +55,7 @@ impl Storage for MemStorage {
         device
             .world
             .rename(&self.full(from), &self.full(to))
-            .map_err(|error| explain("renaming", &self.label(&format!("{from} to {to}")), error))
+            .map_err(|error| explain("rename", &self.label(&format!("{from} to {to}")), error))
     }
 
     fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
@@ -66,7 +66,7 @@ impl Storage for MemStorage {
         device
             .world
             .rename_new(&self.full(from), &self.full(to))
-            .map_err(|error| explain("renaming", &self.label(&format!("{from} to {to}")), error))
+            .map_err(|error| explain("rename", &self.label(&format!("{from} to {to}")), error))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -77,7 +77,7 @@ impl Storage for MemStorage {
             .world
             .remove(&self.full(name))
             .map(drop)
-            .map_err(|error| explain("removal", &self.label(name), error))
+            .map_err(|error| explain("remove", &self.label(name), error))
     }
 
     fn retire(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
@@ -85,7 +85,7 @@ impl Storage for MemStorage {
         let mut device = self.device();
         device.step()?;
         let removed = device.world.remove(&self.full(name));
-        let node = removed.map_err(|error| explain("removal", &self.label(name), error))?;
+        let node = removed.map_err(|error| explain("remove", &self.label(name), error))?;
         let is_abandoned = !device.run.read.contains(&node);
         Ok(is_abandoned.then(|| self.wrap(&mut device.run, name, (node, Access::ReadWrite))))
     }
@@ -118,7 +118,7 @@ impl Storage for MemStorage {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 device.world.place_raw(&full, Vec::new());
             }
-            Err(error) => return Err(explain("locking", &self.label(name), error)),
+            Err(error) => return Err(explain("lock", &self.label(name), error)),
             Ok(_) => {}
         }
         let node = device.world.find(&full)?;
@@ -143,7 +143,7 @@ impl Storage for MemStorage {
             device
                 .world
                 .add_folder(&full)
-                .map_err(|error| explain("creation", &self.label(name), error))?;
+                .map_err(|error| explain("create", &self.label(name), error))?;
         }
         Ok(Arc::new(Self { device: Arc::clone(&self.device), prefix: format!("{full}/") }))
     }
@@ -228,15 +228,15 @@ impl File for MemFile {
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
-        self.change("change of length", |device| device.world.set_length(self.node, length))
+        self.change("change the length of", |device| device.world.set_length(self.node, length))
     }
 
     fn allocate(&self, length: u64) -> io::Result<()> {
-        self.change("allocation", |device| device.world.set_length(self.node, length))
+        self.change("allocate", |device| device.world.set_length(self.node, length))
     }
 
     fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
-        self.change("zero-filling", |device| {
+        self.change("zero-fill", |device| {
             if device.world.length(self.node) > 0 {
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not empty"));
             }

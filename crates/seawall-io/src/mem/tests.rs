@@ -170,7 +170,7 @@ fn a_failed_sync_leaves_the_cache_showing_what_the_disk_lacks() {
     device.sync_dir().unwrap();
     file.write_at(b"ZZZZYYYY", 0).unwrap();
     let error = file.sync().unwrap_err();
-    assert!(error.to_string().starts_with("sync of f in memory: "), "{error}");
+    assert!(error.to_string().starts_with("cannot sync memory/f: "), "{error}");
     assert_eq!(found(&device), b"ZZZZYYYY");
     assert!(device.pending().is_empty());
     file.sync().unwrap();
@@ -297,7 +297,7 @@ fn unreadable_bytes_fail_to_be_read() {
     let (device, file) = device_with(b"aaaa");
     device.fail_read("f", 1..2);
     let error = file.read_at(&mut [0; 3], 0).unwrap_err();
-    assert!(error.to_string().starts_with("read of f in memory: "), "{error}");
+    assert!(error.to_string().starts_with("cannot read memory/f: "), "{error}");
     file.read_at(&mut [0; 1], 0).unwrap();
     file.read_at(&mut [0; 2], 2).unwrap();
     file.write_at(b"b", 0).unwrap();
@@ -308,7 +308,7 @@ fn writes_are_refused_until_they_are_not() {
     let (device, file) = device_with(b"aaaa");
     device.refuse_writes("f", true);
     let error = file.write_at(b"b", 0).unwrap_err();
-    assert!(error.to_string().starts_with("write of f in memory: "), "{error}");
+    assert!(error.to_string().starts_with("cannot write memory/f: "), "{error}");
     assert_eq!(found(&device), b"aaaa");
     device.refuse_writes("f", false);
     file.write_at(b"b", 0).unwrap();

@@ -147,7 +147,10 @@ pub enum Reason {
 impl SnapshotError {
     /// The failure of the device while `what` was being done.
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { what: what.into(), source }
+        move |error| {
+            let (known, source) = seawall_io::into_parts(error);
+            Self::Io { what: known.unwrap_or_else(|| what.into()), source }
+        }
     }
 }
 
@@ -159,9 +162,22 @@ impl From<seawall::Error> for SnapshotError {
 
 impl fmt::Display for SnapshotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.own_text(f)?;
+        if f.alternate() {
+            let first = std::error::Error::source(self);
+            for cause in std::iter::successors(first, |error| error.source()) {
+                write!(f, ": {cause}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SnapshotError {
+    fn own_text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Log(error) => error.fmt(f),
-            Self::Io { what, source } => write!(f, "{what}: {source}"),
+            Self::Log(error) => write!(f, "{error}"),
+            Self::Io { what, .. } => write!(f, "cannot {what}"),
             Self::HoldsALog { place } => {
                 write!(f, "{place}: it is the directory of a log, and dumps lie beside one")
             }
@@ -217,7 +233,8 @@ impl fmt::Display for SnapshotError {
 impl std::error::Error for SnapshotError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Log(error) => Some(error),
+            // It says itself what this error says.
+            Self::Log(error) => error.source(),
             Self::Io { source, .. } => Some(source),
             _ => None,
         }

@@ -157,7 +157,7 @@ impl Core {
         match made {
             Ok(()) => Ok(state),
             Err(source) if is_full(&source) => Err(Error::DiskFull { source }),
-            Err(source) => Err(Error::io("make a file for the next segment")(source)),
+            Err(source) => Err(Error::io_in("make a file for the next segment")(source)),
         }
     }
 

@@ -72,7 +72,7 @@ impl Journal {
             // Nothing was changed yet: half a journal tells of nothing.
             let _ = folder.remove(&name);
         }
-        written.map_err(Error::io(format!("write {QUARANTINE}/{name}; nothing was changed")))?;
+        written.map_err(Error::io_in(format!("write {QUARANTINE}/{name}; nothing was changed")))?;
         Ok(Self { folder, name })
     }
 

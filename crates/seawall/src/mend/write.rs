@@ -90,7 +90,7 @@ fn is_text(file: &str) -> bool {
 fn is_rebuilt(machine: &Machine, of_file: &[&Patch]) -> Result<bool> {
     let Some(first) = of_file.first() else { return Ok(false) };
     let length = match machine.storage.open(&first.file, Access::Read) {
-        Ok(file) => file.len().map_err(Error::io(format!("length of {}", first.file)))?,
+        Ok(file) => file.len().map_err(Error::io(format!("look at {}", first.file)))?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
         Err(error) => return Err(Error::io(format!("open {}", first.file))(error)),
     };
@@ -142,7 +142,7 @@ fn fill(source: &dyn File, file: &dyn File) -> io::Result<()> {
 }
 
 fn failed(name: &str) -> impl FnOnce(io::Error) -> Error {
-    Error::io(format!(
+    Error::io_in(format!(
         "mend {name}: stopped there, and the bytes as they were are in quarantine; look at the \
          device, then repair again"
     ))

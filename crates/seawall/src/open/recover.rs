@@ -116,7 +116,7 @@ fn report(machine: &Machine, found: &Inspection, end: &End) -> Recovery {
     if let Some(behind) = behind.filter(|_| recovery.tail != TailState::Clean) {
         match quarantine::keep(machine, behind) {
             Ok(name) => recovery.quarantine = Some(name),
-            Err(error) => recovery.warnings.push(format!("the cut bytes were not kept: {error}")),
+            Err(error) => recovery.warnings.push(format!("the cut bytes were not kept: {error:#}")),
         }
     }
     recovery

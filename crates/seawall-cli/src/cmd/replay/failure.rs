@@ -27,7 +27,9 @@ pub(super) fn of(error: &Error, args: &Args) -> Failure {
             let what = format!("{into} has applied LSN {applied}, and the log ends before that");
             Failure::new(Exit::Failed, what).at(place).next(next_after(error, args))
         }
-        _ => Failure::new(Exit::Failed, error).at(place).next(next_after(error, args)),
+        _ => {
+            Failure::new(Exit::Failed, format!("{error:#}")).at(place).next(next_after(error, args))
+        }
     }
 }
 
