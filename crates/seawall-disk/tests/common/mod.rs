@@ -63,6 +63,10 @@ impl<F: Fn(Call) + Send + Sync> File for Guarded<F> {
         self.file.len()
     }
 
+    fn has_name(&self) -> io::Result<bool> {
+        self.file.has_name()
+    }
+
     fn set_len(&self, length: u64) -> io::Result<()> {
         self.file.set_len(length)
     }

@@ -176,7 +176,7 @@ pub(super) fn lives() -> Vec<Vec<u8>> {
 pub(super) fn some_slots() -> Vec<Vec<u8>> {
     let header = segment_header(Layout::Binary);
     let mark = |sequence| Mark { confirmed: Lsn::new(sequence), sequence, time_us: 5 };
-    let next = SegmentRef { id: SegmentId::FIRST.next(), epoch: Epoch(77) };
+    let next = SegmentRef { id: SegmentId::FIRST.next().unwrap(), epoch: Epoch(77) };
     let seal = Seal { last: Lsn::new(9), next, time_us: 5 };
     let [a, b] = [mark(4), mark(3)].map(|mark| mark.encode(&header));
     vec![[&a[..], &b, &seal.encode(&header)].concat()]
