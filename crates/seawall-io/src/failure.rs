@@ -33,8 +33,8 @@ pub(crate) fn explain(act: &'static str, object: &str, error: impl Into<io::Erro
     io::Error::new(source.kind(), Failure { act, object: object.to_owned(), source })
 }
 
-/// Takes an error of this crate apart: what was being done to which file, as in `open log/live`, and
-/// the machine's own error with its number. Another error has no first part.
+/// Takes an error of this crate apart: what was being done to which file, as in `open log/live`,
+/// and the machine's own error with its number. Another error has no first part.
 ///
 /// # Examples
 ///
