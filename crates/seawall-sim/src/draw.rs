@@ -5,6 +5,7 @@ use seawall::{Layout, Level, Parity};
 use seawall_testkit::{Decay, Dice, Fault, Harm, Kind};
 
 use crate::plan::{Act, Beside, Cut, End, Keep, Life, Plan, Unit};
+use crate::world::reaches_others;
 
 /// What a seed is made of.
 struct Mixture {
@@ -66,9 +67,7 @@ fn draw_beside(seed: u64, lives: &mut [Life]) {
     let mut dice = Dice::new(seed ^ 0xBE51_DE00);
     let goes_wrong = dice.one_in(2);
     // What fails in a call of another file, or all of them, is no matter of this one.
-    let kinds = Kind::ALL.into_iter();
-    let kinds: Vec<Kind> =
-        kinds.filter(|kind| !matches!(kind, Kind::Full | Kind::MisdirectedWrite)).collect();
+    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| !reaches_others(*kind)).collect();
     for life in lives {
         let acts: usize = life.tasks.iter().map(Vec::len).sum();
         let steps = 60 + 25 * u64::try_from(acts).expect("a small number");

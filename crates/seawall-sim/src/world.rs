@@ -100,7 +100,9 @@ impl World {
             Error::Io { .. } | Error::NotALog { .. } | Error::Unsupported { .. } => {
                 (!injected.is_empty() || damaged, Next::GoOn)
             }
-            Error::DiskFull { .. } => (any(&[Kind::Full, Kind::WriteError]), Next::GoOn),
+            Error::DiskFull { .. } => {
+                (any(&[Kind::Full, Kind::FullCopying, Kind::WriteError]), Next::GoOn)
+            }
             Error::Poisoned { .. } => (damaged || !self.should_go_on(), Next::Stop),
             // Of what the device refuses, parity may give back a part.
             Error::Damaged(damage) if damage.cause == Corruption::Unreadable => {
@@ -153,11 +155,15 @@ impl World {
     }
 }
 
-/// Whether it went wrong with the parity beside a segment, and with nothing else: a full disk is
-/// one for all, and a write that went astray may have gone anywhere.
+/// Whether it went wrong with the parity beside a segment, and with nothing else.
 pub(crate) fn is_beside(one: &Injected) -> bool {
-    let elsewhere = matches!(one.fault.kind, Kind::Full | Kind::MisdirectedWrite);
-    is_parity(&one.file) && !elsewhere
+    is_parity(&one.file) && !reaches_others(one.fault.kind)
+}
+
+/// Whether it touches more than one file: a full disk is one for all, and a write that went astray
+/// may have gone anywhere.
+pub(crate) fn reaches_others(kind: Kind) -> bool {
+    matches!(kind, Kind::Full | Kind::FullCopying | Kind::MisdirectedWrite)
 }
 
 /// Whether a file of this name holds parity.

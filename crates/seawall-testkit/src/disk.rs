@@ -77,6 +77,8 @@ struct State {
     /// Files that fail for good.
     broken: BTreeSet<String>,
     full_until: u64,
+    /// Until then overwrites need room, too.
+    copies_until: u64,
 }
 
 /// A fault, and the files that it is for; `None`: all.
@@ -267,7 +269,13 @@ impl Shared {
     /// Whether files can grow now.
     pub(crate) fn is_full(&self) -> bool {
         let state = self.state();
-        state.steps < state.full_until
+        state.steps < state.full_until.max(state.copies_until)
+    }
+
+    /// Whether files cannot be overwritten now, as that needs room, too.
+    pub(crate) fn is_full_for_overwrites(&self) -> bool {
+        let state = self.state();
+        state.steps < state.copies_until
     }
 
     /// Does `sync`, and lets it go wrong that way.
@@ -354,6 +362,9 @@ impl State {
         match fault.kind {
             Kind::LastingError => drop(self.broken.insert(file.to_owned())),
             Kind::Full => self.full_until = self.steps + 1 + Dice::new(fault.seed).below(40),
+            Kind::FullCopying => {
+                self.copies_until = self.steps + 1 + Dice::new(fault.seed).below(40);
+            }
             _ => {}
         }
         self.injected.push(Injected { step: self.steps, fault, file: file.to_owned() });

@@ -28,13 +28,16 @@ pub enum Kind {
     FlippedRead,
     /// For a while no file can grow.
     Full,
+    /// For a while nothing can be written, not even over what is there: the disk is full, and its
+    /// file system copies on write, so that an overwrite needs room, too.
+    FullCopying,
     /// The call takes up to ten seconds of the clock, and others run meanwhile.
     Stall,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::ReadError,
         Self::WriteError,
         Self::LastingError,
@@ -45,6 +48,7 @@ impl Kind {
         Self::MisdirectedRead,
         Self::FlippedRead,
         Self::Full,
+        Self::FullCopying,
         Self::Stall,
     ];
 
@@ -62,6 +66,7 @@ impl Kind {
             Self::MisdirectedRead => "misdirected-read",
             Self::FlippedRead => "flipped-read",
             Self::Full => "full",
+            Self::FullCopying => "full-copying",
             Self::Stall => "stall",
         }
     }
@@ -81,7 +86,7 @@ impl Kind {
             Self::LastingError => matches!(act, Act::Read | Act::Write),
             Self::FailedSync | Self::LostWrite => matches!(act, Act::Sync | Act::SyncDir),
             Self::SpoiledSync | Self::MisdirectedWrite => act == Act::Sync,
-            Self::Full | Self::Stall => true,
+            Self::Full | Self::FullCopying | Self::Stall => true,
         }
     }
 }

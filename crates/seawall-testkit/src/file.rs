@@ -91,7 +91,8 @@ impl File for FaultFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.call((Act::Write, [offset, sum(bytes)]), |fault| {
             let end = offset.saturating_add(to_u64(bytes.len()));
-            if self.shared.is_full() && end > self.inner.len()? {
+            let grows = self.shared.is_full() && end > self.inner.len()?;
+            if grows || self.shared.is_full_for_overwrites() {
                 return Err(no_room());
             }
             match fault {

@@ -104,6 +104,15 @@ fn a_full_disk_refuses_growth_and_nothing_else_for_a_while() {
 }
 
 #[test]
+fn a_full_disk_that_copies_on_write_refuses_overwrites_too_for_a_while() {
+    with(Kind::FullCopying, |_, file| {
+        assert_eq!(file.write_at(&[1], 0).unwrap_err().kind(), ErrorKind::StorageFull);
+        assert_eq!(file.len().unwrap(), 2048);
+        assert!((0..50).any(|_| file.write_at(&[1], 0).is_ok()), "there is room again");
+    });
+}
+
+#[test]
 fn steps_are_counted_and_end_with_the_power() {
     let disk = disk();
     disk.stop_after(2);
