@@ -57,7 +57,8 @@ pub struct Pending {
     pub len: usize,
 }
 
-/// What the writer tells readers on the same boot; a power cut voids it.
+/// What a writer tells readers on the same boot: evidence that this much is durable, and of nothing
+/// else once its writer is gone. A power cut voids it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Live {
     pub id: u16,
@@ -114,6 +115,13 @@ pub struct World {
     pub spoil: bool,
     pub keep_past: bool,
     pub live: Option<Live>,
+    /// Its writer runs, and holds it.
+    pub live_is_held: bool,
+    /// The least and the most that it ever said of a segment: as it is never synced, a device that
+    /// went away may bring back any of it.
+    told: BTreeMap<(u16, u16), (u16, u16)>,
+    /// A barrier failed: the cache may show what the disk has not, and no later barrier tells.
+    pub is_doubtful: bool,
     pub next_epoch: u16,
     pub next_value: u64,
     /// A directory sync failed: the file system takes nothing more until the power is cut.
@@ -137,6 +145,9 @@ impl World {
             spoil: false,
             keep_past: false,
             live: None,
+            live_is_held: false,
+            told: BTreeMap::new(),
+            is_doubtful: false,
             next_epoch: 1,
             next_value: 1,
             dead: false,
@@ -206,7 +217,33 @@ impl World {
     pub fn tell(&mut self, live: Live) -> Result<(), Stop> {
         self.step()?;
         self.live = Some(live);
+        self.live_is_held = true;
+        let told = self.told.entry((live.id, live.epoch)).or_insert((live.durable, live.durable));
+        *told = (told.0.min(live.durable), told.1.max(live.durable));
         Ok(())
+    }
+
+    /// Removes what an earlier writer told readers.
+    pub fn retract(&mut self) -> Result<(), Stop> {
+        self.step()?;
+        (self.live, self.live_is_held) = (None, false);
+        Ok(())
+    }
+
+    /// A reader syncs these files, and the directory; whether that succeeds.
+    pub fn settle(&mut self, files: &[usize]) -> bool {
+        if self.dead {
+            return false;
+        }
+        let pending = std::mem::take(&mut self.pending);
+        let (mine, rest): (Vec<_>, Vec<_>) =
+            pending.into_iter().partition(|p| files.contains(&p.file));
+        self.pending = rest;
+        mine.iter().for_each(|p| self.land(p));
+        for op in std::mem::take(&mut self.dir_pending) {
+            apply(&mut self.durable_names, op);
+        }
+        true
     }
 
     fn land(&mut self, p: &Pending) {
@@ -261,6 +298,7 @@ impl World {
             }
         }
         if failing {
+            self.is_doubtful = true;
             Err(Stop::Failed)
         } else {
             Ok(())
@@ -295,6 +333,7 @@ impl World {
             }
         }
         self.dead = failing;
+        self.is_doubtful |= failing;
         if failing {
             Err(Stop::Poisoned)
         } else {
@@ -305,6 +344,7 @@ impl World {
     /// The process dies, the machine lives: cache and pending writes stay.
     pub fn kill(&self) -> World {
         let mut w = self.clone();
+        w.live_is_held = false;
         w.fresh_run();
         w
     }
@@ -330,10 +370,37 @@ impl World {
             f.cache = f.disk.clone();
         }
         w.names = w.durable_names.clone();
-        w.live = None;
-        w.dead = false;
+        (w.live, w.live_is_held) = (None, false);
+        (w.dead, w.is_doubtful) = (false, false);
         w.fresh_run();
         w
+    }
+
+    /// What is there when a device that went away with such a choice comes back on the same boot:
+    /// the same, with any of what `live` said.
+    pub fn detached(&self, cut: &World) -> Vec<World> {
+        if !self.pending.is_empty() && !cut.pending.is_empty() {
+            // The process was killed, and nothing went away.
+            return vec![];
+        }
+        let segments = cut.names.keys().filter_map(|n| match n {
+            Name::Segment(id) => Some(*id),
+            _ => None,
+        });
+        let Some(newest) = segments.max() else { return vec![] };
+        let said = self.told.iter().filter(|((id, _), _)| *id == newest);
+        let said = said.flat_map(|((id, epoch), (least, most))| {
+            [least, most].map(|durable| Live { id: *id, epoch: *epoch, durable: *durable })
+        });
+        said.map(|live| World { live: Some(live), ..cut.clone() }).collect()
+    }
+
+    /// The same by lot.
+    pub fn detach(&self, choice: &[u8], lot: usize) -> World {
+        let cut = self.power_cut(choice);
+        let mut all = self.detached(&cut);
+        all.push(cut);
+        all.swap_remove(lot % all.len())
     }
 
     /// Every state that a power cut can leave, plus the one that a kill leaves.
@@ -356,7 +423,8 @@ impl World {
                 *c = (rest % b) as u8;
                 rest /= b;
             }
-            out.push(self.power_cut(&choice));
+            let cut = self.power_cut(&choice);
+            out.push(cut);
         }
         out
     }
@@ -372,6 +440,7 @@ impl World {
         let mut h = std::collections::hash_map::DefaultHasher::new();
         (&self.files, &self.names, &self.durable_names, &self.truth, extra).hash(&mut h);
         (&self.dir_pending, self.pending.len(), self.dead, self.live).hash(&mut h);
+        (self.live_is_held, self.is_doubtful).hash(&mut h);
         for p in &self.pending {
             (p.file, p.sector, p.bytes, p.len).hash(&mut h);
         }

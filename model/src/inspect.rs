@@ -58,10 +58,30 @@ pub fn verify(w: &World, r: &Rules, layout: Layout) -> Inspection {
     judge(w, r, layout, None, true)
 }
 
-/// What a reader beside the writer shows; nothing if it must try again.
-pub fn reader(w: &World, r: &Rules, layout: Layout) -> Option<Inspection> {
-    let found = judge(w, r, layout, w.live.filter(|_| r.reader_heeds_live), true);
-    (!matches!(found.verdict, Verdict::Damage(_))).then_some(found)
+/// What a reader shows; nothing if it must try again. And the files that it has to sync first, if
+/// there are any: with them the directory.
+pub fn reader(w: &World, r: &Rules, layout: Layout) -> Option<(Inspection, Vec<usize>)> {
+    let word = w.live.filter(|_| w.live_is_held || !r.live_ends_with_writer);
+    let found = judge(w, r, layout, word.filter(|_| r.reader_heeds_live), true);
+    if matches!(found.verdict, Verdict::Damage(_)) {
+        return None;
+    }
+    let newest = found.chain.last().filter(|_| word.is_none() && r.reader_syncs);
+    let files = newest.filter(|newest| !is_known(w, &found, newest));
+    let files = files.map_or(vec![], |newest| vec![newest.head, newest.file]);
+    Some((found, files))
+}
+
+/// Whether all of it was durable by what the files say, or a writer that is gone.
+fn is_known(w: &World, found: &Inspection, newest: &Segment) -> bool {
+    let h = newest.header;
+    let said = w.live.filter(|l| (l.id, l.epoch) == (h.id, h.epoch));
+    let sealed = found.chain.iter().rev().nth(1).map(|p| decode_seal(&w.files[p.head].cache));
+    let named = sealed.is_none_or(|s| s.is_some_and(|s| (s.2, s.3) == (h.id, h.epoch)));
+    let closed = found.manifest.is_some_and(|m| (m.closed.1, m.closed.2) == (h.id, h.epoch));
+    let last = found.start - 1 + found.records.len();
+    let known = found.w.max(said.map_or(0, |l| l.durable as usize));
+    (named || closed || said.is_some()) && last <= known
 }
 
 fn judge(w: &World, r: &Rules, layout: Layout, live: Option<Live>, full: bool) -> Inspection {

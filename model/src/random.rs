@@ -89,15 +89,23 @@ pub fn one_life(seed: u64, s: &mut Stats) {
             Ok(())
         })();
         trace += &format!(" | {lived:?} at {}", w.steps);
-        // A reader looks just before the crash.
-        if let Some(f) = reader(&w, &c.rules, layout) {
-            w.truth.shown = w.truth.shown.max(f.start - 1 + f.records.len());
+        // A reader looks just before the crash; one that has to sync does so in half of the lives.
+        if let Some((f, files)) = reader(&w, &c.rules, layout) {
+            let may_show =
+                files.is_empty() || (w.steps % 2 == 0 && !w.is_doubtful && w.settle(&files));
+            if may_show {
+                w.truth.shown = w.truth.shown.max(f.start - 1 + f.records.len());
+            }
         }
         let sectors = w.pending.len();
         let choice: Vec<u8> = (0..sectors + w.dir_pending.len())
             .map(|i| d.roll(if garble && i < sectors { 3 } else { 2 }) as u8)
             .collect();
-        w = if d.roll(3) == 0 { w.kill() } else { w.power_cut(&choice) };
+        w = match (d.roll(3), w.steps % 3) {
+            (0, _) => w.kill(),
+            (_, 0) => w.detach(&choice, w.steps / 3),
+            _ => w.power_cut(&choice),
+        };
         writer = None;
         let before = s.bad();
         explore(&w, &c, s, 0, &trace);

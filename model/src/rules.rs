@@ -75,7 +75,11 @@ rules! {
     torn_behind_set: "the tail test starts at the end of the valid prefix, not at V",
     live_before_ack: "`live` is written before the acknowledgement",
     live_lowered_first: "a cut lowers `live` before it makes its segment",
-    live_after_recovery: "recovery writes `live` last (off: first, with V)",
-    reader_heeds_live: "a reader on the same boot goes no further than `live`",
+    live_after_recovery: "recovery removes `live` first and writes it last (off: first, with V)",
+    reader_heeds_live: "beside a writer a reader goes no further than `live`",
+    live_ends_with_writer:
+        "without its writer `live` bounds no reader (off: on the same boot it does)",
+    reader_syncs:
+        "a reader without a writer's word syncs what is not known to be durable, and shows it then",
     text_named_first: "text is named, and the directory synced, before its head is named",
 }

@@ -55,28 +55,60 @@ pub fn agree(found: &Inspection, log: &[u64]) -> bool {
         && found.records.iter().zip(&log[from..total]).all(|(a, b)| a == b || *a == 0)
 }
 
-/// The states after a crash now; a reader beside the writer has looked just before.
-fn crashes(w: &World, c: &Config, s: &mut Stats, trace: &str) -> Vec<World> {
+/// Looks at the states after a crash now, each with `depth` more of them; a reader has looked just
+/// before, or none has, if looking changes what is durable.
+fn crash(w: &World, c: &Config, s: &mut Stats, depth: usize, trace: &str) {
     let mut w = w.clone();
-    let found = reader(&w, &c.rules, c.layout);
-    s.looks += 1;
-    let t = &mut w.truth;
-    match &found {
-        None if t.acked > t.first_needed => {
-            s.note("P8 a reader finds damage where there is none", || trace.into())
+    let synced = look(&mut w, c, s, trace);
+    for left in w.crashes(c.garble) {
+        // A reader finds the same with any `live` that a device brings back on the same boot; where
+        // no rule can hold, that is seen below.
+        let is_hopeless = beyond_help(&left, c) || (c.garble && c.layout != Layout::Padded);
+        for mut again in if is_hopeless { vec![] } else { w.detached(&left) } {
+            let trace = format!("{trace} | detached, {:?}", again.live);
+            look(&mut again, c, s, &trace);
         }
-        Some(f) => {
-            let total = f.start - 1 + f.records.len();
-            if total < t.acked.min(t.cut.unwrap_or(usize::MAX)) {
-                s.note("P8 a reader misses an acknowledged record", || {
-                    format!("{trace} shows {total} truth {t:?}")
-                });
-            }
-            t.shown = t.shown.max(total);
-        }
-        None => {}
+        explore(&left, c, s, depth, trace);
     }
-    w.crashes(c.garble)
+    for left in synced.into_iter().flat_map(|w| w.crashes(c.garble)) {
+        explore(&left, c, s, 0, &format!("{trace} | a reader synced"));
+    }
+}
+
+/// A reader looks. The world after that, if the reader has to sync what it shows.
+fn look(w: &mut World, c: &Config, s: &mut Stats, trace: &str) -> Option<World> {
+    s.looks += 1;
+    let found = reader(w, &c.rules, c.layout);
+    let t = &mut w.truth;
+    let Some((f, files)) = found else {
+        if t.acked > t.first_needed {
+            s.note("P8 a reader finds damage where there is none", || trace.into());
+        }
+        return None;
+    };
+    let total = f.start - 1 + f.records.len();
+    if total < t.acked.min(t.cut.unwrap_or(usize::MAX)) {
+        s.note("P8 a reader misses an acknowledged record", || {
+            format!("{trace} shows {total} truth {t:?}")
+        });
+    }
+    if files.is_empty() {
+        t.shown = t.shown.max(total);
+        return None;
+    }
+    looked(w, (total, &files))
+}
+
+/// The world after a reader has synced these files and shown the records up to `total`; nothing if
+/// it shows no more than was known to be durable, or if its sync proves nothing.
+fn looked(w: &World, (total, files): (usize, &[usize])) -> Option<World> {
+    let mut w = w.clone();
+    // The cache may show what a failed barrier has lost: see README.md.
+    if w.is_doubtful || !w.settle(files) {
+        return None;
+    }
+    w.truth.shown = w.truth.shown.max(total);
+    Some(w)
 }
 
 /// Whether what recovery found is what the caller may see; else which promise it breaks.
@@ -162,9 +194,7 @@ pub fn explore(w: &World, c: &Config, s: &mut Stats, depth: usize, trace: &str) 
             s.recoveries += 1;
             match recover(&mut again, &c.rules, c.layout) {
                 Err(Stop::Crash) => {
-                    for b in crashes(&again, c, s, trace) {
-                        explore(&b, c, s, depth - 1, &format!("{trace} | recovery cut at {at}"));
-                    }
+                    crash(&again, c, s, depth - 1, &format!("{trace} | recovery cut at {at}"));
                 }
                 Ok((_, writer)) => break 'recovered (again, writer),
                 // The file system is dead until the power is cut.
@@ -191,9 +221,7 @@ pub fn explore(w: &World, c: &Config, s: &mut Stats, depth: usize, trace: &str) 
         let (mut next, mut writer) = (base.clone(), writer.clone());
         next.crash_at = at;
         let result = perform(&mut next, &mut writer, c, &[Append(1), Mark, Append(1)]);
-        for b in crashes(&next, c, s, trace) {
-            explore(&b, c, s, depth - 1, &format!("{trace} | reopened, appends cut at {at}"));
-        }
+        crash(&next, c, s, depth - 1, &format!("{trace} | reopened, appends cut at {at}"));
         if result.is_ok() {
             break;
         }
@@ -260,9 +288,7 @@ pub fn every_crash(c: &Config, ops: &[Op], s: &mut Stats, name: &str) {
             let (w, result) = run(at, &plan);
             s.runs += 1;
             let trace = format!("{name} {plan:?} cut at {at}");
-            for b in crashes(&w, c, s, &trace) {
-                explore(&b, c, s, c.depth, &trace);
-            }
+            crash(&w, c, s, c.depth, &trace);
             match result {
                 Err(Stop::Crash) => {}
                 // A failed manifest or checkpoint is the caller's to see; the log stops there.

@@ -78,6 +78,7 @@ pub fn perform(w: &mut World, writer: &mut Writer, c: &Config, ops: &[Op]) -> Re
             Prune(lsn) => writer.checkpoint(w, lsn, true)?,
             Close => {
                 writer.close(w)?;
+                w.live_is_held = false;
                 if let (found, Some(opened)) = recover(w, &c.rules, c.layout)? {
                     adopt(w, &found);
                     *writer = opened;

@@ -45,7 +45,9 @@ pub fn recover(
         manifest: found.manifest.expect("not fresh"),
         manifest_file: w.names[&Name::Manifest],
     };
-    if !r.live_after_recovery {
+    if r.live_after_recovery {
+        w.retract()?;
+    } else {
         me.tell(w)?;
     }
     if r.sync_dir_at_open {
