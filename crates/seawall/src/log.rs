@@ -443,7 +443,7 @@ pub struct Stats {
     pub batches: u64,
     /// Records in them.
     pub records: u64,
-    /// Bytes of batches written.
+    /// Bytes that these records take in the segments' files: batches, or lines of text.
     pub bytes: u64,
     /// Ordinary rolls to a new segment.
     pub rolls: u64,

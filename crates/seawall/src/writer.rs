@@ -91,8 +91,9 @@ impl Writer {
         if self.tail.is_full_for(size) {
             self.roll(size)?;
         }
-        let first = next_lsn(self.last);
+        let (first, at) = (next_lsn(self.last), self.tail.at);
         let (sent, outcome) = self.send(bytes, first, count);
+        self.counts.bytes += sent.end.0 - at.0;
         match outcome {
             Ok(()) => {
                 self.check_tail()?;
@@ -104,7 +105,6 @@ impl Writer {
         self.last = Some(first.plus(u64::from(count) - 1));
         self.counts.batches += 1;
         self.counts.records += u64::from(count);
-        self.counts.bytes += size;
         self.forget_whole_blocks();
         self.tell_readers();
         // Not on the way of the roll: what `live` names must not go.

@@ -638,3 +638,28 @@ fn a_line_that_no_set_can_hold_is_named_as_lost_and_passed() {
     let looked = within(30, move || (lost(&device), numbers(&device)));
     assert_eq!(looked, (vec![(4, Some(4))], vec![1, 2, 3, 5, 6, 7, 8, 9]));
 }
+
+#[test]
+fn stats_count_the_bytes_that_were_written() {
+    for layout in LAYOUTS {
+        let device = MemStorage::new();
+        let options = laid_out(tiny(1), layout)
+            .geometry(common::GEOMETRY, 8 * SEGMENT_MIN)
+            .segment_size(8 * SEGMENT_MIN);
+        let log = open(&options, &device).unwrap();
+        let name = if layout == Layout::Text { FIRST } else { "000000000001.seg" };
+        let end = || {
+            let bytes = device.bytes(name).unwrap();
+            bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+        };
+        log.append(&record(1)).unwrap();
+        let (before, began) = (log.stats().bytes, end());
+        for number in 2..=9 {
+            log.append(&record(number)).unwrap();
+        }
+        let counted = usize::try_from(log.stats().bytes - before).unwrap();
+        // A record of a batch is padded with zeros, up to 7.
+        let written = end() - began;
+        assert!(counted.abs_diff(written) < 8, "{layout:?}: {counted} of {written} bytes");
+    }
+}
