@@ -59,6 +59,20 @@ fn a_doctor_leaves_no_trace_and_fits_in_80_columns() {
 }
 
 #[test]
+fn doctor_ends_with_1_where_no_log_can_be_made() {
+    let place = Path::new("/proc");
+    if !place.join("self").exists() {
+        eprintln!("SKIPPED: there is no /proc here");
+        return;
+    }
+    let folder = Folder::new("doctor-nowhere");
+    let ran = folder.run("doctor /proc --json", b"");
+    assert_eq!((ran.code, &ran.json()[0]["state"]), (1, &"unusable".into()), "{ran:?}");
+    let ran = folder.run("doctor /proc", b"");
+    assert!(ran.code == 1 && ran.text().contains("NO LOG CAN BE WRITTEN HERE"), "{ran:?}");
+}
+
+#[test]
 fn a_doctor_warns_of_limits() {
     let folder = Folder::new("doctor-limits");
     let ran = folder.shell("ulimit -n 40; ulimit -f 100; seawall doctor . --json", b"");

@@ -12,6 +12,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 mod draft;
+mod in_place;
 mod lock;
 mod reserve;
 pub use draft::Draft;
@@ -458,6 +459,7 @@ impl File for PosixFile {
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn allocate(&self, length: u64) -> io::Result<()> {
+        in_place::prefer_in_place(&self.file);
         let flags = rustix::fs::FallocateFlags::empty();
         match retry_on_intr(|| rustix::fs::fallocate(&self.file, flags, 0, length)) {
             Ok(()) => Ok(()),
@@ -476,6 +478,7 @@ impl File for PosixFile {
         if !self.is_empty()? {
             return Err(self.explain("zero-fill", invalid("it is not empty")));
         }
+        in_place::prefer_in_place(&self.file);
         let zeros = vec![0; ZEROS_SIZE];
         let mut offset = 0;
         while offset < length {

@@ -128,8 +128,18 @@ fn try_files(path: &Path) -> (Writable, Option<bool>) {
     };
     match open(flags) {
         Ok(()) => (Writable::Yes, Some(open(flags | OFlags::DIRECT).is_ok())),
-        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => (Writable::Unknown, None),
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => (by_permission(path), None),
         Err(error) => (Writable::No(io::Error::from(error).to_string()), None),
+    }
+}
+
+/// Where nothing can be tried: whether the permissions are against it.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn by_permission(path: &Path) -> Writable {
+    use rustix::fs::Access;
+    match rustix::fs::access(path, Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) => Writable::Unknown,
+        Err(error) => Writable::No(io::Error::from(error).to_string()),
     }
 }
 
@@ -142,10 +152,22 @@ fn limits() -> Surroundings {
     use rustix::process::{Resource, getrlimit};
     Surroundings {
         open_files_max: getrlimit(Resource::Nofile).current,
-        locked_max: getrlimit(Resource::Memlock).current,
+        locked_max: getrlimit(Resource::Memlock).current.filter(|_| !may_lock_memory()),
         file_size_max: getrlimit(Resource::Fsize).current,
         ..Surroundings::default()
     }
+}
+
+/// Whether the limit on locked memory does not concern this process.
+#[cfg(target_os = "linux")]
+fn may_lock_memory() -> bool {
+    use rustix::thread::{CapabilitySet, capabilities};
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn may_lock_memory() -> bool {
+    false
 }
 
 /// More than any of these files has: a line of it for each of thousands of mounts.

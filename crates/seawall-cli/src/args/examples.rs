@@ -173,8 +173,9 @@ Examples:
   seawall doctor /var/lib/app --json | jq '.checks[] | select(.state != \"ok\")'
 
 It ends with 10 where what is synced can be lost: in memory, or mounted so
-that syncs end before the device. It cannot see whether the device tells the
-truth, and leaves no trace in DIR.";
+that syncs end before the device; with 1 where no log can be written: without
+permission, without room, or mounted read-only. It cannot see whether the
+device tells the truth, and leaves no trace in DIR.";
 
 pub(super) const PROBE_EXAMPLES: &str = "\
 Examples:

@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use std::io;
 use std::path::Path;
 
-/// Looks around the directory; 10 if what is synced there is not durable.
+/// Looks around the directory; 10 if what is synced there is not durable, 1 if no log can be made.
 pub(crate) fn run(args: &Doctor) -> Result<Exit, Failure> {
     let found = look(&args.dir).map_err(|error| failure(&args.dir, &error))?;
     let checks = checks::judge(&found);
     let worst = checks.iter().map(|check| check.state).max().unwrap_or(State::Ok);
-    let exit = if worst == State::Broken { Exit::Contract } else { Exit::Fine };
+    let exit = exit_for(worst);
     let mut out = Output::new();
     if args.look.json {
         out.line(&as_json(&args.dir, (worst, exit), &checks).to_string());
@@ -34,6 +34,15 @@ pub(super) fn look(folder: &Path) -> io::Result<Machine> {
     let preload = std::env::var("LD_PRELOAD").ok();
     let boot_id = PosixStorage::open(&folder.canonicalize()?)?.boot_id().is_some();
     Ok(Machine { around, preload, boot_id, wall_us: SystemClock::new().wall_us() })
+}
+
+/// How a program ends that found this.
+pub(super) fn exit_for(worst: State) -> Exit {
+    match worst {
+        State::Ok | State::Warning => Exit::Fine,
+        State::Unusable => Exit::Failed,
+        State::Broken => Exit::Contract,
+    }
 }
 
 fn as_json(folder: &Path, (worst, exit): (State, Exit), checks: &[Check]) -> Value {
@@ -59,6 +68,7 @@ fn tell(out: &mut Output, args: &Doctor, (worst, exit): (State, Exit), checks: &
     let (verdict, tone) = match worst {
         State::Ok => ("nothing speaks against keeping logs here", Tone::Good),
         State::Warning => ("logs can be kept here, with care", Tone::Doubtful),
+        State::Unusable => ("NO LOG CAN BE WRITTEN HERE", Tone::Bad),
         State::Broken => ("WHAT IS SYNCED HERE CAN BE LOST", Tone::Bad),
     };
     let head = format!("{}   {verdict}", args.dir.display());

@@ -4,7 +4,7 @@ mod advice;
 mod ways;
 
 use super::doctor::checks::{self, Check, State};
-use super::doctor::{self, check_as_json, look, tell_check};
+use super::doctor::{self, check_as_json, exit_for, look, tell_check};
 use crate::args::Probe;
 use crate::human::{bytes, folded, rounded};
 use crate::output::Output;
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Probe) -> Result<Exit, Failure> {
     let found = look(&args.dir).map_err(|error| doctor::failure(&args.dir, &error))?;
     let checks = checks::judge(&found);
     let worst = checks.iter().map(|check| check.state).max().unwrap_or(State::Ok);
-    let exit = if worst == State::Broken { Exit::Contract } else { Exit::Fine };
+    let exit = exit_for(worst);
     let mut out = Output::new();
     if !args.look.json {
         tell_place(&mut out, args, &checks);
@@ -206,7 +206,8 @@ fn tell_place(out: &mut Output, args: &Probe, checks: &[Check]) {
 
 /// Whether a check is about what is measured here; the rest is the doctor's.
 fn is_of_the_disk(check: &Check) -> bool {
-    check.state == State::Broken || ["file system", "write cache"].contains(&check.name)
+    check.state >= State::Unusable
+        || ["file system", "overwrites", "write cache"].contains(&check.name)
 }
 
 fn tell_rest(out: &mut Output, found: &Found) {

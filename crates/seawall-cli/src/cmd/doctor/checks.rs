@@ -27,6 +27,26 @@ const ELSEWHERE: &[&str] = &[
     "vboxsf",
     "prl_fs",
 ];
+/// File systems of the kernel's that hold no files of ours.
+const NO_FILES: &[&str] = &[
+    "proc",
+    "sysfs",
+    "cgroup",
+    "cgroup2",
+    "devpts",
+    "debugfs",
+    "tracefs",
+    "securityfs",
+    "configfs",
+    "pstore",
+    "bpf",
+    "mqueue",
+    "fusectl",
+    "binfmt_misc",
+    "autofs",
+];
+/// File systems that write each block to a new place, also one that is overwritten.
+const COPY_ON_WRITE: &[&str] = &["zfs", "bcachefs", "nilfs2", "f2fs"];
 /// Mount options with which a sync does not reach the device.
 const WITHOUT_BARRIERS: &[&str] = &["nobarrier", "barrier=0", "barrier=none", "volatile"];
 
@@ -34,6 +54,8 @@ const WITHOUT_BARRIERS: &[&str] = &["nobarrier", "barrier=0", "barrier=none", "v
 const SEGMENT: u64 = 64 << 20;
 /// The segment in use, the one made ahead, and one more while they roll.
 const ROOM: u64 = 3 * SEGMENT;
+/// The least that a log takes.
+const ROOM_MIN: u64 = 2 << 20;
 /// Fewer files than that a program with a log and little else has open.
 const FILES_FEW: u64 = 64;
 /// 2020: a clock before it was never set.
@@ -55,6 +77,9 @@ pub(in crate::cmd) struct Machine {
 pub(in crate::cmd) enum State {
     Ok,
     Warning,
+    /// No log can be made or written here.
+    Unusable,
+    /// What is synced here can be lost.
     Broken,
 }
 
@@ -63,6 +88,7 @@ impl State {
         match self {
             Self::Ok => "ok",
             Self::Warning => "warning",
+            Self::Unusable => "unusable",
             Self::Broken => "broken",
         }
     }
@@ -71,7 +97,7 @@ impl State {
         match self {
             Self::Ok => Tone::Good,
             Self::Warning => Tone::Doubtful,
-            Self::Broken => Tone::Bad,
+            Self::Unusable | Self::Broken => Tone::Bad,
         }
     }
 }
@@ -95,6 +121,10 @@ impl Check {
         Self { name, state: State::Warning, says: says.into(), next: Some(next.to_owned()) }
     }
 
+    fn unusable(name: &'static str, says: impl Into<String>, next: &str) -> Self {
+        Self { state: State::Unusable, ..Self::warning(name, says, next) }
+    }
+
     fn broken(name: &'static str, says: impl Into<String>, next: &str) -> Self {
         Self { state: State::Broken, ..Self::warning(name, says, next) }
     }
@@ -107,8 +137,9 @@ pub(in crate::cmd) fn judge(machine: &Machine) -> Vec<Check> {
     if let Some(check) = preload(machine) {
         checks.push(check);
     }
+    checks.push(file_system(around));
+    checks.extend(overwrites(around));
     checks.extend([
-        file_system(around),
         mount_options(around),
         write_cache(around),
         room(around),
@@ -147,6 +178,9 @@ fn file_system(around: &Surroundings) -> Check {
     if is_in_memory(mount) {
         return Check::broken(NAME, format!("{says}: in memory, gone with the power"), MOVE);
     }
+    if NO_FILES.contains(&kind.as_str()) {
+        return Check::unusable(NAME, format!("{says}: it holds no logs"), MOVE);
+    }
     if kind == "overlay" {
         return match &around.upper {
             Some(upper) if is_in_memory(upper) => {
@@ -169,6 +203,28 @@ fn file_system(around: &Surroundings) -> Check {
     Check::ok(NAME, says)
 }
 
+/// Where an overwrite takes new room: there "a record is admitted only if it has a sure place" does
+/// not hold.
+fn overwrites(around: &Surroundings) -> Option<Check> {
+    const NAME: &str = "overwrites";
+    let mount = around.upper.as_ref().or(around.mount.as_ref())?;
+    let kind = mount.kind.as_str();
+    if kind == "btrfs" {
+        let says = "btrfs: new segments are overwritten in place (chattr +C), but names, and \
+                    blocks that a snapshot shares, take new room: a full disk can poison the log \
+                    instead of refusing an append";
+        let next = "keep room free; leave the log's subvolume out of snapshots";
+        return Some(Check::warning(NAME, says, next));
+    }
+    COPY_ON_WRITE.contains(&kind).then(|| {
+        let says = format!(
+            "{kind} writes each block to a new place: a full disk can poison the log instead of \
+             refusing an append"
+        );
+        Check::warning(NAME, says, "keep room free: reserve some of it, or set a quota for others")
+    })
+}
+
 fn mount_options(around: &Surroundings) -> Check {
     const NAME: &str = "mount options";
     let mounts = around.mount.iter().chain(&around.upper);
@@ -178,7 +234,8 @@ fn mount_options(around: &Surroundings) -> Check {
         return Check::broken(NAME, says, "mount it without this option");
     }
     if options.contains(&"ro") {
-        return Check::warning(NAME, "ro: logs can only be read", "mount it with rw to write");
+        let next = "mount it with rw to write";
+        return Check::unusable(NAME, "ro: logs can only be read", next);
     }
     let shown = options.iter().filter(|option| !option.contains("dir=")).copied();
     let shown = shown.collect::<Vec<_>>().join(", ");
@@ -204,6 +261,10 @@ fn write_cache(around: &Surroundings) -> Check {
 fn room(around: &Surroundings) -> Check {
     const NAME: &str = "free space";
     match around.free {
+        Some(free) if free < ROOM_MIN => {
+            let next = format!("make room: a log takes {} at least", human::bytes(ROOM_MIN));
+            Check::unusable(NAME, human::bytes(free), &next)
+        }
         Some(free) if free < ROOM => {
             let next = format!("make room: a log takes up to {} ahead", human::bytes(ROOM));
             Check::warning(NAME, human::bytes(free), &next)
@@ -218,7 +279,7 @@ fn writable(around: &Surroundings) -> Check {
     match &around.writable {
         Writable::Yes => Check::ok(NAME, "can be made"),
         Writable::No(why) => {
-            Check::warning(NAME, format!("cannot be made: {why}"), "check owner and permissions")
+            Check::unusable(NAME, format!("cannot be made: {why}"), "check owner and permissions")
         }
         Writable::Unknown => {
             Check::ok(NAME, "not tried: this file system knows none without a name")
@@ -229,9 +290,9 @@ fn writable(around: &Surroundings) -> Check {
 fn direct(around: &Surroundings) -> Check {
     const NAME: &str = "O_DIRECT";
     match around.direct {
-        Some(true) => Check::ok(NAME, "possible; this version does not use it"),
-        Some(false) => Check::ok(NAME, "not possible; this version does not use it"),
-        None => Check::ok(NAME, "not tried; this version does not use it"),
+        Some(true) => Check::ok(NAME, "possible: batches of 64 KiB and more are written with it"),
+        Some(false) => Check::ok(NAME, "not possible: large batches go through the page cache"),
+        None => Check::ok(NAME, "not tried; used for batches of 64 KiB and more, where possible"),
     }
 }
 
@@ -260,8 +321,17 @@ fn file_size(around: &Surroundings) -> Check {
 
 fn locked(around: &Surroundings) -> Check {
     const NAME: &str = "locked memory";
-    let most = around.locked_max.map_or_else(|| "without limit".to_owned(), human::bytes);
-    Check::ok(NAME, format!("{most}; this version locks none"))
+    match around.locked_max {
+        None => Check::ok(NAME, "without limit: disk serve locks its memory, logs lock none"),
+        Some(most) => {
+            let says = format!(
+                "{} at most: disk serve does not lock its memory under a limit; logs lock none",
+                human::bytes(most)
+            );
+            let next = "for disk serve: LimitMEMLOCK=infinity in its unit, or ulimit -l unlimited";
+            Check::warning(NAME, says, next)
+        }
+    }
 }
 
 fn clock(machine: &Machine) -> Check {
@@ -348,15 +418,52 @@ mod tests {
             let found = worst(&machine(&format!("1 1 0:2 / / rw - {kind} there:/x rw")));
             assert_eq!(found, (State::Warning, vec!["file system"]), "{kind}");
         }
-        let mut poor = machine("1 1 8:2 / / ro - ext4 /dev/sda rw");
-        poor.around.free = Some(1 << 20);
-        poor.around.writable = Writable::No("no".to_owned());
+        let mut poor = machine("1 1 8:2 / / rw - ext4 /dev/sda rw");
+        poor.around.free = Some(100 << 20);
         poor.around.open_files_max = Some(20);
         poor.around.file_size_max = Some(1 << 20);
+        poor.around.locked_max = Some(8 << 20);
         poor.wall_us = 0;
-        let named =
-            vec!["mount options", "free space", "new files", "open files", "file size", "clock"];
+        let named = vec!["free space", "open files", "file size", "locked memory", "clock"];
         assert_eq!(worst(&poor), (State::Warning, named));
         assert_eq!(worst(&Machine::default()).0, State::Warning);
+    }
+
+    #[test]
+    fn where_no_log_can_be_made_is_no_place_for_one() {
+        const EXT4: &str = "1 1 8:2 / / rw - ext4 /dev/sda rw";
+        let spoil = |spoil: fn(&mut Machine)| {
+            let mut machine = machine(EXT4);
+            spoil(&mut machine);
+            worst(&machine)
+        };
+        let unusable = |name| (State::Unusable, vec![name]);
+        assert_eq!(
+            spoil(|machine| machine.around.writable = Writable::No("no".to_owned())),
+            unusable("new files")
+        );
+        assert_eq!(spoil(|machine| machine.around.free = Some(0)), unusable("free space"));
+        let read_only = worst(&machine("1 1 8:2 / / ro - ext4 /dev/sda rw"));
+        assert_eq!(read_only, unusable("mount options"));
+        let kernel = worst(&machine("1 1 0:2 / /proc rw - proc proc rw"));
+        assert_eq!(kernel, unusable("file system"));
+        let mut both = machine("1 1 0:2 / /x rw - tmpfs tmpfs rw");
+        both.around.writable = Writable::No("no".to_owned());
+        assert_eq!(worst(&both).0, State::Broken, "the worse of two");
+    }
+
+    #[test]
+    fn where_overwrites_take_new_room_the_doctor_says_so() {
+        for kind in ["btrfs", "zfs", "bcachefs", "nilfs2", "f2fs"] {
+            let found = worst(&machine(&format!("1 1 0:2 / / rw - {kind} /dev/sda rw")));
+            assert_eq!(found, (State::Warning, vec!["overwrites"]), "{kind}");
+        }
+        for kind in ["ext4", "xfs"] {
+            let found = worst(&machine(&format!("1 1 0:2 / / rw - {kind} /dev/sda rw")));
+            assert_eq!(found, (State::Ok, vec![]), "{kind}");
+        }
+        let mut overlay = machine("1 1 0:2 / / rw - overlay overlay rw,upperdir=/up");
+        overlay.around.upper = mount("1 1 8:2 / /up rw - btrfs /dev/sda rw");
+        assert_eq!(worst(&overlay), (State::Warning, vec!["overwrites"]));
     }
 }
