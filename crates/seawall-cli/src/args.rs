@@ -1,4 +1,4 @@
-//! What can be asked for, as clap reads it.
+//! The command line, as clap reads it.
 
 mod bench;
 mod config;
@@ -44,14 +44,14 @@ pub(crate) use tools::{Completions, Doctor, Man, Probe};
 #[command(
     name = "seawall",
     version,
-    about = "A write-ahead log that tells a torn tail from damage and names what is lost.",
+    about = "A durable log for programs and shells. After a crash it shows exactly what survived.",
     after_help = EXIT_CODES,
     arg_required_else_help = true,
     propagate_version = true,
     infer_subcommands = false
 )]
 struct Cli {
-    /// When to colour what is printed; words say the same without
+    /// When to use colour
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorWhen::Auto)]
     #[arg(hide_possible_values = true, display_order = 900)]
     color: ColorWhen,
@@ -59,7 +59,7 @@ struct Cli {
     verb: Verb,
 }
 
-/// What is to be done.
+/// The verbs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Append records from standard input
@@ -71,49 +71,50 @@ pub(crate) enum Verb {
     /// Print the last records, and follow the log
     #[command(after_help = TAIL_EXAMPLES)]
     Tail(Tail),
-    /// Judge whole logs: clean, torn, damaged; and name what is lost
+    /// Check logs for damage and list lost records
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(Verify),
-    /// Say what a log is like: sizes, counts, options
+    /// Show a log's size, record count and settings
     #[command(after_help = STAT_EXAMPLES)]
     Stat(Stat),
-    /// Back a log up, beside its running writer
+    /// Back up a log while it is in use
     #[command(after_help = COPY_EXAMPLES)]
     Copy(Copy),
-    /// Make a log out of that of another program, or the other way round
+    /// Convert logs from and to `CWal`, JSON and `MessagePack`
+    #[command(about = "Convert logs from and to CWal, JSON and MessagePack")]
     #[command(after_help = CONVERT_EXAMPLES)]
     Convert(Convert),
-    /// Give up the records at one end of a log; a dry run without --yes
+    /// Remove the oldest or newest records (dry run unless --yes)
     #[command(after_help = TRUNCATE_EXAMPLES)]
     Truncate(Truncate),
-    /// Mend a damaged log; a plan that changes nothing unless told what to do
+    /// Show how a damaged log can be repaired, and do it with --yes or --salvage-to
     #[command(after_help = REPAIR_EXAMPLES)]
     Repair(Repair),
-    /// Make the parity that a log lacks, so that blocks which a device loses come back
+    /// Add parity to existing records so lost blocks can be rebuilt
     #[command(after_help = PROTECT_EXAMPLES)]
     Protect(Protect),
-    /// Apply what was committed, once, to a store, or to a program of yours
+    /// Apply committed transactions, once each, to a store or to your program
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(Replay),
     /// A virtual disk for the log of another program, served over NBD
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Disk(Disk),
-    /// Say what an exit code or a word of `verify` means, and what to do
+    /// Explain an exit code or a word of `verify`, and what to do
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(Explain),
-    /// Measure this machine
+    /// Benchmarks: commits, reads, streams, replay
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Bench(Bench),
-    /// Write, kill, recover, damage, measure: the promises, tried here
+    /// Try the promises here: write, kill, recover, damage, repair, measure
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(Demo),
-    /// Say whether this machine keeps what a log promises, as far as can be seen
+    /// Check whether a directory is safe for logs
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(Doctor),
-    /// Measure what durable writes cost in a place, by every way to make them
+    /// Measure the cost of durable writes in a directory
     #[command(after_help = PROBE_EXAMPLES)]
     Probe(Probe),
-    /// Print what a shell needs to complete these command lines
+    /// Print a script that completes these command lines in a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions(Completions),
     /// Print the manual page, or write one for each verb
@@ -152,13 +153,13 @@ impl Verb {
 /// How the answer is to look.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Look {
-    /// Print the answer as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print no notes and summaries
+    /// Print errors only (verify prints nothing)
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Print what is opened, the options in force, and how long it took
+    /// Show files opened, effective options and timing
     #[arg(short, long, conflicts_with = "quiet")]
     pub(crate) verbose: bool,
 }
@@ -171,13 +172,13 @@ pub(crate) struct Append {
     /// Refuse to create a log
     #[arg(long)]
     pub(crate) no_create: bool,
-    /// What a record is on standard input
+    /// How standard input is split into records
     #[arg(long, value_enum, default_value_t = Format::Lines)]
     pub(crate) format: Format,
     /// Print each record's number once it is durable
     #[arg(long)]
     pub(crate) ack: bool,
-    /// What the records of a new log are [default: raw; msgpack with --format json; json with
+    /// The type of the records of a new log [default: raw; msgpack with --format json; json with
     /// --log-format json]
     #[arg(long, value_enum)]
     pub(crate) codec: Option<Codec>,
@@ -187,12 +188,11 @@ pub(crate) struct Append {
     /// The largest segment of a new log, 1MiB at least [default: 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = human::parse_size)]
     pub(crate) segment_size: Option<u64>,
-    /// What an acknowledgement means; a new log remembers it [default: synced]
+    /// When a record is acknowledged; stored in a new log [default: synced]
     #[arg(long, value_enum)]
     pub(crate) level: Option<LevelName>,
-    /// Keep parity beside the segments from now on, 16+2 or the like, or none; the log remembers
-    /// it. With 16+2 any two of sixteen blocks that a device loses come back [default: what the log
-    /// has; a new one has none]
+    /// Keep parity beside the segments from now on, as 16+2, or none; stored in the log. With 16+2
+    /// any two of sixteen lost blocks can be rebuilt [default: as the log has; none for a new one]
     #[arg(long, value_name = "16+2|none")]
     pub(crate) parity: Option<Parity>,
     #[command(flatten)]
@@ -202,11 +202,11 @@ pub(crate) struct Append {
 /// How records are cut out of a stream of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// What stands between newlines; any bytes, empty ones too
+    /// The bytes between newlines, any bytes; empty lines are records, too
     Lines,
     /// One JSON value a line
     Json,
-    /// A little-endian 32-bit length, then as many bytes
+    /// A little-endian 32-bit length, then that many bytes
     Len32,
     /// All of it is one record
     Raw,
@@ -290,7 +290,7 @@ pub(crate) struct Cat {
     /// How to print a record [default: short]
     #[arg(short = 'o', long = "output", value_enum)]
     pub(crate) shape: Option<Shape>,
-    /// Go on behind damage; the exit code stays that of the damage
+    /// Continue after damage; the exit code is still that of the damage
     #[arg(long)]
     pub(crate) skip_damaged: bool,
     #[command(flatten)]
@@ -310,10 +310,10 @@ pub(crate) struct Tail {
     #[arg(short = 'n', value_name = "COUNT", default_value_t = 10)]
     #[arg(value_parser = human::parse_count, allow_negative_numbers = true)]
     pub(crate) count: u64,
-    /// Go on with the records that come, until interrupted
+    /// Print new records as they are appended, until interrupted
     #[arg(short, long)]
     pub(crate) follow: bool,
-    /// Go on where this file says, instead of with the last records, and keep it up to date
+    /// Continue at the record that this file names, and keep the file up to date
     #[arg(long, value_name = "FILE")]
     pub(crate) cursor_file: Option<PathBuf>,
     /// How to print a record [default: short]
@@ -330,7 +330,7 @@ pub(crate) struct Tail {
 pub(crate) struct Copy {
     /// The log
     pub(crate) log: PathBuf,
-    /// The copy: a directory that is not there yet
+    /// The copy, a directory that does not exist yet
     pub(crate) target: PathBuf,
     #[command(flatten)]
     pub(crate) patience: Patience,
@@ -344,15 +344,15 @@ pub(crate) struct Copy {
 pub(crate) struct Truncate {
     /// The log
     pub(crate) log: PathBuf,
-    /// Give up records before this one, by whole segments
+    /// Remove records before this one, by whole segments
     #[arg(long, value_name = "LSN", group = "end", value_parser = human::parse_lsn)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) before: Option<u64>,
-    /// Give up every record behind this one; `none` keeps none
+    /// Remove every record after this one; `none` removes all
     #[arg(long, value_name = "LSN|none", group = "end", value_parser = human::parse_lsn_or_none)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) after: Option<Last>,
-    /// Say what would go, and change nothing; so without --yes, too
+    /// Show what would be removed and change nothing; also the default without --yes
     #[arg(long, conflicts_with = "yes")]
     pub(crate) dry_run: bool,
     /// Do it
@@ -397,7 +397,7 @@ pub(crate) struct Verify {
     /// The logs
     #[arg(required = true, value_name = "LOG")]
     pub(crate) logs: Vec<PathBuf>,
-    /// A torn tail, too, ends with exit code 3
+    /// Exit with 3 for a torn tail, too
     #[arg(long)]
     pub(crate) strict: bool,
     #[command(flatten)]
@@ -411,7 +411,7 @@ pub(crate) struct Verify {
 pub(crate) struct Repair {
     /// The log
     pub(crate) log: PathBuf,
-    /// Bring everything intact to a new log, with its numbers; LOG is only read
+    /// Copy everything intact to a new log, with the same LSNs; LOG is only read
     #[arg(long, value_name = "NEW", conflicts_with = "cut_tail")]
     pub(crate) salvage_to: Option<PathBuf>,
     /// Take what damage took from another copy of the same log; may be given twice
@@ -444,16 +444,17 @@ pub(crate) struct Demo {
     /// The promises only, without the speed; 12 seconds at most
     #[arg(long)]
     pub(crate) fast: bool,
-    /// Where the kills and the flipped bit fall [default: random]
+    /// Seed for the moments of the kills and the flipped bit [default: random]
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Where to make the demo's folder [default: the folder for temporary files]
+    /// Where to make the demo's folder [default: the folder for temporary files, or the current
+    /// directory where that one is in memory]
     #[arg(long)]
     pub(crate) dir: Option<PathBuf>,
     /// Keep the logs
     #[arg(long)]
     pub(crate) keep: bool,
-    /// Make this directory, with report.html, speed.svg and demo.json
+    /// Write report.html, speed.svg and demo.json to this new directory
     #[arg(long, value_name = "NEW")]
     pub(crate) report: Option<PathBuf>,
     #[command(flatten)]

@@ -93,12 +93,12 @@ pub(crate) fn text_to_json(line: &[u8]) -> Result<Vec<u8>, String> {
 
 fn refuse_blank(text: &[u8]) -> Result<(), String> {
     let blank = text.trim_ascii().is_empty();
-    if blank { Err("the line is blank, and no JSON value".to_owned()) } else { Ok(()) }
+    if blank { Err("the line is blank; a JSON value was expected".to_owned()) } else { Ok(()) }
 }
 
 fn as_text(bytes: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(bytes)
-        .map_err(|error| format!("no text in UTF-8 at byte {}", error.valid_up_to() + 1))
+        .map_err(|error| format!("not UTF-8 at byte {}", error.valid_up_to() + 1))
 }
 
 fn twice(name: &str) -> String {

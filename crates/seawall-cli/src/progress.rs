@@ -19,7 +19,7 @@ const BETWEEN: Duration = Duration::from_millis(100);
 /// `--progress`
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Patience {
-    /// Say how far long work is: auto (on a terminal), never, or fd:N for lines of JSON there
+    /// Show progress: auto (on a terminal), never, or JSON lines to fd:N
     #[arg(long, value_name = "WHERE", default_value = "auto")]
     progress: Ear,
 }

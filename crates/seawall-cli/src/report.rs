@@ -112,11 +112,10 @@ impl Failure {
         match error {
             Error::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
                 if target.symlink_metadata().is_ok() {
-                    let failure =
-                        Self::new(Exit::Conflict, "there is something at the target already");
-                    return failure.at(target.display()).next("give a name that is not taken");
+                    let failure = Self::new(Exit::Conflict, "the target exists");
+                    return failure.at(target.display()).next("give a name that does not exist");
                 }
-                let what = "one that was to be made there did not come to its end";
+                let what = "an earlier run did not finish, and left its draft";
                 let next = "remove it, unless another process is at work on it; then try again";
                 Self::new(Exit::Conflict, what).at(partial.display()).next(next)
             }
@@ -124,10 +123,10 @@ impl Failure {
                 let place = format!("{}, on the way to {}", log.display(), target.display());
                 let next = match source.kind() {
                     io::ErrorKind::StorageFull => "make room, or give another place",
-                    io::ErrorKind::NotFound => "make the folder that the new log is to be in first",
+                    io::ErrorKind::NotFound => "make the directory of the new log first",
                     _ => "check the place, its permissions and its device, then try again",
                 };
-                let next = format!("{next}; nothing was made, and the log is as it was");
+                let next = format!("{next}; nothing was created, and the log is unchanged");
                 Self::new(Exit::Failed, what_of(error, log)).at(place).next(next)
             }
             _ => Self::of(error, verb, log),
@@ -137,10 +136,10 @@ impl Failure {
     /// A page could not be written, for what the system or the writer of pages says.
     pub(crate) fn of_page(error: &io::Error, path: &Path) -> Self {
         if error.kind() == io::ErrorKind::AlreadyExists {
-            let what = "there is something where the report should be";
+            let what = "the report exists, or a draft of it";
             return Self::new(Exit::Conflict, what)
                 .at(format!("{0} or {0}.partial", path.display()))
-                .next("give a name that is not taken");
+                .next("give a name that does not exist");
         }
         if error.kind() == io::ErrorKind::InvalidInput {
             return Self::new(Exit::Failed, error).at(path.display()).next("give one that does");
@@ -218,19 +217,27 @@ fn exit_of(error: &Error) -> Exit {
 
 fn what_of(error: &Error, log: &Path) -> String {
     match error {
-        Error::Io { source, .. } if is_missing(source, log) => "there is nothing here".to_owned(),
+        Error::Io { source, .. } if is_missing(source, log) => {
+            format!("no such log: {}", log.display())
+        }
         Error::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
-            "not a Seawall log: a log is a directory, and this is none".to_owned()
+            "not a Seawall log: a log is a directory".to_owned()
         }
         Error::Unsupported { refused, .. } => {
             format!("this log was written by another version of Seawall: {refused}")
         }
         Error::NotALog { found, .. } => format!("not a Seawall log: {found}"),
-        Error::Busy { .. } => "another process writes this log".to_owned(),
-        Error::Damaged(damage) => format!("the log is damaged: {damage}"),
-        Error::Pruned { oldest } => format!("records before {oldest} were truncated away"),
+        Error::Busy { .. } => format!("another process has {} open for writing", log.display()),
+        Error::Damaged(damage) => format!("{} is damaged: {damage}", log.display()),
+        Error::Pruned { oldest } => {
+            format!("{}: records before {oldest} were truncated away", log.display())
+        }
         Error::DiskFull { source } => {
-            format!("the disk is full: {source}; nothing that was acknowledged is lost")
+            let log = log.display();
+            format!(
+                "no room for the next segment of {log}: nothing that was acknowledged is lost \
+                 ({source})"
+            )
         }
         other => format!("{other:#}"),
     }
@@ -240,7 +247,7 @@ fn next_after(error: &Error, verb: &str, log: &Path) -> String {
     let shown = typed(log);
     match error {
         Error::Io { source, .. } => next_after_io(source, verb, log),
-        Error::Busy { .. } => "wait until it has ended; reading works beside it".to_owned(),
+        Error::Busy { .. } => "wait until it has ended; reading works meanwhile".to_owned(),
         Error::NotALog { .. } => {
             "give the directory that `seawall append` was given, or a new one to append".to_owned()
         }
@@ -263,15 +270,19 @@ fn next_after(error: &Error, verb: &str, log: &Path) -> String {
         }
         Error::TooLarge { .. } => "split it into smaller records".to_owned(),
         Error::Poisoned { .. } => format!(
-            "mend the cause, then open the log again: seawall verify {shown} tells what is there"
+            "remove the cause, then open the log again: seawall verify {shown} shows what survived"
         ),
         Error::DiskFull { .. } => {
             "make room, then send the rest again: what was acknowledged is kept".to_owned()
         }
         Error::Pruned { oldest } => format!("begin with record {oldest}, the oldest in the log"),
-        Error::Rewound { next } | Error::BeyondEnd { next, .. } => {
-            format!("undo what rests on records from {next} on, then begin there")
-        }
+        Error::Rewound { next } | Error::BeyondEnd { next, .. } => match next.previous() {
+            Some(last) => format!(
+                "the log was truncated to {last}: discard what you derived from later records, and \
+                     set the cursor to {next}"
+            ),
+            None => format!("discard what you derived from it, and set the cursor to {next}"),
+        },
         _ => format!("seawall verify {shown}"),
     }
 }
@@ -311,7 +322,7 @@ fn next_after_io(error: &io::Error, verb: &str, log: &Path) -> String {
             match parent.filter(|parent| !parent.exists()) {
                 Some(parent) => format!("mkdir -p {}", typed(parent)),
                 None if verb == "append" => {
-                    "check the path; without --no-create a log is made here".to_owned()
+                    "check the path; without --no-create, append creates the log".to_owned()
                 }
                 None => "check the path".to_owned(),
             }

@@ -84,9 +84,9 @@ impl Picker {
     pub(crate) fn tell(&self) {
         if self.plain > 0 {
             let asked = self.selection.has_conditions();
-            let fate = if asked { "matches nothing" } else { "has no fields" };
+            let fate = if asked { "do not match" } else { "have no fields" };
             let records = human::count(self.plain, "record");
-            say(&format!("seawall: warning: what is no JSON value {fate}: {records}"));
+            say(&format!("seawall: warning: {records} that are not JSON {fate}"));
         }
     }
 }

@@ -36,8 +36,7 @@ pub(crate) fn translate(
     match (source, target) {
         (CodecId::Raw, CodecId::Raw) => Ok(bytes.into()),
         (CodecId::Json, CodecId::Json) => {
-            seawall_foreign::json::check(bytes)
-                .map_err(|(_, why)| format!("no JSON value: {why}"))?;
+            seawall_foreign::json::check(bytes).map_err(|(_, why)| format!("not JSON: {why}"))?;
             Ok(bytes.into())
         }
         (CodecId::MessagePack, CodecId::MessagePack) if is_whole(bytes) => Ok(bytes.into()),
@@ -49,7 +48,7 @@ pub(crate) fn translate(
         (CodecId::Json, CodecId::Raw) => json_to_raw(&read_json(bytes)?).map(Cow::Owned),
         (CodecId::MessagePack, CodecId::Raw) => match token(bytes) {
             Some((Token::Bytes(data), [])) => Ok(data.into()),
-            _ => Err("it is no plain bytes, and would not come back".to_owned()),
+            _ => Err("it is not plain bytes and could not be converted back".to_owned()),
         },
         (source, target) => Err(format!("no way from {} to {}", source.name(), target.name())),
     }
@@ -65,7 +64,9 @@ fn json_to_raw(value: &Value) -> Result<Vec<u8>, String> {
         Value::String(text) => Some(text.clone().into_bytes()),
         value => bytes_in(value).filter(|bytes| std::str::from_utf8(bytes).is_err()),
     };
-    bytes.ok_or_else(|| "it is no text and no plain bytes, and would not come back".to_owned())
+    bytes.ok_or_else(|| {
+        "it is neither text nor plain bytes and could not be converted back".to_owned()
+    })
 }
 
 /// The bytes that JSON shows as an object.
@@ -157,7 +158,11 @@ fn read_map(rest: &mut &[u8], count: u64, depth: usize) -> Result<Value, String>
                 *rest = behind;
                 read_text(name)?.to_owned()
             }
-            _ => return Err("a member has a name that is no text, and JSON has none".to_owned()),
+            _ => {
+                return Err(
+                    "a member has a name that is not text, which JSON cannot store".to_owned()
+                );
+            }
         };
         let value = read_value(rest, depth)?;
         if members.insert(name.clone(), value).is_some() {
@@ -172,7 +177,7 @@ fn read_map(rest: &mut &[u8], count: u64, depth: usize) -> Result<Value, String>
 }
 
 fn read_text(text: &[u8]) -> Result<&str, String> {
-    std::str::from_utf8(text).map_err(|_| "a text in it is no UTF-8".to_owned())
+    std::str::from_utf8(text).map_err(|_| "a text in it is not UTF-8".to_owned())
 }
 
 /// Whether a number of JSON fits in 64 bits, as an integer or as a float that prints as the same.

@@ -309,7 +309,7 @@ fn what_is_no_source_is_said_and_makes_nothing() {
     folder.run("convert folder made --to json", b"").refused(8);
     folder.run("convert file made --from seawall --to json", b"").refused(8);
     for (line, why) in [
-        ("convert /dev/null made --to json", "no regular file"),
+        ("convert /dev/null made --to json", "not a regular file"),
         ("convert file .. --to json", "does not end in a name"),
     ] {
         assert!(folder.run(line, b"").refused(1).contains(why), "{line}");

@@ -123,7 +123,7 @@ fn what_is_no_parity_is_2_and_makes_no_log() {
     for wrong in ["16", "16+0", "2+3", "65+2", "yes", "+", "16-2", ""] {
         let ran = folder.run(&format!("append log --parity={wrong}"), b"x\n");
         assert_eq!(ran.code, 2, "{wrong}");
-        assert!(ran.err.contains("like 16+2") && ran.err.contains("`none`"), "{}", ran.err);
+        assert!(ran.err.contains("e.g. 16+2") && ran.err.contains("; none turns"), "{}", ran.err);
         assert_eq!(folder.run(&format!("protect log --parity={wrong}"), b"").code, 2, "{wrong}");
     }
     assert_eq!(folder.names("."), [""; 0]);

@@ -77,7 +77,7 @@ fn what_stands_behind_a_cut_never_comes_back() {
     folder.run("append log", b"a\nb\nc\nd\n").fine();
     let ran = folder.run("truncate log --after 2", b"");
     let text = ran.fine().text();
-    assert!(text.contains("2 records would go") && text.contains("LSN 3 .. 4"), "{text}");
+    assert!(text.contains("2 records would be removed") && text.contains("LSN 3 .. 4"), "{text}");
     assert!(text.contains("seawall truncate log --after 2 --yes"), "{text}");
     assert_eq!(folder.run("cat log -o raw", b"").fine().text(), "a\nb\nc\nd\n");
     let ran = folder.run("truncate log --after 2 --yes --json", b"").fine().json().remove(0);

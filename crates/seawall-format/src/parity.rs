@@ -89,8 +89,8 @@ impl std::fmt::Display for NoScheme {
         let Self(said) = self;
         write!(
             f,
-            "{said:?} is no parity: it is like 16+2, with 2 to {} blocks of data and 1 to {} of \
-             parity, and no more parity than data",
+            "invalid parity {said:?}: expected DATA+PARITY, e.g. 16+2 (data 2-{}, parity 1-{}, \
+             parity <= data)",
             Scheme::DATA_MAX,
             Scheme::PARITY_MAX
         )
@@ -560,7 +560,7 @@ mod tests {
     fn what_no_log_has_is_no_scheme() {
         for said in ["", "16", "16+", "+2", "1+1", "65+2", "16+17", "2+3", "16+0", "-1+2", "a+b"] {
             let refused = said.parse::<Scheme>().unwrap_err().to_string();
-            assert!(refused.contains("is no parity"), "{refused}");
+            assert!(refused.contains("invalid parity"), "{refused}");
         }
         for said in ["2+1", "64+16", "4+1"] {
             assert_eq!(said.parse::<Scheme>().unwrap().to_string(), said);

@@ -13,9 +13,9 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         "k" => 10,
         "m" => 20,
         "g" => 30,
-        _ => return Err(format!("`{text}` is no size; write 65536, 64K, 1MiB or 1GiB")),
+        _ => return Err(format!("`{text}` is not a size; write 65536, 64K, 1MiB or 1GiB")),
     };
-    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is no size; write 64MiB"))?;
+    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is not a size; write 64MiB"))?;
     number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
 }
 
@@ -26,7 +26,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// What to write instead; 1,024 threads at most.
 pub fn parse_writers(text: &str) -> Result<usize, String> {
     let number = text.trim().parse().ok().filter(|number| (1..=1024).contains(number));
-    number.ok_or_else(|| format!("`{text}` is no number of writers; 1 to 1024"))
+    number.ok_or_else(|| format!("`{text}` is not a number of writers from 1 to 1024"))
 }
 
 /// Reads a number of seconds.
@@ -36,7 +36,7 @@ pub fn parse_writers(text: &str) -> Result<usize, String> {
 /// What to write instead; 0.1 to 60 seconds.
 pub fn parse_seconds(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number| (0.1..=60.0).contains(number));
-    number.ok_or_else(|| format!("`{text}` is no time to measure; 0.1 to 60 seconds"))
+    number.ok_or_else(|| format!("`{text}` is not a number of seconds from 0.1 to 60"))
 }
 
 /// Reads the size of a record to measure with.
@@ -90,7 +90,7 @@ pub fn bytes(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     match units.into_iter().find(|(shift, _)| bytes >= 1 << shift) {
         Some((shift, unit)) => format!("{:.1} {unit}", to_f64(bytes) / to_f64(1 << shift)),
-        None => format!("{bytes} bytes"),
+        None => count(bytes, "byte"),
     }
 }
 

@@ -346,16 +346,16 @@ impl fmt::Display for Corruption {
             Self::Order => "batches do not continue each other",
             Self::CutShort => "the file ends before it should",
             Self::SegmentHeader => "the segment's header is unreadable",
-            Self::Misplaced => "what stands here belongs elsewhere",
-            Self::Duplicated => "a copy of what stands elsewhere stands here",
-            Self::ForeignEpoch => "what stands here belongs to another segment or log",
+            Self::Misplaced => "these bytes belong elsewhere",
+            Self::Duplicated => "a copy of another place",
+            Self::ForeignEpoch => "these bytes belong to another segment or log",
             Self::Unreadable => "the device cannot read it",
-            Self::Line => "a line fails its checksum, or is none",
+            Self::Line => "a line fails its checksum, or is not a line of a log",
             Self::TextMissing => "the text of a segment is missing",
             Self::SegmentMissing => "the segment is missing",
-            Self::SegmentReplaced => "another file stands where the segment was",
+            Self::SegmentReplaced => "another file has replaced the segment",
             Self::Manifest => "no slot of the manifest is readable",
-            Self::GivenUp => "a repair gave up what was lost here",
+            Self::GivenUp => "records lost here were given up by a repair",
         })
     }
 }

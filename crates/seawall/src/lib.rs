@@ -2,10 +2,10 @@
 //! crash.
 //!
 //! It never presents damage as a clean end while evidence of the lost record survives, and says
-//! so when it could not know.
+//! so when it cannot know.
 //!
 //! ```
-//! use seawall::{Log, Lsn};
+//! use seawall::Log;
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Serialize, Deserialize, Debug, PartialEq)]
@@ -16,21 +16,70 @@
 //! # let folder = std::env::temp_dir().join(format!("seawall-doc-lib-{}", std::process::id()));
 //! let log: Log<Event> = Log::open(&folder)?; // creates or opens; recovery happens here
 //! let mut balance = 0;
-//! for entry in log.read_from(Lsn::FIRST)? {
+//! for entry in log.read_from(log.replay_start())? {
 //!     let (_, Event::Deposit { cents, .. }) = entry?; // in order, verified
 //!     balance += cents;
 //! }
 //! log.append(&Event::Deposit { account: 7, cents: 100 })?; // returns when durable
-//! balance += 100; // written down first, then done
+//! balance += 100; // log first, then act
 //! # drop(log); std::fs::remove_dir_all(&folder)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A record's way to the device: [`Log::append`] (`log`) gives it to the open batch (`commit`),
-//! a leader takes the batch (`core`), `writer` finishes it with `seawall_format::batch` and calls
-//! `write_at` and `sync` of `seawall_io`'s POSIX files. Reading and opening walk the other way
-//! (`walk`), and the decision table is in `recovery`. The bytes: `docs/FORMAT.md`; the promises:
-//! `docs/DURABILITY.md`.
+//! # Where to look
+//!
+//! - Create or open a log, and recover it: [`Log::open`]; [`Options`] has all settings.
+//! - Append, and wait until the record is durable: [`Log::append`]; [`Log::append_batch`] for an
+//!   atomic set.
+//! - Append without waiting, or from async code: [`Log::submit`], whose [`Ticket`] is a future.
+//! - Read: [`Log::read_from`]. In another process: [`LogReader`], and [`LogReader::follow`] for new
+//!   records.
+//! - Shorten a log: [`Log::checkpoint`], [`Log::truncate_before`], [`Options::retention`].
+//! - Know what a crash left: [`Log::recovery`].
+//! - Find and repair damage: [`verify()`], [`diagnose`], [`mend()`], [`salvage()`], [`cut_tail`].
+//! - Back up a log in use: [`copy()`].
+//! - Survive lost disk blocks: [`Options::parity`], [`protect`].
+//! - Close and learn of errors: [`Log::close`]. Dropping a log closes it, too, but reports nothing.
+//!
+//! # Levels
+//!
+//! [`Options::level`] says what an append waits for. [`Level::Synced`], the default, waits for the
+//! device. [`Level::Buffered`] does not wait: a crash can lose the newest records, never leave a
+//! gap. [`Level::Confirmed`] waits for evidence at a second place as well, so that damage at one
+//! place cannot hide the record.
+//!
+//! # Records
+//!
+//! A record is any type of serde, stored as [`MessagePack`] by field names, so that fields can be
+//! added later; [`Versioned`] types convert old records. **For bytes use `Log<[u8], Raw>`**
+//! ([`Raw`]): serde writes a `Vec<u8>` as an array of numbers, up to twice as large.
+//!
+//! # Async
+//!
+//! A [`Ticket`] may be awaited on any runtime; polling it never syncs. [`Log::submit`] itself waits
+//! while the memory for open records is full, or while a segment is begun, so a busy task may
+//! prefer to call it on a thread for blocking work.
+//!
+//! # Errors
+//!
+//! [`Error`] has one variant for each thing that the caller can do. [`Error::DiskFull`] and
+//! [`Error::Io`] leave the log as it was: try again. [`Error::Poisoned`]: open the log again to
+//! learn what survived. [`Error::Damaged`] names the lost records;
+//! [`LogReader::skip_damaged`] reads the rest. [`Error::Pruned`]: begin at [`Log::replay_start`].
+//!
+//! # Features
+//!
+//! `json` (on by default): the codec [`Json`], and logs that people can read, as lines of JSON
+//! ([`Layout::Text`]). Without it the crate does not depend on `serde_json`.
+//!
+//! # More
+//!
+//! Programs to start from are in
+//! [examples](https://github.com/seawall-wal/seawall/tree/main/crates/seawall/examples). The rest is
+//! in the repository: [START](https://github.com/seawall-wal/seawall/blob/main/docs/START.md),
+//! [DURABILITY](https://github.com/seawall-wal/seawall/blob/main/docs/DURABILITY.md) (what is
+//! promised, exactly), [DESIGN](https://github.com/seawall-wal/seawall/blob/main/docs/DESIGN.md),
+//! [FORMAT](https://github.com/seawall-wal/seawall/blob/main/docs/FORMAT.md) (every byte).
 
 #![forbid(unsafe_code)]
 

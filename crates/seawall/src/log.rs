@@ -21,14 +21,16 @@ use std::task::{Context, Poll};
 /// A write-ahead log of records of type `T`.
 ///
 /// One handle writes; it is `Send` and `Sync`, and threads that append at the same time share the
-/// device's syncs. Dropping it closes it as [`close`](Log::close) does, without a word of errors.
+/// device's syncs. Dropping it closes it as [`close`](Log::close) does, and reports no errors. For
+/// records that are bytes use `Log<[u8], Raw>` ([`Raw`](crate::Raw)): serde stores a `Vec<u8>` as
+/// an array of numbers.
 /// In a child made by `fork` each call that would read, write or wait is [`Error::Forked`], and
 /// dropping it writes nothing.
 ///
 /// # Examples
 ///
 /// ```
-/// use seawall::{Log, Lsn};
+/// use seawall::Log;
 ///
 /// # let folder = std::env::temp_dir().join(format!("seawall-doc-log-{}", std::process::id()));
 /// let log: Log<String> = Log::open(&folder)?; // creates or opens; recovery happens here
@@ -37,7 +39,7 @@ use std::task::{Context, Poll};
 ///
 /// let log: Log<String> = Log::open(&folder)?;
 /// assert_eq!(log.recovery().last, Some(lsn));
-/// for entry in log.read_from(Lsn::FIRST)? {
+/// for entry in log.read_from(log.replay_start())? {
 ///     let (lsn, event) = entry?;
 ///     println!("{lsn}: {event}");
 /// }

@@ -1,4 +1,4 @@
-//! What `seawall bench` is asked for.
+//! The options of `seawall bench`.
 
 use super::device::parse_delay;
 use super::examples::{
@@ -42,13 +42,13 @@ pub(crate) enum BenchVerb {
     /// Appends that do not wait for each record, beside plain writes of a mebibyte
     #[command(after_help = BENCH_STREAM_EXAMPLES)]
     Stream(BenchStream),
-    /// What it costs that a log goes on in a new segment
+    /// Cost of starting a new segment
     #[command(after_help = BENCH_ROLL_EXAMPLES)]
     Roll(BenchRoll),
-    /// What a record costs before it is on its way to the device
+    /// Cost of a record in memory, before it is written
     #[command(after_help = BENCH_FRAME_EXAMPLES)]
     Frame(BenchFrame),
-    /// What parity beside the segments costs those who commit
+    /// Cost of parity for commits
     #[command(after_help = BENCH_PARITY_EXAMPLES)]
     Parity(BenchParity),
     /// A store brought back from a log: one by one, in batches of 100, and by `seawall replay`
@@ -84,7 +84,7 @@ pub(crate) struct Beside {
     /// Compare with an earlier build: what its `--json` printed, in a file
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Option<PathBuf>,
-    /// A page of the same, with charts
+    /// Write a page with charts to this new file
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
 }
@@ -160,7 +160,7 @@ pub(crate) struct BenchPaper {
     /// Seconds for what syncs each set, which would take minutes: its rate is that of so long
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = human::parse_seconds)]
     pub(crate) time: f64,
-    /// A page of the same, with charts
+    /// Write a page with charts to this new file
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
     #[command(flatten)]

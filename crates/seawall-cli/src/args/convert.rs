@@ -1,4 +1,4 @@
-//! What `seawall convert` is asked for.
+//! The options of `seawall convert`.
 
 use super::Look;
 use crate::progress::Patience;
@@ -12,7 +12,7 @@ pub(crate) struct Convert {
     /// What is converted; it is only read
     #[arg(value_name = "SRC")]
     pub(crate) source: PathBuf,
-    /// What is made. If it is there with the same content, that is fine; with other, it stays
+    /// What is made. A target with the same content is success; with different content it stays
     #[arg(value_name = "DST")]
     pub(crate) target: PathBuf,
     /// What SRC is [default: a log of ours if it is a directory, else what its first entry is]
@@ -42,8 +42,8 @@ pub(crate) enum ForeignFormat {
     CwalText,
     /// JSON values, one after the other
     Json,
-    /// `MessagePack` records, each with its CRC-32 behind it
-    #[value(help = "MessagePack records, each with its CRC-32 behind it")]
+    /// `MessagePack` records, each followed by its CRC-32
+    #[value(help = "MessagePack records, each followed by its CRC-32")]
     Msgpack,
 }
 

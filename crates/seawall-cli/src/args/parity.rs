@@ -1,4 +1,4 @@
-//! What is asked for about parity: `append --parity`, and `protect`.
+//! The options about parity: `append --parity`, and `protect`.
 
 use super::Look;
 use crate::progress::Patience;
@@ -20,7 +20,7 @@ impl FromStr for Parity {
             _ => text
                 .parse()
                 .map(|scheme| Self(Some(scheme)))
-                .map_err(|error: NoScheme| format!("{error}; `none` ends it")),
+                .map_err(|error: NoScheme| format!("{error}; none turns parity off")),
         }
     }
 }
@@ -33,7 +33,7 @@ pub(crate) struct Protect {
     /// How many blocks of parity for how many of records [default: what the log keeps, else 16+2]
     #[arg(long, value_name = "16+2")]
     pub(crate) parity: Option<seawall::Parity>,
-    /// Say what would be made, and change nothing
+    /// Show what would be added and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -53,7 +53,7 @@ mod tests {
         assert_eq!("none".parse(), Ok(Parity(None)));
         for wrong in ["", "16", "+", "0+0", "1+1", "16+0", "2+3", "65+2", "16+17", "None", "yes"] {
             let refused = wrong.parse::<Parity>().unwrap_err();
-            assert!(refused.contains("like 16+2") && refused.contains("none"), "{refused}");
+            assert!(refused.contains("e.g. 16+2") && refused.contains("none"), "{refused}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the verbs around a log are asked for: `doctor`, `probe`, `completions`, `man`.
+//! The options of the verbs around a log: `doctor`, `probe`, `completions`, `man`.
 
 use super::Look;
 use crate::human;

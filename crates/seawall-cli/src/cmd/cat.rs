@@ -173,7 +173,7 @@ pub(super) fn judge_end(log: &Path, found: &Verification, (from, met): (Lsn, Exi
         return tell(log, damage);
     }
     if found.tail == TailState::CannotTell {
-        let what = "what lies behind the last record was torn or damaged: nobody can tell";
+        let what = "ambiguous tail: what follows the last record is a torn write or damage";
         let place = found.tail_at.map_or_else(String::new, |(segment, offset)| {
             format!(", segment {segment}, offset {offset}")
         });

@@ -174,7 +174,7 @@ impl Work<'_> {
             match remark {
                 Remark::ZerosAtEnd(empties) => say(&format!(
                     "seawall: warning: {} without content at the end of {source} could as well be \
-                     {} zeros that nobody wrote",
+                     {} zeros that no program wrote",
                     entries(*empties),
                     number(12 * empties)
                 )),
@@ -183,7 +183,7 @@ impl Work<'_> {
                 Remark::UnsureTail => {
                     exit = Exit::Unsure;
                     let what =
-                        "what lies behind the last record was torn or damaged: nobody can tell";
+                        "ambiguous tail: what follows the last record is a torn write or damage";
                     let failure = Failure::new(exit, what).at(&source);
                     failure.next(format!("seawall verify {source}")).tell();
                 }

@@ -40,7 +40,7 @@ const RESCUE: &[&str] = &[
 ];
 /// In a file of another program.
 const CONVERT: &[&str] = &[
-    "use what stands before it: the target has that",
+    "use what comes before it: the target has that",
     "another copy of the file may have the rest",
 ];
 const REPORT: &[&str] = &["please report it with what was printed and the command"];
@@ -59,22 +59,23 @@ const fn damage(name: &'static str, means: &'static str, next: &'static [&'stati
 }
 
 const TOPICS: &[Topic] = &[
-    code("0", "It is done, and the log is fine. An ordinary torn tail is fine, too.", NOTHING),
+    code("0", "Success. An ordinary torn tail is success, too.", NOTHING),
     code(
         "1",
         "The system refused something: no such path, no room, no permission, a device that fails. \
-         Records before the oldest of a truncated log end so, too. It says nothing of damage.",
+         Reading before the oldest record of a truncated log exits so, too. It says nothing about \
+         damage.",
         &["read the line that says `next`", "then try again: what was acknowledged is kept"],
     ),
     code(
         "2",
-        "The command line asks for what cannot be, or for what another version has.",
+        "The command line is wrong, or uses something that this version does not have.",
         &["seawall VERB --help"],
     ),
     code(
         "3",
-        "Bytes at the end of the log could be a write that nobody was promised, or damage to the \
-         last records. With --strict: the tail is torn at all.",
+        "Ambiguous tail: bytes at the end of the log are an unfinished write that was never \
+         acknowledged, or damage to the last records. With --strict: the tail is torn.",
         &[
             "seawall tail LOG      compare with what was acknowledged",
             "seawall append LOG    cuts it off, and keeps a copy in LOG/quarantine",
@@ -83,18 +84,18 @@ const TOPICS: &[Topic] = &[
     code(
         "4",
         "The log is damaged, and every record can still be read: the damage hit none, or parity \
-         gives back what it took, to each reader anew until a repair has written it.",
+         restores what is damaged, for each reader again until a repair has written it.",
         &[
             "seawall verify LOG        what is damaged, and what parity put right",
             "seawall repair LOG        what can be done; changes nothing",
-            "seawall repair LOG --yes  writes what parity gives back",
+            "seawall repair LOG --yes  writes what parity restores",
             "replace the device: it changed bytes",
         ],
     ),
     code(
         "5",
-        "The log is damaged, and the records that are named are lost. What `convert` made has what \
-         stands before the damage.",
+        "The log is damaged, and the records that are named are lost. The target of `convert` \
+         has everything before the damage.",
         RESCUE,
     ),
     code(
@@ -111,14 +112,14 @@ const TOPICS: &[Topic] = &[
     ),
     code(
         "8",
-        "What is at this place is no Seawall log, or a newer version wrote it; or it is none of \
-         the formats that `convert` knows, or no virtual disk.",
+        "This is not a Seawall log, or a newer version wrote it; or it is not one of the formats \
+         that `convert` knows, or not a virtual disk.",
         &["give the log's directory, not a file in it", "seawall --version"],
     ),
     code(
         "9",
-        "What was to be made exists already, and stays as it is. Or the dump of a virtual disk \
-         waits for another image.",
+        "The target exists with different content, and stays unchanged. Or the dump of a virtual \
+         disk belongs to another image.",
         &["give another target, or move that one away"],
     ),
     code(
@@ -148,14 +149,14 @@ const TOPICS: &[Topic] = &[
     verdict("clean", "All records are there. Exit code 0.", NOTHING),
     verdict(
         "torn",
-        "All records are there. At the end lies part of a write that nobody was promised, as a \
+        "All records are there. At the end is part of a write that was never acknowledged, as a \
          crash leaves it. Exit code 0; 3 with --strict.",
         &["nothing: the next append cuts it off"],
     ),
     verdict(
         "unsure",
-        "All records up to the end are there. What lies behind it could be part of a write that \
-         nobody was promised, or damage. Exit code 3.",
+        "All records up to the end are there. What follows is part of a write that was \
+         never acknowledged, or damage. Exit code 3.",
         &["seawall explain 3"],
     ),
     verdict(
@@ -166,12 +167,12 @@ const TOPICS: &[Topic] = &[
     ),
     verdict("lost", "Records are lost; they are named. Exit code 5.", &["seawall explain 5"]),
     verdict("key", "The log cannot be read without its key. Exit code 7.", &["seawall explain 7"]),
-    verdict("format", "This is no log that can be judged. Exit code 8.", &["seawall explain 8"]),
+    verdict("format", "This is not a log that can be read. Exit code 8.", &["seawall explain 8"]),
     damage("body", "Records fail their checksum: stored bytes changed.", RESCUE),
     damage(
         "header",
-        "The header of a batch of records is unreadable; what stands behind it is found again at \
-         the next batch that is sound.",
+        "The header of a batch of records is unreadable; reading continues at the \
+         next intact batch.",
         RESCUE,
     ),
     damage(
@@ -188,52 +189,52 @@ const TOPICS: &[Topic] = &[
             "keep a copy of the log's directory as it is",
             "seawall repair LOG                    what is lost, and what can be done",
             "seawall repair LOG --salvage-to NEW   rescue the rest, with its numbers",
-            "of a file to convert: use what stands before it, the target has that",
+            "of a file to convert: use what comes before it, the target has that",
         ],
     ),
     damage("segment-header", "The header of a segment is unreadable.", RESCUE),
     damage(
         "misplaced",
-        "What stands here was written for another place, where it is missing: a file under another \
-         name, or a write that the device put elsewhere.",
+        "The bytes here belong to another place in the log, which lacks them: a renamed file, or a \
+         write that the device put elsewhere.",
         &["put the files back under their names, or from a copy", "seawall verify LOG"],
     ),
     damage(
         "duplicated",
-        "A copy of what stands in another place of the log, too: a copied file, or a write that \
+        "The bytes here are a copy of another place in the log: a copied file, or a write that \
          the device put in two places.",
         &["remove a file that is a copy", "seawall verify LOG"],
     ),
     damage(
         "foreign-epoch",
-        "What stands here was written for another segment or another log.",
+        "The bytes here belong to another segment or another log.",
         &["put the right file back if there is one", "seawall repair LOG    what can be done"],
     ),
     damage(
         "unreadable",
         "The device cannot read it. The bytes are unknown, not wrong: another try, or another \
          device below, may read them.",
-        &["see what the system's journal says of this device", "seawall repair LOG"],
+        &["look for errors of this device in the kernel log (dmesg)", "seawall repair LOG"],
     ),
     damage(
         "line",
-        "No line of the log stands where one should: somebody changed what a line says, or stored \
+        "A line of the log is missing or changed: it was edited, or stored \
          bytes changed. White space and the order of fields may change, values may not.",
         RESCUE,
     ),
     damage(
         "text-missing",
         "The head of a segment is there, its text is not: a .jsonl file was removed or renamed.",
-        &["put the file back if somebody moved it", "seawall verify LOG"],
+        &["put the file back if it was moved", "seawall verify LOG"],
     ),
     damage(
         "segment-missing",
         "A segment that the log needs is not there.",
-        &["put the file back if somebody moved it", "seawall verify LOG"],
+        &["put the file back if it was moved", "seawall verify LOG"],
     ),
     damage(
         "segment-replaced",
-        "Another file stands where a segment was, for example from an older copy of the log.",
+        "Another file has replaced a segment, for example one from an older copy of the log.",
         &["put the right file back if there is one", "seawall verify LOG"],
     ),
     damage(
@@ -260,13 +261,13 @@ const TOPICS: &[Topic] = &[
     ),
     damage(
         "syntax",
-        "What stands in a file to convert is none of its format: changed bytes, what is left of a \
-         longer log, or another format.",
+        "The bytes in a file to convert are not of its format: changed bytes, the rest of a longer \
+         log, or another format.",
         CONVERT,
     ),
     damage(
         "zeros",
-        "Zeros in a cwal log that could pass for empty entries, and nothing sound behind them: \
+        "Zeros in a cwal log that could pass for empty entries, and nothing valid after them: \
          bytes that were never written.",
         CONVERT,
     ),

@@ -1,8 +1,9 @@
-//! `seawall stat`: what a log is like, also a damaged one.
+//! `seawall stat`: the size, record count and settings of a log, also of a damaged one.
 
 mod sizes;
 
 use super::mended::protection;
+use super::verify::headline;
 use crate::args::{Stat, level_name};
 use crate::human::{self, count, number, span_of};
 use crate::output::{Output, one_line};
@@ -154,7 +155,7 @@ fn tell(out: &mut Output, log: &Path, told: &Told<'_>) {
         row("written", format!("{} .. {}", time(first), time(last)));
     }
     row("in use", if summary.in_use { "by a writer".to_owned() } else { "no".to_owned() });
-    row("verdict", found.verdict.name().to_owned());
+    row("verdict", headline(found.verdict).to_owned());
     let shown = human::typed(log);
     if !found.damage.is_empty() {
         out.line("");

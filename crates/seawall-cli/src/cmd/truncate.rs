@@ -87,13 +87,13 @@ fn as_json(args: &Truncate, plan: &Plan) -> Value {
 
 fn tell(out: &mut Output, args: &Truncate, plan: &Plan) {
     let log = args.log.display();
-    let verb = if args.yes { "gone" } else { "would go" };
+    let verb = if args.yes { "removed" } else { "would be removed" };
     let Some((first, last)) = plan.goes else {
-        out.line(&format!("{log}   nothing {}", if args.yes { "to give up" } else { verb }));
+        out.line(&format!("{log}   nothing to remove"));
         if let (Some(before), true) = (args.before, plan.oldest < plan.next) {
             let oldest = plan.oldest;
             out.line(&format!(
-                "  only whole segments go: none has all its records before {before}"
+                "  only whole segments are removed: none has all its records before {before}"
             ));
             out.line(&format!("  oldest     LSN {oldest}"));
         }

@@ -7,13 +7,13 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::{Exit, Failure};
 use crate::tone::Tone;
-use seawall::{Damage, Lost, Lsn, SegmentId, TailState, Verdict, Verification};
+use seawall::{Corruption, Damage, Lost, Lsn, SegmentId, TailState, Verdict, Verification};
 use seawall_measure::machine::Stopwatch;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 
-/// Judges every log; the exit is the worst of all.
+/// Checks every log; the exit code is the worst of all.
 pub(crate) fn run(args: &Verify) -> Result<Exit, Failure> {
     let mut out = Output::new();
     let mut worst = Exit::Fine;
@@ -151,7 +151,7 @@ pub(super) fn headline(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Clean => "clean",
         Verdict::Torn => "clean, with a torn tail (normal after a crash)",
-        Verdict::Unsure => "TORN OR DAMAGED TAIL, nobody can tell",
+        Verdict::Unsure => "AMBIGUOUS TAIL, torn write or damage",
         Verdict::Correctable => "DAMAGED, ALL RECORDS READABLE",
         _ => "DAMAGED, RECORDS LOST",
     }
@@ -166,20 +166,29 @@ pub(super) fn tone(verdict: Verdict) -> Tone {
 }
 
 pub(super) fn tell_damage(out: &mut Output, damage: &Damage) {
-    let place = match damage.segment {
-        Some(segment) => format!("segment {segment}"),
-        None => "manifest".to_owned(),
+    let (place, file) = match damage.segment {
+        Some(segment) => (format!("segment {segment}"), file_of(segment, damage.cause)),
+        None => ("manifest".to_owned(), "manifest".to_owned()),
     };
     let bytes = if damage.bytes == 0 { String::new() } else { count(damage.bytes, "byte") + ": " };
     let origin = damage.origin.map_or_else(String::new, |origin| {
         format!(" (segment {}, offset {})", origin.segment, origin.offset)
     });
-    out.line(&format!("  {place:<9}  offset {}   {bytes}{}{origin}", damage.offset, damage.cause));
+    out.line(&format!("  {place:<9}  {file}, offset {}", damage.offset));
+    out.line(&format!("             {bytes}{}{origin}", damage.cause));
     let Some(lost) = damage.lost else {
         out.line("             no record is lost");
         return;
     };
     out.line(&format!("             lost     {}", range(&lost)));
+}
+
+/// The file that the damage is in, or that is missing.
+fn file_of(segment: SegmentId, cause: Corruption) -> String {
+    match cause {
+        Corruption::Line | Corruption::TextMissing => segment.text_name(),
+        _ => segment.file_name(),
+    }
 }
 
 /// A range of lost records as a person reads it.
@@ -208,14 +217,14 @@ pub(super) fn tell_tail(out: &mut Output, found: &Verification) {
     let bytes = count(found.tail_bytes, "byte");
     let text = match found.tail {
         TailState::Clean if found.tail_at.is_none() => "not reached".to_owned(),
-        TailState::Clean => "ends with its last record".to_owned(),
-        TailState::Torn => format!("torn{place}: {bytes} of a write nobody was promised"),
+        TailState::Clean => "clean".to_owned(),
+        TailState::Torn => format!("torn{place}: {bytes} of an unfinished write"),
         TailState::CannotTell => {
             format!("unsure{place}: {bytes} could be a torn write,\n             or damage")
         }
     };
     out.line(&format!("  tail       {text}"));
     if found.summary.in_use {
-        out.line("  in use     a writer has it open; this is what is durable so far");
+        out.line("  in use     a writer has it open; these are the durable records so far");
     }
 }

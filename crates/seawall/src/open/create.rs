@@ -72,7 +72,7 @@ fn new_manifest(options: &Options, machine: &Machine, record_type: RecordType) -
     if !(options.segment_min..=Geometry::SEGMENT_MAX).contains(&segment_max) {
         return Err(Error::InvalidOption {
             why: format!(
-                "a segment size of {segment_max} bytes; it lies between {} and {}",
+                "segment size {segment_max} is invalid: it must be from {} to {} bytes",
                 options.segment_min,
                 Geometry::SEGMENT_MAX
             ),

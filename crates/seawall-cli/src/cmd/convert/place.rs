@@ -40,7 +40,7 @@ impl Place {
             return Err(failure.next("give the file, or --from seawall for a log of ours"));
         }
         if !found.is_file() {
-            let failure = Failure::new(Exit::Failed, "this is no regular file").at(path.display());
+            let failure = Failure::new(Exit::Failed, "not a regular file").at(path.display());
             return Err(failure.next("write what it gives to a file, and convert that"));
         }
         let real = path.canonicalize().map_err(|error| unreadable(path, error))?;

@@ -55,7 +55,7 @@ impl Source {
                 Ok(None) | Err(_) => {}
             }
         }
-        let what = "the first entry is none of cwal, cwal-text, msgpack or json";
+        let what = "the first entry is not cwal, cwal-text, msgpack or json";
         let failure = Failure::new(Exit::Format, what).at(path.display());
         Err(failure.next("say what it is with --from, if its beginning is damaged"))
     }

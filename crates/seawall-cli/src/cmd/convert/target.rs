@@ -256,7 +256,7 @@ fn temporary_name(place: &Place) -> String {
 }
 
 fn conflict(place: &Place) -> Failure {
-    let what = "there is something else at the target already, and it stays as it is";
+    let what = "the target exists with different content, and stays unchanged";
     let failure = Failure::new(Exit::Conflict, what).at(place.path.display());
     failure.next("give a name that is not taken")
 }
