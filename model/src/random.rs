@@ -91,8 +91,8 @@ pub fn one_life(seed: u64, s: &mut Stats) {
         trace += &format!(" | {lived:?} at {}", w.steps);
         // A reader looks just before the crash; one that has to sync does so in half of the lives.
         if let Some((f, files)) = reader(&w, &c.rules, layout) {
-            let may_show =
-                files.is_empty() || (w.steps % 2 == 0 && !w.is_doubtful && w.settle(&files));
+            let may_show = files.is_empty()
+                || (w.steps.is_multiple_of(2) && !w.is_doubtful && w.settle(&files));
             if may_show {
                 w.truth.shown = w.truth.shown.max(f.start - 1 + f.records.len());
             }
