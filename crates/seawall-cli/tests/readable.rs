@@ -226,3 +226,21 @@ fn an_input_without_a_single_value_creates_no_log() {
     assert_eq!((ran.code, ran.text()), (1, "1\n"), "{ran:?}");
     assert_eq!(folder.run("cat log", b"").fine().text(), "1\t{\"a\":1}\n");
 }
+
+/// A hole reads as zeros, and says nothing: however long a file is, what was written is read.
+#[test]
+fn a_text_with_a_hole_of_a_tebibyte_behind_its_lines_is_read_to_its_end() {
+    let folder = with_log("readable-hole");
+    let made = folder.shell(&format!("truncate -s 1T {TEXT}"), b"");
+    if made.code != 0 {
+        eprintln!("SKIPPED: this file system has no file of 1 TiB: {}", made.err);
+        return;
+    }
+    let program = env!("CARGO_BIN_EXE_seawall");
+    let run =
+        |verb: &str, input: &[u8]| folder.shell(&format!("timeout 120 '{program}' {verb}"), input);
+    assert_eq!(run("cat log -o raw", b"").fine().text().lines().count(), 20);
+    run("verify log", b"").fine();
+    assert_eq!(run("append log --format json --ack", b"{\"id\":21}\n").fine().text(), "21\n");
+    assert_eq!(run("cat log -o raw", b"").fine().text().lines().count(), 21);
+}

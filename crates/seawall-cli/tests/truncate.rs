@@ -120,6 +120,27 @@ fn after_a_kill_no_more_goes_than_was_announced() {
     folder.run("verify log", b"").fine();
 }
 
+/// A plan that could not be carried out is not offered, and says nothing that is not so.
+#[test]
+fn a_damaged_log_is_refused_by_the_plan_as_by_the_deed() {
+    let folder = Folder::new("truncate-damaged");
+    long(&folder);
+    folder.shell("cp -r log missing", b"").fine();
+    folder.remove("missing/000000000002.seg");
+    folder.flip("log/000000000001.seg", &lines(200..=200)[..100]);
+    for (log, end) in
+        [("missing", "--before 25000"), ("missing", "--after 9"), ("log", "--after 300")]
+    {
+        let plan = folder.run(&format!("truncate {log} {end}"), b"");
+        let said = plan.refused(5);
+        assert!(said.contains("damaged"), "{said}");
+        assert!(!plan.text().contains("to do it"), "{}", plan.text());
+        assert!(!plan.text().contains("only whole segments"), "{}", plan.text());
+        let deed = folder.run(&format!("truncate {log} {end} --yes"), b"");
+        assert_eq!(deed.refused(5), said, "{log} {end}");
+    }
+}
+
 #[test]
 fn the_codes_are_those_of_every_verb() {
     let folder = Folder::new("truncate-codes");
@@ -145,6 +166,9 @@ fn the_codes_are_those_of_every_verb() {
     let mut acks = BufReader::new(writer.stdout.take().unwrap());
     acks.read_line(&mut ack).unwrap();
     folder.run("truncate log --after 1 --yes", b"").refused(6);
+    // Also where there is nothing to do.
+    folder.run("truncate log --before 1 --yes", b"").refused(6);
+    folder.run("truncate log --after 9 --yes", b"").refused(6);
     assert!(folder.run("truncate log --after 1", b"").fine().err.contains("a writer has the log"));
     drop(stdin);
     assert!(writer.wait().unwrap().success());

@@ -101,14 +101,44 @@ pub fn classify(tail: &Tail<'_>, life: &Life) -> Row {
 /// set of the last line is not whole.
 #[must_use]
 pub fn classify_text(bytes: &[u8], goes_on: bool, set_is_open: bool) -> Row {
-    if goes_on {
-        return Row::BeyondWindow;
+    let mut tail = TextTail::default();
+    tail.look(bytes);
+    tail.row(goes_on, set_is_open)
+}
+
+/// The same, of bytes that are shown piece by piece: there may be more than belong in memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TextTail {
+    /// Something stands there.
+    is_used: bool,
+    /// The first line has a line break.
+    has_break: bool,
+    /// The first line has a zero.
+    has_zero: bool,
+}
+
+impl TextTail {
+    /// Looks at the bytes behind those that were shown before.
+    pub fn look(&mut self, bytes: &[u8]) {
+        self.is_used |= !bytes.iter().all(|byte| is_blank(*byte));
+        if !self.has_break {
+            let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            self.has_zero |= line.contains(&0);
+            self.has_break = line.len() < bytes.len();
+        }
     }
-    if bytes.iter().all(|byte| is_blank(*byte)) {
-        return if set_is_open { Row::LineTorn } else { Row::Clean };
+
+    /// The row that fits what was shown: see [`classify_text`].
+    #[must_use]
+    pub fn row(self, goes_on: bool, set_is_open: bool) -> Row {
+        match self {
+            _ if goes_on => Row::BeyondWindow,
+            Self { is_used: false, .. } if set_is_open => Row::LineTorn,
+            Self { is_used: false, .. } => Row::Clean,
+            Self { has_break: false, .. } | Self { has_zero: true, .. } => Row::LineTorn,
+            _ => Row::Otherwise,
+        }
     }
-    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    if line.len() == bytes.len() || line.contains(&0) { Row::LineTorn } else { Row::Otherwise }
 }
 
 /// Whether a byte says nothing in a text: white space, or zero.

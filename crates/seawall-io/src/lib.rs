@@ -261,6 +261,16 @@ pub trait File: Debug + Send + Sync {
     ///
     /// A full disk is noticed here, not at a later write.
     fn allocate(&self, length: u64) -> io::Result<()>;
+
+    /// Where, from `offset` on, the file has bytes that were ever written; `None` if nothing but a
+    /// hole follows, which reads as zeros. A file that cannot say has some everywhere.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    fn next_written(&self, offset: u64) -> io::Result<Option<u64>> {
+        Ok(Some(offset))
+    }
 }
 
 /// A held lock; dropping it releases it.

@@ -296,6 +296,13 @@ impl File for View {
         Err(refused())
     }
 
+    fn next_written(&self, offset: u64) -> io::Result<Option<u64>> {
+        match (&self.pieces, &self.inner) {
+            (None, Some(inner)) => inner.next_written(offset),
+            _ => Ok(Some(offset)),
+        }
+    }
+
     fn len(&self) -> io::Result<u64> {
         let last = self.pieces.as_ref().and_then(|pieces| pieces.last_key_value());
         let end = last.map_or(0, |(at, piece)| at.saturating_add(to_u64(piece.len())));

@@ -75,6 +75,13 @@ impl Rest {
         self.at = at.plus(to_u64(if whole == 0 { bytes.len() } else { whole }));
     }
 
+    /// What lies before `next` in a text is zero: no line begins there.
+    pub(crate) fn pass_hole(&mut self, next: Option<Offset>) {
+        // The zero before tells that none begins at that place either.
+        let next = next.map_or(self.end, |next| next.0.saturating_sub(1));
+        self.at = self.at.max(Offset(next.min(self.end)));
+    }
+
     /// Each line is judged on the bytes up to the next, so that no byte is looked at twice.
     fn look_at_lines(&mut self, scanner: &Scanner, at: Offset, bytes: &[u8]) {
         let is_last = at.plus(to_u64(bytes.len())).0 >= self.end;

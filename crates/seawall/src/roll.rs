@@ -310,7 +310,14 @@ fn file_for(machine: &Machine, log: &Manifest, plan: &mut Plan) -> io::Result<Sp
             if let Some(small) = small {
                 small.discard(&*machine.storage);
             }
-            Spare::at_once(machine, size)
+            // On a full disk the least that holds it: a truncation frees room only when it is done.
+            let least = log.geometry.segment_size(data + plan.hold, 0);
+            match Spare::at_once(machine, size) {
+                Err(error) if error.kind() == io::ErrorKind::StorageFull && least < size => {
+                    Spare::at_once(machine, least)
+                }
+                made => made,
+            }
         }
     }
 }

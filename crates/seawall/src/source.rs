@@ -3,8 +3,10 @@
 
 use crate::rest::Rest;
 use crate::segment::Segment;
+use crate::walk::to_u64;
 use crate::{Error, Offset, Result};
 use seawall_format::scan::Scanner;
+use seawall_format::{Layout, tail};
 use seawall_io::File;
 use std::io;
 use std::ops::Range;
@@ -130,6 +132,13 @@ impl Source {
         Ok(())
     }
 
+    /// Where, from `at` on, the file holds something that was written.
+    pub(crate) fn next_written(&self, at: Offset) -> Result<Option<Offset>> {
+        let next = self.file.next_written(at.0);
+        let failed = || Error::io(format!("look for holes in {}", self.segment.name()));
+        Ok(next.map_err(failed())?.map(Offset))
+    }
+
     /// Whether the device refused a block of that range.
     pub(crate) fn refused(&self, range: Range<u64>) -> bool {
         self.unreadable.iter().any(|block| block.start < range.end && range.start < block.end)
@@ -147,6 +156,11 @@ impl Source {
             rest.look(scanner, at, &bytes);
             if rest.next.is_some() && !whole {
                 break;
+            }
+            // A text may be as long as its file system allows, and hold next to nothing.
+            if scanner.layout() == Layout::Text && tail::is_zero(&bytes) {
+                let behind = at.plus(to_u64(bytes.len()));
+                rest.pass_hole(self.next_written(behind)?);
             }
         }
         Ok(rest)

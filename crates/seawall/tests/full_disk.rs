@@ -214,3 +214,24 @@ fn nobody_waits_for_ever_beside_one_who_finds_the_disk_full() {
         assert!(beside_a_full_disk > 3, "{beside_a_full_disk}");
     });
 }
+
+/// What is given up frees its room only when the cut is durable, in a segment of its own: that one
+/// is as small as a segment can be where there is no room for another.
+#[test]
+fn a_cut_frees_a_disk_that_has_room_for_the_smallest_segment_alone() {
+    let storage = MemStorage::new();
+    let log = open(&storage, false);
+    storage.limit(60_000);
+    let records = fill(&log, 1);
+    assert!(records > 100, "{records}");
+    let used: usize =
+        storage.names().iter().map(|name| storage.bytes(name).map_or(0, |bytes| bytes.len())).sum();
+    storage.limit(u64::try_from(used).unwrap() + 4096);
+    assert!(matches!(log.append(&[b'x'; 700]), Err(Error::DiskFull { .. })));
+    log.truncate_after(Lsn::new(10)).unwrap();
+    assert_eq!(read_all(&log), 10);
+    assert!(fill(&log, 11) > 100, "the room is free");
+    log.close().unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(storage);
+    assert_eq!(verify_in(&storage).unwrap().verdict, Verdict::Clean);
+}

@@ -9,7 +9,9 @@ use crate::human::{self, count, span_of, typed};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::{Exit, Failure};
-use seawall::{Change, Cut, Damage, Error, Lsn, Mend, Patch, Rescued, Verdict, Verification, Was};
+use seawall::{
+    Change, Corruption, Cut, Damage, Error, Lsn, Mend, Patch, Rescued, Verdict, Verification, Was,
+};
 use serde_json::{Value, json};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -320,10 +322,33 @@ impl Plan<'_> {
         tell_mend(out, mend);
     }
 
+    /// Files that were moved or copied: what was done by hand is undone by hand.
+    fn tell_moving(&self, out: &mut Output) {
+        use Corruption::{Duplicated, ForeignEpoch, Misplaced, SegmentMissing};
+        let log = self.args.log.display();
+        for damage in self.found.damage.iter().filter(|damage| damage.offset.0 == 0) {
+            let Some(id) = damage.segment.map(|id| format!("{log}/{:012}.seg", id.get())) else {
+                continue;
+            };
+            match damage.cause {
+                SegmentMissing => {
+                    out.line("  put the file back, if it was moved or is in a backup");
+                    out.line(&format!("      {id}"));
+                }
+                Duplicated | Misplaced | ForeignEpoch if damage.bytes == 0 => {
+                    out.line("  move the file away, if it was put there by mistake");
+                    out.line(&format!("      {id}"));
+                }
+                _ => {}
+            }
+        }
+    }
+
     fn tell_ways(&self, out: &mut Output) {
         let (log, found) = (typed(&self.args.log), self.found);
         let with = replicas(self.args);
         out.line("what can be done:");
+        self.tell_moving(out);
         self.tell_mending(out);
         out.line("  bring everything intact to a new log, with its numbers; this one is only read");
         out.line(&format!("      seawall repair {log}{with} --salvage-to NEW"));

@@ -9,7 +9,6 @@ use crate::report::{Exit, Failure, say};
 use plan::Plan;
 use seawall::{Error, Log, LogReader, Lsn, Options, Raw, Verdict, Verification};
 use serde_json::{Value, json};
-use std::path::Path;
 
 /// Says what goes, and with `--yes` does it.
 pub(crate) fn run(args: &Truncate) -> Result<Exit, Failure> {
@@ -27,23 +26,41 @@ pub(crate) fn run(args: &Truncate) -> Result<Exit, Failure> {
         (None, None) => unreachable!("clap asks for one of them"),
     };
     if args.yes {
-        carry_out(&args.log, &plan, &reader).map_err(fail)?;
+        carry_out(args, (&plan, &found), &reader).map_err(fail)?;
     }
+    let would = if args.yes { Exit::Fine } else { forecast(args, &found) };
     let mut out = Output::new();
     if args.look.json {
         out.line(&as_json(args, &plan).to_string());
     } else if !args.look.quiet {
-        tell(&mut out, args, &plan);
+        if would == Exit::Fine || !plan.is_empty() {
+            tell(&mut out, args, &plan);
+        }
+        if !args.yes && !plan.is_empty() {
+            let log = typed(&args.log);
+            let how = format!("; to do it: seawall truncate {log} {} --yes", end(args));
+            let how = if would == Exit::Fine { how } else { String::new() };
+            out.line("");
+            out.line(&format!("nothing was changed{how}"));
+        }
     }
-    let would = if args.yes { Exit::Fine } else { forecast(args, &found) };
     Ok(would.worse(out.finish()))
 }
 
 /// Opens the log and does what was planned, no more: an open after a crash makes a new segment, and
 /// then more segments could go than anybody was told of.
-fn carry_out(log: &Path, plan: &Plan, reader: &LogReader<[u8], Raw>) -> Result<(), Error> {
+fn carry_out(
+    args: &Truncate,
+    (plan, found): (&Plan, &Verification),
+    reader: &LogReader<[u8], Raw>,
+) -> Result<(), Error> {
+    let log = &args.log;
+    if found.summary.in_use {
+        return Err(Error::Busy { place: log.display().to_string() });
+    }
     if plan.is_empty() {
-        return Ok(());
+        // Of a damaged log it is not known what stands before or behind a record.
+        return lost(found).map_or(Ok(()), Err);
     }
     let log: Log<[u8], Raw> =
         Options::new().create(false).codec(reader.codec()).schema(reader.schema()).open(log)?;
@@ -59,15 +76,18 @@ fn forecast(args: &Truncate, found: &Verification) -> Exit {
     if found.summary.in_use && !args.look.quiet {
         say("seawall: a writer has the log open: --yes works when it has ended");
     }
-    match found.damage.iter().find(|damage| damage.lost.is_some()) {
-        Some(damage) if found.verdict == Verdict::Lost => {
-            let error = Error::Damaged(Box::new(damage.clone()));
-            let failure = Failure::of(&error, "truncate", &args.log);
-            failure.tell();
-            failure.exit
-        }
-        _ => Exit::Fine,
-    }
+    lost(found).map_or(Exit::Fine, |error| {
+        let failure = Failure::of(&error, "truncate", &args.log);
+        failure.tell();
+        failure.exit
+    })
+}
+
+/// The first damage with which records are lost.
+fn lost(found: &Verification) -> Option<Error> {
+    let damage = found.damage.iter().find(|damage| damage.lost.is_some());
+    let damage = damage.filter(|_| found.verdict == Verdict::Lost)?;
+    Some(Error::Damaged(Box::new(damage.clone())))
 }
 
 fn as_json(args: &Truncate, plan: &Plan) -> Value {
@@ -110,14 +130,6 @@ fn tell(out: &mut Output, args: &Truncate, plan: &Plan) {
         out.line(&format!("  next       LSN {} {after} the next record", plan.next));
     } else {
         out.line(&format!("  oldest     LSN {} {after} the first left", plan.oldest));
-    }
-    if !args.yes {
-        out.line("");
-        out.line(&format!(
-            "nothing was changed; to do it: seawall truncate {} {} --yes",
-            typed(&args.log),
-            end(args)
-        ));
     }
 }
 

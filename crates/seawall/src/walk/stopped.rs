@@ -1,7 +1,7 @@
 //! Where no valid batch stands: the end of the newest segment, or damage, which is named, searched
 //! for what is intact, and passed.
 
-use super::{End, Event, TailFound, Walk, opened, to_u64};
+use super::{End, Event, READ_SIZE, TailFound, Walk, opened, to_u64};
 use crate::damage::{Expected, stranger};
 use crate::parity::knows_more;
 use crate::rest::Rest;
@@ -204,10 +204,22 @@ fn binary_end(source: &mut Source, scanner: &Scanner, length: u64) -> Result<tai
 fn text_end(source: &mut Source, scanner: &Scanner, rest: &Rest) -> Result<(tail::Row, bool)> {
     let part = scanner.part();
     let end = part.map_or(scanner.offset(), |part| part.end);
-    let bytes = source.read(end, lines::write_max(scanner.life()))?;
-    let goes_on = rest.used > end.plus(to_u64(bytes.len()));
-    let row = tail::classify_text(&bytes, goes_on, part.is_some());
-    Ok((row, scanner.is_exact() && part.is_none() && bytes.is_empty()))
+    // A forged header may say that this is a gibibyte.
+    let limit = end.plus(lines::write_max(scanner.life()));
+    let (mut at, mut seen) = (end, tail::TextTail::default());
+    while at < limit {
+        let bytes = source.read(at, READ_SIZE.min(limit.0 - at.0))?;
+        if bytes.is_empty() {
+            break;
+        }
+        seen.look(&bytes);
+        at = at.plus(to_u64(bytes.len()));
+        if tail::is_zero(&bytes) {
+            at = source.next_written(at)?.unwrap_or(limit).max(at);
+        }
+    }
+    let row = seen.row(rest.used > at.min(limit), part.is_some());
+    Ok((row, scanner.is_exact() && part.is_none() && at == end))
 }
 
 /// Where a scanner stopped, and what it saw there.
