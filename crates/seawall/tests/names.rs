@@ -44,15 +44,15 @@ fn assert_names(said: &[String; 2], cause: &str) {
 #[test]
 fn a_second_writer_is_refused_though_the_lock_file_was_removed() {
     let scratch = Scratch::new("names-lock");
-    let first: Bytes = tiny(1).open(&scratch.log()).unwrap();
+    let first: Bytes = tiny(1).open(scratch.log()).unwrap();
     append_all(&first, 1..=5).unwrap();
     posix(&scratch).remove("lock").unwrap();
-    let second: Result<Bytes, Error> = again(2).open(&scratch.log());
+    let second: Result<Bytes, Error> = again(2).open(scratch.log());
     assert!(matches!(second, Err(Error::Busy { .. })), "{second:?}");
     assert!(posix(&scratch).is_locked("lock").unwrap(), "a reader takes the log for abandoned");
     assert!(posix(&scratch).list().unwrap().iter().all(|name| name != "lock"), "it was made");
     drop(first);
-    let third: Bytes = again(3).open(&scratch.log()).unwrap();
+    let third: Bytes = again(3).open(scratch.log()).unwrap();
     assert_eq!(third.durable().unwrap().get(), 5);
 }
 
@@ -61,7 +61,7 @@ fn a_log_whose_lock_file_was_removed_or_replaced_ends_with_its_name() {
     for replaced in [false, true] {
         for (what, act) in acts() {
             let scratch = Scratch::new(&format!("names-lock-{replaced}-{what}"));
-            let log: Bytes = tiny(1).open(&scratch.log()).unwrap();
+            let log: Bytes = tiny(1).open(scratch.log()).unwrap();
             append_all(&log, 1..=20).unwrap();
             let storage = posix(&scratch);
             storage.remove("lock").unwrap();
@@ -91,19 +91,19 @@ fn acts() -> [(&'static str, Act); 5] {
 #[test]
 fn a_close_reports_that_the_lock_file_was_removed() {
     let scratch = Scratch::new("names-close");
-    let log: Bytes = tiny(1).open(&scratch.log()).unwrap();
+    let log: Bytes = tiny(1).open(scratch.log()).unwrap();
     append_all(&log, 1..=3).unwrap();
     posix(&scratch).remove("lock").unwrap();
     let said = said(&log.close().unwrap_err());
     assert!(said.contains("lock was removed while the log was open"), "{said}");
-    let log: Bytes = again(2).open(&scratch.log()).unwrap();
+    let log: Bytes = again(2).open(scratch.log()).unwrap();
     assert_eq!(log.durable().unwrap().get(), 3);
 }
 
 #[test]
 fn nothing_is_acknowledged_in_a_segment_that_was_removed() {
     let scratch = Scratch::new("names-tail");
-    let log: Bytes = tiny(1).open(&scratch.log()).unwrap();
+    let log: Bytes = tiny(1).open(scratch.log()).unwrap();
     append_all(&log, 1..=3).unwrap();
     posix(&scratch).remove(TAIL).unwrap();
     let said = end_of(log, |log| append_all(log, 4..=4));
@@ -142,7 +142,7 @@ fn a_confirmation_and_a_close_notice_that_the_segment_was_removed() {
 fn nothing_is_acknowledged_in_a_directory_that_was_removed() {
     for (what, act) in acts() {
         let scratch = Scratch::new(&format!("names-directory-{what}"));
-        let log: Bytes = tiny(1).open(&scratch.log()).unwrap();
+        let log: Bytes = tiny(1).open(scratch.log()).unwrap();
         append_all(&log, 1..=20).unwrap();
         scratch.remove_log();
         let said = end_of(log, act);
@@ -153,7 +153,7 @@ fn nothing_is_acknowledged_in_a_directory_that_was_removed() {
 #[test]
 fn a_log_whose_directory_got_another_path_goes_on() {
     let scratch = Scratch::new("names-moved");
-    let log: Bytes = tiny(1).open(&scratch.log()).unwrap();
+    let log: Bytes = tiny(1).open(scratch.log()).unwrap();
     let moved = scratch.move_log();
     append_all(&log, 1..=40).unwrap();
     log.confirm().unwrap();
@@ -214,7 +214,8 @@ fn a_log_whose_segment_has_the_highest_number_there_is_goes_on_in_no_other_place
     assert!(said(&ended).contains("every number of a segment is taken"), "{ended}");
     let left = device.bytes(&name).unwrap();
     assert_eq!(SegmentHeader::decode(&left).unwrap().id.get(), u64::MAX);
-    let names: Vec<String> = device.names().into_iter().filter(|n| n.ends_with(".seg")).collect();
+    let names: Vec<String> =
+        device.names().into_iter().filter(|name| name.contains(".seg")).collect();
     assert_eq!(names, [name]);
 }
 

@@ -239,6 +239,7 @@ fn a_directory_that_was_removed_or_moved_is_told_apart() {
 fn the_directory_itself_is_locked() {
     let scratch = Scratch::new("locked-directory");
     let storage = scratch.storage();
+    #[expect(clippy::disallowed_methods, reason = "this is what a program that cleans up does")]
     let cleaner = fs::File::open(scratch.log()).unwrap();
     let held = storage.lock("lock").unwrap().unwrap();
     assert!(matches!(cleaner.try_lock(), Err(TryLockError::WouldBlock)));

@@ -284,7 +284,6 @@ impl Scratch {
 
     /// Removes the log with all that is in it.
     pub fn remove_log(&self) {
-        #[expect(clippy::disallowed_methods, reason = "this is what an outsider does")]
         std::fs::remove_dir_all(self.log()).unwrap();
     }
 

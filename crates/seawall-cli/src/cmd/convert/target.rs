@@ -41,7 +41,7 @@ impl From<Failure> for Refusal {
 
 /// A target that takes entries.
 pub(in crate::cmd) enum Target {
-    File(FileTarget),
+    File(Box<FileTarget>),
     Log(Box<LogTarget>),
 }
 
@@ -54,7 +54,7 @@ impl Target {
         let place = Place::find(path)?;
         match format {
             ForeignFormat::Seawall => Ok(Self::Log(Box::new(LogTarget::open(place, codec)?))),
-            format => FileTarget::open(place, format).map(Self::File),
+            format => FileTarget::open(place, format).map(|file| Self::File(Box::new(file))),
         }
     }
 
