@@ -3,8 +3,9 @@
 
     python3 docs/reader.py LOG
 
-prints each record as `seawall cat LOG -o hex` does, for a log at rest: it does not look at `live`,
-nor at parity, which nothing else depends on: what parity could mend is damage here.
+prints each record as `seawall cat LOG -o hex` does, for a log without a running writer: there `live` says of
+no record that it is not there (section 5), and is not looked at. It does not sync, as `cat` does where nothing
+confirms the last records (section 6.2). Nor does it look at parity: what parity could mend is damage here.
 It needs Python 3.8 or later, and nothing else.
 Exit codes: 0 a clean or torn end; 3 an end that cannot be told from damage; 5 damage; 8 no log, or
 one of another version. The sections named here are those of FORMAT.md.

@@ -211,6 +211,7 @@ fn exit_of(error: &Error) -> Exit {
         Error::Damaged(damage) if damage.lost.is_none() => Exit::Correctable,
         Error::Damaged(_) => Exit::Lost,
         Error::CannotTell { .. } => Exit::Unsure,
+        Error::Unconfirmed { .. } => Exit::Contract,
         _ => Exit::Failed,
     }
 }
@@ -268,6 +269,10 @@ fn next_after(error: &Error, verb: &str, log: &Path) -> String {
         Error::Damaged(_) => {
             format!("seawall repair {shown}, for a plan; or seawall cat {shown} --skip-damaged")
         }
+        Error::Unconfirmed { .. } => format!(
+            "see what the system's journal says of this device; seawall append {shown} </dev/null \
+             then settles what becomes of them"
+        ),
         Error::TooLarge { .. } => "split it into smaller records".to_owned(),
         Error::Poisoned { .. } => format!(
             "remove the cause, then open the log again: seawall verify {shown} shows what survived"

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, StatVfsMountFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 mod draft;
@@ -291,6 +291,7 @@ impl Storage for PosixStorage {
     fn sync_dir(&self) -> io::Result<()> {
         self.refill();
         retry_on_intr(|| sync_all(&self.directory))
+            .or_else(|error| nothing_to_sync(&self.directory, error))
             .map_err(|error| explain("sync", &self.place(), error))
     }
 
@@ -422,7 +423,9 @@ impl File for PosixFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        retry_on_intr(|| sync_data(&self.file)).map_err(|error| self.explain("sync", error))
+        retry_on_intr(|| sync_data(&self.file))
+            .or_else(|error| nothing_to_sync(&self.file, error))
+            .map_err(|error| self.explain("sync", error))
     }
 
     fn write_synced(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -503,6 +506,16 @@ impl File for PosixFile {
 }
 
 const ZEROS_SIZE: usize = 256 * 1024;
+
+/// A file system that is never written to, as on a disc, has no sync, and says so. One that was
+/// written to and went read-only after an error has one, which fails otherwise.
+fn nothing_to_sync(file: impl AsFd, error: Errno) -> rustix::io::Result<()> {
+    let is_read_only = || {
+        let found = rustix::fs::fstatvfs(file);
+        found.is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
+    };
+    if error == Errno::INVAL && is_read_only() { Ok(()) } else { Err(error) }
+}
 
 #[cfg(not(target_vendor = "apple"))]
 pub(crate) fn sync_data(file: &fs::File) -> rustix::io::Result<()> {

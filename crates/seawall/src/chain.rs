@@ -1,13 +1,13 @@
 //! The live chain: which segments count, in which order, and what is missing between them.
 //! FORMAT.md section 6.
 
-use crate::live::OWN_WORD;
+use crate::live::{Speaker, Word};
 use crate::recovery::Row;
 use crate::segment::{Look, Segment, look};
 use crate::survey::Survey;
 use crate::{Corruption, Damage, Lost, Lsn, Offset, Result, SegmentId};
 use seawall_format::scan::Limit;
-use seawall_format::{Live, Manifest, Seal, SegmentHeader, SegmentRef, next_lsn};
+use seawall_format::{Manifest, Seal, SegmentHeader, SegmentRef, next_lsn};
 use seawall_io::Storage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -88,18 +88,19 @@ impl Headers {
     }
 
     /// Finds the live chain, from the newest segment down.
-    pub(crate) fn arrange(mut self, found: &mut Survey, live: Option<&Live>) -> Result<()> {
-        let named = live.map(|live| self.named_by(live)).transpose()?.flatten();
-        let named = named.or_else(|| self.in_the_place_of(live?));
-        // What lies behind is the writer's business, unless `live` leads there.
-        self.sound.retain(|id, _| live.is_none_or(|live| *id <= live.segment.id));
+    pub(crate) fn arrange(mut self, found: &mut Survey, word: Option<&Word>) -> Result<()> {
+        let running = word.filter(|word| word.is_running());
+        let named = running.map(|word| self.named_by(word)).transpose()?.flatten();
+        let named = named.or_else(|| self.in_the_place_of(running?));
+        // What lies behind is the writer's business, unless its word leads there.
+        self.sound.retain(|id, _| running.is_none_or(|word| *id <= word.live.segment.id));
         let top = match named {
             Some(top) => Some(top),
-            // Without the segment that `live` names, the older ones are still there.
-            None => self.top(found, live)?,
+            // Without the segment that the writer names, the older ones are still there.
+            None => self.top(found, word)?,
         };
         let Some((mut segment, mut limit)) = top else {
-            let id = live.map(|live| live.segment.id);
+            let id = running.map(|word| word.live.segment.id);
             let id = id.or(self.bad.keys().next_back().copied());
             let id = id.or(found.manifest.as_ref().map(|m| m.oldest.id));
             found.beyond = Some(self.missing(id.unwrap_or(SegmentId::FIRST), Row::OldestMissing));
@@ -118,17 +119,17 @@ impl Headers {
     }
 
     /// The segment that a running writer says is the newest.
-    fn named_by(&self, live: &Live) -> Result<Option<(Segment, Limit)>> {
+    fn named_by(&self, Word { live, by }: &Word) -> Result<Option<(Segment, Limit)>> {
         let top = self.sound.get(&live.segment.id);
         let Some(top) = top.filter(|top| top.header.epoch == live.segment.epoch) else {
             return Ok(None);
         };
-        if live.boot_id == OWN_WORD {
+        if *by == Speaker::Own {
             // How far a cut came that failed is for the next open to find out.
             return Ok(Some((top.clone(), Limit::At(live.durable))));
         }
-        // What it holds was written anew, as a barrier failed or a recovery was not sure of it,
-        // and that did not reach `live`, or not yet: what its successor was made with is durable.
+        // What it holds was written anew, as a barrier failed, and that is not told yet: what its
+        // successor was made with is durable.
         let Some(seal) = top.seal()?.filter(|seal| seal.last < live.durable) else {
             return Ok(Some((top.clone(), Limit::At(live.durable))));
         };
@@ -138,10 +139,10 @@ impl Headers {
         Ok(next.map(|next| (next.clone(), Limit::At(next.header.carried))))
     }
 
-    /// A stale `live` names a segment that is gone, and the next one follows an older: a recovery
-    /// wrote all of it anew. What that one was made with is durable.
-    fn in_the_place_of(&self, live: &Live) -> Option<(Segment, Limit)> {
-        let gone = live.segment.id;
+    /// The segment that a running writer named is gone, and the next one follows an older: a cut
+    /// took it meanwhile. What that one was made with is durable.
+    fn in_the_place_of(&self, word: &Word) -> Option<(Segment, Limit)> {
+        let gone = word.live.segment.id;
         let (_, next) = self.sound.range(gone..).next()?;
         let is_gone = !self.sound.contains_key(&gone) && !self.bad.contains_key(&gone);
         let follows = next.header.pred.is_some_and(|pred| pred.id < gone);
@@ -149,7 +150,7 @@ impl Headers {
     }
 
     /// The newest segment, unless a seal or the last clean close names one behind it.
-    fn top(&self, found: &mut Survey, live: Option<&Live>) -> Result<Option<(Segment, Limit)>> {
+    fn top(&self, found: &mut Survey, word: Option<&Word>) -> Result<Option<(Segment, Limit)>> {
         let newest = self.sound.keys().next_back().copied();
         // Ids grow: of several seals that lead nowhere, the one that was written last names the
         // highest. Another may stand in a segment that a cut took and could not remove.
@@ -175,9 +176,15 @@ impl Headers {
         if let Some(id) = named.filter(|id| newest.is_none_or(|newest| *id > newest)) {
             found.beyond = Some(self.missing(id, Row::NewestMissing));
         }
-        // A cut may be under way, which has removed it since it was listed.
-        if let Some(live) = live {
-            found.beyond.get_or_insert_with(|| self.missing(live.segment.id, Row::NewestMissing));
+        // A segment is named once it is durable, and goes only when another was made, with a higher
+        // id. What a running writer cuts may have gone since it was listed.
+        let is_missing = |word: &Word| {
+            let is_above = newest.is_none_or(|newest| word.live.segment.id > newest);
+            word.is_running() || (is_above && found.is_of_this_log(&word.live))
+        };
+        if let Some(word) = word.filter(|word| is_missing(word)) {
+            let missing = self.missing(word.live.segment.id, Row::NewestMissing);
+            found.beyond.get_or_insert(missing);
         }
         let top = newest.and_then(|id| self.sound.get(&id).cloned());
         Ok(top.map(|top| (top, Limit::Open)))

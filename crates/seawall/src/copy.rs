@@ -4,8 +4,9 @@
 //! with a manifest that notes a clean close there.
 
 use crate::chain::Link;
-use crate::directory::{MANIFEST, QUARANTINE, is_gone, is_in_use, list, open_existing};
-use crate::live::read_live;
+use crate::directory::{MANIFEST, QUARANTINE, is_gone, list, open_existing};
+use crate::horizon;
+use crate::live::{Word, read_word};
 use crate::progress::Meter;
 use crate::survey::{Survey, survey};
 use crate::walk::{Event, Walk};
@@ -98,7 +99,7 @@ fn copy_once_calm(
 ) -> Result<Copied> {
     let mut attempt = 1;
     loop {
-        let told = read_live(&**source)?;
+        let told = read_word(&**source)?;
         let copied = copy_now((source, target), meter);
         match copied {
             Err(error) if is_gone(&error) && attempt < ATTEMPTS => {
@@ -110,7 +111,7 @@ fn copy_once_calm(
             // on may have, for once.
             Err(Error::Damaged(_))
                 if attempt < ATTEMPTS
-                    && (read_live(&**source)? != told || (told.is_none() && attempt == 1)) =>
+                    && (read_word(&**source)? != told || (told.is_none() && attempt == 1)) =>
             {
                 clear(&**target)?;
                 attempt += 1;
@@ -150,21 +151,16 @@ struct Moment {
 
 impl Moment {
     fn of(source: &Arc<dyn Storage>, meter: &mut Meter<'_>) -> Result<Self> {
-        let in_use = is_in_use(&**source)?;
         // Marks first: they must not confirm more than what is copied.
         let before = survey(source, None)?;
         let marks = before.chain.last().map(|link| link.segment.marks()).transpose()?;
         let newest = before.chain.last().map(|link| link.segment.header.reference());
-        let live = if in_use { read_live(&**source)? } else { None };
-        let survey = survey(source, live.as_ref())?;
-        if survey.is_ahead {
-            let pruned = io::Error::from(io::ErrorKind::NotFound);
-            return Err(Error::io("find the segment that `live` names")(pruned));
-        }
+        let word = read_word(&**source)?;
+        let survey = survey(source, word.as_ref())?;
         let same = survey.chain.last().map(|link| link.segment.header.reference()) == newest;
         let marks = marks.filter(|_| same).unwrap_or_default();
         meter.begin(&survey, 2);
-        let last = last_of(&survey, meter)?;
+        let last = last_of(&survey, word.as_ref(), meter)?;
         // A cut is under way: the header confirms what it takes, and that is not to be in the copy.
         if survey.chain.last().is_some_and(|link| link.segment.header.carried > last) {
             let cut = io::Error::from(io::ErrorKind::NotFound);
@@ -257,20 +253,41 @@ impl Moment {
     }
 }
 
-/// The last record of the moment; the whole log is judged on the way.
-fn last_of(survey: &Survey, meter: &mut Meter<'_>) -> Result<Option<Lsn>> {
+/// The last record of the moment, which is durable; the whole log is judged on the way.
+fn last_of(survey: &Survey, word: Option<&Word>, meter: &mut Meter<'_>) -> Result<Option<Lsn>> {
     let mut walk = Walk::new(survey, None);
-    loop {
+    let open_end = horizon::open_end(survey);
+    let known = horizon::known(survey, word)?;
+    if open_end.is_some() {
+        walk = walk.up_to(Limit::At(known));
+    }
+    let end = loop {
         let event = walk.step()?;
         meter.walked(&walk);
         match event {
             Event::Batch(_) => {}
             Event::Damage(damages, _) => return Err(first_of(damages)),
-            Event::End(end) => match end.damage.into_iter().next() {
-                Some(damage) => return Err(Error::Damaged(Box::new(damage))),
-                None => return Ok(end.last),
-            },
+            Event::End(end) => break end,
         }
+    };
+    let (last, end) = match open_end {
+        None => (end.last, end),
+        Some(newest) => {
+            let walk = walk.behind().unwrap_or_else(|| Walk::within(survey, newest, None));
+            let mut behind = horizon::look_behind(survey, walk, known)?;
+            behind.make_durable(survey, &mut None)?;
+            if let Some(refusal) = behind.refusal() {
+                return Err(refusal);
+            }
+            if let Some(damages) = behind.damage.take() {
+                return Err(first_of(damages));
+            }
+            (behind.durable(), behind.end)
+        }
+    };
+    match end.damage.into_iter().next() {
+        Some(damage) => Err(Error::Damaged(Box::new(damage))),
+        None => Ok(last),
     }
 }
 

@@ -11,7 +11,7 @@ pub(crate) use leader::PanicGuard;
 use crate::background::Ahead;
 use crate::commit::{Admission, Commit, Goal, Place};
 use crate::gate::Gate;
-use crate::live::OWN_WORD;
+use crate::live::NO_BOOT;
 use crate::options::FailoverHook;
 use crate::process::Process;
 use crate::retired::Retired;
@@ -614,7 +614,7 @@ impl State {
     /// Up to where a reader in this process may go.
     fn live(&self) -> Live {
         let (segment, log) = self.newest;
-        Live { log, boot_id: OWN_WORD, segment, durable: self.commit.durable(), time_us: 0 }
+        Live { log, boot_id: NO_BOOT, segment, durable: self.commit.durable(), time_us: 0 }
     }
 
     /// The writer is back; what it knows is everybody's.

@@ -3,14 +3,16 @@
 
 use crate::core::Core;
 use crate::damage::{AtomicSet, Salvaged};
-use crate::directory::is_gone;
-use crate::live::read_live;
+use crate::directory::{is_gone, list, segment_ids};
+use crate::horizon::{self, Behind, Refused};
+use crate::live::{Word, read_word};
 use crate::overlay::Patch;
-use crate::parity::{Heal, survey_mended};
+use crate::parity::{Heal, survey_mended, survey_now};
 use crate::source::is_of_device;
 use crate::survey::Survey;
 use crate::walk::{Event, Found, Walk};
-use crate::{Damage, Error, Lsn, Result, SegmentId};
+use crate::{Damage, Error, Lsn, Offset, Result, SegmentId};
+use seawall_format::scan::Limit;
 use seawall_format::{Live, frame, next_lsn};
 use seawall_io::Storage;
 use std::collections::VecDeque;
@@ -43,10 +45,13 @@ pub struct Record<'a> {
 pub struct Cursor {
     storage: Arc<dyn Storage>,
     /// What the writer said when the walk began; `None` without one.
-    live: Option<Live>,
-    /// The writer, if it is in this process: `live` is its word then.
+    word: Option<Word>,
+    /// The writer, if it is in this process: `word` is its word then.
     writer: Option<Arc<Core>>,
+    /// The directory, as it was when the walk began.
+    survey: Survey,
     walk: Walk,
+    bound: Bound,
     next: Lsn,
     /// Where the records begin that another cursor reads.
     until: Option<Lsn>,
@@ -59,6 +64,21 @@ pub struct Cursor {
     batch: Option<Place>,
     queue: VecDeque<Queued>,
     finished: bool,
+    /// The segment that could not be synced, if one could not.
+    refused: Option<Refused>,
+    /// What a follower saw behind the end when it looked last.
+    glimpse: Option<Glimpse>,
+}
+
+/// How far the walk goes in the newest segment.
+#[derive(Debug)]
+enum Bound {
+    /// As far as a running writer says, or to what is missing behind.
+    Given,
+    /// To this record, which is known to be durable. What lies behind was not looked at.
+    Known(Option<Lsn>),
+    /// To the end that this look found.
+    Seen(Box<Behind>),
 }
 
 /// A walk from record `from` on; refused if that was pruned, or if the records before it, which
@@ -83,6 +103,20 @@ fn walk_from(found: &Survey, (from, read_in): (Lsn, Option<SegmentId>)) -> Resul
         Some(cut) => Err(Error::Rewound { next: next_lsn(cut.carried) }),
         None => Ok(Walk::new(found, Some(from))),
     }
+}
+
+/// The same up to what is known to be durable.
+fn known_walk(
+    found: &Survey,
+    word: Option<&Word>,
+    place: (Lsn, Option<SegmentId>),
+) -> Result<(Walk, Bound)> {
+    let walk = walk_from(found, place)?;
+    if horizon::open_end(found).is_none() {
+        return Ok((walk, Bound::Given));
+    }
+    let known = horizon::known(found, word)?;
+    Ok((walk.up_to(Limit::At(known)), Bound::Known(known)))
 }
 
 /// Where each of up to `count` cursors begins that read from `from` on: segments are told by their
@@ -157,8 +191,9 @@ enum Next {
 
 impl Cursor {
     pub(crate) fn new(storage: Arc<dyn Storage>, from: Lsn, skip_damaged: bool) -> Result<Self> {
-        let live = read_live(&*storage)?;
-        let mut found = Self::start(storage, live, from)?;
+        let mut heal = Heal::default();
+        let (word, survey, view) = survey_now(&storage, &mut heal)?;
+        let mut found = Self::start(view.unwrap_or(storage), (word, survey, heal), from)?;
         found.skip_damaged = skip_damaged;
         found.walk = found.walk.around_unreadable(skip_damaged);
         Ok(found)
@@ -166,20 +201,36 @@ impl Cursor {
 
     pub(crate) fn beside_writer(core: &Arc<Core>, from: Lsn) -> Result<Self> {
         core.process.check()?;
-        let mut found = Self::start(core.storage.clone(), Some(core.live()), from)?;
-        found.writer = Some(core.clone());
-        Ok(found)
+        let mut attempt = 1;
+        loop {
+            let (storage, word) = (core.storage.clone(), Word::own(core.live()));
+            let mut heal = Heal::default();
+            match survey_mended(&storage, Some(&word), &mut heal) {
+                // What the writer named was pruned since.
+                Err(error) if is_gone(&error) && attempt < ATTEMPTS => attempt += 1,
+                found => {
+                    let (survey, view) = found?;
+                    let looked = (Some(word), survey, heal);
+                    let started = Self::start(view.unwrap_or(storage), looked, from)?;
+                    return Ok(Self { writer: Some(core.clone()), ..started });
+                }
+            }
+        }
     }
 
-    fn start(storage: Arc<dyn Storage>, live: Option<Live>, from: Lsn) -> Result<Self> {
-        let mut heal = Heal::default();
-        let (found, view) = survey_mended(&storage, live.as_ref(), &mut heal)?;
-        let walk = walk_from(&found, (from, None))?;
+    fn start(
+        storage: Arc<dyn Storage>,
+        (word, survey, heal): (Option<Word>, Survey, Heal),
+        from: Lsn,
+    ) -> Result<Self> {
+        let (walk, bound) = known_walk(&survey, word.as_ref(), (from, None))?;
         Ok(Self {
-            storage: view.unwrap_or(storage),
-            live,
+            storage,
+            word,
             writer: None,
+            survey,
             walk,
+            bound,
             next: from,
             until: None,
             read_in: None,
@@ -189,6 +240,8 @@ impl Cursor {
             batch: None,
             queue: VecDeque::new(),
             finished: false,
+            refused: None,
+            glimpse: None,
         })
     }
 
@@ -199,8 +252,7 @@ impl Cursor {
         from: Lsn,
         (count, skip_damaged): (usize, bool),
     ) -> Result<Vec<Self>> {
-        let live = read_live(&**storage)?;
-        let (found, _) = survey_mended(storage, live.as_ref(), &mut Heal::default())?;
+        let (_, found, _) = survey_now(storage, &mut Heal::default())?;
         let bases = found.chain.iter().map(|link| {
             let header = &link.segment.header;
             (header.base, link.segment.length.saturating_sub(header.data_start()))
@@ -276,7 +328,7 @@ impl Cursor {
                 }
                 None => {}
             }
-            match self.walk.step() {
+            match self.step() {
                 Ok(Event::Batch(found)) if self.enter(&found) => return Ok(Next::InBatch),
                 Ok(Event::Batch(_)) => {}
                 Ok(Event::Damage(damages, salvaged)) => self.meet(damages, salvaged)?,
@@ -292,6 +344,51 @@ impl Cursor {
             }
         }
         Ok(Next::End)
+    }
+
+    /// The next step of the walk, which goes on behind what is known to be durable when it was
+    /// looked at what is there.
+    fn step(&mut self) -> Result<Event> {
+        loop {
+            let event = self.walk.step()?;
+            match (&event, &mut self.bound) {
+                (Event::Batch(_), _) | (_, Bound::Given) => return Ok(event),
+                (Event::Damage(..), _) if !self.walk.is_in_newest() => return Ok(event),
+                (Event::Damage(..), Bound::Seen(_)) => return Ok(event),
+                (_, Bound::Known(known)) => {
+                    let known = *known;
+                    self.look_behind(matches!(event, Event::End(_)), known)?;
+                }
+                (Event::End(_), Bound::Seen(seen)) => {
+                    return match seen.refusal() {
+                        Some(refusal) => Err(refusal),
+                        None => Ok(Event::End(seen.end.clone())),
+                    };
+                }
+            }
+        }
+    }
+
+    /// Looks at what follows the record that is known to be durable, the last one of a walk that is
+    /// `at_end` or has met damage before; the walk then goes as far as it may.
+    fn look_behind(&mut self, at_end: bool, known: Option<Lsn>) -> Result<()> {
+        let walk = self.walk.behind().filter(|_| at_end);
+        let walk = match (walk, horizon::open_end(&self.survey)) {
+            (Some(walk), _) => walk,
+            (None, Some(newest)) => {
+                Walk::within(&self.survey, newest, None).around_unreadable(self.skip_damaged)
+            }
+            (None, None) => Walk::new(&self.survey, None),
+        };
+        let mut seen = horizon::look_behind(&self.survey, walk, known)?;
+        seen.make_durable(&self.survey, &mut self.refused)?;
+        let limit = seen.limit();
+        if !at_end || limit == Limit::Open || !self.walk.raise(limit) {
+            let walk = walk_from(&self.survey, (self.next, self.read_in))?;
+            self.walk = walk.around_unreadable(self.skip_damaged).up_to(limit).promised(known);
+        }
+        self.bound = Bound::Seen(Box::new(seen));
+        Ok(())
     }
 
     /// Whether that is for the next cursor.
@@ -330,41 +427,44 @@ impl Cursor {
             return Err(error);
         }
         self.attempts += 1;
-        let live = self.word()?;
-        let started = self.start_over(live);
+        let word = self.word_now()?;
+        let started = self.start_over(word);
         self.finished = started.is_err();
         started
     }
 
     /// A new walk from where this one is.
-    fn start_over(&mut self, live: Option<Live>) -> Result<()> {
-        let (found, view) = survey_mended(&self.storage, live.as_ref(), &mut self.heal)?;
+    fn start_over(&mut self, word: Option<Word>) -> Result<()> {
+        let (found, view) = survey_mended(&self.storage, word.as_ref(), &mut self.heal)?;
         if let Some(view) = view {
             self.storage = view;
         }
-        let walk = walk_from(&found, (self.next, self.read_in))?;
-        (self.walk, self.live) = (walk.around_unreadable(self.skip_damaged), live);
+        let place = (self.next, self.read_in);
+        let (walk, bound) = known_walk(&found, word.as_ref(), place)?;
+        (self.walk, self.word) = (walk.around_unreadable(self.skip_damaged), word);
+        (self.survey, self.bound) = (found, bound);
         Ok(())
     }
 
     /// What the writer says now; one in this process is asked between two batches, when no cut is
     /// under way.
-    fn word(&self) -> Result<Option<Live>> {
-        let Some(core) = &self.writer else { return read_live(&*self.storage) };
+    fn word_now(&self) -> Result<Option<Word>> {
+        let Some(core) = &self.writer else { return read_word(&*self.storage) };
         // A log that is closed or poisoned is cut no more.
         let _ = core.pass_between_batches();
-        Ok(Some(core.live()))
+        Ok(Some(Word::own(core.live())))
     }
 
     /// Before damage is believed: whether the writer moved on meanwhile, and the walk starts over
-    /// where it was (R16). A writer that cannot say so may have, for once.
+    /// where it was (R16). A writer elsewhere may be unable to say so, and is not believed at once.
     fn looks_again(&mut self) -> Result<bool> {
-        let live = self.word()?;
-        let is_first = live.is_none() && self.attempts == 0;
-        let again = (live != self.live || is_first) && self.attempts < ATTEMPTS;
+        let word = self.word_now()?;
+        let is_told = word.is_some_and(|word| word.is_running());
+        let is_first = !is_told && self.attempts == 0;
+        let again = (word != self.word || is_first) && self.attempts < ATTEMPTS;
         if again {
             self.attempts += 1;
-            self.start_over(live)?;
+            self.start_over(word)?;
         }
         Ok(again)
     }
@@ -374,7 +474,7 @@ impl Cursor {
     fn heals(&mut self, damaged: impl IntoIterator<Item = Option<SegmentId>>) -> Result<bool> {
         let Some(view) = self.heal.view(&self.storage, damaged)? else { return Ok(false) };
         self.storage = view;
-        self.start_over(self.live)?;
+        self.start_over(self.word)?;
         Ok(true)
     }
 
@@ -386,7 +486,7 @@ impl Cursor {
         if is_over {
             self.attempts += 1;
             self.storage = self.heal.let_go().unwrap_or_else(|| self.storage.clone());
-            self.start_over(self.live)?;
+            self.start_over(self.word)?;
         }
         Ok(is_over)
     }
@@ -425,9 +525,9 @@ impl Cursor {
         &self.heal.patches
     }
 
-    /// What the writer said last.
+    /// What the writer in this process said last.
     pub(crate) fn live(&self) -> Option<Live> {
-        self.live
+        self.word.map(|word| word.live)
     }
 
     /// The record that comes next.
@@ -443,22 +543,25 @@ impl Cursor {
     pub(crate) fn try_again(&mut self) -> Result<()> {
         (self.attempts, self.batch) = (0, None);
         self.queue.clear();
-        let live = self.word()?;
-        self.check_rewound(live.as_ref())?;
-        self.start_over(live)?;
+        let word = self.word_now()?;
+        self.check_rewound(word.as_ref())?;
+        self.start_over(word)?;
         self.finished = false;
         Ok(())
     }
 
     /// Refuses to go on where the log ends before this cursor's place now; not where the writer in
-    /// this process has given that number to a record which is not durable yet.
-    fn check_rewound(&self, live: Option<&Live>) -> Result<()> {
-        let Some(next) = live.map(|live| next_lsn(live.durable)) else { return Ok(()) };
-        let is_beyond = |core: &Arc<Core>| core.check_position(self.next).is_err();
-        if next < self.next && self.writer.as_ref().is_none_or(is_beyond) {
-            return Err(Error::Rewound { next });
-        }
-        Ok(())
+    /// this process has given that number to a record which is not durable yet. A cut goes on in a
+    /// segment of its own: in the same one, a writer elsewhere may only know of less than was read.
+    fn check_rewound(&self, word: Option<&Word>) -> Result<()> {
+        let Some(Word { live, .. }) = word.filter(|word| word.is_running()) else { return Ok(()) };
+        let next = next_lsn(live.durable);
+        let newest = self.survey.chain.last().map(|link| link.segment.header.id);
+        let is_cut = match &self.writer {
+            Some(core) => core.check_position(self.next).is_err(),
+            None => newest.is_none_or(|newest| newest < live.segment.id),
+        };
+        if next < self.next && is_cut { Err(Error::Rewound { next }) } else { Ok(()) }
     }
 
     /// Refuses the position `from` if the log ends before it. This cursor reads from the record
@@ -478,24 +581,81 @@ impl Cursor {
         }
     }
 
-    /// Goes on behind what was the end, as far as the writer's word `live` goes now.
+    /// Goes on behind what was the end, as far as the word of the writer in this process goes now.
     ///
     /// # Errors
     ///
     /// [`Error::Rewound`] if records that were read are gone.
-    pub(crate) fn go_on(&mut self, live: Option<Live>) -> Result<()> {
-        if live.is_some() && live == self.live {
+    pub(crate) fn go_on(&mut self, live: Live) -> Result<()> {
+        let word = Some(Word::own(live));
+        if word == self.word {
             return Ok(());
         }
-        self.check_rewound(live.as_ref())?;
+        self.check_rewound(word.as_ref())?;
         (self.finished, self.attempts) = (false, 0);
         self.queue.clear();
-        if live.as_ref().is_some_and(|live| self.walk.extend(live)) {
-            self.live = live;
+        if self.walk.extend(&live) {
+            self.word = word;
             return Ok(());
         }
-        self.start_over(live)
+        self.start_over(word)
     }
+
+    /// Goes on behind what was the end, if there is something new: a writer elsewhere says so, or
+    /// the log shows it. Whether there is.
+    ///
+    /// # Errors
+    ///
+    /// As [`go_on`](Self::go_on).
+    pub(crate) fn look_on(&mut self, word: Option<Word>) -> Result<bool> {
+        let is_same = word == self.word;
+        let running = word.filter(Word::is_running);
+        if is_same && running.is_some() {
+            return Ok(false);
+        }
+        self.check_rewound(word.as_ref())?;
+        let mut is_in_place = false;
+        if running.is_none() {
+            let glimpse = self.glimpse()?;
+            if is_same && self.glimpse.as_ref() == Some(&glimpse) {
+                return Ok(false);
+            }
+            let newest = self.survey.chain.last().map(|link| link.segment.header.id);
+            is_in_place = glimpse.newest == newest && glimpse.behind.is_some();
+            self.glimpse = Some(glimpse);
+        }
+        (self.finished, self.attempts) = (false, 0);
+        self.queue.clear();
+        if running.is_some_and(|word| self.walk.extend(&word.live)) {
+            (self.word, self.bound) = (word, Bound::Given);
+        } else if is_in_place && matches!(self.bound, Bound::Seen(_)) {
+            (self.word, self.bound) = (word, Bound::Known(self.walk.last()));
+        } else {
+            match self.start_over(word) {
+                // What the writer named was pruned since.
+                Err(error) if is_gone(&error) && running.is_some() => return Ok(false),
+                started => started?,
+            }
+        }
+        Ok(true)
+    }
+
+    /// What changes where a log goes on, as far as a small look can tell.
+    fn glimpse(&self) -> Result<Glimpse> {
+        let newest = segment_ids(&list(&*self.storage)?).max();
+        match self.walk.glimpse() {
+            Ok(behind) => Ok(Glimpse { newest, behind }),
+            Err(error) if is_gone(&error) => Ok(Glimpse { newest, behind: None }),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The highest segment, and the first bytes behind the last record that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Glimpse {
+    newest: Option<SegmentId>,
+    behind: Option<(Offset, Vec<u8>)>,
 }
 
 #[cfg(test)]

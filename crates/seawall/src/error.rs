@@ -118,6 +118,17 @@ pub enum Error {
         /// The number that the next record has.
         next: Lsn,
     },
+    /// Records that are intact, and that a crash could still remove: nothing on the device confirms
+    /// them, and the sync by which a reader makes sure failed. Opening the log settles what becomes
+    /// of them.
+    Unconfirmed {
+        /// The first of them.
+        from: Lsn,
+        /// The last one.
+        to: Option<Lsn>,
+        /// What the device said.
+        source: io::Error,
+    },
     /// The log was closed by this handle's [`close`](crate::Log::close).
     Closed,
     /// The hook of [`Options::on_failover`](crate::Options::on_failover) called the log that it is
@@ -206,6 +217,10 @@ impl Error {
             Self::BeyondEnd { from, next } => {
                 write!(f, "position {from} is beyond the end of the log: record {next} comes next")
             }
+            Self::Unconfirmed { from, to, source } => {
+                let lost = Lost { from: *from, to: *to };
+                write!(f, "not confirmed as durable: {lost}; the sync failed: {source}")
+            }
             Self::Closed => f.write_str("the log is closed"),
             Self::Reentrant => {
                 f.write_str("a failover hook must not write to its log or wait for it")
@@ -221,7 +236,9 @@ impl Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Io { source, .. } | Self::DiskFull { source } => Some(source),
+            Self::Io { source, .. }
+            | Self::DiskFull { source }
+            | Self::Unconfirmed { source, .. } => Some(source),
             Self::Unsupported { refused, .. } => Some(refused),
             _ => None,
         }

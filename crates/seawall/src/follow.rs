@@ -1,8 +1,8 @@
 //! Following a log: records as they become durable, by being woken in the writer's process, by
-//! polling `live` from another one.
+//! looking at the log from another one.
 
 use crate::core::Core;
-use crate::live::read_live;
+use crate::live::read_word;
 use crate::{Codec, Entries, Lsn, MessagePack, Result};
 use seawall_io::{Clock, Storage};
 use std::fmt;
@@ -46,7 +46,7 @@ pub struct Follower<T: ?Sized, C = MessagePack> {
 pub(crate) enum News {
     /// From the writer in this process.
     Here(Arc<Core>),
-    /// From `live`, by looking.
+    /// From the log, by looking.
     Elsewhere(Arc<dyn Storage>, Arc<dyn Clock>),
 }
 
@@ -95,28 +95,23 @@ impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
             if let Some(entry) = self.entries.next() {
                 return entry.map(Some);
             }
-            let (next, before) = {
-                let cursor = self.entries.cursor();
-                (cursor.next_lsn(), cursor.live())
-            };
-            let live = match &self.news {
-                News::Here(core) => match core.wait_beyond(next, before, deadline)? {
-                    Some(live) => Some(live),
-                    None => return Ok(None),
-                },
+            let cursor = self.entries.cursor_mut();
+            match &self.news {
+                News::Here(core) => {
+                    let told = core.wait_beyond(cursor.next_lsn(), cursor.live(), deadline)?;
+                    let Some(live) = told else { return Ok(None) };
+                    cursor.go_on(live)?;
+                }
                 News::Elsewhere(storage, clock) => {
-                    let live = read_live(&**storage)?;
-                    if live == before || live.is_none() {
+                    if !cursor.look_on(read_word(&**storage)?)? {
                         let left = deadline.saturating_sub(clock.now());
                         if left.is_zero() {
                             return Ok(None);
                         }
                         clock.sleep(left.min(POLL));
                     }
-                    live
                 }
-            };
-            self.entries.cursor_mut().go_on(live)?;
+            }
         }
     }
 

@@ -114,6 +114,7 @@ mod draft;
 mod error;
 mod follow;
 mod gate;
+mod horizon;
 mod inspect;
 #[cfg(feature = "json")]
 mod json;

@@ -1,56 +1,71 @@
 //! What `live` says to readers: which segment the writer writes, and how far it is durable.
 //! FORMAT.md section 5.
 
-use crate::directory::{
-    LIVE, MANIFEST, MANIFEST_MAX, is_in_use, list, open_or_make, read_small, segment_ids,
-};
+use crate::directory::{LIVE, read_small};
 use crate::roll::Machine;
 use crate::{Error, Lsn, Result};
-use seawall_format::{Live, LogId, Manifest, SegmentRef};
-use seawall_io::{File, Storage};
-use std::sync::{Arc, OnceLock};
+use seawall_format::{Live, LogId, SegmentRef};
+use seawall_io::{Access, File, Lock, Storage};
+use std::io;
+use std::sync::Arc;
 
-/// In the place of a boot id: the word of the writer in this process, which is never stale.
-pub(crate) const OWN_WORD: [u8; 16] = [0; 16];
+/// Bytes of the file.
+const SIZE: usize = 64;
+
+/// In the place of a boot id, where it is not known.
+pub(crate) const NO_BOOT: [u8; 16] = [0; 16];
 
 /// How often `live` is read again because the writer wrote it meanwhile.
 const ATTEMPTS: u32 = 8;
 
-/// What `live` says, if it speaks of this boot.
-///
-/// The writer may not have been able to write it (R16): then the clean close, which is evidence,
-/// says more once nobody has the log open.
-pub(crate) fn read_live(storage: &dyn Storage) -> Result<Option<Live>> {
-    let found = read_whole_live(storage)?;
-    let Some(live) = found.filter(|live| Some(live.boot_id) == storage.boot_id()) else {
-        return Ok(None);
-    };
-    if is_in_use(storage)? {
-        return Ok(Some(live));
+/// What a writer says: which segment is the newest, and up to which record it is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Word {
+    pub(crate) live: Live,
+    pub(crate) by: Speaker,
+}
+
+/// Whose word it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    /// That of the writer in this process.
+    Own,
+    /// That of a running writer in another one.
+    Running,
+    /// That of a writer that is gone. It was true, and may be old: it says of no record that it is
+    /// not there.
+    Gone,
+}
+
+impl Word {
+    pub(crate) fn own(live: Live) -> Self {
+        Self { live, by: Speaker::Own }
     }
-    let slots = read_slots(storage)?;
-    if !slots.is_empty() && slots.iter().all(|slot| slot.log != live.log) {
-        // It came here from another log.
-        return Ok(None);
+
+    /// Whether it is of now.
+    pub(crate) fn is_running(&self) -> bool {
+        self.by != Speaker::Gone
     }
-    let own = slots.into_iter().filter(|slot| slot.log == live.log);
-    let newest = own.max_by_key(|slot| slot.sequence);
-    let Some(closed) = newest.and_then(|slot| slot.closed) else { return Ok(Some(live)) };
-    let is_later = (closed.segment.id, closed.last) > (live.segment.id, live.durable);
-    // One that confirms less contradicts it: `live` never says more than is left (R10).
-    let says_more = is_later && closed.last >= live.durable;
-    // It says nothing of a writer that came later. Its own segment may be lost.
-    if !says_more || segment_ids(&list(storage)?).max() > Some(closed.segment.id) {
-        return Ok(Some(live));
-    }
-    Ok(Some(Live { segment: closed.segment, durable: closed.last, ..live }))
+}
+
+/// What `live` says. A running writer has it locked; without a lock it counts if it is of this run
+/// of the machine.
+pub(crate) fn read_word(storage: &dyn Storage) -> Result<Option<Word>> {
+    // Looked at first: what is read then is of that writer, or of a later one.
+    let is_locked = storage.is_locked(LIVE).map_err(Error::io(format!("look at {LIVE}")))?;
+    let Some(live) = read_whole_live(storage)? else { return Ok(None) };
+    let boot_id = storage.boot_id();
+    let is_known = live.boot_id != NO_BOOT && boot_id.is_some();
+    let is_of_now = if is_known { Some(live.boot_id) == boot_id } else { is_locked };
+    let by = if is_locked { Speaker::Running } else { Speaker::Gone };
+    Ok(is_of_now.then_some(Word { live, by }))
 }
 
 /// A look at `live` while it is written may see a part of that: such a one is taken again, as
-/// without a word a reader would go further than the writer is.
+/// without a word a reader has to sync what it shows.
 fn read_whole_live(storage: &dyn Storage) -> Result<Option<Live>> {
     for _ in 0..ATTEMPTS {
-        let bytes = read_small(storage, LIVE, 64)?.unwrap_or_default();
+        let bytes = read_small(storage, LIVE, SIZE)?.unwrap_or_default();
         let found = Live::decode(&bytes);
         if found.is_some() || bytes.is_empty() {
             return Ok(found);
@@ -59,104 +74,103 @@ fn read_whole_live(storage: &dyn Storage) -> Result<Option<Live>> {
     Ok(None)
 }
 
-/// The slots of the manifest that can be read.
-fn read_slots(storage: &dyn Storage) -> Result<Vec<Manifest>> {
-    let bytes = read_small(storage, MANIFEST, MANIFEST_MAX)?.unwrap_or_default();
-    Ok(Manifest::decode_file(&bytes).into_iter().flatten().collect())
-}
-
-/// The writer's side of it: what it tells readers of other processes.
+/// The writer's side of it: what it tells readers of other processes. It makes the file and locks
+/// it, so that what an earlier writer left is never taken for its word.
 #[derive(Debug)]
 pub(crate) struct LiveFile {
-    /// `None` where the system does not say which run of the machine this is: nobody is told then.
-    boot_id: Option<[u8; 16]>,
-    /// Opened when there is something to say; where that fails, tried again.
-    file: OnceLock<Arc<dyn File>>,
+    boot_id: [u8; 16],
+    /// Made when there is something to say; where that fails, made again.
+    file: Option<(Arc<dyn File>, Box<dyn Lock>)>,
 }
 
 /// Which segment holds the last durable record, and which record that is.
-type Word = (SegmentRef, Option<Lsn>);
+type Told = (SegmentRef, Option<Lsn>);
 
 impl LiveFile {
     pub(crate) fn new(storage: &dyn Storage) -> Self {
-        Self { boot_id: storage.boot_id(), file: OnceLock::new() }
+        Self { boot_id: storage.boot_id().unwrap_or(NO_BOOT), file: None }
     }
 
-    /// Says up to which record the log is durable; a failure is no error: readers then lag behind.
-    pub(crate) fn tell(&self, machine: &Machine, log: LogId, word: Word) {
-        let _ = self.boot_id.map(|boot_id| self.write(machine, (log, boot_id), word));
-    }
-
-    /// Says that readers are to go no further, before numbers behind that record are given anew.
+    /// Says up to which record the log is durable.
     ///
     /// # Errors
     ///
-    /// `Io`: they go by what they were told before.
-    pub(crate) fn stop(&self, machine: &Machine, log: LogId, word: Word) -> Result<()> {
-        let boot_id = match self.boot_id {
-            Some(boot_id) => Some(boot_id),
-            // What stands there may be of this run all the same.
-            None => read_whole_live(&*machine.storage)?.map(|live| live.boot_id),
-        };
-        boot_id.map_or(Ok(()), |boot_id| self.write(machine, (log, boot_id), word))
+    /// `Io`: nothing is said. Readers sync what they show.
+    pub(crate) fn tell(&mut self, machine: &Machine, log: LogId, told: Told) -> Result<()> {
+        let (boot_id, (segment, durable)) = (self.boot_id, told);
+        let live = Live { log, boot_id, segment, durable, time_us: machine.clock.wall_us() };
+        let storage = &*machine.storage;
+        if self.write(storage, &live).is_ok() {
+            return Ok(());
+        }
+        // Part of it may be written. Another file may take it; without its lock this one is not
+        // believed.
+        self.file = None;
+        let told = self.write(storage, &live);
+        told.inspect_err(|_| {
+            self.file = None;
+            let _ = remove(storage);
+        })
+        .map_err(Error::io(format!("write {LIVE}, which tells readers what is durable")))
     }
 
-    fn write(
-        &self,
-        machine: &Machine,
-        (log, boot_id): (LogId, [u8; 16]),
-        (segment, durable): Word,
-    ) -> Result<()> {
-        let time_us = machine.clock.wall_us();
-        let live = Live { log, boot_id, segment, durable, time_us };
-        let file = if let Some(file) = self.file.get() {
-            file
-        } else {
-            let file = open_or_make(&*machine.storage, LIVE)?;
-            self.file.get_or_init(|| file)
+    /// Says that the log ends with that record, before numbers behind it are given to others.
+    ///
+    /// # Errors
+    ///
+    /// `Io`: what `live` said before can be neither changed nor removed.
+    pub(crate) fn stop(&mut self, machine: &Machine, log: LogId, told: Told) -> Result<()> {
+        self.tell(machine, log, told).or_else(|_| retract(&*machine.storage))
+    }
+
+    fn write(&mut self, storage: &dyn Storage, live: &Live) -> io::Result<()> {
+        let (file, _) = match &self.file {
+            Some(file) => file,
+            None => self.file.insert(make(storage)?),
         };
         file.write_at(&live.encode(), 0)
-            .map_err(|error| Error::io_in("tell readers where to stop")(error))
     }
 }
 
-/// Stops readers at that record, if `live` leads them further. One that cannot be read leads
-/// nobody, nor does one of an earlier run of the machine.
-pub(crate) fn stop_readers_at(machine: &Machine, log: LogId, word: Word) -> Result<()> {
-    let live = read_whole_live(&*machine.storage).ok().flatten();
-    let file = LiveFile::new(&*machine.storage);
-    // Without a boot id it may be of this run.
-    let is_heard = |live: &Live| file.boot_id.is_none_or(|boot_id| boot_id == live.boot_id);
-    let leads_further = live.is_some_and(|live| is_heard(&live) && live.durable > word.1);
-    if leads_further { file.stop(machine, log, word) } else { Ok(()) }
+/// A new file, locked before it says something.
+fn make(storage: &dyn Storage) -> io::Result<(Arc<dyn File>, Box<dyn Lock>)> {
+    remove(storage)?;
+    let lock = storage.lock(LIVE)?.ok_or(io::ErrorKind::WouldBlock)?;
+    Ok((storage.open(LIVE, Access::ReadWrite)?, lock))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Log, Options, Raw};
-    use seawall_format::Closed;
-    use seawall_io::{Access, MemStorage, Storage};
+/// Removes what an earlier writer told its readers: what is told from now on is of this one.
+///
+/// # Errors
+///
+/// `Io`: it can be neither removed nor made unreadable.
+pub(crate) fn retract(storage: &dyn Storage) -> Result<()> {
+    let removed = remove(storage).or_else(|error| match storage.open(LIVE, Access::ReadWrite) {
+        Ok(file) => file.write_at(&[0; SIZE], 0),
+        Err(_) => Err(error),
+    });
+    removed.map_err(Error::io(format!("remove {LIVE}, which an earlier writer left")))
+}
 
-    /// Left: a manifest that was forged, as `live` never says more than is left (R10).
-    #[test]
-    fn a_close_that_confirms_less_than_live_is_not_taken_instead_of_it() {
-        let storage = MemStorage::new();
-        let log: Log<[u8], Raw> = Options::new().open_in(Arc::new(storage.clone())).unwrap();
-        log.append_batch([&b"a"[..], b"b", b"c"]).unwrap();
-        log.close().unwrap();
-        let live = read_live(&storage).unwrap().unwrap();
-        assert_eq!(live.durable, Lsn::new(3));
-        let manifest = storage.open(MANIFEST, Access::ReadWrite).unwrap();
-        for (confirmed, durable) in [(2, 3), (3, 3), (4, 4)] {
-            let segment = SegmentRef { id: live.segment.id.next().unwrap(), ..live.segment };
-            for slot in read_slots(&storage).unwrap() {
-                let closed = Some(Closed { last: Lsn::new(confirmed), segment });
-                let forged = Manifest { closed, ..slot };
-                manifest.write_at(&forged.encode(), forged.offset().0).unwrap();
-            }
-            let found = read_live(&storage).unwrap().unwrap();
-            assert_eq!(found.durable, Lsn::new(durable), "a close that confirms {confirmed}");
-        }
+fn remove(storage: &dyn Storage) -> io::Result<()> {
+    match storage.remove(LIVE) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// The same before an open gives numbers behind `last` to other records. Where it fails, and what
+/// was told holds whatever follows, that is a warning.
+///
+/// # Errors
+///
+/// `Io`: what was told would be wrong.
+pub(crate) fn retract_beyond(storage: &dyn Storage, last: Option<Lsn>) -> Result<Option<String>> {
+    let Err(error) = retract(storage) else { return Ok(None) };
+    let told = read_whole_live(storage).ok().flatten();
+    if told.is_some_and(|told| told.durable > last) {
+        Err(error)
+    } else {
+        Ok(Some(error.to_string()))
     }
 }

@@ -4,6 +4,7 @@ use crate::codec::Stored;
 use crate::commit::{Goal, Place};
 use crate::core::Core;
 use crate::follow::{Follower, News};
+use crate::live::Word;
 use crate::lookup::{Kept, Lookup};
 use crate::retention::Retained;
 use crate::set::{Set, Short};
@@ -217,7 +218,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn get(&self, lsn: Lsn) -> Result<Option<C::Item>> {
-        let found = self.lookup.get(lsn, || Ok(Some(self.core.live())))?;
+        let found = self.lookup.get(lsn, || Ok(Some(Word::own(self.core.live()))))?;
         let decode = |Kept { schema, payload, .. }: Kept| {
             Stored { lsn, schema, payload: &payload }.decode::<T, C>(self.schema)
         };
@@ -273,7 +274,7 @@ impl<T: ?Sized, C> Log<T, C> {
     ///
     /// As [`get`](Log::get), except for [`Error::Decode`].
     pub fn record_id(&self, lsn: Lsn) -> Result<Option<RecordId>> {
-        let found = self.lookup.get(lsn, || Ok(Some(self.core.live())))?;
+        let found = self.lookup.get(lsn, || Ok(Some(Word::own(self.core.live()))))?;
         Ok(found.map(|found| found.id(lsn, self.layout)))
     }
 
@@ -420,6 +421,7 @@ impl<T: ?Sized, C> Log<T, C> {
             rolls: counts.rolls,
             marks: counts.marks,
             failovers: counts.failovers,
+            live_failures: counts.live_failures,
             pruned: counts.pruned,
             parity_stripes: counts.parity_stripes,
             parity_failures: counts.parity_failures,
@@ -453,6 +455,9 @@ pub struct Stats {
     pub marks: u64,
     /// Failed writes and syncs that the log survived in a new segment.
     pub failovers: u64,
+    /// Times that the file `live` could not be written. Readers in other processes then sync what
+    /// they show, and miss nothing.
+    pub live_failures: u64,
     /// Segments given up at the old end, by [`Log::truncate_before`] and by
     /// [`Options::retention`].
     pub pruned: u64,

@@ -8,6 +8,8 @@
 
 use crate::chain::{Link, hole};
 use crate::directory::is_gone;
+use crate::horizon::{self, Refused};
+use crate::live::Word;
 use crate::parity::{Heal, survey_mended};
 use crate::source::is_of_device;
 use crate::survey::{self, Survey};
@@ -43,6 +45,10 @@ pub(crate) struct Lookup {
 struct Known {
     seen: Option<Seen>,
     places: Places,
+    /// A newest segment, and up to which record it was found to be durable.
+    durable: Option<(SegmentRef, Option<Lsn>)>,
+    /// The segment that could not be synced, if one could not.
+    refused: Option<Refused>,
 }
 
 /// The directory, as it was when the writer's word named this newest segment; `None`: nobody's did.
@@ -62,7 +68,7 @@ impl Lookup {
     pub(crate) fn get(
         &self,
         lsn: Lsn,
-        word: impl Fn() -> Result<Option<Live>>,
+        word: impl Fn() -> Result<Option<Word>>,
     ) -> Result<Option<Kept>> {
         let mut found = self.get_as_it_is(lsn, &word);
         let mut mended = None;
@@ -92,65 +98,72 @@ impl Lookup {
         self.mended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn get_as_it_is(&self, lsn: Lsn, word: &impl Fn() -> Result<Option<Live>>) -> Result<Got> {
-        let mut live = word()?;
+    fn get_as_it_is(&self, lsn: Lsn, ask: &impl Fn() -> Result<Option<Word>>) -> Result<Got> {
+        let mut word = ask()?;
         let mut attempt = 0;
         loop {
             let survey = match attempt {
-                0 => self.recall(live.as_ref()),
-                _ => self.look_anew(live.as_ref(), lsn),
+                0 => self.recall(word.as_ref()),
+                _ => self.look_anew(word.as_ref(), lsn),
             };
             // A word that contradicts what is there may be old.
-            let is_heeded = |survey: &Arc<Survey>| live.is_none_or(|live| survey.is_led_by(&live));
+            let running = word.filter(Word::is_running);
+            let is_heeded =
+                |survey: &Arc<Survey>| running.is_none_or(|word| survey.is_led_by(&word.live));
             let is_sure = survey.as_ref().is_ok_and(is_heeded);
-            let found = survey.and_then(|survey| self.find(&survey, live.as_ref(), lsn));
+            let found = survey.and_then(|survey| self.find(&survey, word.as_ref(), lsn));
             if attempt == ATTEMPTS || (found.is_ok() && is_sure) {
                 return found;
             }
-            let now = word()?;
+            let now = ask()?;
             // A writer that cuts tells so first: where its word is the same, nothing moved (R16),
             // unless a file was pruned.
-            if attempt > 0 && now == live && !found.as_ref().is_err_and(is_gone) {
+            if attempt > 0 && now == word && !found.as_ref().is_err_and(is_gone) {
                 return found;
             }
-            (live, attempt) = (now, attempt + 1);
+            (word, attempt) = (now, attempt + 1);
         }
     }
 
     /// The survey that is kept, if it is still true, or a new one.
-    fn recall(&self, live: Option<&Live>) -> Result<Arc<Survey>> {
-        let newest = live.map(|live| live.segment);
+    fn recall(&self, word: Option<&Word>) -> Result<Arc<Survey>> {
+        let newest = newest_of(word);
         let known = self.known();
         let fits = known.seen.as_ref().filter(|seen| seen.newest == newest);
         let kept = fits.map(|seen| seen.survey.clone());
         drop(known);
         match kept {
-            Some(kept) if live.is_some() || survey::still_holds(&*self.storage, &kept)? => Ok(kept),
-            _ => self.survey(live),
+            Some(kept) if newest.is_some() || survey::still_holds(&*self.storage, &kept)? => {
+                Ok(kept)
+            }
+            _ => self.survey(word),
         }
     }
 
     /// A new survey, and nothing kept of the segment where `lsn` should be.
-    fn look_anew(&self, live: Option<&Live>, lsn: Lsn) -> Result<Arc<Survey>> {
-        let survey = self.survey(live)?;
+    fn look_anew(&self, word: Option<&Word>, lsn: Lsn) -> Result<Arc<Survey>> {
+        let survey = self.survey(word)?;
         if let Some(link) = holder(&survey, lsn) {
             self.known().places.forget(link.segment.header.reference());
         }
         Ok(survey)
     }
 
-    fn survey(&self, live: Option<&Live>) -> Result<Arc<Survey>> {
-        let (survey, _) = survey_mended(&self.storage, live, &mut Heal::default())?;
+    fn survey(&self, word: Option<&Word>) -> Result<Arc<Survey>> {
+        let (survey, _) = survey_mended(&self.storage, word, &mut Heal::default())?;
         let survey = Arc::new(survey);
-        let newest = live.map(|live| live.segment);
+        let newest = newest_of(word);
         self.known().seen = Some(Seen { survey: survey.clone(), newest });
         Ok(survey)
     }
 
-    fn find(&self, survey: &Survey, live: Option<&Live>, lsn: Lsn) -> Result<Got> {
-        let Some(behind) = live.filter(|live| Some(lsn) > live.durable) else {
-            return self.find_durable(survey, live, lsn);
+    fn find(&self, survey: &Survey, word: Option<&Word>, lsn: Lsn) -> Result<Got> {
+        let Some(Word { live: behind, .. }) = word.filter(|word| word.is_running()) else {
+            return self.find_and_sync(survey, word, lsn);
         };
+        if Some(lsn) <= behind.durable {
+            return self.find_durable(survey, Some(behind), lsn);
+        }
         // It speaks of the newest segment only: the ones before are durable as a whole.
         let newest = survey.chain.last().filter(|_| survey.is_led_by(behind));
         if newest.is_some_and(|link| link.segment.header.base <= lsn) {
@@ -161,6 +174,45 @@ impl Lookup {
             Err(Error::Damaged(_)) => Ok(Got::NOTHING),
             found => found,
         }
+    }
+
+    /// The record, if it is there and durable; where nothing says that it is, it is synced.
+    fn find_and_sync(&self, survey: &Survey, word: Option<&Word>, lsn: Lsn) -> Result<Got> {
+        let told = word.map(|word| &word.live);
+        let found = match self.find_durable(survey, None, lsn)? {
+            Got::Nothing(_) if Some(lsn) <= told.and_then(|told| survey.promised_by(told)) => {
+                return self.find_durable(survey, told, lsn);
+            }
+            found => found,
+        };
+        let newest = horizon::open_end(survey).filter(|link| link.segment.header.base <= lsn);
+        let Some(newest) = newest.filter(|_| matches!(found, Got::Record(..))) else {
+            return Ok(found);
+        };
+        let segment = newest.segment.header.reference();
+        let known = self.durable_in(segment).max(horizon::known(survey, word)?);
+        if Some(lsn) <= known {
+            return Ok(found);
+        }
+        let start = self.known().places.nearest(segment, lsn);
+        let walk = Walk::within(survey, newest, start);
+        let mut behind = horizon::look_behind(survey, walk, known)?;
+        if !behind.knows(lsn) {
+            let mut refused = self.known().refused.clone();
+            behind.make_durable(survey, &mut refused)?;
+            self.known().refused = refused;
+        }
+        if let Some(refusal) = behind.refusal() {
+            return Err(refusal);
+        }
+        self.known().durable = Some((segment, behind.durable()));
+        Ok(found)
+    }
+
+    /// Up to where this segment was found to be durable before.
+    fn durable_in(&self, segment: SegmentRef) -> Option<Lsn> {
+        let known = self.known();
+        known.durable.filter(|(of, _)| *of == segment).and_then(|(_, last)| last)
     }
 
     /// The record, if it is there; where `live` says so, it must be.
@@ -207,6 +259,11 @@ impl Lookup {
         // Nothing half done is left by a panic: each change is one call of a collection.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The segment that a running writer names.
+fn newest_of(word: Option<&Word>) -> Option<SegmentRef> {
+    word.filter(|word| word.is_running()).map(|word| word.live.segment)
 }
 
 /// The segment where a record should be.

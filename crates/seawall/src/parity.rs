@@ -11,7 +11,7 @@ mod heal;
 mod protect;
 mod track;
 
-pub(crate) use heal::{Beside, Heal, hides_end, keeps_all, knows_more, survey_mended};
+pub(crate) use heal::{Beside, Heal, hides_end, keeps_all, knows_more, survey_mended, survey_now};
 pub(crate) use protect::make_up;
 pub use protect::{Protection, protect, protect_in, protection, protection_in};
 pub(crate) use track::{Settling, Tracker};

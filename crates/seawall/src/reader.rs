@@ -4,10 +4,10 @@ use crate::asked;
 use crate::codec::Stored;
 use crate::directory::open_existing;
 use crate::follow::{Follower, News};
-use crate::live::read_live;
+use crate::live::read_word;
 use crate::lookup::{Kept, Lookup};
 use crate::mend::log_id;
-use crate::parity::{Heal, survey_mended};
+use crate::parity::{Heal, survey_now};
 use crate::{
     Codec, CodecId, Cursor, Error, Layout, LogId, Lsn, MessagePack, Options, Raw, Record, RecordId,
     Result,
@@ -20,10 +20,10 @@ use std::sync::Arc;
 
 /// A log opened for reading, without its lock: any number, beside one writer.
 ///
-/// A reader goes no further than the last writer of this boot said is durable, also when that
-/// writer was killed: what lies behind may be gone after a power cut, and the next open decides on
-/// it. On a log that had no writer since the machine started, it goes to the end of the valid
-/// records.
+/// Beside a running writer a reader goes as far as that says is durable. Without one it shows every
+/// valid record, as the next open does, and first syncs the newest segment and the directory where
+/// nothing confirms the last ones; if that fails, it ends with
+/// [`Error::Unconfirmed`](crate::Error::Unconfirmed) behind those that are confirmed.
 ///
 /// # Examples
 ///
@@ -87,8 +87,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     }
 
     fn open_unchecked(storage: Arc<dyn Storage>, asked: RecordType) -> Result<Self> {
-        let live = read_live(&*storage)?;
-        let (found, _) = survey_mended(&storage, live.as_ref(), &mut Heal::default())?;
+        let (_, found, _) = survey_now(&storage, &mut Heal::default())?;
         let id = log_id(&found);
         let manifest = found.manifest.map(|manifest| (manifest.layout, manifest.record_type));
         let header = found.chain.last().map(|link| &link.segment.header);
@@ -120,8 +119,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// [`Error::Io`]: crate::Error::Io
     /// [`Error::NotALog`]: crate::Error::NotALog
     pub fn oldest(&self) -> Result<Lsn> {
-        let live = read_live(&*self.storage)?;
-        let (found, _) = survey_mended(&self.storage, live.as_ref(), &mut Heal::default())?;
+        let (_, found, _) = survey_now(&self.storage, &mut Heal::default())?;
         let base = found.chain.first().map(|link| link.segment.header.base);
         let stated = found.manifest.map(|manifest| manifest.oldest_base);
         Ok(stated.or(base).unwrap_or(Lsn::FIRST))
@@ -151,7 +149,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     ///
     /// As [`Log::get`](crate::Log::get).
     pub fn get(&self, lsn: Lsn) -> Result<Option<C::Item>> {
-        let found = self.lookup.get(lsn, || read_live(&*self.storage))?;
+        let found = self.lookup.get(lsn, || read_word(&*self.storage))?;
         let decode = |Kept { schema, payload, .. }: Kept| {
             Stored { lsn, schema, payload: &payload }.decode::<T, C>(self.schema)
         };
@@ -281,7 +279,7 @@ impl<T: ?Sized, C> LogReader<T, C> {
     ///
     /// As [`Log::record_id`](crate::Log::record_id).
     pub fn record_id(&self, lsn: Lsn) -> Result<Option<RecordId>> {
-        let found = self.lookup.get(lsn, || read_live(&*self.storage))?;
+        let found = self.lookup.get(lsn, || read_word(&*self.storage))?;
         Ok(found.map(|found| found.id(lsn, self.layout)))
     }
 

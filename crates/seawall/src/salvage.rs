@@ -6,7 +6,7 @@
 
 use crate::damage::{AtomicSet, Salvaged};
 use crate::directory::{MANIFEST, list, open_existing};
-use crate::live::read_live;
+use crate::live::read_word;
 use crate::mend::plan_mend_in;
 use crate::parity::protect_in;
 use crate::progress::Meter;
@@ -145,7 +145,7 @@ fn rescue(
     refuse_in_use(&**source)?;
     let survey = survey(source, None)?;
     // What a killed writer said was durable was acknowledged: it is no torn write.
-    let promised = read_live(&**source)?.and_then(|live| survey.promised_by(&live));
+    let promised = read_word(&**source)?.and_then(|word| survey.promised_by(&word.live));
     let written = target.clone();
     let mut rescue = Rescue::new(&survey, target, source)?;
     let parity = rescue.manifest.parity;

@@ -5,13 +5,14 @@
 
 use crate::chain::{Beyond, Headers, Link};
 use crate::directory::{
-    MANIFEST, MANIFEST_MAX, file_place, is_gone, is_in_use, list, not_a_log, read_small,
-    segment_ids,
+    MANIFEST, MANIFEST_MAX, file_place, is_gone, list, not_a_log, read_small, segment_ids,
 };
+use crate::live::Word;
 use crate::recovery::Row;
 use crate::{Error, Lsn, Result, SegmentId};
 use seawall_format::{HEADER_SIZE, Live, Manifest, Refused, SegmentHeader};
 use seawall_io::Storage;
+use std::io;
 use std::sync::Arc;
 
 /// How often a look starts over because the writer wrote or pruned under it.
@@ -28,11 +29,6 @@ pub(crate) struct Survey {
     pub(crate) beyond: Option<Beyond>,
     /// No manifest, though segments hold something.
     pub(crate) manifest_lost: bool,
-    /// With it a clean close may be lost that says more than `live`, whose writer is gone.
-    pub(crate) close_lost: bool,
-    /// The segment that `live` names was pruned: the writer went on since, or cannot write `live`.
-    /// What is there was not durable when it was written.
-    pub(crate) is_ahead: bool,
     /// The highest id that any file has.
     pub(crate) max_id: Option<SegmentId>,
     pub(crate) names: Vec<String>,
@@ -50,20 +46,26 @@ impl Survey {
         live.durable.filter(|_| self.is_led_by(live))
     }
 
-    /// Whether `live` speaks of the newest segment: then readers go as far as it says.
+    /// Whether `live` speaks of the newest segment.
     pub(crate) fn is_led_by(&self, live: &Live) -> bool {
         let newest = self.chain.last().map(|link| link.segment.header.reference());
-        newest == Some(live.segment)
+        newest == Some(live.segment) && self.is_of_this_log(live)
+    }
+
+    /// Whether `live` was written for this log, as far as anything says which one this is.
+    pub(crate) fn is_of_this_log(&self, live: &Live) -> bool {
+        self.manifest.as_ref().is_none_or(|manifest| manifest.log == live.log)
     }
 }
 
-/// Reads what the directory holds; `live` says which segment is the newest, if a writer does.
+/// Reads what the directory holds. A running writer says which segment is the newest; one that is
+/// gone only which there was.
 ///
 /// What seems to be missing may just have been pruned: the manifest says so first.
-pub(crate) fn survey(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<Survey> {
+pub(crate) fn survey(storage: &Arc<dyn Storage>, word: Option<&Word>) -> Result<Survey> {
     let mut before = None;
     for _ in 1..ATTEMPTS {
-        match survey_once(storage, live) {
+        match survey_once(storage, word) {
             // Removed since it was listed.
             Err(error) if is_gone(&error) => {}
             Ok(found) if found.trouble().is_some() => {
@@ -78,7 +80,7 @@ pub(crate) fn survey(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<
             other => return other,
         }
     }
-    survey_once(storage, live)
+    survey_once(storage, word)
 }
 
 /// Whether a survey still says what is there, where no writer's word tells of changes: each of
@@ -91,7 +93,7 @@ pub(crate) fn still_holds(storage: &dyn Storage, survey: &Survey) -> Result<bool
     Ok(names == survey.names && manifest == survey.manifest)
 }
 
-fn survey_once(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<Survey> {
+fn survey_once(storage: &Arc<dyn Storage>, word: Option<&Word>) -> Result<Survey> {
     let names = list(&**storage)?;
     let ids: Vec<_> = segment_ids(&names).collect();
     let used = names.iter().filter_map(|name| SegmentId::from_any_name(name)).max();
@@ -103,19 +105,19 @@ fn survey_once(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<Survey
         chain: vec![],
         beyond: None,
         manifest_lost: false,
-        close_lost: false,
-        is_ahead: false,
         max_id: used,
         names,
         manifest,
     };
     let oldest = found.manifest.as_ref().map(|manifest| manifest.oldest.id);
-    let newest = live.map(|live| live.segment.id);
+    let running = word.filter(|word| word.is_running());
+    let newest = running.map(|word| word.live.segment.id);
     if newest.is_some() && newest < oldest {
-        found.is_ahead = true;
-        return Ok(found);
+        // The writer pruned it since it was asked.
+        let pruned = io::Error::from(io::ErrorKind::NotFound);
+        return Err(Error::io("find the segment that the writer named")(pruned));
     }
-    // The one behind what `live` names may have been made since.
+    // The one behind what the writer names may have been made since.
     let behind = newest.and_then(|newest| ids.iter().copied().filter(|id| *id > newest).min());
     let last = behind.or(newest);
     let mut headers = Headers::default();
@@ -140,10 +142,9 @@ fn survey_once(storage: &Arc<dyn Storage>, live: Option<&Live>) -> Result<Survey
             if !found.manifest_lost {
                 return Ok(found);
             }
-            found.close_lost = live.is_some() && !is_in_use(&**storage)?;
         }
     }
-    headers.arrange(&mut found, live)?;
+    headers.arrange(&mut found, word)?;
     Ok(found)
 }
 

@@ -1,7 +1,7 @@
 //! A verdict on a whole log: every body judged, every lost record named. Nothing is written.
 
 use crate::directory::{is_gone, is_in_use, open_existing};
-use crate::live::read_live;
+use crate::live::{Word, read_word};
 use crate::overlay::Patch;
 use crate::parity::Heal;
 use crate::progress::Meter;
@@ -10,8 +10,8 @@ use crate::survey::{Survey, survey};
 use crate::walk::{Event, Walk, to_u64};
 use crate::{AtomicSet, CodecId, Corruption, Damage, Layout, Level, Lost, Lsn, Offset};
 use crate::{Progress, Result, SegmentId, TailState};
+use seawall_format::Manifest;
 use seawall_format::frame::Frames;
-use seawall_format::{Live, Manifest};
 use seawall_io::Storage;
 use std::cmp::Reverse;
 use std::path::Path;
@@ -187,10 +187,10 @@ fn look_until_calm(storage: &Arc<dyn Storage>, meter: &mut Meter<'_>) -> Result<
         let now = writer(&**storage)?;
         match looked {
             Err(error) if is_gone(&error) && attempt < ATTEMPTS => {}
-            Ok((found, is_whole)) => {
+            Ok(found) => {
                 // A writer that cannot say that it moved on may have, for once.
                 let is_told = now == seen && (now != (true, None) || attempt > 1);
-                let is_calm = (found.verdict == Verdict::Clean && is_whole) || is_told;
+                let is_calm = found.verdict == Verdict::Clean || is_told;
                 if is_calm || attempt == ATTEMPTS {
                     return Ok(found);
                 }
@@ -202,25 +202,24 @@ fn look_until_calm(storage: &Arc<dyn Storage>, meter: &mut Meter<'_>) -> Result<
 }
 
 /// Whether a writer has the log open, and what it says is durable.
-fn writer(storage: &dyn Storage) -> Result<(bool, Option<Live>)> {
+fn writer(storage: &dyn Storage) -> Result<(bool, Option<Word>)> {
     let in_use = is_in_use(storage)?;
-    Ok((in_use, if in_use { read_live(storage)? } else { None }))
+    Ok((in_use, read_word(storage)?.filter(Word::is_running)))
 }
 
-/// A verdict, and whether it is on all that was there when the look began.
+/// A verdict on what is there.
 fn look(
     storage: &Arc<dyn Storage>,
-    (in_use, live): &(bool, Option<Live>),
+    (in_use, word): &(bool, Option<Word>),
     meter: &mut Meter<'_>,
-) -> Result<(Verification, bool)> {
+) -> Result<Verification> {
     let mut look_at = |log: &Arc<dyn Storage>| {
-        let survey = survey(log, live.as_ref())?;
+        let survey = survey(log, word.as_ref())?;
         meter.begin(&survey, 1);
-        let found = judge(Walk::new(&survey, None), (&survey, *in_use), meter)?;
-        Ok((found, !survey.is_ahead))
+        judge(Walk::new(&survey, None), (&survey, *in_use), meter)
     };
     let (mut heal, mut log) = (Heal::default(), storage.clone());
-    let (mut found, is_whole) = loop {
+    let mut found = loop {
         match look_at(&log) {
             // Where is not said.
             Err(error) if is_of_device(&error) => log = heal.view(&log, [None])?.ok_or(error)?,
@@ -228,12 +227,12 @@ fn look(
         }
     };
     if heal.patches.is_empty() {
-        found = put_right(storage, found, |view| look_at(view).map(|(found, _)| found))?;
+        found = put_right(storage, found, look_at)?;
     } else {
         found.say_mended(heal.patches);
     }
     meter.end();
-    Ok((found, is_whole))
+    Ok(found)
 }
 
 /// The same of a log at rest, around what the device cannot read.

@@ -94,14 +94,11 @@ pub(crate) struct TailFound {
 
 /// The walk over a chain.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Walk {
     links: VecDeque<Link>,
     beyond: Option<Beyond>,
     closed: Option<seawall_format::Closed>,
     manifest_lost: bool,
-    /// With it a clean close that says where the log ends.
-    close_lost: bool,
     current: Option<(Link, Scanner)>,
     /// The schema number of the segment where it is or was last.
     schema: u32,
@@ -145,7 +142,6 @@ impl Walk {
             beyond: survey.beyond,
             closed: survey.manifest.as_ref().and_then(|manifest| manifest.closed),
             manifest_lost: survey.manifest_lost,
-            close_lost: survey.close_lost,
             segments,
             ..Self::over(links, first.and_then(Lsn::previous))
         }
@@ -187,7 +183,7 @@ impl Walk {
         if is_last {
             walk.beyond = survey.beyond;
             walk.closed = survey.manifest.as_ref().and_then(|manifest| manifest.closed);
-            (walk.manifest_lost, walk.close_lost) = (survey.manifest_lost, survey.close_lost);
+            walk.manifest_lost = survey.manifest_lost;
         }
         walk
     }
@@ -202,7 +198,6 @@ impl Walk {
             beyond: None,
             closed: None,
             manifest_lost: false,
-            close_lost: false,
             current: None,
             schema: 0,
             source: None,
@@ -336,6 +331,59 @@ impl Walk {
         true
     }
 
+    /// From now on the records of the newest segment up to `limit` count, where this walk is at
+    /// its end. `false` if it is elsewhere, or left a part of a batch out.
+    pub(crate) fn raise(&mut self, limit: Limit) -> bool {
+        let is_here = self.is_in_newest();
+        let Some((link, scanner)) = self.current.as_mut().filter(|_| is_here) else {
+            return false;
+        };
+        if scanner.next_lsn().previous() != self.last {
+            return false;
+        }
+        link.limit = limit;
+        scanner.set_limit(limit);
+        self.look_anew();
+        true
+    }
+
+    /// Whether no segment follows on the one where this walk is, or was.
+    pub(crate) fn is_in_newest(&self) -> bool {
+        self.links.is_empty()
+    }
+
+    /// A walk from the place where this one came to its end in the newest segment, to the end of
+    /// what is valid there.
+    pub(crate) fn behind(&self) -> Option<Self> {
+        let (link, scanner) = self.current.as_ref().filter(|_| self.is_in_newest())?;
+        let (mut link, mut scanner) = (link.clone(), scanner.clone());
+        link.limit = Limit::Open;
+        scanner.set_limit(Limit::Open);
+        let mut walk = Self::over(VecDeque::new(), scanner.next_lsn().previous());
+        walk.segments.clone_from(&self.segments);
+        (walk.around, walk.read_size) = (self.around, READ_NEAR);
+        (walk.closed, walk.manifest_lost) = (self.closed, self.manifest_lost);
+        (walk.chain, walk.confirmed) = (self.chain, self.confirmed);
+        walk.current = Some((link, scanner));
+        walk.look_anew();
+        Some(walk)
+    }
+
+    /// A few bytes from the place where this walk is at its end, and which place that is.
+    pub(crate) fn glimpse(&self) -> Result<Option<(Offset, Vec<u8>)>> {
+        let Some((link, scanner)) = &self.current else { return Ok(None) };
+        let at = scanner.part().map_or(scanner.offset(), |part| part.end);
+        Ok(Some((at, link.segment.read(at, to_u64(HEADER_SIZE))?)))
+    }
+
+    /// The same walk, which goes up to `limit` in the newest segment.
+    pub(crate) fn up_to(mut self, limit: Limit) -> Self {
+        if let Some(newest) = self.links.back_mut() {
+            newest.limit = limit;
+        }
+        self
+    }
+
     /// Forgets what was read of the segment where the walk is.
     fn look_anew(&mut self) {
         self.buffer.clear();
@@ -377,8 +425,7 @@ impl Walk {
             let lost = Some(Lost { from: next_lsn(self.last), to: None });
             return Event::Damage(vec![hole(beyond.segment, beyond.cause, lost)], vec![]);
         }
-        let lost = self.close_lost.then(|| Lost { from: next_lsn(self.last), to: None });
-        let damage = self.lost_manifest(lost).into_iter().collect();
+        let damage = self.lost_manifest(None).into_iter().collect();
         Event::End(End { last: self.last, confirmed: None, tail: None, damage })
     }
 }

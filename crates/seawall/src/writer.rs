@@ -78,6 +78,7 @@ pub(crate) struct Counts {
     pub(crate) rolls: u64,
     pub(crate) marks: u64,
     pub(crate) failovers: u64,
+    pub(crate) live_failures: u64,
     pub(crate) pruned: u64,
     pub(crate) parity_stripes: u64,
     pub(crate) parity_failures: u64,
@@ -329,21 +330,22 @@ impl Writer {
 
     /// Tells readers on this boot what is durable: before any acknowledgement (R16).
     ///
-    /// A failure is not an error: readers then lag behind.
-    pub(crate) fn tell_readers(&self) {
-        let newest = self.tail.header.reference();
-        self.live.tell(&self.machine, self.manifest.content.log, (newest, self.last));
+    /// A failure is counted, and is not an error: readers then sync what they show.
+    pub(crate) fn tell_readers(&mut self) {
+        let newest = (self.tail.header.reference(), self.last);
+        let told = self.live.tell(&self.machine, self.manifest.content.log, newest);
+        self.counts.live_failures += u64::from(told.is_err());
     }
 
-    /// Tells readers to go no further than `durable`, in the segment that holds it: before what
-    /// stands behind is cut (R10).
+    /// Tells readers that the log ends with `durable`, in the segment that holds it: before what
+    /// follows is cut (R10).
     ///
     /// # Errors
     ///
-    /// They could not be told, and what they show must not be cut.
-    pub(crate) fn stop_readers(&self, segment: SegmentRef, durable: Option<Lsn>) -> Result<()> {
+    /// They could not be told.
+    pub(crate) fn stop_readers(&mut self, segment: SegmentRef, durable: Option<Lsn>) -> Result<()> {
         let told = self.live.stop(&self.machine, self.manifest.content.log, (segment, durable));
-        // Nothing, or a part of it, may stand there now.
+        // Nothing, or a part of it, may be there now.
         told.inspect_err(|_| self.tell_readers())
     }
 }

@@ -19,6 +19,7 @@ mod full_disk;
 mod get;
 mod group_commit;
 mod guests;
+mod hints;
 mod mend;
 mod names;
 mod overlay;

@@ -389,7 +389,8 @@ fn a_durable_record_is_never_said_not_to_be_there() {
     };
     let lost: Vec<_> = (1..=40).filter(is_lost).collect();
     assert!((1..10).contains(&lost.len()) && lost.ends_with(&[40]), "{lost:?}");
-    assert_eq!(reader.get(lsn(41)).unwrap(), None);
+    // What `live` says may be old.
+    assert!(is_lost(&41));
 }
 
 #[test]

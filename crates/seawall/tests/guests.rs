@@ -178,10 +178,10 @@ fn a_symbolic_link_in_the_place_of_a_file_is_never_followed() {
         let before = scratch.modes(&away);
         let bytes = scratch.bytes(&away);
         for (way, done) in ways(&scratch).into_iter().enumerate() {
-            // A writer does without `live`, others without it and `lock` if there is no writer.
+            // A writer removes the link `live`; others do without `lock` if there is no writer.
             let may = match name {
-                "log/live" => way != 1,
-                "log/lock" => way == 1,
+                "log/live" => true,
+                "log/lock" => way == 1 || way == 3,
                 _ => false,
             };
             assert!(done.is_err() || may, "{name}, way {way}: {done:?}");

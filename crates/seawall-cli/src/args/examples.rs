@@ -11,7 +11,7 @@ Exit codes:
    6  another process has the log open for writing
    8  not a Seawall log, or written by a newer version
    9  the target exists with different content
-  10  synced data can be lost here (doctor, probe, disk)
+  10  synced data can be lost here (doctor, probe, disk); or records that no sync confirms
  101  a bug in seawall
  130, 143  ended by Ctrl-C or SIGTERM; 141: its output was not read to the end
 What to do: seawall explain CODE

@@ -3,6 +3,7 @@
 
 use super::{Beginning, SEGMENT_DEFAULT, remove_spares, writer};
 use crate::directory::{self, MANIFEST, open_or_make};
+use crate::live::retract_beyond;
 use crate::roll::{Machine, Plan, roll};
 use crate::writer::{ManifestFile, Writer};
 use crate::{Error, Lsn, Options, Recovery, Result, SegmentId, TailState};
@@ -21,6 +22,7 @@ pub(super) fn create(
     let names = directory::list(&*machine.storage)?;
     refuse_lone_texts(&machine, &names)?;
     remove_spares(&machine, &names);
+    let told = retract_beyond(&*machine.storage, None)?;
     let mut max_id = names.iter().filter_map(|name| SegmentId::from_any_name(name)).max();
     let mut manifest = new_manifest(options, &machine, record_type)?;
     let least = options.segment_min;
@@ -36,7 +38,7 @@ pub(super) fn create(
     machine.storage.sync_dir().map_err(Error::io("sync the new log's directory"))?;
     let level = manifest.content.level;
     let begin = Beginning { manifest, rolled, last: None, last_chain: 0, max_id };
-    let writer = writer(options, machine, lock, begin);
+    let mut writer = writer(options, machine, lock, begin);
     writer.tell_readers();
     let recovery = Recovery {
         created: true,
@@ -49,7 +51,7 @@ pub(super) fn create(
         damage: vec![],
         mended: vec![],
         given_up: vec![],
-        warnings: vec![],
+        warnings: told.into_iter().collect(),
     };
     Ok((writer, recovery, level))
 }

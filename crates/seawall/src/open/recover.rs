@@ -5,7 +5,7 @@ use super::{Beginning, remove_spares, writer};
 use crate::chain::Link;
 use crate::directory::{MANIFEST, open_or_make};
 use crate::inspect::Inspection;
-use crate::live::stop_readers_at;
+use crate::live::retract_beyond;
 use crate::parity::make_up;
 use crate::quarantine;
 use crate::roll::{Carried, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
@@ -26,17 +26,16 @@ pub(crate) fn recover(
     found: &Inspection,
 ) -> Result<(Writer, Recovery, Level)> {
     let end = found.end.as_ref().expect("the verdict has seen the end");
-    let recovery = report(&machine, found, end);
+    let mut recovery = report(&machine, found, end);
     remove_spares(&machine, &found.survey.names);
+    // Readers must not be told that what is given up is durable (R10).
+    recovery.warnings.extend(retract_beyond(&*machine.storage, end.last)?);
     machine.storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
     let file = open_or_make(&*machine.storage, MANIFEST)?;
     let _ = file.sync();
     let content = found.survey.manifest.clone().expect("the verdict has read it");
     let mut manifest = ManifestFile { content, file };
     let newest = found.survey.chain.last().expect("a log has a segment");
-    // Readers first: what is given up must not be shown any more (R10).
-    let word = (newest.segment.header.reference(), end.last);
-    stop_readers_at(&machine, manifest.content.log, word)?;
     let files = synced_files(&machine, newest)?;
     let named = is_named_by_predecessor(&machine, &found.survey.chain)?;
     let at_rest = end.tail.as_ref().filter(|tail| {

@@ -3,7 +3,8 @@
 use super::code::{lost_blocks, rebuild};
 use super::track::{head_of, read_head, read_slot, slots_end};
 use crate::chain::Link;
-use crate::directory::{list, read_small, read_start};
+use crate::directory::{is_gone, list, read_small, read_start};
+use crate::live::{Word, read_word};
 use crate::mend::Source;
 use crate::overlay::{Mender, Overlay, Patch};
 use crate::replica::read_around;
@@ -16,11 +17,14 @@ use seawall_format::batch::{HEADER_SIZE as BATCH_HEADER_SIZE, Life};
 use seawall_format::frame::Frames;
 use seawall_format::parity::{Known, Places};
 use seawall_format::scan::{Window, headers};
-use seawall_format::{HEADER_SIZE, Layout, Live, Mark, MarkSlot, Refused, SegmentHeader, tail};
+use seawall_format::{HEADER_SIZE, Layout, Mark, MarkSlot, Refused, SegmentHeader, tail};
 use seawall_io::{Access, File, Storage};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
+
+/// How often a look at the directory starts over because a writer pruned under it.
+const ATTEMPTS: u32 = 8;
 
 /// The bytes that these segments lack and their parity gives back; of all segments, if none are
 /// named.
@@ -446,13 +450,13 @@ fn covers_more(newest: &Segment, end: u64) -> Option<bool> {
 /// asked for before a record is shown, and not when the walk comes to its place.
 pub(crate) fn survey_mended(
     storage: &Arc<dyn Storage>,
-    live: Option<&Live>,
+    word: Option<&Word>,
     heal: &mut Heal,
 ) -> Result<(Survey, Option<Arc<dyn Storage>>)> {
-    let (found, view) = match survey(storage, live) {
+    let (found, view) = match survey(storage, word) {
         Err(error) if is_of_device(&error) => {
             let view = heal.view(storage, [None])?.ok_or(error)?;
-            (survey(&view, live)?, Some(view))
+            (survey(&view, word)?, Some(view))
         }
         found => (found?, None),
     };
@@ -460,10 +464,26 @@ pub(crate) fn survey_mended(
     let log = view.as_ref().unwrap_or(storage);
     let Some(next) = heal.view(log, [Some(beyond.segment)])? else { return Ok((found, view)) };
     // It ends: parity is asked once for each segment.
-    match survey_mended(&next, live, heal) {
+    match survey_mended(&next, word, heal) {
         // What parity gave back leads to what the device refuses.
         Err(error) if is_of_device(&error) => Ok((found, view)),
         mended => mended.map(|(mended, view)| (mended, Some(view.unwrap_or(next)))),
+    }
+}
+
+/// The same, with what the writer says. The segment that it names may go in between.
+#[expect(clippy::type_complexity, reason = "three things that are looked at together")]
+pub(crate) fn survey_now(
+    storage: &Arc<dyn Storage>,
+    heal: &mut Heal,
+) -> Result<(Option<Word>, Survey, Option<Arc<dyn Storage>>)> {
+    let mut attempt = 1;
+    loop {
+        let word = read_word(&**storage)?;
+        match survey_mended(storage, word.as_ref(), heal) {
+            Err(error) if is_gone(&error) && attempt < ATTEMPTS => attempt += 1,
+            found => return found.map(|(survey, view)| (word, survey, view)),
+        }
     }
 }
 

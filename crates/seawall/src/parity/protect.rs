@@ -4,7 +4,7 @@ use super::code::has_sound_parity;
 use super::track::{Side, head_of, read_slot, slots_end};
 use crate::chain::Link;
 use crate::directory::{LOCK, open_existing};
-use crate::live::read_live;
+use crate::live::read_word;
 use crate::segment::Segment;
 use crate::survey::{Survey, survey};
 use crate::walk::{Event, Walk, to_u64};
@@ -105,8 +105,8 @@ fn ends(storage: &Arc<dyn Storage>, survey: &Survey, link: &Link) -> Result<(u64
 /// The same of the newest one: what nothing on disk confirms may stand in the page cache only, and
 /// its numbers be given anew. Rule R12.
 fn newest_ends(storage: &Arc<dyn Storage>, survey: &Survey, link: &Link) -> Result<(u64, u64)> {
-    let live = read_live(&**storage)?;
-    let promised = live.and_then(|live| survey.promised_by(&live));
+    let word = read_word(&**storage)?;
+    let promised = word.and_then(|word| survey.promised_by(&word.live));
     let mut walk = Walk::within(survey, link, None).promised(promised);
     let (mut sure, mut is_sound) = (link.segment.header.data_start(), true);
     let mut unsure = VecDeque::new();

@@ -1,4 +1,4 @@
-//! Read-only media: whatever would change something panics.
+//! Read-only media: whatever would change something panics. A sync changes nothing.
 
 use seawall_io::{Access, Storage};
 
@@ -12,7 +12,8 @@ pub struct Frost;
 
 impl Watch for Frost {
     fn before(&self, call: Call) {
-        let reads = [Call::Open(Access::Read), Call::List, Call::IsLocked, Call::Read, Call::Len];
+        use Call::{IsLocked, Len, List, Open, Read, Sync, SyncDir};
+        let reads = [Open(Access::Read), List, IsLocked, Read, Len, Sync, SyncDir];
         assert!(reads.contains(&call), "a reader wants to change something: {call:?}");
     }
 }

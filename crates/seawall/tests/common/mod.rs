@@ -16,6 +16,7 @@ pub(crate) mod gate;
 pub(crate) mod hooked;
 pub(crate) mod images;
 pub(crate) mod lives;
+pub(crate) mod mute;
 pub(crate) mod ram;
 pub(crate) mod sample;
 pub(crate) mod watched;

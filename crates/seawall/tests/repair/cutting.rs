@@ -66,8 +66,8 @@ fn a_cut_tells_readers_of_nothing_that_stays() {
         let left = damaged.kill();
         left.stop_after(before + stop);
         let _ = cut_tail_in(&storage(&left));
-        let live = Live::decode(&left.bytes("live").unwrap()).unwrap();
-        assert!(live.durable >= Lsn::new(3), "step {stop}: {live:?}");
+        let live = left.bytes("live").and_then(|live| Live::decode(&live));
+        assert!(live.is_none_or(|live| live.durable >= Lsn::new(3)), "step {stop}: {live:?}");
     }
 }
 
