@@ -38,7 +38,7 @@ pub(crate) fn after(world: &World, device: &MemStorage) {
     if !sound && !damaged {
         return world.find(format!("a crash alone is no damage: {verdict:?}"));
     }
-    let steps = device.steps();
+    let before = contents(device);
     let has_no_word = word(device).is_none() && !is_settled(device);
     let entries = match read(device, false) {
         Ok(entries) => entries,
@@ -72,7 +72,7 @@ pub(crate) fn after(world: &World, device: &MemStorage) {
         }
         next = Some(lsn + 1);
     }
-    if device.steps() != steps {
+    if contents(device) != before {
         world.find("a reader changed something".to_owned());
     }
 }
@@ -135,6 +135,11 @@ pub(crate) fn probe(
         }
     }
     count
+}
+
+/// What each file holds: a reader may sync it, and changes nothing.
+pub(crate) fn contents(device: &MemStorage) -> Vec<(String, Option<Vec<u8>>)> {
+    device.names().into_iter().map(|name| (name.clone(), device.bytes(&name))).collect()
 }
 
 /// The first and the last record that a reader sees of a sound log.

@@ -10,6 +10,7 @@ use seawall_format::{HEADER_SIZE, SegmentHeader};
 use seawall_io::{MemStorage, Storage};
 use seawall_testkit::Dice;
 
+use crate::look::contents;
 use crate::run::read;
 use crate::world::{Bytes, World, is_parity, to_u64, to_usize};
 
@@ -83,7 +84,7 @@ fn opened(device: &MemStorage, options: &Options) -> seawall::Result<Records> {
 }
 
 fn is_as_it_was(device: &MemStorage, (records, count): (&Records, u64)) -> Result<(), String> {
-    let steps = device.steps();
+    let before = contents(device);
     let found = delivered(device).map_err(|error| format!("a reader: {error:#}"))?;
     if found != *records {
         return Err(differ("a reader", records, &found));
@@ -105,7 +106,7 @@ fn is_as_it_was(device: &MemStorage, (records, count): (&Records, u64)) -> Resul
             ));
         }
     }
-    if device.steps() != steps {
+    if contents(device) != before {
         return Err("a reader changed something".to_owned());
     }
     Ok(())
