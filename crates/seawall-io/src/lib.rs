@@ -139,6 +139,21 @@ pub trait Storage: Debug + Send + Sync {
     /// Whatever the device says.
     fn is_locked(&self, name: &str) -> io::Result<bool>;
 
+    /// Takes the exclusive lock of file `name` alone, creating the file if it is missing, whoever
+    /// has the directory's. It ends as that does. `None`: another holder.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    fn lock_file(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>>;
+
+    /// Whether the file `name` itself is locked; a missing file is not.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    fn is_file_locked(&self, name: &str) -> io::Result<bool>;
+
     /// The directory `name` inside this one, created where it is missing.
     ///
     /// # Errors

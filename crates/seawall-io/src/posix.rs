@@ -313,6 +313,16 @@ impl Storage for PosixStorage {
         self.probe_lock(name).map_err(|error| explain("lock", &self.label(name), error))
     }
 
+    fn lock_file(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        let locked = self.try_lock_file(name);
+        let locked = locked.map_err(|error| explain("lock", &self.label(name), error))?;
+        Ok(locked.map(|lock| Box::new(lock) as Box<dyn Lock>))
+    }
+
+    fn is_file_locked(&self, name: &str) -> io::Result<bool> {
+        self.probe_file_lock(name).map_err(|error| explain("lock", &self.label(name), error))
+    }
+
     fn folder(&self, name: &str) -> io::Result<Arc<dyn Storage>> {
         check_name(name)?;
         match rustix::fs::mkdirat(&self.directory, name, Mode::RWXU) {

@@ -449,6 +449,14 @@ impl Storage for FaultDisk {
         self.call((Act::Lock, name), |inner| inner.is_locked(name))
     }
 
+    fn lock_file(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        self.call((Act::Lock, name), |inner| inner.lock_file(name))
+    }
+
+    fn is_file_locked(&self, name: &str) -> io::Result<bool> {
+        self.call((Act::Lock, name), |inner| inner.is_file_locked(name))
+    }
+
     fn folder(&self, name: &str) -> io::Result<Arc<dyn Storage>> {
         let inner = self.call((Act::Folder, name), |inner| inner.folder(name))?;
         let prefix = format!("{}{name}/", self.prefix);

@@ -52,7 +52,7 @@ impl Word {
 /// of the machine.
 pub(crate) fn read_word(storage: &dyn Storage) -> Result<Option<Word>> {
     // Looked at first: what is read then is of that writer, or of a later one.
-    let is_locked = storage.is_locked(LIVE).map_err(Error::io(format!("look at {LIVE}")))?;
+    let is_locked = storage.is_file_locked(LIVE).map_err(Error::io(format!("look at {LIVE}")))?;
     let Some(live) = read_whole_live(storage)? else { return Ok(None) };
     let boot_id = storage.boot_id();
     let is_known = live.boot_id != NO_BOOT && boot_id.is_some();
@@ -135,7 +135,7 @@ impl LiveFile {
 /// A new file, locked before it says something.
 fn make(storage: &dyn Storage) -> io::Result<(Arc<dyn File>, Box<dyn Lock>)> {
     remove(storage)?;
-    let lock = storage.lock(LIVE)?.ok_or(io::ErrorKind::WouldBlock)?;
+    let lock = storage.lock_file(LIVE)?.ok_or(io::ErrorKind::WouldBlock)?;
     Ok((storage.open(LIVE, Access::ReadWrite)?, lock))
 }
 

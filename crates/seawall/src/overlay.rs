@@ -213,6 +213,14 @@ impl Storage for Overlay {
         self.inner.is_locked(name)
     }
 
+    fn lock_file(&self, _: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        Err(refused())
+    }
+
+    fn is_file_locked(&self, name: &str) -> io::Result<bool> {
+        self.inner.is_file_locked(name)
+    }
+
     fn folder(&self, _: &str) -> io::Result<Arc<dyn Storage>> {
         Err(refused())
     }

@@ -133,6 +133,27 @@ impl Storage for MemStorage {
         Ok(device.run.locks.contains(&self.prefix))
     }
 
+    fn lock_file(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        check_name(name)?;
+        let full = self.full(name);
+        let mut device = self.device();
+        device.powered()?;
+        if device.world.find(&full).is_err() {
+            device.world.place_raw(&full, Vec::new());
+        }
+        if !device.run.locks.insert(full.clone()) {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(MemFileLock { directory: self.clone(), full })))
+    }
+
+    fn is_file_locked(&self, name: &str) -> io::Result<bool> {
+        check_name(name)?;
+        let device = self.device();
+        device.powered()?;
+        Ok(device.run.locks.contains(&self.full(name)))
+    }
+
     fn folder(&self, name: &str) -> io::Result<Arc<dyn Storage>> {
         check_name(name)?;
         let full = self.full(name);
@@ -278,6 +299,25 @@ impl Lock for MemLock {
         }
         let how = if found.is_some() { "replaced" } else { "removed" };
         Err(io::Error::other(format!("{}/{name} was {how}", directory.place())))
+    }
+}
+
+/// The lock of one file, by its whole name; that of a directory ends in a slash, or is empty.
+#[derive(Debug)]
+struct MemFileLock {
+    directory: MemStorage,
+    full: String,
+}
+
+impl Lock for MemFileLock {
+    fn check(&self) -> io::Result<()> {
+        self.directory.device().powered()
+    }
+}
+
+impl Drop for MemFileLock {
+    fn drop(&mut self) {
+        self.directory.device().run.locks.remove(&self.full);
     }
 }
 

@@ -23,6 +23,18 @@ pub(super) struct PosixLock {
     place: String,
 }
 
+/// The lock of one file.
+#[derive(Debug)]
+pub(super) struct PosixFileLock {
+    _file: fs::File,
+}
+
+impl Lock for PosixFileLock {
+    fn check(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 impl Lock for PosixLock {
     fn check(&self) -> io::Result<()> {
         self.loss()?.map_or(Ok(()), |loss| Err(io::Error::other(loss)))
@@ -82,6 +94,22 @@ impl PosixStorage {
         if !self.is_directory_free()? {
             return Ok(true);
         }
+        self.probe_file_lock(name)
+    }
+
+    /// The lock of a file alone. Who looks whether it is held has it for a moment, too.
+    pub(super) fn try_lock_file(&self, name: &str) -> io::Result<Option<PosixFileLock>> {
+        let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE)?;
+        for _ in 0..super::LOCK_ATTEMPTS {
+            if super::uninterrupted(|| file.try_lock())? {
+                return Ok(Some(PosixFileLock { _file: file }));
+            }
+            super::pause();
+        }
+        Ok(None)
+    }
+
+    pub(super) fn probe_file_lock(&self, name: &str) -> io::Result<bool> {
         let file = match self.open_file(name, OFlags::RDONLY) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),

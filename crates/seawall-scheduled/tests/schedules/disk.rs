@@ -71,6 +71,16 @@ impl Storage for Disk {
         self.0.is_locked(name)
     }
 
+    fn lock_file(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        switch();
+        self.0.lock_file(name)
+    }
+
+    fn is_file_locked(&self, name: &str) -> io::Result<bool> {
+        switch();
+        self.0.is_file_locked(name)
+    }
+
     fn folder(&self, name: &str) -> io::Result<Arc<dyn Storage>> {
         self.0.folder(name).map(|inner| -> Arc<dyn Storage> { Arc::new(Self(inner)) })
     }

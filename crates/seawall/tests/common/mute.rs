@@ -92,6 +92,14 @@ impl Storage for Mute {
         self.inner.is_locked(name)
     }
 
+    fn lock_file(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        self.inner.lock_file(name)
+    }
+
+    fn is_file_locked(&self, name: &str) -> io::Result<bool> {
+        self.inner.is_file_locked(name)
+    }
+
     fn folder(&self, name: &str) -> io::Result<Arc<dyn Storage>> {
         self.inner.folder(name)
     }

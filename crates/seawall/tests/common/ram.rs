@@ -72,6 +72,14 @@ impl Storage for Ram {
         Ok(false)
     }
 
+    fn lock_file(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        self.lock(name)
+    }
+
+    fn is_file_locked(&self, name: &str) -> io::Result<bool> {
+        self.is_locked(name)
+    }
+
     fn folder(&self, _: &str) -> io::Result<Arc<dyn Storage>> {
         Ok(Arc::new(Self::default()))
     }

@@ -116,6 +116,16 @@ impl<W: Watch> Storage for Watched<W> {
         self.inner.is_locked(name)
     }
 
+    fn lock_file(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        self.watch.before(Call::Lock);
+        self.inner.lock_file(name)
+    }
+
+    fn is_file_locked(&self, name: &str) -> io::Result<bool> {
+        self.watch.before(Call::IsLocked);
+        self.inner.is_file_locked(name)
+    }
+
     fn folder(&self, name: &str) -> io::Result<Arc<dyn Storage>> {
         self.watch.before(Call::Folder);
         self.inner.folder(name)
