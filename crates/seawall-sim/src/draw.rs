@@ -32,6 +32,7 @@ pub fn draw(seed: u64) -> Plan {
     draw_parity(seed, &mut lives);
     draw_beside(seed, &mut lives);
     draw_protect(seed, &mut lives);
+    draw_detach(seed, &mut lives);
     Plan { seed, layout, segment_max, lives }
 }
 
@@ -108,6 +109,22 @@ fn draw_protect(seed: u64, lives: &mut [Life]) {
                 _ => End::Power(100_000, Cut { unit: unit(&mut dice), seed: dice.any() & 0xFFFF }),
             };
             life.protect = Some((*scheme, end));
+        }
+    }
+}
+
+/// Devices that come back while the machine runs on, in place of power cuts: in half of the logs.
+/// From dice of its own, too.
+fn draw_detach(seed: u64, lives: &mut [Life]) {
+    let mut dice = Dice::new(seed ^ 0xDE7A_C4ED);
+    if !dice.one_in(2) {
+        return;
+    }
+    for life in lives {
+        if let End::Power(step, cut) = life.end
+            && dice.one_in(2)
+        {
+            life.end = End::Detach(step, cut);
         }
     }
 }

@@ -23,8 +23,9 @@ fn groups() -> [Act; 5] {
 }
 
 /// Tries every crash of all workloads of `count` groups, in both layouts and at both levels that
-/// promise something at once: the process killed and the power cut at each step, with all choices
-/// of the pending items if there are few, else with so many of them. `tell` hears how far it is.
+/// promise something at once: at each step the process is killed, the power is cut, or the device
+/// goes away and comes back, with all choices of the pending items if there are few, else with so
+/// many of them. `tell` hears how far it is.
 #[must_use]
 pub fn exhaustive(count: u32, mut tell: impl FnMut(u64)) -> Exhausted {
     let mut done = Exhausted::default();
@@ -69,8 +70,11 @@ fn every_crash(done: &mut Exhausted, (layout, level): (Layout, Level), acts: &[A
     for step in 0..=whole.steps {
         let pending = run(&plan(End::Kill(step))).pending_at_end;
         let kept = cuts(pending, CHOICES_MAX, step).into_iter();
-        let power = kept.map(|kept| End::Power(step, Cut { unit: Unit::Chosen, seed: kept }));
-        for end in [End::Kill(step)].into_iter().chain(power) {
+        let lost = kept.flat_map(|kept| {
+            let cut = Cut { unit: Unit::Chosen, seed: kept };
+            [End::Power(step, cut), End::Detach(step, cut)]
+        });
+        for end in [End::Kill(step)].into_iter().chain(lost) {
             let plan = plan(end);
             let outcome = run(&plan);
             done.states += 1;

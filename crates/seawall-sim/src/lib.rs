@@ -10,6 +10,7 @@ mod beside;
 mod crash;
 mod describe;
 mod draw;
+mod ends;
 mod evidence;
 mod exhaustive;
 mod ledger;

@@ -5,23 +5,26 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use seawall::{Error, LogReader, Lsn, Raw, Verdict, cut_tail_in, salvage_in, verify_in};
-use seawall_format::lsn_or_zero;
 use seawall_io::{MemStorage, Storage};
 use seawall_testkit::{Decay, Dice, Harm, Harmed, harm};
 
 use crate::beside::{gives_back, is_parity_alone};
 use crate::describe::describe;
+use crate::ends;
 use crate::evidence::Evidence;
 use crate::ledger::Ledger;
 use crate::run::{Entry, plain, read};
-use crate::world::{BLOCK, Bytes, World, word};
+use crate::world::{BLOCK, Bytes, World};
 
-fn storage(device: &MemStorage) -> Arc<dyn Storage> {
+pub(crate) fn storage(device: &MemStorage) -> Arc<dyn Storage> {
     Arc::new(device.clone())
 }
 
-/// After a life: a sound log is called sound, and readers see what was promised and no more.
-pub(crate) fn after(world: &World, device: &MemStorage) {
+/// After a life: a sound log is called sound, readers see what was promised and no more, and all
+/// who look find the same end.
+///
+/// `may_be_gone`: a barrier failed, so what the cache shows may not be on the disk.
+pub(crate) fn after(world: &World, device: &MemStorage, may_be_gone: bool) {
     let Ledger { damaged, may_be_unsure, .. } = *world.ledger();
     let judged = verify_in(&storage(device));
     let verdict = match judged {
@@ -38,9 +41,16 @@ pub(crate) fn after(world: &World, device: &MemStorage) {
     if !sound && !damaged {
         return world.find(format!("a crash alone is no damage: {verdict:?}"));
     }
-    let before = contents(device);
-    let has_no_word = word(device).is_none() && !is_settled(device);
-    let entries = match read(device, false) {
+    ends::agree(world, device, may_be_gone);
+    if world.has_found() {
+        return;
+    }
+    // A reader syncs what it shows. In half of the lives that is done to a copy, so that the next
+    // life finds what the last one left.
+    let is_settled = world.disk.steps().is_multiple_of(2);
+    let device = if is_settled { device.clone() } else { device.kill() };
+    let before = contents(&device);
+    let entries = match read(&device, false) {
         Ok(entries) => entries,
         Err(_) if damaged => return,
         Err(error) => return world.find(format!("a reader after a crash: {error:#}")),
@@ -58,8 +68,7 @@ pub(crate) fn after(world: &World, device: &MemStorage) {
         }
         let mut ledger = world.ledger();
         let now = ledger.now();
-        let judged = if has_no_word {
-            // Such a reader may show what is not durable: nobody is promised that.
+        let judged = if may_be_gone || !is_settled {
             ledger.clone().shown((lsn, &payload), now).map(drop)
         } else {
             ledger.shown((lsn, &payload), now).map(drop)
@@ -72,16 +81,15 @@ pub(crate) fn after(world: &World, device: &MemStorage) {
         }
         next = Some(lsn + 1);
     }
-    if contents(device) != before {
+    if contents(&device) != before {
         world.find("a reader changed something".to_owned());
     }
 }
 
-/// Whether the disk holds all that the cache shows.
-fn is_settled(device: &MemStorage) -> bool {
-    let disk = device.power_cut(|_| false);
-    let names = device.names();
-    names == disk.names() && names.iter().all(|name| device.bytes(name) == disk.bytes(name))
+/// All names and bytes, as the cache shows them.
+pub(crate) fn contents(device: &MemStorage) -> Vec<(String, Option<Vec<u8>>)> {
+    let names = device.names().into_iter();
+    names.map(|name| (name.clone(), device.bytes(&name))).collect()
 }
 
 /// After a clean close: nothing but clean.
@@ -119,8 +127,6 @@ pub(crate) fn probe(
         let reach = usize::try_from(BLOCK).expect("a small number");
         let how = Harm { decay, reach, seed: dice.any() & 0xFFFF_FFFF };
         let copy = device.kill();
-        // What tells readers how far they may go is no evidence: an old one lets them lag.
-        let may = |name: &str| may(name) && (decay != Decay::Stale || name != "live");
         let Some(harmed) = harm(&copy, earlier, how, may) else { continue };
         let what = format!("{how} of {} at {:?}", harmed.file, harmed.bytes);
         is_there_or_named(world, &copy, (&evidence, &harmed, range), &what);
@@ -135,11 +141,6 @@ pub(crate) fn probe(
         }
     }
     count
-}
-
-/// What each file holds: a reader may sync it, and changes nothing.
-pub(crate) fn contents(device: &MemStorage) -> Vec<(String, Option<Vec<u8>>)> {
-    device.names().into_iter().map(|name| (name.clone(), device.bytes(&name))).collect()
 }
 
 /// The first and the last record that a reader sees of a sound log.
@@ -229,16 +230,8 @@ fn is_there_or_named(
         lost.chain(told.iter().copied())
             .any(|lost| lost.from.get() <= lsn && lost.to.is_none_or(|to| to.get() >= lsn))
     };
-    // A writer may die before its word; readers who go by the word before that lag behind what a
-    // verdict, and an open, find.
-    let heard = word(copy);
-    let lags = |lsn: u64| {
-        let is_found = found.last_lsn.is_some_and(|last| lsn <= last.get());
-        is_found && heard.is_some_and(|live| lsn > lsn_or_zero(live.durable))
-    };
     for lsn in first..=sure {
-        let is_excused = named(lsn) || lags(lsn);
-        if ledger.known(lsn).is_some() && !delivered.contains_key(&lsn) && !is_excused {
+        if ledger.known(lsn).is_some() && !delivered.contains_key(&lsn) && !named(lsn) {
             return world.find(format!(
                 "{what}: record {lsn} is silently missing; up to {bound} is confirmed by what is \
                  left ({:?}), {} by promise; {found:?}",

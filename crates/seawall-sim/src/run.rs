@@ -131,6 +131,9 @@ struct Simulation {
     earlier: MemStorage,
     /// Nothing happened to the parity but what the log did.
     parity_is_sound: bool,
+    /// A barrier failed since the machine came up, so the cache may show what the disk has not; no
+    /// later sync tells. An open writes it anew.
+    may_be_gone: bool,
     ledger: Arc<Mutex<Ledger>>,
     serial: Arc<Mutex<u64>>,
     finding: Arc<Mutex<Option<String>>>,
@@ -149,6 +152,7 @@ impl Simulation {
             device: MemStorage::new(),
             earlier: MemStorage::new(),
             parity_is_sound: true,
+            may_be_gone: false,
             ledger: Arc::default(),
             serial: Arc::default(),
             finding: Arc::default(),
@@ -229,11 +233,17 @@ impl Simulation {
         let options = self.options(life, turn);
         world.tell(|| format!("life {turn}: {life}"));
         let reads_wrong = life.faults.iter().any(|(_, fault)| WRONG_READS.contains(&fault.kind));
-        match self.open(&world, &options, reads_wrong) {
-            Ok(log) => self.work(&world, life, log),
-            Err(error) => self.not_opened(&world, &error),
-        }
-        self.end(&world, life);
+        let opened = match self.open(&world, &options, reads_wrong) {
+            Ok(log) => {
+                self.work(&world, life, log);
+                true
+            }
+            Err(error) => {
+                self.not_opened(&world, &error);
+                false
+            }
+        };
+        self.end(&world, life, opened);
     }
 
     /// Opens the log, and compares all that it delivers with what was promised.
@@ -343,7 +353,7 @@ impl Simulation {
     }
 
     /// What the life leaves to the next one.
-    fn end(&mut self, world: &World, life: &Life) {
+    fn end(&mut self, world: &World, life: &Life, opened: bool) {
         let disk = &world.disk;
         self.outcome.steps += disk.steps();
         self.outcome.trace = self.outcome.trace.rotate_left(7) ^ disk.trace();
@@ -374,6 +384,7 @@ impl Simulation {
                 .map(|one| one.fault.kind)
                 .any(|kind| kind.is_damage() && !(kind == Kind::SpoiledSync && survived));
         self.outcome.pending_at_end = self.device.pending().len();
+        let failed_sync = injected.iter().any(|one| one.fault.kind == Kind::FailedSync);
         self.device = life.end.left(&self.device);
         world.ledger().damaged |= harmed;
         if harmed || lied {
@@ -382,12 +393,15 @@ impl Simulation {
         let faults = !injected.is_empty();
         world.ledger().may_be_unsure |= faults || life.end.may_tear();
         world.tell(|| format!("left {}", describe(&self.device)));
-        look::after(world, &self.device);
+        self.may_be_gone = match life.end {
+            End::Power(..) | End::Detach(..) => false,
+            _ => failed_sync || (self.may_be_gone && !opened),
+        };
+        look::after(world, &self.device, self.may_be_gone);
         if let Some(asked) = life.protect {
             self.protect(world, asked);
         }
-        // A writer that could not write `live` leaves readers that lag, but not on another boot.
-        let probed = if faults { self.device.power_cut(|_| true) } else { self.device.kill() };
+        let probed = self.device.kill();
         if life.probes.0 > 0 && !world.ledger().damaged {
             self.outcome.probes += look::probe(world, (&probed, &self.earlier), life.probes);
         }
@@ -438,7 +452,8 @@ impl Simulation {
         }
         world.ledger().may_be_unsure |= end.may_tear();
         self.device = end.left(&self.device);
-        look::after(world, &self.device);
+        self.may_be_gone &= !matches!(end, End::Power(..) | End::Detach(..));
+        look::after(world, &self.device, self.may_be_gone);
     }
 
     /// After the last life the log must open by itself, close, and be called clean.

@@ -58,7 +58,8 @@ enum Who {
     /// Another one, which the writer told how far it may go: so many writes of that had failed when
     /// it began.
     Told { lost: usize },
-    /// Another one that found no word of the writer's: what it shows may not be durable yet.
+    /// Another one that found no word of the writer's, after a sync that failed: what it shows may
+    /// be in the cache alone, and its own sync does not tell.
     Untold,
 }
 
@@ -337,7 +338,10 @@ impl Task {
     /// Who a reader of another process is, with what is found of the writer's word now.
     fn still(&self, who: Who) -> Who {
         match who {
-            Who::Told { lost } if !self.world.has_word() || self.world.lost_words() > lost => {
+            Who::Told { lost }
+                if self.world.has_failed_sync()
+                    && (!self.world.has_word() || self.world.lost_words() > lost) =>
+            {
                 Who::Untold
             }
             who => who,
@@ -360,7 +364,7 @@ impl Task {
         let ledger = self.world.ledger();
         let (sure, damaged) = (ledger.left_since(since, before), ledger.damaged);
         drop(ledger);
-        if !damaged && last < sure && !self.world.disk.is_stopped() {
+        if !damaged && !self.world.is_lied_to() && last < sure && !self.world.disk.is_stopped() {
             self.world.find(format!("a reader ends with {last}, and {sure} was acknowledged"));
         }
     }
@@ -375,10 +379,7 @@ impl Task {
         let reader = LogReader::open_any_in(self.storage())?;
         let oldest = reader.oldest()?;
         let last = self.take(reader.read_from(oldest)?, (oldest.get(), since), who)?;
-        // A writer that could not write `live` has readers that lag.
-        if self.world.injected().is_empty() {
-            self.is_complete(last, before, since);
-        }
+        self.is_complete(last, before, since);
         Ok(())
     }
 
@@ -402,8 +403,6 @@ impl Task {
         let who = self.still(who);
         self.reader = Some(reader);
         let got = got?;
-        // A writer that could not write `live` has readers that lag.
-        let before = if self.world.injected().is_empty() { before } else { 0 };
         self.is_got((place, got), (before, since), who);
         Ok(())
     }
@@ -421,7 +420,10 @@ impl Task {
                 ledger.clone().shown((place, &payload), since).map(drop)
             }
             Some(payload) => ledger.shown((place, &payload), since).map(drop),
-            None if place <= ledger.left_since(since, before) && !ledger.damaged => {
+            None if place <= ledger.left_since(since, before)
+                && !ledger.damaged
+                && !self.world.is_lied_to() =>
+            {
                 Err(format!("record {place} of {before} is not there"))
             }
             None => Ok(()),
@@ -489,9 +491,7 @@ impl Task {
         let reader = LogReader::open_any_in(Arc::new(device.power_cut(|_| false)))?;
         let oldest = reader.oldest()?;
         let last = self.take(reader.read_from(oldest)?, (oldest.get(), since), who)?;
-        if self.world.injected().is_empty() {
-            self.is_complete(last, before, since);
-        }
+        self.is_complete(last, before, since);
         Ok(())
     }
 }

@@ -100,6 +100,7 @@ impl World {
             Error::Io { .. } | Error::NotALog { .. } | Error::Unsupported { .. } => {
                 (!injected.is_empty() || damaged, Next::GoOn)
             }
+            Error::Unconfirmed { .. } => (damaged || self.has_failed_sync(), Next::GoOn),
             Error::DiskFull { .. } => {
                 (any(&[Kind::Full, Kind::FullCopying, Kind::WriteError]), Next::GoOn)
             }
@@ -131,6 +132,17 @@ impl World {
         let of_word = injected.iter().filter(|one| one.file == "live");
         let failing = [Kind::WriteError, Kind::LastingError];
         of_word.filter(|one| failing.contains(&one.fault.kind)).count()
+    }
+
+    /// Whether a sync of this life failed.
+    pub(crate) fn has_failed_sync(&self) -> bool {
+        let failed = [Kind::FailedSync, Kind::SpoiledSync];
+        self.injected().iter().any(|one| failed.contains(&one.fault.kind))
+    }
+
+    /// Whether bytes were harmed, or their delivery, in this life.
+    pub(crate) fn is_lied_to(&self) -> bool {
+        self.injected().iter().any(|one| one.fault.kind.is_damage())
     }
 
     /// How many reads of this life gave other bytes than those that stand there.

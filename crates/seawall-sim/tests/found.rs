@@ -638,3 +638,24 @@ fn found_by_seed_30e3a235() {
          protect 2+1 power@23 sector:1d11 probe 8:4619",
     );
 }
+
+/// Readers ended with record 1 of 5 that were acknowledged, and exit code 0: they went by what
+/// `live` had said before the device went away. The image: an old `live` of this boot.
+#[test]
+fn found_by_an_old_live_of_the_same_boot() {
+    replay("seed 1 binary 5120 | synced ; a100 a100 a100 a100 a100 ; ; detach@46 chosen:b");
+}
+
+/// The same with a readable log: `live` named a segment whose name the device had lost, and readers
+/// called it damaged.
+#[test]
+fn found_by_seed_67() {
+    replay(
+        "seed 67 text 5120 | buffered ; r a366 / s4 k10 a215 / u16 k9 l u21 / k6 u4 a17 r ; ; drop \
+         | buffered idle ; l a383 a64 r / a4 r / x0 / / r / / / a197 ; ; kill@359 | buffered ahead \
+         ; a412 / l / r x1 r l / u936 k0 / r a0 / a15 r s6+0 / / u240 k8 / a183 / x3 r x0 / k0 / / \
+         u943 a287 ; ; drop | buffered idle keep:5120 ; / / a0 a916 a377 / x9 a495 / / k0 / a916 r \
+         / / l l s7+187+181 / x11 u18 / u41 r r ; ; kill@125 | buffered ahead keep:9216 ; x6 x3 \
+         s81+98 a6 / a918 a8 a30 x0 / k0 k11 u450 / / ; ; detach@52 sector:6826",
+    );
+}
