@@ -5,7 +5,7 @@
 //! [`Clock`] and [`Entropy`]. [`PosixStorage`] is what a user has; [`MemStorage`] is a device in
 //! memory whose power can be cut, so that a crash is an ordinary unit test.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod aligned;
 mod bare;
@@ -19,6 +19,11 @@ mod futex;
 mod image;
 mod mem;
 mod posix;
+#[cfg_attr(
+    target_os = "linux",
+    expect(unsafe_code, reason = "a page that a forked child has as zeros is mapped by hand")
+)]
+mod process;
 mod residence;
 mod signal;
 mod surroundings;
@@ -40,6 +45,7 @@ pub use futex::{futex_wait, futex_wake};
 pub use image::{Image, ImageDraft, ImageKind};
 pub use mem::{Landing, MemStorage, Pending, What};
 pub use posix::{Draft, PosixStorage};
+pub use process::process_token;
 pub use residence::{lock_memory, oom_score, set_oom_score};
 pub use signal::{Notice, send_signal};
 pub use surroundings::{Mount, Surroundings, Writable};

@@ -227,7 +227,7 @@ impl Core {
         if self.layout == Layout::Text {
             set.payloads().try_for_each(refuse_unreadable)?;
         }
-        let mut state = if attended { self.lock_here()? } else { self.lock_quickly()? };
+        let mut state = self.lock_here()?;
         state.check_hook()?;
         loop {
             if state.draining > 0 && state.commit.check().is_ok() {
@@ -528,16 +528,6 @@ impl Core {
     fn lock_here(&self) -> Result<MutexGuard<'_, State>> {
         self.process.check()?;
         Ok(self.lock())
-    }
-
-    /// The same, and the machine is asked which process this is once for each batch, not for each
-    /// record; and where somebody has the lock, who in a forked child would never let go.
-    fn lock_quickly(&self) -> Result<MutexGuard<'_, State>> {
-        match self.state.try_lock() {
-            Ok(state) if state.commit.has_open_batch() => Ok(state),
-            Ok(state) => self.process.check().map(|()| state),
-            Err(_) => self.lock_here(),
-        }
     }
 
     /// Whether the record has come that far, for who has no lock. If numbers were given anew

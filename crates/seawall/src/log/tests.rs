@@ -1,5 +1,5 @@
 //! What only the log's own state shows: who has the writer next, and a handle in a forked child.
-//! The tests do not fork: they tell the handle of another process.
+//! The tests here do not fork: they tell the handle of another process.
 
 use super::*;
 use crate::{Level, Raw};
@@ -23,7 +23,7 @@ fn open(storage: &MemStorage, level: Level) -> TestLog {
 /// The log as a child of the process that opened it has it.
 fn forked(mut log: TestLog) -> TestLog {
     let core = Arc::get_mut(&mut log.core).expect("it has started no thread");
-    core.process.id = core.process.id.wrapping_add(1);
+    core.process.token = core.process.token.wrapping_add(1);
     log
 }
 
@@ -110,10 +110,10 @@ fn a_forked_handle_starts_no_thread_for_records_that_the_parent_left_in_memory()
     log.core.admit(&mut Set::of(&[b"of the parent"]), true).unwrap();
     let log = forked(log);
     let steps = storage.steps();
-    let ticket = log.submit(b"x");
+    assert!(is_refused(&log.submit(b"x")));
     assert!(log.core.lock().background.is_none());
     assert!(is_refused(&log.flush()));
-    drop((ticket, log));
+    drop(log);
     assert_eq!(storage.steps(), steps);
 }
 

@@ -1,0 +1,141 @@
+//! A log in a process that really forks: the child writes nothing, in a pid namespace of its own
+//! neither. These tests have a program of their own, as a child shares the locks of all open logs;
+//! and they are here, as to fork takes unsafe code.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+use seawall::{Error, Log, Lsn, Options, Raw, Result};
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+type Bytes = Log<[u8], Raw>;
+
+/// Set in the process that is the first of its pid namespace.
+const FIRST: &str = "SEAWALL_TEST_FIRST_PROCESS";
+
+#[test]
+fn forked_child_writes_nothing() {
+    write_beside_a_child(&folder("fork"), in_child);
+}
+
+/// As in a container whose first process forks into a sandbox: the child has the same id, 1.
+#[test]
+fn forked_child_with_the_id_of_its_parent_writes_nothing() {
+    if std::env::var_os(FIRST).is_some() {
+        assert_eq!(std::process::id(), 1);
+        return write_beside_a_child(&folder("fork-first"), |act: Act| {
+            std::thread::spawn(move || {
+                // SAFETY: no table of descriptors is made: those of other threads stay open.
+                unsafe { unshare_unsafe(UnshareFlags::NEWPID) }.unwrap();
+                in_child(move || format!("process {}, {}", std::process::id(), act()))
+            })
+            .join()
+            .unwrap()
+            .strip_prefix("process 1, ")
+            .expect("the child has the parent's id")
+            .to_owned()
+        });
+    }
+    let namespace = || {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--pid", "--fork", "--mount-proc"]);
+        unshare
+    };
+    if !namespace().arg("true").output().is_ok_and(|ran| ran.status.success()) {
+        eprintln!("skipped: this process may not make a pid namespace");
+        return;
+    }
+    let this = std::env::current_exe().unwrap();
+    let test = "forked_child_with_the_id_of_its_parent_writes_nothing";
+    let ran = namespace().arg(this).args(["--exact", test, "--nocapture"]).env(FIRST, "1").output();
+    let ran = ran.unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+}
+
+#[test]
+fn forked_child_writes_a_log_that_it_opens_itself() {
+    let folder = folder("fork-own");
+    let log = Arc::new(open(&folder.join("of-the-parent")));
+    let of_the_child = folder.join("of-the-child");
+    let said = in_child(move || {
+        let own = Arc::new(open(&of_the_child));
+        let appended = verdict(&own.append(b"child 1"));
+        let both = [Arc::clone(&log), Arc::clone(&own)];
+        let in_grandchild = in_child(move || {
+            let [log, own] = both.each_ref().map(|log| verdict(&log.append(b"grandchild")));
+            format!("{log}, {own}")
+        });
+        let then = verdict(&own.append(b"child 2"));
+        format!("{appended}; {}; {in_grandchild}; {then}", verdict(&log.append(b"child")))
+    });
+    assert_eq!(said, "appended; forked; forked, forked; appended");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Forks by `fork` while a log is open, and looks what each of the two appended.
+fn write_beside_a_child(folder: &Path, fork: impl Fn(Act) -> String) {
+    let path = folder.join("log");
+    let log = Arc::new(open(&path));
+    log.append(b"parent 1").unwrap();
+    let of_the_child = Arc::clone(&log);
+    let said = fork(Box::new(move || {
+        let log = &of_the_child;
+        let calls = [
+            log.append(b"child").map(drop),
+            log.flush().map(drop),
+            log.truncate_after(None).map(drop),
+        ];
+        calls.map(|result| verdict(&result)).join(", ")
+    }));
+    log.append(b"parent 2").unwrap();
+    Arc::into_inner(log).expect("the child's copy is gone").close().unwrap();
+    assert_eq!(said, "forked, forked, forked");
+    let log = open(&path);
+    let records: Result<Vec<_>> = log.read_from(Lsn::FIRST).unwrap().collect();
+    let records: Vec<_> = records.unwrap().into_iter().map(|(_, record)| record).collect();
+    assert_eq!(records, [b"parent 1", b"parent 2"]);
+    drop(log);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+type Act = Box<dyn Fn() -> String + Send + Sync>;
+
+/// Runs `act` in a child that `fork` makes, and returns what it says.
+fn in_child(act: impl Fn() -> String + Send + Sync + 'static) -> String {
+    let (mut reader, mut writer) = std::io::pipe().unwrap();
+    let mut child = Command::new("true");
+    let before_exec = move || writer.write_all(act().as_bytes());
+    // SAFETY: glibc and musl keep their allocator usable in a forked child, and no thread of the
+    // parent holds another lock that `act` takes.
+    unsafe { child.pre_exec(before_exec) };
+    let status = child.status().unwrap();
+    assert!(status.success(), "{status}");
+    drop(child);
+    let mut said = String::new();
+    reader.read_to_string(&mut said).unwrap();
+    said
+}
+
+fn verdict<T>(result: &Result<T>) -> String {
+    match result {
+        Ok(_) => "appended".to_owned(),
+        Err(Error::Forked { .. }) => "forked".to_owned(),
+        Err(error) => format!("{error:#}"),
+    }
+}
+
+fn open(path: &Path) -> Bytes {
+    Options::new().prepare_ahead(false).open(path).unwrap()
+}
+
+fn folder(name: &str) -> PathBuf {
+    let name = format!("seawall-test-{name}-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
