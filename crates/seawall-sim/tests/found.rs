@@ -659,3 +659,23 @@ fn found_by_seed_67() {
          s81+98 a6 / a918 a8 a30 x0 / k0 k11 u450 / / ; ; detach@52 sector:6826",
     );
 }
+
+/// `get` called a record lost that a reader delivered: the batch before it is damaged, and what the
+/// killed writer had told leads around the damage.
+#[test]
+fn found_by_seed_7a2e6() {
+    replay(
+        "seed 7a2e6 binary 8192 | synced ahead ; c a13 s28 / f / a1 e y y a5 y a31 g8 / a215 \
+         a201 a20 f g5 a387 s1+11 / e s181 y / g0 c y y a0 c ; @92 full-copying:b6bf ; kill@236 \
+         probe 8:5bb3 | buffered ahead ; y a370 a1 s3+88 y c g5 e ; @31 full-copying:2e10 ; \
+         detach@9 page:6a11 probe 8:fa46 | buffered ; g11 y f c r / ; @60 full-copying:72d7 @26 \
+         full-copying:5cd5 ; close probe 8:157e | confirmed ; r a269 c s184+64+180+21 f f r f \
+         a105 s9 f / e r s18+13 a18 g3 r a21 a18 / e a904 r f r g5 g7 r g0 f f y / / / g11 f f \
+         g0 g0 c e e s38 a257 g4 c a927 ; @240 full-copying:31ad @185 full-copying:defe ; \
+         kill@889 probe 8:1326 | synced idle ; y r e a304 f a188 g0 a914 a350 y c s80+15+48+188 \
+         / c a919 f e ; @102 full-copying:b543 ; detach@873 page:6948 probe 8:1dde | buffered ; \
+         y y / a15 c c a10 a156 / a76 g2 g0 a203 a8 g6 r y r y r y / r r g6 r c y c a3 / a347 \
+         g0 / c a1 c e c f g6 a18 / / r e f c c y g2 f r r ; @92 full-copying:f3e5 ; kill@1565 \
+         probe 8:29bb",
+    );
+}

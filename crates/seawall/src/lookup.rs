@@ -179,11 +179,13 @@ impl Lookup {
     /// The record, if it is there and durable; where nothing says that it is, it is synced.
     fn find_and_sync(&self, survey: &Survey, word: Option<&Word>, lsn: Lsn) -> Result<Got> {
         let told = word.map(|word| &word.live);
-        let found = match self.find_durable(survey, None, lsn)? {
-            Got::Nothing(_) if Some(lsn) <= told.and_then(|told| survey.promised_by(told)) => {
+        let is_promised = Some(lsn) <= told.and_then(|told| survey.promised_by(told));
+        let found = match self.find_durable(survey, None, lsn) {
+            // What the last writer told leads around damage, too.
+            Ok(Got::Nothing(_)) | Err(Error::Damaged(_)) if is_promised => {
                 return self.find_durable(survey, told, lsn);
             }
-            found => found,
+            found => found?,
         };
         let newest = horizon::open_end(survey).filter(|link| link.segment.header.base <= lsn);
         let Some(newest) = newest.filter(|_| matches!(found, Got::Record(..))) else {
