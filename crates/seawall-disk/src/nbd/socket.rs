@@ -140,7 +140,7 @@ impl Place {
             let why = format!("a server is listening at {} already", path.display());
             io::Error::new(io::ErrorKind::AddrInUse, why)
         };
-        let lock = folder.lock(&format!("{name}.lock"))?.ok_or_else(in_use)?;
+        let lock = folder.lock_file(&format!("{name}.lock"))?.ok_or_else(in_use)?;
         match path.symlink_metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),

@@ -66,6 +66,30 @@ impl PosixStorage {
         self.hold(directory, file, name)
     }
 
+    /// Locks the file `name` alone, which is created if need be: for a directory in which several
+    /// programs keep files, each with a lock of its own. [`Storage::lock`] is for a directory that
+    /// belongs to its holder. `None` if another holds the lock, also after some tries.
+    ///
+    /// # Errors
+    ///
+    /// What has this name is not a regular file; whatever the system says.
+    pub fn lock_file(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        let attempt = || {
+            let open = || rustix::fs::openat(&self.directory, ".", DIRECTORY, Mode::empty());
+            let directory = retry_on_intr(open)?;
+            let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE)?;
+            self.hold(directory, file, name)
+        };
+        for _ in 0..super::LOCK_ATTEMPTS {
+            match attempt() {
+                Ok(Some(lock)) => return Ok(Some(Box::new(lock))),
+                Ok(None) => super::pause(),
+                Err(error) => return Err(super::explain("lock", &self.label(name), error)),
+            }
+        }
+        Ok(None)
+    }
+
     /// The lock of the directory; `None` if another has it.
     pub(super) fn lock_directory(&self) -> io::Result<Option<OwnedFd>> {
         // A lock belongs to one opening of a directory, and this one is its holder's alone.

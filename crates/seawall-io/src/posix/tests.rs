@@ -234,6 +234,17 @@ fn a_directory_that_was_removed_or_moved_is_told_apart() {
     assert_eq!(said, format!("{} was removed", scratch.log().display()));
 }
 
+#[test]
+fn files_of_one_directory_are_locked_one_by_one() {
+    let scratch = Scratch::new("file-locks");
+    let storage = scratch.storage();
+    let first = storage.lock_file("first.lock").unwrap().unwrap();
+    let _second = storage.lock_file("second.lock").unwrap().unwrap();
+    assert!(storage.lock_file("first.lock").unwrap().is_none());
+    drop(first);
+    assert!(storage.lock_file("first.lock").unwrap().is_some());
+}
+
 /// What ages files away leaves a directory alone that is locked so.
 #[test]
 fn the_directory_itself_is_locked() {

@@ -61,7 +61,7 @@ fn open(args: &DiskDevice) -> Result<(Regions, Box<dyn Lock>), Failure> {
     })?;
     let parent = args.image.parent().filter(|parent| !parent.as_os_str().is_empty());
     let storage = PosixStorage::open(parent.unwrap_or(Path::new("."))).map_err(cannot)?;
-    let lock = storage.lock(&format!("{name}.lock")).map_err(cannot)?.ok_or_else(|| {
+    let lock = storage.lock_file(&format!("{name}.lock")).map_err(cannot)?.ok_or_else(|| {
         let failure = Failure::new(Exit::Busy, "another process is this device");
         failure.at(args.image.display()).next("end that one, or give another image")
     })?;
