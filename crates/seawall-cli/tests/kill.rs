@@ -110,6 +110,13 @@ struct Ended {
 /// Waits for the end, with the input open all the time.
 fn ended(mut child: Child) -> Ended {
     let stdin = child.stdin.take();
+    let clock = SystemClock::new();
+    while child.try_wait().expect("look at it").is_none() {
+        if clock.now() > Duration::from_secs(60) {
+            child.kill().expect("kill it");
+        }
+        clock.sleep(Duration::from_millis(10));
+    }
     let output = child.wait_with_output().expect("wait for it");
     drop(stdin);
     Ended {
@@ -151,19 +158,24 @@ fn append_ends_well_on_a_signal_and_says_what_it_left_out() {
 #[test]
 fn append_stays_when_a_signal_is_to_be_ignored() {
     let folder = Folder::new("nohup");
-    let line = "trap '' HUP; { echo one; sleep 1; echo two; } | seawall append log --ack";
     let mut shell = Command::new("sh");
-    let program = env!("CARGO_BIN_EXE_seawall");
-    shell.args(["-c", &line.replace("seawall", &format!("exec '{program}'"))]);
-    shell.current_dir(folder.path(".")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let line = format!("trap '' HUP; exec '{}' append log --ack", env!("CARGO_BIN_EXE_seawall"));
+    shell.args(["-c", &line]).current_dir(folder.path("."));
+    shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = shell.spawn().expect("start a shell");
+    let mut stdin = child.stdin.take().expect("a pipe");
     let mut acks = BufReader::new(child.stdout.take().expect("a pipe"));
-    let mut said = String::new();
-    acks.read_line(&mut said).expect("text");
-    signal(&child, "-HUP");
-    std::io::Read::read_to_string(&mut acks, &mut said).expect("text");
+    for (line, lsn) in [("one\n", "1\n"), ("two\n", "2\n")] {
+        stdin.write_all(line.as_bytes()).expect("it reads");
+        let mut said = String::new();
+        acks.read_line(&mut said).expect("text");
+        assert_eq!(said, lsn);
+        signal(&child, "-HUP");
+        // For the signal to arrive before the next line.
+        SystemClock::new().sleep(Duration::from_millis(300));
+    }
+    drop(stdin);
     assert!(child.wait().expect("wait for it").success());
-    assert_eq!(said, "1\n2\n");
 }
 
 #[test]
