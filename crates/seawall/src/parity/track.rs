@@ -11,7 +11,7 @@ use super::code::{Coder, has_sound_parity, lost_blocks};
 use crate::roll::{Machine, TailSegment};
 use crate::walk::to_u64;
 use seawall_format::parity::{HEADS_MAX, Head, Known, Places, Scheme};
-use seawall_format::{Geometry, Refused, SegmentHeader};
+use seawall_format::{Geometry, Layout, Refused, SegmentHeader};
 use seawall_io::{Access, File, Storage};
 use std::io;
 use std::sync::Arc;
@@ -336,7 +336,10 @@ pub(crate) fn slots_end(file: &dyn File, head: &Head, from: u64) -> Option<u64> 
     let places = Places::of(&head.header, head.scheme);
     // However long a file says it is: no segment holds more than that.
     let room = file.len().ok()?.saturating_sub(places.slot_at(0).0);
-    let slots = room.div_ceil(to_u64(places.slot_size())).min(RECORDS_MAX / places.stripe_size());
+    let is_binary = head.header.layout == Layout::Binary;
+    let records_max = if is_binary { head.header.size } else { RECORDS_MAX };
+    let slots_max = records_max.div_ceil(places.stripe_size());
+    let slots = room.div_ceil(to_u64(places.slot_size())).min(slots_max);
     let end_of = |number: u64| {
         let slot = read_slot(file, &places, number).ok()?;
         let known = Known::decode(&slot, number, &places)?;

@@ -73,6 +73,7 @@ impl Storage for Ram {
     }
 
     fn lock_file(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        lock(&self.0).entry(name.to_owned()).or_default();
         self.lock(name)
     }
 
