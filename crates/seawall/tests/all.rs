@@ -1,5 +1,5 @@
 //! The tests of the whole log, in one program: one link takes less time than thirty. A test that
-//! counts what the whole process does (`allocations`) has a program of its own.
+//! has an allocator of its own (`allocations`) is a program of its own.
 
 mod callbacks;
 mod common;
