@@ -90,6 +90,7 @@ mod tests {
     #[test]
     fn a_folder_that_is_not_there_is_named() {
         let error = Folder("/nowhere/at/all".into()).make().unwrap_err();
-        assert!(error.to_string().contains("/nowhere/at/all"), "{error}");
+        let said = format!("{error:#}");
+        assert!(said.contains("/nowhere/at/all"), "{said}");
     }
 }
