@@ -14,6 +14,12 @@ use std::sync::Arc;
 /// A log of plain bytes.
 pub type Bytes = Log<[u8], Raw>;
 
+/// What each file of a device holds. A reader may sync a file, and changes none.
+#[must_use]
+pub fn contents(device: &MemStorage) -> Vec<(String, Option<Vec<u8>>)> {
+    device.names().into_iter().map(|name| (name.clone(), device.bytes(&name))).collect()
+}
+
 /// How the writing of a log ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
