@@ -16,8 +16,15 @@ fn the_writer_of_today_makes_the_same_bytes() {
         let file = folder.open(&format!("{}.bytes", case.name), Access::Read).unwrap();
         let mut there = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
         assert_eq!(file.read_at(&mut there, 0).unwrap(), there.len());
-        assert!(case.text.as_bytes() == there, "{} is not what the writer makes today", case.name);
+        let (made, there) = (without_hint(&case.text), String::from_utf8(there).unwrap());
+        assert!(made == without_hint(&there), "{} is not what the writer makes today", case.name);
     }
+}
+
+/// Without an empty `live`: whether its name reached the device before a power cut depends on when
+/// it was made, and it says nothing.
+fn without_hint(text: &str) -> String {
+    text.replace("file live 0\n", "")
 }
 
 #[test]
