@@ -679,3 +679,25 @@ fn found_by_seed_7a2e6() {
          probe 8:29bb",
     );
 }
+
+/// A follower in the writer's process gave up while the writer, in one turn, made several segments and
+/// removed the one that it had named last.
+#[test]
+fn found_by_seed_1011fa() {
+    replay(
+        "seed 1011fa binary 5120 | confirmed ahead idle ring:3072 parity:4+1 ; r s66+20+1 \
+         s30+189+4 / o h2 r a939 s28+1 r o / z163 a463 r a15 r s0 a933 s185+70+95 a955 ; \
+         @782 lasting-error:2370 @707 failed-sync:4ae1 @915 failed-sync:69b7 ; power@2089 \
+         byte:5d03 protect 4+2 power@100000 sector:85a mend 2:9288",
+    );
+}
+
+/// `get` found no record where a reader delivered one: a truncation had told `live` of a shorter log
+/// and failed, and a damaged line below that end was taken for a torn one.
+#[test]
+fn found_by_seed_104e63() {
+    replay(
+        "seed 104e63 text 5120 | synced ; ; @18 full:ae86 ; close | synced ; a10 \
+         s2+30+38+0 x1 ; @62 full:3293 @39 full:ddf2 ; kill@207 probe 8:4160",
+    );
+}

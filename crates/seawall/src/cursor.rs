@@ -206,8 +206,12 @@ impl Cursor {
             let (storage, word) = (core.storage.clone(), Word::own(core.live()));
             let mut heal = Heal::default();
             match survey_mended(&storage, Some(&word), &mut heal) {
-                // What the writer named was pruned since.
-                Err(error) if is_gone(&error) && attempt < ATTEMPTS => attempt += 1,
+                // What the writer named was pruned since, and it names another once it has ended
+                // what it is at.
+                Err(error) if is_gone(&error) && attempt < ATTEMPTS => {
+                    attempt += 1;
+                    let _ = core.pass_between_batches();
+                }
                 found => {
                     let (survey, view) = found?;
                     let looked = (Some(word), survey, heal);
@@ -421,16 +425,17 @@ impl Cursor {
     }
 
     /// A file that vanished was pruned: the walk starts over, or says that its place is gone.
-    fn lose_file(&mut self, error: Error) -> Result<()> {
-        if !is_gone(&error) || self.attempts == ATTEMPTS {
-            self.finished = true;
-            return Err(error);
+    fn lose_file(&mut self, mut error: Error) -> Result<()> {
+        while is_gone(&error) && self.attempts < ATTEMPTS {
+            self.attempts += 1;
+            let word = self.word_now();
+            match word.and_then(|word| self.start_over(word)) {
+                Ok(()) => return Ok(()),
+                Err(again) => error = again,
+            }
         }
-        self.attempts += 1;
-        let word = self.word_now()?;
-        let started = self.start_over(word);
-        self.finished = started.is_err();
-        started
+        self.finished = true;
+        Err(error)
     }
 
     /// A new walk from where this one is.
@@ -598,7 +603,7 @@ impl Cursor {
             self.word = word;
             return Ok(());
         }
-        self.start_over(word)
+        self.start_over(word).or_else(|error| self.lose_file(error))
     }
 
     /// Goes on behind what was the end, if there is something new: a writer elsewhere says so, or

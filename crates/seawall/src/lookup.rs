@@ -162,14 +162,14 @@ impl Lookup {
             return self.find_and_sync(survey, word, lsn);
         };
         if Some(lsn) <= behind.durable {
-            return self.find_durable(survey, Some(behind), lsn);
+            return self.find_durable(survey, (Some(behind), None), lsn);
         }
         // It speaks of the newest segment only: the ones before are durable as a whole.
         let newest = survey.chain.last().filter(|_| survey.is_led_by(behind));
         if newest.is_some_and(|link| link.segment.header.base <= lsn) {
             return Ok(Got::NOTHING);
         }
-        match self.find_durable(survey, None, lsn) {
+        match self.find_durable(survey, (None, None), lsn) {
             // It was not durable when the writer spoke last.
             Err(Error::Damaged(_)) => Ok(Got::NOTHING),
             found => found,
@@ -178,15 +178,18 @@ impl Lookup {
 
     /// The record, if it is there and durable; where nothing says that it is, it is synced.
     fn find_and_sync(&self, survey: &Survey, word: Option<&Word>, lsn: Lsn) -> Result<Got> {
-        let told = word.map(|word| &word.live);
-        let is_promised = Some(lsn) <= told.and_then(|told| survey.promised_by(told));
-        let found = match self.find_durable(survey, None, lsn) {
-            // What the last writer told leads around damage, too.
-            Ok(Got::Nothing(_)) | Err(Error::Damaged(_)) if is_promised => {
-                return self.find_durable(survey, told, lsn);
+        let mut found = self.find_durable(survey, (None, None), lsn);
+        let is_open = matches!(found, Ok(Got::Nothing(_)) | Err(Error::Damaged(_)));
+        if is_open && let Some(known) = horizon::known(survey, word)? {
+            // What is known to be durable leads around damage, too.
+            let told = word.map(|word| &word.live);
+            let is_told = Some(lsn) <= told.and_then(|told| survey.promised_by(told));
+            found = self.find_durable(survey, (told.filter(|_| is_told), Some(known)), lsn);
+            if is_told {
+                return found;
             }
-            found => found?,
-        };
+        }
+        let found = found?;
         let newest = horizon::open_end(survey).filter(|link| link.segment.header.base <= lsn);
         let Some(newest) = newest.filter(|_| matches!(found, Got::Record(..))) else {
             return Ok(found);
@@ -217,15 +220,21 @@ impl Lookup {
         known.durable.filter(|(of, _)| *of == segment).and_then(|(_, last)| last)
     }
 
-    /// The record, if it is there; where `live` says so, it must be.
-    fn find_durable(&self, survey: &Survey, live: Option<&Live>, lsn: Lsn) -> Result<Got> {
+    /// The record, if it is there; where `live` says so, it must be. What is damaged up to `known`
+    /// is no torn end.
+    fn find_durable(
+        &self,
+        survey: &Survey,
+        (live, known): (Option<&Live>, Option<Lsn>),
+        lsn: Lsn,
+    ) -> Result<Got> {
         refuse_pruned(survey, lsn)?;
         let behind = holder_end(survey, lsn);
         // What is missing in front of the segment, which may be all of it, and behind it.
         let around = survey.chain.iter().take(behind + 1).skip(behind.saturating_sub(1));
         refuse_lost(around.filter_map(|link| link.gap.as_ref()).map(|(_, damage)| damage), lsn)?;
         let found = match holder(survey, lsn) {
-            Some(link) => self.search(survey, link, (live, lsn))?,
+            Some(link) => self.search(survey, link, (live, known), lsn)?,
             // There may be no segment at all.
             None => Search { walk: Walk::new(survey, None), lsn, passed: vec![] }.run()?,
         };
@@ -242,11 +251,12 @@ impl Lookup {
         &self,
         survey: &Survey,
         link: &Link,
-        (live, lsn): (Option<&Live>, Lsn),
+        (live, known): (Option<&Live>, Option<Lsn>),
+        lsn: Lsn,
     ) -> Result<Got> {
         let segment = link.segment.header.reference();
         let start = self.known().places.nearest(segment, lsn);
-        let mut walk = Walk::within(survey, link, start);
+        let mut walk = Walk::within(survey, link, start).promised(known);
         if let Some(live) = live {
             // More may be durable than when the directory was looked at.
             walk.extend(live);

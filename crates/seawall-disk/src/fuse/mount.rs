@@ -55,7 +55,7 @@ impl Place {
             }
         }
         let folder = PosixStorage::open(&parent)?;
-        let lock = folder.lock(name)?.ok_or_else(|| in_use(&path))?;
+        let lock = folder.lock_file(name)?.ok_or_else(|| in_use(&path))?;
         let name = name.to_owned();
         Ok(Self { path, folder, name, _lock: lock })
     }
