@@ -680,8 +680,8 @@ fn found_by_seed_7a2e6() {
     );
 }
 
-/// A follower in the writer's process gave up while the writer, in one turn, made several segments and
-/// removed the one that it had named last.
+/// A follower in the writer's process gave up while the writer, in one turn, made several segments
+/// and removed the one that it had named last.
 #[test]
 fn found_by_seed_1011fa() {
     replay(
@@ -692,8 +692,8 @@ fn found_by_seed_1011fa() {
     );
 }
 
-/// `get` found no record where a reader delivered one: a truncation had told `live` of a shorter log
-/// and failed, and a damaged line below that end was taken for a torn one.
+/// `get` found no record where a reader delivered one: a truncation had told `live` of a shorter
+/// log and failed, and a damaged line below that end was taken for a torn one.
 #[test]
 fn found_by_seed_104e63() {
     replay(

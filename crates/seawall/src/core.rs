@@ -93,6 +93,8 @@ pub(crate) struct State {
     waiting: u32,
     /// How many of those take the open batch to the device first: nothing enters it meanwhile.
     draining: u32,
+    /// How many wait for room in the open batch.
+    crowded_out: u32,
     /// Threads that run the failover hook.
     in_hook: Vec<ThreadId>,
     /// How many wait for something new to read.
@@ -145,6 +147,7 @@ impl Core {
                 ahead: Ahead::default(),
                 waiting: 0,
                 draining: 0,
+                crowded_out: 0,
                 in_hook: vec![],
                 followers: 0,
                 sleeps_until: None,
@@ -232,7 +235,7 @@ impl Core {
         loop {
             if state.draining > 0 && state.commit.check().is_ok() {
                 self.process.check()?;
-                state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.wait_for_room(state);
                 continue;
             }
             let admission = state.commit.admit(set)?;
@@ -253,7 +256,7 @@ impl Core {
                     self.lead(state, writer, Goal::Durable);
                     self.lock()
                 }
-                (None, _) => self.room.wait(state).unwrap_or_else(PoisonError::into_inner),
+                (None, _) => self.wait_for_room(state),
             };
         }
     }
@@ -570,10 +573,24 @@ impl Core {
         }
     }
 
+    /// Waits until the open batch may take records again.
+    fn wait_for_room<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.crowded_out += 1;
+        let mut state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.crowded_out -= 1;
+        state
+    }
+
+    fn wake_for_room(&self, state: &State) {
+        if state.crowded_out > 0 {
+            self.room.notify_all();
+        }
+    }
+
     fn wake_everybody(&self, mut state: MutexGuard<'_, State>) {
         let wakers = state.wakers.take_all();
         self.turns.iter().for_each(Gate::open);
-        self.room.notify_all();
+        self.wake_for_room(&state);
         self.work.notify_all();
         self.free.notify_all();
         self.news.notify_all();

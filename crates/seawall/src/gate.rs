@@ -1,6 +1,6 @@
 //! Where threads wait until something has come to pass, without holding a lock.
 
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, fence};
 
 #[cfg(all(target_os = "linux", not(seawall_scheduled)))]
 use by_futex::Sleepers;
@@ -18,6 +18,8 @@ use by_lock::Sleepers;
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     openings: AtomicU32,
+    /// How many threads sleep here, or are about to: to wake nobody costs a system call, too.
+    asleep: AtomicU32,
     sleepers: Sleepers,
 }
 
@@ -29,19 +31,30 @@ impl Gate {
 
     /// Returns once it was opened since `seen` was taken, or sooner: look again.
     pub(crate) fn wait(&self, seen: u32) {
+        self.asleep.fetch_add(1, Ordering::Relaxed);
+        // Of a thread that says it sleeps and then compares the number of openings, and one that
+        // counts an opening and then looks for sleepers, at least one sees what the other did.
+        fence(Ordering::SeqCst);
         self.sleepers.sleep(&self.openings, seen);
+        self.asleep.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Lets everybody through.
     pub(crate) fn open(&self) {
-        self.openings.fetch_add(1, Ordering::Release);
-        self.sleepers.wake(&self.openings, u32::MAX);
+        self.open_for(u32::MAX);
     }
 
     /// Lets one of those through who sleep there, and whoever is about to.
     pub(crate) fn open_for_one(&self) {
+        self.open_for(1);
+    }
+
+    fn open_for(&self, count: u32) {
         self.openings.fetch_add(1, Ordering::Release);
-        self.sleepers.wake(&self.openings, 1);
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) > 0 {
+            self.sleepers.wake(&self.openings, count);
+        }
     }
 }
 

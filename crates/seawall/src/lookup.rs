@@ -234,7 +234,7 @@ impl Lookup {
         let around = survey.chain.iter().take(behind + 1).skip(behind.saturating_sub(1));
         refuse_lost(around.filter_map(|link| link.gap.as_ref()).map(|(_, damage)| damage), lsn)?;
         let found = match holder(survey, lsn) {
-            Some(link) => self.search(survey, link, (live, known), lsn)?,
+            Some(link) => self.search(survey, link, (live, known, lsn))?,
             // There may be no segment at all.
             None => Search { walk: Walk::new(survey, None), lsn, passed: vec![] }.run()?,
         };
@@ -251,8 +251,7 @@ impl Lookup {
         &self,
         survey: &Survey,
         link: &Link,
-        (live, known): (Option<&Live>, Option<Lsn>),
-        lsn: Lsn,
+        (live, known, lsn): (Option<&Live>, Option<Lsn>, Lsn),
     ) -> Result<Got> {
         let segment = link.segment.header.reference();
         let start = self.known().places.nearest(segment, lsn);

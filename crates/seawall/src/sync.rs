@@ -10,7 +10,7 @@ use scheduler as machine;
 #[cfg(not(seawall_scheduled))]
 use std as machine;
 
-pub(crate) use machine::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub(crate) use machine::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) use machine::sync::{Condvar, Mutex, MutexGuard};
 pub(crate) use machine::thread::{Builder, JoinHandle, ThreadId, current, yield_now};
 

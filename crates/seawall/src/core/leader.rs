@@ -147,7 +147,7 @@ impl Core {
         let mut state = self.lock();
         state.take_back(writer);
         self.wake_for_writer(&state);
-        self.room.notify_all();
+        self.wake_for_room(&state);
         // Whose records are in the open batch found no writer meanwhile: one of them leads it now,
         // as this thread may end with an error.
         self.turns.iter().for_each(Gate::open);
@@ -172,7 +172,7 @@ impl Core {
         if state.followers > 0 {
             self.news.notify_all();
         }
-        self.room.notify_all();
+        self.wake_for_room(state);
         if state.wants_turn {
             self.work.notify_all();
         } else if self.next_due(state).is_some() {
