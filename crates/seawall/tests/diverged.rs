@@ -11,7 +11,7 @@ use crate::common;
 
 use common::images::{batches, files};
 use common::{Bytes, LAYOUTS, judge, laid_out, lsn, names, of_any_size, open, payload_in, read};
-use seawall::{Layout, Lost, Mend, mend_in};
+use seawall::{Layout, Lost, Mend, Patch, mend_in};
 use seawall_io::{MemStorage, Storage};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -249,4 +249,82 @@ fn no_segment_of_a_copy_that_was_written_to_since_takes_the_place_of_one_that_is
             }
         }
     }
+}
+
+/// Both filled the first segment before they parted, so that a second one of either continues it.
+/// Of this log's own nothing is left, and neither a seal nor the manifest names it.
+#[test]
+fn a_segment_that_nothing_here_names_is_not_taken() {
+    for layout in LAYOUTS {
+        let second = if layout == Layout::Text { "000000000002.head" } else { "000000000002.seg" };
+        let is_full = |last: &u64| {
+            let device = MemStorage::new();
+            write(&device, (layout, 1), 1..=*last);
+            files(&device).iter().any(|name| name == second)
+        };
+        let next = (1..200).find(is_full).unwrap();
+        let shared = MemStorage::new();
+        write(&shared, (layout, 1), 1..=next - 1);
+        // Neither was closed: that would name the second segment.
+        let grown = |seed| {
+            let device = shared.kill();
+            let options = laid_out(of_any_size(seed).segment_size(24 * 512), layout);
+            let log: Bytes = open(&options, &device).unwrap();
+            for number in next..=next + 2 {
+                log.append(&payload_in(layout, (number, seed), 60)).unwrap();
+            }
+            let killed = device.kill();
+            drop(log);
+            killed
+        };
+        let seed = |number| if number < next { 1 } else { 2 };
+        let record = |number| (number, payload_in(layout, (number, seed(number)), 60));
+        let records = (1..=next + 2).map(record).collect();
+        let fork = Fork { layout, ours: grown(2), theirs: grown(3), records };
+        let device = fork.ours.kill();
+        for name in files(&device) {
+            if name.starts_with("000000000002.") {
+                device.edit(&name, |bytes| bytes.fill(0x55));
+            }
+        }
+        device.edit(&second.replace('2', "1"), |bytes| bytes[3 * 512..4 * 512].fill(0x55));
+        let what = format!("{layout:?}");
+        let before = fork.holds(&device, &what);
+        assert_eq!(before.len(), fork.records.len() - 3, "{what}");
+        let done = mend(&device, &[&fork.theirs]);
+        assert_eq!(fork.holds(&device, &what), before, "{what}");
+        let is_of_second = |patch: &Patch| patch.file.starts_with("000000000002.");
+        assert!(!done.patches.iter().any(is_of_second), "{what}: {:?}", done.patches);
+    }
+}
+
+/// Its parity knows other bytes in the same blocks. A sound header says that they are not this
+/// log's, even if nothing else of the batch is left.
+#[test]
+fn parity_of_a_copy_that_was_written_to_since_takes_no_sound_header_away() {
+    let shared = MemStorage::new();
+    let write = |device: &MemStorage, seed: u64, numbers: RangeInclusive<u64>| {
+        let options = of_any_size(seed).segment_size(24 * 512);
+        let log: Bytes = open(&options.parity(Some("4+2".parse().unwrap())), device).unwrap();
+        for number in numbers {
+            log.append(&payload_in(Layout::Binary, (number, seed), 60)).unwrap();
+        }
+        log.close().unwrap();
+    };
+    write(&shared, 1, 1..=SHARED);
+    let (device, theirs) = (shared.kill(), shared.kill());
+    write(&device, 2, SHARED + 1..=SHARED + 1);
+    write(&theirs, 3, SHARED + 1..=SHARED + 1);
+    let file = "000000000001.seg";
+    let place = batches(&device, file).1[usize::try_from(SHARED).unwrap()];
+    assert_eq!(place, batches(&theirs, file).1[usize::try_from(SHARED).unwrap()]);
+    for name in files(&theirs).iter().filter(|name| name.ends_with(".parity")) {
+        device.edit(name, |bytes| bytes.clone_from(&theirs.bytes(name).unwrap()));
+    }
+    device.edit(file, |bytes| bytes[place.1 - 30..place.1 - 20].fill(b'#'));
+    let was = state(&device);
+    let found = read(&device, true).unwrap();
+    assert_eq!((found.count(), found.errors), (SHARED, 1), "{found:?}");
+    let done = mend(&device, &[]);
+    assert!(done.is_empty() && state(&device) == was, "{:?}", done.patches);
 }

@@ -518,6 +518,47 @@ fn what_a_replica_has_behind_the_end_is_not_taken() {
     }
 }
 
+/// A later copy of the same session has the same history to its end: what it has behind the end of
+/// this log is not taken either.
+#[test]
+fn what_a_later_copy_of_the_session_has_behind_the_end_is_not_taken() {
+    let device = MemStorage::new();
+    let log = open(&common::of_any_size(1).segment_size(24 * 512), &device).unwrap();
+    append_all(&log, 1..=5, 1);
+    log.confirm().unwrap();
+    let ours = device.kill();
+    append_all(&log, 6..=9, 1);
+    let newer = device.kill();
+    drop(log);
+    let (_, all) = batches(&ours, FIRST);
+    for first in [2, 4] {
+        let damaged = ours.kill();
+        damaged.edit(FIRST, |bytes| bytes[all[first].0..].fill(0));
+        let done = mend(&damaged, &[&newer]).unwrap();
+        assert_eq!((done.after.damage.len(), done.after.last_lsn), (0, Some(lsn(5))), "{first}");
+        assert_eq!((done.beyond, done.end_by_replica), (Some(lsn(9)), None), "{first}");
+        assert_eq!(state(&damaged), state(&ours), "{first}");
+    }
+}
+
+/// A replica that is damaged too gives what is sound in it, and none of its damaged bytes.
+#[test]
+fn damaged_bytes_of_a_replica_are_not_taken() {
+    let image = write(End::Closed);
+    let (_, all) = batches(&image.device, FIRST);
+    let (one, other) = (all[0].0..all[0].1, all[1].0..all[1].1);
+    let damaged = image.device.kill();
+    damaged.edit(FIRST, |bytes| bytes[one.start..other.end].fill(0));
+    let replica = image.device.kill();
+    replica.edit(FIRST, |bytes| bytes[other.end - 30..other.end].fill(b'#'));
+    mend(&damaged, &[&replica]).unwrap();
+    let expected = image.device.kill();
+    expected.edit(FIRST, |bytes| bytes[other.clone()].fill(0));
+    assert_eq!(state(&damaged), state(&expected));
+    mend(&damaged, &[&image.device.kill()]).unwrap();
+    assert_eq!(state(&damaged), state(&image.device));
+}
+
 /// Where the newest file is lost, only the replica says where the log ended; and that is said.
 #[test]
 fn an_end_that_only_the_replica_knows_is_told() {
