@@ -228,6 +228,16 @@ fn a_log_in_use_is_converted_as_it_is_and_is_no_target() {
 }
 
 #[test]
+fn an_old_live_hides_no_record_from_a_conversion() {
+    let folder = Folder::new("convert-old-live");
+    tool::append_and_leave_an_old_live(&folder, (9, 4));
+    let (code, told) = convert(&folder, "log made --to json");
+    assert_eq!((code, &told["entries"]), (0, &9.into()), "{told}");
+    let lines: String = (1..=9).map(|n| format!("\"line {n}\"\n")).collect();
+    assert_eq!(String::from_utf8(folder.read("made")).unwrap(), lines);
+}
+
+#[test]
 fn records_that_a_repair_gave_up_are_named() {
     let folder = Folder::new("convert-given-up");
     for record in ["one", "two", "three", "four"] {

@@ -34,3 +34,14 @@ fn what_stands_at_the_target_is_left_alone_with_exit_9() {
     assert_eq!(folder.run("copy nothing there", b"").code, 1);
     assert!(!folder.path("there").exists(), "a copy of nothing makes nothing");
 }
+
+#[test]
+fn an_old_live_hides_no_record_from_a_copy() {
+    let folder = Folder::new("copy-old-live");
+    tool::append_and_leave_an_old_live(&folder, (9, 4));
+    let told = folder.run("copy log copy --json", b"").fine().json().remove(0);
+    assert_eq!((&told["first_lsn"], &told["last_lsn"]), (&1.into(), &9.into()));
+    let records = |log| folder.run(&format!("cat {log} -o raw"), b"").fine().text().to_owned();
+    assert_eq!(records("copy"), (1..=9).map(|n| format!("line {n}\n")).collect::<String>());
+    assert_eq!(records("log"), records("copy"));
+}

@@ -207,6 +207,18 @@ fn a_killed_writers_tail_is_torn_or_cannot_be_told() {
 }
 
 #[test]
+fn an_old_live_hides_no_record_from_either() {
+    let Some(folder) = folder("second-old-live") else { return };
+    tool::append_and_leave_an_old_live(&folder, (9, 4));
+    assert_eq!(says(&folder), (0, 9));
+    // Nor does it name one that is lost as the end of the log.
+    let sound = folder.read(SEGMENT);
+    let at = sound.windows(6).position(|bytes| bytes == b"line 3").unwrap();
+    folder.overwrite(SEGMENT, at, b"mine 3");
+    assert_eq!(says(&folder), (5, 2));
+}
+
+#[test]
 fn records_that_a_repair_gave_up_are_passed_over_and_told_of() {
     let Some(folder) = folder("second-void") else { return };
     folder.run("append log --segment-size 1MiB", &lines(20, 50)).fine();

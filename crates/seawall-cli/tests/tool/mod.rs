@@ -4,7 +4,7 @@
 #![allow(clippy::indexing_slicing, reason = "in a test a panic is the report")]
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -153,6 +153,27 @@ impl Ran {
         assert_eq!(self.code, 0, "{self:?}");
         self
     }
+}
+
+/// Appends `line N` as record N for each of `records`, and kills the writer. `live` is then what it
+/// was when the writer had acknowledged the record `said`.
+pub(crate) fn append_and_leave_an_old_live(folder: &Folder, (records, said): (usize, usize)) {
+    let mut writer = folder.start("append log --ack -q --segment-size 1MiB");
+    let mut input = writer.stdin.take().expect("a pipe");
+    let mut acks = BufReader::new(writer.stdout.take().expect("a pipe")).lines();
+    let mut old = vec![];
+    for number in 1..=records {
+        writeln!(input, "line {number}").expect("the writer reads");
+        let ack = acks.next().expect("an acknowledgement").expect("text");
+        assert_eq!(ack, number.to_string());
+        if number == said {
+            old = folder.read("log/live");
+        }
+    }
+    writer.kill().expect("kill the writer");
+    writer.wait().expect("wait for the writer");
+    assert_ne!(folder.read("log/live"), old, "`live` tells of the last record");
+    folder.write("log/live", &old);
 }
 
 /// Lets other threads use a good part of the processors meanwhile.
