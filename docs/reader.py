@@ -10,6 +10,7 @@ It needs Python 3.8 or later, and nothing else.
 Exit codes: 0 a clean or torn end; 3 an end that cannot be told from damage; 5 damage; 8 no log, or
 one of another version. The sections named here are those of FORMAT.md.
 """
+import contextlib
 import os
 import struct
 import sys
@@ -55,7 +56,7 @@ class Stop(Exception):
 
 
 class Invalid(Exception):
-    """Not a valid file or slot: why."""
+    """Not a valid file or slot: why, and what an orphan could be that looks so."""
 
 
 # Section 2: checksums and how they are bound to their place.
@@ -129,6 +130,8 @@ class Segment:
     def __init__(self, path, number, log):
         with open(path, "rb") as file:
             self.data = file.read()
+        if not any(self.data):
+            raise Invalid("header", "zero")
         check_preamble(self.data, b"SEAWALLS")
         head = self.head = HEADER(self.data)
         if not head or head.crc != crc32c(self.data[20:192]) ^ place(head.log, head.epoch, 0):
@@ -139,8 +142,10 @@ class Segment:
                 and self.begin <= head.size <= 4 << 30 and head.size % head.block == 0
                 and head.pred_id < head.id and (head.pred_id or not head.pred_epoch)):
             raise Invalid("header")
-        if head.id != number or log not in (None, head.log):
-            raise Invalid("misplaced")
+        if log not in (None, head.log):
+            raise Invalid("misplaced", "foreign")
+        if head.id != number:
+            raise Invalid("misplaced", (head.id, head.epoch))
         self.chain = head.crc | (head.epoch & LOW32) << 32
         self.marks = [mark.confirmed for odd in (0, 1)
                       if (mark := self.small(MARK, (1 + odd) * head.block, b"MARK"))
@@ -151,6 +156,16 @@ class Segment:
         """Whether the header follows on something, or anything but zeros came behind it."""
         follows = self.head.base > 1 or self.head.carried or self.head.pred_id
         return bool(follows or self.seal or self.marks or any(self.data[self.begin:]))
+
+    def ends_with(self, closed):
+        """Whether that clean close was the last thing that happened here; section 6.3."""
+        block, at, last = self.head.block, self.begin, self.head.base - 1
+        for header, end, _ in self.batches():
+            at, last = end, header.first + header.count - 1
+        whole = len(self.data) >= self.head.size
+        promised = max([self.head.carried, *self.marks, *self.confirmed()])
+        return (whole and promised <= last == closed
+                and not any(self.data[3 * block:4 * block]) and not any(self.data[at:]))
 
     def crc(self, start, end, at):
         return crc32c(self.data[start:end]) ^ place(self.head.log, self.head.epoch, at)
@@ -313,7 +328,10 @@ def read_segments(folder, manifest, ids):
                 path = os.path.join(folder, f"{number:012}.seg")
                 sound[number] = Segment(path, number, manifest and manifest.log)
             except Invalid as why:
-                bad[number] = str(why)
+                bad[number] = why.args
+                with contextlib.suppress(OSError), open(path[:-4] + ".parity", "rb") as file:
+                    if any(file.read()):
+                        bad[number] = why.args[:1]
     return sound, bad
 
 
@@ -321,7 +339,7 @@ def find_chain(manifest, sound, bad):
     """Section 6: the live segments from the oldest up, each with the last LSN that counts in it
     (None: all) and what is lost below it; and what is lost above the newest."""
     def hole(number):
-        return number, bad.get(number, "segment missing")
+        return number, bad.get(number, ["segment missing"])[0]
 
     if not sound:
         return [], hole(max(bad, default=manifest.oldest_id if manifest else 0))
@@ -329,6 +347,15 @@ def find_chain(manifest, sound, bad):
 
     def is_lost(number, epoch):
         return number > newest or number in sound and sound[number].head.epoch != epoch
+
+    def is_orphan(number):
+        """Whether what is there never was a segment with this id; section 6.3."""
+        for what in bad[number][1:]:
+            if what in ("zero", "foreign"):
+                return True
+            id, epoch = what
+            return id < manifest.oldest_id or id in sound and sound[id].head.epoch == epoch
+        return False
 
     segment, limit, above = sound[newest], None, None
     downwards = sorted(sound.values(), key=lambda one: -one.head.id)
@@ -341,7 +368,11 @@ def find_chain(manifest, sound, bad):
         if manifest and is_lost(manifest.closed_id, manifest.closed_epoch):
             above = hole(manifest.closed_id)
         elif max(bad, default=0) > newest:
-            above = hole(max(bad))
+            closes_it = manifest and (manifest.closed_id, manifest.closed_epoch) == (
+                newest, segment.head.epoch)
+            orphans = closes_it and all(is_orphan(number) for number in bad if number > newest)
+            if not (orphans and segment.ends_with(manifest.closed)):
+                above = hole(max(bad))
     chain = []
     while segment:
         head, gap, below, below_limit = segment.head, None, None, segment.head.base - 1

@@ -134,7 +134,7 @@ impl Look<'_> {
             let used = named.iter().any(|(id, head)| self.is_used(*id, *head));
             return if used { Err("no manifest") } else { Ok(()) };
         };
-        let segments = self.segments(&named, &manifest)?;
+        let (segments, orphan) = self.segments(&named, &manifest)?;
         let Some((newest_id, newest)) = segments.last_key_value() else {
             return Err("no segment");
         };
@@ -157,7 +157,22 @@ impl Look<'_> {
                 self.judge_end(seg, scan, out)?;
             }
         }
-        Ok(())
+        match orphan {
+            Some(why) if r.orphan_after_close && !self.is_closed(newest, &manifest, out) => {
+                Err(why)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a clean close was the last thing that happened to the newest segment.
+    fn is_closed(&self, newest: &Segment, manifest: &Manifest, out: &Inspection) -> bool {
+        let (lsn, id, epoch) = manifest.closed;
+        let seal = self.w.files[newest.head].cache.get(SEAL..HEAD);
+        (id, epoch) == (newest.header.id, newest.header.epoch)
+            && out.start + out.records.len() - 1 == lsn as usize
+            && out.verdict == Verdict::Clean
+            && seal.is_some_and(|seal| seal.iter().all(|byte| *byte == 0))
     }
 
     fn text(&self, id: u16) -> Option<usize> {
@@ -182,14 +197,15 @@ impl Look<'_> {
             || decode_seal(file).is_some_and(|s| s.0 == h.epoch)
     }
 
-    /// The segments that may count, by the id in their name.
+    /// The segments that may count, by the id in their name, and what is wrong with a file above
+    /// them that may be an orphan.
     fn segments(
         &self,
         named: &BTreeMap<u16, usize>,
         manifest: &Manifest,
-    ) -> Result<BTreeMap<u16, Segment>, &'static str> {
+    ) -> Result<(BTreeMap<u16, Segment>, Option<&'static str>), &'static str> {
         let oldest = manifest.oldest.0;
-        let mut segments = BTreeMap::new();
+        let (mut segments, mut others) = (BTreeMap::new(), vec![]);
         for (id, head) in named.range(oldest..=self.live.map_or(u16::MAX, |l| l.id.max(oldest))) {
             match Header::decode(&self.w.files[*head].cache) {
                 Some(h) if h.id == *id || !self.r.check_name => {
@@ -197,12 +213,28 @@ impl Look<'_> {
                     let file = if text { self.text(*id).ok_or("text missing")? } else { *head };
                     segments.insert(*id, Segment { header: h, file, head: *head });
                 }
-                Some(_) => return Err("segment under another name"),
-                None if self.r.check_header => return Err("segment header"),
+                Some(h) => others.push((*id, Some((h.id, h.epoch)), "segment under another name")),
+                None if self.r.check_header => {
+                    let is_blank = self.w.files[*head].cache.iter().all(|byte| *byte == 0);
+                    let text = self.text(*id).map(|text| &self.w.files[text].cache);
+                    let is_blank = is_blank && text.is_none_or(|t| t.iter().all(|byte| *byte == 0));
+                    others.push((*id, is_blank.then_some((0, 0)), "segment header"));
+                }
                 None => {}
             }
         }
-        Ok(segments)
+        let newest = segments.keys().next_back().copied();
+        let is_known = |(id, epoch): (u16, u16)| {
+            let twin = |s: &Segment| s.header.epoch == epoch;
+            id < oldest || segments.get(&id).is_some_and(twin)
+        };
+        let is_orphan = |(id, what, _): &(u16, Option<(u16, u16)>, &str)| {
+            newest.is_some_and(|newest| *id > newest) && what.is_some_and(is_known)
+        };
+        if let Some((_, _, why)) = others.iter().find(|other| !is_orphan(other)) {
+            return Err(why);
+        }
+        Ok((segments, others.first().map(|other| other.2)))
     }
 
     /// Whether what `live`, the manifest and the seals name is there.

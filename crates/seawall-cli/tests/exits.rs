@@ -409,3 +409,37 @@ fn advice_fits_the_error() {
         assert!(!ran.refused(1).contains("--dir"), "{ran:?}");
     }
 }
+
+/// The images: files with the name of a segment that no log has written, beside one that was closed.
+#[test]
+fn an_orphan_file_in_a_closed_log_is_0_and_named() {
+    let folder = Folder::new("orphan");
+    for (put, kind) in [
+        (": > log/000000000009.seg", "empty"),
+        ("cp log/000000000001.seg log/000000000009.seg", "copy"),
+        ("cp other/000000000001.seg log/000000000009.seg", "foreign"),
+    ] {
+        folder.shell("rm -rf log other", b"");
+        folder.run("append log", b"x\ny\n").fine();
+        folder.run("append other", b"z\n").fine();
+        folder.shell(put, b"").fine();
+        let said = folder.run("verify log", b"");
+        assert!(said.fine().text().contains("orphan     000000000009.seg"), "{}", said.text());
+        let verdict = folder.run("verify log --json", b"").fine().json().remove(0);
+        assert_eq!((&verdict["verdict"], &verdict["records"]), (&"clean".into(), &2.into()));
+        let orphan = &verdict["orphans"][0];
+        assert_eq!((&orphan["segment"], &orphan["kind"]), (&9.into(), &kind.into()));
+        assert_eq!(folder.run("cat log -o raw", b"").fine().text(), "x\ny\n");
+        let plan = folder.run("repair log", b"");
+        assert!(plan.fine().text().contains("seawall repair log --yes"), "{}", plan.text());
+        if kind == "foreign" {
+            folder.run("repair log --yes", b"").fine();
+        } else {
+            let said = folder.run("append log", b"more\n");
+            assert!(said.fine().err.contains("000000000009.seg"), "{}", said.err);
+        }
+        assert!(!folder.names("log").contains(&"000000000009.seg".to_owned()));
+        let kept = folder.names("log/quarantine");
+        assert!(kept.iter().any(|name| name.ends_with("-000000000009.seg")), "{kept:?}");
+    }
+}

@@ -359,3 +359,30 @@ fn flipped_bits_are_seen_by_both_at_the_same_record() {
     }
     assert!(stopped > FLIPS / 10, "{stopped} of {FLIPS} were damage");
 }
+
+/// A file with the name of a segment, above the newest one.
+#[test]
+fn both_tell_an_orphan_file_from_a_lost_segment() {
+    let Some(folder) = folder("second-orphan") else { return };
+    folder.run("append other", b"1\n2\n").fine();
+    let puts = [
+        (": > log/000000000099.seg", 0),
+        ("head -c 99999 /dev/zero > log/000000000099.seg", 0),
+        ("cp log/000000000001.seg log/000000000099.seg", 0),
+        ("cp other/000000000001.seg log/000000000099.seg", 0),
+        ("echo > log/000000000099.seg", 5),
+        (": > log/000000000099.seg; echo > log/000000000099.parity", 5),
+        (": > log/000000000099.seg; echo > log/000000000098.seg", 5),
+    ];
+    for (put, code) in puts {
+        folder.shell("rm -rf log", b"");
+        folder.run("append log --segment-size 1MiB", &lines(30, 200)).fine();
+        folder.shell(put, b"");
+        assert_eq!(says(&folder), (code, 30), "{put}");
+        // A record after the close: now it may have been a segment.
+        folder.shell("rm -f log/00000000009*", b"");
+        append_and_kill(&folder, "confirmed", (1, 70));
+        folder.shell(put, b"");
+        assert_eq!(says(&folder), (5, 31), "{put}");
+    }
+}

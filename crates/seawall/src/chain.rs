@@ -2,10 +2,11 @@
 //! FORMAT.md section 6.
 
 use crate::live::{Speaker, Word};
+use crate::orphan::{self, Orphan};
 use crate::recovery::Row;
 use crate::segment::{Look, Segment, look};
 use crate::survey::Survey;
-use crate::{Corruption, Damage, Lost, Lsn, Offset, Result, SegmentId};
+use crate::{Corruption, Damage, Lost, Lsn, Offset, Origin, Result, SegmentId};
 use seawall_format::scan::Limit;
 use seawall_format::{Manifest, Seal, SegmentHeader, SegmentRef, next_lsn};
 use seawall_io::Storage;
@@ -27,6 +28,8 @@ pub(crate) struct Beyond {
     pub(crate) row: Row,
     pub(crate) segment: SegmentId,
     pub(crate) cause: Corruption,
+    /// What a sound file in the place of the segment was written for.
+    pub(crate) origin: Option<Origin>,
 }
 
 /// The next older link, if there is one, and what is missing in between.
@@ -171,8 +174,10 @@ impl Headers {
         if let Some(closed) = closed.filter(|closed| self.is_replaced(closed.segment)) {
             found.beyond = Some(self.not_there(closed.segment, true));
         }
-        let named =
-            closed.map(|closed| closed.segment.id).max(self.bad.keys().next_back().copied());
+        let above = self.bad.keys().rev().copied();
+        let above = above.take_while(|id| newest.is_none_or(|newest| *id > newest));
+        let above: Vec<_> = above.collect();
+        let named = closed.map(|closed| closed.segment.id).max(above.first().copied());
         if let Some(id) = named.filter(|id| newest.is_none_or(|newest| *id > newest)) {
             found.beyond = Some(self.missing(id, Row::NewestMissing));
         }
@@ -182,12 +187,31 @@ impl Headers {
             let is_above = newest.is_none_or(|newest| word.live.segment.id > newest);
             word.is_running() || (is_above && found.is_of_this_log(&word.live))
         };
+        let top = newest.and_then(|id| self.sound.get(&id).cloned());
         if let Some(word) = word.filter(|word| is_missing(word)) {
             let missing = self.missing(word.live.segment.id, Row::NewestMissing);
             found.beyond.get_or_insert(missing);
+        } else if let Some(top) = &top {
+            found.orphans = self.orphans(found, top, &above)?;
+            found.beyond = found.beyond.filter(|_| found.orphans.is_empty());
         }
-        let top = newest.and_then(|id| self.sound.get(&id).cloned());
         Ok(top.map(|top| (top, Limit::Open)))
+    }
+
+    /// The files above the newest segment, if nothing of the log was ever in them.
+    fn orphans(
+        &self,
+        found: &Survey,
+        newest: &Segment,
+        above: &[SegmentId],
+    ) -> Result<Vec<Orphan>> {
+        let Some(manifest) = &found.manifest else { return Ok(vec![]) };
+        let is_elsewhere = |named: SegmentRef| {
+            let is_there = self.sound.get(&named.id);
+            let is_there = is_there.is_some_and(|found| found.header.epoch == named.epoch);
+            is_there || named.id < manifest.oldest.id
+        };
+        orphan::find((newest, manifest), &found.names, above, is_elsewhere)
     }
 
     /// Whether another file stands where this segment should be.
@@ -255,22 +279,26 @@ impl Headers {
     }
 
     fn missing(&self, segment: SegmentId, row: Row) -> Beyond {
-        let twin = self.strangers.get(&segment).and_then(|named| {
+        let named = self.strangers.get(&segment);
+        let twin = named.and_then(|named| {
             self.sound.get(&named.id).filter(|found| found.header.epoch == named.epoch)
         });
-        match self.bad.get(&segment) {
+        let (row, cause) = match self.bad.get(&segment) {
             Some(Corruption::Misplaced) if twin.is_some() => {
-                Beyond { row: Row::Misplaced, segment, cause: Corruption::Duplicated }
+                (Row::Misplaced, Corruption::Duplicated)
             }
             Some(cause @ (Corruption::Misplaced | Corruption::ForeignEpoch)) => {
-                Beyond { row: Row::Misplaced, segment, cause: *cause }
+                (Row::Misplaced, *cause)
             }
-            Some(Corruption::TextMissing) => {
-                Beyond { row: Row::TextMissing, segment, cause: Corruption::TextMissing }
-            }
-            Some(cause) => Beyond { row: Row::HeaderUnreadable, segment, cause: *cause },
-            None => Beyond { row, segment, cause: Corruption::SegmentMissing },
-        }
+            Some(Corruption::TextMissing) => (Row::TextMissing, Corruption::TextMissing),
+            Some(cause) => (Row::HeaderUnreadable, *cause),
+            None => (row, Corruption::SegmentMissing),
+        };
+        // The number of another log's segment says nothing here.
+        let is_of_log = [Corruption::Misplaced, Corruption::Duplicated].contains(&cause);
+        let origin = named.filter(|_| is_of_log);
+        let origin = origin.map(|named| Origin { segment: named.id, offset: Offset(0) });
+        Beyond { row, segment, cause, origin }
     }
 }
 

@@ -158,11 +158,11 @@ impl Writer {
 
     /// Unlinks segments that are not in the chain: what a cut or a prune could not remove, or what
     /// came back as its removal was not durable, and texts without a head, of a roll that did not
-    /// come to its end. Nothing is promised of them.
-    pub(crate) fn remove_strays(&self) -> Result<()> {
+    /// come to its end. Nothing is promised of them. What is in `kept` stays.
+    pub(crate) fn remove_strays(&self, kept: &[SegmentId]) -> Result<()> {
         let live = self.chain.iter().chain([&self.tail.header]);
         let live: BTreeSet<SegmentId> = live.map(|header| header.id).collect();
-        let removed = self.remove_segments(|id| !live.contains(&id));
+        let removed = self.remove_segments(|id| !live.contains(&id) && !kept.contains(&id));
         self.machine.retired.give_back_all();
         removed
     }

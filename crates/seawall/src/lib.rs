@@ -125,6 +125,7 @@ mod mend;
 mod names;
 mod open;
 mod options;
+mod orphan;
 mod overlay;
 mod pace;
 #[cfg(feature = "json")]
@@ -167,6 +168,7 @@ pub use json::Json;
 pub use log::{Log, Stats, Ticket};
 pub use mend::{Change, Mend, Was, mend, mend_in, plan_mend, plan_mend_in};
 pub use options::{Failover, OpenMode, Options, SEGMENT_MIN};
+pub use orphan::{Orphan, OrphanKind};
 pub use overlay::{Mender, Overlay, Patch};
 #[cfg(feature = "json")]
 pub use paper::{BinLogger, JsonLogger, Logger, Retrieved};

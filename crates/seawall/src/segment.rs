@@ -187,6 +187,14 @@ impl Segment {
         self.slot(offset, |bytes| Seal::decode(bytes, &self.header))
     }
 
+    /// Whether nothing but zeros is in the block of its seal.
+    pub(crate) fn seal_is_blank(&self) -> Result<bool> {
+        let geometry = self.header.geometry;
+        let block = usize::try_from(geometry.block).expect("a block fits in memory");
+        let bytes = self.read_head(Seal::offset(geometry), block)?;
+        Ok(bytes.len() == block && tail::is_zero(&bytes))
+    }
+
     /// The marks in its slots.
     pub(crate) fn marks(&self) -> Result<Vec<Mark>> {
         let mut marks = vec![];

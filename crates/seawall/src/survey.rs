@@ -8,6 +8,7 @@ use crate::directory::{
     MANIFEST, MANIFEST_MAX, file_place, is_gone, list, not_a_log, read_small, segment_ids,
 };
 use crate::live::Word;
+use crate::orphan::Orphan;
 use crate::recovery::Row;
 use crate::{Error, Lsn, Result, SegmentId};
 use seawall_format::{HEADER_SIZE, Live, Manifest, Refused, SegmentHeader};
@@ -27,9 +28,11 @@ pub(crate) struct Survey {
     /// The live chain, oldest first.
     pub(crate) chain: Vec<Link>,
     pub(crate) beyond: Option<Beyond>,
+    /// Files above the newest segment that are none of the log's.
+    pub(crate) orphans: Vec<Orphan>,
     /// No manifest, though segments hold something.
     pub(crate) manifest_lost: bool,
-    /// The highest id that any file has.
+    /// The highest id that any file has, but for orphans.
     pub(crate) max_id: Option<SegmentId>,
     pub(crate) names: Vec<String>,
 }
@@ -104,6 +107,7 @@ fn survey_once(storage: &Arc<dyn Storage>, word: Option<&Word>) -> Result<Survey
         readable,
         chain: vec![],
         beyond: None,
+        orphans: vec![],
         manifest_lost: false,
         max_id: used,
         names,
@@ -145,6 +149,11 @@ fn survey_once(storage: &Arc<dyn Storage>, word: Option<&Word>) -> Result<Survey
         }
     }
     headers.arrange(&mut found, word)?;
+    if !found.orphans.is_empty() {
+        let is_orphan = |id: &SegmentId| found.orphans.iter().any(|orphan| orphan.segment == *id);
+        let used = found.names.iter().filter_map(|name| SegmentId::from_any_name(name));
+        found.max_id = used.filter(|id| !is_orphan(id)).max();
+    }
     Ok(found)
 }
 

@@ -8,7 +8,7 @@ use crate::progress::Meter;
 use crate::source::is_of_device;
 use crate::survey::{Survey, survey};
 use crate::walk::{Event, Walk, to_u64};
-use crate::{AtomicSet, CodecId, Corruption, Damage, Layout, Level, Lost, Lsn, Offset};
+use crate::{AtomicSet, CodecId, Corruption, Damage, Layout, Level, Lost, Lsn, Offset, Orphan};
 use crate::{Progress, Result, SegmentId, TailState};
 use seawall_format::Manifest;
 use seawall_format::frame::Frames;
@@ -75,6 +75,8 @@ pub struct Verification {
     pub mended: Vec<Patch>,
     /// Records that a repair gave up: their numbers stay taken, and reading passes over them.
     pub given_up: Vec<Lost>,
+    /// Files above the newest segment that are not part of the log, and with which no record is lost.
+    pub orphans: Vec<Orphan>,
     /// Intact records whose atomic set lost others.
     pub broken_sets: u64,
     /// What the log is like.
@@ -306,6 +308,7 @@ fn judge(
         tail_at: None,
         mended: vec![],
         given_up: vec![],
+        orphans: survey.orphans.clone(),
         broken_sets: 0,
         summary: summary(survey, in_use),
     };

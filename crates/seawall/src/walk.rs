@@ -423,7 +423,8 @@ impl Walk {
     fn end_of_chain(&mut self) -> Event {
         if let Some(beyond) = self.beyond.take() {
             let lost = Some(Lost { from: next_lsn(self.last), to: None });
-            return Event::Damage(vec![hole(beyond.segment, beyond.cause, lost)], vec![]);
+            let hole = hole(beyond.segment, beyond.cause, lost);
+            return Event::Damage(vec![Damage { origin: beyond.origin, ..hole }], vec![]);
         }
         let damage = self.lost_manifest(None).into_iter().collect();
         Event::End(End { last: self.last, confirmed: None, tail: None, damage })

@@ -22,6 +22,7 @@ mod guests;
 mod hints;
 mod mend;
 mod names;
+mod orphans;
 mod overlay;
 mod paper;
 mod parity;

@@ -1,7 +1,8 @@
 //! `seawall repair`: says what is wrong with a log and what can be done; does it if told so.
 
 use super::verify::{
-    damage_as_json, headline, lost_as_json, range, tell_damage, tell_given_up, tell_tail, tone,
+    damage_as_json, headline, lost_as_json, orphan_as_json, range, tell_damage, tell_given_up,
+    tell_orphans, tell_tail, tone,
 };
 use crate::args::Repair;
 use crate::human::to_u64;
@@ -10,7 +11,8 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::{Exit, Failure};
 use seawall::{
-    Change, Corruption, Cut, Damage, Error, Lsn, Mend, Patch, Rescued, Verdict, Verification, Was,
+    Change, Corruption, Cut, Damage, Error, Lost, Lsn, Mend, Patch, Rescued, Verdict, Verification,
+    Was,
 };
 use serde_json::{Value, json};
 use std::io::ErrorKind;
@@ -148,7 +150,7 @@ fn tell_mend(out: &mut Output, mend: &Mend) {
         out.line(&format!("             and {} more places", mend.changes.len() - TOLD));
     }
     for stray in &mend.strays {
-        out.line(&format!("  replica    {stray} belongs elsewhere: it goes to quarantine"));
+        out.line(&format!("  orphan     {stray}, not part of the log: it goes to quarantine"));
     }
     for lost in &mend.unproven {
         out.line(&format!("  unknown    {}", range(lost)));
@@ -250,6 +252,7 @@ fn plan_as_json(args: &Repair, found: &Verification, cut: Option<&Cut>) -> Value
         "last_lsn": found.last_lsn.map(Lsn::get),
         "damage": found.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
         "given_up": found.given_up.iter().map(lost_as_json).collect::<Vec<_>>(),
+        "orphans": found.orphans.iter().map(orphan_as_json).collect::<Vec<_>>(),
         "broken_sets": found.broken_sets,
         "cut_tail": cut.map(|cut| json!({
             "last_lsn": cut.last.map(Lsn::get),
@@ -280,8 +283,13 @@ impl Plan<'_> {
         }
         tell_given_up(out, &found.given_up);
         tell_tail(out, found);
+        tell_orphans(out, &found.orphans);
         out.line("");
         match found.verdict {
+            Verdict::Clean if !found.orphans.is_empty() => {
+                out.line("there is nothing to repair; to move what is not part of the log away");
+                out.line(&format!("      seawall repair {} --yes", typed(&self.args.log)));
+            }
             Verdict::Clean => out.line("there is nothing to repair"),
             Verdict::Torn => {
                 out.line("there is nothing to repair: the next open cuts the torn write off");
@@ -324,7 +332,7 @@ impl Plan<'_> {
 
     /// Files that were moved or copied: what was done by hand is undone by hand.
     fn tell_moving(&self, out: &mut Output) {
-        use Corruption::{Duplicated, ForeignEpoch, Misplaced, SegmentMissing};
+        use Corruption::{Duplicated, ForeignEpoch, Misplaced, SegmentHeader, SegmentMissing};
         let log = self.args.log.display();
         for damage in self.found.damage.iter().filter(|damage| damage.offset.0 == 0) {
             let Some(id) = damage.segment.map(|id| format!("{log}/{:012}.seg", id.get())) else {
@@ -333,6 +341,10 @@ impl Plan<'_> {
             match damage.cause {
                 SegmentMissing => {
                     out.line("  put the file back, if it was moved or is in a backup");
+                    out.line(&format!("      {id}"));
+                }
+                SegmentHeader if damage.bytes == 0 && damage.lost.is_some_and(is_open) => {
+                    out.line("  move the file away, if it was put there by mistake and never was a segment");
                     out.line(&format!("      {id}"));
                 }
                 Duplicated | Misplaced | ForeignEpoch if damage.bytes == 0 => {
@@ -377,6 +389,11 @@ impl Plan<'_> {
         out.line("  read around the damage");
         out.line(&format!("      seawall cat {log} --skip-damaged"));
     }
+}
+
+/// Whether it is not known how much is lost.
+fn is_open(lost: Lost) -> bool {
+    lost.to.is_none()
 }
 
 /// The replicas, as they were given.

@@ -7,7 +7,9 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::{Exit, Failure};
 use crate::tone::Tone;
-use seawall::{Corruption, Damage, Lost, Lsn, SegmentId, TailState, Verdict, Verification};
+use seawall::{
+    Corruption, Damage, Lost, Lsn, Orphan, OrphanKind, SegmentId, TailState, Verdict, Verification,
+};
 use seawall_measure::machine::Stopwatch;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -60,6 +62,7 @@ fn as_json(log: &Path, found: &Verification, exit: Exit) -> Value {
         "damage": found.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
         "mended": found.mended.iter().map(mended::as_json).collect::<Vec<_>>(),
         "given_up": found.given_up.iter().map(lost_as_json).collect::<Vec<_>>(),
+        "orphans": found.orphans.iter().map(orphan_as_json).collect::<Vec<_>>(),
         "tail": {
             "state": found.tail.name(),
             "segment": segment.map(SegmentId::get),
@@ -85,6 +88,19 @@ pub(super) fn damage_as_json(damage: &Damage) -> Value {
     })
 }
 
+pub(super) fn orphan_as_json(orphan: &Orphan) -> Value {
+    let copy_of = match orphan.kind {
+        OrphanKind::Copy(segment) => Some(segment.get()),
+        _ => None,
+    };
+    json!({
+        "segment": orphan.segment.get(),
+        "files": orphan.files,
+        "kind": orphan.kind.name(),
+        "copy_of": copy_of,
+    })
+}
+
 pub(super) fn lost_as_json(lost: &Lost) -> Value {
     json!({ "from": lost.from.get(), "to": lost.to.map(Lsn::get) })
 }
@@ -104,6 +120,7 @@ fn not_judged(log: &Path, failure: &Failure) -> Value {
         "damage": [],
         "mended": [],
         "given_up": [],
+        "orphans": [],
         "tail": null,
         "segments": null,
         "bytes": null,
@@ -136,6 +153,7 @@ fn tell(out: &mut Output, told: &Told<'_>) {
     mended::tell(out, told.log, &found.mended);
     tell_given_up(out, &found.given_up);
     tell_tail(out, found);
+    tell_orphans(out, &found.orphans);
     let log = human::typed(told.log);
     if found.verdict == Verdict::Correctable && !found.mended.is_empty() {
         out.line("");
@@ -207,6 +225,17 @@ pub(super) fn range(lost: &Lost) -> String {
 pub(super) fn tell_given_up(out: &mut Output, given_up: &[Lost]) {
     for lost in given_up {
         out.line(&format!("  given up   {}   by a repair", range(lost)));
+    }
+}
+
+/// Files that are not part of the log, though they have the name of a segment.
+pub(super) fn tell_orphans(out: &mut Output, orphans: &[Orphan]) {
+    for orphan in orphans {
+        out.line(&format!("  orphan     {orphan}"));
+    }
+    if !orphans.is_empty() {
+        out.line("             not part of the log, and no record is lost: remove it, or let");
+        out.line("             the next open for writing move it to quarantine");
     }
 }
 

@@ -131,6 +131,7 @@ impl<'a> Planner<'a> {
             let strays = source.strays(&self.view(&[], &[]), &self.now.found)?;
             self.take_away(&**source, strays)?;
         }
+        self.take_orphans()?;
         self.patches.sort_by(|one, next| (&one.file, one.offset).cmp(&(&next.file, next.offset)));
         for patch in &mut self.patches {
             patch.old = old_bytes(&**self.log, patch)?;
@@ -253,6 +254,17 @@ impl<'a> Planner<'a> {
                 _ => {}
             }
         }
+    }
+
+    /// Takes away what the log itself proves to be none of it.
+    fn take_orphans(&mut self) -> Result<()> {
+        let orphans = self.now.found.orphans.iter();
+        let files: Vec<String> = orphans.flat_map(|orphan| orphan.files.clone()).collect();
+        if !files.is_empty() {
+            self.strays.extend(files);
+            self.now = Judged::of(&self.view(&[], &[]))?;
+        }
+        Ok(())
     }
 
     fn take_away(&mut self, source: &dyn Source, strays: Vec<String>) -> Result<()> {

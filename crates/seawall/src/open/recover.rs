@@ -6,6 +6,7 @@ use crate::chain::Link;
 use crate::directory::{MANIFEST, open_or_make};
 use crate::inspect::Inspection;
 use crate::live::retract_beyond;
+use crate::orphan;
 use crate::parity::make_up;
 use crate::quarantine;
 use crate::roll::{Carried, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
@@ -28,6 +29,9 @@ pub(crate) fn recover(
     let end = found.end.as_ref().expect("the verdict has seen the end");
     let mut recovery = report(&machine, found, end);
     remove_spares(&machine, &found.survey.names);
+    // A segment to come may need the number, and after a crash nothing tells what they are.
+    let (warnings, left) = orphan::set_aside(&machine, &found.survey.orphans)?;
+    recovery.warnings.extend(warnings);
     // Readers must not be told that what is given up is durable (R10).
     recovery.warnings.extend(retract_beyond(&*machine.storage, end.last)?);
     machine.storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
@@ -86,7 +90,7 @@ pub(crate) fn recover(
     }
     // Where something is damaged a head may be lost, and its text is all there is: it stays.
     if found.damage.is_empty() {
-        writer.remove_strays()?;
+        writer.remove_strays(&left)?;
     }
     Ok((writer, recovery, level))
 }

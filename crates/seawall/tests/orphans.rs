@@ -1,0 +1,299 @@
+//! A file that has the name of a segment and never was one costs no record, where a clean close
+//! proves that the log ends before it; where nothing proves that, it is damage as ever.
+
+#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+
+use crate::common;
+
+use common::{Bytes, LAYOUTS, again, judge, laid_out, open, payload_in, read, tiny};
+use seawall::{Error, Layout, Lsn, OrphanKind, SegmentId, Verdict, copy_in, mend_in, verify_in};
+use seawall_io::{MemStorage, Storage};
+use std::sync::Arc;
+
+/// A number that no log comes near, after which there is none.
+const HUGE: u64 = u64::MAX;
+
+fn append(log: &Bytes, layout: Layout, numbers: std::ops::RangeInclusive<u64>) {
+    for number in numbers {
+        log.append(&payload_in(layout, (number, 1), 300)).unwrap();
+    }
+}
+
+/// A log of twelve records in several segments, closed.
+fn closed(layout: Layout, seed: u64) -> MemStorage {
+    let device = MemStorage::new();
+    let log = open(&laid_out(tiny(seed), layout), &device).unwrap();
+    append(&log, layout, 1..=12);
+    log.close().unwrap();
+    device
+}
+
+fn again_in(layout: Layout) -> seawall::Options {
+    laid_out(again(2), layout)
+}
+
+/// The name of the file with the header of a segment.
+fn head(layout: Layout, id: u64) -> String {
+    let id = SegmentId::new(id).unwrap();
+    if layout == Layout::Text { id.head_name() } else { id.file_name() }
+}
+
+fn newest(device: &MemStorage) -> u64 {
+    let ids = device.names().into_iter().filter_map(|name| SegmentId::from_file_name(&name));
+    ids.max().unwrap().get()
+}
+
+fn make(device: &MemStorage, name: &str, bytes: &[u8]) {
+    let file = device.create(name).unwrap();
+    file.write_at(bytes, 0).unwrap();
+    file.sync().unwrap();
+    device.sync_dir().unwrap();
+}
+
+/// Copies all files of a segment to another number, perhaps of another log.
+fn copy_files((from, to): (&MemStorage, &MemStorage), (segment, number): (u64, u64)) {
+    for name in from.names() {
+        let id = SegmentId::from_any_name(&name).map(SegmentId::get);
+        if id == Some(segment) && !name.ends_with(".parity") {
+            let new = name.replace(&format!("{segment:012}"), &format!("{number:012}"));
+            make(to, &new, &from.bytes(&name).unwrap());
+        }
+    }
+}
+
+type Stray = (&'static str, OrphanKind, Box<dyn Fn(&MemStorage, u64)>);
+
+/// What may be put into a log's directory under the name of a segment.
+fn strays(layout: Layout) -> Vec<Stray> {
+    let foreign = closed(layout, 99);
+    let first = SegmentId::FIRST;
+    vec![
+        (
+            "an empty file",
+            OrphanKind::Empty,
+            Box::new(move |log, id| {
+                make(log, &head(layout, id), b"");
+            }),
+        ),
+        (
+            "zeros",
+            OrphanKind::Empty,
+            Box::new(move |log, id| {
+                make(log, &head(layout, id), &[0; 300_000]);
+            }),
+        ),
+        ("a copy", OrphanKind::Copy(first), Box::new(|log, id| copy_files((log, log), (1, id)))),
+        (
+            "of another log",
+            OrphanKind::Foreign,
+            Box::new(move |log, id| {
+                copy_files((&foreign, log), (1, id));
+            }),
+        ),
+    ]
+}
+
+#[test]
+fn an_orphan_behind_a_log_that_was_closed_is_named_and_costs_nothing() {
+    for layout in LAYOUTS {
+        for (what, kind, put) in strays(layout) {
+            let sound = closed(layout, 1);
+            for id in [newest(&sound) + 1, 99, HUGE] {
+                let what = format!("{what} as {id} in {layout:?}");
+                let device = sound.kill();
+                put(&device, id);
+                let found = judge(&device).unwrap();
+                let orphans: Vec<_> =
+                    found.orphans.iter().map(|one| (one.segment.get(), one.kind)).collect();
+                assert_eq!((found.verdict, found.records), (Verdict::Clean, 12), "{what}");
+                assert_eq!(orphans, [(id, kind)], "{what}");
+                assert_eq!((read(&device, false).unwrap().count(), found.damage), (12, vec![]));
+                let orphan = found.orphans[0].clone();
+                let bytes: Vec<_> = orphan.files.iter().map(|file| device.bytes(file)).collect();
+
+                let log = open(&again_in(layout), &device).unwrap();
+                let warnings = &log.recovery().warnings;
+                assert!(warnings.iter().any(|told| told.contains(&orphan.files[0])), "{what}");
+                append(&log, layout, 13..=30);
+                let left = device.power_cut(|_| false);
+                drop(log);
+                assert_eq!(read(&left, false).unwrap().count(), 30, "{what}");
+                assert_eq!(judge(&left).unwrap().orphans, vec![], "{what}");
+                for (file, bytes) in orphan.files.iter().zip(bytes) {
+                    let is_it = |name: &String| {
+                        name.starts_with("quarantine/") && name.ends_with(file.as_str())
+                    };
+                    let kept = left.names().into_iter().find(is_it);
+                    assert_eq!(kept.and_then(|kept| left.bytes(&kept)), bytes, "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_repair_moves_an_orphan_to_quarantine_and_a_copy_leaves_it_out() {
+    for layout in LAYOUTS {
+        for (what, _, put) in strays(layout) {
+            let device = closed(layout, 1);
+            put(&device, 99);
+            let log: Arc<dyn Storage> = Arc::new(device.clone());
+            let target: Arc<dyn Storage> = Arc::new(MemStorage::new());
+            copy_in(&log, &target).unwrap();
+            let copied = verify_in(&target).unwrap();
+            assert_eq!((copied.records, copied.orphans), (12, vec![]), "{what}");
+            assert!(!target.list().unwrap().contains(&head(layout, 99)), "{what}");
+            let done = mend_in(&log, &[]).unwrap();
+            assert_eq!(done.strays, done.before.orphans[0].files, "{what}");
+            assert_eq!((done.after.verdict, done.after.records), (Verdict::Clean, 12), "{what}");
+            assert_eq!(judge(&device).unwrap().orphans, vec![], "{what}");
+        }
+    }
+}
+
+/// The images: the same files behind a log of which something says, or may have said, that it goes
+/// on.
+#[test]
+fn a_file_that_may_have_been_a_segment_is_damage() {
+    for layout in LAYOUTS {
+        for (what, _, put) in strays(layout) {
+            for (state, device) in doubtful(layout) {
+                let what = format!("{what}, {state}, {layout:?}");
+                let before = judge(&device).unwrap();
+                put(&device, 99);
+                let found = judge(&device).unwrap();
+                assert_eq!((found.verdict, found.orphans), (Verdict::Lost, vec![]), "{what}");
+                let lost = found.damage.last().and_then(|damage| damage.lost).unwrap();
+                assert!(lost.to.is_none() && Some(lost.from.previous()) <= Some(before.last_lsn));
+                let refused = open(&again_in(layout), &device);
+                assert!(matches!(refused, Err(Error::Damaged(_))), "{what}: {refused:?}");
+                assert!(device.names().contains(&head(layout, 99)), "{what}");
+            }
+        }
+    }
+}
+
+/// Logs to whose newest segment something happened after the last clean close, or none was.
+fn doubtful(layout: Layout) -> Vec<(&'static str, MemStorage)> {
+    let never = MemStorage::new();
+    let log = open(&laid_out(tiny(1), layout), &never).unwrap();
+    append(&log, layout, 1..=3);
+    let never = never.kill();
+    drop(log);
+    let grown = closed(layout, 1);
+    let log = open(&again_in(layout), &grown).unwrap();
+    append(&log, layout, 13..=13);
+    let grown = grown.kill();
+    drop(log);
+    let sealed = closed(layout, 1);
+    let name = head(layout, newest(&sealed));
+    // A torn seal: it may have named a segment.
+    sealed.edit(&name, |bytes| bytes[3 * 512 + 20] = 1);
+    let lost = closed(layout, 1);
+    let last = newest(&lost);
+    for name in lost.names() {
+        if SegmentId::from_any_name(&name).map(SegmentId::get) == Some(last) {
+            lost.remove_raw(&name);
+        }
+    }
+    let torn = closed(layout, 1);
+    let data = torn
+        .names()
+        .into_iter()
+        .filter(|name| SegmentId::from_any_name(name).map(SegmentId::get) == Some(newest(&torn)));
+    let data = data.last().unwrap();
+    torn.edit(&data, |bytes| {
+        let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 24;
+        bytes.resize(bytes.len().max(end + 8), 0);
+        bytes[end] = 7;
+    });
+    vec![
+        ("never closed", never),
+        ("gone on since", grown),
+        ("a torn seal", sealed),
+        ("the newest is missing", lost),
+        ("bytes behind the end", torn),
+    ]
+}
+
+#[test]
+fn a_file_with_anything_of_its_own_is_no_orphan() {
+    for layout in LAYOUTS {
+        type Put = fn(&MemStorage, Layout);
+        let puts: [(&str, Put); 4] = [
+            ("one byte", |log, layout| {
+                let mut bytes = vec![0; 100_000];
+                bytes[99_999] = 1;
+                make(log, &head(layout, 99), &bytes);
+            }),
+            ("parity beside it", |log, layout| {
+                make(log, &head(layout, 99), b"");
+                make(log, "000000000099.parity", b"SEAWALLP");
+            }),
+            ("a text beside it", |log, _| {
+                make(log, "000000000099.head", b"");
+                make(log, "000000000099.jsonl", b"{\"lsn\":13}\n");
+            }),
+            ("a number beside an orphan", |log, layout| {
+                make(log, &head(layout, 98), b"something");
+                make(log, &head(layout, 99), b"");
+            }),
+        ];
+        for (what, put) in puts {
+            let device = closed(layout, 1);
+            put(&device, layout);
+            let found = judge(&device).unwrap();
+            assert_eq!((found.verdict, found.orphans), (Verdict::Lost, vec![]), "{what}");
+        }
+    }
+}
+
+/// The image: a segment was renamed, and stands nowhere else.
+#[test]
+fn a_renamed_segment_is_damage_that_says_which_one_it_is() {
+    let device = closed(Layout::Binary, 1);
+    device.copy_raw("000000000002.seg", "000000000099.seg");
+    device.remove_raw("000000000002.seg");
+    let found = judge(&device).unwrap();
+    assert_eq!((found.verdict, found.orphans), (Verdict::Lost, vec![]));
+    let origin = found.damage.last().and_then(|damage| damage.origin).unwrap();
+    assert_eq!(origin.segment.get(), 2);
+}
+
+/// `live` speaks for a segment that is not there.
+#[test]
+fn an_orphan_with_the_number_that_live_names_is_damage() {
+    let device = closed(Layout::Binary, 1);
+    let next = newest(&device) + 1;
+    let later = device.kill();
+    let log = open(&again(2), &later).unwrap();
+    append(&log, Layout::Binary, 13..=30);
+    let told = later.bytes("live").unwrap();
+    drop(log);
+    device.remove_raw("live");
+    make(&device, "live", &told);
+    make(&device, &head(Layout::Binary, next), b"");
+    assert_eq!(judge(&device).unwrap().verdict, Verdict::Lost);
+    assert_eq!(read(&device, false).unwrap().errors, 1);
+    assert!(matches!(open(&again(3), &device), Err(Error::Damaged(_))));
+}
+
+#[test]
+fn a_writer_and_its_readers_pass_over_a_file_that_appears_beside_them() {
+    for layout in LAYOUTS {
+        for (what, _, put) in strays(layout) {
+            let device = closed(layout, 1);
+            let log = open(&again_in(layout), &device).unwrap();
+            append(&log, layout, 13..=13);
+            // The next number, and the highest there is.
+            put(&device, newest(&device) + 1);
+            put(&device, HUGE);
+            assert_eq!(read(&device, false).unwrap().count(), 13, "{what}");
+            assert_eq!(judge(&device).unwrap().verdict, Verdict::Clean, "{what}");
+            append(&log, layout, 14..=40);
+            assert_eq!(read(&device, false).unwrap().count(), 40, "{what}");
+            log.close().unwrap();
+            assert_eq!(judge(&device).unwrap().last_lsn, Lsn::new(40), "{what}");
+        }
+    }
+}
