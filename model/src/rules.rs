@@ -52,7 +52,7 @@ rules! {
     check_name: "the header's id must match the file's name",
     check_header: "an unreadable header of a named segment is damage",
     orphan_after_close:
-        "a file above the newest segment is passed over only if a clean close came last (off: always)",
+        "a file above the newest segment is no damage only if a clean close came last (off: ever)",
     check_length: "a newest segment shorter than its header says is damage",
     trim_after_roll: "the unused tail is cut off after the successor is durable",
     trim_keeps_batches:

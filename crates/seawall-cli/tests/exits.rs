@@ -410,7 +410,7 @@ fn advice_fits_the_error() {
     }
 }
 
-/// The images: files with the name of a segment that no log has written, beside one that was closed.
+/// The images: files with the name of a segment that this log, which was closed, did not write.
 #[test]
 fn an_orphan_file_in_a_closed_log_is_0_and_named() {
     let folder = Folder::new("orphan");

@@ -159,7 +159,7 @@ fn judge(
         let kind = if SegmentId::from_file_name(name).is_some() {
             match look(storage, name, Some(manifest))? {
                 Look::Stranger(Corruption::ForeignEpoch, _) => OrphanKind::Foreign,
-                Look::Stranger(_, named) if is_elsewhere(named) => OrphanKind::Copy(named.id),
+                Look::Stranger(_, other) if is_elsewhere(other) => OrphanKind::Copy(other.id),
                 Look::Bad(Corruption::SegmentHeader) if is_blank(&**storage, name)? => {
                     OrphanKind::Empty
                 }

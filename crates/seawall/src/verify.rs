@@ -75,7 +75,7 @@ pub struct Verification {
     pub mended: Vec<Patch>,
     /// Records that a repair gave up: their numbers stay taken, and reading passes over them.
     pub given_up: Vec<Lost>,
-    /// Files above the newest segment that are not part of the log, and with which no record is lost.
+    /// Files above the newest segment that are not part of the log: no record is lost with them.
     pub orphans: Vec<Orphan>,
     /// Intact records whose atomic set lost others.
     pub broken_sets: u64,

@@ -108,12 +108,12 @@ fn an_orphan_behind_a_log_that_was_closed_is_named_and_costs_nothing() {
                 assert_eq!((found.verdict, found.records), (Verdict::Clean, 12), "{what}");
                 assert_eq!(orphans, [(id, kind)], "{what}");
                 assert_eq!((read(&device, false).unwrap().count(), found.damage), (12, vec![]));
-                let orphan = found.orphans[0].clone();
+                let orphan = found.orphans.into_iter().next().unwrap();
                 let bytes: Vec<_> = orphan.files.iter().map(|file| device.bytes(file)).collect();
 
                 let log = open(&again_in(layout), &device).unwrap();
                 let warnings = &log.recovery().warnings;
-                assert!(warnings.iter().any(|told| told.contains(&orphan.files[0])), "{what}");
+                assert!(warnings.iter().any(|told| told.contains(&head(layout, id))), "{what}");
                 append(&log, layout, 13..=30);
                 let left = device.power_cut(|_| false);
                 drop(log);
@@ -144,7 +144,8 @@ fn a_repair_moves_an_orphan_to_quarantine_and_a_copy_leaves_it_out() {
             assert_eq!((copied.records, copied.orphans), (12, vec![]), "{what}");
             assert!(!target.list().unwrap().contains(&head(layout, 99)), "{what}");
             let done = mend_in(&log, &[]).unwrap();
-            assert_eq!(done.strays, done.before.orphans[0].files, "{what}");
+            let orphans = done.before.orphans.iter().flat_map(|orphan| orphan.files.clone());
+            assert_eq!(done.strays, orphans.collect::<Vec<_>>(), "{what}");
             assert_eq!((done.after.verdict, done.after.records), (Verdict::Clean, 12), "{what}");
             assert_eq!(judge(&device).unwrap().orphans, vec![], "{what}");
         }
@@ -188,12 +189,12 @@ fn doubtful(layout: Layout) -> Vec<(&'static str, MemStorage)> {
     let sealed = closed(layout, 1);
     let name = head(layout, newest(&sealed));
     // A torn seal: it may have named a segment.
-    sealed.edit(&name, |bytes| bytes[3 * 512 + 20] = 1);
-    let lost = closed(layout, 1);
-    let last = newest(&lost);
-    for name in lost.names() {
-        if SegmentId::from_any_name(&name).map(SegmentId::get) == Some(last) {
-            lost.remove_raw(&name);
+    sealed.edit(&name, |bytes| drop(bytes.splice(3 * 512 + 20..3 * 512 + 21, [1])));
+    let headless = closed(layout, 1);
+    let gone = newest(&headless);
+    for name in headless.names() {
+        if SegmentId::from_any_name(&name).map(SegmentId::get) == Some(gone) {
+            headless.remove_raw(&name);
         }
     }
     let torn = closed(layout, 1);
@@ -201,17 +202,17 @@ fn doubtful(layout: Layout) -> Vec<(&'static str, MemStorage)> {
         .names()
         .into_iter()
         .filter(|name| SegmentId::from_any_name(name).map(SegmentId::get) == Some(newest(&torn)));
-    let data = data.last().unwrap();
+    let data = data.max().unwrap();
     torn.edit(&data, |bytes| {
         let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 24;
         bytes.resize(bytes.len().max(end + 8), 0);
-        bytes[end] = 7;
+        bytes.splice(end..=end, [7]);
     });
     vec![
         ("never closed", never),
         ("gone on since", grown),
         ("a torn seal", sealed),
-        ("the newest is missing", lost),
+        ("the newest is missing", headless),
         ("bytes behind the end", torn),
     ]
 }

@@ -344,7 +344,10 @@ impl Plan<'_> {
                     out.line(&format!("      {id}"));
                 }
                 SegmentHeader if damage.bytes == 0 && damage.lost.is_some_and(is_open) => {
-                    out.line("  move the file away, if it was put there by mistake and never was a segment");
+                    out.line(
+                        "  move the file away, if it was put there by mistake and never was a",
+                    );
+                    out.line("  segment of this log");
                     out.line(&format!("      {id}"));
                 }
                 Duplicated | Misplaced | ForeignEpoch if damage.bytes == 0 => {
