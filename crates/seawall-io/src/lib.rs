@@ -258,7 +258,9 @@ pub trait File: Debug + Send + Sync {
     /// Whatever the device says.
     fn has_name(&self) -> io::Result<bool>;
 
-    /// Cuts the file, or grows it with zeros that need not be written to the device.
+    /// Cuts the file, or grows it with zeros that need not be written to the device. The file
+    /// system frees what [`File::reserve_space`] reserved beyond the end, also where the length
+    /// stays as it is.
     ///
     /// # Errors
     ///
@@ -282,6 +284,21 @@ pub trait File: Debug + Send + Sync {
     ///
     /// A full disk is noticed here, not at a later write.
     fn allocate(&self, length: u64) -> io::Result<()>;
+
+    /// Reserves space on the device for the first `length` bytes of the file; its length stays as
+    /// it is. Returns whether writes up to there surely find room from now on: `false` where the
+    /// file system cannot reserve beyond the end of a file.
+    ///
+    /// The space stays reserved until [`File::set_len`] frees it, also when the process ends.
+    ///
+    /// # Errors
+    ///
+    /// A full disk is noticed here, not at a later write. After an error nothing beyond the end is
+    /// reserved.
+    fn reserve_space(&self, length: u64) -> io::Result<bool> {
+        let _ = length;
+        Ok(false)
+    }
 
     /// Where, from `offset` on, the file has bytes that were ever written; `None` if nothing but a
     /// hole follows, which reads as zeros. A file that cannot say has some everywhere.

@@ -283,9 +283,21 @@ impl MemStorage {
         self.device().run.failures.push(PlannedSync { left: nth, fate });
     }
 
-    /// Refuses from now on whatever would make the files longer than `bytes` in sum.
+    /// Refuses from now on whatever would let the files take more than `bytes` in sum.
     pub fn limit(&self, bytes: u64) {
         self.device().world.limit(bytes);
+    }
+
+    /// How many bytes the files take: their lengths, and what is reserved beyond their ends.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        u64::try_from(self.device().world.used()).expect("lengths fit in 64 bits")
+    }
+
+    /// Reserves no space beyond the end of a file from now on, as file systems without
+    /// `fallocate`.
+    pub fn reserve_nothing(&self) {
+        self.device().world.reserve_nothing();
     }
 
     /// Lets an overwrite need as much room as new bytes do, until it is synced: a file system that

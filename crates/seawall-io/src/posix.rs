@@ -15,6 +15,8 @@ mod draft;
 mod in_place;
 mod lock;
 mod reserve;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod room;
 pub use draft::Draft;
 
 use reserve::Reserve;
@@ -495,6 +497,12 @@ impl File for PosixFile {
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     fn allocate(&self, length: u64) -> io::Result<()> {
         self.fill_with_zeros(length)
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn reserve_space(&self, length: u64) -> io::Result<bool> {
+        let reserved = room::reserve(&self.file, length);
+        reserved.map_err(|error| self.explain("reserve space for", error))
     }
 
     fn fill_with_zeros(&self, length: u64) -> io::Result<()> {

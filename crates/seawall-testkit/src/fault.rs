@@ -149,24 +149,25 @@ pub(crate) enum Act {
     SetLength,
     Fill,
     Allocate,
+    Reserve,
 }
 
 impl Act {
     /// Whether it changes something and is no barrier.
     pub(crate) fn is_change(self) -> bool {
-        use Act::{Allocate, Create, Fill, Remove, Rename, SetLength, Write};
-        [Allocate, Create, Fill, Remove, Rename, SetLength, Write].contains(&self)
+        use Act::{Allocate, Create, Fill, Remove, Rename, Reserve, SetLength, Write};
+        [Allocate, Create, Fill, Remove, Rename, Reserve, SetLength, Write].contains(&self)
     }
 
     /// A number for it, to tell calls apart in a trace.
     pub(crate) fn number(self) -> u64 {
         use Act::{
             Allocate, Create, Fill, Folder, Length, List, Lock, Open, Read, Remove, Rename,
-            SetLength, Sync, SyncDir, Write,
+            Reserve, SetLength, Sync, SyncDir, Write,
         };
         let all = [
             Open, Create, Rename, Remove, List, SyncDir, Lock, Folder, Read, Write, Sync, Length,
-            SetLength, Fill, Allocate,
+            SetLength, Fill, Allocate, Reserve,
         ];
         let place = all.iter().position(|act| *act == self).expect("all are listed");
         u64::try_from(place).expect("a small number")

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use seawall_io::File;
 
@@ -15,11 +16,13 @@ pub(crate) struct FaultFile {
     inner: Arc<dyn File>,
     name: String,
     shared: Arc<Shared>,
+    /// So many bytes have room on a full disk, though the file may be shorter.
+    reserved: AtomicU64,
 }
 
 impl FaultFile {
     pub(crate) fn new(inner: Arc<dyn File>, name: String, shared: Arc<Shared>) -> Self {
-        Self { inner, name, shared }
+        Self { inner, name, shared, reserved: AtomicU64::new(0) }
     }
 
     fn call<T>(
@@ -32,14 +35,19 @@ impl FaultFile {
         done
     }
 
-    /// A change of the length to `length`.
-    fn grow(
+    /// Up to which length it has room on the disk.
+    fn has_room_for(&self) -> io::Result<u64> {
+        Ok(self.inner.len()?.max(self.reserved.load(Ordering::Relaxed)))
+    }
+
+    /// A change of the length, or of the room, to `length`.
+    fn grow<T>(
         &self,
         (act, length): (Act, u64),
-        with: impl FnOnce() -> io::Result<()>,
-    ) -> io::Result<()> {
+        with: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
         self.call((act, [length, 0]), |fault| {
-            if self.shared.is_full() && length > self.inner.len()? {
+            if self.shared.is_full() && length > self.has_room_for()? {
                 return Err(no_room());
             }
             match fault.map(|fault| fault.kind) {
@@ -91,7 +99,7 @@ impl File for FaultFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.call((Act::Write, [offset, sum(bytes)]), |fault| {
             let end = offset.saturating_add(to_u64(bytes.len()));
-            let grows = self.shared.is_full() && end > self.inner.len()?;
+            let grows = self.shared.is_full() && end > self.has_room_for()?;
             if grows || self.shared.is_full_for_overwrites() {
                 return Err(no_room());
             }
@@ -123,7 +131,10 @@ impl File for FaultFile {
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
-        self.grow((Act::SetLength, length), || self.inner.set_len(length))
+        self.grow((Act::SetLength, length), || {
+            self.reserved.store(0, Ordering::Relaxed);
+            self.inner.set_len(length)
+        })
     }
 
     fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
@@ -132,5 +143,16 @@ impl File for FaultFile {
 
     fn allocate(&self, length: u64) -> io::Result<()> {
         self.grow((Act::Allocate, length), || self.inner.allocate(length))
+    }
+
+    fn reserve_space(&self, length: u64) -> io::Result<bool> {
+        let reserved = self.grow((Act::Reserve, length), || self.inner.reserve_space(length));
+        match reserved {
+            Ok(true) => drop(self.reserved.fetch_max(length, Ordering::Relaxed)),
+            Ok(false) => {}
+            // The inner file was not asked, and may have some still.
+            Err(_) => self.reserved.store(0, Ordering::Relaxed),
+        }
+        reserved
     }
 }

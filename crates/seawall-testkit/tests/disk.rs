@@ -104,6 +104,17 @@ fn a_full_disk_refuses_growth_and_nothing_else_for_a_while() {
 }
 
 #[test]
+fn reserved_space_is_there_on_a_full_disk() {
+    with(Kind::Full, |disk, file| {
+        assert_eq!(file.reserve_space(4096).unwrap_err().kind(), ErrorKind::StorageFull);
+        assert!((0..50).any(|_| file.reserve_space(4096).is_ok()), "there is room again");
+        disk.plan(disk.steps(), fault(Kind::Full));
+        assert_eq!(file.write_at(&[1], 4096).unwrap_err().kind(), ErrorKind::StorageFull);
+        file.write_at(&[1; 2048], 2048).unwrap();
+    });
+}
+
+#[test]
 fn a_full_disk_that_copies_on_write_refuses_overwrites_too_for_a_while() {
     with(Kind::FullCopying, |_, file| {
         assert_eq!(file.write_at(&[1], 0).unwrap_err().kind(), ErrorKind::StorageFull);

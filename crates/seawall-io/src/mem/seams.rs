@@ -197,11 +197,11 @@ struct MemFile {
 
 impl MemFile {
     /// Does something that changes the file, if it may be changed.
-    fn change(
+    fn change<T>(
         &self,
         act: &'static str,
-        change: impl FnOnce(&mut Device) -> io::Result<()>,
-    ) -> io::Result<()> {
+        change: impl FnOnce(&mut Device) -> io::Result<T>,
+    ) -> io::Result<T> {
         let mut device = super::lock(&self.device);
         device.step()?;
         let allowed = match self.access {
@@ -254,6 +254,10 @@ impl File for MemFile {
 
     fn allocate(&self, length: u64) -> io::Result<()> {
         self.change("allocate", |device| device.world.set_length(self.node, length))
+    }
+
+    fn reserve_space(&self, length: u64) -> io::Result<bool> {
+        self.change("reserve space for", |device| device.world.reserve(self.node, length))
     }
 
     fn fill_with_zeros(&self, length: u64) -> io::Result<()> {

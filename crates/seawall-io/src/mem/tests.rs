@@ -275,6 +275,28 @@ fn reads_and_locks_are_no_steps() {
 }
 
 #[test]
+fn reserved_space_is_there_on_a_full_disk_until_it_is_freed() {
+    let device = MemStorage::new();
+    device.limit(100);
+    let (text, other) = (device.create("text").unwrap(), device.create("other").unwrap());
+    assert!(text.reserve_space(60).unwrap());
+    assert_eq!((text.len().unwrap(), device.used()), (0, 60));
+    other.write_at(&[1; 40], 0).unwrap();
+    text.write_at(&[2; 60], 0).unwrap();
+    let full = io::ErrorKind::StorageFull;
+    assert_eq!(text.write_at(&[2; 61], 0).unwrap_err().kind(), full);
+    assert_eq!(text.reserve_space(61).unwrap_err().kind(), full);
+    text.set_len(10).unwrap();
+    assert_eq!(device.used(), 50);
+    assert!(text.reserve_space(60).unwrap());
+    text.set_len(10).unwrap();
+    assert_eq!((text.len().unwrap(), device.used()), (10, 50), "the same length frees it, too");
+    device.reserve_nothing();
+    assert!(!text.reserve_space(60).unwrap());
+    assert_eq!(device.used(), 50);
+}
+
+#[test]
 fn a_full_disk_refuses_and_changes_nothing() {
     let (device, file) = device_with(b"aaaa");
     device.limit(6);

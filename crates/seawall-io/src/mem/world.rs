@@ -20,6 +20,8 @@ pub(super) struct World {
     limit: u64,
     /// Whether an overwrite needs room of its own until it is synced.
     copies_on_write: bool,
+    /// Whether files can have room beyond their end.
+    reserves: bool,
     boot: u128,
 }
 
@@ -30,6 +32,8 @@ struct Node {
     name: String,
     cache: Arc<Vec<u8>>,
     disk: Arc<Vec<u8>>,
+    /// So many bytes from its start have room on the disk, though it may be shorter.
+    reserved: usize,
     /// Bytes that the device cannot read.
     unreadable: std::ops::Range<usize>,
     /// Whether the device takes no write of it.
@@ -79,6 +83,7 @@ impl World {
             queue: Vec::new(),
             limit: LIMIT_DEFAULT,
             copies_on_write: false,
+            reserves: true,
             boot: 1,
         }
     }
@@ -93,6 +98,10 @@ impl World {
 
     pub(super) fn copy_on_write(&mut self) {
         self.copies_on_write = true;
+    }
+
+    pub(super) fn reserve_nothing(&mut self) {
+        self.reserves = false;
     }
 
     // Names.
@@ -202,7 +211,9 @@ impl World {
         let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
         let end = start.checked_add(bytes.len()).ok_or(Errno::FBIG)?;
         let old = self.length(node);
-        let growth = end.saturating_sub(old) + self.copied(node, start..end.min(old));
+        // Where an overwrite takes new room, what is reserved is worth nothing.
+        let taken = if self.copies_on_write { old } else { self.taken(node) };
+        let growth = end.saturating_sub(taken) + self.copied(node, start..end.min(old));
         if growth > 0 {
             self.admit(growth)?;
         }
@@ -221,15 +232,43 @@ impl World {
     pub(super) fn set_length(&mut self, node: NodeId, length: u64) -> io::Result<()> {
         let length = usize::try_from(length).map_err(|_| Errno::FBIG)?;
         let old = self.length(node);
+        if length <= old {
+            self.node_mut(node).reserved = 0;
+        }
         if length == old {
             return Ok(());
         }
-        if length > old {
-            self.admit(length - old)?;
+        let growth = length.saturating_sub(self.taken(node));
+        if growth > 0 {
+            self.admit(growth)?;
         }
         Arc::make_mut(&mut self.node_mut(node).cache).resize(length, 0);
         self.queue.push(Item::Length { node, length });
         Ok(())
+    }
+
+    pub(super) fn reserve(&mut self, node: NodeId, length: u64) -> io::Result<bool> {
+        if !self.reserves {
+            return Ok(false);
+        }
+        let length = usize::try_from(length).map_err(|_| Errno::FBIG)?;
+        let growth = length.saturating_sub(self.taken(node));
+        if growth > 0 {
+            let admitted = self.admit(growth);
+            self.node_mut(node).reserved = if admitted.is_ok() { length } else { 0 };
+            admitted?;
+        }
+        Ok(true)
+    }
+
+    /// How many bytes of a file have room on the disk.
+    fn taken(&self, node: NodeId) -> usize {
+        self.length(node).max(self.node(node).reserved)
+    }
+
+    /// How many bytes all files take.
+    pub(super) fn used(&self) -> usize {
+        self.names.values().map(|node| self.taken(*node)).sum()
     }
 
     /// How much room it takes to overwrite these bytes of a file, if that takes any: what is
@@ -254,7 +293,7 @@ impl World {
 
     /// Refuses growth that the disk has no room for.
     fn admit(&self, growth: usize) -> io::Result<()> {
-        let mut used: usize = self.names.values().map(|node| self.length(*node)).sum();
+        let mut used = self.used();
         if self.copies_on_write {
             // The old place of what was overwritten is free only when the new one is durable.
             let is_overwrite = |&(node, number): &(usize, usize)| {

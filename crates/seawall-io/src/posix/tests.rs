@@ -448,3 +448,24 @@ fn who_opens_a_file_while_it_is_retired_finds_none() {
     held.try_lock().unwrap();
     assert_eq!(storage.open("file", Access::Read).unwrap().len().unwrap(), 64);
 }
+
+/// Where the file system reserves beyond the end; else the test says nothing.
+#[cfg(target_os = "linux")]
+#[test]
+fn reserved_space_changes_no_length_and_is_freed_by_setting_the_same_length() {
+    use std::os::unix::fs::MetadataExt;
+    let scratch = Scratch::new("reserved");
+    let file = scratch.storage().create("text").unwrap();
+    file.write_at(b"a line", 0).unwrap();
+    file.sync().unwrap();
+    let status = || fs::metadata(scratch.log().join("text")).unwrap();
+    let before = status().blocks();
+    if !file.reserve_space(1 << 20).unwrap() {
+        return;
+    }
+    assert_eq!(status().len(), 6);
+    assert!(status().blocks() >= (1 << 20) / 512, "{}", status().blocks());
+    file.set_len(6).unwrap();
+    file.sync().unwrap();
+    assert_eq!((status().len(), status().blocks()), (6, before));
+}

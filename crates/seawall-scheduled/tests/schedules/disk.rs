@@ -131,6 +131,11 @@ impl File for SlowFile {
         self.0.fill_with_zeros(length)
     }
 
+    fn reserve_space(&self, length: u64) -> io::Result<bool> {
+        switch();
+        self.0.reserve_space(length)
+    }
+
     fn allocate(&self, length: u64) -> io::Result<()> {
         switch();
         self.0.allocate(length)

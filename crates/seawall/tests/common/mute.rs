@@ -151,6 +151,10 @@ impl File for MuteFile {
         self.inner.fill_with_zeros(length)
     }
 
+    fn reserve_space(&self, length: u64) -> io::Result<bool> {
+        self.inner.reserve_space(length)
+    }
+
     fn allocate(&self, length: u64) -> io::Result<()> {
         self.inner.allocate(length)
     }

@@ -26,6 +26,7 @@ pub enum Call {
     SetLen,
     Fill,
     Allocate,
+    Reserve,
 }
 
 /// Whoever hears of the calls of a device.
@@ -181,6 +182,11 @@ impl<W: Watch> File for WatchedFile<W> {
     fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
         self.watch.before(Call::Fill);
         self.inner.fill_with_zeros(length)
+    }
+
+    fn reserve_space(&self, length: u64) -> io::Result<bool> {
+        self.watch.before(Call::Reserve);
+        self.inner.reserve_space(length)
     }
 
     fn allocate(&self, length: u64) -> io::Result<()> {

@@ -1,0 +1,34 @@
+//! Space that a file has on the device beyond its end, so that it can grow on a full disk.
+
+use std::fs::File;
+use std::io;
+
+use rustix::fs::{FallocateFlags, fallocate, ftruncate};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{Resource, getrlimit};
+
+use super::in_place::prefer_in_place;
+
+/// Reserves space for the first `length` bytes; `false` where the file system cannot.
+pub(super) fn reserve(file: &File, length: u64) -> io::Result<bool> {
+    // The system checks this limit only when the file grows.
+    if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < length) {
+        return Err(Errno::FBIG.into());
+    }
+    if length == 0 {
+        // The call refuses that.
+        return Ok(true);
+    }
+    prefer_in_place(file);
+    match retry_on_intr(|| fallocate(file, FallocateFlags::KEEP_SIZE, 0, length)) {
+        Ok(()) => Ok(true),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+        Err(error) => {
+            // Some file systems keep the part that they found room for.
+            if let Ok(status) = file.metadata() {
+                let _ = retry_on_intr(|| ftruncate(file, status.len()));
+            }
+            Err(error.into())
+        }
+    }
+}
