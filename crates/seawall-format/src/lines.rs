@@ -218,6 +218,10 @@ pub fn write_max(life: &Life) -> u64 {
     SET_FACTOR * u64::from(life.batch_max)
 }
 
+/// How many bytes a line takes at most beside the frame of its record.
+pub const LINE_OVERHEAD_MAX: u64 = 160;
+const _: () = assert!(crate::text::ENVELOPE_MAX == 160, "the same as another type");
+
 /// The batch as the writer writes it to a text: `batch` is room for a header, then frames.
 ///
 /// # Panics

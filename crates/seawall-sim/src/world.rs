@@ -155,13 +155,16 @@ impl World {
         self.injected().iter().any(|one| one.fault.kind == Kind::MisdirectedRead)
     }
 
-    /// Whether what went wrong is a single failed sync or write of a file with records: the log
-    /// survives that.
+    /// Whether what went wrong is a single failed sync or write of a file with records, or a full
+    /// disk beside which nothing was cut off: the log survives that.
     fn should_go_on(&self) -> bool {
         let injected = self.injected();
         let [one] = injected.as_slice() else {
             return injected.iter().all(|one| one.fault.kind == Kind::Stall);
         };
+        if one.fault.kind == Kind::Full {
+            return !self.ledger().is_cutting();
+        }
         let of_records = [".seg", ".head", ".jsonl", ".tmp"].iter().any(|e| one.file.ends_with(e));
         of_records && matches!(one.fault.kind, Kind::FailedSync | Kind::WriteError)
     }

@@ -7,9 +7,10 @@ use crate::core::{Core, PanicGuard, State};
 use crate::pace::Pace;
 use crate::parity::Settling;
 use crate::roll::Machine;
-use crate::spare::Spare;
+use crate::spare::{Spare, SpareSegment};
 use crate::sync::{Builder, JoinHandle, MutexGuard};
 use crate::writer::Writer;
+use seawall_format::Layout;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
@@ -35,7 +36,7 @@ pub(crate) struct Ahead {
     /// Parity to be made durable.
     unsettled: VecDeque<Settling>,
     /// What it made, until a leader takes it.
-    pub(crate) made: Option<Spare>,
+    pub(crate) made: Option<SpareSegment>,
 }
 
 impl Core {
@@ -103,7 +104,9 @@ impl Core {
         let has_spare = writer.spare.is_some() || state.ahead.made.is_some();
         let has_begun = room.tail < writer.tail.header.size / 8 * 7;
         let may = self.prepare_ahead && !state.ahead.is_busy && !state.stopping;
-        if !may || has_spare || !has_begun {
+        // The files of a text are made quickly: none of them is written.
+        let is_text = writer.tail.header.layout == Layout::Text;
+        if is_text || !may || has_spare || !has_begun {
             return;
         }
         let began = self.clock.now();
@@ -191,7 +194,7 @@ impl Core {
             state.ahead.is_busy = false;
             // An error shows again, to somebody who can be told, when the file is needed.
             match made {
-                Ok(spare) => state.ahead.made = spare,
+                Ok(spare) => state.ahead.made = spare.map(SpareSegment::binary),
                 Err(_) => state.ahead.rests_until = self.clock.now() + PREPARER_REST,
             }
         }

@@ -68,6 +68,8 @@ pub(crate) struct Commit {
     batch_max: usize,
     /// An open batch that has so many bytes of frames takes no more.
     flight_max: usize,
+    /// How many bytes a record takes at most on the device beside its frame.
+    overhead: u64,
     room: Room,
     /// Bytes of the batch that is on its way.
     flying: u64,
@@ -101,6 +103,7 @@ impl Commit {
             group: 0,
             batch_max,
             flight_max,
+            overhead: 0,
             room,
             flying: 0,
             durable,
@@ -112,6 +115,11 @@ impl Commit {
             failure: None,
             closed: false,
         }
+    }
+
+    /// From now on each record takes up to so many bytes on the device beside its frame.
+    pub(crate) fn set_overhead(&mut self, bytes: u64) {
+        self.overhead = bytes;
     }
 
     /// Takes an atomic set into the open batch, if it has a place there and, whatever comes, on the
@@ -126,11 +134,11 @@ impl Commit {
         if open + size > max || open >= self.flight_max {
             return Ok(Admission::BatchFull);
         }
-        let batch = to_u64(self.open.len() + size);
+        let count = u32::try_from(set.count()).expect("a frame takes 8 bytes of at most 64 MiB");
+        let batch = self.size_on_device(self.open.len() + size, self.count + count);
         if !self.has_room_for(batch) {
             return Ok(Admission::NoRoom(batch));
         }
-        let count = u32::try_from(set.count()).expect("a frame takes 8 bytes of at most 64 MiB");
         if self.next.get().checked_add(u64::from(count)).is_none() {
             return Err(Error::Poisoned { cause: "every number for a record is taken".into() });
         }
@@ -139,6 +147,11 @@ impl Commit {
         self.next = self.next.plus(u64::from(count));
         let lsn = self.next.previous().expect("a set holds a record");
         Ok(Admission::In(Place { lsn, group: self.group }))
+    }
+
+    /// How many bytes a batch of so many takes at most where it is written.
+    fn size_on_device(&self, bytes: usize, count: u32) -> u64 {
+        to_u64(bytes) + u64::from(count) * self.overhead
     }
 
     /// Whether the open batch, grown to that size, surely has a place behind the one under way.
@@ -186,7 +199,7 @@ impl Commit {
         fresh.clear();
         fresh.resize(HEADER_SIZE, 0);
         let bytes = std::mem::replace(&mut self.open, fresh);
-        self.flying = to_u64(bytes.len());
+        self.flying = self.size_on_device(bytes.len(), self.count);
         let group = Group { bytes, count: self.count, number: self.group };
         (self.count, self.unattended_since, self.awaited) = (0, None, false);
         self.group += 1;
@@ -377,6 +390,22 @@ mod tests {
         commit.complete(group.count, group.bytes, NOW);
         commit.set_room(Room { tail: 0, spare: 112 });
         assert_eq!(commit.admit(&mut Set::of(&[&record])).unwrap(), Admission::NoRoom(176));
+    }
+
+    #[test]
+    fn what_a_line_takes_beside_its_record_needs_room_too() {
+        let record = [1; 56];
+        let mut commit = commit();
+        commit.set_overhead(100);
+        commit.set_room(Room { tail: 212 + 311, spare: 0 });
+        admit(&mut commit, &record);
+        commit.take().unwrap();
+        assert_eq!(
+            commit.admit(&mut Set::of(&[&record, &record])).unwrap(),
+            Admission::NoRoom(376)
+        );
+        admit(&mut commit, &record);
+        assert_eq!(commit.admit(&mut Set::of(&[&record])).unwrap(), Admission::NoRoom(376));
     }
 
     #[test]

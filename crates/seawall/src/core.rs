@@ -15,6 +15,7 @@ use crate::live::NO_BOOT;
 use crate::options::FailoverHook;
 use crate::process::Process;
 use crate::retired::Retired;
+use crate::roll::overhead_max;
 use crate::set::Incoming;
 use crate::siblings::Siblings;
 use crate::sync::{
@@ -122,6 +123,7 @@ impl Core {
         let flight_max = FLIGHT_MAX.max(options.buffered_bytes);
         let mut commit = Commit::new(writer.last, confirmed, (batch_max, flight_max));
         commit.set_room(writer.room());
+        commit.set_overhead(overhead_max(writer.manifest.content.layout));
         let counts = writer.counts;
         let layout = writer.manifest.content.layout;
         Self {

@@ -128,7 +128,8 @@ impl Writer {
             self.write_manifest()?;
         }
         let rolled = roll(&self.machine, &self.manifest.content, plan, &mut self.max_id)?;
-        (self.last, self.last_chain, self.tail) = (last, chain_before, rolled.tail);
+        (self.last, self.last_chain) = (last, chain_before);
+        std::mem::replace(&mut self.tail, rolled.tail).free_reserved();
         self.recent = VecDeque::new();
         self.chain = live;
         self.chain.extend(rolled.passed);
@@ -178,7 +179,8 @@ impl Writer {
             // One that stays takes room and is tried again at the next cut.
             let Ok(file) = storage.retire(name) else { continue };
             removed = true;
-            // A text grows, and nobody would give back what it needs to.
+            // Where nothing is reserved a text grows by its writes, and nobody would free what they
+            // need.
             rests.extend(file.filter(|_| self.tail.header.layout == Layout::Binary));
         }
         if removed {

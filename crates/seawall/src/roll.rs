@@ -5,7 +5,7 @@
 //! same steps as an ordinary roll.
 
 use crate::retired::Retired;
-use crate::spare::Spare;
+use crate::spare::{Spare, SpareSegment, length_for};
 use crate::sync::AtomicU64;
 use crate::{Corruption, Damage, Error, Lost, Lsn, Offset, Options, Result, SegmentId};
 use seawall_format::batch::{self, HEADER_SIZE, Life, Spec};
@@ -46,6 +46,9 @@ pub(crate) struct TailSegment {
     pub(crate) file: Arc<dyn File>,
     /// The length of that file which the next batch is not to exceed: it rolls.
     pub(crate) full: u64,
+    /// Whether the file has its space on the device up to there: not so a text on a file system
+    /// that cannot reserve any.
+    pub(crate) is_reserved: bool,
     /// Where the next batch goes.
     pub(crate) at: Offset,
     /// The chain value that it names.
@@ -55,21 +58,35 @@ pub(crate) struct TailSegment {
 }
 
 impl TailSegment {
-    /// Gives back the room behind the last batch, once the successor is durable (R6 f). Not synced:
-    /// a crash that undoes it harms nobody.
+    /// Frees the room behind the last batch, once the successor is durable (R6 f). Not synced: a
+    /// crash that undoes it harms nobody.
     pub(crate) fn cut_behind_last_batch(&self) {
         let length = self.at.0.next_multiple_of(u64::from(self.header.geometry.block));
-        if self.header.layout == Layout::Binary && length < self.header.size {
+        if self.header.layout == Layout::Text {
+            self.free_reserved();
+        } else if length < self.header.size {
             let _ = self.file.set_len(length);
         }
+    }
+
+    /// Frees what is reserved beyond the end of a text, once nothing more is written to it.
+    pub(crate) fn free_reserved(&self) {
+        if self.header.layout == Layout::Text && self.is_reserved {
+            free_reserved(&*self.file);
+        }
+    }
+
+    /// How many bytes can still be written that surely have their place in it.
+    pub(crate) fn room(&self) -> u64 {
+        if self.is_reserved { self.full.saturating_sub(self.at.0) } else { u64::MAX }
     }
 
     /// Whether a batch of `size` bytes has its place in the next segment.
     pub(crate) fn is_full_for(&self, size: u64) -> bool {
         let is_new = self.at.0 == self.header.data_start();
-        // A text takes one of any size; it is only a matter of when to begin another.
-        let grows = self.header.layout == Layout::Text;
-        self.at.plus(size).0 > self.full && !(grows && is_new)
+        // Where nothing is reserved a text takes a batch of any size; it is only a matter of when
+        // to begin another.
+        self.at.plus(size).0 > self.full && (self.is_reserved || !is_new)
     }
 
     /// The size of its files, in bytes.
@@ -92,6 +109,17 @@ impl TailSegment {
         frame::bind(frames, &life.salt, spec.first);
         Finished { end: at.plus(size(&text)), chain, text: Some(text) }
     }
+}
+
+/// Frees what is reserved beyond the end of a text.
+pub(crate) fn free_reserved(text: &dyn File) {
+    // As it takes room only, an error harms nobody.
+    let _ = text.len().and_then(|length| text.set_len(length));
+}
+
+/// How many bytes a record takes at most in that layout beside its frame.
+pub(crate) fn overhead_max(layout: Layout) -> u64 {
+    if layout == Layout::Text { lines::LINE_OVERHEAD_MAX } else { 0 }
 }
 
 /// A batch that can be written.
@@ -156,8 +184,20 @@ pub(crate) struct Plan {
     pub(crate) least: u64,
     /// Bytes that must fit in behind what it carries.
     pub(crate) hold: u64,
-    /// A file that was made ahead.
-    pub(crate) spare: Option<Spare>,
+    /// Files that were made ahead.
+    pub(crate) spare: Option<SpareSegment>,
+}
+
+impl Plan {
+    /// How many bytes the carried records take at most.
+    fn data_max(&self, layout: Layout) -> u64 {
+        let size = |batch: &Carried| {
+            let lines = if batch.is_void { 1 } else { u64::from(batch.count) };
+            let bytes = u64::try_from(batch.bytes.len()).expect("fits in 64 bits");
+            bytes + lines * overhead_max(layout)
+        };
+        self.carry.iter().map(size).sum()
+    }
 }
 
 /// The segment that it follows.
@@ -249,7 +289,7 @@ fn try_roll(
     let made = make(machine, header, plan, &files);
     if let Err(Failure::File(_)) = made {
         // Half a segment helps nobody and may fill the disk.
-        files.discard(&*machine.storage, id);
+        discard(files, &*machine.storage, id);
     }
     let rolled = made?;
     let header = &rolled.tail.header;
@@ -263,61 +303,28 @@ fn try_roll(
     Ok(rolled)
 }
 
-/// What is to become a segment.
-struct Files {
-    head: Spare,
-    /// Where the records have a file of their own.
-    text: Option<Spare>,
-}
-
-impl Files {
-    fn discard(self, storage: &dyn Storage, id: SegmentId) {
-        self.head.discard(storage);
-        if let Some(text) = self.text {
-            let file = text.file.clone();
-            text.discard(storage);
-            // Its own name is that of another file, or it has it already: without its head it is
-            // nothing then.
-            if file.has_name().unwrap_or(false) {
-                let _ = storage.remove(&id.text_name());
-            }
-        }
+fn discard(files: SpareSegment, storage: &dyn Storage, id: SegmentId) {
+    let text = files.text.as_ref().map(|text| text.file.clone());
+    files.discard(storage);
+    // Its own name is that of another file, or it has it already: without its head it is nothing
+    // then.
+    if text.is_some_and(|text| text.has_name().unwrap_or(false)) {
+        let _ = storage.remove(&id.text_name());
     }
 }
 
-fn files_for(machine: &Machine, log: &Manifest, plan: &mut Plan) -> io::Result<Files> {
-    if log.layout == Layout::Binary {
-        return Ok(Files { head: file_for(machine, log, plan)?, text: None });
-    }
-    let head = Spare::at_once(machine, log.geometry.head_size())?;
-    match Spare::empty(machine) {
-        Ok(text) => Ok(Files { head, text: Some(text) }),
-        Err(error) => {
-            head.discard(&*machine.storage);
-            Err(error)
-        }
-    }
-}
-
-/// The file that was made ahead if it is large enough, else one made at once.
-fn file_for(machine: &Machine, log: &Manifest, plan: &mut Plan) -> io::Result<Spare> {
-    let data: usize = plan.carry.iter().map(|batch| batch.bytes.len()).sum();
-    let data = u64::try_from(data).expect("fits in 64 bits");
-    let size = log.geometry.segment_size(data + plan.hold, plan.least);
+/// The files that were made ahead if they are large enough, else others, made at once. On a full
+/// disk the least that holds it: a truncation frees room only when it is done.
+fn files_for(machine: &Machine, log: &Manifest, plan: &mut Plan) -> io::Result<SpareSegment> {
+    let data = plan.data_max(log.layout) + plan.hold;
+    let (usual, least) = (length_for(log, data, plan.least), length_for(log, data, 0));
     match plan.spare.take() {
-        Some(spare) if spare.size >= log.geometry.segment_size(data + plan.hold, 0) => Ok(spare),
+        Some(spare) if spare.reserved.is_none_or(|reserved| reserved >= least) => Ok(spare),
         small => {
             if let Some(small) = small {
                 small.discard(&*machine.storage);
             }
-            // On a full disk the least that holds it: a truncation frees room only when it is done.
-            let least = log.geometry.segment_size(data + plan.hold, 0);
-            match Spare::at_once(machine, size) {
-                Err(error) if error.kind() == io::ErrorKind::StorageFull && least < size => {
-                    Spare::at_once(machine, least)
-                }
-                made => made,
-            }
+            SpareSegment::at_once(machine, log, (usual, least))
         }
     }
 }
@@ -351,7 +358,7 @@ fn make(
     machine: &Machine,
     header: SegmentHeader,
     plan: &Plan,
-    files: &Files,
+    files: &SpareSegment,
 ) -> Result<Rolled, Failure> {
     let data = files.text.as_ref().unwrap_or(&files.head);
     let failed = |what: &str| Error::io(format!("{what} {}", files.head.name));
@@ -363,7 +370,8 @@ fn make(
             marks: 0,
             head: files.head.file.clone(),
             file: data.file.clone(),
-            full: if files.text.is_some() { plan.least } else { header.size },
+            full: files.reserved.unwrap_or(plan.least),
+            is_reserved: files.reserved.is_some(),
             header,
         },
         sent: vec![],

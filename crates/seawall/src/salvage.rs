@@ -377,6 +377,7 @@ impl Rescue {
         let plan = Plan { base, carry, pred, chain_before, least: 0, hold: 0, spare: None };
         let log = self.manifest.with_schema(self.schema);
         let made = roll(&self.machine, &log, plan, &mut self.max_id)?;
+        made.tail.free_reserved();
         self.chain = made.tail.chain;
         self.oldest.get_or_insert_with(|| made.tail.header.clone());
         self.pred = Some(Pred { header: made.tail.header, head: made.tail.head });

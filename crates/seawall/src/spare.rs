@@ -4,6 +4,7 @@
 //! part of the log; one that is found at open is removed.
 
 use crate::roll::Machine;
+use seawall_format::{Layout, Manifest};
 use seawall_io::{File, Storage};
 use std::io;
 use std::sync::Arc;
@@ -24,6 +25,73 @@ pub(crate) struct Spare {
     pub(crate) file: Arc<dyn File>,
     /// Its length, in bytes.
     pub(crate) size: u64,
+}
+
+/// The files of a segment that is yet to be made.
+#[derive(Debug)]
+pub(crate) struct SpareSegment {
+    /// For header, marks and seal; in the binary layout for the records, too.
+    pub(crate) head: Spare,
+    /// For the records, where they have a file of their own.
+    pub(crate) text: Option<Spare>,
+    /// Up to this length the file with the records has its space on the device; `None`: a text on a
+    /// file system that cannot reserve any.
+    pub(crate) reserved: Option<u64>,
+}
+
+impl SpareSegment {
+    pub(crate) fn binary(file: Spare) -> Self {
+        let reserved = Some(file.size);
+        Self { head: file, text: None, reserved }
+    }
+
+    /// Makes one of `usual` bytes, or of `least` if there is no room for that.
+    pub(crate) fn at_once(
+        machine: &Machine,
+        log: &Manifest,
+        (usual, least): (u64, u64),
+    ) -> io::Result<Self> {
+        let make = |size| match log.layout {
+            Layout::Text => Self::readable(machine, log.geometry.head_size(), size),
+            _ => Spare::at_once(machine, size).map(Self::binary),
+        };
+        match make(usual) {
+            Err(error) if error.kind() == io::ErrorKind::StorageFull && least < usual => {
+                make(least)
+            }
+            made => made,
+        }
+    }
+
+    fn readable(machine: &Machine, head_size: u64, size: u64) -> io::Result<Self> {
+        let head = Spare::at_once(machine, head_size)?;
+        match Spare::text(machine, size) {
+            Ok((text, is_reserved)) => {
+                Ok(Self { head, text: Some(text), reserved: is_reserved.then_some(size) })
+            }
+            Err(error) => {
+                head.discard(&*machine.storage);
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes its files, as far as that works.
+    pub(crate) fn discard(self, storage: &dyn Storage) {
+        self.head.discard(storage);
+        if let Some(text) = self.text {
+            text.discard(storage);
+        }
+    }
+}
+
+/// How long the file with the records has to be for a segment of a log that holds `data` bytes of
+/// them: `least` at the least.
+pub(crate) fn length_for(log: &Manifest, data: u64, least: u64) -> u64 {
+    match log.layout {
+        Layout::Text => data.max(least),
+        _ => log.geometry.segment_size(data, least),
+    }
 }
 
 /// Whether a name is one that a spare has.
@@ -51,9 +119,21 @@ impl Spare {
         })
     }
 
-    /// Makes an empty one, for a text: it grows.
+    /// Makes an empty one: it grows.
     pub(crate) fn empty(machine: &Machine) -> io::Result<Self> {
         Self::create(machine, 0)
+    }
+
+    /// Makes an empty one, for a text, with space for `size` bytes beyond its end; whether the file
+    /// system reserves any.
+    fn text(machine: &Machine, size: u64) -> io::Result<(Self, bool)> {
+        machine.retired.for_room(|| {
+            let spare = Self::create(machine, 0)?;
+            match spare.file.reserve_space(size) {
+                Ok(is_reserved) => Ok((spare, is_reserved)),
+                Err(error) => spare.keep_if(machine, Err(error)).map(|spare| (spare, false)),
+            }
+        })
     }
 
     /// Makes one in the background: chunk by chunk, synced as it grows so that no commit's sync

@@ -7,12 +7,14 @@ use crate::directory::MANIFEST;
 use crate::live::LiveFile;
 use crate::parity::{Settling, Tracker};
 use crate::retention::Retained;
-use crate::roll::{Carried, Finished, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
-use crate::spare::Spare;
+use crate::roll::{
+    Carried, Finished, Machine, Plan, Pred, Rolled, Sent, TailSegment, overhead_max, roll,
+};
+use crate::spare::{SpareSegment, length_for};
 use crate::walk::to_u64;
 use crate::{Error, Failover, Lsn, Result, SegmentId};
 use seawall_format::batch::Spec;
-use seawall_format::{Closed, Layout, Manifest, Mark, SegmentHeader, SegmentRef, next_lsn};
+use seawall_format::{Closed, Manifest, Mark, SegmentHeader, SegmentRef, next_lsn};
 use seawall_io::{File, Lock};
 use std::collections::VecDeque;
 use std::io;
@@ -44,8 +46,8 @@ pub(crate) struct Writer {
     pub(crate) parity: Option<Tracker>,
     /// What is to become durable of it at leisure.
     pub(crate) unsettled: Vec<Settling>,
-    /// The file for the next segment, if it was made ahead.
-    pub(crate) spare: Option<Spare>,
+    /// The files for the next segment, if they were made ahead.
+    pub(crate) spare: Option<SpareSegment>,
     /// Buffers to be used again.
     pub(crate) buffers: Vec<Vec<u8>>,
     /// What the device takes at once.
@@ -88,7 +90,8 @@ impl Writer {
     /// Writes a batch (room for its header, then unbound frames) and returns once it is durable.
     /// Gives back a buffer to be used for another one.
     pub(crate) fn write(&mut self, bytes: Vec<u8>, count: u32) -> Result<Vec<u8>> {
-        let size = to_u64(bytes.len());
+        let overhead = u64::from(count) * overhead_max(self.tail.header.layout);
+        let size = to_u64(bytes.len()) + overhead;
         if self.tail.is_full_for(size) {
             self.roll(size)?;
         }
@@ -186,17 +189,13 @@ impl Writer {
 
     /// Where batches can surely go.
     pub(crate) fn room(&self) -> Room {
-        if self.tail.header.layout == Layout::Text {
-            // A file that grows keeps no room: a full disk is met by the write.
-            return Room { tail: u64::MAX, spare: 0 };
-        }
-        let tail = self.tail.header.size - self.tail.at.0;
-        let start = self.manifest.content.geometry.data_start();
-        Room { tail, spare: self.spare.as_ref().map_or(0, |spare| spare.size - start) }
+        let start = self.tail.header.data_start();
+        let room = |spare: &SpareSegment| spare.reserved.map_or(u64::MAX, |size| size - start);
+        Room { tail: self.tail.room(), spare: self.spare.as_ref().map_or(0, room) }
     }
 
     /// Takes over a file that was made ahead; a second one is given up.
-    pub(crate) fn take_spare(&mut self, ahead: Option<Spare>) {
+    pub(crate) fn take_spare(&mut self, ahead: Option<SpareSegment>) {
         let Some(ahead) = ahead else { return };
         match &self.spare {
             Some(_) => ahead.discard(&*self.machine.storage),
@@ -210,16 +209,10 @@ impl Writer {
         if let Some(small) = self.spare.take() {
             small.discard(&*self.machine.storage);
         }
-        let geometry = self.manifest.content.geometry;
-        let least = geometry.segment_size(size, self.segment_min);
-        let usual = geometry.segment_size(size, self.next_size());
-        let made = match Spare::at_once(&self.machine, usual) {
-            Err(error) if error.kind() == io::ErrorKind::StorageFull && least < usual => {
-                Spare::at_once(&self.machine, least)
-            }
-            made => made,
-        };
-        self.spare = Some(made?);
+        let log = &self.manifest.content;
+        let least = length_for(log, size, self.segment_min);
+        let usual = length_for(log, size, self.next_size());
+        self.spare = Some(SpareSegment::at_once(&self.machine, log, (usual, least))?);
         Ok(())
     }
 
@@ -323,6 +316,7 @@ impl Writer {
             spare.discard(&*self.machine.storage);
         }
         self.settle_parity();
+        self.tail.free_reserved();
         self.manifest.content.closed =
             Some(Closed { last: self.last, segment: self.tail.header.reference() });
         self.write_manifest()

@@ -7,8 +7,8 @@ use crate::common;
 
 use common::gate::Gated;
 use common::hooked::Hooked;
-use common::within;
-use seawall::{Error, Geometry, Log, Lsn, Options, Raw, Verdict, verify_in};
+use common::{Bytes, GEOMETRY, laid_out, tiny, within};
+use seawall::{Error, Geometry, Layout, Log, Lsn, Options, Raw, Verdict, verify_in};
 use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -234,4 +234,125 @@ fn a_cut_frees_a_disk_that_has_room_for_the_smallest_segment_alone() {
     log.close().unwrap();
     let storage: Arc<dyn Storage> = Arc::new(storage);
     assert_eq!(verify_in(&storage).unwrap().verdict, Verdict::Clean);
+}
+
+/// Options of a readable log, whose texts grow in space that is reserved beyond their ends.
+fn readable(seed: u64) -> Options {
+    laid_out(tiny(seed), Layout::Text).geometry(GEOMETRY, 4096).segment_size(16_384)
+}
+
+fn value(number: u64) -> Vec<u8> {
+    format!("{{\"number\":{number},\"text\":\"{}\"}}", "x".repeat(100)).into_bytes()
+}
+
+/// Appends until the disk is full; how many records were acknowledged in all.
+fn fill_readable(log: &Bytes, mut next: u64) -> u64 {
+    loop {
+        match log.append(&value(next)) {
+            Ok(lsn) => assert_eq!(lsn.get(), next),
+            Err(Error::DiskFull { .. }) => return next - 1,
+            Err(other) => panic!("record {next}: {other:#}"),
+        }
+        next += 1;
+    }
+}
+
+fn check_values(log: &Bytes, (mut next, last): (u64, u64)) {
+    for entry in log.read_from(Lsn::new(next).unwrap()).unwrap() {
+        let (lsn, bytes) = entry.unwrap();
+        assert_eq!((lsn.get(), bytes), (next, value(next)));
+        next += 1;
+    }
+    assert_eq!(next - 1, last);
+}
+
+#[test]
+fn a_full_disk_refuses_whole_appends_of_a_readable_log_and_nothing_else() {
+    let storage = MemStorage::new();
+    let log = common::open(&readable(1), &storage).unwrap();
+    let mut records = 0;
+    for round in 0..20 {
+        storage.limit(storage.used() + 20_000);
+        let more = fill_readable(&log, records + 1);
+        assert!(more > records, "round {round}: there was room");
+        records = more;
+        assert!(matches!(log.append(&value(0)), Err(Error::DiskFull { .. })));
+        check_values(&log, (1, records));
+    }
+    storage.limit(storage.used());
+    let oldest = log.truncate_before(Lsn::new(records).unwrap()).unwrap().get();
+    assert!(oldest > 1);
+    let more = fill_readable(&log, records + 1);
+    assert!(more > records + 20, "a prune makes room");
+    check_values(&log, (oldest, more));
+    assert_eq!(log.stats().failovers, 0);
+    log.close().unwrap();
+    let as_storage: Arc<dyn Storage> = Arc::new(storage.clone());
+    assert_eq!(verify_in(&as_storage).unwrap().verdict, Verdict::Clean);
+    check_values(&common::open(&readable(2), &storage).unwrap(), (oldest, more));
+}
+
+/// Records of one byte: a line takes more than ten times what the record's frame does.
+#[test]
+fn the_lines_of_many_short_records_find_their_space_reserved() {
+    for count in [1, 2, 5, 20, 40] {
+        let storage = MemStorage::new();
+        let log = common::open(&readable(1), &storage).unwrap();
+        storage.limit(30_000);
+        let mut records = 0;
+        let refused = loop {
+            match log.append_batch(std::iter::repeat_n(b"7".as_slice(), count)) {
+                Ok(lsns) => records = lsns.end().get(),
+                Err(refused) => break refused,
+            }
+        };
+        assert!(matches!(refused, Error::DiskFull { .. }), "{count} at once: {refused:#}");
+        storage.limit(u64::MAX);
+        assert_eq!(log.append(b"8").unwrap().get(), records + 1, "{count} at once");
+        assert_eq!(log.stats().failovers, 0);
+    }
+}
+
+/// Also by the open after a crash, which goes on in place or in another segment.
+#[test]
+fn space_reserved_for_a_text_is_freed_when_nothing_more_is_written_to_it() {
+    let length = |storage: &MemStorage| -> u64 {
+        let bytes = |name: &String| storage.bytes(name).map_or(0, |bytes| bytes.len());
+        u64::try_from(storage.names().iter().map(bytes).sum::<usize>()).unwrap()
+    };
+    let storage = MemStorage::new();
+    let log = common::open(&readable(1), &storage).unwrap();
+    for number in 1..=100 {
+        log.append(&value(number)).unwrap();
+    }
+    let reserved = storage.used() - length(&storage);
+    assert!((1..=16_384).contains(&reserved), "the newest text alone has some: {reserved}");
+    log.truncate_after(Lsn::new(99)).unwrap();
+    for crashed in [storage.kill(), storage.power_cut(|_| true), storage.power_cut(|_| false)] {
+        let log = common::open(&readable(2), &crashed).unwrap();
+        log.append(&value(100)).unwrap();
+        log.close().unwrap();
+        assert_eq!(crashed.used(), length(&crashed));
+    }
+    log.close().unwrap();
+    assert_eq!(storage.used(), length(&storage));
+}
+
+/// Neither an open nor the first segment of a log needs more than what is there.
+#[test]
+fn a_readable_log_opens_and_is_created_where_there_is_little_room() {
+    let storage = MemStorage::new();
+    storage.limit(3_600);
+    let log = common::open(&readable(1), &storage).unwrap();
+    assert!(matches!(log.append(&value(1)), Err(Error::DiskFull { .. })));
+    storage.limit(20_000);
+    log.append(&value(1)).unwrap();
+    log.close().unwrap();
+    storage.limit(storage.used());
+    let log = common::open(&readable(2), &storage).unwrap();
+    assert!(matches!(log.append(&value(2)), Err(Error::DiskFull { .. })));
+    check_values(&log, (1, 1));
+    storage.limit(u64::MAX);
+    log.append(&value(2)).unwrap();
+    log.close().unwrap();
 }

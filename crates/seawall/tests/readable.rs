@@ -551,11 +551,12 @@ fn a_crash_in_a_prune_or_a_cut_leaves_the_log_before_it_or_after_it() {
     }
 }
 
-/// The text grows by each write; where the disk is full, the log ends with an error, and what was
-/// acknowledged is there when there is room again.
+/// The text grows by each write; a full disk ends the log with an error, and what was acknowledged
+/// is there when there is room again.
 #[test]
-fn a_full_disk_loses_nothing_acknowledged() {
+fn where_no_space_can_be_reserved_a_full_disk_loses_nothing_acknowledged() {
     let device = MemStorage::new();
+    device.reserve_nothing();
     let log = open(&roomy(1), &device).unwrap();
     log.append(&record(1)).unwrap();
     let used: usize =

@@ -252,3 +252,20 @@ fn a_line_is_taken_with_its_line_break_and_as_soon_as_that_is_there() {
         }
     }
 }
+
+#[test]
+fn a_line_takes_no_more_beside_its_frame_than_is_said() {
+    for (first, is_void) in [(1, false), (u64::MAX - 4, false), (u64::MAX - 4, true)] {
+        let mut batch = vec![0; HEADER_SIZE];
+        for goes_on in [true, false] {
+            frame::push_unbound(&mut batch, b"12345678", goes_on);
+        }
+        let (first, confirmed, time_us) = (lsn(first), Lsn::new(first - 1), u64::MAX);
+        let count = if is_void { 3 } else { 2 };
+        let spec = Spec { first, count, is_void, confirmed, chain: 0, time_us };
+        let (text, _) = write(&batch, &spec, &life());
+        assert!(to_u64(text.len()) <= 2 * (16 + LINE_OVERHEAD_MAX), "{}", text.len());
+        let longest = text.split(|byte| *byte == b'\n').map(<[u8]>::len).max().unwrap();
+        assert!(to_u64(longest) < 16 + LINE_OVERHEAD_MAX, "{longest}");
+    }
+}

@@ -228,9 +228,7 @@ fn manners(run: &Run, witness: &Witness, said: (&str, Option<Injection>)) -> Vec
 fn is_spared(injection: Injection, path: &Path) -> bool {
     let is_segment = path.extension().is_some_and(|ending| ending == "seg" || ending == "jsonl");
     let is_write = ["write", "pwrite64", "fsync", "fdatasync"].contains(&injection.call.name);
-    let grows = path.extension().is_some_and(|ending| ending == "jsonl");
-    // A text grows, and meets the full disk when it is written: DURABILITY.md, section 7.
-    is_segment && is_write && !(grows && injection.fault == Fault::Enospc)
+    is_segment && is_write
 }
 
 fn complain(config: Config, injection: Injection, broken: &str) {

@@ -9,13 +9,14 @@ use crate::live::retract_beyond;
 use crate::orphan;
 use crate::parity::make_up;
 use crate::quarantine;
-use crate::roll::{Carried, Machine, Plan, Pred, Rolled, Sent, TailSegment, roll};
+use crate::roll::{Carried, Machine, Plan, Pred, Rolled, Sent, TailSegment, free_reserved, roll};
 use crate::walk::{End, Event, TailFound, Walk};
 use crate::writer::{ManifestFile, Writer};
 use crate::{Error, Lsn, Offset, Options, Recovery, Result, TailState};
 use seawall_format::batch::{HEADER_SIZE, Life};
 use seawall_format::{Closed, Layout, Level, Manifest, SegmentHeader, frame, next_lsn, tail};
 use seawall_io::{Access, File, Lock};
+use std::iter::successors;
 use std::sync::Arc;
 
 /// Goes on with a log whose acknowledged records are all there, or whose missing ones are given up
@@ -66,6 +67,10 @@ pub(crate) fn recover(
             None => manifest.content.clone(),
         };
         let rolled = roll(&machine, &log, plan, &mut max_id)?;
+        if newest.segment.header.layout == Layout::Text {
+            // What the process before reserved.
+            free_reserved(&*files.1);
+        }
         dead = found.survey.chain.get(before.len()..).unwrap_or_default();
         Rolled { passed: [before, rolled.passed].concat(), ..rolled }
     };
@@ -157,19 +162,27 @@ fn in_place_tail(
     let newest = found.survey.chain.last().expect("a log has a segment");
     let header = newest.segment.header.clone();
     let marks = newest.segment.marks()?.iter().map(|mark| mark.sequence).max();
-    let full = match header.layout {
+    let (full, is_reserved) = match header.layout {
         // How large it was to become is not written down: about what doubling would have made it.
         Layout::Text => {
-            let doubled = options.segment_min.max(behind.offset.0).next_power_of_two();
-            doubled.min(found.survey.manifest.as_ref().map_or(doubled, |log| log.segment_max))
+            let sizes = successors(Some(options.segment_min.max(1)), |size| size.checked_mul(2));
+            let mut large_enough = sizes.skip_while(|size| *size < behind.offset.0);
+            let doubled = large_enough.next().unwrap_or(u64::MAX);
+            let max = found.survey.manifest.as_ref().map_or(doubled, |log| log.segment_max);
+            match file.reserve_space(doubled.min(max)) {
+                Ok(is_reserved) => (doubled.min(max), is_reserved),
+                // Where there is no room the next record needs another segment.
+                Err(_) => (behind.offset.0, true),
+            }
         }
-        _ => header.size,
+        _ => (header.size, true),
     };
     let tail = TailSegment {
         life: Life::of(&header),
         head,
         file,
         full,
+        is_reserved,
         at: behind.offset,
         chain: behind.chain,
         marks: marks.unwrap_or(0),

@@ -67,8 +67,8 @@ pub fn again(seed: u64) -> Options {
 /// The same options for a log of that layout.
 pub fn laid_out(options: Options, layout: Layout) -> Options {
     match layout {
-        // A text grows: several segments within a few lines.
-        Layout::Text => options.geometry(GEOMETRY, 1024).codec(CodecId::Json).layout(layout),
+        // Several segments within a few lines; 160 is what a line takes at most beside its frame.
+        Layout::Text => options.geometry(GEOMETRY, 1024 + 160).codec(CodecId::Json).layout(layout),
         _ => options,
     }
 }
