@@ -51,13 +51,13 @@ impl SpareSegment {
         log: &Manifest,
         (usual, least): (u64, u64),
     ) -> io::Result<Self> {
-        let make = |size| match log.layout {
+        let attempt = |size| match log.layout {
             Layout::Text => Self::readable(machine, log.geometry.head_size(), size),
             _ => Spare::at_once(machine, size).map(Self::binary),
         };
-        match make(usual) {
+        match attempt(usual) {
             Err(error) if error.kind() == io::ErrorKind::StorageFull && least < usual => {
-                make(least)
+                attempt(least)
             }
             made => made,
         }
