@@ -2,8 +2,8 @@
 //!
 //! `committers LOG THREADS RECORDS [json]` deals the records out to the threads and prints a line
 //! "LSN thread record" for each one once it is durable. What is refused is said on standard error
-//! and tried again, for ever: that a disk is full passes. If writing ended, this ends with 1. With `json` a new log is a readable
-//! one.
+//! and tried again, for ever: that a disk is full passes. If writing ended, this ends with 1. With
+//! `json` a new log is a readable one.
 
 #![forbid(unsafe_code)]
 
