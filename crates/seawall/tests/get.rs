@@ -171,8 +171,8 @@ fn a_look_at_live_while_it_is_written_lets_nothing_be_got_that_is_not_durable() 
         gate.wait_for_somebody();
         let told = device.bytes("live").unwrap();
         device.edit("live", |bytes| bytes[50] ^= 1);
-        // The first look opens it, the second one reads it.
-        hook.plan(2, move || device.edit("live", |bytes| bytes.clone_from(&told)));
+        // The first looks ask for its lock, open it and read it.
+        hook.plan(3, move || device.edit("live", |bytes| bytes.clone_from(&told)));
         let got = reader.get(lsn(4));
         gate.open();
         got

@@ -362,6 +362,29 @@ fn a_stale_live_leads_to_what_a_recovery_wrote_anew() {
     drop(log);
 }
 
+/// The image: a sync failed, the writer went on in a new segment with the records of that block, and
+/// has not said so yet; then the new segment is lost.
+#[test]
+fn a_segment_that_is_lost_before_its_writer_has_told_of_it_is_missed() {
+    let device = MemStorage::new();
+    let log = open(&again(1), &device).unwrap();
+    let append = |number: u64| log.append(&payload(number, 1, 50)).unwrap();
+    (1..=3).for_each(|number| assert_eq!(append(number).get(), number));
+    let told = device.bytes("live").unwrap();
+    device.fail_sync(0, |_| false);
+    append(4);
+    let left = device.kill();
+    left.edit("live", |bytes| bytes.clone_from(&told));
+    let _lock = left.lock_file("live").unwrap().unwrap();
+    assert_eq!(read(&left, false).unwrap().records, read_own(&log).records);
+    let names = left.names();
+    let newest = names.iter().rfind(|name| name.contains(".seg")).unwrap();
+    left.remove_raw(newest);
+    let found = read(&left, true).unwrap();
+    assert_eq!(found.errors, 1, "{found:?}");
+    drop(log);
+}
+
 /// The image: nothing names the newest segment, so a recovery wrote all of it anew and removed it,
 /// and could not write `live`, which leads there.
 #[test]
