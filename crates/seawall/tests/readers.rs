@@ -362,8 +362,8 @@ fn a_stale_live_leads_to_what_a_recovery_wrote_anew() {
     drop(log);
 }
 
-/// The image: a sync failed, the writer went on in a new segment with the records of that block, and
-/// has not said so yet; then the new segment is lost.
+/// The image: a sync failed, the writer went on in a new segment with the records of that block,
+/// and has not said so yet; then the new segment is lost.
 #[test]
 fn a_segment_that_is_lost_before_its_writer_has_told_of_it_is_missed() {
     let device = MemStorage::new();
