@@ -32,6 +32,7 @@ mod wait;
 
 use std::fmt::Debug;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 pub use aligned::{AlignedMemory, DIRECT_ALIGNMENT};
@@ -249,6 +250,13 @@ pub trait File: Debug + Send + Sync {
     /// Whatever the device says.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
+    }
+
+    /// Whether some bytes of `range` are unknown: this is a view of a damaged file, and it reads as
+    /// zeros where the device refuses to read and nothing else knows the bytes.
+    fn has_unknown(&self, range: Range<u64>) -> bool {
+        let _ = range;
+        false
     }
 
     /// Whether the file still has a name: without one, what is in it goes when it is closed.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use seawall::{Layout, LogReader, Lsn, Options, Verdict, verify_in};
 use seawall_format::parity::{Head, Known, Places};
-use seawall_format::{HEADER_SIZE, SegmentHeader};
+use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader};
 use seawall_io::{MemStorage, Storage};
 use seawall_testkit::Dice;
 
@@ -23,6 +23,8 @@ struct Stripe {
     sound: Vec<bool>,
     /// Whether nothing but zeros stands behind that in the last of them.
     ends_blank: bool,
+    /// Whether nothing at all does.
+    ends_whole: bool,
     /// So many of them can be lost.
     strength: usize,
 }
@@ -53,6 +55,9 @@ pub(crate) fn probe(
     if world.layout == Layout::Text && verdict.verdict != Verdict::Clean {
         strength.spare_the_newest();
     }
+    if closed_behind(device) != records.last().map(|(lsn, _)| *lsn) {
+        strength.give_the_end();
+    }
     let Ok(kept) = opened(&device.kill(), options) else { return 0 };
     let (mut dice, mut lost) = (Dice::new(seed), 0);
     for _ in 0..count {
@@ -81,6 +86,14 @@ fn opened(device: &MemStorage, options: &Options) -> seawall::Result<Records> {
     let log: Bytes = options.open_in(Arc::new(device.clone()))?;
     let entries = log.read_from(log.oldest())?;
     entries.map(|entry| entry.map(|(lsn, payload)| (lsn.get(), payload))).collect()
+}
+
+/// The last record of the last clean close.
+fn closed_behind(device: &MemStorage) -> Option<u64> {
+    let bytes = device.bytes("manifest")?;
+    let slots = Manifest::decode_file(&bytes).into_iter().flatten();
+    let newest = slots.max_by_key(|slot| slot.sequence)?;
+    newest.closed?.last.map(Lsn::get)
 }
 
 fn is_as_it_was(device: &MemStorage, (records, count): (&Records, u64)) -> Result<(), String> {
@@ -186,6 +199,7 @@ impl Strength {
                 blocks,
                 sound: sound.to_vec(),
                 ends_blank: behind.unwrap_or_default().iter().all(|byte| *byte == 0),
+                ends_whole: behind.unwrap_or_default().is_empty(),
                 strength: sound_parity.saturating_sub(lost),
             });
         }
@@ -199,6 +213,14 @@ impl Strength {
         for stripe in self.stripes.iter_mut().filter(|stripe| Some(&stripe.file) == newest.as_ref())
         {
             stripe.strength = 0;
+        }
+    }
+
+    /// The log ends in a block of which parity knows the beginning only, and no close says that it
+    /// ends there: if the device refuses that block, nobody can tell what follows.
+    fn give_the_end(&mut self) {
+        if let Some(last) = self.stripes.last_mut() {
+            last.ends_blank &= last.ends_whole;
         }
     }
 

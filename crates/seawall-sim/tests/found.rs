@@ -701,3 +701,14 @@ fn found_by_seed_104e63() {
          s2+30+38+0 x1 ; @62 full:3293 @39 full:ddf2 ; kill@207 probe 8:4160",
     );
 }
+
+/// An open cut a record that was promised: the device refused the block where the log ends, and
+/// parity knew the beginning of that block alone.
+#[test]
+fn found_by_seed_2f46b2() {
+    replay(
+        "seed 2f46b2 text 5120 | synced ; a10 a276 ; @55 full:eb8 ; power@88 sector:7625 protect \
+         2+1 close probe 8:c42f mend 3:df90 | synced ; a493 r s4+191+42+188 ; @12 full:6557 @34 \
+         full:d1bc @16 lasting-error:63cb ; close probe 8:9362 mend 1:dc76",
+    );
+}

@@ -6,6 +6,7 @@ use seawall_io::{Access, File, Lock, Storage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of a file of the log that are to be others.
@@ -92,7 +93,12 @@ pub struct Overlay {
     pieces: BTreeMap<String, Pieces>,
     /// Files that are not shown.
     gone: BTreeSet<String>,
+    unknown: Vec<Unknown>,
 }
+
+/// Zeros of a patch in the place of bytes that the device refuses and that nothing knows: in which
+/// file, and where.
+pub(crate) type Unknown = (String, Range<u64>);
 
 /// Bytes by the place where they begin; no two overlap.
 type Pieces = BTreeMap<u64, Arc<Vec<u8>>>;
@@ -106,7 +112,13 @@ impl Overlay {
             let of_file = pieces.entry(patch.file.clone()).or_default();
             put(of_file, patch.offset, patch.new.clone());
         }
-        Self { inner, pieces, gone: BTreeSet::new() }
+        Self { inner, pieces, gone: BTreeSet::new(), unknown: vec![] }
+    }
+
+    /// Tells who reads that these bytes are unknown.
+    pub(crate) fn with_unknown(mut self, unknown: Vec<Unknown>) -> Self {
+        self.unknown = unknown;
+        self
     }
 
     /// Shows no files of these names.
@@ -165,6 +177,7 @@ impl Storage for Overlay {
             return Ok(Arc::new(View {
                 inner: Some(self.inner.open(name, access)?),
                 pieces: None,
+                unknown: vec![],
             }));
         };
         let inner = match self.inner.open(name, access) {
@@ -172,7 +185,9 @@ impl Storage for Overlay {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        Ok(Arc::new(View { inner, pieces: Some(pieces.clone()) }))
+        let unknown = self.unknown.iter().filter(|(file, _)| file == name);
+        let unknown = unknown.map(|(_, range)| range.clone()).collect();
+        Ok(Arc::new(View { inner, pieces: Some(pieces.clone()), unknown }))
     }
 
     fn create(&self, _: &str) -> io::Result<Arc<dyn File>> {
@@ -244,6 +259,7 @@ impl Storage for Overlay {
 struct View {
     inner: Option<Arc<dyn File>>,
     pieces: Option<Pieces>,
+    unknown: Vec<Range<u64>>,
 }
 
 impl View {
@@ -289,6 +305,12 @@ impl View {
 }
 
 impl File for View {
+    fn has_unknown(&self, range: Range<u64>) -> bool {
+        let meets = |other: &Range<u64>| other.start < range.end && range.start < other.end;
+        self.unknown.iter().any(meets)
+            || self.inner.as_ref().is_some_and(|inner| inner.has_unknown(range))
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         match (&self.pieces, &self.inner) {
             (Some(pieces), _) => self.read_patched(pieces, buffer, offset),

@@ -108,14 +108,14 @@ impl Source {
     /// The same block by block; what cannot be read is noted, and zero.
     fn read_around(&mut self, (from, max): (Offset, u64), buffer: &mut Buffer) -> Result<()> {
         let block = u64::from(self.segment.header.geometry.block);
-        let end = self.segment.data_end(&*self.file)?.min(from.0.saturating_add(max));
+        let end = self.end()?.min(from.0.saturating_add(max));
         let mut at = from.0;
         while at < end {
             let next = ((at / block + 1) * block).min(end);
             match self.segment.read_in(&*self.file, (Offset(at), next - at), buffer) {
                 Ok(()) => {}
                 Err(error) if is_of_device(&error) => {
-                    if !self.refused(at..next) {
+                    if !self.was_refused(&(at..next)) {
                         self.unreadable.push(at..next);
                     }
                     let size = usize::try_from(next - at).expect("a block fits in memory");
@@ -132,6 +132,11 @@ impl Source {
         Ok(())
     }
 
+    /// Where records cannot be any more.
+    pub(crate) fn end(&self) -> Result<u64> {
+        self.segment.data_end(&*self.file)
+    }
+
     /// Where, from `at` on, the file holds something that was written.
     pub(crate) fn next_written(&self, at: Offset) -> Result<Option<Offset>> {
         let next = self.file.next_written(at.0);
@@ -139,15 +144,20 @@ impl Source {
         Ok(next.map_err(failed())?.map(Offset))
     }
 
-    /// Whether the device refused a block of that range.
-    pub(crate) fn refused(&self, range: Range<u64>) -> bool {
+    /// Whether a block of that range could not be read, and was passed over.
+    pub(crate) fn was_refused(&self, range: &Range<u64>) -> bool {
         self.unreadable.iter().any(|block| block.start < range.end && range.start < block.end)
+    }
+
+    /// Whether the device refuses bytes of that range which parity, that gives the rest of their
+    /// block, does not know.
+    pub(crate) fn is_unknown(&self, range: &Range<u64>) -> bool {
+        self.file.has_unknown(range.clone())
     }
 
     /// What lies behind the place where `scanner` stopped; up to the next batch, or `whole`.
     pub(crate) fn rest(&mut self, scanner: &Scanner, from: Offset, whole: bool) -> Result<Rest> {
-        let end = self.segment.data_end(&*self.file)?;
-        let mut rest = Rest::new(scanner, from, end);
+        let mut rest = Rest::new(scanner, from, self.end()?);
         while let Some(at) = rest.wants() {
             let bytes = self.read(at, Rest::window(scanner))?;
             if bytes.is_empty() {

@@ -6,7 +6,7 @@ use crate::chain::Link;
 use crate::directory::{is_gone, list, read_small, read_start};
 use crate::live::{Word, read_word};
 use crate::mend::Source;
-use crate::overlay::{Mender, Overlay, Patch};
+use crate::overlay::{Mender, Overlay, Patch, Unknown};
 use crate::replica::read_around;
 use crate::segment::Segment;
 use crate::source::is_of_device;
@@ -35,9 +35,9 @@ const ATTEMPTS: u32 = 8;
 pub(crate) fn patches(
     storage: &Arc<dyn Storage>,
     segments: Option<&BTreeSet<SegmentId>>,
-) -> Result<Vec<Patch>> {
+) -> Result<Found> {
     let names = list(&**storage)?;
-    let mut found = vec![];
+    let mut found = Found::default();
     for name in &names {
         let Some(id) = SegmentId::from_parity_name(name) else { continue };
         if segments.is_none_or(|segments| segments.contains(&id)) {
@@ -47,10 +47,17 @@ pub(crate) fn patches(
     Ok(found)
 }
 
+/// What parity gives back, and what it does not know of blocks that the device refuses.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    patches: Vec<Patch>,
+    unknown: Vec<Unknown>,
+}
+
 fn patch_segment(
     storage: &dyn Storage,
     (id, name): (SegmentId, &str),
-    found: &mut Vec<Patch>,
+    found: &mut Found,
 ) -> Result<()> {
     // What cannot be opened or read mends nothing.
     let Ok(parity) = storage.open(name, Access::Read) else { return Ok(()) };
@@ -68,7 +75,7 @@ fn patch_segment(
     };
     let block = places.block();
     let old = read_start(&*file, &name, block).unwrap_or_else(|_| vec![0; block]);
-    let mut patches = vec![];
+    let Found { mut patches, mut unknown } = Found::default();
     let mut is_own = match SegmentHeader::decode(&old) {
         Ok(other) if other == *header => true,
         Err(Refused::Invalid) => {
@@ -88,13 +95,15 @@ fn patch_segment(
     let mut number = 0;
     // However long a file says it is: of a stripe that begins behind the records all is lost.
     while places.slot_at(number).0 < length && places.stripe_at(number) <= end {
-        is_own |= patch_stripe((&*parity, &*data, &name), &places, number, &mut patches);
+        let files = (&*parity, &*data, &*name);
+        is_own |= patch_stripe(files, (&places, number), &mut patches, &mut unknown);
         number += 1;
     }
     // Without its header, a mark, and one block that is known, nothing says that the file is this
     // segment's: a header alone would make an empty segment of what is lost as a whole.
     if is_own {
-        found.append(&mut patches);
+        found.patches.append(&mut patches);
+        found.unknown.append(&mut unknown);
     }
     Ok(())
 }
@@ -111,9 +120,9 @@ fn holds_mark(file: &dyn File, header: &SegmentHeader) -> bool {
 /// Finds the patches of one stripe; whether something stands there that its slot knows.
 fn patch_stripe(
     (parity, data, name): (&dyn File, &dyn File, &str),
-    places: &Places,
-    number: u64,
+    (places, number): (&Places, u64),
     found: &mut Vec<Patch>,
+    unknown: &mut Vec<Unknown>,
 ) -> bool {
     let Ok(slot) = read_slot(parity, places, number) else { return false };
     let Some(known) = Known::decode(&slot, number, places) else { return false };
@@ -143,7 +152,12 @@ fn patch_stripe(
         if refused.contains(block) {
             // Nothing can be lost by what is put there, as far as the file goes.
             let rest = length.saturating_sub(from + to_u64(start));
+            let known = end;
             end = end.max(usize::try_from(rest).unwrap_or(usize::MAX));
+            let at = |place: usize| from + to_u64(start + place.min(new.len()));
+            if at(known) < at(end) {
+                unknown.push((name.to_owned(), at(known)..at(end)));
+            }
         }
         new.truncate(end);
         let end = (start + new.len()).min(read.max(start));
@@ -268,14 +282,15 @@ impl Heal {
         if asked.is_empty() {
             return Ok(None);
         }
-        let mut found = patches(storage, Some(&asked))?;
+        let Found { patches: mut found, unknown } = patches(storage, Some(&asked))?;
         if !found.is_empty() && !keeps_all(storage, &found)? {
             found = only_harmless(storage, found)?;
         }
         if found.is_empty() {
             return Ok(None);
         }
-        let view: Arc<dyn Storage> = Arc::new(Overlay::new(storage.clone(), &found));
+        let view = Overlay::new(storage.clone(), &found).with_unknown(unknown);
+        let view: Arc<dyn Storage> = Arc::new(view);
         self.patches.extend(found);
         self.below.get_or_insert_with(|| storage.clone());
         Ok(Some(view))

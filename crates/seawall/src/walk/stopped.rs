@@ -30,7 +30,12 @@ impl Walk {
         let part = scanner.part().and_then(|part| part.confirmed);
         let source = opened(&mut self.source, &link.segment, self.around)?;
         let rest = source.rest(scanner, from, is_newest)?;
-        let is_hidden = source.refused(at.0..rest.used.0.max(link.segment.header.size));
+        let behind = at.0..rest.used.0.max(source.end()?);
+        // A clean close says that nothing followed then.
+        let closed_here = self.closed.is_some_and(|closed| {
+            closed.segment == link.segment.header.reference() && closed.last == next.previous()
+        });
+        let is_hidden = source.was_refused(&behind) || (!closed_here && source.is_unknown(&behind));
         let mut promised = match link.limit {
             Limit::At(last) => last,
             Limit::Open => self.confirmed(&link.segment, rest.confirmed.max(part))?,
@@ -169,7 +174,8 @@ impl Walk {
             cause: stop.corruption(is_text),
             origin: None,
         };
-        if source.refused(at.0..at.0 + place.size.max(1)) {
+        let passed = at.0..at.0 + place.size.max(1);
+        if source.was_refused(&passed) || source.is_unknown(&passed) {
             named.cause = Corruption::Unreadable;
         } else if !is_text && let Some((cause, origin)) = stranger(&here, &self.segments, at, bytes)
         {

@@ -206,3 +206,41 @@ fn the_end_in_a_lost_block_cannot_be_told() {
     let found = judge(&device).unwrap();
     assert_eq!((found.verdict, found.records), (Verdict::Correctable, 60));
 }
+
+/// The device refuses the block where the log ends, of which parity knows the beginning only: it
+/// may give the block later, and what it holds then was promised.
+#[test]
+fn the_end_in_a_block_that_the_device_refuses_is_not_cut() {
+    for layout in LAYOUTS {
+        let running = MemStorage::new();
+        let log = open(&laid_out(again(1), layout), &running).unwrap();
+        append(&log, layout, 1..=2);
+        let device = running.power_cut(|_| true);
+        drop(log);
+        // Only the first is confirmed.
+        let covered = protect_in(&shared(&device), scheme()).unwrap().covered;
+        let (name, from) = data_file(&device);
+        let known = from + usize::try_from(covered).unwrap();
+        let block = from + (known - from) / BLOCK * BLOCK;
+        assert!(known > block, "{layout:?}: the second begins in the same block");
+        device.fail_read(&name, block..block + BLOCK);
+        let is_named = |damage: &seawall::Damage| {
+            damage.cause == Corruption::Unreadable
+                && damage.lost.is_some_and(|lost| lost.from == lsn(2) && lost.to.is_none())
+        };
+        let found = judge(&device).unwrap();
+        assert_eq!((found.verdict, found.records), (Verdict::Lost, 1), "{layout:?}");
+        assert!(found.damage.iter().any(is_named), "{layout:?}: {:?}", found.damage);
+        let shown = read(&device, false).unwrap();
+        assert_eq!((shown.records.len(), shown.errors), (1, 1), "{layout:?}");
+        let reader = LogReader::open_any_in(shared(&device)).unwrap();
+        assert!(reader.get(lsn(1)).unwrap().is_some(), "{layout:?}");
+        let asked = reader.get(lsn(2));
+        assert!(matches!(&asked, Err(Error::Damaged(lost)) if is_named(lost)), "{asked:?}");
+        let refused = open(&laid_out(again(2), layout), &device).unwrap_err();
+        assert!(matches!(&refused, Error::Damaged(lost) if is_named(lost)), "{refused:?}");
+        device.fail_read(&name, 0..0);
+        let log = open(&laid_out(again(3), layout), &device).unwrap();
+        assert_eq!(log.durable(), Some(lsn(2)), "{layout:?}");
+    }
+}
