@@ -76,7 +76,7 @@
 //!
 //! Programs to start from are in
 //! [examples](https://github.com/seawall-wal/seawall/tree/main/crates/seawall/examples). The rest is
-//! in the repository: [START](https://github.com/seawall-wal/seawall/blob/main/docs/START.md),
+//! in the repository: [guide](https://github.com/seawall-wal/seawall/blob/main/docs/guide.md),
 //! [DURABILITY](https://github.com/seawall-wal/seawall/blob/main/docs/DURABILITY.md) (what is
 //! promised, exactly), [DESIGN](https://github.com/seawall-wal/seawall/blob/main/docs/DESIGN.md),
 //! [FORMAT](https://github.com/seawall-wal/seawall/blob/main/docs/FORMAT.md) (every byte).
@@ -88,15 +88,10 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-/// The program of docs/START.md runs.
+/// The programs of docs/guide.md run.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/START.md")]
-struct Start;
-
-/// The programs of docs/RECORDS.md run.
-#[cfg(all(doctest, feature = "json"))]
-#[doc = include_str!("../../../docs/RECORDS.md")]
-struct Records;
+#[doc = include_str!("../../../docs/guide.md")]
+struct Guide;
 
 mod asked;
 mod background;

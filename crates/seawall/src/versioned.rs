@@ -1,5 +1,5 @@
 //! Record types that change: what was written by older programs is upgraded where it is read.
-//! docs/RECORDS.md shows the way.
+//! docs/guide.md shows the way.
 
 use crate::{Codec, MessagePack};
 use seawall_format::CodecId;
