@@ -132,7 +132,7 @@ fn check(document: &Path) -> (usize, Vec<String>) {
 #[test]
 fn what_documents_show_is_what_a_terminal_shows() {
     let mut found = documents("docs/cli");
-    found.extend(documents("docs").into_iter().filter(|path| path.ends_with("PAPER.md")));
+    found.extend(documents("docs").into_iter().filter(|path| path.ends_with("performance.md")));
     assert!(found.len() >= 4, "{found:?}");
     found.retain(|document| !lacks_python(document));
     let (steps, wrong): (Vec<usize>, Vec<_>) = found.iter().map(|one| check(one)).unzip();

@@ -1,7 +1,7 @@
 //! The names of *Design and Reliability of a User Space Write-Ahead Log in Rust*, over this log.
 //!
 //! What the paper's two logs promise holds here, and more: a changed value is caught in the JSON
-//! log too, a torn end is told from damage, and sets are atomic. `docs/PAPER.md` repeats the
+//! log too, a torn end is told from damage, and sets are atomic. `docs/performance.md` repeats the
 //! paper's experiments with the outcomes side by side.
 
 use crate::sync::Mutex;
