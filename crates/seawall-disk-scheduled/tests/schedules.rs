@@ -3,7 +3,7 @@
 //! deadlock, a task that spins as too many steps.
 //!
 //! `SEAWALL_SCHEDULES` tells how many in all, `SEAWALL_SEED` which ones. A schedule that fails is
-//! printed; `SEAWALL_REPLAY` runs it again: docs/CONCURRENCY.md.
+//! printed; `SEAWALL_REPLAY` runs it again: docs/design.md.
 
 #![expect(
     clippy::unwrap_used,

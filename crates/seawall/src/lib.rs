@@ -78,7 +78,7 @@
 //! [examples](https://github.com/seawall-wal/seawall/tree/main/crates/seawall/examples). The rest is
 //! in the repository: [guide](https://github.com/seawall-wal/seawall/blob/main/docs/guide.md),
 //! [DURABILITY](https://github.com/seawall-wal/seawall/blob/main/docs/DURABILITY.md) (what is
-//! promised, exactly), [DESIGN](https://github.com/seawall-wal/seawall/blob/main/docs/DESIGN.md),
+//! promised, exactly), [DESIGN](https://github.com/seawall-wal/seawall/blob/main/docs/design.md),
 //! [FORMAT](https://github.com/seawall-wal/seawall/blob/main/docs/FORMAT.md) (every byte).
 
 #![forbid(unsafe_code)]
