@@ -3,8 +3,8 @@
 //! A block that is marked `console` is a session. A line after `$ ` is given to a shell in which
 //! `seawall` is the program, and so are the lines after `> ` that follow it; the other lines are
 //! what a terminal shows then. `[..]` stands for anything on one line, and a line of `...` for any
-//! lines. All blocks of a document are one session, in one empty folder. A command that fails is
-//! followed by `$ echo $?`, so that a reader learns how it ended.
+//! lines. All blocks of a chapter (`## `) are one session, in one empty folder. A command that
+//! fails is followed by `$ echo $?`, so that a reader learns how it ended.
 
 use crate::tool;
 
@@ -20,6 +20,8 @@ const END: &str = "-- end of command, exit";
 /// A command, and what it should say.
 #[derive(Debug, PartialEq, Eq)]
 struct Step {
+    /// Chapters begun before it in the document.
+    chapter: usize,
     line: usize,
     command: String,
     says: String,
@@ -28,13 +30,16 @@ struct Step {
 /// The steps of all sessions of a document.
 fn steps(text: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = vec![];
-    let mut inside = false;
+    let (mut fence, mut chapter) = (None, 0);
     for (number, line) in (1..).zip(text.lines()) {
+        let inside = fence == Some("```console");
         if line.starts_with("```") {
-            inside = line == "```console";
+            fence = if fence.is_none() { Some(line) } else { None };
+        } else if fence.is_none() {
+            chapter += usize::from(line.starts_with("## "));
         } else if let Some(command) = line.strip_prefix("$ ").filter(|_| inside) {
             let command = command.to_owned();
-            steps.push(Step { line: number, command, says: String::new() });
+            steps.push(Step { chapter, line: number, command, says: String::new() });
         } else if let (true, Some(step)) = (inside, steps.last_mut()) {
             match line.strip_prefix("> ").filter(|_| step.says.is_empty()) {
                 Some(more) => write!(step.command, "\n{more}").expect("a string takes all"),
@@ -83,35 +88,47 @@ fn untabbed(line: &str) -> String {
     shown
 }
 
-/// Every document in a folder of the tree.
+/// Every document with sessions in a folder of the tree.
 fn documents(folder: &str) -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
     let entries = root.read_dir().expect("a folder of documents");
     let paths = entries.map(|entry| entry.expect("an entry").path());
     let mut found: Vec<_> =
         paths.filter(|path| path.extension().is_some_and(|kind| kind == "md")).collect();
+    found.retain(|path| !steps(&text(path)).is_empty());
     found.sort();
     found
 }
 
-/// Whether a document shows a program in Python that cannot run here; said where tests are read.
-fn lacks_python(document: &Path) -> bool {
+fn text(document: &Path) -> String {
+    let text = Folder::new("session-text").read(&document.display().to_string());
+    String::from_utf8(text).expect("text")
+}
+
+/// Whether a session runs a program in Python that cannot run here; the test's output says so.
+fn lacks_python(session: &[Step], document: &Path) -> bool {
+    const SQLITE: &str = "python3 -c 'import sqlite3";
     let folder = Folder::new("session-python");
-    let text = folder.read(&document.display().to_string());
-    let asks = String::from_utf8_lossy(&text).contains("python3 -c 'import sqlite3");
-    let lacks = asks && folder.shell("python3 -c 'import sqlite3'", b"").code != 0;
+    let uses = session.iter().any(|step| step.command.contains(SQLITE));
+    let lacks = uses && folder.shell("python3 -c 'import sqlite3'", b"").code != 0;
     if lacks {
         eprintln!("SKIPPED: no python3 with sqlite3 here for {}", document.display());
     }
     lacks
 }
 
+/// How many steps a document has, and what differs.
 fn check(document: &Path) -> (usize, Vec<String>) {
+    let steps = steps(&text(document));
+    let sessions = steps.chunk_by(|one, next| one.chapter == next.chapter);
+    let sessions = sessions.filter(|session| !lacks_python(session, document));
+    (steps.len(), sessions.flat_map(|session| differences(session, document)).collect())
+}
+
+fn differences(steps: &[Step], document: &Path) -> Vec<String> {
     let name = document.file_stem().expect("a name").to_string_lossy().into_owned();
     let folder = Folder::new(&format!("session-{name}"));
-    let text = folder.read(&document.display().to_string());
-    let steps = steps(&String::from_utf8(text).expect("text"));
-    let ran = folder.shell(&script(&steps), b"");
+    let ran = folder.shell(&script(steps), b"");
     let said = said(ran.text());
     assert_eq!(said.len(), steps.len(), "{}: {ran:?}", document.display());
     let mut wrong = vec![];
@@ -126,15 +143,13 @@ fn check(document: &Path) -> (usize, Vec<String>) {
             wrong.push(format!("{place}: ended with {status}, and nobody is told"));
         }
     }
-    (steps.len(), wrong)
+    wrong
 }
 
 #[test]
 fn what_documents_show_is_what_a_terminal_shows() {
-    let mut found = documents("docs/cli");
-    found.extend(documents("docs").into_iter().filter(|path| path.ends_with("performance.md")));
-    assert!(found.len() >= 4, "{found:?}");
-    found.retain(|document| !lacks_python(document));
+    let found = documents("docs");
+    assert!(found.len() >= 2, "{found:?}");
     let (steps, wrong): (Vec<usize>, Vec<_>) = found.iter().map(|one| check(one)).unzip();
     let wrong = wrong.concat();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -143,13 +158,16 @@ fn what_documents_show_is_what_a_terminal_shows() {
 
 #[test]
 fn a_session_is_read_with_its_commands_and_answers() {
-    let text = "$ no\n```console\n$ a \\\n> b\nc\n> d\n$ e\n```\nf\n```sh\n$ g\n```\n";
-    let step = |line, command: &str, says: &str| Step {
+    let text = "$ no\n```console\n$ a \\\n> b\nc\n> d\n$ e\n## no\n```\n## f\n```sh\n$ g\n## no\n\
+                ```\n```console\n$ h\n```\n";
+    let step = |chapter, line, command: &str, says: &str| Step {
+        chapter,
         line,
         command: command.to_owned(),
         says: says.to_owned(),
     };
-    assert_eq!(steps(text), [step(3, "a \\\nb", "c\n> d\n"), step(7, "e", "")]);
+    let [first, second] = [step(0, 3, "a \\\nb", "c\n> d\n"), step(0, 7, "e", "## no\n")];
+    assert_eq!(steps(text), [first, second, step(1, 16, "h", "")]);
     let heard = said("a\nb-- end of command, exit 0\n-- end of command, exit 5\n");
     assert_eq!(heard, [("a\nb".to_owned(), "0".to_owned()), (String::new(), "5".to_owned())]);
 }

@@ -72,7 +72,7 @@ fn every_verb_has_three_examples_that_it_understands() {
 fn documents_show_command_lines_that_there_are() {
     for (name, text) in [
         ("README.md", include_str!("../../../../README.md")),
-        ("RECOVER.md", include_str!("../../../../docs/RECOVER.md")),
+        ("operations.md", include_str!("../../../../docs/operations.md")),
     ] {
         let mut fenced = false;
         let mut seen = 0;
