@@ -43,9 +43,9 @@
 
 #![forbid(unsafe_code)]
 
-/// The program of docs/REPLAY.md compiles.
+/// The program of docs/replay.md compiles.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/REPLAY.md")]
+#[doc = include_str!("../../../docs/replay.md")]
 struct Guide;
 
 mod batch_size;

@@ -360,7 +360,7 @@ With --power unknown every flush waits for the device. With --power ok the disk
 is armed: a flush returns when the bytes are in the memory of this process, as
 long as they can reach the device within the hold-up. THEN THESE LOSE what was
 flushed: this process crashes or is killed by SIGKILL, the system's kernel
-panics, or the power fails without SIGPWR in time. docs/DISK.md has the table.
+panics, or the power fails without SIGPWR in time. docs/disk.md has the table.
 
 SIGPWR dumps at once what is not on the device; the server then takes no more
 writes, and answers `seawall disk status` until it is stopped. SIGTERM and
