@@ -161,7 +161,7 @@ impl Layout {
     }
 }
 
-/// What an `append` waits for. DURABILITY.md says what each survives.
+/// What an `append` waits for. guarantees.md says what each survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// The log has the bytes in memory; they are written and synced within a bounded time.

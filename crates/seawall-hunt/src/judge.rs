@@ -1,5 +1,5 @@
 //! What may be asked of a damaged log: by the evidence that the damage left, and not by what is
-//! convenient. DURABILITY.md sections 1 and 2.
+//! convenient. guarantees.md sections 1 and 2.
 //!
 //! - Whatever is delivered was written, bit for bit, and comes in order and once.
 //! - An acknowledged record that is not delivered is named, by `verify` and by the reader, unless

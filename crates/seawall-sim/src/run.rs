@@ -271,7 +271,7 @@ impl Simulation {
         world.tell(|| format!("opened: {} to {last}, {:?}", first, log.recovery().tail));
         ledger.is_born = true;
         ledger.highest = highest;
-        // One wrong read hides what nothing else confirms at most: the window of DURABILITY.md,
+        // One wrong read hides what nothing else confirms at most: the window of guarantees.md,
         // section 2. Two of one open may take a record and what speaks for it. But then the open
         // must not say that all is well.
         let wrong_reads = world.wrong_reads();
@@ -374,7 +374,7 @@ impl Simulation {
         let spoiled_last = injected.iter().rev().find(|one| one.fault.kind == Kind::SpoiledSync);
         // Until the next segment is durable, a power cut takes what stood in the block.
         let survived = spoiled_last.is_some_and(|one| *lock(&world.went_on_at) > one.step);
-        // A creation whose directory sync failed: DURABILITY.md, section 8.
+        // A creation whose directory sync failed: guarantees.md, section 8.
         let is_unborn = !world.ledger().is_born;
         let lost_name =
             injected.iter().any(|one| one.fault.kind == Kind::FailedSync && one.file.is_empty());

@@ -252,7 +252,7 @@ fn found_by_seed_b13ed() {
     );
 }
 
-/// The line break before a line was damaged, and the line then confirms nothing: DURABILITY.md,
+/// The line break before a line was damaged, and the line then confirms nothing: guarantees.md,
 /// section 7.
 #[test]
 fn found_by_seed_22e0() {

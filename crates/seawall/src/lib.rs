@@ -77,7 +77,7 @@
 //! Programs to start from are in
 //! [examples](https://github.com/seawall-wal/seawall/tree/main/crates/seawall/examples). The rest is
 //! in the repository: [guide](https://github.com/seawall-wal/seawall/blob/main/docs/guide.md),
-//! [DURABILITY](https://github.com/seawall-wal/seawall/blob/main/docs/DURABILITY.md) (what is
+//! [guarantees](https://github.com/seawall-wal/seawall/blob/main/docs/guarantees.md) (what is
 //! promised, exactly), [DESIGN](https://github.com/seawall-wal/seawall/blob/main/docs/design.md),
 //! [FORMAT](https://github.com/seawall-wal/seawall/blob/main/docs/FORMAT.md) (every byte).
 

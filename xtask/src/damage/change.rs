@@ -113,7 +113,7 @@ pub(super) fn garbage(scene: &mut Scene<'_>) -> Option<()> {
     scene.spoil(&place.file, place.payload()..place.payload() + 4096)
 }
 
-/// As much as one fault is taken to spoil, DURABILITY.md section 1.
+/// As much as one fault is taken to spoil, guarantees.md section 1.
 pub(super) fn reach(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.middle()?;
     let reach = usize::try_from(Geometry::DEFAULT.reach).ok()?;

@@ -151,7 +151,7 @@ impl Sample {
         self.places.iter().filter(touched).map(|place| place.lsn).collect()
     }
 
-    /// The records that only evidence close by confirms: the window of `Synced`, DURABILITY.md
+    /// The records that only evidence close by confirms: the window of `Synced`, guarantees.md
     /// section 2. A close leaves none.
     pub(super) fn window(&self) -> BTreeSet<Lsn> {
         let reach = usize::try_from(Geometry::DEFAULT.reach).unwrap_or_default();

@@ -14,7 +14,7 @@ type Found = BTreeMap<u64, u64>;
 const AFTER: u64 = 999_998;
 
 /// The promises that are broken in `folder`, in words. Where `live` could not be written, what is
-/// taken beside the writer lags behind: DURABILITY.md, section 5.
+/// taken beside the writer lags behind: guarantees.md, section 5.
 pub(super) fn broken(folder: &Path, witness: &Witness, lags: bool) -> Vec<String> {
     let mut broken: Vec<String> =
         witness.wrong.iter().map(|wrong| format!("the workload saw: {wrong}")).collect();
