@@ -233,7 +233,7 @@ fn an_old_live_hides_no_record_from_a_conversion() {
     tool::append_and_leave_an_old_live(&folder, (9, 4));
     let (code, told) = convert(&folder, "log made --to json");
     assert_eq!((code, &told["entries"]), (0, &9.into()), "{told}");
-    let lines: String = (1..=9).map(|n| format!("\"line {n}\"\n")).collect();
+    let lines = (1..=9).fold(String::new(), |lines, n| lines + &format!("\"line {n}\"\n"));
     assert_eq!(String::from_utf8(folder.read("made")).unwrap(), lines);
 }
 
