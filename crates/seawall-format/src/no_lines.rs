@@ -6,6 +6,9 @@ use crate::scan::{Cause, Scanner, Step, Window};
 /// How many bytes tell that a line begins.
 pub const START_SIZE: usize = 0;
 
+/// How many bytes a line takes beside its frame at most.
+pub const LINE_OVERHEAD_MAX: u64 = 0;
+
 impl Scanner {
     /// Finds no set.
     #[expect(clippy::unused_self, reason = "the scanner that can asks itself")]
