@@ -25,6 +25,7 @@ use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, Va
 pub(crate) use config::template;
 pub(crate) use convert::{Convert, ForeignFormat};
 pub(crate) use device::{DiskDevice, DiskDrill, Drilled, Share};
+use disk::DISK_ABOUT;
 pub(crate) use disk::{
     Disk, DiskAsk, DiskName, DiskServe, DiskStatus, DiskVerb, Export, Metrics, Power, WaitingDump,
 };
@@ -96,7 +97,8 @@ pub(crate) enum Verb {
     /// Apply committed transactions, once each, to a store or to your program
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(Replay),
-    /// A virtual disk for the log of another program, served over NBD
+    /// A virtual disk for the log of another program
+    #[command(about = DISK_ABOUT)]
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Disk(Disk),
     /// Explain an exit code or a word of `verify`, and what to do
@@ -348,7 +350,7 @@ pub(crate) struct Truncate {
     #[arg(long, value_name = "LSN", group = "end", value_parser = human::parse_lsn)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) before: Option<u64>,
-    /// Remove every record after this one; `none` removes all
+    /// Remove every record after this one; `none` removes all that are left
     #[arg(long, value_name = "LSN|none", group = "end", value_parser = human::parse_lsn_or_none)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) after: Option<Last>,
@@ -411,7 +413,8 @@ pub(crate) struct Verify {
 pub(crate) struct Repair {
     /// The log
     pub(crate) log: PathBuf,
-    /// Copy everything intact to a new log, with the same LSNs; LOG is only read
+    /// Copy everything intact to a new log, with the same LSNs; LOG is only read, and no writer may
+    /// have it open
     #[arg(long, value_name = "NEW", conflicts_with = "cut_tail")]
     pub(crate) salvage_to: Option<PathBuf>,
     /// Take what damage took from another copy of the same log; may be given twice

@@ -37,7 +37,7 @@ pub(crate) enum Exit {
 }
 
 /// Code and rank: of several results the one with the higher rank is the exit code.
-const TABLE: [(Exit, u8, u8); 10] = [
+pub(crate) const TABLE: [(Exit, u8, u8); 10] = [
     (Exit::Fine, 0, 0),
     (Exit::Failed, 1, 1),
     (Exit::Usage, 2, 2),

@@ -1,4 +1,4 @@
-//! Temporary files of a run: removed at its end, and when SIGINT or SIGTERM ends it.
+//! Temporary files of a run: removed at its end, and when SIGINT, SIGTERM or SIGHUP ends it.
 
 use crate::signals;
 use seawall_measure::scratch::{NoFolder, remove_in_use};

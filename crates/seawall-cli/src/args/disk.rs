@@ -14,6 +14,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// What `seawall disk` is, in a build with these features.
+pub(super) const DISK_ABOUT: &str = if cfg!(feature = "fuse") {
+    "A virtual disk for the log of another program, served over NBD or FUSE"
+} else {
+    "A virtual disk for the log of another program, served over NBD"
+};
+
 /// `seawall disk`
 #[derive(Debug, Args)]
 pub(crate) struct Disk {

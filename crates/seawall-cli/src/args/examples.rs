@@ -13,7 +13,8 @@ Exit codes:
    9  the target exists with different content
   10  synced data can be lost here (doctor, probe, disk); or records that no sync confirms
  101  a bug in seawall
- 130, 143  ended by Ctrl-C or SIGTERM; 141: its output was not read to the end
+ 129, 130, 143  ended by SIGHUP, Ctrl-C or SIGTERM
+ 141  its output was not read to the end
 What to do: seawall explain CODE
 
 Start with: seawall demo";
@@ -101,8 +102,8 @@ Examples:
   seawall verify --strict /var/lib/app/*.wal || send-alert
   seawall verify orders.wal --json | jq .damage
 
-Of several logs the exit code is that of the worst: 5, 4, 3, 8, 6, 2, 1, 0. So
-a missing log never hides that another one has lost records.";
+Of several logs the exit code is the worst: 5, 4, 3, 8, 10, 9, 6, 2, 1, 0. So a
+missing log never hides that another one has lost records.";
 
 pub(super) const REPAIR_EXAMPLES: &str = "\
 Examples:
@@ -187,7 +188,7 @@ Ways are measured by turns, in slices of some 40 ms, and each is compared with
 the first one of the same round. That one runs twice: what it differs from
 itself is the noise, and a difference within the noise is none. Exits with 10
 where synced data can be lost, as doctor does. Its files, some 300 MiB, are
-removed at the end, also on SIGINT and SIGTERM.";
+removed at the end, also on SIGINT, SIGTERM and SIGHUP.";
 
 pub(super) const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
@@ -212,7 +213,7 @@ Examples:
 --baseline compares the ratios of two builds, each to the plain syncs of its
 own run; where the middle halves of their slices overlap they are the same.
 Where other programs use 5 % of the processors or more, nothing is ranked. Its
-folder, seawall-bench-PID in --dir, is removed also on SIGINT and SIGTERM.";
+folder, seawall-bench-PID in --dir, is removed also on SIGINT, SIGTERM, SIGHUP.";
 
 pub(super) const BENCH_READ_EXAMPLES: &str = "\
 Examples:
@@ -387,8 +388,9 @@ Examples:
 States: armed, flushes may return early; write-through, they wait for the
 device, with the reason; emergency, dumped and closed to writes; read-only, the
 device failed too often. The exit code is 0 as long as what was acknowledged is
-kept, armed or not; 10 when the disk is read-only, an emergency could not be
-dumped, or a dump was found torn; 1 when nobody serves it.";
+kept, armed or not; 10 when the disk is read-only, acknowledged bytes are on
+their way that the hold-up does not cover, an emergency could not be dumped, or
+a dump was found torn; 1 when no server runs.";
 
 pub(super) const DISK_FLUSH_EXAMPLES: &str = "\
 Examples:

@@ -1,6 +1,10 @@
 //! What is said about command lines is true: examples are such, and documents have no others.
 
 use super::*;
+use crate::report::TABLE;
+use std::collections::BTreeSet;
+
+const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
 
 /// The words of a line of shell from `seawall` on, up to what the shell makes of the rest.
 fn words(line: &str) -> Vec<String> {
@@ -70,9 +74,10 @@ fn every_verb_has_three_examples_that_it_understands() {
 
 #[test]
 fn documents_show_command_lines_that_there_are() {
-    for (name, text) in [
-        ("README.md", include_str!("../../../../README.md")),
-        ("operations.md", include_str!("../../../../docs/operations.md")),
+    for (name, text, least) in [
+        ("README.md", include_str!("../../../../README.md"), 5),
+        ("operations.md", OPERATIONS, 5),
+        ("disk.md", include_str!("../../../../docs/disk.md"), 4),
     ] {
         let mut fenced = false;
         let mut seen = 0;
@@ -86,8 +91,38 @@ fn documents_show_command_lines_that_there_are() {
                 }
             }
         }
-        assert!(seen >= 5, "{name}: {seen}");
+        assert!(seen >= least, "{name}: {seen}");
     }
+}
+
+/// The exit codes that a list names: its lines begin with one, or with several and commas.
+fn listed<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeSet<u8> {
+    let codes = lines.filter_map(|line| {
+        let codes = line.split_once(" |").map_or(line, |(codes, _)| codes);
+        codes.split(", ").map(|code| code.trim().parse().ok()).collect::<Option<Vec<u8>>>()
+    });
+    codes.flatten().collect()
+}
+
+#[test]
+fn the_lists_of_exit_codes_are_those_of_the_code() {
+    // A bug, and the ends by a signal or without a reader, have no rank.
+    let all: BTreeSet<u8> =
+        TABLE.map(|row| row.1).into_iter().chain([101, 129, 130, 141, 143]).collect();
+    let (_, table) = OPERATIONS.split_once("\n## Exit codes\n").expect("the table");
+    let rows = table.lines().take_while(|line| !line.starts_with('#'));
+    let rows = rows.filter_map(|line| line.strip_prefix("| "));
+    let reserved = BTreeSet::from([7]);
+    assert_eq!(listed(rows), &all | &reserved);
+    let help = EXIT_CODES.lines().filter(|line| line.starts_with(' '));
+    assert_eq!(listed(help.filter_map(|line| line.trim().split("  ").next())), all);
+
+    let mut ranked = TABLE;
+    ranked.sort_by_key(|row| std::cmp::Reverse(row.2));
+    let order = ranked.map(|row| row.1.to_string()).join(", ");
+    let order = format!("the exit code is the worst: {order}.");
+    assert!(OPERATIONS.contains(&order), "{order}");
+    assert!(VERIFY_EXAMPLES.contains(&order), "{order}");
 }
 
 #[test]

@@ -133,6 +133,7 @@ const TOPICS: &[Topic] = &[
         ],
     ),
     code("101", "A bug in seawall, whatever the input was.", REPORT),
+    code("129", "SIGHUP ended it, as 130 is the end by SIGINT: its terminal was closed.", NOTHING),
     code(
         "130",
         "SIGINT (Ctrl-C) ended it. `append` has appended all whole records that it had read, and \
@@ -342,7 +343,7 @@ mod tests {
             let found: Vec<_> = TOPICS.iter().filter(|topic| topic.name == name).collect();
             assert!(matches!(found[..], [topic] if topic.kind == kind), "{name}");
         };
-        for code in (0..=10).chain([101]) {
+        for code in (0..=10).chain([101, 129, 130, 141, 143]) {
             explained(&code.to_string(), Kind::Code);
         }
         for verdict in
