@@ -117,6 +117,25 @@ fn two_blocks_of_sixteen_come_back_and_three_are_named() {
     }
 }
 
+/// A copy takes files as they are, and said that records were lost which every reader shows.
+#[test]
+fn a_copy_of_what_parity_can_restore_asks_for_a_repair_first() {
+    let folder = log("parity-copy", "--parity 16+2");
+    zeros(&folder, &[3, 9]);
+    let ran = folder.run("copy log there", b"");
+    let said = ran.refused(4);
+    assert!(said.contains("no record is lost") && !said.contains("lost:"), "{said}");
+    assert!(said.contains("next: seawall repair log --yes"), "{said}");
+    assert!(!folder.path("there").exists());
+    assert_eq!(folder.run("repair log --yes", b"").code, 0);
+    folder.run("copy log there", b"").fine();
+    assert!(folder.run("cat there -o raw", b"").fine().out == lines());
+
+    zeros(&folder, &[3, 4, 9]);
+    let said = folder.run("copy log again", b"");
+    assert!(said.refused(5).contains("lost: records"), "{said:?}");
+}
+
 #[test]
 fn what_is_no_parity_is_2_and_makes_no_log() {
     let folder = Folder::new("parity-usage");

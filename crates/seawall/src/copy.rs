@@ -42,7 +42,8 @@ pub struct Copied {
 /// # Errors
 ///
 /// [`Error::Io`] with `AlreadyExists` if there is something at `target`; [`Error::Damaged`] if the
-/// source is: a copy of damage is no backup. `target` gets its name when it is whole: an error
+/// source is: a copy of damage is no backup, not even where parity restores it for readers; repair
+/// that first. `target` gets its name when it is whole: an error
 /// leaves nothing, a crash `target.partial`, which may be removed.
 ///
 /// # Examples

@@ -1,11 +1,11 @@
 //! `seawall copy`: an online backup.
 
 use crate::args::Copy;
-use crate::human::{count, span_of};
+use crate::human::{count, span_of, typed};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::{Exit, Failure};
-use seawall::Lsn;
+use seawall::{Error, Lsn, Verdict};
 use serde_json::json;
 
 /// Copies the log to a directory that is not there yet.
@@ -13,8 +13,7 @@ pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
     let mut progress = Progress::start(args.patience, args.look.quiet)?;
     let copied = seawall::copy_with(&args.log, &args.target, |at| progress.hear(at));
     progress.end();
-    let copied =
-        copied.map_err(|error| Failure::of_making(&error, "copy", (&args.log, &args.target)))?;
+    let copied = copied.map_err(|error| failed(args, &error))?;
     let mut out = Output::new();
     if args.look.json {
         let answer = json!({
@@ -37,4 +36,27 @@ pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
         out.line(&format!("{}: {range}, durable", args.target.display()));
     }
     Ok(out.finish())
+}
+
+/// A copy takes the files as they are: what parity only restores for a reader is damage to it, and
+/// names records that are not lost.
+fn failed(args: &Copy, error: &Error) -> Failure {
+    let Copy { log, target, .. } = args;
+    if matches!(error, Error::Damaged(_)) {
+        let found = seawall::verify(log);
+        if found
+            .is_ok_and(|found| found.verdict == Verdict::Correctable && !found.mended.is_empty())
+        {
+            let what = format!(
+                "{} is damaged, and parity can restore it: no record is lost",
+                log.display()
+            );
+            let typed = typed(log);
+            let next = format!(
+                "seawall repair {typed} --yes, while no writer has it open; then copy it again"
+            );
+            return Failure::new(Exit::Correctable, what).at(log.display()).next(next);
+        }
+    }
+    Failure::of_making(error, "copy", (log, target))
 }
