@@ -54,7 +54,7 @@ fn without_yes_nothing_changes_and_with_it_what_was_said_goes() {
     }
     let oldest = folder.run("stat log --json", b"").json()[0]["oldest_lsn"].as_u64().unwrap();
     assert!(oldest > 1);
-    for verb in ["cat log --from 1", "truncate log --after none", "truncate log --after 1 --yes"] {
+    for verb in ["cat log --from 1", "truncate log --after 1", "truncate log --after 1 --yes"] {
         let ran = folder.run(verb, b"");
         assert!(ran.refused(1).contains(&format!("records before {oldest} were")), "{ran:?}");
     }
@@ -92,6 +92,31 @@ fn what_stands_behind_a_cut_never_comes_back() {
     assert_eq!(folder.run("append log --ack", b"f\n").fine().text(), "1\n");
     assert_eq!(folder.run("cat log -o raw", b"").fine().text(), "f\n");
     folder.run("verify log --strict", b"").fine();
+}
+
+/// `none` means before the first record that is left, whatever its number.
+#[test]
+fn a_log_without_its_first_records_can_be_emptied() {
+    let folder = Folder::new("truncate-none");
+    let last = long(&folder);
+    let before =
+        folder.run("truncate log --before 25000 --yes --json", b"").fine().json().remove(0);
+    let oldest = before["oldest_lsn"].as_u64().unwrap();
+    assert!(oldest > 1);
+    let command = "truncate log --after none --json";
+    let mut said = folder.run(command, b"").fine().json().remove(0);
+    assert_eq!((&said["first_lsn"], &said["last_lsn"]), (&oldest.into(), &last.into()));
+    assert_eq!(said["next_lsn"], oldest);
+    let text = folder.run("truncate log --after none", b"").fine().text().to_owned();
+    assert!(text.contains("seawall truncate log --after none --yes"), "{text}");
+    said["done"] = true.into();
+    let did = folder.run(&format!("{command} --yes"), b"").fine().json().remove(0);
+    assert_eq!(did, said);
+    assert_eq!(folder.run("cat log", b"").fine().text(), "");
+    folder.run("verify log --strict", b"").fine();
+    assert!(folder.run("truncate log --after none --yes", b"").fine().text().contains("nothing"));
+    assert_eq!(folder.run("append log --ack", b"new\n").fine().text(), format!("{oldest}\n"));
+    assert_eq!(folder.run("cat log -o raw", b"").fine().text(), "new\n");
 }
 
 /// An open after a kill makes a new segment behind the last record, and then the segment before it

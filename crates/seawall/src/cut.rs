@@ -88,15 +88,19 @@ impl Writer {
         Ok(oldest.base)
     }
 
-    /// Gives up every record behind `last`, if there is any; they never come back. Where a step
-    /// fails behind the last one that counts, they are given up all the same. The inner error says
-    /// that readers could not be told, and that nothing was changed.
+    /// Gives up every record behind `last`, or all that are left; they never come back. Where a
+    /// step fails behind the last one that counts, they are given up all the same. The inner error
+    /// says that readers could not be told, and that nothing was changed.
     pub(crate) fn truncate_after(&mut self, last: Option<Lsn>) -> Result<Result<()>> {
+        let first = self.chain.iter().next().unwrap_or(&self.tail.header).base;
+        // Of a log that was opened although its beginning is lost, what is there counts.
+        let oldest = self.manifest.content.oldest_base.max(first);
+        // No number is given again that stood before the first record.
+        let last = last.or(oldest.previous());
         if last >= self.last {
             return Ok(Ok(()));
         }
         let next = next_lsn(last);
-        let oldest = self.manifest.content.oldest_base;
         if next < oldest {
             return Err(Error::Pruned { oldest });
         }

@@ -373,7 +373,8 @@ impl<T: ?Sized, C> Log<T, C> {
         self.core.between_batches(|writer, _| writer.truncate_before(lsn))
     }
 
-    /// Gives up every record behind `last`, or all of them; the next one gets the number behind it.
+    /// Gives up every record behind `last`; the next one gets the number behind it. `None` gives up
+    /// every record that is left, and the next one gets the number of the [`oldest`](Log::oldest).
     /// Durable when it returns: what was cut off never comes back.
     ///
     /// Checkpoints behind the cut are lowered to it. A call that waits for a record while it is cut
@@ -381,9 +382,9 @@ impl<T: ?Sized, C> Log<T, C> {
     ///
     /// # Errors
     ///
-    /// [`Error::Pruned`] if the log begins behind `last`; [`Error::Io`] poisons the log, unless it
-    /// says that readers of other processes could not be told (the file `live` cannot be written):
-    /// then nothing was cut, and the log goes on.
+    /// [`Error::Pruned`] if the record behind `last` was truncated away with the log's beginning;
+    /// [`Error::Io`] poisons the log, unless it says that readers of other processes could not be
+    /// told (the file `live` cannot be written): then nothing was cut, and the log goes on.
     ///
     /// # Examples
     ///

@@ -10,6 +10,7 @@ mod crash_points;
 mod cuts;
 mod cwal_lessons;
 mod diverged;
+mod emptied;
 mod every_bit_and_cut;
 mod examples;
 mod failover;

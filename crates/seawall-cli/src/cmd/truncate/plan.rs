@@ -47,11 +47,12 @@ impl Plan {
         Self { goes, files: Some((segments, bytes)), new_end: None, oldest, next }
     }
 
-    /// Behind record `after`; the log has `oldest` to `last`.
+    /// Behind record `after`, or before the first one that is left; the log has `oldest` to `last`.
     pub(super) fn after(
         after: Option<Lsn>,
         (oldest, last): (Lsn, Option<Lsn>),
     ) -> Result<Self, Error> {
+        let after = after.or(oldest.previous());
         let next = next_lsn(after);
         if next < oldest {
             return Err(Error::Pruned { oldest });
@@ -142,6 +143,6 @@ mod tests {
         assert_eq!(goes(Some(lsn(9))).unwrap(), None);
         assert_eq!(goes(Some(lsn(100))).unwrap(), None);
         assert!(matches!(goes(Some(lsn(3))), Err(Error::Pruned { oldest }) if oldest == lsn(5)));
-        assert!(matches!(goes(None), Err(Error::Pruned { .. })));
+        assert_eq!(goes(None).unwrap(), Some((lsn(5), lsn(9))));
     }
 }
