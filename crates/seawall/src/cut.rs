@@ -92,7 +92,7 @@ impl Writer {
     /// step fails behind the last one that counts, they are given up all the same. The inner error
     /// says that readers could not be told, and that nothing was changed.
     pub(crate) fn truncate_after(&mut self, last: Option<Lsn>) -> Result<Result<()>> {
-        let first = self.chain.iter().next().unwrap_or(&self.tail.header).base;
+        let first = self.chain.first().unwrap_or(&self.tail.header).base;
         // Of a log that was opened although its beginning is lost, what is there counts.
         let oldest = self.manifest.content.oldest_base.max(first);
         // No number is given again that stood before the first record.
