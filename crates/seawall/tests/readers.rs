@@ -376,7 +376,7 @@ fn a_segment_that_is_lost_before_its_writer_has_told_of_it_is_missed() {
     let left = device.kill();
     left.edit("live", |bytes| bytes.clone_from(&told));
     let _lock = left.lock_file("live").unwrap().unwrap();
-    assert_eq!(read(&left, false).unwrap().records, read_own(&log).records);
+    assert_eq!(shown(&left, 4), 4);
     let names = left.names();
     let newest = names.iter().rfind(|name| name.contains(".seg")).unwrap();
     left.remove_raw(newest);
