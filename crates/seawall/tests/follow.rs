@@ -259,10 +259,13 @@ fn a_follower_passes_over_what_was_given_up_at_the_end() {
         for here in [true, false] {
             let follower = if here { log.follow(Lsn::FIRST) } else { reader.follow(Lsn::FIRST) };
             let mut follower = follower.unwrap();
-            let mut next = || follower.next_within(Duration::ZERO).unwrap().map(|(lsn, _)| lsn);
-            assert_eq!([next(), next(), next()], [Lsn::new(1), None, None]);
+            let mut next = || {
+                let next = follower.next_within(Duration::ZERO).unwrap().map(|(lsn, _)| lsn);
+                (next, follower.position().get())
+            };
+            assert_eq!([next(), next(), next()], [(Lsn::new(1), 2), (None, 3), (None, 3)]);
             let lsn = log.append(b"behind").unwrap();
-            assert_eq!(next(), Some(lsn));
+            assert_eq!(next(), (Some(lsn), 4));
             log.truncate_after(lsn.previous()).unwrap();
         }
     });
