@@ -200,8 +200,8 @@ fn evidence(find: &Find<'_>) -> Vec<Case> {
 }
 
 fn texts(find: &Find<'_>) -> Vec<Case> {
-    let readable = || Changed::new(find, "readable");
-    let short = || Changed::new(find, "readable-short");
+    let readable = || Changed::new(find, "reserved");
+    let short = || Changed::new(find, "reserved-short");
     let line = |bytes: &[u8], number: usize| {
         let before: usize =
             bytes.split_inclusive(|byte| *byte == b'\n').take(number).map(<[u8]>::len).sum();
@@ -227,25 +227,25 @@ fn texts(find: &Find<'_>) -> Vec<Case> {
     vec![
         short()
             .cut(FIRST_TEXT, second_end - 7)
-            .case("readable-torn-line", "row line-torn: half a line"),
+            .case("reserved-torn-line", "row line-torn: half a line"),
         short()
             .cut(FIRST_TEXT, second_end)
-            .case("readable-torn-set", "row line-torn: a set is open"),
-        short().flip(FIRST_TEXT, first_end + 9).case("readable-unsure", "row otherwise, in a text"),
-        rewritten(&spread, "readable-edited", "white space that a person put in"),
+            .case("reserved-torn-set", "row line-torn: a set is open"),
+        short().flip(FIRST_TEXT, first_end + 9).case("reserved-unsure", "row otherwise, in a text"),
+        rewritten(&spread, "reserved-edited", "white space that a person put in"),
         readable()
             .set(FIRST_TEXT, changed, b"4")
-            .case("readable-changed", "a number that is another"),
-        rewritten(&gone, "readable-line-gone", "a line that was deleted"),
+            .case("reserved-changed", "a number that is another"),
+        rewritten(&gone, "reserved-line-gone", "a line that was deleted"),
         Case::from(
-            "readable-text-missing",
+            "reserved-text-missing",
             "row text-missing",
-            "from readable\nremove 000000000002.jsonl\n",
+            "from reserved\nremove 000000000002.jsonl\n",
         ),
         Case::from(
-            "readable-head-missing",
+            "reserved-head-missing",
             "a head is gone, and its text is there",
-            "from readable\nremove 000000000002.head\n",
+            "from reserved\nremove 000000000002.head\n",
         ),
     ]
 }
@@ -278,9 +278,9 @@ fn mended(find: &Find<'_>) -> Vec<Case> {
             "a file of parity is gone, which nobody misses",
             "from parity\nremove 000000000002.parity\n",
         ),
-        Changed::new(find, "readable-parity")
+        Changed::new(find, "reserved-parity")
             .zero(FIRST_TEXT, 100, 60)
-            .case("readable-parity-one", "bytes of a text"),
+            .case("reserved-parity-one", "bytes of a text"),
     ]
 }
 

@@ -41,7 +41,7 @@ fn options(seed: u64, clock: &Arc<ManualClock>, layout: Layout) -> Options {
         .machine(clock.clone(), Arc::new(SeededEntropy::new(seed)));
     match layout {
         Layout::Text => {
-            options.geometry(SIZES, 1024).segment_size(2048).codec(CodecId::Json).layout(layout)
+            options.geometry(SIZES, 2048).segment_size(4096).codec(CodecId::Json).layout(layout)
         }
         _ => options.geometry(SIZES, 7 * 512).segment_size(10 * 512),
     }
@@ -256,11 +256,11 @@ pub(super) fn all() -> Vec<(Case, Files)> {
         ("msgpack", "typed records as MessagePack by names", typed::<MessagePack>()),
         ("positional", "typed records as MessagePack by position", typed::<Positional>()),
         ("parity", "parity of four blocks and two, closed", with_parity(Binary)),
-        ("readable", "lines of JSON, closed", plain(Text).closed()),
-        ("readable-not-closed", "lines of JSON, left by a power cut", plain(Text).power_cut()),
-        ("readable-short", "one text, left by a power cut", short(Text).power_cut()),
-        ("readable-schemas", "lines of JSON of three schema numbers", schemas(Text)),
-        ("readable-parity", "lines of JSON with parity, closed", with_parity(Text)),
+        ("reserved", "lines of JSON, closed", plain(Text).closed()),
+        ("reserved-not-closed", "lines of JSON, left by a power cut", plain(Text).power_cut()),
+        ("reserved-short", "one text, left by a power cut", short(Text).power_cut()),
+        ("reserved-schemas", "lines of JSON of three schema numbers", schemas(Text)),
+        ("reserved-parity", "lines of JSON with parity, closed", with_parity(Text)),
     ];
     all.into_iter().map(|(name, what, files)| (Case::of(name, what, &files), files)).collect()
 }
