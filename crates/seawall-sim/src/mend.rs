@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use seawall::{Layout, LogReader, Lsn, Options, Verdict, verify_in};
 use seawall_format::parity::{Head, Known, Places};
-use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader};
+use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId};
 use seawall_io::{MemStorage, Storage};
 use seawall_testkit::Dice;
 
@@ -55,7 +55,7 @@ pub(crate) fn probe(
     if world.layout == Layout::Text && verdict.verdict != Verdict::Clean {
         strength.spare_the_newest();
     }
-    if closed_behind(device) != records.last().map(|(lsn, _)| *lsn) {
+    if !is_closed(device, records.last().map(|(lsn, _)| *lsn)) {
         strength.give_the_end();
     }
     let Ok(kept) = opened(&device.kill(), options) else { return 0 };
@@ -88,12 +88,15 @@ fn opened(device: &MemStorage, options: &Options) -> seawall::Result<Records> {
     entries.map(|entry| entry.map(|(lsn, payload)| (lsn.get(), payload))).collect()
 }
 
-/// The last record of the last clean close.
-fn closed_behind(device: &MemStorage) -> Option<u64> {
-    let bytes = device.bytes("manifest")?;
+/// Whether the last clean close names the newest segment, and `last` as its last record.
+fn is_closed(device: &MemStorage, last: Option<u64>) -> bool {
+    let bytes = device.bytes("manifest").unwrap_or_default();
     let slots = Manifest::decode_file(&bytes).into_iter().flatten();
-    let newest = slots.max_by_key(|slot| slot.sequence)?;
-    newest.closed?.last.map(Lsn::get)
+    let closed = slots.max_by_key(|slot| slot.sequence).and_then(|newest| newest.closed);
+    let newest = device.names().iter().filter_map(|name| SegmentId::from_any_name(name)).max();
+    closed.is_some_and(|closed| {
+        Some(closed.segment.id) == newest && closed.last.map(Lsn::get) == last
+    })
 }
 
 fn is_as_it_was(device: &MemStorage, (records, count): (&Records, u64)) -> Result<(), String> {

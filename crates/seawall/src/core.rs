@@ -54,6 +54,8 @@ pub(crate) struct Core {
     /// Up to here everything is durable, and confirmed: for who was let through a gate and needs
     /// no lock. Written under the lock, before a gate is opened.
     reached: [AtomicU64; 2],
+    /// How often records were cut off: a follower may hold some of them.
+    cuts: AtomicU64,
     /// How many threads stand by the open batch: for who leads it and waits for more.
     standing: AtomicU32,
     /// Waiters for room in the open batch.
@@ -158,6 +160,7 @@ impl Core {
             }),
             turns: [Gate::default(), Gate::default()],
             reached: reached.map(|lsn| AtomicU64::new(lsn_or_zero(lsn))),
+            cuts: AtomicU64::new(0),
             standing: AtomicU32::new(0),
             room: Condvar::new(),
             work: Condvar::new(),
@@ -180,6 +183,16 @@ impl Core {
 
     pub(crate) fn durable(&self) -> Option<Lsn> {
         self.lock().commit.durable()
+    }
+
+    /// How often records were cut off so far.
+    pub(crate) fn cuts(&self) -> u64 {
+        self.cuts.load(Ordering::Acquire)
+    }
+
+    /// Notes that records were cut off.
+    pub(crate) fn note_cut(&self) {
+        self.cuts.fetch_add(1, Ordering::Release);
     }
 
     /// Up to where a reader in this process may go.

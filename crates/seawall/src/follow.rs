@@ -40,6 +40,8 @@ pub struct Follower<T: ?Sized, C = MessagePack> {
     entries: Entries<T, C>,
     /// The last call ended with an error.
     has_failed: bool,
+    /// How often the writer in this process had cut records off when the cursor looked last.
+    cuts: u64,
 }
 
 /// Where a follower hears of new records.
@@ -59,9 +61,20 @@ impl News {
     }
 }
 
+impl News {
+    /// How often the writer in this process has cut records off.
+    fn cuts(&self) -> u64 {
+        match self {
+            Self::Here(core) => core.cuts(),
+            Self::Elsewhere(..) => 0,
+        }
+    }
+}
+
 impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
     pub(crate) fn new(news: News, entries: Entries<T, C>) -> Self {
-        Self { news, entries, has_failed: false }
+        // Of a cut before this, or beside it, the first call takes note.
+        Self { news, entries, has_failed: false, cuts: 0 }
     }
 
     /// The next record; waits for it. `None` when the log was closed by its handle in this process.
@@ -81,7 +94,10 @@ impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
     ///
     /// As [`next_record`](Self::next_record). A later call tries again at the same place.
     pub fn next_within(&mut self, time: Duration) -> Result<Option<(Lsn, C::Item)>> {
-        if std::mem::take(&mut self.has_failed) {
+        let cuts = self.news.cuts();
+        // What was cut off is not delivered any more, although the cursor may hold it.
+        let is_cut = std::mem::replace(&mut self.cuts, cuts) != cuts;
+        if std::mem::take(&mut self.has_failed) || is_cut {
             self.entries.cursor_mut().try_again().inspect_err(|_| self.has_failed = true)?;
         }
         let next = self.find_within(time);

@@ -406,6 +406,7 @@ impl<T: ?Sized, C> Log<T, C> {
             // whose last step failed has come to pass.
             if writer.last < commit.durable() {
                 commit.cut(writer.last);
+                self.core.note_cut();
             }
             cut
         })?

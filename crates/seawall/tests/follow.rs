@@ -375,3 +375,14 @@ fn follower_that_came_to_damage_says_so_each_time() {
         }
     });
 }
+
+#[test]
+fn what_was_cut_off_before_a_follower_came_to_it_is_not_delivered() {
+    let device = MemStorage::new();
+    let log = open(&device, 1);
+    log.append(&payload(1)).unwrap();
+    let mut follower = log.follow(Lsn::FIRST).unwrap();
+    log.truncate_after(None).unwrap();
+    log.append(&payload(2)).unwrap();
+    assert_eq!(follower.next_record().unwrap(), Some((Lsn::FIRST, payload(2))));
+}
