@@ -3,6 +3,9 @@
 
 use seawall_sim::{Plan, run};
 
+#[path = "found/readers.rs"]
+mod readers;
+
 fn replay(plan: &str) {
     let plan: Plan = plan.parse().expect("a plan");
     let outcome = run(&plan);
@@ -657,58 +660,5 @@ fn found_by_seed_67() {
          u943 a287 ; ; drop | buffered idle keep:5120 ; / / a0 a916 a377 / x9 a495 / / k0 / a916 r \
          / / l l s7+187+181 / x11 u18 / u41 r r ; ; kill@125 | buffered ahead keep:9216 ; x6 x3 \
          s81+98 a6 / a918 a8 a30 x0 / k0 k11 u450 / / ; ; detach@52 sector:6826",
-    );
-}
-
-/// `get` called a record lost that a reader delivered: the batch before it is damaged, and what the
-/// killed writer had told leads around the damage.
-#[test]
-fn found_by_seed_7a2e6() {
-    replay(
-        "seed 7a2e6 binary 8192 | synced ahead ; c a13 s28 / f / a1 e y y a5 y a31 g8 / a215 \
-         a201 a20 f g5 a387 s1+11 / e s181 y / g0 c y y a0 c ; @92 full-copying:b6bf ; kill@236 \
-         probe 8:5bb3 | buffered ahead ; y a370 a1 s3+88 y c g5 e ; @31 full-copying:2e10 ; \
-         detach@9 page:6a11 probe 8:fa46 | buffered ; g11 y f c r / ; @60 full-copying:72d7 @26 \
-         full-copying:5cd5 ; close probe 8:157e | confirmed ; r a269 c s184+64+180+21 f f r f \
-         a105 s9 f / e r s18+13 a18 g3 r a21 a18 / e a904 r f r g5 g7 r g0 f f y / / / g11 f f \
-         g0 g0 c e e s38 a257 g4 c a927 ; @240 full-copying:31ad @185 full-copying:defe ; \
-         kill@889 probe 8:1326 | synced idle ; y r e a304 f a188 g0 a914 a350 y c s80+15+48+188 \
-         / c a919 f e ; @102 full-copying:b543 ; detach@873 page:6948 probe 8:1dde | buffered ; \
-         y y / a15 c c a10 a156 / a76 g2 g0 a203 a8 g6 r y r y r y / r r g6 r c y c a3 / a347 \
-         g0 / c a1 c e c f g6 a18 / / r e f c c y g2 f r r ; @92 full-copying:f3e5 ; kill@1565 \
-         probe 8:29bb",
-    );
-}
-
-/// A follower in the writer's process gave up while the writer, in one turn, made several segments
-/// and removed the one that it had named last.
-#[test]
-fn found_by_seed_1011fa() {
-    replay(
-        "seed 1011fa binary 5120 | confirmed ahead idle ring:3072 parity:4+1 ; r s66+20+1 \
-         s30+189+4 / o h2 r a939 s28+1 r o / z163 a463 r a15 r s0 a933 s185+70+95 a955 ; \
-         @782 lasting-error:2370 @707 failed-sync:4ae1 @915 failed-sync:69b7 ; power@2089 \
-         byte:5d03 protect 4+2 power@100000 sector:85a mend 2:9288",
-    );
-}
-
-/// `get` found no record where a reader delivered one: a truncation had told `live` of a shorter
-/// log and failed, and a damaged line below that end was taken for a torn one.
-#[test]
-fn found_by_seed_104e63() {
-    replay(
-        "seed 104e63 text 5120 | synced ; ; @18 full:ae86 ; close | synced ; a10 \
-         s2+30+38+0 x1 ; @62 full:3293 @39 full:ddf2 ; kill@207 probe 8:4160",
-    );
-}
-
-/// An open cut a record that was promised: the device refused the block where the log ends, and
-/// parity knew the beginning of that block alone.
-#[test]
-fn found_by_seed_2f46b2() {
-    replay(
-        "seed 2f46b2 text 5120 | synced ; a10 a276 ; @55 full:eb8 ; power@88 sector:7625 protect \
-         2+1 close probe 8:c42f mend 3:df90 | synced ; a493 r s4+191+42+188 ; @12 full:6557 @34 \
-         full:d1bc @16 lasting-error:63cb ; close probe 8:9362 mend 1:dc76",
     );
 }

@@ -16,7 +16,7 @@ pub(crate) struct FaultFile {
     inner: Arc<dyn File>,
     name: String,
     shared: Arc<Shared>,
-    /// So many bytes have room on a full disk, though the file may be shorter.
+    /// How many bytes have space on a full disk; the file may be shorter.
     reserved: AtomicU64,
 }
 

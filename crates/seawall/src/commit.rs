@@ -117,7 +117,7 @@ impl Commit {
         }
     }
 
-    /// From now on each record takes up to so many bytes on the device beside its frame.
+    /// Sets how many bytes each record takes at most on the device, beside its frame.
     pub(crate) fn set_overhead(&mut self, bytes: u64) {
         self.overhead = bytes;
     }
@@ -149,7 +149,7 @@ impl Commit {
         Ok(Admission::In(Place { lsn, group: self.group }))
     }
 
-    /// How many bytes a batch of so many takes at most where it is written.
+    /// How many bytes a batch with `bytes` of frames takes at most on the device.
     fn size_on_device(&self, bytes: usize, count: u32) -> u64 {
         to_u64(bytes) + u64::from(count) * self.overhead
     }

@@ -54,7 +54,7 @@ pub(crate) struct Core {
     /// Up to here everything is durable, and confirmed: for who was let through a gate and needs
     /// no lock. Written under the lock, before a gate is opened.
     reached: [AtomicU64; 2],
-    /// How often records were cut off: a follower may hold some of them.
+    /// How often records were cut off. A follower may still hold such records in memory.
     cuts: AtomicU64,
     /// How many threads stand by the open batch: for who leads it and waits for more.
     standing: AtomicU32,

@@ -206,8 +206,8 @@ impl Cursor {
             let (storage, word) = (core.storage.clone(), Word::own(core.live()));
             let mut heal = Heal::default();
             match survey_mended(&storage, Some(&word), &mut heal) {
-                // What the writer named was pruned since, and it names another once it has ended
-                // what it is at.
+                // The segment that the writer named was pruned. It names another when its turn
+                // ends.
                 Err(error) if is_gone(&error) && attempt < ATTEMPTS => {
                     attempt += 1;
                     let _ = core.pass_between_batches();

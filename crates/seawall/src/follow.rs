@@ -73,7 +73,7 @@ impl News {
 
 impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
     pub(crate) fn new(news: News, entries: Entries<T, C>) -> Self {
-        // Of a cut before this, or beside it, the first call takes note.
+        // If the log was cut before or during this call, the first read looks again.
         Self { news, entries, has_failed: false, cuts: 0 }
     }
 
@@ -95,7 +95,7 @@ impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
     /// As [`next_record`](Self::next_record). A later call tries again at the same place.
     pub fn next_within(&mut self, time: Duration) -> Result<Option<(Lsn, C::Item)>> {
         let cuts = self.news.cuts();
-        // What was cut off is not delivered any more, although the cursor may hold it.
+        // The cursor may hold records in memory that were cut off meanwhile.
         let is_cut = std::mem::replace(&mut self.cuts, cuts) != cuts;
         if std::mem::take(&mut self.has_failed) || is_cut {
             self.entries.cursor_mut().try_again().inspect_err(|_| self.has_failed = true)?;

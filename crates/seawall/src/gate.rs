@@ -32,8 +32,8 @@ impl Gate {
     /// Returns once it was opened since `seen` was taken, or sooner: look again.
     pub(crate) fn wait(&self, seen: u32) {
         self.asleep.fetch_add(1, Ordering::Relaxed);
-        // Of a thread that says it sleeps and then compares the number of openings, and one that
-        // counts an opening and then looks for sleepers, at least one sees what the other did.
+        // A sleeper counts itself, then compares the number of openings. A thread that opens counts
+        // the opening, then looks for sleepers. The fences ensure that one sees the other.
         fence(Ordering::SeqCst);
         self.sleepers.sleep(&self.openings, seen);
         self.asleep.fetch_sub(1, Ordering::Relaxed);

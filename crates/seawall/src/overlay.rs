@@ -115,7 +115,7 @@ impl Overlay {
         Self { inner, pieces, gone: BTreeSet::new(), unknown: vec![] }
     }
 
-    /// Tells who reads that these bytes are unknown.
+    /// Marks these bytes as unknown, for [`File::has_unknown`].
     pub(crate) fn with_unknown(mut self, unknown: Vec<Unknown>) -> Self {
         self.unknown = unknown;
         self

@@ -32,7 +32,7 @@ struct Node {
     name: String,
     cache: Arc<Vec<u8>>,
     disk: Arc<Vec<u8>>,
-    /// So many bytes from its start have room on the disk, though it may be shorter.
+    /// How many bytes from its start have space on the disk; the file may be shorter.
     reserved: usize,
     /// Bytes that the device cannot read.
     unreadable: std::ops::Range<usize>,

@@ -47,7 +47,7 @@ pub(crate) fn patches(
     Ok(found)
 }
 
-/// What parity gives back, and what it does not know of blocks that the device refuses.
+/// The bytes that parity restores, and those that it does not know of blocks the device refuses.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     patches: Vec<Patch>,
