@@ -54,7 +54,7 @@ pub(crate) const ALLOWED: &[Allowed] = &[
         reason: "a folder for temporary files is removed with all that is in it",
     },
     Allowed {
-        path: "crates/seawall-syscalls/src/linux",
+        path: "qa/syscalls/src/linux",
         rule: "machine",
         reason: "it drives a program from outside: its files, its memory, its folder",
     },
@@ -69,12 +69,12 @@ pub(crate) const ALLOWED: &[Allowed] = &[
         reason: "these tests drive the program from outside, and damage its files",
     },
     Allowed {
-        path: "crates/seawall-scheduler/src/lib.rs",
+        path: "qa/scheduler/src/lib.rs",
         rule: "machine",
         reason: "shuttle's sleep takes no time: it lets another task run",
     },
     Allowed {
-        path: "crates/seawall-hunt/src/",
+        path: "qa/hunt/src/",
         rule: "unwrap",
         reason: "this is a test bench: a panic is its report",
     },
@@ -84,7 +84,7 @@ pub(crate) const ALLOWED: &[Allowed] = &[
         reason: "an allocator that counts can be written in no other way",
     },
     Allowed {
-        path: "crates/seawall-hunt/tests/tasks.rs",
+        path: "qa/hunt/tests/tasks.rs",
         rule: "machine",
         reason: "a folder for a test is removed with all that is in it",
     },
@@ -124,17 +124,17 @@ pub(crate) const ALLOWED: &[Allowed] = &[
         reason: "a folder for sockets is made and removed with all that is in it",
     },
     Allowed {
-        path: "crates/seawall-rig/src/",
+        path: "qa/rig/src/",
         rule: "machine",
         reason: "it drives programs from outside: folders, mounts, processes and what they say",
     },
     Allowed {
-        path: "crates/seawall-rig/src/shutdown.rs",
+        path: "qa/rig/src/shutdown.rs",
         rule: "unsafe",
         reason: "rustix has no safe call for the ioctl that shuts a file system down",
     },
     Allowed {
-        path: "crates/seawall-rig/src/main.rs",
+        path: "qa/rig/src/main.rs",
         rule: "forbid-unsafe",
         reason: "shutdown.rs has some; all others are denied it",
     },

@@ -49,7 +49,12 @@ impl Source {
 
     /// Whether this is Rust under the full set of rules: the model has its own manners.
     pub(crate) fn is_ours(&self) -> bool {
-        self.is_rust() && (self.path.starts_with("crates/") || self.path.starts_with("xtask/"))
+        // The model shares nothing with the product, rules included; compare and fuzz are
+        // workspaces of their own.
+        const APART: &[&str] = &["qa/compare/", "qa/fuzz/", "qa/model/"];
+        let below = |folder: &&str| self.path.starts_with(folder);
+        let is_apart = APART.iter().any(|folder| below(&folder));
+        self.is_rust() && ["crates/", "qa/", "xtask/"].iter().any(|f| below(&f)) && !is_apart
     }
 
     /// The lines with their numbers.

@@ -1,6 +1,6 @@
 //! How the threads of a [`Disk`](crate::Disk) meet: locks, condition variables and threads.
 //!
-//! They are std's. crates/seawall-disk-scheduled compiles this same source with those of a
+//! They are std's. qa/disk-scheduled compiles this same source with those of a
 //! scheduler that tries interleavings; the server, its clients and the device for tests stay with
 //! std's there, and are not run.
 

@@ -1,6 +1,6 @@
 //! How threads meet: the locks, condition variables, atomics and threads that the log uses.
 //!
-//! They are std's. crates/seawall-scheduled and crates/seawall-loom compile this same source with
+//! They are std's. qa/scheduled and qa/loom compile this same source with
 //! those of a scheduler that tries interleavings (docs/design.md); it has the modules of std.
 //! `Arc`, `PoisonError` and thread locals are std's there too: with all tasks in one thread of the
 //! machine, a value that is taken out of its thread local while it is used stays one's own.

@@ -149,7 +149,7 @@ mod tests {
         let text = "a as f64;\nuse b::{C as _, D as E};\n// a as u8\n<F as G>::h();\n";
         assert_eq!(caught(casts, RUST, text), NOWHERE);
         assert_eq!(caught(casts, RUST, "fn a() -> impl B + use<'_> { c as u8 }\n"), [1]);
-        assert_eq!(caught(casts, "model/src/a.rs", "a as u8;\n"), NOWHERE);
+        assert_eq!(caught(casts, "qa/model/src/a.rs", "a as u8;\n"), NOWHERE);
     }
 
     #[test]

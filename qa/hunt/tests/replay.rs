@@ -6,7 +6,7 @@ use seawall_hunt::targets::{TARGETS, Target, mutated};
 use seawall_io::{Access, PosixStorage, Storage};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-const FUZZ: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz");
+const FUZZ: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz");
 
 /// How many changed inputs each target gets; `SEAWALL_CASES` in the environment says otherwise.
 fn cases(usual: u64) -> u64 {

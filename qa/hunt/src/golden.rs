@@ -4,14 +4,14 @@
 //! Everything in them follows from what stands here: time and random bits are made up.
 
 mod damaged;
-#[path = "../../seawall/tests/golden/event.rs"]
+#[path = "../../../crates/seawall/tests/golden/event.rs"]
 mod event;
 mod handmade;
-#[path = "../../seawall/tests/golden/image.rs"]
+#[path = "../../../crates/seawall/tests/golden/image.rs"]
 mod image;
-#[path = "../../seawall/tests/golden/observe.rs"]
+#[path = "../../../crates/seawall/tests/golden/observe.rs"]
 mod observe;
-#[path = "../../seawall/tests/golden/second.rs"]
+#[path = "../../../crates/seawall/tests/golden/second.rs"]
 mod second;
 mod written;
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs each fuzz target for so many seconds, on top of the inputs in fuzz/seeds and fuzz/found.
-# Usage: bash fuzz/run.sh SECONDS [TARGET...]
+# Runs each fuzz target for so many seconds, on top of the inputs in qa/fuzz/seeds and qa/fuzz/found.
+# Usage: bash qa/fuzz/run.sh SECONDS [TARGET...]
 # It installs nothing: without cargo-fuzz or a nightly toolchain it says so and ends with 77, which scripts
 # take for: nothing was tried.
-# Exit 1 if a target found something; the input is then in fuzz/artifacts.
+# Exit 1 if a target found something; the input is then in qa/fuzz/artifacts.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-seconds=${1:?"usage: bash fuzz/run.sh SECONDS [TARGET...]"}
+seconds=${1:?"usage: bash qa/fuzz/run.sh SECONDS [TARGET...]"}
 shift
 nightly=${SEAWALL_NIGHTLY:-nightly}
 missing=()
@@ -19,7 +19,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 targets=("$@")
 if [ ${#targets[@]} -eq 0 ]; then
-    mapfile -t targets < <(cargo "+$nightly" fuzz list)
+    mapfile -t targets < <(cargo "+$nightly" fuzz list --fuzz-dir qa/fuzz)
 fi
 
 # What was freed is kept for a while, so that a use of it is seen: a little of it, or ten minutes of that alone
@@ -28,11 +28,11 @@ export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}quarantine_size_mb=32"
 
 failed=0
 for target in "${targets[@]}"; do
-    mkdir -p "fuzz/corpus/$target" "fuzz/seeds/$target" "fuzz/found/$target"
+    mkdir -p "qa/fuzz/corpus/$target" "qa/fuzz/seeds/$target" "qa/fuzz/found/$target"
     log=$(mktemp)
     # Of an input of 64 KiB no target needs a quarter of a gigabyte: a length is not believed first.
-    if cargo "+$nightly" fuzz run "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" \
-        "fuzz/found/$target" -- -max_total_time="$seconds" -rss_limit_mb=512 -malloc_limit_mb=256 \
+    if cargo "+$nightly" fuzz run --fuzz-dir qa/fuzz "$target" "qa/fuzz/corpus/$target" "qa/fuzz/seeds/$target" \
+        "qa/fuzz/found/$target" -- -max_total_time="$seconds" -rss_limit_mb=512 -malloc_limit_mb=256 \
         -max_len=65536 -timeout=20 -print_final_stats=1 >"$log" 2>&1; then
         verdict=nothing
     else

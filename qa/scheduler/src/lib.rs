@@ -1,7 +1,7 @@
 //! What the log's threads meet by when shuttle schedules them: many tasks in one thread of the
 //! machine, and which goes on is a choice of the scheduler, the same again for the same seed.
 //!
-//! crates/seawall-scheduled is the log compiled with this in the place of std: the modules have
+//! qa/scheduled is the log compiled with this in the place of std: the modules have
 //! std's names. Shuttle knows no time; [`time`] adds it, so that a timed wait ends.
 //!
 //! # Examples
