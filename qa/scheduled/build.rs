@@ -1,4 +1,4 @@
-//! Has crates/seawall/src/sync.rs take the scheduler's locks and threads.
+//! Has crates/seawall/src/base/sync.rs take the scheduler's locks and threads.
 
 #![forbid(unsafe_code)]
 

@@ -93,91 +93,52 @@ struct Readme;
 #[doc = include_str!("../../../docs/guide.md")]
 struct Guide;
 
-mod asked;
-mod background;
-mod blocks;
-mod chain;
-mod codec;
-mod commit;
-mod copy;
-mod core;
-mod cursor;
-mod cut;
-mod damage;
-mod directory;
-mod draft;
-mod error;
-mod follow;
-mod gate;
-mod horizon;
-mod inspect;
-#[cfg(feature = "json")]
-mod json;
-mod live;
+mod base;
+mod files;
 mod log;
-mod lookup;
-mod mend;
-mod names;
-mod open;
-mod options;
-mod orphan;
-mod overlay;
-mod pace;
+mod maintenance;
 #[cfg(feature = "json")]
 mod paper;
 mod parity;
-mod process;
-mod progress;
-mod quarantine;
+mod read;
 mod reader;
-mod record_id;
-mod recovery;
-mod repair;
-mod replica;
-mod rest;
-mod retention;
-mod retired;
-mod roll;
-mod salvage;
-mod segment;
-mod set;
-mod siblings;
-mod source;
-mod spare;
-mod survey;
-mod sync;
-mod verify;
-mod versioned;
-mod wakers;
-mod walk;
-mod writer;
+mod recover;
+mod scan;
+mod write;
 
-pub use codec::{Codec, MessagePack, Positional, Raw};
-pub use copy::{Copied, copy, copy_in, copy_with};
-pub use cursor::{Cursor, Record};
-pub use damage::AtomicSet;
-pub use error::{Corruption, Damage, Error, Lost, Origin, Result};
-pub use follow::Follower;
+pub use crate::base::codec::{Codec, MessagePack, Positional, Raw};
+pub use crate::base::error::{Corruption, Damage, Error, Lost, Origin, Result};
 #[cfg(feature = "json")]
-pub use json::Json;
-pub use log::{Log, Stats, Ticket};
-pub use mend::{Change, Mend, Was, mend, mend_in, plan_mend, plan_mend_in};
-pub use options::{Failover, OpenMode, Options, SEGMENT_MIN};
-pub use orphan::{Orphan, OrphanKind};
-pub use overlay::{Mender, Overlay, Patch};
+pub use crate::base::json::Json;
+pub use crate::base::options::{Failover, OpenMode, Options, SEGMENT_MIN};
+pub use crate::base::retention::Retention;
+pub use crate::base::versioned::{Upgraded, Versioned};
+pub use crate::files::overlay::{Mender, Overlay, Patch};
+pub use crate::log::{Log, Stats, Ticket};
+pub use crate::maintenance::backup::{Copied, copy, copy_in, copy_with};
+pub use crate::maintenance::progress::Progress;
+pub use crate::maintenance::protection::{
+    Protection, protect, protect_in, protection, protection_in,
+};
+pub use crate::maintenance::restore::{Change, Mend, Was, mend, mend_in, plan_mend, plan_mend_in};
+pub use crate::maintenance::salvage::{Rescued, salvage, salvage_in, salvage_mended, salvage_with};
+pub use crate::maintenance::truncate_damage::{
+    Cut, cut_tail, cut_tail_in, diagnose, diagnose_in, plan_cut, plan_cut_in,
+};
+pub use crate::maintenance::verify::{
+    Summary, Verdict, Verification, verify, verify_in, verify_with,
+};
 #[cfg(feature = "json")]
-pub use paper::{BinLogger, JsonLogger, Logger, Retrieved};
-pub use parity::{Protection, protect, protect_in, protection, protection_in};
-pub use progress::Progress;
-pub use reader::{Entries, LogReader};
-pub use record_id::RecordId;
-pub use recovery::{Recovery, TailState};
-pub use repair::{Cut, cut_tail, cut_tail_in, diagnose, diagnose_in, plan_cut, plan_cut_in};
-pub use retention::Retention;
-pub use salvage::{Rescued, salvage, salvage_in, salvage_mended, salvage_with};
+pub use crate::paper::{BinLogger, JsonLogger, Logger, Retrieved};
+pub use crate::read::cursor::{Cursor, Record};
+pub use crate::read::entries::Entries;
+pub use crate::read::follower::Follower;
+pub use crate::read::record_id::RecordId;
+pub use crate::reader::LogReader;
+pub use crate::recover::report::{Recovery, TailState};
+pub use crate::scan::intact::AtomicSet;
+pub use crate::scan::orphans::{Orphan, OrphanKind};
 #[doc(hidden)]
 pub use seawall_format::Geometry;
 pub use seawall_format::parity::{NoScheme, Scheme as Parity};
 pub use seawall_format::{CodecId, Layout, Level, LogId, Lsn, Offset, Refused, SegmentId};
-pub use verify::{Summary, Verdict, Verification, verify, verify_in, verify_with};
-pub use versioned::{Upgraded, Versioned};

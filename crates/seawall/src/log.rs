@@ -1,16 +1,19 @@
 //! The log as its users see it: open, append, read, close.
 
-use crate::codec::Stored;
-use crate::commit::{Goal, Place};
-use crate::core::Core;
-use crate::follow::{Follower, News};
-use crate::live::Word;
-use crate::lookup::{Kept, Lookup};
-use crate::retention::Retained;
-use crate::set::{Set, Short};
-use crate::{
-    Codec, Entries, Error, Layout, LogId, Lsn, MessagePack, Options, RecordId, Recovery, Result,
-};
+use crate::base::codec::{Codec, MessagePack, Stored};
+use crate::base::error::{Error, Result};
+use crate::base::options::Options;
+use crate::base::retention::Retained;
+use crate::files::live::Word;
+use crate::read::entries::Entries;
+use crate::read::follower::{Follower, News};
+use crate::read::lookup::{Kept, Lookup};
+use crate::read::record_id::RecordId;
+use crate::recover::report::Recovery;
+use crate::write::coordinator::Core;
+use crate::write::group_commit::{Goal, Place};
+use crate::write::record_set::{Set, Short};
+use seawall_format::{Layout, LogId, Lsn};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
@@ -80,7 +83,8 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     ) -> Result<Self> {
         let asked = options.record_type::<T, C>()?;
         let schema = asked.schema;
-        let (mut writer, mut recovery, level) = crate::open::open(options, storage, asked)?;
+        let (mut writer, mut recovery, level) =
+            crate::recover::open::open(options, storage, asked)?;
         if recovery.damage.is_empty() {
             writer.retain()?;
         } else {
@@ -188,7 +192,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// [`Error::Io`]. Damage is an error of the iterator, where it is, and so is
     /// [`Error::Rewound`] if records that it delivered are cut off meanwhile.
     pub fn read_from(&self, from: Lsn) -> Result<Entries<T, C>> {
-        let cursor = crate::Cursor::beside_writer(&self.core, from)?;
+        let cursor = crate::read::cursor::Cursor::beside_writer(&self.core, from)?;
         Ok(Entries::new(cursor, self.schema))
     }
 
@@ -327,7 +331,7 @@ impl<T: ?Sized, C> Log<T, C> {
 
     /// What `append` waits for.
     #[must_use]
-    pub fn level(&self) -> crate::Level {
+    pub fn level(&self) -> seawall_format::Level {
         self.core.level
     }
 

@@ -4,10 +4,15 @@
 //! log too, a torn end is told from damage, and sets are atomic. `docs/performance.md` repeats the
 //! paper's experiments with the outcomes side by side.
 
-use crate::sync::Mutex;
-use crate::{
-    Codec, CodecId, Entries, Error, Json, Layout, Log, LogReader, Lsn, MessagePack, Options, Result,
-};
+use crate::base::codec::{Codec, MessagePack};
+use crate::base::error::{Error, Result};
+use crate::base::json::Json;
+use crate::base::options::Options;
+use crate::base::sync::Mutex;
+use crate::log::Log;
+use crate::read::entries::Entries;
+use crate::reader::LogReader;
+use seawall_format::{CodecId, Layout, Lsn};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};

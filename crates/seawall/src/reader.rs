@@ -1,18 +1,19 @@
 //! Reading: lazily, in order, verified; beside a running writer too. A reader never changes a file.
 
-use crate::asked;
-use crate::codec::Stored;
-use crate::directory::open_existing;
-use crate::follow::{Follower, News};
-use crate::live::read_word;
-use crate::lookup::{Kept, Lookup};
-use crate::mend::log_id;
-use crate::parity::{Heal, survey_now};
-use crate::{
-    Codec, CodecId, Cursor, Error, Layout, LogId, Lsn, MessagePack, Options, Raw, Record, RecordId,
-    Result,
-};
-use seawall_format::RecordType;
+use crate::base::codec::{Codec, MessagePack, Raw, Stored};
+use crate::base::error::{Error, Result};
+use crate::base::options::Options;
+use crate::base::record_type;
+use crate::files::directory::open_existing;
+use crate::files::live::read_word;
+use crate::read::cursor::Cursor;
+use crate::read::entries::Entries;
+use crate::read::follower::{Follower, News};
+use crate::read::healing::{Heal, survey_now};
+use crate::read::lookup::{Kept, Lookup};
+use crate::read::record_id::RecordId;
+use crate::scan::catalog::log_id;
+use seawall_format::{CodecId, Layout, LogId, Lsn, RecordType};
 use seawall_io::{Storage, SystemClock};
 use std::marker::PhantomData;
 use std::path::Path;
@@ -82,7 +83,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     pub(crate) fn open_with(options: &Options, storage: Arc<dyn Storage>) -> Result<Self> {
         let asked = options.record_type::<T, C>()?;
         let reader = Self::open_unchecked(storage, asked.clone())?;
-        asked::check(&reader.record_type, &asked)?;
+        record_type::check(&reader.record_type, &asked)?;
         Ok(reader)
     }
 
@@ -300,53 +301,5 @@ impl<T: ?Sized, C> LogReader<T, C> {
     #[must_use]
     pub fn schema(&self) -> u32 {
         self.record_type.schema
-    }
-}
-
-/// The records of a log, decoded: each `Ok((lsn, record))`, or the error where reading ends.
-#[derive(Debug)]
-pub struct Entries<T: ?Sized, C = MessagePack> {
-    cursor: Cursor,
-    /// The highest schema number that can be read.
-    schema: u32,
-    record: PhantomData<fn(&T) -> C>,
-}
-
-impl<T: ?Sized, C: Codec<T>> Entries<T, C> {
-    pub(crate) fn new(cursor: Cursor, schema: u32) -> Self {
-        Self { cursor, schema, record: PhantomData }
-    }
-}
-
-impl<T: ?Sized, C> Entries<T, C> {
-    pub(crate) fn cursor(&self) -> &Cursor {
-        &self.cursor
-    }
-
-    pub(crate) fn cursor_mut(&mut self) -> &mut Cursor {
-        &mut self.cursor
-    }
-}
-
-impl<T: ?Sized, C: Codec<T>> Entries<T, C> {
-    /// The next record, both decoded and as it is stored; `None` at the end.
-    ///
-    /// # Errors
-    ///
-    /// As each step of the iterator.
-    pub fn next_stored(&mut self) -> Result<Option<(Record<'_>, C::Item)>> {
-        let Some(record) = self.cursor.next_record()? else { return Ok(None) };
-        let Record { lsn, schema, payload, .. } = record;
-        let decoded = Stored { lsn, schema, payload }.decode::<T, C>(self.schema)?;
-        Ok(Some((record, decoded)))
-    }
-}
-
-impl<T: ?Sized, C: Codec<T>> Iterator for Entries<T, C> {
-    type Item = Result<(Lsn, C::Item)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let stored = self.next_stored().transpose()?;
-        Some(stored.map(|(record, decoded)| (record.lsn, decoded)))
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const TEXT: &str = include_str!("../../../docs/FORMAT.md");
 /// Where the rows of the recovery table have their tests.
 const TESTS: [&str; 2] =
-    [include_str!("../src/recovery.rs"), include_str!("../../seawall-format/src/tail.rs")];
+    [include_str!("../src/recover/decision.rs"), include_str!("../../seawall-format/src/tail.rs")];
 
 /// The cells of each row of each named table, without the head.
 fn tables() -> BTreeMap<&'static str, Vec<Vec<&'static str>>> {

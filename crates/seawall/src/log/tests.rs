@@ -2,7 +2,8 @@
 //! The tests here do not fork: they tell the handle of another process.
 
 use super::*;
-use crate::{Level, Raw};
+use crate::base::codec::Raw;
+use seawall_format::Level;
 use seawall_io::{MemStorage, SeededEntropy};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;

@@ -1,0 +1,26 @@
+//! The environment of a log: its storage, clock and randomness.
+
+use crate::base::deferred_delete::Retired;
+use crate::base::options::Options;
+use crate::base::sync::AtomicU64;
+use seawall_io::{Clock, Entropy, Storage};
+use std::sync::Arc;
+
+/// What a log stands on.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    /// Numbers for spare files.
+    pub(crate) spares: Arc<AtomicU64>,
+    pub(crate) retired: Arc<Retired>,
+}
+
+impl Machine {
+    pub(crate) fn new(options: &Options, storage: Arc<dyn Storage>) -> Self {
+        let (clock, entropy) = (options.clock.clone(), options.entropy.clone());
+        let retired = Arc::new(Retired::new(options.prepare_ahead));
+        Self { storage, clock, entropy, spares: Arc::new(AtomicU64::new(1)), retired }
+    }
+}

@@ -1,0 +1,8 @@
+//! Conversions between integers that cannot fail on the supported targets.
+
+/// What one read takes: fits the second-level cache.
+pub(crate) const READ_SIZE: u64 = 256 << 10;
+
+pub(crate) fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).expect("fits in 64 bits")
+}

@@ -1,0 +1,95 @@
+//! What a log's records are, and what a program that opens it takes them for. FORMAT.md section
+//! 3.1.
+
+use crate::base::codec::Codec;
+use crate::base::error::{Error, Result};
+use crate::base::options::Options;
+use crate::write::writer::{NewSegment, Writer};
+use seawall_format::{RecordType, TYPE_NAME_MAX, next_lsn};
+
+impl Options {
+    /// What the records of a log are to be: as these options say, else as the codec does.
+    pub(crate) fn record_type<T: ?Sized, C: Codec<T>>(&self) -> Result<RecordType> {
+        let name = self.type_name.as_deref().unwrap_or(C::TYPE_NAME);
+        if name.len() > TYPE_NAME_MAX {
+            let why = format!("a type name of {} bytes; {TYPE_NAME_MAX} fit", name.len());
+            return Err(Error::InvalidOption { why });
+        }
+        Ok(RecordType {
+            codec: self.codec.unwrap_or(C::ID),
+            name: name.to_owned(),
+            schema: self.schema.unwrap_or(C::SCHEMA),
+        })
+    }
+}
+
+/// Refuses a log whose records are something else, by name. One without a name is anybody's, and
+/// older schemas can be read.
+pub(crate) fn check(has: &RecordType, asked: &RecordType) -> Result<()> {
+    let refuse = |what, has: String, asked: String| Err(Error::Mismatch { what, has, asked });
+    if has.codec != asked.codec {
+        return refuse("codec", has.codec.name().to_owned(), asked.codec.name().to_owned());
+    }
+    if has.name != asked.name && !has.name.is_empty() && !asked.name.is_empty() {
+        return refuse("type name", has.name.clone(), asked.name.clone());
+    }
+    if has.schema > asked.schema {
+        return refuse("schema", has.schema.to_string(), asked.schema.to_string());
+    }
+    Ok(())
+}
+
+/// What the records of a log are from now on, after [`check`]: of the schema that was asked for,
+/// and, if they had no name, with that one.
+pub(crate) fn from_now_on(has: &RecordType, asked: &RecordType) -> RecordType {
+    let name = if has.name.is_empty() { &asked.name } else { &has.name };
+    RecordType { codec: has.codec, name: name.clone(), schema: asked.schema }
+}
+
+impl Writer {
+    /// Goes on in a new segment if the tail holds records of another schema than those to come:
+    /// each is decoded by the number in its segment's header.
+    pub(crate) fn enter_schema(&mut self) -> Result<()> {
+        if self.tail.header.record_type.schema == self.manifest.content.record_type.schema {
+            return Ok(());
+        }
+        let empty = NewSegment { carry: vec![], least: 0, hold: 0 };
+        self.go_on(next_lsn(self.last), self.last_chain, empty)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_format::CodecId;
+
+    fn of(codec: CodecId, name: &str, schema: u32) -> RecordType {
+        RecordType { codec, name: name.to_owned(), schema }
+    }
+
+    fn refusal(has: &RecordType, asked: &RecordType) -> Option<String> {
+        check(has, asked).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn another_codec_name_or_a_higher_schema_is_refused_by_name() {
+        let has = of(CodecId::Json, "order", 2);
+        for (asked, why) in [
+            (of(CodecId::Raw, "order", 2), "the log has codec json, and raw was asked for"),
+            (of(CodecId::Json, "bill", 2), "the log has type name order, and bill was asked for"),
+            (of(CodecId::Json, "order", 1), "the log has schema 2, and 1 was asked for"),
+        ] {
+            assert_eq!(refusal(&has, &asked).as_deref(), Some(why));
+        }
+    }
+
+    #[test]
+    fn who_asks_for_no_name_gets_any_log_and_a_log_without_one_takes_it() {
+        let (named, nameless) = (of(CodecId::Json, "order", 2), of(CodecId::Json, "", 2));
+        assert_eq!(refusal(&named, &nameless), None);
+        assert_eq!(refusal(&nameless, &named), None);
+        assert_eq!(from_now_on(&nameless, &named), named);
+        assert_eq!(from_now_on(&named, &nameless), named);
+        assert_eq!(from_now_on(&named, &of(CodecId::Json, "", 5)).schema, 5);
+    }
+}

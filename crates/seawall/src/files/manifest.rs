@@ -1,0 +1,86 @@
+//! Reads and writes the file `manifest`: two slots, of which the newer valid one counts.
+
+use crate::base::error::{Error, Result};
+use crate::files::directory::{MANIFEST, MANIFEST_MAX, file_place, not_a_log, read_small};
+use seawall_format::{HEADER_SIZE, Manifest, Refused, SegmentHeader, SegmentId};
+use seawall_io::{File, Storage};
+use std::sync::Arc;
+
+pub(crate) fn read_manifest(
+    storage: &dyn Storage,
+    segments: &[SegmentId],
+) -> Result<Vec<Option<Manifest>>> {
+    let bytes = read_small(storage, MANIFEST, MANIFEST_MAX)?;
+    if bytes.is_none() && segments.is_empty() {
+        return Err(not_a_log(storage, "there is no manifest and no segment"));
+    }
+    let bytes = bytes.unwrap_or_default();
+    let mut slots = vec![];
+    for slot in Manifest::decode_file(&bytes) {
+        slots.push(match slot {
+            Ok(manifest) => Some(manifest),
+            Err(Refused::Invalid) => None,
+            Err(refused) => {
+                return Err(Error::Unsupported { place: file_place(storage, MANIFEST), refused });
+            }
+        });
+    }
+    let foreign = !bytes.starts_with(b"SEAWALLM") && slots.iter().all(Option::is_none);
+    if foreign && segments.is_empty() {
+        return Err(not_a_log(storage, "its manifest is not ours, and there is no segment"));
+    }
+    disown(storage, segments, &mut slots)?;
+    Ok(slots)
+}
+
+/// Of two slots of different logs, keeps the one of the log that the segments are of.
+fn disown(
+    storage: &dyn Storage,
+    segments: &[SegmentId],
+    slots: &mut [Option<Manifest>],
+) -> Result<()> {
+    let mut logs: Vec<_> = slots.iter().flatten().map(|slot| slot.log).collect();
+    logs.dedup();
+    if logs.len() < 2 {
+        return Ok(());
+    }
+    let mut ours = vec![];
+    for name in segments.iter().flat_map(|id| [id.file_name(), id.head_name()]) {
+        let bytes = read_small(storage, &name, HEADER_SIZE)?.unwrap_or_default();
+        ours.extend(SegmentHeader::decode(&bytes).ok().map(|header| header.log));
+    }
+    if logs.iter().any(|log| ours.contains(log)) {
+        for slot in slots {
+            *slot = slot.take().filter(|slot| ours.contains(&slot.log));
+        }
+    }
+    Ok(())
+}
+
+/// The highest sequence that a slot can have.
+pub(crate) const SEQUENCE_MAX: u64 = (1 << 63) - 1;
+
+/// The manifest and its file.
+#[derive(Debug)]
+pub(crate) struct ManifestFile {
+    pub(crate) content: Manifest,
+    pub(crate) file: Arc<dyn File>,
+}
+
+impl ManifestFile {
+    /// Writes one slot, syncs, then the other, syncs.
+    pub(crate) fn write_both(&mut self, time_us: u64) -> Result<()> {
+        if self.content.sequence > SEQUENCE_MAX - 2 {
+            // No log comes that far: it was forged, and what stands there can still be read.
+            return Err(Error::Poisoned { cause: "every number for a manifest is taken".into() });
+        }
+        for _ in 0..2 {
+            self.content.sequence += 1;
+            self.content.time_us = time_us;
+            let written = self.file.write_at(&self.content.encode(), self.content.offset().0);
+            let written = written.and_then(|()| self.file.sync());
+            written.map_err(Error::io(format!("write {MANIFEST}")))?;
+        }
+        Ok(())
+    }
+}

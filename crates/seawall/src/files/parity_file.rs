@@ -1,0 +1,68 @@
+//! Reads the heads and slots of a parity file.
+
+use crate::base::error::Result;
+use crate::base::num::to_u64;
+use crate::files::segment::Segment;
+use seawall_format::parity::{HEADS_MAX, Head, Known, Places};
+use seawall_format::{Geometry, Layout, Offset, Refused, SegmentHeader};
+use seawall_io::{Access, File};
+use std::io;
+
+/// The head of a file with parity, if there is a readable one.
+pub(crate) fn read_head(file: &dyn File) -> io::Result<Option<Head>> {
+    Ok(heads(file)?.ok())
+}
+
+/// The head, if it is that of this segment.
+pub(crate) fn head_of(file: &dyn File, header: &SegmentHeader) -> Option<Head> {
+    read_head(file).ok().flatten().filter(|head| head.header == *header)
+}
+
+pub(crate) fn heads(file: &dyn File) -> io::Result<Result<Head, Refused>> {
+    let mut bytes = vec![0; HEADS_MAX];
+    let read = file.read_at(&mut bytes, 0)?;
+    Ok(Head::decode_file(bytes.get(..read).unwrap_or_default()))
+}
+
+/// As much of the slot of stripe `number` as is there.
+pub(crate) fn read_slot(file: &dyn File, places: &Places, number: u64) -> io::Result<Vec<u8>> {
+    let mut slot = vec![0; places.slot_size()];
+    let read = file.read_at(&mut slot, places.slot_at(number).0)?;
+    slot.truncate(read);
+    Ok(slot)
+}
+
+/// Up to where the slots know of the records of a segment, beginning with the slot of `from`;
+/// `None` if none of them can be read. All of that was durable, whatever a slot before says.
+pub(crate) fn slots_end(file: &dyn File, head: &Head, from: u64) -> Option<u64> {
+    let places = Places::of(&head.header, head.scheme);
+    // However long a file says it is: no segment holds more than that.
+    let room = file.len().ok()?.saturating_sub(places.slot_at(0).0);
+    let is_binary = head.header.layout == Layout::Binary;
+    let records_max = if is_binary { head.header.size } else { RECORDS_MAX };
+    let slots_max = records_max.div_ceil(places.stripe_size());
+    let slots = room.div_ceil(to_u64(places.slot_size())).min(slots_max);
+    let end_of = |number: u64| {
+        let slot = read_slot(file, &places, number).ok()?;
+        let known = Known::decode(&slot, number, &places)?;
+        Some(places.stripe_at(number) + to_u64(known.covered))
+    };
+    (places.stripe_of(from)..slots).filter_map(end_of).max()
+}
+
+/// No segment holds more bytes of records: a text goes a batch beyond what a segment may hold.
+pub(crate) const RECORDS_MAX: u64 = 2 * Geometry::SEGMENT_MAX;
+
+/// Whether the parity of the newest segment knows of records behind `end`, where they seem to end:
+/// a slot is written when all that it covers is durable, so something took them.
+///
+/// Beside a writer it may know of what was not there yet when it was looked for.
+pub(crate) fn knows_more(newest: &Segment, end: Offset) -> bool {
+    covers_more(newest, end.0).unwrap_or(false)
+}
+
+fn covers_more(newest: &Segment, end: u64) -> Option<bool> {
+    let parity = newest.storage().open(&newest.header.id.parity_name(), Access::Read).ok()?;
+    let head = head_of(&*parity, &newest.header)?;
+    Some(slots_end(&*parity, &head, end)? > end)
+}

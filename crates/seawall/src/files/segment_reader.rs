@@ -1,0 +1,161 @@
+//! The bytes of one segment for those who read it: a window at a time, and around what the device
+//! refuses if they ask for that.
+
+use crate::base::error::{Error, Result, is_of_device};
+use crate::base::num::to_u64;
+use crate::files::read_buffer::Buffer;
+use crate::files::segment::Segment;
+use crate::scan::search::Rest;
+use seawall_format::scan::Scanner;
+use seawall_format::{Layout, Offset, tail};
+use seawall_io::File;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// An open segment.
+#[derive(Debug)]
+pub(crate) struct Source {
+    segment: Segment,
+    file: Arc<dyn File>,
+    /// Whether to read on where the device refuses a block, as if it were zero.
+    around: bool,
+    /// Blocks that the device refused, in the order they were met.
+    unreadable: Vec<Range<u64>>,
+}
+
+impl Source {
+    /// Opens the segment's file.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if it was pruned meanwhile.
+    pub(crate) fn open(segment: &Segment, around: bool) -> Result<Self> {
+        let file = segment.open()?;
+        Ok(Self { segment: segment.clone(), file, around, unreadable: vec![] })
+    }
+
+    /// Bytes from `from` on, `max` at most, fewer only at the end of the file.
+    pub(crate) fn read(&mut self, from: Offset, max: u64) -> Result<Vec<u8>> {
+        let mut buffer = Buffer::default();
+        self.read_behind((from, max), &mut buffer)?;
+        Ok(buffer.into_bytes())
+    }
+
+    /// The same, behind what `buffer` holds.
+    pub(crate) fn read_behind(
+        &mut self,
+        (from, max): (Offset, u64),
+        buffer: &mut Buffer,
+    ) -> Result<()> {
+        match self.segment.read_in(&*self.file, (from, max), buffer) {
+            Err(error) if self.around && is_of_device(&error) => {
+                self.read_around((from, max), buffer)
+            }
+            read => read,
+        }
+    }
+
+    /// The same block by block; what cannot be read is noted, and zero.
+    fn read_around(&mut self, (from, max): (Offset, u64), buffer: &mut Buffer) -> Result<()> {
+        let block = u64::from(self.segment.header.geometry.block);
+        let end = self.end()?.min(from.0.saturating_add(max));
+        let mut at = from.0;
+        while at < end {
+            let next = ((at / block + 1) * block).min(end);
+            match self.segment.read_in(&*self.file, (Offset(at), next - at), buffer) {
+                Ok(()) => {}
+                Err(error) if is_of_device(&error) => {
+                    if !self.was_refused(&(at..next)) {
+                        self.unreadable.push(at..next);
+                    }
+                    let size = usize::try_from(next - at).expect("a block fits in memory");
+                    let zeros = |room: &mut [u8]| {
+                        room.fill(0);
+                        Ok::<_, Error>(room.len())
+                    };
+                    buffer.fill(size, zeros)?;
+                }
+                Err(error) => return Err(error),
+            }
+            at = next;
+        }
+        Ok(())
+    }
+
+    /// Where records cannot be any more.
+    pub(crate) fn end(&self) -> Result<u64> {
+        self.segment.data_end(&*self.file)
+    }
+
+    /// Where, from `at` on, the file holds something that was written.
+    pub(crate) fn next_written(&self, at: Offset) -> Result<Option<Offset>> {
+        let next = self.file.next_written(at.0);
+        let failed = || Error::io(format!("look for holes in {}", self.segment.name()));
+        Ok(next.map_err(failed())?.map(Offset))
+    }
+
+    /// Whether a block of that range could not be read, and was passed over.
+    pub(crate) fn was_refused(&self, range: &Range<u64>) -> bool {
+        self.unreadable.iter().any(|block| block.start < range.end && range.start < block.end)
+    }
+
+    /// Whether the device refuses bytes of that range which parity, that gives the rest of their
+    /// block, does not know.
+    pub(crate) fn is_unknown(&self, range: &Range<u64>) -> bool {
+        self.file.has_unknown(range.clone())
+    }
+
+    /// What lies behind the place where `scanner` stopped; up to the next batch, or `whole`.
+    pub(crate) fn rest(&mut self, scanner: &Scanner, from: Offset, whole: bool) -> Result<Rest> {
+        let mut rest = Rest::new(scanner, from, self.end()?);
+        while let Some(at) = rest.wants() {
+            let bytes = self.read(at, Rest::window(scanner))?;
+            if bytes.is_empty() {
+                break;
+            }
+            rest.look(scanner, at, &bytes);
+            if rest.next.is_some() && !whole {
+                break;
+            }
+            // A text may be as long as its file system allows, and hold next to nothing.
+            if scanner.layout() == Layout::Text && tail::is_zero(&bytes) {
+                let behind = at.plus(to_u64(bytes.len()));
+                rest.pass_hole(self.next_written(behind)?);
+            }
+        }
+        Ok(rest)
+    }
+}
+
+/// The unit in which a device refuses bytes.
+pub(crate) const PAGE: u64 = 4096;
+
+pub(crate) fn length(file: &dyn File, name: &str) -> Result<u64> {
+    file.len().map_err(Error::io(format!("look at {name}")))
+}
+
+/// Up to `size` bytes from `at` on, and where in them the device refused to give any: zeros there.
+pub(crate) fn read_around(
+    file: &dyn File,
+    at: u64,
+    size: u64,
+) -> Result<(Vec<u8>, Vec<Range<usize>>)> {
+    let end = length(file, "a file of the log")?.min(at.saturating_add(size));
+    let mut bytes = vec![0; usize::try_from(end.saturating_sub(at)).expect("a part of a file")];
+    if file.read_at(&mut bytes, at).is_ok_and(|read| read == bytes.len()) {
+        return Ok((bytes, vec![]));
+    }
+    let mut refused: Vec<Range<usize>> = vec![];
+    let mut from = 0;
+    while from < bytes.len() {
+        let page = PAGE - (at + to_u64(from)) % PAGE;
+        let next = (from + usize::try_from(page).expect("a page")).min(bytes.len());
+        let part = bytes.get_mut(from..next).unwrap_or_default();
+        if file.read_at(part, at + to_u64(from)).is_err() {
+            part.fill(0);
+            refused.push(from..next);
+        }
+        from = next;
+    }
+    Ok((bytes, refused))
+}

@@ -1,0 +1,31 @@
+//! A whole log made at a path where there was none.
+
+use crate::base::error::{Error, Result};
+use seawall_io::{Draft, Storage};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Makes the directory `target` with what `fill` writes, durably, or not at all; refused inside
+/// `source`, the log that is read.
+pub(crate) fn make<T>(
+    source: &Path,
+    target: &Path,
+    fill: impl FnOnce(Arc<dyn Storage>) -> Result<T>,
+) -> Result<T> {
+    if is_inside(source, target) {
+        let why = format!("{} is inside the log {}", target.display(), source.display());
+        return Err(Error::InvalidOption { why });
+    }
+    let creating = || Error::io(format!("create {}", target.display()));
+    let draft = Draft::create(target).map_err(creating())?;
+    let filled = fill(draft.storage())?;
+    draft.finish().map_err(creating())?;
+    Ok(filled)
+}
+
+/// Whether the new directory would be in the old one; a path that leads nowhere fails later.
+fn is_inside(source: &Path, target: &Path) -> bool {
+    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new(".")).canonicalize();
+    source.canonicalize().is_ok_and(|source| parent.is_ok_and(|parent| parent.starts_with(source)))
+}

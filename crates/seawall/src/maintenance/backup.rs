@@ -1,0 +1,329 @@
+//! An online backup: a consistent copy of a log, beside its running writer.
+//!
+//! The copy is the log as it was at one moment: every record up to the durable LSN of that moment,
+//! with a manifest that notes a clean close there.
+
+use crate::base::error::{Error, Result};
+use crate::files::directory::{MANIFEST, QUARANTINE, is_gone, list, open_existing};
+use crate::files::live::{Word, read_word};
+use crate::files::manifest::ManifestFile;
+use crate::files::staging;
+use crate::maintenance::progress::{Meter, Progress};
+use crate::scan::catalog::{Survey, survey};
+use crate::scan::chain::Link;
+use crate::scan::durable_end;
+use crate::scan::scanner::{Event, Walk};
+use seawall_format::scan::Limit;
+use seawall_format::{Closed, Lsn, Manifest, Mark, next_lsn};
+use seawall_io::{Access, Storage};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How often a copy starts over because the writer moved on under it.
+const ATTEMPTS: u32 = 8;
+/// What one read takes.
+const CHUNK: usize = 1 << 20;
+
+/// What a copy holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Copied {
+    /// The first record, if there is one.
+    pub first: Option<Lsn>,
+    /// The last record.
+    pub last: Option<Lsn>,
+    /// Bytes written.
+    pub bytes: u64,
+}
+
+/// Copies the log in the directory `source` to a new directory `target`, durably; a writer may go
+/// on meanwhile.
+///
+/// # Errors
+///
+/// [`Error::Io`] with `AlreadyExists` if there is something at `target`; [`Error::Damaged`] if the
+/// source is: a copy of damage is no backup, not even where parity restores it for readers; repair
+/// that first. `target` gets its name when it is whole: an error
+/// leaves nothing, a crash `target.partial`, which may be removed.
+///
+/// # Examples
+///
+/// ```
+/// use seawall::{Log, LogReader, Lsn, copy};
+///
+/// # let folder = std::env::temp_dir().join(format!("seawall-doc-copy-{}", std::process::id()));
+/// # let backup = folder.with_extension("backup");
+/// let log: Log<u32> = Log::open(&folder)?;
+/// log.append(&7)?;
+/// let copied = copy(&folder, &backup)?; // beside the writer
+/// assert_eq!(copied.last, Some(Lsn::FIRST));
+/// let reader: LogReader<u32> = LogReader::open(&backup)?;
+/// assert_eq!(reader.read_from(Lsn::FIRST)?.count(), 1);
+/// # drop(log); std::fs::remove_dir_all(&folder)?; std::fs::remove_dir_all(&backup)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn copy(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<Copied> {
+    copy_with(source, target, |_| {})
+}
+
+/// The same as [`copy`], and `tell` hears now and then how far it has come: of twice the log's
+/// bytes, which are judged and then copied.
+///
+/// # Errors
+///
+/// As [`copy`].
+pub fn copy_with(
+    source: impl AsRef<Path>,
+    target: impl AsRef<Path>,
+    mut tell: impl FnMut(Progress),
+) -> Result<Copied> {
+    let log = open_existing(source.as_ref())?;
+    let mut meter = Meter::new(&mut tell);
+    staging::make(source.as_ref(), target.as_ref(), |target| {
+        copy_once_calm(&log, &target, &mut meter)
+    })
+}
+
+/// Copies between other kinds of storage; `target` is empty.
+///
+/// # Errors
+///
+/// As [`copy`].
+pub fn copy_in(source: &Arc<dyn Storage>, target: &Arc<dyn Storage>) -> Result<Copied> {
+    copy_once_calm(source, target, &mut Meter::new(&mut |_| {}))
+}
+
+fn copy_once_calm(
+    source: &Arc<dyn Storage>,
+    target: &Arc<dyn Storage>,
+    meter: &mut Meter<'_>,
+) -> Result<Copied> {
+    let mut attempt = 1;
+    loop {
+        let told = read_word(&**source)?;
+        let copied = copy_now((source, target), meter);
+        match copied {
+            Err(error) if is_gone(&error) && attempt < ATTEMPTS => {
+                // A segment was pruned meanwhile: begin with what is there now.
+                clear(&**target)?;
+                attempt += 1;
+            }
+            // What was cut off meanwhile looks like damage. A writer that cannot say that it moved
+            // on may have, for once.
+            Err(Error::Damaged(_))
+                if attempt < ATTEMPTS
+                    && (read_word(&**source)? != told || (told.is_none() && attempt == 1)) =>
+            {
+                clear(&**target)?;
+                attempt += 1;
+            }
+            other => return other,
+        }
+    }
+}
+
+/// The log of this moment, and it is still that when all of it is copied.
+fn copy_now(
+    (source, target): (&Arc<dyn Storage>, &Arc<dyn Storage>),
+    meter: &mut Meter<'_>,
+) -> Result<Copied> {
+    let moment = Moment::of(source, meter)?;
+    let newest = moment.survey.chain.last().map(|link| link.segment.header.reference());
+    let copied = moment.write((&**source, target), meter)?;
+    // A cut seals an older segment anew, perhaps before that was copied: then the newest of those
+    // that were copied is no longer one of the log's.
+    let now = survey(source, None)?;
+    let mut chain = now.chain.iter().map(|link| link.segment.header.reference());
+    if chain.any(|segment| Some(segment) == newest) {
+        return Ok(copied);
+    }
+    let gone = io::Error::from(io::ErrorKind::NotFound);
+    Err(Error::io("find the segments that were copied")(gone))
+}
+
+/// A log at one moment.
+struct Moment {
+    survey: Survey,
+    manifest: Manifest,
+    /// Marks of the newest segment, read before it was asked how far the log is durable.
+    marks: Vec<Mark>,
+    last: Option<Lsn>,
+}
+
+impl Moment {
+    fn of(source: &Arc<dyn Storage>, meter: &mut Meter<'_>) -> Result<Self> {
+        // Marks first: they must not confirm more than what is copied.
+        let before = survey(source, None)?;
+        let marks = before.chain.last().map(|link| link.segment.marks()).transpose()?;
+        let newest = before.chain.last().map(|link| link.segment.header.reference());
+        let word = read_word(&**source)?;
+        let survey = survey(source, word.as_ref())?;
+        let same = survey.chain.last().map(|link| link.segment.header.reference()) == newest;
+        let marks = marks.filter(|_| same).unwrap_or_default();
+        meter.begin(&survey, 2);
+        let last = last_of(&survey, word.as_ref(), meter)?;
+        // A cut is under way: the header confirms what it takes, and that is not to be in the copy.
+        if survey.chain.last().is_some_and(|link| link.segment.header.carried > last) {
+            let cut = io::Error::from(io::ErrorKind::NotFound);
+            return Err(Error::io("find the segment that a cut goes on in")(cut));
+        }
+        let manifest = survey.manifest.clone().ok_or_else(|| Error::NotALog {
+            place: source.place(),
+            found: "its manifest cannot be read".to_owned(),
+        })?;
+        Ok(Self { survey, manifest, marks, last })
+    }
+
+    fn write(
+        self,
+        (source, target): (&dyn Storage, &Arc<dyn Storage>),
+        meter: &mut Meter<'_>,
+    ) -> Result<Copied> {
+        let mut bytes = 0;
+        meter.half();
+        let Some((newest, older)) = self.survey.chain.split_last() else {
+            return Err(Error::NotALog { place: target.place(), found: "no segment".to_owned() });
+        };
+        for link in older {
+            for name in link.segment.names() {
+                bytes += copy_file(source, &name, (&**target, &mut *meter))?;
+            }
+            let parity = link.segment.header.id.parity_name();
+            if self.survey.names.contains(&parity) {
+                match copy_file(source, &parity, (&**target, &mut *meter)) {
+                    Ok(size) => bytes += size,
+                    // The copy's own writer makes it: no record is lost with it.
+                    Err(_) => drop(target.remove(&parity)),
+                }
+            }
+        }
+        bytes += self.copy_newest(newest, &**target)?;
+        let file = target.create(MANIFEST).map_err(Error::io("create the manifest"))?;
+        let mut content = self.manifest;
+        content.closed =
+            Some(Closed { last: self.last, segment: newest.segment.header.reference() });
+        let end = next_lsn(self.last);
+        content.checkpoints = content.checkpoints.map(|lsn| lsn.map(|lsn| lsn.min(end)));
+        let time_us = content.time_us;
+        ManifestFile { content, file }.write_both(time_us)?;
+        target.sync_dir().map_err(Error::io("sync the copy's directory"))?;
+        meter.end();
+        let first = self.survey.chain.first().map(|link| link.segment.header.base);
+        Ok(Copied {
+            first: first.filter(|first| Some(*first) <= self.last),
+            last: self.last,
+            bytes,
+        })
+    }
+
+    /// The newest segment, as far as it was durable: what lies behind is left zero.
+    fn copy_newest(&self, newest: &Link, target: &dyn Storage) -> Result<u64> {
+        let (segment, header) = (&newest.segment, &newest.segment.header);
+        let failed = || Error::io(format!("copy {}", segment.name()));
+        let head = target.create(&header.head_name()).map_err(failed())?;
+        head.fill_with_zeros(header.size).map_err(failed())?;
+        let has_text = header.data_name() != header.head_name();
+        let file = if has_text { target.create(&header.data_name()) } else { Ok(head.clone()) };
+        let file = file.map_err(failed())?;
+        let mut size = header.size;
+        let limited = Link { limit: Limit::At(self.last), gap: None, ..newest.clone() };
+        let mut walk = Walk::of_segment(&limited);
+        loop {
+            match walk.step()? {
+                // A cut in its midst is under way: what it takes is not to be in the copy.
+                Event::Batch(batch) if Some(batch.header.last()) > self.last => {
+                    let cut = io::Error::from(io::ErrorKind::NotFound);
+                    return Err(Error::io("find the segment that a cut goes on in")(cut));
+                }
+                Event::Batch(batch) => {
+                    file.write_at(walk.raw(&batch), batch.start.0).map_err(failed())?;
+                    size = size.max(if has_text { header.size + batch.end.0 } else { 0 });
+                }
+                Event::Damage(damages, _) => return Err(first_of(damages)),
+                Event::End(_) => break,
+            }
+        }
+        // Where `live` could not be written, marks know of records that are not in this copy.
+        for mark in self.marks.iter().filter(|mark| mark.confirmed <= self.last) {
+            let at = mark.slot().offset(header.geometry);
+            head.write_at(&mark.encode(header), at.0).map_err(failed())?;
+        }
+        head.write_at(&header.encode(), 0).map_err(failed())?;
+        file.sync().and_then(|()| head.sync()).map_err(failed())?;
+        Ok(size)
+    }
+}
+
+/// The last record of the moment, which is durable; the whole log is judged on the way.
+fn last_of(survey: &Survey, word: Option<&Word>, meter: &mut Meter<'_>) -> Result<Option<Lsn>> {
+    let mut walk = Walk::new(survey, None);
+    let open_end = durable_end::open_end(survey);
+    let known = durable_end::known(survey, word)?;
+    if open_end.is_some() {
+        walk = walk.up_to(Limit::At(known));
+    }
+    let end = loop {
+        let event = walk.step()?;
+        meter.walked(&walk);
+        match event {
+            Event::Batch(_) => {}
+            Event::Damage(damages, _) => return Err(first_of(damages)),
+            Event::End(end) => break end,
+        }
+    };
+    let (last, end) = match open_end {
+        None => (end.last, end),
+        Some(newest) => {
+            let walk = walk.behind().unwrap_or_else(|| Walk::within(survey, newest, None));
+            let mut behind = durable_end::look_behind(survey, walk, known)?;
+            behind.make_durable(survey, &mut None)?;
+            if let Some(refusal) = behind.refusal() {
+                return Err(refusal);
+            }
+            if let Some(damages) = behind.damage.take() {
+                return Err(first_of(damages));
+            }
+            (behind.durable(), behind.end)
+        }
+    };
+    match end.damage.into_iter().next() {
+        Some(damage) => Err(Error::Damaged(Box::new(damage))),
+        None => Ok(last),
+    }
+}
+
+fn first_of(damages: Vec<crate::base::error::Damage>) -> Error {
+    Error::Damaged(Box::new(damages.into_iter().next().expect("damage is named")))
+}
+
+/// A file of a segment that nobody writes any more, byte for byte.
+fn copy_file(
+    source: &dyn Storage,
+    name: &str,
+    (target, meter): (&dyn Storage, &mut Meter<'_>),
+) -> Result<u64> {
+    let failed = || Error::io(format!("copy {name}"));
+    let source = source.open(name, Access::Read).map_err(failed())?;
+    let file = target.create(name).map_err(failed())?;
+    let (mut at, mut chunk) = (0, vec![0; CHUNK]);
+    loop {
+        let read = source.read_at(&mut chunk, at).map_err(failed())?;
+        if read == 0 {
+            break;
+        }
+        file.write_at(chunk.get(..read).unwrap_or_default(), at).map_err(failed())?;
+        at += u64::try_from(read).expect("fits in 64 bits");
+        meter.add(read);
+    }
+    file.sync().map_err(failed())?;
+    Ok(at)
+}
+
+fn clear(target: &dyn Storage) -> Result<()> {
+    let names = list(target)?;
+    for name in names.iter().filter(|name| *name != QUARANTINE) {
+        target.remove(name).map_err(Error::io(format!("remove {name}")))?;
+    }
+    Ok(())
+}

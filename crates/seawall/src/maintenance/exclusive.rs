@@ -1,0 +1,19 @@
+//! Takes a log for exclusive use.
+
+use crate::base::error::{Error, Result};
+use crate::files::directory::{LOCK, is_in_use};
+use crate::scan::catalog::survey;
+use seawall_io::{Lock, Storage};
+use std::sync::Arc;
+
+/// The lock of a log that is repaired.
+pub(crate) fn take(storage: &Arc<dyn Storage>) -> Result<Box<dyn Lock>> {
+    survey(storage, None)?;
+    let locked = storage.lock(LOCK).map_err(Error::io(format!("lock {}", storage.place())))?;
+    locked.ok_or_else(|| Error::Busy { place: storage.place() })
+}
+
+/// Refuses a log that a writer has open: it is not at rest, and looks damaged where it is not.
+pub(crate) fn refuse_in_use(storage: &dyn Storage) -> Result<()> {
+    if is_in_use(storage)? { Err(Error::Busy { place: storage.place() }) } else { Ok(()) }
+}

@@ -1,0 +1,265 @@
+//! Mending: bytes that damage took are put back, where something knows them: another copy of the
+//! log, say. What is put back is judged first, in a view of the log, and nothing is believed that
+//! its checksums and the chain through it do not prove.
+
+pub(crate) mod apply;
+pub(crate) mod diff;
+pub(crate) mod extent;
+pub(crate) mod journal;
+pub(crate) mod parity_source;
+pub(crate) mod planner;
+pub(crate) mod replica;
+pub(crate) mod source;
+
+use crate::base::env::Machine;
+use crate::base::error::{Error, Lost, Result};
+use crate::base::num::to_u64;
+use crate::base::options::Options;
+use crate::files::directory::{MANIFEST, open_existing};
+use crate::files::overlay::{Mender, Overlay, Patch};
+use crate::maintenance::exclusive::{refuse_in_use, take};
+use crate::maintenance::restore::journal::Journal;
+use crate::maintenance::restore::parity_source::Beside;
+use crate::maintenance::restore::planner::Planner;
+use crate::maintenance::restore::replica::{Replica, unproven};
+use crate::maintenance::verify::{Verification, look_around};
+use crate::scan::catalog::{Survey, survey};
+use crate::scan::scanner::{Event, Walk};
+use seawall_format::{Lsn, SegmentId};
+use seawall_io::Storage;
+use std::fmt::Debug;
+use std::path::Path;
+use std::sync::Arc;
+
+pub(crate) use crate::files::overlay::part;
+pub use crate::maintenance::restore::diff::{Change, Was};
+pub(crate) use crate::maintenance::restore::extent::{is_whole, place_of};
+use crate::maintenance::restore::source::Source;
+use crate::scan::catalog::log_id;
+
+/// What a repair mends, or mended.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Mend {
+    /// The log as it was found.
+    pub before: Verification,
+    /// The log once mended: what is damaged still is what nothing could mend.
+    pub after: Verification,
+    /// What is changed, file by file.
+    pub patches: Vec<Patch>,
+    /// What happened to those bytes: in which field of which record, as far as the bytes tell.
+    pub changes: Vec<Change>,
+    /// Files that stand where the log has none, and go to quarantine.
+    pub strays: Vec<String>,
+    /// The last record, where this log has lost its end and the replica alone says where that is.
+    pub end_by_replica: Option<Lsn>,
+    /// Records of files that were lost as a whole which nothing here proves: the replica alone says
+    /// that they are what was there.
+    pub unproven: Vec<Lost>,
+    /// Lost records of which a replica has some that nothing here proves: they are not taken.
+    pub refused: Vec<Lost>,
+    /// The last record that a replica has behind the end of this log: none of those is taken.
+    pub beyond: Option<Lsn>,
+    /// The journal of a repair that was interrupted; it is gone through first.
+    pub unfinished: Option<String>,
+    /// Where the bytes as they were are kept, in the log's directory; empty in a plan.
+    pub quarantine: Vec<String>,
+}
+
+impl Mend {
+    /// Whether there is something to change.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.patches.is_empty() && self.strays.is_empty()
+    }
+
+    /// How many bytes go to quarantine.
+    #[must_use]
+    pub fn quarantine_bytes(&self) -> u64 {
+        journal::size(&self.patches)
+    }
+
+    /// The log in the view in which it is mended.
+    #[must_use]
+    pub fn view(&self, log: &Arc<dyn Storage>) -> Arc<dyn Storage> {
+        Arc::new(Overlay::new(log.clone(), &self.patches).without(&self.strays))
+    }
+}
+
+/// Says what [`mend`] would do, and changes nothing.
+///
+/// # Errors
+///
+/// As [`mend`].
+pub fn plan_mend<P: AsRef<Path>>(path: impl AsRef<Path>, replicas: &[P]) -> Result<Mend> {
+    plan_mend_in(&open_existing(path.as_ref())?, &opened(replicas)?)
+}
+
+/// Says what [`mend_in`] would do, and changes nothing.
+///
+/// # Errors
+///
+/// As [`mend`].
+pub fn plan_mend_in(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<Mend> {
+    refuse_in_use(&**log)?;
+    plan(log, replicas)
+}
+
+/// Mends the log in the directory `path` in place, with the parity beside it and with what
+/// `replicas` have: other copies of the same log. What is not mended then is named.
+///
+/// The bytes as they were are kept in quarantine, durably, before the first one is changed. A
+/// crash on the way is harmless: a byte is as it was or as it should be, and the next repair goes
+/// on where this one ended.
+///
+/// # Errors
+///
+/// [`Error::Busy`] if a writer has the log open. [`Error::Mismatch`] if a replica is of another
+/// log. [`Error::NotALog`] if nothing of it can be read, so that nobody knows which log it is.
+/// [`Error::Io`]: the log may be mended in part; look at the device, then repair again.
+///
+/// # Examples
+///
+/// ```
+/// use seawall::{Log, Verdict, copy, mend};
+///
+/// # let folder = std::env::temp_dir().join(format!("seawall-doc-mend-{}", std::process::id()));
+/// # let backup = folder.with_extension("backup");
+/// let log: Log<u32> = Log::open(&folder)?;
+/// log.append(&7)?;
+/// log.close()?;
+/// copy(&folder, &backup)?;
+/// let segment = folder.join("000000000001.seg");
+/// # #[expect(clippy::disallowed_methods)] fn lose(file: &std::path::Path) {
+/// #     std::fs::remove_file(file).unwrap();
+/// # }
+/// lose(&segment);
+///
+/// let done = mend(&folder, &[&backup])?;
+/// assert_eq!((done.before.verdict, done.after.verdict), (Verdict::Lost, Verdict::Clean));
+/// # std::fs::remove_dir_all(&folder)?; std::fs::remove_dir_all(&backup)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn mend<P: AsRef<Path>>(path: impl AsRef<Path>, replicas: &[P]) -> Result<Mend> {
+    mend_in(&open_existing(path.as_ref())?, &opened(replicas)?)
+}
+
+/// Mends a log that another kind of storage holds.
+///
+/// # Errors
+///
+/// As [`mend`].
+pub fn mend_in(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<Mend> {
+    // Held to the end: no writer, and no other repair, comes in between.
+    let _lock = take(log)?;
+    let machine = Machine::new(&Options::new(), log.clone());
+    // A repair that died may have removed or renamed something, and that is not durable yet.
+    log.sync_dir().map_err(Error::io(format!("sync {}", log.place())))?;
+    let resumed = journal::resume(&machine)?;
+    let mut plan = plan(log, replicas)?;
+    plan.quarantine.extend(resumed);
+    if plan.is_empty() {
+        return Ok(plan);
+    }
+    let mut journal = None;
+    if !plan.patches.is_empty() {
+        let id = log_id(&survey(log, None)?).ok_or_else(|| unknown(&**log))?;
+        let written = Journal::write(&machine, id, &plan.patches)?;
+        plan.quarantine.push(written.place());
+        journal = Some(written);
+        apply::patches(&machine, &plan.patches)?;
+    }
+    plan.quarantine.extend(apply::strays(&machine, &plan.strays)?);
+    apply::manifest(&machine, &plan.patches)?;
+    is_as_planned(log, &plan)?;
+    journal.map_or(Ok(()), Journal::done)?;
+    Ok(plan)
+}
+
+/// Whether the device shows now what was planned.
+fn is_as_planned(log: &Arc<dyn Storage>, plan: &Mend) -> Result<()> {
+    let found = look_around(log)?;
+    if (found.records, &found.damage) == (plan.after.records, &plan.after.damage) {
+        return Ok(());
+    }
+    let other = std::io::Error::other("the device shows other bytes than were written and synced");
+    Err(Error::io(format!("look at {} once it was mended", log.place()))(other))
+}
+
+fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<Mend> {
+    let looked = survey(log, None)?;
+    let id = log_id(&looked);
+    // What stands beside the log first: it needs nobody else.
+    let mut sources: Vec<Box<dyn Source>> = vec![Box::new(Beside)];
+    for replica in replicas {
+        let id = id.ok_or_else(|| unknown(&**log))?;
+        sources.push(Box::new(Replica::open(log, replica.clone(), id)?));
+    }
+    let end = known_end(&looked)?;
+    let planned = Planner::new(log, &sources, end)?.plan()?;
+    let lost_end = |found: &Verification| {
+        found.damage.iter().any(|damage| damage.lost.is_some_and(|lost| lost.to.is_none()))
+    };
+    // Parity was made of this very log: it ends where it says, as any other.
+    let of_replica = planned.patches.iter().any(|patch| patch.by == Mender::Replica);
+    let was_lost = lost_end(&planned.before) && !lost_end(&planned.after);
+    let is_by_replica = end.is_none() && was_lost && of_replica;
+    let last = planned.after.last_lsn;
+    let beyond = sources.iter().filter_map(|source| source.last()).max();
+    let is_there = |lost: &Lost| beyond.is_some_and(|last| lost.from <= last);
+    let still = planned.after.damage.iter().filter_map(|damage| damage.lost);
+    let view: Arc<dyn Storage> = Arc::new(Overlay::new(log.clone(), &planned.patches));
+    Ok(Mend {
+        unproven: unproven((log, &view), replicas, &planned.patches)?,
+        refused: still.filter(is_there).collect(),
+        end_by_replica: last.filter(|_| is_by_replica),
+        beyond: beyond.filter(|beyond| Some(*beyond) > last),
+        unfinished: journal::unfinished(log, id)?,
+        changes: diff::describe(log, &planned.patches)?,
+        before: planned.before,
+        after: planned.after,
+        patches: planned.patches,
+        strays: planned.strays,
+        quarantine: vec![],
+    })
+}
+
+fn opened<P: AsRef<Path>>(replicas: &[P]) -> Result<Vec<Arc<dyn Storage>>> {
+    replicas.iter().map(|path| open_existing(path.as_ref())).collect()
+}
+
+fn unknown(log: &dyn Storage) -> Error {
+    let found = "neither a manifest nor the header of a segment can be read".to_owned();
+    Error::NotALog { place: log.place(), found }
+}
+
+/// The last record that this log itself knows of, where its newest file is all there; where it is
+/// not, what it held is not known.
+fn known_end(survey: &Survey) -> Result<Option<Lsn>> {
+    let is_there = survey.chain.last().is_some_and(|link| link.segment.bytes_missing() == 0);
+    if survey.beyond.is_some() || !is_there {
+        return Ok(None);
+    }
+    let mut walk = Walk::new(survey, None).around_unreadable(true);
+    let mut last = None;
+    loop {
+        match walk.step()? {
+            Event::Batch(batch) => last = last.max(Some(batch.last)),
+            Event::Damage(damages, _) => {
+                let ends = damages.iter().filter_map(|damage| damage.lost?.to);
+                last = last.max(ends.max());
+            }
+            Event::End(end) => return Ok(last.max(end.last).max(end.confirmed)),
+        }
+    }
+}
+
+/// Whether a repair may change a file of this name.
+fn is_of_log(name: &str) -> bool {
+    name == MANIFEST || SegmentId::from_any_name(name).is_some()
+}
+
+/// Whether a file is the manifest.
+fn is_manifest(patch: &Patch) -> bool {
+    patch.file == MANIFEST
+}

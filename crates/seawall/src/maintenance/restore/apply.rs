@@ -1,0 +1,149 @@
+//! Patches are written in place. What tells that bytes are missing, a segment's header and the
+//! length of its file, is mended last: until then a crash leaves a log that names its damage.
+
+use crate::base::env::Machine;
+use crate::base::error::{Error, Result};
+use crate::files::directory::{MANIFEST, is_spare, list};
+use crate::files::overlay::{Overlay, Patch, part};
+use crate::maintenance::restore::{is_manifest, to_u64};
+use crate::scan::quarantine;
+use crate::write::preallocated::Spare;
+use seawall_format::{SECTOR, SegmentId};
+use seawall_io::{Access, File};
+use std::io;
+
+/// What one read takes.
+const CHUNK: usize = 1 << 20;
+
+/// Writes what is to be changed of segments, and syncs it.
+///
+/// # Errors
+///
+/// The first write or sync that fails ends it: nothing is written again on blocks of which nobody
+/// knows what they hold.
+pub(super) fn patches(machine: &Machine, patches: &[Patch]) -> Result<()> {
+    let mut files: Vec<_> = patches.iter().filter(|one| !is_manifest(one)).collect();
+    files.sort_by_key(|patch| (is_head(&patch.file), patch.file.clone(), patch.offset));
+    let mut headers = vec![];
+    // A text before its head, which tells that there should be one.
+    for of_file in files.chunk_by(|one, next| one.file == next.file) {
+        let Some(file) = of_file.first().map(|patch| patch.file.as_str()) else { continue };
+        if is_rebuilt(machine, of_file)? {
+            rebuild(machine, file, patches)?;
+            continue;
+        }
+        let sector = to_u64(SECTOR);
+        let (first, rest): (Vec<_>, Vec<_>) = of_file
+            .iter()
+            .flat_map(|patch| {
+                let inner = sector.clamp(patch.offset, patch.end());
+                [part(patch, patch.offset..inner), part(patch, inner..patch.end())]
+            })
+            .flatten()
+            .partition(|patch| patch.offset < sector && !is_text(file));
+        in_place(machine, file, &rest)?;
+        headers.push((file, first));
+    }
+    for (file, first) in headers {
+        in_place(machine, file, &first)?;
+    }
+    // Also where no name was changed: a repair that died may have renamed and not synced.
+    let synced = machine.storage.sync_dir();
+    synced.map_err(Error::io(format!("sync {}", machine.storage.place())))
+}
+
+/// Puts a mended manifest in the place of the old one, at once or not at all.
+pub(super) fn manifest(machine: &Machine, patches: &[Patch]) -> Result<()> {
+    if patches.iter().any(is_manifest) { rebuild(machine, MANIFEST, patches) } else { Ok(()) }
+}
+
+/// Moves files to quarantine.
+pub(super) fn strays(machine: &Machine, names: &[String]) -> Result<Vec<String>> {
+    let mut kept = vec![];
+    for name in names {
+        let copy = quarantine::keep_file(machine, name);
+        kept.push(copy.map_err(Error::io(format!("keep {name} in quarantine")))?);
+        let gone = machine.storage.remove(name).and_then(|()| machine.storage.sync_dir());
+        gone.map_err(Error::io(format!("remove {name}")))?;
+    }
+    Ok(kept)
+}
+
+/// Removes what a repair that died was making: it is no part of the log.
+pub(super) fn clear(machine: &Machine) -> Result<()> {
+    for name in list(&*machine.storage)?.iter().filter(|name| is_spare(name)) {
+        machine.storage.remove(name).map_err(Error::io(format!("remove {name}")))?;
+    }
+    Ok(())
+}
+
+/// Whether a file has the word on what its segment holds.
+fn is_head(file: &str) -> bool {
+    SegmentId::from_any_name(file).is_some_and(|id| id.head_name() == file)
+}
+
+fn is_text(file: &str) -> bool {
+    SegmentId::from_any_name(file).is_some_and(|id| id.text_name() == file)
+}
+
+/// Whether a file is not there or grows: it is made anew, and gets its name when it is whole.
+fn is_rebuilt(machine: &Machine, of_file: &[&Patch]) -> Result<bool> {
+    let Some(first) = of_file.first() else { return Ok(false) };
+    let length = match machine.storage.open(&first.file, Access::Read) {
+        Ok(file) => file.len().map_err(Error::io(format!("look at {}", first.file)))?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(Error::io(format!("open {}", first.file))(error)),
+    };
+    // Also if it has all its bytes by now: where the sync of a new name failed, the name is shown,
+    // and lost.
+    let grows = |patch: &&Patch| patch.old.len() < patch.new.len();
+    Ok(of_file.iter().any(|patch| patch.end() > length || grows(patch)))
+}
+
+fn in_place(machine: &Machine, name: &str, patches: &[Patch]) -> Result<()> {
+    if patches.is_empty() {
+        return Ok(());
+    }
+    let write = || {
+        let file = machine.storage.open(name, Access::ReadWrite)?;
+        for patch in patches {
+            file.write_at(&patch.new, patch.offset)?;
+        }
+        file.sync()
+    };
+    write().map_err(failed(name))
+}
+
+/// The file as it is to be, under a temporary name that an open removes; then under its own.
+fn rebuild(machine: &Machine, name: &str, patches: &[Patch]) -> Result<()> {
+    let view = Overlay::new(machine.storage.clone(), patches);
+    let spare = Spare::empty(machine).map_err(failed(name))?;
+    let made = seawall_io::Storage::open(&view, name, Access::Read)
+        .and_then(|source| fill(&*source, &*spare.file))
+        .and_then(|()| machine.storage.rename(&spare.name, name))
+        .and_then(|()| machine.storage.sync_dir());
+    if made.is_err() {
+        spare.discard(&*machine.storage);
+    }
+    made.map_err(failed(name))
+}
+
+fn fill(source: &dyn File, file: &dyn File) -> io::Result<()> {
+    let mut at = 0;
+    loop {
+        let mut bytes = vec![0; CHUNK];
+        let read = source.read_at(&mut bytes, at)?;
+        if read == 0 {
+            return file.sync();
+        }
+        file.write_at(bytes.get(..read).unwrap_or_default(), at)?;
+        at += to_u64(read);
+    }
+}
+
+fn failed(name: &str) -> impl FnOnce(io::Error) -> Error {
+    Error::io_in(format!(
+        "mend {name}: stopped there, and the bytes as they were are in quarantine; look at the \
+         device, then repair again"
+    ))
+}

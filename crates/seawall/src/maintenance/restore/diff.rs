@@ -1,0 +1,231 @@
+//! What happened to bytes, told from what they are and what they should be.
+
+use crate::base::error::Result;
+use crate::base::num::to_u64;
+use crate::files::overlay::{Overlay, Patch};
+use crate::maintenance::restore::is_manifest;
+use crate::scan::catalog::survey;
+use crate::scan::scanner::{Event, Found, Walk};
+use seawall_format::batch::HEADER_SIZE as BATCH_HEADER_SIZE;
+use seawall_format::frame::{self, Frames};
+use seawall_format::{
+    HEADER_SIZE, Layout, Lsn, MANIFEST_SLOT_SIZE, MarkSlot, Seal, SegmentId, Table, tables,
+};
+use seawall_io::Storage;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes that are not what was written, and what they were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Change {
+    /// The file.
+    pub file: String,
+    /// The first of the bytes.
+    pub offset: u64,
+    /// How many there are.
+    pub bytes: u64,
+    /// How they differ from what they were.
+    pub was: Was,
+    /// What the first of them is for, in words.
+    pub place: String,
+    /// The records whose batches they are part of.
+    pub records: Option<(Lsn, Lsn)>,
+}
+
+/// How bytes differ from what was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Was {
+    /// One bit, this one of 0 to 7, is the other way around.
+    Bit(u8),
+    /// All of them are zero, or the device does not give them.
+    Zeros,
+    /// They are not there: the file is missing, or too short.
+    Missing,
+    /// So many bits differ.
+    Bits(u64),
+}
+
+impl Was {
+    /// A word for it, stable for scripts.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bit(_) => "bit",
+            Self::Zeros => "zeros",
+            Self::Missing => "missing",
+            Self::Bits(_) => "other",
+        }
+    }
+
+    fn of(patch: &Patch) -> Self {
+        if patch.old.len() < patch.new.len() {
+            return Self::Missing;
+        }
+        let pairs = patch.old.iter().zip(&patch.new);
+        let bits: u64 = pairs.map(|(old, new)| u64::from((old ^ new).count_ones())).sum();
+        let differs = patch.old.iter().zip(&patch.new).find(|(old, new)| old != new);
+        match (bits, differs) {
+            (1, Some((old, new))) => {
+                Self::Bit(u8::try_from((old ^ new).trailing_zeros()).unwrap_or(0))
+            }
+            _ if patch.old.iter().all(|byte| *byte == 0) => Self::Zeros,
+            _ => Self::Bits(bits),
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { offset, bytes, place, .. } = self;
+        match self.was {
+            Was::Bit(bit) => write!(f, "bit {bit} of byte {offset:#x}: {place}"),
+            Was::Zeros => write!(f, "{bytes} bytes of zeros from byte {offset:#x}: {place}"),
+            Was::Missing => write!(f, "{bytes} bytes missing from byte {offset:#x}: {place}"),
+            Was::Bits(bits) => {
+                write!(f, "{bits} bits of {bytes} bytes from byte {offset:#x}: {place}")
+            }
+        }
+    }
+}
+
+/// Tells of each patch what it mends.
+pub(super) fn describe(log: &Arc<dyn Storage>, patches: &[Patch]) -> Result<Vec<Change>> {
+    let mut changes: Vec<_> = patches.iter().map(Change::of).collect();
+    if patches.is_empty() {
+        return Ok(changes);
+    }
+    let view: Arc<dyn Storage> = Arc::new(Overlay::new(log.clone(), patches));
+    let survey = survey(&view, None)?;
+    for link in &survey.chain {
+        let (header, name) = (&link.segment.header, link.segment.name());
+        let hit = |change: &Change| SegmentId::from_any_name(&change.file) == Some(header.id);
+        if !changes.iter().any(hit) {
+            continue;
+        }
+        let heads = changes.iter_mut().filter(|change| change.file == header.head_name());
+        heads.for_each(|change| change.look_at_head(header.geometry));
+        let mut walk = Walk::of_segment(link).around_unreadable(true);
+        loop {
+            match walk.step()? {
+                Event::Batch(found) => {
+                    let here = changes.iter_mut().filter(|change| change.file == name);
+                    here.for_each(|change| change.look_at(&walk, &found, header.layout));
+                }
+                Event::Damage(..) => {}
+                Event::End(_) => break,
+            }
+        }
+    }
+    Ok(changes)
+}
+
+impl Change {
+    fn of(patch: &Patch) -> Self {
+        let mut change = Self {
+            file: patch.file.clone(),
+            offset: patch.offset,
+            bytes: to_u64(patch.new.len()),
+            was: Was::of(patch),
+            place: "behind the records".to_owned(),
+            records: None,
+        };
+        // A patch may begin with bytes that are as they should be, where a device refused a page.
+        let same = patch.old.iter().zip(&patch.new).take_while(|(old, new)| old == new).count();
+        if matches!(change.was, Was::Bit(_)) {
+            change.offset += to_u64(same);
+            change.bytes = 1;
+        }
+        if is_manifest(patch) {
+            let slot = if change.offset < 512 { "slot A" } else { "slot B" };
+            let start = if change.offset < 512 { 0 } else { change.offset / 512 * 512 };
+            let field = field("manifest", change.offset - start, MANIFEST_SLOT_SIZE);
+            change.place = format!("the manifest, {slot}, {field}");
+        }
+        change
+    }
+
+    fn look_at_head(&mut self, geometry: seawall_format::Geometry) {
+        let slots = [
+            ("header", 0, HEADER_SIZE, "the segment's header"),
+            ("mark", MarkSlot::A.offset(geometry).0, 40, "mark slot A"),
+            ("mark", MarkSlot::B.offset(geometry).0, 40, "mark slot B"),
+            ("seal", Seal::offset(geometry).0, 48, "the seal"),
+        ];
+        for (table, start, size, name) in slots {
+            if (start..start + to_u64(size)).contains(&self.offset) {
+                self.place = format!("{name}, {}", field(table, self.offset - start, size));
+                return;
+            }
+        }
+        if self.offset < geometry.data_start() {
+            "before the records".clone_into(&mut self.place);
+        }
+    }
+
+    fn look_at(&mut self, walk: &Walk, found: &Found, layout: Layout) {
+        let (start, end) = (found.start.0, found.end.0);
+        if end <= self.offset || self.offset + self.bytes <= start {
+            return;
+        }
+        let (first, last) = (found.header.first, found.last);
+        let (from, to) = self.records.unwrap_or((first, last));
+        self.records = Some((from.min(first), to.max(last)));
+        if !(start..end).contains(&self.offset) {
+            return;
+        }
+        if layout == Layout::Text {
+            self.place = if first == last {
+                format!("the line of record {first}")
+            } else {
+                format!("the lines of records {first} to {last}")
+            };
+            return;
+        }
+        let at = usize::try_from(self.offset - start).expect("a place in a batch");
+        self.place = in_batch(walk, found, at);
+    }
+}
+
+/// What stands at that place of a batch.
+fn in_batch(walk: &Walk, found: &Found, at: usize) -> String {
+    let first = found.header.first;
+    let Some(mut at) = at.checked_sub(BATCH_HEADER_SIZE) else {
+        let field = field("batch", to_u64(at), BATCH_HEADER_SIZE);
+        return format!("the batch of record {first}, {field}");
+    };
+    let body = walk.bytes().get(found.body.clone()).unwrap_or_default();
+    for record in Frames::new(body, first, found.header.count) {
+        let size = frame::size_on_disk(record.payload.len());
+        if at >= size {
+            at -= size;
+            continue;
+        }
+        return match at.checked_sub(frame::HEADER_SIZE) {
+            Some(byte) if byte < record.payload.len() => {
+                format!("record {}, payload byte {byte}", record.lsn)
+            }
+            Some(_) => format!("record {}, padding", record.lsn),
+            None => {
+                let field = field("frame", to_u64(at), frame::HEADER_SIZE);
+                format!("record {}, {field}", record.lsn)
+            }
+        };
+    }
+    format!("the batch of record {first}, padding")
+}
+
+/// The field of a structure that has the byte `at`.
+fn field(structure: &str, at: u64, size: usize) -> String {
+    let table: Option<Table> =
+        tables().into_iter().find(|(name, _)| *name == structure).map(|(_, table)| table);
+    let at = usize::try_from(at).unwrap_or(usize::MAX);
+    let bytes = |field: &seawall_format::Field| -> Range<usize> { field.at..field.at + field.size };
+    let field = table.into_iter().flatten().find(|field| bytes(field).contains(&at));
+    match field.filter(|_| at < size) {
+        Some(field) => format!("field \"{}\"", field.name),
+        None => "padding".to_owned(),
+    }
+}

@@ -1,0 +1,294 @@
+//! What a repair is about to change, written down first: a file in the log's quarantine. It keeps
+//! the bytes as they were, for people, and lets the next repair finish what a crash interrupted.
+//!
+//! ```text
+//! byte  size  field     value
+//!    0     8  magic     "SEAWALLQ"
+//!    8     4  version   1
+//!   12     4  checksum  of what follows, to byte 40
+//!   16     8  log id
+//!   24     8  count     how many patches follow
+//!   32     8  length    of the whole file
+//!   40        patches, one behind the other:
+//!    0     4  checksum  of the rest of the patch
+//!    4     2  name      bytes of the file's name
+//!    6     2  by        1 parity, 2 replica
+//!    8     8  offset    in that file
+//!   16     4  old       bytes as they were
+//!   20     4  new       bytes as they are to be
+//!   24        name, old, new
+//! ```
+//!
+//! Numbers are little-endian; checksums are CRC32C, bound to the log and to their place in the
+//! journal, as those of the log are (FORMAT.md section 2). A journal counts if all of it is right
+//! and its name ends with `.journal`: then bytes may have been changed. It is renamed when all of
+//! it was done, or does not fit any more.
+
+use crate::base::env::Machine;
+use crate::base::error::{Error, Result};
+use crate::files::directory::QUARANTINE;
+use crate::files::overlay::{Mender, Overlay, Patch, part};
+use crate::files::segment_reader::read_around;
+use crate::maintenance::restore::{apply, to_u64};
+use crate::maintenance::verify::look_around;
+use crate::scan::catalog::{log_id, survey};
+use seawall_format::{LogId, Offset, Salt};
+use seawall_io::{Access, File, Storage};
+use std::io;
+use std::sync::Arc;
+
+const MAGIC: [u8; 8] = *b"SEAWALLQ";
+const VERSION: u32 = 1;
+const HEAD_SIZE: usize = 40;
+const PATCH_HEAD_SIZE: usize = 24;
+/// The largest part of a patch that is written down in one.
+const PATCH_MAX: u64 = 8 << 20;
+
+const OPEN: &str = "-mend.journal";
+const DONE: &str = "-mend.done";
+const VOID: &str = "-mend.void";
+
+/// A journal that was written.
+pub(super) struct Journal {
+    folder: Arc<dyn Storage>,
+    name: String,
+}
+
+/// How many bytes a journal of these patches takes.
+pub(super) fn size(patches: &[Patch]) -> u64 {
+    let one =
+        |patch: &Patch| PATCH_HEAD_SIZE + patch.file.len() + patch.old.len() + patch.new.len();
+    if patches.is_empty() { 0 } else { to_u64(HEAD_SIZE + patches.iter().map(one).sum::<usize>()) }
+}
+
+impl Journal {
+    /// Writes the patches down. When this returns, a power cut does not take the journal, nor its
+    /// name.
+    pub(super) fn write(machine: &Machine, log: LogId, patches: &[Patch]) -> Result<Self> {
+        let folder = quarantine(machine)?;
+        let name = format!("{:020}{OPEN}", machine.clock.wall_us());
+        let written = fill(&*folder, &name, (log, patches));
+        if written.is_err() {
+            // Nothing was changed yet: half a journal tells of nothing.
+            let _ = folder.remove(&name);
+        }
+        written.map_err(Error::io_in(format!("write {QUARANTINE}/{name}; nothing was changed")))?;
+        Ok(Self { folder, name })
+    }
+
+    /// Where it is, in the log's directory.
+    pub(super) fn place(&self) -> String {
+        // The name that it has in the end.
+        format!("{QUARANTINE}/{}", self.name.replace(OPEN, DONE))
+    }
+
+    /// Notes that all of it was done; it stays, for the bytes as they were.
+    pub(super) fn done(self) -> Result<()> {
+        self.ends_as(DONE)
+    }
+
+    fn ends_as(self, suffix: &str) -> Result<()> {
+        let to = self.name.replace(OPEN, suffix);
+        let renamed = self.folder.rename(&self.name, &to);
+        let renamed = renamed.and_then(|()| self.folder.sync_dir());
+        renamed.map_err(Error::io(format!("rename {QUARANTINE}/{}", self.name)))
+    }
+}
+
+fn quarantine(machine: &Machine) -> Result<Arc<dyn Storage>> {
+    machine.storage.folder(QUARANTINE).map_err(Error::io(format!("make {QUARANTINE}")))
+}
+
+fn fill(folder: &dyn Storage, name: &str, (log, patches): (LogId, &[Patch])) -> io::Result<()> {
+    let salt = Salt::of_log(log);
+    let split: Vec<_> = patches.iter().flat_map(split).collect();
+    let file = folder.create(name)?;
+    let mut at = to_u64(HEAD_SIZE);
+    for patch in &split {
+        let bytes = encode(patch, &salt, at)?;
+        file.write_at(&bytes, at)?;
+        at += to_u64(bytes.len());
+    }
+    let head = [log.0, to_u64(split.len()), at].map(u64::to_le_bytes).concat();
+    let checksum = salt.checksum(Offset(0), &head);
+    let parts = [MAGIC.as_slice(), &VERSION.to_le_bytes(), &checksum.to_le_bytes(), &head];
+    file.write_at(&parts.concat(), 0)?;
+    file.sync()?;
+    folder.sync_dir()
+}
+
+/// A patch in parts that are not too large.
+fn split(patch: &Patch) -> Vec<Patch> {
+    let starts = (patch.offset..patch.end()).step_by(usize::try_from(PATCH_MAX).expect("8 MiB"));
+    let end = |start: u64| (start + PATCH_MAX).min(patch.end());
+    starts.filter_map(|start| part(patch, start..end(start))).collect()
+}
+
+fn encode(patch: &Patch, salt: &Salt, at: u64) -> io::Result<Vec<u8>> {
+    let too_large = |_| io::Error::from(io::ErrorKind::InvalidInput);
+    let name = u16::try_from(patch.file.len()).map_err(too_large)?;
+    let by: u16 = match patch.by {
+        Mender::Parity => 1,
+        Mender::Replica => 2,
+    };
+    let [old, new] = [&patch.old, &patch.new].map(|bytes| u32::try_from(bytes.len()));
+    let (old, new) = (old.map_err(too_large)?, new.map_err(too_large)?);
+    let mut bytes = vec![0; 4];
+    bytes.extend(name.to_le_bytes());
+    bytes.extend(by.to_le_bytes());
+    bytes.extend(patch.offset.to_le_bytes());
+    bytes.extend(old.to_le_bytes());
+    bytes.extend(new.to_le_bytes());
+    bytes.extend(patch.file.as_bytes());
+    bytes.extend(&patch.old);
+    bytes.extend(&patch.new);
+    let checksum = salt.checksum(Offset(at), bytes.get(4..).unwrap_or_default());
+    bytes.splice(..4, checksum.to_le_bytes());
+    Ok(bytes)
+}
+
+/// The patches of a journal of that log, if all of it is right.
+fn read(file: &dyn File, log: LogId) -> io::Result<Option<Vec<Patch>>> {
+    let length = file.len()?;
+    let Some(head) = read_exactly(file, 0, HEAD_SIZE, length)? else { return Ok(None) };
+    let salt = Salt::of_log(log);
+    let number = |at: usize| number(&head, at, 8);
+    let is_right = head.starts_with(&MAGIC)
+        && self::number(&head, 8, 4) == u64::from(VERSION)
+        && self::number(&head, 12, 4)
+            == u64::from(salt.checksum(Offset(0), head.get(16..).unwrap_or_default()))
+        && (number(16), number(32)) == (log.0, length);
+    let (mut patches, mut at) = (vec![], to_u64(HEAD_SIZE));
+    while is_right && at < length {
+        let Some((patch, end)) = decode(file, at, (length, &salt))? else { return Ok(None) };
+        patches.push(patch);
+        at = end;
+    }
+    Ok((is_right && number(24) == to_u64(patches.len())).then_some(patches))
+}
+
+fn decode(
+    file: &dyn File,
+    at: u64,
+    (length, salt): (u64, &Salt),
+) -> io::Result<Option<(Patch, u64)>> {
+    let Some(head) = read_exactly(file, at, PATCH_HEAD_SIZE, length)? else { return Ok(None) };
+    let size = |field, size| usize::try_from(number(&head, field, size)).unwrap_or(usize::MAX);
+    let (name, old, new) = (size(4, 2), size(16, 4), size(20, 4));
+    let rest = name.saturating_add(old).saturating_add(new);
+    let from = at + to_u64(PATCH_HEAD_SIZE);
+    let Some(rest) = read_exactly(file, from, rest, length)? else { return Ok(None) };
+    let whole = [head.as_slice(), &rest].concat();
+    let checksum = salt.checksum(Offset(at), whole.get(4..).unwrap_or_default());
+    let (name, bytes) = rest.split_at(name);
+    let (old, new) = bytes.split_at(old);
+    let by = match number(&head, 6, 2) {
+        1 => Mender::Parity,
+        2 => Mender::Replica,
+        _ => return Ok(None),
+    };
+    let Ok(file) = String::from_utf8(name.to_vec()) else { return Ok(None) };
+    if number(&head, 0, 4) != u64::from(checksum) || !crate::maintenance::restore::is_of_log(&file)
+    {
+        return Ok(None);
+    }
+    let (offset, old, new) = (number(&head, 8, 8), old.to_vec(), new.to_vec());
+    let end = at + to_u64(whole.len());
+    Ok(Some((Patch { file, offset, old, new, by }, end)))
+}
+
+/// So many bytes from `at` on, if the file has them.
+fn read_exactly(file: &dyn File, at: u64, size: usize, length: u64) -> io::Result<Option<Vec<u8>>> {
+    if to_u64(size) > length.saturating_sub(at) {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; size];
+    let read = file.read_at(&mut bytes, at)?;
+    Ok((read == size).then_some(bytes))
+}
+
+fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
+    let mut whole = [0; 8];
+    let field = bytes.get(at..at + size).unwrap_or_default();
+    whole.iter_mut().zip(field).for_each(|(target, byte)| *target = *byte);
+    u64::from_le_bytes(whole)
+}
+
+/// The newest journal that was not gone through to its end, with its name.
+fn newest(folder: &dyn Storage, log: LogId) -> Result<Option<(String, Vec<Patch>)>> {
+    let names = folder.list().map_err(Error::io(format!("list {QUARANTINE}")))?;
+    for name in names.into_iter().rev().filter(|name| name.ends_with(OPEN)) {
+        let file = folder.open(&name, Access::Read);
+        let patches = file.and_then(|file| read(&*file, log));
+        let patches = patches.map_err(Error::io(format!("read {QUARANTINE}/{name}")))?;
+        if let Some(patches) = patches {
+            return Ok(Some((name, patches)));
+        }
+    }
+    Ok(None)
+}
+
+/// The journal of a repair that was interrupted, if there is one.
+pub(super) fn unfinished(log: &Arc<dyn Storage>, id: Option<LogId>) -> Result<Option<String>> {
+    let folder = log.folder_if_any(QUARANTINE);
+    let folder = folder.map_err(Error::io(format!("open {QUARANTINE}")))?;
+    let Some((folder, id)) = folder.zip(id) else { return Ok(None) };
+    Ok(newest(&*folder, id)?.map(|(name, _)| format!("{QUARANTINE}/{name}")))
+}
+
+/// Finishes what a crash, or a device that failed, interrupted; says where its journal is then.
+///
+/// A log that was opened in between is in no danger from this, nor was it from that open. Each
+/// byte of a patch is as it was or as it should be, and no byte outside is touched. So a batch, a
+/// mark or a seal that was intact is so still, some that were not have become so, and the two
+/// things that tell of missing bytes, a segment's header and its file's length, change only when
+/// the bytes that they speak of are synced ([`write`]): the open saw damage, or a mended log. What
+/// it wrote since is told from a half-made patch by its bytes, and then nothing is changed.
+pub(super) fn resume(machine: &Machine) -> Result<Option<String>> {
+    let log = &machine.storage;
+    let folder = log.folder_if_any(QUARANTINE);
+    let folder = folder.map_err(Error::io(format!("open {QUARANTINE}")))?;
+    let id = log_id(&survey(log, None)?);
+    let Some((folder, id)) = folder.zip(id) else { return Ok(None) };
+    let Some((name, patches)) = newest(&*folder, id)? else { return Ok(None) };
+    apply::clear(machine)?;
+    let journal = Journal { folder, name };
+    if !still_fits(log, &patches)? {
+        journal.ends_as(VOID)?;
+        return Ok(None);
+    }
+    // All of it again: of what a failed sync left, a later one proves nothing.
+    apply::patches(machine, &patches)?;
+    apply::manifest(machine, &patches)?;
+    let place = journal.place();
+    journal.done()?;
+    Ok(Some(place))
+}
+
+/// Whether the log is as an interrupted repair left it, and better once that is finished.
+fn still_fits(log: &Arc<dyn Storage>, patches: &[Patch]) -> Result<bool> {
+    let mut is_done = true;
+    for patch in patches {
+        let now = match log.open(&patch.file, Access::Read) {
+            Ok(file) => read_around(&*file, patch.offset, to_u64(patch.new.len()))?.0,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => vec![],
+            Err(error) => return Err(Error::io(format!("open {}", patch.file))(error)),
+        };
+        let is_known = |(at, byte): (usize, &u8)| {
+            patch.new.get(at) == Some(byte) || patch.old.get(at) == Some(byte)
+        };
+        if !now.iter().enumerate().all(is_known) || now.len() < patch.old.len() {
+            return Ok(false);
+        }
+        is_done &= now == patch.new;
+    }
+    if is_done {
+        return Ok(true);
+    }
+    let view: Arc<dyn Storage> = Arc::new(Overlay::new(log.clone(), patches));
+    let (now, then) = (look_around(log)?, look_around(&view)?);
+    let rank = |found: &crate::maintenance::verify::Verification| {
+        (found.records, usize::MAX - found.damage.len())
+    };
+    Ok(rank(&then) >= rank(&now))
+}

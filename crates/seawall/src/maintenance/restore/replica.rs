@@ -1,0 +1,379 @@
+//! Another copy of the same log, and the bytes that it has where this one is damaged.
+
+mod shared;
+
+use crate::base::error::{Corruption, Damage, Error, Result};
+use crate::base::num::to_u64;
+use crate::files::directory::{MANIFEST, MANIFEST_MAX, list, read_small, segment_ids};
+use crate::files::overlay::{Mender, Patch};
+use crate::files::segment::{Look, look};
+use crate::maintenance::restore::replica::shared::{Shared, segment_of};
+use crate::maintenance::restore::source::Source;
+use crate::maintenance::restore::{is_whole, place_of};
+use crate::maintenance::verify::{Verification, look_around};
+use crate::scan::catalog::{log_id, survey};
+use seawall_format::{HEADER_SIZE, LogId, Lsn, Manifest, SegmentHeader, SegmentId};
+use seawall_io::{Access, File, Storage};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::files::segment_reader::{length, read_around};
+pub(crate) use crate::maintenance::restore::replica::shared::unproven;
+
+/// What one read takes, and the largest patch.
+const CHUNK: u64 = 256 << 10;
+/// Equal bytes between two that differ, up to so many, belong to one patch.
+const JOINED: usize = 32;
+/// How many bytes are offered at once: what is more is left to the next repair.
+const OFFERED_MAX: usize = 1 << 30;
+
+/// What is to be offered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// Bytes of which this log shows that they are its own.
+    Proven,
+    /// Files of which nothing is left here, and nothing shows what was in them.
+    Alone,
+}
+
+/// Another copy of the log.
+#[derive(Debug)]
+pub(crate) struct Replica {
+    /// The log as it was found: nothing that a replica gave says that its bytes are this log's.
+    found: Arc<dyn Storage>,
+    storage: Arc<dyn Storage>,
+    log: LogId,
+    last: Option<Lsn>,
+}
+
+impl Replica {
+    /// Takes `storage` for a copy of the log `log`, which is in `found`.
+    ///
+    /// # Errors
+    ///
+    /// `Mismatch` if it is of another one.
+    pub(crate) fn open(
+        found: &Arc<dyn Storage>,
+        storage: Arc<dyn Storage>,
+        log: LogId,
+    ) -> Result<Self> {
+        let theirs = log_id(&survey(&storage, None)?).ok_or_else(|| Error::NotALog {
+            place: storage.place(),
+            found: "neither a manifest nor the header of a segment can be read".to_owned(),
+        })?;
+        if theirs != log {
+            let (has, asked) = (format!("{:016x}", log.0), format!("{:016x}", theirs.0));
+            let asked = format!("a replica with id {asked} ({})", storage.place());
+            return Err(Error::Mismatch { what: "the id", has, asked });
+        }
+        let last = look_around(&storage)?.last_lsn;
+        Ok(Self { found: found.clone(), storage, log, last })
+    }
+
+    /// The header of a segment in its file there, if it is sound and of this log.
+    fn header(&self, id: SegmentId) -> Result<Option<SegmentHeader>> {
+        header_in(&*self.storage, id).map(|found| found.filter(|header| header.log == self.log))
+    }
+
+    /// Offers what it has for all that was found.
+    fn offers(
+        &self,
+        log: &Arc<dyn Storage>,
+        found: &Verification,
+        trust: Trust,
+    ) -> Result<Vec<Patch>> {
+        let (mut offered, mut last) = (vec![], None);
+        for damage in &found.damage {
+            let place = (damage.segment, damage.offset);
+            if last.replace(place) != Some(place) {
+                self.offer(log, (damage, trust), &mut offered)?;
+            }
+        }
+        Ok(offered)
+    }
+
+    /// Offers what it has for one damaged place.
+    fn offer(
+        &self,
+        log: &Arc<dyn Storage>,
+        (damage, trust): (&Damage, Trust),
+        offered: &mut Vec<Patch>,
+    ) -> Result<()> {
+        let Some(id) = damage.segment else { return self.offer_manifest(&**log, offered) };
+        let Some(header) = self.header(id)? else { return Ok(()) };
+        let shared = Shared::of((&self.found, &self.storage), &header)?;
+        let (head, data) = (header.head_name(), header.data_name());
+        if !is_whole(damage) {
+            let mut here = vec![];
+            self.offer_part((&**log, &data), place_of(&**log, damage)?, &mut here)?;
+            offered.extend(here.iter().flat_map(|patch| shared.parts(patch)));
+            return Ok(());
+        }
+        let ours = header_in(&**log, id)?;
+        let is_ours = ours.is_some_and(|ours| ours.reference() == header.reference());
+        if !is_ours && (!self.is_named(log, &header, &shared)? || self.hides_another(log, id)?) {
+            return Ok(());
+        }
+        if shared.is_gone && shared.is_all() != (trust == Trust::Proven) {
+            return Ok(());
+        }
+        let is_hit = matches!(damage.cause, Corruption::SegmentHeader);
+        if is_hit && !shared.is_gone {
+            // What is behind the header may be as it should be, and be newer than the replica.
+            let header = 0..u64::from(header.geometry.block);
+            return self.offer_part((&**log, &head), header, offered);
+        }
+        if head != data {
+            let mut here = vec![];
+            self.offer_part((&**log, &data), 0..u64::MAX, &mut here)?;
+            let parts = |patch: &Patch| {
+                if shared.is_gone { vec![patch.clone()] } else { shared.parts(patch) }
+            };
+            offered.extend(here.iter().flat_map(parts));
+        }
+        if !is_ours {
+            self.offer_part((&**log, &head), 0..u64::MAX, offered)?;
+        }
+        Ok(())
+    }
+
+    /// Whether something of this log says that the segment with this header, which has random bits
+    /// of its own, is the one that it had under that name.
+    fn is_named(
+        &self,
+        log: &Arc<dyn Storage>,
+        header: &SegmentHeader,
+        shared: &Shared,
+    ) -> Result<bool> {
+        let wanted = header.reference();
+        let manifest = survey(&self.found, None)?.manifest;
+        let by_manifest = manifest.is_some_and(|manifest| {
+            manifest.oldest == wanted
+                || manifest.closed.is_some_and(|closed| closed.segment == wanted)
+        });
+        if by_manifest || !shared.is_gone {
+            return Ok(true);
+        }
+        if let Some(ours) = segment_of(&self.found, header)?
+            && (!ours.marks()?.is_empty() || ours.seal()?.is_some())
+        {
+            return Ok(true);
+        }
+        // Against a sound header under the same name, only what the log had before counts.
+        let has_other = header_in(&*self.found, header.id)?.is_some();
+        let witness = if has_other { &self.found } else { log };
+        let names = list(&**witness)?;
+        for name in names.iter().filter(|name| segment_ids(std::slice::from_ref(name)).count() > 0)
+        {
+            let Look::Sound(other) = look(witness, name, None)? else { continue };
+            let is_next = other.header.pred == Some(wanted);
+            let is_before = other.seal()?.is_some_and(|seal| seal.next == wanted);
+            if other.header.log == self.log && (is_next || is_before) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the file of that name is another segment of this log, and all that is left of it.
+    fn hides_another(&self, log: &Arc<dyn Storage>, id: SegmentId) -> Result<bool> {
+        for name in [id.file_name(), id.head_name()] {
+            let start = read_small(&*self.found, &name, HEADER_SIZE)?.unwrap_or_default();
+            let Ok(other) = SegmentHeader::decode(&start) else { continue };
+            if other.log != self.log || other.id == id {
+                continue;
+            }
+            if header_in(&**log, other.id)?.as_ref() != Some(&other) {
+                return Ok(true);
+            }
+            let here = if other.head_name() == other.data_name() { name } else { id.text_name() };
+            let (Some(here), Some(there)) =
+                (open(&*self.found, &here)?, open(&**log, &other.data_name())?)
+            else {
+                continue;
+            };
+            if !holds_all_of((&*here, &*there), other.data_start())? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Offers the manifest, or the one slot of it that cannot be read.
+    fn offer_manifest(&self, log: &dyn Storage, offered: &mut Vec<Patch>) -> Result<()> {
+        let theirs = read_small(&*self.storage, MANIFEST, MANIFEST_MAX)?.unwrap_or_default();
+        let is_of_log = |slot: &Manifest| slot.log == self.log;
+        let slots = Manifest::decode_file(&theirs);
+        if !slots.iter().flatten().any(is_of_log) {
+            return Ok(());
+        }
+        self.offer_part((log, MANIFEST), 0..u64::MAX, offered)
+    }
+
+    /// The slot of the manifest that can be read there and not here, if the other is the same.
+    fn offer_slot(&self, log: &dyn Storage, offered: &mut Vec<Patch>) -> Result<()> {
+        let slots = |storage: &dyn Storage| -> Result<[Option<Manifest>; 2]> {
+            let bytes = read_small(storage, MANIFEST, MANIFEST_MAX)?.unwrap_or_default();
+            Ok(Manifest::decode_file(&bytes).map(Result::ok))
+        };
+        let (ours, theirs) = (slots(log)?, slots(&*self.storage)?);
+        let is_one = ours.iter().flatten().count() == 1 && theirs.iter().flatten().count() == 2;
+        let is_same = ours.iter().zip(&theirs).all(|(one, other)| one.is_none() || one == other);
+        if is_one && is_same { self.offer_manifest(log, offered) } else { Ok(()) }
+    }
+
+    /// Offers the bytes of that part of a file that differ, and those that are missing at its end.
+    fn offer_part(
+        &self,
+        (log, name): (&dyn Storage, &str),
+        bytes: Range<u64>,
+        offered: &mut Vec<Patch>,
+    ) -> Result<()> {
+        let Some(theirs) = open(&*self.storage, name)? else { return Ok(()) };
+        let ours = open(log, name)?;
+        let end = bytes.end.min(length(&*theirs, name)?);
+        let mut at = bytes.start;
+        while at < end {
+            let size = (CHUNK - at % CHUNK).min(end - at);
+            let next = at + size;
+            let (new, refused) = read_around(&*theirs, at, size)?;
+            let room = offered.iter().map(|patch| patch.new.len()).sum::<usize>() + new.len();
+            if room > OFFERED_MAX {
+                return Ok(());
+            }
+            if refused.is_empty() {
+                let (old, unread) = match &ours {
+                    Some(ours) => read_around(&**ours, at, size)?,
+                    None => (vec![], vec![]),
+                };
+                for run in runs(&old, &new, &unread) {
+                    let old = old.get(run.start..run.end.min(old.len())).unwrap_or_default();
+                    let Some(new) = new.get(run.clone()) else { continue };
+                    let (file, offset) = (name.to_owned(), at + to_u64(run.start));
+                    let (old, new) = (old.to_vec(), new.to_vec());
+                    offered.push(Patch { file, offset, old, new, by: Mender::Replica });
+                }
+            }
+            at = next;
+        }
+        Ok(())
+    }
+}
+
+impl Source for Replica {
+    fn patches(&self, log: &Arc<dyn Storage>, found: &Verification) -> Result<Vec<Patch>> {
+        let mut offered = self.offers(log, found, Trust::Proven)?;
+        self.offer_slot(&**log, &mut offered)?;
+        Ok(offered)
+    }
+
+    fn lost_files(&self, log: &Arc<dyn Storage>, found: &Verification) -> Result<Vec<Patch>> {
+        self.offers(log, found, Trust::Alone)
+    }
+
+    fn is_tied(&self, _: &Arc<dyn Storage>, damage: &Damage) -> Result<bool> {
+        let Some(id) = damage.segment else { return Ok(false) };
+        let Some(header) = self.header(id)? else { return Ok(false) };
+        let shared = Shared::of((&self.found, &self.storage), &header)?;
+        // Of a whole file everything is to be of the same history.
+        let place = if is_whole(damage) {
+            0..u64::MAX
+        } else {
+            damage.offset.0..damage.offset.plus(damage.bytes).0
+        };
+        Ok(shared.has(&place))
+    }
+
+    /// A sound file that belongs elsewhere stands behind the newest segment, which is the same here
+    /// and there to its last byte. It has no seal, so no segment was ever in use behind it.
+    fn strays(&self, log: &Arc<dyn Storage>, found: &Verification) -> Result<Vec<String>> {
+        let survey = survey(log, None)?;
+        let Some(newest) = survey.chain.last().map(|link| &link.segment) else {
+            return Ok(vec![]);
+        };
+        let is_stray = |damage: &&Damage| {
+            use Corruption::{Duplicated, ForeignEpoch, Misplaced};
+            let is_stranger = [Duplicated, ForeignEpoch, Misplaced].contains(&damage.cause);
+            is_whole(damage) && is_stranger && damage.segment > Some(newest.header.id)
+        };
+        let ids: Vec<_> = found.damage.iter().filter(is_stray).map(|one| one.segment).collect();
+        let theirs = list(&*self.storage)?;
+        let is_newer =
+            |name: &String| SegmentId::from_any_name(name).is_some_and(|id| id > newest.header.id);
+        if ids.is_empty() || newest.seal()?.is_some() || theirs.iter().any(is_newer) {
+            return Ok(vec![]);
+        }
+        for name in newest.names() {
+            let mut differ = vec![];
+            self.offer_part((&**log, &name), 0..u64::MAX, &mut differ)?;
+            let lengths = open(&**log, &name)?.zip(open(&*self.storage, &name)?);
+            let is_equal = lengths
+                .map(|(ours, theirs)| Ok(length(&*ours, &name)? == length(&*theirs, &name)?))
+                .transpose()?;
+            if !differ.is_empty() || is_equal != Some(true) {
+                return Ok(vec![]);
+            }
+        }
+        let is_one = |name: &&String| ids.contains(&SegmentId::from_any_name(name));
+        Ok(survey.names.iter().filter(is_one).cloned().collect())
+    }
+
+    fn last(&self) -> Option<Lsn> {
+        self.last
+    }
+}
+
+/// The sound header in the file of a segment, of whatever layout.
+fn header_in(storage: &dyn Storage, id: SegmentId) -> Result<Option<SegmentHeader>> {
+    for name in [id.file_name(), id.head_name()] {
+        let Some(file) = open(storage, &name)? else { continue };
+        let (bytes, _) = read_around(&*file, 0, to_u64(HEADER_SIZE))?;
+        if let Some(header) = SegmentHeader::decode(&bytes).ok().filter(|header| header.id == id) {
+            return Ok(Some(header));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a file has, from `start` on, all the bytes of another that are not zero.
+fn holds_all_of((inner, outer): (&dyn File, &dyn File), start: u64) -> Result<bool> {
+    let mut at = start;
+    loop {
+        let (bytes, refused) = read_around(inner, at, CHUNK)?;
+        if bytes.is_empty() {
+            return Ok(true);
+        }
+        let (there, _) = read_around(outer, at, CHUNK)?;
+        let is_there = |(number, byte): (usize, &u8)| *byte == 0 || there.get(number) == Some(byte);
+        if !refused.is_empty() || !bytes.iter().enumerate().all(is_there) {
+            return Ok(false);
+        }
+        at += to_u64(bytes.len());
+    }
+}
+
+fn open(storage: &dyn Storage, name: &str) -> Result<Option<Arc<dyn File>>> {
+    match storage.open(name, Access::Read) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io(format!("open {name}"))(error)),
+    }
+}
+
+/// Where `new` differs from `old`, or goes on behind it, or `old` could not be read.
+fn runs(old: &[u8], new: &[u8], unread: &[Range<usize>]) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = vec![];
+    for (at, byte) in new.iter().enumerate() {
+        let is_same = old.get(at) == Some(byte) && !unread.iter().any(|run| run.contains(&at));
+        if is_same {
+            continue;
+        }
+        let end = at + 1;
+        match found.last_mut().filter(|run| at - run.end <= JOINED) {
+            Some(run) => run.end = end,
+            None => found.push(at..end),
+        }
+    }
+    found
+}

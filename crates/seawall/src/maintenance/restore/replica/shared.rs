@@ -1,0 +1,292 @@
+//! How far two copies of a log have the same history. A copy that was written to since has other
+//! records under the same numbers in the same segment, and each of them is sound: that a record is
+//! sound in the replica does not show that it is the one this log lost.
+//!
+//! Each batch names the one before it by its checksums, so what is the same in both, and was
+//! written later, shows that everything before it is the same.
+
+use crate::base::error::{Lost, Result};
+use crate::base::num::to_u64;
+use crate::files::overlay::{Mender, Overlay, Patch};
+use crate::files::segment::{Look, Segment, look};
+use crate::files::segment_reader::{length, read_around};
+use crate::maintenance::restore::part;
+use crate::maintenance::restore::replica::{header_in, open};
+use crate::scan::catalog::survey;
+use crate::scan::chain::Link;
+use crate::scan::scanner::{Event, Found, Walk};
+use seawall_format::batch::{BatchHeader, HEADER_SIZE, Life};
+use seawall_format::scan::Limit;
+use seawall_format::{Layout, Lsn, Offset, SegmentHeader};
+use seawall_io::Storage;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// This log and a replica of it.
+pub(super) type Pair<'a> = (&'a Arc<dyn Storage>, &'a Arc<dyn Storage>);
+
+/// What two copies of a segment have in common.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// Up to this offset of the file with the records, both were written as one log.
+    to: u64,
+    /// Damaged batches and lines behind that, of which enough is left here to know them.
+    known: Vec<Range<u64>>,
+    /// No batch of the segment can be read here.
+    pub(super) is_gone: bool,
+}
+
+impl Shared {
+    /// Compares the copies of the segment with this header, which the replica has.
+    pub(super) fn of((log, replica): Pair<'_>, header: &SegmentHeader) -> Result<Self> {
+        let mut shared = Self { to: 0, known: vec![], is_gone: true };
+        let Some(theirs) = segment_of(replica, header)? else { return Ok(shared) };
+        let ours = segment_of(log, header)?;
+        let damaged = match &ours {
+            Some(ours) => shared.compare(ours, &theirs)?,
+            None => vec![],
+        };
+        let next = successor(log, header)?;
+        if is_same_moment((log, replica))? || has_same_successor(replica, next.as_ref())? {
+            shared.to = u64::MAX;
+            return Ok(shared);
+        }
+        let marks = match &ours {
+            Some(ours) => ours.marks()?,
+            None => vec![],
+        };
+        let same = theirs.marks()?.into_iter().filter(|mark| marks.contains(mark));
+        let confirmed = same.filter_map(|mark| mark.confirmed).max();
+        let end = next.filter(|next| next.pred_chain != 0);
+        shared.search(&theirs, (confirmed, end), (ours.as_ref(), &damaged))?;
+        Ok(shared)
+    }
+
+    /// The parts of a patch that are of the shared history.
+    pub(super) fn parts(&self, patch: &Patch) -> Vec<Patch> {
+        let places = std::iter::once(0..self.to).chain(self.known.iter().cloned());
+        let inner = |place: Range<u64>| {
+            let start = place.start.clamp(patch.offset, patch.end());
+            start..place.end.clamp(start, patch.end())
+        };
+        places.filter_map(|place| part(patch, inner(place))).collect()
+    }
+
+    /// Whether all of the file is of the shared history.
+    pub(super) fn is_all(&self) -> bool {
+        self.to == u64::MAX
+    }
+
+    /// Whether all of a place is of the shared history.
+    pub(super) fn has(&self, place: &Range<u64>) -> bool {
+        place.end <= self.to
+            || self.known.iter().any(|known| known.start <= place.start && place.end <= known.end)
+    }
+
+    /// Finds the last batch that is the same in both, and the places that are damaged here.
+    fn compare(&mut self, ours: &Segment, theirs: &Segment) -> Result<Vec<Range<u64>>> {
+        let mut places: Vec<Range<u64>> = vec![];
+        let mut walk = walk_over(ours);
+        let is_text = ours.header.layout == Layout::Text;
+        loop {
+            let (at, size) = match walk.step()? {
+                Event::Batch(found) => {
+                    self.is_gone = false;
+                    // Two lines of the same bytes were written at one moment, if they say when.
+                    let has_time = !is_text || found.header.time_us != 0;
+                    let bytes = walk.raw(&found);
+                    if has_time && read(theirs, found.start.0, bytes.len())? == bytes {
+                        self.to = self.to.max(found.end.0);
+                    }
+                    continue;
+                }
+                Event::Damage(damages, _) => match damages.first() {
+                    Some(damage) => (damage.offset, damage.bytes),
+                    None => continue,
+                },
+                Event::End(end) => {
+                    let tail = end.tail.filter(|tail| tail.length > 0);
+                    if let Some(tail) = tail {
+                        places.push(tail.offset.0..tail.offset.plus(tail.length).0);
+                        self.compare_header((ours, theirs), tail.offset)?;
+                    }
+                    return Ok(places);
+                }
+            };
+            places.push(at.0..at.plus(size).0);
+            self.compare_header((ours, theirs), at)?;
+        }
+    }
+
+    /// A header that can be read says which body belongs to it.
+    fn compare_header(&mut self, (ours, theirs): (&Segment, &Segment), at: Offset) -> Result<()> {
+        if ours.header.layout == Layout::Text {
+            return Ok(());
+        }
+        let bytes = read(ours, at.0, HEADER_SIZE)?;
+        let Some(header) = BatchHeader::decode(&bytes, at, &Life::of(&ours.header)) else {
+            return Ok(());
+        };
+        self.is_gone = false;
+        if read(theirs, at.0, HEADER_SIZE)? == bytes {
+            self.to = self.to.max(at.plus(header.size()).0);
+        }
+        Ok(())
+    }
+
+    /// Finds in the replica the batch up to which both confirm, the one that this log's next
+    /// segment names, and those that are damaged here and can still be known.
+    fn search(
+        &mut self,
+        theirs: &Segment,
+        (confirmed, next): (Option<Lsn>, Option<SegmentHeader>),
+        (ours, damaged): (Option<&Segment>, &[Range<u64>]),
+    ) -> Result<()> {
+        let mut walk = walk_over(theirs);
+        loop {
+            match walk.step()? {
+                Event::Batch(found) => {
+                    let (last, chain) = (found.header.last(), found.header.chain_value());
+                    let is_named = next.as_ref().is_some_and(|next| {
+                        next.base.previous() == Some(last) && next.pred_chain == chain
+                    });
+                    if is_named {
+                        // What is behind the last batch that counts is nothing.
+                        self.to = u64::MAX;
+                    } else if Some(last) <= confirmed {
+                        self.to = self.to.max(found.end.0);
+                    }
+                    let place = found.start.0..found.end.0;
+                    let is_hit = |hit: &Range<u64>| hit.start < place.end && place.start < hit.end;
+                    if let Some(ours) = ours
+                        && damaged.iter().any(is_hit)
+                        && is_known(ours, (walk.raw(&found), &found))?
+                    {
+                        self.known.push(place);
+                    }
+                }
+                Event::Damage(..) => {}
+                Event::End(_) => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Whether enough of a batch or line of the replica is here to say that it is this log's.
+fn is_known(ours: &Segment, (theirs, found): (&[u8], &Found)) -> Result<bool> {
+    let here = read(ours, found.start.0, theirs.len())?;
+    if ours.header.layout == Layout::Binary {
+        // The header alone was hit.
+        return Ok(here.get(HEADER_SIZE..) == theirs.get(HEADER_SIZE..));
+    }
+    let mut at = 0;
+    Ok(theirs.split_inclusive(|byte| *byte == b'\n').all(|line| {
+        let same = here.get(at..at + line.len()).is_some_and(|here| is_known_line(here, line));
+        at += line.len();
+        same
+    }))
+}
+
+/// A line that is damaged has its checksum still, or everything but that.
+fn is_known_line(ours: &[u8], theirs: &[u8]) -> bool {
+    const KEY: &[u8] = b"\"crc\":\"";
+    let place_of = |key: &[u8]| theirs.windows(key.len()).position(|bytes| bytes == key);
+    let Some(at) = place_of(KEY) else { return false };
+    // In a value anything may stand that looks like it.
+    if [b"\"data\"", b"\"void\""].iter().filter_map(|key| place_of(*key)).any(|value| value < at) {
+        return false;
+    }
+    let end = at + KEY.len() + 8;
+    let is_same = |bytes: Range<usize>| ours.get(bytes.clone()) == theirs.get(bytes);
+    is_same(at..end) || (is_same(0..at) && is_same(end..theirs.len()))
+}
+
+/// The records of files that were lost as a whole, where only the replicas say that they are what
+/// was there.
+pub(crate) fn unproven(
+    (log, view): (&Arc<dyn Storage>, &Arc<dyn Storage>),
+    replicas: &[Arc<dyn Storage>],
+    patches: &[Patch],
+) -> Result<Vec<Lost>> {
+    let mut found = vec![];
+    for link in &survey(view, None)?.chain {
+        let (segment, name) = (&link.segment, link.segment.name());
+        let is_patch = |patch: &&Patch| patch.file == name && patch.by == Mender::Replica;
+        if !patches.iter().any(|patch| is_patch(&patch)) {
+            continue;
+        }
+        let (mut to, mut is_gone) = (0, true);
+        for replica in replicas {
+            let shared = Shared::of((log, replica), &segment.header)?;
+            (to, is_gone) = (shared.to.max(to), is_gone && shared.is_gone);
+        }
+        let mut walk = Walk::of_segment(link).around_unreadable(true);
+        if !is_gone {
+            continue;
+        }
+        loop {
+            match walk.step()? {
+                Event::Batch(batch) if batch.start.0 >= to && !batch.header.is_void => {
+                    let lost = Lost { from: batch.header.first, to: Some(batch.last) };
+                    lost.join(&mut found);
+                }
+                Event::End(_) => break,
+                _ => {}
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The segment with this header, whose own may be what is damaged.
+pub(super) fn segment_of(
+    storage: &Arc<dyn Storage>,
+    header: &SegmentHeader,
+) -> Result<Option<Segment>> {
+    let mut view = storage.clone();
+    if header_in(&**storage, header.id)?.as_ref() != Some(header) {
+        let (file, new) = (header.head_name(), header.encode().to_vec());
+        let patch = Patch { file, offset: 0, old: vec![], new, by: Mender::Replica };
+        view = Arc::new(Overlay::new(view, &[patch]));
+    }
+    Ok(match look(&view, &header.head_name(), None)? {
+        Look::Sound(segment) => Some(segment),
+        _ => None,
+    })
+}
+
+fn walk_over(segment: &Segment) -> Walk {
+    let link = Link { segment: segment.clone(), limit: Limit::Open, gap: None };
+    Walk::of_segment(&link).around_unreadable(true)
+}
+
+/// Bytes of the file with the records; fewer where it ends, zeros where the device refuses them.
+fn read(segment: &Segment, at: u64, size: usize) -> Result<Vec<u8>> {
+    let name = segment.name();
+    let Some(file) = open(&**segment.storage(), &name)? else { return Ok(vec![]) };
+    if at >= length(&*file, &name)? {
+        return Ok(vec![]);
+    }
+    Ok(read_around(&*file, at, to_u64(size))?.0)
+}
+
+/// The header of the segment that follows this one.
+fn successor(log: &Arc<dyn Storage>, header: &SegmentHeader) -> Result<Option<SegmentHeader>> {
+    let chain = survey(log, None)?.chain;
+    let mut headers = chain.into_iter().map(|link| link.segment.header);
+    Ok(headers.find(|next| next.pred == Some(header.reference())))
+}
+
+/// A segment has random bits of its own: who has the next one was one log up to its base.
+fn has_same_successor(replica: &Arc<dyn Storage>, next: Option<&SegmentHeader>) -> Result<bool> {
+    let Some(next) = next else { return Ok(false) };
+    Ok(header_in(&**replica, next.id)?.as_ref() == Some(next))
+}
+
+/// Whether neither was opened for writing since the replica was made: that writes the manifest.
+fn is_same_moment((log, replica): Pair<'_>) -> Result<bool> {
+    let (ours, theirs) = (survey(log, None)?.manifest, survey(replica, None)?.manifest);
+    Ok(ours.zip(theirs).is_some_and(|(ours, theirs)| {
+        ours.time_us != 0 && (ours.log, ours.time_us) == (theirs.log, theirs.time_us)
+    }))
+}

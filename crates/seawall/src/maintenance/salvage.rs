@@ -1,0 +1,436 @@
+//! Salvage: what is intact of a damaged log, written to a new one with the same numbers. The source
+//! is only read.
+//!
+//! Lost records become void batches (FORMAT.md section 3.3): their numbers stay taken, and whoever
+//! reads passes over a place that says what is missing.
+
+use crate::base::env::Machine;
+use crate::base::error::{Corruption, Damage, Error, Lost, Result};
+use crate::base::num::to_u64;
+use crate::base::options::Options;
+use crate::files::directory::{MANIFEST, list, open_existing};
+use crate::files::live::read_word;
+use crate::files::manifest::ManifestFile;
+use crate::files::staging;
+use crate::maintenance::exclusive::refuse_in_use;
+use crate::maintenance::progress::{Meter, Progress};
+use crate::maintenance::protection::protect_in;
+use crate::maintenance::restore::plan_mend_in;
+use crate::scan::catalog::{Survey, survey};
+use crate::scan::intact::{AtomicSet, Salvaged};
+use crate::scan::scanner::{Event, Found, Walk};
+use crate::write::pending::Carried;
+use crate::write::rotation::{Plan, Pred, roll};
+use seawall_format::batch::HEADER_SIZE;
+use seawall_format::frame::{self, Frames};
+use seawall_format::{Closed, Level, Lsn, Manifest, Offset, SegmentHeader, SegmentId, next_lsn};
+use seawall_io::Storage;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How many bytes are gathered before they become a segment.
+const GATHERED_MAX: usize = 16 << 20;
+/// More numbers than these are not given up at once: no log has so many, and the one that would
+/// follow cannot be believed.
+const GIVEN_UP_MAX: u64 = 1 << 40;
+
+/// What a salvage brought to the new log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rescued {
+    /// How many records.
+    pub records: u64,
+    /// The first of them.
+    pub first: Option<Lsn>,
+    /// The last of them.
+    pub last: Option<Lsn>,
+    /// Records whose numbers stay taken and that nobody can read any more.
+    pub given_up: Vec<Lost>,
+    /// Of those, the intact ones that were parts of a broken atomic set: half of a set is not done.
+    pub broken_sets: u64,
+    /// What was damaged in the source.
+    pub damage: Vec<Damage>,
+}
+
+/// Writes what is intact of the log in the directory `source` to a new log `target`, durably and
+/// with the same numbers; `source` is only read, around what its device cannot read.
+///
+/// Intact parts of an atomic set whose other parts are lost are given up with them; with
+/// [`LogReader::skip_damaged`](crate::LogReader::skip_damaged) they can still be read from
+/// `source`.
+///
+/// # Errors
+///
+/// [`Error::Io`] with `AlreadyExists` if there is something at `target`; [`Error::Busy`] if a
+/// writer has `source` open; [`Error::NotALog`] if nothing of it can be read; [`Error::Damaged`] if
+/// what can be read has numbers that no log reaches. `target` gets its
+/// name when it is whole: an error leaves nothing, a crash `target.partial`, which may be removed.
+///
+/// # Examples
+///
+/// ```
+/// use seawall::{Log, LogReader, Lsn, salvage};
+///
+/// # let folder = std::env::temp_dir().join(format!("seawall-doc-salv-{}", std::process::id()));
+/// # let rescued = folder.with_extension("rescued");
+/// let log: Log<u32> = Log::open(&folder)?;
+/// log.append(&7)?;
+/// log.close()?;
+/// let found = salvage(&folder, &rescued)?;
+/// assert_eq!((found.records, found.given_up.len()), (1, 0));
+/// let log: Log<u32> = Log::open(&rescued)?;
+/// assert_eq!(log.append(&8)?.get(), 2);
+/// # drop(log); std::fs::remove_dir_all(&folder)?; std::fs::remove_dir_all(&rescued)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn salvage(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<Rescued> {
+    salvage_with(source, target, |_| {})
+}
+
+/// The same as [`salvage`], and `tell` hears now and then how far into `source` it has come.
+///
+/// # Errors
+///
+/// As [`salvage`].
+pub fn salvage_with(
+    source: impl AsRef<Path>,
+    target: impl AsRef<Path>,
+    mut tell: impl FnMut(Progress),
+) -> Result<Rescued> {
+    let log = open_existing(source.as_ref())?;
+    refuse_in_use(&*log)?;
+    let log = with_parity(log)?;
+    let mut meter = Meter::new(&mut tell);
+    staging::make(source.as_ref(), target.as_ref(), |target| rescue(&log, target, &mut meter))
+}
+
+/// A view of the log with what the parity beside it gives back, if there is some.
+fn with_parity(log: Arc<dyn Storage>) -> Result<Arc<dyn Storage>> {
+    let names = list(&*log)?;
+    if names.iter().all(|name| SegmentId::from_parity_name(name).is_none()) {
+        return Ok(log);
+    }
+    Ok(plan_mend_in(&log, &[])?.view(&log))
+}
+
+/// The same as [`salvage_with`], and what `replicas` can mend comes along: other copies of the same
+/// log. `source` is only read.
+///
+/// # Errors
+///
+/// As [`salvage`], and as [`plan_mend`](crate::plan_mend) for the replicas.
+pub fn salvage_mended<P: AsRef<Path>>(
+    source: impl AsRef<Path>,
+    replicas: &[P],
+    target: impl AsRef<Path>,
+    mut tell: impl FnMut(Progress),
+) -> Result<Rescued> {
+    let log = open_existing(source.as_ref())?;
+    let view = crate::maintenance::restore::plan_mend(source.as_ref(), replicas)?.view(&log);
+    let mut meter = Meter::new(&mut tell);
+    staging::make(source.as_ref(), target.as_ref(), |target| rescue(&view, target, &mut meter))
+}
+
+/// Salvages between other kinds of storage; `target` is empty.
+///
+/// # Errors
+///
+/// As [`salvage`].
+pub fn salvage_in(source: &Arc<dyn Storage>, target: Arc<dyn Storage>) -> Result<Rescued> {
+    refuse_in_use(&**source)?;
+    rescue(&with_parity(source.clone())?, target, &mut Meter::new(&mut |_| {}))
+}
+
+fn rescue(
+    source: &Arc<dyn Storage>,
+    target: Arc<dyn Storage>,
+    meter: &mut Meter<'_>,
+) -> Result<Rescued> {
+    refuse_in_use(&**source)?;
+    let survey = survey(source, None)?;
+    // What a killed writer said was durable was acknowledged: it is no torn write.
+    let promised = read_word(&**source)?.and_then(|word| survey.promised_by(&word.live));
+    let written = target.clone();
+    let mut rescue = Rescue::new(&survey, target, source)?;
+    let parity = rescue.manifest.parity;
+    let mut walk = Walk::new(&survey, None).around_unreadable(true).promised(promised);
+    meter.begin(&survey, 1);
+    loop {
+        let event = walk.step()?;
+        meter.walked(&walk);
+        match event {
+            Event::Batch(found) => {
+                rescue.expect_schema(walk.schema())?;
+                rescue.keep_batch(&found, walk.bytes())?;
+            }
+            Event::Damage(damages, salvaged) => {
+                rescue.expect_schema(walk.schema())?;
+                rescue.keep_salvaged(&salvaged, walk.bytes())?;
+                rescue.note(damages)?;
+            }
+            Event::End(end) => {
+                rescue.note(end.damage)?;
+                let rescued = rescue.finish()?;
+                if let Some(scheme) = parity {
+                    protect_in(&written, scheme)?;
+                }
+                meter.end();
+                return Ok(rescued);
+            }
+        }
+    }
+}
+
+/// A record to be taken over.
+struct Intact<'a> {
+    lsn: Lsn,
+    payload: &'a [u8],
+    goes_on: bool,
+}
+
+/// The new log on its way.
+struct Rescue {
+    machine: Machine,
+    manifest: Manifest,
+    /// The record that comes next.
+    next: Lsn,
+    gathered: Vec<Carried>,
+    gathered_size: usize,
+    /// The schema number of what is gathered.
+    schema: u32,
+    /// The segment made last.
+    pred: Option<Pred>,
+    oldest: Option<SegmentHeader>,
+    /// The chain value of the last batch in it.
+    chain: u64,
+    max_id: Option<SegmentId>,
+    rescued: Rescued,
+}
+
+impl Rescue {
+    fn new(survey: &Survey, target: Arc<dyn Storage>, source: &Arc<dyn Storage>) -> Result<Self> {
+        let manifest = survey.manifest.clone().or_else(|| rebuilt(survey));
+        let manifest = manifest.ok_or_else(|| Error::NotALog {
+            place: source.place(),
+            found: "neither a manifest nor the header of a segment can be read".to_owned(),
+        })?;
+        Ok(Self {
+            machine: Machine::new(&Options::new(), target),
+            next: manifest.oldest_base,
+            manifest,
+            gathered: vec![],
+            gathered_size: 0,
+            schema: 0,
+            pred: None,
+            oldest: None,
+            chain: 0,
+            max_id: None,
+            rescued: Rescued::default(),
+        })
+    }
+
+    /// What comes has this schema number: no segment has records of two.
+    fn expect_schema(&mut self, schema: u32) -> Result<()> {
+        if schema != self.schema && !self.gathered.is_empty() {
+            self.make_segment()?;
+        }
+        self.schema = schema;
+        Ok(())
+    }
+
+    /// Takes over a valid batch, as far as it counts.
+    fn keep_batch(&mut self, found: &Found, bytes: &[u8]) -> Result<()> {
+        let header = &found.header;
+        if header.is_void {
+            return self.give_up_to(found.last, header.time_us);
+        }
+        let body = bytes.get(found.body.clone()).expect("the walk has read it");
+        let records: Vec<_> = Frames::new(body, header.first, header.count)
+            .take_while(|record| record.lsn <= found.last)
+            .map(|record| Intact {
+                lsn: record.lsn,
+                payload: record.payload,
+                goes_on: record.goes_on && record.lsn < found.last,
+            })
+            .collect();
+        self.keep(&records, header.time_us)
+    }
+
+    /// Takes over the intact records of a damaged place, but for the parts of broken sets.
+    fn keep_salvaged(&mut self, salvaged: &[Salvaged], bytes: &[u8]) -> Result<()> {
+        let is_broken = |record: &Salvaged| record.set == AtomicSet::Broken;
+        let runs = salvaged
+            .chunk_by(|one, next| next.lsn == one.lsn.next() && is_broken(one) == is_broken(next));
+        for run in runs {
+            if let Some(last) = run.last().filter(|record| is_broken(record)) {
+                self.rescued.broken_sets += to_u64(run.len());
+                // Nothing behind them may be left that says so.
+                self.give_up_to(last.lsn, 0)?;
+                continue;
+            }
+            // A set that a cut shortened ends where the cut fell, as in `keep_batch`.
+            let end = run.last().map(|record| record.lsn);
+            let records: Vec<_> = run
+                .iter()
+                .filter_map(|record| {
+                    let payload = bytes.get(record.payload.clone())?;
+                    let goes_on = record.goes_on && Some(record.lsn) < end;
+                    Some(Intact { lsn: record.lsn, payload, goes_on })
+                })
+                .collect();
+            self.keep(&records, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Takes over records that follow each other. A number that comes again was forged: the record
+    /// that had it first stays.
+    fn keep(&mut self, records: &[Intact<'_>], time_us: u64) -> Result<()> {
+        let known = records.partition_point(|record| record.lsn < self.next);
+        let records = records.get(known..).unwrap_or_default();
+        let Some(first) = records.first() else { return Ok(()) };
+        if let Some(lost) = first.lsn.previous() {
+            self.give_up_to(lost, time_us)?;
+        }
+        let room = usize::try_from(self.manifest.geometry.batch_max).expect("at most 64 MiB");
+        let mut batch = self.batch(time_us);
+        for set in records.chunk_by(|one, _| one.goes_on) {
+            let size: usize = set.iter().map(|one| frame::size_on_disk(one.payload.len())).sum();
+            if batch.count > 0 && batch.bytes.len() + size > room {
+                self.gather(std::mem::replace(&mut batch, self.batch(time_us)))?;
+            }
+            if batch.bytes.len() + size > room {
+                // The manifest is not of a log that wrote this.
+                self.give_up_to(set.last().map_or(self.next, |one| one.lsn), time_us)?;
+                batch = self.batch(time_us);
+                continue;
+            }
+            self.rescued.records += to_u64(set.len());
+            for record in set {
+                frame::push_unbound(&mut batch.bytes, record.payload, record.goes_on);
+                batch.count += 1;
+                self.next = record.lsn.next();
+                self.rescued.first.get_or_insert(record.lsn);
+                self.rescued.last = Some(record.lsn);
+            }
+        }
+        if batch.count > 0 { self.gather(batch) } else { Ok(()) }
+    }
+
+    /// An empty batch for the records from the next on.
+    fn batch(&self, time_us: u64) -> Carried {
+        let bytes = vec![0; HEADER_SIZE];
+        Carried { bytes, first: self.next, count: 0, is_void: false, time_us }
+    }
+
+    /// Gives up what is missing up to `last`.
+    fn give_up_to(&mut self, last: Lsn, time_us: u64) -> Result<()> {
+        if last.get().saturating_sub(self.next.get()) > GIVEN_UP_MAX {
+            let range = Some(Lost { from: self.next, to: Some(last) });
+            let (segment, offset, bytes, origin) = (None, Offset(0), 0, None);
+            let cause = Corruption::Order;
+            let damage = Damage { segment, offset, bytes, lost: range, cause, origin };
+            return Err(Error::Damaged(Box::new(damage)));
+        }
+        while self.next <= last {
+            let first = self.next;
+            let count = u32::try_from(last.get() - first.get() + 1).unwrap_or(u32::MAX);
+            let bytes = vec![0; HEADER_SIZE];
+            self.gather(Carried { bytes, first, count, is_void: true, time_us })?;
+            self.next = first.plus(u64::from(count));
+            let to = self.next.previous();
+            Lost { from: first, to }.join(&mut self.rescued.given_up);
+        }
+        Ok(())
+    }
+
+    /// Keeps what is said of the source; a record that it names as lost does not lose its number.
+    fn note(&mut self, damages: Vec<Damage>) -> Result<()> {
+        let ends = damages.iter().filter_map(|damage| damage.lost.and_then(|lost| lost.to));
+        if let Some(last) = ends.max() {
+            self.give_up_to(last, 0)?;
+        }
+        self.rescued.damage.extend(damages);
+        Ok(())
+    }
+
+    fn gather(&mut self, batch: Carried) -> Result<()> {
+        let size = batch.bytes.len();
+        let segment_max = usize::try_from(self.manifest.segment_max).unwrap_or(usize::MAX);
+        let is_full = self.gathered_size + size > GATHERED_MAX.min(segment_max / 2);
+        // How far a batch is behind its base is stated in 32 bits.
+        let base = self.gathered.first().map_or(batch.first, |first| first.first);
+        let is_far = u32::try_from(batch.first.get() - base.get()).is_err();
+        if (is_full || is_far) && !self.gathered.is_empty() {
+            self.make_segment()?;
+        }
+        self.gathered_size += size;
+        self.gathered.push(batch);
+        Ok(())
+    }
+
+    /// Makes a segment of what was gathered, as every segment is made (R6).
+    fn make_segment(&mut self) -> Result<()> {
+        let carry = std::mem::take(&mut self.gathered);
+        self.gathered_size = 0;
+        let base = carry.first().map_or(self.next, |batch| batch.first);
+        if self.pred.is_some() && carry.is_empty() {
+            return Ok(());
+        }
+        let (pred, chain_before) = (self.pred.take(), self.chain);
+        let plan = Plan { base, carry, pred, chain_before, least: 0, hold: 0, spare: None };
+        let log = self.manifest.with_schema(self.schema);
+        let made = roll(&self.machine, &log, plan, &mut self.max_id)?;
+        made.tail.free_reserved();
+        self.chain = made.tail.chain;
+        self.oldest.get_or_insert_with(|| made.tail.header.clone());
+        self.pred = Some(Pred { header: made.tail.header, head: made.tail.head });
+        Ok(())
+    }
+
+    /// The manifest makes it a log, closed cleanly.
+    fn finish(mut self) -> Result<Rescued> {
+        self.make_segment()?;
+        let last = self.next.previous();
+        let (oldest, newest) = (self.oldest.expect("made above"), self.pred.expect("made above"));
+        let content = &mut self.manifest;
+        content.sequence = 0;
+        (content.oldest, content.oldest_base) = (oldest.reference(), oldest.base);
+        let end = next_lsn(last);
+        content.checkpoints = content.checkpoints.map(|lsn| lsn.map(|lsn| lsn.min(end)));
+        content.closed = Some(Closed { last, segment: newest.header.reference() });
+        let file = self.machine.storage.create(MANIFEST);
+        let file = file.map_err(Error::io("create the manifest"))?;
+        ManifestFile { content: self.manifest, file }.write_both(self.machine.clock.wall_us())?;
+        let synced = self.machine.storage.sync_dir();
+        synced.map_err(Error::io("sync the new log's directory"))?;
+        Ok(self.rescued)
+    }
+}
+
+/// A manifest as the segment headers know it, for a log that lost its own.
+fn rebuilt(survey: &Survey) -> Option<Manifest> {
+    let headers = || survey.chain.iter().map(|link| &link.segment.header);
+    let (oldest, newest) = (headers().next()?, headers().next_back()?);
+    // Whether what stood before was pruned or is lost, nobody can say: its numbers stay taken.
+    let before = survey.chain.first().and_then(|link| link.gap.as_ref());
+    let before = before.and_then(|(_, missing)| missing.lost);
+    Some(Manifest {
+        geometry: oldest.geometry,
+        log: oldest.log,
+        sequence: 0,
+        oldest: oldest.reference(),
+        oldest_base: before.map_or(oldest.base, |lost| lost.from),
+        checkpoints: [None; 2],
+        closed: None,
+        segment_max: headers()
+            .map(|header| header.size)
+            .max()?
+            .max(crate::base::options::SEGMENT_DEFAULT),
+        layout: oldest.layout,
+        level: Level::default(),
+        record_type: newest.record_type.clone(),
+        parity: None,
+        time_us: 0,
+    })
+}

@@ -1,0 +1,428 @@
+//! A verdict on a whole log: every body judged, every lost record named. Nothing is written.
+
+use crate::base::error::{Corruption, Damage, Lost, Result, is_of_device};
+use crate::base::num::to_u64;
+use crate::files::directory::{is_gone, is_in_use, open_existing};
+use crate::files::live::{Word, read_word};
+use crate::files::overlay::Patch;
+use crate::maintenance::progress::{Meter, Progress};
+use crate::read::healing::Heal;
+use crate::recover::report::TailState;
+use crate::scan::catalog::{Survey, survey};
+use crate::scan::intact::AtomicSet;
+use crate::scan::orphans::Orphan;
+use crate::scan::scanner::{Event, Walk};
+use seawall_format::frame::Frames;
+use seawall_format::{CodecId, Layout, Level, Lsn, Manifest, Offset, SegmentId};
+use seawall_io::Storage;
+use std::cmp::Reverse;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How often a look starts over because a writer moved on under it.
+const ATTEMPTS: u32 = 8;
+
+/// What is to be said of a log in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// All there.
+    Clean,
+    /// All there; a write that nobody was promised was under way at its end.
+    Torn,
+    /// What lies at its end could be such a write, or damage.
+    Unsure,
+    /// Damaged, and every record can still be read.
+    Correctable,
+    /// Damaged, and records are lost: they are named.
+    Lost,
+}
+
+impl Verdict {
+    /// A word for it, stable for scripts.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Clean => "clean",
+            Self::Torn => "torn",
+            Self::Unsure => "unsure",
+            Self::Correctable => "correctable",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// The verdict on a log, and what it rests on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Verification {
+    /// In one word.
+    pub verdict: Verdict,
+    /// How many records are intact.
+    pub records: u64,
+    /// The first of them.
+    pub first_lsn: Option<Lsn>,
+    /// The last of them.
+    pub last_lsn: Option<Lsn>,
+    /// Every damaged place, in order.
+    pub damage: Vec<Damage>,
+    /// What the end looks like.
+    pub tail: TailState,
+    /// Bytes behind the last record, up to the last that is not zero.
+    pub tail_bytes: u64,
+    /// Where they begin, if the end was reached.
+    pub tail_at: Option<(SegmentId, Offset)>,
+    /// What of that is put right with parity, in what is judged here; on the device it is still as
+    /// [`Patch::old`] says, and waits for a repair.
+    pub mended: Vec<Patch>,
+    /// Records that a repair gave up: their numbers stay taken, and reading passes over them.
+    pub given_up: Vec<Lost>,
+    /// Files above the newest segment that are not part of the log: no record is lost with them.
+    pub orphans: Vec<Orphan>,
+    /// Intact records whose atomic set lost others.
+    pub broken_sets: u64,
+    /// What the log is like.
+    pub summary: Summary,
+}
+
+/// What a log is like, from its manifest and headers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// What the payloads are; `None` where nothing could be read that says so.
+    pub codec: Option<CodecId>,
+    /// What the records are called; empty if nobody ever said.
+    pub type_name: String,
+    /// The schema number of the newest records.
+    pub schema: u32,
+    /// How the records stand in the files.
+    pub layout: Option<Layout>,
+    /// What `append` waits for.
+    pub level: Option<Level>,
+    /// How many live segments there are.
+    pub segments: u64,
+    /// The size of their files, in bytes.
+    pub bytes: u64,
+    /// The sum of the payloads of intact records, in bytes.
+    pub payload_bytes: u64,
+    /// The size that segments double up to, in bytes.
+    pub segment_size: u64,
+    /// The newest checkpoint.
+    pub checkpoint: Option<Lsn>,
+    /// The last record at the last clean close.
+    pub closed: Option<Lsn>,
+    /// Microseconds since 1970 of the oldest and the newest batch that could be read.
+    pub written_us: Option<(u64, u64)>,
+    /// Whether a writer had the log open.
+    pub in_use: bool,
+}
+
+/// Judges the log in the directory `path`, beside a running writer too.
+///
+/// # Errors
+///
+/// [`Error::Io`], [`Error::NotALog`], [`Error::Unsupported`]. Damage is not an error here.
+///
+/// [`Error::Io`]: crate::Error::Io
+/// [`Error::NotALog`]: crate::Error::NotALog
+/// [`Error::Unsupported`]: crate::Error::Unsupported
+///
+/// # Examples
+///
+/// ```
+/// use seawall::{Log, Verdict, verify};
+///
+/// # let folder = std::env::temp_dir().join(format!("seawall-doc-verify-{}", std::process::id()));
+/// let log: Log<u32> = Log::open(&folder)?;
+/// log.append(&1)?;
+/// log.close()?;
+/// let found = verify(&folder)?;
+/// assert_eq!((found.verdict, found.records), (Verdict::Clean, 1));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn verify(path: impl AsRef<Path>) -> Result<Verification> {
+    verify_with(path, |_| {})
+}
+
+/// The same as [`verify`], and `tell` hears now and then how far it has come: on this thread, so
+/// what it does takes time from the work.
+///
+/// # Errors
+///
+/// As [`verify`].
+///
+/// # Examples
+///
+/// ```
+/// use seawall::{Log, verify_with};
+///
+/// # let folder = std::env::temp_dir().join(format!("seawall-doc-verwith-{}", std::process::id()));
+/// let log: Log<u32> = Log::open(&folder)?;
+/// log.append(&1)?;
+/// log.close()?;
+/// let mut share = 0;
+/// let found = verify_with(&folder, |at| share = at.done * 100 / at.total.max(1))?;
+/// assert_eq!((found.records, share), (1, 100));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn verify_with(path: impl AsRef<Path>, mut tell: impl FnMut(Progress)) -> Result<Verification> {
+    let log = open_existing(path.as_ref())?;
+    look_until_calm(&log, &mut Meter::new(&mut tell))
+}
+
+/// Judges the log that another kind of storage holds.
+///
+/// # Errors
+///
+/// As [`verify`].
+pub fn verify_in(storage: &Arc<dyn Storage>) -> Result<Verification> {
+    look_until_calm(storage, &mut Meter::new(&mut |_| {}))
+}
+
+fn look_until_calm(storage: &Arc<dyn Storage>, meter: &mut Meter<'_>) -> Result<Verification> {
+    let mut seen = writer(&**storage)?;
+    let mut attempt = 1;
+    loop {
+        let looked = look(storage, &seen, meter);
+        // Beside a writer, or while one comes or goes, all but a clean look may be of bytes on
+        // their way; and a file that is gone was pruned or cut off.
+        let now = writer(&**storage)?;
+        match looked {
+            Err(error) if is_gone(&error) && attempt < ATTEMPTS => {}
+            Ok(found) => {
+                // A writer that cannot say that it moved on may have, for once.
+                let is_told = now == seen && (now != (true, None) || attempt > 1);
+                let is_calm = found.verdict == Verdict::Clean || is_told;
+                if is_calm || attempt == ATTEMPTS {
+                    return Ok(found);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+        (seen, attempt) = (now, attempt + 1);
+    }
+}
+
+/// Whether a writer has the log open, and what it says is durable.
+fn writer(storage: &dyn Storage) -> Result<(bool, Option<Word>)> {
+    let in_use = is_in_use(storage)?;
+    Ok((in_use, read_word(storage)?.filter(Word::is_running)))
+}
+
+/// A verdict on what is there.
+fn look(
+    storage: &Arc<dyn Storage>,
+    (in_use, word): &(bool, Option<Word>),
+    meter: &mut Meter<'_>,
+) -> Result<Verification> {
+    let mut look_at = |log: &Arc<dyn Storage>| {
+        let survey = survey(log, word.as_ref())?;
+        meter.begin(&survey, 1);
+        judge(Walk::new(&survey, None), (&survey, *in_use), meter)
+    };
+    let (mut heal, mut log) = (Heal::default(), storage.clone());
+    let mut found = loop {
+        match look_at(&log) {
+            // Where is not said.
+            Err(error) if is_of_device(&error) => log = heal.view(&log, [None])?.ok_or(error)?,
+            looked => break looked?,
+        }
+    };
+    if heal.patches.is_empty() {
+        found = put_right(storage, found, look_at)?;
+    } else {
+        found.say_mended(heal.patches);
+    }
+    meter.end();
+    Ok(found)
+}
+
+/// The same of a log at rest, around what the device cannot read.
+pub(crate) fn look_around(storage: &Arc<dyn Storage>) -> Result<Verification> {
+    let survey = survey(storage, None)?;
+    let walk = Walk::new(&survey, None).around_unreadable(true);
+    judge(walk, (&survey, false), &mut Meter::new(&mut |_| {}))
+}
+
+/// The same verdict with what parity gives back: `judge` looks at a view of the log.
+fn put_right(
+    storage: &Arc<dyn Storage>,
+    first: Verification,
+    mut judge: impl FnMut(&Arc<dyn Storage>) -> Result<Verification>,
+) -> Result<Verification> {
+    let (mut heal, mut view, mut found) = (Heal::default(), storage.clone(), first.clone());
+    let (mut doubtful, mut is_judged) = (first.doubtful(), true);
+    while let Some(next) = heal.view(&view, doubtful)? {
+        view = next;
+        doubtful = match judge(&view) {
+            Ok(judged) => {
+                (found, is_judged) = (judged, true);
+                found.doubtful()
+            }
+            // What parity gave back leads to what the device refuses. Where is not said.
+            Err(error) if is_of_device(&error) => {
+                is_judged = false;
+                vec![None]
+            }
+            Err(error) => return Err(error),
+        };
+    }
+    // What is lost decides first: where the header of the newest segment is, records are seen that
+    // a cut took and could not remove, as long as it is not given back.
+    let rank = |found: &Verification| (found.is_open(), found.verdict, Reverse(found.records));
+    let is_better = rank(&found) <= rank(&first);
+    // What parity puts right where nothing counts any more, behind the end that a failed write gave
+    // a segment, makes no difference but to the length of a file.
+    let is_same = Verification { summary: first.summary.clone(), ..found.clone() } == first;
+    if heal.patches.is_empty() || !is_judged || !is_better || is_same {
+        return Ok(first);
+    }
+    let gone = first.damage.into_iter().filter(|damage| !found.damage.contains(damage));
+    let gone: Vec<_> = gone.map(|damage| Damage { lost: None, ..damage }).collect();
+    found.damage.extend(gone);
+    found.damage.sort_by_key(|damage| (damage.segment, damage.offset));
+    found.say_mended(heal.patches);
+    Ok(found)
+}
+
+/// Damage that showed as nothing but an end which could not be told.
+fn damage_at(patch: &Patch) -> Damage {
+    let segment = SegmentId::from_any_name(&patch.file);
+    let (offset, bytes) = (Offset(patch.offset), to_u64(patch.new.len()));
+    Damage { segment, offset, bytes, lost: None, cause: Corruption::Body, origin: None }
+}
+
+fn judge(
+    mut walk: Walk,
+    (survey, in_use): (&Survey, bool),
+    meter: &mut Meter<'_>,
+) -> Result<Verification> {
+    let mut found = Verification {
+        verdict: Verdict::Clean,
+        records: 0,
+        first_lsn: None,
+        last_lsn: None,
+        damage: vec![],
+        tail: TailState::Clean,
+        tail_bytes: 0,
+        tail_at: None,
+        mended: vec![],
+        given_up: vec![],
+        orphans: survey.orphans.clone(),
+        broken_sets: 0,
+        summary: summary(survey, in_use),
+    };
+    if survey.manifest.is_none() && !survey.manifest_lost {
+        // A creation that did not get far: nothing was ever promised here.
+        return Ok(found);
+    }
+    let end = loop {
+        let event = walk.step()?;
+        meter.walked(&walk);
+        match event {
+            Event::Batch(batch) if batch.header.is_void => {
+                let (from, to) = (batch.header.first, Some(batch.last));
+                Lost { from, to }.join(&mut found.given_up);
+            }
+            Event::Batch(batch) => {
+                let count = batch.last.get() - batch.header.first.get() + 1;
+                let body = walk.bytes().get(batch.body.clone()).unwrap_or_default();
+                let frames = Frames::new(body, batch.header.first, batch.header.count);
+                let counted = frames.take_while(|frame| frame.lsn <= batch.last);
+                let bytes = counted.map(|frame| frame.payload.len()).sum();
+                found.add((batch.header.first, batch.last), count, bytes);
+                found.summary.add_time(batch.header.time_us);
+            }
+            Event::Damage(damages, salvaged) => {
+                found.damage.extend(damages);
+                for record in salvaged {
+                    found.add((record.lsn, record.lsn), 1, record.payload.len());
+                    found.broken_sets += u64::from(record.set == AtomicSet::Broken);
+                }
+            }
+            Event::End(end) => break end,
+        }
+    };
+    if let Some(tail) = &end.tail {
+        found.tail = TailState::of(tail.row);
+        found.tail_bytes = tail.length;
+        found.tail_at = Some((tail.segment, tail.offset));
+    }
+    found.damage.extend(end.damage);
+    found.verdict = found.judge();
+    Ok(found)
+}
+
+impl Verification {
+    /// The segments where something is damaged, or may be.
+    pub(crate) fn doubtful(&self) -> Vec<Option<SegmentId>> {
+        let tail = self.tail_at.filter(|_| self.tail != TailState::Clean);
+        let tail = tail.map(|(segment, _)| Some(segment));
+        self.damage.iter().map(|damage| damage.segment).chain(tail).collect()
+    }
+
+    /// Whether nobody knows how much is lost at the end.
+    pub(crate) fn is_open(&self) -> bool {
+        let mut lost = self.damage.iter().filter_map(|damage| damage.lost);
+        lost.any(|lost| lost.to.is_none())
+    }
+
+    /// Notes what parity gave back.
+    fn say_mended(&mut self, patches: Vec<Patch>) {
+        if self.damage.is_empty() {
+            self.damage.extend(patches.first().map(damage_at));
+        }
+        self.mended = patches;
+        self.verdict = self.judge();
+    }
+
+    fn add(&mut self, (first, last): (Lsn, Lsn), count: u64, bytes: usize) {
+        self.records += count;
+        self.first_lsn.get_or_insert(first);
+        self.last_lsn = self.last_lsn.max(Some(last));
+        self.summary.payload_bytes += u64::try_from(bytes).expect("fits in 64 bits");
+    }
+
+    fn judge(&self) -> Verdict {
+        if self.damage.iter().any(|damage| damage.lost.is_some()) {
+            return Verdict::Lost;
+        }
+        match self.tail {
+            _ if !self.damage.is_empty() => Verdict::Correctable,
+            TailState::Clean => Verdict::Clean,
+            TailState::Torn => Verdict::Torn,
+            TailState::CannotTell => Verdict::Unsure,
+        }
+    }
+}
+
+fn summary(survey: &Survey, in_use: bool) -> Summary {
+    let manifest = survey.manifest.as_ref();
+    let headers = || survey.chain.iter().map(|link| &link.segment.header);
+    let stated = manifest.map(|manifest| &manifest.record_type);
+    let record_type = stated.or_else(|| headers().next_back().map(|header| &header.record_type));
+    Summary {
+        codec: record_type.map(|records| records.codec),
+        type_name: record_type.map_or_else(String::new, |records| records.name.clone()),
+        schema: record_type.map_or(0, |records| records.schema),
+        layout: manifest.map(|m| m.layout).or_else(|| headers().next().map(|header| header.layout)),
+        level: manifest.map(|manifest| manifest.level),
+        segments: u64::try_from(survey.chain.len()).expect("fits in 64 bits"),
+        bytes: survey.chain.iter().map(|link| link.segment.size()).sum(),
+        payload_bytes: 0,
+        segment_size: manifest.map_or(0, |manifest| manifest.segment_max),
+        checkpoint: manifest.and_then(Manifest::newest_checkpoint),
+        closed: manifest.and_then(|manifest| manifest.closed).and_then(|closed| closed.last),
+        written_us: None,
+        in_use,
+    }
+}
+
+impl Summary {
+    fn add_time(&mut self, time_us: u64) {
+        let (first, last) = self.written_us.unwrap_or((time_us, time_us));
+        self.written_us = Some((first.min(time_us), last.max(time_us)));
+    }
+}

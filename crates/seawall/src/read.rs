@@ -1,0 +1,8 @@
+//! Readers of a log: by position, by number, and following its end.
+
+pub(crate) mod cursor;
+pub(crate) mod entries;
+pub(crate) mod follower;
+pub(crate) mod healing;
+pub(crate) mod lookup;
+pub(crate) mod record_id;

@@ -1,0 +1,55 @@
+//! Iterator over decoded records.
+
+use crate::base::codec::{Codec, MessagePack, Stored};
+use crate::base::error::Result;
+use crate::read::cursor::{Cursor, Record};
+use seawall_format::Lsn;
+use std::marker::PhantomData;
+
+/// The records of a log, decoded: each `Ok((lsn, record))`, or the error where reading ends.
+#[derive(Debug)]
+pub struct Entries<T: ?Sized, C = MessagePack> {
+    cursor: Cursor,
+    /// The highest schema number that can be read.
+    schema: u32,
+    record: PhantomData<fn(&T) -> C>,
+}
+
+impl<T: ?Sized, C> Entries<T, C> {
+    pub(crate) fn cursor(&self) -> &Cursor {
+        &self.cursor
+    }
+
+    pub(crate) fn cursor_mut(&mut self) -> &mut Cursor {
+        &mut self.cursor
+    }
+}
+
+impl<T: ?Sized, C: Codec<T>> Entries<T, C> {
+    pub(crate) fn new(cursor: Cursor, schema: u32) -> Self {
+        Self { cursor, schema, record: PhantomData }
+    }
+}
+
+impl<T: ?Sized, C: Codec<T>> Entries<T, C> {
+    /// The next record, both decoded and as it is stored; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// As each step of the iterator.
+    pub fn next_stored(&mut self) -> Result<Option<(Record<'_>, C::Item)>> {
+        let Some(record) = self.cursor.next_record()? else { return Ok(None) };
+        let Record { lsn, schema, payload, .. } = record;
+        let decoded = Stored { lsn, schema, payload }.decode::<T, C>(self.schema)?;
+        Ok(Some((record, decoded)))
+    }
+}
+
+impl<T: ?Sized, C: Codec<T>> Iterator for Entries<T, C> {
+    type Item = Result<(Lsn, C::Item)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let stored = self.next_stored().transpose()?;
+        Some(stored.map(|(record, decoded)| (record.lsn, decoded)))
+    }
+}

@@ -1,0 +1,512 @@
+//! Finding one record by its number: one short walk, as it is remembered where batches stand.
+//!
+//! What is remembered only says where to begin; whatever is found there is verified as on any other
+//! walk. Two things are kept: the survey of the directory, until the writer's word names another
+//! newest segment; and, of the segments used last, where some of their batches stand. That stays
+//! true as long as a segment has its epoch, because no byte of a batch is ever written again. What
+//! looks like damage is looked at anew, from the directory on, before it is believed.
+
+use crate::base::error::{Corruption, Damage, Error, Lost, Result, hole, is_of_device};
+use crate::base::sync::{Mutex, MutexGuard};
+use crate::files::directory::is_gone;
+use crate::files::live::Word;
+use crate::read::healing::{Heal, survey_mended};
+use crate::read::record_id::RecordId;
+use crate::scan::catalog::Survey;
+use crate::scan::chain::Link;
+use crate::scan::durable_end::Refused;
+use crate::scan::scanner::{Event, Found, Walk};
+use crate::scan::{catalog, durable_end};
+use seawall_format::frame::{Frames, content_crc};
+use seawall_format::scan::Start;
+use seawall_format::{Layout, Live, Lsn, SegmentId, SegmentRef};
+use seawall_io::Storage;
+use std::sync::{Arc, PoisonError};
+
+/// One place is kept for so many bytes of a segment: the first batch that begins there.
+const SPACING: u64 = 64 << 10;
+
+/// How many segments places are kept of.
+const SEGMENTS_MAX: usize = 64;
+
+/// How often a look starts over because the writer moved on under it, before it is believed.
+const ATTEMPTS: u32 = 8;
+
+/// Finds records of one log, for any number of threads.
+#[derive(Debug)]
+pub(crate) struct Lookup {
+    storage: Arc<dyn Storage>,
+    /// Held for no I/O: a search takes its start from here, and brings back what it saw.
+    known: Mutex<Known>,
+    /// The same over what parity put right, once something had to be.
+    mended: Mutex<Option<Arc<Lookup>>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    seen: Option<Seen>,
+    places: Places,
+    /// A newest segment, and up to which record it was found to be durable.
+    durable: Option<(SegmentRef, Option<Lsn>)>,
+    /// The segment that could not be synced, if one could not.
+    refused: Option<Refused>,
+}
+
+/// The directory, as it was when the writer's word named this newest segment; `None`: nobody's did.
+#[derive(Debug)]
+struct Seen {
+    survey: Arc<Survey>,
+    newest: Option<SegmentRef>,
+}
+
+impl Lookup {
+    pub(crate) fn new(storage: Arc<dyn Storage>) -> Self {
+        Self { storage, known: Mutex::default(), mended: Mutex::default() }
+    }
+
+    /// Record `lsn`; `word` tells how far the log is durable now, if a
+    /// writer does. What is damaged is put right first, where parity can.
+    pub(crate) fn get(
+        &self,
+        lsn: Lsn,
+        word: impl Fn() -> Result<Option<Word>>,
+    ) -> Result<Option<Kept>> {
+        let mut found = self.get_as_it_is(lsn, &word);
+        let mut mended = None;
+        loop {
+            let doubtful = match &found {
+                Err(Error::Damaged(damage)) => vec![damage.segment],
+                Err(error) if is_of_device(error) => vec![None],
+                Ok(Got::Nothing(doubtful)) if !doubtful.is_empty() => doubtful.clone(),
+                _ => return found.map(Got::record),
+            };
+            let known = mended.is_none().then(|| self.mended().clone()).flatten();
+            let next = if let Some(known) = known {
+                known
+            } else {
+                let last = mended.as_ref().map_or(self, |last: &Arc<Self>| last);
+                let view = Heal::default().view(&last.storage, doubtful)?;
+                let Some(view) = view else { return found.map(Got::record) };
+                Arc::new(Self::new(view))
+            };
+            found = next.get_as_it_is(lsn, &word);
+            *self.mended() = Some(next.clone());
+            mended = Some(next);
+        }
+    }
+
+    fn mended(&self) -> MutexGuard<'_, Option<Arc<Self>>> {
+        self.mended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get_as_it_is(&self, lsn: Lsn, ask: &impl Fn() -> Result<Option<Word>>) -> Result<Got> {
+        let mut word = ask()?;
+        let mut attempt = 0;
+        loop {
+            let survey = match attempt {
+                0 => self.recall(word.as_ref()),
+                _ => self.look_anew(word.as_ref(), lsn),
+            };
+            // A word that contradicts what is there may be old.
+            let running = word.filter(Word::is_running);
+            let is_heeded =
+                |survey: &Arc<Survey>| running.is_none_or(|word| survey.is_led_by(&word.live));
+            let is_sure = survey.as_ref().is_ok_and(is_heeded);
+            let found = survey.and_then(|survey| self.find(&survey, word.as_ref(), lsn));
+            if attempt == ATTEMPTS || (found.is_ok() && is_sure) {
+                return found;
+            }
+            let now = ask()?;
+            // A writer that cuts tells so first: where its word is the same, nothing moved (R16),
+            // unless a file was pruned.
+            if attempt > 0 && now == word && !found.as_ref().is_err_and(is_gone) {
+                return found;
+            }
+            (word, attempt) = (now, attempt + 1);
+        }
+    }
+
+    /// The survey that is kept, if it is still true, or a new one.
+    fn recall(&self, word: Option<&Word>) -> Result<Arc<Survey>> {
+        let newest = newest_of(word);
+        let known = self.known();
+        let fits = known.seen.as_ref().filter(|seen| seen.newest == newest);
+        let kept = fits.map(|seen| seen.survey.clone());
+        drop(known);
+        match kept {
+            Some(kept) if newest.is_some() || catalog::still_holds(&*self.storage, &kept)? => {
+                Ok(kept)
+            }
+            _ => self.survey(word),
+        }
+    }
+
+    /// A new survey, and nothing kept of the segment where `lsn` should be.
+    fn look_anew(&self, word: Option<&Word>, lsn: Lsn) -> Result<Arc<Survey>> {
+        let survey = self.survey(word)?;
+        if let Some(link) = holder(&survey, lsn) {
+            self.known().places.forget(link.segment.header.reference());
+        }
+        Ok(survey)
+    }
+
+    fn survey(&self, word: Option<&Word>) -> Result<Arc<Survey>> {
+        let (survey, _) = survey_mended(&self.storage, word, &mut Heal::default())?;
+        let survey = Arc::new(survey);
+        let newest = newest_of(word);
+        self.known().seen = Some(Seen { survey: survey.clone(), newest });
+        Ok(survey)
+    }
+
+    fn find(&self, survey: &Survey, word: Option<&Word>, lsn: Lsn) -> Result<Got> {
+        let Some(Word { live: behind, .. }) = word.filter(|word| word.is_running()) else {
+            return self.find_and_sync(survey, word, lsn);
+        };
+        if Some(lsn) <= behind.durable {
+            return self.find_durable(survey, (Some(behind), None), lsn);
+        }
+        // It speaks of the newest segment only: the ones before are durable as a whole.
+        let newest = survey.chain.last().filter(|_| survey.is_led_by(behind));
+        if newest.is_some_and(|link| link.segment.header.base <= lsn) {
+            return Ok(Got::NOTHING);
+        }
+        match self.find_durable(survey, (None, None), lsn) {
+            // It was not durable when the writer spoke last.
+            Err(Error::Damaged(_)) => Ok(Got::NOTHING),
+            found => found,
+        }
+    }
+
+    /// The record, if it is there and durable; where nothing says that it is, it is synced.
+    fn find_and_sync(&self, survey: &Survey, word: Option<&Word>, lsn: Lsn) -> Result<Got> {
+        let mut found = self.find_durable(survey, (None, None), lsn);
+        let is_open = matches!(found, Ok(Got::Nothing(_)) | Err(Error::Damaged(_)));
+        if is_open && let Some(known) = durable_end::known(survey, word)? {
+            // What is known to be durable leads around damage, too.
+            let told = word.map(|word| &word.live);
+            let is_told = Some(lsn) <= told.and_then(|told| survey.promised_by(told));
+            found = self.find_durable(survey, (told.filter(|_| is_told), Some(known)), lsn);
+            if is_told {
+                return found;
+            }
+        }
+        let found = found?;
+        let newest = durable_end::open_end(survey).filter(|link| link.segment.header.base <= lsn);
+        let Some(newest) = newest.filter(|_| matches!(found, Got::Record(..))) else {
+            return Ok(found);
+        };
+        let segment = newest.segment.header.reference();
+        let known = self.durable_in(segment).max(durable_end::known(survey, word)?);
+        if Some(lsn) <= known {
+            return Ok(found);
+        }
+        let start = self.known().places.nearest(segment, lsn);
+        let walk = Walk::within(survey, newest, start);
+        let mut behind = durable_end::look_behind(survey, walk, known)?;
+        if !behind.knows(lsn) {
+            let mut refused = self.known().refused.clone();
+            behind.make_durable(survey, &mut refused)?;
+            self.known().refused = refused;
+        }
+        if let Some(refusal) = behind.refusal() {
+            return Err(refusal);
+        }
+        self.known().durable = Some((segment, behind.durable()));
+        Ok(found)
+    }
+
+    /// Up to where this segment was found to be durable before.
+    fn durable_in(&self, segment: SegmentRef) -> Option<Lsn> {
+        let known = self.known();
+        known.durable.filter(|(of, _)| *of == segment).and_then(|(_, last)| last)
+    }
+
+    /// The record, if it is there; where `live` says so, it must be. What is damaged up to `known`
+    /// is no torn end.
+    fn find_durable(
+        &self,
+        survey: &Survey,
+        (live, known): (Option<&Live>, Option<Lsn>),
+        lsn: Lsn,
+    ) -> Result<Got> {
+        refuse_pruned(survey, lsn)?;
+        let behind = holder_end(survey, lsn);
+        // What is missing in front of the segment, which may be all of it, and behind it.
+        let around = survey.chain.iter().take(behind + 1).skip(behind.saturating_sub(1));
+        refuse_lost(around.filter_map(|link| link.gap.as_ref()).map(|(_, damage)| damage), lsn)?;
+        let found = match holder(survey, lsn) {
+            Some(link) => self.search(survey, link, (live, known, lsn))?,
+            // There may be no segment at all.
+            None => Search { walk: Walk::new(survey, None), lsn, passed: vec![] }.run()?,
+        };
+        let Some(live) = live.filter(|_| matches!(found, Got::Nothing(_))) else {
+            return Ok(found);
+        };
+        // It was durable, and not even a hole names it.
+        let lost = Some(Lost { from: lsn, to: live.durable });
+        let damage = hole(live.segment.id, Corruption::SegmentMissing, lost);
+        Err(Error::Damaged(Box::new(damage)))
+    }
+
+    fn search(
+        &self,
+        survey: &Survey,
+        link: &Link,
+        (live, known, lsn): (Option<&Live>, Option<Lsn>, Lsn),
+    ) -> Result<Got> {
+        let segment = link.segment.header.reference();
+        let start = self.known().places.nearest(segment, lsn);
+        let mut walk = Walk::within(survey, link, start).promised(known);
+        if let Some(live) = live {
+            // More may be durable than when the directory was looked at.
+            walk.extend(live);
+        }
+        let mut search = Search { walk, lsn, passed: vec![] };
+        let found = search.run();
+        self.known().places.add(segment, search.passed);
+        found
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // Nothing half done is left by a panic: each change is one call of a collection.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The segment that a running writer names.
+fn newest_of(word: Option<&Word>) -> Option<SegmentRef> {
+    word.filter(|word| word.is_running()).map(|word| word.live.segment)
+}
+
+/// The segment where a record should be.
+fn holder(survey: &Survey, lsn: Lsn) -> Option<&Link> {
+    survey.chain.get(holder_end(survey, lsn).checked_sub(1)?)
+}
+
+/// The position in the chain behind that segment.
+fn holder_end(survey: &Survey, lsn: Lsn) -> usize {
+    survey.chain.partition_point(|link| link.segment.header.base <= lsn)
+}
+
+fn refuse_pruned(survey: &Survey, lsn: Lsn) -> Result<()> {
+    let first = survey.chain.first();
+    // Without a manifest the segments tell, unless they say that something is missing there.
+    let base = first.filter(|link| link.gap.is_none()).map(|link| link.segment.header.base);
+    let oldest = survey.manifest.as_ref().map(|manifest| manifest.oldest_base).or(base);
+    match oldest.filter(|oldest| lsn < *oldest) {
+        Some(oldest) => Err(Error::Pruned { oldest }),
+        None => Ok(()),
+    }
+}
+
+fn refuse_lost<'a>(damages: impl IntoIterator<Item = &'a Damage>, lsn: Lsn) -> Result<()> {
+    let mut damages = damages.into_iter();
+    match damages.find(|damage| damage.lost.is_some_and(|lost| lost.names(lsn))) {
+        Some(damage) => Err(Error::Damaged(Box::new(damage.clone()))),
+        None => Ok(()),
+    }
+}
+
+/// What a look for a record came to.
+enum Got {
+    Record(Kept),
+    /// There is none, as far as can be told with what is damaged, or may be, in these segments.
+    Nothing(Vec<Option<SegmentId>>),
+}
+
+impl Got {
+    const NOTHING: Self = Self::Nothing(vec![]);
+
+    fn record(self) -> Option<Kept> {
+        match self {
+            Self::Record(record) => Some(record),
+            Self::Nothing(_) => None,
+        }
+    }
+}
+
+/// A record that was found, with bytes of its own.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) schema: u32,
+    /// When its batch was written; 0 if that is not known.
+    pub(crate) time_us: u64,
+    pub(crate) payload: Vec<u8>,
+}
+
+impl Kept {
+    /// Which record it is, with this number in a log of this layout.
+    pub(crate) fn id(&self, lsn: Lsn, layout: Layout) -> RecordId {
+        RecordId { lsn, time_us: self.time_us, crc: content_crc(&self.payload, layout) }
+    }
+}
+
+/// The way to one record.
+struct Search {
+    walk: Walk,
+    lsn: Lsn,
+    /// Batches on the way, one for each stretch.
+    passed: Vec<Start>,
+}
+
+impl Search {
+    fn run(&mut self) -> Result<Got> {
+        // How far the records go is not known behind damage.
+        let mut doubtful = vec![];
+        loop {
+            match self.walk.step()? {
+                Event::Batch(found) => {
+                    let header = found.header;
+                    self.pass(Start {
+                        offset: found.start,
+                        first: header.first,
+                        chain: header.chain,
+                    });
+                    if self.lsn <= found.last && header.is_void {
+                        return Err(Error::Damaged(Box::new(self.given_up(&found))));
+                    }
+                    if self.lsn <= found.last {
+                        let body = self.walk.bytes().get(found.body).unwrap_or_default();
+                        let mut frames = Frames::new(body, header.first, header.count);
+                        let frame = frames.find(|frame| frame.lsn == self.lsn);
+                        let payload = frame.map(|frame| frame.payload);
+                        return Ok(self.got(payload, header.time_us));
+                    }
+                }
+                Event::Damage(damages, salvaged) => {
+                    let intact = salvaged.into_iter().find(|found| found.lsn == self.lsn);
+                    if let Some(found) = intact {
+                        return Ok(self.got(self.walk.bytes().get(found.payload), 0));
+                    }
+                    refuse_lost(&damages, self.lsn)?;
+                    doubtful.extend(damages.iter().map(|damage| damage.segment));
+                }
+                Event::End(end) => {
+                    refuse_lost(&end.damage, self.lsn)?;
+                    doubtful.extend(end.doubtful());
+                    return Ok(Got::Nothing(doubtful));
+                }
+            }
+        }
+    }
+
+    fn got(&self, payload: Option<&[u8]>, time_us: u64) -> Got {
+        let schema = self.walk.schema();
+        payload.map_or(Got::NOTHING, |payload| {
+            Got::Record(Kept { schema, time_us, payload: payload.to_vec() })
+        })
+    }
+
+    /// What a repair says of the records that this batch counts.
+    fn given_up(&self, found: &Found) -> Damage {
+        let lost = Some(Lost { from: found.header.first, to: Some(found.last) });
+        let (segment, offset) = (self.walk.segment(), found.start);
+        Damage { segment, offset, bytes: 0, lost, cause: Corruption::GivenUp, origin: None }
+    }
+
+    fn pass(&mut self, start: Start) {
+        if self.passed.last().is_none_or(|last| stretch(last) != stretch(&start)) {
+            self.passed.push(start);
+        }
+    }
+}
+
+/// The number of the stretch of its segment where a batch begins.
+fn stretch(start: &Start) -> u64 {
+    start.offset.0 / SPACING
+}
+
+/// Where batches stand, of the segments used last; the one used just now stands last.
+#[derive(Debug, Default)]
+struct Places(Vec<(SegmentRef, Vec<Start>)>);
+
+impl Places {
+    /// The last batch known to begin with `lsn` or before it.
+    fn nearest(&mut self, segment: SegmentRef, lsn: Lsn) -> Option<Start> {
+        let starts = self.take(segment)?;
+        let behind = starts.partition_point(|start| start.first <= lsn);
+        let found = behind.checked_sub(1).and_then(|at| starts.get(at).copied());
+        self.0.push((segment, starts));
+        found
+    }
+
+    fn add(&mut self, segment: SegmentRef, passed: Vec<Start>) {
+        let mut starts = self.take(segment).unwrap_or_default();
+        for start in passed {
+            let number = stretch(&start);
+            if let Err(at) = starts.binary_search_by_key(&number, stretch) {
+                starts.insert(at, start);
+            }
+        }
+        if self.0.len() == SEGMENTS_MAX {
+            self.0.remove(0);
+        }
+        self.0.push((segment, starts));
+    }
+
+    fn forget(&mut self, segment: SegmentRef) {
+        self.0.retain(|(known, _)| *known != segment);
+    }
+
+    fn take(&mut self, segment: SegmentRef) -> Option<Vec<Start>> {
+        let at = self.0.iter().position(|(known, _)| *known == segment)?;
+        Some(self.0.remove(at).1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_format::{Epoch, Offset, SegmentId};
+
+    fn segment(number: u64) -> SegmentRef {
+        SegmentRef { id: SegmentId::new(number).unwrap(), epoch: Epoch(number) }
+    }
+
+    fn start(number: u64, offset: u64) -> Start {
+        Start { offset: Offset(offset), first: Lsn::new(number).unwrap(), chain: number }
+    }
+
+    #[test]
+    fn the_places_kept_are_bounded_however_much_is_asked_for() {
+        const SIZE: u64 = 8 << 20;
+        let mut places = Places::default();
+        for number in 1..=1_000 {
+            for walk in 0..5 {
+                // Batches of 1 KiB, each walk with others.
+                let batches = (walk..SIZE / 1024).step_by(7);
+                let passed = batches.map(|batch| start(batch + 1, batch * 1024)).collect();
+                places.add(segment(number), passed);
+            }
+        }
+        assert_eq!(places.0.len(), SEGMENTS_MAX);
+        let most = places.0.iter().map(|(_, starts)| starts.len()).max();
+        assert!(most <= usize::try_from(SIZE / SPACING).ok(), "{most:?}");
+    }
+
+    #[test]
+    fn the_segment_that_was_not_used_for_longest_is_forgotten() {
+        let mut places = Places::default();
+        for number in 1..=65 {
+            places.add(segment(number), vec![start(1, 4096)]);
+            places.nearest(segment(1), Lsn::FIRST);
+        }
+        let kept =
+            |places: &mut Places, number| places.nearest(segment(number), Lsn::FIRST).is_some();
+        assert_eq!(
+            [1, 2, 3, 65].map(|number| kept(&mut places, number)),
+            [true, false, true, true]
+        );
+    }
+
+    #[test]
+    fn the_nearest_place_is_the_last_one_not_behind_the_record() {
+        let mut places = Places::default();
+        places.add(segment(1), vec![start(1, 4096), start(50, 3 * SPACING)]);
+        places.add(segment(1), vec![start(20, 2 * SPACING), start(60, 3 * SPACING + 8)]);
+        let mut nearest = |number| {
+            places.nearest(segment(1), Lsn::new(number).unwrap()).map(|start| start.first.get())
+        };
+        assert_eq!([1, 19, 20, 49, 50, 99].map(&mut nearest), [1, 1, 20, 20, 50, 50].map(Some));
+    }
+}

@@ -1,0 +1,119 @@
+//! A new log: the first segment, then the manifest that names it. FORMAT.md section 8, last
+//! paragraph.
+
+use crate::base::env::Machine;
+use crate::base::error::{Error, Result};
+use crate::base::options::{Options, SEGMENT_DEFAULT};
+use crate::files::directory;
+use crate::files::directory::{MANIFEST, open_or_make};
+use crate::files::live::retract_beyond;
+use crate::files::manifest::ManifestFile;
+use crate::recover::open::{Beginning, remove_spares, writer};
+use crate::recover::report::{Recovery, TailState};
+use crate::write::rotation::{Plan, roll};
+use crate::write::writer::Writer;
+use seawall_format::{
+    CodecId, Epoch, Geometry, Layout, Level, LogId, Lsn, Manifest, RecordType, SegmentId,
+    SegmentRef,
+};
+use seawall_io::{Access, Lock};
+
+/// Makes a new log.
+pub(super) fn create(
+    options: &Options,
+    machine: Machine,
+    lock: Box<dyn Lock>,
+    record_type: RecordType,
+) -> Result<(Writer, Recovery, Level)> {
+    let names = directory::list(&*machine.storage)?;
+    refuse_lone_texts(&machine, &names)?;
+    remove_spares(&machine, &names);
+    let told = retract_beyond(&*machine.storage, None)?;
+    let mut max_id = names.iter().filter_map(|name| SegmentId::from_any_name(name)).max();
+    let mut manifest = new_manifest(options, &machine, record_type)?;
+    let least = options.segment_min;
+    let (base, carry) = (Lsn::FIRST, vec![]);
+    let plan = Plan { base, carry, pred: None, chain_before: 0, least, hold: 0, spare: None };
+    let rolled = roll(&machine, &manifest, plan, &mut max_id)?;
+    manifest.oldest = rolled.tail.header.reference();
+    let file = open_or_make(&*machine.storage, MANIFEST)?;
+    let sized = file.set_len(2 * u64::from(manifest.geometry.block));
+    sized.map_err(Error::io("size the manifest"))?;
+    let mut manifest = ManifestFile { content: manifest, file };
+    manifest.write_both(machine.clock.wall_us())?;
+    machine.storage.sync_dir().map_err(Error::io("sync the new log's directory"))?;
+    let level = manifest.content.level;
+    let begin = Beginning { manifest, rolled, last: None, last_chain: 0, max_id };
+    let mut writer = writer(options, machine, lock, begin);
+    writer.tell_readers();
+    let recovery = Recovery {
+        created: true,
+        tail: TailState::Clean,
+        first: None,
+        last: None,
+        confirmed: None,
+        cut_bytes: 0,
+        quarantine: None,
+        damage: vec![],
+        mended: vec![],
+        given_up: vec![],
+        warnings: told.into_iter().collect(),
+    };
+    Ok((writer, recovery, level))
+}
+
+fn new_manifest(options: &Options, machine: &Machine, record_type: RecordType) -> Result<Manifest> {
+    let segment_max = options.segment_max.unwrap_or(SEGMENT_DEFAULT.max(options.segment_min));
+    let layout = options.layout.unwrap_or_default();
+    if !layout.is_built_in() {
+        let why = "a readable log in a program without the feature json".to_owned();
+        return Err(Error::InvalidOption { why });
+    }
+    if layout == Layout::Text && record_type.codec != CodecId::Json {
+        let codec = record_type.codec.name();
+        let why = format!("a readable log of {codec} records: it holds JSON");
+        return Err(Error::InvalidOption { why });
+    }
+    let geometry = options.geometry.check().map_err(|_| Error::InvalidOption {
+        why: format!("no log can have the geometry {:?}", options.geometry),
+    })?;
+    if !(options.segment_min..=Geometry::SEGMENT_MAX).contains(&segment_max) {
+        return Err(Error::InvalidOption {
+            why: format!(
+                "segment size {segment_max} is invalid: it must be from {} to {} bytes",
+                options.segment_min,
+                Geometry::SEGMENT_MAX
+            ),
+        });
+    }
+    let log = machine.entropy.random().map_err(Error::io("draw a log id"))?;
+    Ok(Manifest {
+        geometry,
+        log: LogId(log),
+        sequence: 0,
+        // Put right when the segment is there.
+        oldest: SegmentRef { id: SegmentId::FIRST, epoch: Epoch(0) },
+        oldest_base: Lsn::FIRST,
+        checkpoints: [None; 2],
+        closed: None,
+        segment_max,
+        level: options.level.unwrap_or_default(),
+        layout,
+        record_type,
+        parity: options.parity.instead_of(None),
+        time_us: 0,
+    })
+}
+
+/// A directory with nothing but texts that say something may be what is left of a log.
+fn refuse_lone_texts(machine: &Machine, names: &[String]) -> Result<()> {
+    for name in names.iter().filter(|name| SegmentId::from_any_name(name).is_some()) {
+        let id = SegmentId::from_file_name(name);
+        let file = machine.storage.open(name, Access::Read).and_then(|file| file.is_empty());
+        if id.is_none() && !file.map_err(Error::io(format!("look at {name}")))? {
+            let found = format!("it holds {name}, without a head or a manifest");
+            return Err(Error::NotALog { place: machine.storage.place(), found });
+        }
+    }
+    Ok(())
+}

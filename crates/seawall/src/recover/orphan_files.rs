@@ -1,0 +1,39 @@
+//! Moves orphan files to quarantine.
+
+use crate::base::env::Machine;
+use crate::base::error::{Error, Result};
+use crate::scan::orphans::Orphan;
+use crate::scan::quarantine;
+use seawall_format::SegmentId;
+use std::io;
+
+/// Moves orphans out of the way of the segments to come, into quarantine; what a person should
+/// know of it. The second part is what could not be moved, and stays as it is.
+///
+/// # Errors
+///
+/// The directory could not be synced.
+pub(crate) fn set_aside(
+    machine: &Machine,
+    orphans: &[Orphan],
+) -> Result<(Vec<String>, Vec<SegmentId>)> {
+    let (mut warnings, mut left) = (vec![], vec![]);
+    for orphan in orphans {
+        match orphan.files.iter().try_for_each(|file| move_away(machine, file)) {
+            Ok(()) => warnings.push(format!("{orphan}, not part of the log: now in quarantine")),
+            Err(error) => {
+                warnings.push(format!("{orphan}, not part of the log; not moved away: {error}"));
+                left.push(orphan.segment);
+            }
+        }
+    }
+    if !orphans.is_empty() {
+        machine.storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
+    }
+    Ok((warnings, left))
+}
+
+fn move_away(machine: &Machine, file: &str) -> io::Result<()> {
+    quarantine::keep_file(machine, file)?;
+    machine.storage.remove(file)
+}

@@ -1,0 +1,304 @@
+//! The live chain: which segments count, in which order, and what is missing between them.
+//! FORMAT.md section 6.
+
+use crate::base::error::{Corruption, Damage, Lost, Origin, Result, hole};
+use crate::files::live::{Speaker, Word};
+use crate::files::segment::{Look, Segment, look};
+use crate::recover::decision::Row;
+use crate::scan::catalog::Survey;
+use crate::scan::orphans;
+use crate::scan::orphans::Orphan;
+use seawall_format::scan::Limit;
+use seawall_format::{Lsn, Manifest, Offset, Seal, SegmentHeader, SegmentId, SegmentRef, next_lsn};
+use seawall_io::Storage;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A segment in the live chain.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    pub(crate) segment: Segment,
+    pub(crate) limit: Limit,
+    /// What is missing between the link before and this one.
+    pub(crate) gap: Option<(Row, Damage)>,
+}
+
+/// Something that should stand behind the last link and does not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beyond {
+    pub(crate) row: Row,
+    pub(crate) segment: SegmentId,
+    pub(crate) cause: Corruption,
+    /// What a sound file in the place of the segment was written for.
+    pub(crate) origin: Option<Origin>,
+}
+
+/// The next older link, if there is one, and what is missing in between.
+type Below = (Option<(Segment, Limit)>, Option<(Row, Damage)>);
+
+/// The segments whose headers were looked at.
+#[derive(Default)]
+pub(crate) struct Headers {
+    sound: BTreeMap<SegmentId, Segment>,
+    bad: BTreeMap<SegmentId, Corruption>,
+    /// What sound files under the wrong name are.
+    strangers: BTreeMap<SegmentId, SegmentRef>,
+}
+
+impl Headers {
+    /// Looks at the header of a segment whose file has this name. If it lies beyond what readers
+    /// are told of, a bad one is the writer's business.
+    pub(crate) fn read(
+        &mut self,
+        storage: &Arc<dyn Storage>,
+        (id, name, is_beyond): (SegmentId, &str, bool),
+        log: Option<&Manifest>,
+    ) -> Result<()> {
+        match look(storage, name, log)? {
+            Look::Sound(segment) => drop(self.sound.insert(id, segment)),
+            _ if is_beyond => {}
+            Look::Stranger(cause, reference) => {
+                self.bad.insert(id, cause);
+                self.strangers.insert(id, reference);
+            }
+            Look::Bad(cause) => drop(self.bad.insert(id, cause)),
+            Look::Gone => {}
+        }
+        Ok(())
+    }
+
+    /// Whether no segment is of the manifest's log, and one is of another.
+    pub(crate) fn are_all_foreign(&self) -> bool {
+        self.sound.is_empty() && self.bad.values().any(|cause| *cause == Corruption::ForeignEpoch)
+    }
+
+    /// The first record of that segment, if its header is sound.
+    pub(crate) fn base_of(&self, segment: SegmentRef) -> Option<Lsn> {
+        let header = &self.sound.get(&segment.id)?.header;
+        (header.epoch == segment.epoch).then_some(header.base)
+    }
+
+    /// Whether a segment holds a batch, mark or seal, or cannot say.
+    pub(crate) fn hold_something(&self) -> Result<bool> {
+        if !self.bad.is_empty() {
+            return Ok(true);
+        }
+        for segment in self.sound.values() {
+            if segment.holds_something()? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Finds the live chain, from the newest segment down.
+    pub(crate) fn arrange(mut self, found: &mut Survey, word: Option<&Word>) -> Result<()> {
+        let running = word.filter(|word| word.is_running());
+        let named = running.map(|word| self.named_by(word)).transpose()?.flatten();
+        let named = named.or_else(|| self.in_the_place_of(running?));
+        // What lies behind is the writer's business, unless its word leads there.
+        self.sound.retain(|id, _| running.is_none_or(|word| *id <= word.live.segment.id));
+        let top = match named {
+            Some(top) => Some(top),
+            // Without the segment that the writer names, the older ones are still there.
+            None => self.top(found, word)?,
+        };
+        let Some((mut segment, mut limit)) = top else {
+            let id = running.map(|word| word.live.segment.id);
+            let id = id.or(self.bad.keys().next_back().copied());
+            let id = id.or(found.manifest.as_ref().map(|m| m.oldest.id));
+            found.beyond = Some(self.missing(id.unwrap_or(SegmentId::FIRST), Row::OldestMissing));
+            return Ok(());
+        };
+        loop {
+            let (below, gap) = self.below(&segment.header, found.manifest.as_ref())?;
+            found.chain.push(Link { segment, limit, gap });
+            match below {
+                Some(below) => (segment, limit) = below,
+                None => break,
+            }
+        }
+        found.chain.reverse();
+        Ok(())
+    }
+
+    /// The segment that a running writer says is the newest.
+    fn named_by(&self, Word { live, by }: &Word) -> Result<Option<(Segment, Limit)>> {
+        let top = self.sound.get(&live.segment.id);
+        let Some(top) = top.filter(|top| top.header.epoch == live.segment.epoch) else {
+            return Ok(None);
+        };
+        if *by == Speaker::Own {
+            // How far a cut came that failed is for the next open to find out.
+            return Ok(Some((top.clone(), Limit::At(live.durable))));
+        }
+        // What it holds was written anew, as a barrier failed, and that is not told yet: what its
+        // successor was made with is durable.
+        let Some(seal) = top.seal()?.filter(|seal| seal.last < live.durable) else {
+            return Ok(Some((top.clone(), Limit::At(live.durable))));
+        };
+        // If that is not there, it is missing.
+        let next = self.sound.get(&seal.next.id);
+        let next = next.filter(|next| next.header.epoch == seal.next.epoch);
+        Ok(next.map(|next| (next.clone(), Limit::At(next.header.carried))))
+    }
+
+    /// The segment that a running writer named is gone, and the next one follows an older: a cut
+    /// took it meanwhile. What that one was made with is durable.
+    fn in_the_place_of(&self, word: &Word) -> Option<(Segment, Limit)> {
+        let gone = word.live.segment.id;
+        let (_, next) = self.sound.range(gone..).next()?;
+        let is_gone = !self.sound.contains_key(&gone) && !self.bad.contains_key(&gone);
+        let follows = next.header.pred.is_some_and(|pred| pred.id < gone);
+        (is_gone && follows).then(|| (next.clone(), Limit::At(next.header.carried)))
+    }
+
+    /// The newest segment, unless a seal or the last clean close names one behind it.
+    fn top(&self, found: &mut Survey, word: Option<&Word>) -> Result<Option<(Segment, Limit)>> {
+        let newest = self.sound.keys().next_back().copied();
+        // Ids grow: of several seals that lead nowhere, the one that was written last names the
+        // highest. Another may stand in a segment that a cut took and could not remove.
+        let mut last: Option<(&Segment, Seal)> = None;
+        for segment in self.sound.values() {
+            let Some(seal) = segment.seal()? else { continue };
+            let leads_nowhere = newest.is_some_and(|newest| seal.next.id > newest);
+            let is_later = last.is_none_or(|(_, last)| seal.next.id >= last.next.id);
+            if is_later && (leads_nowhere || self.is_replaced(seal.next)) {
+                last = Some((segment, seal));
+            }
+        }
+        if let Some((segment, seal)) = last {
+            found.beyond = Some(self.not_there(seal.next, self.is_replaced(seal.next)));
+            return Ok(Some((segment.clone(), Limit::At(seal.last))));
+        }
+        let closed = found.manifest.as_ref().and_then(|manifest| manifest.closed);
+        if let Some(closed) = closed.filter(|closed| self.is_replaced(closed.segment)) {
+            found.beyond = Some(self.not_there(closed.segment, true));
+        }
+        let above = self.bad.keys().rev().copied();
+        let above = above.take_while(|id| newest.is_none_or(|newest| *id > newest));
+        let above: Vec<_> = above.collect();
+        let named = closed.map(|closed| closed.segment.id).max(above.first().copied());
+        if let Some(id) = named.filter(|id| newest.is_none_or(|newest| *id > newest)) {
+            found.beyond = Some(self.missing(id, Row::NewestMissing));
+        }
+        // A segment is named once it is durable, and goes only when another was made, with a higher
+        // id. What a running writer cuts may have gone since it was listed.
+        let is_missing = |word: &Word| {
+            let is_above = newest.is_none_or(|newest| word.live.segment.id > newest);
+            word.is_running() || (is_above && found.is_of_this_log(&word.live))
+        };
+        let top = newest.and_then(|id| self.sound.get(&id).cloned());
+        if let Some(word) = word.filter(|word| is_missing(word)) {
+            let missing = self.missing(word.live.segment.id, Row::NewestMissing);
+            found.beyond.get_or_insert(missing);
+        } else if let Some(top) = &top {
+            found.orphans = self.orphans(found, top, &above)?;
+            found.beyond = found.beyond.filter(|_| found.orphans.is_empty());
+        }
+        Ok(top.map(|top| (top, Limit::Open)))
+    }
+
+    /// The files above the newest segment, if nothing of the log was ever in them.
+    fn orphans(
+        &self,
+        found: &Survey,
+        newest: &Segment,
+        above: &[SegmentId],
+    ) -> Result<Vec<Orphan>> {
+        let Some(manifest) = &found.manifest else { return Ok(vec![]) };
+        let is_elsewhere = |named: SegmentRef| {
+            let is_there = self.sound.get(&named.id);
+            let is_there = is_there.is_some_and(|found| found.header.epoch == named.epoch);
+            is_there || named.id < manifest.oldest.id
+        };
+        orphans::find((newest, manifest), &found.names, above, is_elsewhere)
+    }
+
+    /// Whether another file stands where this segment should be.
+    fn is_replaced(&self, named: SegmentRef) -> bool {
+        self.sound.get(&named.id).is_some_and(|found| found.header.epoch != named.epoch)
+    }
+
+    fn not_there(&self, named: SegmentRef, replaced: bool) -> Beyond {
+        let missing = self.missing(named.id, Row::NewestMissing);
+        let cause = if replaced { Corruption::SegmentReplaced } else { missing.cause };
+        Beyond { cause, ..missing }
+    }
+
+    /// What stands before a segment: the next link, or a hole and what lies behind it.
+    fn below(&self, header: &SegmentHeader, manifest: Option<&Manifest>) -> Result<Below> {
+        let oldest = manifest.map(|manifest| manifest.oldest);
+        if oldest.is_some_and(|oldest| oldest.id == header.id) {
+            let replaced = oldest.is_some_and(|oldest| oldest.epoch != header.epoch);
+            let gap = replaced.then(|| {
+                let lost = Some(Lost { from: header.base, to: None });
+                (Row::OldestMissing, hole(header.id, Corruption::SegmentReplaced, lost))
+            });
+            return Ok((None, gap));
+        }
+        let Some(pred) = header.pred else {
+            return Ok((None, None));
+        };
+        let next = self.sound.get(&pred.id).filter(|next| next.header.epoch == pred.epoch);
+        if let Some(next) = next {
+            return Ok((Some((next.clone(), Limit::At(header.base.previous()))), None));
+        }
+        let is_oldest = oldest.is_some_and(|oldest| oldest.id >= pred.id);
+        let row = if is_oldest { Row::OldestMissing } else { Row::ChainBroken };
+        let missing = self.missing(pred.id, row);
+        let behind = self.sealed_before(header)?;
+        let first = match &behind {
+            Some((_, last)) => next_lsn(*last),
+            None => manifest.map_or(Lsn::FIRST, |manifest| manifest.oldest_base),
+        };
+        let lost = header.base.previous().filter(|last| *last >= first);
+        let lost = lost.map(|last| Lost { from: first, to: Some(last) });
+        let gap = (missing.row, hole(missing.segment, missing.cause, lost));
+        Ok((behind.map(|(segment, last)| (segment, Limit::At(last))), Some(gap)))
+    }
+
+    /// The older segment whose seal says that the missing one followed it, and its last LSN. Else,
+    /// as more than one may be lost, of the seals that name one which is not there the one that was
+    /// written last; if a segment stands above that one, an older seal says nothing.
+    fn sealed_before(&self, header: &SegmentHeader) -> Result<Option<(Segment, Option<Lsn>)>> {
+        let mut last: Option<(&Segment, Seal)> = None;
+        for segment in self.sound.range(..header.id).map(|(_, segment)| segment) {
+            let fits = |seal: &Seal| seal.next.id < header.id && seal.last < Some(header.base);
+            let Some(seal) = segment.seal()?.filter(fits) else { continue };
+            if Some(seal.next) == header.pred {
+                return Ok(Some((segment.clone(), seal.last)));
+            }
+            let is_later = last.is_none_or(|(_, last)| seal.next.id > last.next.id);
+            if is_later && !self.sound.contains_key(&seal.next.id) {
+                last = Some((segment, seal));
+            }
+        }
+        let last =
+            last.filter(|(_, seal)| self.sound.range(seal.next.id..header.id).next().is_none());
+        Ok(last.map(|(segment, seal)| (segment.clone(), seal.last)))
+    }
+
+    fn missing(&self, segment: SegmentId, row: Row) -> Beyond {
+        let named = self.strangers.get(&segment);
+        let twin = named.and_then(|named| {
+            self.sound.get(&named.id).filter(|found| found.header.epoch == named.epoch)
+        });
+        let (row, cause) = match self.bad.get(&segment) {
+            Some(Corruption::Misplaced) if twin.is_some() => {
+                (Row::Misplaced, Corruption::Duplicated)
+            }
+            Some(cause @ (Corruption::Misplaced | Corruption::ForeignEpoch)) => {
+                (Row::Misplaced, *cause)
+            }
+            Some(Corruption::TextMissing) => (Row::TextMissing, Corruption::TextMissing),
+            Some(cause) => (Row::HeaderUnreadable, *cause),
+            None => (row, Corruption::SegmentMissing),
+        };
+        // The number of another log's segment says nothing here.
+        let is_of_log = [Corruption::Misplaced, Corruption::Duplicated].contains(&cause);
+        let origin = named.filter(|_| is_of_log);
+        let origin = origin.map(|named| Origin { segment: named.id, offset: Offset(0) });
+        Beyond { row, segment, cause, origin }
+    }
+}

@@ -1,0 +1,201 @@
+//! What a damaged place of a segment held: which records are lost, which are intact, and what did
+//! it.
+
+use crate::base::error::{Corruption, Lost, Origin};
+use crate::files::segment::Segment;
+use seawall_format::batch::{BatchHeader, HEADER_SIZE, Life};
+use seawall_format::{Lsn, Offset, Salt, frame};
+use std::ops::Range;
+
+/// An intact record of a damaged place.
+#[derive(Clone, Debug)]
+pub(crate) struct Salvaged {
+    pub(crate) lsn: Lsn,
+    pub(crate) payload: Range<usize>,
+    pub(crate) goes_on: bool,
+    pub(crate) set: AtomicSet,
+}
+
+/// Whether all records of an atomic set could be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtomicSet {
+    /// All of them, as always outside a damaged batch; a record appended alone is a set of one.
+    Whole,
+    /// Some are lost: what the set did as a whole was done in part.
+    Broken,
+    /// The record before is lost, and with it the word whether this one belonged to its set.
+    Unknown,
+}
+
+impl AtomicSet {
+    /// A word for it, stable for scripts.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::Broken => "broken",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Records that a damaged place should hold, if it is known how many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expected {
+    pub(crate) first: Lsn,
+    /// The last that the place held.
+    pub(crate) last: Option<Lsn>,
+    /// The last of them that counts.
+    pub(crate) counts_to: Option<Lsn>,
+    /// Whether nothing behind that counts, so that a set may end within.
+    pub(crate) is_limit: bool,
+    /// Whether more may have followed than anybody can say.
+    pub(crate) is_open: bool,
+}
+
+impl Expected {
+    /// The intact records of a place, whose bytes begin with the header of its first batch.
+    pub(crate) fn salvage(&self, bytes: &[u8], salt: &Salt) -> Vec<Salvaged> {
+        let body = bytes.get(HEADER_SIZE..).unwrap_or_default();
+        let Some(last) = self.last.filter(|last| *last >= self.first) else { return vec![] };
+        let intact = frame::salvage(body, self.first, last, salt);
+        let counting = intact.into_iter().filter(|(_, frame)| Some(frame.lsn) <= self.counts_to);
+        let mut found: Vec<_> = counting.map(|(at, frame)| Salvaged::new(at, &frame)).collect();
+        self.mark_sets(&mut found);
+        found
+    }
+
+    /// Marks the parts of sets that are not whole.
+    fn mark_sets(&self, found: &mut [Salvaged]) {
+        let first = self.first;
+        let mut begins = Some(first);
+        let sets = found.chunk_by_mut(|one, next| one.goes_on && next.lsn == one.lsn.next());
+        for set in sets {
+            let (Some(head), Some(tail)) = (set.first(), set.last()) else { continue };
+            let is_known = begins == Some(head.lsn);
+            let ends = !tail.goes_on || (self.is_limit && Some(tail.lsn) == self.counts_to);
+            // Who follows a whole record begins a set, whether that record was the last of one or
+            // stood alone; behind a lost one nobody knows.
+            begins = ends.then(|| tail.lsn.next());
+            let mark = match (ends, is_known) {
+                (false, _) => AtomicSet::Broken,
+                (true, false) => AtomicSet::Unknown,
+                (true, true) => AtomicSet::Whole,
+            };
+            for record in set {
+                record.set = mark;
+            }
+        }
+    }
+
+    /// The runs of records that were not salvaged.
+    pub(crate) fn lost(&self, salvaged: &[Salvaged]) -> Vec<Lost> {
+        let (mut runs, mut from) = (vec![], self.first);
+        for found in salvaged {
+            if let Some(to) = found.lsn.previous().filter(|to| *to >= from) {
+                runs.push(Lost { from, to: Some(to) });
+            }
+            from = found.lsn.next();
+        }
+        if Some(from) <= self.counts_to {
+            runs.push(Lost { from, to: self.counts_to.filter(|_| !self.is_open) });
+        }
+        runs
+    }
+}
+
+impl Salvaged {
+    fn new(position: usize, frame: &frame::Frame<'_>) -> Self {
+        let start = HEADER_SIZE + position + frame::HEADER_SIZE;
+        let payload = start..start + frame.payload.len();
+        Self { lsn: frame.lsn, payload, goes_on: frame.goes_on, set: AtomicSet::Whole }
+    }
+}
+
+/// What stands in a damaged place of `here` though it belongs elsewhere, if a batch of this log
+/// does.
+///
+/// `at` is where in the segment `bytes` begin.
+pub(crate) fn stranger(
+    here: &Segment,
+    others: &[Segment],
+    at: Offset,
+    bytes: &[u8],
+) -> Option<(Corruption, Origin)> {
+    let lives: Vec<_> = others.iter().map(|other| (other, Life::of(&other.header))).collect();
+    let places = (0..bytes.len()).step_by(8).filter_map(|position| bytes.get(position..));
+    let mut traced = places.zip((at.0..).step_by(8)).flat_map(|(header, place)| {
+        lives.iter().filter_map(move |(other, life)| {
+            let end = other.header.size;
+            let offset = BatchHeader::trace(header, life, end)?;
+            let is_at_home = other.header.id == here.header.id && offset.0 == place;
+            (!is_at_home).then_some((*other, offset))
+        })
+    });
+    let (other, offset) = traced.next()?;
+    let origin = Origin { segment: other.header.id, offset };
+    if other.header.id != here.header.id {
+        return Some((Corruption::ForeignEpoch, origin));
+    }
+    let head = other.read(offset, 48).unwrap_or_default();
+    let is_copy = BatchHeader::decode(&head, offset, &Life::of(&other.header)).is_some();
+    Some((if is_copy { Corruption::Duplicated } else { Corruption::Misplaced }, origin))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use AtomicSet::{Broken, Unknown, Whole};
+
+    fn record(lsn: u64, goes_on: bool) -> Salvaged {
+        let lsn = Lsn::new(lsn).unwrap();
+        Salvaged { lsn, payload: 0..0, goes_on, set: Whole }
+    }
+
+    fn marks(found: &[(u64, bool)]) -> Vec<AtomicSet> {
+        let mut found: Vec<_> = found.iter().map(|(lsn, on)| record(*lsn, *on)).collect();
+        let last = Lsn::new(9);
+        let first = Lsn::FIRST;
+        Expected { first, last, counts_to: last, is_limit: false, is_open: false }
+            .mark_sets(&mut found);
+        found.into_iter().map(|record| record.set).collect()
+    }
+
+    #[test]
+    fn sets_that_are_all_there_are_whole() {
+        assert_eq!(marks(&[(1, true), (2, false), (3, false)]), [Whole; 3]);
+    }
+
+    #[test]
+    fn a_set_whose_end_is_lost_is_broken() {
+        assert_eq!(marks(&[(1, false), (2, true), (3, true)]), [Whole, Broken, Broken]);
+        assert_eq!(marks(&[(2, true), (4, false)]), [Broken, Unknown]);
+    }
+
+    #[test]
+    fn a_set_that_damage_cut_is_broken_though_all_records_before_the_damage_are_there() {
+        let all: Vec<_> = (1..=9).map(|lsn| (lsn, lsn == 9)).collect();
+        assert_eq!(marks(&all)[7..], [Whole, Broken]);
+    }
+
+    #[test]
+    fn behind_a_lost_record_a_set_may_have_begun_earlier() {
+        assert_eq!(marks(&[(2, true), (3, false), (4, false)]), [Unknown, Unknown, Whole]);
+    }
+
+    #[test]
+    fn lost_runs_lie_between_the_intact_ones() {
+        let expected = |is_open| Expected {
+            first: Lsn::FIRST,
+            last: Lsn::new(9),
+            counts_to: Lsn::new(9),
+            is_limit: false,
+            is_open,
+        };
+        let runs = expected(false).lost(&[record(3, false), record(4, false), record(6, false)]);
+        let runs: Vec<_> = runs.iter().map(ToString::to_string).collect();
+        assert_eq!(runs, ["records 1 to 2", "record 5", "records 7 to 9"]);
+        let open = expected(true).lost(&[record(1, false)]);
+        assert_eq!(open[0].to_string(), "records from 2 on");
+    }
+}

@@ -1,0 +1,247 @@
+//! Orphan files: they have the name of a segment above the newest one, and nothing of the log was
+//! ever in them. FORMAT.md section 6.3.
+
+use crate::base::error::{Corruption, Error, Result};
+use crate::base::num::READ_SIZE;
+use crate::files::directory::is_gone;
+use crate::files::live::read_word;
+use crate::files::segment::{Look, Segment, look};
+use crate::scan::chain::Link;
+use crate::scan::scanner::{Event, Walk};
+use seawall_format::scan::Limit;
+use seawall_format::{Closed, Geometry, Lsn, Manifest, SegmentId, SegmentRef, tail};
+use seawall_io::{Access, Storage};
+use std::fmt;
+use std::sync::Arc;
+
+/// Files that have the name of a segment, and are not part of the log: no record is lost with them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Orphan {
+    /// The segment that their name stands for.
+    pub segment: SegmentId,
+    /// Their names in the log's directory.
+    pub files: Vec<String>,
+    /// What they are.
+    pub kind: OrphanKind,
+}
+
+/// What an orphan file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OrphanKind {
+    /// It is empty, or holds nothing but zeros.
+    Empty,
+    /// A copy of this segment.
+    Copy(SegmentId),
+    /// A segment of another log.
+    Foreign,
+}
+
+impl OrphanKind {
+    /// A word for it, stable for scripts.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Copy(_) => "copy",
+            Self::Foreign => "foreign",
+        }
+    }
+}
+
+impl fmt::Display for Orphan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.files.join(" and "))?;
+        let many = self.files.len() > 1;
+        match self.kind {
+            OrphanKind::Empty if many => f.write_str(": they hold nothing"),
+            OrphanKind::Empty => f.write_str(": it holds nothing"),
+            OrphanKind::Copy(segment) => write!(f, ": a copy of segment {segment}"),
+            OrphanKind::Foreign => f.write_str(": a segment of another log"),
+        }
+    }
+}
+
+/// What is known of the newest segment where files with higher numbers are none of the log's.
+#[derive(Clone, Debug)]
+struct Newest {
+    segment: SegmentRef,
+    /// What the manifest says of the last clean close.
+    closed: Option<Closed>,
+    /// Whether nothing but zeros is where its seal would be.
+    seal_is_blank: bool,
+    is_whole: bool,
+    /// Its last record and what is behind that; `None` if something of it is damaged.
+    end: Option<(Option<Lsn>, tail::Row)>,
+}
+
+impl Newest {
+    /// Whether a clean close was the last thing that happened to the log: nothing came after it in
+    /// this segment, and no rotation ended the segment.
+    fn is_end_of_log(&self) -> bool {
+        let Some(closed) = self.closed else { return false };
+        let at_close = Some((closed.last, tail::Row::Clean));
+        closed.segment == self.segment
+            && self.seal_is_blank
+            && self.is_whole
+            && self.end == at_close
+    }
+}
+
+/// Finds the orphans among files that have a segment's name and are not that segment. There are
+/// none where one of these files may have been a segment, or a segment may be missing.
+///
+/// `is_elsewhere` says whether the log has a segment, or had it, under its own number.
+pub(crate) fn find(
+    (newest, manifest): (&Segment, &Manifest),
+    names: &[String],
+    above: &[SegmentId],
+    is_elsewhere: impl Fn(SegmentRef) -> bool,
+) -> Result<Vec<Orphan>> {
+    let segment = newest.header.reference();
+    let closes_it = manifest.closed.is_some_and(|closed| closed.segment == segment);
+    if above.is_empty() || !closes_it || !newest.seal_is_blank()? {
+        return Ok(vec![]);
+    }
+    let word = read_word(&**newest.storage())?.filter(|word| word.live.log == manifest.log);
+    if word.is_some_and(|word| word.live.segment.id > segment.id) {
+        return Ok(vec![]);
+    }
+    let mut orphans = vec![];
+    for id in above {
+        let Some(orphan) = judge(newest.storage(), (*id, names), manifest, &is_elsewhere)? else {
+            return Ok(vec![]);
+        };
+        orphans.push(orphan);
+    }
+    let facts = Newest {
+        segment,
+        closed: manifest.closed,
+        seal_is_blank: true,
+        is_whole: newest.bytes_missing() == 0,
+        end: end_of(newest)?,
+    };
+    Ok(if facts.is_end_of_log() { orphans } else { vec![] })
+}
+
+/// The last record of a segment and what is behind it, if nothing of it is damaged.
+fn end_of(segment: &Segment) -> Result<Option<(Option<Lsn>, tail::Row)>> {
+    let link = Link { segment: segment.clone(), limit: Limit::Open, gap: None };
+    let mut walk = Walk::of_segment(&link);
+    loop {
+        match walk.step() {
+            Ok(Event::Batch(_)) => {}
+            Ok(Event::End(end)) => {
+                let tail = end.tail.filter(|_| end.damage.is_empty());
+                return Ok(tail.map(|tail| (end.last, tail.row)));
+            }
+            Err(error) if is_gone(&error) => return Err(error),
+            // What cannot be read proves nothing; the walk over the log names it.
+            Ok(Event::Damage(..)) | Err(_) => return Ok(None),
+        }
+    }
+}
+
+/// What the files with this number are, if it can be told that they never were a segment.
+fn judge(
+    storage: &Arc<dyn Storage>,
+    (segment, names): (SegmentId, &[String]),
+    manifest: &Manifest,
+    is_elsewhere: impl Fn(SegmentRef) -> bool,
+) -> Result<Option<Orphan>> {
+    let is_its = |name: &&String| SegmentId::from_any_name(name) == Some(segment);
+    let files: Vec<String> = names.iter().filter(is_its).cloned().collect();
+    let mut found = None;
+    for name in &files {
+        let kind = if SegmentId::from_file_name(name).is_some() {
+            match look(storage, name, Some(manifest))? {
+                Look::Stranger(Corruption::ForeignEpoch, _) => OrphanKind::Foreign,
+                Look::Stranger(_, other) if is_elsewhere(other) => OrphanKind::Copy(other.id),
+                Look::Bad(Corruption::SegmentHeader) if is_blank(&**storage, name)? => {
+                    OrphanKind::Empty
+                }
+                _ => return Ok(None),
+            }
+        } else {
+            // A text is what its head says it is. Parity is made of a segment that was there.
+            let is_of_head = *name == segment.text_name() && found != Some(OrphanKind::Empty);
+            if is_of_head || is_blank(&**storage, name)? {
+                continue;
+            }
+            return Ok(None);
+        };
+        // An empty file beside another does not change what that one is.
+        found = found.filter(|found| *found != OrphanKind::Empty).or(Some(kind));
+    }
+    Ok(found.map(|kind| Orphan { segment, files, kind }))
+}
+
+/// Whether a file holds nothing but zeros, and not more of them than a segment can have.
+fn is_blank(storage: &dyn Storage, name: &str) -> Result<bool> {
+    let failed = || Error::io(format!("read {name}"));
+    let file = storage.open(name, Access::Read).map_err(failed())?;
+    if file.len().map_err(failed())? > Geometry::SEGMENT_MAX {
+        return Ok(false);
+    }
+    let window = usize::try_from(READ_SIZE).expect("a window fits in memory");
+    let (mut bytes, mut at) = (vec![0; window], 0);
+    while at < Geometry::SEGMENT_MAX {
+        let read = match file.read_at(&mut bytes, at) {
+            Ok(0) => break,
+            Ok(read) => read,
+            // What cannot be read may be anything.
+            Err(_) => return Ok(false),
+        };
+        if !tail::is_zero(bytes.get(..read).unwrap_or_default()) {
+            return Ok(false);
+        }
+        at += READ_SIZE;
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_format::Epoch;
+
+    fn reference(id: u64) -> SegmentRef {
+        SegmentRef { id: SegmentId::new(id).expect("not 0"), epoch: Epoch(7) }
+    }
+
+    /// A segment that was closed with its ninth record, and to which nothing has happened since.
+    fn closed() -> Newest {
+        let segment = reference(3);
+        let end = Some((Lsn::new(9), tail::Row::Clean));
+        let closed = Some(Closed { last: Lsn::new(9), segment });
+        Newest { segment, closed, seal_is_blank: true, is_whole: true, end }
+    }
+
+    #[test]
+    fn a_log_ends_with_the_segment_that_a_clean_close_left() {
+        assert!(closed().is_end_of_log());
+    }
+
+    #[test]
+    fn a_log_may_go_on_behind_whatever_came_after_the_close() {
+        let last = Lsn::new(9);
+        let others = [
+            Newest { closed: None, ..closed() },
+            Newest { closed: Some(Closed { last, segment: reference(2) }), ..closed() },
+            Newest {
+                closed: Some(Closed { last: Lsn::new(8), ..closed().closed.expect("it is") }),
+                ..closed()
+            },
+            Newest { seal_is_blank: false, ..closed() },
+            Newest { is_whole: false, ..closed() },
+            Newest { end: None, ..closed() },
+            Newest { end: Some((Lsn::new(8), tail::Row::Clean)), ..closed() },
+            Newest { end: Some((last, tail::Row::HeaderTorn)), ..closed() },
+            Newest { end: Some((last, tail::Row::Otherwise)), ..closed() },
+        ];
+        for other in others {
+            assert!(!other.is_end_of_log(), "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Where no valid batch stands: the end of the newest segment, or damage, which is named, searched
+//! for what is intact, and passed.
+
+use crate::base::error::{Corruption, Damage, Lost, Result};
+use crate::base::num::{READ_SIZE, to_u64};
+use crate::files::parity_file::knows_more;
+use crate::files::segment::Segment;
+use crate::files::segment_reader::Source;
+use crate::scan::intact::{Expected, stranger};
+use crate::scan::scanner::{End, Event, TailFound, Walk, opened};
+use crate::scan::search::Rest;
+use seawall_format::batch::BatchHeader;
+use seawall_format::scan::{Cause, Limit, Scanner};
+use seawall_format::{Layout, Lsn, Offset, lines, next_lsn, tail};
+
+/// In a damaged place of more largest batches than this, no frame is looked for: all that stands
+/// there cannot be one batch or two.
+const SALVAGED_BATCHES_MAX: u64 = 3;
+
+impl Walk {
+    /// No valid batch stands here: the end of the newest segment, or damage; `None` if the place
+    /// is to be read again before that is believed.
+    pub(super) fn stopped(&mut self, stop: Stop) -> Result<Option<Event>> {
+        let (link, scanner) = self.current.as_ref().expect("a scanner stopped");
+        let (at, next) = (scanner.offset(), scanner.next_lsn());
+        let is_newest = link.limit == Limit::Open;
+        let at = scanner.part().map_or(at, |part| part.end);
+        // A line is found by its own numbers, a header may be the bad one itself.
+        let is_text = scanner.layout() == Layout::Text;
+        let from = if is_text || stop.cause == Cause::Order { at } else { at.plus(8) };
+        let part = scanner.part().and_then(|part| part.confirmed);
+        let source = opened(&mut self.source, &link.segment, self.around)?;
+        let rest = source.rest(scanner, from, is_newest)?;
+        let behind = at.0..rest.used.0.max(source.end()?);
+        // A clean close says that nothing followed then.
+        let closed_here = self.closed.is_some_and(|closed| {
+            closed.segment == link.segment.header.reference() && closed.last == next.previous()
+        });
+        let is_hidden = source.was_refused(&behind) || (!closed_here && source.is_unknown(&behind));
+        let mut promised = match link.limit {
+            Limit::At(last) => last,
+            Limit::Open => self.confirmed(&link.segment, rest.confirmed.max(part))?,
+        };
+        if is_newest && Some(next) > promised {
+            let is_known = knows_more(&link.segment, at);
+            let is_cut = is_known && scanner.is_exact();
+            if !is_hidden && !is_cut {
+                return self.end_of_newest(&rest, (promised, is_known)).map(Some);
+            }
+            // What the device hides may have been a record, and what parity knows of was one: an
+            // end is not known here.
+            promised = Some(next);
+        }
+        if self.read_again != Some((link.segment.header.id, at)) {
+            self.read_again = Some((link.segment.header.id, at));
+            self.look_anew();
+            return Ok(None);
+        }
+        self.damage(stop, &rest, promised).map(Some)
+    }
+
+    /// W: the highest record that anything in the newest segment, or the clean close, confirms.
+    fn confirmed(&self, segment: &Segment, behind: Option<Lsn>) -> Result<Option<Lsn>> {
+        let header = &segment.header;
+        let marks = segment.marks()?.into_iter().map(|mark| mark.confirmed);
+        let closed = self.closed.filter(|closed| closed.segment == header.reference());
+        let closed = closed.and_then(|closed| closed.last);
+        let others = [header.carried, header.base.previous(), closed, self.confirmed, behind];
+        Ok(marks.chain(others).max().flatten())
+    }
+
+    /// `is_known`: its parity knows of more.
+    fn end_of_newest(
+        &mut self,
+        rest: &Rest,
+        (confirmed, is_known): (Option<Lsn>, bool),
+    ) -> Result<Event> {
+        let (link, scanner) = self.current.take().expect("a scanner stopped");
+        if self.beyond.is_some() {
+            self.links.clear();
+            return Ok(self.end_of_chain());
+        }
+        let (offset, chain) = (scanner.offset(), scanner.chain());
+        let source = opened(&mut self.source, &link.segment, self.around)?;
+        let length = rest.used.0 - offset.0;
+        let (segment, file) = (link.segment.header.id, link.segment.name());
+        let (row, is_exact) = match scanner.layout() {
+            Layout::Text => text_end(source, &scanner, rest)?,
+            _ => (binary_end(source, &scanner, length)?, true),
+        };
+        // A text that somebody edited may be shorter than it was. But what takes records may take
+        // the break of the line before them, too, and that one was not edited.
+        let row = if is_known { tail::Row::Otherwise } else { row };
+        let tail = Some(TailFound { segment, offset, chain, row, length, is_exact, file });
+        let lost = Some(Lost { from: next_lsn(self.last), to: None });
+        let damage = self.cut_short(&link.segment).into_iter().chain(self.lost_manifest(lost));
+        let damage = damage.collect();
+        Ok(Event::End(End { last: self.last, confirmed, tail, damage }))
+    }
+
+    /// A newest file that is not as long as its header says: the rest may have held records.
+    fn cut_short(&self, newest: &Segment) -> Option<Damage> {
+        let bytes = Some(newest.bytes_missing()).filter(|bytes| *bytes > 0)?;
+        let all_there = self.closed.is_some_and(|closed| {
+            closed.last == self.last && closed.segment == newest.header.reference()
+        });
+        Some(Damage {
+            segment: Some(newest.header.id),
+            offset: Offset(newest.length),
+            bytes,
+            lost: (!all_there).then(|| Lost { from: next_lsn(self.last), to: None }),
+            cause: Corruption::CutShort,
+            origin: None,
+        })
+    }
+
+    pub(super) fn lost_manifest(&self, lost: Option<Lost>) -> Option<Damage> {
+        let (cause, origin) = (Corruption::Manifest, None);
+        let damage = Damage { segment: None, offset: Offset(0), bytes: 0, lost, cause, origin };
+        self.manifest_lost.then_some(damage)
+    }
+
+    /// Names the damage where the scanner stands, keeps what is intact, and goes on behind it.
+    fn damage(&mut self, stop: Stop, rest: &Rest, promised: Option<Lsn>) -> Result<Event> {
+        let (link, scanner) = self.current.as_mut().expect("a scanner stopped");
+        let (here, limit, life) = (link.segment.clone(), link.limit, *scanner.life());
+        let (start, first) = (scanner.offset(), scanner.next_lsn());
+        let part = scanner.part().cloned();
+        let at = part.as_ref().map_or(start, |part| part.end);
+        let is_text = scanner.layout() == Layout::Text;
+        let mut ends_here = false;
+        let place = if let (Cause::Body, Some(header)) = (stop.cause, stop.header) {
+            scanner.pass(&header);
+            self.chain = Some(header.chain_value());
+            Place { size: header.size(), last: Some(header.last()), is_open: false }
+        } else if let Some((offset, header)) = rest.next {
+            scanner.resume_at(offset, &header);
+            // A batch that no longer counts tells where the damage ends, not what follows.
+            self.chain = Some(header.chain).filter(|_| !is_text && !limit.excludes(header.first));
+            self.is_part = is_text && header.first > first;
+            Place { size: offset.0 - at.0, last: header.first.previous(), is_open: false }
+        } else {
+            ends_here = true;
+            self.chain = None;
+            let size = if is_text {
+                rest.used.0.saturating_sub(at.0)
+            } else {
+                let size = (rest.used.0 - at.0).next_multiple_of(8);
+                size.min(here.length.saturating_sub(at.0))
+            };
+            Place { size, last: promised, is_open: limit == Limit::Open }
+        };
+        let source = opened(&mut self.source, &here, self.around)?;
+        if is_text {
+            self.shown = Some(part.map_or(vec![], |part| part.bytes));
+        } else {
+            let room = u64::from(life.batch_max) * SALVAGED_BATCHES_MAX;
+            self.buffer = source.read(at, if place.size <= room { place.size } else { 0 })?.into();
+            (self.window, self.shown) = (at, None);
+        }
+        let counts_to = match limit {
+            Limit::At(limit) => place.last.min(limit),
+            Limit::Open => place.last,
+        };
+        let is_limit = limit == Limit::At(counts_to);
+        let expected =
+            Expected { first, last: place.last, counts_to, is_limit, is_open: place.is_open };
+        let bytes = self.shown.as_deref().unwrap_or_else(|| self.buffer.bytes());
+        let salvaged = expected.salvage(bytes, &life.salt);
+        let mut named = Damage {
+            segment: Some(here.header.id),
+            offset: at,
+            bytes: place.size,
+            lost: None,
+            cause: stop.corruption(is_text),
+            origin: None,
+        };
+        let passed = at.0..at.0 + place.size.max(1);
+        if source.was_refused(&passed) || source.is_unknown(&passed) {
+            named.cause = Corruption::Unreadable;
+        } else if !is_text && let Some((cause, origin)) = stranger(&here, &self.segments, at, bytes)
+        {
+            (named.cause, named.origin) = (cause, Some(origin));
+        }
+        let lost = expected.lost(&salvaged).into_iter();
+        let mut damages: Vec<_> =
+            lost.map(|lost| Damage { lost: Some(lost), ..named.clone() }).collect();
+        if damages.is_empty() {
+            damages.push(named);
+        }
+        self.last = self.last.max(counts_to);
+        if ends_here {
+            self.current = None;
+        }
+        Ok(Event::Damage(damages, salvaged))
+    }
+}
+
+/// What lies behind the last batch of a newest segment, of which `length` bytes are used.
+fn binary_end(source: &mut Source, scanner: &Scanner, length: u64) -> Result<tail::Row> {
+    let (offset, chain) = (scanner.offset(), scanner.chain());
+    let window = if length == 0 { 0 } else { to_u64(tail::window(scanner.life())) };
+    let bytes = source.read(offset, window)?;
+    let (goes_on, next) = (length > to_u64(bytes.len()), scanner.next_lsn());
+    let found = tail::Tail { bytes: &bytes, goes_on, offset, next, chain };
+    Ok(tail::classify(&found, scanner.life()))
+}
+
+/// What lies behind the last line of a newest text, and whether the text is exactly what the writer
+/// wrote.
+fn text_end(source: &mut Source, scanner: &Scanner, rest: &Rest) -> Result<(tail::Row, bool)> {
+    let part = scanner.part();
+    let end = part.map_or(scanner.offset(), |part| part.end);
+    // A forged header may say that this is a gibibyte.
+    let limit = end.plus(lines::write_max(scanner.life()));
+    let (mut at, mut seen) = (end, tail::TextTail::default());
+    while at < limit {
+        let bytes = source.read(at, READ_SIZE.min(limit.0 - at.0))?;
+        if bytes.is_empty() {
+            break;
+        }
+        seen.look(&bytes);
+        at = at.plus(to_u64(bytes.len()));
+        if tail::is_zero(&bytes) {
+            at = source.next_written(at)?.unwrap_or(limit).max(at);
+        }
+    }
+    let row = seen.row(rest.used > at.min(limit), part.is_some());
+    Ok((row, scanner.is_exact() && part.is_none() && at == end))
+}
+
+/// Where a scanner stopped, and what it saw there.
+#[derive(Clone, Copy)]
+pub(super) struct Stop {
+    pub(super) cause: Cause,
+    pub(super) header: Option<BatchHeader>,
+}
+
+/// The bytes that cannot be trusted, and the last record that they held.
+struct Place {
+    size: u64,
+    last: Option<Lsn>,
+    /// Whether more records may have followed than anybody can say.
+    is_open: bool,
+}
+
+impl Stop {
+    fn corruption(&self, is_text: bool) -> Corruption {
+        match self.cause {
+            Cause::Header if is_text => Corruption::Line,
+            Cause::Body => Corruption::Body,
+            Cause::Order => Corruption::Order,
+            Cause::Extent => Corruption::CutShort,
+            _ => Corruption::Header,
+        }
+    }
+}

@@ -1,0 +1,675 @@
+//! The shared half of an open log: one mutex, a leader that takes each batch to the device, and
+//! those who wait. [`commit`](crate::commit) decides, [`writer`](crate::writer) does the I/O.
+//!
+//! A lone committer leads at once, in its own thread. Who comes while a batch is on its way joins
+//! the next one and waits; when the device is free, one of them leads.
+
+mod leader;
+
+pub(crate) use crate::write::coordinator::leader::PanicGuard;
+
+use crate::base::deferred_delete::Retired;
+use crate::base::error::{Error, Result};
+use crate::base::event_count::Gate;
+use crate::base::options::{Failover, FailoverHook, Options};
+use crate::base::sync::{
+    AtomicU32, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, ThreadId, current,
+    processors,
+};
+use crate::files::live::NO_BOOT;
+use crate::write::background_state::Ahead;
+use crate::write::commit_delay::Siblings;
+use crate::write::fork_guard::Process;
+use crate::write::group_commit::{Admission, Commit, Goal, Place};
+use crate::write::record_set::Incoming;
+use crate::write::tail::overhead_max;
+use crate::write::wakers::Wakers;
+use crate::write::writer::{Counts, Writer};
+use seawall_format::{Layout, Level, Live, Lsn, SegmentRef, lines, lsn_or_zero};
+use seawall_io::{Clock, Storage};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+/// What a stream puts into one batch, in bytes. More fills the device no better, waits longer, and
+/// is in no cache any more when it gets its checksum and is put into blocks.
+const FLIGHT_MAX: usize = 2 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) level: Level,
+    /// How the records stand in the files.
+    layout: Layout,
+    /// Asked before anything that touches the device or waits for a thread.
+    pub(crate) process: Process,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) idle_mark: Option<Duration>,
+    pub(crate) buffered_delay: Duration,
+    pub(crate) buffered_bytes: usize,
+    state: Mutex<State>,
+    /// Waiters for batches with even and odd numbers: one batch's return wakes nobody else.
+    turns: [Gate; 2],
+    /// Up to here everything is durable, and confirmed: for who was let through a gate and needs
+    /// no lock. Written under the lock, before a gate is opened.
+    reached: [AtomicU64; 2],
+    /// How often records were cut off. A follower may still hold such records in memory.
+    cuts: AtomicU64,
+    /// How many threads stand by the open batch: for who leads it and waits for more.
+    standing: AtomicU32,
+    /// Waiters for room in the open batch.
+    room: Condvar,
+    /// The background thread.
+    pub(crate) work: Condvar,
+    /// The preparer.
+    pub(crate) work_ahead: Condvar,
+    /// Those who want the writer to themselves.
+    free: Condvar,
+    /// Those who follow.
+    news: Condvar,
+    pub(crate) prepare_ahead: bool,
+    /// How many processors this process may run on.
+    processors: usize,
+    /// What was removed and not given back yet.
+    pub(crate) retired: Arc<Retired>,
+    /// Told of each failure that the log survives.
+    on_failover: Option<FailoverHook>,
+}
+
+/// What the mutex guards.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) commit: Commit,
+    siblings: Siblings,
+    /// Not here while somebody leads.
+    pub(crate) writer: Option<Box<Writer>>,
+    /// The newest segment, and which log: for readers in this process.
+    newest: (SegmentRef, seawall_format::LogId),
+    counts: Counts,
+    /// The first record that was not given up, and the newest checkpoint.
+    bounds: (Lsn, Option<Lsn>),
+    wakers: Wakers,
+    pub(crate) background: Option<JoinHandle<()>>,
+    pub(crate) ahead: Ahead,
+    /// How many wait for the writer to themselves: one of them has it next.
+    waiting: u32,
+    /// How many of those take the open batch to the device first: nothing enters it meanwhile.
+    draining: u32,
+    /// How many wait for room in the open batch.
+    crowded_out: u32,
+    /// Threads that run the failover hook.
+    in_hook: Vec<ThreadId>,
+    /// How many wait for something new to read.
+    followers: u32,
+    /// When the background thread wakes up by itself, if it sleeps.
+    pub(crate) sleeps_until: Option<Duration>,
+    /// The background thread waits for the device.
+    pub(crate) wants_turn: bool,
+    pub(crate) stopping: bool,
+}
+
+impl Core {
+    pub(crate) fn new(
+        options: &Options,
+        writer: Writer,
+        confirmed: Option<Lsn>,
+        level: Level,
+    ) -> Self {
+        let geometry = writer.manifest.content.geometry;
+        let batch_max = usize::try_from(geometry.batch_max).expect("at most 64 MiB");
+        let newest = (writer.tail.header.reference(), writer.manifest.content.log);
+        let bounds = writer.bounds();
+        let reached = [writer.last, confirmed];
+        // Who asks for more in memory has it.
+        let flight_max = FLIGHT_MAX.max(options.buffered_bytes);
+        let mut commit = Commit::new(writer.last, confirmed, (batch_max, flight_max));
+        commit.set_room(writer.room());
+        commit.set_overhead(overhead_max(writer.manifest.content.layout));
+        let counts = writer.counts;
+        let layout = writer.manifest.content.layout;
+        Self {
+            layout,
+            storage: writer.machine.storage.clone(),
+            retired: writer.machine.retired.clone(),
+            on_failover: options.on_failover.clone(),
+            level,
+            process: Process::current(),
+            clock: options.clock.clone(),
+            idle_mark: options.idle_mark,
+            buffered_delay: options.buffered_delay,
+            buffered_bytes: options.buffered_bytes,
+            state: Mutex::new(State {
+                commit,
+                siblings: Siblings::default(),
+                writer: Some(Box::new(writer)),
+                newest,
+                bounds,
+                counts,
+                wakers: Wakers::default(),
+                background: None,
+                ahead: Ahead::default(),
+                waiting: 0,
+                draining: 0,
+                crowded_out: 0,
+                in_hook: vec![],
+                followers: 0,
+                sleeps_until: None,
+                wants_turn: false,
+                stopping: false,
+            }),
+            turns: [Gate::default(), Gate::default()],
+            reached: reached.map(|lsn| AtomicU64::new(lsn_or_zero(lsn))),
+            cuts: AtomicU64::new(0),
+            standing: AtomicU32::new(0),
+            room: Condvar::new(),
+            work: Condvar::new(),
+            work_ahead: Condvar::new(),
+            free: Condvar::new(),
+            news: Condvar::new(),
+            prepare_ahead: options.prepare_ahead,
+            processors: processors(),
+        }
+    }
+
+    /// What the log's level asks for before `append` returns; `None`: nothing.
+    pub(crate) fn goal(&self) -> Option<Goal> {
+        match self.level {
+            Level::Buffered => None,
+            Level::Synced => Some(Goal::Durable),
+            Level::Confirmed => Some(Goal::Confirmed),
+        }
+    }
+
+    pub(crate) fn durable(&self) -> Option<Lsn> {
+        self.lock().commit.durable()
+    }
+
+    /// How often records were cut off so far.
+    pub(crate) fn cuts(&self) -> u64 {
+        self.cuts.load(Ordering::Acquire)
+    }
+
+    /// Notes that records were cut off.
+    pub(crate) fn note_cut(&self) {
+        self.cuts.fetch_add(1, Ordering::Release);
+    }
+
+    /// Up to where a reader in this process may go.
+    pub(crate) fn live(&self) -> Live {
+        self.lock().live()
+    }
+
+    /// Refuses a position that no record was given yet, nor comes next.
+    pub(crate) fn check_position(&self, from: Lsn) -> Result<()> {
+        let state = self.lock_here()?;
+        let next = state.commit.next_lsn();
+        if from > next { Err(Error::BeyondEnd { from, next }) } else { Ok(()) }
+    }
+
+    /// Waits until record `next` is durable, or was cut off, and something has changed since
+    /// `seen`; `None` at the deadline, or when the log is closed.
+    pub(crate) fn wait_beyond(
+        &self,
+        next: Lsn,
+        seen: Option<Live>,
+        deadline: Duration,
+    ) -> Result<Option<Live>> {
+        let mut state = self.lock_here()?;
+        loop {
+            let is_durable = state.commit.durable() >= Some(next);
+            let is_cut_off = state.commit.next_lsn() < next;
+            // The same word again would send the follower in circles.
+            if (is_durable || is_cut_off) && Some(state.live()) != seen {
+                return Ok(Some(state.live()));
+            }
+            let left = deadline.saturating_sub(self.clock.now());
+            match state.commit.check() {
+                Ok(()) if !left.is_zero() => state.check_hook()?,
+                Ok(()) | Err(Error::Closed) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+            state.followers += 1;
+            let waited = self.news.wait_timeout(state, left.min(Duration::from_secs(3600)));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state.followers -= 1;
+        }
+    }
+
+    /// Gives an atomic set its LSNs and takes it into the open batch; waits for room.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        set: &mut impl Incoming,
+        attended: bool,
+    ) -> Result<Place> {
+        if self.layout == Layout::Text {
+            set.payloads().try_for_each(refuse_unreadable)?;
+        }
+        let mut state = self.lock_here()?;
+        state.check_hook()?;
+        loop {
+            if state.draining > 0 && state.commit.check().is_ok() {
+                self.process.check()?;
+                state = self.wait_for_room(state);
+                continue;
+            }
+            let admission = state.commit.admit(set)?;
+            if let Admission::In(place) = admission {
+                if attended {
+                    self.standing.store(state.siblings.join(), Ordering::Relaxed);
+                } else {
+                    state.commit.leave_unattended(|| self.clock.now());
+                    self.wake_background(&mut state);
+                }
+                return Ok(place);
+            }
+            self.process.check()?;
+            // If the device is free, take the open batch there or make room there, else wait.
+            state = match (state.take_writer(), admission) {
+                (Some(writer), Admission::NoRoom(size)) => self.make_room(state, writer, size)?,
+                (Some(writer), _) => {
+                    self.lead(state, writer, Goal::Durable);
+                    self.lock()
+                }
+                (None, _) => self.wait_for_room(state),
+            };
+        }
+    }
+
+    /// Returns once the record has come that far; leads if nobody does.
+    pub(crate) fn wait(self: &Arc<Self>, place: Place, goal: Goal) -> Result<Lsn> {
+        self.lock_here()?.check_hook()?;
+        self.stand_by(place, goal)
+    }
+
+    /// The same for a record that was just admitted with somebody to stand by it.
+    pub(crate) fn stand_by(self: &Arc<Self>, place: Place, goal: Goal) -> Result<Lsn> {
+        let mut state = self.lock();
+        loop {
+            if state.commit.reached(place, goal) {
+                return Ok(place.lsn);
+            }
+            state.commit.check()?;
+            if let Some(writer) = state.take_writer() {
+                let state = self.gather(state);
+                self.lead(state, writer, goal);
+            } else {
+                let turn = self.turn(place.group);
+                let seen = turn.seen();
+                let watch = state.siblings.watch(self.processors);
+                drop(state);
+                if !watch.is_some_and(|at_most| self.watch((turn, seen), at_most)) {
+                    turn.wait(seen);
+                }
+            }
+            if self.has_reached(place, goal) {
+                return Ok(place.lsn);
+            }
+            state = self.lock();
+        }
+    }
+
+    /// Everything admitted so far has come that far when this returns.
+    pub(crate) fn wait_for_all(self: &Arc<Self>, goal: Goal) -> Result<Option<Lsn>> {
+        self.lock_here()?.check_hook()?;
+        self.finish_all(goal)
+    }
+
+    fn finish_all(self: &Arc<Self>, goal: Goal) -> Result<Option<Lsn>> {
+        let last = self.lock_here()?.commit.last_admitted();
+        last.map(|place| self.stand_by(place, goal)).transpose()
+    }
+
+    /// Whether the record has come that far; if not, `waker` is called when that changes, in the
+    /// place of the one that the same ticket left before: `ticket` is its number among all.
+    pub(crate) fn poll(
+        self: &Arc<Self>,
+        (place, goal): (Place, Goal),
+        ticket: &mut Option<u64>,
+        waker: &Waker,
+    ) -> Option<Result<Lsn>> {
+        if let Err(error) = self.process.check() {
+            return Some(Err(error));
+        }
+        if self.has_reached(place, goal) {
+            return Some(Ok(place.lsn));
+        }
+        // Cloning and dropping a waker is foreign code: not under the lock.
+        let waker = waker.clone();
+        let mut state = self.lock();
+        if state.commit.reached(place, goal) {
+            return Some(Ok(place.lsn));
+        }
+        if let Err(error) = state.commit.check().and_then(|()| state.check_hook()) {
+            return Some(Err(error));
+        }
+        // One task that awaits many records is not many that are about to append.
+        let is_another = !state.wakers.newest_is(&waker);
+        let replaced = state.wakers.add(place, ticket, waker);
+        if state.commit.awaits(place.lsn) && replaced.is_none() && is_another {
+            self.standing.store(state.siblings.join(), Ordering::Relaxed);
+        }
+        state.commit.leave_unattended(|| self.clock.now());
+        self.wake_background(&mut state);
+        drop(state);
+        drop(replaced);
+        None
+    }
+
+    /// Nobody awaits the record by this ticket any more.
+    pub(crate) fn forget(&self, place: Place, ticket: u64) {
+        if self.process.check().is_ok() {
+            let waker = self.lock().wakers.remove(place, ticket);
+            // Not under the lock.
+            drop(waker);
+        }
+    }
+
+    /// Does something to the log between two batches, with everybody else waiting.
+    ///
+    /// An error of the device poisons the log: how much of it came to pass is for the next open
+    /// to find out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Reentrant`] in the failover hook.
+    pub(crate) fn between_batches<R>(
+        self: &Arc<Self>,
+        act: impl FnOnce(&mut Writer, &mut Commit) -> Result<R>,
+    ) -> Result<R> {
+        self.lock_here()?.check_hook()?;
+        let mut failovers = vec![];
+        let done = self.take_writer_alone(&mut failovers).and_then(|(state, writer)| {
+            // Until the writer is back nothing is admitted, as the lock is held.
+            self.act_alone(state, writer, act)
+        });
+        self.tell(&failovers);
+        done
+    }
+
+    /// Returns once no batch is open and no other thread has the writer.
+    pub(crate) fn pass_between_batches(self: &Arc<Self>) -> Result<()> {
+        let mut failovers = vec![];
+        let taken = self.take_writer_alone(&mut failovers);
+        let done = taken.and_then(|(state, writer)| self.act_alone(state, writer, |_, _| Ok(())));
+        self.tell(&failovers);
+        done
+    }
+
+    /// The writer, with no batch open. Who waits here has it next: after the batch under way, at
+    /// most the open one is written.
+    fn take_writer_alone<'a>(
+        self: &'a Arc<Self>,
+        failovers: &mut Vec<Failover>,
+    ) -> Result<(MutexGuard<'a, State>, Box<Writer>)> {
+        let mut state = self.lock_here()?;
+        state.waiting += 1;
+        let writer = loop {
+            if let Err(error) = state.commit.check() {
+                break Err(error);
+            }
+            state = match state.writer.take() {
+                Some(writer) if state.commit.has_open_batch() => {
+                    state.draining += 1;
+                    failovers.extend(self.fly(state, writer, Goal::Durable));
+                    let mut state = self.lock();
+                    state.draining -= 1;
+                    state
+                }
+                Some(writer) => break Ok(writer),
+                None => self.free.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        };
+        state.waiting -= 1;
+        writer.map(|writer| (state, writer))
+    }
+
+    fn act_alone<'a, R>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        mut writer: Box<Writer>,
+        act: impl FnOnce(&mut Writer, &mut Commit) -> Result<R>,
+    ) -> Result<R> {
+        let acted = catch_unwind(AssertUnwindSafe(|| act(&mut writer, &mut state.commit)));
+        let done = match acted {
+            Ok(done) => done,
+            Err(panic) => {
+                state.commit.fail(PANICKED);
+                self.wake_everybody(state);
+                resume_unwind(panic)
+            }
+        };
+        state.take_back(writer);
+        self.give_back_for(&mut state);
+        self.publish(&state);
+        if let Err(error @ (Error::Io { .. } | Error::Poisoned { .. })) = &done {
+            state.commit.fail(&error.cause());
+        }
+        self.wake_everybody(state);
+        done
+    }
+
+    /// Calls the failover hook, with nothing held that another thread waits for.
+    fn tell(&self, failovers: &[Failover]) {
+        let Some(FailoverHook(hook)) = &self.on_failover else { return };
+        if failovers.is_empty() {
+            return;
+        }
+        let thread = current().id();
+        self.lock().in_hook.push(thread);
+        for failover in failovers {
+            contain(|| hook(failover));
+        }
+        let mut state = self.lock();
+        let mine = state.in_hook.iter().position(|known| *known == thread);
+        mine.map(|mine| state.in_hook.swap_remove(mine));
+    }
+
+    /// The first record that was not given up, and the newest checkpoint.
+    pub(crate) fn bounds(&self) -> (Lsn, Option<Lsn>) {
+        self.lock().bounds
+    }
+
+    /// What the writer has done so far.
+    pub(crate) fn counts(&self) -> Counts {
+        self.lock().counts
+    }
+
+    /// Ends the log: everything admitted is written, the close is noted, the lock is given up.
+    pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
+        if let Err(error) = self.process.check() {
+            self.let_go();
+            return Err(error);
+        }
+        let threads = {
+            let mut state = self.lock();
+            state.stopping = true;
+            self.work.notify_all();
+            self.work_ahead.notify_all();
+            [state.background.take(), state.ahead.thread.take()]
+        };
+        for thread in threads.into_iter().flatten() {
+            // A waker may drop the log in the background thread itself.
+            if thread.thread().id() != current().id() {
+                let _ = thread.join();
+            }
+        }
+        self.retired.give_back_all();
+        let prepared = self.lock().ahead.made.take();
+        let flushed = self.finish_all(Goal::Durable);
+        let mut state = self.lock();
+        // A ticket's owner may lead; a leader always brings the writer back, or panics.
+        while state.writer.is_none() && state.commit.check().is_ok() {
+            state = self.wait_for_writer(state);
+        }
+        let unsettled = Self::take_unsettled(&mut state);
+        if let Some(writer) = &mut state.writer {
+            writer.take_spare(prepared);
+            writer.unsettled.splice(..0, unsettled);
+        }
+        // A poisoned log writes no more: a manifest that failed would be written again, and begin
+        // with the slot that is sound.
+        let flushed = flushed.and_then(|last| state.commit.check().map(|()| last));
+        let closed = match (flushed, state.writer.take()) {
+            (Ok(_), Some(mut writer)) => {
+                drop(state);
+                let guard = PanicGuard(self);
+                let closed = writer.close();
+                drop(writer);
+                std::mem::forget(guard);
+                state = self.lock();
+                closed
+            }
+            (flushed, _) => flushed.map(drop),
+        };
+        state.commit.close();
+        self.wake_everybody(state);
+        closed
+    }
+
+    /// Lets go of a forked child's copies of the open files, as its copy of the lock would keep
+    /// others out; nothing is written, and the parent keeps its own.
+    fn let_go(&self) {
+        // If some thread of the parent held this or the writer, it goes with the process.
+        if let Ok(mut state) = self.state.try_lock() {
+            drop(state.writer.take());
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        // No code that can panic runs under the lock but assertions of the commit machine; the
+        // leader's guard has poisoned the log then.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lock, unless this is a forked child.
+    fn lock_here(&self) -> Result<MutexGuard<'_, State>> {
+        self.process.check()?;
+        Ok(self.lock())
+    }
+
+    /// Whether the record has come that far, for who has no lock. If numbers were given anew
+    /// meanwhile, it had come all the way.
+    fn has_reached(&self, place: Place, goal: Goal) -> bool {
+        let [durable, confirmed] = &self.reached;
+        let reached = if goal == Goal::Durable { durable } else { confirmed };
+        place.lsn.get() <= reached.load(Ordering::Acquire)
+    }
+
+    /// Tells those who have no lock how far everything is.
+    fn publish(&self, state: &State) {
+        let [durable, confirmed] = &self.reached;
+        durable.store(lsn_or_zero(state.commit.durable()), Ordering::Release);
+        confirmed.store(lsn_or_zero(state.commit.confirmed()), Ordering::Release);
+    }
+
+    /// How many wait for the writer to themselves.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> u32 {
+        self.lock().waiting
+    }
+
+    fn turn(&self, group: u64) -> &Gate {
+        let [even, odd] = &self.turns;
+        if group.is_multiple_of(2) { even } else { odd }
+    }
+
+    /// Waits until somebody brings the writer back.
+    fn wait_for_writer<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.waiting += 1;
+        let mut state = self.free.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.waiting -= 1;
+        state
+    }
+
+    fn wake_for_writer(&self, state: &State) {
+        if state.waiting > 0 {
+            self.free.notify_all();
+        }
+    }
+
+    /// Waits until the open batch may take records again.
+    fn wait_for_room<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.crowded_out += 1;
+        let mut state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.crowded_out -= 1;
+        state
+    }
+
+    fn wake_for_room(&self, state: &State) {
+        if state.crowded_out > 0 {
+            self.room.notify_all();
+        }
+    }
+
+    fn wake_everybody(&self, mut state: MutexGuard<'_, State>) {
+        let wakers = state.wakers.take_all();
+        self.turns.iter().for_each(Gate::open);
+        self.wake_for_room(&state);
+        self.work.notify_all();
+        self.free.notify_all();
+        self.news.notify_all();
+        drop(state);
+        wake(wakers);
+    }
+
+    /// When the background thread has something to do, if ever.
+    pub(crate) fn next_due(&self, state: &State) -> Option<Duration> {
+        state.commit.check().ok()?;
+        let flush = state.commit.flush_due(self.buffered_delay, self.buffered_bytes);
+        flush.or_else(|| state.commit.mark_due(self.idle_mark))
+    }
+}
+
+impl State {
+    /// The writer, if it is here and nobody waits for it alone.
+    pub(crate) fn take_writer(&mut self) -> Option<Box<Writer>> {
+        if self.waiting > 0 { None } else { self.writer.take() }
+    }
+
+    /// Refuses a thread that runs the failover hook.
+    fn check_hook(&self) -> Result<()> {
+        let is_in_hook = !self.in_hook.is_empty() && self.in_hook.contains(&current().id());
+        if is_in_hook { Err(Error::Reentrant) } else { Ok(()) }
+    }
+
+    /// Up to where a reader in this process may go.
+    fn live(&self) -> Live {
+        let (segment, log) = self.newest;
+        Live { log, boot_id: NO_BOOT, segment, durable: self.commit.durable(), time_us: 0 }
+    }
+
+    /// The writer is back; what it knows is everybody's.
+    fn take_back(&mut self, writer: Box<Writer>) {
+        self.newest.0 = writer.tail.header.reference();
+        self.counts = writer.counts;
+        self.bounds = writer.bounds();
+        self.commit.set_room(writer.room());
+        self.writer = Some(writer);
+    }
+}
+
+/// Refuses what has no place in a line of a readable log.
+fn refuse_unreadable(payload: &[u8]) -> Result<()> {
+    if std::str::from_utf8(payload).is_ok_and(lines::is_valid_data) {
+        return Ok(());
+    }
+    let why = "a record of a readable log is one JSON value in one line, without a name twice in \
+               an object, and nested no deeper than 127";
+    Err(Error::Encode { why: why.to_owned() })
+}
+
+/// Runs foreign code that others must not suffer from: a panic ends here.
+fn contain(act: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(act)) {
+        // Dropping what it panicked with is foreign code, too.
+        std::mem::forget(panic);
+    }
+}
+
+/// Wakes each task, whatever the waker of another one does.
+fn wake(wakers: impl IntoIterator<Item = Waker>) {
+    wakers.into_iter().for_each(|waker| contain(|| waker.wake()));
+}
+
+const PANICKED: &str = "a thread panicked while it was writing";

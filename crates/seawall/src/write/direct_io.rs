@@ -1,0 +1,97 @@
+//! The whole blocks that a batch touches: what a device takes past the cache.
+
+use crate::write::pending::Sent;
+use seawall_format::Offset;
+use seawall_io::AlignedMemory;
+use std::collections::VecDeque;
+
+/// More memory than this is given back after its write, in bytes.
+const KEPT_MAX: usize = 4 << 20;
+
+/// Memory for the blocks of one write.
+#[derive(Debug, Default)]
+pub(crate) struct Blocks(AlignedMemory);
+
+impl Blocks {
+    /// From the beginning of the block that a batch begins in to the end of the one that it ends
+    /// in: what stands there `before`, the batch, zeros. Also says where that begins.
+    ///
+    /// `None` if `before` does not hold all that stands there, or what stands there is no batches.
+    pub(crate) fn around(
+        &mut self,
+        (at, batch): (Offset, &[u8]),
+        before: &VecDeque<Sent>,
+        block: u32,
+    ) -> Option<(u64, &[u8])> {
+        let block = u64::from(block);
+        let start = at.0 / block * block;
+        let lead = usize::try_from(at.0 - start).expect("less than a block");
+        let size = lead + batch.len();
+        let whole = size.next_multiple_of(usize::try_from(block).expect("at most 64 KiB"));
+        if self.0.size() > KEPT_MAX.max(whole.next_power_of_two()) {
+            self.0 = AlignedMemory::default();
+        }
+        let memory = self.0.first(whole);
+        let (first, rest) = memory.split_at_mut(lead);
+        let (here, behind) = rest.split_at_mut(batch.len());
+        here.copy_from_slice(batch);
+        behind.fill(0);
+        // Backwards: each one ends where the next one begins.
+        let (mut left, mut next) = (first, at.0);
+        for sent in before.iter().rev() {
+            if left.is_empty() {
+                break;
+            }
+            if sent.end.0 != next {
+                return None;
+            }
+            let further = left.len().saturating_sub(sent.bytes.len());
+            let (rest, here) = left.split_at_mut(further);
+            let (_, end) = sent.bytes.split_at(sent.bytes.len() - here.len());
+            here.copy_from_slice(end);
+            (left, next) = (rest, start + u64::try_from(further).expect("less than a block"));
+        }
+        left.is_empty().then_some((start, &*memory))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_format::Lsn;
+
+    fn sent(bytes: &[u8], end: u64) -> Sent {
+        let bytes = bytes.to_vec();
+        let (first, end) = (Lsn::FIRST, Offset(end));
+        Sent { bytes, first, count: 1, is_void: false, time_us: 0, end, chain_before: 0 }
+    }
+
+    #[test]
+    fn what_stands_in_the_first_block_stays_and_the_rest_of_the_last_one_is_zero() {
+        let before = [sent(&[1; 700], 900), sent(&[2; 100], 1000), sent(&[3; 50], 1050)].into();
+        let mut blocks = Blocks::default();
+        // Twice, as the memory is used again.
+        for batch in [vec![9; 1500], vec![4; 600]] {
+            let (start, whole) = blocks.around((Offset(1050), &batch), &before, 512).unwrap();
+            let mut expected = [vec![3; 26], batch].concat();
+            assert_eq!(start, 1024);
+            expected.resize(expected.len().next_multiple_of(512), 0);
+            assert_eq!(whole, expected);
+        }
+        let (start, whole) =
+            blocks.around((Offset(1050), &[4; 20]), &before, 4096).unwrap_or_default();
+        assert_eq!((start, whole.len()), (0, 0), "from 0 to 200 there are no batches");
+        let (start, whole) =
+            blocks.around((Offset(1024), &[4; 20]), &VecDeque::new(), 512).unwrap();
+        assert_eq!((start, &whole[..20], &whole[20..]), (1024, &[4; 20][..], &[0; 492][..]));
+    }
+
+    #[test]
+    fn batches_that_do_not_end_where_the_next_one_begins_are_not_taken() {
+        let mut blocks = Blocks::default();
+        for end in [1040, 1049, 1051] {
+            let before = [sent(&[3; 500], end)].into();
+            assert_eq!(blocks.around((Offset(1050), &[4; 20]), &before, 512), None, "{end}");
+        }
+    }
+}

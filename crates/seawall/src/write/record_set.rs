@@ -1,0 +1,240 @@
+//! Records on their way into a batch, as one atomic set.
+
+use crate::base::codec::Codec;
+use crate::base::error::{Error, Result};
+use seawall_format::Lsn;
+use seawall_format::batch::HEADER_SIZE;
+use seawall_format::frame::{self, Frames};
+use std::cell::Cell;
+
+/// What a thread keeps of its memory between two appends, in bytes at most.
+const KEPT_MAX: usize = 4 << 20;
+
+/// Shorter ones are copied: small buffers stay small, and warm; in bytes.
+const SWAP_LEAST: usize = 16 << 10;
+
+/// A longer record is framed before the lock is taken; in bytes.
+const SHORT_MAX: usize = 512;
+
+/// More than any batch holds, in bytes: what goes beyond is only counted.
+const SIZE_MAX: usize = 64 << 20;
+
+thread_local! {
+    /// Records are encoded here, so that an append allocates nothing.
+    static SCRATCH: Cell<Set> = const { Cell::new(Set::NEW) };
+}
+
+/// Records that get their numbers together, and are all there after a crash, or none.
+#[derive(Debug)]
+pub(crate) struct Set {
+    /// Room for a batch's header, then frames that have no place yet.
+    frames: Vec<u8>,
+    /// Bytes of the frames, also of those that were left out.
+    size: usize,
+    count: usize,
+    /// Where the last frame begins.
+    last: usize,
+    /// One record, encoded.
+    payload: Vec<u8>,
+}
+
+impl Set {
+    const NEW: Self = Self { frames: Vec::new(), size: 0, count: 0, last: 0, payload: Vec::new() };
+
+    /// Does something with an empty set.
+    pub(crate) fn with_empty<R>(act: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        // Taken out, not borrowed: encoding a record may append to another log.
+        let mut set = SCRATCH.replace(Self::NEW);
+        set.clear();
+        let done = act(&mut set);
+        if set.frames.capacity() + set.payload.capacity() <= KEPT_MAX {
+            SCRATCH.set(set);
+        }
+        done
+    }
+
+    fn clear(&mut self) {
+        self.frames.clear();
+        self.frames.resize(HEADER_SIZE, 0);
+        (self.size, self.count) = (0, 0);
+    }
+
+    /// Adds a record.
+    pub(crate) fn push<T: ?Sized, C: Codec<T>>(&mut self, record: &T) -> Result<()> {
+        if let Some(payload) = C::payload_of(record) {
+            self.add(payload);
+            return Ok(());
+        }
+        // Not in place: nobody but us may touch the frames before it.
+        let mut payload = std::mem::take(&mut self.payload);
+        payload.clear();
+        let encoded = C::encode(record, &mut payload).map_err(|why| Error::Encode { why });
+        if encoded.is_ok() {
+            self.add(&payload);
+        }
+        self.payload = payload;
+        encoded
+    }
+
+    fn add(&mut self, payload: &[u8]) {
+        self.size = self.size.saturating_add(frame::size_on_disk(payload.len()));
+        self.count += 1;
+        if self.size > SIZE_MAX {
+            // It will be refused, by its size.
+            return;
+        }
+        if let (2.., Some(before)) = (self.count, self.frames.get_mut(self.last..)) {
+            frame::let_set_go_on(before);
+        }
+        self.last = self.frames.len();
+        frame::push_unbound(&mut self.frames, payload, false);
+    }
+
+    /// How many records it has.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+}
+
+/// What gets its numbers together.
+pub(crate) trait Incoming {
+    /// Bytes of its frames.
+    fn size(&self) -> usize;
+
+    /// How many records it has.
+    fn count(&self) -> usize;
+
+    /// Its payloads, in order.
+    fn payloads(&self) -> impl Iterator<Item = &[u8]>;
+
+    /// Puts its frames behind those of `batch`, which begins with room for its header, and is empty
+    /// then.
+    fn move_to(&mut self, batch: &mut Vec<u8>);
+}
+
+impl Incoming for Set {
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn payloads(&self) -> impl Iterator<Item = &[u8]> {
+        let (_, frames) = self.frames.split_at(HEADER_SIZE);
+        let count = u32::try_from(self.count).unwrap_or(u32::MAX);
+        Frames::new(frames, Lsn::FIRST, count).map(|frame| frame.payload)
+    }
+
+    /// If the batch has no frames and they are many, the two change places instead.
+    fn move_to(&mut self, batch: &mut Vec<u8>) {
+        if batch.len() == HEADER_SIZE && self.size > SWAP_LEAST {
+            std::mem::swap(batch, &mut self.frames);
+        } else {
+            let (_, frames) = self.frames.split_at(HEADER_SIZE);
+            batch.extend_from_slice(frames);
+        }
+        self.clear();
+    }
+}
+
+/// One record that is in memory as it is to be stored, and so short that it gets its checksum where
+/// it goes: others wait for the lock meanwhile, and less than they would for a second copy.
+#[derive(Debug)]
+pub(crate) struct Short<'a>(&'a [u8]);
+
+impl<'a> Short<'a> {
+    pub(crate) fn new(payload: &'a [u8]) -> Option<Self> {
+        (payload.len() <= SHORT_MAX).then_some(Self(payload))
+    }
+}
+
+impl Incoming for Short<'_> {
+    fn size(&self) -> usize {
+        frame::size_on_disk(self.0.len())
+    }
+
+    fn count(&self) -> usize {
+        1
+    }
+
+    fn payloads(&self) -> impl Iterator<Item = &[u8]> {
+        [self.0].into_iter()
+    }
+
+    fn move_to(&mut self, batch: &mut Vec<u8>) {
+        frame::push_unbound(batch, self.0, false);
+    }
+}
+
+#[cfg(test)]
+impl Set {
+    /// A set of such payloads.
+    pub(crate) fn of(payloads: &[&[u8]]) -> Self {
+        let mut set = Self::NEW;
+        set.clear();
+        for payload in payloads {
+            set.add(payload);
+        }
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_the_same_whether_they_are_copied_or_change_places() {
+        for size in [1, 100, SWAP_LEAST] {
+            let payloads = [vec![1; size], vec![2; 3], vec![]];
+            let [one, two, three] = &payloads;
+            let mut expected = vec![0; HEADER_SIZE];
+            frame::push_unbound(&mut expected, one, true);
+            frame::push_unbound(&mut expected, two, true);
+            frame::push_unbound(&mut expected, three, false);
+            let mut set = Set::of(&[one, two, three]);
+            assert_eq!(set.payloads().collect::<Vec<_>>(), [&one[..], two, three]);
+            assert_eq!((set.size() + HEADER_SIZE, set.count()), (expected.len(), 3));
+            let mut batch = vec![0; HEADER_SIZE];
+            set.move_to(&mut batch);
+            assert_eq!(batch, expected);
+            assert_eq!((set.size(), set.count(), set.payloads().count()), (0, 0, 0));
+            let mut behind = Set::of(&[one, two, three]);
+            behind.move_to(&mut batch);
+            assert_eq!(batch.split_off(expected.len()), expected.split_off(HEADER_SIZE));
+        }
+    }
+
+    #[test]
+    fn a_short_record_stands_in_a_batch_as_a_set_of_one_does() {
+        let mut batches = [vec![0; HEADER_SIZE], vec![0; HEADER_SIZE]];
+        for size in [0, 1, 7, 8, 9, SHORT_MAX] {
+            let payload = vec![7; size];
+            let (mut short, mut set) = (Short::new(&payload).unwrap(), Set::of(&[&payload]));
+            assert_eq!((short.size(), short.count()), (set.size(), set.count()));
+            assert_eq!(short.payloads().collect::<Vec<_>>(), [&payload]);
+            short.move_to(&mut batches[0]);
+            set.move_to(&mut batches[1]);
+            assert_eq!(batches[0], batches[1], "{size}");
+        }
+        assert!(Short::new(&[7; SHORT_MAX + 1]).is_none(), "others do not wait for a long one");
+    }
+
+    #[test]
+    fn a_record_that_has_no_bytes_leaves_those_before_it() {
+        let mut set = Set::of(&[b"kept"]);
+        let refused = set.push::<f64, crate::base::json::Json>(&f64::NAN);
+        assert!(matches!(refused, Err(Error::Encode { .. })), "{refused:?}");
+        assert_eq!((set.payloads().collect::<Vec<_>>(), set.count()), (vec![&b"kept"[..]], 1));
+    }
+
+    #[test]
+    fn what_no_batch_holds_is_counted_and_not_kept() {
+        let large = vec![7; SIZE_MAX];
+        let set = Set::of(&[b"kept", &large, b"left out"]);
+        assert_eq!((set.size(), set.count()), (16 + SIZE_MAX + 8 + 16, 3));
+        assert!(set.frames.len() < 100);
+    }
+}

@@ -1,0 +1,282 @@
+//! The one way a log goes on in a new segment: FORMAT.md section 8, rule R6.
+//!
+//! Content durable under a temporary name (a spare's), rename, directory sync, then the
+//! predecessor's seal. The caller tells readers and acknowledges. Creation and recovery use the
+//! same steps as an ordinary roll.
+
+use crate::base::env::Machine;
+use crate::base::error::{Corruption, Damage, Error, Lost, Result};
+use crate::write::pending::{Carried, Sent};
+use crate::write::preallocated::{Spare, SpareSegment, length_for};
+use crate::write::tail::{Finished, TailSegment, overhead_max};
+use seawall_format::batch::{Life, Spec};
+use seawall_format::{
+    Epoch, Layout, Lsn, Manifest, Offset, Seal, SegmentHeader, SegmentId, SegmentRef, lsn_or_zero,
+};
+use seawall_io::{File, Storage};
+use std::io;
+use std::sync::Arc;
+
+/// The segment to be made.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// Its first record; the one before is durable.
+    pub(crate) base: Lsn,
+    pub(crate) carry: Vec<Carried>,
+    pub(crate) pred: Option<Pred>,
+    /// The chain value of the batch that holds the record before `base`, or 0.
+    pub(crate) chain_before: u64,
+    /// The least size of its file, in bytes.
+    pub(crate) least: u64,
+    /// Bytes that must fit in behind what it carries.
+    pub(crate) hold: u64,
+    /// Files that were made ahead.
+    pub(crate) spare: Option<SpareSegment>,
+}
+
+impl Plan {
+    /// How many bytes the carried records take at most.
+    fn data_max(&self, layout: Layout) -> u64 {
+        let size = |batch: &Carried| {
+            let lines = if batch.is_void { 1 } else { u64::from(batch.count) };
+            let bytes = u64::try_from(batch.bytes.len()).expect("fits in 64 bits");
+            bytes + lines * overhead_max(layout)
+        };
+        self.carry.iter().map(size).sum()
+    }
+}
+
+/// The segment that it follows.
+#[derive(Clone, Debug)]
+pub(crate) struct Pred {
+    pub(crate) header: SegmentHeader,
+    /// The file with its seal.
+    pub(crate) head: Arc<dyn File>,
+}
+
+/// A segment that was made, and the batches it was made with.
+#[derive(Debug)]
+pub(crate) struct Rolled {
+    pub(crate) tail: TailSegment,
+    pub(crate) sent: Vec<Sent>,
+    /// Segments that are in the chain before it, because only their own seal failed.
+    pub(crate) passed: Vec<SegmentHeader>,
+}
+
+/// Why a step failed, as far as it decides what may be tried next.
+enum Failure {
+    /// The directory: nothing is known of any name now, so nothing may be tried.
+    Directory(Error),
+    /// A file, and that file alone.
+    File(Error),
+}
+
+/// How often a segment is tried before the log is given up.
+const ATTEMPTS: u32 = 3;
+
+/// Makes the segment, durable and named, and seals its predecessor.
+///
+/// What fails is not repeated on the same blocks: the next try is another file, and if only the
+/// seal failed, it follows the segment that was just made (R8). `max_id` moves on with each try.
+pub(crate) fn roll(
+    machine: &Machine,
+    log: &Manifest,
+    mut plan: Plan,
+    max_id: &mut Option<SegmentId>,
+) -> Result<Rolled> {
+    refuse_too_large(log, &plan)?;
+    let (mut attempt, mut passed) = (1, vec![]);
+    loop {
+        let id = next_id(*max_id)?;
+        *max_id = Some(id);
+        match try_roll(machine, log, &mut plan, id) {
+            Ok(rolled) => return Ok(Rolled { passed, ..rolled }),
+            Err(Failure::Directory(error)) => return Err(error),
+            Err(Failure::File(error)) if attempt == ATTEMPTS => return Err(error),
+            Err(Failure::File(_)) => {
+                attempt += 1;
+                let pred = plan.pred.as_ref().filter(|pred| pred.header.id == id);
+                passed.extend(pred.map(|pred| pred.header.clone()));
+            }
+        }
+    }
+}
+
+/// The id of a segment to be made: never one that was given before. A log comes nowhere near the
+/// highest, but a header that says so can be forged.
+fn next_id(max_id: Option<SegmentId>) -> Result<SegmentId> {
+    max_id.map_or(Some(SegmentId::FIRST), SegmentId::next).ok_or_else(|| {
+        Error::io("make the next segment")(io::Error::other("every number of a segment is taken"))
+    })
+}
+
+/// Refuses to carry what no batch of this log holds: a manifest and segments of which one is not
+/// what it was.
+fn refuse_too_large(log: &Manifest, plan: &Plan) -> Result<()> {
+    let max = usize::try_from(log.geometry.batch_max).expect("at most 64 MiB");
+    let Some(batch) = plan.carry.iter().find(|batch| batch.bytes.len() > max) else {
+        return Ok(());
+    };
+    let lost = Some(Lost { from: batch.first, to: None });
+    let segment = plan.pred.as_ref().map(|pred| pred.header.id);
+    let (offset, bytes, cause, origin) = (Offset(0), 0, Corruption::Order, None);
+    Err(Error::Damaged(Box::new(Damage { segment, offset, bytes, lost, cause, origin })))
+}
+
+fn try_roll(
+    machine: &Machine,
+    log: &Manifest,
+    plan: &mut Plan,
+    id: SegmentId,
+) -> Result<Rolled, Failure> {
+    let failed = Error::io_in(format!("make a file for segment {id}"));
+    let files = files_for(machine, log, plan).map_err(failed).map_err(Failure::File)?;
+    let header = header(machine, log, plan, (id, files.head.size)).map_err(Failure::File)?;
+    let made = make(machine, header, plan, &files);
+    if let Err(Failure::File(_)) = made {
+        // Half a segment helps nobody and may fill the disk.
+        discard(files, &*machine.storage, id);
+    }
+    let rolled = made?;
+    let header = &rolled.tail.header;
+    if let Some(pred) = &plan.pred {
+        let sealed =
+            seal(pred, header.base.previous(), header.reference(), machine.clock.wall_us());
+        // From here on this segment is the one to follow, whether the seal failed or not.
+        plan.pred = Some(Pred { header: header.clone(), head: rolled.tail.head.clone() });
+        sealed.map_err(Failure::File)?;
+    }
+    Ok(rolled)
+}
+
+fn discard(files: SpareSegment, storage: &dyn Storage, id: SegmentId) {
+    let text = files.text.as_ref().map(|text| text.file.clone());
+    files.discard(storage);
+    // Its own name is that of another file, or it has it already: without its head it is nothing
+    // then.
+    if text.is_some_and(|text| text.has_name().unwrap_or(false)) {
+        let _ = storage.remove(&id.text_name());
+    }
+}
+
+/// The files that were made ahead if they are large enough, else others, made at once. On a full
+/// disk the least that holds it: a truncation frees room only when it is done.
+fn files_for(machine: &Machine, log: &Manifest, plan: &mut Plan) -> io::Result<SpareSegment> {
+    let data = plan.data_max(log.layout) + plan.hold;
+    let (usual, least) = (length_for(log, data, plan.least), length_for(log, data, 0));
+    match plan.spare.take() {
+        Some(spare) if spare.reserved.is_none_or(|reserved| reserved >= least) => Ok(spare),
+        small => {
+            if let Some(small) = small {
+                small.discard(&*machine.storage);
+            }
+            SpareSegment::at_once(machine, log, (usual, least))
+        }
+    }
+}
+
+pub(crate) fn header(
+    machine: &Machine,
+    log: &Manifest,
+    plan: &Plan,
+    (id, size): (SegmentId, u64),
+) -> Result<SegmentHeader> {
+    let epoch = machine.entropy.random().map_err(Error::io("draw an epoch"))?;
+    let count: u64 = plan.carry.iter().map(|batch| u64::from(batch.count)).sum();
+    Ok(SegmentHeader {
+        geometry: log.geometry,
+        log: log.log,
+        id,
+        epoch: Epoch(epoch),
+        base: plan.base,
+        carried: Lsn::new(lsn_or_zero(plan.base.previous()) + count),
+        size,
+        pred: plan.pred.as_ref().map(|pred| pred.header.reference()),
+        pred_chain: plan.pred.as_ref().map_or(0, |_| plan.chain_before),
+        layout: log.layout,
+        record_type: log.record_type.clone(),
+        time_us: machine.clock.wall_us(),
+    })
+}
+
+/// Steps (a) to (c).
+fn make(
+    machine: &Machine,
+    header: SegmentHeader,
+    plan: &Plan,
+    files: &SpareSegment,
+) -> Result<Rolled, Failure> {
+    let data = files.text.as_ref().unwrap_or(&files.head);
+    let failed = |what: &str| Error::io(format!("{what} {}", files.head.name));
+    let mut rolled = Rolled {
+        tail: TailSegment {
+            life: Life::of(&header),
+            at: Offset(header.data_start()),
+            chain: header.chain(),
+            marks: 0,
+            head: files.head.file.clone(),
+            file: data.file.clone(),
+            full: files.reserved.unwrap_or(plan.least),
+            is_reserved: files.reserved.is_some(),
+            header,
+        },
+        sent: vec![],
+        passed: vec![],
+    };
+    rolled.write(plan).map_err(failed("write")).map_err(Failure::File)?;
+    // A text and its name first: a head never stands there without it.
+    let (text, head) = (files.text.as_ref(), &files.head);
+    for file in text.into_iter().chain([head]) {
+        file.file.sync().map_err(failed("sync")).map_err(Failure::File)?;
+    }
+    let header = &rolled.tail.header;
+    if let Some(text) = text {
+        give_name(machine, text, &header.data_name())?;
+    }
+    give_name(machine, head, &header.head_name())?;
+    Ok(rolled)
+}
+
+/// Step (c), for one file.
+fn give_name(machine: &Machine, spare: &Spare, name: &str) -> Result<(), Failure> {
+    // Whatever has that name already is another's: the next number is tried then.
+    let renamed = machine.storage.rename_new(&spare.name, name);
+    renamed.map_err(Error::io_in(format!("name {name}"))).map_err(Failure::File)?;
+    let synced = machine.storage.sync_dir();
+    let failed = Error::io_in(format!("name {name}"));
+    synced.map_err(failed).map_err(Failure::Directory)
+}
+
+impl Rolled {
+    /// Writes header and carried batches; not synced.
+    fn write(&mut self, plan: &Plan) -> io::Result<()> {
+        let tail = &mut self.tail;
+        let mut chain_before = plan.chain_before;
+        for batch in &plan.carry {
+            let spec = Spec {
+                first: batch.first,
+                count: batch.count,
+                is_void: batch.is_void,
+                confirmed: tail.header.base.previous(),
+                chain: tail.chain,
+                time_us: batch.time_us,
+            };
+            let mut bytes = batch.bytes.clone();
+            let Finished { end, chain, text } = tail.finish(&mut bytes, spec);
+            tail.file.write_at(text.as_ref().unwrap_or(&bytes), tail.at.0)?;
+            (tail.at, tail.chain) = (end, chain);
+            let Carried { first, count, is_void, time_us, .. } = *batch;
+            self.sent.push(Sent { bytes, first, count, is_void, time_us, end, chain_before });
+            chain_before = tail.chain;
+        }
+        tail.head.write_at(&tail.header.encode(), 0)
+    }
+}
+
+/// Step (d).
+fn seal(pred: &Pred, last: Option<Lsn>, next: SegmentRef, time_us: u64) -> Result<()> {
+    let bytes = Seal { last, next, time_us }.encode(&pred.header);
+    let offset = Seal::offset(pred.header.geometry);
+    let written = pred.head.write_at(&bytes, offset.0).and_then(|()| pred.head.sync());
+    written.map_err(Error::io_in(format!("seal {}", pred.header.head_name())))
+}

@@ -1,0 +1,117 @@
+//! Those who await records: found by number, without a look at all the others.
+
+use crate::write::group_commit::Place;
+use seawall_format::Lsn;
+use std::collections::BTreeMap;
+use std::task::Waker;
+
+/// Wakers by batch, record and ticket: one for each ticket. Tickets may have clones, which tasks
+/// of their own await.
+#[derive(Debug, Default)]
+pub(crate) struct Wakers {
+    known: BTreeMap<(u64, Lsn, u64), Waker>,
+    /// How many tickets have a number.
+    tickets: u64,
+}
+
+impl Wakers {
+    /// Notes who is to be woken for the record at `place` by this ticket, which has a number then;
+    /// returns the waker that it left before.
+    pub(crate) fn add(
+        &mut self,
+        place: Place,
+        ticket: &mut Option<u64>,
+        waker: Waker,
+    ) -> Option<Waker> {
+        let number = *ticket.get_or_insert_with(|| {
+            self.tickets += 1;
+            self.tickets
+        });
+        self.known.insert((place.group, place.lsn, number), waker)
+    }
+
+    /// The waker of a ticket that is not awaited any more, if it is here.
+    pub(crate) fn remove(&mut self, place: Place, ticket: u64) -> Option<Waker> {
+        self.known.remove(&(place.group, place.lsn, ticket))
+    }
+
+    /// Whether the newest record is awaited by the task that this waker wakes.
+    pub(crate) fn newest_is(&self, waker: &Waker) -> bool {
+        self.known.last_key_value().is_some_and(|(_, newest)| newest.will_wake(waker))
+    }
+
+    /// Those of all places that `reached` says yes to: what was admitted first comes first, so
+    /// none lies behind the first no.
+    pub(crate) fn take(&mut self, reached: impl Fn(Place) -> bool) -> Vec<Waker> {
+        let mut taken = vec![];
+        while let Some(first) = self.known.first_entry() {
+            let (group, lsn, _) = *first.key();
+            if !reached(Place { lsn, group }) {
+                break;
+            }
+            taken.push(first.remove());
+        }
+        taken
+    }
+
+    /// All of them.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Waker> + use<> {
+        std::mem::take(&mut self.known).into_values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    /// Each is another one.
+    struct Bell;
+
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    fn waker() -> Waker {
+        Waker::from(Arc::new(Bell))
+    }
+
+    fn place(group: u64, lsn: u64) -> Place {
+        Place { lsn: Lsn::new(lsn).expect("not 0"), group }
+    }
+
+    #[test]
+    fn each_ticket_has_one_waker_the_last_it_left() {
+        let (one, other, later) = (waker(), waker(), waker());
+        let mut wakers = Wakers::default();
+        let [mut ticket, mut clone, mut second, mut third] = [None; 4];
+        assert!(wakers.add(place(0, 1), &mut ticket, one.clone()).is_none());
+        assert!(wakers.add(place(0, 1), &mut clone, other.clone()).is_none(), "a clone of it");
+        for _ in 0..1000 {
+            let replaced = wakers.add(place(0, 1), &mut ticket, waker());
+            assert!(replaced.is_some(), "polled once more, each time by another task");
+        }
+        assert!(wakers.add(place(0, 1), &mut ticket, one.clone()).is_some());
+        assert!(wakers.add(place(0, 2), &mut second, one.clone()).is_none(), "another record");
+        assert!(wakers.add(place(1, 3), &mut third, later.clone()).is_none());
+        assert!(wakers.newest_is(&later) && !wakers.newest_is(&one));
+        assert!(wakers.remove(place(0, 2), second.unwrap()).unwrap().will_wake(&one));
+        assert!(wakers.remove(place(0, 2), second.unwrap()).is_none());
+        let taken = wakers.take(|place| place.group == 0);
+        assert!(matches!(&taken[..], [a, b] if a.will_wake(&one) && b.will_wake(&other)));
+        assert!(wakers.take(|place| place.group == 0).is_empty());
+        assert!(wakers.take_all().next().is_some_and(|left| left.will_wake(&later)));
+        assert!(wakers.take_all().next().is_none());
+    }
+
+    #[test]
+    fn a_number_that_is_given_again_after_a_cut_is_another_record() {
+        let (before, after) = (waker(), waker());
+        let mut wakers = Wakers::default();
+        wakers.add(place(4, 9), &mut None, before.clone());
+        wakers.add(place(5, 3), &mut None, after);
+        let taken = wakers.take(|place| place.group < 5);
+        assert!(taken.len() == 1 && taken.iter().all(|taken| taken.will_wake(&before)));
+    }
+}

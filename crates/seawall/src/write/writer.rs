@@ -1,0 +1,346 @@
+//! The writer of the tail segment: one batch, one write, one barrier. Whoever leads a group commit
+//! holds it; there is one.
+
+use crate::base::env::Machine;
+use crate::base::error::{Error, Result};
+use crate::base::num::to_u64;
+use crate::base::options::Failover;
+use crate::base::retention::Retained;
+use crate::files::live::LiveFile;
+use crate::files::manifest::{ManifestFile, SEQUENCE_MAX};
+use crate::parity::writer::{Settling, Tracker};
+use crate::write::direct_io::Blocks;
+use crate::write::group_commit::Room;
+use crate::write::pending::{Carried, Sent};
+use crate::write::preallocated::{SpareSegment, length_for};
+use crate::write::rotation::{Plan, Pred, Rolled, roll};
+use crate::write::tail::{Finished, TailSegment, overhead_max};
+use seawall_format::batch::Spec;
+use seawall_format::{Closed, Lsn, Mark, SegmentHeader, SegmentId, SegmentRef, next_lsn};
+use seawall_io::Lock;
+use std::collections::VecDeque;
+use std::io;
+
+/// How many buffers are kept for reuse: what a block of small batches frees at once.
+const BUFFERS_MAX: usize = 64;
+/// The largest buffer that many are kept of, in bytes.
+const BUFFER_SIZE_MAX: usize = 256 << 10;
+/// The largest buffer that one is kept of, in bytes: what a stream of large batches uses in turn.
+const LARGE_BUFFER_MAX: usize = 4 << 20;
+
+/// The one writer of a log.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) machine: Machine,
+    pub(crate) manifest: ManifestFile,
+    pub(crate) live: LiveFile,
+    pub(crate) tail: TailSegment,
+    /// The live segments before it, oldest first.
+    pub(crate) chain: Vec<SegmentHeader>,
+    /// The last record; everything up to here is durable.
+    pub(crate) last: Option<Lsn>,
+    /// The chain value of the batch that holds it, or 0 if this process never saw that batch.
+    pub(crate) last_chain: u64,
+    /// The batches in the block where the next one begins, oldest first.
+    pub(crate) recent: VecDeque<Sent>,
+    /// Follows what is written, if the log has parity.
+    pub(crate) parity: Option<Tracker>,
+    /// What is to become durable of it at leisure.
+    pub(crate) unsettled: Vec<Settling>,
+    /// The files for the next segment, if they were made ahead.
+    pub(crate) spare: Option<SpareSegment>,
+    /// Buffers to be used again.
+    pub(crate) buffers: Vec<Vec<u8>>,
+    /// What the device takes at once.
+    pub(crate) blocks: Blocks,
+    pub(crate) max_id: Option<SegmentId>,
+    /// The least size of a segment, in bytes.
+    pub(crate) segment_min: u64,
+    pub(crate) counts: Counts,
+    pub(crate) retained: Retained,
+    /// Failures that the log survived, for the hook that is to hear of them.
+    pub(crate) failovers: Vec<Failover>,
+    /// Held as long as the writer is.
+    pub(crate) lock: Box<dyn Lock>,
+}
+
+/// What a new segment begins with, and its least size in bytes.
+pub(crate) struct NewSegment {
+    pub(crate) carry: Vec<Carried>,
+    pub(crate) least: u64,
+    /// Bytes that must fit in behind.
+    pub(crate) hold: u64,
+}
+
+/// What the writer has done so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) batches: u64,
+    pub(crate) records: u64,
+    pub(crate) bytes: u64,
+    pub(crate) rolls: u64,
+    pub(crate) marks: u64,
+    pub(crate) failovers: u64,
+    pub(crate) live_failures: u64,
+    pub(crate) pruned: u64,
+    pub(crate) parity_stripes: u64,
+    pub(crate) parity_failures: u64,
+}
+
+impl Writer {
+    /// Writes a batch (room for its header, then unbound frames) and returns once it is durable.
+    /// Gives back a buffer to be used for another one.
+    pub(crate) fn write(&mut self, bytes: Vec<u8>, count: u32) -> Result<Vec<u8>> {
+        let overhead = u64::from(count) * overhead_max(self.tail.header.layout);
+        let size = to_u64(bytes.len()) + overhead;
+        if self.tail.is_full_for(size) {
+            self.roll(size)?;
+        }
+        let (first, at) = (next_lsn(self.last), self.tail.at);
+        let (sent, outcome) = self.send(bytes, first, count);
+        self.counts.bytes += sent.end.0 - at.0;
+        match outcome {
+            Ok(()) => {
+                self.check_tail()?;
+                (self.tail.at, self.last_chain) = (sent.end, self.tail.chain);
+                self.recent.push_back(sent);
+            }
+            Err(error) => self.fail_over(sent, &error)?,
+        }
+        self.last = Some(first.plus(u64::from(count) - 1));
+        self.counts.batches += 1;
+        self.counts.records += u64::from(count);
+        self.forget_whole_blocks();
+        self.tell_readers();
+        // Not on the way of the roll: what `live` names must not go.
+        if self.retained.is_due {
+            self.retain()?;
+        }
+        Ok(self.buffers.pop().unwrap_or_default())
+    }
+
+    /// One write, one barrier. Whatever came of it, the batch is in the hands of the caller.
+    fn send(&mut self, mut bytes: Vec<u8>, first: Lsn, count: u32) -> (Sent, Result<()>) {
+        let tail = &mut self.tail;
+        let time_us = self.machine.clock.wall_us();
+        let (confirmed, chain, is_void) = (self.last, tail.chain, false);
+        let spec = Spec { first, count, is_void, confirmed, chain, time_us };
+        let Finished { end, chain, text } = tail.finish(&mut bytes, spec);
+        let (at, block) = (tail.at, tail.header.geometry.block);
+        let (start, whole) = if let Some(text) = &text {
+            (at.0, text.as_slice())
+        } else {
+            let blocks = self.blocks.around((at, &bytes), &self.recent, block);
+            blocks.unwrap_or((at.0, &bytes))
+        };
+        let written = tail.file.write_synced(whole, start);
+        let outcome =
+            written.map_err(|e| Error::io(format!("write {}", tail.header.data_name()))(e));
+        if outcome.is_ok() {
+            tail.chain = chain;
+            if let Some(parity) = &mut self.parity {
+                let written = (at.0, text.as_ref().unwrap_or(&bytes).as_slice());
+                self.unsettled.extend(parity.follow(&self.machine, tail, written));
+                self.counts.parity_stripes = parity.stripes;
+                self.counts.parity_failures = parity.failures;
+            }
+        }
+        let chain_before = self.last_chain;
+        (Sent { bytes, first, count, is_void, time_us, end, chain_before }, outcome)
+    }
+
+    /// The barrier of a batch failed: its file gets nothing more. Everything in the blocks that the
+    /// write touched goes into a new segment, from memory (R8).
+    fn fail_over(&mut self, sent: Sent, error: &Error) -> Result<()> {
+        let life = self.tail.life;
+        self.recent.push_back(sent);
+        let oldest = self.recent.front().expect("just put there");
+        let (base, chain_before) = (oldest.first, oldest.chain_before);
+        let carry = self.recent.drain(..).map(|sent| sent.unbind(&life)).collect();
+        self.go_on(base, chain_before, NewSegment { carry, least: 0, hold: 0 })?;
+        self.note_failover(error);
+        Ok(())
+    }
+
+    fn note_failover(&mut self, error: &Error) {
+        self.counts.failovers += 1;
+        let (cause, segment) = (format!("{error:#}"), self.tail.header.id);
+        self.failovers.push(Failover { cause, segment });
+    }
+
+    /// Goes on in a new segment, twice the size, that holds a batch of `size` bytes.
+    fn roll(&mut self, size: u64) -> Result<()> {
+        let new = NewSegment { carry: vec![], least: self.next_size(), hold: size };
+        self.counts.rolls += 1;
+        self.go_on(next_lsn(self.last), self.last_chain, new)?;
+        self.retained.is_due = self.retained.rule.is_some();
+        Ok(())
+    }
+
+    /// The size that the next segment of an ordinary roll should have, in bytes.
+    pub(crate) fn next_size(&self) -> u64 {
+        (self.tail.full * 2).min(self.manifest.content.segment_max)
+    }
+
+    /// The first record that was not given up, and the newest checkpoint.
+    pub(crate) fn bounds(&self) -> (Lsn, Option<Lsn>) {
+        let content = &self.manifest.content;
+        (content.oldest_base, content.newest_checkpoint())
+    }
+
+    /// Where batches can surely go.
+    pub(crate) fn room(&self) -> Room {
+        let start = self.tail.header.data_start();
+        let room = |spare: &SpareSegment| spare.reserved.map_or(u64::MAX, |size| size - start);
+        Room { tail: self.tail.room(), spare: self.spare.as_ref().map_or(0, room) }
+    }
+
+    /// Takes over a file that was made ahead; a second one is given up.
+    pub(crate) fn take_spare(&mut self, ahead: Option<SpareSegment>) {
+        let Some(ahead) = ahead else { return };
+        match &self.spare {
+            Some(_) => ahead.discard(&*self.machine.storage),
+            None => self.spare = Some(ahead),
+        }
+    }
+
+    /// Makes a spare segment that holds a batch of `size` bytes: the usual size, or the least that
+    /// does if there is no room for that.
+    pub(crate) fn make_room(&mut self, size: u64) -> io::Result<()> {
+        if let Some(small) = self.spare.take() {
+            small.discard(&*self.machine.storage);
+        }
+        let log = &self.manifest.content;
+        let least = length_for(log, size, self.segment_min);
+        let usual = length_for(log, size, self.next_size());
+        self.spare = Some(SpareSegment::at_once(&self.machine, log, (usual, least))?);
+        Ok(())
+    }
+
+    /// The one way into a new segment while the log is open.
+    pub(crate) fn go_on(&mut self, base: Lsn, chain_before: u64, what: NewSegment) -> Result<()> {
+        self.check_names()?;
+        let pred = Some(Pred { header: self.tail.header.clone(), head: self.tail.head.clone() });
+        let least = what.least.max(self.segment_min);
+        let spare = self.spare.take();
+        let NewSegment { carry, hold, .. } = what;
+        let plan = Plan { base, carry, pred, chain_before, least, hold, spare };
+        let rolled = roll(&self.machine, &self.manifest.content, plan, &mut self.max_id)?;
+        let Rolled { tail, sent, passed } = rolled;
+        if !sent.is_empty() {
+            self.last_chain = tail.chain;
+        }
+        let before = std::mem::replace(&mut self.tail, tail);
+        before.cut_behind_last_batch();
+        self.chain.push(before.header);
+        self.chain.extend(passed);
+        self.recent = sent.into();
+        Ok(())
+    }
+
+    /// Batches that end before the block where the next one begins are safe from its failure.
+    fn forget_whole_blocks(&mut self) {
+        let block = u64::from(self.tail.header.geometry.block);
+        let start = self.tail.at.0 / block * block;
+        while self.recent.front().is_some_and(|sent| sent.end.0 <= start) {
+            let sent = self.recent.pop_front().expect("just looked at");
+            self.keep_buffer(sent.bytes);
+        }
+    }
+
+    fn keep_buffer(&mut self, buffer: Vec<u8>) {
+        let is_large = |buffer: &Vec<u8>| buffer.capacity() > BUFFER_SIZE_MAX;
+        let is_wanted = if is_large(&buffer) {
+            buffer.capacity() <= LARGE_BUFFER_MAX && !self.buffers.iter().any(is_large)
+        } else {
+            self.buffers.len() < BUFFERS_MAX
+        };
+        if is_wanted {
+            self.buffers.push(buffer);
+        }
+    }
+
+    /// Writes evidence, away from the data, that everything so far is durable. Alone in flight.
+    pub(crate) fn mark(&mut self) -> Result<()> {
+        self.check_names()?;
+        let sequence = self.tail.marks + 1;
+        let mark = Mark { confirmed: self.last, sequence, time_us: self.machine.clock.wall_us() };
+        let header = &self.tail.header;
+        let offset = mark.slot().offset(header.geometry);
+        let written = if sequence > SEQUENCE_MAX {
+            // As with the manifest: a reader would not believe it.
+            Err(io::Error::other("every number for a mark is taken"))
+        } else {
+            let written = self.tail.head.write_at(&mark.encode(header), offset.0);
+            written.and_then(|()| self.tail.head.sync())
+        };
+        self.counts.marks += 1;
+        if let Err(error) = written {
+            let error = Error::io_in(format!("mark {}", header.head_name()))(error);
+            // The base of the next segment confirms as much as the mark would have.
+            let empty = NewSegment { carry: vec![], least: 0, hold: 0 };
+            self.go_on(next_lsn(self.last), self.last_chain, empty)?;
+            self.note_failover(&error);
+            self.tell_readers();
+            return Ok(());
+        }
+        self.tail.marks = sequence;
+        Ok(())
+    }
+
+    /// Has parity made, of everything that was written if it is to be `complete`; it becomes
+    /// durable at leisure, unless nobody else sees to that.
+    pub(crate) fn tend_parity(&mut self, complete: bool, at_once: bool) {
+        let Some(parity) = &mut self.parity else { return };
+        if complete {
+            self.unsettled.extend(parity.complete(&self.machine, &self.tail));
+            self.counts.parity_failures = parity.failures;
+        }
+        if at_once {
+            self.unsettled.drain(..).for_each(|settling| settling.run());
+        }
+    }
+
+    /// Makes all of it durable, names included.
+    fn settle_parity(&mut self) {
+        if self.parity.is_some() {
+            self.tend_parity(true, true);
+            // This writer makes no more segments: nobody else has to hear of an error, and what
+            // is not there at the next open is made then.
+            let _ = self.machine.storage.sync_dir();
+        }
+    }
+
+    /// A clean close: the manifest says where the log ends. It stays true whatever follows.
+    pub(crate) fn close(&mut self) -> Result<()> {
+        if let Some(spare) = self.spare.take() {
+            spare.discard(&*self.machine.storage);
+        }
+        self.settle_parity();
+        self.tail.free_reserved();
+        self.manifest.content.closed =
+            Some(Closed { last: self.last, segment: self.tail.header.reference() });
+        self.write_manifest()
+    }
+
+    /// Tells readers on this boot what is durable: before any acknowledgement (R16).
+    ///
+    /// A failure is counted, and is not an error: readers then sync what they show.
+    pub(crate) fn tell_readers(&mut self) {
+        let newest = (self.tail.header.reference(), self.last);
+        let told = self.live.tell(&self.machine, self.manifest.content.log, newest);
+        self.counts.live_failures += u64::from(told.is_err());
+    }
+
+    /// Tells readers that the log ends with `durable`, in the segment that holds it: before what
+    /// follows is cut (R10).
+    ///
+    /// # Errors
+    ///
+    /// They could not be told.
+    pub(crate) fn stop_readers(&mut self, segment: SegmentRef, durable: Option<Lsn>) -> Result<()> {
+        let told = self.live.stop(&self.machine, self.manifest.content.log, (segment, durable));
+        // Nothing, or a part of it, may be there now.
+        told.inspect_err(|_| self.tell_readers())
+    }
+}
