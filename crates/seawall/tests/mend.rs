@@ -61,7 +61,7 @@ fn place(image: &Image, segment: u64) -> (String, Range<usize>) {
 /// A kind of damage, done to a device.
 type Harm = Box<dyn Fn(&MemStorage)>;
 
-/// Every kind of damage in the middle of DAMAGE.md, to one segment.
+/// Every kind of damage in the middle of damage.md, to one segment.
 fn in_the_middle(image: &Image, segment: u64) -> Vec<(&'static str, Harm)> {
     let (file, place) = place(image, segment);
     let (start, end) = (place.start, place.end);

@@ -9,7 +9,7 @@ pub(super) enum Kind {
     Damage,
     /// What a crash leaves of the last write: a log that was not closed opens by itself.
     Torn,
-    /// As before, but in a log that was not closed no byte is left that could tell: DAMAGE.md,
+    /// As before, but in a log that was not closed no byte is left that could tell: damage.md,
     /// "What cannot be told".
     Blind,
 }

@@ -170,7 +170,7 @@ fn no_damage_breaks_a_promise_and_the_document_holds_the_table() {
     let text = table::text(&rows);
     let long: Vec<_> = text.lines().filter(|line| line.len() > 100).collect();
     assert!(long.is_empty(), "{long:#?}");
-    let document = include_str!("../../../docs/DAMAGE.md");
+    let document = include_str!("../../../docs/damage.md");
     let news: Vec<_> = text.lines().filter(|line| !document.contains(line)).collect();
     assert!(document.contains(&text), "`cargo xtask damage` prints otherwise: {news:#?}");
 }
