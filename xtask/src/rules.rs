@@ -69,7 +69,7 @@ pub(crate) const RULES: &[Rule] = &[
     rule("package", "a published crate includes no file from outside its folder", crates::packages),
     rule("link", "a relative link leads to a file of the tree", docs::links),
     rule("book", "docs/SUMMARY.md lists every page", docs::pages),
-    rule("proof", "docs/PROOF.md names tests and planted bugs that are there", proof::named),
+    rule("proof", "documents name tests and planted bugs that exist", proof::named),
     rule("planted", "each planted bug has one row in proof/README.md", proof::planted),
     rule("adr", "ADRs are numbered from 0001 without gaps", docs::adr_numbers),
 ];

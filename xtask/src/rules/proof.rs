@@ -1,4 +1,5 @@
-//! Rules on the proofs: what docs/PROOF.md names is there, and each planted bug has its row.
+//! Rules on the proofs: the tests and planted bugs that documents name exist, and each planted bug
+//! has its row.
 
 use super::Breach;
 use crate::links::resolve;
@@ -6,17 +7,19 @@ use crate::source::Source;
 
 const TABLE: &str = "proof/README.md";
 const PROOF: &str = "docs/PROOF.md";
+/// The documents whose links name tests and planted bugs.
+const PAGES: &[&str] = &[PROOF, "docs/losses.md"];
 
-/// Finds links of docs/PROOF.md whose text names no test or planted bug of the file they lead to.
+/// Finds links of these documents whose text names no test or planted bug of the file they lead to.
 pub(super) fn named(tree: &[Source]) -> Vec<Breach> {
     let mut found = vec![];
-    for source in tree.iter().filter(|source| source.path == PROOF) {
+    for source in tree.iter().filter(|source| PAGES.contains(&source.path.as_str())) {
         for (line, name, target) in source.lines().flat_map(|(at, text)| named_links(at, text)) {
-            let path = resolve(PROOF, target).unwrap_or_default();
+            let path = resolve(&source.path, target).unwrap_or_default();
             // That the file is there is another rule's business.
             let file = tree.iter().find(|source| source.path == path);
             if let Some(why) = file.and_then(|file| amiss(file, name)) {
-                found.push((PROOF.to_owned(), line, format!("`{name}`: {why}")));
+                found.push((source.path.clone(), line, format!("`{name}`: {why}")));
             }
         }
     }
@@ -94,6 +97,15 @@ mod tests {
             ("[`cargo xtask prove`](../proof/README.md)".to_owned(), 0),
         ] {
             assert_eq!(named(&tree(&format!("A.\n{proof}\n"), ROW)).len(), count, "{proof}");
+        }
+    }
+
+    #[test]
+    fn every_page_that_names_bugs_is_checked() {
+        for page in PAGES {
+            let mut tree = tree("", ROW);
+            tree.push(Source::new(page, "[`say-d`](../proof/say-c.patch)\n"));
+            assert_eq!(named(&tree).first().map(|breach| breach.0.as_str()), Some(*page));
         }
     }
 
