@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A second reader of Seawall logs, written from FORMAT.md and not from the code: the text suffices.
+"""A second reader of Seawall logs, written from format.md and not from the code: the text suffices.
 
     python3 docs/reader.py LOG
 
@@ -8,7 +8,7 @@ no record that it is not there (section 5), and is not looked at. It does not sy
 confirms the last records (section 6.2). Nor does it look at parity: what parity could mend is damage here.
 It needs Python 3.8 or later, and nothing else.
 Exit codes: 0 a clean or torn end; 3 an end that cannot be told from damage; 5 damage; 8 no log, or
-one of another version. The sections named here are those of FORMAT.md.
+one of another version. The sections named here are those of format.md.
 """
 import contextlib
 import os

@@ -9,7 +9,7 @@ use tool::{Folder, Ran};
 const SEGMENT: &str = "log/000000000001.seg";
 const PARITY: &str = "log/000000000001.parity";
 const BLOCK: usize = 4096;
-/// Where the batches of a segment begin: section 3 of FORMAT.md.
+/// Where the batches of a segment begin: section 3 of format.md.
 const BATCHES: usize = 4 * BLOCK + 65_536;
 
 fn lines() -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! docs/FORMAT.md suffices to read a log: a second reader, docs/reader.py, written from that text
+//! docs/format.md suffices to read a log: a second reader, docs/reader.py, written from that text
 //! and not from the code, says of sound, torn and damaged logs what `seawall cat` says.
 //!
 //! Without `python3` there is nothing to compare, and each test says that it is skipped, also where
@@ -20,7 +20,7 @@ const PYTHON: &str =
 const SEGMENT: &str = "log/000000000001.seg";
 const SECTOR: usize = 512;
 const BLOCK: usize = 4096;
-/// Where the batches of a segment begin: section 3 of FORMAT.md.
+/// Where the batches of a segment begin: section 3 of format.md.
 const BATCHES: usize = 4 * BLOCK + 65_536;
 const FLIPS: usize = 50;
 

@@ -1,4 +1,4 @@
-//! Batches: what one device write adds to a segment. FORMAT.md section 3.3.
+//! Batches: what one device write adds to a segment. format.md section 3.3.
 
 use crate::field::{behind, get, get_u32, put, table};
 use crate::number::to_u64;
@@ -14,7 +14,7 @@ const AT_HAND: usize = 16 << 10;
 /// In the body length: the records are lost, and a repair gave them up.
 const VOID: u64 = 1 << 27;
 
-/// In the body length: what no batch of this version is. FORMAT.md section 3.3.
+/// In the body length: what no batch of this version is. format.md section 3.3.
 const KEPT_FOR_LATER: [(u64, &str); 4] =
     [(1 << 28, "prefix"), (1 << 29, "parity"), (1 << 30, "encrypted"), (1 << 31, "compressed")];
 

@@ -1,4 +1,4 @@
-//! The canonical form of a JSON value: what a checksum of the readable layout covers. FORMAT.md
+//! The canonical form of a JSON value: what a checksum of the readable layout covers. format.md
 //! section 9.2.
 //!
 //! White space, line breaks, the order of members and the way a string is escaped may change;

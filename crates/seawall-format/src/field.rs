@@ -1,13 +1,13 @@
 //! Byte tables: where each field of a fixed-size structure stands, and how to get at it.
 
-/// One field of a byte table of FORMAT.md.
+/// One field of a byte table of format.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     /// Offset in the structure, in bytes.
     pub at: usize,
     /// Size in bytes; 0 for a field whose size another field states.
     pub size: usize,
-    /// Its name in FORMAT.md.
+    /// Its name in format.md.
     pub name: &'static str,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn get(bytes: &[u8], field: Field) -> u64 {
 ///
 /// # Panics
 ///
-/// If the number does not fit: callers hold it in the range that FORMAT.md names.
+/// If the number does not fit: callers hold it in the range that format.md names.
 pub(crate) fn put(bytes: &mut [u8], field: Field, number: u64) {
     let whole = number.to_le_bytes();
     let (low, high) = whole.split_at(field.size);

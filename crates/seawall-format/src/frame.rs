@@ -1,5 +1,5 @@
 //! Record frames: a payload on disk, its length, and a checksum that can be judged alone.
-//! FORMAT.md section 3.3.
+//! format.md section 3.3.
 //!
 //! A frame is built before anybody knows which segment it will stand in, so its checksum starts out
 //! as the plain CRC of the payload; [`bind`] ties it to its place when the batch is written.
@@ -97,7 +97,7 @@ pub fn bind(body: &mut [u8], salt: &Salt, first: Lsn) {
 }
 
 /// The checksum of a payload by itself: CRC-32C, bound to nothing. In the readable layout it covers
-/// the canonical form (FORMAT.md section 9.2), since white space and the order of members may
+/// the canonical form (format.md section 9.2), since white space and the order of members may
 /// change there.
 ///
 /// # Examples

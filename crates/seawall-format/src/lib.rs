@@ -1,7 +1,7 @@
 //! The bytes of a Seawall log: what stands where, and when it is valid.
 //!
 //! Nothing here does I/O or waits: bytes come in, what was found out goes out. The text that this
-//! crate follows is `docs/FORMAT.md`, section by section:
+//! crate follows is `docs/format.md`, section by section:
 //!
 //! | module | what | section |
 //! |---|---|---|
@@ -54,7 +54,7 @@ pub const SECTOR: usize = 512;
 #[cfg(test)]
 const EVERY: usize = if cfg!(miri) { 101 } else { 1 };
 
-/// Every byte table of the format, as FORMAT.md names it: for the test that compares the two.
+/// Every byte table of the format, as format.md names it: for the test that compares the two.
 #[must_use]
 pub fn tables() -> Vec<(&'static str, Table)> {
     vec![

@@ -1,4 +1,4 @@
-//! Walking the lines of a text: each atomic set is shown as the batch that says the same. FORMAT.md
+//! Walking the lines of a text: each atomic set is shown as the batch that says the same. format.md
 //! section 9.3.
 
 use crate::Lsn;

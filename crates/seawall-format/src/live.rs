@@ -1,4 +1,4 @@
-//! `live`: what the running writer tells readers on the same boot. FORMAT.md section 5.
+//! `live`: what the running writer tells readers on the same boot. format.md section 5.
 
 use crate::field::{behind, get, get_u32, put, slice, slice_mut, table};
 use crate::{LogId, Lsn, Offset, Salt, SegmentRef, lsn_or_zero};

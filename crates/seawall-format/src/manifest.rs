@@ -1,5 +1,5 @@
 //! The manifest: which segment is the oldest, checkpoints, the last clean close, options.
-//! FORMAT.md section 4.
+//! format.md section 4.
 
 use crate::field::{behind, get, get_u32, put, slice, slice_mut, table};
 use crate::number::to_u64;
@@ -234,7 +234,7 @@ impl Manifest {
     /// Both slots of a manifest file, as far as they are readable, slot A first.
     ///
     /// The block size, and with it the place of slot B, is unknown if slot A is damaged: every
-    /// size that FORMAT.md allows is tried.
+    /// size that format.md allows is tried.
     pub fn decode_file(file: &[u8]) -> [Result<Self, Refused>; 2] {
         let slot_b = |shift: u32| {
             let at = 512_u64 << shift;

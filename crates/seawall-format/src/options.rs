@@ -5,7 +5,7 @@ use crate::{Refused, SECTOR};
 /// The longest type name, in bytes.
 pub const TYPE_NAME_MAX: usize = 64;
 
-/// Sizes that decide where things stand in a segment. FORMAT.md section 3.
+/// Sizes that decide where things stand in a segment. format.md section 3.
 ///
 /// # Examples
 ///
@@ -34,7 +34,7 @@ impl Geometry {
     /// The largest segment file, in bytes: one is read whole when it is judged.
     pub const SEGMENT_MAX: u64 = 4 << 30;
 
-    /// Whether the sizes are ones that FORMAT.md allows.
+    /// Whether the sizes are ones that format.md allows.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ pub enum Layout {
     /// Batches of frames, in one file a segment.
     #[default]
     Binary,
-    /// Lines of JSON in a file of their own, for people and their tools. FORMAT.md section 9.
+    /// Lines of JSON in a file of their own, for people and their tools. format.md section 9.
     Text,
 }
 

@@ -1,5 +1,5 @@
 //! Parity: what stands beside a segment's records so that lost blocks of them can be computed.
-//! FORMAT.md section 10.
+//! format.md section 10.
 //!
 //! Here is where its parts stand and when they are valid. The code over the blocks is Reed and
 //! Solomon's, and not here.
@@ -107,7 +107,7 @@ impl Scheme {
     /// The most blocks of parity in a stripe.
     pub const PARITY_MAX: u16 = 16;
 
-    /// So many blocks of parity for so many of data; `None` if FORMAT.md does not allow it.
+    /// So many blocks of parity for so many of data; `None` if format.md does not allow it.
     #[must_use]
     pub const fn new(data: u16, parity: u16) -> Option<Self> {
         let possible = data >= 2

@@ -7,7 +7,7 @@ use std::fmt;
 /// The format version that this crate writes.
 pub const VERSION: u16 = 1;
 
-/// Which draft of that version: 0, it is frozen. FORMAT.md section 11.
+/// Which draft of that version: 0, it is frozen. format.md section 11.
 pub const DRAFT: u16 = 0;
 
 table! {

@@ -1,4 +1,4 @@
-//! CRC-32C, bound to the place that the bytes belong to. FORMAT.md section 2.
+//! CRC-32C, bound to the place that the bytes belong to. format.md section 2.
 
 use crate::{Epoch, LogId, Lsn, Offset};
 
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn place_is_what_format_md_says() {
-        // Computed from the text of FORMAT.md section 2 by another program.
+        // Computed from the text of format.md section 2 by another program.
         let salt = Salt::new(LogId(0x1234), Epoch(0x5678));
         assert_eq!(salt.checksum(Offset(4096), b""), PLACE);
         assert_eq!(salt.frame(Lsn::FIRST, 5), FRAME);

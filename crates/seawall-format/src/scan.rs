@@ -1,5 +1,5 @@
 //! Walking the batches of one segment, or the sets of lines of a text: bytes in; what was found
-//! out. FORMAT.md sections 3.3, 7, 9.3.
+//! out. format.md sections 3.3, 7, 9.3.
 
 use crate::batch::{BatchHeader, HEADER_SIZE, Judged, Life};
 use crate::{Layout, Lsn, Offset, Refused, SegmentHeader};

@@ -1,4 +1,4 @@
-//! The first blocks of a segment: header, two mark slots, seal. FORMAT.md sections 3.1 and 3.2.
+//! The first blocks of a segment: header, two mark slots, seal. format.md sections 3.1 and 3.2.
 
 use crate::field::{Table, behind, get, get_u32, put, slice, slice_mut};
 use crate::options::RecordTypeFields;

@@ -1,5 +1,5 @@
 //! What lies behind the last valid batch of the newest segment, none of it promised: the last
-//! rows of the recovery table, FORMAT.md section 7.
+//! rows of the recovery table, format.md section 7.
 
 use crate::batch::{BatchHeader, HEADER_SIZE, Life};
 use crate::{Lsn, Offset, SECTOR, frame};
@@ -95,7 +95,7 @@ pub fn classify(tail: &Tail<'_>, life: &Life) -> Row {
 }
 
 /// The row that fits what lies behind the valid lines of a text: `bytes` from P on, one largest
-/// write at least, or to the end of the file. FORMAT.md section 9.4.
+/// write at least, or to the end of the file. format.md section 9.4.
 ///
 /// `goes_on`: more stands behind those that is neither white space nor zero; `set_is_open`: the
 /// set of the last line is not whole.

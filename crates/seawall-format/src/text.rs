@@ -1,4 +1,4 @@
-//! Lines of the readable layout: one JSON object a record. FORMAT.md section 9.
+//! Lines of the readable layout: one JSON object a record. format.md section 9.
 
 use crate::canonical::{self, DEPTH_MAX, Form, Members};
 use crate::salt::crc32c;

@@ -79,7 +79,7 @@
 //! in the repository: [guide](https://github.com/seawall-wal/seawall/blob/main/docs/guide.md),
 //! [guarantees](https://github.com/seawall-wal/seawall/blob/main/docs/guarantees.md) (what is
 //! promised, exactly), [DESIGN](https://github.com/seawall-wal/seawall/blob/main/docs/design.md),
-//! [FORMAT](https://github.com/seawall-wal/seawall/blob/main/docs/FORMAT.md) (every byte).
+//! [format.md](https://github.com/seawall-wal/seawall/blob/main/docs/format.md) (every byte).
 
 #![forbid(unsafe_code)]
 

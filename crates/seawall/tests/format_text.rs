@@ -1,9 +1,9 @@
-//! docs/FORMAT.md and the code say the same: every byte table, and a test for each row of the
+//! docs/format.md and the code say the same: every byte table, and a test for each row of the
 //! recovery table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-const TEXT: &str = include_str!("../../../docs/FORMAT.md");
+const TEXT: &str = include_str!("../../../docs/format.md");
 /// Where the rows of the recovery table have their tests.
 const TESTS: [&str; 2] =
     [include_str!("../src/recover/decision.rs"), include_str!("../../seawall-format/src/tail.rs")];
@@ -18,12 +18,12 @@ fn tables() -> BTreeMap<&'static str, Vec<Vec<&'static str>>> {
         let rows = lines.by_ref().take_while(|line| line.starts_with('|')).skip(2);
         let cells = |row: &'static str| row.trim_matches('|').split('|').map(str::trim).collect();
         let known = found.insert(name, rows.map(cells).collect());
-        assert!(known.is_none(), "the table {name} stands in FORMAT.md twice");
+        assert!(known.is_none(), "the table {name} stands in format.md twice");
     }
     found
 }
 
-/// Offset, size and name of each field, as FORMAT.md has them.
+/// Offset, size and name of each field, as format.md has them.
 type Fields = Vec<(String, String, String)>;
 
 fn fields_of_text(rows: &[Vec<&str>]) -> Fields {
@@ -48,7 +48,7 @@ fn fields_of_code(table: seawall_format::Table) -> Fields {
 fn every_byte_table_of_the_text_is_the_one_in_the_code() {
     let text = tables();
     for (name, table) in seawall_format::tables() {
-        let rows = text.get(name).unwrap_or_else(|| panic!("FORMAT.md has no table {name}"));
+        let rows = text.get(name).unwrap_or_else(|| panic!("format.md has no table {name}"));
         assert_eq!(fields_of_text(rows), fields_of_code(table), "table {name}");
     }
 }

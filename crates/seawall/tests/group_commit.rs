@@ -241,7 +241,7 @@ fn a_record_that_is_too_large_leaves_the_log_usable() {
     let set: [&[u8]; 2] = [&[1; 500], &[2; 500]];
     assert!(matches!(log.append_batch(set), Err(Error::TooLarge { .. })));
     assert!(matches!(log.append_batch([]), Err(Error::InvalidOption { .. })));
-    assert_eq!(log.append(&[1; 968]).unwrap(), lsn(1), "the largest that FORMAT.md allows");
+    assert_eq!(log.append(&[1; 968]).unwrap(), lsn(1), "the largest that format.md allows");
     log.close().unwrap();
     assert_eq!(common::judge(&device).unwrap().records, 1);
 }

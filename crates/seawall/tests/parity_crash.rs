@@ -1,4 +1,4 @@
-//! Parity against crashes, failing devices and strangers beside a log: the rules of FORMAT.md
+//! Parity against crashes, failing devices and strangers beside a log: the rules of format.md
 //! section 10 that are about order, and about what is not believed.
 
 #![expect(

@@ -1,5 +1,5 @@
 //! What format 1 keeps for later is refused by name, and nothing is changed where it stands; and
-//! segments of other sizes than the manifest's are read by their own. FORMAT.md sections 4 and 11.
+//! segments of other sizes than the manifest's are read by their own. format.md sections 4 and 11.
 
 #![expect(
     clippy::unwrap_used,

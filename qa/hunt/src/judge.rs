@@ -301,7 +301,7 @@ impl Case<'_> {
             assert!(!lost(&found.damage).any(|lost| needed(&lost)), "opened: {found:?}");
             let mut kept = skipping.delivered.last().copied().unwrap_or(first - 1);
             if self.sample.kind.end == End::Killed {
-                // What `live` tells readers is no evidence: FORMAT.md section 5.
+                // What `live` tells readers is no evidence: format.md section 5.
                 kept = kept.min(self.confirmed());
             }
             assert!(last >= kept, "records up to {kept} were there, and {last} is the last now");

@@ -1,4 +1,4 @@
-//! The rules of parity beside a segment (FORMAT.md section 10), by themselves: every crash of small
+//! The rules of parity beside a segment (format.md section 10), by themselves: every crash of small
 //! workloads, with every subset of what was in flight, then damage, an open, a crash inside that,
 //! and damage again.
 //!

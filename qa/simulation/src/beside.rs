@@ -1,5 +1,5 @@
 //! What the parity beside a segment promises of bytes that a fault took: worked out by hand, for
-//! the oracle, from a disk on which nothing was harmed yet. FORMAT.md section 10.
+//! the oracle, from a disk on which nothing was harmed yet. format.md section 10.
 
 use crate::world::to_u64;
 use std::collections::BTreeMap;

@@ -210,7 +210,7 @@ impl Strength {
     }
 
     /// Where a torn write left a whole line behind the end, damage to what stands before the end
-    /// lets it be seen, and parity takes no intact record away: FORMAT.md section 10.
+    /// lets it be seen, and parity takes no intact record away: format.md section 10.
     fn spare_the_newest(&mut self) {
         let newest = self.stripes.last().map(|stripe| stripe.file.clone());
         for stripe in self.stripes.iter_mut().filter(|stripe| Some(&stripe.file) == newest.as_ref())

@@ -6,7 +6,7 @@ use seawall::Geometry;
 use seawall_format::{HEADER_SIZE as SEGMENT_HEADER_SIZE, SECTOR, batch};
 use std::ops::Range;
 
-/// Where the lengths are, FORMAT.md section 3.3.
+/// Where the lengths are, format.md section 3.3.
 const BATCH_LENGTH: Range<usize> = 4..8;
 const RECORD_LENGTH: Range<usize> = batch::HEADER_SIZE..batch::HEADER_SIZE + 4;
 
@@ -416,7 +416,7 @@ pub(super) fn parity_garbage_and_bit(scene: &mut Scene<'_>) -> Option<()> {
 pub(super) fn both_bits(scene: &mut Scene<'_>) -> Option<()> {
     let (file, place) = (parity_of_middle(scene)?, scene.middle()?);
     let start = usize::try_from(Geometry::DEFAULT.data_start()).ok()?;
-    // Behind two blocks of heads, slots of what is known and two blocks: FORMAT.md section 10.
+    // Behind two blocks of heads, slots of what is known and two blocks: format.md section 10.
     let known = (32 + 4 * 18_usize).next_multiple_of(8);
     let slot = 2 * BLOCK + (place.payload() - start) / (16 * BLOCK) * (known + 2 * BLOCK);
     scene.flip(&file, slot + known + 100, 5)?;

@@ -180,7 +180,7 @@ impl Options {
     }
 
     /// How the records of a new log stand in its files; fixed at creation. [`Layout::Text`], for
-    /// people and their tools, is for records that are JSON: see FORMAT.md, section 9.
+    /// people and their tools, is for records that are JSON: see format.md, section 9.
     #[must_use]
     pub fn layout(mut self, layout: Layout) -> Self {
         self.layout = Some(layout);

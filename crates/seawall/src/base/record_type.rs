@@ -1,4 +1,4 @@
-//! What a log's records are, and what a program that opens it takes them for. FORMAT.md section
+//! What a log's records are, and what a program that opens it takes them for. format.md section
 //! 3.1.
 
 use crate::base::codec::Codec;

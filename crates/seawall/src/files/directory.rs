@@ -1,4 +1,4 @@
-//! A log's directory: the names in it, and whether it is one. FORMAT.md section 1.
+//! A log's directory: the names in it, and whether it is one. format.md section 1.
 
 use crate::base::error::{Error, Result};
 use seawall_format::SegmentId;

@@ -1,5 +1,5 @@
 //! What `live` says to readers: which segment the writer writes, and how far it is durable.
-//! FORMAT.md section 5.
+//! format.md section 5.
 
 use crate::base::env::Machine;
 use crate::base::error::{Error, Result};

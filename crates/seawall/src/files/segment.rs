@@ -1,5 +1,5 @@
 //! One segment of a log: the file with its header, marks and seal, and the file with its records.
-//! FORMAT.md sections 3 and
+//! format.md sections 3 and
 //! 9: of a binary segment these are one file, of a text two.
 
 use crate::base::error::{Corruption, Error, Result, hole};

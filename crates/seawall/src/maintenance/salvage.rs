@@ -1,7 +1,7 @@
 //! Salvage: what is intact of a damaged log, written to a new one with the same numbers. The source
 //! is only read.
 //!
-//! Lost records become void batches (FORMAT.md section 3.3): their numbers stay taken, and whoever
+//! Lost records become void batches (format.md section 3.3): their numbers stay taken, and whoever
 //! reads passes over a place that says what is missing.
 
 use crate::base::env::Machine;

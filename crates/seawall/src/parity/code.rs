@@ -4,7 +4,7 @@ use reed_solomon_simd::{Error, ReedSolomonDecoder, ReedSolomonEncoder};
 use seawall_format::parity::{Known, Places};
 use std::fmt;
 
-/// Why no error of the library can come: a scheme and a block that FORMAT.md allows are possible.
+/// Why no error of the library can come: a scheme and a block that format.md allows are possible.
 const POSSIBLE: &str = "as many blocks, of the size, as the code was made for";
 
 /// Computes the slots of one segment's stripes.
@@ -194,7 +194,7 @@ mod tests {
         assert!(rebuild(&places, (&known, &slot), (&damaged, &[1, 9])).is_some());
     }
 
-    /// The field of FORMAT.md section 10, written from its text.
+    /// The field of format.md section 10, written from its text.
     struct Field {
         /// Elements as sums of powers of x, and back.
         plain: Vec<u32>,

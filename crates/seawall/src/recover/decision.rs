@@ -1,4 +1,4 @@
-//! What an open concludes from what it finds: the decision table of FORMAT.md section 7.
+//! What an open concludes from what it finds: the decision table of format.md section 7.
 //!
 //! [`Facts`] is what was found, [`Facts::row`] the first row that matches, and each row has one
 //! test named after it. Nothing here reads or writes.

@@ -1,5 +1,5 @@
 //! Opening a log for append: inspect, then create it, go on in place, or go on in a new segment.
-//! FORMAT.md sections 7 and 8, rules R12 and R15.
+//! format.md sections 7 and 8, rules R12 and R15.
 
 pub(crate) mod create;
 pub(crate) mod resume;

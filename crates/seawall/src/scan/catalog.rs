@@ -1,4 +1,4 @@
-//! A survey of a log's directory: manifest and segment headers. FORMAT.md sections 4 and 6.
+//! A survey of a log's directory: manifest and segment headers. format.md sections 4 and 6.
 //!
 //! It reads and judges nothing but the first blocks. What is missing or out of place does not
 //! end it: the rest stays readable around the hole, and the hole is named.

@@ -1,5 +1,5 @@
 //! The live chain: which segments count, in which order, and what is missing between them.
-//! FORMAT.md section 6.
+//! format.md section 6.
 
 use crate::base::error::{Corruption, Damage, Lost, Origin, Result, hole};
 use crate::files::live::{Speaker, Word};

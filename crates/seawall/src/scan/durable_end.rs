@@ -1,5 +1,5 @@
 //! How far a reader may go in the newest segment: up to what is known to be durable, and behind
-//! that once the reader has synced it. FORMAT.md section 6.2.
+//! that once the reader has synced it. format.md section 6.2.
 //!
 //! A reader shows every valid record and none that a crash could still remove. Evidence in the
 //! files, or `live`, tells of most records that they are durable; of the rest the reader makes sure

@@ -1,5 +1,5 @@
 //! Orphan files: they have the name of a segment above the newest one, and nothing of the log was
-//! ever in them. FORMAT.md section 6.3.
+//! ever in them. format.md section 6.3.
 
 use crate::base::error::{Corruption, Error, Result};
 use crate::base::num::READ_SIZE;

@@ -1,4 +1,4 @@
-//! The one way a log goes on in a new segment: FORMAT.md section 8, rule R6.
+//! The one way a log goes on in a new segment: format.md section 8, rule R6.
 //!
 //! Content durable under a temporary name (a spare's), rename, directory sync, then the
 //! predecessor's seal. The caller tells readers and acknowledges. Creation and recovery use the

@@ -143,7 +143,7 @@ fn set_field(bytes: &mut [u8], name: &str, script: &mut Unstructured<'_>) -> Res
     if places.is_empty() {
         return Ok(());
     }
-    let (_, fields) = table(kind).expect("FORMAT.md has it");
+    let (_, fields) = table(kind).expect("format.md has it");
     let field = script.choose(fields)?;
     let at = script.choose(&places)? + field.at;
     let before = fixup::number(bytes, at, field.size.min(8));

@@ -377,7 +377,7 @@ fn set_field(file: &mut [u8], header: &SegmentHeader, script: &mut Unstructured<
         _ => ("stripe", slot(u64::from(script.int_in_range(0..=3_u8)?))),
     };
     let all = tables();
-    let (_, fields) = all.iter().find(|(name, _)| *name == kind).expect("FORMAT.md has it");
+    let (_, fields) = all.iter().find(|(name, _)| *name == kind).expect("format.md has it");
     let field = script.choose(fields)?;
     let (at, size) = (start + field.at, field.size.min(8));
     let before = fixup::number(file, at, size);

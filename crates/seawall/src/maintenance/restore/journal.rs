@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Numbers are little-endian; checksums are CRC32C, bound to the log and to their place in the
-//! journal, as those of the log are (FORMAT.md section 2). A journal counts if all of it is right
+//! journal, as those of the log are (format.md section 2). A journal counts if all of it is right
 //! and its name ends with `.journal`: then bytes may have been changed. It is renamed when all of
 //! it was done, or does not fit any more.
 

@@ -1,4 +1,4 @@
-//! A new log: the first segment, then the manifest that names it. FORMAT.md section 8, last
+//! A new log: the first segment, then the manifest that names it. format.md section 8, last
 //! paragraph.
 
 use crate::base::env::Machine;
