@@ -10,6 +10,7 @@ mod json;
 mod links;
 mod long;
 mod mask;
+mod planted;
 mod prove;
 mod rules;
 mod source;
@@ -30,13 +31,16 @@ Chores:
   damage  damages logs in every way of a list and prints what Seawall does, beside its peers
           (--json: one object a row); fails if a promise is broken
   prove [NAME...] [--jobs N] [--json]
-          plants each bug of proof/README.md, or those named, in a copy of the tree and sees the
-          command beside it fail; fails if a bug is missed or a row is stale
-  prove --check
-          only looks whether all patches apply
-  prove --carry BASE [NAME...]
-          rewrites the patches that no longer apply to HEAD, by merging: they applied to the commit
-          BASE; names those whose lines were changed since
+          plants each bug of proof/, or those named, in a copy of the tree and runs the command in
+          its head; fails if a command passes with the bug, or a patch is out of date
+  prove --list [NAME...] [--json]
+          prints a table of the bugs: name, what breaks, which command catches it
+  prove --check [NAME...]
+          only checks whether the patches apply
+  prove --carry BASE [--renames SCRIPT] [NAME...]
+          rewrites the patches that no longer apply to HEAD by merging: they applied to the commit
+          BASE. SCRIPT TREE [FILE...] moves and renames in a checkout of BASE what HEAD has moved
+          and renamed. Prints the patches that must be rewritten by hand
   syscalls [--all]
           fails every 25th system call of a log once in each way (--all: every call) and looks at
           what is left; `--help` tells more

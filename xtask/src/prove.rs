@@ -1,135 +1,163 @@
-//! `cargo xtask prove`: plants each bug of the table in proof/README.md in a copy of the tree, and
-//! sees the command beside it fail.
+//! `cargo xtask prove`: plants each bug of proof/ in a copy of the tree and sees its command fail.
 
+mod bug;
 mod carry;
 mod copy;
-mod row;
 mod trial;
 
 use crate::json::{object, quote};
 use crate::tree;
+use bug::{Bug, CargoCommand};
 use copy::Copy;
-use row::{Act, Row};
 use seawall_io::{Clock, SystemClock};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
 use trial::Outcome;
 
-/// What was asked for.
+/// The arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Asked {
+struct Options {
+    list: bool,
     check: bool,
-    /// The commit that patches are carried from.
+    /// The commit from which patches are carried to `HEAD`.
     carry: Option<String>,
+    /// The program that moves and renames in a checkout what `HEAD` has moved and renamed.
+    renames: Option<PathBuf>,
     json: bool,
     jobs: Option<usize>,
     names: Vec<String>,
 }
 
-/// What came of a row, and how long it took.
-type Done = (Row, Outcome, Duration);
+/// A bug, the outcome of its trial, and how long that took.
+type Done = (Bug, Outcome, Duration);
 
-/// Runs the rows that `arguments` name, all if none; false if a bug was missed or a row is stale,
-/// `None` if the arguments are not understood.
+/// Tries the bugs that `arguments` name, all if none; false if a bug was missed or is stale, `None`
+/// if the arguments are wrong.
 ///
 /// # Errors
 ///
-/// The table cannot be read, a copy of the tree not made, or the answer not written.
+/// A patch cannot be read, a copy of the tree not made, or the answer not written.
 pub(crate) fn run(arguments: &[&str]) -> Option<io::Result<bool>> {
-    asked(arguments).map(|asked| prove(&asked))
+    parse(arguments).map(|options| prove(&options))
 }
 
-fn asked(arguments: &[&str]) -> Option<Asked> {
-    let mut asked = Asked::default();
+fn parse(arguments: &[&str]) -> Option<Options> {
+    let mut options = Options::default();
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         match *argument {
-            "--check" => asked.check = true,
-            "--carry" => asked.carry = Some((*arguments.next()?).to_owned()),
-            "--json" => asked.json = true,
+            "--list" => options.list = true,
+            "--check" => options.check = true,
+            "--carry" => options.carry = Some((*arguments.next()?).to_owned()),
+            "--renames" => options.renames = Some(PathBuf::from(arguments.next()?)),
+            "--json" => options.json = true,
             "--jobs" => {
                 let number: usize = arguments.next()?.parse().ok()?;
-                asked.jobs = Some(number).filter(|jobs| *jobs > 0);
-                asked.jobs?;
+                options.jobs = Some(number).filter(|jobs| *jobs > 0);
+                options.jobs?;
             }
             option if option.starts_with('-') => return None,
-            name => asked.names.push(name.to_owned()),
+            name => options.names.push(name.to_owned()),
         }
     }
-    Some(asked)
+    let is_complete = options.renames.is_none() || options.carry.is_some();
+    is_complete.then_some(options)
 }
 
-fn prove(asked: &Asked) -> io::Result<bool> {
+fn prove(options: &Options) -> io::Result<bool> {
     let root = tree::root()?;
-    let table = tree::read(&root.join("proof/README.md"))?;
-    let mut rows = row::rows(&table).map_err(io::Error::other)?;
-    if let Some(name) = asked.names.iter().find(|name| !rows.iter().any(|row| row.name == **name)) {
-        return Err(io::Error::other(format!("proof/README.md has no row `{name}`")));
+    let mut bugs = bug::read_all(&root)?;
+    let is_unknown = |name: &&String| !bugs.iter().any(|bug| bug.name == **name);
+    if let Some(name) = options.names.iter().find(is_unknown) {
+        return Err(io::Error::other(format!("there is no proof/{name}.patch")));
     }
-    rows.retain(|row| asked.names.is_empty() || asked.names.contains(&row.name));
-    if asked.check {
-        return check(&root, &rows);
+    bugs.retain(|bug| options.names.is_empty() || options.names.contains(&bug.name));
+    if options.list {
+        return list(&bugs, options.json);
     }
-    if let Some(base) = &asked.carry {
-        return carry::carry(&root, base, &rows);
+    if options.check {
+        return check(&root, &bugs);
     }
-    sort(&root, &mut rows)?;
-    let jobs = asked.jobs.unwrap_or_else(cores).min(rows.len());
+    if let Some(base) = &options.carry {
+        let carrier = carry::Carrier::new(&root, base, options.renames.as_deref())?;
+        return carrier.carry(&bugs);
+    }
+    sort(&root, &mut bugs)?;
+    let jobs = options.jobs.unwrap_or_else(cores).min(bugs.len());
     let bench = Bench {
-        acts: Mutex::new(rows.iter().map(|row| row.run.clone()).collect()),
-        all: rows.len(),
-        rows: Mutex::new(rows.into()),
+        commands: Mutex::new(bugs.iter().map(|bug| bug.caught_by.clone()).collect()),
+        all: bugs.len(),
+        bugs: Mutex::new(bugs.into()),
         unfit: Mutex::default(),
         done: Mutex::default(),
         clock: SystemClock::new(),
     };
     bench.work(&root, jobs)?;
-    bench.report(asked.json)
+    bench.report(options.json)
+}
+
+/// Prints a table of the bugs.
+fn list(bugs: &[Bug], json: bool) -> io::Result<bool> {
+    let mut out = io::stdout().lock();
+    if !json {
+        writeln!(out, "| planted bug | breaks | caught by |\n|---|---|---|")?;
+    }
+    for Bug { name, breaks, caught_by } in bugs {
+        if json {
+            let caught_by = quote(&caught_by.to_string());
+            let fields =
+                [("patch", quote(name)), ("breaks", quote(breaks)), ("caught_by", caught_by)];
+            writeln!(out, "{}", object(&fields))?;
+        } else {
+            writeln!(out, "| `{name}` | {breaks} | `{caught_by}` |")?;
+        }
+    }
+    Ok(true)
 }
 
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Only whether each patch applies.
-fn check(root: &Path, rows: &[Row]) -> io::Result<bool> {
+/// Only checks whether each patch applies.
+fn check(root: &Path, bugs: &[Bug]) -> io::Result<bool> {
     let mut err = io::stderr().lock();
     let mut stale = 0;
-    for row in rows {
-        if let Err(error) = Copy::check(root, &row.name) {
-            writeln!(err, "proof/{}.patch does not apply: {error}", row.name)?;
+    for bug in bugs {
+        if let Err(error) = Copy::check(root, &bug.name) {
+            writeln!(err, "proof/{}.patch does not apply: {error}", bug.name)?;
             stale += 1;
         }
     }
-    writeln!(err, "prove: {} patches, {stale} do not apply", rows.len())?;
+    writeln!(err, "prove: {} patches, {stale} do not apply", bugs.len())?;
     Ok(stale == 0)
 }
 
-/// Neighbours change the same crate and run the same program, so that little is built anew.
-fn sort(root: &Path, rows: &mut [Row]) -> io::Result<()> {
+/// Neighbours change the same crate and run the same program, so that cargo rebuilds little.
+fn sort(root: &Path, bugs: &mut [Bug]) -> io::Result<()> {
     let mut places = BTreeMap::new();
-    for row in rows.iter() {
-        let patch = tree::read(&root.join(format!("proof/{}.patch", row.name)))?;
+    for bug in bugs.iter() {
+        let patch = tree::read(&root.join(format!("proof/{}.patch", bug.name)))?;
         let changed = patch.lines().find_map(|line| line.strip_prefix("+++ b/"));
         let part: Vec<&str> = changed.unwrap_or_default().split('/').take(2).collect();
-        places.insert(row.name.clone(), part.join("/"));
+        places.insert(bug.name.clone(), part.join("/"));
     }
-    rows.sort_by_cached_key(|row| (places.get(&row.name).cloned(), row.run.clone()));
+    bugs.sort_by_cached_key(|bug| (places.get(&bug.name).cloned(), bug.caught_by.clone()));
     Ok(())
 }
 
 /// The work, and what is done of it.
 #[derive(Debug)]
 struct Bench {
-    /// Commands to be seen passing in the sound tree.
-    acts: Mutex<BTreeSet<Act>>,
-    rows: Mutex<VecDeque<Row>>,
+    /// Commands that must first pass in the sound tree.
+    commands: Mutex<BTreeSet<CargoCommand>>,
+    bugs: Mutex<VecDeque<Bug>>,
     /// Commands that prove nothing, and why.
-    unfit: Mutex<BTreeMap<Act, String>>,
+    unfit: Mutex<BTreeMap<CargoCommand, String>>,
     done: Mutex<Vec<Done>>,
     all: usize,
     clock: SystemClock,
@@ -143,7 +171,10 @@ impl Bench {
     fn work(&self, root: &Path, jobs: usize) -> io::Result<()> {
         let copies: Vec<Copy> =
             (0..jobs).map(|number| Copy::new(root, number)).collect::<io::Result<_>>()?;
-        say(&format!("{} commands in the sound tree, {jobs} at a time", lock(&self.acts).len()));
+        say(&format!(
+            "{} commands in the sound tree, {jobs} at a time",
+            lock(&self.commands).len()
+        ));
         in_parallel(&copies, |copy| self.look_at_sound_trees(copy))?;
         say(&format!("{} bugs", self.all));
         in_parallel(&copies, |copy| self.plant(copy))
@@ -152,31 +183,31 @@ impl Bench {
     /// A test that fails before anything is planted proves nothing.
     fn look_at_sound_trees(&self, copy: &Copy) -> io::Result<()> {
         loop {
-            let (act, left) = {
-                let mut acts = lock(&self.acts);
-                let Some(act) = acts.pop_first() else { return Ok(()) };
-                (act, acts.len())
+            let (command, left) = {
+                let mut commands = lock(&self.commands);
+                let Some(command) = commands.pop_first() else { return Ok(()) };
+                (command, commands.len())
             };
-            say(&format!("{left:>3} behind {act}"));
-            if let Some(why) = trial::unplanted(copy, &act)? {
-                say(&format!("{act}: {why}"));
-                lock(&self.unfit).insert(act, why);
+            say(&format!("{left:>3} left, now {command}"));
+            if let Some(why) = trial::unplanted(copy, &command)? {
+                say(&format!("{command}: {why}"));
+                lock(&self.unfit).insert(command, why);
             }
         }
     }
 
     fn plant(&self, copy: &Copy) -> io::Result<()> {
         loop {
-            let Some(row) = lock(&self.rows).pop_front() else { return Ok(()) };
+            let Some(bug) = lock(&self.bugs).pop_front() else { return Ok(()) };
             let began = self.clock.now();
-            let unfit = lock(&self.unfit).get(&row.run).cloned();
+            let unfit = lock(&self.unfit).get(&bug.caught_by).cloned();
             let outcome = match unfit {
                 Some(why) => Outcome::Stale(why),
-                None => trial::planted(copy, &row)?,
+                None => trial::planted(copy, &bug)?,
             };
             let took = self.clock.now().saturating_sub(began);
             let mut done = lock(&self.done);
-            done.push((row, outcome, took));
+            done.push((bug, outcome, took));
             if let Some(last) = done.last() {
                 say(&format!("{:>3}/{} {}", done.len(), self.all, line(last)));
             }
@@ -187,10 +218,10 @@ impl Bench {
         let mut done = lock(&self.done);
         done.sort_by(|a, b| a.0.name.cmp(&b.0.name));
         let mut out = io::stdout().lock();
-        for row in done.iter() {
-            writeln!(out, "{}", if json { json_line(row) } else { line(row) })?;
+        for bug in done.iter() {
+            writeln!(out, "{}", if json { json_line(bug) } else { line(bug) })?;
         }
-        let count = |name: &str| done.iter().filter(|row| row.1.name() == name).count();
+        let count = |name: &str| done.iter().filter(|bug| bug.1.name() == name).count();
         let (caught, missed, stale) = (count("caught"), count("MISSED"), count("STALE"));
         let sum = format!("{caught} caught, {missed} missed, {stale} stale");
         let minutes = self.clock.now().as_secs().div_ceil(60);
@@ -216,16 +247,16 @@ fn in_parallel(copies: &[Copy], work: impl Fn(&Copy) -> io::Result<()> + Sync) -
     })
 }
 
-fn line((row, outcome, took): &Done) -> String {
-    format!("{:<6} {:>4} s  {:<42} {}", outcome.name(), took.as_secs(), row.name, outcome.text())
+fn line((bug, outcome, took): &Done) -> String {
+    format!("{:<6} {:>4} s  {:<42} {}", outcome.name(), took.as_secs(), bug.name, outcome.text())
 }
 
-fn json_line((row, outcome, took): &Done) -> String {
+fn json_line((bug, outcome, took): &Done) -> String {
     object(&[
-        ("patch", quote(&row.name)),
+        ("patch", quote(&bug.name)),
         ("outcome", quote(&outcome.name().to_lowercase())),
         ("seconds", took.as_secs().to_string()),
-        ("command", quote(&row.run.to_string())),
+        ("command", quote(&bug.caught_by.to_string())),
         ("said", quote(outcome.text())),
     ])
 }
@@ -240,26 +271,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_understood_or_refused() {
-        assert_eq!(asked(&[]), Some(Asked::default()));
-        let names = vec!["a".to_owned(), "b".to_owned()];
-        let carry = Some("base".to_owned());
-        let expected = Asked { check: true, carry, json: true, jobs: Some(3), names };
-        let given = ["a", "--jobs", "3", "--check", "--carry", "base", "--json", "b"];
-        assert_eq!(asked(&given), Some(expected));
-        for wrong in [&["--carry"][..], &["--job"], &["--jobs"], &["--jobs", "0"], &["--jobs", "a"]]
-        {
-            assert_eq!(asked(wrong), None, "{wrong:?}");
+    fn arguments_are_parsed_or_refused() {
+        assert_eq!(parse(&[]), Some(Options::default()));
+        let expected = Options {
+            list: true,
+            check: true,
+            carry: Some("base".to_owned()),
+            renames: Some(PathBuf::from("script")),
+            json: true,
+            jobs: Some(3),
+            names: vec!["a".to_owned(), "b".to_owned()],
+        };
+        let given = "a --jobs 3 --check --list --carry base --renames script --json b";
+        let given: Vec<&str> = given.split(' ').collect();
+        assert_eq!(parse(&given), Some(expected));
+        for wrong in ["--carry", "--job", "--jobs", "--jobs 0", "--jobs a", "--renames script"] {
+            let given: Vec<&str> = wrong.split(' ').collect();
+            assert_eq!(parse(&given), None, "{wrong}");
         }
     }
 
     #[test]
-    fn every_row_of_the_table_is_understood_and_has_a_patch() {
-        let root = tree::root().unwrap();
-        let rows = row::rows(&tree::read(&root.join("proof/README.md")).unwrap()).unwrap();
-        assert!(rows.len() > 100, "{}", rows.len());
-        for row in rows {
-            assert!(root.join(format!("proof/{}.patch", row.name)).is_file(), "{}", row.name);
-        }
+    fn every_patch_has_a_head() {
+        let bugs = bug::read_all(&tree::root().unwrap()).unwrap();
+        assert!(bugs.len() > 100, "{}", bugs.len());
     }
 }

@@ -70,7 +70,7 @@ pub(crate) const RULES: &[Rule] = &[
     rule("link", "a relative link leads to a file of the tree", docs::links),
     rule("book", "docs/SUMMARY.md lists every page", docs::pages),
     rule("proof", "documents name tests and planted bugs that exist", proof::named),
-    rule("planted", "each planted bug has one row in proof/README.md", proof::planted),
+    rule("planted", "each planted bug has a head: what it breaks, what catches it", proof::planted),
     rule("adr", "ADRs are numbered from 0001 without gaps", docs::adr_numbers),
 ];
 

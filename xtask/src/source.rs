@@ -53,8 +53,8 @@ impl Source {
         // workspaces of their own.
         const APART: &[&str] = &["qa/compare/", "qa/fuzz/", "qa/model/"];
         let below = |folder: &&str| self.path.starts_with(folder);
-        let is_apart = APART.iter().any(|folder| below(&folder));
-        self.is_rust() && ["crates/", "qa/", "xtask/"].iter().any(|f| below(&f)) && !is_apart
+        let is_apart = APART.iter().any(|folder| below(folder));
+        self.is_rust() && ["crates/", "qa/", "xtask/"].iter().any(|f| below(f)) && !is_apart
     }
 
     /// The lines with their numbers.

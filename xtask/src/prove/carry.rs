@@ -1,113 +1,186 @@
-//! `cargo xtask prove --carry BASE`: brings patches that no longer apply from the commit BASE,
-//! where they did, to `HEAD`.
+//! `cargo xtask prove --carry BASE [--renames SCRIPT]`: rewrites patches that no longer apply.
 //!
-//! Each patch becomes a commit on BASE, which git merges with `HEAD`: a merge follows renamed files
-//! and code that moved within its file, `git apply` does neither. A patch whose lines were changed
-//! on the way is a conflict and stays as it was, to be written again by hand.
+//! 1. A patch is planted in the commit BASE, where it applies.
+//! 2. SCRIPT moves and renames in BASE, with the bug and without, what `HEAD` has moved and
+//!    renamed.
+//! 3. The two differ by the bug alone. Git merges this difference with `HEAD`: a merge follows
+//!    moved files and moved code, `git apply` does not.
+//! 4. Where the merge conflicts, [`place`] looks for the changed lines in the files of `HEAD`.
+//!
+//! A patch that no step can carry stays as it is and is printed: rewrite it by hand.
 
-use super::copy::{Copy, succeed};
-use super::row::Row;
+mod difference;
+mod git;
+mod place;
+mod renames;
+
+use super::bug::Bug;
+use super::copy::Copy;
+use crate::planted;
 use crate::tree;
+use git::{Git, Merged};
+use place::Places;
+use renames::Renames;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-/// Carries the patches of `rows` that do not apply to `HEAD`; false if one could not be carried.
-///
-/// # Errors
-///
-/// The tree has changes that are not committed, BASE does not name a commit, git cannot be run, or
-/// a patch cannot be written.
-pub(super) fn carry(root: &Path, base: &str, rows: &[Row]) -> io::Result<bool> {
-    let carrier = Carrier::new(root, base)?;
-    let mut err = io::stderr().lock();
-    let (mut done, mut conflicts) = (0, 0);
-    for row in rows {
-        if Copy::check(root, &row.name).is_ok() {
-            continue;
-        }
-        match carrier.carried(&row.name) {
-            Ok(patch) => {
-                replace(&carrier.patch(&row.name), &patch)?;
-                done += 1;
-            }
-            Err(error) => {
-                writeln!(err, "proof/{}.patch: {error}", row.name)?;
-                conflicts += 1;
-            }
-        }
-    }
-    let still = rows.len() - done - conflicts;
-    writeln!(err, "prove: {still} patches still apply, {done} carried, {conflicts} not carried")?;
-    Ok(conflicts == 0)
-}
-
-/// The two commits, and an index of its own, so that the user's stays as it is.
-struct Carrier<'a> {
-    root: &'a Path,
+/// Carries patches from one commit to `HEAD`.
+pub(super) struct Carrier {
+    root: PathBuf,
+    git: Git,
     base: String,
-    index: PathBuf,
+    renames: Option<Renames>,
+    /// The tree of BASE as SCRIPT leaves it, in a commit.
+    moved_base: String,
+    /// The tree of `HEAD`, in a commit on top of `moved_base`, which makes that the merge base.
+    head: String,
+    places: OnceCell<Places>,
 }
 
-impl<'a> Carrier<'a> {
-    fn new(root: &'a Path, base: &str) -> io::Result<Self> {
-        let folder = tree::target(root).join("prove");
-        fs::create_dir_all(&folder)?;
-        let carrier = Self { root, base: base.to_owned(), index: folder.join("carry.index") };
-        // Patches are carried to what is committed, and checked against what is in the files.
+impl Carrier {
+    /// Prepares to carry patches from the commit `base` in the tree at `root`.
+    ///
+    /// # Errors
+    ///
+    /// The tree has uncommitted changes, `base` names no commit, SCRIPT fails, or git does.
+    pub(super) fn new(root: &Path, base: &str, script: Option<&Path>) -> io::Result<Self> {
+        Self::in_folder(root, &tree::target(root).join("prove/carry"), base, script)
+    }
+
+    fn in_folder(
+        root: &Path,
+        folder: &Path,
+        base: &str,
+        script: Option<&Path>,
+    ) -> io::Result<Self> {
+        let git = Git::new(root, folder)?;
+        // Patches are carried to what is committed, and checked against the files of the tree.
         let status = ["status", "--porcelain", "--untracked-files=no", "--", ":!proof/*.patch"];
-        if !carrier.git(&status)?.is_empty() {
+        if !git.run(&status)?.is_empty() {
             return Err(io::Error::other("commit your changes first: patches are carried to HEAD"));
         }
-        let commit = carrier.git(&["rev-parse", "--verify", &format!("{base}^{{commit}}")])?;
-        Ok(Self { base: commit.trim().to_owned(), ..carrier })
+        let base = git.run(&["rev-parse", "--verify", &format!("{base}^{{commit}}")])?;
+        let base = base.trim().to_owned();
+        let renames = script.map(|script| Renames::new(script, folder)).transpose()?;
+        let moved_base = match &renames {
+            Some(renames) => git.commit(&renames.whole(&git, &base)?, None)?,
+            None => base.clone(),
+        };
+        let head = git.commit("HEAD^{tree}", Some(&moved_base))?;
+        let root = root.to_owned();
+        Ok(Self { root, git, base, renames, moved_base, head, places: OnceCell::new() })
     }
 
-    fn patch(&self, name: &str) -> PathBuf {
-        self.root.join("proof").join(format!("{name}.patch"))
+    /// Carries the patches of `bugs` that do not apply to `HEAD`; false if one is not carried.
+    ///
+    /// # Errors
+    ///
+    /// A patch cannot be read or written.
+    pub(super) fn carry(&self, bugs: &[Bug]) -> io::Result<bool> {
+        let mut err = io::stderr().lock();
+        let mut count = BTreeMap::new();
+        for Bug { name, .. } in bugs {
+            let file = self.root.join(format!("proof/{name}.patch"));
+            let old = tree::read(&file)?;
+            let outcome = match self.carried(name, &file, &old) {
+                Ok(Carried { text, by }) => {
+                    if text != old {
+                        replace(&file, &text)?;
+                    }
+                    if by == PLACED {
+                        writeln!(err, "proof/{name}.patch: placed by its lines: review it")?;
+                    }
+                    by
+                }
+                Err(error) => {
+                    writeln!(err, "proof/{name}.patch: {error}")?;
+                    NOT_CARRIED
+                }
+            };
+            *count.entry(outcome).or_insert(0_usize) += 1;
+        }
+        let counts: Vec<String> =
+            count.iter().map(|(outcome, number)| format!("{number} {outcome}")).collect();
+        writeln!(err, "prove: {} patches: {}", bugs.len(), counts.join(", "))?;
+        Ok(!count.contains_key(NOT_CARRIED))
     }
 
-    /// The patch as a difference to `HEAD`.
-    fn carried(&self, name: &str) -> io::Result<String> {
-        let patch = self.patch(name);
-        let patch = patch.to_str().ok_or_else(|| io::Error::other("its path is not UTF-8"))?;
-        self.git(&["read-tree", &self.base])?;
-        self.git(&["apply", "--cached", patch])
-            .map_err(|error| io::Error::other(format!("does not apply to the base: {error}")))?;
-        let planted = self.git(&["write-tree"])?;
-        let commit = ["commit-tree", planted.trim(), "-p", &self.base, "-m", "planted"];
-        let commit = self.git(&commit)?;
-        let merged = self
-            .git(&["merge-tree", "--write-tree", "HEAD", commit.trim()])
-            .map_err(|_| io::Error::other("conflict: the lines it changes were changed"))?;
-        let merged = merged.lines().next().unwrap_or_default();
-        let patch =
-            self.git(&["diff", "--no-ext-diff", "--no-renames", "--no-color", "HEAD", merged])?;
-        if patch.is_empty() {
+    /// The patch `old` of the bug `name`, which is in `file`, as a patch to `HEAD`.
+    fn carried(&self, name: &str, file: &Path, old: &str) -> io::Result<Carried> {
+        let (head, difference) = planted::split(old);
+        let head = match &self.renames {
+            Some(renames) => renames.text(head)?,
+            None => head.to_owned(),
+        };
+        if Copy::check(&self.root, name).is_ok() {
+            return Ok(Carried { text: head + difference, by: APPLIES });
+        }
+        let planted = self.planted(file)?;
+        let (tree, by) = match self.git.merge(&self.head, &planted)? {
+            Merged::Clean(tree) => (tree, MERGED),
+            Merged::Conflict(files) => {
+                let found = self.placed(&planted);
+                let conflict =
+                    |why| io::Error::other(format!("conflict in {}; {why}", files.join(", ")));
+                (found.map_err(conflict)?, PLACED)
+            }
+        };
+        let difference = self.git.difference("HEAD", &tree)?;
+        if difference.is_empty() {
             return Err(io::Error::other("nothing is left of it: HEAD has the same change"));
         }
-        let lines = patch.lines().filter(|line| !line.starts_with("index "));
-        Ok(lines.flat_map(|line| [line, "\n"]).collect())
+        Ok(Carried { text: head + &difference, by })
     }
 
-    fn git(&self, arguments: &[&str]) -> io::Result<String> {
-        let output = Command::new("git")
-            .args(arguments)
-            .envs(own_index(arguments).then_some(("GIT_INDEX_FILE", &self.index)))
-            .current_dir(self.root)
-            .stdin(Stdio::null())
-            .output()?;
-        succeed(&output)?;
-        String::from_utf8(output.stdout).map_err(io::Error::other)
+    /// A commit with the bug of the patch in `file`, on top of `moved_base`.
+    fn planted(&self, file: &Path) -> io::Result<String> {
+        self.git.read_tree(&self.base)?;
+        self.git
+            .apply_to_index(file)
+            .map_err(|error| io::Error::other(format!("does not apply to the base: {error}")))?;
+        let tree = self.git.write_tree()?;
+        let tree = match &self.renames {
+            Some(renames) => renames.planted(&self.git, [&self.base, &tree, &self.moved_base])?,
+            None => tree,
+        };
+        self.git.commit(&tree, Some(&self.moved_base))
+    }
+
+    /// A tree: `HEAD` with the bug of the commit `planted` where its lines are found.
+    fn placed(&self, planted: &str) -> io::Result<String> {
+        let difference = self.git.difference(&self.moved_base, planted)?;
+        if self.places.get().is_none() {
+            let files = tree::tracked(&self.root).unwrap_or_default();
+            let _ = self.places.set(Places::of(&self.root, &files)?);
+        }
+        let places = self.places.get().expect("it was set above");
+        let changed = places.plant(&difference).map_err(io::Error::other)?;
+        self.git.read_tree("HEAD")?;
+        for (path, text) in changed {
+            self.git.put_in_index(&path, &text)?;
+        }
+        self.git.write_tree()
     }
 }
 
-fn own_index(arguments: &[&str]) -> bool {
-    matches!(arguments.first(), Some(&("read-tree" | "apply" | "write-tree")))
+const APPLIES: &str = "apply";
+const MERGED: &str = "merged";
+const PLACED: &str = "placed by their lines";
+const NOT_CARRIED: &str = "not carried";
+
+/// A patch to `HEAD`, and how it was carried.
+struct Carried {
+    text: String,
+    by: &'static str,
 }
 
 #[expect(clippy::disallowed_methods, reason = "a patch under version control")]
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    fs::write(path, text)
+fn replace(file: &Path, text: &str) -> io::Result<()> {
+    fs::write(file, text)
 }
+
+#[cfg(test)]
+mod tests;

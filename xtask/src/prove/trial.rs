@@ -1,7 +1,7 @@
 //! One trial: a command in a copy of the tree, with a bug planted or without, and what it showed.
 
+use super::bug::{Bug, CargoCommand};
 use super::copy::Copy;
-use super::row::{Act, Row};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -15,14 +15,14 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// How long a build may take.
 const BUILD_PATIENCE: Duration = Duration::from_secs(1800);
 
-/// What came of a row.
+/// The outcome of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The command failed with the bug; what it said.
     Caught(String),
     /// The command passed with the bug.
     Missed,
-    /// The row does not hold any more: why.
+    /// The patch or the command is out of date, and why.
     Stale(String),
 }
 
@@ -46,41 +46,41 @@ impl Outcome {
     }
 }
 
-/// Plants the bug of `row`, runs its command, takes the bug out.
-pub(super) fn planted(copy: &Copy, row: &Row) -> io::Result<Outcome> {
-    if let Err(error) = copy.plant(&row.name) {
+/// Plants the bug of `bug`, runs its command, takes the bug out.
+pub(super) fn planted(copy: &Copy, bug: &Bug) -> io::Result<Outcome> {
+    if let Err(error) = copy.plant(&bug.name) {
         return Ok(Outcome::Stale(format!("the patch does not apply: {error}")));
     }
-    let outcome = with_the_bug(copy, &row.run);
-    copy.take_out(&row.name)?;
+    let outcome = with_the_bug(copy, &bug.caught_by);
+    copy.take_out(&bug.name)?;
     outcome
 }
 
-fn with_the_bug(copy: &Copy, act: &Act) -> io::Result<Outcome> {
-    let built = run(copy, &act.build(), BUILD_PATIENCE)?;
+fn with_the_bug(copy: &Copy, command: &CargoCommand) -> io::Result<Outcome> {
+    let built = run(copy, &command.build(), BUILD_PATIENCE)?;
     if !succeeded(built.as_ref()) {
         return Ok(Outcome::Stale(format!("it does not build: {}", first_error(built.as_ref()))));
     }
-    match run(copy, act, PATIENCE)? {
+    match run(copy, command, PATIENCE)? {
         None => Ok(Outcome::Caught(format!("it hangs for {} s", PATIENCE.as_secs()))),
         Some(output) if output.status.success() => Ok(Outcome::Missed),
-        Some(output) => Ok(Outcome::Caught(said(act, &output))),
+        Some(output) => Ok(Outcome::Caught(said(command, &output))),
     }
 }
 
 /// Runs a command in the sound tree: `None` if it passes, else why it proves nothing.
-pub(super) fn unplanted(copy: &Copy, act: &Act) -> io::Result<Option<String>> {
-    let built = run(copy, &act.build(), BUILD_PATIENCE)?;
+pub(super) fn unplanted(copy: &Copy, command: &CargoCommand) -> io::Result<Option<String>> {
+    let built = run(copy, &command.build(), BUILD_PATIENCE)?;
     if !succeeded(built.as_ref()) {
         let why = first_error(built.as_ref());
         return Ok(Some(format!("the sound tree does not build: {why}")));
     }
-    Ok(match run(copy, act, PATIENCE)? {
+    Ok(match run(copy, command, PATIENCE)? {
         None => Some("it hangs in the sound tree".to_owned()),
         Some(output) if !output.status.success() => {
-            Some(format!("it fails in the sound tree: {}", said(act, &output)))
+            Some(format!("it fails in the sound tree: {}", said(command, &output)))
         }
-        Some(output) if act.is_test() && passed(&output) == 0 => {
+        Some(output) if command.is_test() && passed(&output) == 0 => {
             Some("no test has this name".to_owned())
         }
         Some(_) => None,
@@ -88,8 +88,8 @@ pub(super) fn unplanted(copy: &Copy, act: &Act) -> io::Result<Option<String>> {
 }
 
 /// What the command wrote, and how it ended; `None` if it had to be ended.
-fn run(copy: &Copy, act: &Act, patience: Duration) -> io::Result<Option<Output>> {
-    let mut command = act.command(copy.tree());
+fn run(copy: &Copy, command: &CargoCommand, patience: Duration) -> io::Result<Option<Output>> {
+    let mut command = command.command(copy.tree());
     command
         .env("CARGO_TARGET_DIR", copy.target())
         // Nobody debugs these builds, and they are many.
@@ -147,13 +147,13 @@ fn passed(output: &Output) -> usize {
 }
 
 /// The first thing it said when it failed: of a test, what it panicked with.
-fn said(act: &Act, output: &Output) -> String {
+fn said(command: &CargoCommand, output: &Output) -> String {
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
-    let text = if act.is_test() { text(output) } else { complaint };
+    let text = if command.is_test() { text(output) } else { complaint };
     let mut lines = text.lines();
     let panic = lines.find(|line| line.contains("panicked at")).and_then(|_| lines.next());
     // What cargo itself tells begins with blanks.
     let first = text.lines().find(|line| !line.is_empty() && !line.starts_with(' '));
-    let line = panic.filter(|_| act.is_test()).or(first);
+    let line = panic.filter(|_| command.is_test()).or(first);
     line.unwrap_or("nothing").trim().chars().take(120).collect()
 }

@@ -1,11 +1,11 @@
-//! Rules on the proofs: the tests and planted bugs that documents name exist, and each planted bug
-//! has its row.
+//! Rules on proofs: the tests and planted bugs that documents name exist, and each planted bug has
+//! a complete head.
 
 use super::Breach;
 use crate::links::resolve;
+use crate::planted::Head;
 use crate::source::Source;
 
-const TABLE: &str = "proof/README.md";
 const PROOF: &str = "docs/PROOF.md";
 /// The documents whose links name tests and planted bugs.
 const PAGES: &[&str] = &[PROOF, "docs/losses.md"];
@@ -43,48 +43,27 @@ fn amiss(file: &Source, name: &str) -> Option<String> {
     (!is_there).then(|| format!("{} has no such test or bug", file.path))
 }
 
-/// Finds planted bugs without a row in the table of proof/README.md, with two, and rows without a
-/// patch.
+/// Finds planted bugs whose head lacks a line.
 pub(super) fn planted(tree: &[Source]) -> Vec<Breach> {
-    let Some(table) = tree.iter().find(|source| source.path == TABLE) else { return vec![] };
-    let rows: Vec<(usize, &str)> = table.lines().filter_map(row).collect();
-    let mut found = vec![];
-    for (line, name) in &rows {
-        let path = format!("proof/{name}.patch");
-        if !tree.iter().any(|source| source.path == path) {
-            found.push((TABLE.to_owned(), *line, format!("there is no {path}")));
-        }
-        if rows.iter().any(|(other, same)| same == name && other < line) {
-            found.push((TABLE.to_owned(), *line, format!("`{name}` has a row above")));
-        }
-    }
-    for patch in tree.iter().filter(|source| source.extension() == "patch") {
-        let name = patch.path.strip_prefix("proof/").and_then(|path| path.strip_suffix(".patch"));
-        if !rows.iter().any(|(_, row)| Some(*row) == name) {
-            found.push((patch.path.clone(), 1, format!("give it a row in {TABLE}")));
-        }
-    }
-    found
-}
-
-fn row((line, text): (usize, &str)) -> Option<(usize, &str)> {
-    text.strip_prefix("| `").and_then(|rest| rest.split('`').next()).map(|name| (line, name))
+    let patches = tree.iter().filter(|source| source.extension() == "patch");
+    let faults = patches.filter_map(|patch| {
+        let why = Head::of(&patch.text).err()?;
+        Some((patch.path.clone(), 1, why))
+    });
+    faults.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn tree(proof: &str, table: &str) -> Vec<Source> {
+    fn tree(proof: &str) -> Vec<Source> {
         vec![
             Source::new(PROOF, proof),
-            Source::new(TABLE, table),
             Source::new("crates/a/tests/b.rs", "#[test]\nfn a_is_b() {}\n"),
             Source::new("proof/say-c.patch", "+c\n"),
         ]
     }
-
-    const ROW: &str = "| `say-c` | c | `cargo test` |\n";
 
     #[test]
     fn a_test_or_bug_that_is_named_and_not_there_is_found() {
@@ -96,28 +75,23 @@ mod tests {
             ("[`say-d`](../proof/say-c.patch)".to_owned(), 1),
             ("[`cargo xtask prove`](../proof/README.md)".to_owned(), 0),
         ] {
-            assert_eq!(named(&tree(&format!("A.\n{proof}\n"), ROW)).len(), count, "{proof}");
+            assert_eq!(named(&tree(&format!("A.\n{proof}\n"))).len(), count, "{proof}");
         }
     }
 
     #[test]
     fn every_page_that_names_bugs_is_checked() {
         for page in PAGES {
-            let mut tree = tree("", ROW);
+            let mut tree = tree("");
             tree.push(Source::new(page, "[`say-d`](../proof/say-c.patch)\n"));
             assert_eq!(named(&tree).first().map(|breach| breach.0.as_str()), Some(*page));
         }
     }
 
     #[test]
-    fn every_planted_bug_has_one_row() {
-        for (table, count) in [
-            (ROW.to_owned(), 0),
-            (String::new(), 1),
-            (ROW.repeat(2), 1),
-            (ROW.replace('c', "d"), 2),
-        ] {
-            assert_eq!(planted(&tree("", &table)).len(), count, "{table}");
-        }
+    fn planted_bug_without_a_head_is_found() {
+        let patch = |text: &str| planted(&[Source::new("proof/say-c.patch", text)]).len();
+        assert_eq!(patch("# breaks: C.\n# caught by: cargo test c\ndiff --git a/c b/c\n"), 0);
+        assert_eq!(patch("# caught by: cargo test c\ndiff --git a/c b/c\n"), 1);
     }
 }

@@ -1,75 +1,85 @@
-//! A row of the table of planted bugs: a patch, and the command that must fail with it.
+//! One planted bug: its patch, what it breaks, and the command that must fail with it.
 
+use crate::planted::Head;
+use crate::tree;
 use std::fmt;
+use std::io;
 use std::path::Path;
 use std::process::Command;
 
 /// One planted bug.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
-    /// Of the patch, without its ending.
+pub(super) struct Bug {
+    /// The name of the patch, without its ending.
     pub(super) name: String,
-    /// What must fail.
-    pub(super) run: Act,
+    pub(super) breaks: String,
+    pub(super) caught_by: CargoCommand,
 }
 
-/// A command of the table, word by word.
+/// A command line of cargo, taken apart into words.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Act {
-    /// Variables that are set for it: name and value.
+pub(super) struct CargoCommand {
+    /// Environment variables that are set for it: name and value.
     variables: Vec<(String, String)>,
     words: Vec<String>,
 }
 
-/// The rows of `table`, a document.
+/// Reads the heads of all patches under proof/ in the tree at `root`, in order of name.
 ///
 /// # Errors
 ///
-/// The first row that cannot be understood.
-pub(super) fn rows(table: &str) -> Result<Vec<Row>, String> {
-    table.lines().filter(|line| line.starts_with("| `")).map(row).collect()
+/// A patch cannot be read, or its head is malformed.
+pub(super) fn read_all(root: &Path) -> io::Result<Vec<Bug>> {
+    let mut bugs = Vec::new();
+    for entry in root.join("proof").read_dir()? {
+        let path = entry?.path();
+        let is_patch = path.extension().is_some_and(|ending| ending == "patch");
+        if let Some(name) = path.file_stem().and_then(|name| name.to_str()).filter(|_| is_patch) {
+            let bug = Bug::parse(name, &tree::read(&path)?);
+            bugs.push(bug.map_err(|why| io::Error::other(format!("proof/{name}.patch: {why}")))?);
+        }
+    }
+    bugs.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(bugs)
 }
 
-fn row(line: &str) -> Result<Row, String> {
-    // A bar within code would end a column for whoever renders the table, too.
-    let columns: Vec<&str> = line.split('|').map(str::trim).collect();
-    let [_, name, _, command, _] = columns.as_slice() else {
-        return Err(format!("not three columns: {line}"));
-    };
-    let name = name.trim_matches('`').to_owned();
-    let run = Act::new(command.trim_matches('`')).map_err(|why| format!("{name}: {why}"))?;
-    Ok(Row { name, run })
+impl Bug {
+    fn parse(name: &str, patch: &str) -> Result<Self, String> {
+        let Head { breaks, caught_by } = Head::of(patch)?;
+        let caught_by = CargoCommand::new(caught_by)?;
+        Ok(Self { name: name.to_owned(), breaks: breaks.to_owned(), caught_by })
+    }
 }
 
-impl Act {
-    /// Takes a command line apart: blanks part words, double quotes keep blanks in one.
+impl CargoCommand {
+    /// Takes a command line apart: blanks separate words, double quotes keep blanks in one word.
     pub(super) fn new(line: &str) -> Result<Self, String> {
         let mut words = words(line);
         let is_variable = |word: &String| word.split_once('=').is_some_and(|(n, _)| is_name(n));
         let first = words.iter().position(|word| !is_variable(word)).unwrap_or(words.len());
         let words_left = words.split_off(first);
         let pair = |word: &String| word.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned()));
-        let act = Self { variables: words.iter().filter_map(pair).collect(), words: words_left };
-        match act.verb() {
-            Some("test" | "run") => Ok(act),
+        let command =
+            Self { variables: words.iter().filter_map(pair).collect(), words: words_left };
+        match command.verb() {
+            Some("test" | "run") => Ok(command),
             _ => Err(format!("`{line}` is neither `cargo test` nor `cargo run`")),
         }
     }
 
-    /// The arguments of cargo; a toolchain may stand before it.
+    /// The verb of cargo; a toolchain may stand before it.
     fn verb(&self) -> Option<&str> {
         let mut words = self.words.iter().map(String::as_str).skip_while(|w| w.starts_with('+'));
         let cargo = words.next();
         words.find(|word| !word.starts_with('+')).filter(|_| cargo == Some("cargo"))
     }
 
-    /// Whether it runs tests, and so says how many.
+    /// Whether it runs tests, and so prints how many passed.
     pub(super) fn is_test(&self) -> bool {
         self.verb() == Some("test")
     }
 
-    /// The command that builds what this runs, and runs nothing: what does not build catches
-    /// nothing.
+    /// The command that builds what this one runs, and runs nothing.
     pub(super) fn build(&self) -> Self {
         let mut built = self.clone();
         built.words.clear();
@@ -87,7 +97,7 @@ impl Act {
 
     /// The command, ready to start in `folder`.
     pub(super) fn command(&self, folder: &Path) -> Command {
-        let (program, arguments) = self.words.split_first().expect("the verb was looked at");
+        let (program, arguments) = self.words.split_first().expect("`new` found a verb");
         let mut command = Command::new(program);
         command.args(arguments).current_dir(folder);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
@@ -95,10 +105,11 @@ impl Act {
     }
 }
 
-impl fmt::Display for Act {
+impl fmt::Display for CargoCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, value) in &self.variables {
-            write!(f, "{name}={value:?} ")?;
+            let value = if value.contains(' ') { format!("{value:?}") } else { value.clone() };
+            write!(f, "{name}={value} ")?;
         }
         f.write_str(&self.words.join(" "))
     }
@@ -132,18 +143,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_gives_its_rows_and_nothing_else() {
-        let table = "# Bugs\n\n| patch | breaks | catches |\n|---|---|---|\n\
-                     | `a-b` | c `d` | `cargo test -p e --test f g` |\n\nText.\n";
-        let run = Act::new("cargo test -p e --test f g").unwrap();
-        assert_eq!(rows(table).unwrap(), [Row { name: "a-b".to_owned(), run }]);
+    fn patch_gives_its_bug() {
+        let patch = "# breaks: C is lost.\n# caught by: cargo test -p e --test f g\ndiff --git a b";
+        let expected = Bug {
+            name: "a-b".to_owned(),
+            breaks: "C is lost.".to_owned(),
+            caught_by: CargoCommand::new("cargo test -p e --test f g").unwrap(),
+        };
+        assert_eq!(Bug::parse("a-b", patch), Ok(expected));
     }
 
     #[test]
-    fn a_row_that_is_not_understood_is_named() {
-        for line in ["| `a` | b |", "| `a` | b | `make` |", "| `a` | b | `cargo bench` |"] {
-            let why = rows(line).unwrap_err();
-            assert!(why.contains('a'), "{why}");
+    fn command_that_is_neither_test_nor_run_is_refused() {
+        for line in ["make", "cargo bench", "A=b"] {
+            let why = CargoCommand::new(line).unwrap_err();
+            assert!(why.contains(line), "{why}");
+        }
+    }
+
+    #[test]
+    fn command_is_displayed_as_it_was_written() {
+        for line in ["A=1 cargo test -p a b", "RUSTFLAGS=\"--cfg a\" cargo test"] {
+            assert_eq!(CargoCommand::new(line).unwrap().to_string(), line);
         }
     }
 
@@ -157,7 +178,8 @@ mod tests {
             ("RUSTFLAGS=\"--cfg a\" cargo test", "RUSTFLAGS=\"--cfg a\" cargo test --no-run"),
         ] {
             // The second `test` of the first line is the name of a file.
-            assert_eq!(Act::new(line).unwrap().build().to_string(), expected, "{line}");
+            let built = CargoCommand::new(line).unwrap().build();
+            assert_eq!(built.to_string(), expected, "{line}");
         }
     }
 }

@@ -1,0 +1,86 @@
+//! The head of a planted bug: the lines of proof/NAME.patch before its first `diff --git` line.
+//!
+//! ```text
+//! # breaks: An append returns before any sync.
+//! # caught by: cargo test -p seawall --test all whatever_was_acknowledged
+//! diff --git a/... b/...
+//! ```
+
+const BREAKS: &str = "# breaks: ";
+const CAUGHT_BY: &str = "# caught by: ";
+
+/// What a planted bug breaks, and the command that fails with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head<'a> {
+    pub(crate) breaks: &'a str,
+    pub(crate) caught_by: &'a str,
+}
+
+impl<'a> Head<'a> {
+    /// Reads the head of `patch`.
+    ///
+    /// # Errors
+    ///
+    /// Says which line is missing or malformed.
+    pub(crate) fn of(patch: &'a str) -> Result<Self, String> {
+        let (head, _) = split(patch);
+        let mut lines = head.lines();
+        let breaks = field(lines.next(), BREAKS)?;
+        let caught_by = field(lines.next(), CAUGHT_BY)?;
+        if !breaks.ends_with('.') {
+            return Err(format!("`{BREAKS}` is not followed by one sentence"));
+        }
+        match lines.next() {
+            None => Ok(Self { breaks, caught_by }),
+            Some(_) => Err(format!("`diff --git` does not follow the line `{CAUGHT_BY}...`")),
+        }
+    }
+}
+
+fn field<'a>(line: Option<&'a str>, name: &str) -> Result<&'a str, String> {
+    let value = line.and_then(|line| line.strip_prefix(name)).map_or("", str::trim);
+    if value.is_empty() {
+        return Err(format!("the line `{name}...` is missing"));
+    }
+    Ok(value)
+}
+
+/// The head of `patch` and the difference below it.
+pub(crate) fn split(patch: &str) -> (&str, &str) {
+    let start = if patch.starts_with("diff --git ") {
+        Some(0)
+    } else {
+        patch.find("\ndiff --git ").map(|newline| newline + 1)
+    };
+    patch.split_at(start.unwrap_or(patch.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIFF: &str = "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-a\n+b\n";
+
+    #[test]
+    fn head_has_two_lines_and_the_difference_follows() {
+        let patch = format!("# breaks: A is lost.\n# caught by: cargo test a\n{DIFF}");
+        let head = Head { breaks: "A is lost.", caught_by: "cargo test a" };
+        assert_eq!(Head::of(&patch), Ok(head));
+        assert_eq!(split(&patch).1, DIFF);
+    }
+
+    #[test]
+    fn missing_or_malformed_line_is_refused() {
+        for head in [
+            "",
+            "# breaks: A is lost.\n",
+            "# caught by: cargo test a\n# breaks: A is lost.\n",
+            "# breaks: A is lost\n# caught by: cargo test a\n",
+            "# breaks: \n# caught by: cargo test a\n",
+            "# breaks: A is lost.\n# caught by:\n",
+            "# breaks: A is lost.\n# caught by: cargo test a\n# more\n",
+        ] {
+            assert!(Head::of(&format!("{head}{DIFF}")).is_err(), "{head}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Runs SCRIPT, the program that moves and renames in a checkout what `HEAD` has moved and renamed.
+//!
+//! `SCRIPT TREE` changes all files of the folder TREE, `SCRIPT TREE FILE...` only the files named,
+//! by paths relative to TREE. A SCRIPT whose name ends in `.py` is run by `python3`.
+
+use super::super::copy::succeed;
+use super::git::Git;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Stands in for a head, so that SCRIPT renames what it names as in any file.
+const HEAD_FILE: &str = "proof/head.patch";
+
+/// A program that moves and renames.
+#[derive(Debug)]
+pub(super) struct Renames {
+    script: PathBuf,
+    tree: PathBuf,
+}
+
+impl Renames {
+    /// Runs the program at `script` in folders below `folder`.
+    pub(super) fn new(script: &Path, folder: &Path) -> io::Result<Self> {
+        let named = |error| io::Error::other(format!("{}: {error}", script.display()));
+        let script = script.canonicalize().map_err(named)?;
+        fs::create_dir_all(folder)?;
+        Ok(Self { script, tree: folder.canonicalize()?.join("tree") })
+    }
+
+    /// The tree of the commit `base` as the program leaves it.
+    pub(super) fn whole(&self, git: &Git, base: &str) -> io::Result<String> {
+        self.clear()?;
+        git.read_tree(base)?;
+        git.write_files(&self.tree, &[])?;
+        self.run(&[])?;
+        git.take_folder(&self.tree)?;
+        git.write_tree()
+    }
+
+    /// A tree: `moved_base` with the bug that is planted in the tree `planted` of `base`.
+    ///
+    /// The program sees only the files that the bug changes.
+    pub(super) fn planted(
+        &self,
+        git: &Git,
+        [base, planted, moved_base]: [&str; 3],
+    ) -> io::Result<String> {
+        let paths = git.run(&["diff", "--name-only", "--no-renames", base, planted])?;
+        let paths: Vec<String> = paths.lines().map(str::to_owned).collect();
+        let sound = self.some(git, base, &paths)?;
+        let with_bug = self.some(git, planted, &paths)?;
+        git.read_tree(moved_base)?;
+        for (path, text) in &sound {
+            if git.file(moved_base, path)? != *text {
+                let why = "SCRIPT changes it otherwise alone than with the whole tree";
+                return Err(io::Error::other(format!("{path}: {why}")));
+            }
+            git.remove_from_index(path)?;
+        }
+        for (path, text) in &with_bug {
+            git.put_in_index(path, text)?;
+        }
+        git.write_tree()
+    }
+
+    /// The files at `paths` in `tree` as the program leaves them, by their new paths.
+    fn some(
+        &self,
+        git: &Git,
+        tree: &str,
+        paths: &[String],
+    ) -> io::Result<BTreeMap<String, String>> {
+        self.clear()?;
+        git.read_tree(tree)?;
+        let present: Vec<String> =
+            paths.iter().filter(|path| git.file(tree, path).is_ok()).cloned().collect();
+        if present.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        git.write_files(&self.tree, &present)?;
+        self.run(&present)?;
+        let mut found = BTreeMap::new();
+        collect(&self.tree, Path::new(""), &mut found)?;
+        Ok(found)
+    }
+
+    /// `text` as the program leaves it.
+    #[expect(clippy::disallowed_methods, reason = "a scratch file for a program")]
+    pub(super) fn text(&self, text: &str) -> io::Result<String> {
+        self.clear()?;
+        fs::create_dir_all(self.tree.join("proof"))?;
+        let path = self.tree.join(HEAD_FILE);
+        fs::write(&path, text)?;
+        self.run(&[HEAD_FILE.to_owned()])?;
+        crate::tree::read(&path)
+    }
+
+    fn run(&self, files: &[String]) -> io::Result<()> {
+        let mut command = if self.script.extension().is_some_and(|ending| ending == "py") {
+            let mut python = Command::new("python3");
+            python.arg(&self.script);
+            python
+        } else {
+            Command::new(&self.script)
+        };
+        command.arg(&self.tree).args(files).current_dir(&self.tree).stdin(Stdio::null());
+        let named = |error| io::Error::other(format!("{}: {error}", self.script.display()));
+        succeed(&command.output().map_err(named)?).map_err(named)
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        if self.tree.exists() {
+            fs::remove_dir_all(&self.tree)?;
+        }
+        fs::create_dir_all(&self.tree)
+    }
+}
+
+fn collect(root: &Path, folder: &Path, found: &mut BTreeMap<String, String>) -> io::Result<()> {
+    for entry in root.join(folder).read_dir()? {
+        let entry = entry?;
+        let path = folder.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            collect(root, &path, found)?;
+        } else {
+            let name = path.to_str().ok_or_else(|| io::Error::other("a path is not UTF-8"))?;
+            found.insert(name.to_owned(), crate::tree::read(&entry.path())?);
+        }
+    }
+    Ok(())
+}
