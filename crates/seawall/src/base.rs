@@ -13,3 +13,4 @@ pub(crate) mod record_type;
 pub(crate) mod retention;
 pub(crate) mod sync;
 pub(crate) mod versioned;
+pub(crate) mod watermark;

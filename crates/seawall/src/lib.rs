@@ -136,8 +136,8 @@ pub use crate::read::follower::Follower;
 pub use crate::read::record_id::RecordId;
 pub use crate::reader::LogReader;
 pub use crate::recover::report::{Recovery, TailState};
+pub use crate::scan::catalog::{Orphan, OrphanKind};
 pub use crate::scan::intact::AtomicSet;
-pub use crate::scan::orphans::{Orphan, OrphanKind};
 #[doc(hidden)]
 pub use seawall_format::Geometry;
 pub use seawall_format::parity::{NoScheme, Scheme as Parity};

@@ -4,7 +4,10 @@ use crate::base::codec::{Codec, MessagePack, Stored};
 use crate::base::error::{Error, Result};
 use crate::base::options::Options;
 use crate::base::retention::Retained;
+use crate::base::watermark::DurableWatermark;
+use crate::files::directory::open_or_create;
 use crate::files::live::Word;
+use crate::read::cursor::Cursor;
 use crate::read::entries::Entries;
 use crate::read::follower::{Follower, News};
 use crate::read::lookup::{Kept, Lookup};
@@ -14,6 +17,7 @@ use crate::write::coordinator::Core;
 use crate::write::group_commit::{Goal, Place};
 use crate::write::record_set::{Set, Short};
 use seawall_format::{Layout, LogId, Lsn};
+use seawall_io::Storage;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
@@ -77,10 +81,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
         Options::new().open(path)
     }
 
-    pub(crate) fn open_with(
-        options: &Options,
-        storage: Arc<dyn seawall_io::Storage>,
-    ) -> Result<Self> {
+    pub(crate) fn open_with(options: &Options, storage: Arc<dyn Storage>) -> Result<Self> {
         let asked = options.record_type::<T, C>()?;
         let schema = asked.schema;
         let (mut writer, mut recovery, level) =
@@ -192,7 +193,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// [`Error::Io`]. Damage is an error of the iterator, where it is, and so is
     /// [`Error::Rewound`] if records that it delivered are cut off meanwhile.
     pub fn read_from(&self, from: Lsn) -> Result<Entries<T, C>> {
-        let cursor = crate::read::cursor::Cursor::beside_writer(&self.core, from)?;
+        let cursor = Cursor::beside_writer(&self.watermark(), from)?;
         Ok(Entries::new(cursor, self.schema))
     }
 
@@ -241,8 +242,12 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// have.
     pub fn follow(&self, from: Lsn) -> Result<Follower<T, C>> {
         self.core.check_position(from)?;
-        let news = News::Here(self.core.clone());
+        let news = News::Here(self.watermark());
         Ok(Follower::new(news, self.read_from(from)?))
+    }
+
+    fn watermark(&self) -> Arc<dyn DurableWatermark> {
+        self.core.clone()
     }
 
     /// Takes a record into the open batch; `attended` if its caller waits for it.
@@ -554,6 +559,27 @@ impl Future for Ticket {
         // What it left, if it is still there, goes with its batch.
         *number = None;
         Poll::Ready(found)
+    }
+}
+
+impl Options {
+    /// Opens the log in the directory `path`, or creates it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Log::open`].
+    pub fn open<T: ?Sized, C: Codec<T>>(&self, path: impl AsRef<Path>) -> Result<Log<T, C>> {
+        let storage = open_or_create(path.as_ref(), self.create)?;
+        self.open_in(storage)
+    }
+
+    /// Opens the log that another kind of storage holds, or creates it there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Log::open`].
+    pub fn open_in<T: ?Sized, C: Codec<T>>(&self, storage: Arc<dyn Storage>) -> Result<Log<T, C>> {
+        Log::open_with(self, storage)
     }
 }
 

@@ -303,3 +303,30 @@ impl<T: ?Sized, C> LogReader<T, C> {
         self.record_type.schema
     }
 }
+
+impl Options {
+    /// Opens the log in the directory `path` for reading; of these options those count that say
+    /// what the records are.
+    ///
+    /// # Errors
+    ///
+    /// As [`LogReader::open`].
+    pub fn open_reader<T: ?Sized, C: Codec<T>>(
+        &self,
+        path: impl AsRef<Path>,
+    ) -> Result<LogReader<T, C>> {
+        self.open_reader_in(open_existing(path.as_ref())?)
+    }
+
+    /// Opens the log that another kind of storage holds for reading.
+    ///
+    /// # Errors
+    ///
+    /// As [`LogReader::open`].
+    pub fn open_reader_in<T: ?Sized, C: Codec<T>>(
+        &self,
+        storage: Arc<dyn Storage>,
+    ) -> Result<LogReader<T, C>> {
+        LogReader::open_with(self, storage)
+    }
+}

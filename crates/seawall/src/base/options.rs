@@ -1,15 +1,10 @@
 //! How a log is opened, and what a new one is like.
 
-use crate::base::codec::Codec;
-use crate::base::error::Result;
 use crate::base::retention::Retention;
-use crate::log::Log;
-use crate::reader::LogReader;
 use seawall_format::parity::Scheme;
 use seawall_format::{CodecId, Geometry, Layout, Level, SegmentId};
-use seawall_io::{Clock, Entropy, Storage, SystemClock, SystemEntropy};
+use seawall_io::{Clock, Entropy, SystemClock, SystemEntropy};
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -282,50 +277,6 @@ impl Options {
     pub fn machine(mut self, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
         (self.clock, self.entropy) = (clock, entropy);
         self
-    }
-
-    /// Opens the log in the directory `path`, or creates it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Log::open`].
-    pub fn open<T: ?Sized, C: Codec<T>>(&self, path: impl AsRef<Path>) -> Result<Log<T, C>> {
-        let storage = crate::files::directory::open_or_create(path.as_ref(), self.create)?;
-        self.open_in(storage)
-    }
-
-    /// Opens the log that another kind of storage holds, or creates it there.
-    ///
-    /// # Errors
-    ///
-    /// As [`Log::open`].
-    pub fn open_in<T: ?Sized, C: Codec<T>>(&self, storage: Arc<dyn Storage>) -> Result<Log<T, C>> {
-        Log::open_with(self, storage)
-    }
-
-    /// Opens the log in the directory `path` for reading; of these options those count that say
-    /// what the records are.
-    ///
-    /// # Errors
-    ///
-    /// As [`LogReader::open`].
-    pub fn open_reader<T: ?Sized, C: Codec<T>>(
-        &self,
-        path: impl AsRef<Path>,
-    ) -> Result<LogReader<T, C>> {
-        self.open_reader_in(crate::files::directory::open_existing(path.as_ref())?)
-    }
-
-    /// Opens the log that another kind of storage holds for reading.
-    ///
-    /// # Errors
-    ///
-    /// As [`LogReader::open`].
-    pub fn open_reader_in<T: ?Sized, C: Codec<T>>(
-        &self,
-        storage: Arc<dyn Storage>,
-    ) -> Result<LogReader<T, C>> {
-        LogReader::open_with(self, storage)
     }
 }
 

@@ -4,8 +4,7 @@
 use crate::base::codec::Codec;
 use crate::base::error::{Error, Result};
 use crate::base::options::Options;
-use crate::write::writer::{NewSegment, Writer};
-use seawall_format::{RecordType, TYPE_NAME_MAX, next_lsn};
+use seawall_format::{RecordType, TYPE_NAME_MAX};
 
 impl Options {
     /// What the records of a log are to be: as these options say, else as the codec does.
@@ -44,18 +43,6 @@ pub(crate) fn check(has: &RecordType, asked: &RecordType) -> Result<()> {
 pub(crate) fn from_now_on(has: &RecordType, asked: &RecordType) -> RecordType {
     let name = if has.name.is_empty() { &asked.name } else { &has.name };
     RecordType { codec: has.codec, name: name.clone(), schema: asked.schema }
-}
-
-impl Writer {
-    /// Goes on in a new segment if the tail holds records of another schema than those to come:
-    /// each is decoded by the number in its segment's header.
-    pub(crate) fn enter_schema(&mut self) -> Result<()> {
-        if self.tail.header.record_type.schema == self.manifest.content.record_type.schema {
-            return Ok(());
-        }
-        let empty = NewSegment { carry: vec![], least: 0, hold: 0 };
-        self.go_on(next_lsn(self.last), self.last_chain, empty)
-    }
 }
 
 #[cfg(test)]

@@ -137,3 +137,17 @@ pub(crate) fn is_spare(name: &str) -> bool {
     let number = name.strip_prefix("spare-").and_then(|name| name.strip_suffix(".tmp"));
     number.is_some_and(|number| number.parse::<u64>().is_ok())
 }
+
+/// Opens a file for reading; `None` if there is none of that name.
+pub(crate) fn open_if_exists(storage: &dyn Storage, name: &str) -> Result<Option<Arc<dyn File>>> {
+    match storage.open(name, Access::Read) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io(format!("open {name}"))(error)),
+    }
+}
+
+/// Whether files of a log have this name: its manifest, its segments and their parity.
+pub(crate) fn is_of_log(name: &str) -> bool {
+    name == MANIFEST || SegmentId::from_any_name(name).is_some()
+}

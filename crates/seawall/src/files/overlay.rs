@@ -2,6 +2,7 @@
 //! judges and reads a log, judges and reads a mended one the same way.
 
 use crate::base::num::to_u64;
+use crate::files::directory::MANIFEST;
 use seawall_io::{Access, File, Lock, Storage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -364,4 +365,9 @@ pub(crate) fn part(patch: &Patch, bytes: Range<u64>) -> Option<Patch> {
     let new = patch.new.get(start..end).filter(|new| !new.is_empty())?.to_vec();
     let old = patch.old.get(start..end.min(patch.old.len())).unwrap_or_default().to_vec();
     Some(Patch { file: patch.file.clone(), offset: bytes.start, old, new, by: patch.by })
+}
+
+/// Whether a patch is of the manifest.
+pub(crate) fn is_manifest(patch: &Patch) -> bool {
+    patch.file == MANIFEST
 }

@@ -3,12 +3,11 @@
 
 use crate::base::error::{Error, Result, is_of_device};
 use crate::base::num::to_u64;
+use crate::files::directory::open_if_exists;
 use crate::files::read_buffer::Buffer;
 use crate::files::segment::Segment;
-use crate::scan::search::Rest;
-use seawall_format::scan::Scanner;
-use seawall_format::{Layout, Offset, tail};
-use seawall_io::File;
+use seawall_format::{HEADER_SIZE, Offset, SegmentHeader, SegmentId};
+use seawall_io::{File, Storage};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -104,27 +103,6 @@ impl Source {
     pub(crate) fn is_unknown(&self, range: &Range<u64>) -> bool {
         self.file.has_unknown(range.clone())
     }
-
-    /// What lies behind the place where `scanner` stopped; up to the next batch, or `whole`.
-    pub(crate) fn rest(&mut self, scanner: &Scanner, from: Offset, whole: bool) -> Result<Rest> {
-        let mut rest = Rest::new(scanner, from, self.end()?);
-        while let Some(at) = rest.wants() {
-            let bytes = self.read(at, Rest::window(scanner))?;
-            if bytes.is_empty() {
-                break;
-            }
-            rest.look(scanner, at, &bytes);
-            if rest.next.is_some() && !whole {
-                break;
-            }
-            // A text may be as long as its file system allows, and hold next to nothing.
-            if scanner.layout() == Layout::Text && tail::is_zero(&bytes) {
-                let behind = at.plus(to_u64(bytes.len()));
-                rest.pass_hole(self.next_written(behind)?);
-            }
-        }
-        Ok(rest)
-    }
 }
 
 /// The unit in which a device refuses bytes.
@@ -158,4 +136,16 @@ pub(crate) fn read_around(
         from = next;
     }
     Ok((bytes, refused))
+}
+
+/// The sound header in the file of a segment, of whatever layout.
+pub(crate) fn read_header(storage: &dyn Storage, id: SegmentId) -> Result<Option<SegmentHeader>> {
+    for name in [id.file_name(), id.head_name()] {
+        let Some(file) = open_if_exists(storage, &name)? else { continue };
+        let (bytes, _) = read_around(&*file, 0, to_u64(HEADER_SIZE))?;
+        if let Some(header) = SegmentHeader::decode(&bytes).ok().filter(|header| header.id == id) {
+            return Ok(Some(header));
+        }
+    }
+    Ok(None)
 }

@@ -2,7 +2,7 @@
 
 use crate::base::error::{Error, Result};
 use crate::files::directory::{LOCK, is_in_use};
-use crate::scan::catalog::survey;
+use crate::scan::load::survey;
 use seawall_io::{Lock, Storage};
 use std::sync::Arc;
 

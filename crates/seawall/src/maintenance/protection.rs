@@ -3,7 +3,7 @@
 use crate::base::error::{Error, Result};
 use crate::files::directory::{LOCK, open_existing};
 use crate::parity::backfill::{ends, make, needs, soundness};
-use crate::scan::catalog::survey;
+use crate::scan::load::survey;
 use seawall_format::SegmentId;
 use seawall_format::parity::Scheme;
 use seawall_io::{Access, Storage};

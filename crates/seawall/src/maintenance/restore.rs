@@ -13,9 +13,8 @@ pub(crate) mod source;
 
 use crate::base::env::Machine;
 use crate::base::error::{Error, Lost, Result};
-use crate::base::num::to_u64;
 use crate::base::options::Options;
-use crate::files::directory::{MANIFEST, open_existing};
+use crate::files::directory::open_existing;
 use crate::files::overlay::{Mender, Overlay, Patch};
 use crate::maintenance::exclusive::{refuse_in_use, take};
 use crate::maintenance::restore::journal::Journal;
@@ -23,9 +22,10 @@ use crate::maintenance::restore::parity_source::Beside;
 use crate::maintenance::restore::planner::Planner;
 use crate::maintenance::restore::replica::{Replica, unproven};
 use crate::maintenance::verify::{Verification, look_around};
-use crate::scan::catalog::{Survey, survey};
+use crate::scan::catalog::Survey;
+use crate::scan::load::survey;
 use crate::scan::scanner::{Event, Walk};
-use seawall_format::{Lsn, SegmentId};
+use seawall_format::Lsn;
 use seawall_io::Storage;
 use std::fmt::Debug;
 use std::path::Path;
@@ -252,14 +252,4 @@ fn known_end(survey: &Survey) -> Result<Option<Lsn>> {
             Event::End(end) => return Ok(last.max(end.last).max(end.confirmed)),
         }
     }
-}
-
-/// Whether a repair may change a file of this name.
-fn is_of_log(name: &str) -> bool {
-    name == MANIFEST || SegmentId::from_any_name(name).is_some()
-}
-
-/// Whether a file is the manifest.
-fn is_manifest(patch: &Patch) -> bool {
-    patch.file == MANIFEST
 }

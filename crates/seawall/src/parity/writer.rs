@@ -7,11 +7,9 @@
 //!
 //! Whatever fails here ends the parity of that segment and nothing else.
 
-use crate::base::env::Machine;
 use crate::base::num::to_u64;
 use crate::files::parity_file::{heads, read_slot};
 use crate::parity::code::{Coder, has_sound_parity, lost_blocks};
-use crate::write::tail::TailSegment;
 use seawall_format::parity::{Head, Known, Places, Scheme};
 use seawall_format::{Refused, SegmentHeader};
 use seawall_io::{Access, File, Storage};
@@ -35,6 +33,15 @@ pub(crate) struct Tracker {
     pub(crate) failures: u64,
 }
 
+/// The segment that parity is written beside.
+pub(crate) struct Covered<'a> {
+    pub(crate) storage: &'a Arc<dyn Storage>,
+    pub(crate) header: &'a SegmentHeader,
+    pub(crate) file: &'a dyn File,
+    /// Where its records end.
+    pub(crate) end: u64,
+}
+
 impl Tracker {
     pub(crate) fn new(scheme: Scheme) -> Self {
         Self { scheme, side: None, given_up: None, stripes: 0, failures: 0 }
@@ -44,14 +51,13 @@ impl Tracker {
     /// Gives back what is to be made durable at leisure.
     pub(crate) fn follow(
         &mut self,
-        machine: &Machine,
-        tail: &TailSegment,
+        tail: &Covered<'_>,
         (at, bytes): (u64, &[u8]),
     ) -> Vec<Settling> {
         let mut due = vec![];
         if self.side.as_ref().is_none_or(|side| side.head.header.id != tail.header.id) {
             due.extend(self.leave());
-            self.enter(machine, tail, at);
+            self.enter(tail, at);
         }
         let before = self.side.as_ref().map_or(0, |side| side.number);
         let followed = self.side.as_mut().map(|side| side.follow(at, bytes));
@@ -70,11 +76,11 @@ impl Tracker {
     }
 
     /// Everything up to the end of `tail` gets its slot; gives back what makes that durable.
-    pub(crate) fn complete(&mut self, machine: &Machine, tail: &TailSegment) -> Vec<Settling> {
+    pub(crate) fn complete(&mut self, tail: &Covered<'_>) -> Vec<Settling> {
         let mut due = vec![];
         if self.side.as_ref().is_none_or(|side| side.head.header.id != tail.header.id) {
             due.extend(self.leave());
-            self.enter(machine, tail, tail.at.0);
+            self.enter(tail, tail.end);
         }
         due.extend(self.round_off());
         due
@@ -98,13 +104,13 @@ impl Tracker {
     }
 
     /// Begins beside a segment that has records up to `at`.
-    fn enter(&mut self, machine: &Machine, tail: &TailSegment, at: u64) {
-        if self.given_up.as_ref() == Some(&tail.header) {
+    fn enter(&mut self, tail: &Covered<'_>, at: u64) {
+        if self.given_up.as_ref() == Some(tail.header) {
             return;
         }
-        let side = Side::open(&machine.storage, (&tail.header, self.scheme));
+        let side = Side::open(tail.storage, (tail.header, self.scheme));
         let caught_up = side.and_then(|mut side| {
-            side.catch_up(&*tail.file, at)?;
+            side.catch_up(tail.file, at)?;
             Ok(side)
         });
         if let Ok(side) = caught_up {

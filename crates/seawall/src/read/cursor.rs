@@ -2,6 +2,7 @@
 //! the writer moved on under it.
 
 use crate::base::error::{Damage, Error, Result, is_of_device};
+use crate::base::watermark::DurableWatermark;
 use crate::files::directory::{is_gone, list, segment_ids};
 use crate::files::live::{Word, read_word};
 use crate::files::overlay::Patch;
@@ -11,7 +12,6 @@ use crate::scan::durable_end;
 use crate::scan::durable_end::{Behind, Refused};
 use crate::scan::intact::{AtomicSet, Salvaged};
 use crate::scan::scanner::{Event, Found, Walk};
-use crate::write::coordinator::Core;
 use seawall_format::scan::Limit;
 use seawall_format::{Live, Lsn, Offset, SegmentId, frame, next_lsn};
 use seawall_io::Storage;
@@ -47,7 +47,7 @@ pub struct Cursor {
     /// What the writer said when the walk began; `None` without one.
     word: Option<Word>,
     /// The writer, if it is in this process: `word` is its word then.
-    writer: Option<Arc<Core>>,
+    writer: Option<Arc<dyn DurableWatermark>>,
     /// The directory, as it was when the walk began.
     survey: Survey,
     walk: Walk,
@@ -199,18 +199,18 @@ impl Cursor {
         Ok(found)
     }
 
-    pub(crate) fn beside_writer(core: &Arc<Core>, from: Lsn) -> Result<Self> {
-        core.process.check()?;
+    pub(crate) fn beside_writer(core: &Arc<dyn DurableWatermark>, from: Lsn) -> Result<Self> {
+        core.check_process()?;
         let mut attempt = 1;
         loop {
-            let (storage, word) = (core.storage.clone(), Word::own(core.live()));
+            let (storage, word) = (core.storage().clone(), Word::own(core.live()));
             let mut heal = Heal::default();
             match survey_mended(&storage, Some(&word), &mut heal) {
                 // The segment that the writer named was pruned. It names another when its turn
                 // ends.
                 Err(error) if is_gone(&error) && attempt < ATTEMPTS => {
                     attempt += 1;
-                    let _ = core.pass_between_batches();
+                    let _ = core.clone().pass_between_batches();
                 }
                 found => {
                     let (survey, view) = found?;
@@ -456,7 +456,7 @@ impl Cursor {
     fn word_now(&self) -> Result<Option<Word>> {
         let Some(core) = &self.writer else { return read_word(&*self.storage) };
         // A log that is closed or poisoned is cut no more.
-        let _ = core.pass_between_batches();
+        let _ = core.clone().pass_between_batches();
         Ok(Some(Word::own(core.live())))
     }
 

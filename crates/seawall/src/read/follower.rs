@@ -3,9 +3,9 @@
 
 use crate::base::codec::{Codec, MessagePack};
 use crate::base::error::Result;
+use crate::base::watermark::DurableWatermark;
 use crate::files::live::read_word;
 use crate::read::entries::Entries;
-use crate::write::coordinator::Core;
 use seawall_format::Lsn;
 use seawall_io::{Clock, Storage};
 use std::fmt;
@@ -50,7 +50,7 @@ pub struct Follower<T: ?Sized, C = MessagePack> {
 /// Where a follower hears of new records.
 pub(crate) enum News {
     /// From the writer in this process.
-    Here(Arc<Core>),
+    Here(Arc<dyn DurableWatermark>),
     /// From the log, by looking.
     Elsewhere(Arc<dyn Storage>, Arc<dyn Clock>),
 }
@@ -58,7 +58,7 @@ pub(crate) enum News {
 impl News {
     fn now(&self) -> Duration {
         match self {
-            Self::Here(core) => core.clock.now(),
+            Self::Here(core) => core.clock().now(),
             Self::Elsewhere(_, clock) => clock.now(),
         }
     }
@@ -68,7 +68,7 @@ impl News {
     /// How often the writer in this process has cut records off.
     fn cuts(&self) -> u64 {
         match self {
-            Self::Here(core) => core.cuts(),
+            Self::Here(core) => core.truncations(),
             Self::Elsewhere(..) => 0,
         }
     }

@@ -12,11 +12,10 @@ use crate::files::directory::is_gone;
 use crate::files::live::Word;
 use crate::read::healing::{Heal, survey_mended};
 use crate::read::record_id::RecordId;
-use crate::scan::catalog::Survey;
-use crate::scan::chain::Link;
+use crate::scan::catalog::{Link, Survey};
 use crate::scan::durable_end::Refused;
 use crate::scan::scanner::{Event, Found, Walk};
-use crate::scan::{catalog, durable_end};
+use crate::scan::{durable_end, load};
 use seawall_format::frame::{Frames, content_crc};
 use seawall_format::scan::Start;
 use seawall_format::{Layout, Live, Lsn, SegmentId, SegmentRef};
@@ -134,9 +133,7 @@ impl Lookup {
         let kept = fits.map(|seen| seen.survey.clone());
         drop(known);
         match kept {
-            Some(kept) if newest.is_some() || catalog::still_holds(&*self.storage, &kept)? => {
-                Ok(kept)
-            }
+            Some(kept) if newest.is_some() || load::still_holds(&*self.storage, &kept)? => Ok(kept),
             _ => self.survey(word),
         }
     }

@@ -3,6 +3,7 @@
 //! [`Facts`] is what was found, [`Facts::row`] the first row that matches, and each row has one
 //! test named after it. Nothing here reads or writes.
 
+use crate::scan::catalog::ChainFault;
 use seawall_format::{Lsn, tail};
 
 /// A row of the recovery table.
@@ -43,7 +44,7 @@ pub(crate) struct Facts {
     /// Whether a segment holds a batch, mark or seal; asked only without a manifest.
     pub(crate) holds_something: bool,
     /// What is wrong with the chain of segments: the first row of the table that says so.
-    pub(crate) chain: Option<Row>,
+    pub(crate) chain: Option<ChainFault>,
     /// V, the end of the valid prefix.
     pub(crate) valid: Option<Lsn>,
     /// W, the highest record confirmed anywhere.
@@ -60,7 +61,7 @@ impl Facts {
         match self {
             Self { manifest_is_readable: false, holds_something: false, .. } => Row::NothingYet,
             Self { manifest_is_readable: false, .. } => Row::ManifestUnreadable,
-            Self { chain: Some(row), .. } => *row,
+            Self { chain: Some(fault), .. } => Row::of(*fault),
             Self { tail: None, .. } => Row::RangeLost,
             Self { valid, confirmed, .. } if valid < confirmed => Row::RangeLost,
             Self { is_whole: false, .. } => Row::CutShort,
@@ -75,6 +76,17 @@ impl Facts {
 }
 
 impl Row {
+    fn of(fault: ChainFault) -> Self {
+        match fault {
+            ChainFault::HeaderUnreadable => Self::HeaderUnreadable,
+            ChainFault::Misplaced => Self::Misplaced,
+            ChainFault::TextMissing => Self::TextMissing,
+            ChainFault::OldestMissing => Self::OldestMissing,
+            ChainFault::NewestMissing => Self::NewestMissing,
+            ChainFault::ChainBroken => Self::ChainBroken,
+        }
+    }
+
     /// What this row says is to be done.
     pub(crate) fn verdict(self) -> Verdict {
         match self {
@@ -130,38 +142,41 @@ mod tests {
     }
 
     /// What a log with that trouble in its chain is called, sound otherwise.
-    fn in_chain(row: Row) -> (Row, Verdict) {
-        found(&Facts { chain: Some(row), ..sound() })
+    fn in_chain(fault: ChainFault) -> (Row, Verdict) {
+        found(&Facts { chain: Some(fault), ..sound() })
     }
 
     #[test]
     fn header_unreadable_is_damage() {
-        assert_eq!(in_chain(Row::HeaderUnreadable), (Row::HeaderUnreadable, Verdict::Damage));
+        assert_eq!(
+            in_chain(ChainFault::HeaderUnreadable),
+            (Row::HeaderUnreadable, Verdict::Damage)
+        );
     }
 
     #[test]
     fn misplaced_is_damage() {
-        assert_eq!(in_chain(Row::Misplaced), (Row::Misplaced, Verdict::Damage));
+        assert_eq!(in_chain(ChainFault::Misplaced), (Row::Misplaced, Verdict::Damage));
     }
 
     #[test]
     fn text_missing_is_damage() {
-        assert_eq!(in_chain(Row::TextMissing), (Row::TextMissing, Verdict::Damage));
+        assert_eq!(in_chain(ChainFault::TextMissing), (Row::TextMissing, Verdict::Damage));
     }
 
     #[test]
     fn oldest_missing_is_damage() {
-        assert_eq!(in_chain(Row::OldestMissing), (Row::OldestMissing, Verdict::Damage));
+        assert_eq!(in_chain(ChainFault::OldestMissing), (Row::OldestMissing, Verdict::Damage));
     }
 
     #[test]
     fn newest_missing_is_damage() {
-        assert_eq!(in_chain(Row::NewestMissing), (Row::NewestMissing, Verdict::Damage));
+        assert_eq!(in_chain(ChainFault::NewestMissing), (Row::NewestMissing, Verdict::Damage));
     }
 
     #[test]
     fn chain_broken_is_damage() {
-        assert_eq!(in_chain(Row::ChainBroken), (Row::ChainBroken, Verdict::Damage));
+        assert_eq!(in_chain(ChainFault::ChainBroken), (Row::ChainBroken, Verdict::Damage));
     }
 
     #[test]

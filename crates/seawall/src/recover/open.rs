@@ -8,22 +8,16 @@ use crate::base::env::Machine;
 use crate::base::error::{Error, Result};
 use crate::base::options::{OpenMode, Options, SEGMENT_DEFAULT};
 use crate::base::record_type;
-use crate::base::retention::Retained;
 use crate::files::directory;
 use crate::files::directory::{LOCK, MANIFEST};
-use crate::files::live::LiveFile;
-use crate::files::manifest::ManifestFile;
-use crate::parity::writer::Tracker;
 use crate::recover::decision::Verdict;
 use crate::recover::inspection::{Until, inspect, inspect_mended};
 use crate::recover::open::create::create;
-pub(crate) use crate::recover::open::resume::recover;
+use crate::recover::open::resume::recover;
 use crate::recover::report::Recovery;
-use crate::write::direct_io::Blocks;
-use crate::write::rotation::Rolled;
-use crate::write::writer::{Counts, Writer};
-use seawall_format::{Geometry, Level, Lsn, Manifest, RecordType, SegmentId, next_lsn};
-use seawall_io::{Lock, Storage};
+use crate::write::writer::Writer;
+use seawall_format::{Geometry, Level, Manifest, RecordType, next_lsn};
+use seawall_io::Storage;
 use std::sync::Arc;
 
 /// Opens or creates the log.
@@ -85,49 +79,6 @@ fn check_options(options: &Options, manifest: &Manifest) -> Result<()> {
             asked: asked.to_string(),
         }),
         _ => Ok(()),
-    }
-}
-
-/// What a writer begins with.
-struct Beginning {
-    manifest: ManifestFile,
-    rolled: Rolled,
-    last: Option<Lsn>,
-    last_chain: u64,
-    max_id: Option<SegmentId>,
-}
-
-fn writer(options: &Options, machine: Machine, lock: Box<dyn Lock>, begin: Beginning) -> Writer {
-    let Beginning { manifest, rolled, last, last_chain, max_id } = begin;
-    let parity = manifest.content.parity.map(Tracker::new);
-    Writer {
-        live: LiveFile::new(&*machine.storage),
-        machine,
-        manifest,
-        tail: rolled.tail,
-        chain: rolled.passed,
-        last,
-        last_chain,
-        recent: rolled.sent.into(),
-        parity,
-        unsettled: vec![],
-        spare: None,
-        buffers: vec![],
-        blocks: Blocks::default(),
-        max_id,
-        segment_min: options.segment_min,
-        counts: Counts::default(),
-        retained: Retained::by(options.retention),
-        failovers: vec![],
-        lock,
-    }
-}
-
-/// Files that were to be segments when somebody died: never part of the log.
-fn remove_spares(machine: &Machine, names: &[String]) {
-    for name in names.iter().filter(|name| directory::is_spare(name)) {
-        // One that stays is tried again at the next open; it only takes room.
-        let _ = machine.storage.remove(name);
     }
 }
 

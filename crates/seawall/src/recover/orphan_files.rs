@@ -2,7 +2,7 @@
 
 use crate::base::env::Machine;
 use crate::base::error::{Error, Result};
-use crate::scan::orphans::Orphan;
+use crate::scan::catalog::Orphan;
 use crate::scan::quarantine;
 use seawall_format::SegmentId;
 use std::io;

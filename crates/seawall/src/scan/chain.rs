@@ -4,37 +4,16 @@
 use crate::base::error::{Corruption, Damage, Lost, Origin, Result, hole};
 use crate::files::live::{Speaker, Word};
 use crate::files::segment::{Look, Segment, look};
-use crate::recover::decision::Row;
-use crate::scan::catalog::Survey;
+use crate::scan::catalog::{Beyond, ChainFault, Link, Orphan, Survey};
 use crate::scan::orphans;
-use crate::scan::orphans::Orphan;
 use seawall_format::scan::Limit;
 use seawall_format::{Lsn, Manifest, Offset, Seal, SegmentHeader, SegmentId, SegmentRef, next_lsn};
 use seawall_io::Storage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A segment in the live chain.
-#[derive(Clone, Debug)]
-pub(crate) struct Link {
-    pub(crate) segment: Segment,
-    pub(crate) limit: Limit,
-    /// What is missing between the link before and this one.
-    pub(crate) gap: Option<(Row, Damage)>,
-}
-
-/// Something that should stand behind the last link and does not.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Beyond {
-    pub(crate) row: Row,
-    pub(crate) segment: SegmentId,
-    pub(crate) cause: Corruption,
-    /// What a sound file in the place of the segment was written for.
-    pub(crate) origin: Option<Origin>,
-}
-
 /// The next older link, if there is one, and what is missing in between.
-type Below = (Option<(Segment, Limit)>, Option<(Row, Damage)>);
+type Below = (Option<(Segment, Limit)>, Option<(ChainFault, Damage)>);
 
 /// The segments whose headers were looked at.
 #[derive(Default)]
@@ -107,7 +86,8 @@ impl Headers {
             let id = running.map(|word| word.live.segment.id);
             let id = id.or(self.bad.keys().next_back().copied());
             let id = id.or(found.manifest.as_ref().map(|m| m.oldest.id));
-            found.beyond = Some(self.missing(id.unwrap_or(SegmentId::FIRST), Row::OldestMissing));
+            found.beyond =
+                Some(self.missing(id.unwrap_or(SegmentId::FIRST), ChainFault::OldestMissing));
             return Ok(());
         };
         loop {
@@ -180,7 +160,7 @@ impl Headers {
         let above: Vec<_> = above.collect();
         let named = closed.map(|closed| closed.segment.id).max(above.first().copied());
         if let Some(id) = named.filter(|id| newest.is_none_or(|newest| *id > newest)) {
-            found.beyond = Some(self.missing(id, Row::NewestMissing));
+            found.beyond = Some(self.missing(id, ChainFault::NewestMissing));
         }
         // A segment is named once it is durable, and goes only when another was made, with a higher
         // id. What a running writer cuts may have gone since it was listed.
@@ -190,7 +170,7 @@ impl Headers {
         };
         let top = newest.and_then(|id| self.sound.get(&id).cloned());
         if let Some(word) = word.filter(|word| is_missing(word)) {
-            let missing = self.missing(word.live.segment.id, Row::NewestMissing);
+            let missing = self.missing(word.live.segment.id, ChainFault::NewestMissing);
             found.beyond.get_or_insert(missing);
         } else if let Some(top) = &top {
             found.orphans = self.orphans(found, top, &above)?;
@@ -221,7 +201,7 @@ impl Headers {
     }
 
     fn not_there(&self, named: SegmentRef, replaced: bool) -> Beyond {
-        let missing = self.missing(named.id, Row::NewestMissing);
+        let missing = self.missing(named.id, ChainFault::NewestMissing);
         let cause = if replaced { Corruption::SegmentReplaced } else { missing.cause };
         Beyond { cause, ..missing }
     }
@@ -233,7 +213,7 @@ impl Headers {
             let replaced = oldest.is_some_and(|oldest| oldest.epoch != header.epoch);
             let gap = replaced.then(|| {
                 let lost = Some(Lost { from: header.base, to: None });
-                (Row::OldestMissing, hole(header.id, Corruption::SegmentReplaced, lost))
+                (ChainFault::OldestMissing, hole(header.id, Corruption::SegmentReplaced, lost))
             });
             return Ok((None, gap));
         }
@@ -245,8 +225,8 @@ impl Headers {
             return Ok((Some((next.clone(), Limit::At(header.base.previous()))), None));
         }
         let is_oldest = oldest.is_some_and(|oldest| oldest.id >= pred.id);
-        let row = if is_oldest { Row::OldestMissing } else { Row::ChainBroken };
-        let missing = self.missing(pred.id, row);
+        let fault = if is_oldest { ChainFault::OldestMissing } else { ChainFault::ChainBroken };
+        let missing = self.missing(pred.id, fault);
         let behind = self.sealed_before(header)?;
         let first = match &behind {
             Some((_, last)) => next_lsn(*last),
@@ -254,7 +234,7 @@ impl Headers {
         };
         let lost = header.base.previous().filter(|last| *last >= first);
         let lost = lost.map(|last| Lost { from: first, to: Some(last) });
-        let gap = (missing.row, hole(missing.segment, missing.cause, lost));
+        let gap = (missing.fault, hole(missing.segment, missing.cause, lost));
         Ok((behind.map(|(segment, last)| (segment, Limit::At(last))), Some(gap)))
     }
 
@@ -279,26 +259,26 @@ impl Headers {
         Ok(last.map(|(segment, seal)| (segment.clone(), seal.last)))
     }
 
-    fn missing(&self, segment: SegmentId, row: Row) -> Beyond {
+    fn missing(&self, segment: SegmentId, fault: ChainFault) -> Beyond {
         let named = self.strangers.get(&segment);
         let twin = named.and_then(|named| {
             self.sound.get(&named.id).filter(|found| found.header.epoch == named.epoch)
         });
-        let (row, cause) = match self.bad.get(&segment) {
+        let (fault, cause) = match self.bad.get(&segment) {
             Some(Corruption::Misplaced) if twin.is_some() => {
-                (Row::Misplaced, Corruption::Duplicated)
+                (ChainFault::Misplaced, Corruption::Duplicated)
             }
             Some(cause @ (Corruption::Misplaced | Corruption::ForeignEpoch)) => {
-                (Row::Misplaced, *cause)
+                (ChainFault::Misplaced, *cause)
             }
-            Some(Corruption::TextMissing) => (Row::TextMissing, Corruption::TextMissing),
-            Some(cause) => (Row::HeaderUnreadable, *cause),
-            None => (row, Corruption::SegmentMissing),
+            Some(Corruption::TextMissing) => (ChainFault::TextMissing, Corruption::TextMissing),
+            Some(cause) => (ChainFault::HeaderUnreadable, *cause),
+            None => (fault, Corruption::SegmentMissing),
         };
         // The number of another log's segment says nothing here.
         let is_of_log = [Corruption::Misplaced, Corruption::Duplicated].contains(&cause);
         let origin = named.filter(|_| is_of_log);
         let origin = origin.map(|named| Origin { segment: named.id, offset: Offset(0) });
-        Beyond { row, segment, cause, origin }
+        Beyond { fault, segment, cause, origin }
     }
 }

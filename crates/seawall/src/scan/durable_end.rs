@@ -8,8 +8,7 @@
 use crate::base::error::{Damage, Error, Result};
 use crate::files::live::Word;
 use crate::files::segment::Segment;
-use crate::scan::catalog::Survey;
-use crate::scan::chain::Link;
+use crate::scan::catalog::{Link, Survey};
 use crate::scan::scanner::{End, Event, Walk};
 use seawall_format::scan::Limit;
 use seawall_format::{Lsn, SegmentRef, next_lsn};

@@ -6,62 +6,12 @@ use crate::base::num::READ_SIZE;
 use crate::files::directory::is_gone;
 use crate::files::live::read_word;
 use crate::files::segment::{Look, Segment, look};
-use crate::scan::chain::Link;
+use crate::scan::catalog::{Link, Orphan, OrphanKind};
 use crate::scan::scanner::{Event, Walk};
 use seawall_format::scan::Limit;
 use seawall_format::{Closed, Geometry, Lsn, Manifest, SegmentId, SegmentRef, tail};
 use seawall_io::{Access, Storage};
-use std::fmt;
 use std::sync::Arc;
-
-/// Files that have the name of a segment, and are not part of the log: no record is lost with them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Orphan {
-    /// The segment that their name stands for.
-    pub segment: SegmentId,
-    /// Their names in the log's directory.
-    pub files: Vec<String>,
-    /// What they are.
-    pub kind: OrphanKind,
-}
-
-/// What an orphan file is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OrphanKind {
-    /// It is empty, or holds nothing but zeros.
-    Empty,
-    /// A copy of this segment.
-    Copy(SegmentId),
-    /// A segment of another log.
-    Foreign,
-}
-
-impl OrphanKind {
-    /// A word for it, stable for scripts.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Empty => "empty",
-            Self::Copy(_) => "copy",
-            Self::Foreign => "foreign",
-        }
-    }
-}
-
-impl fmt::Display for Orphan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.files.join(" and "))?;
-        let many = self.files.len() > 1;
-        match self.kind {
-            OrphanKind::Empty if many => f.write_str(": they hold nothing"),
-            OrphanKind::Empty => f.write_str(": it holds nothing"),
-            OrphanKind::Copy(segment) => write!(f, ": a copy of segment {segment}"),
-            OrphanKind::Foreign => f.write_str(": a segment of another log"),
-        }
-    }
-}
 
 /// What is known of the newest segment where files with higher numbers are none of the log's.
 #[derive(Clone, Debug)]

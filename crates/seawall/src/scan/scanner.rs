@@ -9,12 +9,10 @@ use crate::files::directory::file_place;
 use crate::files::read_buffer::Buffer;
 use crate::files::segment::Segment;
 use crate::files::segment_reader::Source;
-use crate::scan::catalog::Survey;
-use crate::scan::chain::{Beyond, Link};
+use crate::scan::catalog::{Beyond, Link, Survey};
 use crate::scan::intact::{AtomicSet, Salvaged};
-use crate::scan::scanner::resync::Stop;
 use seawall_format::batch::{BatchHeader, HEADER_SIZE};
-use seawall_format::scan::{Body, Limit, Scanner, Start, Step, Window};
+use seawall_format::scan::{Body, Cause, Limit, Scanner, Start, Step, Window};
 use seawall_format::{Layout, Live, Lsn, Offset, SegmentId, next_lsn, tail};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -427,6 +425,25 @@ impl Walk {
         }
         let damage = self.lost_manifest(None).into_iter().collect();
         Event::End(End { last: self.last, confirmed: None, tail: None, damage })
+    }
+}
+
+/// Where a scanner stopped, and what it saw there.
+#[derive(Clone, Copy)]
+struct Stop {
+    cause: Cause,
+    header: Option<BatchHeader>,
+}
+
+impl Stop {
+    fn corruption(&self, is_text: bool) -> Corruption {
+        match self.cause {
+            Cause::Header if is_text => Corruption::Line,
+            Cause::Body => Corruption::Body,
+            Cause::Order => Corruption::Order,
+            Cause::Extent => Corruption::CutShort,
+            _ => Corruption::Header,
+        }
     }
 }
 

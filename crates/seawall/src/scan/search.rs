@@ -1,7 +1,9 @@
 //! What lies behind the place in a segment where no valid batch, or no valid line, stands; found a
 //! window at a time.
 
+use crate::base::error::Result;
 use crate::base::num::{READ_SIZE, to_u64};
+use crate::files::segment_reader::Source;
 use seawall_format::batch::{BatchHeader, HEADER_SIZE};
 use seawall_format::scan::{Scanner, Window, headers};
 use seawall_format::{Layout, Lsn, Offset, lines, tail};
@@ -115,6 +117,32 @@ impl Rest {
         self.at = if is_last { Offset(self.end) } else { at.plus(to_u64(step.max(1))) };
         self.at_line = false;
     }
+}
+
+/// What lies behind the place where `scanner` stopped; up to the next batch, or `whole`.
+pub(crate) fn search(
+    source: &mut Source,
+    scanner: &Scanner,
+    from: Offset,
+    whole: bool,
+) -> Result<Rest> {
+    let mut rest = Rest::new(scanner, from, source.end()?);
+    while let Some(at) = rest.wants() {
+        let bytes = source.read(at, Rest::window(scanner))?;
+        if bytes.is_empty() {
+            break;
+        }
+        rest.look(scanner, at, &bytes);
+        if rest.next.is_some() && !whole {
+            break;
+        }
+        // A text may be as long as its file system allows, and hold next to nothing.
+        if scanner.layout() == Layout::Text && tail::is_zero(&bytes) {
+            let behind = at.plus(to_u64(bytes.len()));
+            rest.pass_hole(source.next_written(behind)?);
+        }
+    }
+    Ok(rest)
 }
 
 #[cfg(test)]

@@ -6,8 +6,6 @@
 
 mod leader;
 
-pub(crate) use crate::write::coordinator::leader::PanicGuard;
-
 use crate::base::deferred_delete::Retired;
 use crate::base::error::{Error, Result};
 use crate::base::event_count::Gate;
@@ -16,6 +14,7 @@ use crate::base::sync::{
     AtomicU32, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, ThreadId, current,
     processors,
 };
+use crate::base::watermark::DurableWatermark;
 use crate::files::live::NO_BOOT;
 use crate::write::background_state::Ahead;
 use crate::write::commit_delay::Siblings;
@@ -185,55 +184,9 @@ impl Core {
         self.lock().commit.durable()
     }
 
-    /// How often records were cut off so far.
-    pub(crate) fn cuts(&self) -> u64 {
-        self.cuts.load(Ordering::Acquire)
-    }
-
     /// Notes that records were cut off.
     pub(crate) fn note_cut(&self) {
         self.cuts.fetch_add(1, Ordering::Release);
-    }
-
-    /// Up to where a reader in this process may go.
-    pub(crate) fn live(&self) -> Live {
-        self.lock().live()
-    }
-
-    /// Refuses a position that no record was given yet, nor comes next.
-    pub(crate) fn check_position(&self, from: Lsn) -> Result<()> {
-        let state = self.lock_here()?;
-        let next = state.commit.next_lsn();
-        if from > next { Err(Error::BeyondEnd { from, next }) } else { Ok(()) }
-    }
-
-    /// Waits until record `next` is durable, or was cut off, and something has changed since
-    /// `seen`; `None` at the deadline, or when the log is closed.
-    pub(crate) fn wait_beyond(
-        &self,
-        next: Lsn,
-        seen: Option<Live>,
-        deadline: Duration,
-    ) -> Result<Option<Live>> {
-        let mut state = self.lock_here()?;
-        loop {
-            let is_durable = state.commit.durable() >= Some(next);
-            let is_cut_off = state.commit.next_lsn() < next;
-            // The same word again would send the follower in circles.
-            if (is_durable || is_cut_off) && Some(state.live()) != seen {
-                return Ok(Some(state.live()));
-            }
-            let left = deadline.saturating_sub(self.clock.now());
-            match state.commit.check() {
-                Ok(()) if !left.is_zero() => state.check_hook()?,
-                Ok(()) | Err(Error::Closed) => return Ok(None),
-                Err(error) => return Err(error),
-            }
-            state.followers += 1;
-            let waited = self.news.wait_timeout(state, left.min(Duration::from_secs(3600)));
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-            state.followers -= 1;
-        }
     }
 
     /// Gives an atomic set its LSNs and takes it into the open batch; waits for room.
@@ -383,15 +336,6 @@ impl Core {
             // Until the writer is back nothing is admitted, as the lock is held.
             self.act_alone(state, writer, act)
         });
-        self.tell(&failovers);
-        done
-    }
-
-    /// Returns once no batch is open and no other thread has the writer.
-    pub(crate) fn pass_between_batches(self: &Arc<Self>) -> Result<()> {
-        let mut failovers = vec![];
-        let taken = self.take_writer_alone(&mut failovers);
-        let done = taken.and_then(|(state, writer)| self.act_alone(state, writer, |_, _| Ok(())));
         self.tell(&failovers);
         done
     }
@@ -618,6 +562,80 @@ impl Core {
         state.commit.check().ok()?;
         let flush = state.commit.flush_due(self.buffered_delay, self.buffered_bytes);
         flush.or_else(|| state.commit.mark_due(self.idle_mark))
+    }
+}
+
+/// If a thread panics that others rely on, the log is poisoned and nobody waits for ever.
+pub(crate) struct PanicGuard<'a>(pub(crate) &'a Core);
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.commit.fail(PANICKED);
+        self.0.wake_everybody(state);
+    }
+}
+
+impl DurableWatermark for Core {
+    fn check_process(&self) -> Result<()> {
+        self.process.check()
+    }
+
+    fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    fn live(&self) -> Live {
+        self.lock().live()
+    }
+
+    fn truncations(&self) -> u64 {
+        self.cuts.load(Ordering::Acquire)
+    }
+
+    fn pass_between_batches(self: Arc<Self>) -> Result<()> {
+        let mut failovers = vec![];
+        let taken = self.take_writer_alone(&mut failovers);
+        let done = taken.and_then(|(state, writer)| self.act_alone(state, writer, |_, _| Ok(())));
+        self.tell(&failovers);
+        done
+    }
+
+    fn check_position(&self, from: Lsn) -> Result<()> {
+        let state = self.lock_here()?;
+        let next = state.commit.next_lsn();
+        if from > next { Err(Error::BeyondEnd { from, next }) } else { Ok(()) }
+    }
+
+    fn wait_beyond(
+        &self,
+        next: Lsn,
+        seen: Option<Live>,
+        deadline: Duration,
+    ) -> Result<Option<Live>> {
+        let mut state = self.lock_here()?;
+        loop {
+            let is_durable = state.commit.durable() >= Some(next);
+            let is_cut_off = state.commit.next_lsn() < next;
+            // The same word again would send the follower in circles.
+            if (is_durable || is_cut_off) && Some(state.live()) != seen {
+                return Ok(Some(state.live()));
+            }
+            let left = deadline.saturating_sub(self.clock.now());
+            match state.commit.check() {
+                Ok(()) if !left.is_zero() => state.check_hook()?,
+                Ok(()) | Err(Error::Closed) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+            state.followers += 1;
+            let waited = self.news.wait_timeout(state, left.min(Duration::from_secs(3600)));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state.followers -= 1;
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! The open segment at the end of the log.
 
+use crate::parity::writer::Covered;
 use seawall_format::batch::{HEADER_SIZE, Life, Spec};
 use seawall_format::{Layout, Offset, SegmentHeader, batch, frame, lines};
-use seawall_io::File;
+use seawall_io::{File, Storage};
 use std::sync::Arc;
 
 /// The segment that is open for append.
@@ -44,6 +45,11 @@ impl TailSegment {
         if self.header.layout == Layout::Text && self.is_reserved {
             free_reserved(&*self.file);
         }
+    }
+
+    /// What parity needs to know of it.
+    pub(crate) fn covered<'a>(&'a self, storage: &'a Arc<dyn Storage>) -> Covered<'a> {
+        Covered { storage, header: &self.header, file: &*self.file, end: self.at.0 }
     }
 
     /// How many bytes can still be written that surely have their place in it.

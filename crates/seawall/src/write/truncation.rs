@@ -5,7 +5,7 @@ use crate::base::error::{Error, Result};
 use crate::base::retention::LiveSegment;
 use crate::files::directory::list;
 use crate::files::segment::Segment;
-use crate::scan::chain::Link;
+use crate::scan::catalog::Link;
 use crate::scan::scanner::{Event, Walk};
 use crate::write::rotation::{Plan, Pred, roll};
 use crate::write::writer::Writer;

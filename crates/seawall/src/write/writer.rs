@@ -140,7 +140,7 @@ impl Writer {
             tail.chain = chain;
             if let Some(parity) = &mut self.parity {
                 let written = (at.0, text.as_ref().unwrap_or(&bytes).as_slice());
-                self.unsettled.extend(parity.follow(&self.machine, tail, written));
+                self.unsettled.extend(parity.follow(&tail.covered(&self.machine.storage), written));
                 self.counts.parity_stripes = parity.stripes;
                 self.counts.parity_failures = parity.failures;
             }
@@ -238,6 +238,16 @@ impl Writer {
         Ok(())
     }
 
+    /// Goes on in a new segment if the tail holds records of another schema than those to come:
+    /// each is decoded by the number in its segment's header.
+    pub(crate) fn enter_schema(&mut self) -> Result<()> {
+        if self.tail.header.record_type.schema == self.manifest.content.record_type.schema {
+            return Ok(());
+        }
+        let empty = NewSegment { carry: vec![], least: 0, hold: 0 };
+        self.go_on(next_lsn(self.last), self.last_chain, empty)
+    }
+
     /// Batches that end before the block where the next one begins are safe from its failure.
     fn forget_whole_blocks(&mut self) {
         let block = u64::from(self.tail.header.geometry.block);
@@ -293,7 +303,7 @@ impl Writer {
     pub(crate) fn tend_parity(&mut self, complete: bool, at_once: bool) {
         let Some(parity) = &mut self.parity else { return };
         if complete {
-            self.unsettled.extend(parity.complete(&self.machine, &self.tail));
+            self.unsettled.extend(parity.complete(&self.tail.covered(&self.machine.storage)));
             self.counts.parity_failures = parity.failures;
         }
         if at_once {

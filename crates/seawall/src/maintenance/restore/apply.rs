@@ -3,9 +3,9 @@
 
 use crate::base::env::Machine;
 use crate::base::error::{Error, Result};
+use crate::base::num::to_u64;
 use crate::files::directory::{MANIFEST, is_spare, list};
-use crate::files::overlay::{Overlay, Patch, part};
-use crate::maintenance::restore::{is_manifest, to_u64};
+use crate::files::overlay::{Overlay, Patch, is_manifest, part};
 use crate::scan::quarantine;
 use crate::write::preallocated::Spare;
 use seawall_format::{SECTOR, SegmentId};

@@ -2,9 +2,8 @@
 
 use crate::base::error::Result;
 use crate::base::num::to_u64;
-use crate::files::overlay::{Overlay, Patch};
-use crate::maintenance::restore::is_manifest;
-use crate::scan::catalog::survey;
+use crate::files::overlay::{Overlay, Patch, is_manifest};
+use crate::scan::load::survey;
 use crate::scan::scanner::{Event, Found, Walk};
 use seawall_format::batch::HEADER_SIZE as BATCH_HEADER_SIZE;
 use seawall_format::frame::{self, Frames};

@@ -26,12 +26,14 @@
 
 use crate::base::env::Machine;
 use crate::base::error::{Error, Result};
-use crate::files::directory::QUARANTINE;
+use crate::base::num::to_u64;
+use crate::files::directory::{QUARANTINE, is_of_log};
 use crate::files::overlay::{Mender, Overlay, Patch, part};
 use crate::files::segment_reader::read_around;
-use crate::maintenance::restore::{apply, to_u64};
+use crate::maintenance::restore::apply;
 use crate::maintenance::verify::look_around;
-use crate::scan::catalog::{log_id, survey};
+use crate::scan::catalog::log_id;
+use crate::scan::load::survey;
 use seawall_format::{LogId, Offset, Salt};
 use seawall_io::{Access, File, Storage};
 use std::io;
@@ -188,8 +190,7 @@ fn decode(
         _ => return Ok(None),
     };
     let Ok(file) = String::from_utf8(name.to_vec()) else { return Ok(None) };
-    if number(&head, 0, 4) != u64::from(checksum) || !crate::maintenance::restore::is_of_log(&file)
-    {
+    if number(&head, 0, 4) != u64::from(checksum) || !is_of_log(&file) {
         return Ok(None);
     }
     let (offset, old, new) = (number(&head, 8, 8), old.to_vec(), new.to_vec());

@@ -9,7 +9,7 @@ use crate::maintenance::restore::extent::{is_whole, place_of};
 use crate::maintenance::restore::source::Source;
 use crate::maintenance::verify::{Verification, look_around};
 use crate::read::healing::keeps_all;
-use crate::scan::catalog::survey;
+use crate::scan::load::survey;
 use crate::scan::scanner::{Event, Walk};
 use seawall_format::{Lsn, SegmentId};
 use seawall_io::{Access, Storage};

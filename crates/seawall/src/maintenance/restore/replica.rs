@@ -4,17 +4,20 @@ mod shared;
 
 use crate::base::error::{Corruption, Damage, Error, Result};
 use crate::base::num::to_u64;
-use crate::files::directory::{MANIFEST, MANIFEST_MAX, list, read_small, segment_ids};
+use crate::files::directory::{
+    MANIFEST, MANIFEST_MAX, list, open_if_exists, read_small, segment_ids,
+};
 use crate::files::overlay::{Mender, Patch};
 use crate::files::segment::{Look, look};
+use crate::files::segment_reader::read_header;
 use crate::maintenance::restore::replica::shared::{Shared, segment_of};
 use crate::maintenance::restore::source::Source;
 use crate::maintenance::restore::{is_whole, place_of};
 use crate::maintenance::verify::{Verification, look_around};
-use crate::scan::catalog::{log_id, survey};
+use crate::scan::catalog::log_id;
+use crate::scan::load::survey;
 use seawall_format::{HEADER_SIZE, LogId, Lsn, Manifest, SegmentHeader, SegmentId};
-use seawall_io::{Access, File, Storage};
-use std::io;
+use seawall_io::{File, Storage};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -73,7 +76,7 @@ impl Replica {
 
     /// The header of a segment in its file there, if it is sound and of this log.
     fn header(&self, id: SegmentId) -> Result<Option<SegmentHeader>> {
-        header_in(&*self.storage, id).map(|found| found.filter(|header| header.log == self.log))
+        read_header(&*self.storage, id).map(|found| found.filter(|header| header.log == self.log))
     }
 
     /// Offers what it has for all that was found.
@@ -110,7 +113,7 @@ impl Replica {
             offered.extend(here.iter().flat_map(|patch| shared.parts(patch)));
             return Ok(());
         }
-        let ours = header_in(&**log, id)?;
+        let ours = read_header(&**log, id)?;
         let is_ours = ours.is_some_and(|ours| ours.reference() == header.reference());
         if !is_ours && (!self.is_named(log, &header, &shared)? || self.hides_another(log, id)?) {
             return Ok(());
@@ -161,7 +164,7 @@ impl Replica {
             return Ok(true);
         }
         // Against a sound header under the same name, only what the log had before counts.
-        let has_other = header_in(&*self.found, header.id)?.is_some();
+        let has_other = read_header(&*self.found, header.id)?.is_some();
         let witness = if has_other { &self.found } else { log };
         let names = list(&**witness)?;
         for name in names.iter().filter(|name| segment_ids(std::slice::from_ref(name)).count() > 0)
@@ -184,12 +187,12 @@ impl Replica {
             if other.log != self.log || other.id == id {
                 continue;
             }
-            if header_in(&**log, other.id)?.as_ref() != Some(&other) {
+            if read_header(&**log, other.id)?.as_ref() != Some(&other) {
                 return Ok(true);
             }
             let here = if other.head_name() == other.data_name() { name } else { id.text_name() };
             let (Some(here), Some(there)) =
-                (open(&*self.found, &here)?, open(&**log, &other.data_name())?)
+                (open_if_exists(&*self.found, &here)?, open_if_exists(&**log, &other.data_name())?)
             else {
                 continue;
             };
@@ -230,8 +233,8 @@ impl Replica {
         bytes: Range<u64>,
         offered: &mut Vec<Patch>,
     ) -> Result<()> {
-        let Some(theirs) = open(&*self.storage, name)? else { return Ok(()) };
-        let ours = open(log, name)?;
+        let Some(theirs) = open_if_exists(&*self.storage, name)? else { return Ok(()) };
+        let ours = open_if_exists(log, name)?;
         let end = bytes.end.min(length(&*theirs, name)?);
         let mut at = bytes.start;
         while at < end {
@@ -307,7 +310,8 @@ impl Source for Replica {
         for name in newest.names() {
             let mut differ = vec![];
             self.offer_part((&**log, &name), 0..u64::MAX, &mut differ)?;
-            let lengths = open(&**log, &name)?.zip(open(&*self.storage, &name)?);
+            let lengths =
+                open_if_exists(&**log, &name)?.zip(open_if_exists(&*self.storage, &name)?);
             let is_equal = lengths
                 .map(|(ours, theirs)| Ok(length(&*ours, &name)? == length(&*theirs, &name)?))
                 .transpose()?;
@@ -324,18 +328,6 @@ impl Source for Replica {
     }
 }
 
-/// The sound header in the file of a segment, of whatever layout.
-fn header_in(storage: &dyn Storage, id: SegmentId) -> Result<Option<SegmentHeader>> {
-    for name in [id.file_name(), id.head_name()] {
-        let Some(file) = open(storage, &name)? else { continue };
-        let (bytes, _) = read_around(&*file, 0, to_u64(HEADER_SIZE))?;
-        if let Some(header) = SegmentHeader::decode(&bytes).ok().filter(|header| header.id == id) {
-            return Ok(Some(header));
-        }
-    }
-    Ok(None)
-}
-
 /// Whether a file has, from `start` on, all the bytes of another that are not zero.
 fn holds_all_of((inner, outer): (&dyn File, &dyn File), start: u64) -> Result<bool> {
     let mut at = start;
@@ -350,14 +342,6 @@ fn holds_all_of((inner, outer): (&dyn File, &dyn File), start: u64) -> Result<bo
             return Ok(false);
         }
         at += to_u64(bytes.len());
-    }
-}
-
-fn open(storage: &dyn Storage, name: &str) -> Result<Option<Arc<dyn File>>> {
-    match storage.open(name, Access::Read) {
-        Ok(file) => Ok(Some(file)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io(format!("open {name}"))(error)),
     }
 }
 

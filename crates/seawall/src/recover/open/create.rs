@@ -8,7 +8,7 @@ use crate::files::directory;
 use crate::files::directory::{MANIFEST, open_or_make};
 use crate::files::live::retract_beyond;
 use crate::files::manifest::ManifestFile;
-use crate::recover::open::{Beginning, remove_spares, writer};
+use crate::recover::handover::{Beginning, remove_spares, writer};
 use crate::recover::report::{Recovery, TailState};
 use crate::write::rotation::{Plan, roll};
 use crate::write::writer::Writer;

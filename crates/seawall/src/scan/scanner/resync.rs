@@ -7,9 +7,8 @@ use crate::files::parity_file::knows_more;
 use crate::files::segment::Segment;
 use crate::files::segment_reader::Source;
 use crate::scan::intact::{Expected, stranger};
-use crate::scan::scanner::{End, Event, TailFound, Walk, opened};
-use crate::scan::search::Rest;
-use seawall_format::batch::BatchHeader;
+use crate::scan::scanner::{End, Event, Stop, TailFound, Walk, opened};
+use crate::scan::search::{Rest, search};
 use seawall_format::scan::{Cause, Limit, Scanner};
 use seawall_format::{Layout, Lsn, Offset, lines, next_lsn, tail};
 
@@ -30,7 +29,7 @@ impl Walk {
         let from = if is_text || stop.cause == Cause::Order { at } else { at.plus(8) };
         let part = scanner.part().and_then(|part| part.confirmed);
         let source = opened(&mut self.source, &link.segment, self.around)?;
-        let rest = source.rest(scanner, from, is_newest)?;
+        let rest = search(source, scanner, from, is_newest)?;
         let behind = at.0..rest.used.0.max(source.end()?);
         // A clean close says that nothing followed then.
         let closed_here = self.closed.is_some_and(|closed| {
@@ -229,29 +228,10 @@ fn text_end(source: &mut Source, scanner: &Scanner, rest: &Rest) -> Result<(tail
     Ok((row, scanner.is_exact() && part.is_none() && at == end))
 }
 
-/// Where a scanner stopped, and what it saw there.
-#[derive(Clone, Copy)]
-pub(super) struct Stop {
-    pub(super) cause: Cause,
-    pub(super) header: Option<BatchHeader>,
-}
-
 /// The bytes that cannot be trusted, and the last record that they held.
 struct Place {
     size: u64,
     last: Option<Lsn>,
     /// Whether more records may have followed than anybody can say.
     is_open: bool,
-}
-
-impl Stop {
-    fn corruption(&self, is_text: bool) -> Corruption {
-        match self.cause {
-            Cause::Header if is_text => Corruption::Line,
-            Cause::Body => Corruption::Body,
-            Cause::Order => Corruption::Order,
-            Cause::Extent => Corruption::CutShort,
-            _ => Corruption::Header,
-        }
-    }
 }

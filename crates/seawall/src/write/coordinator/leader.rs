@@ -5,7 +5,7 @@ use crate::base::error::{Error, Result};
 use crate::base::event_count::Gate;
 use crate::base::options::Failover;
 use crate::base::sync::{MutexGuard, Ordering, yield_now};
-use crate::write::coordinator::{Core, PANICKED, State, wake};
+use crate::write::coordinator::{Core, PanicGuard, State, wake};
 use crate::write::group_commit::{Goal, Group};
 use crate::write::writer::Writer;
 use seawall_format::Level;
@@ -190,15 +190,4 @@ type Written = (u64, u32, Vec<u8>);
 fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     [StorageFull, FileTooLarge, QuotaExceeded].contains(&error.kind())
-}
-
-/// If a thread panics that others rely on, the log is poisoned and nobody waits for ever.
-pub(crate) struct PanicGuard<'a>(pub(crate) &'a Core);
-
-impl Drop for PanicGuard<'_> {
-    fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.commit.fail(PANICKED);
-        self.0.wake_everybody(state);
-    }
 }

@@ -7,13 +7,13 @@
 
 use crate::base::error::{Lost, Result};
 use crate::base::num::to_u64;
+use crate::files::directory::open_if_exists;
 use crate::files::overlay::{Mender, Overlay, Patch};
 use crate::files::segment::{Look, Segment, look};
-use crate::files::segment_reader::{length, read_around};
+use crate::files::segment_reader::{length, read_around, read_header};
 use crate::maintenance::restore::part;
-use crate::maintenance::restore::replica::{header_in, open};
-use crate::scan::catalog::survey;
-use crate::scan::chain::Link;
+use crate::scan::catalog::Link;
+use crate::scan::load::survey;
 use crate::scan::scanner::{Event, Found, Walk};
 use seawall_format::batch::{BatchHeader, HEADER_SIZE, Life};
 use seawall_format::scan::Limit;
@@ -244,7 +244,7 @@ pub(super) fn segment_of(
     header: &SegmentHeader,
 ) -> Result<Option<Segment>> {
     let mut view = storage.clone();
-    if header_in(&**storage, header.id)?.as_ref() != Some(header) {
+    if read_header(&**storage, header.id)?.as_ref() != Some(header) {
         let (file, new) = (header.head_name(), header.encode().to_vec());
         let patch = Patch { file, offset: 0, old: vec![], new, by: Mender::Replica };
         view = Arc::new(Overlay::new(view, &[patch]));
@@ -263,7 +263,7 @@ fn walk_over(segment: &Segment) -> Walk {
 /// Bytes of the file with the records; fewer where it ends, zeros where the device refuses them.
 fn read(segment: &Segment, at: u64, size: usize) -> Result<Vec<u8>> {
     let name = segment.name();
-    let Some(file) = open(&**segment.storage(), &name)? else { return Ok(vec![]) };
+    let Some(file) = open_if_exists(&**segment.storage(), &name)? else { return Ok(vec![]) };
     if at >= length(&*file, &name)? {
         return Ok(vec![]);
     }
@@ -280,7 +280,7 @@ fn successor(log: &Arc<dyn Storage>, header: &SegmentHeader) -> Result<Option<Se
 /// A segment has random bits of its own: who has the next one was one log up to its base.
 fn has_same_successor(replica: &Arc<dyn Storage>, next: Option<&SegmentHeader>) -> Result<bool> {
     let Some(next) = next else { return Ok(false) };
-    Ok(header_in(&**replica, next.id)?.as_ref() == Some(next))
+    Ok(read_header(&**replica, next.id)?.as_ref() == Some(next))
 }
 
 /// Whether neither was opened for writing since the replica was made: that writes the manifest.
