@@ -5,6 +5,7 @@ The tables beside this file, *.tsv, are applied in the order of their names. The
 
     move  OLD  NEW          a file or folder changes its path; longest OLD wins
     word  OLD  NEW  [IN]    an identifier changes its name in *.rs files below IN (default: all)
+    code  OLD  NEW  [IN]    the same outside of comment lines, for names that are English words
     text  OLD  NEW  [IN]    an exact text changes in *.rs and Cargo.toml files below IN
 
 IN is one path prefix after the moves of the same table. With FILEs, paths relative to TREE, only
@@ -24,8 +25,8 @@ def rows(table):
         if not line.strip() or line.startswith("#"):
             continue
         fields = line.split("\t")
-        if fields[0] not in ("move", "word", "text") or len(fields) not in (3, 4):
-            sys.exit(f"{table}:{number}: expected move, word or text, OLD, NEW and perhaps IN")
+        if fields[0] not in ("move", "word", "code", "text") or len(fields) not in (3, 4):
+            sys.exit(f"{table}:{number}: expected move, word, code or text, OLD, NEW and perhaps IN")
         yield fields + [""] * (4 - len(fields))
 
 
@@ -42,8 +43,13 @@ def renamed(text, path, renames):
             continue
         if kind == "text":
             text = text.replace(old.replace("\\n", "\n"), new.replace("\\n", "\n"))
-        else:
-            text = re.sub(rf"(?<![A-Za-z0-9_]){re.escape(old)}(?![A-Za-z0-9_])", new, text)
+            continue
+        pattern = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(old)}(?![A-Za-z0-9_])")
+        lines = text.splitlines(keepends=True)
+        is_left = [kind == "code" and line.lstrip(" +-").startswith("//") for line in lines]
+        text = "".join(
+            line if left else pattern.sub(new, line) for line, left in zip(lines, is_left)
+        )
     return text
 
 
