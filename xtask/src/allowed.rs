@@ -16,6 +16,11 @@ pub(crate) struct Allowed {
     pub(crate) reason: &'static str,
 }
 
+/// What is left to sort into layers.
+const fn unsorted(path: &'static str, rule: &'static str) -> Allowed {
+    Allowed { path, rule, reason: "not sorted into layers yet" }
+}
+
 /// All exceptions.
 pub(crate) const ALLOWED: &[Allowed] = &[
     Allowed {
@@ -148,6 +153,25 @@ pub(crate) const ALLOWED: &[Allowed] = &[
         rule: "machine",
         reason: "a folder for a test is removed with all that is in it",
     },
+    unsorted("crates/seawall/src/", "crowded"),
+    unsorted("crates/seawall/src/", "long"),
+    unsorted("crates/seawall-cli/src", "cycle"),
+    unsorted("crates/seawall-cli/src", "crowded"),
+    unsorted("crates/seawall-disk/src", "cycle"),
+    unsorted("crates/seawall-disk/src", "facade"),
+    unsorted("crates/seawall-foreign/src", "facade"),
+    unsorted("crates/seawall-format/src", "cycle"),
+    unsorted("crates/seawall-format/src", "crowded"),
+    unsorted("crates/seawall-format/src", "facade"),
+    unsorted("crates/seawall-io/src", "cycle"),
+    unsorted("crates/seawall-io/src", "crowded"),
+    unsorted("crates/seawall-io/src", "facade"),
+    unsorted("crates/seawall-measure/src", "cycle"),
+    unsorted("crates/seawall-replay/src", "cycle"),
+    unsorted("crates/seawall-replay/src", "crowded"),
+    unsorted("crates/seawall-replay/src", "facade"),
+    unsorted("crates/seawall-testkit/src", "cycle"),
+    unsorted("crates/seawall-testkit/src", "facade"),
 ];
 
 /// What is left of `findings`, and a finding for each exception that excused none.

@@ -10,6 +10,7 @@ mod json;
 mod links;
 mod long;
 mod mask;
+mod modules;
 mod planted;
 mod prove;
 mod rules;

@@ -3,6 +3,7 @@
 mod code;
 mod crates;
 mod docs;
+mod layers;
 mod proof;
 mod text;
 
@@ -67,6 +68,11 @@ pub(crate) const RULES: &[Rule] = &[
     rule("dependency", "an ADR names every dependency", crates::dependencies),
     rule("test", "each file of tests is part of a program", crates::tests_that_never_run),
     rule("package", "a published crate includes no file from outside its folder", crates::packages),
+    rule("layer", "a module imports from lower layers only", layers::upward),
+    rule("facade", "inside a crate nothing is imported from its root", layers::facade),
+    rule("cycle", "no modules import each other", layers::cycles),
+    rule("crowded", "a folder of sources has 15 files at most", layers::crowded),
+    rule("long", "a file has 500 lines of code at most", layers::long_files),
     rule("link", "a relative link leads to a file of the tree", docs::links),
     rule("book", "docs/SUMMARY.md lists every page", docs::pages),
     rule("proof", "documents name tests and planted bugs that exist", proof::named),

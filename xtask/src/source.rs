@@ -32,7 +32,8 @@ impl Source {
     pub(crate) fn new(path: &str, text: &str) -> Self {
         let code = if extension(path) == "rs" { mask(text) } else { String::new() };
         let tokens = tokens(&code);
-        let tests = [items(&tokens, "#[test]"), items(&tokens, "#[cfg(test)]")].concat();
+        let tests =
+            ["#[test]", "#[cfg(test)]", "#[cfg(all(test,"].map(|a| items(&tokens, a)).concat();
         let checks = items(&tokens, "const _:");
         Self { path: path.into(), text: text.into(), code, tokens, tests, checks }
     }
@@ -52,9 +53,9 @@ impl Source {
         // The model shares nothing with the product, rules included; compare and fuzz are
         // workspaces of their own.
         const APART: &[&str] = &["qa/compare/", "qa/fuzz/", "qa/model/"];
-        let below = |folder: &&str| self.path.starts_with(folder);
-        let is_apart = APART.iter().any(|folder| below(folder));
-        self.is_rust() && ["crates/", "qa/", "xtask/"].iter().any(|f| below(f)) && !is_apart
+        let below = |folder: &&str| self.path.starts_with(*folder);
+        let is_apart = APART.iter().any(below);
+        self.is_rust() && ["crates/", "qa/", "xtask/"].iter().any(below) && !is_apart
     }
 
     /// The lines with their numbers.
@@ -92,7 +93,14 @@ impl Source {
         self.lines().filter(|(line, _)| !self.is_test(*line)).count()
     }
 
-    fn is_test_file(&self) -> bool {
+    /// Lines of code that are not tests: comments and blank lines apart.
+    pub(crate) fn code_lines(&self) -> usize {
+        let code = (1..).zip(self.code.lines()).filter(|(_, code)| !code.trim().is_empty());
+        code.filter(|(line, _)| !self.is_test(*line)).count()
+    }
+
+    /// Whether the whole file is tests.
+    pub(crate) fn is_test_file(&self) -> bool {
         let mut parts = self.path.rsplit('/');
         parts.next() == Some("tests.rs") || parts.any(|part| part == "tests" || part == "benches")
     }
