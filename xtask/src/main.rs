@@ -37,7 +37,7 @@ Chores:
   prove --list [NAME...] [--json]
           prints a table of the bugs: name, what breaks, which command catches it
   prove --check [NAME...]
-          only checks whether the patches apply
+          only checks whether the patches apply and their tests exist
   prove --carry BASE [--renames SCRIPT] [NAME...]
           rewrites the patches that no longer apply to HEAD by merging: they applied to the commit
           BASE. SCRIPT TREE [FILE...] moves and renames in a checkout of BASE what HEAD has moved

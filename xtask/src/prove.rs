@@ -123,18 +123,39 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Only checks whether each patch applies.
+/// Only checks whether each patch applies and its test exists.
 fn check(root: &Path, bugs: &[Bug]) -> io::Result<bool> {
+    let functions = functions(root)?;
     let mut err = io::stderr().lock();
-    let mut stale = 0;
-    for bug in bugs {
-        if let Err(error) = Copy::check(root, &bug.name) {
-            writeln!(err, "proof/{}.patch does not apply: {error}", bug.name)?;
+    let (mut stale, mut nameless) = (0, 0);
+    for Bug { name, caught_by, .. } in bugs {
+        if let Err(error) = Copy::check(root, name) {
+            writeln!(err, "proof/{name}.patch does not apply: {error}")?;
             stale += 1;
         }
+        let test = caught_by.test_name();
+        if let Some(test) = test.filter(|test| !functions.iter().any(|name| name.contains(test))) {
+            writeln!(err, "proof/{name}.patch: no test has `{test}` in its name")?;
+            nameless += 1;
+        }
     }
-    writeln!(err, "prove: {} patches, {stale} do not apply", bugs.len())?;
-    Ok(stale == 0)
+    let all = bugs.len();
+    writeln!(err, "prove: {all} patches, {stale} do not apply, {nameless} name no test")?;
+    Ok(stale + nameless == 0)
+}
+
+/// The names of all Rust functions in the tree.
+fn functions(root: &Path) -> io::Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    for path in tree::tracked(root).unwrap_or_default() {
+        let file = root.join(&path);
+        if Path::new(&path).extension().is_some_and(|ending| ending == "rs") && file.is_file() {
+            let text = tree::read(&file)?;
+            let names = text.split("fn ").skip(1).filter_map(|rest| rest.split('(').next());
+            found.extend(names.map(str::to_owned));
+        }
+    }
+    Ok(found)
 }
 
 /// Neighbours change the same crate and run the same program, so that cargo rebuilds little.

@@ -79,6 +79,15 @@ impl CargoCommand {
         self.verb() == Some("test")
     }
 
+    /// The name, or a part of it, of the test function that it runs; `None` if it names none.
+    pub(super) fn test_name(&self) -> Option<&str> {
+        let mut words = self.words.iter().rev();
+        let (last, before) = (words.next()?, words.next()?);
+        let is_value = before.starts_with('-') && before != "--" && before != "--lib";
+        let name = last.rsplit("::").next().filter(|name| !name.is_empty() && !is_value);
+        name.filter(|name| self.is_test() && !name.starts_with('-'))
+    }
+
     /// The command that builds what this one runs, and runs nothing.
     pub(super) fn build(&self) -> Self {
         let mut built = self.clone();
@@ -165,6 +174,21 @@ mod tests {
     fn command_is_displayed_as_it_was_written() {
         for line in ["A=1 cargo test -p a b", "RUSTFLAGS=\"--cfg a\" cargo test"] {
             assert_eq!(CargoCommand::new(line).unwrap().to_string(), line);
+        }
+    }
+
+    #[test]
+    fn test_is_named_by_the_last_word() {
+        for (line, expected) in [
+            ("cargo test -p a --test b c_is_d", Some("c_is_d")),
+            ("cargo test -p a --lib b::tests::c_is_d", Some("c_is_d")),
+            ("cargo test -p a -- --exact c_is_d", None),
+            ("cargo test -p a --test b c::", None),
+            ("cargo test -p a --test b", None),
+            ("cargo test -p a --lib", None),
+            ("cargo run -p a -- run", None),
+        ] {
+            assert_eq!(CargoCommand::new(line).unwrap().test_name(), expected, "{line}");
         }
     }
 

@@ -22,7 +22,7 @@ use git::{Git, Merged};
 use place::Places;
 use renames::Renames;
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -82,10 +82,11 @@ impl Carrier {
     pub(super) fn carry(&self, bugs: &[Bug]) -> io::Result<bool> {
         let mut err = io::stderr().lock();
         let mut count = BTreeMap::new();
-        for Bug { name, .. } in bugs {
+        for bug in bugs {
+            let name = &bug.name;
             let file = self.root.join(format!("proof/{name}.patch"));
             let old = tree::read(&file)?;
-            let outcome = match self.carried(name, &file, &old) {
+            let outcome = match self.carried(bug, &file, &old) {
                 Ok(Carried { text, by }) => {
                     if text != old {
                         replace(&file, &text)?;
@@ -108,14 +109,11 @@ impl Carrier {
         Ok(!count.contains_key(NOT_CARRIED))
     }
 
-    /// The patch `old` of the bug `name`, which is in `file`, as a patch to `HEAD`.
-    fn carried(&self, name: &str, file: &Path, old: &str) -> io::Result<Carried> {
+    /// The patch `old` of `bug`, which is in `file`, as a patch to `HEAD`.
+    fn carried(&self, bug: &Bug, file: &Path, old: &str) -> io::Result<Carried> {
         let (head, difference) = planted::split(old);
-        let head = match &self.renames {
-            Some(renames) => renames.text(head)?,
-            None => head.to_owned(),
-        };
-        if Copy::check(&self.root, name).is_ok() {
+        let head = self.head(head, bug.caught_by.test_name())?;
+        if Copy::check(&self.root, &bug.name).is_ok() {
             return Ok(Carried { text: head + difference, by: APPLIES });
         }
         let planted = self.planted(file)?;
@@ -133,6 +131,33 @@ impl Carrier {
             return Err(io::Error::other("nothing is left of it: HEAD has the same change"));
         }
         Ok(Carried { text: head + &difference, by })
+    }
+
+    /// `head` with the test that its command names as it is called now.
+    ///
+    /// `test` is part of the names of one or more functions. Where one was renamed, its whole new
+    /// name takes the place of `test`; where several were, the command must be changed by hand.
+    fn head(&self, head: &str, test: Option<&str>) -> io::Result<String> {
+        let (Some(renames), Some(test)) = (&self.renames, test) else { return Ok(head.to_owned()) };
+        let pattern = format!("fn [a-z0-9_]*{test}[a-z0-9_]*");
+        let grep = ["grep", "--only-matching", "-E", &pattern, &self.base, "--", "*.rs"];
+        // Git fails where it finds nothing.
+        let found = self.git.run(&grep).unwrap_or_default();
+        let mut new = BTreeSet::new();
+        for line in found.lines() {
+            if let [_, path, function] = line.splitn(3, ':').collect::<Vec<_>>().as_slice() {
+                new.insert(renames.text(path, function)?);
+            }
+        }
+        let is_kept = new.iter().all(|function| function.contains(test));
+        let only = new.pop_first().filter(|_| !is_kept && new.is_empty());
+        // The command is the last line of the head, and the test its last word.
+        Ok(match only.zip(head.rsplit_once(test)) {
+            Some((function, (before, after))) => {
+                format!("{before}{}{after}", function.trim_start_matches("fn "))
+            }
+            None => head.to_owned(),
+        })
     }
 
     /// A commit with the bug of the patch in `file`, on top of `moved_base`.

@@ -11,9 +11,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Stands in for a head, so that SCRIPT renames what it names as in any file.
-const HEAD_FILE: &str = "proof/head.patch";
-
 /// A program that moves and renames.
 #[derive(Debug)]
 pub(super) struct Renames {
@@ -87,15 +84,18 @@ impl Renames {
         Ok(found)
     }
 
-    /// `text` as the program leaves it.
+    /// `text` as the program would leave it in the file at `path`.
     #[expect(clippy::disallowed_methods, reason = "a scratch file for a program")]
-    pub(super) fn text(&self, text: &str) -> io::Result<String> {
+    pub(super) fn text(&self, path: &str, text: &str) -> io::Result<String> {
         self.clear()?;
-        fs::create_dir_all(self.tree.join("proof"))?;
-        let path = self.tree.join(HEAD_FILE);
-        fs::write(&path, text)?;
-        self.run(&[HEAD_FILE.to_owned()])?;
-        crate::tree::read(&path)
+        let file = self.tree.join(path);
+        fs::create_dir_all(file.parent().unwrap_or(&self.tree))?;
+        fs::write(&file, text)?;
+        self.run(&[path.to_owned()])?;
+        let mut found = BTreeMap::new();
+        collect(&self.tree, Path::new(""), &mut found)?;
+        let lost = || io::Error::other(format!("SCRIPT removes {path}"));
+        found.into_values().next().ok_or_else(lost)
     }
 
     fn run(&self, files: &[String]) -> io::Result<()> {
