@@ -1,4 +1,5 @@
-//! The bytes of a dump: a header, chunks that are checked before they are decoded, an end. DUMP.md.
+//! The bytes of a dump: a header, chunks that are checked before they are decoded, an end.
+//! format.md section 13.2.
 
 mod reading;
 mod writing;

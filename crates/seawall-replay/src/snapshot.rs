@@ -1,5 +1,5 @@
 //! A program's whole state in a dump, paired with the log: taken now and then, brought back with
-//! the records behind it. docs/DUMP.md.
+//! the records behind it. docs/format.md, section 13.
 
 mod error;
 mod folder;
@@ -30,7 +30,7 @@ type Result<T> = std::result::Result<T, SnapshotError>;
 /// whose manifest is lost is not opened if its directory holds somebody else's folder. Dumps belong
 /// to whoever holds the log's handle; its checkpoints, too, are noted by the [`Snapshotter`] alone,
 /// and its end is cut by [`truncate_after`](Snapshots::truncate_after).
-/// What makes a dump count, and the order in which one is written: `docs/DUMP.md`.
+/// What makes a dump count, and the order in which one is written: `docs/format.md`, section 13.
 ///
 /// # Examples
 ///
@@ -236,7 +236,7 @@ impl<S: Serialize + DeserializeOwned> Snapshots<S> {
     }
 }
 
-/// Whether a dump at this LSN counts beside this log: DUMP.md, section 3, rules 3 to 7.
+/// Whether a dump at this LSN counts beside this log: format.md, section 13.3, rules 3 to 7.
 fn counts<T: ?Sized, C>(
     dump: Lsn,
     owner: Option<Owner>,
@@ -363,7 +363,7 @@ impl<S: Serialize + DeserializeOwned> Snapshotter<S> {
         }
     }
 
-    /// Names the dump that was written, and lets it count: DUMP.md, section 4, steps 3 to 5.
+    /// Names the dump that was written, and lets it count: format.md, section 13.4, steps 3 to 5.
     fn publish<T: ?Sized, C>(&mut self, log: &Log<T, C>, lsn: Lsn) -> Result<()> {
         let base = self.newest;
         let others = self.folder.dumps()?;

@@ -8,19 +8,36 @@ const TEXT: &str = include_str!("../../../docs/format.md");
 const TESTS: [&str; 2] =
     [include_str!("../src/recover/decision.rs"), include_str!("../../seawall-format/src/tail.rs")];
 
-/// The cells of each row of each named table, without the head.
+/// Where the tables of dumps are compared: with the code of another package.
+const DUMP_TABLES: [&str; 3] = ["dump header", "dump chunk", "dump end"];
+
+/// The rows of each named table: a code block of `text` whose name follows that word.
 fn tables() -> BTreeMap<&'static str, Vec<Vec<&'static str>>> {
     let mut found = BTreeMap::new();
     let mut lines = TEXT.lines();
     while let Some(line) = lines.next() {
-        let name = line.strip_prefix("<!-- table: ").and_then(|rest| rest.strip_suffix(" -->"));
-        let Some(name) = name else { continue };
-        let rows = lines.by_ref().take_while(|line| line.starts_with('|')).skip(2);
-        let cells = |row: &'static str| row.trim_matches('|').split('|').map(str::trim).collect();
-        let known = found.insert(name, rows.map(cells).collect());
-        assert!(known.is_none(), "the table {name} stands in format.md twice");
+        let Some(name) = line.strip_prefix("```text ") else { continue };
+        let head = lines.next().unwrap_or_default();
+        let table = rows(head, lines.by_ref().take_while(|line| *line != "```"));
+        let known = found.insert(name, table);
+        assert!(known.is_none(), "the table {name} is in format.md twice");
     }
     found
+}
+
+/// The cells of each row. Columns begin where the words of the head do. A line with nothing but a
+/// last cell continues the row before: the rest of a value, which is not compared.
+fn rows(head: &str, lines: impl Iterator<Item = &'static str>) -> Vec<Vec<&'static str>> {
+    let starts: Vec<usize> = head.split_whitespace().filter_map(|word| head.find(word)).collect();
+    let cells = |line: &'static str| -> Vec<&'static str> {
+        let ends = starts.iter().skip(1).copied().chain([line.len()]);
+        let cell = |(from, to): (&usize, usize)| line.get(*from..to.min(line.len()));
+        starts.iter().zip(ends).map(|range| cell(range).unwrap_or_default().trim()).collect()
+    };
+    let is_row = |cells: &Vec<&str>| cells.iter().rev().skip(1).any(|cell| !cell.is_empty());
+    let rows: Vec<_> = lines.map(cells).filter(is_row).collect();
+    assert!(rows.iter().all(|row| row.first() != Some(&"")), "a row without a first cell: {head}");
+    rows
 }
 
 /// Offset, size and name of each field, as format.md has them.
@@ -59,6 +76,9 @@ fn no_byte_table_stands_in_one_of_them_alone() {
     let mut names: BTreeSet<_> = code.iter().map(|(name, _)| *name).collect();
     assert_eq!(names.len(), code.len());
     assert!(names.insert("recovery"), "which is no byte table");
+    for name in DUMP_TABLES {
+        assert!(names.insert(name), "of no file of a log");
+    }
     let text: BTreeSet<_> = tables().into_keys().collect();
     assert_eq!(text, names);
 }

@@ -46,7 +46,7 @@ fn note() -> Note {
     Note { count: 300, text: "longer than one chunk".to_owned() }
 }
 
-/// Made from the text of DUMP.md by another program.
+/// Made from the text of format.md section 13 by another program.
 const GOLDEN: &str = "\
     53454157414c4c4400000200c184accc728284061000000008070605040302012a00000000000000\
     25000000000000000700000000000000030000000100000418171615141312112827262524232221\
@@ -88,14 +88,20 @@ fn a_dump_of_the_draft_without_a_log_is_read() {
 
 #[test]
 fn the_tables_of_the_text_are_those_of_the_code() {
-    let text = include_str!("../../../../docs/DUMP.md");
+    let text = include_str!("../../../../docs/format.md");
+    let payload = Field { at: 8, size: 0, name: "payload" };
+    let chunk = [C_CRC, C_LENGTH, payload];
     let end = [E_CRC, E_MAGIC, E_LENGTH, E_CHUNKS];
-    for (name, table) in [("header", HEADER), ("end", end.as_slice())] {
-        let part = text.split(&format!("<!-- table: dump {name} -->")).nth(1).unwrap();
-        let rows = part.lines().skip(3).take_while(|line| line.starts_with('|'));
-        let said: Vec<String> = rows.map(|row| row.split('|').take(4).collect()).collect();
-        let coded = table.iter().map(|f| format!(" {}  {}  {} ", f.at, f.size, f.name));
-        assert_eq!(said, coded.collect::<Vec<_>>(), "{name}");
+    for (name, table) in [("header", HEADER), ("chunk", &chunk), ("end", &end)] {
+        let block = text.split(&format!("```text dump {name}\n")).nth(1).unwrap();
+        let (head, rows) = block.split_once("```").unwrap().0.split_once('\n').unwrap();
+        let value = head.find("value").unwrap();
+        let cells = rows.lines().map(|row| row.get(..value).unwrap_or(row).trim_end());
+        // A row without these cells continues the value of the one before.
+        let said: Vec<_> = cells.filter(|cells| !cells.is_empty()).collect();
+        let size = |size: usize| if size == 0 { "n".to_owned() } else { size.to_string() };
+        let row = |f: &Field| format!("{:>6}  {:>4}  {}", f.at, size(f.size), f.name);
+        assert_eq!(said, table.iter().map(row).collect::<Vec<_>>(), "{name}");
     }
 }
 

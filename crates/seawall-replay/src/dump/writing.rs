@@ -35,7 +35,7 @@ fn finish(mut chunks: Chunks<'_>, header: Header) -> io::Result<Header> {
     chunks.put_away()?;
     let header = Header { length: chunks.length, ..header };
     let Chunks { file, at, .. } = chunks;
-    assert_eq!(header.file_length(), Some(at + to_u64(super::END_SIZE)), "as DUMP.md says");
+    assert_eq!(header.file_length(), Some(at + to_u64(super::END_SIZE)), "as format.md says");
     file.write_at(&header.end(at), at)?;
     file.write_at(&header.encode(), 0)?;
     Ok(header)

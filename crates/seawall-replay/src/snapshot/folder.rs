@@ -1,4 +1,5 @@
-//! The directory of dumps: their names, and one dump written or read. DUMP.md, sections 1 and 2.
+//! The directory of dumps: their names, and one dump written or read. format.md sections 13.1 and
+//! 13.2.
 
 use super::error::{Reason, SnapshotError};
 use crate::dump::{self, CHUNK, HEADER_SIZE, Header, Kind, NAME_MAX, NotWritten, Owner, Refused};

@@ -84,7 +84,7 @@ fn copies_and_salvaged_logs_take_the_dumps_of_their_log() {
 
 #[test]
 fn a_dump_of_an_earlier_version_is_taken_and_the_next_one_names_the_log() {
-    // Made by another program from the text of DUMP.md: draft 1, LSN 4, the numbers 0 to 3.
+    // Made by another program from format.md section 13: draft 1, LSN 4, numbers 0 to 3.
     const DRAFT_1: &str = "\
         53454157414c4c4400000100582c4bf83a4626220000010008070605040302010400000000000000\
         0500000000000000070000000000000001000000010000076e756d62657273000000000000000000\
