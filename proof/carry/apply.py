@@ -5,7 +5,7 @@ The tables beside this file, *.tsv, are applied in the order of their names. The
 
     move  OLD  NEW          a file or folder changes its path; longest OLD wins
     word  OLD  NEW  [IN]    an identifier changes its name in *.rs files below IN (default: all)
-    code  OLD  NEW  [IN]    the same outside of comment lines, for names that are English words
+    code  OLD  NEW  [IN]    the same, in comments only between backticks: for names that are words
     text  OLD  NEW  [IN]    an exact text changes in *.rs and Cargo.toml files below IN
 
 IN is one path prefix after the moves of the same table. With FILEs, paths relative to TREE, only
@@ -45,11 +45,15 @@ def renamed(text, path, renames):
             text = text.replace(old.replace("\\n", "\n"), new.replace("\\n", "\n"))
             continue
         pattern = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(old)}(?![A-Za-z0-9_])")
-        lines = text.splitlines(keepends=True)
-        is_left = [kind == "code" and line.lstrip(" +-").startswith("//") for line in lines]
-        text = "".join(
-            line if left else pattern.sub(new, line) for line, left in zip(lines, is_left)
-        )
+        parts = []
+        for line in text.splitlines(keepends=True):
+            if kind == "code" and line.lstrip(" +-").startswith("//"):
+                quoted = line.split("`")
+                quoted[1::2] = [pattern.sub(new, part) for part in quoted[1::2]]
+                parts.append("`".join(quoted))
+            else:
+                parts.append(pattern.sub(new, line))
+        text = "".join(parts)
     return text
 
 

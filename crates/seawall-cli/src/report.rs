@@ -210,7 +210,7 @@ fn exit_of(error: &Error) -> Exit {
         Error::Mismatch { .. } | Error::InvalidOption { .. } => Exit::Usage,
         Error::Damaged(damage) if damage.lost.is_none() => Exit::Correctable,
         Error::Damaged(_) => Exit::Lost,
-        Error::CannotTell { .. } => Exit::Unsure,
+        Error::Ambiguous { .. } => Exit::Unsure,
         Error::Unconfirmed { .. } => Exit::Contract,
         _ => Exit::Failed,
     }

@@ -204,7 +204,7 @@ fn a_place_that_is_gone_is_1_and_says_where_to_go_on() {
     folder.write("at", b"10\n");
     folder.run("truncate log --after 5 --yes", b"").fine();
     let said = folder.run("tail log --cursor-file at", b"").refused(1).to_owned();
-    assert!(said.contains("record 6 comes next"), "{said}");
+    assert!(said.contains("next record is 6"), "{said}");
     assert_eq!(folder.read("at"), b"10\n");
     folder.run("append log --level confirmed", &lines(6..=9)).fine();
     assert_eq!(folder.run("tail log --cursor-file at", b"").fine().text(), "");

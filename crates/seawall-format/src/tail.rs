@@ -29,7 +29,7 @@ pub enum Verdict {
     /// A write was under way that nobody was promised.
     Torn,
     /// A write under way and damage would look the same.
-    CannotTell,
+    Ambiguous,
 }
 
 impl Row {
@@ -39,7 +39,7 @@ impl Row {
         match self {
             Self::Clean => Verdict::Clean,
             Self::HeaderTorn | Self::BodyTorn | Self::LineTorn => Verdict::Torn,
-            Self::BeyondWindow | Self::Otherwise => Verdict::CannotTell,
+            Self::BeyondWindow | Self::Otherwise => Verdict::Ambiguous,
         }
     }
 }

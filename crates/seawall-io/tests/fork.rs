@@ -130,7 +130,7 @@ fn verdict<T>(result: &Result<T>) -> String {
 }
 
 fn open(path: &Path) -> Bytes {
-    Options::new().prepare_ahead(false).open(path).unwrap()
+    Options::new().preallocate(false).open(path).unwrap()
 }
 
 fn folder(name: &str) -> PathBuf {

@@ -94,7 +94,7 @@ fn rows(rows: &[(&str, u64)]) -> Rows {
 fn open(disk: &Arc<dyn Storage>, store: History) -> Result<Engine<History>, Error> {
     Engine::open_in(
         disk,
-        &Options::new().prepare_ahead(false).idle_mark(None).segment_size(1 << 20),
+        &Options::new().preallocate(false).idle_mark(None).segment_size(1 << 20),
         store,
     )
 }

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 fn quiet() -> Options {
-    Options::new().prepare_ahead(false).idle_mark(None)
+    Options::new().preallocate(false).idle_mark(None)
 }
 
 fn add(tx: u64, key: &str) -> Operation {

@@ -24,7 +24,7 @@ fn lsn(number: u64) -> Lsn {
 fn open(disk: &Disk) -> Log<Operation> {
     let geometry = Geometry { block: 512, reach: 512, batch_max: 1024 };
     let options = Options::new().geometry(geometry, 7 * 512).segment_size(7 * 512);
-    options.prepare_ahead(false).idle_mark(None).open_in(disk.clone()).unwrap()
+    options.preallocate(false).idle_mark(None).open_in(disk.clone()).unwrap()
 }
 
 fn reader(disk: &Disk) -> LogReader<Operation> {
@@ -299,7 +299,7 @@ fn white_space_in_a_readable_log_makes_no_other_record() {
     let disk: Disk = Arc::new(MemStorage::new());
     let open = || {
         let options = Options::new().layout(seawall::Layout::Text);
-        let options = options.prepare_ahead(false).idle_mark(None);
+        let options = options.preallocate(false).idle_mark(None);
         options.open_in::<Operation, seawall::Json>(disk.clone()).unwrap()
     };
     let log = open();

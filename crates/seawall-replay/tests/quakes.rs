@@ -12,7 +12,7 @@ use seawall_testkit::Dice;
 
 /// A run on a device that may die.
 fn run_on(device: &MemStorage, stop: impl FnMut(&Run) -> bool) -> Result<Run, String> {
-    let options = Options::new().prepare_ahead(false).idle_mark(None);
+    let options = Options::new().preallocate(false).idle_mark(None);
     let folder = |name| device.folder(name).map_err(|error| error.to_string());
     let log: Log<Event> = options.open_in(folder("log")?).map_err(|error| error.to_string())?;
     let dumps = Snapshots::<Week>::open_in(folder("dumps")?, "week", 1);

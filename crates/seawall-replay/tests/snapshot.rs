@@ -70,7 +70,7 @@ fn open_log(disk: &Arc<dyn Storage>) -> Result<TestLog> {
 fn options() -> Options {
     let geometry = Geometry { block: 512, reach: 512, batch_max: 1024 };
     let options = Options::new().geometry(geometry, 7 * 512).segment_size(7 * 512);
-    options.idle_mark(None).prepare_ahead(false)
+    options.idle_mark(None).preallocate(false)
 }
 
 fn dumps(disk: &Arc<dyn Storage>) -> Result<Snapshots<Ledger>> {

@@ -40,7 +40,7 @@ struct Store {
 impl Store {
     fn open(disk: Arc<dyn Storage>) -> Result<Self> {
         // No threads of its own, so that each run takes the same steps.
-        let log: Log<Change> = Options::new().prepare_ahead(false).idle_mark(None).open_in(disk)?;
+        let log: Log<Change> = Options::new().preallocate(false).idle_mark(None).open_in(disk)?;
         let mut map = BTreeMap::new();
         for entry in log.read_from(Lsn::FIRST)? {
             match entry?.1 {

@@ -38,7 +38,7 @@ use crate::Dice;
 ///
 /// fn open(disk: Arc<dyn Storage>) -> Result<Log<u32>> {
 ///     // No threads of its own, so that each run takes the same steps.
-///     Options::new().prepare_ahead(false).idle_mark(None).open_in(disk)
+///     Options::new().preallocate(false).idle_mark(None).open_in(disk)
 /// }
 ///
 /// let tried = crash_test(

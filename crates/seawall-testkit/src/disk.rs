@@ -34,7 +34,7 @@ use crate::file::FaultFile;
 /// use seawall_testkit::{Fault, FaultDisk, Kind};
 ///
 /// let disk = FaultDisk::new(MemStorage::new());
-/// let log: Log<u32> = Options::new().prepare_ahead(false).open_in(Arc::new(disk.clone()))?;
+/// let log: Log<u32> = Options::new().preallocate(false).open_in(Arc::new(disk.clone()))?;
 /// log.append(&1)?;
 /// disk.plan(disk.steps() + 1, Fault { kind: Kind::FailedSync, seed: 7 });
 /// log.append(&2)?;

@@ -117,7 +117,7 @@ pub struct Harmed {
 /// use std::sync::Arc;
 ///
 /// let device = MemStorage::new();
-/// let log: Log<u32> = Options::new().prepare_ahead(false).open_in(Arc::new(device.clone()))?;
+/// let log: Log<u32> = Options::new().preallocate(false).open_in(Arc::new(device.clone()))?;
 /// (0..100).try_for_each(|number| log.append(&number).map(drop))?;
 /// log.close()?;
 ///

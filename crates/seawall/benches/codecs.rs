@@ -44,7 +44,7 @@ fn open<T: ?Sized, C: Codec<T>>(level: Level) -> Log<T, C> {
     // One segment: a roll is no part of what is measured.
     let options = Options::new().geometry(Geometry::DEFAULT, 128 << 20).segment_size(256 << 20);
     let options = options.buffered(Duration::from_secs(3600), usize::MAX).level(level);
-    options.idle_mark(None).prepare_ahead(false).open_in(Arc::new(Ram::default())).unwrap()
+    options.idle_mark(None).preallocate(false).open_in(Arc::new(Ram::default())).unwrap()
 }
 
 /// Nanoseconds for each append of a slice.

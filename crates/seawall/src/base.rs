@@ -7,10 +7,10 @@ pub(crate) mod error;
 pub(crate) mod event_count;
 #[cfg(feature = "json")]
 pub(crate) mod json;
+pub(crate) mod local_writer;
 pub(crate) mod num;
 pub(crate) mod options;
 pub(crate) mod record_type;
 pub(crate) mod retention;
 pub(crate) mod sync;
 pub(crate) mod versioned;
-pub(crate) mod watermark;

@@ -131,7 +131,7 @@ pub use crate::maintenance::verify::{
 #[cfg(feature = "json")]
 pub use crate::paper::{BinLogger, JsonLogger, Logger, Retrieved};
 pub use crate::read::cursor::{Cursor, Record};
-pub use crate::read::entries::Entries;
+pub use crate::read::entries::Records;
 pub use crate::read::follower::Follower;
 pub use crate::read::record_id::RecordId;
 pub use crate::reader::LogReader;

@@ -2,20 +2,20 @@
 
 use crate::base::codec::{Codec, MessagePack, Stored};
 use crate::base::error::{Error, Result};
+use crate::base::local_writer::LocalWriter;
 use crate::base::options::Options;
-use crate::base::retention::Retained;
-use crate::base::watermark::DurableWatermark;
+use crate::base::retention::RetentionState;
 use crate::files::directory::open_or_create;
-use crate::files::live::Word;
+use crate::files::live::Watermark;
 use crate::read::cursor::Cursor;
-use crate::read::entries::Entries;
-use crate::read::follower::{Follower, News};
-use crate::read::lookup::{Kept, Lookup};
+use crate::read::entries::Records;
+use crate::read::follower::{Follower, NewRecords};
+use crate::read::lookup::{CachedCatalog, Lookup};
 use crate::read::record_id::RecordId;
 use crate::recover::report::Recovery;
-use crate::write::coordinator::Core;
-use crate::write::group_commit::{Goal, Place};
-use crate::write::record_set::{Set, Short};
+use crate::write::coordinator::Coordinator;
+use crate::write::group_commit::{Position, WaitFor};
+use crate::write::record_set::{InlineRecord, RecordSet};
 use seawall_format::{Layout, LogId, Lsn};
 use seawall_io::Storage;
 use std::fmt;
@@ -55,7 +55,7 @@ use std::task::{Context, Poll};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Log<T: ?Sized, C = MessagePack> {
-    core: Arc<Core>,
+    coordinator: Arc<Coordinator>,
     recovery: Recovery,
     lookup: Lookup,
     /// The schema number of what is appended: the highest there is.
@@ -82,15 +82,15 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     }
 
     pub(crate) fn open_with(options: &Options, storage: Arc<dyn Storage>) -> Result<Self> {
-        let asked = options.record_type::<T, C>()?;
-        let schema = asked.schema;
+        let requested = options.record_type::<T, C>()?;
+        let schema = requested.schema;
         let (mut writer, mut recovery, level) =
-            crate::recover::open::open(options, storage, asked)?;
+            crate::recover::open::open(options, storage, requested)?;
         if recovery.damage.is_empty() {
             writer.retain()?;
         } else {
             // While something is damaged nothing goes but by hand.
-            writer.retained = Retained::by(None);
+            writer.retained = RetentionState::new(None);
         }
         let layout = writer.manifest.content.layout;
         let oldest = writer.manifest.content.oldest_base;
@@ -98,10 +98,10 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
         recovery.first = recovery.first.filter(|first| Some(*first) <= recovery.last);
         // What was found at open is W, not `Confirmed`, unless this open wrote it anew (R9): and
         // every open does, as the close of the manifest or as the base of a new segment.
-        let core = Arc::new(Core::new(options, writer, recovery.last, level));
-        let lookup = Lookup::new(core.storage.clone());
+        let coordinator = Arc::new(Coordinator::new(options, writer, recovery.last, level));
+        let lookup = Lookup::new(coordinator.storage.clone());
         let record = PhantomData;
-        Ok(Self { core, recovery, lookup, schema, layout, is_closed: false, record })
+        Ok(Self { coordinator, recovery, lookup, schema, layout, is_closed: false, record })
     }
 
     /// Appends a record and returns its number once it is durable, as the log's level says.
@@ -111,7 +111,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// [`Error::TooLarge`] and [`Error::Encode`] leave the log as it was. [`Error::Poisoned`]
     /// ends it: whether this record survived is known only after reopening.
     pub fn append(&self, record: &T) -> Result<Lsn> {
-        let place = self.admit(record, self.core.goal().is_some())?;
+        let place = self.enqueue(record, self.coordinator.goal().is_some())?;
         self.reach(place)
     }
 
@@ -140,12 +140,12 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     where
         T: 'a,
     {
-        let (place, others) = Set::with_empty(|set| {
+        let (place, others) = RecordSet::with_empty(|set| {
             records.into_iter().try_for_each(|record| set.push::<T, C>(record))?;
             let Some(others) = set.count().checked_sub(1) else {
                 return Err(Error::InvalidOption { why: "a set of no records".to_owned() });
             };
-            Ok((self.core.admit(set, self.core.goal().is_some())?, others))
+            Ok((self.coordinator.enqueue(set, self.coordinator.goal().is_some())?, others))
         })?;
         let last = self.reach(place)?;
         let others = u64::try_from(others).expect("fits in 64 bits");
@@ -181,8 +181,8 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn submit(&self, record: &T) -> Result<Ticket> {
-        let place = self.admit(record, false)?;
-        let awaits = self.core.goal().map(|goal| (self.core.clone(), goal));
+        let place = self.enqueue(record, false)?;
+        let awaits = self.coordinator.goal().map(|goal| (self.coordinator.clone(), goal));
         Ok(Ticket { place, awaits, number: None })
     }
 
@@ -192,9 +192,9 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     ///
     /// [`Error::Io`]. Damage is an error of the iterator, where it is, and so is
     /// [`Error::Rewound`] if records that it delivered are cut off meanwhile.
-    pub fn read_from(&self, from: Lsn) -> Result<Entries<T, C>> {
-        let cursor = Cursor::beside_writer(&self.watermark(), from)?;
-        Ok(Entries::new(cursor, self.schema))
+    pub fn read_from(&self, from: Lsn) -> Result<Records<T, C>> {
+        let cursor = Cursor::beside_writer(&self.local_writer(), from)?;
+        Ok(Records::new(cursor, self.schema))
     }
 
     /// The record with this number, verified; `None` if that is behind the last durable one.
@@ -223,8 +223,8 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn get(&self, lsn: Lsn) -> Result<Option<C::Item>> {
-        let found = self.lookup.get(lsn, || Ok(Some(Word::own(self.core.live()))))?;
-        let decode = |Kept { schema, payload, .. }: Kept| {
+        let found = self.lookup.get(lsn, || Ok(Some(Watermark::own(self.coordinator.live()))))?;
+        let decode = |CachedCatalog { schema, payload, .. }: CachedCatalog| {
             Stored { lsn, schema, payload: &payload }.decode::<T, C>(self.schema)
         };
         found.map(decode).transpose()
@@ -241,29 +241,29 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// next record: a program that kept this position has seen records which this log does not
     /// have.
     pub fn follow(&self, from: Lsn) -> Result<Follower<T, C>> {
-        self.core.check_position(from)?;
-        let news = News::Here(self.watermark());
-        Ok(Follower::new(news, self.read_from(from)?))
+        self.coordinator.check_position(from)?;
+        let new_records = NewRecords::InProcess(self.local_writer());
+        Ok(Follower::new(new_records, self.read_from(from)?))
     }
 
-    fn watermark(&self) -> Arc<dyn DurableWatermark> {
-        self.core.clone()
+    fn local_writer(&self) -> Arc<dyn LocalWriter> {
+        self.coordinator.clone()
     }
 
     /// Takes a record into the open batch; `attended` if its caller waits for it.
-    fn admit(&self, record: &T, attended: bool) -> Result<Place> {
-        if let Some(mut short) = C::payload_of(record).and_then(Short::new) {
-            return self.core.admit(&mut short, attended);
+    fn enqueue(&self, record: &T, attended: bool) -> Result<Position> {
+        if let Some(mut short) = C::payload_of(record).and_then(InlineRecord::new) {
+            return self.coordinator.enqueue(&mut short, attended);
         }
-        Set::with_empty(|set| {
+        RecordSet::with_empty(|set| {
             set.push::<T, C>(record)?;
-            self.core.admit(set, attended)
+            self.coordinator.enqueue(set, attended)
         })
     }
 
-    fn reach(&self, place: Place) -> Result<Lsn> {
-        match self.core.goal() {
-            Some(goal) => self.core.stand_by(place, goal),
+    fn reach(&self, place: Position) -> Result<Lsn> {
+        match self.coordinator.goal() {
+            Some(goal) => self.coordinator.wait_until(place, goal),
             None => Ok(place.lsn),
         }
     }
@@ -274,7 +274,7 @@ impl<T: ?Sized, C> Log<T, C> {
     /// the same; a log that [`truncate_after`](Log::truncate_after) emptied keeps it.
     #[must_use]
     pub fn id(&self) -> LogId {
-        self.core.live().log
+        self.coordinator.live().log
     }
 
     /// Which record has this number now; `None` behind the last durable one. See [`RecordId`].
@@ -283,7 +283,7 @@ impl<T: ?Sized, C> Log<T, C> {
     ///
     /// As [`get`](Log::get), except for [`Error::Decode`].
     pub fn record_id(&self, lsn: Lsn) -> Result<Option<RecordId>> {
-        let found = self.lookup.get(lsn, || Ok(Some(Word::own(self.core.live()))))?;
+        let found = self.lookup.get(lsn, || Ok(Some(Watermark::own(self.coordinator.live()))))?;
         Ok(found.map(|found| found.id(lsn, self.layout)))
     }
 
@@ -296,13 +296,13 @@ impl<T: ?Sized, C> Log<T, C> {
     /// The last durable record.
     #[must_use]
     pub fn durable(&self) -> Option<Lsn> {
-        self.core.durable()
+        self.coordinator.durable()
     }
 
     /// The first record that was not given up, or the next one in a log without records.
     #[must_use]
     pub fn oldest(&self) -> Lsn {
-        self.core.bounds().0
+        self.coordinator.bounds().0
     }
 
     /// Where a program that brings back its state begins to read: the newest checkpoint, or the
@@ -330,14 +330,14 @@ impl<T: ?Sized, C> Log<T, C> {
     /// ```
     #[must_use]
     pub fn replay_start(&self) -> Lsn {
-        let (oldest, checkpoint) = self.core.bounds();
+        let (oldest, checkpoint) = self.coordinator.bounds();
         checkpoint.unwrap_or(oldest)
     }
 
     /// What `append` waits for.
     #[must_use]
     pub fn level(&self) -> seawall_format::Level {
-        self.core.level
+        self.coordinator.level
     }
 
     /// Returns once every record appended so far is durable, with the last of them.
@@ -346,7 +346,7 @@ impl<T: ?Sized, C> Log<T, C> {
     ///
     /// [`Error::Poisoned`].
     pub fn flush(&self) -> Result<Option<Lsn>> {
-        self.core.wait_for_all(Goal::Durable)
+        self.coordinator.wait_for_all(WaitFor::Durable)
     }
 
     /// Returns once every record appended so far is confirmed: durable, with durable evidence of
@@ -356,7 +356,7 @@ impl<T: ?Sized, C> Log<T, C> {
     ///
     /// [`Error::Poisoned`].
     pub fn confirm(&self) -> Result<Option<Lsn>> {
-        self.core.wait_for_all(Goal::Confirmed)
+        self.coordinator.wait_for_all(WaitFor::Confirmed)
     }
 
     /// Notes that nothing before `lsn` is needed any more, durably; the checkpoint before is kept
@@ -367,7 +367,7 @@ impl<T: ?Sized, C> Log<T, C> {
     ///
     /// [`Error::InvalidOption`] if the log ends before `lsn`; [`Error::Io`] poisons the log.
     pub fn checkpoint(&self, lsn: Lsn) -> Result<()> {
-        self.core.between_batches(|writer, _| writer.checkpoint(lsn))
+        self.coordinator.with_exclusive_writer(|writer, _| writer.checkpoint(lsn))
     }
 
     /// Removes the segments whose records all stand before `lsn`; returns the first record left.
@@ -379,7 +379,7 @@ impl<T: ?Sized, C> Log<T, C> {
     ///
     /// [`Error::Io`] poisons the log.
     pub fn truncate_before(&self, lsn: Lsn) -> Result<Lsn> {
-        self.core.between_batches(|writer, _| writer.truncate_before(lsn))
+        self.coordinator.with_exclusive_writer(|writer, _| writer.truncate_before(lsn))
     }
 
     /// Gives up every record behind `last`; the next one gets the number behind it. `None` gives up
@@ -408,14 +408,14 @@ impl<T: ?Sized, C> Log<T, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn truncate_after(&self, last: Option<Lsn>) -> Result<()> {
-        self.core.between_batches(|writer, commit| {
+        self.coordinator.with_exclusive_writer(|writer, commit| {
             // One that was refused leaves the log as it was: it goes on.
             let cut = writer.truncate_after(last);
             // Where nothing was cut, nothing was written that confirms what is there; and a cut
             // whose last step failed has come to pass.
             if writer.last < commit.durable() {
                 commit.cut(writer.last);
-                self.core.note_cut();
+                self.coordinator.note_cut();
             }
             cut
         })?
@@ -424,7 +424,7 @@ impl<T: ?Sized, C> Log<T, C> {
     /// What this handle has done so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let counts = self.core.counts();
+        let counts = self.coordinator.counts();
         Stats {
             batches: counts.batches,
             records: counts.records,
@@ -446,7 +446,7 @@ impl<T: ?Sized, C> Log<T, C> {
     /// [`Error::Poisoned`] and [`Error::Io`]; the next open will look at the log as after a crash.
     pub fn close(mut self) -> Result<()> {
         self.is_closed = true;
-        self.core.close()
+        self.coordinator.close()
     }
 }
 
@@ -483,14 +483,14 @@ impl<T: ?Sized, C> Drop for Log<T, C> {
     fn drop(&mut self) {
         if !self.is_closed {
             // Nobody is left to hear of it; what was acknowledged is durable already.
-            let _ = self.core.close();
+            let _ = self.coordinator.close();
         }
     }
 }
 
 impl<T: ?Sized, C> fmt::Debug for Log<T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (place, durable) = (self.core.storage.place(), self.durable());
+        let (place, durable) = (self.coordinator.storage.place(), self.durable());
         f.debug_struct("Log")
             .field("place", &place)
             .field("durable", &durable)
@@ -504,9 +504,9 @@ impl<T: ?Sized, C> fmt::Debug for Log<T, C> {
 #[derive(Debug)]
 #[must_use = "a ticket that nobody waits for says nothing of its record"]
 pub struct Ticket {
-    place: Place,
+    place: Position,
     /// What there is to wait for, and where.
-    awaits: Option<(Arc<Core>, Goal)>,
+    awaits: Option<(Arc<Coordinator>, WaitFor)>,
     /// Its number among the tickets that left a waker.
     number: Option<u64>,
 }
@@ -519,8 +519,8 @@ impl Clone for Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if let (Some((core, _)), Some(number)) = (&self.awaits, self.number) {
-            core.forget(self.place, number);
+        if let (Some((coordinator, _)), Some(number)) = (&self.awaits, self.number) {
+            coordinator.forget(self.place, number);
         }
     }
 }
@@ -539,7 +539,7 @@ impl Ticket {
     /// [`Error::Poisoned`]; [`Error::Closed`] if the log was closed before the record was written.
     pub fn wait(self) -> Result<Lsn> {
         match &self.awaits {
-            Some((core, goal)) => core.wait(self.place, *goal),
+            Some((coordinator, goal)) => coordinator.wait(self.place, *goal),
             None => Ok(self.place.lsn),
         }
     }
@@ -550,10 +550,10 @@ impl Future for Ticket {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Lsn>> {
         let Self { place, awaits, number } = &mut *self;
-        let Some((core, goal)) = awaits else {
+        let Some((coordinator, goal)) = awaits else {
             return Poll::Ready(Ok(place.lsn));
         };
-        let Some(found) = core.poll((*place, *goal), number, context.waker()) else {
+        let Some(found) = coordinator.poll((*place, *goal), number, context.waker()) else {
             return Poll::Pending;
         };
         // What it left, if it is still there, goes with its batch.

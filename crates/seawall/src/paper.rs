@@ -10,7 +10,7 @@ use crate::base::json::Json;
 use crate::base::options::Options;
 use crate::base::sync::Mutex;
 use crate::log::Log;
-use crate::read::entries::Entries;
+use crate::read::entries::Records;
 use crate::reader::LogReader;
 use seawall_format::{CodecId, Layout, Lsn};
 use std::ops::RangeInclusive;
@@ -132,7 +132,7 @@ impl<T, C: Codec<T>> Logger<T, C> {
     /// As [`Log::open`], and as [`LogReader::read_from`].
     pub fn retrieve(&self) -> Result<Retrieved<T, C>> {
         match self.log() {
-            Ok(_) | Err(Error::Damaged(_) | Error::CannotTell { .. } | Error::Busy { .. }) => {}
+            Ok(_) | Err(Error::Damaged(_) | Error::Ambiguous { .. } | Error::Busy { .. }) => {}
             Err(error) => return Err(error),
         }
         let reader = LogReader::<T, C>::open(&self.path)?;
@@ -153,7 +153,7 @@ impl<T, C: Codec<T>> Logger<T, C> {
 /// The records of a [`Logger`], oldest first.
 #[derive(Debug)]
 pub struct Retrieved<T, C> {
-    entries: Entries<T, C>,
+    entries: Records<T, C>,
 }
 
 impl<T, C: Codec<T>> Iterator for Retrieved<T, C> {

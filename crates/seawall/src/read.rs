@@ -3,6 +3,6 @@
 pub(crate) mod cursor;
 pub(crate) mod entries;
 pub(crate) mod follower;
-pub(crate) mod healing;
 pub(crate) mod lookup;
+pub(crate) mod read_repair;
 pub(crate) mod record_id;

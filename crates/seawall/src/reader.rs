@@ -5,12 +5,12 @@ use crate::base::error::{Error, Result};
 use crate::base::options::Options;
 use crate::base::record_type;
 use crate::files::directory::open_existing;
-use crate::files::live::read_word;
+use crate::files::live::read_watermark;
 use crate::read::cursor::Cursor;
-use crate::read::entries::Entries;
-use crate::read::follower::{Follower, News};
-use crate::read::healing::{Heal, survey_now};
-use crate::read::lookup::{Kept, Lookup};
+use crate::read::entries::Records;
+use crate::read::follower::{Follower, NewRecords};
+use crate::read::lookup::{CachedCatalog, Lookup};
+use crate::read::read_repair::{ReadRepair, load_current_catalog};
 use crate::read::record_id::RecordId;
 use crate::scan::catalog::log_id;
 use seawall_format::{CodecId, Layout, LogId, Lsn, RecordType};
@@ -81,21 +81,21 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     }
 
     pub(crate) fn open_with(options: &Options, storage: Arc<dyn Storage>) -> Result<Self> {
-        let asked = options.record_type::<T, C>()?;
-        let reader = Self::open_unchecked(storage, asked.clone())?;
-        record_type::check(&reader.record_type, &asked)?;
+        let requested = options.record_type::<T, C>()?;
+        let reader = Self::open_unchecked(storage, requested.clone())?;
+        record_type::check(&reader.record_type, &requested)?;
         Ok(reader)
     }
 
-    fn open_unchecked(storage: Arc<dyn Storage>, asked: RecordType) -> Result<Self> {
-        let (_, found, _) = survey_now(&storage, &mut Heal::default())?;
+    fn open_unchecked(storage: Arc<dyn Storage>, requested: RecordType) -> Result<Self> {
+        let (_, found, _) = load_current_catalog(&storage, &mut ReadRepair::default())?;
         let id = log_id(&found);
         let manifest = found.manifest.map(|manifest| (manifest.layout, manifest.record_type));
         let header = found.chain.last().map(|link| &link.segment.header);
         let header = header.map(|header| (header.layout, header.record_type.clone()));
-        let schema = asked.schema;
+        let schema = requested.schema;
         // A log without either has no record to decode.
-        let (layout, record_type) = manifest.or(header).unwrap_or((Layout::Binary, asked));
+        let (layout, record_type) = manifest.or(header).unwrap_or((Layout::Binary, requested));
         let lookup = Lookup::new(storage.clone());
         let (skip_damaged, record) = (false, PhantomData);
         Ok(Self { storage, record_type, id, layout, schema, skip_damaged, lookup, record })
@@ -120,7 +120,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// [`Error::Io`]: crate::Error::Io
     /// [`Error::NotALog`]: crate::Error::NotALog
     pub fn oldest(&self) -> Result<Lsn> {
-        let (_, found, _) = survey_now(&self.storage, &mut Heal::default())?;
+        let (_, found, _) = load_current_catalog(&self.storage, &mut ReadRepair::default())?;
         let base = found.chain.first().map(|link| link.segment.header.base);
         let stated = found.manifest.map(|manifest| manifest.oldest_base);
         Ok(stated.or(base).unwrap_or(Lsn::FIRST))
@@ -138,8 +138,8 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// [`Error::Io`]: crate::Error::Io
     /// [`Error::NotALog`]: crate::Error::NotALog
     /// [`Error::Rewound`]: crate::Error::Rewound
-    pub fn read_from(&self, from: Lsn) -> Result<Entries<T, C>> {
-        Ok(Entries::new(self.cursor(from)?, self.schema))
+    pub fn read_from(&self, from: Lsn) -> Result<Records<T, C>> {
+        Ok(Records::new(self.cursor(from)?, self.schema))
     }
 
     /// The record with this number, verified; `None` if that is behind the last record that a
@@ -150,8 +150,8 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     ///
     /// As [`Log::get`](crate::Log::get).
     pub fn get(&self, lsn: Lsn) -> Result<Option<C::Item>> {
-        let found = self.lookup.get(lsn, || read_word(&*self.storage))?;
-        let decode = |Kept { schema, payload, .. }: Kept| {
+        let found = self.lookup.get(lsn, || read_watermark(&*self.storage))?;
+        let decode = |CachedCatalog { schema, payload, .. }: CachedCatalog| {
             Stored { lsn, schema, payload: &payload }.decode::<T, C>(self.schema)
         };
         found.map(decode).transpose()
@@ -170,8 +170,8 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     pub fn follow(&self, from: Lsn) -> Result<Follower<T, C>> {
         self.check_position(from)?;
         let clock = Arc::new(SystemClock::new());
-        let news = News::Elsewhere(self.storage.clone(), clock);
-        Ok(Follower::new(news, self.read_from(from)?))
+        let new_records = NewRecords::Polling(self.storage.clone(), clock);
+        Ok(Follower::new(new_records, self.read_from(from)?))
     }
 
     /// Refuses a position that the log does not reach.
@@ -280,7 +280,7 @@ impl<T: ?Sized, C> LogReader<T, C> {
     ///
     /// As [`Log::record_id`](crate::Log::record_id).
     pub fn record_id(&self, lsn: Lsn) -> Result<Option<RecordId>> {
-        let found = self.lookup.get(lsn, || read_word(&*self.storage))?;
+        let found = self.lookup.get(lsn, || read_watermark(&*self.storage))?;
         Ok(found.map(|found| found.id(lsn, self.layout)))
     }
 

@@ -132,7 +132,7 @@ fn allocations<T: ?Sized, C: Codec<T>>(way: Way, records: &[&T]) -> u64 {
         .geometry(Geometry::DEFAULT, 48 << 20)
         .buffered(Duration::from_secs(3600), usize::MAX)
         .idle_mark(None)
-        .prepare_ahead(false);
+        .preallocate(false);
     let log: Log<T, C> = options.open_in(Arc::new(Ram::default())).unwrap();
     let append = |count: usize| {
         for (turn, record) in records.iter().cycle().take(count).enumerate() {

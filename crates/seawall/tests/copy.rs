@@ -27,8 +27,8 @@ fn open_in(storage: Arc<dyn Storage>, seed: u64) -> TestLog {
         .segment_size(16_384)
         .idle_mark(None)
         // Nobody but the writer waits at a gate.
-        .prepare_ahead(false)
-        .machine(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(seed)))
+        .preallocate(false)
+        .env(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(seed)))
         .open_in(storage)
         .unwrap()
 }

@@ -22,8 +22,8 @@ fn options(seed: u64) -> Options {
         .geometry(geometry, 4608)
         .segment_size(4608)
         .idle_mark(None)
-        .prepare_ahead(false)
-        .machine(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(seed)))
+        .preallocate(false)
+        .env(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(seed)))
 }
 
 fn open(storage: &MemStorage) -> Result<TestLog, Error> {

@@ -14,8 +14,8 @@ fn open(storage: &MemStorage) -> TestLog {
         .geometry(geometry, 4608)
         .segment_size(4608)
         .idle_mark(None)
-        .prepare_ahead(false)
-        .machine(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(storage.steps() + 1)));
+        .preallocate(false)
+        .env(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(storage.steps() + 1)));
     options.open_in(Arc::new(storage.clone())).unwrap()
 }
 

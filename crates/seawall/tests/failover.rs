@@ -17,8 +17,8 @@ fn options(level: Level) -> Options {
         .segment_size(8192)
         .level(level)
         .idle_mark(None)
-        .prepare_ahead(false)
-        .machine(clock, Arc::new(SeededEntropy::new(7)))
+        .preallocate(false)
+        .env(clock, Arc::new(SeededEntropy::new(7)))
 }
 
 fn payload(number: u64) -> Vec<u8> {

@@ -32,7 +32,7 @@ fn with_segments(first: u64, max: u64, seed: u64) -> Options {
         .geometry(geometry, first)
         .segment_size(max)
         .idle_mark(None)
-        .machine(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(seed)))
+        .env(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(seed)))
 }
 
 fn payload(number: u64) -> Vec<u8> {

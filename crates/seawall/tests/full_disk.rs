@@ -26,8 +26,8 @@ fn open_in(storage: Arc<dyn Storage>, ahead: bool, seed: u64) -> TestLog {
         .geometry(geometry, 6144)
         .segment_size(12_288)
         .idle_mark(None)
-        .prepare_ahead(ahead)
-        .machine(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(seed)));
+        .preallocate(ahead)
+        .env(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(seed)));
     options.open_in(storage).unwrap()
 }
 

@@ -31,8 +31,8 @@ fn roomy() -> Options {
         .geometry(Geometry { block: 512, reach: 1024, batch_max: 4096 }, 16_384)
         .segment_size(1 << 20)
         .idle_mark(None)
-        .prepare_ahead(false)
-        .machine(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(7)))
+        .preallocate(false)
+        .env(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(7)))
 }
 
 fn shuffled(count: u64) -> Vec<u64> {

@@ -317,8 +317,8 @@ fn one_of_two_stays_awake_for_a_quick_flight_and_sleeps_through_a_slow_one() {
     within(PATIENCE, || {
         let clock = Arc::new(Read::default());
         let (storage, gate) = Gated::new(MemStorage::new());
-        let options = options().machine(clock.clone(), Arc::new(SystemEntropy));
-        let options = options.idle_mark(None).prepare_ahead(false);
+        let options = options().env(clock.clone(), Arc::new(SystemEntropy));
+        let options = options.idle_mark(None).preallocate(false);
         let log: Bytes = options.open_in(Arc::new(storage)).unwrap();
         gate.shut();
         thread::scope(|scope| {

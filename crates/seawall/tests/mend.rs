@@ -223,7 +223,7 @@ fn every_kind_of_damage_is_mended_bit_for_bit() {
             // The bytes as they were are in the journal.
             let file = done.quarantine.iter().find(|name| name.ends_with("-mend.done"));
             let journal = file.map_or(vec![], |file| left.bytes(file).unwrap());
-            assert!(file.is_some() || !done.strays.is_empty(), "{}", what());
+            assert!(file.is_some() || !done.orphan_files.is_empty(), "{}", what());
             for patch in done.patches.iter().filter(|patch| !patch.old.is_empty()) {
                 let is_kept = journal.windows(patch.old.len()).any(|part| part == patch.old);
                 assert!(is_kept, "{}: {patch:?}", what());

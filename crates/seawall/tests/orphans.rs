@@ -145,7 +145,7 @@ fn a_repair_moves_an_orphan_to_quarantine_and_a_copy_leaves_it_out() {
             assert!(!target.list().unwrap().contains(&head(layout, 99)), "{what}");
             let done = mend_in(&log, &[]).unwrap();
             let orphans = done.before.orphans.iter().flat_map(|orphan| orphan.files.clone());
-            assert_eq!(done.strays, orphans.collect::<Vec<_>>(), "{what}");
+            assert_eq!(done.orphan_files, orphans.collect::<Vec<_>>(), "{what}");
             assert_eq!((done.after.verdict, done.after.records), (Verdict::Clean, 12), "{what}");
             assert_eq!(judge(&device).unwrap().orphans, vec![], "{what}");
         }

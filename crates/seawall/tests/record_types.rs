@@ -145,11 +145,17 @@ fn another_codec_type_or_higher_schema_is_refused_by_name_for_writing_and_readin
         (mine(), None),
         (mine().type_name(""), None),
         (mine().schema(3), None),
-        (mine().codec(CodecId::MessagePack), Some("codec json, and msgpack was asked for")),
-        (mine().type_name("bill"), Some("type name order, and bill was asked for")),
-        (mine().schema(1), Some("schema 2, and 1 was asked for")),
+        (
+            mine().codec(CodecId::MessagePack),
+            Some("codec mismatch: the log has json, but msgpack was requested"),
+        ),
+        (
+            mine().type_name("bill"),
+            Some("type name mismatch: the log has order, but bill was requested"),
+        ),
+        (mine().schema(1), Some("schema mismatch: the log has 2, but 1 was requested")),
     ] {
-        let why = why.map(|why| format!("the log has {why}"));
+        let why = why.map(str::to_owned);
         assert_eq!(refusals(&device, &asked), [why.clone(), why]);
     }
     let unsaid = tiny(1).codec(CodecId::Json);
@@ -181,7 +187,7 @@ fn a_reader_that_is_overtaken_by_a_higher_schema_says_so_and_decodes_nothing_of_
     let log = again(2).schema(2).open_in::<[u8], Raw>(storage(&device)).unwrap();
     log.append(b"new").unwrap();
     let told = follower.next_within(Duration::from_secs(5)).unwrap_err();
-    assert_eq!(told.to_string(), "the log has schema 2, and 1 was asked for");
+    assert_eq!(told.to_string(), "schema mismatch: the log has 2, but 1 was requested");
     assert!(matches!(reader.get(Lsn::FIRST), Err(Error::Mismatch { .. })));
     reader.read_from(Lsn::FIRST).unwrap().next().unwrap().unwrap_err();
 }

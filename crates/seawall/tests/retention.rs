@@ -24,8 +24,8 @@ fn options(seed: u64, keep: Option<Retention>, clock: &Arc<ManualClock>) -> Opti
         .geometry(geometry, SEGMENT)
         .segment_size(SEGMENT)
         .idle_mark(None)
-        .prepare_ahead(false)
-        .machine(clock.clone(), Arc::new(SeededEntropy::new(seed)));
+        .preallocate(false)
+        .env(clock.clone(), Arc::new(SeededEntropy::new(seed)));
     match keep {
         Some(keep) => options.retention(keep),
         None => options,

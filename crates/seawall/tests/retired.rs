@@ -132,7 +132,7 @@ fn what_is_removed_beside_the_preparer_is_not_cut_before_that_is_durable() {
 #[test]
 fn who_has_no_preparer_gives_it_back_at_once() {
     let scratch = Scratch::new("retired-at-once");
-    let (log, seen) = watched(&scratch, &options().prepare_ahead(false));
+    let (log, seen) = watched(&scratch, &options().preallocate(false));
     append_until_pruned(&log, 4);
     assert!(seen.count() >= 4);
     assert_eq!((seen.held(), seen.cut()), (0, 0));

@@ -287,13 +287,13 @@ impl Case<'_> {
                 assert!(!found.damage.is_empty(), "sound, and refused: {found:?}");
                 return false;
             }
-            Err(Error::CannotTell { .. }) => {
-                assert_eq!((mode, found.tail), (OpenMode::Strict, TailState::CannotTell));
+            Err(Error::Ambiguous { .. }) => {
+                assert_eq!((mode, found.tail), (OpenMode::Strict, TailState::Ambiguous));
                 return false;
             }
             Err(error) => panic!("open: {error}"),
         };
-        assert!(mode != OpenMode::Strict || found.tail != TailState::CannotTell, "{found:?}");
+        assert!(mode != OpenMode::Strict || found.tail != TailState::Ambiguous, "{found:?}");
         let (first, last) = (self.sample.first, log.recovery().last.map_or(0, Lsn::get));
         if mode != OpenMode::Salvage {
             // Bodies before the checkpoint are judged when they are read.

@@ -148,8 +148,8 @@ impl Kind {
             .geometry(geometry, least)
             .segment_size(most)
             .idle_mark(None)
-            .prepare_ahead(false)
-            .machine(Arc::new(clock), Arc::new(SeededEntropy::new(luck)));
+            .preallocate(false)
+            .env(Arc::new(clock), Arc::new(SeededEntropy::new(luck)));
         if self.layout == Layout::Text {
             options.codec(CodecId::Json).layout(Layout::Text)
         } else {

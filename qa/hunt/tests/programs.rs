@@ -122,7 +122,7 @@ impl World {
         self.lives += 1;
         let options = self.kind.options(self.lives << 16).level(self.level);
         let log = open(&options, &self.device).unwrap();
-        assert_ne!(log.recovery().tail, TailState::CannotTell, "crashes alone are torn at most");
+        assert_ne!(log.recovery().tail, TailState::Ambiguous, "crashes alone are torn at most");
         assert_eq!(log.recovery().last.map_or(0, Lsn::get), self.model.last());
         self.log = Some(log);
         self.model.gone = self.log().oldest().get() - 1;

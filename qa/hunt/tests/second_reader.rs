@@ -72,7 +72,7 @@ fn ours(folder: &Path) -> String {
             let found = verify_in(&storage).unwrap();
             match found.tail {
                 _ if !found.damage.is_empty() => 5,
-                TailState::CannotTell => 3,
+                TailState::Ambiguous => 3,
                 _ => 0,
             }
         }

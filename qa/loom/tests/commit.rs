@@ -48,8 +48,8 @@ fn quiet() -> Options {
         .geometry(Geometry { block: 512, reach: 512, batch_max: 1024 }, 7 * 512)
         .segment_size(10 * 512)
         .idle_mark(None)
-        .prepare_ahead(false)
-        .machine(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(1)))
+        .preallocate(false)
+        .env(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(1)))
 }
 
 fn open(options: &Options, device: &MemStorage) -> Arc<Bytes> {

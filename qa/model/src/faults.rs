@@ -121,7 +121,7 @@ fn after_fault(
             format!("{} found {:?} truth {t:?}", trace(), found.records)
         });
     }
-    let tells = found.verdict == Verdict::CannotTell;
+    let tells = found.verdict == Verdict::Ambiguous;
     if total < t.closed.min(floor) {
         return s.note(
             &format!("P7 lost what a clean close covered, {:?}: {kind}", found.verdict),

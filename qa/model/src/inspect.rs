@@ -21,7 +21,7 @@ pub struct Segment {
 pub enum Verdict {
     Clean,
     Torn,
-    CannotTell,
+    Ambiguous,
     /// Open refuses; the text says which check.
     Damage(&'static str),
     /// No log here yet.
@@ -328,7 +328,7 @@ impl Look<'_> {
         if out.cut_set && r.whole_sets && out.verdict == Verdict::Clean {
             out.verdict = Verdict::Torn;
         }
-        if r.tail == Tail::Watermark && out.verdict == Verdict::CannotTell {
+        if r.tail == Tail::Watermark && out.verdict == Verdict::Ambiguous {
             out.verdict = Verdict::Torn;
         }
         out.ends = scan.ends;

@@ -104,31 +104,31 @@ pub fn classify(
     let longest = (WRITE * (BATCH_HEADER + BATCH * 40)).next_multiple_of(BLOCK) + BLOCK;
     let window = (p + depth * longest).min(file.len());
     if !zero(file, window, file.len()) {
-        return Verdict::CannotTell;
+        return Verdict::Ambiguous;
     }
     let unwritten = |from: usize, to: usize| {
         (from / SECTOR..to.div_ceil(SECTOR))
             .any(|s| zero(file, (s * SECTOR).max(p), ((s + 1) * SECTOR).min(file.len())))
     };
     if p + BATCH_HEADER > file.len() {
-        return Verdict::CannotTell;
+        return Verdict::Ambiguous;
     }
     match decode_header(file, p, seg.header.epoch) {
         Some(h) => {
             let end = p + BATCH_HEADER + h.len as usize;
             let expected = seg.header.base as usize + scan.records.len();
             if h.first as usize != expected || end > file.len() {
-                return Verdict::CannotTell;
+                return Verdict::Ambiguous;
             }
             if unwritten(p + BATCH_HEADER, end)
                 && frames_in_written_sectors_are_sound(file, p, seg.header.epoch, &h)
             {
                 Verdict::Torn
             } else {
-                Verdict::CannotTell
+                Verdict::Ambiguous
             }
         }
         None if unwritten(p, p + BATCH_HEADER) => Verdict::Torn,
-        None => Verdict::CannotTell,
+        None => Verdict::Ambiguous,
     }
 }

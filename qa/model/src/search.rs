@@ -159,10 +159,10 @@ pub fn explore(w: &World, c: &Config, s: &mut Stats, depth: usize, trace: &str) 
             };
             return s.note(&format!("{key}: {why}"), || format!("{trace} {:?}", w.truth));
         }
-        Verdict::CannotTell if c.garble || c.spoil => {
+        Verdict::Ambiguous if c.garble || c.spoil => {
             s.note("garbled: cannot tell", || trace.into())
         }
-        Verdict::CannotTell => s.note("P5 crash alone: cannot tell", || {
+        Verdict::Ambiguous => s.note("P5 crash alone: cannot tell", || {
             format!("{trace} {:?} {:?} {}", w.truth, found.records, dump(w, &found))
         }),
         _ => {}

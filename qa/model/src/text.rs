@@ -83,12 +83,12 @@ pub fn classify(file: &[u8], p: usize, largest: usize) -> Verdict {
         return Verdict::Clean;
     }
     if !zero(file, p + largest, file.len()) {
-        return Verdict::CannotTell;
+        return Verdict::Ambiguous;
     }
     let line = file[p..].split(|b| *b == b'\n').next().expect("not empty");
     if p + line.len() == file.len() || line.contains(&0) {
         Verdict::Torn
     } else {
-        Verdict::CannotTell
+        Verdict::Ambiguous
     }
 }

@@ -92,7 +92,7 @@ fn last_copied(device: &MemStorage) -> Last {
 }
 
 fn last_opened(world: &World, device: &MemStorage) -> Last {
-    let options = plain(world.layout, 11).prepare_ahead(false).idle_mark(None);
+    let options = plain(world.layout, 11).preallocate(false).idle_mark(None);
     let log: Bytes = options.open_in(Arc::new(device.clone()))?;
     let mut last = None;
     for entry in log.read_from(log.oldest())? {

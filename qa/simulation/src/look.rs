@@ -169,7 +169,7 @@ fn is_whole(world: &World, device: &MemStorage, copy: &MemStorage, what: &str) {
         Err(error) => return world.find(format!("{what}: {error:#}")),
     }
     let opened = |device: &MemStorage| -> seawall::Result<Vec<(u64, Vec<u8>)>> {
-        let options = plain(world.layout, 9).prepare_ahead(false).idle_mark(None);
+        let options = plain(world.layout, 9).preallocate(false).idle_mark(None);
         let log: Bytes = options.open_in(Arc::new(device.kill()))?;
         log.read_from(log.oldest())?
             .map(|entry| entry.map(|(lsn, bytes)| (lsn.get(), bytes)))

@@ -194,7 +194,7 @@ impl Simulation {
         let luck = Dice::new(self.seed ^ (turn << 40)).any();
         let mut options = plain(self.layout, luck)
             .level(life.level)
-            .prepare_ahead(life.ahead)
+            .preallocate(life.ahead)
             .idle_mark(life.idle.then_some(Duration::from_millis(100)))
             .buffered(Duration::from_millis(10), 2048);
         if !lock(&self.ledger).damaged {
@@ -481,7 +481,7 @@ pub(crate) fn plain(layout: Layout, luck: u64) -> Options {
     let least = if layout == Layout::Text { 1024 } else { 7 * u64::from(BLOCK) };
     let options = Options::new()
         .geometry(geometry, least)
-        .machine(Arc::new(time::Clock), Arc::new(SeededEntropy::new(luck)));
+        .env(Arc::new(time::Clock), Arc::new(SeededEntropy::new(luck)));
     match layout {
         Layout::Text => options.codec(CodecId::Json).layout(layout),
         _ => options,

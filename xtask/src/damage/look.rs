@@ -109,7 +109,7 @@ fn open(image: &Image, (mode, sound): (OpenMode, Verdict)) -> io::Result<Opened>
     let opened = options().create(false).mode(mode).open(scratch.path());
     let log: Log<[u8], Raw> = match opened {
         Ok(log) => log,
-        Err(error @ (Error::Damaged(_) | Error::CannotTell { .. })) => {
+        Err(error @ (Error::Damaged(_) | Error::Ambiguous { .. })) => {
             return Ok(Opened::No(error.to_string()));
         }
         Err(error) => return Err(io::Error::other(error)),

@@ -77,7 +77,7 @@ pub(super) fn options() -> Options {
         .geometry(Geometry::DEFAULT, SEGMENT_SIZE)
         .segment_size(SEGMENT_SIZE)
         .idle_mark(None)
-        .prepare_ahead(false)
+        .preallocate(false)
 }
 
 /// What record `lsn` holds: no two have the same.

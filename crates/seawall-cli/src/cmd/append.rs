@@ -154,7 +154,7 @@ fn tell_recovery(args: &Append, log: &Log<[u8], Raw>) {
         TailState::Torn => say(&format!(
             "seawall: torn tail, normal after a crash: {cut} of an unfinished write cut off{kept}"
         )),
-        TailState::CannotTell => {
+        TailState::Ambiguous => {
             say(&format!("seawall: ambiguous tail, a torn write or damage: {cut} cut off{kept}"));
         }
     }

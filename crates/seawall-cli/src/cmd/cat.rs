@@ -172,7 +172,7 @@ pub(super) fn judge_end(log: &Path, found: &Verification, (from, met): (Lsn, Exi
     {
         return tell(log, damage);
     }
-    if found.tail == TailState::CannotTell {
+    if found.tail == TailState::Ambiguous {
         let what = "ambiguous tail: what follows the last record is a torn write or damage";
         let place = found.tail_at.map_or_else(String::new, |(segment, offset)| {
             format!(", segment {segment}, offset {offset}")

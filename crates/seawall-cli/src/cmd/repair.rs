@@ -83,8 +83,9 @@ fn look_at_replica(args: &Repair, replica: &Path) -> Result<(), Failure> {
 /// Of a repair that failed: the replica may be what is wrong.
 fn failure(args: &Repair, error: &Error) -> Failure {
     let place = match error {
-        Error::Mismatch { what: "the id", has, asked } => {
-            let what = format!("a replica of another log: its id is {asked}, this one's is {has}");
+        Error::Mismatch { what: "the id", has, requested } => {
+            let what =
+                format!("a replica of another log: its id is {requested}, this one's is {has}");
             return Failure::new(Exit::Usage, what)
                 .at(args.log.display())
                 .next("give a copy of this log: seawall copy makes one, with the same id");
@@ -149,7 +150,7 @@ fn tell_mend(out: &mut Output, mend: &Mend) {
     if mend.changes.len() > TOLD {
         out.line(&format!("             and {} more places", mend.changes.len() - TOLD));
     }
-    for stray in &mend.strays {
+    for stray in &mend.orphan_files {
         out.line(&format!("  orphan     {stray}, not part of the log: it goes to quarantine"));
     }
     for lost in &mend.unproven {
@@ -194,7 +195,7 @@ fn mend_as_json(mend: &Mend) -> Value {
         "records": mend.after.records,
         "damage": mend.after.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
         "changes": mend.patches.iter().zip(&mend.changes).map(change).collect::<Vec<_>>(),
-        "strays": mend.strays,
+        "strays": mend.orphan_files,
         "quarantine_bytes": mend.quarantine_bytes(),
         "end_by_replica": mend.end_by_replica.map(Lsn::get),
         "unproven": mend.unproven.iter().map(lost_as_json).collect::<Vec<_>>(),

@@ -248,7 +248,7 @@ pub(super) fn tell_tail(out: &mut Output, found: &Verification) {
         TailState::Clean if found.tail_at.is_none() => "not reached".to_owned(),
         TailState::Clean => "clean".to_owned(),
         TailState::Torn => format!("torn{place}: {bytes} of an unfinished write"),
-        TailState::CannotTell => {
+        TailState::Ambiguous => {
             format!("unsure{place}: {bytes} could be a torn write,\n             or damage")
         }
     };

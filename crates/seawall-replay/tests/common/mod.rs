@@ -36,7 +36,7 @@ pub(crate) fn log_of(operations: &[Operation]) -> LogReader<Operation> {
 /// A new log in memory, and a reader of it.
 pub(crate) fn open_log() -> (Log<Operation>, LogReader<Operation>) {
     let disk: Arc<dyn Storage> = Arc::new(MemStorage::new());
-    let quiet = Options::new().prepare_ahead(false).idle_mark(None);
+    let quiet = Options::new().preallocate(false).idle_mark(None);
     let log = quiet.open_in(disk.clone()).unwrap();
     (log, LogReader::open_in(disk).unwrap())
 }

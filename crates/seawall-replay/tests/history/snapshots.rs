@@ -11,7 +11,7 @@ fn new_disk() -> Disk {
 }
 
 fn open(disk: &Disk) -> Log<u64> {
-    Options::new().prepare_ahead(false).idle_mark(None).open_in(disk.clone()).unwrap()
+    Options::new().preallocate(false).idle_mark(None).open_in(disk.clone()).unwrap()
 }
 
 /// The state behind a restore, and the dump that it comes from.

@@ -114,8 +114,8 @@ impl Stored<'_> {
         let decoded = match schema {
             // The writer has moved on since this reader asked.
             newer if newer > known => {
-                let (has, asked) = (newer.to_string(), known.to_string());
-                return Err(Error::Mismatch { what: "schema", has, asked });
+                let (has, requested) = (newer.to_string(), known.to_string());
+                return Err(Error::Mismatch { what: "schema", has, requested });
             }
             older if older < known => C::decode_older(older, payload),
             _ => C::decode(payload),

@@ -16,32 +16,32 @@ const PIECE: u64 = if cfg!(seawall_scheduled) { 1 << 10 } else { 256 << 10 };
 
 /// The files, oldest first.
 #[derive(Debug)]
-pub(crate) struct Retired {
+pub(crate) struct DeferredDelete {
     /// Whether there is somebody to give them back bit by bit.
-    is_tended: bool,
+    has_background_thread: bool,
     /// Held while a piece is given back, which may take long: the other lock is not.
-    in_hand: Mutex<()>,
-    files: Mutex<VecDeque<Rest>>,
+    delete_lock: Mutex<()>,
+    files: Mutex<VecDeque<PendingDelete>>,
 }
 
 /// What is left of one.
 #[derive(Debug)]
-struct Rest {
+struct PendingDelete {
     file: Arc<dyn File>,
     length: u64,
 }
 
-impl Retired {
-    pub(crate) fn new(is_tended: bool) -> Self {
-        Self { is_tended, in_hand: Mutex::default(), files: Mutex::default() }
+impl DeferredDelete {
+    pub(crate) fn new(has_background_thread: bool) -> Self {
+        Self { has_background_thread, delete_lock: Mutex::default(), files: Mutex::default() }
     }
 
     /// Takes a file that has no name any more.
     pub(crate) fn add(&self, file: Arc<dyn File>) {
         // One whose length is not to be had goes at once, as a short one does.
         let length = file.len().unwrap_or(0);
-        if self.is_tended && length > PIECE {
-            self.lock().push_back(Rest { file, length });
+        if self.has_background_thread && length > PIECE {
+            self.lock().push_back(PendingDelete { file, length });
         }
     }
 
@@ -51,40 +51,41 @@ impl Retired {
     }
 
     /// Gives back a piece of the oldest: the more files there are, the larger.
-    pub(crate) fn give_back_some(&self) {
-        let _hand = self.hand();
+    pub(crate) fn truncate_step(&self) {
+        let _hand = self.lock_deletes();
         let mut files = self.lock();
         let count = u64::try_from(files.len()).expect("fits in 64 bits");
-        let Some(Rest { file, length }) = files.pop_front() else { return };
+        let Some(PendingDelete { file, length }) = files.pop_front() else { return };
         drop(files);
         let length = length.saturating_sub(PIECE * count);
         if file.set_len(length).is_ok() && length > 0 {
-            self.lock().push_front(Rest { file, length });
+            self.lock().push_front(PendingDelete { file, length });
         }
     }
 
     /// Gives back everything; whether there was anything.
-    pub(crate) fn give_back_all(&self) -> bool {
-        let _hand = self.hand();
+    pub(crate) fn drain(&self) -> bool {
+        let _hand = self.lock_deletes();
         let files = std::mem::take(&mut *self.lock());
         !files.is_empty()
     }
 
     /// Does what needs room on the device; where there is none, once more with what is given back.
-    pub(crate) fn for_room<R>(&self, mut act: impl FnMut() -> io::Result<R>) -> io::Result<R> {
+    pub(crate) fn retry_after_reclaim<R>(
+        &self,
+        mut act: impl FnMut() -> io::Result<R>,
+    ) -> io::Result<R> {
         match act() {
-            Err(error) if error.kind() == io::ErrorKind::StorageFull && self.give_back_all() => {
-                act()
-            }
+            Err(error) if error.kind() == io::ErrorKind::StorageFull && self.drain() => act(),
             done => done,
         }
     }
 
-    fn hand(&self) -> MutexGuard<'_, ()> {
-        self.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_deletes(&self) -> MutexGuard<'_, ()> {
+        self.delete_lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Rest>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<PendingDelete>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -95,38 +96,42 @@ mod tests {
     use seawall_io::{Access, MemStorage, Storage};
 
     /// Files of so many pieces, held, and where their lengths can be seen.
-    fn held(is_tended: bool, pieces: &[u64]) -> (Retired, impl Fn() -> Vec<u64>) {
-        let (storage, retired) = (MemStorage::new(), Retired::new(is_tended));
+    fn held(
+        has_background_thread: bool,
+        pieces: &[u64],
+    ) -> (DeferredDelete, impl Fn() -> Vec<u64>) {
+        let (storage, deferred_delete) =
+            (MemStorage::new(), DeferredDelete::new(has_background_thread));
         let name = |number: usize| number.to_string();
         for (number, pieces) in pieces.iter().enumerate() {
             let file = storage.create(&name(number)).expect("a free name");
             file.set_len(pieces * PIECE).expect("it has room");
-            retired.add(file);
+            deferred_delete.add(file);
         }
         let count = pieces.len();
         let length = move |number| {
             let file = storage.open(&name(number), Access::Read).expect("it is there");
             file.len().expect("it has one") / PIECE
         };
-        (retired, move || (0..count).map(&length).collect())
+        (deferred_delete, move || (0..count).map(&length).collect())
     }
 
     #[test]
     fn one_goes_piece_by_piece_and_more_go_faster() {
-        let (retired, lengths) = held(true, &[4]);
+        let (deferred_delete, lengths) = held(true, &[4]);
         for left in [3, 2, 1, 0] {
-            assert!(!retired.is_empty());
-            retired.give_back_some();
+            assert!(!deferred_delete.is_empty());
+            deferred_delete.truncate_step();
             assert_eq!(lengths(), [left]);
         }
-        assert!(retired.is_empty());
-        retired.give_back_some();
-        let (retired, lengths) = held(true, &[4, 4, 4]);
+        assert!(deferred_delete.is_empty());
+        deferred_delete.truncate_step();
+        let (deferred_delete, lengths) = held(true, &[4, 4, 4]);
         for left in [[1, 4, 4], [0, 4, 4], [0, 2, 4], [0, 0, 4], [0, 0, 3]] {
-            retired.give_back_some();
+            deferred_delete.truncate_step();
             assert_eq!(lengths(), left);
         }
-        assert!(retired.give_back_all() && retired.is_empty());
+        assert!(deferred_delete.drain() && deferred_delete.is_empty());
     }
 
     #[test]
@@ -142,11 +147,11 @@ mod tests {
             (&[], io::ErrorKind::StorageFull, 1),
             (&[4], io::ErrorKind::PermissionDenied, 1),
         ] {
-            let (retired, _) = held(true, pieces);
+            let (deferred_delete, _) = held(true, pieces);
             let mut tries = 0;
-            let done = retired.for_room(|| {
+            let done = deferred_delete.retry_after_reclaim(|| {
                 tries += 1;
-                let has_room = !pieces.is_empty() && retired.is_empty();
+                let has_room = !pieces.is_empty() && deferred_delete.is_empty();
                 if has_room { Ok(()) } else { Err(kind.into()) }
             });
             assert_eq!((tries, done.is_ok()), (expected, expected == 2), "{kind} {pieces:?}");

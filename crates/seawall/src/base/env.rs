@@ -1,6 +1,6 @@
 //! The environment of a log: its storage, clock and randomness.
 
-use crate::base::deferred_delete::Retired;
+use crate::base::deferred_delete::DeferredDelete;
 use crate::base::options::Options;
 use crate::base::sync::AtomicU64;
 use seawall_io::{Clock, Entropy, Storage};
@@ -8,19 +8,19 @@ use std::sync::Arc;
 
 /// What a log stands on.
 #[derive(Clone, Debug)]
-pub(crate) struct Machine {
+pub(crate) struct Env {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     /// Numbers for spare files.
     pub(crate) spares: Arc<AtomicU64>,
-    pub(crate) retired: Arc<Retired>,
+    pub(crate) deferred_delete: Arc<DeferredDelete>,
 }
 
-impl Machine {
+impl Env {
     pub(crate) fn new(options: &Options, storage: Arc<dyn Storage>) -> Self {
         let (clock, entropy) = (options.clock.clone(), options.entropy.clone());
-        let retired = Arc::new(Retired::new(options.prepare_ahead));
-        Self { storage, clock, entropy, spares: Arc::new(AtomicU64::new(1)), retired }
+        let deferred_delete = Arc::new(DeferredDelete::new(options.preallocate));
+        Self { storage, clock, entropy, spares: Arc::new(AtomicU64::new(1)), deferred_delete }
     }
 }

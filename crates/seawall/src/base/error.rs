@@ -47,7 +47,7 @@ pub enum Error {
         /// What the log has.
         has: String,
         /// What was asked for.
-        asked: String,
+        requested: String,
     },
     /// An option has a value that no log can have.
     InvalidOption {
@@ -58,7 +58,7 @@ pub enum Error {
     Damaged(Box<Damage>),
     /// Opened with [`OpenMode::Strict`](crate::OpenMode), and the end of the log could be a write
     /// that nobody was promised, or damage. Opening otherwise cuts it off and keeps a copy.
-    CannotTell {
+    Ambiguous {
         /// The segment.
         segment: SegmentId,
         /// Where its valid part ends.
@@ -191,33 +191,37 @@ impl Error {
             Self::Busy { place } => write!(f, "{place}: another writer holds this log"),
             Self::NotALog { place, found } => write!(f, "{place}: not a Seawall log: {found}"),
             Self::Unsupported { place, .. } => write!(f, "cannot read {place}"),
-            Self::Mismatch { what, has, asked } => {
-                write!(f, "the log has {what} {has}, and {asked} was asked for")
+            Self::Mismatch { what, has, requested } => {
+                write!(f, "{what} mismatch: the log has {has}, but {requested} was requested")
             }
             Self::InvalidOption { why } => f.write_str(why),
             Self::Damaged(damage) => write!(f, "{damage}"),
-            Self::CannotTell { segment, offset } => write!(
+            Self::Ambiguous { segment, offset } => write!(
                 f,
-                "segment {segment}, offset {offset}: what follows could be a write that nobody was \
-                 promised, or damage"
+                "segment {segment}, offset {offset}: ambiguous end: an unacknowledged torn write, \
+                 or damage"
             ),
             Self::TooLarge { size, max } => {
-                write!(f, "a record or set of {size} bytes; the largest that fits has {max}")
+                write!(f, "record or atomic set of {size} bytes exceeds the maximum of {max}")
             }
-            Self::DiskFull { .. } => f.write_str("no room for another segment"),
-            Self::Encode { why } => write!(f, "the record cannot be encoded: {why}"),
-            Self::Decode { lsn, why } => write!(f, "record {lsn} is not of this type: {why}"),
-            Self::Poisoned { cause } => write!(f, "writing has ended after a failure: {cause}"),
-            Self::Pruned { oldest } => write!(f, "the log begins with record {oldest}"),
+            Self::DiskFull { .. } => f.write_str("no space for another segment"),
+            Self::Encode { why } => write!(f, "cannot encode the record: {why}"),
+            Self::Decode { lsn, why } => write!(f, "cannot decode record {lsn}: {why}"),
+            Self::Poisoned { cause } => {
+                write!(f, "poisoned by an earlier failure: {cause}; reopen the log to recover")
+            }
+            Self::Pruned { oldest } => {
+                write!(f, "earlier records were truncated; the log begins at record {oldest}")
+            }
             Self::Rewound { next } => {
-                write!(f, "the log was truncated behind this reader: record {next} comes next")
+                write!(f, "records that were read have been truncated; the next record is {next}")
             }
             Self::BeyondEnd { from, next } => {
-                write!(f, "position {from} is beyond the end of the log: record {next} comes next")
+                write!(f, "position {from} is beyond the end of the log; the next record is {next}")
             }
-            Self::Unconfirmed { from, to, source } => {
+            Self::Unconfirmed { from, to, .. } => {
                 let lost = Lost { from: *from, to: *to };
-                write!(f, "not confirmed as durable: {lost}; the sync failed: {source}")
+                write!(f, "not confirmed as durable, and the sync failed: {lost}")
             }
             Self::Closed => f.write_str("the log is closed"),
             Self::Reentrant => {
@@ -225,7 +229,7 @@ impl Error {
             }
             Self::Forked { opened_in } => write!(
                 f,
-                "the log was opened by process {opened_in}, and a forked child must open it anew"
+                "the log was opened by process {opened_in}; a forked child must open it again"
             ),
         }
     }
@@ -402,13 +406,13 @@ impl fmt::Display for Lost {
 }
 
 /// A whole segment that cannot be read.
-pub(crate) fn hole(segment: SegmentId, cause: Corruption, lost: Option<Lost>) -> Damage {
+pub(crate) fn missing_segment(segment: SegmentId, cause: Corruption, lost: Option<Lost>) -> Damage {
     let (segment, offset) = (Some(segment), Offset(0));
     Damage { segment, offset, bytes: 0, lost, cause, origin: None }
 }
 
 /// Whether the device said that it cannot give these bytes.
-pub(crate) fn is_of_device(error: &Error) -> bool {
+pub(crate) fn is_read_error(error: &Error) -> bool {
     let not = [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied];
     matches!(error, Error::Io { source, .. } if !not.contains(&source.kind()))
 }

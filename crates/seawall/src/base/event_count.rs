@@ -1,32 +1,32 @@
-//! Where threads wait until something has come to pass, without holding a lock.
+//! Waiting for an event without holding a lock.
 
 use crate::base::sync::{AtomicU32, Ordering, fence};
 
 #[cfg(all(target_os = "linux", not(seawall_scheduled)))]
-use by_futex::Sleepers;
+use by_futex::Waiters;
 #[cfg(not(all(target_os = "linux", not(seawall_scheduled))))]
-use by_lock::Sleepers;
+use by_lock::Waiters;
 
-/// A gate that is opened again and again; who waits is let through by the next opening.
+/// An event count: a wait returns at the next notification after the caller read the epoch.
 ///
-/// Who waits for something takes [`Gate::seen`], looks whether it has come to pass, and if not
-/// calls [`Gate::wait`] with what was taken: an opening since then lets it through at once, so none
-/// is missed. Whoever makes it come to pass does that first, and opens then.
+/// A waiter reads [`EventCount::epoch`], checks its condition, and if it does not hold calls
+/// [`EventCount::wait`] with that epoch. A notification since then makes the wait return at once, so
+/// no wake-up is lost. A notifier first makes the condition true, then notifies.
 ///
-/// Unlike a condition variable it belongs to no lock: many who are let through at once do not
-/// queue up for one.
+/// Unlike a condition variable it belongs to no lock: threads that wake together do not queue up for
+/// one.
 #[derive(Debug, Default)]
-pub(crate) struct Gate {
-    openings: AtomicU32,
+pub(crate) struct EventCount {
+    epoch_counter: AtomicU32,
     /// How many threads sleep here, or are about to: to wake nobody costs a system call, too.
     asleep: AtomicU32,
-    sleepers: Sleepers,
+    waiters: Waiters,
 }
 
-impl Gate {
+impl EventCount {
     /// How often it was opened, to be taken before a look at what is waited for.
-    pub(crate) fn seen(&self) -> u32 {
-        self.openings.load(Ordering::Acquire)
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch_counter.load(Ordering::Acquire)
     }
 
     /// Returns once it was opened since `seen` was taken, or sooner: look again.
@@ -35,25 +35,25 @@ impl Gate {
         // A sleeper counts itself, then compares the number of openings. A thread that opens counts
         // the opening, then looks for sleepers. The fences ensure that one sees the other.
         fence(Ordering::SeqCst);
-        self.sleepers.sleep(&self.openings, seen);
+        self.waiters.sleep(&self.epoch_counter, seen);
         self.asleep.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Lets everybody through.
-    pub(crate) fn open(&self) {
-        self.open_for(u32::MAX);
+    pub(crate) fn notify_all(&self) {
+        self.notify(u32::MAX);
     }
 
     /// Lets one of those through who sleep there, and whoever is about to.
-    pub(crate) fn open_for_one(&self) {
-        self.open_for(1);
+    pub(crate) fn notify_one(&self) {
+        self.notify(1);
     }
 
-    fn open_for(&self, count: u32) {
-        self.openings.fetch_add(1, Ordering::Release);
+    fn notify(&self, count: u32) {
+        self.epoch_counter.fetch_add(1, Ordering::Release);
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) > 0 {
-            self.sleepers.wake(&self.openings, count);
+            self.waiters.wake(&self.epoch_counter, count);
         }
     }
 }
@@ -65,17 +65,17 @@ mod by_futex {
 
     /// Who sleeps at the word, known to the kernel.
     #[derive(Debug, Default)]
-    pub(crate) struct Sleepers;
+    pub(crate) struct Waiters;
 
-    impl Sleepers {
+    impl Waiters {
         #[expect(clippy::unused_self, reason = "the others need it")]
-        pub(crate) fn sleep(&self, word: &AtomicU32, seen: u32) {
-            futex_wait(word, seen);
+        pub(crate) fn sleep(&self, watermark: &AtomicU32, seen: u32) {
+            futex_wait(watermark, seen);
         }
 
         #[expect(clippy::unused_self, reason = "the others need it")]
-        pub(crate) fn wake(&self, word: &AtomicU32, count: u32) {
-            futex_wake(word, count);
+        pub(crate) fn wake(&self, watermark: &AtomicU32, count: u32) {
+            futex_wake(watermark, count);
         }
     }
 }
@@ -88,15 +88,15 @@ mod by_lock {
     use std::sync::PoisonError;
 
     #[derive(Debug, Default)]
-    pub(crate) struct Sleepers {
+    pub(crate) struct Waiters {
         lock: Mutex<()>,
         woken: Condvar,
     }
 
-    impl Sleepers {
-        pub(crate) fn sleep(&self, word: &AtomicU32, seen: u32) {
+    impl Waiters {
+        pub(crate) fn sleep(&self, watermark: &AtomicU32, seen: u32) {
             let held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-            if word.load(Ordering::Relaxed) == seen {
+            if watermark.load(Ordering::Relaxed) == seen {
                 drop(self.woken.wait(held).unwrap_or_else(PoisonError::into_inner));
             }
         }

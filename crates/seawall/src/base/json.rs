@@ -38,7 +38,7 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for Json {
     const ID: CodecId = CodecId::Json;
 
     fn encode(record: &T, payload: &mut Vec<u8>) -> Result<(), String> {
-        let place = Place::default();
+        let place = Position::default();
         let mut text = serde_json::Serializer::new(payload);
         let written = record.serialize(Finite { inner: &mut text, place: &place });
         written.map_err(|error| place.tell(&error))
@@ -51,9 +51,9 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for Json {
 
 /// The way from the record to what was refused in it. Nothing is written here unless something is.
 #[derive(Debug, Default)]
-struct Place(RefCell<String>);
+struct Position(RefCell<String>);
 
-impl Place {
+impl Position {
     /// What was refused, if anything, stands in this part.
     fn within<R, E>(&self, result: Result<R, E>, part: impl FnOnce() -> String) -> Result<R, E> {
         if result.is_err() {
@@ -73,13 +73,13 @@ impl Place {
 /// Hands everything on to another serializer but floats that are not finite.
 struct Finite<'p, S> {
     inner: S,
-    place: &'p Place,
+    place: &'p Position,
 }
 
 /// A part of a record, to be serialized in the same way.
 struct Part<'p, 'v, T: ?Sized> {
     value: &'v T,
-    place: &'p Place,
+    place: &'p Position,
 }
 
 impl<T: Serialize + ?Sized> Serialize for Part<'_, '_, T> {
@@ -91,7 +91,7 @@ impl<T: Serialize + ?Sized> Serialize for Part<'_, '_, T> {
 /// The parts of a sequence, map or structure.
 struct Parts<'p, S> {
     inner: S,
-    place: &'p Place,
+    place: &'p Position,
     /// How many there were so far.
     count: usize,
 }
@@ -341,7 +341,7 @@ mod tests {
     }
 
     fn encode(record: &impl Serialize) -> Result<String, String> {
-        let place = Place::default();
+        let place = Position::default();
         let mut payload = vec![];
         let mut text = serde_json::Serializer::new(&mut payload);
         let written = record.serialize(Finite { inner: &mut text, place: &place });

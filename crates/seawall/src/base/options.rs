@@ -37,18 +37,18 @@ pub struct Failover {
 
 /// What parity a log is to have.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Wanted {
+pub(crate) enum Setting {
     /// What it has; a new one none.
-    AsItIs,
+    Keep,
     /// This, or none.
     Now(Option<Scheme>),
 }
 
-impl Wanted {
+impl Setting {
     /// What a log has from now on that has this.
-    pub(crate) fn instead_of(self, has: Option<Scheme>) -> Option<Scheme> {
+    pub(crate) fn or_keep(self, has: Option<Scheme>) -> Option<Scheme> {
         match self {
-            Self::AsItIs => has,
+            Self::Keep => has,
             Self::Now(wanted) => wanted,
         }
     }
@@ -88,12 +88,12 @@ pub struct Options {
     pub(crate) layout: Option<Layout>,
     pub(crate) segment_max: Option<u64>,
     pub(crate) segment_min: u64,
-    pub(crate) parity: Wanted,
+    pub(crate) parity: Setting,
     pub(crate) geometry: Geometry,
     pub(crate) idle_mark: Option<Duration>,
     pub(crate) buffered_delay: Duration,
     pub(crate) buffered_bytes: usize,
-    pub(crate) prepare_ahead: bool,
+    pub(crate) preallocate: bool,
     pub(crate) retention: Option<Retention>,
     pub(crate) on_failover: Option<FailoverHook>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -115,12 +115,12 @@ impl Options {
             layout: None,
             segment_max: None,
             segment_min: SEGMENT_MIN,
-            parity: Wanted::AsItIs,
+            parity: Setting::Keep,
             geometry: Geometry::DEFAULT,
             idle_mark: Some(Duration::from_millis(100)),
             buffered_delay: Duration::from_millis(10),
             buffered_bytes: 1 << 20,
-            prepare_ahead: true,
+            preallocate: true,
             retention: None,
             on_failover: None,
             clock: Arc::new(SystemClock::new()),
@@ -210,7 +210,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn parity(mut self, scheme: Option<Scheme>) -> Self {
-        self.parity = Wanted::Now(scheme);
+        self.parity = Setting::Now(scheme);
         self
     }
 
@@ -250,8 +250,8 @@ impl Options {
     /// those that were removed a little at a time; without it a roll makes it on the way, and a
     /// file that is removed is given back at once, which commits wait for.
     #[must_use]
-    pub fn prepare_ahead(mut self, prepare: bool) -> Self {
-        self.prepare_ahead = prepare;
+    pub fn preallocate(mut self, prepare: bool) -> Self {
+        self.preallocate = prepare;
         self
     }
 
@@ -274,7 +274,7 @@ impl Options {
     /// Another clock and another source of random bits, for tests and simulation.
     #[doc(hidden)]
     #[must_use]
-    pub fn machine(mut self, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
+    pub fn env(mut self, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
         (self.clock, self.entropy) = (clock, entropy);
         self
     }

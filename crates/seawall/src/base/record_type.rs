@@ -24,25 +24,26 @@ impl Options {
 
 /// Refuses a log whose records are something else, by name. One without a name is anybody's, and
 /// older schemas can be read.
-pub(crate) fn check(has: &RecordType, asked: &RecordType) -> Result<()> {
-    let refuse = |what, has: String, asked: String| Err(Error::Mismatch { what, has, asked });
-    if has.codec != asked.codec {
-        return refuse("codec", has.codec.name().to_owned(), asked.codec.name().to_owned());
+pub(crate) fn check(has: &RecordType, requested: &RecordType) -> Result<()> {
+    let refuse =
+        |what, has: String, requested: String| Err(Error::Mismatch { what, has, requested });
+    if has.codec != requested.codec {
+        return refuse("codec", has.codec.name().to_owned(), requested.codec.name().to_owned());
     }
-    if has.name != asked.name && !has.name.is_empty() && !asked.name.is_empty() {
-        return refuse("type name", has.name.clone(), asked.name.clone());
+    if has.name != requested.name && !has.name.is_empty() && !requested.name.is_empty() {
+        return refuse("type name", has.name.clone(), requested.name.clone());
     }
-    if has.schema > asked.schema {
-        return refuse("schema", has.schema.to_string(), asked.schema.to_string());
+    if has.schema > requested.schema {
+        return refuse("schema", has.schema.to_string(), requested.schema.to_string());
     }
     Ok(())
 }
 
 /// What the records of a log are from now on, after [`check`]: of the schema that was asked for,
 /// and, if they had no name, with that one.
-pub(crate) fn from_now_on(has: &RecordType, asked: &RecordType) -> RecordType {
-    let name = if has.name.is_empty() { &asked.name } else { &has.name };
-    RecordType { codec: has.codec, name: name.clone(), schema: asked.schema }
+pub(crate) fn merged_with(has: &RecordType, requested: &RecordType) -> RecordType {
+    let name = if has.name.is_empty() { &requested.name } else { &has.name };
+    RecordType { codec: has.codec, name: name.clone(), schema: requested.schema }
 }
 
 #[cfg(test)]
@@ -54,19 +55,25 @@ mod tests {
         RecordType { codec, name: name.to_owned(), schema }
     }
 
-    fn refusal(has: &RecordType, asked: &RecordType) -> Option<String> {
-        check(has, asked).err().map(|error| error.to_string())
+    fn refusal(has: &RecordType, requested: &RecordType) -> Option<String> {
+        check(has, requested).err().map(|error| error.to_string())
     }
 
     #[test]
     fn another_codec_name_or_a_higher_schema_is_refused_by_name() {
         let has = of(CodecId::Json, "order", 2);
-        for (asked, why) in [
-            (of(CodecId::Raw, "order", 2), "the log has codec json, and raw was asked for"),
-            (of(CodecId::Json, "bill", 2), "the log has type name order, and bill was asked for"),
-            (of(CodecId::Json, "order", 1), "the log has schema 2, and 1 was asked for"),
+        for (requested, why) in [
+            (
+                of(CodecId::Raw, "order", 2),
+                "codec mismatch: the log has json, but raw was requested",
+            ),
+            (
+                of(CodecId::Json, "bill", 2),
+                "type name mismatch: the log has order, but bill was requested",
+            ),
+            (of(CodecId::Json, "order", 1), "schema mismatch: the log has 2, but 1 was requested"),
         ] {
-            assert_eq!(refusal(&has, &asked).as_deref(), Some(why));
+            assert_eq!(refusal(&has, &requested).as_deref(), Some(why));
         }
     }
 
@@ -75,8 +82,8 @@ mod tests {
         let (named, nameless) = (of(CodecId::Json, "order", 2), of(CodecId::Json, "", 2));
         assert_eq!(refusal(&named, &nameless), None);
         assert_eq!(refusal(&nameless, &named), None);
-        assert_eq!(from_now_on(&nameless, &named), named);
-        assert_eq!(from_now_on(&named, &nameless), named);
-        assert_eq!(from_now_on(&named, &of(CodecId::Json, "", 5)).schema, 5);
+        assert_eq!(merged_with(&nameless, &named), named);
+        assert_eq!(merged_with(&named, &nameless), named);
+        assert_eq!(merged_with(&named, &of(CodecId::Json, "", 5)).schema, 5);
     }
 }

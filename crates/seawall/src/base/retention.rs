@@ -134,7 +134,7 @@ fn too_old(live: &[LiveSegment], age_max: Duration, now_us: u64) -> usize {
 
 /// A log's rule, and what it has found out to follow it.
 #[derive(Debug)]
-pub(crate) struct Retained {
+pub(crate) struct RetentionState {
     pub(crate) rule: Option<Retention>,
     /// The lengths of files that nothing is written to any more, in bytes.
     pub(crate) lengths: BTreeMap<SegmentId, u64>,
@@ -142,8 +142,8 @@ pub(crate) struct Retained {
     pub(crate) is_due: bool,
 }
 
-impl Retained {
-    pub(crate) fn by(rule: Option<Retention>) -> Self {
+impl RetentionState {
+    pub(crate) fn new(rule: Option<Retention>) -> Self {
         Self { rule, lengths: BTreeMap::new(), is_due: false }
     }
 }

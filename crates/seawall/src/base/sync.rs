@@ -6,16 +6,16 @@
 //! machine, a value that is taken out of its thread local while it is used stays one's own.
 
 #[cfg(seawall_scheduled)]
-use scheduler as machine;
+use scheduler as env;
 #[cfg(not(seawall_scheduled))]
-use std as machine;
+use std as env;
 
-pub(crate) use machine::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-pub(crate) use machine::sync::{Condvar, Mutex, MutexGuard};
-pub(crate) use machine::thread::{Builder, JoinHandle, ThreadId, current, yield_now};
+pub(crate) use env::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use env::sync::{Condvar, Mutex, MutexGuard};
+pub(crate) use env::thread::{Builder, JoinHandle, ThreadId, current, yield_now};
 
 /// How many processors this process may run on. A scheduler has as many as it likes.
-pub(crate) fn processors() -> usize {
+pub(crate) fn cpu_count() -> usize {
     if cfg!(seawall_scheduled) {
         return 2;
     }

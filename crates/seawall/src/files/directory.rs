@@ -61,7 +61,7 @@ fn not_opened(path: &Path, error: io::Error) -> Error {
 /// Whether a name is one that a log's directory has.
 fn is_ours(name: &str) -> bool {
     let fixed = [MANIFEST, LIVE, LOCK, QUARANTINE].contains(&name);
-    fixed || is_spare(name) || SegmentId::from_any_name(name).is_some()
+    fixed || is_preallocated(name) || SegmentId::from_any_name(name).is_some()
 }
 
 /// Refuses a directory that holds other people's files and no log, before anything is made in it.
@@ -127,13 +127,13 @@ pub(crate) fn file_place(storage: &dyn Storage, name: &str) -> String {
 }
 
 /// Whether a file was not there, or not all of it: pruned, or cut behind its last batch meanwhile.
-pub(crate) fn is_gone(error: &Error) -> bool {
+pub(crate) fn is_not_found(error: &Error) -> bool {
     let gone = [io::ErrorKind::NotFound, io::ErrorKind::UnexpectedEof];
     matches!(error, Error::Io { source, .. } if gone.contains(&source.kind()))
 }
 
 /// Whether a name is one that a spare has.
-pub(crate) fn is_spare(name: &str) -> bool {
+pub(crate) fn is_preallocated(name: &str) -> bool {
     let number = name.strip_prefix("spare-").and_then(|name| name.strip_suffix(".tmp"));
     number.is_some_and(|number| number.parse::<u64>().is_ok())
 }

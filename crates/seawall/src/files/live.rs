@@ -1,7 +1,7 @@
 //! What `live` says to readers: which segment the writer writes, and how far it is durable.
 //! format.md section 5.
 
-use crate::base::env::Machine;
+use crate::base::env::Env;
 use crate::base::error::{Error, Result};
 use crate::files::directory::{LIVE, read_small};
 use seawall_format::{Live, LogId, Lsn, SegmentRef};
@@ -20,14 +20,14 @@ const ATTEMPTS: u32 = 8;
 
 /// What a writer says: which segment is the newest, and up to which record it is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Word {
+pub(crate) struct Watermark {
     pub(crate) live: Live,
-    pub(crate) by: Speaker,
+    pub(crate) by: WatermarkSource,
 }
 
 /// Whose word it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Speaker {
+pub(crate) enum WatermarkSource {
     /// That of the writer in this process.
     Own,
     /// That of a running writer in another one.
@@ -37,28 +37,28 @@ pub(crate) enum Speaker {
     Gone,
 }
 
-impl Word {
+impl Watermark {
     pub(crate) fn own(live: Live) -> Self {
-        Self { live, by: Speaker::Own }
+        Self { live, by: WatermarkSource::Own }
     }
 
     /// Whether it is of now.
     pub(crate) fn is_running(&self) -> bool {
-        self.by != Speaker::Gone
+        self.by != WatermarkSource::Gone
     }
 }
 
 /// What `live` says. A running writer has it locked; without a lock it counts if it is of this run
 /// of the machine.
-pub(crate) fn read_word(storage: &dyn Storage) -> Result<Option<Word>> {
+pub(crate) fn read_watermark(storage: &dyn Storage) -> Result<Option<Watermark>> {
     // Looked at first: what is read then is of that writer, or of a later one.
     let is_locked = storage.is_file_locked(LIVE).map_err(Error::io(format!("look at {LIVE}")))?;
     let Some(live) = read_whole_live(storage)? else { return Ok(None) };
     let boot_id = storage.boot_id();
     let is_known = live.boot_id != NO_BOOT && boot_id.is_some();
     let is_of_now = if is_known { Some(live.boot_id) == boot_id } else { is_locked };
-    let by = if is_locked { Speaker::Running } else { Speaker::Gone };
-    Ok(is_of_now.then_some(Word { live, by }))
+    let by = if is_locked { WatermarkSource::Running } else { WatermarkSource::Gone };
+    Ok(is_of_now.then_some(Watermark { live, by }))
 }
 
 /// A look at `live` while it is written may see a part of that: such a one is taken again, as
@@ -84,7 +84,7 @@ pub(crate) struct LiveFile {
 }
 
 /// Which segment holds the last durable record, and which record that is.
-type Told = (SegmentRef, Option<Lsn>);
+type Published = (SegmentRef, Option<Lsn>);
 
 impl LiveFile {
     pub(crate) fn new(storage: &dyn Storage) -> Self {
@@ -96,10 +96,10 @@ impl LiveFile {
     /// # Errors
     ///
     /// `Io`: nothing is said. Readers sync what they show.
-    pub(crate) fn tell(&mut self, machine: &Machine, log: LogId, told: Told) -> Result<()> {
+    pub(crate) fn publish(&mut self, env: &Env, log: LogId, told: Published) -> Result<()> {
         let (boot_id, (segment, durable)) = (self.boot_id, told);
-        let live = Live { log, boot_id, segment, durable, time_us: machine.clock.wall_us() };
-        let storage = &*machine.storage;
+        let live = Live { log, boot_id, segment, durable, time_us: env.clock.wall_us() };
+        let storage = &*env.storage;
         if self.write(storage, &live).is_ok() {
             return Ok(());
         }
@@ -119,8 +119,8 @@ impl LiveFile {
     /// # Errors
     ///
     /// `Io`: what `live` said before can be neither changed nor removed.
-    pub(crate) fn stop(&mut self, machine: &Machine, log: LogId, told: Told) -> Result<()> {
-        self.tell(machine, log, told).or_else(|_| retract(&*machine.storage))
+    pub(crate) fn stop(&mut self, env: &Env, log: LogId, told: Published) -> Result<()> {
+        self.publish(env, log, told).or_else(|_| retract(&*env.storage))
     }
 
     fn write(&mut self, storage: &dyn Storage, live: &Live) -> io::Result<()> {

@@ -29,12 +29,12 @@ pub(crate) fn read_manifest(
     if foreign && segments.is_empty() {
         return Err(not_a_log(storage, "its manifest is not ours, and there is no segment"));
     }
-    disown(storage, segments, &mut slots)?;
+    drop_foreign_slots(storage, segments, &mut slots)?;
     Ok(slots)
 }
 
 /// Of two slots of different logs, keeps the one of the log that the segments are of.
-fn disown(
+fn drop_foreign_slots(
     storage: &dyn Storage,
     segments: &[SegmentId],
     slots: &mut [Option<Manifest>],

@@ -2,7 +2,7 @@
 //! format.md sections 3 and
 //! 9: of a binary segment these are one file, of a text two.
 
-use crate::base::error::{Corruption, Error, Result, hole};
+use crate::base::error::{Corruption, Error, Result, missing_segment};
 use crate::files::directory::{file_place, read_start};
 use crate::files::read_buffer::Buffer;
 use seawall_format::{
@@ -28,11 +28,11 @@ pub(crate) struct Segment {
 
 /// What a look at the first block of a file found.
 #[derive(Debug)]
-pub(crate) enum Look {
+pub(crate) enum OpenOutcome {
     /// A segment of this log, under its own name.
     Sound(Segment),
     /// A segment under the wrong name, or of another log.
-    Stranger(Corruption, SegmentRef),
+    Misplaced(Corruption, SegmentRef),
     /// One that cannot be read.
     Bad(Corruption),
     /// Pruned since it was listed: by now the manifest does not need it.
@@ -44,40 +44,44 @@ pub(crate) enum Look {
 /// # Errors
 ///
 /// `Unsupported` if another version of Seawall wrote it; `Io`.
-pub(crate) fn look(storage: &Arc<dyn Storage>, name: &str, log: Option<&Manifest>) -> Result<Look> {
+pub(crate) fn open_checked(
+    storage: &Arc<dyn Storage>,
+    name: &str,
+    log: Option<&Manifest>,
+) -> Result<OpenOutcome> {
     let file = match storage.open(name, Access::Read) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Look::Gone),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(OpenOutcome::Gone),
         Err(error) => return Err(Error::io(format!("open {name}"))(error)),
     };
     let bytes = read_start(&*file, name, HEADER_SIZE)?;
     let header = match SegmentHeader::decode(&bytes) {
         Ok(header) => header,
-        Err(Refused::Invalid) => return Ok(Look::Bad(Corruption::SegmentHeader)),
+        Err(Refused::Invalid) => return Ok(OpenOutcome::Bad(Corruption::SegmentHeader)),
         Err(refused) => {
             return Err(Error::Unsupported { place: file_place(&**storage, name), refused });
         }
     };
     if log.is_some_and(|log| log.log != header.log) {
-        return Ok(Look::Stranger(Corruption::ForeignEpoch, header.reference()));
+        return Ok(OpenOutcome::Misplaced(Corruption::ForeignEpoch, header.reference()));
     }
     if header.head_name() != name {
-        return Ok(Look::Stranger(Corruption::Misplaced, header.reference()));
+        return Ok(OpenOutcome::Misplaced(Corruption::Misplaced, header.reference()));
     }
     Ok(match data_length(&**storage, &header, &*file)? {
-        Some(length) => Look::Sound(Segment { header, storage: storage.clone(), length }),
-        None => Look::Bad(Corruption::TextMissing),
+        Some(length) => OpenOutcome::Sound(Segment { header, storage: storage.clone(), length }),
+        None => OpenOutcome::Bad(Corruption::TextMissing),
     })
 }
 impl Segment {
     /// A segment that the log knows to be sound.
     pub(crate) fn open_known(storage: &Arc<dyn Storage>, header: &SegmentHeader) -> Result<Self> {
-        let cause = match look(storage, &header.head_name(), None)? {
-            Look::Sound(segment) => return Ok(segment),
-            Look::Stranger(cause, _) | Look::Bad(cause) => cause,
-            Look::Gone => Corruption::SegmentMissing,
+        let cause = match open_checked(storage, &header.head_name(), None)? {
+            OpenOutcome::Sound(segment) => return Ok(segment),
+            OpenOutcome::Misplaced(cause, _) | OpenOutcome::Bad(cause) => cause,
+            OpenOutcome::Gone => Corruption::SegmentMissing,
         };
-        Err(Error::Damaged(Box::new(hole(header.id, cause, None))))
+        Err(Error::Damaged(Box::new(missing_segment(header.id, cause, None))))
     }
 
     /// Where its file is.

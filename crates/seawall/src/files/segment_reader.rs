@@ -1,7 +1,7 @@
 //! The bytes of one segment for those who read it: a window at a time, and around what the device
 //! refuses if they ask for that.
 
-use crate::base::error::{Error, Result, is_of_device};
+use crate::base::error::{Error, Result, is_read_error};
 use crate::base::num::to_u64;
 use crate::files::directory::open_if_exists;
 use crate::files::read_buffer::Buffer;
@@ -13,41 +13,41 @@ use std::sync::Arc;
 
 /// An open segment.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct SegmentReader {
     segment: Segment,
     file: Arc<dyn File>,
     /// Whether to read on where the device refuses a block, as if it were zero.
-    around: bool,
+    skip_io_errors: bool,
     /// Blocks that the device refused, in the order they were met.
     unreadable: Vec<Range<u64>>,
 }
 
-impl Source {
+impl SegmentReader {
     /// Opens the segment's file.
     ///
     /// # Errors
     ///
     /// `NotFound` if it was pruned meanwhile.
-    pub(crate) fn open(segment: &Segment, around: bool) -> Result<Self> {
+    pub(crate) fn open(segment: &Segment, skip_io_errors: bool) -> Result<Self> {
         let file = segment.open()?;
-        Ok(Self { segment: segment.clone(), file, around, unreadable: vec![] })
+        Ok(Self { segment: segment.clone(), file, skip_io_errors, unreadable: vec![] })
     }
 
     /// Bytes from `from` on, `max` at most, fewer only at the end of the file.
     pub(crate) fn read(&mut self, from: Offset, max: u64) -> Result<Vec<u8>> {
         let mut buffer = Buffer::default();
-        self.read_behind((from, max), &mut buffer)?;
+        self.read_append((from, max), &mut buffer)?;
         Ok(buffer.into_bytes())
     }
 
     /// The same, behind what `buffer` holds.
-    pub(crate) fn read_behind(
+    pub(crate) fn read_append(
         &mut self,
         (from, max): (Offset, u64),
         buffer: &mut Buffer,
     ) -> Result<()> {
         match self.segment.read_in(&*self.file, (from, max), buffer) {
-            Err(error) if self.around && is_of_device(&error) => {
+            Err(error) if self.skip_io_errors && is_read_error(&error) => {
                 self.read_around((from, max), buffer)
             }
             read => read,
@@ -63,8 +63,8 @@ impl Source {
             let next = ((at / block + 1) * block).min(end);
             match self.segment.read_in(&*self.file, (Offset(at), next - at), buffer) {
                 Ok(()) => {}
-                Err(error) if is_of_device(&error) => {
-                    if !self.was_refused(&(at..next)) {
+                Err(error) if is_read_error(&error) => {
+                    if !self.had_io_error(&(at..next)) {
                         self.unreadable.push(at..next);
                     }
                     let size = usize::try_from(next - at).expect("a block fits in memory");
@@ -94,7 +94,7 @@ impl Source {
     }
 
     /// Whether a block of that range could not be read, and was passed over.
-    pub(crate) fn was_refused(&self, range: &Range<u64>) -> bool {
+    pub(crate) fn had_io_error(&self, range: &Range<u64>) -> bool {
         self.unreadable.iter().any(|block| block.start < range.end && range.start < block.end)
     }
 

@@ -13,8 +13,8 @@ type TestLog = Log<[u8], Raw>;
 
 fn options(level: Level) -> Options {
     let clock = Arc::new(seawall_io::ManualClock::new());
-    let machine = Options::new().machine(clock, Arc::new(SeededEntropy::new(1)));
-    machine.level(level).idle_mark(None).prepare_ahead(false)
+    let env = Options::new().env(clock, Arc::new(SeededEntropy::new(1)));
+    env.level(level).idle_mark(None).preallocate(false)
 }
 
 fn open(storage: &MemStorage, level: Level) -> TestLog {
@@ -23,8 +23,8 @@ fn open(storage: &MemStorage, level: Level) -> TestLog {
 
 /// The log as a child of the process that opened it has it.
 fn forked(mut log: TestLog) -> TestLog {
-    let core = Arc::get_mut(&mut log.core).expect("it has started no thread");
-    core.process.token = core.process.token.wrapping_add(1);
+    let coordinator = Arc::get_mut(&mut log.coordinator).expect("it has started no thread");
+    coordinator.fork_guard.token = coordinator.fork_guard.token.wrapping_add(1);
     log
 }
 
@@ -87,14 +87,14 @@ fn a_forked_handle_waits_for_no_thread_of_the_parent() {
                 std::thread::park();
             }
         });
-        let mut state = log.core.lock();
+        let mut state = log.coordinator.lock();
         state.background = Some(gone);
         std::mem::forget(state.writer.take());
         drop(state);
         let steps = storage.steps();
         assert!(is_refused(&log.append(b"x")));
         assert!(is_refused(&log.checkpoint(Lsn::FIRST)));
-        let held = log.core.lock();
+        let held = log.coordinator.lock();
         for call in CALLS {
             assert!(std::thread::scope(|scope| scope.spawn(|| call(&log)).join().unwrap()));
         }
@@ -108,11 +108,11 @@ fn a_forked_handle_waits_for_no_thread_of_the_parent() {
 fn a_forked_handle_starts_no_thread_for_records_that_the_parent_left_in_memory() {
     let storage = MemStorage::new();
     let log = open(&storage, Level::Buffered);
-    log.core.admit(&mut Set::of(&[b"of the parent"]), true).unwrap();
+    log.coordinator.enqueue(&mut RecordSet::of(&[b"of the parent"]), true).unwrap();
     let log = forked(log);
     let steps = storage.steps();
     assert!(is_refused(&log.submit(b"x")));
-    assert!(log.core.lock().background.is_none());
+    assert!(log.coordinator.lock().background.is_none());
     assert!(is_refused(&log.flush()));
     drop(log);
     assert_eq!(storage.steps(), steps);
@@ -125,8 +125,8 @@ fn a_forked_handle_that_was_dropped_keeps_nobody_out() {
     log.append(b"of the parent").unwrap();
     let log = forked(log);
     let ticket = Ticket {
-        place: Place { lsn: Lsn::FIRST, group: 0 },
-        awaits: Some((log.core.clone(), Goal::Confirmed)),
+        place: Position { lsn: Lsn::FIRST, batch_seq: 0 },
+        awaits: Some((log.coordinator.clone(), WaitFor::Confirmed)),
         number: None,
     };
     drop(log);
@@ -160,11 +160,13 @@ fn who_wants_the_writer_alone_has_it_after_two_batches_at_most() {
                 arrived.recv().unwrap();
                 scope.spawn(append);
                 let alone = scope.spawn(|| {
-                    let batches = log.core.between_batches(|writer, _| Ok(writer.counts.batches));
+                    let batches = log
+                        .coordinator
+                        .with_exclusive_writer(|writer, _| Ok(writer.counts.batches));
                     is_over.store(true, Ordering::Relaxed);
                     batches.unwrap()
                 });
-                while log.core.waiting() == 0 {
+                while log.coordinator.waiting() == 0 {
                     std::thread::yield_now();
                 }
                 drop(go);

@@ -4,15 +4,15 @@
 //! with a manifest that notes a clean close there.
 
 use crate::base::error::{Error, Result};
-use crate::files::directory::{MANIFEST, QUARANTINE, is_gone, list, open_existing};
-use crate::files::live::{Word, read_word};
+use crate::files::directory::{MANIFEST, QUARANTINE, is_not_found, list, open_existing};
+use crate::files::live::{Watermark, read_watermark};
 use crate::files::manifest::ManifestFile;
 use crate::files::staging;
-use crate::maintenance::progress::{Meter, Progress};
-use crate::scan::catalog::{Link, Survey};
+use crate::maintenance::progress::{Progress, ProgressReporter};
+use crate::scan::catalog::{Catalog, ChainedSegment};
 use crate::scan::durable_end;
-use crate::scan::load::survey;
-use crate::scan::scanner::{Event, Walk};
+use crate::scan::load::load_catalog;
+use crate::scan::scanner::{LogScanner, ScanItem};
 use seawall_format::scan::Limit;
 use seawall_format::{Closed, Lsn, Manifest, Mark, next_lsn};
 use seawall_io::{Access, Storage};
@@ -67,7 +67,7 @@ pub fn copy(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<Copied
     copy_with(source, target, |_| {})
 }
 
-/// The same as [`copy`], and `tell` hears now and then how far it has come: of twice the log's
+/// The same as [`copy`], and `report` hears now and then how far it has come: of twice the log's
 /// bytes, which are judged and then copied.
 ///
 /// # Errors
@@ -76,10 +76,10 @@ pub fn copy(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<Copied
 pub fn copy_with(
     source: impl AsRef<Path>,
     target: impl AsRef<Path>,
-    mut tell: impl FnMut(Progress),
+    mut report: impl FnMut(Progress),
 ) -> Result<Copied> {
     let log = open_existing(source.as_ref())?;
-    let mut meter = Meter::new(&mut tell);
+    let mut meter = ProgressReporter::new(&mut report);
     staging::make(source.as_ref(), target.as_ref(), |target| {
         copy_once_calm(&log, &target, &mut meter)
     })
@@ -91,20 +91,20 @@ pub fn copy_with(
 ///
 /// As [`copy`].
 pub fn copy_in(source: &Arc<dyn Storage>, target: &Arc<dyn Storage>) -> Result<Copied> {
-    copy_once_calm(source, target, &mut Meter::new(&mut |_| {}))
+    copy_once_calm(source, target, &mut ProgressReporter::new(&mut |_| {}))
 }
 
 fn copy_once_calm(
     source: &Arc<dyn Storage>,
     target: &Arc<dyn Storage>,
-    meter: &mut Meter<'_>,
+    meter: &mut ProgressReporter<'_>,
 ) -> Result<Copied> {
     let mut attempt = 1;
     loop {
-        let told = read_word(&**source)?;
+        let told = read_watermark(&**source)?;
         let copied = copy_now((source, target), meter);
         match copied {
-            Err(error) if is_gone(&error) && attempt < ATTEMPTS => {
+            Err(error) if is_not_found(&error) && attempt < ATTEMPTS => {
                 // A segment was pruned meanwhile: begin with what is there now.
                 clear(&**target)?;
                 attempt += 1;
@@ -113,7 +113,7 @@ fn copy_once_calm(
             // on may have, for once.
             Err(Error::Damaged(_))
                 if attempt < ATTEMPTS
-                    && (read_word(&**source)? != told || (told.is_none() && attempt == 1)) =>
+                    && (read_watermark(&**source)? != told || (told.is_none() && attempt == 1)) =>
             {
                 clear(&**target)?;
                 attempt += 1;
@@ -126,14 +126,14 @@ fn copy_once_calm(
 /// The log of this moment, and it is still that when all of it is copied.
 fn copy_now(
     (source, target): (&Arc<dyn Storage>, &Arc<dyn Storage>),
-    meter: &mut Meter<'_>,
+    meter: &mut ProgressReporter<'_>,
 ) -> Result<Copied> {
     let moment = Moment::of(source, meter)?;
-    let newest = moment.survey.chain.last().map(|link| link.segment.header.reference());
+    let newest = moment.catalog.chain.last().map(|link| link.segment.header.reference());
     let copied = moment.write((&**source, target), meter)?;
     // A cut seals an older segment anew, perhaps before that was copied: then the newest of those
     // that were copied is no longer one of the log's.
-    let now = survey(source, None)?;
+    let now = load_catalog(source, None)?;
     let mut chain = now.chain.iter().map(|link| link.segment.header.reference());
     if chain.any(|segment| Some(segment) == newest) {
         return Ok(copied);
@@ -144,7 +144,7 @@ fn copy_now(
 
 /// A log at one moment.
 struct Moment {
-    survey: Survey,
+    catalog: Catalog,
     manifest: Manifest,
     /// Marks of the newest segment, read before it was asked how far the log is durable.
     marks: Vec<Mark>,
@@ -152,37 +152,37 @@ struct Moment {
 }
 
 impl Moment {
-    fn of(source: &Arc<dyn Storage>, meter: &mut Meter<'_>) -> Result<Self> {
+    fn of(source: &Arc<dyn Storage>, meter: &mut ProgressReporter<'_>) -> Result<Self> {
         // Marks first: they must not confirm more than what is copied.
-        let before = survey(source, None)?;
+        let before = load_catalog(source, None)?;
         let marks = before.chain.last().map(|link| link.segment.marks()).transpose()?;
         let newest = before.chain.last().map(|link| link.segment.header.reference());
-        let word = read_word(&**source)?;
-        let survey = survey(source, word.as_ref())?;
-        let same = survey.chain.last().map(|link| link.segment.header.reference()) == newest;
+        let watermark = read_watermark(&**source)?;
+        let catalog = load_catalog(source, watermark.as_ref())?;
+        let same = catalog.chain.last().map(|link| link.segment.header.reference()) == newest;
         let marks = marks.filter(|_| same).unwrap_or_default();
-        meter.begin(&survey, 2);
-        let last = last_of(&survey, word.as_ref(), meter)?;
+        meter.begin(&catalog, 2);
+        let last = last_of(&catalog, watermark.as_ref(), meter)?;
         // A cut is under way: the header confirms what it takes, and that is not to be in the copy.
-        if survey.chain.last().is_some_and(|link| link.segment.header.carried > last) {
+        if catalog.chain.last().is_some_and(|link| link.segment.header.carried > last) {
             let cut = io::Error::from(io::ErrorKind::NotFound);
             return Err(Error::io("find the segment that a cut goes on in")(cut));
         }
-        let manifest = survey.manifest.clone().ok_or_else(|| Error::NotALog {
+        let manifest = catalog.manifest.clone().ok_or_else(|| Error::NotALog {
             place: source.place(),
             found: "its manifest cannot be read".to_owned(),
         })?;
-        Ok(Self { survey, manifest, marks, last })
+        Ok(Self { catalog, manifest, marks, last })
     }
 
     fn write(
         self,
         (source, target): (&dyn Storage, &Arc<dyn Storage>),
-        meter: &mut Meter<'_>,
+        meter: &mut ProgressReporter<'_>,
     ) -> Result<Copied> {
         let mut bytes = 0;
         meter.half();
-        let Some((newest, older)) = self.survey.chain.split_last() else {
+        let Some((newest, older)) = self.catalog.chain.split_last() else {
             return Err(Error::NotALog { place: target.place(), found: "no segment".to_owned() });
         };
         for link in older {
@@ -190,7 +190,7 @@ impl Moment {
                 bytes += copy_file(source, &name, (&**target, &mut *meter))?;
             }
             let parity = link.segment.header.id.parity_name();
-            if self.survey.names.contains(&parity) {
+            if self.catalog.names.contains(&parity) {
                 match copy_file(source, &parity, (&**target, &mut *meter)) {
                     Ok(size) => bytes += size,
                     // The copy's own writer makes it: no record is lost with it.
@@ -209,7 +209,7 @@ impl Moment {
         ManifestFile { content, file }.write_both(time_us)?;
         target.sync_dir().map_err(Error::io("sync the copy's directory"))?;
         meter.end();
-        let first = self.survey.chain.first().map(|link| link.segment.header.base);
+        let first = self.catalog.chain.first().map(|link| link.segment.header.base);
         Ok(Copied {
             first: first.filter(|first| Some(*first) <= self.last),
             last: self.last,
@@ -218,7 +218,7 @@ impl Moment {
     }
 
     /// The newest segment, as far as it was durable: what lies behind is left zero.
-    fn copy_newest(&self, newest: &Link, target: &dyn Storage) -> Result<u64> {
+    fn copy_newest(&self, newest: &ChainedSegment, target: &dyn Storage) -> Result<u64> {
         let (segment, header) = (&newest.segment, &newest.segment.header);
         let failed = || Error::io(format!("copy {}", segment.name()));
         let head = target.create(&header.head_name()).map_err(failed())?;
@@ -227,21 +227,21 @@ impl Moment {
         let file = if has_text { target.create(&header.data_name()) } else { Ok(head.clone()) };
         let file = file.map_err(failed())?;
         let mut size = header.size;
-        let limited = Link { limit: Limit::At(self.last), gap: None, ..newest.clone() };
-        let mut walk = Walk::of_segment(&limited);
+        let limited = ChainedSegment { limit: Limit::At(self.last), gap: None, ..newest.clone() };
+        let mut scan = LogScanner::of_segment(&limited);
         loop {
-            match walk.step()? {
+            match scan.step()? {
                 // A cut in its midst is under way: what it takes is not to be in the copy.
-                Event::Batch(batch) if Some(batch.header.last()) > self.last => {
+                ScanItem::Batch(batch) if Some(batch.header.last()) > self.last => {
                     let cut = io::Error::from(io::ErrorKind::NotFound);
                     return Err(Error::io("find the segment that a cut goes on in")(cut));
                 }
-                Event::Batch(batch) => {
-                    file.write_at(walk.raw(&batch), batch.start.0).map_err(failed())?;
+                ScanItem::Batch(batch) => {
+                    file.write_at(scan.raw(&batch), batch.start.0).map_err(failed())?;
                     size = size.max(if has_text { header.size + batch.end.0 } else { 0 });
                 }
-                Event::Damage(damages, _) => return Err(first_of(damages)),
-                Event::End(_) => break,
+                ScanItem::Damage(damages, _) => return Err(first_of(damages)),
+                ScanItem::ScanEnd(_) => break,
             }
         }
         // Where `live` could not be written, marks know of records that are not in this copy.
@@ -256,28 +256,32 @@ impl Moment {
 }
 
 /// The last record of the moment, which is durable; the whole log is judged on the way.
-fn last_of(survey: &Survey, word: Option<&Word>, meter: &mut Meter<'_>) -> Result<Option<Lsn>> {
-    let mut walk = Walk::new(survey, None);
-    let open_end = durable_end::open_end(survey);
-    let known = durable_end::known(survey, word)?;
+fn last_of(
+    catalog: &Catalog,
+    watermark: Option<&Watermark>,
+    meter: &mut ProgressReporter<'_>,
+) -> Result<Option<Lsn>> {
+    let mut scan = LogScanner::new(catalog, None);
+    let open_end = durable_end::open_end(catalog);
+    let known = durable_end::known(catalog, watermark)?;
     if open_end.is_some() {
-        walk = walk.up_to(Limit::At(known));
+        scan = scan.up_to(Limit::At(known));
     }
     let end = loop {
-        let event = walk.step()?;
-        meter.walked(&walk);
+        let event = scan.step()?;
+        meter.walked(&scan);
         match event {
-            Event::Batch(_) => {}
-            Event::Damage(damages, _) => return Err(first_of(damages)),
-            Event::End(end) => break end,
+            ScanItem::Batch(_) => {}
+            ScanItem::Damage(damages, _) => return Err(first_of(damages)),
+            ScanItem::ScanEnd(end) => break end,
         }
     };
     let (last, end) = match open_end {
         None => (end.last, end),
         Some(newest) => {
-            let walk = walk.behind().unwrap_or_else(|| Walk::within(survey, newest, None));
-            let mut behind = durable_end::look_behind(survey, walk, known)?;
-            behind.make_durable(survey, &mut None)?;
+            let scan = scan.behind().unwrap_or_else(|| LogScanner::within(catalog, newest, None));
+            let mut behind = durable_end::scan_beyond_known(catalog, scan, known)?;
+            behind.make_durable(catalog, &mut None)?;
             if let Some(refusal) = behind.refusal() {
                 return Err(refusal);
             }
@@ -301,7 +305,7 @@ fn first_of(damages: Vec<crate::base::error::Damage>) -> Error {
 fn copy_file(
     source: &dyn Storage,
     name: &str,
-    (target, meter): (&dyn Storage, &mut Meter<'_>),
+    (target, meter): (&dyn Storage, &mut ProgressReporter<'_>),
 ) -> Result<u64> {
     let failed = || Error::io(format!("copy {name}"));
     let source = source.open(name, Access::Read).map_err(failed())?;

@@ -2,13 +2,13 @@
 
 use crate::base::error::{Error, Result};
 use crate::files::directory::{LOCK, is_in_use};
-use crate::scan::load::survey;
+use crate::scan::load::load_catalog;
 use seawall_io::{Lock, Storage};
 use std::sync::Arc;
 
 /// The lock of a log that is repaired.
 pub(crate) fn take(storage: &Arc<dyn Storage>) -> Result<Box<dyn Lock>> {
-    survey(storage, None)?;
+    load_catalog(storage, None)?;
     let locked = storage.lock(LOCK).map_err(Error::io(format!("lock {}", storage.place())))?;
     locked.ok_or_else(|| Error::Busy { place: storage.place() })
 }

@@ -1,8 +1,8 @@
 //! How far long work has come, for whoever waits for it.
 
 use crate::base::num::to_u64;
-use crate::scan::catalog::Survey;
-use crate::scan::scanner::Walk;
+use crate::scan::catalog::Catalog;
+use crate::scan::scanner::LogScanner;
 use seawall_format::SegmentId;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,8 +24,8 @@ pub struct Progress {
 }
 
 /// Counts the work on a log, and tells of it now and then.
-pub(crate) struct Meter<'a> {
-    tell: &'a mut dyn FnMut(Progress),
+pub(crate) struct ProgressReporter<'a> {
+    report: &'a mut dyn FnMut(Progress),
     /// How many bytes stand in the segments before each.
     before: BTreeMap<SegmentId, u64>,
     done: u64,
@@ -33,16 +33,16 @@ pub(crate) struct Meter<'a> {
     total: u64,
 }
 
-impl<'a> Meter<'a> {
-    pub(crate) fn new(tell: &'a mut dyn FnMut(Progress)) -> Self {
-        Self { tell, before: BTreeMap::new(), done: 0, told: 0, total: 0 }
+impl<'a> ProgressReporter<'a> {
+    pub(crate) fn new(report: &'a mut dyn FnMut(Progress)) -> Self {
+        Self { report, before: BTreeMap::new(), done: 0, told: 0, total: 0 }
     }
 
     /// Begins, or starts over: all segments of a survey are gone through, `times` over.
-    pub(crate) fn begin(&mut self, survey: &Survey, times: u64) {
+    pub(crate) fn begin(&mut self, catalog: &Catalog, times: u64) {
         let mut bytes = 0;
         self.before.clear();
-        for link in &survey.chain {
+        for link in &catalog.chain {
             self.before.insert(link.segment.header.id, bytes);
             bytes += link.segment.length;
         }
@@ -50,8 +50,8 @@ impl<'a> Meter<'a> {
     }
 
     /// The walk over the segments is where it is.
-    pub(crate) fn walked(&mut self, walk: &Walk) {
-        let Some((segment, offset)) = walk.place() else { return };
+    pub(crate) fn walked(&mut self, scan: &LogScanner) {
+        let Some((segment, offset)) = scan.place() else { return };
         let before = self.before.get(&segment).copied().unwrap_or(0);
         self.reach(before + offset.0);
     }
@@ -82,13 +82,16 @@ impl<'a> Meter<'a> {
 
     fn say(&mut self) {
         self.told = self.done;
-        (self.tell)(Progress { done: self.done, total: self.total });
+        (self.report)(Progress { done: self.done, total: self.total });
     }
 }
 
-impl fmt::Debug for Meter<'_> {
+impl fmt::Debug for ProgressReporter<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { done, total, .. } = self;
-        f.debug_struct("Meter").field("done", done).field("total", total).finish_non_exhaustive()
+        f.debug_struct("ProgressReporter")
+            .field("done", done)
+            .field("total", total)
+            .finish_non_exhaustive()
     }
 }

@@ -3,7 +3,7 @@
 use crate::base::error::{Error, Result};
 use crate::files::directory::{LOCK, open_existing};
 use crate::parity::backfill::{ends, make, needs, soundness};
-use crate::scan::load::survey;
+use crate::scan::load::load_catalog;
 use seawall_format::SegmentId;
 use seawall_format::parity::Scheme;
 use seawall_io::{Access, Storage};
@@ -60,14 +60,14 @@ pub fn protection(path: impl AsRef<Path>) -> Result<Protection> {
 ///
 /// As [`protection`].
 pub fn protection_in(storage: &Arc<dyn Storage>) -> Result<Protection> {
-    let survey = survey(storage, None)?;
+    let catalog = load_catalog(storage, None)?;
     let mut found = Protection {
-        scheme: survey.manifest.as_ref().and_then(|manifest| manifest.parity),
+        scheme: catalog.manifest.as_ref().and_then(|manifest| manifest.parity),
         ..Protection::default()
     };
-    for link in &survey.chain {
+    for link in &catalog.chain {
         let header = &link.segment.header;
-        let (from, (sure, end)) = (header.data_start(), ends(storage, &survey, link)?);
+        let (from, (sure, end)) = (header.data_start(), ends(storage, &catalog, link)?);
         let (is_sound, sound) = soundness(storage, header);
         let parity = storage.open(&header.id.parity_name(), Access::Read);
         found.parity_bytes += parity.and_then(|parity| parity.len()).unwrap_or(0);
@@ -123,11 +123,11 @@ pub fn protect(path: impl AsRef<Path>, scheme: Scheme) -> Result<Protection> {
 ///
 /// As [`protect`].
 pub fn protect_in(storage: &Arc<dyn Storage>, scheme: Scheme) -> Result<Protection> {
-    survey(storage, None)?;
+    load_catalog(storage, None)?;
     let locked = storage.lock(LOCK).map_err(Error::io(format!("lock {}", storage.place())))?;
     let _lock = locked.ok_or_else(|| Error::Busy { place: storage.place() })?;
     // What is no log was refused before a lock was made in it; a writer may have been here since.
-    let found = survey(storage, None)?;
+    let found = load_catalog(storage, None)?;
     for link in &found.chain {
         let (header, end) = (&link.segment.header, ends(storage, &found, link)?.0);
         let (is_sound, sound) = soundness(storage, header);

@@ -11,20 +11,20 @@ pub(crate) mod planner;
 pub(crate) mod replica;
 pub(crate) mod source;
 
-use crate::base::env::Machine;
+use crate::base::env::Env;
 use crate::base::error::{Error, Lost, Result};
 use crate::base::options::Options;
 use crate::files::directory::open_existing;
 use crate::files::overlay::{Mender, Overlay, Patch};
 use crate::maintenance::exclusive::{refuse_in_use, take};
 use crate::maintenance::restore::journal::Journal;
-use crate::maintenance::restore::parity_source::Beside;
+use crate::maintenance::restore::parity_source::ParitySource;
 use crate::maintenance::restore::planner::Planner;
 use crate::maintenance::restore::replica::{Replica, unproven};
 use crate::maintenance::verify::{Verification, look_around};
-use crate::scan::catalog::Survey;
-use crate::scan::load::survey;
-use crate::scan::scanner::{Event, Walk};
+use crate::scan::catalog::Catalog;
+use crate::scan::load::load_catalog;
+use crate::scan::scanner::{LogScanner, ScanItem};
 use seawall_format::Lsn;
 use seawall_io::Storage;
 use std::fmt::Debug;
@@ -34,7 +34,7 @@ use std::sync::Arc;
 pub(crate) use crate::files::overlay::part;
 pub use crate::maintenance::restore::diff::{Change, Was};
 pub(crate) use crate::maintenance::restore::extent::{is_whole, place_of};
-use crate::maintenance::restore::source::Source;
+use crate::maintenance::restore::source::PatchSource;
 use crate::scan::catalog::log_id;
 
 /// What a repair mends, or mended.
@@ -50,7 +50,7 @@ pub struct Mend {
     /// What happened to those bytes: in which field of which record, as far as the bytes tell.
     pub changes: Vec<Change>,
     /// Files that stand where the log has none, and go to quarantine.
-    pub strays: Vec<String>,
+    pub orphan_files: Vec<String>,
     /// The last record, where this log has lost its end and the replica alone says where that is.
     pub end_by_replica: Option<Lsn>,
     /// Records of files that were lost as a whole which nothing here proves: the replica alone says
@@ -70,7 +70,7 @@ impl Mend {
     /// Whether there is something to change.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.patches.is_empty() && self.strays.is_empty()
+        self.patches.is_empty() && self.orphan_files.is_empty()
     }
 
     /// How many bytes go to quarantine.
@@ -82,7 +82,7 @@ impl Mend {
     /// The log in the view in which it is mended.
     #[must_use]
     pub fn view(&self, log: &Arc<dyn Storage>) -> Arc<dyn Storage> {
-        Arc::new(Overlay::new(log.clone(), &self.patches).without(&self.strays))
+        Arc::new(Overlay::new(log.clone(), &self.patches).without(&self.orphan_files))
     }
 }
 
@@ -152,10 +152,10 @@ pub fn mend<P: AsRef<Path>>(path: impl AsRef<Path>, replicas: &[P]) -> Result<Me
 pub fn mend_in(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<Mend> {
     // Held to the end: no writer, and no other repair, comes in between.
     let _lock = take(log)?;
-    let machine = Machine::new(&Options::new(), log.clone());
+    let env = Env::new(&Options::new(), log.clone());
     // A repair that died may have removed or renamed something, and that is not durable yet.
     log.sync_dir().map_err(Error::io(format!("sync {}", log.place())))?;
-    let resumed = journal::resume(&machine)?;
+    let resumed = journal::resume(&env)?;
     let mut plan = plan(log, replicas)?;
     plan.quarantine.extend(resumed);
     if plan.is_empty() {
@@ -163,14 +163,14 @@ pub fn mend_in(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<
     }
     let mut journal = None;
     if !plan.patches.is_empty() {
-        let id = log_id(&survey(log, None)?).ok_or_else(|| unknown(&**log))?;
-        let written = Journal::write(&machine, id, &plan.patches)?;
+        let id = log_id(&load_catalog(log, None)?).ok_or_else(|| unknown(&**log))?;
+        let written = Journal::write(&env, id, &plan.patches)?;
         plan.quarantine.push(written.place());
         journal = Some(written);
-        apply::patches(&machine, &plan.patches)?;
+        apply::patches(&env, &plan.patches)?;
     }
-    plan.quarantine.extend(apply::strays(&machine, &plan.strays)?);
-    apply::manifest(&machine, &plan.patches)?;
+    plan.quarantine.extend(apply::orphan_files(&env, &plan.orphan_files)?);
+    apply::manifest(&env, &plan.patches)?;
     is_as_planned(log, &plan)?;
     journal.map_or(Ok(()), Journal::done)?;
     Ok(plan)
@@ -187,10 +187,10 @@ fn is_as_planned(log: &Arc<dyn Storage>, plan: &Mend) -> Result<()> {
 }
 
 fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<Mend> {
-    let looked = survey(log, None)?;
+    let looked = load_catalog(log, None)?;
     let id = log_id(&looked);
     // What stands beside the log first: it needs nobody else.
-    let mut sources: Vec<Box<dyn Source>> = vec![Box::new(Beside)];
+    let mut sources: Vec<Box<dyn PatchSource>> = vec![Box::new(ParitySource)];
     for replica in replicas {
         let id = id.ok_or_else(|| unknown(&**log))?;
         sources.push(Box::new(Replica::open(log, replica.clone(), id)?));
@@ -219,7 +219,7 @@ fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<Mend> {
         before: planned.before,
         after: planned.after,
         patches: planned.patches,
-        strays: planned.strays,
+        orphan_files: planned.orphan_files,
         quarantine: vec![],
     })
 }
@@ -235,21 +235,21 @@ fn unknown(log: &dyn Storage) -> Error {
 
 /// The last record that this log itself knows of, where its newest file is all there; where it is
 /// not, what it held is not known.
-fn known_end(survey: &Survey) -> Result<Option<Lsn>> {
-    let is_there = survey.chain.last().is_some_and(|link| link.segment.bytes_missing() == 0);
-    if survey.beyond.is_some() || !is_there {
+fn known_end(catalog: &Catalog) -> Result<Option<Lsn>> {
+    let is_there = catalog.chain.last().is_some_and(|link| link.segment.bytes_missing() == 0);
+    if catalog.missing_tail.is_some() || !is_there {
         return Ok(None);
     }
-    let mut walk = Walk::new(survey, None).around_unreadable(true);
+    let mut scan = LogScanner::new(catalog, None).skip_io_errors(true);
     let mut last = None;
     loop {
-        match walk.step()? {
-            Event::Batch(batch) => last = last.max(Some(batch.last)),
-            Event::Damage(damages, _) => {
+        match scan.step()? {
+            ScanItem::Batch(batch) => last = last.max(Some(batch.last)),
+            ScanItem::Damage(damages, _) => {
                 let ends = damages.iter().filter_map(|damage| damage.lost?.to);
                 last = last.max(ends.max());
             }
-            Event::End(end) => return Ok(last.max(end.last).max(end.confirmed)),
+            ScanItem::ScanEnd(end) => return Ok(last.max(end.last).max(end.confirmed)),
         }
     }
 }

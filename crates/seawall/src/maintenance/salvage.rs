@@ -4,24 +4,24 @@
 //! Lost records become void batches (format.md section 3.3): their numbers stay taken, and whoever
 //! reads passes over a place that says what is missing.
 
-use crate::base::env::Machine;
+use crate::base::env::Env;
 use crate::base::error::{Corruption, Damage, Error, Lost, Result};
 use crate::base::num::to_u64;
 use crate::base::options::Options;
 use crate::files::directory::{MANIFEST, list, open_existing};
-use crate::files::live::read_word;
+use crate::files::live::read_watermark;
 use crate::files::manifest::ManifestFile;
 use crate::files::staging;
 use crate::maintenance::exclusive::refuse_in_use;
-use crate::maintenance::progress::{Meter, Progress};
+use crate::maintenance::progress::{Progress, ProgressReporter};
 use crate::maintenance::protection::protect_in;
 use crate::maintenance::restore::plan_mend_in;
-use crate::scan::catalog::Survey;
+use crate::scan::catalog::Catalog;
 use crate::scan::intact::{AtomicSet, Salvaged};
-use crate::scan::load::survey;
-use crate::scan::scanner::{Event, Found, Walk};
-use crate::write::pending::Carried;
-use crate::write::rotation::{Plan, Pred, roll};
+use crate::scan::load::load_catalog;
+use crate::scan::scanner::{LogScanner, ScanItem, ScannedBatch};
+use crate::write::pending::RewriteBatch;
+use crate::write::rotation::{Predecessor, RotationPlan, rotate};
 use seawall_format::batch::HEADER_SIZE;
 use seawall_format::frame::{self, Frames};
 use seawall_format::{Closed, Level, Lsn, Manifest, Offset, SegmentHeader, SegmentId, next_lsn};
@@ -88,7 +88,7 @@ pub fn salvage(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<Res
     salvage_with(source, target, |_| {})
 }
 
-/// The same as [`salvage`], and `tell` hears now and then how far into `source` it has come.
+/// The same as [`salvage`], and `report` hears now and then how far into `source` it has come.
 ///
 /// # Errors
 ///
@@ -96,12 +96,12 @@ pub fn salvage(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<Res
 pub fn salvage_with(
     source: impl AsRef<Path>,
     target: impl AsRef<Path>,
-    mut tell: impl FnMut(Progress),
+    mut report: impl FnMut(Progress),
 ) -> Result<Rescued> {
     let log = open_existing(source.as_ref())?;
     refuse_in_use(&*log)?;
     let log = with_parity(log)?;
-    let mut meter = Meter::new(&mut tell);
+    let mut meter = ProgressReporter::new(&mut report);
     staging::make(source.as_ref(), target.as_ref(), |target| rescue(&log, target, &mut meter))
 }
 
@@ -124,11 +124,11 @@ pub fn salvage_mended<P: AsRef<Path>>(
     source: impl AsRef<Path>,
     replicas: &[P],
     target: impl AsRef<Path>,
-    mut tell: impl FnMut(Progress),
+    mut report: impl FnMut(Progress),
 ) -> Result<Rescued> {
     let log = open_existing(source.as_ref())?;
     let view = crate::maintenance::restore::plan_mend(source.as_ref(), replicas)?.view(&log);
-    let mut meter = Meter::new(&mut tell);
+    let mut meter = ProgressReporter::new(&mut report);
     staging::make(source.as_ref(), target.as_ref(), |target| rescue(&view, target, &mut meter))
 }
 
@@ -139,37 +139,38 @@ pub fn salvage_mended<P: AsRef<Path>>(
 /// As [`salvage`].
 pub fn salvage_in(source: &Arc<dyn Storage>, target: Arc<dyn Storage>) -> Result<Rescued> {
     refuse_in_use(&**source)?;
-    rescue(&with_parity(source.clone())?, target, &mut Meter::new(&mut |_| {}))
+    rescue(&with_parity(source.clone())?, target, &mut ProgressReporter::new(&mut |_| {}))
 }
 
 fn rescue(
     source: &Arc<dyn Storage>,
     target: Arc<dyn Storage>,
-    meter: &mut Meter<'_>,
+    meter: &mut ProgressReporter<'_>,
 ) -> Result<Rescued> {
     refuse_in_use(&**source)?;
-    let survey = survey(source, None)?;
+    let catalog = load_catalog(source, None)?;
     // What a killed writer said was durable was acknowledged: it is no torn write.
-    let promised = read_word(&**source)?.and_then(|word| survey.promised_by(&word.live));
+    let with_min_end =
+        read_watermark(&**source)?.and_then(|watermark| catalog.durable_per(&watermark.live));
     let written = target.clone();
-    let mut rescue = Rescue::new(&survey, target, source)?;
+    let mut rescue = Rescue::new(&catalog, target, source)?;
     let parity = rescue.manifest.parity;
-    let mut walk = Walk::new(&survey, None).around_unreadable(true).promised(promised);
-    meter.begin(&survey, 1);
+    let mut scan = LogScanner::new(&catalog, None).skip_io_errors(true).with_min_end(with_min_end);
+    meter.begin(&catalog, 1);
     loop {
-        let event = walk.step()?;
-        meter.walked(&walk);
+        let event = scan.step()?;
+        meter.walked(&scan);
         match event {
-            Event::Batch(found) => {
-                rescue.expect_schema(walk.schema())?;
-                rescue.keep_batch(&found, walk.bytes())?;
+            ScanItem::Batch(found) => {
+                rescue.expect_schema(scan.schema())?;
+                rescue.keep_batch(&found, scan.bytes())?;
             }
-            Event::Damage(damages, salvaged) => {
-                rescue.expect_schema(walk.schema())?;
-                rescue.keep_salvaged(&salvaged, walk.bytes())?;
+            ScanItem::Damage(damages, salvaged) => {
+                rescue.expect_schema(scan.schema())?;
+                rescue.keep_salvaged(&salvaged, scan.bytes())?;
                 rescue.note(damages)?;
             }
-            Event::End(end) => {
+            ScanItem::ScanEnd(end) => {
                 rescue.note(end.damage)?;
                 let rescued = rescue.finish()?;
                 if let Some(scheme) = parity {
@@ -191,16 +192,16 @@ struct Intact<'a> {
 
 /// The new log on its way.
 struct Rescue {
-    machine: Machine,
+    env: Env,
     manifest: Manifest,
     /// The record that comes next.
     next: Lsn,
-    gathered: Vec<Carried>,
+    gathered: Vec<RewriteBatch>,
     gathered_size: usize,
     /// The schema number of what is gathered.
     schema: u32,
     /// The segment made last.
-    pred: Option<Pred>,
+    pred: Option<Predecessor>,
     oldest: Option<SegmentHeader>,
     /// The chain value of the last batch in it.
     chain: u64,
@@ -209,14 +210,14 @@ struct Rescue {
 }
 
 impl Rescue {
-    fn new(survey: &Survey, target: Arc<dyn Storage>, source: &Arc<dyn Storage>) -> Result<Self> {
-        let manifest = survey.manifest.clone().or_else(|| rebuilt(survey));
+    fn new(catalog: &Catalog, target: Arc<dyn Storage>, source: &Arc<dyn Storage>) -> Result<Self> {
+        let manifest = catalog.manifest.clone().or_else(|| rebuilt(catalog));
         let manifest = manifest.ok_or_else(|| Error::NotALog {
             place: source.place(),
             found: "neither a manifest nor the header of a segment can be read".to_owned(),
         })?;
         Ok(Self {
-            machine: Machine::new(&Options::new(), target),
+            env: Env::new(&Options::new(), target),
             next: manifest.oldest_base,
             manifest,
             gathered: vec![],
@@ -240,12 +241,12 @@ impl Rescue {
     }
 
     /// Takes over a valid batch, as far as it counts.
-    fn keep_batch(&mut self, found: &Found, bytes: &[u8]) -> Result<()> {
+    fn keep_batch(&mut self, found: &ScannedBatch, bytes: &[u8]) -> Result<()> {
         let header = &found.header;
         if header.is_void {
             return self.give_up_to(found.last, header.time_us);
         }
-        let body = bytes.get(found.body.clone()).expect("the walk has read it");
+        let body = bytes.get(found.body.clone()).expect("the scan has read it");
         let records: Vec<_> = Frames::new(body, header.first, header.count)
             .take_while(|record| record.lsn <= found.last)
             .map(|record| Intact {
@@ -319,9 +320,9 @@ impl Rescue {
     }
 
     /// An empty batch for the records from the next on.
-    fn batch(&self, time_us: u64) -> Carried {
+    fn batch(&self, time_us: u64) -> RewriteBatch {
         let bytes = vec![0; HEADER_SIZE];
-        Carried { bytes, first: self.next, count: 0, is_void: false, time_us }
+        RewriteBatch { bytes, first: self.next, count: 0, is_void: false, time_us }
     }
 
     /// Gives up what is missing up to `last`.
@@ -337,7 +338,7 @@ impl Rescue {
             let first = self.next;
             let count = u32::try_from(last.get() - first.get() + 1).unwrap_or(u32::MAX);
             let bytes = vec![0; HEADER_SIZE];
-            self.gather(Carried { bytes, first, count, is_void: true, time_us })?;
+            self.gather(RewriteBatch { bytes, first, count, is_void: true, time_us })?;
             self.next = first.plus(u64::from(count));
             let to = self.next.previous();
             Lost { from: first, to }.join(&mut self.rescued.given_up);
@@ -355,7 +356,7 @@ impl Rescue {
         Ok(())
     }
 
-    fn gather(&mut self, batch: Carried) -> Result<()> {
+    fn gather(&mut self, batch: RewriteBatch) -> Result<()> {
         let size = batch.bytes.len();
         let segment_max = usize::try_from(self.manifest.segment_max).unwrap_or(usize::MAX);
         let is_full = self.gathered_size + size > GATHERED_MAX.min(segment_max / 2);
@@ -379,13 +380,14 @@ impl Rescue {
             return Ok(());
         }
         let (pred, chain_before) = (self.pred.take(), self.chain);
-        let plan = Plan { base, carry, pred, chain_before, least: 0, hold: 0, spare: None };
+        let plan =
+            RotationPlan { base, carry, pred, chain_before, size_min: 0, hold: 0, spare: None };
         let log = self.manifest.with_schema(self.schema);
-        let made = roll(&self.machine, &log, plan, &mut self.max_id)?;
-        made.tail.free_reserved();
+        let made = rotate(&self.env, &log, plan, &mut self.max_id)?;
+        made.tail.release_reserved();
         self.chain = made.tail.chain;
         self.oldest.get_or_insert_with(|| made.tail.header.clone());
-        self.pred = Some(Pred { header: made.tail.header, head: made.tail.head });
+        self.pred = Some(Predecessor { header: made.tail.header, head: made.tail.head });
         Ok(())
     }
 
@@ -400,21 +402,21 @@ impl Rescue {
         let end = next_lsn(last);
         content.checkpoints = content.checkpoints.map(|lsn| lsn.map(|lsn| lsn.min(end)));
         content.closed = Some(Closed { last, segment: newest.header.reference() });
-        let file = self.machine.storage.create(MANIFEST);
+        let file = self.env.storage.create(MANIFEST);
         let file = file.map_err(Error::io("create the manifest"))?;
-        ManifestFile { content: self.manifest, file }.write_both(self.machine.clock.wall_us())?;
-        let synced = self.machine.storage.sync_dir();
+        ManifestFile { content: self.manifest, file }.write_both(self.env.clock.wall_us())?;
+        let synced = self.env.storage.sync_dir();
         synced.map_err(Error::io("sync the new log's directory"))?;
         Ok(self.rescued)
     }
 }
 
 /// A manifest as the segment headers know it, for a log that lost its own.
-fn rebuilt(survey: &Survey) -> Option<Manifest> {
-    let headers = || survey.chain.iter().map(|link| &link.segment.header);
+fn rebuilt(catalog: &Catalog) -> Option<Manifest> {
+    let headers = || catalog.chain.iter().map(|link| &link.segment.header);
     let (oldest, newest) = (headers().next()?, headers().next_back()?);
     // Whether what stood before was pruned or is lost, nobody can say: its numbers stay taken.
-    let before = survey.chain.first().and_then(|link| link.gap.as_ref());
+    let before = catalog.chain.first().and_then(|link| link.gap.as_ref());
     let before = before.and_then(|(_, missing)| missing.lost);
     Some(Manifest {
         geometry: oldest.geometry,

@@ -1,17 +1,17 @@
 //! Repair in place: a damaged log gives up its end, from the first damage on. What leaves the log
 //! is kept in quarantine.
 
-use crate::base::env::Machine;
+use crate::base::env::Env;
 use crate::base::error::{Damage, Error, Result};
 use crate::base::options::{Options, SEGMENT_MIN};
 use crate::files::directory::open_existing;
 use crate::maintenance::exclusive::{refuse_in_use, take};
 use crate::maintenance::verify::{Verification, look_around};
-use crate::recover::decision::Verdict;
+use crate::recover::decision::Action;
 use crate::recover::inspection::{Inspection, Until, inspect_mended};
 use crate::recover::open::resume;
 use crate::scan::quarantine;
-use crate::scan::scanner::End;
+use crate::scan::scanner::ScanEnd;
 use seawall_format::{Lsn, SegmentId, next_lsn};
 use seawall_io::{Access, Storage};
 use std::path::Path;
@@ -112,19 +112,19 @@ pub fn cut_tail(path: impl AsRef<Path>) -> Result<Cut> {
 pub fn cut_tail_in(storage: &Arc<dyn Storage>) -> Result<Cut> {
     let lock = take(storage)?;
     let (found, mut cut) = plan(storage)?;
-    let Some(manifest) = &found.survey.manifest else {
+    let Some(manifest) = &found.catalog.manifest else {
         // A creation that did not get far; the next open makes it whole.
         return Ok(cut);
     };
     let segment_min = SEGMENT_MIN.min(manifest.segment_max);
     let options = Options { segment_min, ..Options::new() };
-    let machine = Machine::new(&options, storage.clone());
+    let env = Env::new(&options, storage.clone());
     let mut gone = vec![];
     if !cut.damage.is_empty() {
         gone = found.segments_behind_end();
-        set_aside(&machine, &found.files_leaving(), &mut cut)?;
+        set_aside(&env, &found.files_leaving(), &mut cut)?;
     }
-    let (mut writer, recovery, _) = resume::recover(&options, machine, lock, &found)?;
+    let (mut writer, recovery, _) = resume::recover(&options, env, lock, &found)?;
     cut.quarantine.extend(recovery.quarantine);
     writer.remove_segments(|id| gone.contains(&id))?;
     writer.close()?;
@@ -134,8 +134,8 @@ pub fn cut_tail_in(storage: &Arc<dyn Storage>) -> Result<Cut> {
 
 /// The log as it is to be, and what that costs.
 fn plan(storage: &Arc<dyn Storage>) -> Result<(Inspection, Cut)> {
-    let mut found = inspect_mended(storage, Until::End)?;
-    let is_damaged = found.row.verdict() == Verdict::Damage;
+    let mut found = inspect_mended(storage, Until::ScanEnd)?;
+    let is_damaged = found.row.action() == Action::Damage;
     if is_damaged && !found.end_before_damage() {
         return Err(Error::Damaged(Box::new(found.damage_or_cut())));
     }
@@ -150,9 +150,9 @@ fn plan(storage: &Arc<dyn Storage>) -> Result<(Inspection, Cut)> {
 }
 
 /// Copies files of segments to quarantine.
-fn set_aside(machine: &Machine, names: &[String], cut: &mut Cut) -> Result<()> {
+fn set_aside(env: &Env, names: &[String], cut: &mut Cut) -> Result<()> {
     for name in names {
-        let kept = quarantine::keep_file(machine, name);
+        let kept = quarantine::keep_file(env, name);
         let name = kept.map_err(Error::io(format!("keep {name} in quarantine")))?;
         cut.quarantine.push(name);
     }
@@ -163,10 +163,10 @@ impl Inspection {
     /// Takes the last record before the first damage for the end of the log; false where there is
     /// no such place.
     fn end_before_damage(&mut self) -> bool {
-        let Some(manifest) = &mut self.survey.manifest else { return false };
+        let Some(manifest) = &mut self.catalog.manifest else { return false };
         let last = self.sound_to;
         let next = next_lsn(last);
-        let links = &self.survey.chain;
+        let links = &self.catalog.chain;
         let whole = links.iter().take_while(|link| link.gap.is_none());
         let first = links.first().map(|link| link.segment.header.base);
         let reaches = |base: Lsn| base < next || (Some(base) == first && base == next);
@@ -174,12 +174,12 @@ impl Inspection {
         if reaches == 0 || next < manifest.oldest_base {
             return false;
         }
-        self.survey.chain.truncate(reaches);
-        self.survey.beyond = None;
+        self.catalog.chain.truncate(reaches);
+        self.catalog.missing_tail = None;
         // What was to be kept for a replay ends with the log.
         manifest.checkpoints = manifest.checkpoints.map(|lsn| lsn.map(|lsn| lsn.min(next)));
         let end = Lsn::new(next.get() - 1 + self.count_before_lost());
-        self.end = Some(End { last: end, confirmed: last, tail: None, damage: vec![] });
+        self.end = Some(ScanEnd { last: end, confirmed: last, tail: None, damage: vec![] });
         self.carry = std::mem::take(&mut self.before_lost);
         true
     }
@@ -190,7 +190,7 @@ impl Inspection {
         if self.damage.is_empty() {
             return vec![];
         }
-        let newest = self.survey.chain.last().map(|link| link.segment.header.id);
+        let newest = self.catalog.chain.last().map(|link| link.segment.header.id);
         let newest = newest.filter(|newest| self.is_damaged(*newest));
         newest.into_iter().chain(self.segments_behind_end()).collect()
     }
@@ -199,14 +199,14 @@ impl Inspection {
     fn files_leaving(&self) -> Vec<String> {
         let leaving = self.leaving();
         let goes = |id: SegmentId| leaving.contains(&id);
-        let names = self.survey.names.iter();
+        let names = self.catalog.names.iter();
         names.filter(|name| SegmentId::from_any_name(name).is_some_and(goes)).cloned().collect()
     }
 
     /// The segments that do not count once the log ends with its chain.
     fn segments_behind_end(&self) -> Vec<SegmentId> {
-        let newest = self.survey.chain.last().map(|link| link.segment.header.id);
-        let names = self.survey.names.iter();
+        let newest = self.catalog.chain.last().map(|link| link.segment.header.id);
+        let names = self.catalog.names.iter();
         let ids = names.filter_map(|name| SegmentId::from_any_name(name));
         let mut ids: Vec<_> = ids.filter(|id| Some(*id) > newest).collect();
         ids.dedup();

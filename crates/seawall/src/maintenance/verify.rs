@@ -1,17 +1,17 @@
 //! A verdict on a whole log: every body judged, every lost record named. Nothing is written.
 
-use crate::base::error::{Corruption, Damage, Lost, Result, is_of_device};
+use crate::base::error::{Corruption, Damage, Lost, Result, is_read_error};
 use crate::base::num::to_u64;
-use crate::files::directory::{is_gone, is_in_use, open_existing};
-use crate::files::live::{Word, read_word};
+use crate::files::directory::{is_in_use, is_not_found, open_existing};
+use crate::files::live::{Watermark, read_watermark};
 use crate::files::overlay::Patch;
-use crate::maintenance::progress::{Meter, Progress};
-use crate::read::healing::Heal;
+use crate::maintenance::progress::{Progress, ProgressReporter};
+use crate::read::read_repair::ReadRepair;
 use crate::recover::report::TailState;
-use crate::scan::catalog::{Orphan, Survey};
+use crate::scan::catalog::{Catalog, Orphan};
 use crate::scan::intact::AtomicSet;
-use crate::scan::load::survey;
-use crate::scan::scanner::{Event, Walk};
+use crate::scan::load::load_catalog;
+use crate::scan::scanner::{LogScanner, ScanItem};
 use seawall_format::frame::Frames;
 use seawall_format::{CodecId, Layout, Level, Lsn, Manifest, Offset, SegmentId};
 use seawall_io::Storage;
@@ -145,7 +145,7 @@ pub fn verify(path: impl AsRef<Path>) -> Result<Verification> {
     verify_with(path, |_| {})
 }
 
-/// The same as [`verify`], and `tell` hears now and then how far it has come: on this thread, so
+/// The same as [`verify`], and `report` hears now and then how far it has come: on this thread, so
 /// what it does takes time from the work.
 ///
 /// # Errors
@@ -167,9 +167,12 @@ pub fn verify(path: impl AsRef<Path>) -> Result<Verification> {
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn verify_with(path: impl AsRef<Path>, mut tell: impl FnMut(Progress)) -> Result<Verification> {
+pub fn verify_with(
+    path: impl AsRef<Path>,
+    mut report: impl FnMut(Progress),
+) -> Result<Verification> {
     let log = open_existing(path.as_ref())?;
-    look_until_calm(&log, &mut Meter::new(&mut tell))
+    look_until_calm(&log, &mut ProgressReporter::new(&mut report))
 }
 
 /// Judges the log that another kind of storage holds.
@@ -178,10 +181,13 @@ pub fn verify_with(path: impl AsRef<Path>, mut tell: impl FnMut(Progress)) -> Re
 ///
 /// As [`verify`].
 pub fn verify_in(storage: &Arc<dyn Storage>) -> Result<Verification> {
-    look_until_calm(storage, &mut Meter::new(&mut |_| {}))
+    look_until_calm(storage, &mut ProgressReporter::new(&mut |_| {}))
 }
 
-fn look_until_calm(storage: &Arc<dyn Storage>, meter: &mut Meter<'_>) -> Result<Verification> {
+fn look_until_calm(
+    storage: &Arc<dyn Storage>,
+    meter: &mut ProgressReporter<'_>,
+) -> Result<Verification> {
     let mut seen = writer(&**storage)?;
     let mut attempt = 1;
     loop {
@@ -190,7 +196,7 @@ fn look_until_calm(storage: &Arc<dyn Storage>, meter: &mut Meter<'_>) -> Result<
         // their way; and a file that is gone was pruned or cut off.
         let now = writer(&**storage)?;
         match looked {
-            Err(error) if is_gone(&error) && attempt < ATTEMPTS => {}
+            Err(error) if is_not_found(&error) && attempt < ATTEMPTS => {}
             Ok(found) => {
                 // A writer that cannot say that it moved on may have, for once.
                 let is_told = now == seen && (now != (true, None) || attempt > 1);
@@ -206,34 +212,36 @@ fn look_until_calm(storage: &Arc<dyn Storage>, meter: &mut Meter<'_>) -> Result<
 }
 
 /// Whether a writer has the log open, and what it says is durable.
-fn writer(storage: &dyn Storage) -> Result<(bool, Option<Word>)> {
+fn writer(storage: &dyn Storage) -> Result<(bool, Option<Watermark>)> {
     let in_use = is_in_use(storage)?;
-    Ok((in_use, read_word(storage)?.filter(Word::is_running)))
+    Ok((in_use, read_watermark(storage)?.filter(Watermark::is_running)))
 }
 
 /// A verdict on what is there.
 fn look(
     storage: &Arc<dyn Storage>,
-    (in_use, word): &(bool, Option<Word>),
-    meter: &mut Meter<'_>,
+    (in_use, watermark): &(bool, Option<Watermark>),
+    meter: &mut ProgressReporter<'_>,
 ) -> Result<Verification> {
     let mut look_at = |log: &Arc<dyn Storage>| {
-        let survey = survey(log, word.as_ref())?;
-        meter.begin(&survey, 1);
-        judge(Walk::new(&survey, None), (&survey, *in_use), meter)
+        let catalog = load_catalog(log, watermark.as_ref())?;
+        meter.begin(&catalog, 1);
+        judge(LogScanner::new(&catalog, None), (&catalog, *in_use), meter)
     };
-    let (mut heal, mut log) = (Heal::default(), storage.clone());
+    let (mut read_repair, mut log) = (ReadRepair::default(), storage.clone());
     let mut found = loop {
         match look_at(&log) {
             // Where is not said.
-            Err(error) if is_of_device(&error) => log = heal.view(&log, [None])?.ok_or(error)?,
+            Err(error) if is_read_error(&error) => {
+                log = read_repair.view(&log, [None])?.ok_or(error)?
+            }
             looked => break looked?,
         }
     };
-    if heal.patches.is_empty() {
+    if read_repair.patches.is_empty() {
         found = put_right(storage, found, look_at)?;
     } else {
-        found.say_mended(heal.patches);
+        found.say_mended(read_repair.patches);
     }
     meter.end();
     Ok(found)
@@ -241,9 +249,9 @@ fn look(
 
 /// The same of a log at rest, around what the device cannot read.
 pub(crate) fn look_around(storage: &Arc<dyn Storage>) -> Result<Verification> {
-    let survey = survey(storage, None)?;
-    let walk = Walk::new(&survey, None).around_unreadable(true);
-    judge(walk, (&survey, false), &mut Meter::new(&mut |_| {}))
+    let catalog = load_catalog(storage, None)?;
+    let scan = LogScanner::new(&catalog, None).skip_io_errors(true);
+    judge(scan, (&catalog, false), &mut ProgressReporter::new(&mut |_| {}))
 }
 
 /// The same verdict with what parity gives back: `judge` looks at a view of the log.
@@ -252,17 +260,18 @@ fn put_right(
     first: Verification,
     mut judge: impl FnMut(&Arc<dyn Storage>) -> Result<Verification>,
 ) -> Result<Verification> {
-    let (mut heal, mut view, mut found) = (Heal::default(), storage.clone(), first.clone());
+    let (mut read_repair, mut view, mut found) =
+        (ReadRepair::default(), storage.clone(), first.clone());
     let (mut doubtful, mut is_judged) = (first.doubtful(), true);
-    while let Some(next) = heal.view(&view, doubtful)? {
+    while let Some(next) = read_repair.view(&view, doubtful)? {
         view = next;
         doubtful = match judge(&view) {
-            Ok(judged) => {
-                (found, is_judged) = (judged, true);
+            Ok(assessment) => {
+                (found, is_judged) = (assessment, true);
                 found.doubtful()
             }
             // What parity gave back leads to what the device refuses. Where is not said.
-            Err(error) if is_of_device(&error) => {
+            Err(error) if is_read_error(&error) => {
                 is_judged = false;
                 vec![None]
             }
@@ -276,14 +285,14 @@ fn put_right(
     // What parity puts right where nothing counts any more, behind the end that a failed write gave
     // a segment, makes no difference but to the length of a file.
     let is_same = Verification { summary: first.summary.clone(), ..found.clone() } == first;
-    if heal.patches.is_empty() || !is_judged || !is_better || is_same {
+    if read_repair.patches.is_empty() || !is_judged || !is_better || is_same {
         return Ok(first);
     }
     let gone = first.damage.into_iter().filter(|damage| !found.damage.contains(damage));
     let gone: Vec<_> = gone.map(|damage| Damage { lost: None, ..damage }).collect();
     found.damage.extend(gone);
     found.damage.sort_by_key(|damage| (damage.segment, damage.offset));
-    found.say_mended(heal.patches);
+    found.say_mended(read_repair.patches);
     Ok(found)
 }
 
@@ -295,9 +304,9 @@ fn damage_at(patch: &Patch) -> Damage {
 }
 
 fn judge(
-    mut walk: Walk,
-    (survey, in_use): (&Survey, bool),
-    meter: &mut Meter<'_>,
+    mut scan: LogScanner,
+    (catalog, in_use): (&Catalog, bool),
+    meter: &mut ProgressReporter<'_>,
 ) -> Result<Verification> {
     let mut found = Verification {
         verdict: Verdict::Clean,
@@ -310,39 +319,39 @@ fn judge(
         tail_at: None,
         mended: vec![],
         given_up: vec![],
-        orphans: survey.orphans.clone(),
+        orphans: catalog.orphans.clone(),
         broken_sets: 0,
-        summary: summary(survey, in_use),
+        summary: summary(catalog, in_use),
     };
-    if survey.manifest.is_none() && !survey.manifest_lost {
+    if catalog.manifest.is_none() && !catalog.manifest_lost {
         // A creation that did not get far: nothing was ever promised here.
         return Ok(found);
     }
     let end = loop {
-        let event = walk.step()?;
-        meter.walked(&walk);
+        let event = scan.step()?;
+        meter.walked(&scan);
         match event {
-            Event::Batch(batch) if batch.header.is_void => {
+            ScanItem::Batch(batch) if batch.header.is_void => {
                 let (from, to) = (batch.header.first, Some(batch.last));
                 Lost { from, to }.join(&mut found.given_up);
             }
-            Event::Batch(batch) => {
+            ScanItem::Batch(batch) => {
                 let count = batch.last.get() - batch.header.first.get() + 1;
-                let body = walk.bytes().get(batch.body.clone()).unwrap_or_default();
+                let body = scan.bytes().get(batch.body.clone()).unwrap_or_default();
                 let frames = Frames::new(body, batch.header.first, batch.header.count);
                 let counted = frames.take_while(|frame| frame.lsn <= batch.last);
                 let bytes = counted.map(|frame| frame.payload.len()).sum();
                 found.add((batch.header.first, batch.last), count, bytes);
                 found.summary.add_time(batch.header.time_us);
             }
-            Event::Damage(damages, salvaged) => {
+            ScanItem::Damage(damages, salvaged) => {
                 found.damage.extend(damages);
                 for record in salvaged {
                     found.add((record.lsn, record.lsn), 1, record.payload.len());
                     found.broken_sets += u64::from(record.set == AtomicSet::Broken);
                 }
             }
-            Event::End(end) => break end,
+            ScanItem::ScanEnd(end) => break end,
         }
     };
     if let Some(tail) = &end.tail {
@@ -393,14 +402,14 @@ impl Verification {
             _ if !self.damage.is_empty() => Verdict::Correctable,
             TailState::Clean => Verdict::Clean,
             TailState::Torn => Verdict::Torn,
-            TailState::CannotTell => Verdict::Unsure,
+            TailState::Ambiguous => Verdict::Unsure,
         }
     }
 }
 
-fn summary(survey: &Survey, in_use: bool) -> Summary {
-    let manifest = survey.manifest.as_ref();
-    let headers = || survey.chain.iter().map(|link| &link.segment.header);
+fn summary(catalog: &Catalog, in_use: bool) -> Summary {
+    let manifest = catalog.manifest.as_ref();
+    let headers = || catalog.chain.iter().map(|link| &link.segment.header);
     let stated = manifest.map(|manifest| &manifest.record_type);
     let record_type = stated.or_else(|| headers().next_back().map(|header| &header.record_type));
     Summary {
@@ -409,8 +418,8 @@ fn summary(survey: &Survey, in_use: bool) -> Summary {
         schema: record_type.map_or(0, |records| records.schema),
         layout: manifest.map(|m| m.layout).or_else(|| headers().next().map(|header| header.layout)),
         level: manifest.map(|manifest| manifest.level),
-        segments: u64::try_from(survey.chain.len()).expect("fits in 64 bits"),
-        bytes: survey.chain.iter().map(|link| link.segment.size()).sum(),
+        segments: u64::try_from(catalog.chain.len()).expect("fits in 64 bits"),
+        bytes: catalog.chain.iter().map(|link| link.segment.size()).sum(),
         payload_bytes: 0,
         segment_size: manifest.map_or(0, |manifest| manifest.segment_max),
         checkpoint: manifest.and_then(Manifest::newest_checkpoint),

@@ -2,13 +2,13 @@
 
 use crate::base::error::Result;
 use crate::base::num::to_u64;
-use crate::files::live::read_word;
+use crate::files::live::read_watermark;
 use crate::files::parity_file::{head_of, read_slot, slots_end};
 use crate::files::segment::Segment;
 use crate::parity::code::has_sound_parity;
-use crate::parity::writer::Side;
-use crate::scan::catalog::{Link, Survey};
-use crate::scan::scanner::{Event, Walk};
+use crate::parity::writer::ParityFile;
+use crate::scan::catalog::{Catalog, ChainedSegment};
+use crate::scan::scanner::{LogScanner, ScanItem};
 use seawall_format::parity::{Head, Known, Places, Scheme};
 use seawall_format::scan::Limit;
 use seawall_format::{Lsn, SegmentHeader};
@@ -18,34 +18,42 @@ use std::io;
 use std::sync::Arc;
 
 /// Up to where a segment of a survey's chain can have parity, and where its records end.
-pub(crate) fn ends(storage: &Arc<dyn Storage>, survey: &Survey, link: &Link) -> Result<(u64, u64)> {
-    let newest = survey.chain.last().map(|newest| newest.segment.header.id);
+pub(crate) fn ends(
+    storage: &Arc<dyn Storage>,
+    catalog: &Catalog,
+    link: &ChainedSegment,
+) -> Result<(u64, u64)> {
+    let newest = catalog.chain.last().map(|newest| newest.segment.header.id);
     if newest == Some(link.segment.header.id) {
-        return newest_ends(storage, survey, link);
+        return newest_ends(storage, catalog, link);
     }
     records_end(storage, link).map(|end| (end, end))
 }
 
 /// The same of the newest one: what nothing on disk confirms may stand in the page cache only, and
 /// its numbers be given anew. Rule R12.
-fn newest_ends(storage: &Arc<dyn Storage>, survey: &Survey, link: &Link) -> Result<(u64, u64)> {
-    let word = read_word(&**storage)?;
-    let promised = word.and_then(|word| survey.promised_by(&word.live));
-    let mut walk = Walk::within(survey, link, None).promised(promised);
+fn newest_ends(
+    storage: &Arc<dyn Storage>,
+    catalog: &Catalog,
+    link: &ChainedSegment,
+) -> Result<(u64, u64)> {
+    let watermark = read_watermark(&**storage)?;
+    let with_min_end = watermark.and_then(|watermark| catalog.durable_per(&watermark.live));
+    let mut scan = LogScanner::within(catalog, link, None).with_min_end(with_min_end);
     let (mut sure, mut is_sound) = (link.segment.header.data_start(), true);
     let mut unsure = VecDeque::new();
     let mut is_over = false;
     while !is_over {
-        let confirmed = match walk.step()? {
-            Event::Batch(batch) => {
+        let confirmed = match scan.step()? {
+            ScanItem::Batch(batch) => {
                 unsure.extend(is_sound.then_some((batch.last, batch.end.0)));
                 batch.header.confirmed()
             }
-            Event::Damage(..) => {
+            ScanItem::Damage(..) => {
                 is_sound = false;
                 None
             }
-            Event::End(end) => {
+            ScanItem::ScanEnd(end) => {
                 is_over = true;
                 end.sure()
             }
@@ -69,7 +77,7 @@ fn newest_ends(storage: &Arc<dyn Storage>, survey: &Survey, link: &Link) -> Resu
 ///
 /// What lies behind that was carried on: nothing says that it was ever durable, and after a barrier
 /// that failed it stands in the page cache only, whatever barriers return later.
-fn records_end(storage: &Arc<dyn Storage>, link: &Link) -> Result<u64> {
+fn records_end(storage: &Arc<dyn Storage>, link: &ChainedSegment) -> Result<u64> {
     let header = &link.segment.header;
     let end = link.segment.records_end()?;
     if !needs(storage, header, end) {
@@ -79,9 +87,9 @@ fn records_end(storage: &Arc<dyn Storage>, link: &Link) -> Result<u64> {
         Limit::At(last) => Limit::At(last.max(header.carried)),
         Limit::Open => Limit::Open,
     };
-    let mut walk = Walk::of_segment(&Link { limit, ..link.clone() });
+    let mut scan = LogScanner::of_segment(&ChainedSegment { limit, ..link.clone() });
     let mut end = header.data_start();
-    while let Event::Batch(batch) = walk.step()? {
+    while let ScanItem::Batch(batch) = scan.step()? {
         end = batch.end.0;
     }
     Ok(known_from(&link.segment, end).unwrap_or(end))
@@ -171,14 +179,14 @@ pub(crate) fn make(
     (sound, end): (Option<u64>, u64),
 ) -> io::Result<()> {
     let data = storage.open(&header.data_name(), Access::Read)?;
-    let mut side = Side::open(storage, (header, scheme))?;
+    let mut side = ParityFile::open(storage, (header, scheme))?;
     if let Some(sound) = sound {
         side.go_back(sound);
     }
     side.catch_up(&*data, end)?;
-    side.round_off()?;
-    if let Some(settling) = side.settling() {
-        settling.run();
+    side.pad_stripe()?;
+    if let Some(flush) = side.flush() {
+        flush.run();
     }
     Ok(())
 }
@@ -190,7 +198,7 @@ const NAMELESS_MAX: usize = 2;
 /// Makes what a crash left out: from the newest of these segments down to one that lacks nothing,
 /// or was written without. `next` is the first record behind them. What fails is left for the next
 /// time.
-pub(crate) fn make_up(
+pub(crate) fn backfill(
     storage: &Arc<dyn Storage>,
     scheme: Scheme,
     (segments, mut next): (&[SegmentHeader], Lsn),
@@ -203,7 +211,7 @@ pub(crate) fn make_up(
         let limit = Limit::At(next.previous());
         next = header.base;
         let link = Segment::open_known(storage, header);
-        let link = link.map(|segment| Link { segment, limit, gap: None });
+        let link = link.map(|segment| ChainedSegment { segment, limit, gap: None });
         let end = link.and_then(|link| records_end(storage, &link));
         let Ok(end) = end else { return };
         if !needs(storage, header, end) {

@@ -22,9 +22,9 @@ use std::sync::Arc;
 pub(crate) fn patches(
     storage: &Arc<dyn Storage>,
     segments: Option<&BTreeSet<SegmentId>>,
-) -> Result<Found> {
+) -> Result<FoundPatches> {
     let names = list(&**storage)?;
-    let mut found = Found::default();
+    let mut found = FoundPatches::default();
     for name in &names {
         let Some(id) = SegmentId::from_parity_name(name) else { continue };
         if segments.is_none_or(|segments| segments.contains(&id)) {
@@ -36,7 +36,7 @@ pub(crate) fn patches(
 
 /// The bytes that parity restores, and those that it does not know of blocks the device refuses.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundPatches {
     pub(crate) patches: Vec<Patch>,
     pub(crate) unknown: Vec<Unknown>,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Found {
 fn patch_segment(
     storage: &dyn Storage,
     (id, name): (SegmentId, &str),
-    found: &mut Found,
+    found: &mut FoundPatches,
 ) -> Result<()> {
     // What cannot be opened or read mends nothing.
     let Ok(parity) = storage.open(name, Access::Read) else { return Ok(()) };
@@ -62,7 +62,7 @@ fn patch_segment(
     };
     let block = places.block();
     let old = read_start(&*file, &name, block).unwrap_or_else(|_| vec![0; block]);
-    let Found { mut patches, mut unknown } = Found::default();
+    let FoundPatches { mut patches, mut unknown } = FoundPatches::default();
     let mut is_own = match SegmentHeader::decode(&old) {
         Ok(other) if other == *header => true,
         Err(Refused::Invalid) => {

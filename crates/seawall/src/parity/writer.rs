@@ -2,7 +2,7 @@
 //!
 //! Nothing of this is needed to acknowledge a record, so nothing of it stands in a commit's way but
 //! a copy in memory and, once a stripe is full, the write of its slot, which is not synced. What
-//! makes slots durable is a [`Settling`], run where the device has nothing better to do. Of the
+//! makes slots durable is a [`ParityFlush`], run where the device has nothing better to do. Of the
 //! last stripes before a crash, the next open makes what is missing from the records themselves.
 //!
 //! Whatever fails here ends the parity of that segment and nothing else.
@@ -18,13 +18,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// After so many bytes of records the slots behind are made durable.
-const SETTLE_EVERY: u64 = 4 << 20;
+const FLUSH_EVERY: u64 = 4 << 20;
 
 /// The parity of the log that is open for append.
 #[derive(Debug)]
-pub(crate) struct Tracker {
+pub(crate) struct ParityWriter {
     scheme: Scheme,
-    side: Option<Side>,
+    current: Option<ParityFile>,
     /// The segment whose parity failed: nothing more is tried beside it.
     given_up: Option<SegmentHeader>,
     /// Slots written.
@@ -42,9 +42,9 @@ pub(crate) struct Covered<'a> {
     pub(crate) end: u64,
 }
 
-impl Tracker {
+impl ParityWriter {
     pub(crate) fn new(scheme: Scheme) -> Self {
-        Self { scheme, side: None, given_up: None, stripes: 0, failures: 0 }
+        Self { scheme, current: None, given_up: None, stripes: 0, failures: 0 }
     }
 
     /// These bytes were written where the records of `tail` ended before, and are durable.
@@ -53,20 +53,20 @@ impl Tracker {
         &mut self,
         tail: &Covered<'_>,
         (at, bytes): (u64, &[u8]),
-    ) -> Vec<Settling> {
+    ) -> Vec<ParityFlush> {
         let mut due = vec![];
-        if self.side.as_ref().is_none_or(|side| side.head.header.id != tail.header.id) {
+        if self.current.as_ref().is_none_or(|current| current.head.header.id != tail.header.id) {
             due.extend(self.leave());
             self.enter(tail, at);
         }
-        let before = self.side.as_ref().map_or(0, |side| side.number);
-        let followed = self.side.as_mut().map(|side| side.follow(at, bytes));
-        self.stripes += self.side.as_ref().map_or(0, |side| side.number) - before;
+        let before = self.current.as_ref().map_or(0, |current| current.number);
+        let followed = self.current.as_mut().map(|current| current.follow(at, bytes));
+        self.stripes += self.current.as_ref().map_or(0, |current| current.number) - before;
         match followed {
             Some(Ok(())) => {
-                let side = self.side.as_mut().expect("just followed");
-                if side.written.saturating_sub(side.settled) >= SETTLE_EVERY {
-                    due.extend(side.settling());
+                let current = self.current.as_mut().expect("just followed");
+                if current.written.saturating_sub(current.flushed) >= FLUSH_EVERY {
+                    due.extend(current.flush());
                 }
             }
             Some(Err(_)) => self.give_up(),
@@ -76,28 +76,28 @@ impl Tracker {
     }
 
     /// Everything up to the end of `tail` gets its slot; gives back what makes that durable.
-    pub(crate) fn complete(&mut self, tail: &Covered<'_>) -> Vec<Settling> {
+    pub(crate) fn complete(&mut self, tail: &Covered<'_>) -> Vec<ParityFlush> {
         let mut due = vec![];
-        if self.side.as_ref().is_none_or(|side| side.head.header.id != tail.header.id) {
+        if self.current.as_ref().is_none_or(|current| current.head.header.id != tail.header.id) {
             due.extend(self.leave());
             self.enter(tail, tail.end);
         }
-        due.extend(self.round_off());
+        due.extend(self.pad_stripe());
         due
     }
 
     /// Ends the parity of the segment that the writer left.
-    fn leave(&mut self) -> Option<Settling> {
-        let due = self.round_off();
-        self.side = None;
+    fn leave(&mut self) -> Option<ParityFlush> {
+        let due = self.pad_stripe();
+        self.current = None;
         due
     }
 
     /// Writes the slot of a stripe that is not full.
-    fn round_off(&mut self) -> Option<Settling> {
-        let side = self.side.as_mut()?;
-        if side.round_off().is_ok() {
-            return side.settling();
+    fn pad_stripe(&mut self) -> Option<ParityFlush> {
+        let current = self.current.as_mut()?;
+        if current.pad_stripe().is_ok() {
+            return current.flush();
         }
         self.give_up();
         None
@@ -108,13 +108,13 @@ impl Tracker {
         if self.given_up.as_ref() == Some(tail.header) {
             return;
         }
-        let side = Side::open(tail.storage, (tail.header, self.scheme));
-        let caught_up = side.and_then(|mut side| {
-            side.catch_up(tail.file, at)?;
-            Ok(side)
+        let current = ParityFile::open(tail.storage, (tail.header, self.scheme));
+        let caught_up = current.and_then(|mut current| {
+            current.catch_up(tail.file, at)?;
+            Ok(current)
         });
-        if let Ok(side) = caught_up {
-            self.side = Some(side);
+        if let Ok(current) = caught_up {
+            self.current = Some(current);
         } else {
             self.given_up = Some(tail.header.clone());
             self.failures += 1;
@@ -122,14 +122,14 @@ impl Tracker {
     }
 
     fn give_up(&mut self) {
-        self.given_up = self.side.take().map(|side| side.head.header);
+        self.given_up = self.current.take().map(|current| current.head.header);
         self.failures += 1;
     }
 }
 
 /// The parity of one segment, open for writing.
 #[derive(Debug)]
-pub(crate) struct Side {
+pub(crate) struct ParityFile {
     file: Arc<dyn File>,
     places: Places,
     coder: Coder,
@@ -144,10 +144,10 @@ pub(crate) struct Side {
     /// Up to here in the file with the records everything has a slot.
     written: u64,
     /// The same when slots were made durable last.
-    settled: u64,
+    flushed: u64,
 }
 
-impl Side {
+impl ParityFile {
     /// Opens the parity of a segment, or makes it.
     pub(crate) fn open(
         storage: &Arc<dyn Storage>,
@@ -187,7 +187,7 @@ impl Side {
             stripe: vec![0; size],
             filled: 0,
             written: places.stripe_at(number),
-            settled: head.covered.min(places.stripe_at(number)),
+            flushed: head.covered.min(places.stripe_at(number)),
             head,
         };
         if is_new {
@@ -201,7 +201,7 @@ impl Side {
     /// Begins anew with the stripe that holds `sound`: from there on slots are damaged.
     pub(crate) fn go_back(&mut self, sound: u64) {
         self.number = self.places.stripe_of(sound);
-        (self.written, self.settled) = (self.places.stripe_at(self.number), sound);
+        (self.written, self.flushed) = (self.places.stripe_at(self.number), sound);
         self.stripe.fill(0);
         self.filled = 0;
     }
@@ -224,7 +224,7 @@ impl Side {
                 // As it stands: writing it anew is one more chance to tear it.
                 self.written = from + to_u64(size);
                 if self.written <= self.head.covered {
-                    self.settled = self.written;
+                    self.flushed = self.written;
                 }
             }
             self.filled = size;
@@ -275,7 +275,7 @@ impl Side {
     }
 
     fn end_stripe(&mut self) -> io::Result<()> {
-        self.round_off()?;
+        self.pad_stripe()?;
         self.number += 1;
         self.filled = 0;
         self.stripe.fill(0);
@@ -283,7 +283,7 @@ impl Side {
     }
 
     /// Writes the slot of the stripe as far as it is filled, unless that was done.
-    pub(crate) fn round_off(&mut self) -> io::Result<()> {
+    pub(crate) fn pad_stripe(&mut self) -> io::Result<()> {
         let end = self.places.stripe_at(self.number) + to_u64(self.filled);
         if self.failed.load(Ordering::Relaxed) {
             return Err(io::Error::other("a barrier of the parity failed"));
@@ -297,15 +297,15 @@ impl Side {
     }
 
     /// What makes everything that has a slot durable; `None` if nothing is new.
-    pub(crate) fn settling(&mut self) -> Option<Settling> {
-        if self.written <= self.settled {
+    pub(crate) fn flush(&mut self) -> Option<ParityFlush> {
+        if self.written <= self.flushed {
             return None;
         }
-        self.settled = self.written;
+        self.flushed = self.written;
         self.head.covered = self.written;
         self.head.sequence += 1;
         let (file, head, failed) = (self.file.clone(), self.head.clone(), self.failed.clone());
-        Some(Settling { file, head, failed })
+        Some(ParityFlush { file, head, failed })
     }
 
     fn write_head(&mut self) -> io::Result<()> {
@@ -321,13 +321,13 @@ impl Side {
 /// error of the directory is told once, and whoever makes a segment has to hear it.
 #[derive(Debug)]
 #[must_use = "slots are not durable before this is run"]
-pub(crate) struct Settling {
+pub(crate) struct ParityFlush {
     file: Arc<dyn File>,
     head: Head,
     failed: Arc<AtomicBool>,
 }
 
-impl Settling {
+impl ParityFlush {
     /// Whether all that `other` makes durable is, too, once this was run.
     pub(crate) fn includes(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.file, &other.file) && self.head.covered >= other.head.covered

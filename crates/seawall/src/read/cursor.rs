@@ -1,17 +1,17 @@
 //! A cursor over a log's records: lends them one after the other, and finds its place again where
 //! the writer moved on under it.
 
-use crate::base::error::{Damage, Error, Result, is_of_device};
-use crate::base::watermark::DurableWatermark;
-use crate::files::directory::{is_gone, list, segment_ids};
-use crate::files::live::{Word, read_word};
+use crate::base::error::{Damage, Error, Result, is_read_error};
+use crate::base::local_writer::LocalWriter;
+use crate::files::directory::{is_not_found, list, segment_ids};
+use crate::files::live::{Watermark, read_watermark};
 use crate::files::overlay::Patch;
-use crate::read::healing::{Heal, survey_mended, survey_now};
-use crate::scan::catalog::Survey;
+use crate::read::read_repair::{ReadRepair, load_current_catalog, load_repaired_catalog};
+use crate::scan::catalog::Catalog;
 use crate::scan::durable_end;
-use crate::scan::durable_end::{Behind, Refused};
+use crate::scan::durable_end::{Refused, UnconfirmedEnd};
 use crate::scan::intact::{AtomicSet, Salvaged};
-use crate::scan::scanner::{Event, Found, Walk};
+use crate::scan::scanner::{LogScanner, ScanItem, ScannedBatch};
 use seawall_format::scan::Limit;
 use seawall_format::{Live, Lsn, Offset, SegmentId, frame, next_lsn};
 use seawall_io::Storage;
@@ -45,12 +45,12 @@ pub struct Record<'a> {
 pub struct Cursor {
     storage: Arc<dyn Storage>,
     /// What the writer said when the walk began; `None` without one.
-    word: Option<Word>,
-    /// The writer, if it is in this process: `word` is its word then.
-    writer: Option<Arc<dyn DurableWatermark>>,
+    watermark: Option<Watermark>,
+    /// The writer, if it is in this process: `watermark` is its word then.
+    writer: Option<Arc<dyn LocalWriter>>,
     /// The directory, as it was when the walk began.
-    survey: Survey,
-    walk: Walk,
+    catalog: Catalog,
+    scan: LogScanner,
     bound: Bound,
     next: Lsn,
     /// Where the records begin that another cursor reads.
@@ -60,14 +60,14 @@ pub struct Cursor {
     skip_damaged: bool,
     attempts: u32,
     /// What parity put right on the way.
-    heal: Heal,
-    batch: Option<Place>,
+    read_repair: ReadRepair,
+    batch: Option<Position>,
     queue: VecDeque<Queued>,
     finished: bool,
     /// The segment that could not be synced, if one could not.
     refused: Option<Refused>,
     /// What a follower saw behind the end when it looked last.
-    glimpse: Option<Glimpse>,
+    peek_after_end: Option<EndPeek>,
 }
 
 /// How far the walk goes in the newest segment.
@@ -78,18 +78,18 @@ enum Bound {
     /// To this record, which is known to be durable. What lies behind was not looked at.
     Known(Option<Lsn>),
     /// To the end that this look found.
-    Seen(Box<Behind>),
+    Seen(Box<UnconfirmedEnd>),
 }
 
 /// A walk from record `from` on; refused if that was pruned, or if the records before it, which
 /// were read in segment `read_in`, were cut off since and others have their numbers, or if nobody
 /// can tell, as all that was made since and held them was pruned.
-fn walk_from(found: &Survey, (from, read_in): (Lsn, Option<SegmentId>)) -> Result<Walk> {
+fn scan_from(found: &Catalog, (from, read_in): (Lsn, Option<SegmentId>)) -> Result<LogScanner> {
     let oldest = found.manifest.as_ref().map(|manifest| manifest.oldest_base);
     let pred = found.chain.first().and_then(|link| link.segment.header.pred);
     let is_new = read_in.is_some_and(|read_in| pred.is_some_and(|pred| pred.id > read_in));
-    let is_gone = |oldest: &Lsn| from < *oldest || (from == *oldest && is_new);
-    if let Some(oldest) = oldest.filter(is_gone) {
+    let is_not_found = |oldest: &Lsn| from < *oldest || (from == *oldest && is_new);
+    if let Some(oldest) = oldest.filter(is_not_found) {
         return Err(Error::Pruned { oldest });
     }
     // A segment made since begins before this place: what it was made with it carried, and what
@@ -101,22 +101,22 @@ fn walk_from(found: &Survey, (from, read_in): (Lsn, Option<SegmentId>)) -> Resul
     });
     match cuts.next() {
         Some(cut) => Err(Error::Rewound { next: next_lsn(cut.carried) }),
-        None => Ok(Walk::new(found, Some(from))),
+        None => Ok(LogScanner::new(found, Some(from))),
     }
 }
 
 /// The same up to what is known to be durable.
-fn known_walk(
-    found: &Survey,
-    word: Option<&Word>,
+fn known_scan(
+    found: &Catalog,
+    watermark: Option<&Watermark>,
     place: (Lsn, Option<SegmentId>),
-) -> Result<(Walk, Bound)> {
-    let walk = walk_from(found, place)?;
+) -> Result<(LogScanner, Bound)> {
+    let scan = scan_from(found, place)?;
     if durable_end::open_end(found).is_none() {
-        return Ok((walk, Bound::Given));
+        return Ok((scan, Bound::Given));
     }
-    let known = durable_end::known(found, word)?;
-    Ok((walk.up_to(Limit::At(known)), Bound::Known(known)))
+    let known = durable_end::known(found, watermark)?;
+    Ok((scan.up_to(Limit::At(known)), Bound::Known(known)))
 }
 
 /// Where each of up to `count` cursors begins that read from `from` on: segments are told by their
@@ -142,7 +142,7 @@ fn evenly(from: Lsn, count: usize, segments: &[(Lsn, u64)]) -> Vec<Lsn> {
 
 /// Where the cursor is in a batch.
 #[derive(Debug)]
-struct Place {
+struct Position {
     body: Range<usize>,
     position: usize,
     lsn: Lsn,
@@ -151,7 +151,7 @@ struct Place {
     set: AtomicSet,
 }
 
-impl Place {
+impl Position {
     #[inline]
     fn is_at_record(&self) -> bool {
         self.lsn <= self.last
@@ -164,7 +164,7 @@ impl Place {
     /// If there is none, or the batch was not found sound.
     #[inline]
     fn lend<'a>(&mut self, bytes: &'a [u8], schema: u32) -> Record<'a> {
-        let body = bytes.get(self.body.clone()).expect("the walk holds its batch");
+        let body = bytes.get(self.body.clone()).expect("the scan holds its batch");
         let frame = frame::read(body, self.position, self.lsn);
         let (frame, behind) = frame.expect("frames fill a sound batch");
         (self.position, self.lsn) = (behind, self.lsn.next());
@@ -177,7 +177,7 @@ impl Place {
 enum Queued {
     Record(Salvaged),
     Damage(Damage),
-    End,
+    ScanEnd,
 }
 
 /// What [`Cursor::find`] found.
@@ -186,37 +186,39 @@ enum Next {
     InBatch,
     /// One of the intact records of a damaged place.
     Salvaged(Salvaged),
-    End,
+    ScanEnd,
 }
 
 impl Cursor {
     pub(crate) fn new(storage: Arc<dyn Storage>, from: Lsn, skip_damaged: bool) -> Result<Self> {
-        let mut heal = Heal::default();
-        let (word, survey, view) = survey_now(&storage, &mut heal)?;
-        let mut found = Self::start(view.unwrap_or(storage), (word, survey, heal), from)?;
+        let mut read_repair = ReadRepair::default();
+        let (watermark, catalog, view) = load_current_catalog(&storage, &mut read_repair)?;
+        let mut found =
+            Self::start(view.unwrap_or(storage), (watermark, catalog, read_repair), from)?;
         found.skip_damaged = skip_damaged;
-        found.walk = found.walk.around_unreadable(skip_damaged);
+        found.scan = found.scan.skip_io_errors(skip_damaged);
         Ok(found)
     }
 
-    pub(crate) fn beside_writer(core: &Arc<dyn DurableWatermark>, from: Lsn) -> Result<Self> {
-        core.check_process()?;
+    pub(crate) fn beside_writer(coordinator: &Arc<dyn LocalWriter>, from: Lsn) -> Result<Self> {
+        coordinator.check_process()?;
         let mut attempt = 1;
         loop {
-            let (storage, word) = (core.storage().clone(), Word::own(core.live()));
-            let mut heal = Heal::default();
-            match survey_mended(&storage, Some(&word), &mut heal) {
+            let (storage, watermark) =
+                (coordinator.storage().clone(), Watermark::own(coordinator.live()));
+            let mut read_repair = ReadRepair::default();
+            match load_repaired_catalog(&storage, Some(&watermark), &mut read_repair) {
                 // The segment that the writer named was pruned. It names another when its turn
                 // ends.
-                Err(error) if is_gone(&error) && attempt < ATTEMPTS => {
+                Err(error) if is_not_found(&error) && attempt < ATTEMPTS => {
                     attempt += 1;
-                    let _ = core.clone().pass_between_batches();
+                    let _ = coordinator.clone().wait_for_turn();
                 }
                 found => {
-                    let (survey, view) = found?;
-                    let looked = (Some(word), survey, heal);
+                    let (catalog, view) = found?;
+                    let looked = (Some(watermark), catalog, read_repair);
                     let started = Self::start(view.unwrap_or(storage), looked, from)?;
-                    return Ok(Self { writer: Some(core.clone()), ..started });
+                    return Ok(Self { writer: Some(coordinator.clone()), ..started });
                 }
             }
         }
@@ -224,28 +226,28 @@ impl Cursor {
 
     fn start(
         storage: Arc<dyn Storage>,
-        (word, survey, heal): (Option<Word>, Survey, Heal),
+        (watermark, catalog, read_repair): (Option<Watermark>, Catalog, ReadRepair),
         from: Lsn,
     ) -> Result<Self> {
-        let (walk, bound) = known_walk(&survey, word.as_ref(), (from, None))?;
+        let (scan, bound) = known_scan(&catalog, watermark.as_ref(), (from, None))?;
         Ok(Self {
             storage,
-            word,
+            watermark,
             writer: None,
-            survey,
-            walk,
+            catalog,
+            scan,
             bound,
             next: from,
             until: None,
             read_in: None,
             skip_damaged: false,
             attempts: 0,
-            heal,
+            read_repair,
             batch: None,
             queue: VecDeque::new(),
             finished: false,
             refused: None,
-            glimpse: None,
+            peek_after_end: None,
         })
     }
 
@@ -256,7 +258,7 @@ impl Cursor {
         from: Lsn,
         (count, skip_damaged): (usize, bool),
     ) -> Result<Vec<Self>> {
-        let (_, found, _) = survey_now(storage, &mut Heal::default())?;
+        let (_, found, _) = load_current_catalog(storage, &mut ReadRepair::default())?;
         let bases = found.chain.iter().map(|link| {
             let header = &link.segment.header;
             (header.base, link.segment.length.saturating_sub(header.data_start()))
@@ -278,24 +280,24 @@ impl Cursor {
     /// if it was told to skip damage. [`Error::Io`].
     #[inline]
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>> {
-        if !self.batch.as_ref().is_some_and(Place::is_at_record) {
+        if !self.batch.as_ref().is_some_and(Position::is_at_record) {
             match self.find()? {
                 Next::InBatch => {}
                 Next::Salvaged(found) => return Ok(Some(self.lend(found))),
-                Next::End => return Ok(None),
+                Next::ScanEnd => return Ok(None),
             }
         }
         let place = self.batch.as_mut().expect("the cursor is in a batch");
-        let record = place.lend(self.walk.bytes(), self.walk.schema());
+        let record = place.lend(self.scan.bytes(), self.scan.schema());
         self.next = place.lsn;
         Ok(Some(record))
     }
 
     /// A record out of a damaged batch.
     fn lend(&mut self, Salvaged { lsn, payload, goes_on, set }: Salvaged) -> Record<'_> {
-        (self.next, self.read_in) = (lsn.next(), self.walk.segment());
-        let payload = self.walk.bytes().get(payload).expect("the walk holds its batch");
-        Record { lsn, payload, time_us: 0, goes_on, set, schema: self.walk.schema() }
+        (self.next, self.read_in) = (lsn.next(), self.scan.segment());
+        let payload = self.scan.bytes().get(payload).expect("the scan holds its batch");
+        Record { lsn, payload, time_us: 0, goes_on, set, schema: self.scan.schema() }
     }
 
     /// What comes behind the batch: out of the way of all the records in one.
@@ -326,47 +328,47 @@ impl Cursor {
                     }
                     continue;
                 }
-                Some(Queued::End) => {
+                Some(Queued::ScanEnd) => {
                     self.finished = true;
                     continue;
                 }
                 None => {}
             }
             match self.step() {
-                Ok(Event::Batch(found)) if self.enter(&found) => return Ok(Next::InBatch),
-                Ok(Event::Batch(_)) => {}
-                Ok(Event::Damage(damages, salvaged)) => self.meet(damages, salvaged)?,
-                Ok(Event::End(end)) => {
+                Ok(ScanItem::Batch(found)) if self.enter(&found) => return Ok(Next::InBatch),
+                Ok(ScanItem::Batch(_)) => {}
+                Ok(ScanItem::Damage(damages, salvaged)) => self.meet(damages, salvaged)?,
+                Ok(ScanItem::ScanEnd(end)) => {
                     let again = !end.damage.is_empty() && self.looks_again()?;
                     if !again && !self.heals(end.doubtful())? {
                         self.queue.extend(end.damage.into_iter().map(Queued::Damage));
-                        self.queue.push_back(Queued::End);
+                        self.queue.push_back(Queued::ScanEnd);
                     }
                 }
-                Err(error) if is_of_device(&error) && self.heals([self.walk.segment()])? => {}
+                Err(error) if is_read_error(&error) && self.heals([self.scan.segment()])? => {}
                 Err(error) => self.lose_file(error)?,
             }
         }
-        Ok(Next::End)
+        Ok(Next::ScanEnd)
     }
 
     /// The next step of the walk, which goes on behind what is known to be durable when it was
     /// looked at what is there.
-    fn step(&mut self) -> Result<Event> {
+    fn step(&mut self) -> Result<ScanItem> {
         loop {
-            let event = self.walk.step()?;
+            let event = self.scan.step()?;
             match (&event, &mut self.bound) {
-                (Event::Batch(_), _) | (_, Bound::Given) => return Ok(event),
-                (Event::Damage(..), _) if !self.walk.is_in_newest() => return Ok(event),
-                (Event::Damage(..), Bound::Seen(_)) => return Ok(event),
+                (ScanItem::Batch(_), _) | (_, Bound::Given) => return Ok(event),
+                (ScanItem::Damage(..), _) if !self.scan.is_in_newest() => return Ok(event),
+                (ScanItem::Damage(..), Bound::Seen(_)) => return Ok(event),
                 (_, Bound::Known(known)) => {
                     let known = *known;
-                    self.look_behind(matches!(event, Event::End(_)), known)?;
+                    self.scan_beyond_known(matches!(event, ScanItem::ScanEnd(_)), known)?;
                 }
-                (Event::End(_), Bound::Seen(seen)) => {
+                (ScanItem::ScanEnd(_), Bound::Seen(seen)) => {
                     return match seen.refusal() {
                         Some(refusal) => Err(refusal),
-                        None => Ok(Event::End(seen.end.clone())),
+                        None => Ok(ScanItem::ScanEnd(seen.end.clone())),
                     };
                 }
             }
@@ -375,21 +377,21 @@ impl Cursor {
 
     /// Looks at what follows the record that is known to be durable, the last one of a walk that is
     /// `at_end` or has met damage before; the walk then goes as far as it may.
-    fn look_behind(&mut self, at_end: bool, known: Option<Lsn>) -> Result<()> {
-        let walk = self.walk.behind().filter(|_| at_end);
-        let walk = match (walk, durable_end::open_end(&self.survey)) {
-            (Some(walk), _) => walk,
+    fn scan_beyond_known(&mut self, at_end: bool, known: Option<Lsn>) -> Result<()> {
+        let scan = self.scan.behind().filter(|_| at_end);
+        let scan = match (scan, durable_end::open_end(&self.catalog)) {
+            (Some(scan), _) => scan,
             (None, Some(newest)) => {
-                Walk::within(&self.survey, newest, None).around_unreadable(self.skip_damaged)
+                LogScanner::within(&self.catalog, newest, None).skip_io_errors(self.skip_damaged)
             }
-            (None, None) => Walk::new(&self.survey, None),
+            (None, None) => LogScanner::new(&self.catalog, None),
         };
-        let mut seen = durable_end::look_behind(&self.survey, walk, known)?;
-        seen.make_durable(&self.survey, &mut self.refused)?;
+        let mut seen = durable_end::scan_beyond_known(&self.catalog, scan, known)?;
+        seen.make_durable(&self.catalog, &mut self.refused)?;
         let limit = seen.limit();
-        if !at_end || limit == Limit::Open || !self.walk.raise(limit) {
-            let walk = walk_from(&self.survey, (self.next, self.read_in))?;
-            self.walk = walk.around_unreadable(self.skip_damaged).up_to(limit).promised(known);
+        if !at_end || limit == Limit::Open || !self.scan.raise(limit) {
+            let scan = scan_from(&self.catalog, (self.next, self.read_in))?;
+            self.scan = scan.skip_io_errors(self.skip_damaged).up_to(limit).with_min_end(known);
         }
         self.bound = Bound::Seen(Box::new(seen));
         Ok(())
@@ -401,14 +403,14 @@ impl Cursor {
     }
 
     /// Goes into the batch, if it holds a record for this cursor.
-    fn enter(&mut self, found: &Found) -> bool {
+    fn enter(&mut self, found: &ScannedBatch) -> bool {
         let (lsn, last) = (found.header.first, found.last);
         // The next cursor begins with a segment, and so with a batch.
         self.finished = self.is_beyond(lsn);
         if last < self.next || self.finished {
             return false;
         }
-        self.read_in = self.walk.segment();
+        self.read_in = self.scan.segment();
         if found.header.is_void {
             // Nobody will ever read them: who waits for what comes next waits for what follows.
             self.next = last.next();
@@ -416,9 +418,9 @@ impl Cursor {
         }
         let (body, position) = (found.body.clone(), 0);
         let (time_us, set) = (found.header.time_us, found.set);
-        let mut place = Place { body, position, lsn, last, time_us, set };
+        let mut place = Position { body, position, lsn, last, time_us, set };
         while place.lsn < self.next {
-            place.lend(self.walk.bytes(), self.walk.schema());
+            place.lend(self.scan.bytes(), self.scan.schema());
         }
         self.batch = Some(place);
         true
@@ -426,10 +428,10 @@ impl Cursor {
 
     /// A file that vanished was pruned: the walk starts over, or says that its place is gone.
     fn lose_file(&mut self, mut error: Error) -> Result<()> {
-        while is_gone(&error) && self.attempts < ATTEMPTS {
+        while is_not_found(&error) && self.attempts < ATTEMPTS {
             self.attempts += 1;
-            let word = self.word_now();
-            match word.and_then(|word| self.start_over(word)) {
+            let watermark = self.watermark_now();
+            match watermark.and_then(|watermark| self.start_over(watermark)) {
                 Ok(()) => return Ok(()),
                 Err(again) => error = again,
             }
@@ -439,37 +441,38 @@ impl Cursor {
     }
 
     /// A new walk from where this one is.
-    fn start_over(&mut self, word: Option<Word>) -> Result<()> {
-        let (found, view) = survey_mended(&self.storage, word.as_ref(), &mut self.heal)?;
+    fn start_over(&mut self, watermark: Option<Watermark>) -> Result<()> {
+        let (found, view) =
+            load_repaired_catalog(&self.storage, watermark.as_ref(), &mut self.read_repair)?;
         if let Some(view) = view {
             self.storage = view;
         }
         let place = (self.next, self.read_in);
-        let (walk, bound) = known_walk(&found, word.as_ref(), place)?;
-        (self.walk, self.word) = (walk.around_unreadable(self.skip_damaged), word);
-        (self.survey, self.bound) = (found, bound);
+        let (scan, bound) = known_scan(&found, watermark.as_ref(), place)?;
+        (self.scan, self.watermark) = (scan.skip_io_errors(self.skip_damaged), watermark);
+        (self.catalog, self.bound) = (found, bound);
         Ok(())
     }
 
     /// What the writer says now; one in this process is asked between two batches, when no cut is
     /// under way.
-    fn word_now(&self) -> Result<Option<Word>> {
-        let Some(core) = &self.writer else { return read_word(&*self.storage) };
+    fn watermark_now(&self) -> Result<Option<Watermark>> {
+        let Some(coordinator) = &self.writer else { return read_watermark(&*self.storage) };
         // A log that is closed or poisoned is cut no more.
-        let _ = core.clone().pass_between_batches();
-        Ok(Some(Word::own(core.live())))
+        let _ = coordinator.clone().wait_for_turn();
+        Ok(Some(Watermark::own(coordinator.live())))
     }
 
     /// Before damage is believed: whether the writer moved on meanwhile, and the walk starts over
     /// where it was (R16). A writer elsewhere may be unable to say so, and is not believed at once.
     fn looks_again(&mut self) -> Result<bool> {
-        let word = self.word_now()?;
-        let is_told = word.is_some_and(|word| word.is_running());
+        let watermark = self.watermark_now()?;
+        let is_told = watermark.is_some_and(|watermark| watermark.is_running());
         let is_first = !is_told && self.attempts == 0;
-        let again = (word != self.word || is_first) && self.attempts < ATTEMPTS;
+        let again = (watermark != self.watermark || is_first) && self.attempts < ATTEMPTS;
         if again {
             self.attempts += 1;
-            self.start_over(word)?;
+            self.start_over(watermark)?;
         }
         Ok(again)
     }
@@ -477,21 +480,21 @@ impl Cursor {
     /// Whether parity gives back what is damaged in these segments: then the walk starts over where
     /// it was, in a log that is sound there.
     fn heals(&mut self, damaged: impl IntoIterator<Item = Option<SegmentId>>) -> Result<bool> {
-        let Some(view) = self.heal.view(&self.storage, damaged)? else { return Ok(false) };
+        let Some(view) = self.read_repair.view(&self.storage, damaged)? else { return Ok(false) };
         self.storage = view;
-        self.start_over(self.word)?;
+        self.start_over(self.watermark)?;
         Ok(true)
     }
 
     /// Whether parity's view shows damage of which the device knows no more: then the walk starts
     /// over where it was, in the log as it is.
     fn is_over(&mut self, damages: &mut [Damage]) -> Result<bool> {
-        let still_there = |all, one| self.heal.is_still_there(one) && all;
+        let still_there = |all, one| self.read_repair.is_still_there(one) && all;
         let is_over = !damages.iter_mut().fold(true, still_there) && self.attempts < ATTEMPTS;
         if is_over {
             self.attempts += 1;
-            self.storage = self.heal.let_go().unwrap_or_else(|| self.storage.clone());
-            self.start_over(self.word)?;
+            self.storage = self.read_repair.discard_view().unwrap_or_else(|| self.storage.clone());
+            self.start_over(self.watermark)?;
         }
         Ok(is_over)
     }
@@ -527,12 +530,12 @@ impl Cursor {
     /// [`verify`](crate::verify) leaves such a place out.
     #[must_use]
     pub fn mended(&self) -> &[Patch] {
-        &self.heal.patches
+        &self.read_repair.patches
     }
 
     /// What the writer in this process said last.
     pub(crate) fn live(&self) -> Option<Live> {
-        self.word.map(|word| word.live)
+        self.watermark.map(|watermark| watermark.live)
     }
 
     /// The record that comes next.
@@ -548,9 +551,9 @@ impl Cursor {
     pub(crate) fn try_again(&mut self) -> Result<()> {
         (self.attempts, self.batch) = (0, None);
         self.queue.clear();
-        let word = self.word_now()?;
-        self.check_rewound(word.as_ref())?;
-        self.start_over(word)?;
+        let watermark = self.watermark_now()?;
+        self.check_rewound(watermark.as_ref())?;
+        self.start_over(watermark)?;
         self.finished = false;
         Ok(())
     }
@@ -558,12 +561,15 @@ impl Cursor {
     /// Refuses to go on where the log ends before this cursor's place now; not where the writer in
     /// this process has given that number to a record which is not durable yet. A cut goes on in a
     /// segment of its own: in the same one, a writer elsewhere may only know of less than was read.
-    fn check_rewound(&self, word: Option<&Word>) -> Result<()> {
-        let Some(Word { live, .. }) = word.filter(|word| word.is_running()) else { return Ok(()) };
+    fn check_rewound(&self, watermark: Option<&Watermark>) -> Result<()> {
+        let Some(Watermark { live, .. }) = watermark.filter(|watermark| watermark.is_running())
+        else {
+            return Ok(());
+        };
         let next = next_lsn(live.durable);
-        let newest = self.survey.chain.last().map(|link| link.segment.header.id);
+        let newest = self.catalog.chain.last().map(|link| link.segment.header.id);
         let is_cut = match &self.writer {
-            Some(core) => core.check_position(self.next).is_err(),
+            Some(coordinator) => coordinator.check_position(self.next).is_err(),
             None => newest.is_none_or(|newest| newest < live.segment.id),
         };
         if next < self.next && is_cut { Err(Error::Rewound { next }) } else { Ok(()) }
@@ -580,7 +586,7 @@ impl Cursor {
             Ok(Some(_)) | Err(Error::Damaged(_) | Error::Pruned { .. }) => Ok(()),
             Err(error) => Err(error),
             Ok(None) => {
-                let next = next_lsn(self.walk.last());
+                let next = next_lsn(self.scan.last());
                 if next < from { Err(Error::BeyondEnd { from, next }) } else { Ok(()) }
             }
         }
@@ -591,19 +597,19 @@ impl Cursor {
     /// # Errors
     ///
     /// [`Error::Rewound`] if records that were read are gone.
-    pub(crate) fn go_on(&mut self, live: Live) -> Result<()> {
-        let word = Some(Word::own(live));
-        if word == self.word {
+    pub(crate) fn continue_to(&mut self, live: Live) -> Result<()> {
+        let watermark = Some(Watermark::own(live));
+        if watermark == self.watermark {
             return Ok(());
         }
-        self.check_rewound(word.as_ref())?;
+        self.check_rewound(watermark.as_ref())?;
         (self.finished, self.attempts) = (false, 0);
         self.queue.clear();
-        if self.walk.extend(&live) {
-            self.word = word;
+        if self.scan.extend(&live) {
+            self.watermark = watermark;
             return Ok(());
         }
-        self.start_over(word).or_else(|error| self.lose_file(error))
+        self.start_over(watermark).or_else(|error| self.lose_file(error))
     }
 
     /// Goes on behind what was the end, if there is something new: a writer elsewhere says so, or
@@ -611,34 +617,34 @@ impl Cursor {
     ///
     /// # Errors
     ///
-    /// As [`go_on`](Self::go_on).
-    pub(crate) fn look_on(&mut self, word: Option<Word>) -> Result<bool> {
-        let is_same = word == self.word;
-        let running = word.filter(Word::is_running);
+    /// As [`continue_to`](Self::go_on).
+    pub(crate) fn look_on(&mut self, watermark: Option<Watermark>) -> Result<bool> {
+        let is_same = watermark == self.watermark;
+        let running = watermark.filter(Watermark::is_running);
         if is_same && running.is_some() {
             return Ok(false);
         }
-        self.check_rewound(word.as_ref())?;
+        self.check_rewound(watermark.as_ref())?;
         let mut is_in_place = false;
         if running.is_none() {
-            let glimpse = self.glimpse()?;
-            if is_same && self.glimpse.as_ref() == Some(&glimpse) {
+            let peek_after_end = self.peek_after_end()?;
+            if is_same && self.peek_after_end.as_ref() == Some(&peek_after_end) {
                 return Ok(false);
             }
-            let newest = self.survey.chain.last().map(|link| link.segment.header.id);
-            is_in_place = glimpse.newest == newest && glimpse.behind.is_some();
-            self.glimpse = Some(glimpse);
+            let newest = self.catalog.chain.last().map(|link| link.segment.header.id);
+            is_in_place = peek_after_end.newest == newest && peek_after_end.behind.is_some();
+            self.peek_after_end = Some(peek_after_end);
         }
         (self.finished, self.attempts) = (false, 0);
         self.queue.clear();
-        if running.is_some_and(|word| self.walk.extend(&word.live)) {
-            (self.word, self.bound) = (word, Bound::Given);
+        if running.is_some_and(|watermark| self.scan.extend(&watermark.live)) {
+            (self.watermark, self.bound) = (watermark, Bound::Given);
         } else if is_in_place && matches!(self.bound, Bound::Seen(_)) {
-            (self.word, self.bound) = (word, Bound::Known(self.walk.last()));
+            (self.watermark, self.bound) = (watermark, Bound::Known(self.scan.last()));
         } else {
-            match self.start_over(word) {
+            match self.start_over(watermark) {
                 // What the writer named was pruned since.
-                Err(error) if is_gone(&error) && running.is_some() => return Ok(false),
+                Err(error) if is_not_found(&error) && running.is_some() => return Ok(false),
                 started => started?,
             }
         }
@@ -646,11 +652,11 @@ impl Cursor {
     }
 
     /// What changes where a log goes on, as far as a small look can tell.
-    fn glimpse(&self) -> Result<Glimpse> {
+    fn peek_after_end(&self) -> Result<EndPeek> {
         let newest = segment_ids(&list(&*self.storage)?).max();
-        match self.walk.glimpse() {
-            Ok(behind) => Ok(Glimpse { newest, behind }),
-            Err(error) if is_gone(&error) => Ok(Glimpse { newest, behind: None }),
+        match self.scan.peek_after_end() {
+            Ok(behind) => Ok(EndPeek { newest, behind }),
+            Err(error) if is_not_found(&error) => Ok(EndPeek { newest, behind: None }),
             Err(error) => Err(error),
         }
     }
@@ -658,7 +664,7 @@ impl Cursor {
 
 /// The highest segment, and the first bytes behind the last record that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Glimpse {
+struct EndPeek {
     newest: Option<SegmentId>,
     behind: Option<(Offset, Vec<u8>)>,
 }

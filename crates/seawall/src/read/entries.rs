@@ -8,14 +8,14 @@ use std::marker::PhantomData;
 
 /// The records of a log, decoded: each `Ok((lsn, record))`, or the error where reading ends.
 #[derive(Debug)]
-pub struct Entries<T: ?Sized, C = MessagePack> {
+pub struct Records<T: ?Sized, C = MessagePack> {
     cursor: Cursor,
     /// The highest schema number that can be read.
     schema: u32,
     record: PhantomData<fn(&T) -> C>,
 }
 
-impl<T: ?Sized, C> Entries<T, C> {
+impl<T: ?Sized, C> Records<T, C> {
     pub(crate) fn cursor(&self) -> &Cursor {
         &self.cursor
     }
@@ -25,13 +25,13 @@ impl<T: ?Sized, C> Entries<T, C> {
     }
 }
 
-impl<T: ?Sized, C: Codec<T>> Entries<T, C> {
+impl<T: ?Sized, C: Codec<T>> Records<T, C> {
     pub(crate) fn new(cursor: Cursor, schema: u32) -> Self {
         Self { cursor, schema, record: PhantomData }
     }
 }
 
-impl<T: ?Sized, C: Codec<T>> Entries<T, C> {
+impl<T: ?Sized, C: Codec<T>> Records<T, C> {
     /// The next record, both decoded and as it is stored; `None` at the end.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl<T: ?Sized, C: Codec<T>> Entries<T, C> {
     }
 }
 
-impl<T: ?Sized, C: Codec<T>> Iterator for Entries<T, C> {
+impl<T: ?Sized, C: Codec<T>> Iterator for Records<T, C> {
     type Item = Result<(Lsn, C::Item)>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -3,9 +3,9 @@
 
 use crate::base::codec::{Codec, MessagePack};
 use crate::base::error::Result;
-use crate::base::watermark::DurableWatermark;
-use crate::files::live::read_word;
-use crate::read::entries::Entries;
+use crate::base::local_writer::LocalWriter;
+use crate::files::live::read_watermark;
+use crate::read::entries::Records;
 use seawall_format::Lsn;
 use seawall_io::{Clock, Storage};
 use std::fmt;
@@ -39,8 +39,8 @@ const POLL: Duration = Duration::from_millis(50);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Follower<T: ?Sized, C = MessagePack> {
-    news: News,
-    entries: Entries<T, C>,
+    new_records: NewRecords,
+    entries: Records<T, C>,
     /// The last call ended with an error.
     has_failed: bool,
     /// How often the writer in this process had cut records off when the cursor looked last.
@@ -48,36 +48,36 @@ pub struct Follower<T: ?Sized, C = MessagePack> {
 }
 
 /// Where a follower hears of new records.
-pub(crate) enum News {
+pub(crate) enum NewRecords {
     /// From the writer in this process.
-    Here(Arc<dyn DurableWatermark>),
+    InProcess(Arc<dyn LocalWriter>),
     /// From the log, by looking.
-    Elsewhere(Arc<dyn Storage>, Arc<dyn Clock>),
+    Polling(Arc<dyn Storage>, Arc<dyn Clock>),
 }
 
-impl News {
+impl NewRecords {
     fn now(&self) -> Duration {
         match self {
-            Self::Here(core) => core.clock().now(),
-            Self::Elsewhere(_, clock) => clock.now(),
+            Self::InProcess(coordinator) => coordinator.clock().now(),
+            Self::Polling(_, clock) => clock.now(),
         }
     }
 }
 
-impl News {
+impl NewRecords {
     /// How often the writer in this process has cut records off.
     fn cuts(&self) -> u64 {
         match self {
-            Self::Here(core) => core.truncations(),
-            Self::Elsewhere(..) => 0,
+            Self::InProcess(coordinator) => coordinator.truncations(),
+            Self::Polling(..) => 0,
         }
     }
 }
 
 impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
-    pub(crate) fn new(news: News, entries: Entries<T, C>) -> Self {
+    pub(crate) fn new(new_records: NewRecords, entries: Records<T, C>) -> Self {
         // If the log was cut before or during this call, the first read looks again.
-        Self { news, entries, has_failed: false, cuts: 0 }
+        Self { new_records, entries, has_failed: false, cuts: 0 }
     }
 
     /// The next record; waits for it. `None` when the log was closed by its handle in this process.
@@ -97,7 +97,7 @@ impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
     ///
     /// As [`next_record`](Self::next_record). A later call tries again at the same place.
     pub fn next_within(&mut self, time: Duration) -> Result<Option<(Lsn, C::Item)>> {
-        let cuts = self.news.cuts();
+        let cuts = self.new_records.cuts();
         // The cursor may hold records in memory that were cut off meanwhile.
         let is_cut = std::mem::replace(&mut self.cuts, cuts) != cuts;
         if std::mem::take(&mut self.has_failed) || is_cut {
@@ -109,20 +109,21 @@ impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
     }
 
     fn find_within(&mut self, time: Duration) -> Result<Option<(Lsn, C::Item)>> {
-        let deadline = self.news.now().saturating_add(time);
+        let deadline = self.new_records.now().saturating_add(time);
         loop {
             if let Some(entry) = self.entries.next() {
                 return entry.map(Some);
             }
             let cursor = self.entries.cursor_mut();
-            match &self.news {
-                News::Here(core) => {
-                    let told = core.wait_beyond(cursor.next_lsn(), cursor.live(), deadline)?;
+            match &self.new_records {
+                NewRecords::InProcess(coordinator) => {
+                    let told =
+                        coordinator.wait_beyond(cursor.next_lsn(), cursor.live(), deadline)?;
                     let Some(live) = told else { return Ok(None) };
-                    cursor.go_on(live)?;
+                    cursor.continue_to(live)?;
                 }
-                News::Elsewhere(storage, clock) => {
-                    if !cursor.look_on(read_word(&**storage)?)? {
+                NewRecords::Polling(storage, clock) => {
+                    if !cursor.look_on(read_watermark(&**storage)?)? {
                         let left = deadline.saturating_sub(clock.now());
                         if left.is_zero() {
                             return Ok(None);

@@ -6,15 +6,15 @@
 //! true as long as a segment has its epoch, because no byte of a batch is ever written again. What
 //! looks like damage is looked at anew, from the directory on, before it is believed.
 
-use crate::base::error::{Corruption, Damage, Error, Lost, Result, hole, is_of_device};
+use crate::base::error::{Corruption, Damage, Error, Lost, Result, is_read_error, missing_segment};
 use crate::base::sync::{Mutex, MutexGuard};
-use crate::files::directory::is_gone;
-use crate::files::live::Word;
-use crate::read::healing::{Heal, survey_mended};
+use crate::files::directory::is_not_found;
+use crate::files::live::Watermark;
+use crate::read::read_repair::{ReadRepair, load_repaired_catalog};
 use crate::read::record_id::RecordId;
-use crate::scan::catalog::{Link, Survey};
+use crate::scan::catalog::{Catalog, ChainedSegment};
 use crate::scan::durable_end::Refused;
-use crate::scan::scanner::{Event, Found, Walk};
+use crate::scan::scanner::{LogScanner, ScanItem, ScannedBatch};
 use crate::scan::{durable_end, load};
 use seawall_format::frame::{Frames, content_crc};
 use seawall_format::scan::Start;
@@ -54,7 +54,7 @@ struct Known {
 /// The directory, as it was when the writer's word named this newest segment; `None`: nobody's did.
 #[derive(Debug)]
 struct Seen {
-    survey: Arc<Survey>,
+    catalog: Arc<Catalog>,
     newest: Option<SegmentRef>,
 }
 
@@ -63,32 +63,32 @@ impl Lookup {
         Self { storage, known: Mutex::default(), mended: Mutex::default() }
     }
 
-    /// Record `lsn`; `word` tells how far the log is durable now, if a
+    /// Record `lsn`; `watermark` tells how far the log is durable now, if a
     /// writer does. What is damaged is put right first, where parity can.
     pub(crate) fn get(
         &self,
         lsn: Lsn,
-        word: impl Fn() -> Result<Option<Word>>,
-    ) -> Result<Option<Kept>> {
-        let mut found = self.get_as_it_is(lsn, &word);
+        watermark: impl Fn() -> Result<Option<Watermark>>,
+    ) -> Result<Option<CachedCatalog>> {
+        let mut found = self.get_as_it_is(lsn, &watermark);
         let mut mended = None;
         loop {
             let doubtful = match &found {
                 Err(Error::Damaged(damage)) => vec![damage.segment],
-                Err(error) if is_of_device(error) => vec![None],
-                Ok(Got::Nothing(doubtful)) if !doubtful.is_empty() => doubtful.clone(),
-                _ => return found.map(Got::record),
+                Err(error) if is_read_error(error) => vec![None],
+                Ok(LookupResult::Nothing(doubtful)) if !doubtful.is_empty() => doubtful.clone(),
+                _ => return found.map(LookupResult::record),
             };
             let known = mended.is_none().then(|| self.mended().clone()).flatten();
             let next = if let Some(known) = known {
                 known
             } else {
                 let last = mended.as_ref().map_or(self, |last: &Arc<Self>| last);
-                let view = Heal::default().view(&last.storage, doubtful)?;
-                let Some(view) = view else { return found.map(Got::record) };
+                let view = ReadRepair::default().view(&last.storage, doubtful)?;
+                let Some(view) = view else { return found.map(LookupResult::record) };
                 Arc::new(Self::new(view))
             };
-            found = next.get_as_it_is(lsn, &word);
+            found = next.get_as_it_is(lsn, &watermark);
             *self.mended() = Some(next.clone());
             mended = Some(next);
         }
@@ -98,111 +98,129 @@ impl Lookup {
         self.mended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn get_as_it_is(&self, lsn: Lsn, ask: &impl Fn() -> Result<Option<Word>>) -> Result<Got> {
-        let mut word = ask()?;
+    fn get_as_it_is(
+        &self,
+        lsn: Lsn,
+        ask: &impl Fn() -> Result<Option<Watermark>>,
+    ) -> Result<LookupResult> {
+        let mut watermark = ask()?;
         let mut attempt = 0;
         loop {
-            let survey = match attempt {
-                0 => self.recall(word.as_ref()),
-                _ => self.look_anew(word.as_ref(), lsn),
+            let catalog = match attempt {
+                0 => self.recall(watermark.as_ref()),
+                _ => self.reload(watermark.as_ref(), lsn),
             };
             // A word that contradicts what is there may be old.
-            let running = word.filter(Word::is_running);
-            let is_heeded =
-                |survey: &Arc<Survey>| running.is_none_or(|word| survey.is_led_by(&word.live));
-            let is_sure = survey.as_ref().is_ok_and(is_heeded);
-            let found = survey.and_then(|survey| self.find(&survey, word.as_ref(), lsn));
+            let running = watermark.filter(Watermark::is_running);
+            let is_heeded = |catalog: &Arc<Catalog>| {
+                running.is_none_or(|watermark| catalog.matches_newest(&watermark.live))
+            };
+            let is_sure = catalog.as_ref().is_ok_and(is_heeded);
+            let found = catalog.and_then(|catalog| self.find(&catalog, watermark.as_ref(), lsn));
             if attempt == ATTEMPTS || (found.is_ok() && is_sure) {
                 return found;
             }
             let now = ask()?;
             // A writer that cuts tells so first: where its word is the same, nothing moved (R16),
             // unless a file was pruned.
-            if attempt > 0 && now == word && !found.as_ref().is_err_and(is_gone) {
+            if attempt > 0 && now == watermark && !found.as_ref().is_err_and(is_not_found) {
                 return found;
             }
-            (word, attempt) = (now, attempt + 1);
+            (watermark, attempt) = (now, attempt + 1);
         }
     }
 
     /// The survey that is kept, if it is still true, or a new one.
-    fn recall(&self, word: Option<&Word>) -> Result<Arc<Survey>> {
-        let newest = newest_of(word);
+    fn recall(&self, watermark: Option<&Watermark>) -> Result<Arc<Catalog>> {
+        let newest = newest_of(watermark);
         let known = self.known();
         let fits = known.seen.as_ref().filter(|seen| seen.newest == newest);
-        let kept = fits.map(|seen| seen.survey.clone());
+        let kept = fits.map(|seen| seen.catalog.clone());
         drop(known);
         match kept {
             Some(kept) if newest.is_some() || load::still_holds(&*self.storage, &kept)? => Ok(kept),
-            _ => self.survey(word),
+            _ => self.load_catalog(watermark),
         }
     }
 
     /// A new survey, and nothing kept of the segment where `lsn` should be.
-    fn look_anew(&self, word: Option<&Word>, lsn: Lsn) -> Result<Arc<Survey>> {
-        let survey = self.survey(word)?;
-        if let Some(link) = holder(&survey, lsn) {
+    fn reload(&self, watermark: Option<&Watermark>, lsn: Lsn) -> Result<Arc<Catalog>> {
+        let catalog = self.load_catalog(watermark)?;
+        if let Some(link) = holder(&catalog, lsn) {
             self.known().places.forget(link.segment.header.reference());
         }
-        Ok(survey)
+        Ok(catalog)
     }
 
-    fn survey(&self, word: Option<&Word>) -> Result<Arc<Survey>> {
-        let (survey, _) = survey_mended(&self.storage, word, &mut Heal::default())?;
-        let survey = Arc::new(survey);
-        let newest = newest_of(word);
-        self.known().seen = Some(Seen { survey: survey.clone(), newest });
-        Ok(survey)
+    fn load_catalog(&self, watermark: Option<&Watermark>) -> Result<Arc<Catalog>> {
+        let (catalog, _) =
+            load_repaired_catalog(&self.storage, watermark, &mut ReadRepair::default())?;
+        let catalog = Arc::new(catalog);
+        let newest = newest_of(watermark);
+        self.known().seen = Some(Seen { catalog: catalog.clone(), newest });
+        Ok(catalog)
     }
 
-    fn find(&self, survey: &Survey, word: Option<&Word>, lsn: Lsn) -> Result<Got> {
-        let Some(Word { live: behind, .. }) = word.filter(|word| word.is_running()) else {
-            return self.find_and_sync(survey, word, lsn);
+    fn find(
+        &self,
+        catalog: &Catalog,
+        watermark: Option<&Watermark>,
+        lsn: Lsn,
+    ) -> Result<LookupResult> {
+        let Some(Watermark { live: behind, .. }) =
+            watermark.filter(|watermark| watermark.is_running())
+        else {
+            return self.find_and_sync(catalog, watermark, lsn);
         };
         if Some(lsn) <= behind.durable {
-            return self.find_durable(survey, (Some(behind), None), lsn);
+            return self.find_durable(catalog, (Some(behind), None), lsn);
         }
         // It speaks of the newest segment only: the ones before are durable as a whole.
-        let newest = survey.chain.last().filter(|_| survey.is_led_by(behind));
+        let newest = catalog.chain.last().filter(|_| catalog.matches_newest(behind));
         if newest.is_some_and(|link| link.segment.header.base <= lsn) {
-            return Ok(Got::NOTHING);
+            return Ok(LookupResult::NOTHING);
         }
-        match self.find_durable(survey, (None, None), lsn) {
+        match self.find_durable(catalog, (None, None), lsn) {
             // It was not durable when the writer spoke last.
-            Err(Error::Damaged(_)) => Ok(Got::NOTHING),
+            Err(Error::Damaged(_)) => Ok(LookupResult::NOTHING),
             found => found,
         }
     }
 
     /// The record, if it is there and durable; where nothing says that it is, it is synced.
-    fn find_and_sync(&self, survey: &Survey, word: Option<&Word>, lsn: Lsn) -> Result<Got> {
-        let mut found = self.find_durable(survey, (None, None), lsn);
-        let is_open = matches!(found, Ok(Got::Nothing(_)) | Err(Error::Damaged(_)));
-        if is_open && let Some(known) = durable_end::known(survey, word)? {
+    fn find_and_sync(
+        &self,
+        catalog: &Catalog,
+        watermark: Option<&Watermark>,
+        lsn: Lsn,
+    ) -> Result<LookupResult> {
+        let mut found = self.find_durable(catalog, (None, None), lsn);
+        let is_open = matches!(found, Ok(LookupResult::Nothing(_)) | Err(Error::Damaged(_)));
+        if is_open && let Some(known) = durable_end::known(catalog, watermark)? {
             // What is known to be durable leads around damage, too.
-            let told = word.map(|word| &word.live);
-            let is_told = Some(lsn) <= told.and_then(|told| survey.promised_by(told));
-            found = self.find_durable(survey, (told.filter(|_| is_told), Some(known)), lsn);
+            let told = watermark.map(|watermark| &watermark.live);
+            let is_told = Some(lsn) <= told.and_then(|told| catalog.durable_per(told));
+            found = self.find_durable(catalog, (told.filter(|_| is_told), Some(known)), lsn);
             if is_told {
                 return found;
             }
         }
         let found = found?;
-        let newest = durable_end::open_end(survey).filter(|link| link.segment.header.base <= lsn);
-        let Some(newest) = newest.filter(|_| matches!(found, Got::Record(..))) else {
+        let newest = durable_end::open_end(catalog).filter(|link| link.segment.header.base <= lsn);
+        let Some(newest) = newest.filter(|_| matches!(found, LookupResult::Record(..))) else {
             return Ok(found);
         };
         let segment = newest.segment.header.reference();
-        let known = self.durable_in(segment).max(durable_end::known(survey, word)?);
+        let known = self.durable_in(segment).max(durable_end::known(catalog, watermark)?);
         if Some(lsn) <= known {
             return Ok(found);
         }
         let start = self.known().places.nearest(segment, lsn);
-        let walk = Walk::within(survey, newest, start);
-        let mut behind = durable_end::look_behind(survey, walk, known)?;
+        let scan = LogScanner::within(catalog, newest, start);
+        let mut behind = durable_end::scan_beyond_known(catalog, scan, known)?;
         if !behind.knows(lsn) {
             let mut refused = self.known().refused.clone();
-            behind.make_durable(survey, &mut refused)?;
+            behind.make_durable(catalog, &mut refused)?;
             self.known().refused = refused;
         }
         if let Some(refusal) = behind.refusal() {
@@ -222,43 +240,43 @@ impl Lookup {
     /// is no torn end.
     fn find_durable(
         &self,
-        survey: &Survey,
+        catalog: &Catalog,
         (live, known): (Option<&Live>, Option<Lsn>),
         lsn: Lsn,
-    ) -> Result<Got> {
-        refuse_pruned(survey, lsn)?;
-        let behind = holder_end(survey, lsn);
+    ) -> Result<LookupResult> {
+        refuse_pruned(catalog, lsn)?;
+        let behind = holder_end(catalog, lsn);
         // What is missing in front of the segment, which may be all of it, and behind it.
-        let around = survey.chain.iter().take(behind + 1).skip(behind.saturating_sub(1));
+        let around = catalog.chain.iter().take(behind + 1).skip(behind.saturating_sub(1));
         refuse_lost(around.filter_map(|link| link.gap.as_ref()).map(|(_, damage)| damage), lsn)?;
-        let found = match holder(survey, lsn) {
-            Some(link) => self.search(survey, link, (live, known, lsn))?,
+        let found = match holder(catalog, lsn) {
+            Some(link) => self.search(catalog, link, (live, known, lsn))?,
             // There may be no segment at all.
-            None => Search { walk: Walk::new(survey, None), lsn, passed: vec![] }.run()?,
+            None => Search { scan: LogScanner::new(catalog, None), lsn, passed: vec![] }.run()?,
         };
-        let Some(live) = live.filter(|_| matches!(found, Got::Nothing(_))) else {
+        let Some(live) = live.filter(|_| matches!(found, LookupResult::Nothing(_))) else {
             return Ok(found);
         };
         // It was durable, and not even a hole names it.
         let lost = Some(Lost { from: lsn, to: live.durable });
-        let damage = hole(live.segment.id, Corruption::SegmentMissing, lost);
+        let damage = missing_segment(live.segment.id, Corruption::SegmentMissing, lost);
         Err(Error::Damaged(Box::new(damage)))
     }
 
     fn search(
         &self,
-        survey: &Survey,
-        link: &Link,
+        catalog: &Catalog,
+        link: &ChainedSegment,
         (live, known, lsn): (Option<&Live>, Option<Lsn>, Lsn),
-    ) -> Result<Got> {
+    ) -> Result<LookupResult> {
         let segment = link.segment.header.reference();
         let start = self.known().places.nearest(segment, lsn);
-        let mut walk = Walk::within(survey, link, start).promised(known);
+        let mut scan = LogScanner::within(catalog, link, start).with_min_end(known);
         if let Some(live) = live {
             // More may be durable than when the directory was looked at.
-            walk.extend(live);
+            scan.extend(live);
         }
-        let mut search = Search { walk, lsn, passed: vec![] };
+        let mut search = Search { scan, lsn, passed: vec![] };
         let found = search.run();
         self.known().places.add(segment, search.passed);
         found
@@ -271,25 +289,25 @@ impl Lookup {
 }
 
 /// The segment that a running writer names.
-fn newest_of(word: Option<&Word>) -> Option<SegmentRef> {
-    word.filter(|word| word.is_running()).map(|word| word.live.segment)
+fn newest_of(watermark: Option<&Watermark>) -> Option<SegmentRef> {
+    watermark.filter(|watermark| watermark.is_running()).map(|watermark| watermark.live.segment)
 }
 
 /// The segment where a record should be.
-fn holder(survey: &Survey, lsn: Lsn) -> Option<&Link> {
-    survey.chain.get(holder_end(survey, lsn).checked_sub(1)?)
+fn holder(catalog: &Catalog, lsn: Lsn) -> Option<&ChainedSegment> {
+    catalog.chain.get(holder_end(catalog, lsn).checked_sub(1)?)
 }
 
 /// The position in the chain behind that segment.
-fn holder_end(survey: &Survey, lsn: Lsn) -> usize {
-    survey.chain.partition_point(|link| link.segment.header.base <= lsn)
+fn holder_end(catalog: &Catalog, lsn: Lsn) -> usize {
+    catalog.chain.partition_point(|link| link.segment.header.base <= lsn)
 }
 
-fn refuse_pruned(survey: &Survey, lsn: Lsn) -> Result<()> {
-    let first = survey.chain.first();
+fn refuse_pruned(catalog: &Catalog, lsn: Lsn) -> Result<()> {
+    let first = catalog.chain.first();
     // Without a manifest the segments tell, unless they say that something is missing there.
     let base = first.filter(|link| link.gap.is_none()).map(|link| link.segment.header.base);
-    let oldest = survey.manifest.as_ref().map(|manifest| manifest.oldest_base).or(base);
+    let oldest = catalog.manifest.as_ref().map(|manifest| manifest.oldest_base).or(base);
     match oldest.filter(|oldest| lsn < *oldest) {
         Some(oldest) => Err(Error::Pruned { oldest }),
         None => Ok(()),
@@ -305,16 +323,16 @@ fn refuse_lost<'a>(damages: impl IntoIterator<Item = &'a Damage>, lsn: Lsn) -> R
 }
 
 /// What a look for a record came to.
-enum Got {
-    Record(Kept),
+enum LookupResult {
+    Record(CachedCatalog),
     /// There is none, as far as can be told with what is damaged, or may be, in these segments.
     Nothing(Vec<Option<SegmentId>>),
 }
 
-impl Got {
+impl LookupResult {
     const NOTHING: Self = Self::Nothing(vec![]);
 
-    fn record(self) -> Option<Kept> {
+    fn record(self) -> Option<CachedCatalog> {
         match self {
             Self::Record(record) => Some(record),
             Self::Nothing(_) => None,
@@ -324,14 +342,14 @@ impl Got {
 
 /// A record that was found, with bytes of its own.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct CachedCatalog {
     pub(crate) schema: u32,
     /// When its batch was written; 0 if that is not known.
     pub(crate) time_us: u64,
     pub(crate) payload: Vec<u8>,
 }
 
-impl Kept {
+impl CachedCatalog {
     /// Which record it is, with this number in a log of this layout.
     pub(crate) fn id(&self, lsn: Lsn, layout: Layout) -> RecordId {
         RecordId { lsn, time_us: self.time_us, crc: content_crc(&self.payload, layout) }
@@ -340,19 +358,19 @@ impl Kept {
 
 /// The way to one record.
 struct Search {
-    walk: Walk,
+    scan: LogScanner,
     lsn: Lsn,
     /// Batches on the way, one for each stretch.
     passed: Vec<Start>,
 }
 
 impl Search {
-    fn run(&mut self) -> Result<Got> {
+    fn run(&mut self) -> Result<LookupResult> {
         // How far the records go is not known behind damage.
         let mut doubtful = vec![];
         loop {
-            match self.walk.step()? {
-                Event::Batch(found) => {
+            match self.scan.step()? {
+                ScanItem::Batch(found) => {
                     let header = found.header;
                     self.pass(Start {
                         offset: found.start,
@@ -363,41 +381,41 @@ impl Search {
                         return Err(Error::Damaged(Box::new(self.given_up(&found))));
                     }
                     if self.lsn <= found.last {
-                        let body = self.walk.bytes().get(found.body).unwrap_or_default();
+                        let body = self.scan.bytes().get(found.body).unwrap_or_default();
                         let mut frames = Frames::new(body, header.first, header.count);
                         let frame = frames.find(|frame| frame.lsn == self.lsn);
                         let payload = frame.map(|frame| frame.payload);
                         return Ok(self.got(payload, header.time_us));
                     }
                 }
-                Event::Damage(damages, salvaged) => {
+                ScanItem::Damage(damages, salvaged) => {
                     let intact = salvaged.into_iter().find(|found| found.lsn == self.lsn);
                     if let Some(found) = intact {
-                        return Ok(self.got(self.walk.bytes().get(found.payload), 0));
+                        return Ok(self.got(self.scan.bytes().get(found.payload), 0));
                     }
                     refuse_lost(&damages, self.lsn)?;
                     doubtful.extend(damages.iter().map(|damage| damage.segment));
                 }
-                Event::End(end) => {
+                ScanItem::ScanEnd(end) => {
                     refuse_lost(&end.damage, self.lsn)?;
                     doubtful.extend(end.doubtful());
-                    return Ok(Got::Nothing(doubtful));
+                    return Ok(LookupResult::Nothing(doubtful));
                 }
             }
         }
     }
 
-    fn got(&self, payload: Option<&[u8]>, time_us: u64) -> Got {
-        let schema = self.walk.schema();
-        payload.map_or(Got::NOTHING, |payload| {
-            Got::Record(Kept { schema, time_us, payload: payload.to_vec() })
+    fn got(&self, payload: Option<&[u8]>, time_us: u64) -> LookupResult {
+        let schema = self.scan.schema();
+        payload.map_or(LookupResult::NOTHING, |payload| {
+            LookupResult::Record(CachedCatalog { schema, time_us, payload: payload.to_vec() })
         })
     }
 
     /// What a repair says of the records that this batch counts.
-    fn given_up(&self, found: &Found) -> Damage {
+    fn given_up(&self, found: &ScannedBatch) -> Damage {
         let lost = Some(Lost { from: found.header.first, to: Some(found.last) });
-        let (segment, offset) = (self.walk.segment(), found.start);
+        let (segment, offset) = (self.scan.segment(), found.start);
         Damage { segment, offset, bytes: 0, lost, cause: Corruption::GivenUp, origin: None }
     }
 
@@ -469,9 +487,9 @@ mod tests {
         const SIZE: u64 = 8 << 20;
         let mut places = Places::default();
         for number in 1..=1_000 {
-            for walk in 0..5 {
+            for scan in 0..5 {
                 // Batches of 1 KiB, each walk with others.
-                let batches = (walk..SIZE / 1024).step_by(7);
+                let batches = (scan..SIZE / 1024).step_by(7);
                 let passed = batches.map(|batch| start(batch + 1, batch * 1024)).collect();
                 places.add(segment(number), passed);
             }

@@ -1,6 +1,6 @@
 //! What an open concludes from what it finds: the decision table of format.md section 7.
 //!
-//! [`Facts`] is what was found, [`Facts::row`] the first row that matches, and each row has one
+//! [`Evidence`] is what was found, [`Evidence::row`] the first row that matches. Each row has one
 //! test named after it. Nothing here reads or writes.
 
 use crate::scan::catalog::ChainFault;
@@ -8,7 +8,7 @@ use seawall_format::{Lsn, tail};
 
 /// A row of the recovery table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Row {
+pub(crate) enum RecoveryCase {
     NothingYet,
     ManifestUnreadable,
     HeaderUnreadable,
@@ -29,17 +29,17 @@ pub(crate) enum Row {
 
 /// What a row says is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Action {
     Create,
     Damage,
     Clean,
     Torn,
-    CannotTell,
+    Ambiguous,
 }
 
 /// What was found in the directory of a log.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Facts {
+pub(crate) struct Evidence {
     pub(crate) manifest_is_readable: bool,
     /// Whether a segment holds a batch, mark or seal; asked only without a manifest.
     pub(crate) holds_something: bool,
@@ -55,27 +55,29 @@ pub(crate) struct Facts {
     pub(crate) tail: Option<tail::Row>,
 }
 
-impl Facts {
+impl Evidence {
     /// The first row that matches.
-    pub(crate) fn row(&self) -> Row {
+    pub(crate) fn row(&self) -> RecoveryCase {
         match self {
-            Self { manifest_is_readable: false, holds_something: false, .. } => Row::NothingYet,
-            Self { manifest_is_readable: false, .. } => Row::ManifestUnreadable,
-            Self { chain: Some(fault), .. } => Row::of(*fault),
-            Self { tail: None, .. } => Row::RangeLost,
-            Self { valid, confirmed, .. } if valid < confirmed => Row::RangeLost,
-            Self { is_whole: false, .. } => Row::CutShort,
-            Self { tail: Some(tail::Row::Clean), .. } => Row::Clean,
-            Self { tail: Some(tail::Row::BeyondWindow), .. } => Row::BeyondWindow,
-            Self { tail: Some(tail::Row::HeaderTorn), .. } => Row::HeaderTorn,
-            Self { tail: Some(tail::Row::BodyTorn), .. } => Row::BodyTorn,
-            Self { tail: Some(tail::Row::LineTorn), .. } => Row::LineTorn,
-            Self { tail: Some(tail::Row::Otherwise), .. } => Row::Otherwise,
+            Self { manifest_is_readable: false, holds_something: false, .. } => {
+                RecoveryCase::NothingYet
+            }
+            Self { manifest_is_readable: false, .. } => RecoveryCase::ManifestUnreadable,
+            Self { chain: Some(fault), .. } => RecoveryCase::of(*fault),
+            Self { tail: None, .. } => RecoveryCase::RangeLost,
+            Self { valid, confirmed, .. } if valid < confirmed => RecoveryCase::RangeLost,
+            Self { is_whole: false, .. } => RecoveryCase::CutShort,
+            Self { tail: Some(tail::Row::Clean), .. } => RecoveryCase::Clean,
+            Self { tail: Some(tail::Row::BeyondWindow), .. } => RecoveryCase::BeyondWindow,
+            Self { tail: Some(tail::Row::HeaderTorn), .. } => RecoveryCase::HeaderTorn,
+            Self { tail: Some(tail::Row::BodyTorn), .. } => RecoveryCase::BodyTorn,
+            Self { tail: Some(tail::Row::LineTorn), .. } => RecoveryCase::LineTorn,
+            Self { tail: Some(tail::Row::Otherwise), .. } => RecoveryCase::Otherwise,
         }
     }
 }
 
-impl Row {
+impl RecoveryCase {
     fn of(fault: ChainFault) -> Self {
         match fault {
             ChainFault::HeaderUnreadable => Self::HeaderUnreadable,
@@ -88,12 +90,12 @@ impl Row {
     }
 
     /// What this row says is to be done.
-    pub(crate) fn verdict(self) -> Verdict {
+    pub(crate) fn action(self) -> Action {
         match self {
-            Self::NothingYet => Verdict::Create,
-            Self::Clean => Verdict::Clean,
-            Self::HeaderTorn | Self::BodyTorn | Self::LineTorn => Verdict::Torn,
-            Self::BeyondWindow | Self::Otherwise => Verdict::CannotTell,
+            Self::NothingYet => Action::Create,
+            Self::Clean => Action::Clean,
+            Self::HeaderTorn | Self::BodyTorn | Self::LineTorn => Action::Torn,
+            Self::BeyondWindow | Self::Otherwise => Action::Ambiguous,
             Self::ManifestUnreadable
             | Self::HeaderUnreadable
             | Self::Misplaced
@@ -102,7 +104,7 @@ impl Row {
             | Self::NewestMissing
             | Self::ChainBroken
             | Self::RangeLost
-            | Self::CutShort => Verdict::Damage,
+            | Self::CutShort => Action::Damage,
         }
     }
 }
@@ -112,8 +114,8 @@ mod tests {
     use super::*;
 
     /// A log of nine records, all confirmed, that ends with its last record.
-    fn sound() -> Facts {
-        Facts {
+    fn sound() -> Evidence {
+        Evidence {
             manifest_is_readable: true,
             holds_something: true,
             chain: None,
@@ -124,109 +126,115 @@ mod tests {
         }
     }
 
-    fn found(facts: &Facts) -> (Row, Verdict) {
-        (facts.row(), facts.row().verdict())
+    fn found(facts: &Evidence) -> (RecoveryCase, Action) {
+        (facts.row(), facts.row().action())
     }
 
     #[test]
     fn nothing_yet_is_created() {
         let facts =
-            Facts { manifest_is_readable: false, holds_something: false, ..Facts::default() };
-        assert_eq!(found(&facts), (Row::NothingYet, Verdict::Create));
+            Evidence { manifest_is_readable: false, holds_something: false, ..Evidence::default() };
+        assert_eq!(found(&facts), (RecoveryCase::NothingYet, Action::Create));
     }
 
     #[test]
     fn manifest_unreadable_is_damage() {
-        let facts = Facts { manifest_is_readable: false, ..sound() };
-        assert_eq!(found(&facts), (Row::ManifestUnreadable, Verdict::Damage));
+        let facts = Evidence { manifest_is_readable: false, ..sound() };
+        assert_eq!(found(&facts), (RecoveryCase::ManifestUnreadable, Action::Damage));
     }
 
     /// What a log with that trouble in its chain is called, sound otherwise.
-    fn in_chain(fault: ChainFault) -> (Row, Verdict) {
-        found(&Facts { chain: Some(fault), ..sound() })
+    fn in_chain(fault: ChainFault) -> (RecoveryCase, Action) {
+        found(&Evidence { chain: Some(fault), ..sound() })
     }
 
     #[test]
     fn header_unreadable_is_damage() {
         assert_eq!(
             in_chain(ChainFault::HeaderUnreadable),
-            (Row::HeaderUnreadable, Verdict::Damage)
+            (RecoveryCase::HeaderUnreadable, Action::Damage)
         );
     }
 
     #[test]
     fn misplaced_is_damage() {
-        assert_eq!(in_chain(ChainFault::Misplaced), (Row::Misplaced, Verdict::Damage));
+        assert_eq!(in_chain(ChainFault::Misplaced), (RecoveryCase::Misplaced, Action::Damage));
     }
 
     #[test]
     fn text_missing_is_damage() {
-        assert_eq!(in_chain(ChainFault::TextMissing), (Row::TextMissing, Verdict::Damage));
+        assert_eq!(in_chain(ChainFault::TextMissing), (RecoveryCase::TextMissing, Action::Damage));
     }
 
     #[test]
     fn oldest_missing_is_damage() {
-        assert_eq!(in_chain(ChainFault::OldestMissing), (Row::OldestMissing, Verdict::Damage));
+        assert_eq!(
+            in_chain(ChainFault::OldestMissing),
+            (RecoveryCase::OldestMissing, Action::Damage)
+        );
     }
 
     #[test]
     fn newest_missing_is_damage() {
-        assert_eq!(in_chain(ChainFault::NewestMissing), (Row::NewestMissing, Verdict::Damage));
+        assert_eq!(
+            in_chain(ChainFault::NewestMissing),
+            (RecoveryCase::NewestMissing, Action::Damage)
+        );
     }
 
     #[test]
     fn chain_broken_is_damage() {
-        assert_eq!(in_chain(ChainFault::ChainBroken), (Row::ChainBroken, Verdict::Damage));
+        assert_eq!(in_chain(ChainFault::ChainBroken), (RecoveryCase::ChainBroken, Action::Damage));
     }
 
     #[test]
     fn range_lost_is_damage() {
-        let facts = Facts { valid: Lsn::new(8), ..sound() };
-        assert_eq!(found(&facts), (Row::RangeLost, Verdict::Damage));
-        let facts = Facts { tail: None, ..sound() };
-        assert_eq!(found(&facts), (Row::RangeLost, Verdict::Damage));
+        let facts = Evidence { valid: Lsn::new(8), ..sound() };
+        assert_eq!(found(&facts), (RecoveryCase::RangeLost, Action::Damage));
+        let facts = Evidence { tail: None, ..sound() };
+        assert_eq!(found(&facts), (RecoveryCase::RangeLost, Action::Damage));
     }
 
     #[test]
     fn cut_short_is_damage() {
-        let facts = Facts { is_whole: false, ..sound() };
-        assert_eq!(found(&facts), (Row::CutShort, Verdict::Damage));
+        let facts = Evidence { is_whole: false, ..sound() };
+        assert_eq!(found(&facts), (RecoveryCase::CutShort, Action::Damage));
     }
 
     #[test]
     fn clean_is_clean_with_records_that_nothing_confirms_too() {
-        assert_eq!(found(&sound()), (Row::Clean, Verdict::Clean));
-        let facts = Facts { confirmed: Lsn::new(3), ..sound() };
-        assert_eq!(found(&facts), (Row::Clean, Verdict::Clean));
+        assert_eq!(found(&sound()), (RecoveryCase::Clean, Action::Clean));
+        let facts = Evidence { confirmed: Lsn::new(3), ..sound() };
+        assert_eq!(found(&facts), (RecoveryCase::Clean, Action::Clean));
     }
 
     #[test]
     fn header_torn_is_torn() {
-        let facts = Facts { tail: Some(tail::Row::HeaderTorn), ..sound() };
-        assert_eq!(found(&facts), (Row::HeaderTorn, Verdict::Torn));
+        let facts = Evidence { tail: Some(tail::Row::HeaderTorn), ..sound() };
+        assert_eq!(found(&facts), (RecoveryCase::HeaderTorn, Action::Torn));
     }
 
     #[test]
     fn body_torn_is_torn() {
-        let facts = Facts { tail: Some(tail::Row::BodyTorn), ..sound() };
-        assert_eq!(found(&facts), (Row::BodyTorn, Verdict::Torn));
+        let facts = Evidence { tail: Some(tail::Row::BodyTorn), ..sound() };
+        assert_eq!(found(&facts), (RecoveryCase::BodyTorn, Action::Torn));
     }
 
     #[test]
     fn line_torn_is_torn() {
-        let facts = Facts { tail: Some(tail::Row::LineTorn), ..sound() };
-        assert_eq!(found(&facts), (Row::LineTorn, Verdict::Torn));
+        let facts = Evidence { tail: Some(tail::Row::LineTorn), ..sound() };
+        assert_eq!(found(&facts), (RecoveryCase::LineTorn, Action::Torn));
     }
 
     #[test]
     fn beyond_window_cannot_be_told() {
-        let facts = Facts { tail: Some(tail::Row::BeyondWindow), ..sound() };
-        assert_eq!(found(&facts), (Row::BeyondWindow, Verdict::CannotTell));
+        let facts = Evidence { tail: Some(tail::Row::BeyondWindow), ..sound() };
+        assert_eq!(found(&facts), (RecoveryCase::BeyondWindow, Action::Ambiguous));
     }
 
     #[test]
     fn otherwise_cannot_be_told() {
-        let facts = Facts { tail: Some(tail::Row::Otherwise), ..sound() };
-        assert_eq!(found(&facts), (Row::Otherwise, Verdict::CannotTell));
+        let facts = Evidence { tail: Some(tail::Row::Otherwise), ..sound() };
+        assert_eq!(found(&facts), (RecoveryCase::Otherwise, Action::Ambiguous));
     }
 }

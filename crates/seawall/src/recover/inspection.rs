@@ -1,15 +1,15 @@
 //! A look at a log that writes nothing: what is there, and the row of the recovery table it fits.
 
-use crate::base::error::{Corruption, Damage, Error, Lost, Result, is_of_device};
+use crate::base::error::{Corruption, Damage, Error, Lost, Result, is_read_error};
 use crate::base::num::to_u64;
 use crate::files::overlay::Patch;
-use crate::read::healing::{Heal, hides_end};
-use crate::recover::decision::{Facts, Row, Verdict};
-use crate::scan::catalog::Survey;
+use crate::read::read_repair::{ReadRepair, hides_end};
+use crate::recover::decision::{Action, Evidence, RecoveryCase};
+use crate::scan::catalog::Catalog;
 use crate::scan::intact::{AtomicSet, Salvaged};
-use crate::scan::load::survey;
-use crate::scan::scanner::{End, Event, Walk};
-use crate::write::pending::Carried;
+use crate::scan::load::load_catalog;
+use crate::scan::scanner::{LogScanner, ScanEnd, ScanItem};
+use crate::write::pending::RewriteBatch;
 use seawall_format::batch::HEADER_SIZE;
 use seawall_format::{Lsn, Manifest, Offset, SegmentId, frame, next_lsn, tail};
 use seawall_io::Storage;
@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// What a look at the directory found; nothing was written.
 #[derive(Debug)]
 pub(crate) struct Inspection {
-    pub(crate) row: Row,
-    pub(crate) survey: Survey,
+    pub(crate) row: RecoveryCase,
+    pub(crate) catalog: Catalog,
     /// What is damaged: the first place, or all if the look went on behind it.
     pub(crate) damage: Vec<Damage>,
     /// What was damaged, and is not in what was looked at: parity gave it back.
@@ -29,14 +29,14 @@ pub(crate) struct Inspection {
     /// The last record before the first damage.
     pub(crate) sound_to: Option<Lsn>,
     /// The intact records between that one and the first that is lost.
-    pub(crate) before_lost: Vec<Carried>,
+    pub(crate) before_lost: Vec<RewriteBatch>,
     /// The schema number of those records.
     pub(crate) schema_before_lost: u32,
     /// What a repair has decided to write anew behind what is confirmed.
-    pub(crate) carry: Vec<Carried>,
+    pub(crate) carry: Vec<RewriteBatch>,
     /// How many intact records stand behind that damage.
     pub(crate) intact_behind: u64,
-    pub(crate) end: Option<End>,
+    pub(crate) end: Option<ScanEnd>,
     /// The first record.
     pub(crate) first: Option<Lsn>,
     /// First and last LSN and chain value of each batch of the newest segment.
@@ -51,19 +51,19 @@ pub(crate) enum Until {
     /// To the first damage, which decides.
     Damage,
     /// To the end, behind all damage.
-    End,
+    ScanEnd,
 }
 
 /// The same look, and where damage or an end that cannot be told is in the way, once more at the
 /// log as parity gives it back.
 pub(crate) fn inspect_mended(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspection> {
-    let (mut heal, mut view, mut first) = (Heal::default(), storage.clone(), None);
+    let (mut read_repair, mut view, mut first) = (ReadRepair::default(), storage.clone(), None);
     let mut found = loop {
         let looked = inspect(&view, until);
         let next = match &looked {
-            Err(error) if is_of_device(error) => heal.view(&view, [None])?,
-            Ok(found) if matches!(found.row.verdict(), Verdict::Damage | Verdict::CannotTell) => {
-                heal.view(&view, found.doubtful())?
+            Err(error) if is_read_error(error) => read_repair.view(&view, [None])?,
+            Ok(found) if matches!(found.row.action(), Action::Damage | Action::Ambiguous) => {
+                read_repair.view(&view, found.doubtful())?
             }
             _ => None,
         };
@@ -79,8 +79,8 @@ pub(crate) fn inspect_mended(storage: &Arc<dyn Storage>, until: Until) -> Result
     if let Some(Ok(first)) = first.filter(|first| found.is_as(first)) {
         return Ok(first);
     }
-    found.mended = heal.patches;
-    let newest = found.survey.chain.last();
+    found.mended = read_repair.patches;
+    let newest = found.catalog.chain.last();
     if let Some(end) = found.end.as_mut().and_then(|end| end.tail.as_mut())
         && hides_end(&found.mended, (newest, Some(end)))
     {
@@ -91,11 +91,11 @@ pub(crate) fn inspect_mended(storage: &Arc<dyn Storage>, until: Until) -> Result
 
 /// Reads the log and finds the row of the recovery table.
 pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspection> {
-    let survey = survey(storage, None)?;
-    let newest = survey.chain.last().map(|link| link.segment.clone());
+    let catalog = load_catalog(storage, None)?;
+    let newest = catalog.chain.last().map(|link| link.segment.clone());
     let newest_base = newest.as_ref().map(|newest| newest.header.base);
     let mut found = Inspection {
-        row: Row::NothingYet,
+        row: RecoveryCase::NothingYet,
         damage: vec![],
         mended: vec![],
         given_up: vec![],
@@ -105,20 +105,20 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
         carry: vec![],
         intact_behind: 0,
         end: None,
-        first: survey.chain.first().map(|link| link.segment.header.base),
+        first: catalog.chain.first().map(|link| link.segment.header.base),
         chains: vec![],
         chain_before: newest.as_ref().map_or(0, |newest| newest.header.pred_chain),
-        survey,
+        catalog,
     };
-    let needed = found.survey.manifest.as_ref().and_then(Manifest::newest_checkpoint);
+    let needed = found.catalog.manifest.as_ref().and_then(Manifest::newest_checkpoint);
     // What stands before the segment of the checkpoint is judged by headers and links alone; where
     // they say that something is missing, what stands before that must be known.
-    let needed = needed.filter(|_| found.survey.trouble().is_none());
-    let mut walk = Walk::new(&found.survey, needed);
-    found.sound_to = walk.last();
-    while found.end.is_none() && (until == Until::End || found.damage.is_empty()) {
-        match walk.step()? {
-            Event::Batch(batch) => {
+    let needed = needed.filter(|_| found.catalog.first_fault().is_none());
+    let mut scan = LogScanner::new(&found.catalog, needed);
+    found.sound_to = scan.last();
+    while found.end.is_none() && (until == Until::ScanEnd || found.damage.is_empty()) {
+        match scan.step()? {
+            ScanItem::Batch(batch) => {
                 let (first, last) = (batch.header.first, batch.last);
                 if found.damage.is_empty() {
                     found.sound_to = Some(last);
@@ -132,33 +132,33 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
                     found.chains.push((first, last, batch.header.chain_value()));
                 }
             }
-            Event::Damage(damages, salvaged) => {
+            ScanItem::Damage(damages, salvaged) => {
                 let mut kept = 0;
                 if found.damage.is_empty() {
-                    found.before_lost = found.beginning(&salvaged, walk.bytes());
-                    found.schema_before_lost = walk.schema();
+                    found.before_lost = found.beginning(&salvaged, scan.bytes());
+                    found.schema_before_lost = scan.schema();
                     kept = found.count_before_lost();
                 }
                 found.damage.extend(damages);
                 found.intact_behind += to_u64(salvaged.len()) - kept;
             }
-            Event::End(end) => found.end = Some(end),
+            ScanItem::ScanEnd(end) => found.end = Some(end),
         }
     }
     found.damage.extend(found.end.iter().flat_map(|end| end.damage.clone()));
     let end = found.end.as_ref();
-    let facts = Facts {
-        manifest_is_readable: found.survey.manifest.is_some(),
-        holds_something: found.survey.manifest_lost,
-        chain: found.survey.trouble(),
+    let facts = Evidence {
+        manifest_is_readable: found.catalog.manifest.is_some(),
+        holds_something: found.catalog.manifest_lost,
+        chain: found.catalog.first_fault(),
         valid: end.and_then(|end| end.last),
         confirmed: end.and_then(|end| end.confirmed),
         is_whole: newest.is_none_or(|newest| newest.bytes_missing() == 0),
         tail: end.and_then(|end| end.tail.as_ref()).map(|tail| tail.row),
     };
     found.row = facts.row();
-    if !found.damage.is_empty() && found.row.verdict() != Verdict::Damage {
-        found.row = Row::RangeLost;
+    if !found.damage.is_empty() && found.row.action() != Action::Damage {
+        found.row = RecoveryCase::RangeLost;
     }
     Ok(found)
 }
@@ -167,7 +167,7 @@ impl Inspection {
     /// Whether another look found the same records, damage and end.
     fn is_as(&self, other: &Result<Self>) -> bool {
         let says = |found: &Self| {
-            let links = found.survey.chain.len();
+            let links = found.catalog.chain.len();
             (found.row, links, found.sound_to, found.intact_behind)
         };
         let Ok(other) = other else { return false };
@@ -180,9 +180,9 @@ impl Inspection {
     pub(crate) fn damage_or_cut(&self) -> Damage {
         let valid = self.end.as_ref().and_then(|end| end.last);
         let lost = Some(Lost { from: next_lsn(valid), to: None });
-        let gap = self.survey.chain.iter().find_map(|link| link.gap.as_ref()).map(|gap| &gap.1);
+        let gap = self.catalog.chain.iter().find_map(|link| link.gap.as_ref()).map(|gap| &gap.1);
         match (self.row, gap.or(self.damage.first())) {
-            (Row::ManifestUnreadable, _) | (_, None) => {
+            (RecoveryCase::ManifestUnreadable, _) | (_, None) => {
                 let (cause, origin) = (Corruption::Manifest, None);
                 Damage { segment: None, offset: Offset(0), bytes: 0, lost, cause, origin }
             }
@@ -192,12 +192,12 @@ impl Inspection {
 
     /// The records of a damaged place from its start to the first that is lost, whole sets only.
     /// More batches than one may have stood there: each set goes where it has room.
-    fn beginning(&self, salvaged: &[Salvaged], bytes: &[u8]) -> Vec<Carried> {
-        let geometry = self.survey.chain.last().map(|link| link.segment.header.geometry);
+    fn beginning(&self, salvaged: &[Salvaged], bytes: &[u8]) -> Vec<RewriteBatch> {
+        let geometry = self.catalog.chain.last().map(|link| link.segment.header.geometry);
         let room = geometry.map_or(0, |geometry| u64::from(geometry.batch_max));
         let batch = |first| {
             let bytes = vec![0; HEADER_SIZE];
-            Carried { bytes, first, count: 0, is_void: false, time_us: 0 }
+            RewriteBatch { bytes, first, count: 0, is_void: false, time_us: 0 }
         };
         let first = next_lsn(self.sound_to);
         let (mut kept, mut open) = (vec![], batch(first));
@@ -218,7 +218,7 @@ impl Inspection {
             }
             let end = set.last().map(|record| record.lsn);
             for record in set {
-                let payload = bytes.get(record.payload.clone()).expect("the walk has read it");
+                let payload = bytes.get(record.payload.clone()).expect("the scan has read it");
                 // A set that a cut shortened ends where the cut fell.
                 let goes_on = record.goes_on && Some(record.lsn) < end;
                 frame::push_unbound(&mut open.bytes, payload, goes_on);
@@ -244,13 +244,13 @@ impl Inspection {
 
     /// Whether the oldest segments and the newest one are known: new records have a place behind.
     pub(crate) fn has_both_ends(&self) -> bool {
-        let survey = &self.survey;
-        survey.manifest.is_some() && survey.beyond.is_none() && !survey.chain.is_empty()
+        let catalog = &self.catalog;
+        catalog.manifest.is_some() && catalog.missing_tail.is_none() && !catalog.chain.is_empty()
     }
 
     /// The schema number of the records that an open writes anew.
     pub(crate) fn schema_of_carry(&self) -> Option<u32> {
-        let newest = self.survey.chain.last().map(|link| link.segment.header.record_type.schema);
+        let newest = self.catalog.chain.last().map(|link| link.segment.header.record_type.schema);
         let before_lost = (!self.carry.is_empty()).then_some(self.schema_before_lost);
         before_lost.or(newest)
     }
@@ -268,20 +268,20 @@ impl Inspection {
 
     /// The segments where something is damaged, or may be.
     fn doubtful(&self) -> Vec<Option<SegmentId>> {
-        let end = self.end.as_ref().map(End::doubtful).unwrap_or_default();
+        let end = self.end.as_ref().map(ScanEnd::doubtful).unwrap_or_default();
         self.damage.iter().map(|damage| damage.segment).chain(end).collect()
     }
 
     /// The error that a strict open ends with.
-    pub(crate) fn cannot_tell(&self) -> Error {
+    pub(crate) fn ambiguous_error(&self) -> Error {
         let tail = self.end.as_ref().and_then(|end| end.tail.as_ref());
-        let tail = tail.expect("the verdict is about the tail");
-        Error::CannotTell { segment: tail.segment, offset: tail.offset }
+        let tail = tail.expect("the action is about the tail");
+        Error::Ambiguous { segment: tail.segment, offset: tail.offset }
     }
 
     /// The chain value of the batch that holds record `lsn`, or 0.
     pub(crate) fn chain_of(&self, lsn: Option<Lsn>) -> u64 {
-        let newest = self.survey.chain.last().map(|link| link.segment.header.base);
+        let newest = self.catalog.chain.last().map(|link| link.segment.header.base);
         if lsn < newest {
             return self.chain_before;
         }

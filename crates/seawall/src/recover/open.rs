@@ -4,13 +4,13 @@
 pub(crate) mod create;
 pub(crate) mod resume;
 
-use crate::base::env::Machine;
+use crate::base::env::Env;
 use crate::base::error::{Error, Result};
 use crate::base::options::{OpenMode, Options, SEGMENT_DEFAULT};
 use crate::base::record_type;
 use crate::files::directory;
 use crate::files::directory::{LOCK, MANIFEST};
-use crate::recover::decision::Verdict;
+use crate::recover::decision::Action;
 use crate::recover::inspection::{Until, inspect, inspect_mended};
 use crate::recover::open::create::create;
 use crate::recover::open::resume::recover;
@@ -33,34 +33,36 @@ pub(crate) fn open(
     }
     let locked = storage.lock(LOCK).map_err(Error::io(format!("lock {}", storage.place())))?;
     let lock = locked.ok_or_else(|| Error::Busy { place: storage.place() })?;
-    let machine = Machine::new(options, storage);
+    let env = Env::new(options, storage);
     // Looked at anew: before it was locked, somebody may have made a log here.
-    if !holds_log(&directory::list(&*machine.storage)?) {
-        return create(options, machine, lock, record_type);
+    if !holds_log(&directory::list(&*env.storage)?) {
+        return create(options, env, lock, record_type);
     }
     let salvage = options.mode == OpenMode::Salvage;
-    let until = if salvage { Until::End } else { Until::Damage };
+    let until = if salvage { Until::ScanEnd } else { Until::Damage };
     let mut found = match options.mode {
-        OpenMode::Strict => inspect(&machine.storage, until)?,
-        OpenMode::Standard | OpenMode::Salvage => inspect_mended(&machine.storage, until)?,
+        OpenMode::Strict => inspect(&env.storage, until)?,
+        OpenMode::Standard | OpenMode::Salvage => inspect_mended(&env.storage, until)?,
     };
-    match found.row.verdict() {
-        Verdict::Create => return create(options, machine, lock, record_type),
-        Verdict::Damage if !salvage || !found.has_both_ends() => {
+    match found.row.action() {
+        Action::Create => return create(options, env, lock, record_type),
+        Action::Damage if !salvage || !found.has_both_ends() => {
             return Err(Error::Damaged(Box::new(found.damage_or_cut())));
         }
-        Verdict::CannotTell if options.mode == OpenMode::Strict => return Err(found.cannot_tell()),
-        Verdict::Damage | Verdict::Clean | Verdict::Torn | Verdict::CannotTell => {}
+        Action::Ambiguous if options.mode == OpenMode::Strict => {
+            return Err(found.ambiguous_error());
+        }
+        Action::Damage | Action::Clean | Action::Torn | Action::Ambiguous => {}
     }
     let end = found.end.as_ref().map(|end| next_lsn(end.last));
-    let manifest = found.survey.manifest.as_mut().expect("the verdict has read it");
+    let manifest = found.catalog.manifest.as_mut().expect("the action has read it");
     // Nothing is given up that is yet to come: who says so is no manifest that we wrote.
     manifest.oldest_base = end.map_or(manifest.oldest_base, |end| manifest.oldest_base.min(end));
     record_type::check(&manifest.record_type, &record_type)?;
     check_options(options, manifest)?;
-    manifest.record_type = record_type::from_now_on(&manifest.record_type, &record_type);
-    manifest.parity = options.parity.instead_of(manifest.parity);
-    recover(options, machine, lock, &found)
+    manifest.record_type = record_type::merged_with(&manifest.record_type, &record_type);
+    manifest.parity = options.parity.or_keep(manifest.parity);
+    recover(options, env, lock, &found)
 }
 
 fn holds_log(names: &[String]) -> bool {
@@ -68,15 +70,15 @@ fn holds_log(names: &[String]) -> bool {
 }
 
 fn check_options(options: &Options, manifest: &Manifest) -> Result<()> {
-    if let Some(asked) = options.layout.filter(|asked| *asked != manifest.layout) {
-        let (has, asked) = (manifest.layout.name().to_owned(), asked.name().to_owned());
-        return Err(Error::Mismatch { what: "layout", has, asked });
+    if let Some(requested) = options.layout.filter(|requested| *requested != manifest.layout) {
+        let (has, requested) = (manifest.layout.name().to_owned(), requested.name().to_owned());
+        return Err(Error::Mismatch { what: "layout", has, requested });
     }
     match options.segment_max {
-        Some(asked) if asked != manifest.segment_max => Err(Error::Mismatch {
+        Some(requested) if requested != manifest.segment_max => Err(Error::Mismatch {
             what: "segment size",
             has: manifest.segment_max.to_string(),
-            asked: asked.to_string(),
+            requested: requested.to_string(),
         }),
         _ => Ok(()),
     }

@@ -1,6 +1,6 @@
 //! Moves orphan files to quarantine.
 
-use crate::base::env::Machine;
+use crate::base::env::Env;
 use crate::base::error::{Error, Result};
 use crate::scan::catalog::Orphan;
 use crate::scan::quarantine;
@@ -13,13 +13,10 @@ use std::io;
 /// # Errors
 ///
 /// The directory could not be synced.
-pub(crate) fn set_aside(
-    machine: &Machine,
-    orphans: &[Orphan],
-) -> Result<(Vec<String>, Vec<SegmentId>)> {
+pub(crate) fn set_aside(env: &Env, orphans: &[Orphan]) -> Result<(Vec<String>, Vec<SegmentId>)> {
     let (mut warnings, mut left) = (vec![], vec![]);
     for orphan in orphans {
-        match orphan.files.iter().try_for_each(|file| move_away(machine, file)) {
+        match orphan.files.iter().try_for_each(|file| move_away(env, file)) {
             Ok(()) => warnings.push(format!("{orphan}, not part of the log: now in quarantine")),
             Err(error) => {
                 warnings.push(format!("{orphan}, not part of the log; not moved away: {error}"));
@@ -28,12 +25,12 @@ pub(crate) fn set_aside(
         }
     }
     if !orphans.is_empty() {
-        machine.storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
+        env.storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
     }
     Ok((warnings, left))
 }
 
-fn move_away(machine: &Machine, file: &str) -> io::Result<()> {
-    quarantine::keep_file(machine, file)?;
-    machine.storage.remove(file)
+fn move_away(env: &Env, file: &str) -> io::Result<()> {
+    quarantine::keep_file(env, file)?;
+    env.storage.remove(file)
 }

@@ -43,7 +43,7 @@ pub enum TailState {
     Torn,
     /// A write under way and damage would look the same. A `Synced` record in the last 64 KiB that
     /// nothing confirmed yet may be missing.
-    CannotTell,
+    Ambiguous,
 }
 
 impl TailState {
@@ -53,7 +53,7 @@ impl TailState {
         match self {
             Self::Clean => "clean",
             Self::Torn => "torn",
-            Self::CannotTell => "unsure",
+            Self::Ambiguous => "unsure",
         }
     }
 
@@ -61,7 +61,7 @@ impl TailState {
         match row.verdict() {
             tail::Verdict::Clean => Self::Clean,
             tail::Verdict::Torn => Self::Torn,
-            tail::Verdict::CannotTell => Self::CannotTell,
+            tail::Verdict::Ambiguous => Self::Ambiguous,
         }
     }
 }

@@ -11,13 +11,13 @@ use std::fmt;
 
 /// What a directory holds.
 #[derive(Debug)]
-pub(crate) struct Survey {
+pub(crate) struct Catalog {
     pub(crate) manifest: Option<Manifest>,
     /// Whether slot A, slot B can be read.
     pub(crate) readable: [bool; 2],
     /// The live chain, oldest first.
-    pub(crate) chain: Vec<Link>,
-    pub(crate) beyond: Option<Beyond>,
+    pub(crate) chain: Vec<ChainedSegment>,
+    pub(crate) missing_tail: Option<MissingTail>,
     /// Files above the newest segment that are none of the log's.
     pub(crate) orphans: Vec<Orphan>,
     /// No manifest, though segments hold something.
@@ -27,20 +27,20 @@ pub(crate) struct Survey {
     pub(crate) names: Vec<String>,
 }
 
-impl Survey {
+impl Catalog {
     /// The first row of the table that something wrong with the chain matches.
-    pub(crate) fn trouble(&self) -> Option<ChainFault> {
+    pub(crate) fn first_fault(&self) -> Option<ChainFault> {
         let gaps = self.chain.iter().filter_map(|link| link.gap.as_ref()).map(|gap| gap.0);
-        gaps.chain(self.beyond.map(|beyond| beyond.fault)).min()
+        gaps.chain(self.missing_tail.map(|missing_tail| missing_tail.fault)).min()
     }
 
     /// The last record that `live` says is durable, if it speaks of the newest segment.
-    pub(crate) fn promised_by(&self, live: &Live) -> Option<Lsn> {
-        live.durable.filter(|_| self.is_led_by(live))
+    pub(crate) fn durable_per(&self, live: &Live) -> Option<Lsn> {
+        live.durable.filter(|_| self.matches_newest(live))
     }
 
     /// Whether `live` speaks of the newest segment.
-    pub(crate) fn is_led_by(&self, live: &Live) -> bool {
+    pub(crate) fn matches_newest(&self, live: &Live) -> bool {
         let newest = self.chain.last().map(|link| link.segment.header.reference());
         newest == Some(live.segment) && self.is_of_this_log(live)
     }
@@ -65,7 +65,7 @@ pub(crate) enum ChainFault {
 
 /// A segment in the live chain.
 #[derive(Clone, Debug)]
-pub(crate) struct Link {
+pub(crate) struct ChainedSegment {
     pub(crate) segment: Segment,
     pub(crate) limit: Limit,
     /// What is missing between the link before and this one.
@@ -74,7 +74,7 @@ pub(crate) struct Link {
 
 /// Something that should stand behind the last link and does not.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Beyond {
+pub(crate) struct MissingTail {
     pub(crate) fault: ChainFault,
     pub(crate) segment: SegmentId,
     pub(crate) cause: Corruption,
@@ -132,7 +132,7 @@ impl fmt::Display for Orphan {
 }
 
 /// Which log this is.
-pub(crate) fn log_id(survey: &Survey) -> Option<LogId> {
-    let manifest = survey.manifest.as_ref().map(|manifest| manifest.log);
-    manifest.or_else(|| survey.chain.last().map(|link| link.segment.header.log))
+pub(crate) fn log_id(catalog: &Catalog) -> Option<LogId> {
+    let manifest = catalog.manifest.as_ref().map(|manifest| manifest.log);
+    manifest.or_else(|| catalog.chain.last().map(|link| link.segment.header.log))
 }

@@ -1,10 +1,10 @@
 //! The live chain: which segments count, in which order, and what is missing between them.
 //! format.md section 6.
 
-use crate::base::error::{Corruption, Damage, Lost, Origin, Result, hole};
-use crate::files::live::{Speaker, Word};
-use crate::files::segment::{Look, Segment, look};
-use crate::scan::catalog::{Beyond, ChainFault, Link, Orphan, Survey};
+use crate::base::error::{Corruption, Damage, Lost, Origin, Result, missing_segment};
+use crate::files::live::{Watermark, WatermarkSource};
+use crate::files::segment::{OpenOutcome, Segment, open_checked};
+use crate::scan::catalog::{Catalog, ChainFault, ChainedSegment, MissingTail, Orphan};
 use crate::scan::orphans;
 use seawall_format::scan::Limit;
 use seawall_format::{Lsn, Manifest, Offset, Seal, SegmentHeader, SegmentId, SegmentRef, next_lsn};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The next older link, if there is one, and what is missing in between.
-type Below = (Option<(Segment, Limit)>, Option<(ChainFault, Damage)>);
+type PreviousLink = (Option<(Segment, Limit)>, Option<(ChainFault, Damage)>);
 
 /// The segments whose headers were looked at.
 #[derive(Default)]
@@ -21,7 +21,7 @@ pub(crate) struct Headers {
     sound: BTreeMap<SegmentId, Segment>,
     bad: BTreeMap<SegmentId, Corruption>,
     /// What sound files under the wrong name are.
-    strangers: BTreeMap<SegmentId, SegmentRef>,
+    misplaced: BTreeMap<SegmentId, SegmentRef>,
 }
 
 impl Headers {
@@ -33,15 +33,15 @@ impl Headers {
         (id, name, is_beyond): (SegmentId, &str, bool),
         log: Option<&Manifest>,
     ) -> Result<()> {
-        match look(storage, name, log)? {
-            Look::Sound(segment) => drop(self.sound.insert(id, segment)),
+        match open_checked(storage, name, log)? {
+            OpenOutcome::Sound(segment) => drop(self.sound.insert(id, segment)),
             _ if is_beyond => {}
-            Look::Stranger(cause, reference) => {
+            OpenOutcome::Misplaced(cause, reference) => {
                 self.bad.insert(id, cause);
-                self.strangers.insert(id, reference);
+                self.misplaced.insert(id, reference);
             }
-            Look::Bad(cause) => drop(self.bad.insert(id, cause)),
-            Look::Gone => {}
+            OpenOutcome::Bad(cause) => drop(self.bad.insert(id, cause)),
+            OpenOutcome::Gone => {}
         }
         Ok(())
     }
@@ -71,28 +71,32 @@ impl Headers {
     }
 
     /// Finds the live chain, from the newest segment down.
-    pub(crate) fn arrange(mut self, found: &mut Survey, word: Option<&Word>) -> Result<()> {
-        let running = word.filter(|word| word.is_running());
-        let named = running.map(|word| self.named_by(word)).transpose()?.flatten();
-        let named = named.or_else(|| self.in_the_place_of(running?));
+    pub(crate) fn build_chain(
+        mut self,
+        found: &mut Catalog,
+        watermark: Option<&Watermark>,
+    ) -> Result<()> {
+        let running = watermark.filter(|watermark| watermark.is_running());
+        let named = running.map(|watermark| self.named_by(watermark)).transpose()?.flatten();
+        let named = named.or_else(|| self.successor_of_removed(running?));
         // What lies behind is the writer's business, unless its word leads there.
-        self.sound.retain(|id, _| running.is_none_or(|word| *id <= word.live.segment.id));
+        self.sound.retain(|id, _| running.is_none_or(|watermark| *id <= watermark.live.segment.id));
         let top = match named {
             Some(top) => Some(top),
             // Without the segment that the writer names, the older ones are still there.
-            None => self.top(found, word)?,
+            None => self.top(found, watermark)?,
         };
         let Some((mut segment, mut limit)) = top else {
-            let id = running.map(|word| word.live.segment.id);
+            let id = running.map(|watermark| watermark.live.segment.id);
             let id = id.or(self.bad.keys().next_back().copied());
             let id = id.or(found.manifest.as_ref().map(|m| m.oldest.id));
-            found.beyond =
+            found.missing_tail =
                 Some(self.missing(id.unwrap_or(SegmentId::FIRST), ChainFault::OldestMissing));
             return Ok(());
         };
         loop {
             let (below, gap) = self.below(&segment.header, found.manifest.as_ref())?;
-            found.chain.push(Link { segment, limit, gap });
+            found.chain.push(ChainedSegment { segment, limit, gap });
             match below {
                 Some(below) => (segment, limit) = below,
                 None => break,
@@ -103,12 +107,12 @@ impl Headers {
     }
 
     /// The segment that a running writer says is the newest.
-    fn named_by(&self, Word { live, by }: &Word) -> Result<Option<(Segment, Limit)>> {
+    fn named_by(&self, Watermark { live, by }: &Watermark) -> Result<Option<(Segment, Limit)>> {
         let top = self.sound.get(&live.segment.id);
         let Some(top) = top.filter(|top| top.header.epoch == live.segment.epoch) else {
             return Ok(None);
         };
-        if *by == Speaker::Own {
+        if *by == WatermarkSource::Own {
             // How far a cut came that failed is for the next open to find out.
             return Ok(Some((top.clone(), Limit::At(live.durable))));
         }
@@ -125,16 +129,20 @@ impl Headers {
 
     /// The segment that a running writer named is gone, and the next one follows an older: a cut
     /// took it meanwhile. What that one was made with is durable.
-    fn in_the_place_of(&self, word: &Word) -> Option<(Segment, Limit)> {
-        let gone = word.live.segment.id;
+    fn successor_of_removed(&self, watermark: &Watermark) -> Option<(Segment, Limit)> {
+        let gone = watermark.live.segment.id;
         let (_, next) = self.sound.range(gone..).next()?;
-        let is_gone = !self.sound.contains_key(&gone) && !self.bad.contains_key(&gone);
+        let is_not_found = !self.sound.contains_key(&gone) && !self.bad.contains_key(&gone);
         let follows = next.header.pred.is_some_and(|pred| pred.id < gone);
-        (is_gone && follows).then(|| (next.clone(), Limit::At(next.header.carried)))
+        (is_not_found && follows).then(|| (next.clone(), Limit::At(next.header.carried)))
     }
 
     /// The newest segment, unless a seal or the last clean close names one behind it.
-    fn top(&self, found: &mut Survey, word: Option<&Word>) -> Result<Option<(Segment, Limit)>> {
+    fn top(
+        &self,
+        found: &mut Catalog,
+        watermark: Option<&Watermark>,
+    ) -> Result<Option<(Segment, Limit)>> {
         let newest = self.sound.keys().next_back().copied();
         // Ids grow: of several seals that lead nowhere, the one that was written last names the
         // highest. Another may stand in a segment that a cut took and could not remove.
@@ -148,33 +156,33 @@ impl Headers {
             }
         }
         if let Some((segment, seal)) = last {
-            found.beyond = Some(self.not_there(seal.next, self.is_replaced(seal.next)));
+            found.missing_tail = Some(self.not_there(seal.next, self.is_replaced(seal.next)));
             return Ok(Some((segment.clone(), Limit::At(seal.last))));
         }
         let closed = found.manifest.as_ref().and_then(|manifest| manifest.closed);
         if let Some(closed) = closed.filter(|closed| self.is_replaced(closed.segment)) {
-            found.beyond = Some(self.not_there(closed.segment, true));
+            found.missing_tail = Some(self.not_there(closed.segment, true));
         }
         let above = self.bad.keys().rev().copied();
         let above = above.take_while(|id| newest.is_none_or(|newest| *id > newest));
         let above: Vec<_> = above.collect();
         let named = closed.map(|closed| closed.segment.id).max(above.first().copied());
         if let Some(id) = named.filter(|id| newest.is_none_or(|newest| *id > newest)) {
-            found.beyond = Some(self.missing(id, ChainFault::NewestMissing));
+            found.missing_tail = Some(self.missing(id, ChainFault::NewestMissing));
         }
         // A segment is named once it is durable, and goes only when another was made, with a higher
         // id. What a running writer cuts may have gone since it was listed.
-        let is_missing = |word: &Word| {
-            let is_above = newest.is_none_or(|newest| word.live.segment.id > newest);
-            word.is_running() || (is_above && found.is_of_this_log(&word.live))
+        let is_missing = |watermark: &Watermark| {
+            let is_above = newest.is_none_or(|newest| watermark.live.segment.id > newest);
+            watermark.is_running() || (is_above && found.is_of_this_log(&watermark.live))
         };
         let top = newest.and_then(|id| self.sound.get(&id).cloned());
-        if let Some(word) = word.filter(|word| is_missing(word)) {
-            let missing = self.missing(word.live.segment.id, ChainFault::NewestMissing);
-            found.beyond.get_or_insert(missing);
+        if let Some(watermark) = watermark.filter(|watermark| is_missing(watermark)) {
+            let missing = self.missing(watermark.live.segment.id, ChainFault::NewestMissing);
+            found.missing_tail.get_or_insert(missing);
         } else if let Some(top) = &top {
             found.orphans = self.orphans(found, top, &above)?;
-            found.beyond = found.beyond.filter(|_| found.orphans.is_empty());
+            found.missing_tail = found.missing_tail.filter(|_| found.orphans.is_empty());
         }
         Ok(top.map(|top| (top, Limit::Open)))
     }
@@ -182,7 +190,7 @@ impl Headers {
     /// The files above the newest segment, if nothing of the log was ever in them.
     fn orphans(
         &self,
-        found: &Survey,
+        found: &Catalog,
         newest: &Segment,
         above: &[SegmentId],
     ) -> Result<Vec<Orphan>> {
@@ -200,20 +208,23 @@ impl Headers {
         self.sound.get(&named.id).is_some_and(|found| found.header.epoch != named.epoch)
     }
 
-    fn not_there(&self, named: SegmentRef, replaced: bool) -> Beyond {
+    fn not_there(&self, named: SegmentRef, replaced: bool) -> MissingTail {
         let missing = self.missing(named.id, ChainFault::NewestMissing);
         let cause = if replaced { Corruption::SegmentReplaced } else { missing.cause };
-        Beyond { cause, ..missing }
+        MissingTail { cause, ..missing }
     }
 
     /// What stands before a segment: the next link, or a hole and what lies behind it.
-    fn below(&self, header: &SegmentHeader, manifest: Option<&Manifest>) -> Result<Below> {
+    fn below(&self, header: &SegmentHeader, manifest: Option<&Manifest>) -> Result<PreviousLink> {
         let oldest = manifest.map(|manifest| manifest.oldest);
         if oldest.is_some_and(|oldest| oldest.id == header.id) {
             let replaced = oldest.is_some_and(|oldest| oldest.epoch != header.epoch);
             let gap = replaced.then(|| {
                 let lost = Some(Lost { from: header.base, to: None });
-                (ChainFault::OldestMissing, hole(header.id, Corruption::SegmentReplaced, lost))
+                (
+                    ChainFault::OldestMissing,
+                    missing_segment(header.id, Corruption::SegmentReplaced, lost),
+                )
             });
             return Ok((None, gap));
         }
@@ -234,7 +245,7 @@ impl Headers {
         };
         let lost = header.base.previous().filter(|last| *last >= first);
         let lost = lost.map(|last| Lost { from: first, to: Some(last) });
-        let gap = (missing.fault, hole(missing.segment, missing.cause, lost));
+        let gap = (missing.fault, missing_segment(missing.segment, missing.cause, lost));
         Ok((behind.map(|(segment, last)| (segment, Limit::At(last))), Some(gap)))
     }
 
@@ -259,8 +270,8 @@ impl Headers {
         Ok(last.map(|(segment, seal)| (segment.clone(), seal.last)))
     }
 
-    fn missing(&self, segment: SegmentId, fault: ChainFault) -> Beyond {
-        let named = self.strangers.get(&segment);
+    fn missing(&self, segment: SegmentId, fault: ChainFault) -> MissingTail {
+        let named = self.misplaced.get(&segment);
         let twin = named.and_then(|named| {
             self.sound.get(&named.id).filter(|found| found.header.epoch == named.epoch)
         });
@@ -279,6 +290,6 @@ impl Headers {
         let is_of_log = [Corruption::Misplaced, Corruption::Duplicated].contains(&cause);
         let origin = named.filter(|_| is_of_log);
         let origin = origin.map(|named| Origin { segment: named.id, offset: Offset(0) });
-        Beyond { fault, segment, cause, origin }
+        MissingTail { fault, segment, cause, origin }
     }
 }

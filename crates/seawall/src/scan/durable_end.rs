@@ -6,10 +6,10 @@
 //! by a sync of its own, through files that it has open for reading only.
 
 use crate::base::error::{Damage, Error, Result};
-use crate::files::live::Word;
+use crate::files::live::Watermark;
 use crate::files::segment::Segment;
-use crate::scan::catalog::{Link, Survey};
-use crate::scan::scanner::{End, Event, Walk};
+use crate::scan::catalog::{Catalog, ChainedSegment};
+use crate::scan::scanner::{LogScanner, ScanEnd, ScanItem};
 use seawall_format::scan::Limit;
 use seawall_format::{Lsn, SegmentRef, next_lsn};
 use seawall_io::Access;
@@ -17,7 +17,7 @@ use std::io;
 
 /// What lies behind the records of the newest segment that were known to be durable.
 #[derive(Debug)]
-pub(crate) struct Behind {
+pub(crate) struct UnconfirmedEnd {
     /// The last valid record.
     last: Option<Lsn>,
     /// The last record that is known to be durable without a sync.
@@ -25,7 +25,7 @@ pub(crate) struct Behind {
     /// What is damaged first there.
     pub(crate) damage: Option<Vec<Damage>>,
     /// What the look ended with.
-    pub(crate) end: End,
+    pub(crate) end: ScanEnd,
     /// Whether everything is durable now.
     is_synced: bool,
     /// Why the records behind `known` may not be shown.
@@ -33,58 +33,62 @@ pub(crate) struct Behind {
 }
 
 /// The newest segment, where its end is open: nothing is missing behind it.
-pub(crate) fn open_end(survey: &Survey) -> Option<&Link> {
-    survey.chain.last().filter(|link| survey.beyond.is_none() && link.limit == Limit::Open)
+pub(crate) fn open_end(catalog: &Catalog) -> Option<&ChainedSegment> {
+    catalog.chain.last().filter(|link| catalog.missing_tail.is_none() && link.limit == Limit::Open)
 }
 
 /// The last record of the newest segment that is known to be durable without a look at its
 /// batches.
-pub(crate) fn known(survey: &Survey, word: Option<&Word>) -> Result<Option<Lsn>> {
-    let Some(newest) = open_end(survey) else { return Ok(None) };
+pub(crate) fn known(catalog: &Catalog, watermark: Option<&Watermark>) -> Result<Option<Lsn>> {
+    let Some(newest) = open_end(catalog) else { return Ok(None) };
     let header = &newest.segment.header;
-    if !is_named(survey, word)? {
+    if !is_named(catalog, watermark)? {
         // Its name may be in the page cache only.
         return Ok(header.base.previous());
     }
     let marks = newest.segment.marks()?.into_iter().map(|mark| mark.confirmed);
-    let closed = survey.manifest.as_ref().and_then(|manifest| manifest.closed);
+    let closed = catalog.manifest.as_ref().and_then(|manifest| manifest.closed);
     let closed = closed.filter(|closed| closed.segment == header.reference());
     let closed = closed.and_then(|closed| closed.last);
-    let told = word.and_then(|word| survey.promised_by(&word.live));
+    let told = watermark.and_then(|watermark| catalog.durable_per(&watermark.live));
     let others = [header.base.previous(), header.carried, closed, told];
     Ok(marks.chain(others).max().flatten())
 }
 
 /// Whether something that was written later says that the newest segment's name is durable.
-fn is_named(survey: &Survey, word: Option<&Word>) -> Result<bool> {
-    let [.., before, newest] = &*survey.chain else { return Ok(true) };
+fn is_named(catalog: &Catalog, watermark: Option<&Watermark>) -> Result<bool> {
+    let [.., before, newest] = &*catalog.chain else { return Ok(true) };
     let named = newest.segment.header.reference();
-    let closed = survey.manifest.as_ref().and_then(|manifest| manifest.closed);
-    let is_told = word.is_some_and(|word| survey.is_led_by(&word.live));
+    let closed = catalog.manifest.as_ref().and_then(|manifest| manifest.closed);
+    let is_told = watermark.is_some_and(|watermark| catalog.matches_newest(&watermark.live));
     if is_told || closed.is_some_and(|closed| closed.segment == named) {
         return Ok(true);
     }
     Ok(before.segment.seal()?.is_some_and(|seal| seal.next == named))
 }
 
-/// Goes to the end of the newest segment with `walk`, whose end is open. Everything up to `known`
+/// Goes to the end of the newest segment with `scan`, whose end is open. Everything up to `known`
 /// was acknowledged or confirmed.
-pub(crate) fn look_behind(survey: &Survey, walk: Walk, known: Option<Lsn>) -> Result<Behind> {
-    let mut walk = walk.promised(known);
+pub(crate) fn scan_beyond_known(
+    catalog: &Catalog,
+    scan: LogScanner,
+    known: Option<Lsn>,
+) -> Result<UnconfirmedEnd> {
+    let mut scan = scan.with_min_end(known);
     let mut damage = None;
     let end = loop {
-        match walk.step()? {
-            Event::Batch(_) => {}
-            Event::Damage(damages, _) => drop(damage.get_or_insert(damages)),
-            Event::End(end) => break end,
+        match scan.step()? {
+            ScanItem::Batch(_) => {}
+            ScanItem::Damage(damages, _) => drop(damage.get_or_insert(damages)),
+            ScanItem::ScanEnd(end) => break end,
         }
     };
     // What is carried was durable when the segment got its name, and not before that name is.
-    let base = open_end(survey).map(|newest| newest.segment.header.base);
-    let is_named = known >= base || is_named(survey, None)?;
+    let base = open_end(catalog).map(|newest| newest.segment.header.base);
+    let is_named = known >= base || is_named(catalog, None)?;
     let known = if is_named { known.max(end.confirmed) } else { known };
     let (is_synced, refused) = (is_named && end.last <= known, None);
-    Ok(Behind { last: end.last, known, is_synced, damage, end, refused })
+    Ok(UnconfirmedEnd { last: end.last, known, is_synced, damage, end, refused })
 }
 
 /// A sync that failed. It is not tried again: the next one would succeed and prove nothing.
@@ -101,15 +105,15 @@ impl Refused {
     }
 }
 
-impl Behind {
+impl UnconfirmedEnd {
     /// Syncs the newest segment and the directory, unless all that is valid is known to be durable,
     /// or `refused` says that it failed before.
     pub(crate) fn make_durable(
         &mut self,
-        survey: &Survey,
+        catalog: &Catalog,
         refused: &mut Option<Refused>,
     ) -> Result<()> {
-        let Some(newest) = survey.chain.last() else { return Ok(()) };
+        let Some(newest) = catalog.chain.last() else { return Ok(()) };
         if self.is_synced {
             return Ok(());
         }

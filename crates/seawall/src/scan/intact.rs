@@ -41,7 +41,7 @@ impl AtomicSet {
 
 /// Records that a damaged place should hold, if it is known how many.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Expected {
+pub(crate) struct ExpectedFrames {
     pub(crate) first: Lsn,
     /// The last that the place held.
     pub(crate) last: Option<Lsn>,
@@ -53,7 +53,7 @@ pub(crate) struct Expected {
     pub(crate) is_open: bool,
 }
 
-impl Expected {
+impl ExpectedFrames {
     /// The intact records of a place, whose bytes begin with the header of its first batch.
     pub(crate) fn salvage(&self, bytes: &[u8], salt: &Salt) -> Vec<Salvaged> {
         let body = bytes.get(HEADER_SIZE..).unwrap_or_default();
@@ -116,7 +116,7 @@ impl Salvaged {
 /// does.
 ///
 /// `at` is where in the segment `bytes` begin.
-pub(crate) fn stranger(
+pub(crate) fn trace_misplaced_bytes(
     here: &Segment,
     others: &[Segment],
     at: Offset,
@@ -156,7 +156,7 @@ mod tests {
         let mut found: Vec<_> = found.iter().map(|(lsn, on)| record(*lsn, *on)).collect();
         let last = Lsn::new(9);
         let first = Lsn::FIRST;
-        Expected { first, last, counts_to: last, is_limit: false, is_open: false }
+        ExpectedFrames { first, last, counts_to: last, is_limit: false, is_open: false }
             .mark_sets(&mut found);
         found.into_iter().map(|record| record.set).collect()
     }
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn lost_runs_lie_between_the_intact_ones() {
-        let expected = |is_open| Expected {
+        let expected = |is_open| ExpectedFrames {
             first: Lsn::FIRST,
             last: Lsn::new(9),
             counts_to: Lsn::new(9),

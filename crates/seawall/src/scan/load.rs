@@ -4,10 +4,10 @@
 //! hole, and the hole is named.
 
 use crate::base::error::{Error, Result};
-use crate::files::directory::{is_gone, list, segment_ids};
-use crate::files::live::Word;
+use crate::files::directory::{is_not_found, list, segment_ids};
+use crate::files::live::Watermark;
 use crate::files::manifest::read_manifest;
-use crate::scan::catalog::Survey;
+use crate::scan::catalog::Catalog;
 use crate::scan::chain::Headers;
 use seawall_format::{Lsn, SegmentId};
 use seawall_io::Storage;
@@ -21,13 +21,16 @@ const ATTEMPTS: u32 = 8;
 /// gone only which there was.
 ///
 /// What seems to be missing may just have been pruned: the manifest says so first.
-pub(crate) fn survey(storage: &Arc<dyn Storage>, word: Option<&Word>) -> Result<Survey> {
+pub(crate) fn load_catalog(
+    storage: &Arc<dyn Storage>,
+    watermark: Option<&Watermark>,
+) -> Result<Catalog> {
     let mut before = None;
     for _ in 1..ATTEMPTS {
-        match survey_once(storage, word) {
+        match load_once(storage, watermark) {
             // Removed since it was listed.
-            Err(error) if is_gone(&error) => {}
-            Ok(found) if found.trouble().is_some() => {
+            Err(error) if is_not_found(&error) => {}
+            Ok(found) if found.first_fault().is_some() => {
                 // Or a segment was just made: its predecessor names it, and it was not listed.
                 let sequence = found.manifest.as_ref().map(|manifest| manifest.sequence);
                 let seen = Some((sequence, found.names.clone()));
@@ -39,30 +42,30 @@ pub(crate) fn survey(storage: &Arc<dyn Storage>, word: Option<&Word>) -> Result<
             other => return other,
         }
     }
-    survey_once(storage, word)
+    load_once(storage, watermark)
 }
 
 /// Whether a survey still says what is there, where no writer's word tells of changes: each of
 /// them makes or removes a file, or writes the manifest.
-pub(crate) fn still_holds(storage: &dyn Storage, survey: &Survey) -> Result<bool> {
+pub(crate) fn still_holds(storage: &dyn Storage, catalog: &Catalog) -> Result<bool> {
     let names = list(storage)?;
     let ids: Vec<_> = segment_ids(&names).collect();
     let slots = read_manifest(storage, &ids)?;
     let manifest = slots.into_iter().flatten().max_by_key(|slot| slot.sequence);
-    Ok(names == survey.names && manifest == survey.manifest)
+    Ok(names == catalog.names && manifest == catalog.manifest)
 }
 
-fn survey_once(storage: &Arc<dyn Storage>, word: Option<&Word>) -> Result<Survey> {
+fn load_once(storage: &Arc<dyn Storage>, watermark: Option<&Watermark>) -> Result<Catalog> {
     let names = list(&**storage)?;
     let ids: Vec<_> = segment_ids(&names).collect();
     let used = names.iter().filter_map(|name| SegmentId::from_any_name(name)).max();
     let slots = read_manifest(&**storage, &ids)?;
     let readable = [0, 1].map(|slot| slots.get(slot).is_some_and(Option::is_some));
     let manifest = slots.into_iter().flatten().max_by_key(|slot| slot.sequence);
-    let mut found = Survey {
+    let mut found = Catalog {
         readable,
         chain: vec![],
-        beyond: None,
+        missing_tail: None,
         orphans: vec![],
         manifest_lost: false,
         max_id: used,
@@ -70,8 +73,8 @@ fn survey_once(storage: &Arc<dyn Storage>, word: Option<&Word>) -> Result<Survey
         manifest,
     };
     let oldest = found.manifest.as_ref().map(|manifest| manifest.oldest.id);
-    let running = word.filter(|word| word.is_running());
-    let newest = running.map(|word| word.live.segment.id);
+    let running = watermark.filter(|watermark| watermark.is_running());
+    let newest = running.map(|watermark| watermark.live.segment.id);
     if newest.is_some() && newest < oldest {
         // The writer pruned it since it was asked.
         let pruned = io::Error::from(io::ErrorKind::NotFound);
@@ -104,7 +107,7 @@ fn survey_once(storage: &Arc<dyn Storage>, word: Option<&Word>) -> Result<Survey
             }
         }
     }
-    headers.arrange(&mut found, word)?;
+    headers.build_chain(&mut found, watermark)?;
     if !found.orphans.is_empty() {
         let is_orphan = |id: &SegmentId| found.orphans.iter().any(|orphan| orphan.segment == *id);
         let used = found.names.iter().filter_map(|name| SegmentId::from_any_name(name));

@@ -3,11 +3,11 @@
 
 use crate::base::error::{Corruption, Error, Result};
 use crate::base::num::READ_SIZE;
-use crate::files::directory::is_gone;
-use crate::files::live::read_word;
-use crate::files::segment::{Look, Segment, look};
-use crate::scan::catalog::{Link, Orphan, OrphanKind};
-use crate::scan::scanner::{Event, Walk};
+use crate::files::directory::is_not_found;
+use crate::files::live::read_watermark;
+use crate::files::segment::{OpenOutcome, Segment, open_checked};
+use crate::scan::catalog::{ChainedSegment, Orphan, OrphanKind};
+use crate::scan::scanner::{LogScanner, ScanItem};
 use seawall_format::scan::Limit;
 use seawall_format::{Closed, Geometry, Lsn, Manifest, SegmentId, SegmentRef, tail};
 use seawall_io::{Access, Storage};
@@ -54,8 +54,9 @@ pub(crate) fn find(
     if above.is_empty() || !closes_it || !newest.seal_is_blank()? {
         return Ok(vec![]);
     }
-    let word = read_word(&**newest.storage())?.filter(|word| word.live.log == manifest.log);
-    if word.is_some_and(|word| word.live.segment.id > segment.id) {
+    let watermark =
+        read_watermark(&**newest.storage())?.filter(|watermark| watermark.live.log == manifest.log);
+    if watermark.is_some_and(|watermark| watermark.live.segment.id > segment.id) {
         return Ok(vec![]);
     }
     let mut orphans = vec![];
@@ -77,18 +78,18 @@ pub(crate) fn find(
 
 /// The last record of a segment and what is behind it, if nothing of it is damaged.
 fn end_of(segment: &Segment) -> Result<Option<(Option<Lsn>, tail::Row)>> {
-    let link = Link { segment: segment.clone(), limit: Limit::Open, gap: None };
-    let mut walk = Walk::of_segment(&link);
+    let link = ChainedSegment { segment: segment.clone(), limit: Limit::Open, gap: None };
+    let mut scan = LogScanner::of_segment(&link);
     loop {
-        match walk.step() {
-            Ok(Event::Batch(_)) => {}
-            Ok(Event::End(end)) => {
+        match scan.step() {
+            Ok(ScanItem::Batch(_)) => {}
+            Ok(ScanItem::ScanEnd(end)) => {
                 let tail = end.tail.filter(|_| end.damage.is_empty());
                 return Ok(tail.map(|tail| (end.last, tail.row)));
             }
-            Err(error) if is_gone(&error) => return Err(error),
+            Err(error) if is_not_found(&error) => return Err(error),
             // What cannot be read proves nothing; the walk over the log names it.
-            Ok(Event::Damage(..)) | Err(_) => return Ok(None),
+            Ok(ScanItem::Damage(..)) | Err(_) => return Ok(None),
         }
     }
 }
@@ -105,10 +106,12 @@ fn judge(
     let mut found = None;
     for name in &files {
         let kind = if SegmentId::from_file_name(name).is_some() {
-            match look(storage, name, Some(manifest))? {
-                Look::Stranger(Corruption::ForeignEpoch, _) => OrphanKind::Foreign,
-                Look::Stranger(_, other) if is_elsewhere(other) => OrphanKind::Copy(other.id),
-                Look::Bad(Corruption::SegmentHeader) if is_blank(&**storage, name)? => {
+            match open_checked(storage, name, Some(manifest))? {
+                OpenOutcome::Misplaced(Corruption::ForeignEpoch, _) => OrphanKind::Foreign,
+                OpenOutcome::Misplaced(_, other) if is_elsewhere(other) => {
+                    OrphanKind::Copy(other.id)
+                }
+                OpenOutcome::Bad(Corruption::SegmentHeader) if is_blank(&**storage, name)? => {
                     OrphanKind::Empty
                 }
                 _ => return Ok(None),

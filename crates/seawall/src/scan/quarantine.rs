@@ -1,6 +1,6 @@
 //! Bytes that leave a log, cut off its tail or with a repair, are kept for people, within bounds.
 
-use crate::base::env::Machine;
+use crate::base::env::Env;
 use crate::base::num::{READ_SIZE, to_u64};
 use crate::files::directory::QUARANTINE;
 use crate::scan::scanner::TailFound;
@@ -13,8 +13,8 @@ use std::ops::Range;
 const MAX: u64 = 64 << 20;
 
 /// Keeps the bytes that recovery cuts off; the oldest such files go first when there are many.
-pub(crate) fn keep(machine: &Machine, tail: &TailFound) -> io::Result<String> {
-    let folder = machine.storage.folder(QUARANTINE)?;
+pub(crate) fn keep(env: &Env, tail: &TailFound) -> io::Result<String> {
+    let folder = env.storage.folder(QUARANTINE)?;
     let mut kept = folder.list()?;
     let mut room = MAX.saturating_sub(tail.length);
     while let Some(name) = kept.pop() {
@@ -27,9 +27,9 @@ pub(crate) fn keep(machine: &Machine, tail: &TailFound) -> io::Result<String> {
             None => folder.remove(&name)?,
         }
     }
-    let time = machine.clock.wall_us();
+    let time = env.clock.wall_us();
     let name = format!("{time:020}-segment-{}-offset-{}{TAIL_SUFFIX}", tail.segment, tail.offset.0);
-    let source = machine.storage.open(&tail.file, Access::Read)?;
+    let source = env.storage.open(&tail.file, Access::Read)?;
     copy(&*source, tail.offset..tail.offset.plus(tail.length), &*folder, &name)?;
     folder.sync_dir()?;
     Ok(format!("{QUARANTINE}/{name}"))
@@ -39,10 +39,10 @@ pub(crate) fn keep(machine: &Machine, tail: &TailFound) -> io::Result<String> {
 const TAIL_SUFFIX: &str = ".bytes";
 
 /// Keeps a file of a segment that a repair takes out of the log: for as long as a person wants it.
-pub(crate) fn keep_file(machine: &Machine, file: &str) -> io::Result<String> {
-    let folder = machine.storage.folder(QUARANTINE)?;
-    let source = machine.storage.open(file, Access::Read)?;
-    let name = format!("{:020}-{file}", machine.clock.wall_us());
+pub(crate) fn keep_file(env: &Env, file: &str) -> io::Result<String> {
+    let folder = env.storage.folder(QUARANTINE)?;
+    let source = env.storage.open(file, Access::Read)?;
+    let name = format!("{:020}-{file}", env.clock.wall_us());
     copy(&*source, Offset(0)..Offset(source.len()?), &*folder, &name)?;
     folder.sync_dir()?;
     Ok(format!("{QUARANTINE}/{name}"))

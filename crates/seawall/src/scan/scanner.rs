@@ -3,13 +3,13 @@
 
 mod resync;
 
-use crate::base::error::{Corruption, Damage, Error, Lost, Result, hole};
+use crate::base::error::{Corruption, Damage, Error, Lost, Result, missing_segment};
 use crate::base::num::{READ_SIZE, to_u64};
 use crate::files::directory::file_place;
 use crate::files::read_buffer::Buffer;
 use crate::files::segment::Segment;
-use crate::files::segment_reader::Source;
-use crate::scan::catalog::{Beyond, Link, Survey};
+use crate::files::segment_reader::SegmentReader;
+use crate::scan::catalog::{Catalog, ChainedSegment, MissingTail};
 use crate::scan::intact::{AtomicSet, Salvaged};
 use seawall_format::batch::{BatchHeader, HEADER_SIZE};
 use seawall_format::scan::{Body, Cause, Limit, Scanner, Start, Step, Window};
@@ -22,18 +22,19 @@ const READ_NEAR: u64 = 64 << 10;
 
 /// One thing found on the walk.
 #[derive(Debug)]
-pub(crate) enum Event {
-    /// A valid batch, or a valid set of lines as one; its frames are a range of [`Walk::bytes`].
-    Batch(Found),
-    /// Damage; the intact frames of the place are ranges of [`Walk::bytes`].
+pub(crate) enum ScanItem {
+    /// A valid batch, or a valid set of lines as one; its frames are a range of
+    /// [`LogScanner::bytes`].
+    Batch(ScannedBatch),
+    /// Damage; the intact frames of the place are ranges of [`LogScanner::bytes`].
     Damage(Vec<Damage>, Vec<Salvaged>),
     /// The end of the chain.
-    End(End),
+    ScanEnd(ScanEnd),
 }
 
 /// A valid batch.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct ScannedBatch {
     pub(crate) header: BatchHeader,
     pub(crate) body: Range<usize>,
     /// The last of its records that counts.
@@ -48,7 +49,7 @@ pub(crate) struct Found {
 
 /// How the walk ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct End {
+pub(crate) struct ScanEnd {
     /// V, the last record found.
     pub(crate) last: Option<Lsn>,
     /// W, the highest record confirmed anywhere; `None` also where the chain has no open end.
@@ -59,7 +60,7 @@ pub(crate) struct End {
     pub(crate) damage: Vec<Damage>,
 }
 
-impl End {
+impl ScanEnd {
     /// The segments where something may be damaged that a look ends with.
     pub(crate) fn doubtful(&self) -> Vec<Option<SegmentId>> {
         let tail = self.tail.iter().filter(|tail| tail.row != tail::Row::Clean);
@@ -91,28 +92,28 @@ pub(crate) struct TailFound {
 
 /// The walk over a chain.
 #[derive(Debug)]
-pub(crate) struct Walk {
-    links: VecDeque<Link>,
-    beyond: Option<Beyond>,
+pub(crate) struct LogScanner {
+    links: VecDeque<ChainedSegment>,
+    missing_tail: Option<MissingTail>,
     closed: Option<seawall_format::Closed>,
     manifest_lost: bool,
-    current: Option<(Link, Scanner)>,
+    current: Option<(ChainedSegment, Scanner)>,
     /// The schema number of the segment where it is or was last.
     schema: u32,
     /// The bytes of the current segment.
-    source: Option<Source>,
+    source: Option<SegmentReader>,
     /// Whether to go on where the device cannot read.
-    around: bool,
+    skip_io_errors: bool,
     /// All segments that bytes in the wrong place may have come from.
     segments: Vec<Segment>,
     window: Offset,
     buffer: Buffer,
     /// What the last event means, if that is lines: a batch that says the same.
-    shown: Option<Vec<u8>>,
+    synthesized_batch: Option<Vec<u8>>,
     /// The place that looked like damage and is read a second time, or was.
     read_again: Option<(SegmentId, Offset)>,
     /// The set that comes next may have begun in what is lost.
-    is_part: bool,
+    set_start_lost: bool,
     /// What one read takes.
     read_size: u64,
     /// The last record found.
@@ -123,76 +124,76 @@ pub(crate) struct Walk {
     confirmed: Option<Lsn>,
 }
 
-impl Walk {
+impl LogScanner {
     /// A walk from the first record of the chain that a survey found; from the segment that holds
     /// `from`, if that is given.
-    pub(crate) fn new(survey: &Survey, from: Option<Lsn>) -> Self {
-        let mut links: VecDeque<_> = survey.chain.iter().cloned().collect();
+    pub(crate) fn new(catalog: &Catalog, from: Option<Lsn>) -> Self {
+        let mut links: VecDeque<_> = catalog.chain.iter().cloned().collect();
         while links.get(1).is_some_and(|next| Some(next.segment.header.base) <= from) {
             links.pop_front();
         }
-        let segments = survey.chain.iter().map(|link| link.segment.clone()).collect();
+        let segments = catalog.chain.iter().map(|link| link.segment.clone()).collect();
         let base = links.front().map(|link| link.segment.header.base);
-        let oldest = survey.manifest.as_ref().map(|manifest| manifest.oldest_base);
+        let oldest = catalog.manifest.as_ref().map(|manifest| manifest.oldest_base);
         let first = base.or(oldest);
         Self {
-            beyond: survey.beyond,
-            closed: survey.manifest.as_ref().and_then(|manifest| manifest.closed),
-            manifest_lost: survey.manifest_lost,
+            missing_tail: catalog.missing_tail,
+            closed: catalog.manifest.as_ref().and_then(|manifest| manifest.closed),
+            manifest_lost: catalog.manifest_lost,
             segments,
             ..Self::over(links, first.and_then(Lsn::previous))
         }
     }
 
     /// A walk over one segment alone.
-    pub(crate) fn of_segment(link: &Link) -> Self {
-        let link = Link { gap: None, ..link.clone() };
+    pub(crate) fn of_segment(link: &ChainedSegment) -> Self {
+        let link = ChainedSegment { gap: None, ..link.clone() };
         let last = link.segment.header.base.previous();
         Self::over(VecDeque::from([link]), last)
     }
 
     /// Goes on where the device cannot read, with what can be told of such a place.
-    pub(crate) fn around_unreadable(mut self, around: bool) -> Self {
-        self.around = around;
+    pub(crate) fn skip_io_errors(mut self, skip_io_errors: bool) -> Self {
+        self.skip_io_errors = skip_io_errors;
         self
     }
 
     /// Takes this record for one that the log acknowledged: a log that ends before it is damaged.
-    pub(crate) fn promised(mut self, last: Option<Lsn>) -> Self {
+    pub(crate) fn with_min_end(mut self, last: Option<Lsn>) -> Self {
         self.confirmed = self.confirmed.max(last);
         self
     }
 
     /// A walk over one segment of a survey's chain, from `start` on if that is known; if it is the
     /// last one, with what the survey knows of the end.
-    pub(crate) fn within(survey: &Survey, link: &Link, start: Option<Start>) -> Self {
+    pub(crate) fn within(catalog: &Catalog, link: &ChainedSegment, start: Option<Start>) -> Self {
         let id = link.segment.header.id;
-        let is_last = survey.chain.last().is_some_and(|last| last.segment.header.id == id);
-        let link = Link { gap: None, ..link.clone() };
+        let is_last = catalog.chain.last().is_some_and(|last| last.segment.header.id == id);
+        let link = ChainedSegment { gap: None, ..link.clone() };
         let mut scanner = Scanner::new(&link.segment.header, link.segment.length, link.limit);
         if let Some(start) = start {
             scanner.begin_at(start);
         }
-        let mut walk = Self::over(VecDeque::new(), scanner.next_lsn().previous());
-        walk.segments = vec![link.segment.clone()];
-        walk.schema = link.segment.header.record_type.schema;
-        (walk.current, walk.read_size) = (Some((link, scanner)), READ_NEAR);
+        let mut scan = Self::over(VecDeque::new(), scanner.next_lsn().previous());
+        scan.segments = vec![link.segment.clone()];
+        scan.schema = link.segment.header.record_type.schema;
+        (scan.current, scan.read_size) = (Some((link, scanner)), READ_NEAR);
         if is_last {
-            walk.beyond = survey.beyond;
-            walk.closed = survey.manifest.as_ref().and_then(|manifest| manifest.closed);
-            walk.manifest_lost = survey.manifest_lost;
+            scan.missing_tail = catalog.missing_tail;
+            scan.closed = catalog.manifest.as_ref().and_then(|manifest| manifest.closed);
+            scan.manifest_lost = catalog.manifest_lost;
         }
-        walk
+        scan
     }
 
-    fn over(links: VecDeque<Link>, last: Option<Lsn>) -> Self {
+    fn over(links: VecDeque<ChainedSegment>, last: Option<Lsn>) -> Self {
         let segments = links.iter().map(|link| link.segment.clone()).collect();
         Self {
             links,
             segments,
-            around: false,
+            skip_io_errors: false,
             last,
-            beyond: None,
+            missing_tail: None,
             closed: None,
             manifest_lost: false,
             current: None,
@@ -200,9 +201,9 @@ impl Walk {
             source: None,
             window: Offset(0),
             buffer: Buffer::default(),
-            shown: None,
+            synthesized_batch: None,
             read_again: None,
-            is_part: false,
+            set_start_lost: false,
             read_size: READ_SIZE,
             chain: None,
             confirmed: None,
@@ -212,14 +213,14 @@ impl Walk {
     /// The bytes that the ranges of the last event mean.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
-        self.shown.as_deref().unwrap_or_else(|| self.buffer.bytes())
+        self.synthesized_batch.as_deref().unwrap_or_else(|| self.buffer.bytes())
     }
 
     /// A batch as it stands in its file.
-    pub(crate) fn raw(&self, found: &Found) -> &[u8] {
+    pub(crate) fn raw(&self, found: &ScannedBatch) -> &[u8] {
         let window = Window { start: self.window, bytes: self.buffer.bytes() };
         let bytes = window.range(found.start, found.end.0 - found.start.0);
-        bytes.expect("the walk has just read it")
+        bytes.expect("the scan has just read it")
     }
 
     /// The segment where the walk is.
@@ -245,7 +246,7 @@ impl Walk {
     }
 
     /// The next thing on the way.
-    pub(crate) fn step(&mut self) -> Result<Event> {
+    pub(crate) fn step(&mut self) -> Result<ScanItem> {
         loop {
             let Some((link, scanner)) = &mut self.current else {
                 match self.enter_next() {
@@ -253,12 +254,12 @@ impl Walk {
                     None => continue,
                 }
             };
-            if let Some(shown) = self.shown.take() {
-                scanner.reuse(shown);
+            if let Some(synthesized_batch) = self.synthesized_batch.take() {
+                scanner.reuse(synthesized_batch);
             }
             match scanner.step(Window { start: self.window, bytes: self.buffer.bytes() }) {
                 Step::Need { offset, length: least } => {
-                    let source = opened(&mut self.source, &link.segment, self.around)?;
+                    let source = opened(&mut self.source, &link.segment, self.skip_io_errors)?;
                     let length = least.max(self.read_size);
                     // What was read of it stays: of a long batch that is all but its end.
                     match offset.0.checked_sub(self.window.0).map(usize::try_from) {
@@ -278,7 +279,7 @@ impl Walk {
                 Step::Batch(batch) => {
                     let header = batch.header;
                     let (start, end) = (batch.offset, batch.end);
-                    let (body, shown) = match batch.body {
+                    let (body, synthesized_batch) = match batch.body {
                         Body::InPlace(body) => {
                             let at = start.0 - self.window.0 + to_u64(HEADER_SIZE);
                             let at = usize::try_from(at).expect("a place in the window");
@@ -286,18 +287,25 @@ impl Walk {
                         }
                         Body::Made(bytes) => (HEADER_SIZE..bytes.len(), Some(bytes)),
                     };
-                    self.shown = shown;
-                    let is_part = std::mem::take(&mut self.is_part);
-                    let set = if is_part { AtomicSet::Unknown } else { AtomicSet::Whole };
+                    self.synthesized_batch = synthesized_batch;
+                    let set_start_lost = std::mem::take(&mut self.set_start_lost);
+                    let set = if set_start_lost { AtomicSet::Unknown } else { AtomicSet::Whole };
                     let last = match link.limit {
                         Limit::At(Some(limit)) => header.last().min(limit),
                         _ => header.last(),
                     };
                     (self.last, self.chain) = (Some(last), Some(header.chain_value()));
                     self.confirmed = self.confirmed.max(header.confirmed());
-                    return Ok(Event::Batch(Found { header, body, last, start, end, set }));
+                    return Ok(ScanItem::Batch(ScannedBatch {
+                        header,
+                        body,
+                        last,
+                        start,
+                        end,
+                        set,
+                    }));
                 }
-                Step::Finished if self.links.is_empty() && self.beyond.is_none() => {
+                Step::Finished if self.links.is_empty() && self.missing_tail.is_none() => {
                     return Ok(self.end_of_chain());
                 }
                 Step::Finished => self.current = None,
@@ -324,7 +332,7 @@ impl Walk {
         link.limit = Limit::At(live.durable);
         scanner.set_limit(link.limit);
         // What was read ahead was read before it was durable.
-        self.look_anew();
+        self.invalidate_buffer();
         true
     }
 
@@ -340,7 +348,7 @@ impl Walk {
         }
         link.limit = limit;
         scanner.set_limit(limit);
-        self.look_anew();
+        self.invalidate_buffer();
         true
     }
 
@@ -356,18 +364,18 @@ impl Walk {
         let (mut link, mut scanner) = (link.clone(), scanner.clone());
         link.limit = Limit::Open;
         scanner.set_limit(Limit::Open);
-        let mut walk = Self::over(VecDeque::new(), scanner.next_lsn().previous());
-        walk.segments.clone_from(&self.segments);
-        (walk.around, walk.read_size) = (self.around, READ_NEAR);
-        (walk.closed, walk.manifest_lost) = (self.closed, self.manifest_lost);
-        (walk.chain, walk.confirmed) = (self.chain, self.confirmed);
-        walk.current = Some((link, scanner));
-        walk.look_anew();
-        Some(walk)
+        let mut scan = Self::over(VecDeque::new(), scanner.next_lsn().previous());
+        scan.segments.clone_from(&self.segments);
+        (scan.skip_io_errors, scan.read_size) = (self.skip_io_errors, READ_NEAR);
+        (scan.closed, scan.manifest_lost) = (self.closed, self.manifest_lost);
+        (scan.chain, scan.confirmed) = (self.chain, self.confirmed);
+        scan.current = Some((link, scanner));
+        scan.invalidate_buffer();
+        Some(scan)
     }
 
     /// A few bytes from the place where this walk is at its end, and which place that is.
-    pub(crate) fn glimpse(&self) -> Result<Option<(Offset, Vec<u8>)>> {
+    pub(crate) fn peek_after_end(&self) -> Result<Option<(Offset, Vec<u8>)>> {
         let Some((link, scanner)) = &self.current else { return Ok(None) };
         let at = scanner.part().map_or(scanner.offset(), |part| part.end);
         Ok(Some((at, link.segment.read(at, to_u64(HEADER_SIZE))?)))
@@ -382,7 +390,7 @@ impl Walk {
     }
 
     /// Forgets what was read of the segment where the walk is.
-    fn look_anew(&mut self) {
+    fn invalidate_buffer(&mut self) {
         self.buffer.clear();
         if let Some((_, scanner)) = &mut self.current {
             scanner.forget_end();
@@ -390,7 +398,7 @@ impl Walk {
     }
 
     /// Goes to the next segment, or to the end.
-    fn enter_next(&mut self) -> Option<Event> {
+    fn enter_next(&mut self) -> Option<ScanItem> {
         let Some(mut link) = self.links.pop_front() else {
             return Some(self.end_of_chain());
         };
@@ -399,7 +407,7 @@ impl Walk {
             // Below a hole nothing is known of the chain.
             (self.last, self.chain) = (base.previous(), None);
             self.links.push_front(link);
-            return Some(Event::Damage(vec![damage], vec![]));
+            return Some(ScanItem::Damage(vec![damage], vec![]));
         }
         let header = &link.segment.header;
         self.schema = header.record_type.schema;
@@ -409,22 +417,25 @@ impl Walk {
         let at = header.base.previous();
         let damage = at.filter(|_| broken).map(|at| {
             let lost = Some(Lost { from: at, to: Some(at) });
-            hole(header.id, Corruption::Order, lost)
+            missing_segment(header.id, Corruption::Order, lost)
         });
         (self.window, self.current, self.source) = (Offset(0), Some((link, scanner)), None);
-        (self.is_part, self.shown) = (false, None);
+        (self.set_start_lost, self.synthesized_batch) = (false, None);
         self.buffer.clear();
-        damage.map(|damage| Event::Damage(vec![damage], vec![]))
+        damage.map(|damage| ScanItem::Damage(vec![damage], vec![]))
     }
 
-    fn end_of_chain(&mut self) -> Event {
-        if let Some(beyond) = self.beyond.take() {
+    fn end_of_chain(&mut self) -> ScanItem {
+        if let Some(missing_tail) = self.missing_tail.take() {
             let lost = Some(Lost { from: next_lsn(self.last), to: None });
-            let hole = hole(beyond.segment, beyond.cause, lost);
-            return Event::Damage(vec![Damage { origin: beyond.origin, ..hole }], vec![]);
+            let missing_segment = missing_segment(missing_tail.segment, missing_tail.cause, lost);
+            return ScanItem::Damage(
+                vec![Damage { origin: missing_tail.origin, ..missing_segment }],
+                vec![],
+            );
         }
         let damage = self.lost_manifest(None).into_iter().collect();
-        Event::End(End { last: self.last, confirmed: None, tail: None, damage })
+        ScanItem::ScanEnd(ScanEnd { last: self.last, confirmed: None, tail: None, damage })
     }
 }
 
@@ -450,7 +461,7 @@ impl Stop {
 /// Reads on behind what `buffer` has from `offset` on, until that is `length` bytes or the file
 /// ends, in pieces that the scanner looks at while they are at hand. How many it has then.
 fn read_ahead(
-    source: &mut Source,
+    source: &mut SegmentReader,
     scanner: &mut Scanner,
     buffer: &mut Buffer,
     (offset, length): (Offset, u64),
@@ -458,7 +469,7 @@ fn read_ahead(
     let mut held = to_u64(buffer.bytes().len());
     while held < length {
         let piece = READ_SIZE.min(length - held);
-        source.read_behind((offset.plus(held), piece), buffer)?;
+        source.read_append((offset.plus(held), piece), buffer)?;
         let window = Window { start: offset, bytes: buffer.bytes() };
         scanner.look_ahead(window);
         let now = to_u64(window.bytes.len());
@@ -472,12 +483,12 @@ fn read_ahead(
 
 /// The open segment, opened once.
 fn opened<'a>(
-    source: &'a mut Option<Source>,
+    source: &'a mut Option<SegmentReader>,
     segment: &Segment,
-    around: bool,
-) -> Result<&'a mut Source> {
+    skip_io_errors: bool,
+) -> Result<&'a mut SegmentReader> {
     match source {
         Some(source) => Ok(source),
-        None => Ok(source.insert(Source::open(segment, around)?)),
+        None => Ok(source.insert(SegmentReader::open(segment, skip_io_errors)?)),
     }
 }

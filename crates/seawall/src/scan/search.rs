@@ -3,14 +3,14 @@
 
 use crate::base::error::Result;
 use crate::base::num::{READ_SIZE, to_u64};
-use crate::files::segment_reader::Source;
+use crate::files::segment_reader::SegmentReader;
 use seawall_format::batch::{BatchHeader, HEADER_SIZE};
 use seawall_format::scan::{Scanner, Window, headers};
 use seawall_format::{Layout, Lsn, Offset, lines, tail};
 
 /// What was found so far.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rest {
+pub(crate) struct HeaderSearch {
     /// The highest record that a batch header there confirms.
     pub(crate) confirmed: Option<Lsn>,
     /// Where the last byte that is not zero ends.
@@ -27,7 +27,7 @@ pub(crate) struct Rest {
     end: u64,
 }
 
-impl Rest {
+impl HeaderSearch {
     /// Nothing yet, of a file whose records end before `end`.
     pub(crate) fn new(scanner: &Scanner, from: Offset, end: u64) -> Self {
         let (at, used) =
@@ -52,12 +52,12 @@ impl Rest {
     }
 
     /// Where the next window is to begin, if the search is not through.
-    pub(crate) fn wants(&self) -> Option<Offset> {
+    pub(crate) fn next_window(&self) -> Option<Offset> {
         (self.at.0 < self.end).then_some(self.at)
     }
 
     /// Looks at a window that begins at `at`.
-    pub(crate) fn look(&mut self, scanner: &Scanner, at: Offset, bytes: &[u8]) {
+    pub(crate) fn scan_window(&mut self, scanner: &Scanner, at: Offset, bytes: &[u8]) {
         if scanner.layout() == Layout::Text {
             return self.look_at_lines(scanner, at, bytes);
         }
@@ -121,18 +121,18 @@ impl Rest {
 
 /// What lies behind the place where `scanner` stopped; up to the next batch, or `whole`.
 pub(crate) fn search(
-    source: &mut Source,
+    source: &mut SegmentReader,
     scanner: &Scanner,
     from: Offset,
     whole: bool,
-) -> Result<Rest> {
-    let mut rest = Rest::new(scanner, from, source.end()?);
-    while let Some(at) = rest.wants() {
-        let bytes = source.read(at, Rest::window(scanner))?;
+) -> Result<HeaderSearch> {
+    let mut rest = HeaderSearch::new(scanner, from, source.end()?);
+    while let Some(at) = rest.next_window() {
+        let bytes = source.read(at, HeaderSearch::window(scanner))?;
         if bytes.is_empty() {
             break;
         }
-        rest.look(scanner, at, &bytes);
+        rest.scan_window(scanner, at, &bytes);
         if rest.next.is_some() && !whole {
             break;
         }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     /// The rest of a segment with one batch in the middle of zeros, read in windows of `size`.
-    fn found_in_windows_of(size: usize) -> Rest {
+    fn found_in_windows_of(size: usize) -> HeaderSearch {
         let header = header();
         let scanner = Scanner::new(&header, header.size, Limit::Open);
         let start = scanner.offset();
@@ -182,10 +182,10 @@ mod tests {
         let spec = Spec { first, count: 1, is_void: false, confirmed, chain: 0, time_us: 0 };
         finish(&mut batch, spec, at, &Life::of(&header));
         bytes[1000..1000 + batch.len()].copy_from_slice(&batch);
-        let mut rest = Rest::new(&scanner, start.plus(8), start.0 + 4096);
-        while let Some(at) = rest.wants() {
+        let mut rest = HeaderSearch::new(&scanner, start.plus(8), start.0 + 4096);
+        while let Some(at) = rest.next_window() {
             let from = usize::try_from(at.0 - start.0).unwrap();
-            rest.look(&scanner, at, &bytes[from..(from + size).min(4096)]);
+            rest.scan_window(&scanner, at, &bytes[from..(from + size).min(4096)]);
         }
         rest
     }

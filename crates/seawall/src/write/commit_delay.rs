@@ -9,86 +9,87 @@ use std::time::Duration;
 
 /// Who waits in vain so often in a row waits less and less: not at all for up to 2 to the power of
 /// this many batches.
-const IN_VAIN_MAX: u32 = 6;
+const BACKOFF_EXPONENT_MAX: u32 = 6;
 /// It takes some 40 us to wake a thread: next to flights that take longer than this it is nothing.
-const WATCHED_MAX: Duration = Duration::from_micros(500);
+const SPIN_LATENCY_MAX: Duration = Duration::from_micros(500);
 
 /// The threads that stand by batches of one log.
 #[derive(Debug, Default)]
-pub(crate) struct Siblings {
+pub(crate) struct CommitDelay {
     /// By the open batch.
-    standing: u32,
+    waiters: u32,
     /// By the one under way, or the last one that was.
-    stood: u32,
+    previous_waiters: u32,
     /// By either, when the last one came back.
-    crowd: u32,
+    expected_waiters: u32,
     /// How long that took.
-    flight: Duration,
+    latency: Duration,
     /// How many waits in a row brought nobody.
-    in_vain: u32,
+    fruitless_waits: u32,
     /// How many batches leave without a wait.
-    skipped: u32,
+    batches_to_skip: u32,
 }
 
 /// How long to wait, if others keep coming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Patience {
+pub(crate) struct DelayLimit {
     /// Until so many threads stand by the open batch.
-    pub(crate) until: u32,
+    pub(crate) target_waiters: u32,
     /// Longer than this costs more than it brings.
-    pub(crate) at_most: Duration,
+    pub(crate) max_wait: Duration,
 }
 
-impl Siblings {
+impl CommitDelay {
     /// A thread stands by the open batch; how many do.
-    pub(crate) fn join(&mut self) -> u32 {
-        self.standing += 1;
-        self.standing
+    pub(crate) fn add_waiter(&mut self) -> u32 {
+        self.waiters += 1;
+        self.waiters
     }
 
     /// The open batch leaves.
-    pub(crate) fn leave(&mut self) {
-        self.stood = std::mem::take(&mut self.standing);
+    pub(crate) fn batch_taken(&mut self) {
+        self.previous_waiters = std::mem::take(&mut self.waiters);
     }
 
     /// It came back after so long.
-    pub(crate) fn come_back(&mut self, flight: Duration) {
-        self.crowd = self.stood + self.standing;
-        self.flight = flight;
+    pub(crate) fn batch_completed(&mut self, latency: Duration) {
+        self.expected_waiters = self.previous_waiters + self.waiters;
+        self.latency = latency;
     }
 
     /// How long who leads the open batch should wait, if at all.
-    pub(crate) fn patience(&mut self) -> Option<Patience> {
-        if self.standing >= self.crowd {
+    pub(crate) fn next_delay(&mut self) -> Option<DelayLimit> {
+        if self.waiters >= self.expected_waiters {
             return None;
         }
-        if self.skipped > 0 {
-            self.skipped -= 1;
+        if self.batches_to_skip > 0 {
+            self.batches_to_skip -= 1;
             return None;
         }
-        Some(Patience { until: self.crowd, at_most: self.flight / 2 })
+        Some(DelayLimit { target_waiters: self.expected_waiters, max_wait: self.latency / 2 })
     }
 
     /// That wait is over; `before` it so many stood by the open batch.
-    pub(crate) fn waited(&mut self, before: u32) {
-        if self.standing > before {
-            self.in_vain = 0;
+    pub(crate) fn wait_finished(&mut self, before: u32) {
+        if self.waiters > before {
+            self.fruitless_waits = 0;
         } else {
-            self.in_vain = (self.in_vain + 1).min(IN_VAIN_MAX);
-            self.skipped = (1 << self.in_vain) - 1;
+            self.fruitless_waits = (self.fruitless_waits + 1).min(BACKOFF_EXPONENT_MAX);
+            self.batches_to_skip = (1 << self.fruitless_waits) - 1;
         }
     }
 
     /// How long one who stands by a batch should stay awake until it comes back, if at all: only
     /// where two commit, and there is a processor for each.
-    pub(crate) fn watch(&self, processors: usize) -> Option<Duration> {
-        let is_worth_it = self.flight <= WATCHED_MAX && self.crowd == 2 && processors >= 2;
-        is_worth_it.then(|| self.flight * 2)
+    pub(crate) fn spin_limit(&self, cpu_count: usize) -> Option<Duration> {
+        let is_worth_it =
+            self.latency <= SPIN_LATENCY_MAX && self.expected_waiters == 2 && cpu_count >= 2;
+        is_worth_it.then(|| self.latency * 2)
     }
 
     /// How many stand by the open batch.
-    pub(crate) fn standing(&self) -> u32 {
-        self.standing
+    pub(crate) fn waiters(&self) -> u32 {
+        self.waiters
     }
 }
 
@@ -96,88 +97,88 @@ impl Siblings {
 mod tests {
     use super::*;
 
-    const FLIGHT: Duration = Duration::from_micros(100);
+    const LATENCY: Duration = Duration::from_micros(100);
 
-    fn join(siblings: &mut Siblings, count: u32) {
+    fn add_waiter(commit_delay: &mut CommitDelay, count: u32) {
         for _ in 0..count {
-            siblings.join();
+            commit_delay.add_waiter();
         }
     }
 
-    fn fly(siblings: &mut Siblings) {
-        siblings.leave();
-        siblings.come_back(FLIGHT);
+    fn fly(commit_delay: &mut CommitDelay) {
+        commit_delay.batch_taken();
+        commit_delay.batch_completed(LATENCY);
     }
 
     #[test]
     fn who_commits_alone_never_waits() {
-        let mut siblings = Siblings::default();
+        let mut commit_delay = CommitDelay::default();
         for _ in 0..10 {
-            siblings.join();
-            assert_eq!(siblings.patience(), None);
-            fly(&mut siblings);
+            commit_delay.add_waiter();
+            assert_eq!(commit_delay.next_delay(), None);
+            fly(&mut commit_delay);
         }
     }
 
     #[test]
     fn the_first_to_come_again_waits_for_the_others() {
-        let mut siblings = Siblings::default();
-        join(&mut siblings, 3);
-        siblings.leave();
-        join(&mut siblings, 2);
-        siblings.come_back(FLIGHT);
-        let patience = Patience { until: 5, at_most: FLIGHT / 2 };
-        assert_eq!(siblings.patience(), Some(patience), "three are about to come again");
-        join(&mut siblings, 3);
-        siblings.waited(2);
-        assert_eq!(siblings.patience(), None, "all are there");
-        fly(&mut siblings);
-        join(&mut siblings, 1);
-        assert_eq!(siblings.patience(), Some(patience));
+        let mut commit_delay = CommitDelay::default();
+        add_waiter(&mut commit_delay, 3);
+        commit_delay.batch_taken();
+        add_waiter(&mut commit_delay, 2);
+        commit_delay.batch_completed(LATENCY);
+        let next_delay = DelayLimit { target_waiters: 5, max_wait: LATENCY / 2 };
+        assert_eq!(commit_delay.next_delay(), Some(next_delay), "three are about to come again");
+        add_waiter(&mut commit_delay, 3);
+        commit_delay.wait_finished(2);
+        assert_eq!(commit_delay.next_delay(), None, "all are there");
+        fly(&mut commit_delay);
+        add_waiter(&mut commit_delay, 1);
+        assert_eq!(commit_delay.next_delay(), Some(next_delay));
     }
 
     #[test]
     fn one_of_two_stays_awake_until_a_quick_flight_is_back() {
-        let beside = |count, flight| {
-            let mut siblings = Siblings::default();
-            join(&mut siblings, count);
-            siblings.leave();
-            siblings.come_back(flight);
-            siblings
+        let beside = |count, latency| {
+            let mut commit_delay = CommitDelay::default();
+            add_waiter(&mut commit_delay, count);
+            commit_delay.batch_taken();
+            commit_delay.batch_completed(latency);
+            commit_delay
         };
-        assert_eq!(Siblings::default().watch(2), None, "nothing is known yet");
-        assert_eq!(beside(2, FLIGHT).watch(2), Some(FLIGHT * 2));
-        assert_eq!(beside(2, FLIGHT).watch(1), None, "the leader needs the processor");
-        assert_eq!(beside(1, FLIGHT).watch(64), None);
-        assert_eq!(beside(3, FLIGHT).watch(64), None, "one processor is enough to take");
-        assert_eq!(beside(2, WATCHED_MAX).watch(2), Some(WATCHED_MAX * 2));
-        assert_eq!(beside(2, WATCHED_MAX + FLIGHT).watch(2), None, "a slow disk");
+        assert_eq!(CommitDelay::default().spin_limit(2), None, "nothing is known yet");
+        assert_eq!(beside(2, LATENCY).spin_limit(2), Some(LATENCY * 2));
+        assert_eq!(beside(2, LATENCY).spin_limit(1), None, "the leader needs the processor");
+        assert_eq!(beside(1, LATENCY).spin_limit(64), None);
+        assert_eq!(beside(3, LATENCY).spin_limit(64), None, "one processor is enough to take");
+        assert_eq!(beside(2, SPIN_LATENCY_MAX).spin_limit(2), Some(SPIN_LATENCY_MAX * 2));
+        assert_eq!(beside(2, SPIN_LATENCY_MAX + LATENCY).spin_limit(2), None, "a slow disk");
     }
 
     #[test]
     fn waits_in_vain_become_rare_and_one_that_brings_somebody_makes_up_for_them() {
-        let mut siblings = Siblings::default();
+        let mut commit_delay = CommitDelay::default();
         let mut waits = vec![];
         for batch in 0..200 {
-            join(&mut siblings, 2);
-            fly(&mut siblings);
-            join(&mut siblings, 1);
-            if siblings.patience().is_some() {
-                siblings.waited(1);
+            add_waiter(&mut commit_delay, 2);
+            fly(&mut commit_delay);
+            add_waiter(&mut commit_delay, 1);
+            if commit_delay.next_delay().is_some() {
+                commit_delay.wait_finished(1);
                 waits.push(batch);
             }
-            fly(&mut siblings);
+            fly(&mut commit_delay);
         }
         assert_eq!(waits, [0, 2, 6, 14, 30, 62, 126, 190]);
-        join(&mut siblings, 2);
-        fly(&mut siblings);
-        siblings.skipped = 0;
-        join(&mut siblings, 1);
-        assert!(siblings.patience().is_some());
-        siblings.join();
-        siblings.waited(1);
-        fly(&mut siblings);
-        join(&mut siblings, 1);
-        assert!(siblings.patience().is_some(), "the next one waits again");
+        add_waiter(&mut commit_delay, 2);
+        fly(&mut commit_delay);
+        commit_delay.batches_to_skip = 0;
+        add_waiter(&mut commit_delay, 1);
+        assert!(commit_delay.next_delay().is_some());
+        commit_delay.add_waiter();
+        commit_delay.wait_finished(1);
+        fly(&mut commit_delay);
+        add_waiter(&mut commit_delay, 1);
+        assert!(commit_delay.next_delay().is_some(), "the next one waits again");
     }
 }

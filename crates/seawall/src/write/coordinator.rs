@@ -6,21 +6,21 @@
 
 mod leader;
 
-use crate::base::deferred_delete::Retired;
+use crate::base::deferred_delete::DeferredDelete;
 use crate::base::error::{Error, Result};
-use crate::base::event_count::Gate;
+use crate::base::event_count::EventCount;
+use crate::base::local_writer::LocalWriter;
 use crate::base::options::{Failover, FailoverHook, Options};
 use crate::base::sync::{
-    AtomicU32, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, ThreadId, current,
-    processors,
+    AtomicU32, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, ThreadId, cpu_count,
+    current,
 };
-use crate::base::watermark::DurableWatermark;
 use crate::files::live::NO_BOOT;
-use crate::write::background_state::Ahead;
-use crate::write::commit_delay::Siblings;
-use crate::write::fork_guard::Process;
-use crate::write::group_commit::{Admission, Commit, Goal, Place};
-use crate::write::record_set::Incoming;
+use crate::write::background_state::PreallocationState;
+use crate::write::commit_delay::CommitDelay;
+use crate::write::fork_guard::ForkGuard;
+use crate::write::group_commit::{Commit, Enqueued, Position, WaitFor};
+use crate::write::record_set::EncodedRecords;
 use crate::write::tail::overhead_max;
 use crate::write::wakers::Wakers;
 use crate::write::writer::{Counts, Writer};
@@ -33,23 +33,23 @@ use std::time::Duration;
 
 /// What a stream puts into one batch, in bytes. More fills the device no better, waits longer, and
 /// is in no cache any more when it gets its checksum and is put into blocks.
-const FLIGHT_MAX: usize = 2 << 20;
+const TARGET_BATCH_BYTES: usize = 2 << 20;
 
 #[derive(Debug)]
-pub(crate) struct Core {
+pub(crate) struct Coordinator {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) level: Level,
     /// How the records stand in the files.
     layout: Layout,
     /// Asked before anything that touches the device or waits for a thread.
-    pub(crate) process: Process,
+    pub(crate) fork_guard: ForkGuard,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) idle_mark: Option<Duration>,
     pub(crate) buffered_delay: Duration,
     pub(crate) buffered_bytes: usize,
     state: Mutex<State>,
     /// Waiters for batches with even and odd numbers: one batch's return wakes nobody else.
-    turns: [Gate; 2],
+    batch_done: [EventCount; 2],
     /// Up to here everything is durable, and confirmed: for who was let through a gate and needs
     /// no lock. Written under the lock, before a gate is opened.
     reached: [AtomicU64; 2],
@@ -64,14 +64,14 @@ pub(crate) struct Core {
     /// The preparer.
     pub(crate) work_ahead: Condvar,
     /// Those who want the writer to themselves.
-    free: Condvar,
+    writer_idle: Condvar,
     /// Those who follow.
-    news: Condvar,
-    pub(crate) prepare_ahead: bool,
+    new_records: Condvar,
+    pub(crate) preallocate: bool,
     /// How many processors this process may run on.
-    processors: usize,
+    cpu_count: usize,
     /// What was removed and not given back yet.
-    pub(crate) retired: Arc<Retired>,
+    pub(crate) deferred_delete: Arc<DeferredDelete>,
     /// Told of each failure that the log survives.
     on_failover: Option<FailoverHook>,
 }
@@ -80,7 +80,7 @@ pub(crate) struct Core {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) commit: Commit,
-    siblings: Siblings,
+    commit_delay: CommitDelay,
     /// Not here while somebody leads.
     pub(crate) writer: Option<Box<Writer>>,
     /// The newest segment, and which log: for readers in this process.
@@ -90,13 +90,13 @@ pub(crate) struct State {
     bounds: (Lsn, Option<Lsn>),
     wakers: Wakers,
     pub(crate) background: Option<JoinHandle<()>>,
-    pub(crate) ahead: Ahead,
+    pub(crate) preallocation: PreallocationState,
     /// How many wait for the writer to themselves: one of them has it next.
     waiting: u32,
     /// How many of those take the open batch to the device first: nothing enters it meanwhile.
     draining: u32,
     /// How many wait for room in the open batch.
-    crowded_out: u32,
+    room_waiters: u32,
     /// Threads that run the failover hook.
     in_hook: Vec<ThreadId>,
     /// How many wait for something new to read.
@@ -108,7 +108,7 @@ pub(crate) struct State {
     pub(crate) stopping: bool,
 }
 
-impl Core {
+impl Coordinator {
     pub(crate) fn new(
         options: &Options,
         writer: Writer,
@@ -121,62 +121,62 @@ impl Core {
         let bounds = writer.bounds();
         let reached = [writer.last, confirmed];
         // Who asks for more in memory has it.
-        let flight_max = FLIGHT_MAX.max(options.buffered_bytes);
-        let mut commit = Commit::new(writer.last, confirmed, (batch_max, flight_max));
+        let target_batch_bytes = TARGET_BATCH_BYTES.max(options.buffered_bytes);
+        let mut commit = Commit::new(writer.last, confirmed, (batch_max, target_batch_bytes));
         commit.set_room(writer.room());
         commit.set_overhead(overhead_max(writer.manifest.content.layout));
         let counts = writer.counts;
         let layout = writer.manifest.content.layout;
         Self {
             layout,
-            storage: writer.machine.storage.clone(),
-            retired: writer.machine.retired.clone(),
+            storage: writer.env.storage.clone(),
+            deferred_delete: writer.env.deferred_delete.clone(),
             on_failover: options.on_failover.clone(),
             level,
-            process: Process::current(),
+            fork_guard: ForkGuard::current(),
             clock: options.clock.clone(),
             idle_mark: options.idle_mark,
             buffered_delay: options.buffered_delay,
             buffered_bytes: options.buffered_bytes,
             state: Mutex::new(State {
                 commit,
-                siblings: Siblings::default(),
+                commit_delay: CommitDelay::default(),
                 writer: Some(Box::new(writer)),
                 newest,
                 bounds,
                 counts,
                 wakers: Wakers::default(),
                 background: None,
-                ahead: Ahead::default(),
+                preallocation: PreallocationState::default(),
                 waiting: 0,
                 draining: 0,
-                crowded_out: 0,
+                room_waiters: 0,
                 in_hook: vec![],
                 followers: 0,
                 sleeps_until: None,
                 wants_turn: false,
                 stopping: false,
             }),
-            turns: [Gate::default(), Gate::default()],
+            batch_done: [EventCount::default(), EventCount::default()],
             reached: reached.map(|lsn| AtomicU64::new(lsn_or_zero(lsn))),
             cuts: AtomicU64::new(0),
             standing: AtomicU32::new(0),
             room: Condvar::new(),
             work: Condvar::new(),
             work_ahead: Condvar::new(),
-            free: Condvar::new(),
-            news: Condvar::new(),
-            prepare_ahead: options.prepare_ahead,
-            processors: processors(),
+            writer_idle: Condvar::new(),
+            new_records: Condvar::new(),
+            preallocate: options.preallocate,
+            cpu_count: cpu_count(),
         }
     }
 
     /// What the log's level asks for before `append` returns; `None`: nothing.
-    pub(crate) fn goal(&self) -> Option<Goal> {
+    pub(crate) fn goal(&self) -> Option<WaitFor> {
         match self.level {
             Level::Buffered => None,
-            Level::Synced => Some(Goal::Durable),
-            Level::Confirmed => Some(Goal::Confirmed),
+            Level::Synced => Some(WaitFor::Durable),
+            Level::Confirmed => Some(WaitFor::Confirmed),
         }
     }
 
@@ -190,38 +190,38 @@ impl Core {
     }
 
     /// Gives an atomic set its LSNs and takes it into the open batch; waits for room.
-    pub(crate) fn admit(
+    pub(crate) fn enqueue(
         self: &Arc<Self>,
-        set: &mut impl Incoming,
-        attended: bool,
-    ) -> Result<Place> {
+        set: &mut impl EncodedRecords,
+        has_waiter: bool,
+    ) -> Result<Position> {
         if self.layout == Layout::Text {
             set.payloads().try_for_each(refuse_unreadable)?;
         }
-        let mut state = self.lock_here()?;
+        let mut state = self.lock_checked()?;
         state.check_hook()?;
         loop {
             if state.draining > 0 && state.commit.check().is_ok() {
-                self.process.check()?;
+                self.fork_guard.check()?;
                 state = self.wait_for_room(state);
                 continue;
             }
-            let admission = state.commit.admit(set)?;
-            if let Admission::In(place) = admission {
-                if attended {
-                    self.standing.store(state.siblings.join(), Ordering::Relaxed);
+            let admission = state.commit.enqueue(set)?;
+            if let Enqueued::In(position) = admission {
+                if has_waiter {
+                    self.standing.store(state.commit_delay.add_waiter(), Ordering::Relaxed);
                 } else {
-                    state.commit.leave_unattended(|| self.clock.now());
+                    state.commit.schedule_flush(|| self.clock.now());
                     self.wake_background(&mut state);
                 }
-                return Ok(place);
+                return Ok(position);
             }
-            self.process.check()?;
+            self.fork_guard.check()?;
             // If the device is free, take the open batch there or make room there, else wait.
             state = match (state.take_writer(), admission) {
-                (Some(writer), Admission::NoRoom(size)) => self.make_room(state, writer, size)?,
+                (Some(writer), Enqueued::NoRoom(size)) => self.make_room(state, writer, size)?,
                 (Some(writer), _) => {
-                    self.lead(state, writer, Goal::Durable);
+                    self.lead(state, writer, WaitFor::Durable);
                     self.lock()
                 }
                 (None, _) => self.wait_for_room(state),
@@ -230,79 +230,79 @@ impl Core {
     }
 
     /// Returns once the record has come that far; leads if nobody does.
-    pub(crate) fn wait(self: &Arc<Self>, place: Place, goal: Goal) -> Result<Lsn> {
-        self.lock_here()?.check_hook()?;
-        self.stand_by(place, goal)
+    pub(crate) fn wait(self: &Arc<Self>, position: Position, goal: WaitFor) -> Result<Lsn> {
+        self.lock_checked()?.check_hook()?;
+        self.wait_until(position, goal)
     }
 
     /// The same for a record that was just admitted with somebody to stand by it.
-    pub(crate) fn stand_by(self: &Arc<Self>, place: Place, goal: Goal) -> Result<Lsn> {
+    pub(crate) fn wait_until(self: &Arc<Self>, position: Position, goal: WaitFor) -> Result<Lsn> {
         let mut state = self.lock();
         loop {
-            if state.commit.reached(place, goal) {
-                return Ok(place.lsn);
+            if state.commit.reached(position, goal) {
+                return Ok(position.lsn);
             }
             state.commit.check()?;
             if let Some(writer) = state.take_writer() {
-                let state = self.gather(state);
+                let state = self.wait_for_group(state);
                 self.lead(state, writer, goal);
             } else {
-                let turn = self.turn(place.group);
-                let seen = turn.seen();
-                let watch = state.siblings.watch(self.processors);
+                let turn = self.turn(position.batch_seq);
+                let seen = turn.epoch();
+                let watch = state.commit_delay.spin_limit(self.cpu_count);
                 drop(state);
-                if !watch.is_some_and(|at_most| self.watch((turn, seen), at_most)) {
+                if !watch.is_some_and(|at_most| self.spin_wait((turn, seen), at_most)) {
                     turn.wait(seen);
                 }
             }
-            if self.has_reached(place, goal) {
-                return Ok(place.lsn);
+            if self.has_reached(position, goal) {
+                return Ok(position.lsn);
             }
             state = self.lock();
         }
     }
 
     /// Everything admitted so far has come that far when this returns.
-    pub(crate) fn wait_for_all(self: &Arc<Self>, goal: Goal) -> Result<Option<Lsn>> {
-        self.lock_here()?.check_hook()?;
+    pub(crate) fn wait_for_all(self: &Arc<Self>, goal: WaitFor) -> Result<Option<Lsn>> {
+        self.lock_checked()?.check_hook()?;
         self.finish_all(goal)
     }
 
-    fn finish_all(self: &Arc<Self>, goal: Goal) -> Result<Option<Lsn>> {
-        let last = self.lock_here()?.commit.last_admitted();
-        last.map(|place| self.stand_by(place, goal)).transpose()
+    fn finish_all(self: &Arc<Self>, goal: WaitFor) -> Result<Option<Lsn>> {
+        let last = self.lock_checked()?.commit.last_admitted();
+        last.map(|position| self.wait_until(position, goal)).transpose()
     }
 
     /// Whether the record has come that far; if not, `waker` is called when that changes, in the
     /// place of the one that the same ticket left before: `ticket` is its number among all.
     pub(crate) fn poll(
         self: &Arc<Self>,
-        (place, goal): (Place, Goal),
+        (position, goal): (Position, WaitFor),
         ticket: &mut Option<u64>,
         waker: &Waker,
     ) -> Option<Result<Lsn>> {
-        if let Err(error) = self.process.check() {
+        if let Err(error) = self.fork_guard.check() {
             return Some(Err(error));
         }
-        if self.has_reached(place, goal) {
-            return Some(Ok(place.lsn));
+        if self.has_reached(position, goal) {
+            return Some(Ok(position.lsn));
         }
         // Cloning and dropping a waker is foreign code: not under the lock.
         let waker = waker.clone();
         let mut state = self.lock();
-        if state.commit.reached(place, goal) {
-            return Some(Ok(place.lsn));
+        if state.commit.reached(position, goal) {
+            return Some(Ok(position.lsn));
         }
         if let Err(error) = state.commit.check().and_then(|()| state.check_hook()) {
             return Some(Err(error));
         }
         // One task that awaits many records is not many that are about to append.
         let is_another = !state.wakers.newest_is(&waker);
-        let replaced = state.wakers.add(place, ticket, waker);
-        if state.commit.awaits(place.lsn) && replaced.is_none() && is_another {
-            self.standing.store(state.siblings.join(), Ordering::Relaxed);
+        let replaced = state.wakers.add(position, ticket, waker);
+        if state.commit.note_async_waiter(position.lsn) && replaced.is_none() && is_another {
+            self.standing.store(state.commit_delay.add_waiter(), Ordering::Relaxed);
         }
-        state.commit.leave_unattended(|| self.clock.now());
+        state.commit.schedule_flush(|| self.clock.now());
         self.wake_background(&mut state);
         drop(state);
         drop(replaced);
@@ -310,9 +310,9 @@ impl Core {
     }
 
     /// Nobody awaits the record by this ticket any more.
-    pub(crate) fn forget(&self, place: Place, ticket: u64) {
-        if self.process.check().is_ok() {
-            let waker = self.lock().wakers.remove(place, ticket);
+    pub(crate) fn forget(&self, position: Position, ticket: u64) {
+        if self.fork_guard.check().is_ok() {
+            let waker = self.lock().wakers.remove(position, ticket);
             // Not under the lock.
             drop(waker);
         }
@@ -326,27 +326,27 @@ impl Core {
     /// # Errors
     ///
     /// [`Error::Reentrant`] in the failover hook.
-    pub(crate) fn between_batches<R>(
+    pub(crate) fn with_exclusive_writer<R>(
         self: &Arc<Self>,
         act: impl FnOnce(&mut Writer, &mut Commit) -> Result<R>,
     ) -> Result<R> {
-        self.lock_here()?.check_hook()?;
+        self.lock_checked()?.check_hook()?;
         let mut failovers = vec![];
-        let done = self.take_writer_alone(&mut failovers).and_then(|(state, writer)| {
+        let done = self.take_exclusive_writer(&mut failovers).and_then(|(state, writer)| {
             // Until the writer is back nothing is admitted, as the lock is held.
-            self.act_alone(state, writer, act)
+            self.run_exclusive(state, writer, act)
         });
-        self.tell(&failovers);
+        self.report_failovers(&failovers);
         done
     }
 
     /// The writer, with no batch open. Who waits here has it next: after the batch under way, at
     /// most the open one is written.
-    fn take_writer_alone<'a>(
+    fn take_exclusive_writer<'a>(
         self: &'a Arc<Self>,
         failovers: &mut Vec<Failover>,
     ) -> Result<(MutexGuard<'a, State>, Box<Writer>)> {
-        let mut state = self.lock_here()?;
+        let mut state = self.lock_checked()?;
         state.waiting += 1;
         let writer = loop {
             if let Err(error) = state.commit.check() {
@@ -355,20 +355,20 @@ impl Core {
             state = match state.writer.take() {
                 Some(writer) if state.commit.has_open_batch() => {
                     state.draining += 1;
-                    failovers.extend(self.fly(state, writer, Goal::Durable));
+                    failovers.extend(self.write_open_batch(state, writer, WaitFor::Durable));
                     let mut state = self.lock();
                     state.draining -= 1;
                     state
                 }
                 Some(writer) => break Ok(writer),
-                None => self.free.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => self.writer_idle.wait(state).unwrap_or_else(PoisonError::into_inner),
             };
         };
         state.waiting -= 1;
         writer.map(|writer| (state, writer))
     }
 
-    fn act_alone<'a, R>(
+    fn run_exclusive<'a, R>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
         mut writer: Box<Writer>,
@@ -383,8 +383,8 @@ impl Core {
                 resume_unwind(panic)
             }
         };
-        state.take_back(writer);
-        self.give_back_for(&mut state);
+        state.return_writer(writer);
+        self.request_deferred_deletes(&mut state);
         self.publish(&state);
         if let Err(error @ (Error::Io { .. } | Error::Poisoned { .. })) = &done {
             state.commit.fail(&error.cause());
@@ -394,7 +394,7 @@ impl Core {
     }
 
     /// Calls the failover hook, with nothing held that another thread waits for.
-    fn tell(&self, failovers: &[Failover]) {
+    fn report_failovers(&self, failovers: &[Failover]) {
         let Some(FailoverHook(hook)) = &self.on_failover else { return };
         if failovers.is_empty() {
             return;
@@ -421,8 +421,8 @@ impl Core {
 
     /// Ends the log: everything admitted is written, the close is noted, the lock is given up.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
-        if let Err(error) = self.process.check() {
-            self.let_go();
+        if let Err(error) = self.fork_guard.check() {
+            self.release_in_child();
             return Err(error);
         }
         let threads = {
@@ -430,7 +430,7 @@ impl Core {
             state.stopping = true;
             self.work.notify_all();
             self.work_ahead.notify_all();
-            [state.background.take(), state.ahead.thread.take()]
+            [state.background.take(), state.preallocation.thread.take()]
         };
         for thread in threads.into_iter().flatten() {
             // A waker may drop the log in the background thread itself.
@@ -438,18 +438,18 @@ impl Core {
                 let _ = thread.join();
             }
         }
-        self.retired.give_back_all();
-        let prepared = self.lock().ahead.made.take();
-        let flushed = self.finish_all(Goal::Durable);
+        self.deferred_delete.drain();
+        let prepared = self.lock().preallocation.made.take();
+        let flushed = self.finish_all(WaitFor::Durable);
         let mut state = self.lock();
         // A ticket's owner may lead; a leader always brings the writer back, or panics.
         while state.writer.is_none() && state.commit.check().is_ok() {
             state = self.wait_for_writer(state);
         }
-        let unsettled = Self::take_unsettled(&mut state);
+        let parity_flushes = Self::take_parity_flushes(&mut state);
         if let Some(writer) = &mut state.writer {
-            writer.take_spare(prepared);
-            writer.unsettled.splice(..0, unsettled);
+            writer.take_preallocated(prepared);
+            writer.parity_flushes.splice(..0, parity_flushes);
         }
         // A poisoned log writes no more: a manifest that failed would be written again, and begin
         // with the slot that is sound.
@@ -473,7 +473,7 @@ impl Core {
 
     /// Lets go of a forked child's copies of the open files, as its copy of the lock would keep
     /// others out; nothing is written, and the parent keeps its own.
-    fn let_go(&self) {
+    fn release_in_child(&self) {
         // If some thread of the parent held this or the writer, it goes with the process.
         if let Ok(mut state) = self.state.try_lock() {
             drop(state.writer.take());
@@ -487,17 +487,17 @@ impl Core {
     }
 
     /// The lock, unless this is a forked child.
-    fn lock_here(&self) -> Result<MutexGuard<'_, State>> {
-        self.process.check()?;
+    fn lock_checked(&self) -> Result<MutexGuard<'_, State>> {
+        self.fork_guard.check()?;
         Ok(self.lock())
     }
 
     /// Whether the record has come that far, for who has no lock. If numbers were given anew
     /// meanwhile, it had come all the way.
-    fn has_reached(&self, place: Place, goal: Goal) -> bool {
+    fn has_reached(&self, position: Position, goal: WaitFor) -> bool {
         let [durable, confirmed] = &self.reached;
-        let reached = if goal == Goal::Durable { durable } else { confirmed };
-        place.lsn.get() <= reached.load(Ordering::Acquire)
+        let reached = if goal == WaitFor::Durable { durable } else { confirmed };
+        position.lsn.get() <= reached.load(Ordering::Acquire)
     }
 
     /// Tells those who have no lock how far everything is.
@@ -513,46 +513,46 @@ impl Core {
         self.lock().waiting
     }
 
-    fn turn(&self, group: u64) -> &Gate {
-        let [even, odd] = &self.turns;
+    fn turn(&self, group: u64) -> &EventCount {
+        let [even, odd] = &self.batch_done;
         if group.is_multiple_of(2) { even } else { odd }
     }
 
     /// Waits until somebody brings the writer back.
     fn wait_for_writer<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.waiting += 1;
-        let mut state = self.free.wait(state).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.writer_idle.wait(state).unwrap_or_else(PoisonError::into_inner);
         state.waiting -= 1;
         state
     }
 
     fn wake_for_writer(&self, state: &State) {
         if state.waiting > 0 {
-            self.free.notify_all();
+            self.writer_idle.notify_all();
         }
     }
 
     /// Waits until the open batch may take records again.
     fn wait_for_room<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        state.crowded_out += 1;
+        state.room_waiters += 1;
         let mut state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
-        state.crowded_out -= 1;
+        state.room_waiters -= 1;
         state
     }
 
     fn wake_for_room(&self, state: &State) {
-        if state.crowded_out > 0 {
+        if state.room_waiters > 0 {
             self.room.notify_all();
         }
     }
 
     fn wake_everybody(&self, mut state: MutexGuard<'_, State>) {
         let wakers = state.wakers.take_all();
-        self.turns.iter().for_each(Gate::open);
+        self.batch_done.iter().for_each(EventCount::notify_all);
         self.wake_for_room(&state);
         self.work.notify_all();
-        self.free.notify_all();
-        self.news.notify_all();
+        self.writer_idle.notify_all();
+        self.new_records.notify_all();
         drop(state);
         wake(wakers);
     }
@@ -566,7 +566,7 @@ impl Core {
 }
 
 /// If a thread panics that others rely on, the log is poisoned and nobody waits for ever.
-pub(crate) struct PanicGuard<'a>(pub(crate) &'a Core);
+pub(crate) struct PanicGuard<'a>(pub(crate) &'a Coordinator);
 
 impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
@@ -576,9 +576,9 @@ impl Drop for PanicGuard<'_> {
     }
 }
 
-impl DurableWatermark for Core {
+impl LocalWriter for Coordinator {
     fn check_process(&self) -> Result<()> {
-        self.process.check()
+        self.fork_guard.check()
     }
 
     fn storage(&self) -> &Arc<dyn Storage> {
@@ -597,16 +597,17 @@ impl DurableWatermark for Core {
         self.cuts.load(Ordering::Acquire)
     }
 
-    fn pass_between_batches(self: Arc<Self>) -> Result<()> {
+    fn wait_for_turn(self: Arc<Self>) -> Result<()> {
         let mut failovers = vec![];
-        let taken = self.take_writer_alone(&mut failovers);
-        let done = taken.and_then(|(state, writer)| self.act_alone(state, writer, |_, _| Ok(())));
-        self.tell(&failovers);
+        let taken = self.take_exclusive_writer(&mut failovers);
+        let done =
+            taken.and_then(|(state, writer)| self.run_exclusive(state, writer, |_, _| Ok(())));
+        self.report_failovers(&failovers);
         done
     }
 
     fn check_position(&self, from: Lsn) -> Result<()> {
-        let state = self.lock_here()?;
+        let state = self.lock_checked()?;
         let next = state.commit.next_lsn();
         if from > next { Err(Error::BeyondEnd { from, next }) } else { Ok(()) }
     }
@@ -617,7 +618,7 @@ impl DurableWatermark for Core {
         seen: Option<Live>,
         deadline: Duration,
     ) -> Result<Option<Live>> {
-        let mut state = self.lock_here()?;
+        let mut state = self.lock_checked()?;
         loop {
             let is_durable = state.commit.durable() >= Some(next);
             let is_cut_off = state.commit.next_lsn() < next;
@@ -632,7 +633,7 @@ impl DurableWatermark for Core {
                 Err(error) => return Err(error),
             }
             state.followers += 1;
-            let waited = self.news.wait_timeout(state, left.min(Duration::from_secs(3600)));
+            let waited = self.new_records.wait_timeout(state, left.min(Duration::from_secs(3600)));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             state.followers -= 1;
         }
@@ -658,7 +659,7 @@ impl State {
     }
 
     /// The writer is back; what it knows is everybody's.
-    fn take_back(&mut self, writer: Box<Writer>) {
+    fn return_writer(&mut self, writer: Box<Writer>) {
         self.newest.0 = writer.tail.header.reference();
         self.counts = writer.counts;
         self.bounds = writer.bounds();

@@ -1,6 +1,6 @@
 //! The whole blocks that a batch touches: what a device takes past the cache.
 
-use crate::write::pending::Sent;
+use crate::write::pending::WrittenBatch;
 use seawall_format::Offset;
 use seawall_io::AlignedMemory;
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ impl Blocks {
     pub(crate) fn around(
         &mut self,
         (at, batch): (Offset, &[u8]),
-        before: &VecDeque<Sent>,
+        before: &VecDeque<WrittenBatch>,
         block: u32,
     ) -> Option<(u64, &[u8])> {
         let block = u64::from(block);
@@ -60,10 +60,10 @@ mod tests {
     use super::*;
     use seawall_format::Lsn;
 
-    fn sent(bytes: &[u8], end: u64) -> Sent {
+    fn sent(bytes: &[u8], end: u64) -> WrittenBatch {
         let bytes = bytes.to_vec();
         let (first, end) = (Lsn::FIRST, Offset(end));
-        Sent { bytes, first, count: 1, is_void: false, time_us: 0, end, chain_before: 0 }
+        WrittenBatch { bytes, first, count: 1, is_void: false, time_us: 0, end, chain_before: 0 }
     }
 
     #[test]

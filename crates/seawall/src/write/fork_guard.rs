@@ -6,13 +6,13 @@ use seawall_io::process_token;
 
 /// The process that a log was opened in.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub(crate) struct ForkGuard {
     id: u32,
     /// A child may have its parent's id: it may be in another pid namespace.
     pub(crate) token: u64,
 }
 
-impl Process {
+impl ForkGuard {
     /// The one that runs this.
     pub(crate) fn current() -> Self {
         Self { id: std::process::id(), token: process_token() }

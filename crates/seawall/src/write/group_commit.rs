@@ -3,7 +3,7 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::num::to_u64;
-use crate::write::record_set::Incoming;
+use crate::write::record_set::EncodedRecords;
 use seawall_format::batch::HEADER_SIZE;
 use seawall_format::{Lsn, lsn_or_zero, next_lsn};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// What a waiter waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Goal {
+pub(crate) enum WaitFor {
     /// A barrier that covers the record has returned.
     Durable,
     /// And evidence of it stands far enough away, durable too.
@@ -20,11 +20,11 @@ pub(crate) enum Goal {
 
 /// Where an admitted record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     /// Its number; the last of an atomic set.
     pub(crate) lsn: Lsn,
     /// Which batch it is in, counted by this process.
-    pub(crate) group: u64,
+    pub(crate) batch_seq: u64,
 }
 
 /// Where batches can surely go, in bytes: nothing is admitted that has no place on the device.
@@ -38,9 +38,9 @@ pub(crate) struct Room {
 
 /// What came of a set that wants in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Admission {
+pub(crate) enum Enqueued {
     /// It has its numbers and its place in the open batch.
-    In(Place),
+    In(Position),
     /// The open batch is full; it must be taken first.
     BatchFull,
     /// There is no sure place on the device for a batch of so many bytes.
@@ -49,7 +49,7 @@ pub(crate) enum Admission {
 
 /// A batch on its way to the device.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct TakenBatch {
     /// Room for the header, then unbound frames.
     pub(crate) bytes: Vec<u8>,
     pub(crate) count: u32,
@@ -64,23 +64,23 @@ pub(crate) struct Commit {
     /// The buffer of the last batch, to be used again.
     buffer: Vec<u8>,
     next: Lsn,
-    group: u64,
+    batch_seq: u64,
     batch_max: usize,
     /// An open batch that has so many bytes of frames takes no more.
-    flight_max: usize,
+    target_batch_bytes: usize,
     /// How many bytes a record takes at most on the device beside its frame.
     overhead: u64,
     room: Room,
     /// Bytes of the batch that is on its way.
-    flying: u64,
+    in_flight_bytes: u64,
     durable: Option<Lsn>,
     confirmed: Option<Lsn>,
     /// Batches with lower numbers were durable before the last cut.
     cut_before: u64,
     /// When the first record entered the open batch that no thread stands by.
-    unattended_since: Option<Duration>,
+    no_waiter_since: Option<Duration>,
     /// Somebody awaits the open batch without a thread to carry it.
-    awaited: bool,
+    has_async_waiter: bool,
     completed_at: Duration,
     failure: Option<Arc<str>>,
     closed: bool,
@@ -88,11 +88,11 @@ pub(crate) struct Commit {
 
 impl Commit {
     /// A log whose records up to `durable` are durable, those up to `confirmed` confirmed. A batch
-    /// has at most `batch_max` bytes, and takes nothing more from `flight_max` on.
+    /// has at most `batch_max` bytes, and takes nothing more from `target_batch_bytes` on.
     pub(crate) fn new(
         durable: Option<Lsn>,
         confirmed: Option<Lsn>,
-        (batch_max, flight_max): (usize, usize),
+        (batch_max, target_batch_bytes): (usize, usize),
     ) -> Self {
         let room = Room { tail: 0, spare: 0 };
         Self {
@@ -100,17 +100,17 @@ impl Commit {
             count: 0,
             buffer: vec![],
             next: next_lsn(durable),
-            group: 0,
+            batch_seq: 0,
             batch_max,
-            flight_max,
+            target_batch_bytes,
             overhead: 0,
             room,
-            flying: 0,
+            in_flight_bytes: 0,
             durable,
             confirmed,
             cut_before: 0,
-            unattended_since: None,
-            awaited: false,
+            no_waiter_since: None,
+            has_async_waiter: false,
             completed_at: Duration::ZERO,
             failure: None,
             closed: false,
@@ -124,20 +124,20 @@ impl Commit {
 
     /// Takes an atomic set into the open batch, if it has a place there and, whatever comes, on the
     /// device; then the set is empty.
-    pub(crate) fn admit(&mut self, set: &mut impl Incoming) -> Result<Admission> {
+    pub(crate) fn enqueue(&mut self, set: &mut impl EncodedRecords) -> Result<Enqueued> {
         self.check()?;
         let (size, max) = (set.size(), self.batch_max - HEADER_SIZE);
         if size > max {
             return Err(Error::TooLarge { size, max });
         }
         let open = self.open.len() - HEADER_SIZE;
-        if open + size > max || open >= self.flight_max {
-            return Ok(Admission::BatchFull);
+        if open + size > max || open >= self.target_batch_bytes {
+            return Ok(Enqueued::BatchFull);
         }
         let count = u32::try_from(set.count()).expect("a frame takes 8 bytes of at most 64 MiB");
         let batch = self.size_on_device(self.open.len() + size, self.count + count);
         if !self.has_room_for(batch) {
-            return Ok(Admission::NoRoom(batch));
+            return Ok(Enqueued::NoRoom(batch));
         }
         if self.next.get().checked_add(u64::from(count)).is_none() {
             return Err(Error::Poisoned { cause: "every number for a record is taken".into() });
@@ -146,7 +146,7 @@ impl Commit {
         self.count += count;
         self.next = self.next.plus(u64::from(count));
         let lsn = self.next.previous().expect("a set holds a record");
-        Ok(Admission::In(Place { lsn, group: self.group }))
+        Ok(Enqueued::In(Position { lsn, batch_seq: self.batch_seq }))
     }
 
     /// How many bytes a batch with `bytes` of frames takes at most on the device.
@@ -157,9 +157,10 @@ impl Commit {
     /// Whether the open batch, grown to that size, surely has a place behind the one under way.
     fn has_room_for(&self, batch: u64) -> bool {
         let Room { tail, spare } = self.room;
-        let behind_flying = self.flying + batch <= tail;
-        let in_spare = if self.flying <= tail { batch } else { self.flying + batch };
-        behind_flying || in_spare <= spare
+        let after_in_flight = self.in_flight_bytes + batch <= tail;
+        let in_spare =
+            if self.in_flight_bytes <= tail { batch } else { self.in_flight_bytes + batch };
+        after_in_flight || in_spare <= spare
     }
 
     /// The writer says where batches can go now.
@@ -182,16 +183,16 @@ impl Commit {
 
     /// Whether a record has come as far as that; one that was cut off had come all the way, though
     /// its number is to be given again.
-    pub(crate) fn reached(&self, place: Place, goal: Goal) -> bool {
+    pub(crate) fn reached(&self, position: Position, goal: WaitFor) -> bool {
         let so_far = match goal {
-            Goal::Durable => self.durable,
-            Goal::Confirmed => self.confirmed,
+            WaitFor::Durable => self.durable,
+            WaitFor::Confirmed => self.confirmed,
         };
-        place.group < self.cut_before || Some(place.lsn) <= so_far
+        position.batch_seq < self.cut_before || Some(position.lsn) <= so_far
     }
 
     /// The open batch, to be taken to the device; what comes later enters the next one.
-    pub(crate) fn take(&mut self) -> Option<Group> {
+    pub(crate) fn take(&mut self) -> Option<TakenBatch> {
         if self.count == 0 {
             return None;
         }
@@ -199,11 +200,11 @@ impl Commit {
         fresh.clear();
         fresh.resize(HEADER_SIZE, 0);
         let bytes = std::mem::replace(&mut self.open, fresh);
-        self.flying = self.size_on_device(bytes.len(), self.count);
-        let group = Group { bytes, count: self.count, number: self.group };
-        (self.count, self.unattended_since, self.awaited) = (0, None, false);
-        self.group += 1;
-        Some(group)
+        self.in_flight_bytes = self.size_on_device(bytes.len(), self.count);
+        let batch_seq = TakenBatch { bytes, count: self.count, number: self.batch_seq };
+        (self.count, self.no_waiter_since, self.has_async_waiter) = (0, None, false);
+        self.batch_seq += 1;
+        Some(batch_seq)
     }
 
     /// A batch came back durable; `buffer` is one for another.
@@ -213,7 +214,7 @@ impl Commit {
         self.durable = Lsn::new(last);
         self.completed_at = now;
         self.buffer = buffer;
-        self.flying = 0;
+        self.in_flight_bytes = 0;
     }
 
     /// Evidence of everything durable stands far enough away.
@@ -225,7 +226,7 @@ impl Commit {
     pub(crate) fn cut(&mut self, last: Option<Lsn>) {
         assert!(self.count == 0, "a cut falls between batches");
         (self.durable, self.confirmed, self.next) = (last, last, next_lsn(last));
-        self.cut_before = self.group;
+        self.cut_before = self.batch_seq;
     }
 
     /// A write or sync failed: nothing is acknowledged from here on.
@@ -240,17 +241,17 @@ impl Commit {
 
     /// Nobody's thread stands by the open batch: it is written when its time has come. The time is
     /// asked for once for each batch.
-    pub(crate) fn leave_unattended(&mut self, now: impl FnOnce() -> Duration) {
+    pub(crate) fn schedule_flush(&mut self, now: impl FnOnce() -> Duration) {
         if self.count > 0 {
-            self.unattended_since.get_or_insert_with(now);
+            self.no_waiter_since.get_or_insert_with(now);
         }
     }
 
     /// Somebody awaits this record without a thread of his own; whether it is in the open batch.
-    pub(crate) fn awaits(&mut self, lsn: Lsn) -> bool {
+    pub(crate) fn note_async_waiter(&mut self, lsn: Lsn) -> bool {
         let first_open = self.next.get() - u64::from(self.count);
         let is_open = self.count > 0 && lsn.get() >= first_open;
-        self.awaited |= is_open;
+        self.has_async_waiter |= is_open;
         is_open
     }
 
@@ -268,9 +269,10 @@ impl Commit {
     }
 
     /// The last record that was admitted, and its batch.
-    pub(crate) fn last_admitted(&self) -> Option<Place> {
-        let group = if self.count > 0 { self.group } else { self.group.saturating_sub(1) };
-        self.next.previous().map(|lsn| Place { lsn, group })
+    pub(crate) fn last_admitted(&self) -> Option<Position> {
+        let batch_seq =
+            if self.count > 0 { self.batch_seq } else { self.batch_seq.saturating_sub(1) };
+        self.next.previous().map(|lsn| Position { lsn, batch_seq })
     }
 
     /// Whether records wait to be taken to the device.
@@ -285,8 +287,8 @@ impl Commit {
 
     /// When the open batch must be on its way though nobody stands by it.
     pub(crate) fn flush_due(&self, delay: Duration, bytes_max: usize) -> Option<Duration> {
-        let since = self.unattended_since?;
-        let at_once = self.awaited || self.open.len() >= bytes_max;
+        let since = self.no_waiter_since?;
+        let at_once = self.has_async_waiter || self.open.len() >= bytes_max;
         Some(if at_once { Duration::ZERO } else { since + delay })
     }
 
@@ -300,7 +302,7 @@ impl Commit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::write::record_set::Set;
+    use crate::write::record_set::RecordSet;
 
     const NOW: Duration = Duration::from_secs(1);
 
@@ -310,9 +312,9 @@ mod tests {
         commit
     }
 
-    fn admit(commit: &mut Commit, payload: &[u8]) -> Place {
-        match commit.admit(&mut Set::of(&[payload])).unwrap() {
-            Admission::In(place) => place,
+    fn enqueue(commit: &mut Commit, payload: &[u8]) -> Position {
+        match commit.enqueue(&mut RecordSet::of(&[payload])).unwrap() {
+            Enqueued::In(position) => position,
             other => panic!("{other:?}"),
         }
     }
@@ -320,40 +322,40 @@ mod tests {
     #[test]
     fn records_are_numbered_in_order_and_reached_when_their_batch_is() {
         let mut commit = commit();
-        let first = admit(&mut commit, b"a");
-        let group = commit.take().unwrap();
-        let second = admit(&mut commit, b"b");
+        let first = enqueue(&mut commit, b"a");
+        let batch_seq = commit.take().unwrap();
+        let second = enqueue(&mut commit, b"b");
         assert_eq!((first.lsn.get(), second.lsn.get()), (8, 9));
-        assert!(!commit.reached(first, Goal::Durable));
-        commit.complete(group.count, group.bytes, NOW);
-        assert!(commit.reached(first, Goal::Durable));
-        assert!(!commit.reached(second, Goal::Durable));
-        assert!(!commit.reached(first, Goal::Confirmed));
+        assert!(!commit.reached(first, WaitFor::Durable));
+        commit.complete(batch_seq.count, batch_seq.bytes, NOW);
+        assert!(commit.reached(first, WaitFor::Durable));
+        assert!(!commit.reached(second, WaitFor::Durable));
+        assert!(!commit.reached(first, WaitFor::Confirmed));
         commit.confirm();
-        assert!(commit.reached(first, Goal::Confirmed));
-        assert!(!commit.reached(second, Goal::Confirmed));
+        assert!(commit.reached(first, WaitFor::Confirmed));
+        assert!(!commit.reached(second, WaitFor::Confirmed));
     }
 
     #[test]
     fn what_was_cut_off_had_come_all_the_way_and_what_gets_its_number_has_not() {
         let mut commit = commit();
-        let cut = admit(&mut commit, b"a");
-        let group = commit.take().unwrap();
-        commit.complete(group.count, group.bytes, NOW);
+        let cut = enqueue(&mut commit, b"a");
+        let batch_seq = commit.take().unwrap();
+        commit.complete(batch_seq.count, batch_seq.bytes, NOW);
         commit.cut(Lsn::new(7));
-        assert!(commit.reached(cut, Goal::Confirmed));
-        let next = admit(&mut commit, b"b");
+        assert!(commit.reached(cut, WaitFor::Confirmed));
+        let next = enqueue(&mut commit, b"b");
         assert_eq!(next.lsn, cut.lsn);
-        assert!(!commit.reached(next, Goal::Durable));
+        assert!(!commit.reached(next, WaitFor::Durable));
     }
 
     #[test]
     fn a_full_batch_takes_nothing_more_and_loses_nothing() {
         let mut commit = commit();
-        admit(&mut commit, &[1; 100]);
-        assert_eq!(commit.admit(&mut Set::of(&[&[2; 100]])).unwrap(), Admission::BatchFull);
+        enqueue(&mut commit, &[1; 100]);
+        assert_eq!(commit.enqueue(&mut RecordSet::of(&[&[2; 100]])).unwrap(), Enqueued::BatchFull);
         assert_eq!(commit.take().unwrap().count, 1);
-        assert_eq!(admit(&mut commit, &[2; 100]).lsn.get(), 9);
+        assert_eq!(enqueue(&mut commit, &[2; 100]).lsn.get(), 9);
     }
 
     #[test]
@@ -361,13 +363,13 @@ mod tests {
         let mut commit = Commit::new(None, None, (256, 100));
         commit.set_room(Room { tail: 10_000, spare: 0 });
         // Frames of 8 and 80 bytes, of 8 and 8, of 8 and 104.
-        admit(&mut commit, &[1; 80]);
-        admit(&mut commit, &[2; 8]);
-        assert_eq!(commit.admit(&mut Set::of(&[b""])).unwrap(), Admission::BatchFull);
+        enqueue(&mut commit, &[1; 80]);
+        enqueue(&mut commit, &[2; 8]);
+        assert_eq!(commit.enqueue(&mut RecordSet::of(&[b""])).unwrap(), Enqueued::BatchFull);
         assert_eq!(commit.take().unwrap().count, 2);
-        admit(&mut commit, &[1; 80]);
-        admit(&mut commit, &[3; 104]);
-        assert_eq!(commit.admit(&mut Set::of(&[b""])).unwrap(), Admission::BatchFull);
+        enqueue(&mut commit, &[1; 80]);
+        enqueue(&mut commit, &[3; 104]);
+        assert_eq!(commit.enqueue(&mut RecordSet::of(&[b""])).unwrap(), Enqueued::BatchFull);
         assert_eq!(commit.take().unwrap().count, 2);
     }
 
@@ -377,19 +379,19 @@ mod tests {
         let record = [1; 56];
         let mut commit = commit();
         commit.set_room(Room { tail: 112, spare: 0 });
-        admit(&mut commit, &record);
-        assert_eq!(commit.admit(&mut Set::of(&[&record])).unwrap(), Admission::NoRoom(176));
-        let group = commit.take().unwrap();
+        enqueue(&mut commit, &record);
+        assert_eq!(commit.enqueue(&mut RecordSet::of(&[&record])).unwrap(), Enqueued::NoRoom(176));
+        let batch_seq = commit.take().unwrap();
         assert_eq!(
-            commit.admit(&mut Set::of(&[&record])).unwrap(),
-            Admission::NoRoom(112),
+            commit.enqueue(&mut RecordSet::of(&[&record])).unwrap(),
+            Enqueued::NoRoom(112),
             "one is under way"
         );
         commit.set_room(Room { tail: 112, spare: 112 });
-        admit(&mut commit, &record);
-        commit.complete(group.count, group.bytes, NOW);
+        enqueue(&mut commit, &record);
+        commit.complete(batch_seq.count, batch_seq.bytes, NOW);
         commit.set_room(Room { tail: 0, spare: 112 });
-        assert_eq!(commit.admit(&mut Set::of(&[&record])).unwrap(), Admission::NoRoom(176));
+        assert_eq!(commit.enqueue(&mut RecordSet::of(&[&record])).unwrap(), Enqueued::NoRoom(176));
     }
 
     #[test]
@@ -398,24 +400,24 @@ mod tests {
         let mut commit = commit();
         commit.set_overhead(100);
         commit.set_room(Room { tail: 212 + 311, spare: 0 });
-        admit(&mut commit, &record);
+        enqueue(&mut commit, &record);
         commit.take().unwrap();
         assert_eq!(
-            commit.admit(&mut Set::of(&[&record, &record])).unwrap(),
-            Admission::NoRoom(376)
+            commit.enqueue(&mut RecordSet::of(&[&record, &record])).unwrap(),
+            Enqueued::NoRoom(376)
         );
-        admit(&mut commit, &record);
-        assert_eq!(commit.admit(&mut Set::of(&[&record])).unwrap(), Admission::NoRoom(376));
+        enqueue(&mut commit, &record);
+        assert_eq!(commit.enqueue(&mut RecordSet::of(&[&record])).unwrap(), Enqueued::NoRoom(376));
     }
 
     #[test]
     fn a_set_that_no_batch_holds_is_refused_before_it_has_a_number() {
         let mut commit = commit();
         assert!(matches!(
-            commit.admit(&mut Set::of(&[&[0; 150], &[0; 150]])),
+            commit.enqueue(&mut RecordSet::of(&[&[0; 150], &[0; 150]])),
             Err(Error::TooLarge { .. })
         ));
-        assert_eq!(admit(&mut commit, b"next").lsn.get(), 8);
+        assert_eq!(enqueue(&mut commit, b"next").lsn.get(), 8);
     }
 
     /// Left: a header that was forged, as no log has so many records.
@@ -423,12 +425,15 @@ mod tests {
     fn a_record_for_which_there_is_no_number_is_refused_and_those_before_are_kept() {
         let mut commit = Commit::new(Lsn::new(u64::MAX - 3), None, (256, 256));
         commit.set_room(Room { tail: 10_000, spare: 0 });
-        assert_eq!(admit(&mut commit, b"a").lsn.get(), u64::MAX - 2);
-        assert!(matches!(commit.admit(&mut Set::of(&[b"b", b"c"])), Err(Error::Poisoned { .. })));
-        assert_eq!(admit(&mut commit, b"d").lsn.get(), u64::MAX - 1);
-        assert!(matches!(commit.admit(&mut Set::of(&[b"e"])), Err(Error::Poisoned { .. })));
-        let group = commit.take().unwrap();
-        commit.complete(group.count, group.bytes, NOW);
+        assert_eq!(enqueue(&mut commit, b"a").lsn.get(), u64::MAX - 2);
+        assert!(matches!(
+            commit.enqueue(&mut RecordSet::of(&[b"b", b"c"])),
+            Err(Error::Poisoned { .. })
+        ));
+        assert_eq!(enqueue(&mut commit, b"d").lsn.get(), u64::MAX - 1);
+        assert!(matches!(commit.enqueue(&mut RecordSet::of(&[b"e"])), Err(Error::Poisoned { .. })));
+        let batch_seq = commit.take().unwrap();
+        commit.complete(batch_seq.count, batch_seq.bytes, NOW);
         assert_eq!(commit.durable(), Lsn::new(u64::MAX - 1));
     }
 
@@ -437,7 +442,7 @@ mod tests {
         let mut commit = commit();
         commit.fail("the sync failed");
         commit.fail("something later");
-        let refused = commit.admit(&mut Set::of(&[b"x"])).unwrap_err();
+        let refused = commit.enqueue(&mut RecordSet::of(&[b"x"])).unwrap_err();
         assert!(matches!(refused, Error::Poisoned { cause } if &*cause == "the sync failed"));
     }
 
@@ -445,13 +450,13 @@ mod tests {
     fn an_unattended_batch_is_due_after_its_delay_and_an_awaited_one_at_once() {
         let delay = Duration::from_millis(10);
         let mut commit = commit();
-        let place = admit(&mut commit, b"x");
+        let position = enqueue(&mut commit, b"x");
         assert_eq!(commit.flush_due(delay, 1000), None);
-        commit.leave_unattended(|| NOW);
-        commit.leave_unattended(|| NOW * 2);
+        commit.schedule_flush(|| NOW);
+        commit.schedule_flush(|| NOW * 2);
         assert_eq!(commit.flush_due(delay, 1000), Some(NOW + delay));
         assert_eq!(commit.flush_due(delay, 10), Some(Duration::ZERO));
-        commit.awaits(place.lsn);
+        commit.note_async_waiter(position.lsn);
         assert_eq!(commit.flush_due(delay, 1000), Some(Duration::ZERO));
     }
 
@@ -460,11 +465,11 @@ mod tests {
         let idle = Some(Duration::from_millis(100));
         let mut commit = commit();
         assert_eq!(commit.mark_due(idle), None);
-        admit(&mut commit, b"x");
-        let group = commit.take().unwrap();
-        commit.complete(group.count, group.bytes, NOW);
+        enqueue(&mut commit, b"x");
+        let batch_seq = commit.take().unwrap();
+        commit.complete(batch_seq.count, batch_seq.bytes, NOW);
         assert_eq!(commit.mark_due(idle), Some(NOW + Duration::from_millis(100)));
-        admit(&mut commit, b"y");
+        enqueue(&mut commit, b"y");
         assert_eq!(commit.mark_due(idle), None, "a commit comes first");
     }
 
@@ -472,15 +477,15 @@ mod tests {
     fn a_batch_is_filled_to_its_last_byte_and_no_further() {
         // 256 bytes: a header of 48, and frames of 8 and a multiple of 8.
         let mut commit = commit();
-        admit(&mut commit, &[1; 200]);
+        enqueue(&mut commit, &[1; 200]);
         assert_eq!(commit.take().unwrap().bytes.len(), 256);
-        match commit.admit(&mut Set::of(&[&[1; 201]])) {
+        match commit.enqueue(&mut RecordSet::of(&[&[1; 201]])) {
             Err(Error::TooLarge { size, max }) => assert_eq!((size, max), (216, 208)),
             other => panic!("{other:?}"),
         }
-        admit(&mut commit, &[1; 96]);
-        assert_eq!(commit.admit(&mut Set::of(&[&[2; 97]])).unwrap(), Admission::BatchFull);
-        admit(&mut commit, &[2; 96]);
+        enqueue(&mut commit, &[1; 96]);
+        assert_eq!(commit.enqueue(&mut RecordSet::of(&[&[2; 97]])).unwrap(), Enqueued::BatchFull);
+        enqueue(&mut commit, &[2; 96]);
         assert_eq!(commit.take().unwrap().bytes.len(), 256);
     }
 
@@ -488,14 +493,16 @@ mod tests {
     fn a_set_has_the_numbers_of_its_records_and_says_where_it_ends() {
         let mut commit = commit();
         let set: [&[u8]; 3] = [b"a", b"", b"ccccccccc"];
-        let Admission::In(place) = commit.admit(&mut Set::of(&set)).unwrap() else { panic!() };
-        assert_eq!((place.lsn.get(), place.group), (10, 0));
-        assert_eq!(admit(&mut commit, b"alone").lsn.get(), 11);
-        let group = commit.take().unwrap();
+        let Enqueued::In(position) = commit.enqueue(&mut RecordSet::of(&set)).unwrap() else {
+            panic!()
+        };
+        assert_eq!((position.lsn.get(), position.batch_seq), (10, 0));
+        assert_eq!(enqueue(&mut commit, b"alone").lsn.get(), 11);
+        let batch_seq = commit.take().unwrap();
         let frames = seawall_format::frame::Frames::new(
-            &group.bytes[HEADER_SIZE..],
+            &batch_seq.bytes[HEADER_SIZE..],
             Lsn::FIRST,
-            group.count,
+            batch_seq.count,
         );
         let found: Vec<_> = frames.map(|frame| (frame.payload.len(), frame.goes_on)).collect();
         assert_eq!(found, [(1, true), (0, true), (9, false), (5, false)]);
@@ -505,18 +512,21 @@ mod tests {
     fn batches_are_counted_and_an_empty_one_is_not_taken() {
         let mut commit = commit();
         assert!(commit.take().is_none());
-        assert_eq!(commit.last_admitted(), Some(Place { lsn: Lsn::new(7).unwrap(), group: 0 }));
+        assert_eq!(
+            commit.last_admitted(),
+            Some(Position { lsn: Lsn::new(7).unwrap(), batch_seq: 0 })
+        );
         for number in 0..3 {
-            let place = admit(&mut commit, b"x");
-            assert_eq!(place.group, number);
-            assert_eq!(commit.last_admitted(), Some(place));
+            let position = enqueue(&mut commit, b"x");
+            assert_eq!(position.batch_seq, number);
+            assert_eq!(commit.last_admitted(), Some(position));
             assert!(commit.has_open_batch());
-            let group = commit.take().unwrap();
-            assert_eq!((group.number, group.count), (number, 1));
+            let batch_seq = commit.take().unwrap();
+            assert_eq!((batch_seq.number, batch_seq.count), (number, 1));
             assert!(!commit.has_open_batch());
-            assert_eq!(commit.last_admitted(), Some(place), "its batch is under way");
-            commit.complete(group.count, group.bytes, NOW);
-            assert_eq!(commit.durable(), Some(place.lsn));
+            assert_eq!(commit.last_admitted(), Some(position), "its batch is under way");
+            commit.complete(batch_seq.count, batch_seq.bytes, NOW);
+            assert_eq!(commit.durable(), Some(position.lsn));
         }
     }
 
@@ -524,12 +534,12 @@ mod tests {
     fn what_is_durable_wants_a_mark_until_it_is_confirmed() {
         let mut commit = commit();
         assert!(!commit.wants_mark());
-        admit(&mut commit, b"x");
+        enqueue(&mut commit, b"x");
         assert!(!commit.wants_mark());
-        let group = commit.take().unwrap();
-        commit.complete(group.count, group.bytes, NOW);
+        let batch_seq = commit.take().unwrap();
+        commit.complete(batch_seq.count, batch_seq.bytes, NOW);
         assert!(commit.wants_mark());
-        assert_eq!(commit.mark_due(None), None, "nobody asked for marks");
+        assert_eq!(commit.mark_due(None), None, "no marks were requested");
         commit.confirm();
         assert!(!commit.wants_mark());
     }
@@ -538,25 +548,25 @@ mod tests {
     fn who_awaits_what_is_under_way_hurries_nothing_that_came_later() {
         let delay = Duration::from_millis(10);
         let mut commit = commit();
-        let under_way = admit(&mut commit, b"x");
+        let under_way = enqueue(&mut commit, b"x");
         let _group = commit.take().unwrap();
-        commit.awaits(under_way.lsn);
-        commit.leave_unattended(|| NOW);
+        commit.note_async_waiter(under_way.lsn);
+        commit.schedule_flush(|| NOW);
         assert_eq!(commit.flush_due(delay, 1000), None, "nothing is open");
-        let open = admit(&mut commit, b"y");
-        commit.leave_unattended(|| NOW * 3);
-        commit.awaits(under_way.lsn);
+        let open = enqueue(&mut commit, b"y");
+        commit.schedule_flush(|| NOW * 3);
+        commit.note_async_waiter(under_way.lsn);
         assert_eq!(commit.flush_due(delay, 1000), Some(NOW * 3 + delay));
         // A batch of one byte has 48 + 8 + 8.
         assert_eq!(commit.flush_due(delay, 65), Some(NOW * 3 + delay));
         assert_eq!(commit.flush_due(delay, 64), Some(Duration::ZERO));
-        commit.awaits(open.lsn);
+        commit.note_async_waiter(open.lsn);
         assert_eq!(commit.flush_due(delay, 1000), Some(Duration::ZERO));
         commit.take().unwrap();
-        admit(&mut commit, b"z");
-        assert_eq!(commit.flush_due(delay, 1000), None, "the next batch is attended");
-        commit.leave_unattended(|| NOW);
-        assert_eq!(commit.flush_due(delay, 1000), Some(NOW + delay), "and awaited by nobody");
+        enqueue(&mut commit, b"z");
+        assert_eq!(commit.flush_due(delay, 1000), None, "the next batch has a waiter");
+        commit.schedule_flush(|| NOW);
+        assert_eq!(commit.flush_due(delay, 1000), Some(NOW + delay), "and no async waiter");
     }
 
     #[test]
@@ -565,23 +575,23 @@ mod tests {
         let mut commit = commit();
         // Both fit behind each other in the tail, to the last byte.
         commit.set_room(Room { tail: 224, spare: 0 });
-        admit(&mut commit, &record);
-        let group = commit.take().unwrap();
-        admit(&mut commit, &record);
-        commit.complete(group.count, group.bytes, NOW);
+        enqueue(&mut commit, &record);
+        let batch_seq = commit.take().unwrap();
+        enqueue(&mut commit, &record);
+        commit.complete(batch_seq.count, batch_seq.bytes, NOW);
         commit.take().unwrap();
         // The one under way does not fit in the tail: both have to go into the spare.
         commit.set_room(Room { tail: 111, spare: 223 });
-        assert_eq!(commit.admit(&mut Set::of(&[&record])).unwrap(), Admission::NoRoom(112));
+        assert_eq!(commit.enqueue(&mut RecordSet::of(&[&record])).unwrap(), Enqueued::NoRoom(112));
         commit.set_room(Room { tail: 111, spare: 224 });
-        admit(&mut commit, &record);
+        enqueue(&mut commit, &record);
     }
 
     #[test]
     fn a_closed_log_says_so_unless_it_failed_before() {
         let mut commit = commit();
         commit.close();
-        assert!(matches!(commit.admit(&mut Set::of(&[b"x"])), Err(Error::Closed)));
+        assert!(matches!(commit.enqueue(&mut RecordSet::of(&[b"x"])), Err(Error::Closed)));
         commit.fail("the sync failed");
         assert!(matches!(commit.check(), Err(Error::Poisoned { .. })));
     }

@@ -27,11 +27,11 @@ impl Writer {
     pub(crate) fn write_manifest(&mut self) -> Result<()> {
         self.check_names()?;
         self.check_file(&*self.manifest.file, || MANIFEST.to_owned())?;
-        self.manifest.write_both(self.machine.clock.wall_us())
+        self.manifest.write_both(self.env.clock.wall_us())
     }
 
     fn check_file(&self, file: &dyn File, name: impl Fn() -> String) -> Result<()> {
-        let place = || file_place(&*self.machine.storage, &name());
+        let place = || file_place(&*self.env.storage, &name());
         match file.has_name() {
             Ok(true) => Ok(()),
             Ok(false) => Err(lost(&format!("{} was removed", place()))),

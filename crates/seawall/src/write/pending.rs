@@ -6,7 +6,7 @@ use seawall_format::{Lsn, Offset, frame};
 /// A batch as it was sent to the device; kept while it shares a block with the next one, because a
 /// failed write may take its neighbours with it (R8).
 #[derive(Debug)]
-pub(crate) struct Sent {
+pub(crate) struct WrittenBatch {
     /// The batch as it stands on disk; of lines, as it would stand in a batch.
     pub(crate) bytes: Vec<u8>,
     pub(crate) first: Lsn,
@@ -21,7 +21,7 @@ pub(crate) struct Sent {
 
 /// Records that a new segment starts with: room for a header, then unbound frames.
 #[derive(Clone, Debug)]
-pub(crate) struct Carried {
+pub(crate) struct RewriteBatch {
     pub(crate) bytes: Vec<u8>,
     pub(crate) first: Lsn,
     pub(crate) count: u32,
@@ -30,13 +30,13 @@ pub(crate) struct Carried {
     pub(crate) time_us: u64,
 }
 
-impl Sent {
+impl WrittenBatch {
     /// The same records, free to go to another place; `life` is that of the segment they are in.
-    pub(crate) fn unbind(mut self, life: &Life) -> Carried {
+    pub(crate) fn unseal(mut self, life: &Life) -> RewriteBatch {
         let (_, frames) = self.bytes.split_at_mut(HEADER_SIZE);
         // Binding is an XOR: the second time it undoes itself.
         frame::bind(frames, &life.salt, self.first);
         let Self { bytes, first, count, is_void, time_us, .. } = self;
-        Carried { bytes, first, count, is_void, time_us }
+        RewriteBatch { bytes, first, count, is_void, time_us }
     }
 }

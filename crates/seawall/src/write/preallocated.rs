@@ -3,7 +3,7 @@
 //! A spare is a file of zeros, or an empty one, under a temporary name. It has no header and is no
 //! part of the log; one that is found at open is removed.
 
-use crate::base::env::Machine;
+use crate::base::env::Env;
 use seawall_format::{Layout, Manifest};
 use seawall_io::{File, Storage};
 use std::io;
@@ -20,7 +20,7 @@ const NAMES_MAX: u32 = 10_000;
 
 /// A file of zeros, allocated to its full length.
 #[derive(Debug)]
-pub(crate) struct Spare {
+pub(crate) struct PreallocatedFile {
     pub(crate) name: String,
     pub(crate) file: Arc<dyn File>,
     /// Its length, in bytes.
@@ -29,48 +29,48 @@ pub(crate) struct Spare {
 
 /// The files of a segment that is yet to be made.
 #[derive(Debug)]
-pub(crate) struct SpareSegment {
+pub(crate) struct PreallocatedSegment {
     /// For header, marks and seal; in the binary layout for the records, too.
-    pub(crate) head: Spare,
+    pub(crate) head: PreallocatedFile,
     /// For the records, where they have a file of their own.
-    pub(crate) text: Option<Spare>,
+    pub(crate) text: Option<PreallocatedFile>,
     /// Up to this length the file with the records has its space on the device; `None`: a text on a
     /// file system that cannot reserve any.
     pub(crate) reserved: Option<u64>,
 }
 
-impl SpareSegment {
-    pub(crate) fn binary(file: Spare) -> Self {
+impl PreallocatedSegment {
+    pub(crate) fn binary(file: PreallocatedFile) -> Self {
         let reserved = Some(file.size);
         Self { head: file, text: None, reserved }
     }
 
-    /// Makes one of `usual` bytes, or of `least` if there is no room for that.
+    /// Makes one of `usual` bytes, or of `size_min` if there is no room for that.
     pub(crate) fn at_once(
-        machine: &Machine,
+        env: &Env,
         log: &Manifest,
-        (usual, least): (u64, u64),
+        (usual, size_min): (u64, u64),
     ) -> io::Result<Self> {
         let attempt = |size| match log.layout {
-            Layout::Text => Self::readable(machine, log.geometry.head_size(), size),
-            _ => Spare::at_once(machine, size).map(Self::binary),
+            Layout::Text => Self::readable(env, log.geometry.head_size(), size),
+            _ => PreallocatedFile::at_once(env, size).map(Self::binary),
         };
         match attempt(usual) {
-            Err(error) if error.kind() == io::ErrorKind::StorageFull && least < usual => {
-                attempt(least)
+            Err(error) if error.kind() == io::ErrorKind::StorageFull && size_min < usual => {
+                attempt(size_min)
             }
             made => made,
         }
     }
 
-    fn readable(machine: &Machine, head_size: u64, size: u64) -> io::Result<Self> {
-        let head = Spare::at_once(machine, head_size)?;
-        match Spare::text(machine, size) {
+    fn readable(env: &Env, head_size: u64, size: u64) -> io::Result<Self> {
+        let head = PreallocatedFile::at_once(env, head_size)?;
+        match PreallocatedFile::text(env, size) {
             Ok((text, is_reserved)) => {
                 Ok(Self { head, text: Some(text), reserved: is_reserved.then_some(size) })
             }
             Err(error) => {
-                head.discard(&*machine.storage);
+                head.discard(&*env.storage);
                 Err(error)
             }
         }
@@ -86,11 +86,11 @@ impl SpareSegment {
 }
 
 /// How long the file with the records has to be for a segment of a log that holds `data` bytes of
-/// them: `least` at the least.
-pub(crate) fn length_for(log: &Manifest, data: u64, least: u64) -> u64 {
+/// them: `size_min` at the least.
+pub(crate) fn length_for(log: &Manifest, data: u64, size_min: u64) -> u64 {
     match log.layout {
-        Layout::Text => data.max(least),
-        _ => log.geometry.segment_size(data, least),
+        Layout::Text => data.max(size_min),
+        _ => log.geometry.segment_size(data, size_min),
     }
 }
 
@@ -98,52 +98,52 @@ fn is_taken(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::AlreadyExists
 }
 
-impl Spare {
+impl PreallocatedFile {
     /// Makes one at once: somebody waits. A short one is written, a long one allocated only, which
     /// costs later syncs but not the wait.
-    pub(crate) fn at_once(machine: &Machine, size: u64) -> io::Result<Self> {
-        machine.retired.for_room(|| {
-            let spare = Self::create(machine, size)?;
+    pub(crate) fn at_once(env: &Env, size: u64) -> io::Result<Self> {
+        env.deferred_delete.retry_after_reclaim(|| {
+            let spare = Self::create(env, size)?;
             let made = if size <= WRITTEN_MAX {
                 spare.file.fill_with_zeros(size)
             } else {
                 spare.file.allocate(size)
             };
-            spare.keep_if(machine, made)
+            spare.keep_if(env, made)
         })
     }
 
     /// Makes an empty one: it grows.
-    pub(crate) fn empty(machine: &Machine) -> io::Result<Self> {
-        Self::create(machine, 0)
+    pub(crate) fn empty(env: &Env) -> io::Result<Self> {
+        Self::create(env, 0)
     }
 
     /// Makes an empty one, for a text, with space for `size` bytes beyond its end; whether the file
     /// system reserves any.
-    fn text(machine: &Machine, size: u64) -> io::Result<(Self, bool)> {
-        machine.retired.for_room(|| {
-            let spare = Self::create(machine, 0)?;
+    fn text(env: &Env, size: u64) -> io::Result<(Self, bool)> {
+        env.deferred_delete.retry_after_reclaim(|| {
+            let spare = Self::create(env, 0)?;
             match spare.file.reserve_space(size) {
                 Ok(is_reserved) => Ok((spare, is_reserved)),
-                Err(error) => spare.keep_if(machine, Err(error)).map(|spare| (spare, false)),
+                Err(error) => spare.keep_if(env, Err(error)).map(|spare| (spare, false)),
             }
         })
     }
 
     /// Makes one in the background: chunk by chunk, synced as it grows so that no commit's sync
-    /// stands behind megabytes. `go_on` is told how many bytes are written, and takes the pause.
+    /// waits for megabytes. `go_on` gets the number of bytes written so far, and pauses.
     pub(crate) fn in_background(
-        machine: &Machine,
+        env: &Env,
         size: u64,
         mut go_on: impl FnMut(u64) -> bool,
     ) -> io::Result<Option<Self>> {
-        let spare = Self::create(machine, size)?;
+        let spare = Self::create(env, size)?;
         let zeros = vec![0; usize::try_from(CHUNK).expect("a short chunk")];
         let mut stopped = false;
         let mut written = 0;
         let mut fill = || -> io::Result<()> {
             // The room first: better to hear of a full disk now than halfway.
-            machine.retired.for_room(|| spare.file.allocate(size))?;
+            env.deferred_delete.retry_after_reclaim(|| spare.file.allocate(size))?;
             while written < size && !stopped {
                 let part = zeros.get(..usize::try_from(size - written).unwrap_or(usize::MAX));
                 let part = part.unwrap_or(&zeros);
@@ -157,9 +157,9 @@ impl Spare {
             spare.file.sync()
         };
         let filled = fill();
-        let spare = spare.keep_if(machine, filled)?;
+        let spare = spare.keep_if(env, filled)?;
         if stopped {
-            spare.discard(&*machine.storage);
+            spare.discard(&*env.storage);
             return Ok(None);
         }
         Ok(Some(spare))
@@ -170,12 +170,12 @@ impl Spare {
         let _ = storage.remove(&self.name);
     }
 
-    fn create(machine: &Machine, size: u64) -> io::Result<Self> {
+    fn create(env: &Env, size: u64) -> io::Result<Self> {
         let mut attempt = 1;
         loop {
-            let number = machine.spares.fetch_add(1, Ordering::Relaxed);
+            let number = env.spares.fetch_add(1, Ordering::Relaxed);
             let name = format!("spare-{number}.tmp");
-            match machine.storage.create(&name) {
+            match env.storage.create(&name) {
                 // What an open could not remove: a directory, another's file.
                 Err(error) if is_taken(&error) && attempt < NAMES_MAX => attempt += 1,
                 made => return made.map(|file| Self { name, file, size }),
@@ -183,11 +183,11 @@ impl Spare {
         }
     }
 
-    fn keep_if(self, machine: &Machine, made: io::Result<()>) -> io::Result<Self> {
+    fn keep_if(self, env: &Env, made: io::Result<()>) -> io::Result<Self> {
         match made {
             Ok(()) => Ok(self),
             Err(error) => {
-                self.discard(&*machine.storage);
+                self.discard(&*env.storage);
                 Err(error)
             }
         }

@@ -11,7 +11,7 @@ const WATCHED: Duration = Duration::from_millis(5);
 
 /// A file that is made while the tail fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pace {
+pub(crate) struct PreallocationRate {
     /// How long the file is to be, in bytes.
     size: u64,
     /// What was left of the tail when it was begun, in bytes.
@@ -19,13 +19,13 @@ pub(crate) struct Pace {
     /// What was left of it when that was looked at last, and when that was.
     seen: (u64, Duration),
     /// Whether it filled too fast up to then.
-    is_hopeless: bool,
+    cannot_keep_up: bool,
 }
 
-impl Pace {
+impl PreallocationRate {
     /// Of a file of `size` bytes, begun `now`, with `left` bytes left in the tail.
     pub(crate) fn new(size: u64, left: u64, now: Duration) -> Self {
-        Self { size, begun: left, seen: (left, now), is_hopeless: false }
+        Self { size, begun: left, seen: (left, now), cannot_keep_up: false }
     }
 
     /// How long the file is to be, in bytes.
@@ -38,15 +38,15 @@ impl Pace {
     /// be.
     ///
     /// If the log went on in another segment meanwhile, it is late, and that one is the measure.
-    pub(crate) fn must_hurry(&mut self, written: u64, left: u64, now: Duration) -> bool {
+    pub(crate) fn is_behind_schedule(&mut self, written: u64, left: u64, now: Duration) -> bool {
         let (before, then) = self.seen;
         let watched = now.saturating_sub(then);
         if watched >= WATCHED {
             let possible = watched.as_micros() * u128::from(HURRY_MAX);
-            self.is_hopeless = self.due(before.saturating_sub(left)) > possible;
+            self.cannot_keep_up = self.due(before.saturating_sub(left)) > possible;
             self.seen = (left, now);
         }
-        !self.is_hopeless && u128::from(written) < self.due(self.begun.saturating_sub(left))
+        !self.cannot_keep_up && u128::from(written) < self.due(self.begun.saturating_sub(left))
     }
 
     /// How much of the file is due for so many bytes of the tail.
@@ -62,39 +62,43 @@ mod tests {
     const BEGAN: Duration = Duration::from_secs(7);
 
     /// Of 2,000 bytes while 800 are used, looked at a second later.
-    fn must_hurry(written: u64, left: u64) -> bool {
-        Pace::new(2000, 800, BEGAN).must_hurry(written, left, BEGAN + Duration::from_secs(1))
+    fn is_behind_schedule(written: u64, left: u64) -> bool {
+        PreallocationRate::new(2000, 800, BEGAN).is_behind_schedule(
+            written,
+            left,
+            BEGAN + Duration::from_secs(1),
+        )
     }
 
     #[test]
     fn a_tail_that_nobody_writes_to_hurries_nobody() {
         for written in [0, 1, 1000, 1999] {
-            assert!(!must_hurry(written, 800), "{written}");
+            assert!(!is_behind_schedule(written, 800), "{written}");
         }
     }
 
     #[test]
     fn a_file_is_done_when_three_quarters_of_what_was_left_are_used() {
         for (left, written) in [(700, 333), (500, 1000), (201, 1996), (200, 2000)] {
-            assert!(must_hurry(written - 1, left), "{left}");
-            assert!(!must_hurry(written, left), "{left}");
+            assert!(is_behind_schedule(written - 1, left), "{left}");
+            assert!(!is_behind_schedule(written, left), "{left}");
         }
     }
 
     #[test]
     fn who_is_late_begins_anew_with_the_next_tail() {
-        let mut pace = Pace::new(2000, 800, BEGAN);
+        let mut rate = PreallocationRate::new(2000, 800, BEGAN);
         for (left, hurries) in [(100, true), (4000, false), (801, false), (100, true)] {
-            assert_eq!(pace.must_hurry(500, left, BEGAN), hurries, "{left}");
+            assert_eq!(rate.is_behind_schedule(500, left, BEGAN), hurries, "{left}");
         }
     }
 
     #[test]
     fn a_stream_that_cannot_be_overtaken_is_not_raced_until_it_slows_down() {
         const MIB: u64 = 1 << 20;
-        let mut pace = Pace::new(64 * MIB, 64 * MIB, BEGAN);
+        let mut rate = PreallocationRate::new(64 * MIB, 64 * MIB, BEGAN);
         let mut after =
-            |ms, left| pace.must_hurry(0, left * MIB, BEGAN + Duration::from_millis(ms));
+            |ms, left| rate.is_behind_schedule(0, left * MIB, BEGAN + Duration::from_millis(ms));
         assert!(after(4, 56), "nobody knows yet");
         // 8 MiB in 5 ms are 1,678 bytes in a microsecond, and 2,237 for the file.
         assert!(!after(5, 56));
@@ -108,10 +112,10 @@ mod tests {
 
     #[test]
     fn neither_the_largest_sizes_nor_a_clock_that_goes_back_are_in_the_way() {
-        let mut pace = Pace::new(u64::MAX, u64::MAX, BEGAN);
-        assert!(pace.must_hurry(u64::MAX, 0, Duration::ZERO));
-        assert!(pace.must_hurry(u64::MAX / 3, u64::MAX / 2, Duration::ZERO));
-        assert!(pace.must_hurry(0, 0, Duration::MAX));
-        assert!(!Pace::new(0, 0, BEGAN).must_hurry(0, 0, Duration::MAX));
+        let mut rate = PreallocationRate::new(u64::MAX, u64::MAX, BEGAN);
+        assert!(rate.is_behind_schedule(u64::MAX, 0, Duration::ZERO));
+        assert!(rate.is_behind_schedule(u64::MAX / 3, u64::MAX / 2, Duration::ZERO));
+        assert!(rate.is_behind_schedule(0, 0, Duration::MAX));
+        assert!(!PreallocationRate::new(0, 0, BEGAN).is_behind_schedule(0, 0, Duration::MAX));
     }
 }

@@ -21,12 +21,12 @@ const SIZE_MAX: usize = 64 << 20;
 
 thread_local! {
     /// Records are encoded here, so that an append allocates nothing.
-    static SCRATCH: Cell<Set> = const { Cell::new(Set::NEW) };
+    static SCRATCH: Cell<RecordSet> = const { Cell::new(RecordSet::NEW) };
 }
 
 /// Records that get their numbers together, and are all there after a crash, or none.
 #[derive(Debug)]
-pub(crate) struct Set {
+pub(crate) struct RecordSet {
     /// Room for a batch's header, then frames that have no place yet.
     frames: Vec<u8>,
     /// Bytes of the frames, also of those that were left out.
@@ -38,7 +38,7 @@ pub(crate) struct Set {
     payload: Vec<u8>,
 }
 
-impl Set {
+impl RecordSet {
     const NEW: Self = Self { frames: Vec::new(), size: 0, count: 0, last: 0, payload: Vec::new() };
 
     /// Does something with an empty set.
@@ -97,7 +97,7 @@ impl Set {
 }
 
 /// What gets its numbers together.
-pub(crate) trait Incoming {
+pub(crate) trait EncodedRecords {
     /// Bytes of its frames.
     fn size(&self) -> usize;
 
@@ -112,7 +112,7 @@ pub(crate) trait Incoming {
     fn move_to(&mut self, batch: &mut Vec<u8>);
 }
 
-impl Incoming for Set {
+impl EncodedRecords for RecordSet {
     fn size(&self) -> usize {
         self.size
     }
@@ -142,15 +142,15 @@ impl Incoming for Set {
 /// One record that is in memory as it is to be stored, and so short that it gets its checksum where
 /// it goes: others wait for the lock meanwhile, and less than they would for a second copy.
 #[derive(Debug)]
-pub(crate) struct Short<'a>(&'a [u8]);
+pub(crate) struct InlineRecord<'a>(&'a [u8]);
 
-impl<'a> Short<'a> {
+impl<'a> InlineRecord<'a> {
     pub(crate) fn new(payload: &'a [u8]) -> Option<Self> {
         (payload.len() <= SHORT_MAX).then_some(Self(payload))
     }
 }
 
-impl Incoming for Short<'_> {
+impl EncodedRecords for InlineRecord<'_> {
     fn size(&self) -> usize {
         frame::size_on_disk(self.0.len())
     }
@@ -169,7 +169,7 @@ impl Incoming for Short<'_> {
 }
 
 #[cfg(test)]
-impl Set {
+impl RecordSet {
     /// A set of such payloads.
     pub(crate) fn of(payloads: &[&[u8]]) -> Self {
         let mut set = Self::NEW;
@@ -194,14 +194,14 @@ mod tests {
             frame::push_unbound(&mut expected, one, true);
             frame::push_unbound(&mut expected, two, true);
             frame::push_unbound(&mut expected, three, false);
-            let mut set = Set::of(&[one, two, three]);
+            let mut set = RecordSet::of(&[one, two, three]);
             assert_eq!(set.payloads().collect::<Vec<_>>(), [&one[..], two, three]);
             assert_eq!((set.size() + HEADER_SIZE, set.count()), (expected.len(), 3));
             let mut batch = vec![0; HEADER_SIZE];
             set.move_to(&mut batch);
             assert_eq!(batch, expected);
             assert_eq!((set.size(), set.count(), set.payloads().count()), (0, 0, 0));
-            let mut behind = Set::of(&[one, two, three]);
+            let mut behind = RecordSet::of(&[one, two, three]);
             behind.move_to(&mut batch);
             assert_eq!(batch.split_off(expected.len()), expected.split_off(HEADER_SIZE));
         }
@@ -212,19 +212,23 @@ mod tests {
         let mut batches = [vec![0; HEADER_SIZE], vec![0; HEADER_SIZE]];
         for size in [0, 1, 7, 8, 9, SHORT_MAX] {
             let payload = vec![7; size];
-            let (mut short, mut set) = (Short::new(&payload).unwrap(), Set::of(&[&payload]));
+            let (mut short, mut set) =
+                (InlineRecord::new(&payload).unwrap(), RecordSet::of(&[&payload]));
             assert_eq!((short.size(), short.count()), (set.size(), set.count()));
             assert_eq!(short.payloads().collect::<Vec<_>>(), [&payload]);
             short.move_to(&mut batches[0]);
             set.move_to(&mut batches[1]);
             assert_eq!(batches[0], batches[1], "{size}");
         }
-        assert!(Short::new(&[7; SHORT_MAX + 1]).is_none(), "others do not wait for a long one");
+        assert!(
+            InlineRecord::new(&[7; SHORT_MAX + 1]).is_none(),
+            "others do not wait for a long one"
+        );
     }
 
     #[test]
     fn a_record_that_has_no_bytes_leaves_those_before_it() {
-        let mut set = Set::of(&[b"kept"]);
+        let mut set = RecordSet::of(&[b"kept"]);
         let refused = set.push::<f64, crate::base::json::Json>(&f64::NAN);
         assert!(matches!(refused, Err(Error::Encode { .. })), "{refused:?}");
         assert_eq!((set.payloads().collect::<Vec<_>>(), set.count()), (vec![&b"kept"[..]], 1));
@@ -233,7 +237,7 @@ mod tests {
     #[test]
     fn what_no_batch_holds_is_counted_and_not_kept() {
         let large = vec![7; SIZE_MAX];
-        let set = Set::of(&[b"kept", &large, b"left out"]);
+        let set = RecordSet::of(&[b"kept", &large, b"left out"]);
         assert_eq!((set.size(), set.count()), (16 + SIZE_MAX + 8 + 16, 3));
         assert!(set.frames.len() < 100);
     }

@@ -4,10 +4,10 @@
 //! predecessor's seal. The caller tells readers and acknowledges. Creation and recovery use the
 //! same steps as an ordinary roll.
 
-use crate::base::env::Machine;
+use crate::base::env::Env;
 use crate::base::error::{Corruption, Damage, Error, Lost, Result};
-use crate::write::pending::{Carried, Sent};
-use crate::write::preallocated::{Spare, SpareSegment, length_for};
+use crate::write::pending::{RewriteBatch, WrittenBatch};
+use crate::write::preallocated::{PreallocatedFile, PreallocatedSegment, length_for};
 use crate::write::tail::{Finished, TailSegment, overhead_max};
 use seawall_format::batch::{Life, Spec};
 use seawall_format::{
@@ -19,25 +19,25 @@ use std::sync::Arc;
 
 /// The segment to be made.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct RotationPlan {
     /// Its first record; the one before is durable.
     pub(crate) base: Lsn,
-    pub(crate) carry: Vec<Carried>,
-    pub(crate) pred: Option<Pred>,
+    pub(crate) carry: Vec<RewriteBatch>,
+    pub(crate) pred: Option<Predecessor>,
     /// The chain value of the batch that holds the record before `base`, or 0.
     pub(crate) chain_before: u64,
     /// The least size of its file, in bytes.
-    pub(crate) least: u64,
+    pub(crate) size_min: u64,
     /// Bytes that must fit in behind what it carries.
     pub(crate) hold: u64,
     /// Files that were made ahead.
-    pub(crate) spare: Option<SpareSegment>,
+    pub(crate) spare: Option<PreallocatedSegment>,
 }
 
-impl Plan {
+impl RotationPlan {
     /// How many bytes the carried records take at most.
     fn data_max(&self, layout: Layout) -> u64 {
-        let size = |batch: &Carried| {
+        let size = |batch: &RewriteBatch| {
             let lines = if batch.is_void { 1 } else { u64::from(batch.count) };
             let bytes = u64::try_from(batch.bytes.len()).expect("fits in 64 bits");
             bytes + lines * overhead_max(layout)
@@ -48,7 +48,7 @@ impl Plan {
 
 /// The segment that it follows.
 #[derive(Clone, Debug)]
-pub(crate) struct Pred {
+pub(crate) struct Predecessor {
     pub(crate) header: SegmentHeader,
     /// The file with its seal.
     pub(crate) head: Arc<dyn File>,
@@ -56,11 +56,11 @@ pub(crate) struct Pred {
 
 /// A segment that was made, and the batches it was made with.
 #[derive(Debug)]
-pub(crate) struct Rolled {
+pub(crate) struct Rotated {
     pub(crate) tail: TailSegment,
-    pub(crate) sent: Vec<Sent>,
+    pub(crate) sent: Vec<WrittenBatch>,
     /// Segments that are in the chain before it, because only their own seal failed.
-    pub(crate) passed: Vec<SegmentHeader>,
+    pub(crate) skipped_segments: Vec<SegmentHeader>,
 }
 
 /// Why a step failed, as far as it decides what may be tried next.
@@ -78,25 +78,25 @@ const ATTEMPTS: u32 = 3;
 ///
 /// What fails is not repeated on the same blocks: the next try is another file, and if only the
 /// seal failed, it follows the segment that was just made (R8). `max_id` moves on with each try.
-pub(crate) fn roll(
-    machine: &Machine,
+pub(crate) fn rotate(
+    env: &Env,
     log: &Manifest,
-    mut plan: Plan,
+    mut plan: RotationPlan,
     max_id: &mut Option<SegmentId>,
-) -> Result<Rolled> {
+) -> Result<Rotated> {
     refuse_too_large(log, &plan)?;
-    let (mut attempt, mut passed) = (1, vec![]);
+    let (mut attempt, mut skipped_segments) = (1, vec![]);
     loop {
         let id = next_id(*max_id)?;
         *max_id = Some(id);
-        match try_roll(machine, log, &mut plan, id) {
-            Ok(rolled) => return Ok(Rolled { passed, ..rolled }),
+        match try_rotate(env, log, &mut plan, id) {
+            Ok(rotated) => return Ok(Rotated { skipped_segments, ..rotated }),
             Err(Failure::Directory(error)) => return Err(error),
             Err(Failure::File(error)) if attempt == ATTEMPTS => return Err(error),
             Err(Failure::File(_)) => {
                 attempt += 1;
                 let pred = plan.pred.as_ref().filter(|pred| pred.header.id == id);
-                passed.extend(pred.map(|pred| pred.header.clone()));
+                skipped_segments.extend(pred.map(|pred| pred.header.clone()));
             }
         }
     }
@@ -112,7 +112,7 @@ fn next_id(max_id: Option<SegmentId>) -> Result<SegmentId> {
 
 /// Refuses to carry what no batch of this log holds: a manifest and segments of which one is not
 /// what it was.
-fn refuse_too_large(log: &Manifest, plan: &Plan) -> Result<()> {
+fn refuse_too_large(log: &Manifest, plan: &RotationPlan) -> Result<()> {
     let max = usize::try_from(log.geometry.batch_max).expect("at most 64 MiB");
     let Some(batch) = plan.carry.iter().find(|batch| batch.bytes.len() > max) else {
         return Ok(());
@@ -123,33 +123,32 @@ fn refuse_too_large(log: &Manifest, plan: &Plan) -> Result<()> {
     Err(Error::Damaged(Box::new(Damage { segment, offset, bytes, lost, cause, origin })))
 }
 
-fn try_roll(
-    machine: &Machine,
+fn try_rotate(
+    env: &Env,
     log: &Manifest,
-    plan: &mut Plan,
+    plan: &mut RotationPlan,
     id: SegmentId,
-) -> Result<Rolled, Failure> {
+) -> Result<Rotated, Failure> {
     let failed = Error::io_in(format!("make a file for segment {id}"));
-    let files = files_for(machine, log, plan).map_err(failed).map_err(Failure::File)?;
-    let header = header(machine, log, plan, (id, files.head.size)).map_err(Failure::File)?;
-    let made = make(machine, header, plan, &files);
+    let files = files_for(env, log, plan).map_err(failed).map_err(Failure::File)?;
+    let header = header(env, log, plan, (id, files.head.size)).map_err(Failure::File)?;
+    let made = make(env, header, plan, &files);
     if let Err(Failure::File(_)) = made {
         // Half a segment helps nobody and may fill the disk.
-        discard(files, &*machine.storage, id);
+        discard(files, &*env.storage, id);
     }
-    let rolled = made?;
-    let header = &rolled.tail.header;
+    let rotated = made?;
+    let header = &rotated.tail.header;
     if let Some(pred) = &plan.pred {
-        let sealed =
-            seal(pred, header.base.previous(), header.reference(), machine.clock.wall_us());
+        let sealed = seal(pred, header.base.previous(), header.reference(), env.clock.wall_us());
         // From here on this segment is the one to follow, whether the seal failed or not.
-        plan.pred = Some(Pred { header: header.clone(), head: rolled.tail.head.clone() });
+        plan.pred = Some(Predecessor { header: header.clone(), head: rotated.tail.head.clone() });
         sealed.map_err(Failure::File)?;
     }
-    Ok(rolled)
+    Ok(rotated)
 }
 
-fn discard(files: SpareSegment, storage: &dyn Storage, id: SegmentId) {
+fn discard(files: PreallocatedSegment, storage: &dyn Storage, id: SegmentId) {
     let text = files.text.as_ref().map(|text| text.file.clone());
     files.discard(storage);
     // Its own name is that of another file, or it has it already: without its head it is nothing
@@ -161,27 +160,31 @@ fn discard(files: SpareSegment, storage: &dyn Storage, id: SegmentId) {
 
 /// The files that were made ahead if they are large enough, else others, made at once. On a full
 /// disk the least that holds it: a truncation frees room only when it is done.
-fn files_for(machine: &Machine, log: &Manifest, plan: &mut Plan) -> io::Result<SpareSegment> {
+fn files_for(
+    env: &Env,
+    log: &Manifest,
+    plan: &mut RotationPlan,
+) -> io::Result<PreallocatedSegment> {
     let data = plan.data_max(log.layout) + plan.hold;
-    let (usual, least) = (length_for(log, data, plan.least), length_for(log, data, 0));
+    let (usual, size_min) = (length_for(log, data, plan.size_min), length_for(log, data, 0));
     match plan.spare.take() {
-        Some(spare) if spare.reserved.is_none_or(|reserved| reserved >= least) => Ok(spare),
+        Some(spare) if spare.reserved.is_none_or(|reserved| reserved >= size_min) => Ok(spare),
         small => {
             if let Some(small) = small {
-                small.discard(&*machine.storage);
+                small.discard(&*env.storage);
             }
-            SpareSegment::at_once(machine, log, (usual, least))
+            PreallocatedSegment::at_once(env, log, (usual, size_min))
         }
     }
 }
 
 pub(crate) fn header(
-    machine: &Machine,
+    env: &Env,
     log: &Manifest,
-    plan: &Plan,
+    plan: &RotationPlan,
     (id, size): (SegmentId, u64),
 ) -> Result<SegmentHeader> {
-    let epoch = machine.entropy.random().map_err(Error::io("draw an epoch"))?;
+    let epoch = env.entropy.random().map_err(Error::io("draw an epoch"))?;
     let count: u64 = plan.carry.iter().map(|batch| u64::from(batch.count)).sum();
     Ok(SegmentHeader {
         geometry: log.geometry,
@@ -195,20 +198,20 @@ pub(crate) fn header(
         pred_chain: plan.pred.as_ref().map_or(0, |_| plan.chain_before),
         layout: log.layout,
         record_type: log.record_type.clone(),
-        time_us: machine.clock.wall_us(),
+        time_us: env.clock.wall_us(),
     })
 }
 
 /// Steps (a) to (c).
 fn make(
-    machine: &Machine,
+    env: &Env,
     header: SegmentHeader,
-    plan: &Plan,
-    files: &SpareSegment,
-) -> Result<Rolled, Failure> {
+    plan: &RotationPlan,
+    files: &PreallocatedSegment,
+) -> Result<Rotated, Failure> {
     let data = files.text.as_ref().unwrap_or(&files.head);
     let failed = |what: &str| Error::io(format!("{what} {}", files.head.name));
-    let mut rolled = Rolled {
+    let mut rotated = Rotated {
         tail: TailSegment {
             life: Life::of(&header),
             at: Offset(header.data_start()),
@@ -216,40 +219,40 @@ fn make(
             marks: 0,
             head: files.head.file.clone(),
             file: data.file.clone(),
-            full: files.reserved.unwrap_or(plan.least),
+            full: files.reserved.unwrap_or(plan.size_min),
             is_reserved: files.reserved.is_some(),
             header,
         },
         sent: vec![],
-        passed: vec![],
+        skipped_segments: vec![],
     };
-    rolled.write(plan).map_err(failed("write")).map_err(Failure::File)?;
+    rotated.write(plan).map_err(failed("write")).map_err(Failure::File)?;
     // A text and its name first: a head never stands there without it.
     let (text, head) = (files.text.as_ref(), &files.head);
     for file in text.into_iter().chain([head]) {
         file.file.sync().map_err(failed("sync")).map_err(Failure::File)?;
     }
-    let header = &rolled.tail.header;
+    let header = &rotated.tail.header;
     if let Some(text) = text {
-        give_name(machine, text, &header.data_name())?;
+        give_name(env, text, &header.data_name())?;
     }
-    give_name(machine, head, &header.head_name())?;
-    Ok(rolled)
+    give_name(env, head, &header.head_name())?;
+    Ok(rotated)
 }
 
 /// Step (c), for one file.
-fn give_name(machine: &Machine, spare: &Spare, name: &str) -> Result<(), Failure> {
+fn give_name(env: &Env, spare: &PreallocatedFile, name: &str) -> Result<(), Failure> {
     // Whatever has that name already is another's: the next number is tried then.
-    let renamed = machine.storage.rename_new(&spare.name, name);
+    let renamed = env.storage.rename_new(&spare.name, name);
     renamed.map_err(Error::io_in(format!("name {name}"))).map_err(Failure::File)?;
-    let synced = machine.storage.sync_dir();
+    let synced = env.storage.sync_dir();
     let failed = Error::io_in(format!("name {name}"));
     synced.map_err(failed).map_err(Failure::Directory)
 }
 
-impl Rolled {
+impl Rotated {
     /// Writes header and carried batches; not synced.
-    fn write(&mut self, plan: &Plan) -> io::Result<()> {
+    fn write(&mut self, plan: &RotationPlan) -> io::Result<()> {
         let tail = &mut self.tail;
         let mut chain_before = plan.chain_before;
         for batch in &plan.carry {
@@ -265,8 +268,16 @@ impl Rolled {
             let Finished { end, chain, text } = tail.finish(&mut bytes, spec);
             tail.file.write_at(text.as_ref().unwrap_or(&bytes), tail.at.0)?;
             (tail.at, tail.chain) = (end, chain);
-            let Carried { first, count, is_void, time_us, .. } = *batch;
-            self.sent.push(Sent { bytes, first, count, is_void, time_us, end, chain_before });
+            let RewriteBatch { first, count, is_void, time_us, .. } = *batch;
+            self.sent.push(WrittenBatch {
+                bytes,
+                first,
+                count,
+                is_void,
+                time_us,
+                end,
+                chain_before,
+            });
             chain_before = tail.chain;
         }
         tail.head.write_at(&tail.header.encode(), 0)
@@ -274,7 +285,7 @@ impl Rolled {
 }
 
 /// Step (d).
-fn seal(pred: &Pred, last: Option<Lsn>, next: SegmentRef, time_us: u64) -> Result<()> {
+fn seal(pred: &Predecessor, last: Option<Lsn>, next: SegmentRef, time_us: u64) -> Result<()> {
     let bytes = Seal { last, next, time_us }.encode(&pred.header);
     let offset = Seal::offset(pred.header.geometry);
     let written = pred.head.write_at(&bytes, offset.0).and_then(|()| pred.head.sync());

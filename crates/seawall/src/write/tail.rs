@@ -34,16 +34,16 @@ impl TailSegment {
     pub(crate) fn cut_behind_last_batch(&self) {
         let length = self.at.0.next_multiple_of(u64::from(self.header.geometry.block));
         if self.header.layout == Layout::Text {
-            self.free_reserved();
+            self.release_reserved();
         } else if length < self.header.size {
             let _ = self.file.set_len(length);
         }
     }
 
     /// Frees what is reserved beyond the end of a text, once nothing more is written to it.
-    pub(crate) fn free_reserved(&self) {
+    pub(crate) fn release_reserved(&self) {
         if self.header.layout == Layout::Text && self.is_reserved {
-            free_reserved(&*self.file);
+            release_reserved(&*self.file);
         }
     }
 
@@ -88,7 +88,7 @@ impl TailSegment {
 }
 
 /// Frees what is reserved beyond the end of a text.
-pub(crate) fn free_reserved(text: &dyn File) {
+pub(crate) fn release_reserved(text: &dyn File) {
     // As it takes room only, an error harms nobody.
     let _ = text.len().and_then(|length| text.set_len(length));
 }

@@ -5,9 +5,9 @@ use crate::base::error::{Error, Result};
 use crate::base::retention::LiveSegment;
 use crate::files::directory::list;
 use crate::files::segment::Segment;
-use crate::scan::catalog::Link;
-use crate::scan::scanner::{Event, Walk};
-use crate::write::rotation::{Plan, Pred, roll};
+use crate::scan::catalog::ChainedSegment;
+use crate::scan::scanner::{LogScanner, ScanItem};
+use crate::write::rotation::{Predecessor, RotationPlan, rotate};
 use crate::write::writer::Writer;
 use seawall_format::scan::Limit;
 use seawall_format::{Layout, Lsn, SegmentHeader, SegmentId, next_lsn};
@@ -36,7 +36,7 @@ impl Writer {
         // If a file cannot be looked at, all stay for now: nothing is lost by that.
         let Ok(live) = self.live_segments() else { return Ok(()) };
         let checkpoints = self.manifest.content.checkpoints;
-        let gone = rule.excess(&live, checkpoints, self.machine.clock.wall_us());
+        let gone = rule.excess(&live, checkpoints, self.env.clock.wall_us());
         if gone == 0 {
             return Ok(());
         }
@@ -51,7 +51,7 @@ impl Writer {
             let length = match self.retained.lengths.get(&header.id) {
                 Some(length) => *length,
                 None if asks_for_lengths => {
-                    let segment = Segment::open_known(&self.machine.storage, header)?;
+                    let segment = Segment::open_known(&self.env.storage, header)?;
                     self.retained.lengths.insert(header.id, segment.size());
                     segment.size()
                 }
@@ -110,15 +110,15 @@ impl Writer {
         let holder = live.get(keep).expect("just found").clone();
         let dead: Vec<SegmentId> = live.drain(keep + 1..).map(|header| header.id).collect();
         let (name, chain_before) = (holder.head_name(), self.chain_of(&holder, last)?);
-        let file = self.machine.storage.open(&name, Access::ReadWrite);
+        let file = self.env.storage.open(&name, Access::ReadWrite);
         let head = file.map_err(Error::io(format!("open {name} for writing")))?;
         let named = holder.reference();
-        let plan = Plan {
+        let plan = RotationPlan {
             base: next,
             carry: vec![],
             chain_before,
-            pred: Some(Pred { header: holder, head }),
-            least: self.segment_min,
+            pred: Some(Predecessor { header: holder, head }),
+            size_min: self.segment_min,
             hold: 0,
             spare: None,
         };
@@ -131,12 +131,12 @@ impl Writer {
             *checkpoints = checkpoints.map(|checkpoint| checkpoint.map(|lsn| lsn.min(next)));
             self.write_manifest()?;
         }
-        let rolled = roll(&self.machine, &self.manifest.content, plan, &mut self.max_id)?;
+        let rotated = rotate(&self.env, &self.manifest.content, plan, &mut self.max_id)?;
         (self.last, self.last_chain) = (last, chain_before);
-        std::mem::replace(&mut self.tail, rolled.tail).free_reserved();
+        std::mem::replace(&mut self.tail, rotated.tail).release_reserved();
         self.recent = VecDeque::new();
         self.chain = live;
-        self.chain.extend(rolled.passed);
+        self.chain.extend(rotated.skipped_segments);
         self.tell_readers();
         self.remove_segments(|id| dead.contains(&id)).map(Ok)
     }
@@ -146,14 +146,15 @@ impl Writer {
         if last < Some(holder.base) {
             return Ok(holder.pred_chain);
         }
-        let segment = Segment::open_known(&self.machine.storage, holder)?;
-        let mut walk = Walk::of_segment(&Link { segment, limit: Limit::At(last), gap: None });
+        let segment = Segment::open_known(&self.env.storage, holder)?;
+        let mut scan =
+            LogScanner::of_segment(&ChainedSegment { segment, limit: Limit::At(last), gap: None });
         let mut chain = 0;
         loop {
-            match walk.step()? {
-                Event::Batch(batch) => chain = batch.header.chain_value(),
-                Event::End(_) => return Ok(chain),
-                Event::Damage(damages, _) => {
+            match scan.step()? {
+                ScanItem::Batch(batch) => chain = batch.header.chain_value(),
+                ScanItem::ScanEnd(_) => return Ok(chain),
+                ScanItem::Damage(damages, _) => {
                     let damage = damages.into_iter().next().expect("damage is named");
                     return Err(Error::Damaged(Box::new(damage)));
                 }
@@ -168,13 +169,13 @@ impl Writer {
         let live = self.chain.iter().chain([&self.tail.header]);
         let live: BTreeSet<SegmentId> = live.map(|header| header.id).collect();
         let removed = self.remove_segments(|id| !live.contains(&id) && !kept.contains(&id));
-        self.machine.retired.give_back_all();
+        self.env.deferred_delete.drain();
         removed
     }
 
     /// Unlinks segments that the log has given up already.
     pub(crate) fn remove_segments(&self, goes: impl Fn(SegmentId) -> bool) -> Result<()> {
-        let storage = &*self.machine.storage;
+        let storage = &*self.env.storage;
         let names = list(storage)?;
         // In the order of the names a head goes before its text.
         let gone = |name: &&String| SegmentId::from_any_name(name).is_some_and(&goes);
@@ -192,7 +193,7 @@ impl Writer {
         }
         // Not before: what comes back after a crash is as it was.
         for file in rests {
-            self.machine.retired.add(file);
+            self.env.deferred_delete.add(file);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Those who await records: found by number, without a look at all the others.
 
-use crate::write::group_commit::Place;
+use crate::write::group_commit::Position;
 use seawall_format::Lsn;
 use std::collections::BTreeMap;
 use std::task::Waker;
@@ -15,11 +15,11 @@ pub(crate) struct Wakers {
 }
 
 impl Wakers {
-    /// Notes who is to be woken for the record at `place` by this ticket, which has a number then;
-    /// returns the waker that it left before.
+    /// Registers a waker for the record at `position`; the ticket gets a number. Returns the waker
+    /// that the ticket registered before.
     pub(crate) fn add(
         &mut self,
-        place: Place,
+        position: Position,
         ticket: &mut Option<u64>,
         waker: Waker,
     ) -> Option<Waker> {
@@ -27,12 +27,12 @@ impl Wakers {
             self.tickets += 1;
             self.tickets
         });
-        self.known.insert((place.group, place.lsn, number), waker)
+        self.known.insert((position.batch_seq, position.lsn, number), waker)
     }
 
     /// The waker of a ticket that is not awaited any more, if it is here.
-    pub(crate) fn remove(&mut self, place: Place, ticket: u64) -> Option<Waker> {
-        self.known.remove(&(place.group, place.lsn, ticket))
+    pub(crate) fn remove(&mut self, position: Position, ticket: u64) -> Option<Waker> {
+        self.known.remove(&(position.batch_seq, position.lsn, ticket))
     }
 
     /// Whether the newest record is awaited by the task that this waker wakes.
@@ -42,11 +42,11 @@ impl Wakers {
 
     /// Those of all places that `reached` says yes to: what was admitted first comes first, so
     /// none lies behind the first no.
-    pub(crate) fn take(&mut self, reached: impl Fn(Place) -> bool) -> Vec<Waker> {
+    pub(crate) fn take(&mut self, reached: impl Fn(Position) -> bool) -> Vec<Waker> {
         let mut taken = vec![];
         while let Some(first) = self.known.first_entry() {
-            let (group, lsn, _) = *first.key();
-            if !reached(Place { lsn, group }) {
+            let (batch_seq, lsn, _) = *first.key();
+            if !reached(Position { lsn, batch_seq }) {
                 break;
             }
             taken.push(first.remove());
@@ -77,8 +77,8 @@ mod tests {
         Waker::from(Arc::new(Bell))
     }
 
-    fn place(group: u64, lsn: u64) -> Place {
-        Place { lsn: Lsn::new(lsn).expect("not 0"), group }
+    fn position(batch_seq: u64, lsn: u64) -> Position {
+        Position { lsn: Lsn::new(lsn).expect("not 0"), batch_seq }
     }
 
     #[test]
@@ -86,21 +86,21 @@ mod tests {
         let (one, other, later) = (waker(), waker(), waker());
         let mut wakers = Wakers::default();
         let [mut ticket, mut clone, mut second, mut third] = [None; 4];
-        assert!(wakers.add(place(0, 1), &mut ticket, one.clone()).is_none());
-        assert!(wakers.add(place(0, 1), &mut clone, other.clone()).is_none(), "a clone of it");
+        assert!(wakers.add(position(0, 1), &mut ticket, one.clone()).is_none());
+        assert!(wakers.add(position(0, 1), &mut clone, other.clone()).is_none(), "a clone of it");
         for _ in 0..1000 {
-            let replaced = wakers.add(place(0, 1), &mut ticket, waker());
+            let replaced = wakers.add(position(0, 1), &mut ticket, waker());
             assert!(replaced.is_some(), "polled once more, each time by another task");
         }
-        assert!(wakers.add(place(0, 1), &mut ticket, one.clone()).is_some());
-        assert!(wakers.add(place(0, 2), &mut second, one.clone()).is_none(), "another record");
-        assert!(wakers.add(place(1, 3), &mut third, later.clone()).is_none());
+        assert!(wakers.add(position(0, 1), &mut ticket, one.clone()).is_some());
+        assert!(wakers.add(position(0, 2), &mut second, one.clone()).is_none(), "another record");
+        assert!(wakers.add(position(1, 3), &mut third, later.clone()).is_none());
         assert!(wakers.newest_is(&later) && !wakers.newest_is(&one));
-        assert!(wakers.remove(place(0, 2), second.unwrap()).unwrap().will_wake(&one));
-        assert!(wakers.remove(place(0, 2), second.unwrap()).is_none());
-        let taken = wakers.take(|place| place.group == 0);
+        assert!(wakers.remove(position(0, 2), second.unwrap()).unwrap().will_wake(&one));
+        assert!(wakers.remove(position(0, 2), second.unwrap()).is_none());
+        let taken = wakers.take(|position| position.batch_seq == 0);
         assert!(matches!(&taken[..], [a, b] if a.will_wake(&one) && b.will_wake(&other)));
-        assert!(wakers.take(|place| place.group == 0).is_empty());
+        assert!(wakers.take(|position| position.batch_seq == 0).is_empty());
         assert!(wakers.take_all().next().is_some_and(|left| left.will_wake(&later)));
         assert!(wakers.take_all().next().is_none());
     }
@@ -109,9 +109,9 @@ mod tests {
     fn a_number_that_is_given_again_after_a_cut_is_another_record() {
         let (before, after) = (waker(), waker());
         let mut wakers = Wakers::default();
-        wakers.add(place(4, 9), &mut None, before.clone());
-        wakers.add(place(5, 3), &mut None, after);
-        let taken = wakers.take(|place| place.group < 5);
+        wakers.add(position(4, 9), &mut None, before.clone());
+        wakers.add(position(5, 3), &mut None, after);
+        let taken = wakers.take(|position| position.batch_seq < 5);
         assert!(taken.len() == 1 && taken.iter().all(|taken| taken.will_wake(&before)));
     }
 }

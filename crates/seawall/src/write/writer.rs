@@ -1,19 +1,19 @@
 //! The writer of the tail segment: one batch, one write, one barrier. Whoever leads a group commit
 //! holds it; there is one.
 
-use crate::base::env::Machine;
+use crate::base::env::Env;
 use crate::base::error::{Error, Result};
 use crate::base::num::to_u64;
 use crate::base::options::Failover;
-use crate::base::retention::Retained;
+use crate::base::retention::RetentionState;
 use crate::files::live::LiveFile;
 use crate::files::manifest::{ManifestFile, SEQUENCE_MAX};
-use crate::parity::writer::{Settling, Tracker};
+use crate::parity::writer::{ParityFlush, ParityWriter};
 use crate::write::direct_io::Blocks;
 use crate::write::group_commit::Room;
-use crate::write::pending::{Carried, Sent};
-use crate::write::preallocated::{SpareSegment, length_for};
-use crate::write::rotation::{Plan, Pred, Rolled, roll};
+use crate::write::pending::{RewriteBatch, WrittenBatch};
+use crate::write::preallocated::{PreallocatedSegment, length_for};
+use crate::write::rotation::{Predecessor, Rotated, RotationPlan, rotate};
 use crate::write::tail::{Finished, TailSegment, overhead_max};
 use seawall_format::batch::Spec;
 use seawall_format::{Closed, Lsn, Mark, SegmentHeader, SegmentId, SegmentRef, next_lsn};
@@ -31,7 +31,7 @@ const LARGE_BUFFER_MAX: usize = 4 << 20;
 /// The one writer of a log.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    pub(crate) machine: Machine,
+    pub(crate) env: Env,
     pub(crate) manifest: ManifestFile,
     pub(crate) live: LiveFile,
     pub(crate) tail: TailSegment,
@@ -42,13 +42,13 @@ pub(crate) struct Writer {
     /// The chain value of the batch that holds it, or 0 if this process never saw that batch.
     pub(crate) last_chain: u64,
     /// The batches in the block where the next one begins, oldest first.
-    pub(crate) recent: VecDeque<Sent>,
+    pub(crate) recent: VecDeque<WrittenBatch>,
     /// Follows what is written, if the log has parity.
-    pub(crate) parity: Option<Tracker>,
+    pub(crate) parity: Option<ParityWriter>,
     /// What is to become durable of it at leisure.
-    pub(crate) unsettled: Vec<Settling>,
+    pub(crate) parity_flushes: Vec<ParityFlush>,
     /// The files for the next segment, if they were made ahead.
-    pub(crate) spare: Option<SpareSegment>,
+    pub(crate) spare: Option<PreallocatedSegment>,
     /// Buffers to be used again.
     pub(crate) buffers: Vec<Vec<u8>>,
     /// What the device takes at once.
@@ -57,7 +57,7 @@ pub(crate) struct Writer {
     /// The least size of a segment, in bytes.
     pub(crate) segment_min: u64,
     pub(crate) counts: Counts,
-    pub(crate) retained: Retained,
+    pub(crate) retained: RetentionState,
     /// Failures that the log survived, for the hook that is to hear of them.
     pub(crate) failovers: Vec<Failover>,
     /// Held as long as the writer is.
@@ -66,8 +66,8 @@ pub(crate) struct Writer {
 
 /// What a new segment begins with, and its least size in bytes.
 pub(crate) struct NewSegment {
-    pub(crate) carry: Vec<Carried>,
-    pub(crate) least: u64,
+    pub(crate) carry: Vec<RewriteBatch>,
+    pub(crate) size_min: u64,
     /// Bytes that must fit in behind.
     pub(crate) hold: u64,
 }
@@ -94,7 +94,7 @@ impl Writer {
         let overhead = u64::from(count) * overhead_max(self.tail.header.layout);
         let size = to_u64(bytes.len()) + overhead;
         if self.tail.is_full_for(size) {
-            self.roll(size)?;
+            self.rotate(size)?;
         }
         let (first, at) = (next_lsn(self.last), self.tail.at);
         let (sent, outcome) = self.send(bytes, first, count);
@@ -120,9 +120,9 @@ impl Writer {
     }
 
     /// One write, one barrier. Whatever came of it, the batch is in the hands of the caller.
-    fn send(&mut self, mut bytes: Vec<u8>, first: Lsn, count: u32) -> (Sent, Result<()>) {
+    fn send(&mut self, mut bytes: Vec<u8>, first: Lsn, count: u32) -> (WrittenBatch, Result<()>) {
         let tail = &mut self.tail;
-        let time_us = self.machine.clock.wall_us();
+        let time_us = self.env.clock.wall_us();
         let (confirmed, chain, is_void) = (self.last, tail.chain, false);
         let spec = Spec { first, count, is_void, confirmed, chain, time_us };
         let Finished { end, chain, text } = tail.finish(&mut bytes, spec);
@@ -140,24 +140,25 @@ impl Writer {
             tail.chain = chain;
             if let Some(parity) = &mut self.parity {
                 let written = (at.0, text.as_ref().unwrap_or(&bytes).as_slice());
-                self.unsettled.extend(parity.follow(&tail.covered(&self.machine.storage), written));
+                self.parity_flushes
+                    .extend(parity.follow(&tail.covered(&self.env.storage), written));
                 self.counts.parity_stripes = parity.stripes;
                 self.counts.parity_failures = parity.failures;
             }
         }
         let chain_before = self.last_chain;
-        (Sent { bytes, first, count, is_void, time_us, end, chain_before }, outcome)
+        (WrittenBatch { bytes, first, count, is_void, time_us, end, chain_before }, outcome)
     }
 
     /// The barrier of a batch failed: its file gets nothing more. Everything in the blocks that the
     /// write touched goes into a new segment, from memory (R8).
-    fn fail_over(&mut self, sent: Sent, error: &Error) -> Result<()> {
+    fn fail_over(&mut self, sent: WrittenBatch, error: &Error) -> Result<()> {
         let life = self.tail.life;
         self.recent.push_back(sent);
         let oldest = self.recent.front().expect("just put there");
         let (base, chain_before) = (oldest.first, oldest.chain_before);
-        let carry = self.recent.drain(..).map(|sent| sent.unbind(&life)).collect();
-        self.go_on(base, chain_before, NewSegment { carry, least: 0, hold: 0 })?;
+        let carry = self.recent.drain(..).map(|sent| sent.unseal(&life)).collect();
+        self.switch_segment(base, chain_before, NewSegment { carry, size_min: 0, hold: 0 })?;
         self.note_failover(error);
         Ok(())
     }
@@ -169,10 +170,10 @@ impl Writer {
     }
 
     /// Goes on in a new segment, twice the size, that holds a batch of `size` bytes.
-    fn roll(&mut self, size: u64) -> Result<()> {
-        let new = NewSegment { carry: vec![], least: self.next_size(), hold: size };
+    fn rotate(&mut self, size: u64) -> Result<()> {
+        let new = NewSegment { carry: vec![], size_min: self.next_size(), hold: size };
         self.counts.rolls += 1;
-        self.go_on(next_lsn(self.last), self.last_chain, new)?;
+        self.switch_segment(next_lsn(self.last), self.last_chain, new)?;
         self.retained.is_due = self.retained.rule.is_some();
         Ok(())
     }
@@ -191,16 +192,17 @@ impl Writer {
     /// Where batches can surely go.
     pub(crate) fn room(&self) -> Room {
         let start = self.tail.header.data_start();
-        let room = |spare: &SpareSegment| spare.reserved.map_or(u64::MAX, |size| size - start);
+        let room =
+            |spare: &PreallocatedSegment| spare.reserved.map_or(u64::MAX, |size| size - start);
         Room { tail: self.tail.room(), spare: self.spare.as_ref().map_or(0, room) }
     }
 
     /// Takes over a file that was made ahead; a second one is given up.
-    pub(crate) fn take_spare(&mut self, ahead: Option<SpareSegment>) {
-        let Some(ahead) = ahead else { return };
+    pub(crate) fn take_preallocated(&mut self, preallocation: Option<PreallocatedSegment>) {
+        let Some(preallocation) = preallocation else { return };
         match &self.spare {
-            Some(_) => ahead.discard(&*self.machine.storage),
-            None => self.spare = Some(ahead),
+            Some(_) => preallocation.discard(&*self.env.storage),
+            None => self.spare = Some(preallocation),
         }
     }
 
@@ -208,32 +210,38 @@ impl Writer {
     /// does if there is no room for that.
     pub(crate) fn make_room(&mut self, size: u64) -> io::Result<()> {
         if let Some(small) = self.spare.take() {
-            small.discard(&*self.machine.storage);
+            small.discard(&*self.env.storage);
         }
         let log = &self.manifest.content;
-        let least = length_for(log, size, self.segment_min);
+        let size_min = length_for(log, size, self.segment_min);
         let usual = length_for(log, size, self.next_size());
-        self.spare = Some(SpareSegment::at_once(&self.machine, log, (usual, least))?);
+        self.spare = Some(PreallocatedSegment::at_once(&self.env, log, (usual, size_min))?);
         Ok(())
     }
 
     /// The one way into a new segment while the log is open.
-    pub(crate) fn go_on(&mut self, base: Lsn, chain_before: u64, what: NewSegment) -> Result<()> {
+    pub(crate) fn switch_segment(
+        &mut self,
+        base: Lsn,
+        chain_before: u64,
+        what: NewSegment,
+    ) -> Result<()> {
         self.check_names()?;
-        let pred = Some(Pred { header: self.tail.header.clone(), head: self.tail.head.clone() });
-        let least = what.least.max(self.segment_min);
+        let pred =
+            Some(Predecessor { header: self.tail.header.clone(), head: self.tail.head.clone() });
+        let size_min = what.size_min.max(self.segment_min);
         let spare = self.spare.take();
         let NewSegment { carry, hold, .. } = what;
-        let plan = Plan { base, carry, pred, chain_before, least, hold, spare };
-        let rolled = roll(&self.machine, &self.manifest.content, plan, &mut self.max_id)?;
-        let Rolled { tail, sent, passed } = rolled;
+        let plan = RotationPlan { base, carry, pred, chain_before, size_min, hold, spare };
+        let rotated = rotate(&self.env, &self.manifest.content, plan, &mut self.max_id)?;
+        let Rotated { tail, sent, skipped_segments } = rotated;
         if !sent.is_empty() {
             self.last_chain = tail.chain;
         }
         let before = std::mem::replace(&mut self.tail, tail);
         before.cut_behind_last_batch();
         self.chain.push(before.header);
-        self.chain.extend(passed);
+        self.chain.extend(skipped_segments);
         self.recent = sent.into();
         Ok(())
     }
@@ -244,8 +252,8 @@ impl Writer {
         if self.tail.header.record_type.schema == self.manifest.content.record_type.schema {
             return Ok(());
         }
-        let empty = NewSegment { carry: vec![], least: 0, hold: 0 };
-        self.go_on(next_lsn(self.last), self.last_chain, empty)
+        let empty = NewSegment { carry: vec![], size_min: 0, hold: 0 };
+        self.switch_segment(next_lsn(self.last), self.last_chain, empty)
     }
 
     /// Batches that end before the block where the next one begins are safe from its failure.
@@ -274,7 +282,7 @@ impl Writer {
     pub(crate) fn mark(&mut self) -> Result<()> {
         self.check_names()?;
         let sequence = self.tail.marks + 1;
-        let mark = Mark { confirmed: self.last, sequence, time_us: self.machine.clock.wall_us() };
+        let mark = Mark { confirmed: self.last, sequence, time_us: self.env.clock.wall_us() };
         let header = &self.tail.header;
         let offset = mark.slot().offset(header.geometry);
         let written = if sequence > SEQUENCE_MAX {
@@ -288,8 +296,8 @@ impl Writer {
         if let Err(error) = written {
             let error = Error::io_in(format!("mark {}", header.head_name()))(error);
             // The base of the next segment confirms as much as the mark would have.
-            let empty = NewSegment { carry: vec![], least: 0, hold: 0 };
-            self.go_on(next_lsn(self.last), self.last_chain, empty)?;
+            let empty = NewSegment { carry: vec![], size_min: 0, hold: 0 };
+            self.switch_segment(next_lsn(self.last), self.last_chain, empty)?;
             self.note_failover(&error);
             self.tell_readers();
             return Ok(());
@@ -300,34 +308,34 @@ impl Writer {
 
     /// Has parity made, of everything that was written if it is to be `complete`; it becomes
     /// durable at leisure, unless nobody else sees to that.
-    pub(crate) fn tend_parity(&mut self, complete: bool, at_once: bool) {
+    pub(crate) fn update_parity(&mut self, complete: bool, at_once: bool) {
         let Some(parity) = &mut self.parity else { return };
         if complete {
-            self.unsettled.extend(parity.complete(&self.tail.covered(&self.machine.storage)));
+            self.parity_flushes.extend(parity.complete(&self.tail.covered(&self.env.storage)));
             self.counts.parity_failures = parity.failures;
         }
         if at_once {
-            self.unsettled.drain(..).for_each(|settling| settling.run());
+            self.parity_flushes.drain(..).for_each(|flush| flush.run());
         }
     }
 
     /// Makes all of it durable, names included.
-    fn settle_parity(&mut self) {
+    fn flush_parity(&mut self) {
         if self.parity.is_some() {
-            self.tend_parity(true, true);
+            self.update_parity(true, true);
             // This writer makes no more segments: nobody else has to hear of an error, and what
             // is not there at the next open is made then.
-            let _ = self.machine.storage.sync_dir();
+            let _ = self.env.storage.sync_dir();
         }
     }
 
     /// A clean close: the manifest says where the log ends. It stays true whatever follows.
     pub(crate) fn close(&mut self) -> Result<()> {
         if let Some(spare) = self.spare.take() {
-            spare.discard(&*self.machine.storage);
+            spare.discard(&*self.env.storage);
         }
-        self.settle_parity();
-        self.tail.free_reserved();
+        self.flush_parity();
+        self.tail.release_reserved();
         self.manifest.content.closed =
             Some(Closed { last: self.last, segment: self.tail.header.reference() });
         self.write_manifest()
@@ -338,7 +346,7 @@ impl Writer {
     /// A failure is counted, and is not an error: readers then sync what they show.
     pub(crate) fn tell_readers(&mut self) {
         let newest = (self.tail.header.reference(), self.last);
-        let told = self.live.tell(&self.machine, self.manifest.content.log, newest);
+        let told = self.live.publish(&self.env, self.manifest.content.log, newest);
         self.counts.live_failures += u64::from(told.is_err());
     }
 
@@ -349,7 +357,7 @@ impl Writer {
     ///
     /// They could not be told.
     pub(crate) fn stop_readers(&mut self, segment: SegmentRef, durable: Option<Lsn>) -> Result<()> {
-        let told = self.live.stop(&self.machine, self.manifest.content.log, (segment, durable));
+        let told = self.live.stop(&self.env, self.manifest.content.log, (segment, durable));
         // Nothing, or a part of it, may be there now.
         told.inspect_err(|_| self.tell_readers())
     }

@@ -212,7 +212,7 @@ pub fn check(life: &Life, left: &MemStorage, faults: Faults, what: &str) -> Verd
         Ok(log) => log,
         Err(error) => panic!("{what}: {error}"),
     };
-    let unsure = log.recovery().tail == TailState::CannotTell;
+    let unsure = log.recovery().tail == TailState::Ambiguous;
     assert!(!unsure || faults == Faults::FailedSync, "{what}");
     let shown = read_own(&log);
     compare(life, &shown, what);

@@ -55,8 +55,8 @@ pub fn of_any_size(seed: u64) -> Options {
     Options::new()
         .geometry(GEOMETRY, SEGMENT_MIN)
         .idle_mark(None)
-        .prepare_ahead(false)
-        .machine(Arc::new(clock), Arc::new(SeededEntropy::new(seed)))
+        .preallocate(false)
+        .env(Arc::new(clock), Arc::new(SeededEntropy::new(seed)))
 }
 
 /// The same options for another process: other random bits, another time.

@@ -180,9 +180,9 @@ fn options(codec: CodecId, layout: Option<Layout>) -> Options {
     clock.set_wall_us(2_000_000_000_000_000);
     let options = Options::new()
         .idle_mark(None)
-        .prepare_ahead(false)
+        .preallocate(false)
         .codec(codec)
-        .machine(Arc::new(clock), Arc::new(SeededEntropy::new(99)));
+        .env(Arc::new(clock), Arc::new(SeededEntropy::new(99)));
     if layout == Some(Layout::Text) { options.layout(Layout::Text) } else { options }
 }
 
@@ -200,7 +200,7 @@ fn open(
     let log = match options.open_in::<[u8], Raw>(storage.clone()) {
         Ok(log) => log,
         Err(Error::Damaged(found)) => return format!("{name}: refused, {}", damage(&found)),
-        Err(Error::CannotTell { .. }) => return format!("{name}: refused, unsure"),
+        Err(Error::Ambiguous { .. }) => return format!("{name}: refused, unsure"),
         Err(other) => panic!("{name}: {other}"),
     };
     let recovery = log.recovery().clone();

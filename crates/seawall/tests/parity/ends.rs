@@ -179,7 +179,7 @@ fn a_text_that_lost_its_end_with_a_line_break_is_not_taken_for_an_edited_one() {
             }
             let strict =
                 open(&laid_out(again(2), Layout::Text).mode(OpenMode::Strict), &device.kill());
-            assert!(matches!(strict, Err(Error::CannotTell { .. })), "{damage} {more}: {strict:?}");
+            assert!(matches!(strict, Err(Error::Ambiguous { .. })), "{damage} {more}: {strict:?}");
             assert_whole(&device, Layout::Text, &records, &format!("{damage} {more}"));
         }
     }
@@ -202,7 +202,7 @@ fn the_end_in_a_lost_block_cannot_be_told() {
     assert!(before > block && used(&device) < block + BLOCK, "both in one block");
     spoil(&device, &name, block..block + BLOCK, "zeros");
     let log = open(&again(8), &device.kill()).unwrap();
-    assert_eq!(log.recovery().tail, seawall::TailState::CannotTell);
+    assert_eq!(log.recovery().tail, seawall::TailState::Ambiguous);
     let found = judge(&device).unwrap();
     assert_eq!((found.verdict, found.records), (Verdict::Correctable, 60));
 }

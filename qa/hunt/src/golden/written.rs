@@ -37,8 +37,8 @@ fn clock() -> Arc<ManualClock> {
 fn options(seed: u64, clock: &Arc<ManualClock>, layout: Layout) -> Options {
     let options = Options::new()
         .idle_mark(None)
-        .prepare_ahead(false)
-        .machine(clock.clone(), Arc::new(SeededEntropy::new(seed)));
+        .preallocate(false)
+        .env(clock.clone(), Arc::new(SeededEntropy::new(seed)));
     match layout {
         Layout::Text => {
             options.geometry(SIZES, 2048).segment_size(4096).codec(CodecId::Json).layout(layout)
@@ -156,8 +156,8 @@ fn usual() -> Files {
     let device = MemStorage::new();
     let options = Options::new()
         .idle_mark(None)
-        .prepare_ahead(false)
-        .machine(clock(), Arc::new(SeededEntropy::new(5)));
+        .preallocate(false)
+        .env(clock(), Arc::new(SeededEntropy::new(5)));
     let log: Log<[u8], Raw> = options.open_in(Arc::new(device.clone())).unwrap();
     for text in ["one", "", "three records and their numbers"] {
         log.append(text.as_bytes()).unwrap();

@@ -101,7 +101,7 @@ pub(crate) fn a_waker_may_drop_the_log() {
 pub(crate) fn a_close_beside_the_preparer_leaves_no_file_behind() {
     time::flow();
     let device = MemStorage::new();
-    let log = open(&quiet().prepare_ahead(true), &device);
+    let log = open(&quiet().preallocate(true), &device);
     let witness = Witness::new();
     let (inside, by) = (Arc::clone(&log), Arc::clone(&witness));
     let appends = tasks(2, move |task| {

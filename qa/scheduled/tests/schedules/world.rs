@@ -39,13 +39,13 @@ pub(crate) fn quiet() -> Options {
         .geometry(GEOMETRY, SEGMENT_MIN)
         .segment_size(SEGMENT_MAX)
         .idle_mark(None)
-        .prepare_ahead(false)
-        .machine(Arc::new(time::Clock), Arc::new(SeededEntropy::new(below(u64::MAX))))
+        .preallocate(false)
+        .env(Arc::new(time::Clock), Arc::new(SeededEntropy::new(below(u64::MAX))))
 }
 
 /// The same, with marks and files ahead as by default, or not.
 pub(crate) fn any() -> Options {
-    let options = quiet().prepare_ahead(coin());
+    let options = quiet().preallocate(coin());
     if coin() { options.idle_mark(Some(std::time::Duration::from_millis(100))) } else { options }
 }
 

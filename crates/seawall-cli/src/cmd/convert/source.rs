@@ -153,7 +153,7 @@ impl Records {
         }
         let behind = found.given_up.into_iter().filter(|lost| lost.from >= self.next);
         self.remarks.extend(behind.map(Remark::GivenUp));
-        if found.tail == TailState::CannotTell {
+        if found.tail == TailState::Ambiguous {
             self.remarks.push(Remark::UnsureTail);
         }
         Ok(())

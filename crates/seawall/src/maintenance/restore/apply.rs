@@ -1,13 +1,13 @@
 //! Patches are written in place. What tells that bytes are missing, a segment's header and the
 //! length of its file, is mended last: until then a crash leaves a log that names its damage.
 
-use crate::base::env::Machine;
+use crate::base::env::Env;
 use crate::base::error::{Error, Result};
 use crate::base::num::to_u64;
-use crate::files::directory::{MANIFEST, is_spare, list};
+use crate::files::directory::{MANIFEST, is_preallocated, list};
 use crate::files::overlay::{Overlay, Patch, is_manifest, part};
 use crate::scan::quarantine;
-use crate::write::preallocated::Spare;
+use crate::write::preallocated::PreallocatedFile;
 use seawall_format::{SECTOR, SegmentId};
 use seawall_io::{Access, File};
 use std::io;
@@ -21,15 +21,15 @@ const CHUNK: usize = 1 << 20;
 ///
 /// The first write or sync that fails ends it: nothing is written again on blocks of which nobody
 /// knows what they hold.
-pub(super) fn patches(machine: &Machine, patches: &[Patch]) -> Result<()> {
+pub(super) fn patches(env: &Env, patches: &[Patch]) -> Result<()> {
     let mut files: Vec<_> = patches.iter().filter(|one| !is_manifest(one)).collect();
     files.sort_by_key(|patch| (is_head(&patch.file), patch.file.clone(), patch.offset));
     let mut headers = vec![];
     // A text before its head, which tells that there should be one.
     for of_file in files.chunk_by(|one, next| one.file == next.file) {
         let Some(file) = of_file.first().map(|patch| patch.file.as_str()) else { continue };
-        if is_rebuilt(machine, of_file)? {
-            rebuild(machine, file, patches)?;
+        if is_rebuilt(env, of_file)? {
+            rebuild(env, file, patches)?;
             continue;
         }
         let sector = to_u64(SECTOR);
@@ -41,38 +41,38 @@ pub(super) fn patches(machine: &Machine, patches: &[Patch]) -> Result<()> {
             })
             .flatten()
             .partition(|patch| patch.offset < sector && !is_text(file));
-        in_place(machine, file, &rest)?;
+        in_place(env, file, &rest)?;
         headers.push((file, first));
     }
     for (file, first) in headers {
-        in_place(machine, file, &first)?;
+        in_place(env, file, &first)?;
     }
     // Also where no name was changed: a repair that died may have renamed and not synced.
-    let synced = machine.storage.sync_dir();
-    synced.map_err(Error::io(format!("sync {}", machine.storage.place())))
+    let synced = env.storage.sync_dir();
+    synced.map_err(Error::io(format!("sync {}", env.storage.place())))
 }
 
 /// Puts a mended manifest in the place of the old one, at once or not at all.
-pub(super) fn manifest(machine: &Machine, patches: &[Patch]) -> Result<()> {
-    if patches.iter().any(is_manifest) { rebuild(machine, MANIFEST, patches) } else { Ok(()) }
+pub(super) fn manifest(env: &Env, patches: &[Patch]) -> Result<()> {
+    if patches.iter().any(is_manifest) { rebuild(env, MANIFEST, patches) } else { Ok(()) }
 }
 
 /// Moves files to quarantine.
-pub(super) fn strays(machine: &Machine, names: &[String]) -> Result<Vec<String>> {
+pub(super) fn orphan_files(env: &Env, names: &[String]) -> Result<Vec<String>> {
     let mut kept = vec![];
     for name in names {
-        let copy = quarantine::keep_file(machine, name);
+        let copy = quarantine::keep_file(env, name);
         kept.push(copy.map_err(Error::io(format!("keep {name} in quarantine")))?);
-        let gone = machine.storage.remove(name).and_then(|()| machine.storage.sync_dir());
+        let gone = env.storage.remove(name).and_then(|()| env.storage.sync_dir());
         gone.map_err(Error::io(format!("remove {name}")))?;
     }
     Ok(kept)
 }
 
 /// Removes what a repair that died was making: it is no part of the log.
-pub(super) fn clear(machine: &Machine) -> Result<()> {
-    for name in list(&*machine.storage)?.iter().filter(|name| is_spare(name)) {
-        machine.storage.remove(name).map_err(Error::io(format!("remove {name}")))?;
+pub(super) fn clear(env: &Env) -> Result<()> {
+    for name in list(&*env.storage)?.iter().filter(|name| is_preallocated(name)) {
+        env.storage.remove(name).map_err(Error::io(format!("remove {name}")))?;
     }
     Ok(())
 }
@@ -87,9 +87,9 @@ fn is_text(file: &str) -> bool {
 }
 
 /// Whether a file is not there or grows: it is made anew, and gets its name when it is whole.
-fn is_rebuilt(machine: &Machine, of_file: &[&Patch]) -> Result<bool> {
+fn is_rebuilt(env: &Env, of_file: &[&Patch]) -> Result<bool> {
     let Some(first) = of_file.first() else { return Ok(false) };
-    let length = match machine.storage.open(&first.file, Access::Read) {
+    let length = match env.storage.open(&first.file, Access::Read) {
         Ok(file) => file.len().map_err(Error::io(format!("look at {}", first.file)))?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
         Err(error) => return Err(Error::io(format!("open {}", first.file))(error)),
@@ -100,12 +100,12 @@ fn is_rebuilt(machine: &Machine, of_file: &[&Patch]) -> Result<bool> {
     Ok(of_file.iter().any(|patch| patch.end() > length || grows(patch)))
 }
 
-fn in_place(machine: &Machine, name: &str, patches: &[Patch]) -> Result<()> {
+fn in_place(env: &Env, name: &str, patches: &[Patch]) -> Result<()> {
     if patches.is_empty() {
         return Ok(());
     }
     let write = || {
-        let file = machine.storage.open(name, Access::ReadWrite)?;
+        let file = env.storage.open(name, Access::ReadWrite)?;
         for patch in patches {
             file.write_at(&patch.new, patch.offset)?;
         }
@@ -115,15 +115,15 @@ fn in_place(machine: &Machine, name: &str, patches: &[Patch]) -> Result<()> {
 }
 
 /// The file as it is to be, under a temporary name that an open removes; then under its own.
-fn rebuild(machine: &Machine, name: &str, patches: &[Patch]) -> Result<()> {
-    let view = Overlay::new(machine.storage.clone(), patches);
-    let spare = Spare::empty(machine).map_err(failed(name))?;
+fn rebuild(env: &Env, name: &str, patches: &[Patch]) -> Result<()> {
+    let view = Overlay::new(env.storage.clone(), patches);
+    let spare = PreallocatedFile::empty(env).map_err(failed(name))?;
     let made = seawall_io::Storage::open(&view, name, Access::Read)
         .and_then(|source| fill(&*source, &*spare.file))
-        .and_then(|()| machine.storage.rename(&spare.name, name))
-        .and_then(|()| machine.storage.sync_dir());
+        .and_then(|()| env.storage.rename(&spare.name, name))
+        .and_then(|()| env.storage.sync_dir());
     if made.is_err() {
-        spare.discard(&*machine.storage);
+        spare.discard(&*env.storage);
     }
     made.map_err(failed(name))
 }

@@ -3,8 +3,8 @@
 use crate::base::error::Result;
 use crate::base::num::to_u64;
 use crate::files::overlay::{Overlay, Patch, is_manifest};
-use crate::scan::load::survey;
-use crate::scan::scanner::{Event, Found, Walk};
+use crate::scan::load::load_catalog;
+use crate::scan::scanner::{LogScanner, ScanItem, ScannedBatch};
 use seawall_format::batch::HEADER_SIZE as BATCH_HEADER_SIZE;
 use seawall_format::frame::{self, Frames};
 use seawall_format::{
@@ -97,8 +97,8 @@ pub(super) fn describe(log: &Arc<dyn Storage>, patches: &[Patch]) -> Result<Vec<
         return Ok(changes);
     }
     let view: Arc<dyn Storage> = Arc::new(Overlay::new(log.clone(), patches));
-    let survey = survey(&view, None)?;
-    for link in &survey.chain {
+    let catalog = load_catalog(&view, None)?;
+    for link in &catalog.chain {
         let (header, name) = (&link.segment.header, link.segment.name());
         let hit = |change: &Change| SegmentId::from_any_name(&change.file) == Some(header.id);
         if !changes.iter().any(hit) {
@@ -106,15 +106,15 @@ pub(super) fn describe(log: &Arc<dyn Storage>, patches: &[Patch]) -> Result<Vec<
         }
         let heads = changes.iter_mut().filter(|change| change.file == header.head_name());
         heads.for_each(|change| change.look_at_head(header.geometry));
-        let mut walk = Walk::of_segment(link).around_unreadable(true);
+        let mut scan = LogScanner::of_segment(link).skip_io_errors(true);
         loop {
-            match walk.step()? {
-                Event::Batch(found) => {
+            match scan.step()? {
+                ScanItem::Batch(found) => {
                     let here = changes.iter_mut().filter(|change| change.file == name);
-                    here.for_each(|change| change.look_at(&walk, &found, header.layout));
+                    here.for_each(|change| change.look_at(&scan, &found, header.layout));
                 }
-                Event::Damage(..) => {}
-                Event::End(_) => break,
+                ScanItem::Damage(..) => {}
+                ScanItem::ScanEnd(_) => break,
             }
         }
     }
@@ -164,7 +164,7 @@ impl Change {
         }
     }
 
-    fn look_at(&mut self, walk: &Walk, found: &Found, layout: Layout) {
+    fn look_at(&mut self, scan: &LogScanner, found: &ScannedBatch, layout: Layout) {
         let (start, end) = (found.start.0, found.end.0);
         if end <= self.offset || self.offset + self.bytes <= start {
             return;
@@ -184,18 +184,18 @@ impl Change {
             return;
         }
         let at = usize::try_from(self.offset - start).expect("a place in a batch");
-        self.place = in_batch(walk, found, at);
+        self.place = in_batch(scan, found, at);
     }
 }
 
 /// What stands at that place of a batch.
-fn in_batch(walk: &Walk, found: &Found, at: usize) -> String {
+fn in_batch(scan: &LogScanner, found: &ScannedBatch, at: usize) -> String {
     let first = found.header.first;
     let Some(mut at) = at.checked_sub(BATCH_HEADER_SIZE) else {
         let field = field("batch", to_u64(at), BATCH_HEADER_SIZE);
         return format!("the batch of record {first}, {field}");
     };
-    let body = walk.bytes().get(found.body.clone()).unwrap_or_default();
+    let body = scan.bytes().get(found.body.clone()).unwrap_or_default();
     for record in Frames::new(body, first, found.header.count) {
         let size = frame::size_on_disk(record.payload.len());
         if at >= size {

@@ -24,7 +24,7 @@
 //! and its name ends with `.journal`: then bytes may have been changed. It is renamed when all of
 //! it was done, or does not fit any more.
 
-use crate::base::env::Machine;
+use crate::base::env::Env;
 use crate::base::error::{Error, Result};
 use crate::base::num::to_u64;
 use crate::files::directory::{QUARANTINE, is_of_log};
@@ -33,7 +33,7 @@ use crate::files::segment_reader::read_around;
 use crate::maintenance::restore::apply;
 use crate::maintenance::verify::look_around;
 use crate::scan::catalog::log_id;
-use crate::scan::load::survey;
+use crate::scan::load::load_catalog;
 use seawall_format::{LogId, Offset, Salt};
 use seawall_io::{Access, File, Storage};
 use std::io;
@@ -66,9 +66,9 @@ pub(super) fn size(patches: &[Patch]) -> u64 {
 impl Journal {
     /// Writes the patches down. When this returns, a power cut does not take the journal, nor its
     /// name.
-    pub(super) fn write(machine: &Machine, log: LogId, patches: &[Patch]) -> Result<Self> {
-        let folder = quarantine(machine)?;
-        let name = format!("{:020}{OPEN}", machine.clock.wall_us());
+    pub(super) fn write(env: &Env, log: LogId, patches: &[Patch]) -> Result<Self> {
+        let folder = quarantine(env)?;
+        let name = format!("{:020}{OPEN}", env.clock.wall_us());
         let written = fill(&*folder, &name, (log, patches));
         if written.is_err() {
             // Nothing was changed yet: half a journal tells of nothing.
@@ -97,8 +97,8 @@ impl Journal {
     }
 }
 
-fn quarantine(machine: &Machine) -> Result<Arc<dyn Storage>> {
-    machine.storage.folder(QUARANTINE).map_err(Error::io(format!("make {QUARANTINE}")))
+fn quarantine(env: &Env) -> Result<Arc<dyn Storage>> {
+    env.storage.folder(QUARANTINE).map_err(Error::io(format!("make {QUARANTINE}")))
 }
 
 fn fill(folder: &dyn Storage, name: &str, (log, patches): (LogId, &[Patch])) -> io::Result<()> {
@@ -245,22 +245,22 @@ pub(super) fn unfinished(log: &Arc<dyn Storage>, id: Option<LogId>) -> Result<Op
 /// things that tell of missing bytes, a segment's header and its file's length, change only when
 /// the bytes that they speak of are synced ([`write`]): the open saw damage, or a mended log. What
 /// it wrote since is told from a half-made patch by its bytes, and then nothing is changed.
-pub(super) fn resume(machine: &Machine) -> Result<Option<String>> {
-    let log = &machine.storage;
+pub(super) fn resume(env: &Env) -> Result<Option<String>> {
+    let log = &env.storage;
     let folder = log.folder_if_any(QUARANTINE);
     let folder = folder.map_err(Error::io(format!("open {QUARANTINE}")))?;
-    let id = log_id(&survey(log, None)?);
+    let id = log_id(&load_catalog(log, None)?);
     let Some((folder, id)) = folder.zip(id) else { return Ok(None) };
     let Some((name, patches)) = newest(&*folder, id)? else { return Ok(None) };
-    apply::clear(machine)?;
+    apply::clear(env)?;
     let journal = Journal { folder, name };
     if !still_fits(log, &patches)? {
         journal.ends_as(VOID)?;
         return Ok(None);
     }
     // All of it again: of what a failed sync left, a later one proves nothing.
-    apply::patches(machine, &patches)?;
-    apply::manifest(machine, &patches)?;
+    apply::patches(env, &patches)?;
+    apply::manifest(env, &patches)?;
     let place = journal.place();
     journal.done()?;
     Ok(Some(place))

@@ -2,24 +2,24 @@
 
 use crate::base::error::{Damage, Result};
 use crate::files::overlay::Patch;
-use crate::maintenance::restore::source::Source;
+use crate::maintenance::restore::source::PatchSource;
 use crate::maintenance::verify::Verification;
-use crate::read::healing::Heal;
+use crate::read::read_repair::ReadRepair;
 use seawall_io::Storage;
 use std::sync::Arc;
 
 /// Parity as what a repair takes bytes from.
 #[derive(Debug)]
-pub(crate) struct Beside;
+pub(crate) struct ParitySource;
 
-impl Source for Beside {
+impl PatchSource for ParitySource {
     fn patches(&self, log: &Arc<dyn Storage>, found: &Verification) -> Result<Vec<Patch>> {
-        let mut heal = Heal::default();
-        heal.view(log, found.doubtful())?;
-        Ok(heal.patches)
+        let mut read_repair = ReadRepair::default();
+        read_repair.view(log, found.doubtful())?;
+        Ok(read_repair.patches)
     }
 
-    fn is_tied(&self, _: &Arc<dyn Storage>, _: &Damage) -> Result<bool> {
+    fn shares_history(&self, _: &Arc<dyn Storage>, _: &Damage) -> Result<bool> {
         // It was made of this very segment.
         Ok(true)
     }

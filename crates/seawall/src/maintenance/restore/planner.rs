@@ -6,11 +6,11 @@ use crate::base::num::to_u64;
 use crate::files::overlay::{Overlay, Patch, part};
 use crate::files::segment_reader::read_around;
 use crate::maintenance::restore::extent::{is_whole, place_of};
-use crate::maintenance::restore::source::Source;
+use crate::maintenance::restore::source::PatchSource;
 use crate::maintenance::verify::{Verification, look_around};
-use crate::read::healing::keeps_all;
-use crate::scan::load::survey;
-use crate::scan::scanner::{Event, Walk};
+use crate::read::read_repair::keeps_intact_records;
+use crate::scan::load::load_catalog;
+use crate::scan::scanner::{LogScanner, ScanItem};
 use seawall_format::{Lsn, SegmentId};
 use seawall_io::{Access, Storage};
 use std::io;
@@ -29,25 +29,25 @@ pub(super) struct Planned {
     pub(super) before: Verification,
     pub(super) after: Verification,
     pub(super) patches: Vec<Patch>,
-    pub(super) strays: Vec<String>,
+    pub(super) orphan_files: Vec<String>,
 }
 
 /// A plan in the making.
 pub(super) struct Planner<'a> {
     log: &'a Arc<dyn Storage>,
-    sources: &'a [Box<dyn Source>],
+    sources: &'a [Box<dyn PatchSource>],
     /// The last record that the log knows of, if it knows.
     end: Option<Lsn>,
     patches: Vec<Patch>,
-    strays: Vec<String>,
+    orphan_files: Vec<String>,
     before: Verification,
-    now: Judged,
+    now: Assessment,
     tries: u32,
 }
 
 /// A verdict on a view.
 #[derive(Clone, Debug)]
-struct Judged {
+struct Assessment {
     found: Verification,
     /// The bytes that each damage is about.
     places: Vec<Range<u64>>,
@@ -55,9 +55,9 @@ struct Judged {
     slots: usize,
 }
 
-impl Judged {
+impl Assessment {
     fn of(view: &Arc<dyn Storage>) -> Result<Self> {
-        let slots = survey(view, None)?.readable.into_iter().filter(|is| *is).count();
+        let slots = load_catalog(view, None)?.readable.into_iter().filter(|is| *is).count();
         let found = look_around(view)?;
         let places = found.damage.iter().map(|damage| place_of(&**view, damage));
         let places = places.collect::<Result<_>>()?;
@@ -77,7 +77,7 @@ impl Judged {
 
     /// Whether nothing is damaged that was not so before, and nothing is lost that was not. A
     /// `source` that was made of this very log may show where it was cut: what was there is less.
-    fn is_no_worse_than(&self, before: &Self, source: &dyn Source) -> bool {
+    fn is_no_worse_than(&self, before: &Self, source: &dyn PatchSource) -> bool {
         let is_there = self.found.records >= before.found.records
             || (source.is_of_this_log() && self.finds_end_of(before));
         let is_sound = is_there && self.slots >= before.slots;
@@ -90,12 +90,12 @@ impl Judged {
         is_sound && self.damaged().all(is_known)
     }
 
-    fn is_better_than(&self, before: &Self, source: &dyn Source) -> bool {
+    fn is_better_than(&self, before: &Self, source: &dyn PatchSource) -> bool {
         let holes = |found: &Verification| found.damage.iter().filter(|one| is_whole(one)).count();
-        let rank = |judged: &Self| {
-            let found = &judged.found;
+        let rank = |assessment: &Self| {
+            let found = &assessment.found;
             let less = |count| usize::MAX - count;
-            (found.records, less(holes(found)), less(found.damage.len()), judged.slots)
+            (found.records, less(holes(found)), less(found.damage.len()), assessment.slots)
         };
         (source.is_of_this_log() && self.finds_end_of(before)) || rank(self) > rank(before)
     }
@@ -109,12 +109,12 @@ impl Judged {
 impl<'a> Planner<'a> {
     pub(super) fn new(
         log: &'a Arc<dyn Storage>,
-        sources: &'a [Box<dyn Source>],
+        sources: &'a [Box<dyn PatchSource>],
         end: Option<Lsn>,
     ) -> Result<Self> {
-        let now = Judged::of(log)?;
-        let (before, patches, strays) = (now.found.clone(), vec![], vec![]);
-        Ok(Self { log, sources, end, patches, strays, before, now, tries: 0 })
+        let now = Assessment::of(log)?;
+        let (before, patches, orphan_files) = (now.found.clone(), vec![], vec![]);
+        Ok(Self { log, sources, end, patches, orphan_files, before, now, tries: 0 })
     }
 
     pub(super) fn plan(mut self) -> Result<Planned> {
@@ -130,16 +130,16 @@ impl<'a> Planner<'a> {
             }
         }
         for source in self.sources {
-            let strays = source.strays(&self.view(&[], &[]), &self.now.found)?;
-            self.take_away(&**source, strays)?;
+            let orphan_files = source.orphan_files(&self.view(&[], &[]), &self.now.found)?;
+            self.quarantine_files(&**source, orphan_files)?;
         }
         self.take_orphans()?;
         self.patches.sort_by(|one, next| (&one.file, one.offset).cmp(&(&next.file, next.offset)));
         for patch in &mut self.patches {
             patch.old = old_bytes(&**self.log, patch)?;
         }
-        let Self { before, now, patches, strays, .. } = self;
-        Ok(Planned { before, after: now.found, patches, strays })
+        let Self { before, now, patches, orphan_files, .. } = self;
+        Ok(Planned { before, after: now.found, patches, orphan_files })
     }
 
     /// Takes from the first source that has one what only that source knows of.
@@ -154,105 +154,108 @@ impl<'a> Planner<'a> {
     }
 
     /// The log with what was taken, and more.
-    fn view(&self, patches: &[Patch], strays: &[String]) -> Arc<dyn Storage> {
+    fn view(&self, patches: &[Patch], orphan_files: &[String]) -> Arc<dyn Storage> {
         let all = [&self.patches, patches].concat();
-        let strays = [&self.strays, strays].concat();
-        Arc::new(Overlay::new(self.log.clone(), &all).without(&strays))
+        let orphan_files = [&self.orphan_files, orphan_files].concat();
+        Arc::new(Overlay::new(self.log.clone(), &all).without(&orphan_files))
     }
 
     /// Takes what proves right: all of it, or else what does so place by place.
-    fn take(&mut self, source: &dyn Source, offered: &[Patch]) -> Result<bool> {
+    fn take(&mut self, source: &dyn PatchSource, offered: &[Patch]) -> Result<bool> {
         if offered.is_empty() {
             return Ok(false);
         }
-        if let Some((patches, judged)) = self.settle(source, offered.to_vec())? {
-            self.keep(patches, judged);
+        if let Some((patches, assessment)) = self.settle(source, offered.to_vec())? {
+            self.keep(patches, assessment);
             return Ok(true);
         }
         let mut is_better = false;
         for damaged in self.now.damaged().collect::<Vec<_>>() {
             let here = offered.iter().filter(|patch| damaged.has(patch)).cloned().collect();
-            if let Some((patches, judged)) = self.settle(source, here)? {
-                self.keep(patches, judged);
+            if let Some((patches, assessment)) = self.settle(source, here)? {
+                self.keep(patches, assessment);
                 is_better = true;
             }
         }
         Ok(is_better)
     }
 
-    fn keep(&mut self, patches: Vec<Patch>, judged: Judged) {
+    fn keep(&mut self, patches: Vec<Patch>, assessment: Assessment) {
         for patch in &patches {
             self.patches = without(&self.patches, &patch.file, patch.offset..patch.end());
         }
         self.patches.extend(patches);
-        self.now = judged;
+        self.now = assessment;
     }
 
     /// What of `set` proves right, and the verdict with it.
     fn settle(
         &mut self,
-        source: &dyn Source,
+        source: &dyn PatchSource,
         mut set: Vec<Patch>,
-    ) -> Result<Option<(Vec<Patch>, Judged)>> {
+    ) -> Result<Option<(Vec<Patch>, Assessment)>> {
         for _ in 0..SHRINKS {
-            let Some(judged) = self.judge(&set) else { return Ok(None) };
-            if !judged.is_no_worse_than(&self.now, source) {
+            let Some(assessment) = self.assess(&set) else { return Ok(None) };
+            if !assessment.is_no_worse_than(&self.now, source) {
                 return Ok(None);
             }
             let is_hit = |damaged: &Damaged| set.iter().any(|patch| damaged.has(patch));
-            let left: Vec<_> = judged.damaged().filter(is_hit).collect();
+            let left: Vec<_> = assessment.damaged().filter(is_hit).collect();
             if left.is_empty() {
-                if !keeps_all(&self.view(&[], &[]), &set)? {
+                if !keeps_intact_records(&self.view(&[], &[]), &set)? {
                     return Ok(None);
                 }
-                if self.is_beyond(&judged) {
+                if self.is_beyond(&assessment) {
                     set = self.without_what_is_beyond(set)?;
                     continue;
                 }
-                return Ok(judged.is_better_than(&self.now, source).then_some((set, judged)));
+                return Ok(assessment
+                    .is_better_than(&self.now, source)
+                    .then_some((set, assessment)));
             }
             let view = self.view(&[], &[]);
             for damaged in left {
                 let Some(known) = self.now.around(&damaged) else { return Ok(None) };
                 // A part of a place whose end is not proved could be of another history.
-                let is_tied = !damaged.is_order() && source.is_tied(&view, &known.damage)?;
-                set = cut_out(set, if is_tied { &damaged } else { &known });
+                let shares_history =
+                    !damaged.is_order() && source.shares_history(&view, &known.damage)?;
+                set = cut_out(set, if shares_history { &damaged } else { &known });
             }
         }
         Ok(None)
     }
 
     /// The verdict with `set`; none where it cannot be judged at all.
-    fn judge(&mut self, set: &[Patch]) -> Option<Judged> {
+    fn assess(&mut self, set: &[Patch]) -> Option<Assessment> {
         if set.is_empty() || self.tries >= TRIES {
             return None;
         }
         self.tries += 1;
         // What makes the log unreadable mends nothing.
-        Judged::of(&self.view(set, &[])).ok()
+        Assessment::of(&self.view(set, &[])).ok()
     }
 
     /// Whether there are records behind the end of this log.
-    fn is_beyond(&self, judged: &Judged) -> bool {
-        self.end.is_some() && judged.found.last_lsn > self.end.max(self.now.found.last_lsn)
+    fn is_beyond(&self, assessment: &Assessment) -> bool {
+        self.end.is_some() && assessment.found.last_lsn > self.end.max(self.now.found.last_lsn)
     }
 
     /// Leaves out what lies behind the last record that this log knows of.
     fn without_what_is_beyond(&self, set: Vec<Patch>) -> Result<Vec<Patch>> {
         let view = self.view(&set, &[]);
-        let survey = survey(&view, None)?;
-        let mut walk = Walk::new(&survey, None).around_unreadable(true);
+        let catalog = load_catalog(&view, None)?;
+        let mut scan = LogScanner::new(&catalog, None).skip_io_errors(true);
         let end = self.end.max(self.now.found.last_lsn);
         loop {
-            match walk.step()? {
-                Event::Batch(batch) if Some(batch.last) == end => {
-                    let here = walk.segment();
-                    let mut links = survey.chain.iter();
+            match scan.step()? {
+                ScanItem::Batch(batch) if Some(batch.last) == end => {
+                    let here = scan.segment();
+                    let mut links = catalog.chain.iter();
                     let link = links.find(|link| Some(link.segment.header.id) == here);
                     let file = link.map(|link| link.segment.name()).unwrap_or_default();
                     return Ok(blank(set, &file, batch.end.0));
                 }
-                Event::End(_) => return Ok(vec![]),
+                ScanItem::ScanEnd(_) => return Ok(vec![]),
                 _ => {}
             }
         }
@@ -263,20 +266,26 @@ impl<'a> Planner<'a> {
         let orphans = self.now.found.orphans.iter();
         let files: Vec<String> = orphans.flat_map(|orphan| orphan.files.clone()).collect();
         if !files.is_empty() {
-            self.strays.extend(files);
-            self.now = Judged::of(&self.view(&[], &[]))?;
+            self.orphan_files.extend(files);
+            self.now = Assessment::of(&self.view(&[], &[]))?;
         }
         Ok(())
     }
 
-    fn take_away(&mut self, source: &dyn Source, strays: Vec<String>) -> Result<()> {
-        if strays.is_empty() {
+    fn quarantine_files(
+        &mut self,
+        source: &dyn PatchSource,
+        orphan_files: Vec<String>,
+    ) -> Result<()> {
+        if orphan_files.is_empty() {
             return Ok(());
         }
-        let judged = Judged::of(&self.view(&[], &strays))?;
-        if judged.is_no_worse_than(&self.now, source) && judged.is_better_than(&self.now, source) {
-            self.strays.extend(strays);
-            self.now = judged;
+        let assessment = Assessment::of(&self.view(&[], &orphan_files))?;
+        if assessment.is_no_worse_than(&self.now, source)
+            && assessment.is_better_than(&self.now, source)
+        {
+            self.orphan_files.extend(orphan_files);
+            self.now = assessment;
         }
         Ok(())
     }

@@ -8,14 +8,14 @@ use crate::files::directory::{
     MANIFEST, MANIFEST_MAX, list, open_if_exists, read_small, segment_ids,
 };
 use crate::files::overlay::{Mender, Patch};
-use crate::files::segment::{Look, look};
+use crate::files::segment::{OpenOutcome, open_checked};
 use crate::files::segment_reader::read_header;
 use crate::maintenance::restore::replica::shared::{Shared, segment_of};
-use crate::maintenance::restore::source::Source;
+use crate::maintenance::restore::source::PatchSource;
 use crate::maintenance::restore::{is_whole, place_of};
 use crate::maintenance::verify::{Verification, look_around};
 use crate::scan::catalog::log_id;
-use crate::scan::load::survey;
+use crate::scan::load::load_catalog;
 use seawall_format::{HEADER_SIZE, LogId, Lsn, Manifest, SegmentHeader, SegmentId};
 use seawall_io::{File, Storage};
 use std::ops::Range;
@@ -61,14 +61,14 @@ impl Replica {
         storage: Arc<dyn Storage>,
         log: LogId,
     ) -> Result<Self> {
-        let theirs = log_id(&survey(&storage, None)?).ok_or_else(|| Error::NotALog {
+        let theirs = log_id(&load_catalog(&storage, None)?).ok_or_else(|| Error::NotALog {
             place: storage.place(),
             found: "neither a manifest nor the header of a segment can be read".to_owned(),
         })?;
         if theirs != log {
-            let (has, asked) = (format!("{:016x}", log.0), format!("{:016x}", theirs.0));
-            let asked = format!("a replica with id {asked} ({})", storage.place());
-            return Err(Error::Mismatch { what: "the id", has, asked });
+            let (has, requested) = (format!("{:016x}", log.0), format!("{:016x}", theirs.0));
+            let requested = format!("a replica with id {requested} ({})", storage.place());
+            return Err(Error::Mismatch { what: "the id", has, requested });
         }
         let last = look_around(&storage)?.last_lsn;
         Ok(Self { found: found.clone(), storage, log, last })
@@ -118,11 +118,11 @@ impl Replica {
         if !is_ours && (!self.is_named(log, &header, &shared)? || self.hides_another(log, id)?) {
             return Ok(());
         }
-        if shared.is_gone && shared.is_all() != (trust == Trust::Proven) {
+        if shared.is_not_found && shared.is_all() != (trust == Trust::Proven) {
             return Ok(());
         }
         let is_hit = matches!(damage.cause, Corruption::SegmentHeader);
-        if is_hit && !shared.is_gone {
+        if is_hit && !shared.is_not_found {
             // What is behind the header may be as it should be, and be newer than the replica.
             let header = 0..u64::from(header.geometry.block);
             return self.offer_part((&**log, &head), header, offered);
@@ -131,7 +131,7 @@ impl Replica {
             let mut here = vec![];
             self.offer_part((&**log, &data), 0..u64::MAX, &mut here)?;
             let parts = |patch: &Patch| {
-                if shared.is_gone { vec![patch.clone()] } else { shared.parts(patch) }
+                if shared.is_not_found { vec![patch.clone()] } else { shared.parts(patch) }
             };
             offered.extend(here.iter().flat_map(parts));
         }
@@ -150,12 +150,12 @@ impl Replica {
         shared: &Shared,
     ) -> Result<bool> {
         let wanted = header.reference();
-        let manifest = survey(&self.found, None)?.manifest;
+        let manifest = load_catalog(&self.found, None)?.manifest;
         let by_manifest = manifest.is_some_and(|manifest| {
             manifest.oldest == wanted
                 || manifest.closed.is_some_and(|closed| closed.segment == wanted)
         });
-        if by_manifest || !shared.is_gone {
+        if by_manifest || !shared.is_not_found {
             return Ok(true);
         }
         if let Some(ours) = segment_of(&self.found, header)?
@@ -169,7 +169,7 @@ impl Replica {
         let names = list(&**witness)?;
         for name in names.iter().filter(|name| segment_ids(std::slice::from_ref(name)).count() > 0)
         {
-            let Look::Sound(other) = look(witness, name, None)? else { continue };
+            let OpenOutcome::Sound(other) = open_checked(witness, name, None)? else { continue };
             let is_next = other.header.pred == Some(wanted);
             let is_before = other.seal()?.is_some_and(|seal| seal.next == wanted);
             if other.header.log == self.log && (is_next || is_before) {
@@ -264,7 +264,7 @@ impl Replica {
     }
 }
 
-impl Source for Replica {
+impl PatchSource for Replica {
     fn patches(&self, log: &Arc<dyn Storage>, found: &Verification) -> Result<Vec<Patch>> {
         let mut offered = self.offers(log, found, Trust::Proven)?;
         self.offer_slot(&**log, &mut offered)?;
@@ -275,7 +275,7 @@ impl Source for Replica {
         self.offers(log, found, Trust::Alone)
     }
 
-    fn is_tied(&self, _: &Arc<dyn Storage>, damage: &Damage) -> Result<bool> {
+    fn shares_history(&self, _: &Arc<dyn Storage>, damage: &Damage) -> Result<bool> {
         let Some(id) = damage.segment else { return Ok(false) };
         let Some(header) = self.header(id)? else { return Ok(false) };
         let shared = Shared::of((&self.found, &self.storage), &header)?;
@@ -290,9 +290,9 @@ impl Source for Replica {
 
     /// A sound file that belongs elsewhere stands behind the newest segment, which is the same here
     /// and there to its last byte. It has no seal, so no segment was ever in use behind it.
-    fn strays(&self, log: &Arc<dyn Storage>, found: &Verification) -> Result<Vec<String>> {
-        let survey = survey(log, None)?;
-        let Some(newest) = survey.chain.last().map(|link| &link.segment) else {
+    fn orphan_files(&self, log: &Arc<dyn Storage>, found: &Verification) -> Result<Vec<String>> {
+        let catalog = load_catalog(log, None)?;
+        let Some(newest) = catalog.chain.last().map(|link| &link.segment) else {
             return Ok(vec![]);
         };
         let is_stray = |damage: &&Damage| {
@@ -320,7 +320,7 @@ impl Source for Replica {
             }
         }
         let is_one = |name: &&String| ids.contains(&SegmentId::from_any_name(name));
-        Ok(survey.names.iter().filter(is_one).cloned().collect())
+        Ok(catalog.names.iter().filter(is_one).cloned().collect())
     }
 
     fn last(&self) -> Option<Lsn> {

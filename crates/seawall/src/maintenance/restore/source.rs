@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 /// Something that knows bytes which damage took.
-pub(crate) trait Source: Debug {
+pub(crate) trait PatchSource: Debug {
     /// Bytes that may mend what was found. They are not believed before the log was judged with
     /// them, so a guess does no harm.
     fn patches(&self, log: &Arc<dyn Storage>, found: &Verification) -> Result<Vec<Patch>>;
@@ -22,7 +22,7 @@ pub(crate) trait Source: Debug {
 
     /// Whether it is of the same history up to behind this place, even if a part of the place
     /// stays damaged: then the other parts can be believed by their own checksums.
-    fn is_tied(&self, _log: &Arc<dyn Storage>, _damage: &Damage) -> Result<bool> {
+    fn shares_history(&self, _log: &Arc<dyn Storage>, _damage: &Damage) -> Result<bool> {
         Ok(false)
     }
 
@@ -32,7 +32,7 @@ pub(crate) trait Source: Debug {
     }
 
     /// Files that stand where the log had none.
-    fn strays(&self, _log: &Arc<dyn Storage>, _found: &Verification) -> Result<Vec<String>> {
+    fn orphan_files(&self, _log: &Arc<dyn Storage>, _found: &Verification) -> Result<Vec<String>> {
         Ok(vec![])
     }
 

@@ -1,16 +1,16 @@
 //! A new log: the first segment, then the manifest that names it. format.md section 8, last
 //! paragraph.
 
-use crate::base::env::Machine;
+use crate::base::env::Env;
 use crate::base::error::{Error, Result};
 use crate::base::options::{Options, SEGMENT_DEFAULT};
 use crate::files::directory;
 use crate::files::directory::{MANIFEST, open_or_make};
 use crate::files::live::retract_beyond;
 use crate::files::manifest::ManifestFile;
-use crate::recover::handover::{Beginning, remove_spares, writer};
+use crate::recover::handover::{Beginning, remove_preallocated, writer};
 use crate::recover::report::{Recovery, TailState};
-use crate::write::rotation::{Plan, roll};
+use crate::write::rotation::{RotationPlan, rotate};
 use crate::write::writer::Writer;
 use seawall_format::{
     CodecId, Epoch, Geometry, Layout, Level, LogId, Lsn, Manifest, RecordType, SegmentId,
@@ -21,30 +21,31 @@ use seawall_io::{Access, Lock};
 /// Makes a new log.
 pub(super) fn create(
     options: &Options,
-    machine: Machine,
+    env: Env,
     lock: Box<dyn Lock>,
     record_type: RecordType,
 ) -> Result<(Writer, Recovery, Level)> {
-    let names = directory::list(&*machine.storage)?;
-    refuse_lone_texts(&machine, &names)?;
-    remove_spares(&machine, &names);
-    let told = retract_beyond(&*machine.storage, None)?;
+    let names = directory::list(&*env.storage)?;
+    refuse_lone_texts(&env, &names)?;
+    remove_preallocated(&env, &names);
+    let told = retract_beyond(&*env.storage, None)?;
     let mut max_id = names.iter().filter_map(|name| SegmentId::from_any_name(name)).max();
-    let mut manifest = new_manifest(options, &machine, record_type)?;
-    let least = options.segment_min;
+    let mut manifest = new_manifest(options, &env, record_type)?;
+    let size_min = options.segment_min;
     let (base, carry) = (Lsn::FIRST, vec![]);
-    let plan = Plan { base, carry, pred: None, chain_before: 0, least, hold: 0, spare: None };
-    let rolled = roll(&machine, &manifest, plan, &mut max_id)?;
-    manifest.oldest = rolled.tail.header.reference();
-    let file = open_or_make(&*machine.storage, MANIFEST)?;
+    let plan =
+        RotationPlan { base, carry, pred: None, chain_before: 0, size_min, hold: 0, spare: None };
+    let rotated = rotate(&env, &manifest, plan, &mut max_id)?;
+    manifest.oldest = rotated.tail.header.reference();
+    let file = open_or_make(&*env.storage, MANIFEST)?;
     let sized = file.set_len(2 * u64::from(manifest.geometry.block));
     sized.map_err(Error::io("size the manifest"))?;
     let mut manifest = ManifestFile { content: manifest, file };
-    manifest.write_both(machine.clock.wall_us())?;
-    machine.storage.sync_dir().map_err(Error::io("sync the new log's directory"))?;
+    manifest.write_both(env.clock.wall_us())?;
+    env.storage.sync_dir().map_err(Error::io("sync the new log's directory"))?;
     let level = manifest.content.level;
-    let begin = Beginning { manifest, rolled, last: None, last_chain: 0, max_id };
-    let mut writer = writer(options, machine, lock, begin);
+    let begin = Beginning { manifest, rotated, last: None, last_chain: 0, max_id };
+    let mut writer = writer(options, env, lock, begin);
     writer.tell_readers();
     let recovery = Recovery {
         created: true,
@@ -62,7 +63,7 @@ pub(super) fn create(
     Ok((writer, recovery, level))
 }
 
-fn new_manifest(options: &Options, machine: &Machine, record_type: RecordType) -> Result<Manifest> {
+fn new_manifest(options: &Options, env: &Env, record_type: RecordType) -> Result<Manifest> {
     let segment_max = options.segment_max.unwrap_or(SEGMENT_DEFAULT.max(options.segment_min));
     let layout = options.layout.unwrap_or_default();
     if !layout.is_built_in() {
@@ -86,7 +87,7 @@ fn new_manifest(options: &Options, machine: &Machine, record_type: RecordType) -
             ),
         });
     }
-    let log = machine.entropy.random().map_err(Error::io("draw a log id"))?;
+    let log = env.entropy.random().map_err(Error::io("draw a log id"))?;
     Ok(Manifest {
         geometry,
         log: LogId(log),
@@ -100,19 +101,19 @@ fn new_manifest(options: &Options, machine: &Machine, record_type: RecordType) -
         level: options.level.unwrap_or_default(),
         layout,
         record_type,
-        parity: options.parity.instead_of(None),
+        parity: options.parity.or_keep(None),
         time_us: 0,
     })
 }
 
 /// A directory with nothing but texts that say something may be what is left of a log.
-fn refuse_lone_texts(machine: &Machine, names: &[String]) -> Result<()> {
+fn refuse_lone_texts(env: &Env, names: &[String]) -> Result<()> {
     for name in names.iter().filter(|name| SegmentId::from_any_name(name).is_some()) {
         let id = SegmentId::from_file_name(name);
-        let file = machine.storage.open(name, Access::Read).and_then(|file| file.is_empty());
+        let file = env.storage.open(name, Access::Read).and_then(|file| file.is_empty());
         if id.is_none() && !file.map_err(Error::io(format!("look at {name}")))? {
             let found = format!("it holds {name}, without a head or a manifest");
-            return Err(Error::NotALog { place: machine.storage.place(), found });
+            return Err(Error::NotALog { place: env.storage.place(), found });
         }
     }
     Ok(())

@@ -1,23 +1,23 @@
 //! A log goes on: in place if all that is there is sure, else in a new segment that carries what is
 //! not. Rules R12 and R15.
 
-use crate::base::env::Machine;
+use crate::base::env::Env;
 use crate::base::error::{Error, Result};
 use crate::base::options::Options;
 use crate::files::directory::{MANIFEST, open_or_make};
 use crate::files::live::retract_beyond;
 use crate::files::manifest::ManifestFile;
-use crate::parity::backfill::make_up;
-use crate::recover::handover::{Beginning, remove_spares, writer};
+use crate::parity::backfill::backfill;
+use crate::recover::handover::{Beginning, remove_preallocated, writer};
 use crate::recover::inspection::Inspection;
 use crate::recover::orphan_files;
 use crate::recover::report::{Recovery, TailState};
-use crate::scan::catalog::Link;
+use crate::scan::catalog::ChainedSegment;
 use crate::scan::quarantine;
-use crate::scan::scanner::{End, Event, TailFound, Walk};
-use crate::write::pending::{Carried, Sent};
-use crate::write::rotation::{Plan, Pred, Rolled, roll};
-use crate::write::tail::{TailSegment, free_reserved};
+use crate::scan::scanner::{LogScanner, ScanEnd, ScanItem, TailFound};
+use crate::write::pending::{RewriteBatch, WrittenBatch};
+use crate::write::rotation::{Predecessor, Rotated, RotationPlan, rotate};
+use crate::write::tail::{TailSegment, release_reserved};
 use crate::write::writer::Writer;
 use seawall_format::batch::{HEADER_SIZE, Life};
 use seawall_format::{
@@ -31,26 +31,26 @@ use std::sync::Arc;
 /// or stay named.
 pub(crate) fn recover(
     options: &Options,
-    machine: Machine,
+    env: Env,
     lock: Box<dyn Lock>,
     found: &Inspection,
 ) -> Result<(Writer, Recovery, Level)> {
-    let end = found.end.as_ref().expect("the verdict has seen the end");
-    let mut recovery = report(&machine, found, end);
-    remove_spares(&machine, &found.survey.names);
+    let end = found.end.as_ref().expect("the action has seen the end");
+    let mut recovery = report(&env, found, end);
+    remove_preallocated(&env, &found.catalog.names);
     // A segment to come may need the number, and after a crash nothing tells what they are.
-    let (warnings, left) = orphan_files::set_aside(&machine, &found.survey.orphans)?;
+    let (warnings, left) = orphan_files::set_aside(&env, &found.catalog.orphans)?;
     recovery.warnings.extend(warnings);
     // Readers must not be told that what is given up is durable (R10).
-    recovery.warnings.extend(retract_beyond(&*machine.storage, end.last)?);
-    machine.storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
-    let file = open_or_make(&*machine.storage, MANIFEST)?;
+    recovery.warnings.extend(retract_beyond(&*env.storage, end.last)?);
+    env.storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
+    let file = open_or_make(&*env.storage, MANIFEST)?;
     let _ = file.sync();
-    let content = found.survey.manifest.clone().expect("the verdict has read it");
+    let content = found.catalog.manifest.clone().expect("the action has read it");
     let mut manifest = ManifestFile { content, file };
-    let newest = found.survey.chain.last().expect("a log has a segment");
-    let files = synced_files(&machine, newest)?;
-    let named = is_named_by_predecessor(&machine, &found.survey.chain)?;
+    let newest = found.catalog.chain.last().expect("a log has a segment");
+    let files = synced_files(&env, newest)?;
+    let named = is_named_by_predecessor(&env, &found.catalog.chain)?;
     let at_rest = end.tail.as_ref().filter(|tail| {
         let quiet = tail.row == tail::Row::Clean && end.last == end.confirmed && tail.is_exact;
         let own = end.confirmed >= Some(newest.segment.header.base);
@@ -58,35 +58,35 @@ pub(crate) fn recover(
         let alike = newest.segment.header.geometry == manifest.content.geometry;
         quiet && own && alike && named && found.is_as_written(newest.segment.header.id)
     });
-    begin_with_doubtful_slot(&mut manifest.content, found.survey.readable);
+    begin_with_doubtful_slot(&mut manifest.content, found.catalog.readable);
     if at_rest.is_some() {
         let segment = newest.segment.header.reference();
         manifest.content.closed = Some(Closed { last: end.last, segment });
     }
-    manifest.write_both(machine.clock.wall_us())?;
-    let mut max_id = found.survey.max_id;
-    let mut dead: &[Link] = &[];
-    let rolled = if let Some(tail) = at_rest {
+    manifest.write_both(env.clock.wall_us())?;
+    let mut max_id = found.catalog.max_id;
+    let mut dead: &[ChainedSegment] = &[];
+    let rotated = if let Some(tail) = at_rest {
         in_place_tail(options, found, files, tail)?
     } else {
-        let (plan, before) = plan_behind(options, &machine, (found, end), named)?;
+        let (plan, before) = plan_behind(options, &env, (found, end), named)?;
         let log = match found.schema_of_carry().filter(|_| !plan.carry.is_empty()) {
             Some(schema) => manifest.content.with_schema(schema),
             None => manifest.content.clone(),
         };
-        let rolled = roll(&machine, &log, plan, &mut max_id)?;
+        let rotated = rotate(&env, &log, plan, &mut max_id)?;
         if newest.segment.header.layout == Layout::Text {
             // What the process before reserved.
-            free_reserved(&*files.1);
+            release_reserved(&*files.1);
         }
-        dead = found.survey.chain.get(before.len()..).unwrap_or_default();
-        Rolled { passed: [before, rolled.passed].concat(), ..rolled }
+        dead = found.catalog.chain.get(before.len()..).unwrap_or_default();
+        Rotated { skipped_segments: [before, rotated.skipped_segments].concat(), ..rotated }
     };
-    let holds_last = rolled.tail.at.0 > rolled.tail.header.data_start();
-    let last_chain = if holds_last { rolled.tail.chain } else { found.chain_of(end.last) };
+    let holds_last = rotated.tail.at.0 > rotated.tail.header.data_start();
+    let last_chain = if holds_last { rotated.tail.chain } else { found.chain_of(end.last) };
     let level = options.level.unwrap_or(manifest.content.level);
-    let begin = Beginning { manifest, rolled, last: end.last, last_chain, max_id };
-    let mut writer = writer(options, machine, lock, begin);
+    let begin = Beginning { manifest, rotated, last: end.last, last_chain, max_id };
+    let mut writer = writer(options, env, lock, begin);
     writer.enter_schema()?;
     writer.tell_readers();
     // What they held was carried, or was nothing; only now does no reader look for them. The newest
@@ -94,12 +94,12 @@ pub(crate) fn recover(
     for link in dead.iter().rev() {
         let parity = link.segment.header.id.parity_name();
         for name in link.segment.names().into_iter().chain([parity]) {
-            let _ = writer.machine.storage.remove(&name);
+            let _ = writer.env.storage.remove(&name);
         }
     }
     if let Some(scheme) = writer.manifest.content.parity {
         let sealed = (writer.chain.as_slice(), writer.tail.header.base);
-        make_up(&writer.machine.storage, scheme, sealed);
+        backfill(&writer.env.storage, scheme, sealed);
     }
     // Where something is damaged a head may be lost, and its text is all there is: it stays.
     if found.damage.is_empty() {
@@ -109,7 +109,7 @@ pub(crate) fn recover(
 }
 
 /// What was found, with the cut bytes put aside.
-fn report(machine: &Machine, found: &Inspection, end: &End) -> Recovery {
+fn report(env: &Env, found: &Inspection, end: &ScanEnd) -> Recovery {
     let behind = end.tail.as_ref();
     let mut recovery = Recovery {
         created: false,
@@ -130,7 +130,7 @@ fn report(machine: &Machine, found: &Inspection, end: &End) -> Recovery {
         recovery.warnings.push(why);
     }
     if let Some(behind) = behind.filter(|_| recovery.tail != TailState::Clean) {
-        match quarantine::keep(machine, behind) {
+        match quarantine::keep(env, behind) {
             Ok(name) => recovery.quarantine = Some(name),
             Err(error) => recovery.warnings.push(format!("the cut bytes were not kept: {error:#}")),
         }
@@ -139,15 +139,15 @@ fn report(machine: &Machine, found: &Inspection, end: &End) -> Recovery {
 }
 
 /// The head of a segment and the file with its records, which may be the same.
-fn synced_files(machine: &Machine, link: &Link) -> Result<(Arc<dyn File>, Arc<dyn File>)> {
+fn synced_files(env: &Env, link: &ChainedSegment) -> Result<(Arc<dyn File>, Arc<dyn File>)> {
     let header = &link.segment.header;
-    let head = read_write(machine, &header.head_name())?;
+    let head = read_write(env, &header.head_name())?;
     // That these barriers return does not prove what an earlier process wrote: see R12.
     let _ = head.sync();
     if header.layout == Layout::Binary {
         return Ok((head.clone(), head));
     }
-    let data = read_write(machine, &header.data_name())?;
+    let data = read_write(env, &header.data_name())?;
     let _ = data.sync();
     Ok((head, data))
 }
@@ -166,8 +166,8 @@ fn in_place_tail(
     found: &Inspection,
     (head, file): (Arc<dyn File>, Arc<dyn File>),
     behind: &TailFound,
-) -> Result<Rolled> {
-    let newest = found.survey.chain.last().expect("a log has a segment");
+) -> Result<Rotated> {
+    let newest = found.catalog.chain.last().expect("a log has a segment");
     let header = newest.segment.header.clone();
     let marks = newest.segment.marks()?.iter().map(|mark| mark.sequence).max();
     let (full, is_reserved) = match header.layout {
@@ -176,7 +176,7 @@ fn in_place_tail(
             let sizes = successors(Some(options.segment_min.max(1)), |size| size.checked_mul(2));
             let mut large_enough = sizes.skip_while(|size| *size < behind.offset.0);
             let doubled = large_enough.next().unwrap_or(u64::MAX);
-            let max = found.survey.manifest.as_ref().map_or(doubled, |log| log.segment_max);
+            let max = found.catalog.manifest.as_ref().map_or(doubled, |log| log.segment_max);
             match file.reserve_space(doubled.min(max)) {
                 Ok(is_reserved) => (doubled.min(max), is_reserved),
                 // Where there is no room the next record needs another segment.
@@ -197,26 +197,30 @@ fn in_place_tail(
         header,
     };
     let sent = batches_in_last_block(found, newest, behind.offset)?;
-    let before = found.survey.chain.iter().rev().skip(1).rev();
-    let passed = before.map(|link| link.segment.header.clone()).collect();
-    Ok(Rolled { tail, sent, passed })
+    let before = found.catalog.chain.iter().rev().skip(1).rev();
+    let skipped_segments = before.map(|link| link.segment.header.clone()).collect();
+    Ok(Rotated { tail, sent, skipped_segments })
 }
 
 /// A failed write into the last block may take what stands there already: it must be in memory.
-fn batches_in_last_block(found: &Inspection, newest: &Link, at: Offset) -> Result<Vec<Sent>> {
+fn batches_in_last_block(
+    found: &Inspection,
+    newest: &ChainedSegment,
+    at: Offset,
+) -> Result<Vec<WrittenBatch>> {
     let block = u64::from(newest.segment.header.geometry.block);
     let start = Offset(at.0 / block * block);
     let mut sent = vec![];
-    let mut walk = Walk::of_segment(newest);
-    while let Event::Batch(batch) = walk.step()? {
+    let mut scan = LogScanner::of_segment(newest);
+    while let ScanItem::Batch(batch) = scan.step()? {
         if batch.end <= start {
             continue;
         }
         let whole = batch.body.start - HEADER_SIZE..batch.body.end;
         let is_first = batch.header.first == newest.segment.header.base;
         let chain_before = if is_first { found.chain_before } else { batch.header.chain };
-        sent.push(Sent {
-            bytes: walk.bytes().get(whole).expect("the walk has read it").to_vec(),
+        sent.push(WrittenBatch {
+            bytes: scan.bytes().get(whole).expect("the scan has read it").to_vec(),
             first: batch.header.first,
             count: batch.header.count,
             is_void: batch.header.is_void,
@@ -235,11 +239,11 @@ fn batches_in_last_block(found: &Inspection, newest: &Link, at: Offset) -> Resul
 /// of it is carried.
 fn plan_behind(
     options: &Options,
-    machine: &Machine,
-    (found, end): (&Inspection, &End),
+    env: &Env,
+    (found, end): (&Inspection, &ScanEnd),
     named: bool,
-) -> Result<(Plan, Vec<SegmentHeader>)> {
-    let chain = &found.survey.chain;
+) -> Result<(RotationPlan, Vec<SegmentHeader>)> {
+    let chain = &found.catalog.chain;
     let (sure, carry) = if found.carry.is_empty() {
         let newest = chain.last().expect("a log has a segment");
         let whole = !named && found.damage.is_empty();
@@ -252,13 +256,13 @@ fn plan_behind(
     let base = next_lsn(sure);
     let keep = chain.iter().rposition(|link| link.segment.header.base < base).unwrap_or(0);
     let pred = chain.get(keep).expect("a log has a segment");
-    let head = read_write(machine, &pred.segment.header.head_name())?;
-    let plan = Plan {
+    let head = read_write(env, &pred.segment.header.head_name())?;
+    let plan = RotationPlan {
         base,
         carry,
-        pred: Some(Pred { header: pred.segment.header.clone(), head }),
+        pred: Some(Predecessor { header: pred.segment.header.clone(), head }),
         chain_before: found.chain_of(sure),
-        least: options.segment_min,
+        size_min: options.segment_min,
         hold: 0,
         spare: None,
     };
@@ -268,22 +272,24 @@ fn plan_behind(
 
 /// The records of the newest segment behind `confirmed`, up to the end, batch by batch.
 fn records_behind(
-    newest: &Link,
+    newest: &ChainedSegment,
     confirmed: Option<Lsn>,
     last: Option<Lsn>,
-) -> Result<Vec<Carried>> {
+) -> Result<Vec<RewriteBatch>> {
     let mut carry = vec![];
-    let mut walk = Walk::of_segment(newest);
+    let mut scan = LogScanner::of_segment(newest);
     loop {
-        let batch = match walk.step()? {
-            Event::Batch(batch) if (confirmed < Some(batch.last)) && Some(batch.last) <= last => {
+        let batch = match scan.step()? {
+            ScanItem::Batch(batch)
+                if (confirmed < Some(batch.last)) && Some(batch.last) <= last =>
+            {
                 batch
             }
             // Damage has a name already, and what follows it is no less intact.
-            Event::Batch(_) | Event::Damage(..) => continue,
-            Event::End(_) => return Ok(carry),
+            ScanItem::Batch(_) | ScanItem::Damage(..) => continue,
+            ScanItem::ScanEnd(_) => return Ok(carry),
         };
-        let body = walk.bytes().get(batch.body.clone()).expect("the walk has read it");
+        let body = scan.bytes().get(batch.body.clone()).expect("the scan has read it");
         let frames = frame::Frames::new(body, batch.header.first, batch.header.count);
         let first = batch.header.first.max(next_lsn(confirmed));
         let (mut bytes, mut count) = (vec![0; HEADER_SIZE], 0);
@@ -295,20 +301,20 @@ fn records_behind(
         if is_void {
             count = u32::try_from(batch.last.get() - first.get() + 1).expect("a part of a batch");
         }
-        carry.push(Carried { bytes, first, count, is_void, time_us });
+        carry.push(RewriteBatch { bytes, first, count, is_void, time_us });
     }
 }
 
 /// Whether the seal of the segment before the newest names it, and was synced just now.
-fn is_named_by_predecessor(machine: &Machine, chain: &[Link]) -> Result<bool> {
+fn is_named_by_predecessor(env: &Env, chain: &[ChainedSegment]) -> Result<bool> {
     let [.., pred, newest] = chain else { return Ok(true) };
     let seal = pred.segment.seal()?;
-    let file = read_write(machine, &pred.segment.header.head_name())?;
+    let file = read_write(env, &pred.segment.header.head_name())?;
     let synced = file.sync().is_ok();
     Ok(synced && seal.is_some_and(|seal| seal.next == newest.segment.header.reference()))
 }
 
-fn read_write(machine: &Machine, name: &str) -> Result<Arc<dyn File>> {
-    let file = machine.storage.open(name, Access::ReadWrite);
+fn read_write(env: &Env, name: &str) -> Result<Arc<dyn File>> {
+    let file = env.storage.open(name, Access::ReadWrite);
     file.map_err(Error::io(format!("open {name} for writing")))
 }

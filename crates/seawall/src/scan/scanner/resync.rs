@@ -5,10 +5,10 @@ use crate::base::error::{Corruption, Damage, Lost, Result};
 use crate::base::num::{READ_SIZE, to_u64};
 use crate::files::parity_file::knows_more;
 use crate::files::segment::Segment;
-use crate::files::segment_reader::Source;
-use crate::scan::intact::{Expected, stranger};
-use crate::scan::scanner::{End, Event, Stop, TailFound, Walk, opened};
-use crate::scan::search::{Rest, search};
+use crate::files::segment_reader::SegmentReader;
+use crate::scan::intact::{ExpectedFrames, trace_misplaced_bytes};
+use crate::scan::scanner::{LogScanner, ScanEnd, ScanItem, Stop, TailFound, opened};
+use crate::scan::search::{HeaderSearch, search};
 use seawall_format::scan::{Cause, Limit, Scanner};
 use seawall_format::{Layout, Lsn, Offset, lines, next_lsn, tail};
 
@@ -16,10 +16,10 @@ use seawall_format::{Layout, Lsn, Offset, lines, next_lsn, tail};
 /// there cannot be one batch or two.
 const SALVAGED_BATCHES_MAX: u64 = 3;
 
-impl Walk {
+impl LogScanner {
     /// No valid batch stands here: the end of the newest segment, or damage; `None` if the place
     /// is to be read again before that is believed.
-    pub(super) fn stopped(&mut self, stop: Stop) -> Result<Option<Event>> {
+    pub(super) fn stopped(&mut self, stop: Stop) -> Result<Option<ScanItem>> {
         let (link, scanner) = self.current.as_ref().expect("a scanner stopped");
         let (at, next) = (scanner.offset(), scanner.next_lsn());
         let is_newest = link.limit == Limit::Open;
@@ -28,34 +28,35 @@ impl Walk {
         let is_text = scanner.layout() == Layout::Text;
         let from = if is_text || stop.cause == Cause::Order { at } else { at.plus(8) };
         let part = scanner.part().and_then(|part| part.confirmed);
-        let source = opened(&mut self.source, &link.segment, self.around)?;
+        let source = opened(&mut self.source, &link.segment, self.skip_io_errors)?;
         let rest = search(source, scanner, from, is_newest)?;
         let behind = at.0..rest.used.0.max(source.end()?);
         // A clean close says that nothing followed then.
         let closed_here = self.closed.is_some_and(|closed| {
             closed.segment == link.segment.header.reference() && closed.last == next.previous()
         });
-        let is_hidden = source.was_refused(&behind) || (!closed_here && source.is_unknown(&behind));
-        let mut promised = match link.limit {
+        let is_hidden =
+            source.had_io_error(&behind) || (!closed_here && source.is_unknown(&behind));
+        let mut with_min_end = match link.limit {
             Limit::At(last) => last,
             Limit::Open => self.confirmed(&link.segment, rest.confirmed.max(part))?,
         };
-        if is_newest && Some(next) > promised {
+        if is_newest && Some(next) > with_min_end {
             let is_known = knows_more(&link.segment, at);
             let is_cut = is_known && scanner.is_exact();
             if !is_hidden && !is_cut {
-                return self.end_of_newest(&rest, (promised, is_known)).map(Some);
+                return self.end_of_newest(&rest, (with_min_end, is_known)).map(Some);
             }
             // What the device hides may have been a record, and what parity knows of was one: an
             // end is not known here.
-            promised = Some(next);
+            with_min_end = Some(next);
         }
         if self.read_again != Some((link.segment.header.id, at)) {
             self.read_again = Some((link.segment.header.id, at));
-            self.look_anew();
+            self.invalidate_buffer();
             return Ok(None);
         }
-        self.damage(stop, &rest, promised).map(Some)
+        self.damage(stop, &rest, with_min_end).map(Some)
     }
 
     /// W: the highest record that anything in the newest segment, or the clean close, confirms.
@@ -71,16 +72,16 @@ impl Walk {
     /// `is_known`: its parity knows of more.
     fn end_of_newest(
         &mut self,
-        rest: &Rest,
+        rest: &HeaderSearch,
         (confirmed, is_known): (Option<Lsn>, bool),
-    ) -> Result<Event> {
+    ) -> Result<ScanItem> {
         let (link, scanner) = self.current.take().expect("a scanner stopped");
-        if self.beyond.is_some() {
+        if self.missing_tail.is_some() {
             self.links.clear();
             return Ok(self.end_of_chain());
         }
         let (offset, chain) = (scanner.offset(), scanner.chain());
-        let source = opened(&mut self.source, &link.segment, self.around)?;
+        let source = opened(&mut self.source, &link.segment, self.skip_io_errors)?;
         let length = rest.used.0 - offset.0;
         let (segment, file) = (link.segment.header.id, link.segment.name());
         let (row, is_exact) = match scanner.layout() {
@@ -94,7 +95,7 @@ impl Walk {
         let lost = Some(Lost { from: next_lsn(self.last), to: None });
         let damage = self.cut_short(&link.segment).into_iter().chain(self.lost_manifest(lost));
         let damage = damage.collect();
-        Ok(Event::End(End { last: self.last, confirmed, tail, damage }))
+        Ok(ScanItem::ScanEnd(ScanEnd { last: self.last, confirmed, tail, damage }))
     }
 
     /// A newest file that is not as long as its header says: the rest may have held records.
@@ -120,7 +121,12 @@ impl Walk {
     }
 
     /// Names the damage where the scanner stands, keeps what is intact, and goes on behind it.
-    fn damage(&mut self, stop: Stop, rest: &Rest, promised: Option<Lsn>) -> Result<Event> {
+    fn damage(
+        &mut self,
+        stop: Stop,
+        rest: &HeaderSearch,
+        with_min_end: Option<Lsn>,
+    ) -> Result<ScanItem> {
         let (link, scanner) = self.current.as_mut().expect("a scanner stopped");
         let (here, limit, life) = (link.segment.clone(), link.limit, *scanner.life());
         let (start, first) = (scanner.offset(), scanner.next_lsn());
@@ -131,13 +137,13 @@ impl Walk {
         let place = if let (Cause::Body, Some(header)) = (stop.cause, stop.header) {
             scanner.pass(&header);
             self.chain = Some(header.chain_value());
-            Place { size: header.size(), last: Some(header.last()), is_open: false }
+            Position { size: header.size(), last: Some(header.last()), is_open: false }
         } else if let Some((offset, header)) = rest.next {
             scanner.resume_at(offset, &header);
             // A batch that no longer counts tells where the damage ends, not what follows.
             self.chain = Some(header.chain).filter(|_| !is_text && !limit.excludes(header.first));
-            self.is_part = is_text && header.first > first;
-            Place { size: offset.0 - at.0, last: header.first.previous(), is_open: false }
+            self.set_start_lost = is_text && header.first > first;
+            Position { size: offset.0 - at.0, last: header.first.previous(), is_open: false }
         } else {
             ends_here = true;
             self.chain = None;
@@ -147,15 +153,15 @@ impl Walk {
                 let size = (rest.used.0 - at.0).next_multiple_of(8);
                 size.min(here.length.saturating_sub(at.0))
             };
-            Place { size, last: promised, is_open: limit == Limit::Open }
+            Position { size, last: with_min_end, is_open: limit == Limit::Open }
         };
-        let source = opened(&mut self.source, &here, self.around)?;
+        let source = opened(&mut self.source, &here, self.skip_io_errors)?;
         if is_text {
-            self.shown = Some(part.map_or(vec![], |part| part.bytes));
+            self.synthesized_batch = Some(part.map_or(vec![], |part| part.bytes));
         } else {
             let room = u64::from(life.batch_max) * SALVAGED_BATCHES_MAX;
             self.buffer = source.read(at, if place.size <= room { place.size } else { 0 })?.into();
-            (self.window, self.shown) = (at, None);
+            (self.window, self.synthesized_batch) = (at, None);
         }
         let counts_to = match limit {
             Limit::At(limit) => place.last.min(limit),
@@ -163,8 +169,8 @@ impl Walk {
         };
         let is_limit = limit == Limit::At(counts_to);
         let expected =
-            Expected { first, last: place.last, counts_to, is_limit, is_open: place.is_open };
-        let bytes = self.shown.as_deref().unwrap_or_else(|| self.buffer.bytes());
+            ExpectedFrames { first, last: place.last, counts_to, is_limit, is_open: place.is_open };
+        let bytes = self.synthesized_batch.as_deref().unwrap_or_else(|| self.buffer.bytes());
         let salvaged = expected.salvage(bytes, &life.salt);
         let mut named = Damage {
             segment: Some(here.header.id),
@@ -175,9 +181,10 @@ impl Walk {
             origin: None,
         };
         let passed = at.0..at.0 + place.size.max(1);
-        if source.was_refused(&passed) || source.is_unknown(&passed) {
+        if source.had_io_error(&passed) || source.is_unknown(&passed) {
             named.cause = Corruption::Unreadable;
-        } else if !is_text && let Some((cause, origin)) = stranger(&here, &self.segments, at, bytes)
+        } else if !is_text
+            && let Some((cause, origin)) = trace_misplaced_bytes(&here, &self.segments, at, bytes)
         {
             (named.cause, named.origin) = (cause, Some(origin));
         }
@@ -191,12 +198,12 @@ impl Walk {
         if ends_here {
             self.current = None;
         }
-        Ok(Event::Damage(damages, salvaged))
+        Ok(ScanItem::Damage(damages, salvaged))
     }
 }
 
 /// What lies behind the last batch of a newest segment, of which `length` bytes are used.
-fn binary_end(source: &mut Source, scanner: &Scanner, length: u64) -> Result<tail::Row> {
+fn binary_end(source: &mut SegmentReader, scanner: &Scanner, length: u64) -> Result<tail::Row> {
     let (offset, chain) = (scanner.offset(), scanner.chain());
     let window = if length == 0 { 0 } else { to_u64(tail::window(scanner.life())) };
     let bytes = source.read(offset, window)?;
@@ -207,7 +214,11 @@ fn binary_end(source: &mut Source, scanner: &Scanner, length: u64) -> Result<tai
 
 /// What lies behind the last line of a newest text, and whether the text is exactly what the writer
 /// wrote.
-fn text_end(source: &mut Source, scanner: &Scanner, rest: &Rest) -> Result<(tail::Row, bool)> {
+fn text_end(
+    source: &mut SegmentReader,
+    scanner: &Scanner,
+    rest: &HeaderSearch,
+) -> Result<(tail::Row, bool)> {
     let part = scanner.part();
     let end = part.map_or(scanner.offset(), |part| part.end);
     // A forged header may say that this is a gibibyte.
@@ -229,7 +240,7 @@ fn text_end(source: &mut Source, scanner: &Scanner, rest: &Rest) -> Result<(tail
 }
 
 /// The bytes that cannot be trusted, and the last record that they held.
-struct Place {
+struct Position {
     size: u64,
     last: Option<Lsn>,
     /// Whether more records may have followed than anybody can say.

@@ -2,11 +2,11 @@
 //! with the lock released, and tells those who wait what came of it.
 
 use crate::base::error::{Error, Result};
-use crate::base::event_count::Gate;
+use crate::base::event_count::EventCount;
 use crate::base::options::Failover;
 use crate::base::sync::{MutexGuard, Ordering, yield_now};
-use crate::write::coordinator::{Core, PanicGuard, State, wake};
-use crate::write::group_commit::{Goal, Group};
+use crate::write::coordinator::{Coordinator, PanicGuard, State, wake};
+use crate::write::group_commit::{TakenBatch, WaitFor};
 use crate::write::writer::Writer;
 use seawall_format::Level;
 use std::io;
@@ -14,21 +14,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Who leads lets others run so often before it is sure that no more come.
-const YIELDS: u32 = if cfg!(seawall_scheduled) { 1 } else { 200 };
+const YIELDS_MAX: u32 = if cfg!(seawall_scheduled) { 1 } else { 200 };
 /// Who stays awake looks so often at most, should time stand still.
-const LOOKS: u32 = if cfg!(seawall_scheduled) { 2 } else { 10_000 };
+const SPINS_MAX: u32 = if cfg!(seawall_scheduled) { 2 } else { 10_000 };
 
-impl Core {
+impl Coordinator {
     /// Waits a moment, with the lock released and the writer in hand, for others who are about to
     /// append: they then share one flight.
-    pub(crate) fn gather<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let Some(patience) = state.siblings.patience() else { return state };
-        let before = state.siblings.standing();
+    pub(crate) fn wait_for_group<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+    ) -> MutexGuard<'a, State> {
+        let Some(next_delay) = state.commit_delay.next_delay() else { return state };
+        let before = state.commit_delay.waiters();
         drop(state);
         let guard = PanicGuard(self);
         let (begin, mut standing, mut idle) = (self.clock.now(), before, 0);
-        while standing < patience.until && idle < YIELDS {
-            if self.clock.now().saturating_sub(begin) > patience.at_most {
+        while standing < next_delay.target_waiters && idle < YIELDS_MAX {
+            if self.clock.now().saturating_sub(begin) > next_delay.max_wait {
                 break;
             }
             yield_now();
@@ -37,15 +40,15 @@ impl Core {
         }
         std::mem::forget(guard);
         let mut state = self.lock();
-        state.siblings.waited(before);
+        state.commit_delay.wait_finished(before);
         state
     }
 
     /// Stays awake until the gate is opened, but lets others run; whether it was opened in time.
-    pub(super) fn watch(&self, (gate, seen): (&Gate, u32), at_most: Duration) -> bool {
+    pub(super) fn spin_wait(&self, (event, seen): (&EventCount, u32), at_most: Duration) -> bool {
         let begin = self.clock.now();
-        for _ in 0..LOOKS {
-            if gate.seen() != seen {
+        for _ in 0..SPINS_MAX {
+            if event.epoch() != seen {
                 return true;
             }
             if self.clock.now().saturating_sub(begin) > at_most {
@@ -61,32 +64,32 @@ impl Core {
         self: &Arc<Self>,
         state: MutexGuard<'_, State>,
         writer: Box<Writer>,
-        goal: Goal,
+        goal: WaitFor,
     ) {
-        let failovers = self.fly(state, writer, goal);
-        self.tell(&failovers);
+        let failovers = self.write_open_batch(state, writer, goal);
+        self.report_failovers(&failovers);
     }
 
     /// The same; returns what the failover hook is yet to hear of.
     #[must_use]
-    pub(super) fn fly(
+    pub(super) fn write_open_batch(
         self: &Arc<Self>,
         mut state: MutexGuard<'_, State>,
         mut writer: Box<Writer>,
-        goal: Goal,
+        goal: WaitFor,
     ) -> Vec<Failover> {
         let group = state.commit.take();
-        state.siblings.leave();
+        state.commit_delay.batch_taken();
         self.standing.store(0, Ordering::Relaxed);
         let begin = self.clock.now();
-        let mark = goal == Goal::Confirmed || self.level == Level::Confirmed;
-        let ahead = state.ahead.made.take();
+        let mark = goal == WaitFor::Confirmed || self.level == Level::Confirmed;
+        let preallocation = state.preallocation.made.take();
         drop(state);
         let guard = PanicGuard(self);
-        writer.take_spare(ahead);
+        writer.take_preallocated(preallocation);
         let is_idle = group.is_none();
         let mut outcome = Ok(None);
-        if let Some(Group { bytes, count, number }) = group {
+        if let Some(TakenBatch { bytes, count, number }) = group {
             outcome = writer.write(bytes, count).map(|buffer| Some((number, count, buffer)));
         }
         if mark && outcome.is_ok() {
@@ -94,15 +97,15 @@ impl Core {
             outcome = outcome.and_then(|written| marked.map(|()| written));
         }
         // With nothing to write the log idles, or somebody wants to be sure.
-        writer.tend_parity(is_idle && outcome.is_ok(), !self.prepare_ahead);
+        writer.update_parity(is_idle && outcome.is_ok(), !self.preallocate);
         std::mem::forget(guard);
         let mut state = self.lock();
-        state.siblings.come_back(self.clock.now().saturating_sub(begin));
-        self.prepare_for(&mut state, &writer);
-        self.settle_for(&mut state, &mut writer);
-        self.give_back_for(&mut state);
+        state.commit_delay.batch_completed(self.clock.now().saturating_sub(begin));
+        self.request_preallocation(&mut state, &writer);
+        self.hand_over_parity(&mut state, &mut writer);
+        self.request_deferred_deletes(&mut state);
         let failovers = std::mem::take(&mut writer.failovers);
-        state.take_back(writer);
+        state.return_writer(writer);
         self.wake_for_writer(&state);
         let written = match outcome {
             Ok(written) => written,
@@ -113,10 +116,10 @@ impl Core {
             }
         };
         let number = written.as_ref().map(|written| written.0);
-        self.succeed(&mut state, written, mark);
-        let goal = if mark { Goal::Confirmed } else { Goal::Durable };
+        self.complete_batch(&mut state, written, mark);
+        let goal = if mark { WaitFor::Confirmed } else { WaitFor::Durable };
         let State { wakers, commit, .. } = &mut *state;
-        let wakers = wakers.take(|place| commit.reached(place, goal));
+        let wakers = wakers.take(|position| commit.reached(position, goal));
         drop(state);
         // Without the lock: those who are let through are about to take it for their next record.
         match number {
@@ -124,10 +127,10 @@ impl Core {
             // `Confirmed` nobody does: each batch comes with its own.
             Some(number) if !mark || self.level == Level::Confirmed => {
                 // One of those in the next batch leads it; first, as to wake many takes long.
-                self.turn(number + 1).open_for_one();
-                self.turn(number).open();
+                self.turn(number + 1).notify_one();
+                self.turn(number).notify_all();
             }
-            _ => self.turns.iter().for_each(Gate::open),
+            _ => self.batch_done.iter().for_each(EventCount::notify_all),
         }
         wake(wakers);
         failovers
@@ -140,19 +143,19 @@ impl Core {
         mut writer: Box<Writer>,
         size: u64,
     ) -> Result<MutexGuard<'a, State>> {
-        let ahead = state.ahead.made.take();
+        let preallocation = state.preallocation.made.take();
         drop(state);
         let guard = PanicGuard(self);
-        writer.take_spare(ahead);
+        writer.take_preallocated(preallocation);
         let made = if writer.room().spare >= size { Ok(()) } else { writer.make_room(size) };
         std::mem::forget(guard);
         let mut state = self.lock();
-        state.take_back(writer);
+        state.return_writer(writer);
         self.wake_for_writer(&state);
         self.wake_for_room(&state);
         // Whose records are in the open batch found no writer meanwhile: one of them leads it now,
         // as this thread may end with an error.
-        self.turns.iter().for_each(Gate::open);
+        self.batch_done.iter().for_each(EventCount::notify_all);
         if state.wants_turn {
             self.work.notify_all();
         }
@@ -163,7 +166,7 @@ impl Core {
         }
     }
 
-    fn succeed(self: &Arc<Self>, state: &mut State, written: Option<Written>, marked: bool) {
+    fn complete_batch(self: &Arc<Self>, state: &mut State, written: Option<Written>, marked: bool) {
         if let Some((_, count, buffer)) = written {
             state.commit.complete(count, buffer, self.clock.now());
         }
@@ -172,7 +175,7 @@ impl Core {
         }
         self.publish(state);
         if state.followers > 0 {
-            self.news.notify_all();
+            self.new_records.notify_all();
         }
         self.wake_for_room(state);
         if state.wants_turn {

@@ -3,7 +3,7 @@
 use super::super::paper::records::Record;
 use super::super::paper::theirs::{Appended, PackedSets};
 use super::memory::Memory;
-use seawall::{Cursor, Entries, LogReader, Lsn, Positional, Raw};
+use seawall::{Cursor, LogReader, Lsn, Positional, Raw, Records};
 use seawall_io::File;
 use seawall_measure::contest::Entry;
 use seawall_measure::pairs::Trouble;
@@ -80,7 +80,7 @@ impl Reader for Scan {
 pub(super) struct Replay {
     reader: LogReader<Record, Positional>,
     range: Range<Lsn>,
-    entries: Entries<Record, Positional>,
+    entries: Records<Record, Positional>,
 }
 
 impl Replay {

@@ -9,12 +9,12 @@ use crate::base::error::{Lost, Result};
 use crate::base::num::to_u64;
 use crate::files::directory::open_if_exists;
 use crate::files::overlay::{Mender, Overlay, Patch};
-use crate::files::segment::{Look, Segment, look};
+use crate::files::segment::{OpenOutcome, Segment, open_checked};
 use crate::files::segment_reader::{length, read_around, read_header};
 use crate::maintenance::restore::part;
-use crate::scan::catalog::Link;
-use crate::scan::load::survey;
-use crate::scan::scanner::{Event, Found, Walk};
+use crate::scan::catalog::ChainedSegment;
+use crate::scan::load::load_catalog;
+use crate::scan::scanner::{LogScanner, ScanItem, ScannedBatch};
 use seawall_format::batch::{BatchHeader, HEADER_SIZE, Life};
 use seawall_format::scan::Limit;
 use seawall_format::{Layout, Lsn, Offset, SegmentHeader};
@@ -33,13 +33,13 @@ pub(super) struct Shared {
     /// Damaged batches and lines behind that, of which enough is left here to know them.
     known: Vec<Range<u64>>,
     /// No batch of the segment can be read here.
-    pub(super) is_gone: bool,
+    pub(super) is_not_found: bool,
 }
 
 impl Shared {
     /// Compares the copies of the segment with this header, which the replica has.
     pub(super) fn of((log, replica): Pair<'_>, header: &SegmentHeader) -> Result<Self> {
-        let mut shared = Self { to: 0, known: vec![], is_gone: true };
+        let mut shared = Self { to: 0, known: vec![], is_not_found: true };
         let Some(theirs) = segment_of(replica, header)? else { return Ok(shared) };
         let ours = segment_of(log, header)?;
         let damaged = match &ours {
@@ -86,25 +86,25 @@ impl Shared {
     /// Finds the last batch that is the same in both, and the places that are damaged here.
     fn compare(&mut self, ours: &Segment, theirs: &Segment) -> Result<Vec<Range<u64>>> {
         let mut places: Vec<Range<u64>> = vec![];
-        let mut walk = walk_over(ours);
+        let mut scan = walk_over(ours);
         let is_text = ours.header.layout == Layout::Text;
         loop {
-            let (at, size) = match walk.step()? {
-                Event::Batch(found) => {
-                    self.is_gone = false;
+            let (at, size) = match scan.step()? {
+                ScanItem::Batch(found) => {
+                    self.is_not_found = false;
                     // Two lines of the same bytes were written at one moment, if they say when.
                     let has_time = !is_text || found.header.time_us != 0;
-                    let bytes = walk.raw(&found);
+                    let bytes = scan.raw(&found);
                     if has_time && read(theirs, found.start.0, bytes.len())? == bytes {
                         self.to = self.to.max(found.end.0);
                     }
                     continue;
                 }
-                Event::Damage(damages, _) => match damages.first() {
+                ScanItem::Damage(damages, _) => match damages.first() {
                     Some(damage) => (damage.offset, damage.bytes),
                     None => continue,
                 },
-                Event::End(end) => {
+                ScanItem::ScanEnd(end) => {
                     let tail = end.tail.filter(|tail| tail.length > 0);
                     if let Some(tail) = tail {
                         places.push(tail.offset.0..tail.offset.plus(tail.length).0);
@@ -127,7 +127,7 @@ impl Shared {
         let Some(header) = BatchHeader::decode(&bytes, at, &Life::of(&ours.header)) else {
             return Ok(());
         };
-        self.is_gone = false;
+        self.is_not_found = false;
         if read(theirs, at.0, HEADER_SIZE)? == bytes {
             self.to = self.to.max(at.plus(header.size()).0);
         }
@@ -142,10 +142,10 @@ impl Shared {
         (confirmed, next): (Option<Lsn>, Option<SegmentHeader>),
         (ours, damaged): (Option<&Segment>, &[Range<u64>]),
     ) -> Result<()> {
-        let mut walk = walk_over(theirs);
+        let mut scan = walk_over(theirs);
         loop {
-            match walk.step()? {
-                Event::Batch(found) => {
+            match scan.step()? {
+                ScanItem::Batch(found) => {
                     let (last, chain) = (found.header.last(), found.header.chain_value());
                     let is_named = next.as_ref().is_some_and(|next| {
                         next.base.previous() == Some(last) && next.pred_chain == chain
@@ -160,20 +160,20 @@ impl Shared {
                     let is_hit = |hit: &Range<u64>| hit.start < place.end && place.start < hit.end;
                     if let Some(ours) = ours
                         && damaged.iter().any(is_hit)
-                        && is_known(ours, (walk.raw(&found), &found))?
+                        && is_known(ours, (scan.raw(&found), &found))?
                     {
                         self.known.push(place);
                     }
                 }
-                Event::Damage(..) => {}
-                Event::End(_) => return Ok(()),
+                ScanItem::Damage(..) => {}
+                ScanItem::ScanEnd(_) => return Ok(()),
             }
         }
     }
 }
 
 /// Whether enough of a batch or line of the replica is here to say that it is this log's.
-fn is_known(ours: &Segment, (theirs, found): (&[u8], &Found)) -> Result<bool> {
+fn is_known(ours: &Segment, (theirs, found): (&[u8], &ScannedBatch)) -> Result<bool> {
     let here = read(ours, found.start.0, theirs.len())?;
     if ours.header.layout == Layout::Binary {
         // The header alone was hit.
@@ -209,28 +209,28 @@ pub(crate) fn unproven(
     patches: &[Patch],
 ) -> Result<Vec<Lost>> {
     let mut found = vec![];
-    for link in &survey(view, None)?.chain {
+    for link in &load_catalog(view, None)?.chain {
         let (segment, name) = (&link.segment, link.segment.name());
         let is_patch = |patch: &&Patch| patch.file == name && patch.by == Mender::Replica;
         if !patches.iter().any(|patch| is_patch(&patch)) {
             continue;
         }
-        let (mut to, mut is_gone) = (0, true);
+        let (mut to, mut is_not_found) = (0, true);
         for replica in replicas {
             let shared = Shared::of((log, replica), &segment.header)?;
-            (to, is_gone) = (shared.to.max(to), is_gone && shared.is_gone);
+            (to, is_not_found) = (shared.to.max(to), is_not_found && shared.is_not_found);
         }
-        let mut walk = Walk::of_segment(link).around_unreadable(true);
-        if !is_gone {
+        let mut scan = LogScanner::of_segment(link).skip_io_errors(true);
+        if !is_not_found {
             continue;
         }
         loop {
-            match walk.step()? {
-                Event::Batch(batch) if batch.start.0 >= to && !batch.header.is_void => {
+            match scan.step()? {
+                ScanItem::Batch(batch) if batch.start.0 >= to && !batch.header.is_void => {
                     let lost = Lost { from: batch.header.first, to: Some(batch.last) };
                     lost.join(&mut found);
                 }
-                Event::End(_) => break,
+                ScanItem::ScanEnd(_) => break,
                 _ => {}
             }
         }
@@ -249,15 +249,15 @@ pub(super) fn segment_of(
         let patch = Patch { file, offset: 0, old: vec![], new, by: Mender::Replica };
         view = Arc::new(Overlay::new(view, &[patch]));
     }
-    Ok(match look(&view, &header.head_name(), None)? {
-        Look::Sound(segment) => Some(segment),
+    Ok(match open_checked(&view, &header.head_name(), None)? {
+        OpenOutcome::Sound(segment) => Some(segment),
         _ => None,
     })
 }
 
-fn walk_over(segment: &Segment) -> Walk {
-    let link = Link { segment: segment.clone(), limit: Limit::Open, gap: None };
-    Walk::of_segment(&link).around_unreadable(true)
+fn walk_over(segment: &Segment) -> LogScanner {
+    let link = ChainedSegment { segment: segment.clone(), limit: Limit::Open, gap: None };
+    LogScanner::of_segment(&link).skip_io_errors(true)
 }
 
 /// Bytes of the file with the records; fewer where it ends, zeros where the device refuses them.
@@ -272,7 +272,7 @@ fn read(segment: &Segment, at: u64, size: usize) -> Result<Vec<u8>> {
 
 /// The header of the segment that follows this one.
 fn successor(log: &Arc<dyn Storage>, header: &SegmentHeader) -> Result<Option<SegmentHeader>> {
-    let chain = survey(log, None)?.chain;
+    let chain = load_catalog(log, None)?.chain;
     let mut headers = chain.into_iter().map(|link| link.segment.header);
     Ok(headers.find(|next| next.pred == Some(header.reference())))
 }
@@ -285,7 +285,7 @@ fn has_same_successor(replica: &Arc<dyn Storage>, next: Option<&SegmentHeader>) 
 
 /// Whether neither was opened for writing since the replica was made: that writes the manifest.
 fn is_same_moment((log, replica): Pair<'_>) -> Result<bool> {
-    let (ours, theirs) = (survey(log, None)?.manifest, survey(replica, None)?.manifest);
+    let (ours, theirs) = (load_catalog(log, None)?.manifest, load_catalog(replica, None)?.manifest);
     Ok(ours.zip(theirs).is_some_and(|(ours, theirs)| {
         ours.time_us != 0 && (ours.log, ours.time_us) == (theirs.log, theirs.time_us)
     }))

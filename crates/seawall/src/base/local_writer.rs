@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The writer in this process, as readers beside it see it.
-pub(crate) trait DurableWatermark: Debug + Send + Sync {
+pub(crate) trait LocalWriter: Debug + Send + Sync {
     /// Refuses to go on in a forked child.
     fn check_process(&self) -> Result<()>;
 
@@ -25,7 +25,7 @@ pub(crate) trait DurableWatermark: Debug + Send + Sync {
     fn truncations(&self) -> u64;
 
     /// Waits for the writer's turn between two batches, where no truncation is under way.
-    fn pass_between_batches(self: Arc<Self>) -> Result<()>;
+    fn wait_for_turn(self: Arc<Self>) -> Result<()>;
 
     /// Refuses a position that is neither that of a record nor the next one.
     fn check_position(&self, from: Lsn) -> Result<()>;

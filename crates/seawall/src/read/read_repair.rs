@@ -1,15 +1,15 @@
 //! What the parity beside segments says of bytes that damage took.
 
-use crate::base::error::{Corruption, Damage, Error, Result, is_of_device};
+use crate::base::error::{Corruption, Damage, Error, Result, is_read_error};
 use crate::base::num::to_u64;
-use crate::files::directory::{is_gone, list, read_small};
-use crate::files::live::{Word, read_word};
+use crate::files::directory::{is_not_found, list, read_small};
+use crate::files::live::{Watermark, read_watermark};
 use crate::files::overlay::{Overlay, Patch};
 use crate::files::segment_reader::read_around;
-use crate::parity::reconstruct::{Found, patches};
-use crate::scan::catalog::{Link, Survey};
-use crate::scan::load::survey;
-use crate::scan::scanner::{Event, TailFound, Walk};
+use crate::parity::reconstruct::{FoundPatches, patches};
+use crate::scan::catalog::{Catalog, ChainedSegment};
+use crate::scan::load::load_catalog;
+use crate::scan::scanner::{LogScanner, ScanItem, TailFound};
 use seawall_format::batch::{HEADER_SIZE as BATCH_HEADER_SIZE, Life};
 use seawall_format::frame::Frames;
 use seawall_format::parity::Known;
@@ -26,7 +26,7 @@ const ATTEMPTS: u32 = 8;
 /// Who reads a log and comes to damage asks here, once for each segment, before the damage is
 /// told.
 #[derive(Debug, Default)]
-pub(crate) struct Heal {
+pub(crate) struct ReadRepair {
     tried: BTreeSet<SegmentId>,
     /// What was put right so far.
     pub(crate) patches: Vec<Patch>,
@@ -34,9 +34,9 @@ pub(crate) struct Heal {
     below: Option<Arc<dyn Storage>>,
 }
 
-impl Heal {
+impl ReadRepair {
     /// The log without a view, if there was one; what was put right is forgotten.
-    pub(crate) fn let_go(&mut self) -> Option<Arc<dyn Storage>> {
+    pub(crate) fn discard_view(&mut self) -> Option<Arc<dyn Storage>> {
         std::mem::take(self).below
     }
 
@@ -79,29 +79,29 @@ impl Heal {
         let names = list(&**storage)?;
         let sides: BTreeSet<_> =
             names.iter().filter_map(|name| SegmentId::from_parity_name(name)).collect();
-        let mut asked = BTreeSet::new();
+        let mut requested = BTreeSet::new();
         for damaged in damaged {
             match damaged {
                 // What is told of a segment may be the matter of one of its neighbours.
                 Some(id) => {
-                    asked.extend(sides.range(..id).next_back());
+                    requested.extend(sides.range(..id).next_back());
                     // A segment without a header is seen by nobody, and once it has one, what its
                     // seal names is missing: so those behind it are asked with it.
                     let behind = sides.range(id..);
                     let is_unseen = |side: &&SegmentId| !has_header(&**storage, **side);
                     let unseen = behind.clone().skip(1).take_while(is_unseen).count();
-                    asked.extend(behind.take(2 + unseen));
+                    requested.extend(behind.take(2 + unseen));
                 }
-                None => asked.extend(&sides),
+                None => requested.extend(&sides),
             }
         }
-        asked.retain(|id| self.tried.insert(*id));
-        if asked.is_empty() {
+        requested.retain(|id| self.tried.insert(*id));
+        if requested.is_empty() {
             return Ok(None);
         }
-        let Found { patches: mut found, unknown } = patches(storage, Some(&asked))?;
-        if !found.is_empty() && !keeps_all(storage, &found)? {
-            found = only_harmless(storage, found)?;
+        let FoundPatches { patches: mut found, unknown } = patches(storage, Some(&requested))?;
+        if !found.is_empty() && !keeps_intact_records(storage, &found)? {
+            found = drop_harmful_patches(storage, found)?;
         }
         if found.is_empty() {
             return Ok(None);
@@ -130,7 +130,7 @@ const CARRIED_MAX: usize = 1 << 20;
 
 /// Those of the patches that take no intact record away, nor change one: parity may know of a
 /// stripe what it never was, and takes nothing away.
-fn only_harmless(storage: &Arc<dyn Storage>, patches: Vec<Patch>) -> Result<Vec<Patch>> {
+fn drop_harmful_patches(storage: &Arc<dyn Storage>, patches: Vec<Patch>) -> Result<Vec<Patch>> {
     let mut kept = vec![];
     if patches.len() > DOUBTFUL_MAX {
         // That much is no matter of single blocks: nothing of it is believed.
@@ -138,7 +138,7 @@ fn only_harmless(storage: &Arc<dyn Storage>, patches: Vec<Patch>) -> Result<Vec<
     }
     for patch in patches {
         kept.push(patch);
-        if !keeps_all(storage, &kept)? {
+        if !keeps_intact_records(storage, &kept)? {
             kept.pop();
         }
     }
@@ -147,22 +147,22 @@ fn only_harmless(storage: &Arc<dyn Storage>, patches: Vec<Patch>) -> Result<Vec<
 
 /// Whether every intact record is still there, and the same, in a view with these patches, and
 /// every sound header of a batch: it says which records a damaged batch held.
-pub(crate) fn keeps_all(storage: &Arc<dyn Storage>, patches: &[Patch]) -> Result<bool> {
+pub(crate) fn keeps_intact_records(storage: &Arc<dyn Storage>, patches: &[Patch]) -> Result<bool> {
     let view: Arc<dyn Storage> = Arc::new(Overlay::new(storage.clone(), patches));
-    let (before, after) = match (survey(storage, None), survey(&view, None)) {
+    let (before, after) = match (load_catalog(storage, None), load_catalog(&view, None)) {
         // It cannot even be looked at.
-        (Err(error), _) | (_, Err(error)) if is_of_device(&error) => return Ok(true),
+        (Err(error), _) | (_, Err(error)) if is_read_error(&error) => return Ok(true),
         (before, after) => (before?, after?),
     };
     let touched: BTreeSet<_> =
         patches.iter().filter_map(|patch| SegmentId::from_any_name(&patch.file)).collect();
-    let is_patched = |link: &&Link| touched.contains(&link.segment.header.id);
+    let is_patched = |link: &&ChainedSegment| touched.contains(&link.segment.header.id);
     let mut missing = BTreeSet::new();
     for link in before.chain.iter().filter(is_patched) {
         if !keeps_headers((storage, &view), link, patches)? {
             return Ok(false);
         }
-        let same = |other: &&Link| other.segment.header == link.segment.header;
+        let same = |other: &&ChainedSegment| other.segment.header == link.segment.header;
         let mut shown = Intact::of(after.chain.iter().find(same)).peekable();
         for record in Intact::of(Some(link)) {
             while shown.next_if(|next| next.0 < record.0).is_some() {}
@@ -190,7 +190,7 @@ pub(crate) fn keeps_all(storage: &Arc<dyn Storage>, patches: &[Patch]) -> Result
 /// Whether the sound headers of batches that patches reach are the same with them.
 fn keeps_headers(
     (storage, view): (&Arc<dyn Storage>, &Arc<dyn Storage>),
-    link: &Link,
+    link: &ChainedSegment,
     patches: &[Patch],
 ) -> Result<bool> {
     let (header, name) = (&link.segment.header, link.segment.name());
@@ -224,14 +224,14 @@ fn window(start: u64, bytes: &[u8]) -> Window<'_> {
 
 /// The intact records of a segment: their numbers, and what tells one payload from another.
 struct Intact {
-    walk: Option<Walk>,
+    scan: Option<LogScanner>,
     found: VecDeque<(Lsn, u32)>,
 }
 
 impl Intact {
-    fn of(link: Option<&Link>) -> Self {
-        let walk = link.map(|link| Walk::of_segment(link).around_unreadable(true));
-        Self { walk, found: VecDeque::new() }
+    fn of(link: Option<&ChainedSegment>) -> Self {
+        let scan = link.map(|link| LogScanner::of_segment(link).skip_io_errors(true));
+        Self { scan, found: VecDeque::new() }
     }
 }
 
@@ -240,21 +240,21 @@ impl Iterator for Intact {
 
     fn next(&mut self) -> Option<Self::Item> {
         while self.found.is_empty() {
-            let walk = self.walk.as_mut()?;
-            match walk.step() {
-                Ok(Event::Batch(batch)) => {
-                    let body = walk.bytes().get(batch.body.clone()).unwrap_or_default();
+            let scan = self.scan.as_mut()?;
+            match scan.step() {
+                Ok(ScanItem::Batch(batch)) => {
+                    let body = scan.bytes().get(batch.body.clone()).unwrap_or_default();
                     let frames = Frames::new(body, batch.header.first, batch.header.count);
                     let counted = frames.take_while(|frame| frame.lsn <= batch.last);
                     let counted = counted.map(|frame| (frame.lsn, Known::checksum(frame.payload)));
                     self.found.extend(counted);
                 }
-                Ok(Event::Damage(_, salvaged)) => {
-                    let payload = |range| walk.bytes().get(range).unwrap_or_default();
+                Ok(ScanItem::Damage(_, salvaged)) => {
+                    let payload = |range| scan.bytes().get(range).unwrap_or_default();
                     let sum = |range| Known::checksum(payload(range));
                     self.found.extend(salvaged.into_iter().map(|one| (one.lsn, sum(one.payload))));
                 }
-                Ok(Event::End(_)) | Err(_) => self.walk = None,
+                Ok(ScanItem::ScanEnd(_)) | Err(_) => self.scan = None,
             }
         }
         self.found.pop_front()
@@ -266,41 +266,43 @@ impl Iterator for Intact {
 ///
 /// That one may be what a cut made: without it the records are shown that the cut took, so it is
 /// asked for before a record is shown, and not when the walk comes to its place.
-pub(crate) fn survey_mended(
+pub(crate) fn load_repaired_catalog(
     storage: &Arc<dyn Storage>,
-    word: Option<&Word>,
-    heal: &mut Heal,
-) -> Result<(Survey, Option<Arc<dyn Storage>>)> {
-    let (found, view) = match survey(storage, word) {
-        Err(error) if is_of_device(&error) => {
-            let view = heal.view(storage, [None])?.ok_or(error)?;
-            (survey(&view, word)?, Some(view))
+    watermark: Option<&Watermark>,
+    read_repair: &mut ReadRepair,
+) -> Result<(Catalog, Option<Arc<dyn Storage>>)> {
+    let (found, view) = match load_catalog(storage, watermark) {
+        Err(error) if is_read_error(&error) => {
+            let view = read_repair.view(storage, [None])?.ok_or(error)?;
+            (load_catalog(&view, watermark)?, Some(view))
         }
         found => (found?, None),
     };
-    let Some(beyond) = found.beyond else { return Ok((found, view)) };
+    let Some(beyond) = found.missing_tail else { return Ok((found, view)) };
     let log = view.as_ref().unwrap_or(storage);
-    let Some(next) = heal.view(log, [Some(beyond.segment)])? else { return Ok((found, view)) };
+    let Some(next) = read_repair.view(log, [Some(beyond.segment)])? else {
+        return Ok((found, view));
+    };
     // It ends: parity is asked once for each segment.
-    match survey_mended(&next, word, heal) {
+    match load_repaired_catalog(&next, watermark, read_repair) {
         // What parity gave back leads to what the device refuses.
-        Err(error) if is_of_device(&error) => Ok((found, view)),
+        Err(error) if is_read_error(&error) => Ok((found, view)),
         mended => mended.map(|(mended, view)| (mended, Some(view.unwrap_or(next)))),
     }
 }
 
 /// The same, with what the writer says. The segment that it names may go in between.
 #[expect(clippy::type_complexity, reason = "three things that are looked at together")]
-pub(crate) fn survey_now(
+pub(crate) fn load_current_catalog(
     storage: &Arc<dyn Storage>,
-    heal: &mut Heal,
-) -> Result<(Option<Word>, Survey, Option<Arc<dyn Storage>>)> {
+    read_repair: &mut ReadRepair,
+) -> Result<(Option<Watermark>, Catalog, Option<Arc<dyn Storage>>)> {
     let mut attempt = 1;
     loop {
-        let word = read_word(&**storage)?;
-        match survey_mended(storage, word.as_ref(), heal) {
-            Err(error) if is_gone(&error) && attempt < ATTEMPTS => attempt += 1,
-            found => return found.map(|(survey, view)| (word, survey, view)),
+        let watermark = read_watermark(&**storage)?;
+        match load_repaired_catalog(storage, watermark.as_ref(), read_repair) {
+            Err(error) if is_not_found(&error) && attempt < ATTEMPTS => attempt += 1,
+            found => return found.map(|(catalog, view)| (watermark, catalog, view)),
         }
     }
 }
@@ -309,7 +311,7 @@ pub(crate) fn survey_now(
 /// parity knows of may have been more.
 pub(crate) fn hides_end(
     patches: &[Patch],
-    (newest, end): (Option<&Link>, Option<&TailFound>),
+    (newest, end): (Option<&ChainedSegment>, Option<&TailFound>),
 ) -> bool {
     let end = end.filter(|end| end.row == tail::Row::Clean);
     let Some((newest, end)) = newest.zip(end) else { return false };
