@@ -10,11 +10,11 @@ use by_lock::Waiters;
 /// An event count: a wait returns at the next notification after the caller read the epoch.
 ///
 /// A waiter reads [`EventCount::epoch`], checks its condition, and if it does not hold calls
-/// [`EventCount::wait`] with that epoch. A notification since then makes the wait return at once, so
-/// no wake-up is lost. A notifier first makes the condition true, then notifies.
+/// [`EventCount::wait`] with that epoch. A notification since then makes the wait return at once,
+/// so no wake-up is lost. A notifier first makes the condition true, then notifies.
 ///
-/// Unlike a condition variable it belongs to no lock: threads that wake together do not queue up for
-/// one.
+/// Unlike a condition variable it belongs to no lock: threads that wake together do not queue up
+/// for one.
 #[derive(Debug, Default)]
 pub(crate) struct EventCount {
     epoch_counter: AtomicU32,
