@@ -87,7 +87,7 @@ const PARTS: &[Part] = &[
     },
     Part {
         name: "kernel",
-        about: "300 power cuts of ext4 under a real kernel; 10 minutes; proof/kernel/README.md",
+        about: "300 power cuts of ext4 under a real kernel; 10 minutes",
         command: &["python3", "proof/kernel/run.py"],
         deep: &["cuts"],
     },

@@ -6,9 +6,9 @@ use crate::links::resolve;
 use crate::planted::Head;
 use crate::source::Source;
 
-const PROOF: &str = "docs/PROOF.md";
+const TESTING: &str = "docs/testing.md";
 /// The documents whose links name tests and planted bugs.
-const PAGES: &[&str] = &[PROOF, "docs/losses.md"];
+const PAGES: &[&str] = &[TESTING, "docs/losses.md"];
 
 /// Finds links of these documents whose text names no test or planted bug of the file they lead to.
 pub(super) fn named(tree: &[Source]) -> Vec<Breach> {
@@ -59,7 +59,7 @@ mod tests {
 
     fn tree(proof: &str) -> Vec<Source> {
         vec![
-            Source::new(PROOF, proof),
+            Source::new(TESTING, proof),
             Source::new("crates/a/tests/b.rs", "#[test]\nfn a_is_b() {}\n"),
             Source::new("proof/say-c.patch", "+c\n"),
         ]
