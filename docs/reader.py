@@ -308,6 +308,13 @@ def read_manifest(folder, ids):
     return max(slots, key=lambda slot: slot.sequence, default=None)
 
 
+def begins_as_manifest(folder):
+    """Whether there is a manifest of a log, which may be damaged; section 6.1."""
+    with contextlib.suppress(OSError), open(os.path.join(folder, "manifest"), "rb") as file:
+        return file.read(8) == b"SEAWALLM"
+    return False
+
+
 def logs_of(folder, ids):
     """The logs that readable segment headers name."""
     found = set()
@@ -438,7 +445,7 @@ def read(folder):
     ids = [int(name[:-4]) for name in names if name[-4:] == ".seg" and name[:-4].isdecimal()]
     ids = [number for number in ids if number and f"{number:012}.seg" in names]
     manifest = read_manifest(folder, ids)
-    if not manifest and not ids:
+    if not (manifest or ids or begins_as_manifest(folder)):
         raise Stop(NO_LOG, "there is no log")
     sound, bad = read_segments(folder, manifest, ids)
     if not (manifest or bad or any(segment.is_used() for segment in sound.values())):

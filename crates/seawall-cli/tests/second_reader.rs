@@ -121,6 +121,10 @@ fn an_empty_log_has_no_records_and_an_empty_folder_no_log() {
     assert_eq!(says(&folder), (0, 0));
     folder.make_folder("nothing");
     assert_eq!(both(&folder, "nothing").code, 8);
+    for (manifest, code) in [(b"SEAWALLM", 0), (b"SEAWALLS", 8)] {
+        folder.write("nothing/manifest", manifest);
+        assert_eq!(both(&folder, "nothing").code, code);
+    }
     // A creation that a crash cut short: no manifest, and a segment that holds nothing.
     folder.remove("log/manifest");
     folder.remove("log/live");
