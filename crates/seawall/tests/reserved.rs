@@ -17,7 +17,7 @@ use seawall::{
     salvage_in,
 };
 use seawall_format::parity::Known;
-use seawall_format::{Epoch, LogId, Manifest, Mark, Offset, Salt, SegmentHeader};
+use seawall_format::{Epoch, LogId, Manifest, Mark, Offset, Salt, SegmentHeader, SegmentId};
 use seawall_io::{MemStorage, Storage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -119,6 +119,24 @@ fn forge_header(device: &MemStorage, at: usize) {
         let salt = Salt::new(LogId(number(bytes, 32)), Epoch(number(bytes, 48)));
         checksum(bytes, (0, 16, 192), &salt);
     });
+}
+
+#[test]
+fn a_first_segment_does_not_stand_in_for_an_older_one_that_the_manifest_names() {
+    let device = write(End::Closed).device.kill();
+    let head = SegmentHeader::decode(&device.bytes(NEWEST).unwrap()).unwrap();
+    let older = |name: &String| SegmentId::from_any_name(name).is_some_and(|id| id < head.id);
+    for name in device.names().iter().filter(|name| older(name)) {
+        device.remove(name).unwrap();
+    }
+    device.edit(NEWEST, |bytes| {
+        bytes[80..104].fill(0);
+        checksum(bytes, (0, 16, 192), &head.salt());
+    });
+    let found = judge(&device).unwrap();
+    let lost = found.damage.iter().filter_map(|damage| damage.lost).next().unwrap();
+    assert_eq!((lost.from, lost.to), (Lsn::FIRST, head.base.previous()), "{found:?}");
+    assert!(open(&again(1), &device).is_err_and(|error| matches!(error, Error::Damaged(_))));
 }
 
 #[test]

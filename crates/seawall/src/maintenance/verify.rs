@@ -233,7 +233,7 @@ fn look(
         match look_at(&log) {
             // Where is not said.
             Err(error) if is_read_error(&error) => {
-                log = read_repair.view(&log, [None])?.ok_or(error)?
+                log = read_repair.view(&log, [None])?.ok_or(error)?;
             }
             looked => break looked?,
         }

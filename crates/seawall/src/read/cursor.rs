@@ -61,7 +61,7 @@ pub struct Cursor {
     attempts: u32,
     /// What parity put right on the way.
     read_repair: ReadRepair,
-    batch: Option<Position>,
+    batch: Option<BatchPosition>,
     queue: VecDeque<Queued>,
     finished: bool,
     /// The segment that could not be synced, if one could not.
@@ -142,16 +142,16 @@ fn evenly(from: Lsn, count: usize, segments: &[(Lsn, u64)]) -> Vec<Lsn> {
 
 /// Where the cursor is in a batch.
 #[derive(Debug)]
-struct Position {
+struct BatchPosition {
     body: Range<usize>,
-    position: usize,
+    at: usize,
     lsn: Lsn,
     last: Lsn,
     time_us: u64,
     set: AtomicSet,
 }
 
-impl Position {
+impl BatchPosition {
     #[inline]
     fn is_at_record(&self) -> bool {
         self.lsn <= self.last
@@ -165,9 +165,9 @@ impl Position {
     #[inline]
     fn lend<'a>(&mut self, bytes: &'a [u8], schema: u32) -> Record<'a> {
         let body = bytes.get(self.body.clone()).expect("the scan holds its batch");
-        let frame = frame::read(body, self.position, self.lsn);
+        let frame = frame::read(body, self.at, self.lsn);
         let (frame, behind) = frame.expect("frames fill a sound batch");
-        (self.position, self.lsn) = (behind, self.lsn.next());
+        (self.at, self.lsn) = (behind, self.lsn.next());
         let frame::Frame { lsn, payload, goes_on } = frame;
         Record { lsn, payload, time_us: self.time_us, goes_on, set: self.set, schema }
     }
@@ -280,7 +280,7 @@ impl Cursor {
     /// if it was told to skip damage. [`Error::Io`].
     #[inline]
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>> {
-        if !self.batch.as_ref().is_some_and(Position::is_at_record) {
+        if !self.batch.as_ref().is_some_and(BatchPosition::is_at_record) {
             match self.find()? {
                 Next::InBatch => {}
                 Next::Salvaged(found) => return Ok(Some(self.lend(found))),
@@ -418,7 +418,7 @@ impl Cursor {
         }
         let (body, position) = (found.body.clone(), 0);
         let (time_us, set) = (found.header.time_us, found.set);
-        let mut place = Position { body, position, lsn, last, time_us, set };
+        let mut place = BatchPosition { body, at: position, lsn, last, time_us, set };
         while place.lsn < self.next {
             place.lend(self.scan.bytes(), self.scan.schema());
         }

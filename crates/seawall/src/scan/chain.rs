@@ -229,7 +229,15 @@ impl Headers {
             return Ok((None, gap));
         }
         let Some(pred) = header.pred else {
-            return Ok((None, None));
+            // The first segment that was ever made, though the manifest says that the log begins
+            // with an older one.
+            let gap = manifest.map(|manifest| {
+                let lost = header.base.previous().filter(|last| *last >= manifest.oldest_base);
+                let lost = lost.map(|last| Lost { from: manifest.oldest_base, to: Some(last) });
+                let missing = self.missing(manifest.oldest.id, ChainFault::OldestMissing);
+                (missing.fault, missing_segment(missing.segment, missing.cause, lost))
+            });
+            return Ok((None, gap));
         };
         let next = self.sound.get(&pred.id).filter(|next| next.header.epoch == pred.epoch);
         if let Some(next) = next {

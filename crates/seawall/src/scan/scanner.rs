@@ -296,14 +296,8 @@ impl LogScanner {
                     };
                     (self.last, self.chain) = (Some(last), Some(header.chain_value()));
                     self.confirmed = self.confirmed.max(header.confirmed());
-                    return Ok(ScanItem::Batch(ScannedBatch {
-                        header,
-                        body,
-                        last,
-                        start,
-                        end,
-                        set,
-                    }));
+                    let found = ScannedBatch { header, body, last, start, end, set };
+                    return Ok(ScanItem::Batch(found));
                 }
                 Step::Finished if self.links.is_empty() && self.missing_tail.is_none() => {
                     return Ok(self.end_of_chain());

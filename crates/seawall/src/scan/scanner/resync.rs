@@ -163,10 +163,7 @@ impl LogScanner {
             self.buffer = source.read(at, if place.size <= room { place.size } else { 0 })?.into();
             (self.window, self.synthesized_batch) = (at, None);
         }
-        let counts_to = match limit {
-            Limit::At(limit) => place.last.min(limit),
-            Limit::Open => place.last,
-        };
+        let counts_to = counts_to(limit, place.last);
         let is_limit = limit == Limit::At(counts_to);
         let expected =
             ExpectedFrames { first, last: place.last, counts_to, is_limit, is_open: place.is_open };
@@ -199,6 +196,14 @@ impl LogScanner {
             self.current = None;
         }
         Ok(ScanItem::Damage(damages, salvaged))
+    }
+}
+
+/// The last record before `limit` that counts.
+fn counts_to(limit: Limit, last: Option<Lsn>) -> Option<Lsn> {
+    match limit {
+        Limit::At(limit) => last.min(limit),
+        Limit::Open => last,
     }
 }
 
