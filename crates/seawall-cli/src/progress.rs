@@ -74,7 +74,7 @@ impl Progress {
                 (!bar.is_hidden()).then_some(Out::Bar(bar))
             }
             Ear::Auto | Ear::Never => None,
-            Ear::Descriptor(number) => match seawall_io::open_descriptor(number) {
+            Ear::Descriptor(number) => match seawall_host::open_descriptor(number) {
                 Ok(file) => Some(Out::Lines(Box::new(file))),
                 // Who does not listen any more need not.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => None,

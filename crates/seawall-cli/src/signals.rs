@@ -1,6 +1,6 @@
 //! SIGINT, SIGTERM and SIGHUP while `append` waits for input.
 
-use seawall_io::{Woken, read_text, wait_for_input};
+use seawall_host::{Woken, read_text, wait_for_input};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level::pipe};
 use std::io;

@@ -5,7 +5,8 @@
 use crate::tool;
 
 use seawall_disk::nbd::{Client, Uri};
-use seawall_io::{File, Notice, send_signal};
+use seawall_host::{Notice, send_signal};
+use seawall_io::File;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout};

@@ -7,8 +7,9 @@
 use seawall_disk::device::{Cost, Device};
 use seawall_disk::nbd::{Client, EXPORTS_MAX, Limits, Listen, Server, Target, Uri};
 use seawall_disk::{Disk, Files, Options, Supply};
-use seawall_io::{Clock, File, MemStorage, Storage, SystemClock};
+use seawall_io::{Clock, File, Storage, SystemClock};
 use seawall_testkit::Dice;
+use seawall_testkit::MemStorage;
 use std::io::{self, ErrorKind as Kind, Read, Write};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;

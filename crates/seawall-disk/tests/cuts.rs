@@ -9,8 +9,9 @@ mod common;
 
 use common::{Call, guarded, slow};
 use seawall_disk::{Disarmed, Disk, Files, Inspected, Options, Supply, inspect};
-use seawall_io::{Access, Clock, MemStorage, Storage, SystemClock};
+use seawall_io::{Access, Clock, Storage, SystemClock};
 use seawall_testkit::Dice;
+use seawall_testkit::MemStorage;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -2,8 +2,8 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
 use rustix::io::Errno;
 
 /// Shorter ones gain little, and whoever reads them next would have to ask the device.
@@ -43,7 +43,7 @@ impl DirectWay {
 /// Whether that are whole blocks, in memory and in the file, and worth it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn is_aligned(bytes: &[u8], offset: u64) -> bool {
-    use crate::DIRECT_ALIGNMENT;
+    use crate::aligned::DIRECT_ALIGNMENT;
     let offset = usize::try_from(offset).unwrap_or(1);
     bytes.len() >= LEAST
         && [bytes.as_ptr().addr(), bytes.len(), offset]
@@ -54,35 +54,18 @@ fn is_aligned(bytes: &[u8], offset: u64) -> bool {
 /// The same file, whatever its name is by now, with a barrier in each write.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn open_again(file: &File) -> Option<File> {
-    use rustix::fs::OFlags;
+    use rustix::fs::{Mode, OFlags};
     use std::os::fd::AsRawFd;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    open_direct(Path::new(&path), OFlags::DSYNC).ok()
-}
-
-/// Opens a file for writes past the cache.
-///
-/// # Errors
-///
-/// [`io::ErrorKind::Unsupported`] if this file system has none; whatever the device says.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) fn open_direct(path: &Path, more: rustix::fs::OFlags) -> io::Result<File> {
-    use rustix::fs::{CWD, Mode, OFlags, openat};
-    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC | more;
-    match rustix::io::retry_on_intr(|| openat(CWD, path, flags, Mode::empty())) {
-        Ok(file) => Ok(file.into()),
-        Err(Errno::INVAL | Errno::OPNOTSUPP) => Err(unsupported("direct writes")),
-        Err(error) => Err(error.into()),
-    }
+    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::DSYNC | OFlags::CLOEXEC;
+    let open = || rustix::fs::openat(rustix::fs::CWD, path.as_str(), flags, Mode::empty());
+    rustix::io::retry_on_intr(open).ok().map(File::from)
 }
 
 /// Whether the file system has no such call, or not of a file like this one.
-pub(crate) fn is_refused(error: &io::Error) -> bool {
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn is_refused(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS))
-}
-
-pub(crate) fn unsupported(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::Unsupported, format!("this file system has no {what}"))
 }
 
 /// There is none here.
@@ -95,9 +78,4 @@ impl DirectWay {
     pub(crate) fn write(&self, _: &File, _: &[u8], _: u64) -> io::Result<usize> {
         Ok(0)
     }
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(crate) fn open_direct(_: &Path, _: rustix::fs::OFlags) -> io::Result<File> {
-    Err(unsupported("direct writes"))
 }

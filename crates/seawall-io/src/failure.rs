@@ -27,8 +27,8 @@ impl Error for Failure {
     }
 }
 
-/// Says that `act` on `object` met `error`; the kind stays.
-pub(crate) fn explain(act: &'static str, object: &str, error: impl Into<io::Error>) -> io::Error {
+/// Says that `act` on `object` met `error`; the kind stays. [`into_parts`] takes it apart again.
+pub fn explain(act: &'static str, object: &str, error: impl Into<io::Error>) -> io::Error {
     let source = error.into();
     io::Error::new(source.kind(), Failure { act, object: object.to_owned(), source })
 }
@@ -54,8 +54,12 @@ pub fn into_parts(error: io::Error) -> (Option<String>, io::Error) {
     }
 }
 
-/// Refuses what is not a plain file name.
-pub(crate) fn check_name(name: &str) -> io::Result<()> {
+/// Refuses what is not a plain file name, as every [`Storage`](crate::Storage) does.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::InvalidInput`]: the name is empty, has a separator, or is `.` or `..`.
+pub fn check_name(name: &str) -> io::Result<()> {
     if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']) {
         let message = format!("{name:?} is not a plain file name");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));

@@ -11,20 +11,19 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, StatVfsMountFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-mod draft;
+pub(crate) mod draft;
 mod in_place;
 mod lock;
 mod reserve;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod room;
-pub use draft::Draft;
 
 use reserve::Reserve;
 
 use crate::direct::DirectWay;
 use crate::failure::{check_name, explain};
+use crate::storage::{Access, File, Lock, Storage};
 use crate::transfer::{advance, read_fully, write_fully};
-use crate::{Access, File, Lock, Storage};
 
 /// A directory of the file system.
 ///
@@ -401,8 +400,23 @@ fn pause() {
     std::thread::sleep(LOCK_PAUSE);
 }
 
+/// One open file of the file system.
+///
+/// # Examples
+///
+/// ```
+/// use seawall_io::{File, PosixFile};
+///
+/// # let path = std::env::temp_dir().join(format!("seawall-io-file-{}", std::process::id()));
+/// let opened = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+/// let file = PosixFile::new(opened, path.display().to_string());
+/// file.write_at(b"kept", 0)?;
+/// assert_eq!(file.len()?, 4);
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
-pub(crate) struct PosixFile {
+pub struct PosixFile {
     file: fs::File,
     direct: DirectWay,
     /// Its name when it was opened, and the directory.
@@ -410,12 +424,26 @@ pub(crate) struct PosixFile {
 }
 
 impl PosixFile {
-    pub(crate) fn new(file: fs::File, label: String) -> Self {
+    /// Wraps `file`; errors call it `label`.
+    #[must_use]
+    pub fn new(file: fs::File, label: String) -> Self {
         Self { file, direct: DirectWay::default(), label }
     }
 
-    pub(crate) fn bare(&self) -> &fs::File {
+    /// Returns the file as std has it.
+    #[must_use]
+    pub fn as_std(&self) -> &fs::File {
         &self.file
+    }
+
+    /// Takes the exclusive lock of the file, which ends when the file is closed; returns whether it
+    /// was free.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    pub fn try_lock(&self) -> io::Result<bool> {
+        uninterrupted(|| self.file.try_lock())
     }
 
     fn explain(&self, act: &'static str, error: impl Into<io::Error>) -> io::Error {

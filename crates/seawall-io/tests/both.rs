@@ -10,7 +10,8 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use seawall_io::{Access, Entropy, MemStorage, PosixStorage, SeededEntropy, Storage};
+use seawall_io::{Access, Entropy, PosixStorage, SeededEntropy, Storage};
+use seawall_testkit::MemStorage;
 
 /// A real directory that is removed when the test ends.
 struct Scratch {

@@ -1,7 +1,8 @@
 //! What measuring asks of the machine: the time, and whether it works for us first and alone.
 
 use crate::load::Others;
-use seawall_io::{Access, Clock, PosixStorage, Storage, Surroundings, SystemClock};
+use seawall_host::HostInfo;
+use seawall_io::{Access, Clock, PosixStorage, Storage, SystemClock};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +13,7 @@ pub const IN_MEMORY: &str = "this is memory, not a disk: the speed means nothing
 /// Whether files in `folder` are in memory; false where the system does not tell.
 #[must_use]
 pub fn is_in_memory(folder: &Path) -> bool {
-    Surroundings::of(folder).is_ok_and(|around| around.is_in_memory())
+    HostInfo::of(folder).is_ok_and(|around| around.is_in_memory())
 }
 
 /// Under which conditions something was measured; figures are ranked under good ones only.
@@ -146,7 +147,7 @@ pub(crate) fn text_of_system(folder: &str, name: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
-    use seawall_io::BareFile;
+    use seawall_host::RawFile;
 
     #[test]
     fn nothing_is_ranked_beside_others_or_without_priority() {
@@ -172,7 +173,7 @@ mod tests {
         let storage = PosixStorage::open(scratch.path()).unwrap();
         let bytes = vec![7; 1 << 20];
         storage.create("file").unwrap().write_at(&bytes, 0).unwrap();
-        let file = BareFile::open(&scratch.path().join("file")).unwrap();
+        let file = RawFile::open(&scratch.path().join("file")).unwrap();
         let fetched = || {
             let before = bytes_from_below()?;
             let mut found = vec![0; 1 << 20];

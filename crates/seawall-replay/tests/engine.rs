@@ -12,8 +12,9 @@ mod example;
 
 use example::{Engine, Error};
 use seawall::Options;
-use seawall_io::{MemStorage, Storage};
+use seawall_io::Storage;
 use seawall_replay::{Batch, MemoryStore, Store, StoreError, Watermark};
+use seawall_testkit::MemStorage;
 use seawall_testkit::{CrashTest, Tried};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -7,12 +7,13 @@ use crate::common;
 
 use common::{expected, found, log_of, open_log, operations, wrong_keys};
 use seawall::{Level, Log, LogReader, Lsn, Options};
-use seawall_io::{MemStorage, Storage};
+use seawall_io::Storage;
 use seawall_replay::{
     Batch, Bounds, Change, Error, MemoryStore, Operation, Replay, Report, Store, StoreError, TxId,
     Watermark,
 };
 use seawall_testkit::Dice;
+use seawall_testkit::MemStorage;
 use std::sync::{Arc, Mutex};
 use std::thread;
 

@@ -8,10 +8,11 @@ mod snapshots;
 
 use crate::common::{Rows, found};
 use seawall::{Geometry, Log, LogReader, Lsn, Options};
-use seawall_io::{Access, MemStorage, Storage};
+use seawall_io::{Access, Storage};
 use seawall_replay::{
     Batch, Change, Error, MemoryStore, Operation, Replay, Store, Transaction, TxId, Watermark,
 };
+use seawall_testkit::MemStorage;
 use std::sync::Arc;
 
 type Disk = Arc<dyn Storage>;

@@ -3,8 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use seawall::{Geometry, Log, Lsn, Options, Raw, Retention};
-use seawall_io::{Access, MemStorage, Storage};
+use seawall_io::{Access, Storage};
 use seawall_replay::{PassedOver, Reason, Restored, SnapshotError, Snapshots, Snapshotter};
+use seawall_testkit::MemStorage;
 use seawall_testkit::{CrashTest, Dice, Tried};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

@@ -6,9 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use seawall_io::{MemStorage, Storage};
+use crate::mem_storage::MemStorage;
+use seawall_io::Storage;
 
-use crate::Dice;
+use crate::dice::Dice;
 
 /// Tries every crash of a workload, with the bounds of [`CrashTest::new`].
 ///

@@ -6,9 +6,11 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use seawall_io::{Access, File, Landing, Lock, MemStorage, Pending, Storage, What};
+use crate::mem_storage::MemStorage;
+use crate::mem_storage::pending::{CrashOutcome, Pending, What};
+use seawall_io::{Access, File, Lock, Storage};
 
-use crate::Dice;
+use crate::dice::Dice;
 use crate::fault::{Act, Fault, Injected, Kind};
 use crate::file::FaultFile;
 
@@ -30,7 +32,7 @@ use crate::file::FaultFile;
 /// ```
 /// use std::sync::Arc;
 /// use seawall::{Log, Options};
-/// use seawall_io::MemStorage;
+/// use seawall_testkit::MemStorage;
 /// use seawall_testkit::{Fault, FaultDisk, Kind};
 ///
 /// let disk = FaultDisk::new(MemStorage::new());
@@ -148,7 +150,8 @@ impl FaultDisk {
     /// # Examples
     ///
     /// ```
-    /// use seawall_io::{File, MemStorage, Storage};
+    /// use seawall_io::{File, Storage};
+    /// use seawall_testkit::MemStorage;
     /// use seawall_testkit::{Fault, FaultDisk, Kind};
     ///
     /// let disk = FaultDisk::new(MemStorage::new());
@@ -302,7 +305,7 @@ impl Shared {
         &self,
         mut dice: Dice,
         file: &str,
-    ) -> impl FnMut(&Pending) -> Landing + Send + use<> {
+    ) -> impl FnMut(&Pending) -> CrashOutcome + Send + use<> {
         let names = self.device.names();
         let mut left = Some(dice.below(4));
         let target = if dice.one_in(3) { dice.pick(&names).cloned() } else { None };
@@ -313,13 +316,13 @@ impl Shared {
             match left {
                 Some(0) if is_sector => {
                     left = None;
-                    Landing::Astray { file: file.clone(), sector }
+                    CrashOutcome::Astray { file: file.clone(), sector }
                 }
                 Some(count) if is_sector => {
                     left = Some(count - 1);
-                    Landing::Whole
+                    CrashOutcome::Whole
                 }
-                _ => Landing::Whole,
+                _ => CrashOutcome::Whole,
             }
         }
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use seawall_io::File;
 
-use crate::Dice;
+use crate::dice::Dice;
 use crate::disk::{Call, Shared, no_room, refused, sum};
 use crate::fault::{Act, Fault, Kind};
 

@@ -4,9 +4,9 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-use seawall_io::MemStorage;
+use crate::mem_storage::MemStorage;
 
-use crate::Dice;
+use crate::dice::Dice;
 use crate::file::to_u64;
 
 /// A way in which bytes at rest change.
@@ -111,7 +111,7 @@ pub struct Harmed {
 /// # Examples
 ///
 /// ```
-/// use seawall_io::MemStorage;
+/// use seawall_testkit::MemStorage;
 /// use seawall_testkit::{Decay, Harm, harm};
 /// use seawall::{Log, Options, Verdict, verify_in};
 /// use std::sync::Arc;

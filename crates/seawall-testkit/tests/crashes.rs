@@ -6,7 +6,8 @@
 mod kv_store;
 
 use kv_store::{Compaction, try_every_crash};
-use seawall_io::{MemStorage, Storage};
+use seawall_io::Storage;
+use seawall_testkit::MemStorage;
 use seawall_testkit::{Case, CrashTest, Left, crash_test};
 use std::io;
 use std::sync::Arc;

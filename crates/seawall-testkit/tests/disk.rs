@@ -2,7 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
-use seawall_io::{Access, MemStorage, Storage};
+use seawall_io::{Access, Storage};
+use seawall_testkit::MemStorage;
 use seawall_testkit::{Decay, Dice, Fault, FaultDisk, Harm, Kind, harm};
 use std::io::ErrorKind;
 

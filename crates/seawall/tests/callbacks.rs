@@ -15,7 +15,7 @@ use common::gate::Gated;
 use common::watched::{Call, Watch, Watched};
 use common::{Bytes, block_on, within};
 use seawall::{Codec, CodecId, Error, Failover, Level, Log, Lsn, Options, Raw, Ticket};
-use seawall_io::MemStorage;
+use seawall_testkit::MemStorage;
 
 /// Nobody waits longer, in seconds.
 const PATIENCE: u64 = 20;

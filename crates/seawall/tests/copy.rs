@@ -10,7 +10,8 @@ use common::hooked::Hooked;
 use common::mute::{Mute, Refused};
 use common::within;
 use seawall::{Error, Geometry, Log, LogReader, Lsn, Options, Raw, Verdict, copy_in, verify_in};
-use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage};
+use seawall_io::{ManualClock, SeededEntropy, Storage};
+use seawall_testkit::MemStorage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

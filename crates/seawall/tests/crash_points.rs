@@ -14,7 +14,7 @@ use common::lives::{Act, Faults, Life, Tally, check, cuts, each_run, live};
 use common::sample::Sample;
 use common::{KINDS, Kind, LAYOUTS, Random};
 use seawall::{Error, Layout, Level};
-use seawall_io::MemStorage;
+use seawall_testkit::MemStorage;
 
 use Act::{Append, Confirm, Reopen, Set};
 

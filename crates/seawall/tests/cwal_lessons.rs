@@ -11,7 +11,7 @@ use crate::common;
 
 use common::{Found, judge, lsn, names, open, payload, read, tiny};
 use seawall::{Lsn, Verdict};
-use seawall_io::{MemStorage, What};
+use seawall_testkit::{MemStorage, What};
 
 /// Appends records up to this one, and drops the log without closing it well.
 fn append_until(device: &MemStorage, last: u64, life: u64) {

@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
 use seawall::{Error, Geometry, Log, LogReader, Lsn, Options, Raw, Verdict, verify_in};
-use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage};
+use seawall_io::{ManualClock, SeededEntropy, Storage};
+use seawall_testkit::MemStorage;
 use std::sync::Arc;
 
 type TestLog = Log<[u8], Raw>;

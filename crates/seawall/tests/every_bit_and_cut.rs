@@ -21,7 +21,7 @@ use common::{
     Found, GEOMETRY, again, judge, laid_out, lsn, names, open, payload, read, read_own, tiny,
 };
 use seawall::{Error, Layout, Lsn, Verdict, Verification};
-use seawall_io::MemStorage;
+use seawall_testkit::MemStorage;
 
 const ENDS: [End; 4] = [End::Closed, End::Confirmed, End::PowerCut, End::Killed];
 

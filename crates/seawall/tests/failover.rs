@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
 use seawall::{Error, Geometry, Level, Log, Lsn, Options, Raw, Verdict, verify_in};
-use seawall_io::{ManualClock, MemStorage, SeededEntropy};
+use seawall_io::{ManualClock, SeededEntropy};
+use seawall_testkit::MemStorage;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 

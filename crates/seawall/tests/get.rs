@@ -17,7 +17,8 @@ use common::{
     tiny, within,
 };
 use seawall::{Damage, Error, Geometry, Log, LogReader, Lsn, Options, Raw};
-use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage};
+use seawall_io::{ManualClock, SeededEntropy, Storage};
+use seawall_testkit::MemStorage;
 
 type Reader = LogReader<[u8], Raw>;
 

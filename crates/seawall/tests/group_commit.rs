@@ -17,7 +17,8 @@ use std::time::Duration;
 use common::gate::Gated;
 use common::{Bytes, GEOMETRY, SEGMENT_MIN, Scratch, block_on, lsn, read_own, tiny, within};
 use seawall::{Error, Level, Lsn, Options};
-use seawall_io::{Clock, MemStorage, Storage, SystemEntropy};
+use seawall_io::{Clock, Storage, SystemEntropy};
+use seawall_testkit::MemStorage;
 
 const THREADS: u64 = 16;
 const EACH: u64 = 200;

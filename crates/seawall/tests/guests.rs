@@ -9,7 +9,8 @@ use common::frozen::Frozen;
 use common::hooked::Hooked;
 use common::{Bytes, Found, GEOMETRY, Scratch, again, lsn, open, payload, tiny};
 use seawall::{Error, Level, Log, LogReader, Lsn, Options, Raw, Verdict, copy, copy_in, verify_in};
-use seawall_io::{Access, MemStorage, PosixStorage, Storage, What};
+use seawall_io::{Access, PosixStorage, Storage};
+use seawall_testkit::{MemStorage, What};
 use std::sync::Arc;
 use std::time::Duration;
 

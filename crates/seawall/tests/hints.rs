@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use seawall::{Error, Layout, LogReader, Lsn, Options, Verdict, copy_in, verify_in};
-use seawall_io::{MemStorage, Storage};
+use seawall_io::Storage;
+use seawall_testkit::MemStorage;
 
 use crate::common::mute::{Mute, Refused};
 use crate::common::{

@@ -14,7 +14,8 @@ use common::{Bytes, LAYOUTS, Random, again, judge, laid_out, lsn, open, payload,
 use seawall::{
     Error, Layout, Lost, Mend, Verdict, Was, diagnose_in, mend_in, plan_mend_in, verify_in,
 };
-use seawall_io::{Landing, MemStorage, Pending, Storage, What};
+use seawall_io::Storage;
+use seawall_testkit::{CrashOutcome, MemStorage, Pending, What};
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
@@ -251,10 +252,10 @@ fn lefts(device: &MemStorage, seed: u64) -> Vec<(String, MemStorage)> {
     for lot in 0..4 {
         let mut random = Random::new(seed * 4 + lot);
         let land = |_: &Pending| match random.below(4) {
-            0 => Landing::Lost,
-            1 => Landing::Whole,
-            2 => Landing::First(usize::try_from(random.below(512)).unwrap()),
-            _ => Landing::Behind(usize::try_from(random.below(512)).unwrap()),
+            0 => CrashOutcome::Lost,
+            1 => CrashOutcome::Whole,
+            2 => CrashOutcome::First(usize::try_from(random.below(512)).unwrap()),
+            _ => CrashOutcome::Behind(usize::try_from(random.below(512)).unwrap()),
         };
         left.push((format!("lot {lot} of seed {seed}"), device.power_cut(land)));
     }

@@ -8,7 +8,8 @@ use crate::common;
 use common::{Bytes, Scratch, again, payload, tiny};
 use seawall::{Error, Layout, Level};
 use seawall_format::{HEADER_SIZE, SegmentHeader};
-use seawall_io::{MemStorage, PosixStorage, Storage};
+use seawall_io::{PosixStorage, Storage};
+use seawall_testkit::MemStorage;
 
 /// The newest segment of a log that was just made.
 const TAIL: &str = "000000000001.seg";

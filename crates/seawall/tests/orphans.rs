@@ -7,7 +7,8 @@ use crate::common;
 
 use common::{Bytes, LAYOUTS, again, judge, laid_out, open, payload_in, read, tiny};
 use seawall::{Error, Layout, Lsn, OrphanKind, SegmentId, Verdict, copy_in, mend_in, verify_in};
-use seawall_io::{MemStorage, Storage};
+use seawall_io::Storage;
+use seawall_testkit::MemStorage;
 use std::sync::Arc;
 
 /// A number that no log comes near, after which there is none.

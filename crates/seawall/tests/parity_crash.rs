@@ -16,7 +16,8 @@ use common::{
 use seawall::{Layout, Options, Parity, SegmentId, Verdict, plan_mend_in, protect_in};
 use seawall::{protection_in, verify_in};
 use seawall_format::parity::{Head, Known, Places};
-use seawall_io::{MemStorage, Pending, Storage, What};
+use seawall_io::Storage;
+use seawall_testkit::{MemStorage, Pending, What};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};

@@ -6,7 +6,8 @@ use crate::common;
 
 use common::{LAYOUTS, judge, laid_out, open, payload_in, tiny};
 use seawall::{Layout, Mender, Verdict, mend_in, plan_mend_in, protection_in, salvage_in};
-use seawall_io::{MemStorage, Storage};
+use seawall_io::Storage;
+use seawall_testkit::MemStorage;
 use std::sync::Arc;
 
 const BLOCK: usize = 512;

@@ -3,7 +3,8 @@
 use crate::common;
 
 use common::{again, open, tiny};
-use seawall_io::{Access, MemStorage, Storage};
+use seawall_io::{Access, Storage};
+use seawall_testkit::MemStorage;
 
 const MIB: u64 = 1 << 20;
 

@@ -12,7 +12,8 @@ use seawall::{
     TailState, Verdict, copy_in, salvage_in, verify_in,
 };
 use seawall_format::{Salt, SegmentHeader, text};
-use seawall_io::{MemStorage, Storage};
+use seawall_io::Storage;
+use seawall_testkit::MemStorage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

@@ -16,7 +16,8 @@ use common::{
     of_any_size, open, payload, payload_in, read, read_own, within,
 };
 use seawall::{Error, Layout, Level, LogReader, Lsn, Options, Raw, Verdict, copy_in, verify_in};
-use seawall_io::{MemStorage, Storage};
+use seawall_io::Storage;
+use seawall_testkit::MemStorage;
 
 use Act::{Append, Confirm, Reopen, Set};
 

@@ -16,7 +16,8 @@ use seawall::{
     Codec, CodecId, Error, Json, Log, LogReader, Lsn, MessagePack, Options, Positional, Raw,
     Upgraded, Versioned, copy_in, cut_tail_in, salvage_in,
 };
-use seawall_io::{MemStorage, Storage};
+use seawall_io::Storage;
+use seawall_testkit::MemStorage;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -18,7 +18,8 @@ use seawall::{
 };
 use seawall_format::parity::Known;
 use seawall_format::{Epoch, LogId, Manifest, Mark, Offset, Salt, SegmentHeader, SegmentId};
-use seawall_io::{MemStorage, Storage};
+use seawall_io::Storage;
+use seawall_testkit::MemStorage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

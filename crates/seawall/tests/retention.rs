@@ -8,7 +8,8 @@ use crate::common;
 use common::hooked::{Hook, Hooked};
 use common::{judge, lsn};
 use seawall::{Error, Geometry, Log, LogReader, Lsn, Options, Raw, Retention, Verdict};
-use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage, What};
+use seawall_io::{ManualClock, SeededEntropy, Storage};
+use seawall_testkit::{MemStorage, What};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -17,8 +17,9 @@ use scheduler::shuttle::scheduler::{PctScheduler, RandomScheduler, ReplaySchedul
 use scheduler::shuttle::{Runner, thread};
 use scheduler::{switch, time};
 use seawall_disk::{Disk, Files, Options, Supply};
-use seawall_io::{Access, MemStorage, Storage};
+use seawall_io::{Access, Storage};
 use seawall_testkit::FaultDisk;
+use seawall_testkit::MemStorage;
 use std::collections::BTreeMap;
 use std::env;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,7 +2,7 @@
 
 use crate::random::Random;
 use crate::sample::Sample;
-use seawall_io::MemStorage;
+use seawall_testkit::MemStorage;
 use std::ops::Range;
 
 /// The longest run of damage, in bytes.

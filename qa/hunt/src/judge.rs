@@ -15,7 +15,8 @@ use seawall::{
 use seawall::{Verification, verify_in};
 use seawall_format::tail::is_blank;
 use seawall_format::{HEADER_SIZE, SegmentHeader};
-use seawall_io::{MemStorage, Storage};
+use seawall_io::Storage;
+use seawall_testkit::MemStorage;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -9,7 +9,8 @@
 use proptest::prelude::*;
 use seawall::{Error, Follower, Layout, Level, LogReader, Lsn, Raw, TailState, Verdict, verify_in};
 use seawall_hunt::sample::{Bytes, End, Kind, Past, Scale, open};
-use seawall_io::{MemStorage, Storage};
+use seawall_io::Storage;
+use seawall_testkit::MemStorage;
 use std::sync::Arc;
 
 /// One call. Positions are shares of what is there: 0 is before the first record, 255 the last.

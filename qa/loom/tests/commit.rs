@@ -19,7 +19,8 @@ use scheduler::model::Builder;
 use scheduler::sync::{Condvar, Mutex};
 use scheduler::thread::{JoinHandle, spawn};
 use seawall::{Error, Geometry, Level, Log, Lsn, Options, Raw, Ticket};
-use seawall_io::{ManualClock, MemStorage, SeededEntropy};
+use seawall_io::{ManualClock, SeededEntropy};
+use seawall_testkit::MemStorage;
 
 type Bytes = Log<[u8], Raw>;
 

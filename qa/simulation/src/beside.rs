@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use seawall_format::parity::{Head, Known, Places};
 use seawall_format::{SegmentHeader, SegmentId};
-use seawall_io::MemStorage;
 use seawall_testkit::Harmed;
+use seawall_testkit::MemStorage;
 
 /// Whether only parity was harmed: then nothing is lost at all.
 pub(crate) fn is_parity_alone(harmed: &Harmed) -> bool {

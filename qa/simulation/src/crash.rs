@@ -1,7 +1,7 @@
 //! How a life ends, and what that leaves on the device.
 
-use seawall_io::{Landing, MemStorage, Pending, What};
 use seawall_testkit::Dice;
+use seawall_testkit::{CrashOutcome, MemStorage, Pending, What};
 
 use crate::plan::{Cut, End, Unit};
 
@@ -31,7 +31,7 @@ impl End {
 
 impl Cut {
     /// What becomes of each pending item, in order.
-    fn lands(self) -> impl FnMut(&Pending) -> Landing {
+    fn lands(self) -> impl FnMut(&Pending) -> CrashOutcome {
         let mut dice = Dice::new(self.seed);
         let style = dice.below(6);
         let prefix = dice.below(24);
@@ -40,27 +40,27 @@ impl Cut {
         move |item| {
             turn += 1;
             if self.unit == Unit::Chosen {
-                return Landing::from(self.seed >> ((turn - 1) % 64) & 1 == 1);
+                return CrashOutcome::from(self.seed >> ((turn - 1) % 64) & 1 == 1);
             }
             match style {
-                0 => return Landing::Lost,
-                1 => return Landing::Whole,
-                2 => return Landing::from(turn <= prefix),
+                0 => return CrashOutcome::Lost,
+                1 => return CrashOutcome::Whole,
+                2 => return CrashOutcome::from(turn <= prefix),
                 _ => {}
             }
             match (self.unit, item.what) {
                 (Unit::Byte, What::Sector(_)) if dice.one_in(3) => {
                     let at = usize::try_from(dice.below(512)).expect("a small number");
-                    if dice.one_in(2) { Landing::First(at) } else { Landing::Behind(at) }
+                    if dice.one_in(2) { CrashOutcome::First(at) } else { CrashOutcome::Behind(at) }
                 }
                 (Unit::Page, What::Sector(number)) => {
                     let page = (item.file.clone(), number / 8);
                     let known = pages.iter().find(|(other, _)| *other == page);
                     let lands = known.map_or_else(|| dice.one_in(2), |(_, lands)| *lands);
                     pages.push((page, lands));
-                    Landing::from(lands)
+                    CrashOutcome::from(lands)
                 }
-                _ => Landing::from(dice.one_in(2)),
+                _ => CrashOutcome::from(dice.one_in(2)),
             }
         }
     }

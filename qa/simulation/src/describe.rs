@@ -1,7 +1,7 @@
 //! What the files of a log say of themselves, for who reads a story.
 
 use seawall_format::{Live, Manifest, Seal, SegmentHeader, lsn_or_zero};
-use seawall_io::MemStorage;
+use seawall_testkit::MemStorage;
 
 /// All files of a device, in one line.
 pub(crate) fn describe(device: &MemStorage) -> String {

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use seawall::{Error, LogReader, Lsn, Raw, copy_in, verify_in};
-use seawall_io::{MemStorage, Storage};
+use seawall_io::Storage;
+use seawall_testkit::MemStorage;
 
 use crate::look::storage;
 use crate::run::{plain, read};

@@ -9,8 +9,8 @@ use seawall_format::scan::{Limit, Scanner, Step, Window};
 use seawall_format::{
     Layout, Manifest, Mark, MarkSlot, Offset, Seal, SegmentHeader, SegmentId, lsn_or_zero,
 };
-use seawall_io::MemStorage;
 use seawall_testkit::Harmed;
+use seawall_testkit::MemStorage;
 
 /// Places that say that everything up to a record was durable.
 #[derive(Clone, Debug, Default)]

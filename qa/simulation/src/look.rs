@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use seawall::{Error, LogReader, Lsn, Raw, Verdict, cut_tail_in, salvage_in, verify_in};
-use seawall_io::{MemStorage, Storage};
+use seawall_io::Storage;
+use seawall_testkit::MemStorage;
 use seawall_testkit::{Decay, Dice, Harm, Harmed, harm};
 
 use crate::beside::{gives_back, is_parity_alone};

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use seawall::{Layout, LogReader, Lsn, Options, Verdict, verify_in};
 use seawall_format::parity::{Head, Known, Places};
 use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId};
-use seawall_io::{MemStorage, Storage};
+use seawall_io::Storage;
 use seawall_testkit::Dice;
+use seawall_testkit::MemStorage;
 
 use crate::look::contents;
 use crate::run::read;

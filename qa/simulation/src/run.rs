@@ -13,7 +13,8 @@ use seawall::{
     CodecId, Error, Geometry, Layout, Log, LogReader, Lsn, Options, Parity, Retention, TailState,
     protect_in,
 };
-use seawall_io::{MemStorage, SeededEntropy, Storage};
+use seawall_io::{SeededEntropy, Storage};
+use seawall_testkit::MemStorage;
 use seawall_testkit::{Dice, FaultDisk, Kind, harm};
 
 use crate::describe::describe;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use scheduler::shuttle::sync::RwLock;
 use seawall::{Error, Follower, Level, LogReader, Lsn, Raw, Ticket, Verdict, copy_in, verify_in};
-use seawall_io::{Clock as _, MemStorage, Storage};
+use seawall_io::{Clock as _, Storage};
+use seawall_testkit::MemStorage;
 
 use crate::evidence::highest_id;
 use crate::ledger::{Moment, Stood};

@@ -6,7 +6,8 @@ use std::time::Duration;
 use scheduler::time;
 use seawall::{Corruption, Error, Layout, Log, Raw};
 use seawall_format::{Live, SegmentId};
-use seawall_io::{MemStorage, Storage as _};
+use seawall_io::Storage as _;
+use seawall_testkit::MemStorage;
 use seawall_testkit::{FaultDisk, Injected, Kind};
 
 use crate::ledger::Ledger;

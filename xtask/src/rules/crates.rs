@@ -11,7 +11,7 @@ const FLOORS: &[&[&str]] = &[
     &["seawall-format", "seawall-io"],
     // seawall-scheduled and seawall-loom are seawall, seawall-disk-scheduled is seawall-disk,
     // compiled with another's locks.
-    &["seawall", "seawall-scheduler"],
+    &["seawall", "seawall-host", "seawall-scheduler"],
     &[
         "seawall-scheduled",
         "seawall-loom",

@@ -35,7 +35,7 @@ pub(super) fn with_file(words: Vec<OsString>) -> Result<Vec<OsString>, Failure> 
     // What is wrong with it is told by whoever reads the whole.
     let Ok(matches) = bare().try_get_matches_from(typed) else { return Ok(words) };
     let Some(path) = matches.get_one::<PathBuf>(CONFIG) else { return Ok(words) };
-    let text = seawall_io::read_text(path, SIZE_MAX).map_err(|error| {
+    let text = seawall_host::read_text(path, SIZE_MAX).map_err(|error| {
         let failure = Failure::new(Exit::Failed, format!("the configuration: {error}"));
         failure.at(path.display()).next("seawall disk config > FILE makes one")
     })?;

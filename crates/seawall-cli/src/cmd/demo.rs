@@ -26,7 +26,8 @@ use parity::Mended;
 use report::{Report, Story};
 use rescue::Rescue;
 use seawall::Log;
-use seawall_io::{Entropy, SeededEntropy, Surroundings, SystemEntropy, Writable};
+use seawall_host::{HostInfo, Writable};
+use seawall_io::{Entropy, SeededEntropy, SystemEntropy};
 use seawall_measure::machine::{IN_MEMORY, Stopwatch, is_in_memory, is_terminal};
 use seawall_measure::pairs::{Plain, Trouble};
 use serde_json::{Value, json};
@@ -82,7 +83,7 @@ pub(crate) fn run(args: &Demo) -> Result<Exit, Failure> {
 fn default_place() -> PathBuf {
     let (temporary, here) = (std::env::temp_dir(), PathBuf::from("."));
     let can_be_used = |place: &Path| {
-        let around = Surroundings::of(place).ok();
+        let around = HostInfo::of(place).ok();
         around.is_some_and(|around| !around.is_in_memory() && around.writable == Writable::Yes)
     };
     if is_in_memory(&temporary) && can_be_used(&here) { here } else { temporary }

@@ -8,7 +8,8 @@ use crate::output::Output;
 use crate::report::{Exit, Failure};
 use crate::tone::{self, Tone, paint};
 use checks::{Check, Machine, State};
-use seawall_io::{Clock, PosixStorage, Storage, Surroundings, SystemClock};
+use seawall_host::HostInfo;
+use seawall_io::{Clock, PosixStorage, Storage, SystemClock};
 use serde_json::{Value, json};
 use std::io;
 use std::path::Path;
@@ -29,7 +30,7 @@ pub(crate) fn run(args: &Doctor) -> Result<Exit, Failure> {
 }
 
 pub(super) fn look(folder: &Path) -> io::Result<Machine> {
-    let around = Surroundings::of(folder)?;
+    let around = HostInfo::of(folder)?;
     // What lets a program be killed without loss in tests makes syncs do nothing.
     let preload = std::env::var("LD_PRELOAD").ok();
     let boot_id = PosixStorage::open(&folder.canonicalize()?)?.boot_id().is_some();

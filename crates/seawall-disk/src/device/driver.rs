@@ -75,7 +75,8 @@ impl Pace {
 /// ```
 /// use seawall_disk::device::{Cost, Device};
 /// use seawall_disk::nbd::Target;
-/// use seawall_io::{File, MemStorage, Storage, SystemClock};
+/// use seawall_io::{File, Storage, SystemClock};
+/// use seawall_testkit::MemStorage;
 /// use std::sync::Arc;
 ///
 /// let storage = MemStorage::new();
@@ -309,7 +310,8 @@ impl Target for Region {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seawall_io::{MemStorage, Storage, SystemClock};
+    use seawall_io::{Storage, SystemClock};
+    use seawall_testkit::MemStorage;
     use std::sync::{Condvar, mpsc};
     use std::thread;
 

@@ -294,7 +294,8 @@ impl Filesystem for OneFile {
 mod tests {
     use super::*;
     use crate::{Files, Options};
-    use seawall_io::{Access, MemStorage, Storage, SystemClock};
+    use seawall_io::{Access, Storage, SystemClock};
+    use seawall_testkit::MemStorage;
 
     const SIZE: u64 = 1 << 20;
 

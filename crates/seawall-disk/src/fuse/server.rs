@@ -27,7 +27,8 @@ pub enum Parting {
 /// ```no_run
 /// use seawall_disk::fuse::{Parting, Server};
 /// use seawall_disk::{Disk, Files, Options};
-/// use seawall_io::{MemStorage, Storage, SystemClock};
+/// use seawall_io::{Storage, SystemClock};
+/// use seawall_testkit::MemStorage;
 /// use std::{path::Path, sync::Arc};
 ///
 /// let storage = MemStorage::new();

@@ -145,7 +145,8 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
 /// ```
 /// use seawall_disk::device::{Cost, Device};
 /// use seawall_disk::nbd::{Client, Limits, Listen, Server, Uri};
-/// use seawall_io::{File, MemStorage, Storage, SystemClock};
+/// use seawall_io::{File, Storage, SystemClock};
+/// use seawall_testkit::MemStorage;
 /// use std::sync::Arc;
 ///
 /// let file = MemStorage::new().create("home")?;

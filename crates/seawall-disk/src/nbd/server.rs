@@ -44,7 +44,8 @@ impl Default for Limits {
 /// ```
 /// use seawall_disk::nbd::{Limits, Listen, Server};
 /// use seawall_disk::{Disk, Files, Options};
-/// use seawall_io::{MemStorage, Storage, SystemClock};
+/// use seawall_io::{Storage, SystemClock};
+/// use seawall_testkit::MemStorage;
 /// use std::io::Read;
 /// use std::net::TcpStream;
 /// use std::sync::Arc;

@@ -2,7 +2,8 @@
 //! under its holder, and of a file in it, for programs that know no more than that.
 
 use super::{DIRECTORY, PosixStorage};
-use crate::{Lock, Storage};
+use crate::failure::explain;
+use crate::storage::{Lock, Storage};
 
 use std::fs;
 use std::io;
@@ -84,7 +85,7 @@ impl PosixStorage {
             match attempt() {
                 Ok(Some(lock)) => return Ok(Some(Box::new(lock))),
                 Ok(None) => super::pause(),
-                Err(error) => return Err(super::explain("lock", &self.label(name), error)),
+                Err(error) => return Err(explain("lock", &self.label(name), error)),
             }
         }
         Ok(None)

@@ -4,6 +4,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::mpsc;
 use std::thread;
 
+use super::draft::Draft;
 use super::*;
 
 /// A directory that is removed when the test ends; `log` in it is the storage.
@@ -391,7 +392,8 @@ fn only_whole_blocks_go_past_the_cache() {
 
 #[cfg(target_os = "linux")]
 fn path_has_direct_writes(path: &Path) -> bool {
-    crate::direct::open_direct(path, OFlags::empty()).is_ok()
+    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
+    rustix::fs::openat(CWD, path, flags, Mode::empty()).is_ok()
 }
 
 /// Removes a file of 4,096 bytes by `retire`: how many of them can be cut off at leisure.

@@ -1,7 +1,8 @@
 //! Whatever becomes of the bytes of a dump, it gives the state that was written, or an error.
 
 use super::*;
-use seawall_io::{MemStorage, Storage};
+use seawall_io::Storage;
+use seawall_testkit::MemStorage;
 use seawall_testkit::{Dice, each_seed};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

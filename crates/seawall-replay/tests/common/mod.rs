@@ -8,11 +8,12 @@
 )]
 
 use seawall::{Log, LogReader, Lsn, Options};
-use seawall_io::{MemStorage, Storage};
+use seawall_io::Storage;
 use seawall_replay::{
     Batch, Change, Logged, MemoryStore, Operation, Store, StoreError, TxId, Watermark,
 };
 use seawall_testkit::Dice;
+use seawall_testkit::MemStorage;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

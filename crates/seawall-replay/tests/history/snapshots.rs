@@ -2,8 +2,8 @@
 
 use super::{Disk, files_of, lsn};
 use seawall::{Log, Lsn, Options};
-use seawall_io::MemStorage;
 use seawall_replay::{Reason, SnapshotError, Snapshots};
+use seawall_testkit::MemStorage;
 use std::sync::Arc;
 
 fn new_disk() -> Disk {

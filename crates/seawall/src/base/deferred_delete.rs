@@ -93,7 +93,8 @@ impl DeferredDelete {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seawall_io::{Access, MemStorage, Storage};
+    use seawall_io::{Access, Storage};
+    use seawall_testkit::MemStorage;
 
     /// Files of so many pieces, held, and where their lengths can be seen.
     fn held(

@@ -73,7 +73,8 @@ impl fmt::Debug for Patch {
 ///
 /// ```
 /// use seawall::{Mender, Overlay, Patch};
-/// use seawall_io::{Access, File, MemStorage, Storage};
+/// use seawall_io::{Access, File, Storage};
+/// use seawall_testkit::MemStorage;
 /// use std::sync::Arc;
 ///
 /// let device = MemStorage::new();

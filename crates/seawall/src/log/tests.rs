@@ -4,7 +4,8 @@
 use super::*;
 use crate::base::codec::Raw;
 use seawall_format::Level;
-use seawall_io::{MemStorage, SeededEntropy};
+use seawall_io::SeededEntropy;
+use seawall_testkit::MemStorage;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;

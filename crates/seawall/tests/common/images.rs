@@ -4,7 +4,7 @@ use super::{Random, laid_out, open, payload_in, tiny};
 use seawall::Layout;
 use seawall_format::scan::{Limit, Scanner, Step, Window};
 use seawall_format::{Offset, SegmentHeader};
-use seawall_io::MemStorage;
+use seawall_testkit::MemStorage;
 
 /// A log of thirteen records in nine batches and three segments, and what is known of it.
 #[derive(Clone)]

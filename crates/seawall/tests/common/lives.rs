@@ -7,7 +7,8 @@ use super::{
     Bytes, Found, Random, again, judge, laid_out, names, open, payload_in, read, read_own,
 };
 use seawall::{Error, Layout, Level, Lsn, Result, TailState, Verdict};
-use seawall_io::{MemStorage, Pending, Storage};
+use seawall_io::Storage;
+use seawall_testkit::{MemStorage, Pending};
 
 /// One call of a workload; numbers are the sizes of records.
 #[derive(Clone, Copy, Debug)]

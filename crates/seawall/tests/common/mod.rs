@@ -33,7 +33,8 @@ use seawall::{
     CodecId, Error, Geometry, Layout, Level, Log, LogReader, Lost, Lsn, Options, Raw, Verification,
     verify_in,
 };
-use seawall_io::{ManualClock, MemStorage, PosixStorage, SeededEntropy, Storage};
+use seawall_io::{ManualClock, PosixStorage, SeededEntropy, Storage};
+use seawall_testkit::MemStorage;
 
 /// A log of plain bytes.
 pub type Bytes = Log<[u8], Raw>;

@@ -4,7 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use seawall_io::{Access, File, Lock, MemStorage, Storage};
+use seawall_io::{Access, File, Lock, Storage};
+use seawall_testkit::MemStorage;
 
 /// A device in memory, and what it refuses of the file `live`.
 #[derive(Clone, Debug)]

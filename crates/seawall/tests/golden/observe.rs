@@ -5,7 +5,8 @@ use seawall::{
     CodecId, Damage, Error, Layout, LogReader, Lsn, OpenMode, Options, Patch, Raw, Verification,
     verify_in,
 };
-use seawall_io::{ManualClock, MemStorage, SeededEntropy, Storage};
+use seawall_io::{ManualClock, SeededEntropy, Storage};
+use seawall_testkit::MemStorage;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

@@ -94,7 +94,7 @@ fn wherever_the_power_goes_the_next_open_makes_what_parity_lacks() {
         device.steps()
     };
     for stop in (0..steps).step_by(3) {
-        for kept in [Landing::Whole, Landing::Lost] {
+        for kept in [CrashOutcome::Whole, CrashOutcome::Lost] {
             let device = MemStorage::new();
             device.stop_after(stop);
             let mut acknowledged = 0;

@@ -20,7 +20,8 @@ use seawall::{
     Corruption, Error, Layout, LogReader, Lost, Lsn, OpenMode, Options, Parity, Raw, SegmentId,
     Verdict, cut_tail_in, mend_in, protect_in, protection_in, salvage_in,
 };
-use seawall_io::{Landing, MemStorage, Storage};
+use seawall_io::Storage;
+use seawall_testkit::{CrashOutcome, MemStorage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -24,7 +24,8 @@ use seawall::{
     copy, cut_tail_in, diagnose_in, plan_cut_in, salvage, salvage_in,
 };
 use seawall_format::{Geometry, HEADER_SIZE, Live, Manifest, SegmentHeader};
-use seawall_io::{MemStorage, Storage};
+use seawall_io::Storage;
+use seawall_testkit::MemStorage;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -6,7 +6,8 @@ use super::image::Files;
 use crate::sample::{Bytes, files};
 use seawall::{Codec, CodecId, Geometry, Json, Layout, Level, Log, Lsn, MessagePack, Options};
 use seawall::{Positional, Raw};
-use seawall_io::{ManualClock, MemStorage, SeededEntropy};
+use seawall_io::{ManualClock, SeededEntropy};
+use seawall_testkit::MemStorage;
 use std::sync::Arc;
 
 /// The smallest that there are: all of a log is on one page.

@@ -8,7 +8,8 @@ use seawall::{
     Error, Level, LogReader, Lsn, OpenMode, Raw, TailState, Verdict, Verification, verify_in,
 };
 use seawall_format::tables;
-use seawall_io::{MemStorage, Storage};
+use seawall_io::Storage;
+use seawall_testkit::MemStorage;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};

@@ -9,7 +9,8 @@ use arbitrary::{Result, Unstructured};
 use seawall::{Error, Layout, Verdict, mend_in, protect_in, protection_in};
 use seawall_format::parity::{HEAD_SIZE, Head, Known, Places, Scheme};
 use seawall_format::{Refused, SegmentHeader, SegmentId, tables};
-use seawall_io::{MemStorage, Storage};
+use seawall_io::Storage;
+use seawall_testkit::MemStorage;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use scheduler::time;
 use seawall::{Level, Lsn};
-use seawall_io::MemStorage;
+use seawall_testkit::MemStorage;
 
 use crate::world::{Bytes, Witness, any, any_level, below, join, open, quiet, record, tasks};
 

@@ -9,7 +9,7 @@ use scheduler::shuttle::sync::Mutex;
 use scheduler::shuttle::thread::spawn;
 use scheduler::time;
 use seawall::{Level, Lsn, Ticket};
-use seawall_io::MemStorage;
+use seawall_testkit::MemStorage;
 
 use crate::waiters::{Bell, poll_once};
 use crate::world::{Bytes, Witness, any, any_level, below, coin, join, open, quiet, record, tasks};

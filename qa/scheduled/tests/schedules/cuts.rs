@@ -8,7 +8,7 @@ use scheduler::shuttle::future::block_on;
 use scheduler::shuttle::thread::spawn;
 use scheduler::time;
 use seawall::{Error, Lsn};
-use seawall_io::MemStorage;
+use seawall_testkit::MemStorage;
 
 use crate::world::{Bytes, Witness, any, below, coin, join, lsn, open, quiet, record, tasks};
 

@@ -4,7 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use scheduler::switch;
-use seawall_io::{Access, File, Lock, MemStorage, Storage};
+use seawall_io::{Access, File, Lock, Storage};
+use seawall_testkit::MemStorage;
 
 /// Storage in memory that is as slow as the scheduler likes.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use scheduler::shuttle::future::block_on;
 use scheduler::time;
 use seawall::{Error, Lsn, Result, Ticket};
-use seawall_io::MemStorage;
+use seawall_testkit::MemStorage;
 
 use crate::waiters::submit;
 use crate::world::{Bytes, Witness, any, any_level, below, coin, join, open, record, tasks};

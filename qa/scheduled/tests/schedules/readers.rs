@@ -6,7 +6,7 @@ use std::time::Duration;
 use scheduler::shuttle::thread::spawn;
 use scheduler::time;
 use seawall::{LogReader, Lsn, Raw};
-use seawall_io::MemStorage;
+use seawall_testkit::MemStorage;
 
 use crate::disk::Disk;
 use crate::world::{Witness, any, below, coin, join, lsn, open, quiet, record, tasks};

@@ -11,7 +11,7 @@ use scheduler::shuttle::sync::{Condvar, Mutex};
 use scheduler::shuttle::thread::spawn;
 use scheduler::time;
 use seawall::{Level, Ticket};
-use seawall_io::MemStorage;
+use seawall_testkit::MemStorage;
 
 use crate::world::{Bytes, Witness, any, any_level, coin, join, open, quiet, record, tasks};
 

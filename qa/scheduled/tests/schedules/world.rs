@@ -7,7 +7,8 @@ use scheduler::shuttle::rand::{Rng, thread_rng};
 use scheduler::shuttle::thread::{JoinHandle, spawn};
 use scheduler::time;
 use seawall::{Geometry, Level, Log, Lsn, Options, Raw, Result};
-use seawall_io::{MemStorage, SeededEntropy};
+use seawall_io::SeededEntropy;
+use seawall_testkit::MemStorage;
 
 use crate::disk::Disk;
 

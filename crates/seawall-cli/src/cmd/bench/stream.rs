@@ -10,7 +10,8 @@ use crate::output::Output;
 use crate::report::{Exit, Failure};
 use crate::scratch::Scratch;
 use seawall::{Log, Options, Raw, Retention, Ticket};
-use seawall_io::{AlignedMemory, BareFile};
+use seawall_host::RawFile;
+use seawall_io::AlignedMemory;
 use seawall_measure::contest::{Contest, Entry, hold_in_slices};
 use seawall_measure::machine::{Conditions, Stopwatch};
 use seawall_measure::page;
@@ -97,7 +98,7 @@ pub(crate) fn run(args: &BenchStream) -> Result<Exit, Failure> {
 /// Writes of a mebibyte, one after the other, over a file that was written before.
 struct Plain {
     name: &'static str,
-    file: BareFile,
+    file: RawFile,
     bytes: AlignedMemory,
     is_direct: bool,
     at: u64,
@@ -107,7 +108,7 @@ impl Plain {
     /// Past the cache, where that is possible, and through it.
     fn both(folder: &Path) -> io::Result<Vec<Self>> {
         let new = |(name, is_direct)| {
-            let file = BareFile::create(folder, is_direct)?;
+            let file = RawFile::create(folder, is_direct)?;
             file.fill(PLAIN_FILE)?;
             let mut bytes = AlignedMemory::default();
             bytes.first(PLAIN_WRITE).fill(0x5a);

@@ -14,7 +14,8 @@ use crate::args::{DiskServe, WaitingDump};
 use crate::human::typed;
 use crate::report::{Exit, Failure};
 use seawall_disk::{Dump, Files, Inspected, Options, Recovered};
-use seawall_io::{Clock, Entropy, Image, SystemClock, SystemEntropy};
+use seawall_host::Image;
+use seawall_io::{Clock, Entropy, SystemClock, SystemEntropy};
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! Processes of this program that it starts itself: devices, servers and clients of a drill.
 
 use crate::report::{Exit, Failure};
-use seawall_io::{Notice, send_signal};
+use seawall_host::{Notice, send_signal};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read};

@@ -13,7 +13,8 @@ use crate::human::{bytes, count, to_u64};
 use crate::output::Output;
 use crate::report::{Exit, Failure, say};
 use seawall_disk::{Disk, Options, Recovered, Supply};
-use seawall_io::{ImageKind, SystemClock};
+use seawall_host::ImageKind;
+use seawall_io::SystemClock;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -45,7 +46,7 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     let place = &claimed.place;
     tell_recovered(args, recovered.as_ref());
     let disk = Arc::new(disk);
-    let oom_score = seawall_io::oom_score().ok();
+    let oom_score = seawall_host::oom_score().ok();
     let residence = Residence::ask();
     if let (Err(why), false) = (&residence.locked, args.look.quiet) {
         say(&format!("seawall: memory is NOT locked, and an emergency may have to wait: {why}"));
@@ -227,7 +228,7 @@ fn run_beside(
     let mut child = shell.spawn().map_err(cannot)?;
     if let Some(score) = oom_score {
         // It is not to be spared because we are; it may have ended already.
-        let _ = seawall_io::set_oom_score(Some(child.id()), score);
+        let _ = seawall_host::set_oom_score(Some(child.id()), score);
     }
     let waits = move || drop(stops.send(Stop::Child(child.wait())));
     let named = thread::Builder::new().name("seawall-run".to_owned());

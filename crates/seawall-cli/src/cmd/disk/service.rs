@@ -49,8 +49,8 @@ pub(super) struct Residence {
 impl Residence {
     /// Asks for the best that the system gives; none of it is needed for serving.
     pub(super) fn ask() -> Self {
-        let locked = seawall_io::lock_memory().map_err(|error| error.to_string());
-        let oom_score = seawall_io::set_oom_score(None, OOM_SCORE).ok();
+        let locked = seawall_host::lock_memory().map_err(|error| error.to_string());
+        let oom_score = seawall_host::set_oom_score(None, OOM_SCORE).ok();
         Self { locked, oom_score }
     }
 }

@@ -3,7 +3,7 @@
 use crate::human;
 use crate::tone::Tone;
 use seawall_format::VERSION;
-use seawall_io::{Mount, Surroundings, Writable};
+use seawall_host::{HostInfo, Mount, Writable};
 
 /// File systems in memory: what they hold is gone with the power.
 const IN_MEMORY: &[&str] = &["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
@@ -64,7 +64,7 @@ const CLOCK_SET_US: u64 = 1_577_836_800_000_000;
 /// All that is looked at.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cmd) struct Machine {
-    pub(in crate::cmd) around: Surroundings,
+    pub(in crate::cmd) around: HostInfo,
     /// Libraries that are put before those of programs.
     pub(in crate::cmd) preload: Option<String>,
     /// Whether the runs of this machine can be told apart.
@@ -153,7 +153,7 @@ pub(in crate::cmd) fn judge(machine: &Machine) -> Vec<Check> {
     checks
 }
 
-fn versions(around: &Surroundings) -> Check {
+fn versions(around: &HostInfo) -> Check {
     let kernel = around.kernel.as_deref().unwrap_or("an unknown kernel");
     let version = env!("CARGO_PKG_VERSION");
     Check::ok("versions", format!("seawall {version}, format {VERSION}, {kernel}"))
@@ -166,7 +166,7 @@ fn preload(machine: &Machine) -> Option<Check> {
     Some(Check::broken("preload", says, "unset LD_PRELOAD"))
 }
 
-fn file_system(around: &Surroundings) -> Check {
+fn file_system(around: &HostInfo) -> Check {
     const NAME: &str = "file system";
     const MOVE: &str = "keep logs on a local disk";
     let Some(mount) = &around.mount else {
@@ -205,7 +205,7 @@ fn file_system(around: &Surroundings) -> Check {
 
 /// Where an overwrite takes new room: there "a record is admitted only if it has a sure place" does
 /// not hold.
-fn overwrites(around: &Surroundings) -> Option<Check> {
+fn overwrites(around: &HostInfo) -> Option<Check> {
     const NAME: &str = "overwrites";
     let mount = around.upper.as_ref().or(around.mount.as_ref())?;
     let kind = mount.kind.as_str();
@@ -225,7 +225,7 @@ fn overwrites(around: &Surroundings) -> Option<Check> {
     })
 }
 
-fn mount_options(around: &Surroundings) -> Check {
+fn mount_options(around: &HostInfo) -> Check {
     const NAME: &str = "mount options";
     let mounts = around.mount.iter().chain(&around.upper);
     let options: Vec<&str> = mounts.flat_map(|mount| &mount.options).map(String::as_str).collect();
@@ -242,7 +242,7 @@ fn mount_options(around: &Surroundings) -> Check {
     Check::ok(NAME, if shown.is_empty() { "none".to_owned() } else { shown })
 }
 
-fn write_cache(around: &Surroundings) -> Check {
+fn write_cache(around: &HostInfo) -> Check {
     const NAME: &str = "write cache";
     match around.write_cache.as_deref() {
         Some("write through") => {
@@ -258,7 +258,7 @@ fn write_cache(around: &Surroundings) -> Check {
     }
 }
 
-fn room(around: &Surroundings) -> Check {
+fn room(around: &HostInfo) -> Check {
     const NAME: &str = "free space";
     match around.free {
         Some(free) if free < ROOM_MIN => {
@@ -274,7 +274,7 @@ fn room(around: &Surroundings) -> Check {
     }
 }
 
-fn writable(around: &Surroundings) -> Check {
+fn writable(around: &HostInfo) -> Check {
     const NAME: &str = "new files";
     match &around.writable {
         Writable::Yes => Check::ok(NAME, "can be made"),
@@ -287,7 +287,7 @@ fn writable(around: &Surroundings) -> Check {
     }
 }
 
-fn direct(around: &Surroundings) -> Check {
+fn direct(around: &HostInfo) -> Check {
     const NAME: &str = "O_DIRECT";
     match around.direct {
         Some(true) => Check::ok(NAME, "possible: batches of 64 KiB and more are written with it"),
@@ -296,7 +296,7 @@ fn direct(around: &Surroundings) -> Check {
     }
 }
 
-fn open_files(around: &Surroundings) -> Check {
+fn open_files(around: &HostInfo) -> Check {
     const NAME: &str = "open files";
     match around.open_files_max {
         Some(most) if most < FILES_FEW => {
@@ -307,7 +307,7 @@ fn open_files(around: &Surroundings) -> Check {
     }
 }
 
-fn file_size(around: &Surroundings) -> Check {
+fn file_size(around: &HostInfo) -> Check {
     const NAME: &str = "file size";
     match around.file_size_max {
         Some(most) if most < SEGMENT => {
@@ -319,7 +319,7 @@ fn file_size(around: &Surroundings) -> Check {
     }
 }
 
-fn locked(around: &Surroundings) -> Check {
+fn locked(around: &HostInfo) -> Check {
     const NAME: &str = "locked memory";
     match around.locked_max {
         None => Check::ok(NAME, "without limit: disk serve locks its memory, logs lock none"),
@@ -358,7 +358,7 @@ mod tests {
 
     /// A machine without fault, on the file system of this line of a table of mounts.
     fn machine(line: &str) -> Machine {
-        let mut around = Surroundings::default();
+        let mut around = HostInfo::default();
         around.mount = mount(line);
         around.free = Some(1 << 40);
         around.writable = Writable::Yes;

@@ -1,6 +1,7 @@
 //! The ways to make one write durable, on files of the probe's own.
 
-use seawall_io::{AlignedMemory, BareFile, Clock, SystemClock};
+use seawall_host::RawFile;
+use seawall_io::{AlignedMemory, Clock, SystemClock};
 use seawall_measure::slice::{Slice, by_one, by_threads, nanoseconds};
 use std::io;
 use std::path::Path;
@@ -39,7 +40,7 @@ pub(super) enum Prepared {
 /// Writes of one size, in one file.
 #[derive(Debug)]
 pub(super) struct Writer {
-    file: BareFile,
+    file: RawFile,
     way: Way,
     prepared: Prepared,
     bytes: AlignedMemory,
@@ -55,7 +56,7 @@ impl Writer {
         size: usize,
     ) -> io::Result<Option<Self>> {
         let is_direct = matches!(way, Way::DirectDsync | Way::DirectFdatasync);
-        let made = BareFile::create(folder, is_direct).and_then(|file| {
+        let made = RawFile::create(folder, is_direct).and_then(|file| {
             if prepared == Prepared::Written {
                 file.fill(FILE_SIZE)?;
             }

@@ -1,7 +1,8 @@
 //! Its writer, as its source has it: a length of 8 bytes, the data and a CRC-32 by a table go to a
 //! stream with a buffer; a sync opens the file once more, syncs that, and closes it.
 
-use seawall_io::{BareFile, File, PosixStorage, Storage};
+use seawall_host::RawFile;
+use seawall_io::{File, PosixStorage, Storage};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -81,7 +82,7 @@ impl Writer {
 
     /// What is in the buffer stays there.
     fn sync(&self) -> io::Result<()> {
-        BareFile::open(&self.path)?.sync_all()
+        RawFile::open(&self.path)?.sync_all()
     }
 }
 

@@ -4,7 +4,8 @@ use super::logs::Sample;
 use super::ways::{Reader, STEP, Scan};
 use crate::human::to_f64;
 use crate::human::to_u64;
-use seawall_io::{Access, BareFile, File, PosixStorage, Storage};
+use seawall_host::RawFile;
+use seawall_io::{Access, File, PosixStorage, Storage};
 use seawall_measure::contest::{Entry, Standings};
 use seawall_measure::machine::{Stopwatch, bytes_from_below};
 use seawall_measure::pairs::Trouble;
@@ -132,7 +133,7 @@ fn slice(reader: &mut dyn Reader, step: usize, time: Duration) -> Result<Slice, 
 }
 
 fn forget(files: &[PathBuf]) -> io::Result<()> {
-    files.iter().try_for_each(|file| BareFile::open(file)?.forget_cached())
+    files.iter().try_for_each(|file| RawFile::open(file)?.forget_cached())
 }
 
 /// The least that verifies: one checksum over all that a call read.

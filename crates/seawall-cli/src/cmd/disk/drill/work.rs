@@ -150,7 +150,8 @@ fn look_at(block: u64, bytes: &[u8], promised: &mut Promised, found: &mut Found)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seawall_io::{MemStorage, Storage};
+    use seawall_io::Storage;
+    use seawall_testkit::MemStorage;
 
     fn disk() -> std::sync::Arc<dyn File> {
         let file = MemStorage::new().create("disk").unwrap();

@@ -11,8 +11,7 @@ use std::time::UNIX_EPOCH;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-use crate::File;
-use crate::posix::{PosixFile, uninterrupted};
+use seawall_io::{File, PosixFile};
 
 /// What a new image is called until it is whole, behind its name.
 const SUFFIX: &str = ".seawall-new";
@@ -80,11 +79,8 @@ impl Image {
     }
 
     fn lock(file: fs::File, path: &Path) -> io::Result<Option<Self>> {
-        if !uninterrupted(|| file.try_lock())? {
-            return Ok(None);
-        }
         let file = PosixFile::new(file, path.display().to_string());
-        Ok(Some(Self { file: Arc::new(file) }))
+        Ok(file.try_lock()?.then(|| Self { file: Arc::new(file) }))
     }
 
     /// Its bytes. The lock ends when the image and all of these are dropped.
@@ -103,7 +99,7 @@ impl Image {
     ///
     /// Whatever the device says.
     pub fn identity(&self) -> io::Result<Option<String>> {
-        let status = self.file.bare().metadata()?;
+        let status = self.file.as_std().metadata()?;
         if status.file_type().is_block_device() {
             return Ok(device_identity(status.rdev()));
         }
@@ -139,7 +135,8 @@ fn device_identity(number: u64) -> Option<String> {
 /// # Examples
 ///
 /// ```
-/// use seawall_io::{File, ImageDraft};
+/// use seawall_host::ImageDraft;
+/// use seawall_io::File;
 ///
 /// # let path = std::env::temp_dir().join(format!("seawall-io-image-{}", std::process::id()));
 /// let draft = ImageDraft::create(&path, 8192)?.expect("nobody else makes it");
@@ -222,7 +219,7 @@ impl ImageDraft {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let parent = parent.unwrap_or(Path::new("."));
         let parent = retry_on_intr(|| rustix::fs::openat(CWD, parent, flags, Mode::empty()))?;
-        retry_on_intr(|| crate::posix::sync_all(&parent))?;
+        fs::File::from(parent).sync_all()?;
         Ok(image)
     }
 }
@@ -245,14 +242,14 @@ fn remove_abandoned(partial: &Path) -> io::Result<bool> {
     }
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let file = match retry_on_intr(|| rustix::fs::openat(CWD, partial, flags, Mode::empty())) {
-        Ok(file) => fs::File::from(file),
+        Ok(file) => PosixFile::new(file.into(), partial.display().to_string()),
         Err(Errno::NOENT) => return Ok(true),
         Err(error) => return Err(error.into()),
     };
-    if !uninterrupted(|| file.try_lock())? {
+    if !file.try_lock()? {
         return Ok(false);
     }
-    let (held, named) = (file.metadata()?, fs::symlink_metadata(partial)?);
+    let (held, named) = (file.as_std().metadata()?, fs::symlink_metadata(partial)?);
     if (held.dev(), held.ino()) == (named.dev(), named.ino()) {
         rustix::fs::unlink(partial)?;
     }

@@ -1,7 +1,8 @@
 //! What a crash may leave and what it may not.
 
 use super::*;
-use crate::{Access, File, Storage};
+use crate::mem_storage::pending::What;
+use seawall_io::{Access, File, Storage};
 
 const SECTOR: u64 = 4;
 
@@ -378,10 +379,10 @@ fn a_spoiled_sync_garbles_the_whole_block_on_the_disk_alone() {
 fn a_sector_is_torn_at_any_byte() {
     let (device, file) = device_with(b"aaaabbbb");
     file.write_at(b"ZZZZ", 4).unwrap();
-    assert_eq!(found(&device.power_cut(|_| Landing::First(1))), b"aaaaZbbb");
-    assert_eq!(found(&device.power_cut(|_| Landing::Behind(1))), b"aaaabZZZ");
+    assert_eq!(found(&device.power_cut(|_| CrashOutcome::First(1))), b"aaaaZbbb");
+    assert_eq!(found(&device.power_cut(|_| CrashOutcome::Behind(1))), b"aaaabZZZ");
     file.write_at(b"cc", 8).unwrap();
-    assert_eq!(found(&device.power_cut(|_| Landing::First(1))), b"aaaaZbbbc\0");
+    assert_eq!(found(&device.power_cut(|_| CrashOutcome::First(1))), b"aaaaZbbbc\0");
 }
 
 #[test]
@@ -402,8 +403,8 @@ fn a_lying_sync_loses_what_the_cache_shows_until_it_is_evicted() {
 fn a_sector_that_goes_astray_lands_in_the_place_of_another() {
     let (device, file) = device_with(b"aaaabbbb");
     file.write_at(b"ZZZZ", 0).unwrap();
-    let astray = |file: &str, sector| Landing::Astray { file: file.to_owned(), sector };
-    let cut = |fate: &Landing| found(&device.power_cut(|_| fate.clone()));
+    let astray = |file: &str, sector| CrashOutcome::Astray { file: file.to_owned(), sector };
+    let cut = |fate: &CrashOutcome| found(&device.power_cut(|_| fate.clone()));
     assert_eq!(cut(&astray("f", 1)), b"aaaaZZZZ");
     assert_eq!(cut(&astray("f", 2)), b"aaaabbbb", "there is no such sector");
     assert_eq!(cut(&astray("g", 0)), b"aaaabbbb", "there is no such file");

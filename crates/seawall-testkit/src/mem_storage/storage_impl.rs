@@ -1,4 +1,4 @@
-//! The device in memory behind the seams that a log sees.
+//! The device in memory behind the traits that a log uses.
 
 use std::fmt::{self, Debug, Formatter};
 use std::io;
@@ -8,8 +8,7 @@ use rustix::io::Errno;
 
 use super::world::{NodeId, is_directly_in};
 use super::{Device, MemStorage, Run};
-use crate::failure::{check_name, explain};
-use crate::{Access, File, Lock, Storage};
+use seawall_io::{Access, File, Lock, Storage, check_name, explain};
 
 impl MemStorage {
     fn label(&self, name: &str) -> String {

@@ -1,6 +1,7 @@
 //! A device in memory that can crash: what a test does to it, and what it tells.
 
-mod seams;
+pub(crate) mod pending;
+mod storage_impl;
 mod world;
 
 use std::collections::BTreeSet;
@@ -10,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
+use self::pending::{CrashOutcome, Pending};
 use self::world::{Item, NodeId, World};
 
 /// A device in memory whose power can be cut.
@@ -27,7 +29,8 @@ use self::world::{Item, NodeId, World};
 /// # Examples
 ///
 /// ```
-/// use seawall_io::{File, MemStorage, Storage, What};
+/// use seawall_io::{File, Storage};
+/// use seawall_testkit::{MemStorage, What};
 ///
 /// let device = MemStorage::new();
 /// let file = device.create("notes")?;
@@ -44,56 +47,6 @@ pub struct MemStorage {
     device: Arc<Mutex<Device>>,
     /// Empty, or the folder that this handle shows, with a slash at the end.
     prefix: String,
-}
-
-/// One change that a power cut may lose.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Pending {
-    /// The file's name at present, or its last one; with the folder in front, as in `folder/file`.
-    pub file: String,
-    /// What of it changes.
-    pub what: What,
-}
-
-/// What a pending change touches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum What {
-    /// The content of the sector with this number, counted from the file's start.
-    Sector(u64),
-    /// The file's length, which becomes this many bytes.
-    Length(u64),
-    /// The file's name: it is created, renamed or removed.
-    Directory,
-}
-
-/// What becomes of a pending item: of the sectors of a write, each one by itself.
-///
-/// `true` and `false` are [`Landing::Whole`] and [`Landing::Lost`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Landing {
-    /// It reaches the disk.
-    Whole,
-    /// It does not.
-    Lost,
-    /// A sector is torn: so many of its first bytes reach the disk. A length or a name is lost.
-    First(usize),
-    /// A sector is torn: what follows so many of its first bytes reaches the disk. A length or a
-    /// name is lost.
-    Behind(usize),
-    /// A sector goes astray: it reaches the disk in the place of this sector of this file, if
-    /// there is one. A length or a name is lost.
-    Astray {
-        /// A file, as [`MemStorage::names`] lists it.
-        file: String,
-        /// The number of a sector, counted from the file's start.
-        sector: u64,
-    },
-}
-
-impl From<bool> for Landing {
-    fn from(lands: bool) -> Self {
-        if lands { Self::Whole } else { Self::Lost }
-    }
 }
 
 struct Device {
@@ -129,7 +82,7 @@ enum Fate {
     Spoil(usize),
 }
 
-type Land = Box<dyn FnMut(&Pending) -> Landing + Send>;
+type Land = Box<dyn FnMut(&Pending) -> CrashOutcome + Send>;
 
 const SECTOR_SIZE: usize = 512;
 
@@ -198,7 +151,7 @@ impl MemStorage {
     /// A sector that lands behind the end of its file lengthens it. A renaming whose creation was
     /// lost does nothing.
     #[must_use]
-    pub fn power_cut<L: Into<Landing>>(&self, mut land: impl FnMut(&Pending) -> L) -> Self {
+    pub fn power_cut<L: Into<CrashOutcome>>(&self, mut land: impl FnMut(&Pending) -> L) -> Self {
         let mut world = self.after_loss(&mut |item| land(item).into());
         world.reboot();
         Self::over(world)
@@ -215,7 +168,8 @@ impl MemStorage {
     /// # Examples
     ///
     /// ```
-    /// use seawall_io::{File, MemStorage, Storage};
+    /// use seawall_io::{File, Storage};
+    /// use seawall_testkit::MemStorage;
     ///
     /// let device = MemStorage::new();
     /// let file = device.create("notes")?;
@@ -228,12 +182,12 @@ impl MemStorage {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[must_use]
-    pub fn detach<L: Into<Landing>>(&self, mut land: impl FnMut(&Pending) -> L) -> Self {
+    pub fn detach<L: Into<CrashOutcome>>(&self, mut land: impl FnMut(&Pending) -> L) -> Self {
         Self::over(self.after_loss(&mut |item| land(item).into()))
     }
 
     /// What a machine finds on the disk when the pending items landed as `land` says.
-    fn after_loss(&self, land: &mut dyn FnMut(&Pending) -> Landing) -> World {
+    fn after_loss(&self, land: &mut dyn FnMut(&Pending) -> CrashOutcome) -> World {
         let mut world = self.device().world.clone();
         world.settle(|_| true, land);
         world.restart();
@@ -253,7 +207,7 @@ impl MemStorage {
     ///
     /// What it should have made durable lands as `land` says; what does not is forgotten, while
     /// the cache goes on to show it: this is what Linux does. `land` must not use the device.
-    pub fn fail_sync<L: Into<Landing>>(
+    pub fn fail_sync<L: Into<CrashOutcome>>(
         &self,
         nth: u64,
         mut land: impl FnMut(&Pending) -> L + Send + 'static,
@@ -264,7 +218,7 @@ impl MemStorage {
     /// Lets the `nth` sync from now succeed though what it should have made durable lands as `land`
     /// says: writes that the device lost, or put elsewhere, and knows nothing of. The cache goes on
     /// to show them where they belong. `land` must not use the device.
-    pub fn lie_at_sync<L: Into<Landing>>(
+    pub fn lie_at_sync<L: Into<CrashOutcome>>(
         &self,
         nth: u64,
         mut land: impl FnMut(&Pending) -> L + Send + 'static,
@@ -421,7 +375,7 @@ impl Device {
     fn sync(&mut self, mine: impl Fn(&Item) -> bool) -> io::Result<()> {
         match self.run.planned_failure() {
             None => {
-                self.world.settle(mine, &mut |_| Landing::Whole);
+                self.world.settle(mine, &mut |_| CrashOutcome::Whole);
                 Ok(())
             }
             Some(Fate::Fail(mut land)) => {

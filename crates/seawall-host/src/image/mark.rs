@@ -36,7 +36,7 @@ impl Image {
     ///
     /// ```
     /// # let path = std::env::temp_dir().join(format!("seawall-io-mark-{}", std::process::id()));
-    /// let image = seawall_io::ImageDraft::create(&path, 4096)?.expect("a new one").finish()?;
+    /// let image = seawall_host::ImageDraft::create(&path, 4096)?.expect("a new one").finish()?;
     /// if image.set_mark(b"mine")? {
     ///     assert_eq!(image.mark()?, Some(b"mine".to_vec()));
     /// }
@@ -48,7 +48,7 @@ impl Image {
             return Ok(None);
         }
         let mut mark = vec![0; MARK_MAX];
-        match rustix::fs::fgetxattr(self.file.bare(), NAME, mark.as_mut_slice()) {
+        match rustix::fs::fgetxattr(self.file.as_std(), NAME, mark.as_mut_slice()) {
             Ok(size) => {
                 mark.truncate(size);
                 Ok(Some(mark))
@@ -68,7 +68,7 @@ impl Image {
         if !self.is_file()? {
             return Ok(false);
         }
-        let file = self.file.bare();
+        let file = self.file.as_std();
         match rustix::fs::fsetxattr(file, NAME, mark, XattrFlags::empty()) {
             Ok(()) => file.sync_all().map(|()| true),
             Err(error) if NO_PLACE.contains(&error) => Ok(false),
@@ -86,7 +86,7 @@ impl Image {
         if !self.is_file()? {
             return Ok(None);
         }
-        let status = self.file.bare().metadata()?;
+        let status = self.file.as_std().metadata()?;
         let micros = status.ctime().checked_mul(1_000_000);
         let micros = micros.and_then(|micros| micros.checked_add(status.ctime_nsec() / 1000));
         Ok(Some(micros.and_then(|micros| u64::try_from(micros).ok()).unwrap_or_default()))
@@ -100,13 +100,13 @@ impl Image {
     pub fn settled_us(&self) -> io::Result<Option<u64>> {
         let changed_us = self.changed_us()?;
         if changed_us.is_some() {
-            self.file.bare().sync_all()?;
+            self.file.as_std().sync_all()?;
         }
         Ok(changed_us)
     }
 
     fn is_file(&self) -> io::Result<bool> {
-        Ok(self.file.bare().metadata()?.file_type().is_file())
+        Ok(self.file.as_std().metadata()?.file_type().is_file())
     }
 }
 

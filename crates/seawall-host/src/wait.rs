@@ -27,7 +27,7 @@ pub enum Woken {
 /// # Examples
 ///
 /// ```
-/// use seawall_io::{Woken, wait_for_input};
+/// use seawall_host::{Woken, wait_for_input};
 /// use std::os::fd::AsFd;
 /// use std::os::unix::net::UnixStream;
 ///

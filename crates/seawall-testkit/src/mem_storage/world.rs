@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::{Landing, Pending, What};
+use super::pending::{CrashOutcome, Pending, What};
 
 /// Everything that outlives the process.
 #[derive(Clone, Debug)]
@@ -341,7 +341,7 @@ impl World {
     pub(super) fn settle(
         &mut self,
         mine: impl Fn(&Item) -> bool,
-        fate: &mut dyn FnMut(&Pending) -> Landing,
+        fate: &mut dyn FnMut(&Pending) -> CrashOutcome,
     ) {
         let queue = std::mem::take(&mut self.queue);
         let (mine, others) = queue.into_iter().partition(|item| mine(item));
@@ -349,7 +349,7 @@ impl World {
         let mine: Vec<Item> = mine;
         for item in mine {
             match (fate(&self.describe(&item)), item) {
-                (Landing::Whole, item) => self.land(item),
+                (CrashOutcome::Whole, item) => self.land(item),
                 (torn, Item::Sector { node, number, image }) => {
                     self.tear(torn, (node, number), image);
                 }
@@ -359,21 +359,23 @@ impl World {
     }
 
     /// Lands a part of a sector's image, or the image in the place of another.
-    fn tear(&mut self, how: Landing, (node, number): (NodeId, usize), image: Vec<u8>) {
+    fn tear(&mut self, how: CrashOutcome, (node, number): (NodeId, usize), image: Vec<u8>) {
         let start = number * self.sector;
         let old = self.node(node).disk.get(start..).unwrap_or_default();
         let mut torn: Vec<u8> = old.iter().copied().take(image.len()).collect();
         torn.resize(image.len(), 0);
         match how {
-            Landing::Lost => return,
-            Landing::Astray { file, sector } => return self.land_astray(&file, sector, &image),
-            Landing::First(count) => {
+            CrashOutcome::Lost => return,
+            CrashOutcome::Astray { file, sector } => {
+                return self.land_astray(&file, sector, &image);
+            }
+            CrashOutcome::First(count) => {
                 torn.iter_mut().zip(image).take(count).for_each(|(old, new)| *old = new);
             }
-            Landing::Behind(count) => {
+            CrashOutcome::Behind(count) => {
                 torn.iter_mut().zip(image).skip(count).for_each(|(old, new)| *old = new);
             }
-            Landing::Whole => torn = image,
+            CrashOutcome::Whole => torn = image,
         }
         self.land(Item::Sector { node, number, image: torn });
     }
@@ -472,7 +474,8 @@ impl World {
     /// The cache is what the disk will hold when all that is pending has landed.
     pub(super) fn evict(&mut self) {
         let mut settled = self.clone();
-        settled.settle(|item| !matches!(item, Item::Directory { .. }), &mut |_| Landing::Whole);
+        settled
+            .settle(|item| !matches!(item, Item::Directory { .. }), &mut |_| CrashOutcome::Whole);
         for (node, settled) in self.nodes.iter_mut().zip(settled.nodes) {
             node.cache = settled.disk;
         }

@@ -26,7 +26,7 @@ pub enum Notice {
 /// # Examples
 ///
 /// ```
-/// use seawall_io::{Notice, send_signal};
+/// use seawall_host::{Notice, send_signal};
 /// use std::os::unix::process::ExitStatusExt;
 /// use std::process::Command;
 ///

@@ -6,14 +6,14 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-mod mounts;
+pub(crate) mod mounts;
 
-pub use mounts::Mount;
+use mounts::Mount;
 
 /// What there is to know of the surroundings of a directory. What cannot be found out is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Surroundings {
+pub struct HostInfo {
     /// The kernel's name and release.
     pub kernel: Option<String>,
     /// Where the file system of the directory is mounted, and how.
@@ -48,7 +48,7 @@ pub enum Writable {
     Unknown,
 }
 
-impl Surroundings {
+impl HostInfo {
     /// Looks around the existing directory `path`, and leaves no trace there.
     ///
     /// # Errors
@@ -59,9 +59,9 @@ impl Surroundings {
     /// # Examples
     ///
     /// ```
-    /// use seawall_io::{Surroundings, Writable};
+    /// use seawall_host::{HostInfo, Writable};
     ///
-    /// let found = Surroundings::of(&std::env::temp_dir())?;
+    /// let found = HostInfo::of(&std::env::temp_dir())?;
     /// assert_eq!(found.writable == Writable::Yes, found.direct.is_some());
     /// # Ok::<(), std::io::Error>(())
     /// ```
@@ -87,7 +87,7 @@ impl Surroundings {
     }
 }
 
-impl Surroundings {
+impl HostInfo {
     /// Whether files written here are lost with the power: a file system in memory, also as the
     /// upper layer of an overlay.
     #[must_use]
@@ -148,13 +148,13 @@ fn try_files(_: &Path) -> (Writable, Option<bool>) {
     (Writable::Unknown, None)
 }
 
-fn limits() -> Surroundings {
+fn limits() -> HostInfo {
     use rustix::process::{Resource, getrlimit};
-    Surroundings {
+    HostInfo {
         open_files_max: getrlimit(Resource::Nofile).current,
         locked_max: getrlimit(Resource::Memlock).current.filter(|_| !may_lock_memory()),
         file_size_max: getrlimit(Resource::Fsize).current,
-        ..Surroundings::default()
+        ..HostInfo::default()
     }
 }
 
@@ -189,18 +189,18 @@ mod tests {
     fn a_look_around_leaves_no_trace() {
         let folder = std::env::temp_dir().join(format!("seawall-io-around-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
-        let found = Surroundings::of(&folder).unwrap();
+        let found = HostInfo::of(&folder).unwrap();
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
         assert!(found.free.is_some(), "{found:?}");
         fs::remove_dir(&folder).unwrap();
-        let gone = Surroundings::of(&folder).unwrap_err();
+        let gone = HostInfo::of(&folder).unwrap_err();
         assert_eq!(gone.kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
     fn what_is_no_directory_is_refused() {
         let program = std::env::current_exe().unwrap();
-        let refused = Surroundings::of(&program).unwrap_err();
+        let refused = HostInfo::of(&program).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::NotADirectory);
     }
 }

@@ -1,4 +1,4 @@
-//! A file for who measures a device: each call is one call of the system, with nothing around it.
+//! A file to measure a device with: each method is one system call, with nothing around it.
 
 use std::fs::File;
 use std::io;
@@ -6,10 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
 
-use crate::File as _;
-use crate::direct::{is_refused, open_direct, unsupported};
-use crate::posix::{PosixFile, sync_all, sync_data};
+use seawall_io::{File as _, PosixFile};
 
 /// A file that is written and synced by single calls; a new one has no name, and takes room as long
 /// as it is open.
@@ -20,22 +19,22 @@ use crate::posix::{PosixFile, sync_all, sync_data};
 /// # Examples
 ///
 /// ```
-/// use seawall_io::BareFile;
+/// use seawall_host::RawFile;
 ///
-/// let file = BareFile::create(&std::env::temp_dir(), false)?;
+/// let file = RawFile::create(&std::env::temp_dir(), false)?;
 /// file.fill(8192)?;
 /// file.write(&[1; 4096], 4096)?;
 /// file.sync_data()?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct BareFile {
+pub struct RawFile {
     file: PosixFile,
     /// The same file past the cache, if that was asked for.
     direct: Option<File>,
 }
 
-impl BareFile {
+impl RawFile {
     /// A new file in the directory `folder`; if it is to be `direct`, writes go past the cache.
     ///
     /// # Errors
@@ -46,7 +45,7 @@ impl BareFile {
         let path = folder.join(format!("seawall-bare-{}.tmp", std::process::id()));
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let made = rustix::fs::openat(CWD, &path, flags, Mode::RUSR | Mode::WUSR)?;
-        let opened = direct.then(|| open_direct(&path, OFlags::empty())).transpose();
+        let opened = direct.then(|| open_direct(&path)).transpose();
         rustix::fs::unlink(&path)?;
         let file = PosixFile::new(made.into(), path.display().to_string());
         Ok(Self { file, direct: opened? })
@@ -64,7 +63,7 @@ impl BareFile {
     }
 
     fn target(&self) -> &File {
-        self.direct.as_ref().unwrap_or(self.file.bare())
+        self.direct.as_ref().unwrap_or(self.file.as_std())
     }
 
     /// Writes once, at `offset`, and syncs nothing.
@@ -81,7 +80,7 @@ impl BareFile {
     ///
     /// # Errors
     ///
-    /// As [`BareFile::write`], and [`io::ErrorKind::Unsupported`] where there is no such call.
+    /// As [`RawFile::write`], and [`io::ErrorKind::Unsupported`] where there is no such call.
     pub fn write_synced(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         whole(bytes, write_synced(self.target(), bytes, offset))
     }
@@ -92,7 +91,7 @@ impl BareFile {
     ///
     /// Whatever the device says.
     pub fn sync_data(&self) -> io::Result<()> {
-        Ok(sync_data(self.target())?)
+        self.target().sync_data()
     }
 
     /// A barrier for everything that belongs to the file, its times too.
@@ -101,7 +100,7 @@ impl BareFile {
     ///
     /// Whatever the device says.
     pub fn sync_all(&self) -> io::Result<()> {
-        Ok(sync_all(self.target())?)
+        self.target().sync_all()
     }
 
     /// Makes the empty file that many bytes of zeros that are written, as a log's segments are.
@@ -149,7 +148,7 @@ impl BareFile {
     pub fn forget_cached(&self) -> io::Result<()> {
         // Pages that are still to be written would stay.
         self.sync_data()?;
-        forget_cached(self.file.bare())
+        forget_cached(self.file.as_std())
     }
 }
 
@@ -160,6 +159,31 @@ fn whole(bytes: &[u8], written: io::Result<usize>) -> io::Result<()> {
         Err(error) if is_refused(&error) => Err(unsupported("such writes")),
         Err(error) => Err(error),
     }
+}
+
+/// Opens a file for writes past the cache.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn open_direct(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
+    match rustix::io::retry_on_intr(|| rustix::fs::openat(CWD, path, flags, Mode::empty())) {
+        Ok(file) => Ok(file.into()),
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => Err(unsupported("direct writes")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn open_direct(_: &Path) -> io::Result<File> {
+    Err(unsupported("direct writes"))
+}
+
+/// Whether the file system has no such call, or not for this file.
+fn is_refused(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS))
+}
+
+fn unsupported(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, format!("this file system has no {what}"))
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -187,14 +211,14 @@ fn write_synced(_: &File, _: &[u8], _: u64) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AlignedMemory, DIRECT_ALIGNMENT};
+    use seawall_io::{AlignedMemory, DIRECT_ALIGNMENT};
 
     #[test]
     fn what_is_written_is_there_and_the_name_is_not() {
         let folder = std::env::temp_dir().join(format!("seawall-bare-test-{}", std::process::id()));
         std::fs::create_dir(&folder).unwrap();
         for direct in [false, true] {
-            let file = match BareFile::create(&folder, direct) {
+            let file = match RawFile::create(&folder, direct) {
                 Err(error) if direct && error.kind() == io::ErrorKind::Unsupported => continue,
                 file => file.unwrap(),
             };
@@ -222,7 +246,7 @@ mod tests {
 
     #[test]
     fn what_is_not_aligned_is_refused_by_name() {
-        let Ok(file) = BareFile::create(&std::env::temp_dir(), true) else { return };
+        let Ok(file) = RawFile::create(&std::env::temp_dir(), true) else { return };
         file.fill(4 << 12).unwrap();
         if let Err(error) = file.write(&[1; 100], 5) {
             assert_eq!(error.kind(), io::ErrorKind::Unsupported, "{error}");

@@ -1,0 +1,23 @@
+//! What programs around a Seawall log need of their host: facts on a path and its device, raw files
+//! and disk images, signals, memory locks, descriptors.
+//!
+//! The log itself needs none of this: its files and its clock are those of `seawall-io`.
+
+#![forbid(unsafe_code)]
+
+mod fd;
+mod host_info;
+mod image;
+mod memory_lock;
+mod raw_device;
+mod signal;
+mod wait;
+
+pub use fd::{is_socket, open_descriptor, read_text};
+pub use host_info::mounts::Mount;
+pub use host_info::{HostInfo, Writable};
+pub use image::{Image, ImageDraft, ImageKind};
+pub use memory_lock::{lock_memory, oom_score, set_oom_score};
+pub use raw_device::RawFile;
+pub use signal::{Notice, send_signal};
+pub use wait::{Woken, wait_for_input};
