@@ -1,7 +1,6 @@
 //! Appends: group commit, the leader, the tail segment, rotation and truncation.
 
 pub(crate) mod background;
-pub(crate) mod background_state;
 pub(crate) mod commit_delay;
 pub(crate) mod coordinator;
 pub(crate) mod direct_io;
@@ -9,8 +8,7 @@ pub(crate) mod fork_guard;
 pub(crate) mod group_commit;
 pub(crate) mod name_check;
 pub(crate) mod pending;
-pub(crate) mod preallocated;
-pub(crate) mod preallocation_rate;
+pub(crate) mod preallocation;
 pub(crate) mod record_set;
 pub(crate) mod rotation;
 pub(crate) mod tail;

@@ -16,10 +16,10 @@ use crate::base::sync::{
     current,
 };
 use crate::files::live::NO_BOOT;
-use crate::write::background_state::PreallocationState;
 use crate::write::commit_delay::CommitDelay;
 use crate::write::fork_guard::ForkGuard;
 use crate::write::group_commit::{Commit, Enqueued, Position, WaitFor};
+use crate::write::preallocation::state::PreallocationState;
 use crate::write::record_set::EncodedRecords;
 use crate::write::tail::overhead_max;
 use crate::write::wakers::Wakers;

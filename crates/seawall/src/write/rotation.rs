@@ -7,7 +7,7 @@
 use crate::base::env::Env;
 use crate::base::error::{Corruption, Damage, Error, Lost, Result};
 use crate::write::pending::{RewriteBatch, WrittenBatch};
-use crate::write::preallocated::{PreallocatedFile, PreallocatedSegment, length_for};
+use crate::write::preallocation::file::{PreallocatedFile, PreallocatedSegment, length_for};
 use crate::write::tail::{Finished, TailSegment, overhead_max};
 use seawall_format::batch::{Life, Spec};
 use seawall_format::{

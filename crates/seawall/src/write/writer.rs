@@ -12,7 +12,7 @@ use crate::parity::writer::{ParityFlush, ParityWriter};
 use crate::write::direct_io::Blocks;
 use crate::write::group_commit::Room;
 use crate::write::pending::{RewriteBatch, WrittenBatch};
-use crate::write::preallocated::{PreallocatedSegment, length_for};
+use crate::write::preallocation::file::{PreallocatedSegment, length_for};
 use crate::write::rotation::{Predecessor, Rotated, RotationPlan, rotate};
 use crate::write::tail::{Finished, TailSegment, overhead_max};
 use seawall_format::batch::Spec;

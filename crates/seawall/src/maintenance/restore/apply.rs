@@ -7,7 +7,7 @@ use crate::base::num::to_u64;
 use crate::files::directory::{MANIFEST, is_preallocated, list};
 use crate::files::overlay::{Overlay, Patch, is_manifest, part};
 use crate::scan::quarantine;
-use crate::write::preallocated::PreallocatedFile;
+use crate::write::preallocation::file::PreallocatedFile;
 use seawall_format::{SECTOR, SegmentId};
 use seawall_io::{Access, File};
 use std::io;

@@ -3,8 +3,8 @@
 use crate::base::env::Env;
 use crate::base::sync::JoinHandle;
 use crate::parity::writer::ParityFlush;
-use crate::write::preallocated::PreallocatedSegment;
-use crate::write::preallocation_rate::PreallocationRate;
+use crate::write::preallocation::file::PreallocatedSegment;
+use crate::write::preallocation::rate::PreallocationRate;
 use std::collections::VecDeque;
 use std::time::Duration;
 

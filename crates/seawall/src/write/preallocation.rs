@@ -1,0 +1,5 @@
+//! Preallocation: files for the next segment, created before the tail segment is full.
+
+pub(crate) mod file;
+pub(crate) mod rate;
+pub(crate) mod state;
