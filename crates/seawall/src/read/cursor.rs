@@ -1,10 +1,13 @@
 //! A cursor over a log's records: lends them one after the other, and finds its place again where
 //! the writer moved on under it.
 
+mod partition;
+mod restart;
+
 use crate::base::error::{Damage, Error, Result, is_read_error};
 use crate::base::local_writer::LocalWriter;
 use crate::files::directory::{is_not_found, list, segment_ids};
-use crate::files::live::{Watermark, read_watermark};
+use crate::files::live::Watermark;
 use crate::files::overlay::Patch;
 use crate::read::read_repair::{ReadRepair, load_current_catalog, load_repaired_catalog};
 use crate::scan::catalog::Catalog;
@@ -119,27 +122,6 @@ fn known_scan(
     Ok((scan.up_to(Limit::At(known)), Bound::Known(known)))
 }
 
-/// Where each of up to `count` cursors begins that read from `from` on: segments are told by their
-/// first record, and their size in bytes.
-fn evenly(from: Lsn, count: usize, segments: &[(Lsn, u64)]) -> Vec<Lsn> {
-    let first = segments.iter().rposition(|(base, _)| *base <= from).unwrap_or(0);
-    let segments = segments.get(first..).unwrap_or_default();
-    let total: u64 = segments.iter().map(|(_, size)| size).sum();
-    let count = u64::try_from(count).unwrap_or(u64::MAX).max(1);
-    let share = total.div_ceil(count).max(1);
-    let (mut starts, mut last, mut passed) = (vec![from], from, 0);
-    for (base, size) in segments {
-        let due = share.saturating_mul(u64::try_from(starts.len()).expect("fits in 64 bits"));
-        // One that lies across the border goes to the side where most of it is.
-        if passed + size / 2 >= due && *base > last {
-            starts.push(*base);
-            last = *base;
-        }
-        passed += size;
-    }
-    starts
-}
-
 /// Where the cursor is in a batch.
 #[derive(Debug)]
 struct BatchPosition {
@@ -249,27 +231,6 @@ impl Cursor {
             refused: None,
             peek_after_end: None,
         })
-    }
-
-    /// Cursors that share the records from `from` on, in their order: up to `count` of them, cut
-    /// where segments begin, so that the bytes are shared evenly.
-    pub(crate) fn side_by_side(
-        storage: &Arc<dyn Storage>,
-        from: Lsn,
-        (count, skip_damaged): (usize, bool),
-    ) -> Result<Vec<Self>> {
-        let (_, found, _) = load_current_catalog(storage, &mut ReadRepair::default())?;
-        let bases = found.chain.iter().map(|link| {
-            let header = &link.segment.header;
-            (header.base, link.segment.length.saturating_sub(header.data_start()))
-        });
-        let starts = evenly(from, count, &bases.collect::<Vec<_>>());
-        let ends = starts.iter().skip(1).copied().map(Some).chain([None]);
-        let cursor = |(start, until): (&Lsn, Option<Lsn>)| {
-            let cursor = Self::new(storage.clone(), *start, skip_damaged)?;
-            Ok(Self { until, ..cursor })
-        };
-        starts.iter().zip(ends).map(cursor).collect()
     }
 
     /// The next record; `None` at the end.
@@ -424,79 +385,6 @@ impl Cursor {
         }
         self.batch = Some(place);
         true
-    }
-
-    /// A file that vanished was pruned: the walk starts over, or says that its place is gone.
-    fn lose_file(&mut self, mut error: Error) -> Result<()> {
-        while is_not_found(&error) && self.attempts < ATTEMPTS {
-            self.attempts += 1;
-            let watermark = self.watermark_now();
-            match watermark.and_then(|watermark| self.start_over(watermark)) {
-                Ok(()) => return Ok(()),
-                Err(again) => error = again,
-            }
-        }
-        self.finished = true;
-        Err(error)
-    }
-
-    /// A new walk from where this one is.
-    fn start_over(&mut self, watermark: Option<Watermark>) -> Result<()> {
-        let (found, view) =
-            load_repaired_catalog(&self.storage, watermark.as_ref(), &mut self.read_repair)?;
-        if let Some(view) = view {
-            self.storage = view;
-        }
-        let place = (self.next, self.read_in);
-        let (scan, bound) = known_scan(&found, watermark.as_ref(), place)?;
-        (self.scan, self.watermark) = (scan.skip_io_errors(self.skip_damaged), watermark);
-        (self.catalog, self.bound) = (found, bound);
-        Ok(())
-    }
-
-    /// What the writer says now; one in this process is asked between two batches, when no cut is
-    /// under way.
-    fn watermark_now(&self) -> Result<Option<Watermark>> {
-        let Some(coordinator) = &self.writer else { return read_watermark(&*self.storage) };
-        // A log that is closed or poisoned is cut no more.
-        let _ = coordinator.clone().wait_for_turn();
-        Ok(Some(Watermark::own(coordinator.live())))
-    }
-
-    /// Before damage is believed: whether the writer moved on meanwhile, and the walk starts over
-    /// where it was (R16). A writer elsewhere may be unable to say so, and is not believed at once.
-    fn looks_again(&mut self) -> Result<bool> {
-        let watermark = self.watermark_now()?;
-        let is_told = watermark.is_some_and(|watermark| watermark.is_running());
-        let is_first = !is_told && self.attempts == 0;
-        let again = (watermark != self.watermark || is_first) && self.attempts < ATTEMPTS;
-        if again {
-            self.attempts += 1;
-            self.start_over(watermark)?;
-        }
-        Ok(again)
-    }
-
-    /// Whether parity gives back what is damaged in these segments: then the walk starts over where
-    /// it was, in a log that is sound there.
-    fn heals(&mut self, damaged: impl IntoIterator<Item = Option<SegmentId>>) -> Result<bool> {
-        let Some(view) = self.read_repair.view(&self.storage, damaged)? else { return Ok(false) };
-        self.storage = view;
-        self.start_over(self.watermark)?;
-        Ok(true)
-    }
-
-    /// Whether parity's view shows damage of which the device knows no more: then the walk starts
-    /// over where it was, in the log as it is.
-    fn is_over(&mut self, damages: &mut [Damage]) -> Result<bool> {
-        let still_there = |all, one| self.read_repair.is_still_there(one) && all;
-        let is_over = !damages.iter_mut().fold(true, still_there) && self.attempts < ATTEMPTS;
-        if is_over {
-            self.attempts += 1;
-            self.storage = self.read_repair.discard_view().unwrap_or_else(|| self.storage.clone());
-            self.start_over(self.watermark)?;
-        }
-        Ok(is_over)
     }
 
     fn meet(&mut self, mut damages: Vec<Damage>, salvaged: Vec<Salvaged>) -> Result<()> {
@@ -667,29 +555,4 @@ impl Cursor {
 struct EndPeek {
     newest: Option<SegmentId>,
     behind: Option<(Offset, Vec<u8>)>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn starts(from: u64, count: usize, segments: &[(u64, u64)]) -> Vec<u64> {
-        let lsn = |number| Lsn::new(number).expect("not 0");
-        let segments: Vec<_> = segments.iter().map(|(base, size)| (lsn(*base), *size)).collect();
-        evenly(lsn(from), count, &segments).into_iter().map(Lsn::get).collect()
-    }
-
-    #[test]
-    fn cursors_begin_where_segments_do_and_share_the_bytes() {
-        let same = [(1, 64), (11, 64), (21, 64), (31, 64)];
-        assert_eq!(starts(1, 2, &same), [1, 21]);
-        assert_eq!(starts(1, 4, &same), [1, 11, 21, 31]);
-        assert_eq!(starts(1, 9, &same), [1, 11, 21, 31], "no more than segments");
-        assert_eq!(starts(1, 0, &same), [1], "one at least");
-        assert_eq!(starts(15, 2, &same), [15, 21], "from within one");
-        assert_eq!(starts(40, 2, &same), [40], "from the last");
-        assert_eq!(starts(1, 2, &[(1, 1), (2, 2), (4, 4), (8, 8)]), [1, 8]);
-        assert_eq!(starts(1, 2, &[(1, 8), (8, 0), (8, 8)]), [1, 8], "one of them is empty");
-        assert_eq!(starts(1, 2, &[]), [1], "nothing is there");
-    }
 }

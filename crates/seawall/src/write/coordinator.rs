@@ -4,12 +4,13 @@
 //! A lone committer leads at once, in its own thread. Who comes while a batch is on its way joins
 //! the next one and waits; when the device is free, one of them leads.
 
+mod exclusive;
 mod leader;
+mod local_readers;
 
 use crate::base::deferred_delete::DeferredDelete;
 use crate::base::error::{Error, Result};
 use crate::base::event_count::EventCount;
-use crate::base::local_writer::LocalWriter;
 use crate::base::options::{Failover, FailoverHook, Options};
 use crate::base::sync::{
     AtomicU32, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, ThreadId, cpu_count,
@@ -26,7 +27,7 @@ use crate::write::wakers::Wakers;
 use crate::write::writer::{Counts, Writer};
 use seawall_format::{Layout, Level, Live, Lsn, SegmentRef, lines, lsn_or_zero};
 use seawall_io::{Clock, Storage};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -318,81 +319,6 @@ impl Coordinator {
         }
     }
 
-    /// Does something to the log between two batches, with everybody else waiting.
-    ///
-    /// An error of the device poisons the log: how much of it came to pass is for the next open
-    /// to find out.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Reentrant`] in the failover hook.
-    pub(crate) fn with_exclusive_writer<R>(
-        self: &Arc<Self>,
-        act: impl FnOnce(&mut Writer, &mut Commit) -> Result<R>,
-    ) -> Result<R> {
-        self.lock_checked()?.check_hook()?;
-        let mut failovers = vec![];
-        let done = self.take_exclusive_writer(&mut failovers).and_then(|(state, writer)| {
-            // Until the writer is back nothing is admitted, as the lock is held.
-            self.run_exclusive(state, writer, act)
-        });
-        self.report_failovers(&failovers);
-        done
-    }
-
-    /// The writer, with no batch open. Who waits here has it next: after the batch under way, at
-    /// most the open one is written.
-    fn take_exclusive_writer<'a>(
-        self: &'a Arc<Self>,
-        failovers: &mut Vec<Failover>,
-    ) -> Result<(MutexGuard<'a, State>, Box<Writer>)> {
-        let mut state = self.lock_checked()?;
-        state.waiting += 1;
-        let writer = loop {
-            if let Err(error) = state.commit.check() {
-                break Err(error);
-            }
-            state = match state.writer.take() {
-                Some(writer) if state.commit.has_open_batch() => {
-                    state.draining += 1;
-                    failovers.extend(self.write_open_batch(state, writer, WaitFor::Durable));
-                    let mut state = self.lock();
-                    state.draining -= 1;
-                    state
-                }
-                Some(writer) => break Ok(writer),
-                None => self.writer_idle.wait(state).unwrap_or_else(PoisonError::into_inner),
-            };
-        };
-        state.waiting -= 1;
-        writer.map(|writer| (state, writer))
-    }
-
-    fn run_exclusive<'a, R>(
-        self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
-        mut writer: Box<Writer>,
-        act: impl FnOnce(&mut Writer, &mut Commit) -> Result<R>,
-    ) -> Result<R> {
-        let acted = catch_unwind(AssertUnwindSafe(|| act(&mut writer, &mut state.commit)));
-        let done = match acted {
-            Ok(done) => done,
-            Err(panic) => {
-                state.commit.fail(PANICKED);
-                self.wake_everybody(state);
-                resume_unwind(panic)
-            }
-        };
-        state.return_writer(writer);
-        self.request_deferred_deletes(&mut state);
-        self.publish(&state);
-        if let Err(error @ (Error::Io { .. } | Error::Poisoned { .. })) = &done {
-            state.commit.fail(&error.cause());
-        }
-        self.wake_everybody(state);
-        done
-    }
-
     /// Calls the failover hook, with nothing held that another thread waits for.
     fn report_failovers(&self, failovers: &[Failover]) {
         let Some(FailoverHook(hook)) = &self.on_failover else { return };
@@ -573,70 +499,6 @@ impl Drop for PanicGuard<'_> {
         let mut state = self.0.lock();
         state.commit.fail(PANICKED);
         self.0.wake_everybody(state);
-    }
-}
-
-impl LocalWriter for Coordinator {
-    fn check_process(&self) -> Result<()> {
-        self.fork_guard.check()
-    }
-
-    fn storage(&self) -> &Arc<dyn Storage> {
-        &self.storage
-    }
-
-    fn clock(&self) -> &dyn Clock {
-        &*self.clock
-    }
-
-    fn live(&self) -> Live {
-        self.lock().live()
-    }
-
-    fn truncations(&self) -> u64 {
-        self.cuts.load(Ordering::Acquire)
-    }
-
-    fn wait_for_turn(self: Arc<Self>) -> Result<()> {
-        let mut failovers = vec![];
-        let taken = self.take_exclusive_writer(&mut failovers);
-        let done =
-            taken.and_then(|(state, writer)| self.run_exclusive(state, writer, |_, _| Ok(())));
-        self.report_failovers(&failovers);
-        done
-    }
-
-    fn check_position(&self, from: Lsn) -> Result<()> {
-        let state = self.lock_checked()?;
-        let next = state.commit.next_lsn();
-        if from > next { Err(Error::BeyondEnd { from, next }) } else { Ok(()) }
-    }
-
-    fn wait_beyond(
-        &self,
-        next: Lsn,
-        seen: Option<Live>,
-        deadline: Duration,
-    ) -> Result<Option<Live>> {
-        let mut state = self.lock_checked()?;
-        loop {
-            let is_durable = state.commit.durable() >= Some(next);
-            let is_cut_off = state.commit.next_lsn() < next;
-            // The same word again would send the follower in circles.
-            if (is_durable || is_cut_off) && Some(state.live()) != seen {
-                return Ok(Some(state.live()));
-            }
-            let left = deadline.saturating_sub(self.clock.now());
-            match state.commit.check() {
-                Ok(()) if !left.is_zero() => state.check_hook()?,
-                Ok(()) | Err(Error::Closed) => return Ok(None),
-                Err(error) => return Err(error),
-            }
-            state.followers += 1;
-            let waited = self.new_records.wait_timeout(state, left.min(Duration::from_secs(3600)));
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-            state.followers -= 1;
-        }
     }
 }
 

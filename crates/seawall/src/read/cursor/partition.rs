@@ -1,0 +1,77 @@
+//! Cursors that share one log: their borders fall where segments begin.
+
+use crate::base::error::Result;
+use crate::read::cursor::Cursor;
+use crate::read::read_repair::{ReadRepair, load_current_catalog};
+use seawall_format::Lsn;
+use seawall_io::Storage;
+use std::sync::Arc;
+
+impl Cursor {
+    /// Cursors that share the records from `from` on, in their order: up to `count` of them, cut
+    /// where segments begin, so that the bytes are shared evenly.
+    pub(crate) fn side_by_side(
+        storage: &Arc<dyn Storage>,
+        from: Lsn,
+        (count, skip_damaged): (usize, bool),
+    ) -> Result<Vec<Self>> {
+        let (_, found, _) = load_current_catalog(storage, &mut ReadRepair::default())?;
+        let bases = found.chain.iter().map(|link| {
+            let header = &link.segment.header;
+            (header.base, link.segment.length.saturating_sub(header.data_start()))
+        });
+        let starts = evenly(from, count, &bases.collect::<Vec<_>>());
+        let ends = starts.iter().skip(1).copied().map(Some).chain([None]);
+        let cursor = |(start, until): (&Lsn, Option<Lsn>)| {
+            let cursor = Self::new(storage.clone(), *start, skip_damaged)?;
+            Ok(Self { until, ..cursor })
+        };
+        starts.iter().zip(ends).map(cursor).collect()
+    }
+}
+
+/// Where each of up to `count` cursors begins that read from `from` on: segments are told by their
+/// first record, and their size in bytes.
+fn evenly(from: Lsn, count: usize, segments: &[(Lsn, u64)]) -> Vec<Lsn> {
+    let first = segments.iter().rposition(|(base, _)| *base <= from).unwrap_or(0);
+    let segments = segments.get(first..).unwrap_or_default();
+    let total: u64 = segments.iter().map(|(_, size)| size).sum();
+    let count = u64::try_from(count).unwrap_or(u64::MAX).max(1);
+    let share = total.div_ceil(count).max(1);
+    let (mut starts, mut last, mut passed) = (vec![from], from, 0);
+    for (base, size) in segments {
+        let due = share.saturating_mul(u64::try_from(starts.len()).expect("fits in 64 bits"));
+        // One that lies across the border goes to the side where most of it is.
+        if passed + size / 2 >= due && *base > last {
+            starts.push(*base);
+            last = *base;
+        }
+        passed += size;
+    }
+    starts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn starts(from: u64, count: usize, segments: &[(u64, u64)]) -> Vec<u64> {
+        let lsn = |number| Lsn::new(number).expect("not 0");
+        let segments: Vec<_> = segments.iter().map(|(base, size)| (lsn(*base), *size)).collect();
+        evenly(lsn(from), count, &segments).into_iter().map(Lsn::get).collect()
+    }
+
+    #[test]
+    fn cursors_begin_where_segments_do_and_share_the_bytes() {
+        let same = [(1, 64), (11, 64), (21, 64), (31, 64)];
+        assert_eq!(starts(1, 2, &same), [1, 21]);
+        assert_eq!(starts(1, 4, &same), [1, 11, 21, 31]);
+        assert_eq!(starts(1, 9, &same), [1, 11, 21, 31], "no more than segments");
+        assert_eq!(starts(1, 0, &same), [1], "one at least");
+        assert_eq!(starts(15, 2, &same), [15, 21], "from within one");
+        assert_eq!(starts(40, 2, &same), [40], "from the last");
+        assert_eq!(starts(1, 2, &[(1, 1), (2, 2), (4, 4), (8, 8)]), [1, 8]);
+        assert_eq!(starts(1, 2, &[(1, 8), (8, 0), (8, 8)]), [1, 8], "one of them is empty");
+        assert_eq!(starts(1, 2, &[]), [1], "nothing is there");
+    }
+}

@@ -1,0 +1,87 @@
+//! Exclusive use of the writer: one operation between two batches.
+
+use crate::base::error::{Error, Result};
+use crate::base::options::Failover;
+use crate::base::sync::MutexGuard;
+use crate::write::coordinator::{Coordinator, PANICKED, State};
+use crate::write::group_commit::{Commit, WaitFor};
+use crate::write::writer::Writer;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, PoisonError};
+
+impl Coordinator {
+    /// Does something to the log between two batches, with everybody else waiting.
+    ///
+    /// An error of the device poisons the log: how much of it came to pass is for the next open
+    /// to find out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Reentrant`] in the failover hook.
+    pub(crate) fn with_exclusive_writer<R>(
+        self: &Arc<Self>,
+        act: impl FnOnce(&mut Writer, &mut Commit) -> Result<R>,
+    ) -> Result<R> {
+        self.lock_checked()?.check_hook()?;
+        let mut failovers = vec![];
+        let done = self.take_exclusive_writer(&mut failovers).and_then(|(state, writer)| {
+            // Until the writer is back nothing is admitted, as the lock is held.
+            self.run_exclusive(state, writer, act)
+        });
+        self.report_failovers(&failovers);
+        done
+    }
+
+    /// The writer, with no batch open. Who waits here has it next: after the batch under way, at
+    /// most the open one is written.
+    pub(super) fn take_exclusive_writer<'a>(
+        self: &'a Arc<Self>,
+        failovers: &mut Vec<Failover>,
+    ) -> Result<(MutexGuard<'a, State>, Box<Writer>)> {
+        let mut state = self.lock_checked()?;
+        state.waiting += 1;
+        let writer = loop {
+            if let Err(error) = state.commit.check() {
+                break Err(error);
+            }
+            state = match state.writer.take() {
+                Some(writer) if state.commit.has_open_batch() => {
+                    state.draining += 1;
+                    failovers.extend(self.write_open_batch(state, writer, WaitFor::Durable));
+                    let mut state = self.lock();
+                    state.draining -= 1;
+                    state
+                }
+                Some(writer) => break Ok(writer),
+                None => self.writer_idle.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        };
+        state.waiting -= 1;
+        writer.map(|writer| (state, writer))
+    }
+
+    pub(super) fn run_exclusive<'a, R>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        mut writer: Box<Writer>,
+        act: impl FnOnce(&mut Writer, &mut Commit) -> Result<R>,
+    ) -> Result<R> {
+        let acted = catch_unwind(AssertUnwindSafe(|| act(&mut writer, &mut state.commit)));
+        let done = match acted {
+            Ok(done) => done,
+            Err(panic) => {
+                state.commit.fail(PANICKED);
+                self.wake_everybody(state);
+                resume_unwind(panic)
+            }
+        };
+        state.return_writer(writer);
+        self.request_deferred_deletes(&mut state);
+        self.publish(&state);
+        if let Err(error @ (Error::Io { .. } | Error::Poisoned { .. })) = &done {
+            state.commit.fail(&error.cause());
+        }
+        self.wake_everybody(state);
+        done
+    }
+}

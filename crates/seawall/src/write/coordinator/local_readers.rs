@@ -1,0 +1,74 @@
+//! Readers in the same process: they learn the durable end from the coordinator, not from a file.
+
+use crate::base::error::{Error, Result};
+use crate::base::local_writer::LocalWriter;
+use crate::base::sync::Ordering;
+use crate::write::coordinator::Coordinator;
+use seawall_format::{Live, Lsn};
+use seawall_io::{Clock, Storage};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+impl LocalWriter for Coordinator {
+    fn check_process(&self) -> Result<()> {
+        self.fork_guard.check()
+    }
+
+    fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    fn live(&self) -> Live {
+        self.lock().live()
+    }
+
+    fn truncations(&self) -> u64 {
+        self.cuts.load(Ordering::Acquire)
+    }
+
+    fn wait_for_turn(self: Arc<Self>) -> Result<()> {
+        let mut failovers = vec![];
+        let taken = self.take_exclusive_writer(&mut failovers);
+        let done =
+            taken.and_then(|(state, writer)| self.run_exclusive(state, writer, |_, _| Ok(())));
+        self.report_failovers(&failovers);
+        done
+    }
+
+    fn check_position(&self, from: Lsn) -> Result<()> {
+        let state = self.lock_checked()?;
+        let next = state.commit.next_lsn();
+        if from > next { Err(Error::BeyondEnd { from, next }) } else { Ok(()) }
+    }
+
+    fn wait_beyond(
+        &self,
+        next: Lsn,
+        seen: Option<Live>,
+        deadline: Duration,
+    ) -> Result<Option<Live>> {
+        let mut state = self.lock_checked()?;
+        loop {
+            let is_durable = state.commit.durable() >= Some(next);
+            let is_cut_off = state.commit.next_lsn() < next;
+            // The same word again would send the follower in circles.
+            if (is_durable || is_cut_off) && Some(state.live()) != seen {
+                return Ok(Some(state.live()));
+            }
+            let left = deadline.saturating_sub(self.clock.now());
+            match state.commit.check() {
+                Ok(()) if !left.is_zero() => state.check_hook()?,
+                Ok(()) | Err(Error::Closed) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+            state.followers += 1;
+            let waited = self.new_records.wait_timeout(state, left.min(Duration::from_secs(3600)));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state.followers -= 1;
+        }
+    }
+}
