@@ -153,8 +153,6 @@ pub(crate) const ALLOWED: &[Allowed] = &[
         rule: "machine",
         reason: "a folder for a test is removed with all that is in it",
     },
-    unsorted("crates/seawall/src/", "crowded"),
-    unsorted("crates/seawall/src/", "long"),
     unsorted("crates/seawall-cli/src", "cycle"),
     unsorted("crates/seawall-cli/src", "crowded"),
     unsorted("crates/seawall-disk/src", "cycle"),
