@@ -112,13 +112,13 @@ const PARTS: &[Part] = &[
     Part {
         name: "fuzz",
         about: "every fuzz target for ten minutes; needs cargo-fuzz and a nightly toolchain",
-        command: &["bash", "fuzz/run.sh"],
+        command: &["bash", "qa/fuzz/run.sh"],
         deep: &["600"],
     },
     Part {
         name: "peers",
-        about: "seawall-bench builds, and all its peers keep what they take; 10 minutes",
-        command: &["env", "-C", "compare", CARGO, "test"],
+        about: "seawall-compare builds, and all its peers keep what they take; 10 minutes",
+        command: &["env", "-C", "qa/compare", CARGO, "test"],
         deep: &["--release", "--locked"],
     },
     Part {

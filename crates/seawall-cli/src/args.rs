@@ -17,10 +17,7 @@ use crate::progress::Patience;
 use crate::report::Exit;
 use crate::select::Selection;
 use crate::tone::ColorWhen;
-pub(crate) use bench::{
-    Bench, BenchAppend, BenchCwal, BenchDisk, BenchFrame, BenchHelios, BenchPaper, BenchParity,
-    BenchRead, BenchReader, BenchReplay, BenchRoll, BenchStream, BenchVerb, Beside,
-};
+pub(crate) use bench::{Bench, BenchAppend, BenchVerb};
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 pub(crate) use config::template;
 pub(crate) use convert::{Convert, ForeignFormat};
@@ -104,7 +101,7 @@ pub(crate) enum Verb {
     /// Explain an exit code or a word of `verify`, and what to do
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(Explain),
-    /// Benchmarks: commits, reads, streams, replay
+    /// Measure durable commits in a directory
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Bench(Bench),
     /// Try the promises here: write, kill, recover, damage, repair, measure
@@ -125,9 +122,6 @@ pub(crate) enum Verb {
     /// The writer that `demo` kills
     #[command(hide = true)]
     DemoWriter(DemoWriter),
-    /// The reader whose memory `bench read` looks at
-    #[command(hide = true)]
-    BenchReader(BenchReader),
     /// Print the version, as --version does
     #[command(hide = true)]
     Version,

@@ -21,7 +21,7 @@ mod tail;
 mod truncate;
 mod verify;
 
-use crate::args::Verb;
+use crate::args::{BenchVerb, Verb};
 use crate::output::Output;
 use crate::report::{Exit, Failure};
 use crate::stores::Stores;
@@ -46,9 +46,10 @@ pub(crate) fn run(verb: &Verb, stores: Stores) -> Result<Exit, Failure> {
         Verb::Completions(args) => Ok(completions::run(args)),
         Verb::Man(args) => man::run(args),
         Verb::Stat(args) => stat::run(args),
-        Verb::Bench(args) => bench::run(&args.what, stores),
+        Verb::Bench(args) => match &args.what {
+            BenchVerb::Append(args) => bench::run(args),
+        },
         Verb::Demo(args) => demo::run(args),
-        Verb::BenchReader(args) => bench::alone(args),
         Verb::Version => Ok(version()),
         Verb::DemoWriter(args) => demo::writer::run(args),
     }

@@ -4,7 +4,7 @@ use crate::args::Last;
 use seawall::Lsn;
 pub(crate) use seawall_measure::human::{
     bytes, count, folded, number, parse_record_size, parse_seconds, parse_size, parse_writers,
-    rounded, times, to_f64,
+    rounded, to_f64, to_u64,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -38,13 +38,6 @@ pub(crate) fn parse_lsn_or_none(text: &str) -> Result<Last, String> {
         "none" => Ok(Last(None)),
         _ => parse_lsn(text).map(|number| Last(Lsn::new(number))),
     }
-}
-
-/// Reads a number of records to measure with.
-pub(crate) fn parse_records(text: &str) -> Result<u64, String> {
-    let number = text.replace(['_', ','], "").parse().ok();
-    let number = number.filter(|number| (1_000..=100_000_000).contains(number));
-    number.ok_or_else(|| format!("`{text}` is not a number of records from 1000 to 100000000"))
 }
 
 /// A path as it is typed in a shell.
@@ -81,11 +74,6 @@ pub(crate) fn utc(time_us: u64) -> String {
     let year = era * 400 + year + u64::from(month <= 2);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{millis:03} UTC")
-}
-
-/// A size in memory as a number of bytes, or of whatever it counts.
-pub(crate) fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).expect("fits in 64 bits")
 }
 
 #[cfg(test)]

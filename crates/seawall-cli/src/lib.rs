@@ -43,7 +43,6 @@ mod output;
 mod printer;
 mod progress;
 mod report;
-mod scratch;
 mod select;
 mod signals;
 mod stores;
@@ -55,8 +54,8 @@ pub use stores::StoreKind;
 
 /// The whole program: reads the command line, does what it says, and gives how that ended.
 ///
-/// `stores` are what `seawall replay --into NAME:PLACE` and `seawall bench replay --store` know
-/// by name; `seawall` itself has none of its own.
+/// `stores` are what `seawall replay --into NAME:PLACE` knows by name; `seawall` itself has none of
+/// its own.
 pub fn main_with(stores: &'static [&'static dyn StoreKind]) -> ExitCode {
     std::panic::set_hook(Box::new(|panic| {
         report::say(&format!(

@@ -137,8 +137,8 @@ fn decode<T: DeserializeOwned>(codec: CodecId, payload: &[u8]) -> Result<T, Stri
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Scratch;
     use seawall::{Codec, Json, MessagePack, Options, Positional};
+    use seawall_measure::scratch::Scratch;
     use seawall_replay::{Change, TxId};
 
     fn operations() -> Vec<Operation> {

@@ -1,32 +1,13 @@
 //! SIGINT, SIGTERM and SIGHUP while `append` waits for input.
 
-use seawall_host::{Woken, read_text, wait_for_input};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use seawall_host::{Woken, wait_for_input};
+use seawall_measure::scratch::ending_signals;
 use signal_hook::{flag, low_level::pipe};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-/// More than this file of the kernel's has.
-const STATUS_MAX: u64 = 64 * 1024;
-
-/// The signals that end this process, without those that whoever started it had set to be ignored,
-/// as nohup and a shell's background jobs do.
-pub(crate) fn ends() -> Vec<i32> {
-    let ignored = ignored().unwrap_or(0);
-    let is_heard = |signal: &i32| ignored >> (signal - 1) & 1 == 0;
-    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(is_heard).collect()
-}
-
-/// The ignored signals as a bit mask; `None` where the system does not tell.
-fn ignored() -> Option<u64> {
-    let status = read_text(Path::new("/proc/self/status"), STATUS_MAX).ok()?;
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
-    u64::from_str_radix(mask.trim(), 16).ok()
-}
 
 /// Why waiting for input ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +33,7 @@ impl Waiter {
         let (woken, notify) = UnixStream::pair()?;
         let signal = Arc::new(AtomicUsize::new(0));
         let is_second = Arc::new(AtomicBool::new(false));
-        for number in ends() {
+        for number in ending_signals() {
             // In this order: the first signal finds the flag unset, and sets it.
             flag::register_conditional_default(number, is_second.clone())?;
             flag::register(number, is_second.clone())?;

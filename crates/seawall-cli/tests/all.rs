@@ -21,3 +21,6 @@ mod tail;
 mod tool;
 mod tools;
 mod truncate;
+
+/// The program that is tried.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_seawall");

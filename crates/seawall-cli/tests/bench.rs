@@ -1,309 +1,39 @@
-//! The benches: what they measure, what they say of it, and that they leave nothing behind. Never
+//! `seawall bench append`: what it measures, what it says, and that it leaves nothing behind. Never
 //! how fast anything is.
 
 use crate::tool;
 
-use serde_json::json;
-use std::path::Path;
 use tool::{Folder, beside_others};
 
-/// A page without scripts, and with nothing left to be filled in.
-#[track_caller]
-fn page(folder: &Folder, name: &str) -> String {
-    let page = String::from_utf8(folder.read(name)).expect("text");
-    assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"), "{page}");
-    assert!(!page.contains("<script") && !page.contains('@'), "{page}");
-    page
-}
-
 #[test]
-fn commits_are_measured_and_compared_with_an_earlier_build() {
+fn commits_are_measured_beside_plain_syncs() {
     let folder = Folder::new("bench-append");
-    let bench = "bench append --writers 1,2 --time 0.1 --report page.html --json";
-    let ran = beside_others(|| folder.run(bench, b""));
+    let ran = beside_others(|| folder.run("bench append --writers 1,2 --time 0.1 --json", b""));
     let found = &ran.fine().json()[0];
     assert_eq!(found["schema"], "seawall.bench-append/1");
     let share = found["others_share"].as_f64();
     assert!(share.is_none_or(|share| share >= 0.05), "{found}");
     assert_eq!(found["ranked"], false, "{found}");
-    for (row, writers) in found["results"].as_array().unwrap().iter().zip([1, 2]) {
+    let results = found["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2);
+    for (row, writers) in results.iter().zip([1, 2]) {
         assert_eq!(row["writers"], writers);
         for field in ["commits_per_s", "p50_us", "p99_us", "raw_ratio"] {
             assert!(row[field].as_f64().unwrap() > 0.0, "{row}");
         }
     }
-    let page = page(&folder, "page.html");
-    assert_eq!(page.matches("<svg").count(), 2, "ratios and delays");
-    assert_eq!(page.matches("not ranked").count(), 1, "{page}");
-    assert!(page.contains("<code>chrt -f 1</code>") && !page.contains('`'), "{page}");
-    // Without a view box, a narrow window crops a chart instead of scaling it.
-    assert_eq!(page.matches("viewBox=").count(), 2, "{page}");
-    assert!(page.contains("seawall bench append"), "{page}");
-    assert_eq!(folder.names("."), ["page.html"]);
+    assert_eq!(folder.names("."), [""; 0]);
     folder.run("bench append --dir nowhere", b"").refused(1);
-    folder.run("bench append --report page.html", b"").refused(9);
-
-    folder.write("old.json", &ran.out);
-    let ran = folder.run("bench append --writers 2 --time 0.1 --baseline old.json", b"");
-    let text = ran.fine().text();
-    assert!(text.contains("beside the baseline") && text.contains("  2 writers "), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    for (options, differs) in [
-        ("--writers 4", "no result with 4 writers"),
-        ("--size 256", "`record_bytes` 116, and this run 256"),
-        ("--level buffered", "`level` \"synced\", and this run \"buffered\""),
-    ] {
-        let ran = folder.run(&format!("bench append --baseline old.json {options}"), b"");
-        assert!(ran.refused(2).contains(differs), "{ran:?}");
-    }
-    folder.run("bench append --baseline nothing.json", b"").refused(1);
-    folder.write("none.json", b"# no JSON");
-    assert!(folder.run("bench append --baseline none.json", b"").refused(2).contains("no JSON"));
-    let ran = folder.run("bench cwal --baseline old.json", b"");
-    assert!(ran.refused(2).contains("`schema` \"seawall.bench-append/1\""), "{ran:?}");
 }
 
 #[test]
-fn reading_is_measured_warm_and_cold_and_by_the_size_of_the_log() {
-    let folder = Folder::new("bench-read");
-    let bench = "bench read --records 3000,1000 --time 0.1 --report page.html --json";
-    let ran = folder.run(bench, b"");
-    let found = &ran.fine().json()[0];
-    assert_eq!(found["schema"], "seawall.bench-read/1");
-    assert_eq!(found["records"], json!([1000, 3000]));
-    let contests = found["contests"].as_array().unwrap();
-    let names = contests.iter().map(|contest| contest["name"].as_str().unwrap());
-    let expected = ["scan", "threads", "replay", "cost-scan", "cost-replay", "cold"];
-    assert_eq!(names.collect::<Vec<_>>(), expected);
-    for (contest, ways) in contests.iter().zip([4, 2, 4, 2, 2, 3]) {
-        let rows = contest["rows"].as_array().unwrap();
-        assert_eq!(rows.len(), ways, "{contest}");
-        assert!(rows.iter().all(|row| row["per_s"].as_f64() > Some(0.0)), "{contest}");
-    }
-    for (size, records) in found["sizes"].as_array().unwrap().iter().zip([1000, 3000]) {
-        assert_eq!(size["records"], records);
-        // The paper's record, with 8 bytes before it and padding behind.
-        let bytes = size["log_bytes"].as_f64().unwrap() / f64::from(records);
-        assert!((112.0..=136.0).contains(&bytes), "{size}");
-        for field in ["open_us", "scan_ns", "decode_ns"] {
-            assert!(size[field].as_f64() > Some(0.0), "{field}: {size}");
-        }
-        let peak = &size["peak_rss_bytes"];
-        assert!(peak.is_null() || peak.as_u64() > Some(1 << 20), "{size}");
-    }
-    // In memory nothing is cold, and it is said either way.
-    let cold = &found["cold"];
-    let verdict = &contests[5]["rows"][1]["verdict"];
-    assert!(cold["is_cold"] == true || verdict == "not ranked", "{found}");
-    assert!(cold["says"].as_str().unwrap().contains("told to forget"), "{cold}");
-    let page = page(&folder, "page.html");
-    assert!(page.contains("<svg") && page.contains("the paper's reader"), "{page}");
-    assert_eq!(folder.names("."), ["page.html"]);
-
-    folder.write("old.json", &ran.out);
-    let ran = folder.run("bench read --records 1000 --baseline old.json", b"");
-    assert!(ran.refused(2).contains("`records` [1000,3000], and this run [1000]"), "{ran:?}");
-    let bench = "bench read --records 1000,3000 --time 0.1 --baseline old.json";
-    let ran = folder.run(bench, b"");
+fn the_table_of_commits_fits_a_terminal() {
+    let folder = Folder::new("bench-append-text");
+    let ran = beside_others(|| folder.run("bench append --writers 2 --tasks --time 0.1", b""));
     let text = ran.fine().text();
-    for part in ["by the size of the log", "beside the baseline", "told to forget", "       3,000"]
-    {
+    for part in ["116-byte records, synced, by tasks of one thread", "\n      2", "not ranked"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    folder.run("bench read --dir nowhere", b"").refused(1);
-}
-
-#[test]
-fn the_papers_tables_are_measured_by_its_method_and_by_ours() {
-    let folder = Folder::new("bench-paper");
-    let ran =
-        folder.run("bench paper --records 2000 --runs 2 --time 0.1 --report page.html --json", b"");
-    let found = &ran.fine().json()[0];
-    assert_eq!((&found["schema"], &found["runs"]), (&"seawall.bench-paper/1".into(), &2.into()));
-    let tables = found["tables"].as_array().unwrap();
-    let formats: Vec<_> = tables.iter().map(|table| table["format"].as_str().unwrap()).collect();
-    assert_eq!(formats, ["msgpack", "json"]);
-    for table in tables {
-        assert_eq!(table["written_per_s"]["to_unsynced"].as_array().unwrap().len(), 3);
-        for (place, size) in [1, 2, 4].into_iter().enumerate() {
-            let cell = &table["runs"][place];
-            assert_eq!(cell["set"], size);
-            for what in ["unsynced", "ours", "read", "ours_read"] {
-                let runs = cell[what].as_array().unwrap();
-                assert_eq!(runs.len(), 2, "{what}");
-                for run in runs {
-                    assert_eq!(run["records"], 2000, "{what}: {run}");
-                    assert!(run["seconds"].as_f64() > Some(0.0), "{what}: {run}");
-                }
-            }
-            // The paper's bytes a record, within a little: 116.2, 111.4, 108.1.
-            let bytes = cell["unsynced"][0]["bytes"].as_u64().unwrap();
-            assert!(table["format"] == "json" || (210_000..=240_000).contains(&bytes), "{cell}");
-        }
-    }
-    let page = page(&folder, "page.html");
-    assert!(page.contains("<svg") && page.contains("each set synced"));
-    assert_eq!(folder.names("."), ["page.html"], "nothing else is left");
-    let again = folder.run("bench paper --records 2000 --runs 1 --report page.html", b"");
-    assert!(again.refused(9).contains("page.html"), "{again:?}");
-}
-
-#[test]
-fn a_fixed_window_is_measured_beside_ours() {
-    let folder = Folder::new("bench-helios");
-    let bench = "bench helios --writers 1,4 --time 0.5 --report page.html --json";
-    let ran = folder.run(bench, b"");
-    let found = &ran.fine().json()[0];
-    assert_eq!(found["schema"], "seawall.bench-helios/1");
-    for result in found["results"].as_array().unwrap() {
-        let rows = result["contest"]["rows"].as_array().unwrap();
-        let names: Vec<_> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
-        assert_eq!(
-            names,
-            ["10 ms window", "sync", "async, NOT durable", "seawall, synced", "seawall, buffered"]
-        );
-        // Nobody commits more often than once a window there.
-        let window = rows[0]["per_s"].as_f64().unwrap();
-        assert!(window <= 120.0 * result["writers"].as_f64().unwrap(), "{result}");
-    }
-    let page = page(&folder, "page.html");
-    assert!(page.contains("<svg") && page.contains("by 4 threads"), "{page}");
-    assert_eq!(folder.names("."), ["page.html"]);
-    folder.write("old.json", &ran.out);
-    let ran = folder.run("bench helios --writers 8 --baseline old.json", b"");
-    assert!(ran.refused(2).contains("by 8 threads"), "{ran:?}");
-}
-
-#[test]
-fn the_benchmarks_of_cwal_are_made_by_its_method_and_by_ours() {
-    let folder = Folder::new("bench-cwal");
-    let ran = folder.run("bench cwal --time 0.5 --logs 200 --report page.html --json", b"");
-    let mut found = ran.fine().json().remove(0);
-    assert_eq!(
-        (&found["schema"], &found["published_us"]["cwal, synced each"]),
-        (&"seawall.bench-cwal/1".into(), &107.6.into())
-    );
-    let rows = found["contest"]["rows"].as_array_mut().unwrap();
-    assert_eq!(rows.len(), 10, "{rows:?}");
-    assert!(rows.iter().all(|row| row["per_s"].as_f64() > Some(0.0)), "{rows:?}");
-    let html = page(&folder, "page.html");
-    for part in ["seawall, sets of 31", "None of its rows", "microseconds an append"] {
-        assert!(html.contains(part), "{part}: {html}");
-    }
-    // An earlier build whose sets of 31 were out of all reach.
-    (rows[8]["ratio"], rows[8]["ratio_quartiles"]) = (json!(1e9), json!([0.9e9, 1.1e9]));
-    folder.write("old.json", found.to_string().as_bytes());
-    let bench = "bench cwal --time 0.5 --logs 200 --baseline old.json";
-    let ran = beside_others(|| folder.run(bench, b""));
-    for part in [
-        "2.93",
-        "seawall, sets of 31",
-        "None of its rows",
-        "microseconds an append",
-        "not ranked",
-        "beside the baseline",
-        "1,000,000,000x",
-    ] {
-        assert!(ran.fine().text().contains(part), "{part}: {ran:?}");
-    }
-    for verdict in ["faster", "slower", "same"] {
-        assert!(!ran.text().contains(&format!("x  {verdict}")), "{ran:?}");
-    }
-    if Path::new("/proc/stat").exists() {
-        assert!(ran.text().contains("  other programs used "), "{ran:?}");
-    }
-    assert_eq!(folder.names("."), ["old.json", "page.html"]);
-    let ran = folder.run("bench cwal --logs 300 --baseline old.json", b"");
-    assert!(ran.refused(2).contains("`logs` 200, and this run 300"), "{ran:?}");
-}
-
-#[test]
-fn a_stream_is_measured_beside_plain_writes() {
-    let folder = Folder::new("bench-stream");
-    let bench = "bench stream --windows 64K,1M --time 0.1 --report page.html --json";
-    let ran = folder.run(bench, b"");
-    let found = &ran.fine().json()[0];
-    assert_eq!(found["schema"], "seawall.bench-stream/1");
-    let rows = found["contests"][0]["rows"].as_array().unwrap();
-    // Not every file system has direct writes.
-    assert!((3..=4).contains(&rows.len()), "{found}");
-    for row in rows {
-        assert!(row["per_s"].as_f64() > Some(0.0) && row["p50_us"].as_f64() > Some(0.0), "{row}");
-    }
-    assert_eq!(rows.last().unwrap()["name"], "seawall, 1.0 MiB");
-    assert!(page(&folder, "page.html").contains("one thread"), "a page");
-    assert_eq!(folder.names("."), ["page.html"]);
-    folder.write("old.json", &ran.out);
-    let ran = folder.run("bench stream --size 200 --baseline old.json", b"");
-    assert!(ran.refused(2).contains("`record_bytes` 116, and this run 200"), "{ran:?}");
-    folder.run("bench stream --dir nowhere", b"").refused(1);
-    let ran = folder.run("bench stream --windows 1M --time 0.1", b"");
-    let text = ran.fine().text();
-    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-}
-
-#[test]
-fn a_replay_is_measured_beside_their_method_and_the_stores_own_ceiling() {
-    let folder = Folder::new("bench-replay");
-    let options = "--count 1000 --rounds 2 --apply-cost 10";
-    let ran = folder.run(&format!("bench replay {options} --report page.html --json"), b"");
-    let found = &ran.fine().json()[0];
-    assert_eq!(
-        (&found["schema"], &found["store"], &found["published_ms"]["batches of 100"]),
-        (&"seawall.bench-replay/1".into(), &"memory".into(), &100.0.into())
-    );
-    let contests = found["contests"].as_array().unwrap();
-    let names = contests.iter().map(|contest| contest["name"].as_str().unwrap());
-    let expected = ["helios", "inserts", "updates", "lanes-many-keys", "lanes-one-key"];
-    assert_eq!(names.collect::<Vec<_>>(), expected);
-    for (contest, ways) in contests.iter().zip([4, 7, 7, 4, 4]) {
-        let rows = contest["rows"].as_array().unwrap();
-        assert_eq!((rows.len(), &contest["rounds"]), (ways, &2.into()), "{contest}");
-        assert!(rows.iter().all(|row| row["per_s"].as_f64() > Some(0.0)), "{contest}");
-    }
-    let html = page(&folder, "page.html");
-    assert_eq!(html.matches("<svg").count(), 3, "ways twice, and threads");
-    for part in ["ceiling, sorted", "All changes of a key go to one thread", "published"] {
-        assert!(html.contains(part), "{part}: {html}");
-    }
-    assert_eq!(folder.names("."), ["page.html"]);
-
-    folder.write("old.json", &ran.out);
-    let ran = folder.run("bench replay --count 2000 --baseline old.json", b"");
-    assert!(ran.refused(2).contains("`count` 1000, and this run 2000"), "{ran:?}");
-    let ran = folder.run(&format!("bench replay {options} --baseline old.json"), b"");
-    let text = ran.fine().text();
-    for part in ["beside the baseline", "each, logged again          1000  1.00x", "8 threads"] {
-        assert!(text.contains(part), "{part}: {text}");
-    }
-    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    let ran = folder.run("bench replay --count 1000 --store stack:here", b"");
-    assert!(ran.refused(2).contains("no store `stack`"), "{ran:?}");
-    folder.run("bench replay --count 1000 --dir nowhere", b"").refused(1);
-    for wrong in ["--store stack", "--rounds 0", "--count 1", "--apply-cost 0"] {
-        assert_eq!(folder.run(&format!("bench replay {wrong}"), b"").code, 2, "{wrong}");
-    }
-    assert_eq!(folder.names("."), ["old.json", "page.html"]);
-}
-
-#[test]
-fn the_virtual_disk_is_timed_while_it_is_armed_and_when_the_power_fails() {
-    let folder = Folder::new("bench-disk");
-    let ran = folder.run("bench disk --writes 1000 --emergencies 3 --delay 2 --json", b"");
-    let [answer] = &ran.fine().json()[..] else { panic!("{ran:?}") };
-    assert_eq!(answer["schema"], "seawall.bench-disk/1");
-    let write = &answer["write"];
-    assert_eq!((&write["count"], &write["bytes"]), (&1000.into(), &8192.into()));
-    let micros =
-        ["p50_us", "p99_us", "p999_us", "max_us"].map(|name| write[name].as_f64().unwrap());
-    assert!(micros[0] > 0.0 && micros.is_sorted(), "{answer}");
-    let [disk, device] = &answer["emergency"].as_array().unwrap()[..] else { panic!("{answer}") };
-    for dumps in [disk, device] {
-        assert_eq!(dumps["all_ms"].as_array().unwrap().len(), 3);
-        assert!(dumps["median_ms"].as_f64() <= dumps["worst_ms"].as_f64(), "{answer}");
-    }
-    // The flush of the dump takes what the device takes.
-    assert!(device["all_ms"][0].as_f64().unwrap() >= 2.0, "{answer}");
-    assert_eq!(folder.names("."), [""; 0], "what it made is gone");
+    assert_eq!(folder.names("."), [""; 0]);
 }

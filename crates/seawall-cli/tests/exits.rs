@@ -175,10 +175,10 @@ fn usage_is_2_and_what_is_to_come_is_refused_by_name() {
 fn options_that_the_log_does_not_have_are_2_by_name() {
     let folder = Folder::new("mismatch");
     folder.run("append log --segment-size 2MiB", b"x\n").fine();
-    assert!(folder.run("append log --codec msgpack", b"").refused(2).contains("codec raw"));
+    assert!(folder.run("append log --codec msgpack", b"").refused(2).contains("the log has raw"));
     assert!(folder.run("append log --format json", b"1\n").refused(2).contains("codec raw"));
     let ran = folder.run("append log --segment-size 4MiB", b"");
-    assert!(ran.refused(2).contains("segment size 2097152"), "{ran:?}");
+    assert!(ran.refused(2).contains("the log has 2097152"), "{ran:?}");
     folder.run("append new --segment-size 64K", b"").refused(2);
     folder.run("append log --segment-size 2MiB --codec raw --level confirmed", b"y\n").fine();
     assert_eq!(folder.run("cat log -o raw", b"").fine().text(), "x\ny\n");

@@ -218,7 +218,7 @@ fn append_ends_when_its_acknowledgements_are_not_read() {
 #[test]
 fn interrupted_measurements_leave_no_files() {
     for (line, name, signals) in [
-        ("bench append --time 30 --report page.html", "seawall-bench", ["-INT", "-TERM"]),
+        ("bench append --time 30", "seawall-bench", ["-INT", "-TERM"]),
         ("probe --time 60", "seawall-probe", ["-INT", "-TERM"]),
         ("demo --dir . --report told", "seawall-demo", ["-INT", "-TERM"]),
     ] {

@@ -6,7 +6,6 @@
 
 mod shown;
 
-use crate::baseline::{Baseline, Change, Ratio, Unfit};
 use crate::load::{Others, Watch};
 use crate::slice::{Slice, median, per_mille};
 use std::borrow::Cow;
@@ -64,8 +63,6 @@ pub struct Row {
     pub ratio: Spread,
     /// What may be said of that.
     pub verdict: Verdict,
-    /// What became of it since an earlier build, if that was asked.
-    pub change: Option<Change>,
 }
 
 /// The middle of some values, and their ends.
@@ -157,27 +154,6 @@ pub struct Contest {
     pub asks: String,
     /// The answer.
     pub standings: Standings,
-}
-
-impl Contest {
-    /// Puts each row beside what it was in an earlier build; `is_ranked` is whether this run may
-    /// be.
-    ///
-    /// # Errors
-    ///
-    /// The earlier build was not asked this.
-    pub fn compare(&mut self, baseline: &Baseline, is_ranked: bool) -> Result<(), Unfit> {
-        let past = baseline.contest(self.name, &self.asks)?;
-        for row in &mut self.standings.rows {
-            let then = past.iter().find(|past| past.get("name").is_some_and(|it| *it == *row.name));
-            let then = then.filter(|_| row.verdict != Verdict::First);
-            let then = then.and_then(|then| baseline.ratio(then, "ratio"));
-            let Spread { median, quartiles, .. } = row.ratio;
-            let now = Ratio { median, quartiles, is_ranked: is_ranked && !row.verdict.is_unsure() };
-            row.change = then.map(|then| Change { then, now });
-        }
-        Ok(())
-    }
 }
 
 /// Everybody's slices of one way.
@@ -274,7 +250,6 @@ fn judge(
             p999_us: is_enough.then(|| per_mille(&mut done.times, 999)),
             ratio: spread(&ratios),
             verdict,
-            change: None,
         }
     };
     let rows = done.into_iter().enumerate().map(row).collect();
@@ -310,7 +285,9 @@ fn middle_half(values: &[f64]) -> [f64; 2] {
     [at(values.len() / 4), at((values.len() * 3 / 4).min(values.len().saturating_sub(1)))]
 }
 
-pub(crate) fn spread(values: &[f64]) -> Spread {
+/// The middle of these, and their ends.
+#[must_use]
+pub fn spread(values: &[f64]) -> Spread {
     let quartiles = middle_half(values);
     let mut values = values.to_vec();
     let median = median(&mut values);

@@ -84,6 +84,12 @@ pub fn to_f64(count: u64) -> f64 {
     count as f64
 }
 
+/// A size in memory as a number of bytes, or of whatever is counted.
+#[must_use]
+pub fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).expect("fits in 64 bits")
+}
+
 /// Bytes as `512.0 MiB`.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {

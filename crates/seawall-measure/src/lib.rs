@@ -1,4 +1,4 @@
-//! Measuring beside others: slices by turns, what may be said of them, charts and pages.
+//! Measuring beside others: slices by turns, and what may be said of them.
 //!
 //! A disk drifts by half within a second, so nothing here is a figure on its own: every way is
 //! measured in slices that alternate with those of what it is compared with.
@@ -21,15 +21,12 @@
 
 #![forbid(unsafe_code)]
 
-pub mod baseline;
-pub mod chart;
 pub mod contest;
 pub mod human;
 pub mod load;
 pub mod machine;
 pub mod page;
 pub mod pairs;
-mod place;
 pub mod scratch;
 pub mod slice;
 pub mod tour;

@@ -3,13 +3,14 @@
 //! A disk's sync time drifts by half within a second, so only neighbours are compared: the ratio
 //! is that of each pair of slices, and the median of the pairs is what counts.
 
-use crate::baseline::{Baseline, Change, Ratio, Unfit};
 use crate::contest::spread;
+use crate::human::rounded;
 use crate::load::{Others, Watch};
 use crate::slice::{Slice, by_one, by_tasks, by_threads, median, per_mille};
 use seawall::{Log, Options, Raw};
 use seawall_format::{batch, frame};
 use seawall_io::{File, PosixStorage, Storage};
+use serde_json::{Value, json};
 use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::Path;
@@ -68,23 +69,54 @@ pub struct Row {
     pub pairs: u32,
     /// Who else was at work.
     pub others: Others,
-    /// What became of the ratio since an earlier build, if that was asked.
-    pub change: Option<Change>,
 }
 
+/// The head of the table whose rows are [`Row::line`].
+pub const HEAD: &str =
+    "writers   commits/s     plain/s    ratio  (lowest-highest)   p50 us   p99 us";
+
 impl Row {
-    /// Puts it beside what it was in an earlier build; `is_ranked` is whether this run may be.
-    ///
-    /// # Errors
-    ///
-    /// The earlier build did not measure so many writers.
-    pub fn compare(&mut self, baseline: &Baseline, is_ranked: bool) -> Result<(), Unfit> {
-        let then = baseline.ratio(baseline.result("writers", self.writers)?, "raw_ratio");
-        let is_ranked = is_ranked && self.others.is_quiet();
-        let now = Ratio { median: self.ratio, quartiles: self.ratio_quartiles, is_ranked };
-        self.change = then.map(|then| Change { then, now });
-        Ok(())
+    /// For people: a row of the table.
+    #[must_use]
+    pub fn line(&self) -> String {
+        format!(
+            "{:>7}{:>12}{:>12}{:>8.2}x  {:<17}{:>9}{:>9}",
+            self.writers,
+            rounded(self.commits_per_s),
+            rounded(self.raw_per_s),
+            self.ratio,
+            format!("({:.2}-{:.2})", self.ratio_min, self.ratio_max),
+            rounded(self.p50_us),
+            rounded(self.p99_us),
+        )
     }
+
+    /// For programs, with the fields that scripts read.
+    #[must_use]
+    pub fn as_json(&self) -> Value {
+        json!({
+            "writers": self.writers,
+            "commits_per_s": one_digit(self.commits_per_s),
+            "p50_us": self.p50_us,
+            "p99_us": self.p99_us,
+            "raw_ratio": three_digits(self.ratio),
+            "raw_ratio_min": three_digits(self.ratio_min),
+            "raw_ratio_max": three_digits(self.ratio_max),
+            "raw_per_s": one_digit(self.raw_per_s),
+            "raw_p50_us": self.raw_p50_us,
+            "pairs": self.pairs,
+            "raw_ratio_quartiles": self.ratio_quartiles.map(three_digits),
+            "others_share": self.others.share().map(three_digits),
+        })
+    }
+}
+
+fn one_digit(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+fn three_digits(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
 }
 
 /// Plain writes, each followed by its sync, into a file that was written before.
@@ -254,7 +286,6 @@ pub fn compare(
         raw_p50_us: per_mille(&mut plain_times, 500),
         pairs: rounds.pairs,
         others,
-        change: None,
     })
 }
 

@@ -1,106 +1,129 @@
-//! A folder for the files of one run, removed at its end.
+//! Temporary files of a run: removed at its end, and when SIGINT, SIGTERM or SIGHUP ends it.
 
-use seawall_io::{Clock, PosixStorage, Storage, SystemClock};
-use std::fmt::{self, Display, Formatter};
+mod folder;
+mod signals;
+
+use folder::remove_in_use;
+pub use folder::{Folder, NoFolder};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+pub use signals::ending_signals;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-use std::{fs, io};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 
-/// A fresh folder; dropping it removes it with all that is in it.
+/// What exists now. Signals concern the whole process, so there is one list.
+static PATHS: Mutex<List> = Mutex::new(List { paths: vec![], is_watched: false });
+
+struct List {
+    paths: Vec<PathBuf>,
+    is_watched: bool,
+}
+
+/// A folder for temporary files; dropping it removes it.
 #[derive(Debug)]
 pub struct Scratch {
-    path: PathBuf,
-    keep: bool,
+    // Dropped first: a signal meanwhile still finds the path in the list.
+    folder: Folder,
+    watched: Option<Watched>,
 }
 
 impl Scratch {
-    /// Makes the folder `name` with this process's number behind it.
+    /// Makes the folder `name`-PID in `parent`.
     ///
     /// # Errors
     ///
-    /// It cannot be made in `parent`.
+    /// The folder cannot be made, or signals cannot be handled.
     pub fn new(parent: &Path, name: &str) -> Result<Self, NoFolder> {
-        let path = parent.join(format!("{name}-{}", std::process::id()));
-        match fs::create_dir(&path) {
-            Ok(()) => Ok(Self { path, keep: false }),
-            Err(source) => Err(NoFolder { path, source }),
-        }
+        let folder = Folder::new(parent, name)?;
+        Self::watch(folder)
     }
 
-    /// Takes charge of the folder `path`, which somebody is about to make.
+    /// Removes the folder `path` at the end; the caller creates it.
     ///
     /// # Errors
     ///
     /// [`io::ErrorKind::AlreadyExists`] if there is something already.
     pub fn around(path: PathBuf) -> Result<Self, NoFolder> {
-        if path.symlink_metadata().is_ok() {
-            return Err(NoFolder { path, source: io::ErrorKind::AlreadyExists.into() });
-        }
-        Ok(Self { path, keep: false })
+        Self::watch(Folder::around(path)?)
+    }
+
+    fn watch(folder: Folder) -> Result<Self, NoFolder> {
+        let path = folder.path();
+        let watched =
+            Watched::new(path).map_err(|source| NoFolder { path: path.to_owned(), source })?;
+        Ok(Self { folder, watched: Some(watched) })
     }
 
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.folder.path()
     }
 
-    /// Leaves it where it is.
+    /// Leaves the folder where it is.
     pub fn keep(&mut self) {
-        self.keep = true;
+        self.watched = None;
+        self.folder.keep();
     }
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if !self.keep {
-            // What cannot be removed now is in nobody's way: the name is ours alone.
-            let _ = fs::remove_dir_all(&self.path);
-        }
-    }
-}
-
-/// Removes the file or folder at `path` while other threads may still create files in it.
-///
-/// What cannot be removed within some tries stays.
-pub fn remove_in_use(path: &Path) {
-    const TRIES: u32 = 50;
-    for _ in 0..TRIES {
-        let removed = match path.symlink_metadata() {
-            Ok(found) if found.is_dir() => fs::remove_dir_all(path),
-            Ok(_) => remove_file(path),
-            Err(_) => return,
-        };
-        if removed.is_err() {
-            SystemClock::new().sleep(Duration::from_millis(2));
-        }
-    }
-}
-
-fn remove_file(path: &Path) -> io::Result<()> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let name = path.file_name().and_then(|name| name.to_str());
-    let name = name.ok_or(io::ErrorKind::InvalidFilename)?;
-    PosixStorage::open(parent.unwrap_or(Path::new(".")))?.remove(name)
-}
-
-/// Why there is no folder.
+/// A path that is removed if a signal ends this process before this is dropped.
 #[derive(Debug)]
-pub struct NoFolder {
-    /// Where it was to be.
-    pub path: PathBuf,
-    /// What the system says.
-    pub source: io::Error,
-}
+pub struct Watched(PathBuf);
 
-impl Display for NoFolder {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot make a folder: {}", self.source)
+impl Watched {
+    /// From now on `path` is removed on a signal.
+    ///
+    /// # Errors
+    ///
+    /// Signals cannot be handled.
+    pub fn new(path: &Path) -> io::Result<Self> {
+        let mut list = list();
+        if !list.is_watched {
+            start()?;
+            list.is_watched = true;
+        }
+        // A relative path stays valid: this program never changes its directory.
+        list.paths.push(path.to_owned());
+        Ok(Self(path.to_owned()))
+    }
+
+    /// The draft of a report at `path`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Watched::new`].
+    pub fn draft_of(path: &Path) -> io::Result<Self> {
+        let mut draft = path.as_os_str().to_owned();
+        draft.push(".partial");
+        Self::new(Path::new(&draft))
     }
 }
 
-impl std::error::Error for NoFolder {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let mut list = list();
+        if let Some(place) = list.paths.iter().position(|path| *path == self.0) {
+            list.paths.swap_remove(place);
+        }
     }
+}
+
+fn list() -> MutexGuard<'static, List> {
+    PATHS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn start() -> io::Result<()> {
+    let mut signals = Signals::new(ending_signals())?;
+    let end = move || {
+        if let Some(signal) = signals.forever().next() {
+            // Held to the end: no other thread adds a path any more.
+            let list = list();
+            list.paths.iter().for_each(|path| remove_in_use(path));
+            let _ = emulate_default_handler(signal);
+        }
+    };
+    thread::Builder::new().name("seawall-signals".to_owned()).spawn(end).map(drop)
 }

@@ -1,33 +1,13 @@
 //! What can be asked for, as clap reads it.
 
 use crate::payload;
-use clap::{Args, Parser, Subcommand};
+use clap::Parser;
 use seawall_measure::human;
 use std::path::PathBuf;
 
+/// Measure Seawall beside other logs and stores: the same records, by turns, on the same disk
 #[derive(Debug, Parser)]
-#[command(
-    name = "seawall-bench",
-    version,
-    about = "Seawall beside other logs and stores: the same records, by turns, on the same disk.",
-    after_help = EXIT_CODES,
-    arg_required_else_help = true
-)]
-pub(crate) struct Cli {
-    #[command(subcommand)]
-    pub(crate) verb: Verb,
-}
-
-/// What is to be done.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
-    /// Measure Seawall and its peers by turns, and say who is ahead by more than the noise
-    #[command(after_help = EXAMPLES)]
-    Compare(Compare),
-}
-
-/// `seawall-bench compare`
-#[derive(Debug, Args)]
+#[command(name = "seawall-compare", version, after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct Compare {
     /// Where to write; room for some 20 GiB if --time is long
     #[arg(long, default_value = ".")]
@@ -73,11 +53,11 @@ fn parse_size(text: &str) -> Result<usize, String> {
 
 const EXAMPLES: &str = "\
 Examples:
-  seawall-bench compare --list
+  seawall-compare --list
       who is compared, how, and what each does better
-  sudo chrt -f 1 target/release/seawall-bench compare --time 200 --report logs.html
+  sudo chrt -f 1 target/release/seawall-compare --time 200 --report logs.html
       all of it in some 20 minutes, ranked, with charts
-  seawall-bench compare --peers okaywal,raft-engine --writers 8 --time 5 --json
+  seawall-compare --peers okaywal,raft-engine --writers 8 --time 5 --json
       two of them, for programs";
 
 const EXIT_CODES: &str = "\
@@ -91,13 +71,13 @@ mod tests {
 
     #[test]
     fn every_example_is_a_command_line() {
-        Cli::command().debug_assert();
+        Compare::command().debug_assert();
         let examples = EXAMPLES
             .lines()
-            .filter_map(|line| line.find("seawall-bench compare").map(|at| &line[at..]));
+            .filter_map(|line| line.find("seawall-compare ").map(|at| &line[at..]));
         let mut count = 0;
         for example in examples {
-            Cli::try_parse_from(example.split_whitespace()).expect(example);
+            Compare::try_parse_from(example.split_whitespace()).expect(example);
             count += 1;
         }
         assert_eq!(count, 3);
@@ -106,8 +86,8 @@ mod tests {
     #[test]
     fn what_cannot_be_measured_is_refused() {
         for wrong in ["--size 4", "--size 2GiB", "--writers 0", "--time 0", "--records 10"] {
-            let line = format!("seawall-bench compare {wrong}");
-            Cli::try_parse_from(line.split_whitespace()).expect_err(wrong);
+            let line = format!("seawall-compare {wrong}");
+            Compare::try_parse_from(line.split_whitespace()).expect_err(wrong);
         }
     }
 }

@@ -1,15 +1,15 @@
-//! `seawall-bench compare`: every table, one after the other.
+//! `seawall-compare`: every table, one after the other.
 
 use crate::args::Compare;
-use crate::failure::Failure;
 use crate::peer::{Discipline, Kind};
 use crate::peers::{OURS, PEERS};
 use crate::race::{self, Raced, Task};
 use crate::tell;
 use seawall_measure::machine::Conditions;
-use seawall_measure::page::PageFile;
+use seawall_bench::failure::Failure;
+use seawall_bench::output::say;
+use seawall_bench::page::PageFile;
 use seawall_measure::scratch::Scratch;
-use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Compare) -> Result<(), Failure> {
     }
     let report = report(args)?;
     let folder = args.dir.canonicalize().map_err(|error| trouble(&error, &args.dir))?;
-    let scratch = Scratch::new(&folder, "seawall-bench")?;
+    let scratch = Scratch::new(&folder, "seawall-compare")?;
     let mut compared = Compared { args, kinds, tables: vec![] };
     if !args.json {
         say(&tell::head(args))?;
@@ -68,7 +68,7 @@ fn chosen(asked: &[String]) -> Result<Vec<&'static Kind>, Failure> {
     let named = |name: &str| PEERS.iter().find(|kind| tell::key(kind) == name);
     if let Some(unknown) = asked.iter().find(|name| named(name).is_none()) {
         let what = format!("there is no peer `{unknown}`");
-        return Err(Failure::usage(what, "--peers", "seawall-bench compare --list"));
+        return Err(Failure::usage(what, "--peers", "seawall-compare --list"));
     }
     let is_wanted = |kind: &&&'static Kind| {
         asked.is_empty() || asked.iter().any(|name| *name == tell::key(kind))
@@ -101,17 +101,4 @@ fn report(args: &Compare) -> Result<Option<(PageFile, std::path::PathBuf)>, Fail
 fn trouble(what: &dyn std::fmt::Display, place: &Path) -> Failure {
     let next = "choose another place with --dir, with more room";
     Failure::new(format!("cannot measure: {what}"), place.display(), next)
-}
-
-/// Writes lines to standard output; a reader that has gone has heard enough.
-fn say(lines: &[String]) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    let said = lines.iter().try_for_each(|line| writeln!(out, "{line}")).and_then(|()| out.flush());
-    match said {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            let what = format!("cannot write the answer: {error}");
-            Err(Failure::new(what, "standard output", "make room there, or send it elsewhere"))
-        }
-        _ => Ok(()),
-    }
 }

@@ -1,22 +1,22 @@
 //! Seawall beside other logs and stores: the same records, by turns, on the same disk.
 //!
 //! [`peer`] says what is asked of each, `peers` has a file for each of them, and [`race`] lets them
-//! run; how it is measured is in `seawall-measure`, which the command line uses, too.
+//! run; how it is measured is in
+//! `seawall-measure`, and the page and its charts are those of `seawall-bench`.
 
 #![forbid(unsafe_code)]
 
 mod args;
 mod compare;
-mod failure;
 mod payload;
 mod peer;
 mod peers;
 mod race;
 mod tell;
 
-use args::{Cli, Verb};
+use args::Compare;
 use clap::Parser;
-use failure::Failure;
+use seawall_bench::failure::{self, Failure};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
@@ -24,15 +24,14 @@ use std::process::{Command, ExitCode};
 const QUIET: &str = "WALRUS_QUIET";
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let args = match Compare::try_parse() {
+        Ok(args) => args,
         Err(error) => {
             // Help is an answer; what else cannot be printed has nobody to read it.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { failure::USAGE } else { 0 });
         }
     };
-    let Verb::Compare(args) = cli.verb;
     let done = if std::env::var_os(QUIET).is_none() { again() } else { compare::run(&args) };
     done.map_or_else(|failure| ExitCode::from(failure.tell()), |()| ExitCode::SUCCESS)
 }

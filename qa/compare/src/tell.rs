@@ -5,10 +5,10 @@ use crate::compare::Compared;
 use crate::peer::{Discipline, Kind};
 use crate::peers::OURS;
 use crate::race::{Raced, SET, Task};
-use seawall_measure::chart::{Names, Series, log_log};
+use seawall_bench::chart::{Names, Series, log_log};
 use seawall_measure::contest::{Row, Verdict};
 use seawall_measure::human::{folded, number, rounded};
-use seawall_measure::page::{self, escaped};
+use seawall_bench::page::{self, escaped};
 use serde_json::{Value, json};
 
 /// A colour for each line of a chart; the first is ours.
@@ -226,7 +226,7 @@ pub(crate) fn page(compared: &Compared<'_>) -> String {
         body.push(format!("<li><b>{name}</b> ({what}): {better} Here: {how}.</li>"));
     }
     let version = env!("CARGO_PKG_VERSION");
-    body.push(format!("</ul>\n<footer>seawall-bench {version}: seawall-bench compare</footer>"));
+    body.push(format!("</ul>\n<footer>seawall-compare {version}</footer>"));
     body.join("\n")
 }
 

@@ -1,5 +1,5 @@
 //! The seawall command line with the stores of this workspace: `seawall replay LOG --into
-//! fjall:DIR`, `seawall bench replay --store fjall:DIR`.
+//! fjall:DIR`.
 
 #![forbid(unsafe_code)]
 

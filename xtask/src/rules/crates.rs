@@ -28,15 +28,13 @@ const FLOORS: &[&[&str]] = &[
         "seawall-ffi",
         "seawall-sim",
         "seawall-syscalls",
-        "seawall-bench",
-        "seawall-rig",
         "seawall-fjall",
         "seawall-model",
         "xtask",
     ],
     // Benches lean on what they try.
-    &["seawall-hunt", "seawall-with-stores"],
-    &["seawall-fuzz"],
+    &["seawall-hunt", "seawall-with-stores", "seawall-bench"],
+    &["seawall-bench-with-stores", "seawall-compare", "seawall-fuzz", "seawall-rig"],
 ];
 
 const FORBID: &str = "#![forbid(unsafe_code)]";

@@ -1,47 +1,57 @@
-//! `seawall bench`: what this log does here, beside others' methods, in one run.
+//! `seawall bench append`: durable commits, as multiples of what the disk does with plain syncs.
 
-mod append;
-mod beside;
-mod cwal;
-mod disk;
-mod frame;
-mod helios;
-mod paper;
-mod parity;
-mod read;
-mod replay;
-mod roll;
-mod stream;
-
-pub(super) use append::{rates, row_as_json};
-pub(super) use read::alone;
-
-use crate::args::{BenchVerb, Look};
+use crate::args::BenchAppend;
 use crate::output::Output;
 use crate::report::{Exit, Failure, say};
-use crate::stores::Stores;
+use seawall::{Level, Options};
 use seawall_measure::machine::{Conditions, IN_MEMORY, is_in_memory};
-use seawall_measure::pairs::Trouble;
+use seawall_measure::pairs::{HEAD, Ours, Plain, Rounds, Row, Trouble, compare};
+use seawall_measure::scratch::Scratch;
+use serde_json::{Value, json};
 use std::path::Path;
+use std::time::Duration;
 
-/// Measures what was asked for.
-pub(crate) fn run(what: &BenchVerb, stores: Stores) -> Result<Exit, Failure> {
-    if is_in_memory(what.dir()) {
+const PLAIN: &str = "plain: write and sync each record, one thread, in a file written before";
+/// As large as a log's segments.
+const PLAIN_FILE: u64 = 64 << 20;
+
+/// Measures every number of writers, and shows each as it comes.
+pub(crate) fn run(args: &BenchAppend) -> Result<Exit, Failure> {
+    let fail = |trouble: Trouble| failure(&args.dir, &trouble);
+    if is_in_memory(&args.dir) {
         say(&format!("seawall: {IN_MEMORY}"));
     }
-    match what {
-        BenchVerb::Append(args) => append::run(args),
-        BenchVerb::Read(args) => read::run(args),
-        BenchVerb::Paper(args) => paper::run(args),
-        BenchVerb::Cwal(args) => cwal::run(args),
-        BenchVerb::Helios(args) => helios::run(args),
-        BenchVerb::Disk(args) => disk::run(args),
-        BenchVerb::Stream(args) => stream::run(args),
-        BenchVerb::Roll(args) => roll::run(args),
-        BenchVerb::Frame(args) => frame::run(args),
-        BenchVerb::Parity(args) => parity::run(args),
-        BenchVerb::Replay(args) => replay::run(args, stores),
+    let scratch = Scratch::new(&args.dir, "seawall-bench")?;
+    let mut plain = Plain::new(scratch.path(), PLAIN_FILE, args.size)
+        .map_err(|error| fail(Trouble::Plain(error)))?;
+    let options = Options::new().level(Level::from(args.level));
+    let ours = Ours::new(&scratch.path().join("log"), &options, args.size)
+        .map_err(|error| fail(Trouble::Ours(error)))?
+        .by_tasks(args.tasks);
+    let mut out = Output::new();
+    if !args.look.json {
+        let by = if args.tasks { ", by tasks of one thread" } else { "" };
+        let about = format!("{}-byte records, {}{by}", args.size, args.level.name());
+        out.lines(&[&format!("{about}; in {}", args.dir.display()), PLAIN, "", HEAD]);
     }
+    let rounds = Rounds::within(Duration::from_secs_f64(args.time));
+    let mut rows = vec![];
+    for writers in &args.writers {
+        let row = compare(&mut plain, &ours, *writers, rounds).map_err(fail)?;
+        if !args.look.json {
+            out.lines(&[row.line()]);
+        }
+        rows.push(row);
+    }
+    ours.close().map_err(|error| fail(Trouble::Ours(error)))?;
+    let conditions = Conditions::of(rows.iter().map(|row| row.others));
+    if args.look.json {
+        out.line(&as_json(args, &rows, &conditions).to_string());
+    } else if !conditions.says().is_empty() {
+        out.line("");
+        out.lines(&conditions.says());
+    }
+    Ok(out.finish())
 }
 
 /// What went wrong while measuring in `folder`.
@@ -50,11 +60,15 @@ pub(super) fn failure(folder: &Path, trouble: &Trouble) -> Failure {
     failure.at(folder.display()).next("choose another place with --dir, with more room")
 }
 
-/// Says why nothing is ranked, if so.
-fn tell_conditions(out: &mut Output, look: Look, conditions: &Conditions) {
-    let says = conditions.says();
-    if !says.is_empty() && !look.json {
-        out.line("");
-        out.lines(&says);
-    }
+fn as_json(args: &BenchAppend, rows: &[Row], conditions: &Conditions) -> Value {
+    json!({
+        "schema": "seawall.bench-append/1",
+        "dir": args.dir.display().to_string(),
+        "record_bytes": args.size,
+        "level": args.level.name(),
+        "writers_are": if args.tasks { "tasks" } else { "threads" },
+        "ranked": conditions.are_good(),
+        "others_share": conditions.others().share(),
+        "results": rows.iter().map(Row::as_json).collect::<Vec<_>>(),
+    })
 }

@@ -5,6 +5,7 @@
 //! for, bits are flipped and parts erased, without parity and with it, and the speed is measured.
 //! Speed never decides the exit code.
 
+mod chart;
 mod damage;
 mod earthquake;
 mod parity;
@@ -18,7 +19,6 @@ use crate::args::Demo;
 use crate::human::{self, count, number};
 use crate::output::Output;
 use crate::report::{Exit, Failure, say_over};
-use crate::scratch::Scratch;
 use crate::tone::Tone;
 use damage::Damaged;
 use earthquake::Catalogue;
@@ -29,7 +29,8 @@ use seawall::Log;
 use seawall_host::{HostInfo, Writable};
 use seawall_io::{Entropy, SeededEntropy, SystemEntropy};
 use seawall_measure::machine::{IN_MEMORY, Stopwatch, is_in_memory, is_terminal};
-use seawall_measure::pairs::{Plain, Trouble};
+use seawall_measure::pairs::{Plain, Row, Trouble};
+use seawall_measure::scratch::Scratch;
 use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -135,7 +136,7 @@ struct Done {
     rescue: Rescue,
     mended: Mended,
     /// `None` if it was not measured.
-    rates: Option<Vec<seawall_measure::pairs::Row>>,
+    rates: Option<Vec<Row>>,
     in_memory: bool,
 }
 
@@ -319,7 +320,7 @@ impl Done {
             "parity": self.mended.as_json(),
             "ranked": rates.map(|rows| speed::why_not_ranked(rows).is_none()),
             "speed": rates.map(|rows| {
-                rows.iter().map(super::bench::row_as_json).collect::<Vec<_>>()
+                rows.iter().map(Row::as_json).collect::<Vec<_>>()
             }),
         })
     }

@@ -17,9 +17,6 @@ mod service;
 mod settings;
 mod status;
 
-pub(super) use device::{AREA, HOME};
-pub(super) use process::start_device;
-
 use crate::args::{DiskVerb, template};
 use crate::output::Output;
 use crate::report::{Exit, Failure};

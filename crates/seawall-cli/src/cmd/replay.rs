@@ -191,10 +191,10 @@ fn quiet(args: &Args) -> bool {
 mod tests {
     use super::*;
     use crate::args::{Verb, parse_words};
-    use crate::scratch::Scratch;
     use crate::stores::StoreKind;
     use crate::stores::held::Held;
     use seawall::Log;
+    use seawall_measure::scratch::Scratch;
     use seawall_replay::{Change, Operation, StoreError, TxId};
     use std::path::Path;
     use std::sync::atomic::{AtomicU32, Ordering};

@@ -23,7 +23,7 @@ impl Folder {
 
     /// The program with arguments as one would type them, to be started here.
     pub(crate) fn command(&self, arguments: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
+        let mut command = Command::new(crate::PROGRAM);
         command.args(arguments.split_whitespace()).current_dir(&self.0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -41,7 +41,7 @@ impl Folder {
 
     /// Runs a line of shell in which `seawall` is the program.
     pub(crate) fn shell(&self, line: &str, input: &[u8]) -> Ran {
-        let program = env!("CARGO_BIN_EXE_seawall");
+        let program = crate::PROGRAM;
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(format!("seawall() {{ '{program}' \"$@\"; }}\n{line}"));
         shell.current_dir(&self.0);
@@ -141,7 +141,8 @@ impl Ran {
         assert_eq!(self.code, code, "{self:?}");
         let lines: Vec<&str> = self.err.lines().collect();
         let place = lines.iter().position(|line| line.starts_with("  where: ")).expect("where");
-        assert!(lines[place - 1].starts_with("seawall: "), "{self:?}");
+        let program = Path::new(crate::PROGRAM).file_name().expect("a name").display();
+        assert!(lines[place - 1].starts_with(&format!("{program}: ")), "{self:?}");
         assert!(lines[place + 1].starts_with("  next: "), "{self:?}");
         assert!(lines[place].len() > 9 && lines[place + 1].len() > 8, "{self:?}");
         &self.err

@@ -1,7 +1,6 @@
 //! What came of a contest, for people and for programs.
 
 use super::{Contest, Row, Standings, Verdict};
-use crate::baseline;
 use crate::human::{rounded, times};
 use serde_json::{Value, json};
 
@@ -21,9 +20,6 @@ impl Contest {
             "  the first one beside itself: {low:.2}x to {high:.2}x, in {rounds} rounds"
         ));
         lines.extend(others.says().map(|says| format!("  {says}")));
-        let changes =
-            rows.iter().filter_map(|row| Some((row.name.to_string(), row.change.as_ref()?)));
-        lines.extend(baseline::lines(changes));
         lines
     }
 
@@ -60,7 +56,7 @@ impl Row {
 
     fn as_json(&self) -> Value {
         let Self { name, per_second, ratio, .. } = self;
-        let mut found = json!({
+        json!({
             "name": name,
             "per_s": per_second.median,
             "per_s_lowest": per_second.lowest,
@@ -73,8 +69,6 @@ impl Row {
             "ratio_highest": ratio.highest,
             "ratio_quartiles": ratio.quartiles,
             "verdict": self.verdict.name(),
-        });
-        baseline::add(&mut found, self.change.as_ref());
-        found
+        })
     }
 }

@@ -1,7 +1,7 @@
-//! What may be said of slices that took turns, and of an earlier build.
+//! What may be said of slices that took turns.
 
 use super::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
 const QUIET: [f64; 12] = [1.0, 0.98, 1.02, 1.01, 0.99, 1.0, 1.03, 0.97, 1.0, 1.01, 0.99, 1.0];
 
@@ -71,30 +71,4 @@ fn beside_others_nothing_is_ranked_and_it_is_said_why() {
         let why = busy.lines().pop().unwrap();
         assert!(why.contains(if share.is_some() { "used 30 %" } else { "unknown" }), "{why}");
     }
-}
-
-#[test]
-fn an_earlier_build_is_compared_row_by_row() {
-    let mut now = judged(Some(0.01));
-    let mut answer = json!({ "ranked": true, "contest": judged(Some(0.01)).as_json() });
-    let half = &mut answer["contest"]["rows"][2];
-    (half["ratio"], half["ratio_quartiles"]) = (json!(0.25), json!([0.24, 0.26]));
-    let compare = |contest: &mut Contest, answer: &Value, is_ranked| -> Vec<_> {
-        let baseline = Baseline::parse(&answer.to_string(), &[]).unwrap();
-        contest.compare(&baseline, is_ranked).unwrap();
-        let rows = contest.standings.rows.iter();
-        rows.map(|row| row.change.map(|change| change.verdict())).collect()
-    };
-    let said = compare(&mut now, &answer, true);
-    assert_eq!(said, [None, Some(Verdict::Same), Some(Verdict::Faster)]);
-    assert_eq!(now.as_json()["rows"][2]["baseline"]["now_to_then"], 2.0);
-    assert!(now.lines().pop().unwrap().ends_with("0.25x    0.50x     2.00x  faster"));
-    let unranked = [None, Some(Verdict::NotRanked), Some(Verdict::NotRanked)];
-    assert_eq!(compare(&mut now, &answer, false), unranked);
-    assert_eq!(compare(&mut judged(Some(0.5)), &answer, true), unranked);
-    answer["ranked"] = json!(false);
-    assert_eq!(compare(&mut now, &answer, true), unranked);
-    answer["contest"]["asks"] = json!("other");
-    let baseline = Baseline::parse(&answer.to_string(), &[]).unwrap();
-    assert!(now.compare(&baseline, true).unwrap_err().to_string().contains("`test`, what"));
 }

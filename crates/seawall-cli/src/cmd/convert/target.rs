@@ -4,10 +4,10 @@
 use super::place::{Place, unreadable};
 use crate::args::ForeignFormat;
 use crate::report::{Exit, Failure};
-use crate::scratch::Scratch;
 use seawall::{CodecId, Cursor, Error, Log, LogReader, Options, Raw};
 use seawall_foreign::{cwal, json, msgpack};
 use seawall_io::{Access, File, Storage};
+use seawall_measure::scratch::Scratch;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;

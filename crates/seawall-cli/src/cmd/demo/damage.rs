@@ -215,7 +215,7 @@ fn digit_of(text: &str, event: &Earthquake) -> Option<u64> {
 /// Damages a log of two hundred events by 24 lots: the log, and a new folder for each.
 #[cfg(test)]
 pub(super) fn by_lot(name: &str, damage: impl Fn((&Path, &Path), &Catalogue, &SeededEntropy)) {
-    let place = crate::scratch::Scratch::new(&std::env::temp_dir(), name);
+    let place = seawall_measure::scratch::Scratch::new(&std::env::temp_dir(), name);
     let place = place.expect("a folder");
     let log = place.path().join("earthquakes.wal");
     let catalogue = Catalogue::read().expect("the events are in the program");

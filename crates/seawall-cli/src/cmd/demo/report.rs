@@ -3,10 +3,10 @@
 use super::Done;
 use super::speed::why_not_ranked;
 use crate::report::Failure;
-use crate::scratch::Watched;
 use seawall_io::{Draft, Storage};
 use seawall_measure::machine::IN_MEMORY;
 use seawall_measure::page::escaped;
+use seawall_measure::scratch::Watched;
 use serde_json::Value;
 use std::io;
 use std::path::Path;
@@ -37,7 +37,7 @@ impl<'a> Report<'a> {
 
     /// Writes all files.
     pub(super) fn write(self, done: &Done, story: &Story<'_>) -> Result<(), Failure> {
-        let chart = done.rates.as_deref().map(super::super::bench::rates);
+        let chart = done.rates.as_deref().map(super::chart::rates);
         let put = || -> io::Result<()> {
             let storage = self.draft.storage();
             let file = |name: &str, text: &str| {

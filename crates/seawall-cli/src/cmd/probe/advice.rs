@@ -135,7 +135,6 @@ mod tests {
             p999_us: None,
             ratio: flat(ratio),
             verdict,
-            change: None,
         }
     }
 

@@ -155,7 +155,7 @@ pub(super) fn flush_after(folder: &Path, bytes: u64) -> io::Result<Option<f64>> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Scratch;
+    use seawall_measure::scratch::Scratch;
 
     #[test]
     fn every_way_writes_what_it_says() {

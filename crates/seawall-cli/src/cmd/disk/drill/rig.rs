@@ -10,7 +10,7 @@ use crate::report::Failure;
 use seawall_disk::nbd::{Client, Uri};
 use seawall_host::Notice;
 use seawall_io::{Clock, SystemClock};
-use seawall_measure::scratch::Scratch;
+use seawall_measure::scratch::Folder;
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub(super) struct Cut {
 /// Device and server, and the folder of their files.
 #[derive(Debug)]
 pub(super) struct Rig {
-    scratch: Scratch,
+    scratch: Folder,
     delay: Duration,
     hold_up: Duration,
     device: Process,
@@ -45,7 +45,7 @@ pub(super) struct Rig {
 impl Rig {
     /// Starts both; `seed` is the device's.
     pub(super) fn start(args: &DiskDrill, seed: u64) -> Result<Self, Failure> {
-        let scratch = Scratch::new(&std::env::temp_dir(), "seawall-drill")?;
+        let scratch = Folder::new(&std::env::temp_dir(), "seawall-drill")?;
         let (delay, hold_up) = (args.delay, args.hold_up);
         let device = start_device(scratch.path(), SIZE, (delay, seed))?;
         let server = start_server(&scratch, hold_up)?;
@@ -122,7 +122,7 @@ impl Rig {
     }
 }
 
-fn start_server(scratch: &Scratch, hold_up: Duration) -> Result<Process, Failure> {
+fn start_server(scratch: &Folder, hold_up: Duration) -> Result<Process, Failure> {
     let path = |name| scratch.path().join(name);
     let mut arguments = words("disk serve --json --quiet --power ok --hold-up");
     arguments.extend([hold_up.as_millis().to_string().into(), "--name".into(), NAME.into()]);

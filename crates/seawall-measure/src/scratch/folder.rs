@@ -1,0 +1,106 @@
+//! A folder for the files of one run, removed at its end.
+
+use seawall_io::{Clock, PosixStorage, Storage, SystemClock};
+use std::fmt::{self, Display, Formatter};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, io};
+
+/// A fresh folder; dropping it removes it with all that is in it.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    keep: bool,
+}
+
+impl Folder {
+    /// Makes the folder `name` with this process's number behind it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made in `parent`.
+    pub fn new(parent: &Path, name: &str) -> Result<Self, NoFolder> {
+        let path = parent.join(format!("{name}-{}", std::process::id()));
+        match fs::create_dir(&path) {
+            Ok(()) => Ok(Self { path, keep: false }),
+            Err(source) => Err(NoFolder { path, source }),
+        }
+    }
+
+    /// Takes charge of the folder `path`, which somebody is about to make.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::AlreadyExists`] if there is something already.
+    pub fn around(path: PathBuf) -> Result<Self, NoFolder> {
+        if path.symlink_metadata().is_ok() {
+            return Err(NoFolder { path, source: io::ErrorKind::AlreadyExists.into() });
+        }
+        Ok(Self { path, keep: false })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Leaves it where it is.
+    pub fn keep(&mut self) {
+        self.keep = true;
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.keep {
+            // What cannot be removed now is in nobody's way: the name is ours alone.
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Removes the file or folder at `path` while other threads may still create files in it.
+///
+/// What cannot be removed within some tries stays.
+pub(super) fn remove_in_use(path: &Path) {
+    const TRIES: u32 = 50;
+    for _ in 0..TRIES {
+        let removed = match path.symlink_metadata() {
+            Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+            Ok(_) => remove_file(path),
+            Err(_) => return,
+        };
+        if removed.is_err() {
+            SystemClock::new().sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+fn remove_file(path: &Path) -> io::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or(io::ErrorKind::InvalidFilename)?;
+    PosixStorage::open(parent.unwrap_or(Path::new(".")))?.remove(name)
+}
+
+/// Why there is no folder.
+#[derive(Debug)]
+pub struct NoFolder {
+    /// Where it was to be.
+    pub path: PathBuf,
+    /// What the system says.
+    pub source: io::Error,
+}
+
+impl Display for NoFolder {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot make a folder: {}", self.source)
+    }
+}
+
+impl std::error::Error for NoFolder {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}

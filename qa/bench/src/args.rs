@@ -1,0 +1,433 @@
+//! What can be measured, as clap reads it.
+
+mod examples;
+
+use crate::failure::Failure;
+use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueEnum};
+use examples::{APPEND, CWAL, DISK, FRAME, HELIOS, PAPER, PARITY, READ, REPLAY, ROLL, STREAM};
+use seawall::Level;
+use seawall_measure::human;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Benchmarks for developers of Seawall
+#[derive(Debug, Parser)]
+#[command(name = "seawall-bench", version, arg_required_else_help = true)]
+#[command(after_help = ABOUT)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+const ABOUT: &str = "\
+Ways take turns in short slices, and each is compared with the first one of the
+same round. Where other programs use 5 % of the processors or more, nothing is
+ranked: run this alone, as `chrt -f 1 seawall-bench VERB`.
+
+Exit codes: 0 measured; 1 I/O or environment error; 2 usage error, or a baseline
+that was measured differently; 9 the report exists.";
+
+/// What is measured.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Measure durable commits beside plain write-and-sync, with a page and a baseline
+    #[command(after_help = APPEND)]
+    Append(Append),
+    /// Measure verified records out of a log, beside the least that any reader must do
+    #[command(after_help = READ)]
+    Read(Read),
+    /// Measure the tables of the paper on a log in Rust, by its method and by this log
+    #[command(after_help = PAPER)]
+    Paper(Paper),
+    /// Measure the benchmarks of the `CWal` library, by its method and by this log
+    #[command(about = "Measure the benchmarks of the CWal library, by its method and by this log")]
+    #[command(after_help = CWAL)]
+    Cwal(Cwal),
+    /// Measure the three modes of HeliosDB Nano's log beside this log
+    #[command(after_help = HELIOS)]
+    Helios(Helios),
+    /// Measure appends that do not wait for each record, beside plain writes of a mebibyte
+    #[command(after_help = STREAM)]
+    Stream(Stream),
+    /// Measure the cost of starting a new segment
+    #[command(after_help = ROLL)]
+    Roll(Roll),
+    /// Measure the cost of a record in memory, before it is written
+    #[command(after_help = FRAME)]
+    Frame(Frame),
+    /// Measure the cost of parity for commits
+    #[command(after_help = PARITY)]
+    Parity(Parity),
+    /// Measure how fast a log is applied to a store: one by one, in batches, by `seawall replay`
+    #[command(after_help = REPLAY)]
+    Replay(Replay),
+    /// Measure the virtual disk: a write and its flush while armed, and the dump of a full ring
+    #[command(after_help = DISK)]
+    Disk(Disk),
+    /// The reader whose memory `read` looks at
+    #[command(hide = true)]
+    Reader(Reader),
+}
+
+/// The options that all benches have.
+#[derive(Debug, Args)]
+pub(crate) struct Common {
+    /// Where to write
+    #[arg(long, default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// Seconds to measure each table, or all of it
+    #[arg(long, value_name = "SECONDS", value_parser = human::parse_seconds)]
+    pub(crate) time: Option<f64>,
+    /// Bytes in a record
+    #[arg(long, value_name = "BYTES", value_parser = human::parse_record_size)]
+    size: Option<usize>,
+    #[command(flatten)]
+    pub(crate) beside: Beside,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What a bench is compared with, and where it is shown.
+#[derive(Debug, Args)]
+pub(crate) struct Beside {
+    /// Compare with an earlier build: what its `--json` printed, in a file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) baseline: Option<PathBuf>,
+    /// Write a page with charts to this new file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+}
+
+/// What `--time` and `--size` are if they are not given; `None` for a verb without the option.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Defaults {
+    pub(crate) time: Option<f64>,
+    pub(crate) size: Option<usize>,
+}
+
+const fn of(time: f64, size: usize) -> Defaults {
+    Defaults { time: Some(time), size: Some(size) }
+}
+
+const DEFAULTS: [(&str, Defaults); 9] = [
+    ("append", of(3.0, 116)),
+    ("cwal", of(12.0, 1000)),
+    ("frame", Defaults { time: Some(3.0), size: None }),
+    ("helios", of(6.0, 116)),
+    ("paper", Defaults { time: Some(1.0), size: None }),
+    ("parity", of(6.0, 116)),
+    ("read", Defaults { time: Some(3.0), size: None }),
+    ("roll", of(12.0, 4096)),
+    ("stream", of(12.0, 116)),
+];
+
+impl Defaults {
+    /// Those of a verb.
+    pub(crate) fn of(verb: &str) -> Self {
+        DEFAULTS.into_iter().find(|row| row.0 == verb).map(|row| row.1).unwrap_or_default()
+    }
+}
+
+impl Common {
+    /// Bytes in a record, for the verb of this name.
+    pub(crate) fn size(&self, verb: &str) -> usize {
+        self.size.or(Defaults::of(verb).size).unwrap_or_default()
+    }
+
+    /// Refuses an option that this verb has no use for.
+    pub(crate) fn refuse_unused(&self, verb: &str, defaults: Defaults) -> Result<(), Failure> {
+        let unused = [
+            ("--time", self.time.is_some() && defaults.time.is_none()),
+            ("--size", self.size.is_some() && defaults.size.is_none()),
+        ];
+        let Some((option, _)) = unused.into_iter().find(|(_, is_unused)| *is_unused) else {
+            return Ok(());
+        };
+        let what = format!("`{verb}` has no option {option}");
+        Err(Failure::usage(what, "command line", format!("seawall-bench {verb} --help")))
+    }
+}
+
+/// The command, with the defaults of each verb in its help.
+pub(crate) fn command() -> Command {
+    let mut command = Cli::command();
+    let verbs: Vec<String> =
+        command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
+    for verb in verbs.iter().filter(|verb| *verb != "reader") {
+        let Defaults { time, size } = Defaults::of(verb);
+        let told =
+            [("time", time.map(|time| time.to_string())), ("size", size.map(|s| s.to_string()))];
+        for (option, value) in told {
+            command = command.mut_subcommand(verb, |verb| {
+                verb.mut_arg(option, |arg| match value {
+                    None => arg.hide(true),
+                    Some(value) => {
+                        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+                        arg.help(format!("{help} [default: {value}]"))
+                    }
+                })
+            });
+        }
+    }
+    command
+}
+
+/// A durability level by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LevelName {
+    Buffered,
+    Synced,
+    Confirmed,
+}
+
+impl LevelName {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Buffered => "buffered",
+            Self::Synced => "synced",
+            Self::Confirmed => "confirmed",
+        }
+    }
+
+    pub(crate) fn level(self) -> Level {
+        match self {
+            Self::Buffered => Level::Buffered,
+            Self::Synced => Level::Synced,
+            Self::Confirmed => Level::Confirmed,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Append {
+    /// How many threads commit at the same time
+    #[arg(long, value_delimiter = ',', default_value = "1,8,64")]
+    #[arg(value_parser = human::parse_writers)]
+    pub(crate) writers: Vec<usize>,
+    /// The writers are tasks on one thread, which await their records; not threads
+    #[arg(long)]
+    pub(crate) tasks: bool,
+    /// What a commit waits for
+    #[arg(long, value_enum, default_value_t = LevelName::Synced)]
+    pub(crate) level: LevelName,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Read {
+    /// How many records the logs have; each takes some 300 bytes
+    #[arg(long, value_delimiter = ',', default_value = "10000,100000,1000000")]
+    #[arg(value_name = "N", value_parser = parse_records)]
+    pub(crate) records: Vec<u64>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// The reader whose memory `read` looks at.
+#[derive(Debug, Args)]
+pub(crate) struct Reader {
+    /// The log
+    pub(crate) log: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Paper {
+    /// How many records are written and read back; the default takes some 2 GiB
+    #[arg(long, value_name = "N", default_value = "2000000", value_parser = parse_records)]
+    pub(crate) records: u64,
+    /// How often all of it is measured
+    #[arg(long, value_name = "N", default_value = "5")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) runs: u32,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Helios {
+    /// How many threads commit at the same time
+    #[arg(long, value_delimiter = ',', default_value = "1,8,64,256")]
+    #[arg(value_parser = human::parse_writers)]
+    pub(crate) writers: Vec<usize>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Stream {
+    /// How much may be appended and not durable yet
+    #[arg(long, value_delimiter = ',', default_value = "256K,1M,8M")]
+    #[arg(value_name = "BYTES", value_parser = human::parse_size)]
+    pub(crate) windows: Vec<u64>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Parity {
+    /// How many threads commit at the same time
+    #[arg(long, value_delimiter = ',', default_value = "1,8,64")]
+    #[arg(value_parser = human::parse_writers)]
+    pub(crate) writers: Vec<usize>,
+    /// Blocks of data and of parity in a stripe
+    #[arg(long = "parity", value_name = "D+P", default_value = "16+2")]
+    pub(crate) stripe: seawall::Parity,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Roll {
+    /// The small segments, beside those of 64 MiB
+    #[arg(long, value_name = "BYTES", default_value = "4MiB", value_parser = human::parse_size)]
+    pub(crate) segment_size: u64,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Frame {
+    /// Bytes in a record, one table for each
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "116,4096")]
+    #[arg(value_parser = human::parse_record_size)]
+    pub(crate) sizes: Vec<usize>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct StorePlace {
+    pub(crate) name: String,
+    pub(crate) place: PathBuf,
+}
+
+impl FromStr for StorePlace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            Some((name, place)) if !name.is_empty() && !place.is_empty() => {
+                Ok(Self { name: name.to_owned(), place: place.into() })
+            }
+            _ => Err("write NAME:PLACE, as fjall:/var/lib/app".to_owned()),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// The store; new ones are made in PLACE and removed [default: one in memory]
+    #[arg(long, value_name = "NAME:PLACE")]
+    pub(crate) store: Option<StorePlace>,
+    /// How many operations the logs have; a store in memory takes some 900 bytes for each
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = parse_records)]
+    pub(crate) count: u64,
+    /// How often all of it is measured
+    #[arg(long, value_name = "N", default_value = "5")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) rounds: u32,
+    /// Let each write take this long, asleep, and measure 1, 2, 4 and 8 threads that apply
+    #[arg(long, value_name = "MICROSECONDS")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) apply_cost: Option<u64>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Cwal {
+    /// `LOG_LENGTH`: appends of one run
+    #[arg(long, value_name = "N", default_value = "1000")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) logs: u64,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Disk {
+    /// How many writes are timed, each with its flush
+    #[arg(long, value_name = "N", default_value = "100000", value_parser = parse_records)]
+    pub(crate) writes: u64,
+    /// Writes a second; at full speed the ring fills up, and the device is timed
+    #[arg(long, value_name = "N", default_value_t = 5000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) rate: u32,
+    /// How often a full ring is dumped, on each device
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) emergencies: u32,
+    /// Threads that write until the power fails, and beyond
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) writers: u16,
+    /// How long a flush of the simulated device takes
+    #[arg(long, value_name = "MS", default_value = "8.3", value_parser = parse_delay)]
+    pub(crate) delay: Duration,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Reads a number of records to measure with.
+fn parse_records(text: &str) -> Result<u64, String> {
+    let number = text.replace(['_', ','], "").parse().ok();
+    let number = number.filter(|number| (1_000..=100_000_000).contains(number));
+    number.ok_or_else(|| format!("`{text}` is not a number of records from 1000 to 100000000"))
+}
+
+/// A delay of at most a minute, with parts of a millisecond after a point.
+fn parse_delay(text: &str) -> Result<Duration, String> {
+    let millis = text.parse::<f64>().ok().filter(|millis| (0.0..=60_000.0).contains(millis));
+    let none = || format!("`{text}` is not a number of milliseconds from 0 to 60000, as 8.3");
+    millis.map(|millis| Duration::from_secs_f64(millis / 1000.0)).ok_or_else(none)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verb_has_three_examples_that_it_understands() {
+        command().debug_assert();
+        let command = command();
+        let verbs: Vec<&Command> =
+            command.get_subcommands().filter(|verb| verb.get_name() != "reader").collect();
+        assert_eq!(verbs.len(), 11);
+        for verb in verbs {
+            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let lines = help.strip_prefix("Examples:\n").expect("examples come first");
+            let lines = lines.lines().take_while(|line| line.starts_with("  "));
+            let mut count = 0;
+            for line in lines {
+                let at = line.find("seawall-bench").expect("each line is one of ours");
+                let words = line[at..].split(" | ").next().unwrap_or_default();
+                let words = words.split(" > ").next().unwrap_or_default();
+                let words = words.split_whitespace();
+                command.clone().try_get_matches_from(words).expect(line);
+                count += 1;
+            }
+            assert!(count >= 3, "{}", verb.get_name());
+            assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
+        }
+    }
+
+    #[test]
+    fn an_option_that_a_verb_does_not_use_is_refused() {
+        let common = |line: &str| {
+            let cli = Cli::try_parse_from(line.split(' ')).expect("the option is known");
+            let Verb::Disk(args) = cli.verb else { panic!("{line}") };
+            args.common
+        };
+        let refused = |line: &str| common(line).refuse_unused("disk", Defaults::of("disk"));
+        refused("seawall-bench disk --time 3").unwrap_err();
+        refused("seawall-bench disk --size 3").unwrap_err();
+        refused("seawall-bench disk").unwrap();
+        assert_eq!(common("seawall-bench disk").size("cwal"), 1000);
+        for verb in DEFAULTS.map(|row| row.0) {
+            assert!(Cli::command().find_subcommand(verb).is_some(), "{verb}");
+        }
+    }
+}

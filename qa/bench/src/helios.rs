@@ -1,0 +1,255 @@
+//! `seawall-bench helios`: the three modes of HeliosDB Nano's log, rebuilt as its document
+//! describes them, and this log. Theirs write to a file that was written before, not to a store
+//! below: that is the best they can do.
+
+use crate::args::{self, Common};
+use crate::chart::{Names, Series, log_log};
+use crate::compared::Compared;
+use crate::driver::{Bench, Fields, Stage, failure};
+use crate::failure::Failure;
+use crate::page;
+use seawall::{Level, Options};
+use seawall_io::{File, PosixStorage, Storage};
+use seawall_measure::contest::{Contest, Entry, Row, hold};
+use seawall_measure::human::{to_f64, to_u64};
+use seawall_measure::pairs::{Ours, Trouble};
+use seawall_measure::slice::{Slice, by_threads};
+use serde_json::json;
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Of the ways in the chart, as CSS writes them.
+const COLORS: [&str; 5] = ["#b3541e", "#d9a05b", "#8a94a0", "#0b6e4f", "#5fa8d3"];
+/// The window of its group commit.
+const WINDOW: Duration = Duration::from_millis(10);
+/// As large as a log's segments.
+const FILE_SIZE: u64 = 64 << 20;
+
+impl Bench for args::Helios {
+    const NAME: &'static str = "helios";
+    const TITLE: &'static str = "Commits a second, beside a fixed window";
+    type Found = ();
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn about(&self) -> String {
+        "The modes of HeliosDB Nano's log, rebuilt as its document describes them, and this log."
+            .to_owned()
+    }
+
+    fn settings(&self) -> Fields {
+        vec![("record_bytes", json!(self.common.size(Self::NAME)))]
+    }
+
+    fn also(&self) -> Fields {
+        vec![("window_ms", json!(10))]
+    }
+
+    fn contests(&self) -> Vec<(&'static str, String)> {
+        let size = self.common.size(Self::NAME);
+        let asks = |writers: &usize| match writers {
+            1 => format!("records of {size} bytes by one thread"),
+            _ => format!("records of {size} bytes by {writers} threads"),
+        };
+        self.writers.iter().map(|writers| (Self::NAME, asks(writers))).collect()
+    }
+
+    fn measure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
+        let fail = |trouble: Trouble| failure(&self.common.dir, &trouble);
+        let size = self.common.size(Self::NAME);
+        let theirs = Theirs::new(stage.folder(), size);
+        let theirs = theirs.map_err(|error| fail(Trouble::Plain(error)))?;
+        let window = Window::start(theirs.tail.clone());
+        let window = window.map_err(|error| fail(Trouble::Plain(error)))?;
+        let open = |name: &str, level| {
+            let options = Options::new().level(level);
+            let ours = Ours::new(&stage.folder().join(name), &options, size);
+            ours.map_err(|error| fail(Trouble::Ours(error)))
+        };
+        let (synced, buffered) =
+            (open("synced", Level::Synced)?, open("buffered", Level::Buffered)?);
+        let by_us = |ours: &Ours, writers, time| ours.slice(writers, time).map_err(Trouble::Ours);
+        for ((name, asks), writers) in self.contests().into_iter().zip(self.writers.iter().copied())
+        {
+            let mut entries = [
+                Entry::new("10 ms window", |time| window.slice((writers, time), &theirs)),
+                Entry::new("sync", |time| theirs.slice((writers, time), true)),
+                Entry::new("async, NOT durable", |time| theirs.slice((writers, time), false)),
+                Entry::new("seawall, synced", |time| by_us(&synced, writers, time)),
+                Entry::new("seawall, buffered", |time| by_us(&buffered, writers, time)),
+            ];
+            let standings = hold(&mut entries, stage.time()).map_err(fail)?;
+            stage.keep(Contest { name, asks, standings })?;
+        }
+        for ours in [synced, buffered] {
+            ours.close().map_err(|error| fail(Trouble::Ours(error)))?;
+        }
+        Ok(())
+    }
+
+    fn results(&self, (): &(), held: &[Compared]) -> Fields {
+        let results = self.writers.iter().zip(held).map(
+            |(writers, compared)| json!({ "writers": writers, "contest": compared.as_json() }),
+        );
+        vec![("results", results.collect())]
+    }
+
+    /// A line for each way over the number of writers, and all tables.
+    fn page(&self, (): &(), held: &[Compared]) -> String {
+        let mut body = String::new();
+        // One point is no line.
+        if let [first, _, ..] = held {
+            let names = Names {
+                title: "Commits a second",
+                x: "threads that commit at the same time",
+                y: "commits a second",
+            };
+            let series = |(way, color): (&Row, &'static str)| {
+                let rate = |(writers, compared): (&usize, &Compared)| {
+                    let rows = &compared.contest.standings.rows;
+                    let row = rows.iter().find(|row| row.name == way.name)?;
+                    Some((to_f64(to_u64(*writers)), row.per_second.median))
+                };
+                (way.name.clone(), color, self.writers.iter().zip(held).filter_map(rate).collect())
+            };
+            let ways = first.contest.standings.rows.iter().zip(COLORS).map(series);
+            let ways: Vec<(_, _, Vec<(f64, f64)>)> = ways.collect();
+            let series: Vec<Series<'_>> = ways
+                .iter()
+                .map(|(name, color, points)| Series { name, color, points: points.clone() })
+                .collect();
+            body.extend(["<figure>", &log_log(&names, &series), "</figure>\n"]);
+        }
+        body.extend(held.iter().map(page::contest));
+        body
+    }
+}
+
+/// Its modes `Sync` and `Async`: each commit is one write, and in the first its sync, under a lock.
+struct Theirs {
+    tail: Arc<Mutex<Tail>>,
+    record: Vec<u8>,
+}
+
+/// Where the next record goes.
+struct Tail {
+    file: Arc<dyn File>,
+    at: u64,
+}
+
+impl Tail {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let size = u64::try_from(bytes.len()).expect("fits in 64 bits");
+        if self.at + size > FILE_SIZE {
+            self.at = 0;
+        }
+        self.file.write_at(bytes, self.at)?;
+        self.at += size;
+        Ok(())
+    }
+}
+
+impl Theirs {
+    fn new(folder: &Path, size: usize) -> io::Result<Self> {
+        let storage = PosixStorage::open(folder)?;
+        let file = storage.create("theirs")?;
+        file.fill_with_zeros(FILE_SIZE)?;
+        file.sync()?;
+        storage.sync_dir()?;
+        let tail = Arc::new(Mutex::new(Tail { file, at: 0 }));
+        Ok(Self { tail, record: vec![0x5a; size] })
+    }
+
+    fn slice(&self, how: (usize, Duration), is_synced: bool) -> Result<Slice, Trouble> {
+        by_threads(how, &|_| {
+            let mut tail = lock(&self.tail);
+            tail.write(&self.record).map_err(Trouble::Plain)?;
+            if is_synced { tail.file.sync().map_err(Trouble::Plain) } else { Ok(()) }
+        })
+    }
+}
+
+/// Its mode `GroupCommit`: a thread sleeps for the window, takes what waits, and syncs once.
+struct Window {
+    shared: Arc<Queue>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Queue {
+    state: Mutex<Waiting>,
+    stop: Condvar,
+    tail: Arc<Mutex<Tail>>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    queue: VecDeque<(Vec<u8>, SyncSender<io::Result<()>>)>,
+    stopping: bool,
+}
+
+impl Window {
+    fn start(tail: Arc<Mutex<Tail>>) -> io::Result<Self> {
+        let shared = Arc::new(Queue { state: Mutex::default(), stop: Condvar::new(), tail });
+        let own = shared.clone();
+        let thread = std::thread::Builder::new().spawn(move || own.run())?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    fn slice(&self, how: (usize, Duration), theirs: &Theirs) -> Result<Slice, Trouble> {
+        by_threads(how, &|_| {
+            let (tell, told) = sync_channel(1);
+            lock(&self.shared.state).queue.push_back((theirs.record.clone(), tell));
+            told.recv().unwrap_or_else(|gone| Err(io::Error::other(gone))).map_err(Trouble::Plain)
+        })
+    }
+}
+
+impl Queue {
+    fn run(&self) {
+        loop {
+            let state = lock(&self.state);
+            // It sleeps whether somebody waits or not.
+            let slept = self.stop.wait_timeout_while(state, WINDOW, |state| !state.stopping);
+            let mut state = slept.unwrap_or_else(PoisonError::into_inner).0;
+            if state.stopping {
+                return;
+            }
+            let waiting = std::mem::take(&mut state.queue);
+            drop(state);
+            if waiting.is_empty() {
+                continue;
+            }
+            let bytes: Vec<u8> = waiting.iter().flat_map(|(bytes, _)| bytes).copied().collect();
+            let mut tail = lock(&self.tail);
+            let written = tail.write(&bytes).and_then(|()| tail.file.sync());
+            drop(tail);
+            for (_, tell) in waiting {
+                let again = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
+                let told = written.as_ref().copied().map_err(again);
+                // Who does not wait any more need not hear of it.
+                let _ = tell.send(told);
+            }
+        }
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        lock(&self.shared.state).stopping = true;
+        self.shared.stop.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

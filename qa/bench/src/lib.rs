@@ -1,0 +1,70 @@
+//! Benchmarks for developers of Seawall, as a program and as a library.
+//!
+//! The program measures other logs' methods beside this log, single costs of this log, and an
+//! earlier build beside this one. One file per verb; [`main_with`] runs them, and `driver` holds
+//! what all of them do. The library has the charts, pages and baselines that other benches use.
+//!
+//! How slices are measured is in `seawall-measure`, which the command line uses as well.
+
+#![forbid(unsafe_code)]
+
+mod append;
+mod args;
+pub mod baseline;
+mod beside;
+pub mod chart;
+pub mod compared;
+mod cwal;
+mod disk;
+mod driver;
+pub mod failure;
+mod frame;
+mod helios;
+pub mod output;
+pub mod page;
+mod paper;
+mod parity;
+mod place;
+mod read;
+mod replay;
+mod roll;
+mod stream;
+
+use args::{Cli, Verb};
+use clap::FromArgMatches;
+use failure::Failure;
+use seawall_cli::StoreKind;
+use std::process::ExitCode;
+
+/// The whole program. `stores` are what `replay --store NAME:PLACE` knows by name.
+pub fn main_with(stores: &'static [&'static dyn StoreKind]) -> ExitCode {
+    let said = |error: clap::Error| {
+        // Help is an answer; a closed pipe is no reason to complain about it.
+        let _ = error.print();
+        ExitCode::from(if error.use_stderr() { failure::USAGE } else { 0 })
+    };
+    let parsed = args::command().try_get_matches();
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(error) => return said(error),
+    };
+    let done = run(cli.verb, stores);
+    done.map_or_else(|failure| ExitCode::from(failure.tell()), |()| ExitCode::SUCCESS)
+}
+
+fn run(verb: Verb, stores: &'static [&'static dyn StoreKind]) -> Result<(), Failure> {
+    match verb {
+        Verb::Append(args) => driver::run(&args),
+        Verb::Read(args) => driver::run(&read::Read::of(args)),
+        Verb::Paper(args) => driver::run(&args),
+        Verb::Cwal(args) => driver::run(&args),
+        Verb::Helios(args) => driver::run(&args),
+        Verb::Stream(args) => driver::run(&args),
+        Verb::Roll(args) => driver::run(&args),
+        Verb::Frame(args) => driver::run(&args),
+        Verb::Parity(args) => driver::run(&args),
+        Verb::Replay(args) => driver::run(&replay::Stored { args, stores }),
+        Verb::Disk(args) => driver::run(&args),
+        Verb::Reader(args) => read::alone(&args),
+    }
+}

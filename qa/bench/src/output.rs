@@ -1,0 +1,22 @@
+//! Standard output: lines for people, or one object for programs.
+
+use crate::failure::Failure;
+use std::io::{self, Write};
+
+/// Writes lines to standard output; a closed pipe is no failure.
+///
+/// # Errors
+///
+/// Whatever else the system says.
+pub fn say(lines: &[impl AsRef<str>]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let mut write = |line: &_| writeln!(out, "{}", AsRef::<str>::as_ref(line));
+    let said = lines.iter().try_for_each(&mut write).and_then(|()| out.flush());
+    match said {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let what = format!("cannot write the answer: {error}");
+            Err(Failure::new(what, "standard output", "make room there, or send it elsewhere"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,165 @@
+//! Pages for people: one file of HTML without scripts, with its charts in it.
+
+use crate::baseline::{COLUMNS, Change};
+use crate::compared::Compared;
+use crate::place::Place;
+use seawall_io::{Access, Storage};
+use seawall_measure::contest::{Row, Verdict};
+use seawall_measure::human::{rounded, times};
+use seawall_measure::machine::{Conditions, IN_MEMORY, is_in_memory};
+pub use seawall_measure::page::{escaped, page};
+use std::io;
+use std::path::Path;
+
+/// Text in HTML; what is in back-ticks is shown as code.
+fn with_code(text: &str) -> String {
+    let parts = text.split('`').map(escaped).enumerate();
+    let shown = parts.map(|(place, part)| match place % 2 {
+        0 => part,
+        _ => format!("<code>{part}</code>"),
+    });
+    shown.collect()
+}
+
+/// A table: the first row is its head, the first cell of each row names it.
+#[must_use]
+pub fn table(rows: &[Vec<String>]) -> String {
+    let row = |(place, cells): (usize, &Vec<String>)| {
+        let cell = |(column, cell): (usize, &String)| {
+            let tag = if place == 0 || column == 0 { "th" } else { "td" };
+            format!("<{tag}>{}</{tag}>", escaped(cell))
+        };
+        let cells: String = cells.iter().enumerate().map(cell).collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    let rows: String = rows.iter().enumerate().map(row).collect();
+    format!("<table>\n{rows}</table>\n")
+}
+
+/// The beginning of a page: its name, whether its figures are ranked, what it is about and where
+/// that was measured.
+#[must_use]
+pub fn head(title: &str, conditions: &Conditions, (about, folder): (&str, &Path)) -> String {
+    // A page is read elsewhere, too.
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let says = match conditions.says() {
+        says if says.is_empty() => {
+            "At real-time priority, with no other program at work worth mentioning.".to_owned()
+        }
+        says => says.join(" ") + ".",
+    };
+    let memory = if is_in_memory(&folder) {
+        format!("<p class=verdict>{IN_MEMORY}</p>\n")
+    } else {
+        String::new()
+    };
+    format!(
+        "<h1>{}</h1>\n<p class=verdict>{}</p>\n{memory}<p>{} Measured in <code>{}</code></p>\n",
+        escaped(title),
+        with_code(&says),
+        escaped(about),
+        escaped(&folder.display().to_string())
+    )
+}
+
+/// A contest: its question, and the table of its answer.
+#[must_use]
+pub fn contest(compared: &Compared) -> String {
+    let contest = &compared.contest;
+    let standings = &contest.standings;
+    let head = ["", "a second", "p50 us", "p99 us", "p99.9 us", "beside the first", ""];
+    let row = |row: &Row| {
+        let (ratio, verdict) = match row.verdict {
+            Verdict::First => (String::new(), String::new()),
+            verdict => (times(row.ratio.median), verdict.name().to_owned()),
+        };
+        let p999 = row.p999_us.map_or("-".to_owned(), rounded);
+        let [rate, p50, p99] = [row.per_second.median, row.p50_us, row.p99_us].map(rounded);
+        vec![row.name.to_string(), rate, p50, p99, p999, ratio, verdict]
+    };
+    let head = vec![head.map(str::to_owned).into()];
+    let rows: Vec<_> = head.into_iter().chain(standings.rows.iter().map(row)).collect();
+    let (low, high) = (standings.noise.lowest, standings.noise.highest);
+    let mut notes = format!(
+        "The first one beside itself: {low:.2}x to {high:.2}x, in {} rounds.",
+        standings.rounds
+    );
+    if let Some(says) = standings.others.says() {
+        notes = format!("{notes} {says}.");
+    }
+    let past = changes(compared.changes());
+    let asks = escaped(&contest.asks);
+    format!("<h2>{asks}</h2>\n{}<p class=note>{}</p>\n{past}", table(&rows), escaped(&notes))
+}
+
+/// A table of what became of some ways since an earlier build; empty if there is nothing to say.
+#[must_use]
+pub fn changes<'a>(ways: impl Iterator<Item = (&'a str, &'a Change)>) -> String {
+    let row = |name: &str, cells: [String; 4]| [name.to_owned()].into_iter().chain(cells).collect();
+    let mut rows: Vec<Vec<String>> = ways.map(|(name, change)| row(name, change.cells())).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    rows.insert(0, row("beside the baseline", COLUMNS.map(str::to_owned)));
+    table(&rows)
+}
+
+/// A page that gets its name when it is whole.
+#[derive(Debug)]
+pub struct PageFile {
+    place: Place,
+    draft: String,
+}
+
+impl PageFile {
+    /// Begins it, so that a place where it cannot be is known before the work.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::InvalidInput`] if the path does not end in a name in UTF-8;
+    /// [`io::ErrorKind::AlreadyExists`] if there is something by that name, or by that name with
+    /// `.partial` behind it.
+    pub fn begin(path: &Path) -> io::Result<Self> {
+        let place = Place::of(path)?;
+        if path.symlink_metadata().is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let draft = format!("{}.partial", place.name);
+        place.storage.create(&draft)?;
+        Ok(Self { place, draft })
+    }
+
+    /// Writes it; nothing else is there by this name then.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says; there is no page then.
+    pub fn write(self, title: &str, body: &str) -> io::Result<()> {
+        let Place { storage, name } = &self.place;
+        let file = storage.open(&self.draft, Access::ReadWrite)?;
+        file.write_at(page(title, body).as_bytes(), 0)?;
+        file.sync()?;
+        storage.rename(&self.draft, name)?;
+        storage.sync_dir()
+    }
+}
+
+impl Drop for PageFile {
+    fn drop(&mut self) {
+        // After a failure; a page that was written has another name.
+        let _ = self.place.storage.remove(&self.draft);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_a_table_is_text() {
+        let rows = [vec![String::new(), "a <b>".to_owned()], vec!["c & d".to_owned(), "1".into()]];
+        let html = table(&rows);
+        assert!(html.contains("<tr><th></th><th>a &lt;b&gt;</th></tr>"), "{html}");
+        assert!(html.contains("<tr><th>c &amp; d</th><td>1</td></tr>"), "{html}");
+    }
+}

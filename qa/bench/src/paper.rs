@@ -1,0 +1,184 @@
+//! `seawall-bench paper`: Tables I and II of *Design and Reliability of a User Space Write-Ahead
+//! Log in Rust*, by its method and by this log, in one run.
+
+pub(crate) mod ours;
+pub(crate) mod records;
+mod tables;
+pub(crate) mod theirs;
+
+use crate::args::{self, Common};
+use crate::compared::Compared;
+use crate::driver::{Bench, Fields, Stage, failure};
+use crate::failure::Failure;
+use ours::Wait;
+use records::{Record, sets};
+use seawall_measure::human::{to_f64, to_u64};
+use seawall_measure::load::Watch;
+use seawall_measure::machine::Conditions;
+use seawall_measure::pairs::Trouble;
+use seawall_measure::scratch::Scratch;
+use seawall_measure::slice::median;
+use serde_json::json;
+use std::path::Path;
+use std::time::Duration;
+use theirs::Sync;
+
+/// What stands in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    MessagePack,
+    Json,
+}
+
+/// What one writing or reading took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measured {
+    pub(super) time: Duration,
+    pub(super) records: u64,
+    pub(super) bytes: u64,
+}
+
+impl Measured {
+    fn per_second(self) -> f64 {
+        to_f64(self.records) / self.time.as_secs_f64().max(1e-9)
+    }
+}
+
+/// Records in a set, by the paper's names.
+pub(super) const SIZES: [(&str, usize); 3] = [("A", 1), ("B", 2), ("C", 4)];
+
+/// Everything that was measured of one format and one size of sets: one entry a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cell {
+    unsynced: Vec<Measured>,
+    synced: Vec<Measured>,
+    ours: Vec<Measured>,
+    ours_each: Vec<Measured>,
+    read: Vec<Measured>,
+    ours_read: Vec<Measured>,
+}
+
+impl Cell {
+    /// The median over the runs.
+    fn of(runs: &[Measured], value: impl Fn(Measured) -> f64) -> f64 {
+        median(&mut runs.iter().map(|run| value(*run)).collect::<Vec<_>>())
+    }
+
+    /// How many times as many records a second; the median over the runs, each with itself.
+    fn ratio(ours: &[Measured], theirs: &[Measured]) -> f64 {
+        let pairs = ours.iter().zip(theirs);
+        let ratio =
+            |(ours, theirs): (&Measured, &Measured)| ours.per_second() / theirs.per_second();
+        median(&mut pairs.map(ratio).collect::<Vec<_>>())
+    }
+}
+
+/// One format in all sizes.
+#[derive(Debug)]
+pub(crate) struct Table {
+    format: Format,
+    cells: [Cell; 3],
+}
+
+impl Bench for args::Paper {
+    const NAME: &'static str = "paper";
+    const TITLE: &'static str = "The paper's tables, beside seawall";
+    type Found = ([Table; 2], Conditions);
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn about(&self) -> String {
+        format!("{}.", tables::head(self))
+    }
+
+    fn settings(&self) -> Fields {
+        vec![("records", json!(self.records)), ("runs", json!(self.runs))]
+    }
+
+    fn measure(&self, stage: &mut Stage<'_>) -> Result<Self::Found, Failure> {
+        let records = records::records();
+        let mut tables = [Format::MessagePack, Format::Json]
+            .map(|format| Table { format, cells: Default::default() });
+        let watch = Watch::start();
+        for run in 0..self.runs {
+            for table in &mut tables {
+                for ((_, size), cell) in SIZES.into_iter().zip(&mut table.cells) {
+                    let what = (records.as_slice(), size, self.records);
+                    let format = table.format;
+                    let turn = Turn { stage, dir: &self.common.dir, format, what };
+                    // Who goes first changes, so that drift favours nobody.
+                    let measured = if run % 2 == 0 {
+                        turn.theirs(cell).and_then(|()| turn.ours(cell))
+                    } else {
+                        turn.ours(cell).and_then(|()| turn.theirs(cell))
+                    };
+                    measured?;
+                }
+            }
+        }
+        Ok((tables, Conditions::of([watch.others()])))
+    }
+
+    fn conditions(&self, found: &Self::Found, _: &[Compared]) -> Conditions {
+        found.1
+    }
+
+    fn remarks(&self, (tables, _): &Self::Found, _: &[Compared]) -> Vec<String> {
+        tables::lines_of(self, tables)
+    }
+
+    fn results(&self, (tables, _): &Self::Found, _: &[Compared]) -> Fields {
+        tables::as_json(tables)
+    }
+
+    fn page(&self, (tables, _): &Self::Found, _: &[Compared]) -> String {
+        tables::page(tables)
+    }
+}
+
+/// One format, one size of sets, one run.
+struct Turn<'a> {
+    stage: &'a Stage<'a>,
+    dir: &'a Path,
+    format: Format,
+    what: (&'a [Record], usize, u64),
+}
+
+impl Turn<'_> {
+    fn theirs(&self, cell: &mut Cell) -> Result<(), Failure> {
+        let (format, what) = (self.format, self.what);
+        self.within(|folder| {
+            cell.unsynced.push(theirs::write(folder, (format, Sync::Never), what)?);
+            cell.read.push(theirs::read(folder, format)?);
+            Ok(())
+        })?;
+        let each = Sync::EachSet(self.stage.time());
+        self.within(|folder| {
+            cell.synced.push(theirs::write(folder, (format, each), what)?);
+            Ok(())
+        })
+    }
+
+    fn ours(&self, cell: &mut Cell) -> Result<(), Failure> {
+        let (format, what) = (self.format, self.what);
+        self.within(|folder| {
+            let written = ours::write(folder, (format, Wait::AtTheEnd), what)?;
+            cell.ours.push(written);
+            cell.ours_read.push(ours::read(folder, format, written.bytes)?);
+            Ok(())
+        })?;
+        let each = Wait::EachSet(self.stage.time());
+        self.within(|folder| {
+            cell.ours_each.push(ours::write(folder, (format, each), what)?);
+            Ok(())
+        })
+    }
+
+    /// In a folder that goes with what is in it, before the system comes to write that out.
+    fn within(&self, act: impl FnOnce(&Path) -> Result<(), Trouble>) -> Result<(), Failure> {
+        let scratch = Scratch::new(self.stage.folder(), "run")?;
+        act(scratch.path()).map_err(|trouble| failure(self.dir, &trouble))
+    }
+}

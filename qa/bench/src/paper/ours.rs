@@ -1,0 +1,92 @@
+//! The same records in this log: durable when the clock stops.
+
+use super::records::Record;
+use super::{Format, Measured, sets};
+use seawall::{Codec, CodecId, Json, Layout, Level, Log, Lsn, Options, Positional};
+use seawall_measure::machine::Stopwatch;
+use seawall_measure::pairs::Trouble;
+use std::path::Path;
+use std::time::Duration;
+
+/// What the clock waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// For all records at the end: who appends does not wait.
+    AtTheEnd,
+    /// For each set, for that long: as many sets as that gives.
+    EachSet(Duration),
+}
+
+/// Writes `total` records in sets of `size`, or as many as there is time for; a set is atomic.
+pub(crate) fn write(
+    folder: &Path,
+    (format, wait): (Format, Wait),
+    what: (&[Record], usize, u64),
+) -> Result<Measured, Trouble> {
+    match format {
+        Format::MessagePack => write_as::<Positional>(folder, wait, what),
+        Format::Json => write_as::<Json>(folder, wait, what),
+    }
+    .map_err(Trouble::Ours)
+}
+
+fn write_as<C: Codec<Record>>(
+    folder: &Path,
+    wait: Wait,
+    (records, size, total): (&[Record], usize, u64),
+) -> seawall::Result<Measured> {
+    let level = match wait {
+        Wait::AtTheEnd => Level::Buffered,
+        Wait::EachSet(_) => Level::Synced,
+    };
+    let log: Log<Record, C> = options::<C>().level(level).open(folder.join("log"))?;
+    let watch = Stopwatch::start();
+    let mut written = 0;
+    for set in sets(records, size, total) {
+        let _last = match set {
+            [record] => log.append(record)?,
+            set => *log.append_batch(set)?.end(),
+        };
+        written += 1;
+        if let Wait::EachSet(time) = wait
+            && watch.elapsed() >= time
+        {
+            break;
+        }
+    }
+    let last = log.flush()?;
+    let time = watch.elapsed();
+    let records = written * super::to_u64(size);
+    assert_eq!(last.map_or(0, Lsn::get), records, "what is durable is what was written");
+    let bytes = log.stats().bytes;
+    log.close()?;
+    Ok(Measured { time, records, bytes })
+}
+
+fn options<C: Codec<Record>>() -> Options {
+    let layout = if C::ID == CodecId::Json { Layout::Text } else { Layout::Binary };
+    Options::new().layout(layout)
+}
+
+/// Reads them back, verified and decoded one by one.
+pub(super) fn read(folder: &Path, format: Format, bytes: u64) -> Result<Measured, Trouble> {
+    match format {
+        Format::MessagePack => read_as::<Positional>(folder, bytes),
+        Format::Json => read_as::<Json>(folder, bytes),
+    }
+    .map_err(Trouble::Ours)
+}
+
+fn read_as<C: Codec<Record, Item = Record>>(
+    folder: &Path,
+    bytes: u64,
+) -> seawall::Result<Measured> {
+    let watch = Stopwatch::start();
+    let reader = options::<C>().open_reader::<Record, C>(folder.join("log"))?;
+    let mut count = 0;
+    for entry in reader.read_from(Lsn::FIRST)? {
+        entry?;
+        count += 1;
+    }
+    Ok(Measured { time: watch.elapsed(), records: count, bytes })
+}

@@ -1,0 +1,162 @@
+//! The paper's method, rebuilt as its section IV describes it: a set is serialised, its checksum
+//! is, and each goes to the file with a call of its own; reading goes through a buffer, and a
+//! record is serialised once more to compare its checksum. The JSON log has no checksum.
+//!
+//! It writes to the page cache, as `File::flush` and no sync do; `Sync::EachSet` is what the paper
+//! says of its writes.
+
+use super::records::Record;
+use super::{Format, Measured, sets};
+use rmp_serde::decode::{Error, ReadReader};
+use seawall_io::{Access, File, PosixStorage, Storage};
+use seawall_measure::machine::Stopwatch;
+use seawall_measure::pairs::Trouble;
+use serde::Deserialize;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When a write is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sync {
+    Never,
+    /// Each set, for that long: as many sets as that gives.
+    EachSet(Duration),
+}
+
+const NAME: &str = "records.wal";
+
+/// Writes `total` records in sets of `size`, or as many as there is time for.
+pub(crate) fn write(
+    folder: &Path,
+    (format, sync): (Format, Sync),
+    (records, size, total): (&[Record], usize, u64),
+) -> Result<Measured, Trouble> {
+    let storage = PosixStorage::open(folder).map_err(Trouble::Plain)?;
+    let mut file = Appended { file: storage.create(NAME).map_err(Trouble::Plain)?, at: 0 };
+    let watch = Stopwatch::start();
+    let mut written = 0;
+    for set in sets(records, size, total) {
+        file.write_set(format, set).map_err(Trouble::Plain)?;
+        written += 1;
+        if let Sync::EachSet(time) = sync {
+            file.file.sync().map_err(Trouble::Plain)?;
+            if watch.elapsed() >= time {
+                break;
+            }
+        }
+    }
+    let time = watch.elapsed();
+    Ok(Measured { time, records: written * super::to_u64(size), bytes: file.at })
+}
+
+/// Reads them back.
+pub(super) fn read(folder: &Path, format: Format) -> Result<Measured, Trouble> {
+    let storage = PosixStorage::open(folder).map_err(Trouble::Plain)?;
+    let file = storage.open(NAME, Access::Read).map_err(Trouble::Plain)?;
+    let bytes = file.len().map_err(Trouble::Plain)?;
+    let watch = Stopwatch::start();
+    let reader = BufReader::new(Appended { file, at: 0 });
+    let records = match format {
+        Format::MessagePack => read_packed(reader),
+        Format::Json => read_json(reader),
+    };
+    let records = records.map_err(Trouble::Plain)?;
+    Ok(Measured { time: watch.elapsed(), records, bytes })
+}
+
+fn read_packed(reader: impl Read) -> io::Result<u64> {
+    let mut sets = PackedSets::new(reader);
+    let mut count = 0;
+    while let Some(set) = sets.next_set()? {
+        count += super::to_u64(set.len());
+    }
+    Ok(count)
+}
+
+/// Its reader: one set after the other, decoded and compared with its checksum.
+pub(crate) struct PackedSets<R: Read> {
+    values: rmp_serde::Deserializer<ReadReader<R>>,
+}
+
+impl PackedSets<BufReader<Appended>> {
+    /// From the start of what was written in this folder.
+    pub(crate) fn open(folder: &Path) -> io::Result<Self> {
+        let file = PosixStorage::open(folder)?.open(NAME, Access::Read)?;
+        Ok(Self::new(BufReader::new(Appended { file, at: 0 })))
+    }
+}
+
+impl<R: Read> PackedSets<R> {
+    fn new(reader: R) -> Self {
+        Self { values: rmp_serde::Deserializer::new(reader) }
+    }
+
+    /// The next set; `None` at the end.
+    pub(crate) fn next_set(&mut self) -> io::Result<Option<Vec<Record>>> {
+        let set = match Vec::<Record>::deserialize(&mut self.values) {
+            Ok(set) => set,
+            Err(Error::InvalidMarkerRead(error))
+                if error.kind() == io::ErrorKind::UnexpectedEof =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(io::Error::other(error)),
+        };
+        let checksum = u32::deserialize(&mut self.values).map_err(io::Error::other)?;
+        let again = rmp_serde::to_vec(&set).map_err(io::Error::other)?;
+        if crc32fast::hash(&again) != checksum {
+            return Err(io::Error::other("a checksum does not match"));
+        }
+        Ok(Some(set))
+    }
+}
+
+fn read_json(reader: impl Read) -> io::Result<u64> {
+    let sets = serde_json::Deserializer::from_reader(reader).into_iter::<Vec<Record>>();
+    let mut count = 0;
+    for set in sets {
+        count += super::to_u64(set?.len());
+    }
+    Ok(count)
+}
+
+/// A file that is written at its end, or read from its start.
+pub(crate) struct Appended {
+    file: Arc<dyn File>,
+    at: u64,
+}
+
+impl Appended {
+    fn write_set(&mut self, format: Format, set: &[Record]) -> io::Result<()> {
+        match format {
+            Format::MessagePack => {
+                let bytes = rmp_serde::to_vec(set).map_err(io::Error::other)?;
+                let checksum = crc32fast::hash(&bytes);
+                let behind = rmp_serde::to_vec(&checksum).map_err(io::Error::other)?;
+                self.write(&bytes)?;
+                self.write(&behind)
+            }
+            Format::Json => {
+                let bytes = serde_json::to_vec(set)?;
+                self.write(&bytes)?;
+                self.write(b"\n")
+            }
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_at(bytes, self.at)?;
+        self.at += super::to_u64(bytes.len());
+        Ok(())
+    }
+}
+
+impl Read for Appended {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.at)?;
+        self.at += super::to_u64(read);
+        Ok(read)
+    }
+}

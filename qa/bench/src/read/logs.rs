@@ -1,0 +1,97 @@
+//! What is read: logs of the paper's records, and the paper's own file of the same.
+
+use super::alone;
+use crate::paper::Format;
+use crate::paper::ours::{self, Wait};
+use crate::paper::records::records;
+use crate::paper::theirs::{self, Sync};
+use seawall::{LogReader, Lsn};
+use seawall_io::{PosixStorage, Storage};
+use seawall_measure::machine::Stopwatch;
+use seawall_measure::pairs::Trouble;
+use seawall_measure::slice::median;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// How often a log is opened to see how long that takes.
+const OPENED: usize = 21;
+
+/// A log, and what was found of it beforehand.
+#[derive(Debug)]
+pub(super) struct Sample {
+    pub(super) records: u64,
+    pub(super) path: PathBuf,
+    /// Of its batches.
+    pub(super) bytes: u64,
+    /// From nothing to the first record, the median, in microseconds.
+    pub(super) open_us: f64,
+    /// The most memory of a process that scans and decodes it.
+    pub(super) peak_memory: Option<u64>,
+}
+
+impl Sample {
+    /// Makes it in a folder of its own.
+    pub(super) fn new(folder: &Path, count: u64) -> Result<Self, Trouble> {
+        let name = count.to_string();
+        let made = PosixStorage::open(folder).and_then(|storage| storage.folder(&name));
+        made.map_err(Trouble::Plain)?;
+        let folder = folder.join(name);
+        let what = (Format::MessagePack, Wait::AtTheEnd);
+        let written = ours::write(&folder, what, (&records(), 1, count))?;
+        let path = folder.join("log");
+        let (records, bytes, open_us) = (count, written.bytes, 0.0);
+        let mut sample = Self { records, path, bytes, open_us, peak_memory: None };
+        sample.peak_memory = alone::peak(&sample)?;
+        sample.open_us = sample.time_to_open().map_err(Trouble::Ours)?;
+        Ok(sample)
+    }
+
+    pub(super) fn all(&self) -> Range<Lsn> {
+        Lsn::FIRST..self.end()
+    }
+
+    fn end(&self) -> Lsn {
+        Lsn::new(self.records + 1).expect("they are numbered from 1")
+    }
+
+    /// What each of `count` threads reads: whole segments, so there may be fewer parts.
+    pub(super) fn parts(&self, count: usize) -> Result<Vec<Range<Lsn>>, Trouble> {
+        let starts = || -> seawall::Result<Vec<Lsn>> {
+            let mut starts = vec![];
+            for mut cursor in LogReader::open_any(&self.path)?.cursors(Lsn::FIRST, count)? {
+                starts.extend(cursor.next_record()?.map(|record| record.lsn));
+            }
+            Ok(starts)
+        };
+        let starts = starts().map_err(Trouble::Ours)?;
+        let ends = starts.iter().copied().skip(1).chain([self.end()]);
+        Ok(starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect())
+    }
+
+    fn time_to_open(&self) -> seawall::Result<f64> {
+        let mut times = vec![];
+        for _ in 0..OPENED {
+            let watch = Stopwatch::start();
+            let mut cursor = LogReader::open_any(&self.path)?.cursor(Lsn::FIRST)?;
+            cursor.next_record()?;
+            times.push(watch.elapsed().as_secs_f64() * 1e6);
+        }
+        Ok(median(&mut times))
+    }
+
+    /// The names of its segments, in their order.
+    pub(super) fn segments(&self) -> std::io::Result<Vec<String>> {
+        let mut names = PosixStorage::open(&self.path)?.list()?;
+        names.retain(|name| name.strip_suffix(".seg").is_some());
+        Ok(names)
+    }
+
+    /// Writes the paper's file of as many of the same records beside it.
+    pub(super) fn write_theirs(&self) -> Result<&Path, Trouble> {
+        let folder = self.path.parent().expect("it is in a folder of its own");
+        let what = (Format::MessagePack, Sync::Never);
+        let written = theirs::write(folder, what, (&records(), 1, self.records))?;
+        assert_eq!(written.records, self.records, "sets of one record come out even");
+        Ok(folder)
+    }
+}

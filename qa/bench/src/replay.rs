@@ -1,0 +1,348 @@
+//! `seawall-bench replay`: a store brought back from a log: the table of HeliosDB Nano's report
+//! by its method, large logs one by one and in batches, and what threads are worth.
+
+mod lanes;
+mod page;
+mod ways;
+mod workload;
+
+use crate::args::{self, Common, StorePlace};
+use crate::compared::Compared;
+use crate::driver::{Bench, Fields, Stage};
+use crate::failure::Failure;
+use seawall_cli::StoreKind;
+use seawall_measure::contest::{Contest, Entry, Row, hold_whole};
+use seawall_measure::human::{folded, number, times, to_f64};
+use seawall_measure::scratch::Scratch;
+use seawall_replay::{MemoryStore, Store};
+use serde_json::{Value, json};
+use std::cell::Cell;
+use std::path::PathBuf;
+use workload::Keys;
+
+/// Entries of its table.
+const ENTRIES: u64 = 10_000;
+/// Its ways, and its milliseconds for them.
+const THEIRS: [(&str, f64); 3] =
+    [("each, logged again", 1000.0), ("each", 700.0), ("batches of 100", 100.0)];
+const ABOUT_THEIRS: &str = "HeliosDB Nano's report gives these times for its own store and log on \
+                            its own machine: compare the steps from row to row, not the rows. \
+                            All four read the same log here and write to the same kind of store.";
+
+/// `seawall-bench replay`, with the stores that the program was built with.
+pub(crate) struct Stored {
+    pub(crate) args: args::Replay,
+    pub(crate) stores: Stores,
+}
+
+impl Bench for Stored {
+    const NAME: &'static str = "replay";
+    const TITLE: &'static str = "Operations replayed a second";
+    type Found = ();
+
+    fn common(&self) -> &Common {
+        &self.args.common
+    }
+
+    fn about(&self) -> String {
+        "A store brought back from a log: the table of HeliosDB Nano's report by its method, many \
+         operations, and the best that the store can do."
+            .to_owned()
+    }
+
+    fn settings(&self) -> Fields {
+        vec![
+            ("store", json!(store_name(&self.args))),
+            ("count", json!(self.args.count)),
+            ("apply_cost_us", json!(self.args.apply_cost)),
+        ]
+    }
+
+    fn also(&self) -> Fields {
+        vec![("rounds", json!(self.args.rounds))]
+    }
+
+    fn contests(&self) -> Vec<(&'static str, String)> {
+        let questions = questions(&self.args).into_iter();
+        questions.map(|question| (question.name, question.asks)).collect()
+    }
+
+    fn measure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
+        let args = &self.args;
+        let hall =
+            Hall { args, fresh: Fresh::new(args, self.stores)?, folder: stage.folder().into() };
+        for question in questions(args) {
+            let contest = stage.keep(hall.hold(&question)?)?;
+            let published = match question.kind {
+                Kind::Helios => told_published(contest),
+                _ => vec![],
+            };
+            stage.say(&published)?;
+            stage.say(&question.kind.remarks())?;
+        }
+        Ok(())
+    }
+
+    fn results(&self, (): &(), held: &[Compared]) -> Fields {
+        let published: Value =
+            THEIRS.iter().map(|(name, time)| ((*name).to_owned(), json!(time))).collect();
+        vec![
+            ("published_ms", published),
+            ("contests", held.iter().map(Compared::as_json).collect()),
+        ]
+    }
+
+    fn page(&self, (): &(), held: &[Compared]) -> String {
+        page::body(held)
+    }
+}
+
+/// One contest, before it is held.
+struct Question {
+    kind: Kind,
+    name: &'static str,
+    asks: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The table of the report.
+    Helios,
+    /// Many operations.
+    Many(Keys),
+    /// 1, 2, 4 and 8 threads, for a store that waits.
+    Lanes(Keys),
+}
+
+impl Kind {
+    fn remarks(self) -> Vec<String> {
+        match self {
+            Self::Lanes(keys) => vec![folded(lanes::about(keys), 0)],
+            Self::Helios | Self::Many(_) => vec![],
+        }
+    }
+}
+
+fn questions(args: &args::Replay) -> Vec<Question> {
+    let store = store_name(args);
+    let question = |kind, name, what: &str| Question {
+        kind,
+        name,
+        asks: format!("{what}, into {store}; times are of 1,000"),
+    };
+    let count = number(args.count);
+    let mut asked = vec![
+        question(Kind::Helios, "helios", &format!("{} entries", number(ENTRIES))),
+        question(Kind::Many(Keys::Each), "inserts", &format!("{count} operations with a key each")),
+        question(
+            Kind::Many(Keys::Few),
+            "updates",
+            &format!("{count} operations with {} keys", number(workload::FEW)),
+        ),
+    ];
+    if let Some(cost) = args.apply_cost {
+        let few = number(lanes::count(args, cost));
+        for (keys, name, with) in
+            [(Keys::Each, "lanes-many-keys", "a key each"), (Keys::One, "lanes-one-key", "one key")]
+        {
+            let what = format!("{few} writes of {cost} us, {with}");
+            asked.push(question(Kind::Lanes(keys), name, &what));
+        }
+    }
+    asked
+}
+
+/// What all contests share.
+struct Hall<'a> {
+    args: &'a args::Replay,
+    fresh: Fresh,
+    folder: PathBuf,
+}
+
+impl Hall<'_> {
+    fn hold(&self, question: &Question) -> Result<Contest, Failure> {
+        let mut entries = match question.kind {
+            Kind::Helios => ways::of_helios(self, ENTRIES)?,
+            Kind::Many(keys) => ways::of_many(self, keys)?,
+            Kind::Lanes(keys) => lanes::ways(self, keys)?,
+        };
+        let standings = hold_whole(&mut entries, self.args.rounds)?;
+        Ok(Contest { name: question.name, asks: question.asks.clone(), standings })
+    }
+}
+
+/// The ways of one contest.
+type Ways<'a> = Vec<Entry<'a, Failure>>;
+
+/// New stores, one for each turn.
+struct Fresh {
+    /// None: in memory.
+    kind: Option<(&'static dyn StoreKind, Scratch)>,
+    count: Cell<u64>,
+}
+
+/// A store, and its folder, which goes behind it.
+struct New {
+    store: Box<dyn Store>,
+    _folder: Option<Scratch>,
+}
+
+impl Fresh {
+    fn new(args: &args::Replay, built_in: Stores) -> Result<Self, Failure> {
+        let kind = match &args.store {
+            None => None,
+            Some(asked) => {
+                let kind = find(built_in, asked)?;
+                Some((kind, Scratch::new(&asked.place, "seawall-bench-store")?))
+            }
+        };
+        Ok(Self { kind, count: Cell::new(0) })
+    }
+
+    fn make(&self) -> Result<New, Failure> {
+        let Some((kind, parent)) = &self.kind else {
+            return Ok(New { store: Box::new(MemoryStore::new()), _folder: None });
+        };
+        self.count.set(self.count.get() + 1);
+        let path: PathBuf = parent.path().join(self.count.get().to_string());
+        let folder = Scratch::around(path.clone())?;
+        let store = kind.open(&path).map_err(|error| {
+            let what = format!("cannot open the {} store: {error}", kind.name());
+            Failure::new(what, path.display(), "check the place and its permissions")
+        })?;
+        Ok(New { store, _folder: Some(folder) })
+    }
+}
+
+/// The stores of this program.
+type Stores = &'static [&'static dyn StoreKind];
+
+fn find(stores: Stores, wanted: &StorePlace) -> Result<&'static dyn StoreKind, Failure> {
+    let name = &wanted.name;
+    let found = stores.iter().find(|kind| kind.name() == name);
+    found.copied().ok_or_else(|| {
+        let names: Vec<&str> = stores.iter().map(|kind| kind.name()).collect();
+        let built_in = match names.as_slice() {
+            [] => "this program has no store built in".to_owned(),
+            names => format!("built in are: {}", names.join(", ")),
+        };
+        let next = "the program in stores/bench (in the repository) has fjall";
+        Failure::usage(format!("no store `{name}`: {built_in}"), "--store", next)
+    })
+}
+
+fn store_name(args: &args::Replay) -> String {
+    args.store.as_ref().map_or("memory".to_owned(), |store| store.name.clone())
+}
+
+/// Its published times and ours, in milliseconds for all entries, each with how many times as fast
+/// as the first it is.
+fn published(contest: &Contest) -> Vec<[String; 3]> {
+    let entries = to_f64(ENTRIES);
+    let row = |row: &Row| {
+        let theirs = THEIRS.iter().find(|(name, _)| *name == row.name);
+        let first = THEIRS.first().map_or(1.0, |(_, time)| *time);
+        let theirs = theirs
+            .map_or("-".to_owned(), |(_, time)| format!("{time:.0}  {}", times(first / time)));
+        let here = 1e3 * entries / row.per_second.median.max(1e-9);
+        [row.name.to_string(), theirs, format!("{here:.2}  {}", times(row.ratio.median))]
+    };
+    contest.standings.rows.iter().map(row).collect()
+}
+
+const PUBLISHED: [&str; 3] = ["milliseconds", "published", "here"];
+
+fn told_published(contest: &Contest) -> Vec<String> {
+    let line = |[name, published, here]: [&str; 3]| format!("{name:<25}{published:>16}{here:>18}");
+    let mut lines = vec![String::new(), line(PUBLISHED)];
+    for [name, published, here] in published(contest) {
+        lines.push(line([&format!("  {name}"), &published, &here]));
+    }
+    lines.push(folded(ABOUT_THEIRS, 0));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Verb};
+    use clap::Parser;
+    use seawall_replay::{Batch, StoreError, Watermark};
+    use std::collections::BTreeSet;
+    use std::path::Path;
+    use std::sync::{Arc, Mutex};
+
+    /// Where stores were made.
+    static MADE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+    /// A store in memory whose folder is there for as long as it is written to.
+    struct Held {
+        store: Arc<MemoryStore>,
+        folder: PathBuf,
+    }
+
+    impl Store for Held {
+        fn watermarks(&self) -> Result<Vec<Watermark>, StoreError> {
+            self.store.watermarks()
+        }
+
+        fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+            self.store.get(table, key)
+        }
+
+        fn write(&self, batch: &Batch) -> Result<(), StoreError> {
+            assert!(self.folder.is_dir(), "it is gone");
+            self.store.write(batch)
+        }
+
+        fn flush(&self) -> Result<(), StoreError> {
+            self.store.flush()
+        }
+
+        fn lanes_max(&self) -> usize {
+            2
+        }
+    }
+
+    struct Heap;
+
+    impl StoreKind for Heap {
+        fn name(&self) -> &'static str {
+            "heap"
+        }
+
+        fn open(&self, place: &Path) -> Result<Box<dyn Store>, StoreError> {
+            assert!(MADE.lock().unwrap().insert(place.to_owned()), "a new one each time");
+            // A folder with something in it.
+            drop(seawall::Log::<u32>::open(place).map_err(StoreError::failed)?);
+            let (store, folder) = (Arc::new(MemoryStore::new()), place.to_owned());
+            Ok(Box::new(Held { store, folder }))
+        }
+    }
+
+    #[test]
+    fn each_turn_has_a_new_store_which_goes_behind_it() {
+        let scratch = Scratch::new(&std::env::temp_dir(), "seawall-bench-stores").unwrap();
+        let here = scratch.path().display();
+        let line = format!("seawall-bench replay --store heap:{here} --count 1000 --rounds 1");
+        let cli = Cli::try_parse_from(line.split(' ')).unwrap();
+        let Verb::Replay(args) = cli.verb else { panic!("{line}") };
+        let fresh = Fresh::new(&args, &[&Heap]).unwrap();
+        let first = fresh.make().unwrap();
+        let second = fresh.make().unwrap();
+        let made: Vec<PathBuf> = MADE.lock().unwrap().iter().cloned().collect();
+        assert!(made.len() == 2 && made.iter().all(|path| path.is_dir()), "{made:?}");
+        drop((first, second));
+        assert!(!made.iter().any(|path| path.exists()), "{made:?}");
+
+        let logs = Scratch::new(scratch.path(), "logs").unwrap();
+        let hall = Hall { args: &args, fresh, folder: logs.path().into() };
+        for question in questions(&args) {
+            assert!(!hall.hold(&question).unwrap().standings.rows.is_empty());
+        }
+        assert!(MADE.lock().unwrap().len() > 10, "each way had its own");
+        drop((hall, logs));
+        assert_eq!(scratch.path().read_dir().unwrap().count(), 0);
+        assert_eq!(store_name(&args), "heap");
+    }
+}

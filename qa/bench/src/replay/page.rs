@@ -1,0 +1,79 @@
+//! `seawall-bench replay` as a page.
+
+use super::lanes::{self, LANES};
+use super::ways::{CEILING, READING};
+use super::workload::Keys;
+use super::{ABOUT_THEIRS, PUBLISHED, published};
+use crate::chart::{Names, Series, bars, log_log};
+use crate::compared::Compared;
+use crate::page;
+use seawall_measure::contest::{Contest, Row};
+
+/// Of two workloads, as CSS writes them.
+const COLORS: [&str; 2] = ["#0b6e4f", "#d9a05b"];
+const GREY: &str = "#8a94a0";
+
+/// All tables, bars for the ways, and lines for the threads.
+pub(super) fn body(held: &[Compared]) -> String {
+    let mut body = String::new();
+    let contests = || held.iter().map(|compared| &compared.contest);
+    let of = |name: &str| contests().find(|contest| contest.name == name);
+    for (name, keys) in [("inserts", Keys::Each), ("updates", Keys::Few)] {
+        if let Some(contest) = of(name) {
+            body.extend(["<figure>", &of_many(contest, keys), "</figure>\n"]);
+        }
+    }
+    let lanes = of("lanes-many-keys").zip(of("lanes-one-key"));
+    if let Some((many, one)) = lanes {
+        body.extend(["<figure>", &of_lanes(many, one), "</figure>\n"]);
+        for keys in [Keys::Each, Keys::One] {
+            body.extend(["<p>", &page::escaped(lanes::about(keys)), "</p>\n"]);
+        }
+    }
+    for compared in held {
+        let contest = &compared.contest;
+        body.push_str(&page::contest(compared));
+        if contest.name == "helios" {
+            let first = vec![PUBLISHED.map(str::to_owned).into()];
+            let rows = published(contest).into_iter().map(Into::into);
+            body.push_str(&page::table(&first.into_iter().chain(rows).collect::<Vec<_>>()));
+            body.extend(["<p>", &page::escaped(ABOUT_THEIRS), "</p>\n"]);
+        }
+    }
+    body
+}
+
+/// Bars for what brings a store back.
+fn of_many(contest: &Contest, keys: Keys) -> String {
+    let (title, color) = match keys {
+        Keys::Each => ("Operations a second, a key each", COLORS[0]),
+        _ => ("Operations a second, 1,000 keys", COLORS[1]),
+    };
+    let names = Names { title, x: "", y: "operations a second" };
+    // With few keys the ceiling has little left to write: it would hide the others.
+    let is_shown = |row: &&Row| row.name != READING && (keys == Keys::Each || row.name != CEILING);
+    let rows = contest.standings.rows.iter().filter(is_shown);
+    let group = |row: &Row| (row.name.to_string(), vec![row.per_second.median]);
+    bars(&names, &[("median", color)], &rows.map(group).collect::<Vec<_>>())
+}
+
+fn of_lanes(many: &Contest, one: &Contest) -> String {
+    let names = Names {
+        title: "Speedup by threads, for a store that waits",
+        x: "threads that apply",
+        y: "times as fast as one",
+    };
+    let points = |contest: &Contest| {
+        let rows = LANES.iter().zip(&contest.standings.rows);
+        rows.map(|((lanes, _), row)| (f64::from(*lanes), row.ratio.median)).collect()
+    };
+    let most = LANES.iter().map(|(lanes, _)| (f64::from(*lanes), f64::from(*lanes))).collect();
+    log_log(
+        &names,
+        &[
+            Series { name: "as many times", color: GREY, points: most },
+            Series { name: "a key each", color: COLORS[0], points: points(many) },
+            Series { name: "one key", color: COLORS[1], points: points(one) },
+        ],
+    )
+}

@@ -1,0 +1,178 @@
+//! `seawall-bench stream`: one thread that appends without waiting for each record, beside plain
+//! writes of a mebibyte.
+
+use crate::args::{self, Common};
+use crate::driver::{Bench, Fields, Stage};
+use crate::failure::Failure;
+use seawall::{Log, Options, Raw, Retention, Ticket};
+use seawall_host::RawFile;
+use seawall_io::AlignedMemory;
+use seawall_measure::contest::{Entry, hold_in_slices};
+use seawall_measure::human::{bytes, to_f64, to_u64};
+use seawall_measure::machine::Stopwatch;
+use seawall_measure::pairs::Trouble;
+use seawall_measure::slice::{Slice, by_one, nanoseconds};
+use serde_json::json;
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+/// What a plain write takes.
+const PLAIN_WRITE: usize = 1 << 20;
+/// The file of the plain writes, which go over it again and again.
+const PLAIN_FILE: u64 = 64 << 20;
+/// What the log keeps of what was streamed, in bytes.
+const KEPT: u64 = 512 << 20;
+/// One record of so many is timed, and asked for.
+const TIMED: u64 = 64;
+/// Longer slices than those of single commits: what a stream leaves to the system weighs less.
+const SLICE: Duration = Duration::from_millis(250);
+
+impl Bench for args::Stream {
+    const NAME: &'static str = "stream";
+    const TITLE: &'static str = "A stream of records";
+    type Found = ();
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn about(&self) -> String {
+        "One thread that appends without waiting for each record, beside plain writes of a \
+         mebibyte. Times are those of a write, and from append to durable."
+            .to_owned()
+    }
+
+    fn settings(&self) -> Fields {
+        vec![("record_bytes", json!(self.common.size(Self::NAME)))]
+    }
+
+    fn contests(&self) -> Vec<(&'static str, String)> {
+        let size = self.common.size(Self::NAME);
+        let asks =
+            format!("MB a second, records of {size} bytes by one thread, so much on its way");
+        vec![(Self::NAME, asks)]
+    }
+
+    fn measure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
+        let plain = Plain::both(stage.folder());
+        let plain = plain.map_err(|error| stage.failure(&Trouble::Plain(error)))?;
+        let kept = Retention::new().max_bytes(KEPT).without_checkpoints();
+        let log = Options::new().idle_mark(None).retention(kept).open(stage.folder().join("log"));
+        let log = log.map_err(|error| stage.failure(&Trouble::Ours(error)))?;
+        let stream = Stream { log: &log, record: vec![0x5a; self.common.size(Self::NAME)] };
+        let mut entries: Vec<Entry<'_, Trouble>> = vec![];
+        for mut plain in plain {
+            let name = plain.name;
+            entries.push(Entry::new(name, move |time| plain.slice(time).map_err(Trouble::Plain)));
+        }
+        for window in &self.windows {
+            let name = format!("seawall, {}", bytes(*window));
+            let act = |time| stream.slice(*window, time).map_err(Trouble::Ours);
+            entries.push(Entry::new(name, act));
+        }
+        let standings = hold_in_slices(&mut entries, stage.time(), SLICE)
+            .map_err(|trouble| stage.failure(&trouble))?;
+        drop(entries);
+        log.close().map_err(|error| stage.failure(&Trouble::Ours(error)))?;
+        stage.keep_one(self.contests(), standings)
+    }
+}
+
+/// Writes of a mebibyte, one after the other, over a file that was written before.
+struct Plain {
+    name: &'static str,
+    file: RawFile,
+    bytes: AlignedMemory,
+    is_direct: bool,
+    at: u64,
+}
+
+impl Plain {
+    /// Past the cache, where that is possible, and through it.
+    fn both(folder: &Path) -> io::Result<Vec<Self>> {
+        let new = |(name, is_direct)| {
+            let file = RawFile::create(folder, is_direct)?;
+            file.fill(PLAIN_FILE)?;
+            let mut bytes = AlignedMemory::default();
+            bytes.first(PLAIN_WRITE).fill(0x5a);
+            Ok(Self { name, file, bytes, is_direct, at: 0 })
+        };
+        let ways = [("direct writes of 1 MiB", true), ("synced writes of 1 MiB", false)];
+        let unsupported = io::ErrorKind::Unsupported;
+        let is_missing =
+            |made: &io::Result<Self>| made.as_ref().is_err_and(|error| error.kind() == unsupported);
+        ways.into_iter().map(new).filter(|made| !is_missing(made)).collect()
+    }
+
+    fn slice(&mut self, time: Duration) -> io::Result<Slice> {
+        let bytes = self.bytes.first(PLAIN_WRITE);
+        let slice = by_one(time, || {
+            if self.is_direct {
+                self.file.write_synced(bytes, self.at)?;
+            } else {
+                self.file.write(bytes, self.at)?;
+                self.file.sync_data()?;
+            }
+            self.at = (self.at + to_u64(PLAIN_WRITE)) % PLAIN_FILE;
+            io::Result::Ok(())
+        })?;
+        let per_second = slice.per_second * megabytes(to_u64(PLAIN_WRITE), Duration::from_secs(1));
+        Ok(Slice { per_second, ..slice })
+    }
+}
+
+/// Appends without waiting, as long as no more than a window is on its way.
+struct Stream<'a> {
+    log: &'a Log<[u8], Raw>,
+    record: Vec<u8>,
+}
+
+/// A record that is timed.
+struct Timed {
+    ticket: Ticket,
+    since: Duration,
+    /// All that was appended before it, in bytes.
+    before: u64,
+}
+
+impl Stream<'_> {
+    fn slice(&self, window: u64, time: Duration) -> seawall::Result<Slice> {
+        let begin = self.log.stats().bytes;
+        let watch = Stopwatch::start();
+        let (mut times, mut on_their_way, mut count) = (vec![], VecDeque::new(), 0_u64);
+        let mut now = Duration::ZERO;
+        while now < time {
+            let mut ticket = self.log.submit(&self.record)?;
+            count += 1;
+            if !count.is_multiple_of(TIMED) {
+                continue;
+            }
+            now = watch.elapsed();
+            // Somebody waits for it: so a thread of the log takes it to the device at once.
+            let _ = Pin::new(&mut ticket).poll(&mut Context::from_waker(Waker::noop()));
+            let before = count * to_u64(self.record.len());
+            on_their_way.push_back(Timed { ticket, since: now, before });
+            while on_their_way.front().is_some_and(|oldest: &Timed| before - oldest.before > window)
+            {
+                let oldest = on_their_way.pop_front().expect("just looked at");
+                oldest.ticket.wait()?;
+                now = watch.elapsed();
+                times.push(nanoseconds(now - oldest.since));
+            }
+        }
+        for timed in on_their_way {
+            timed.ticket.wait()?;
+            times.push(nanoseconds(watch.elapsed() - timed.since));
+        }
+        self.log.flush()?;
+        Ok(Slice { per_second: megabytes(self.log.stats().bytes - begin, watch.elapsed()), times })
+    }
+}
+
+fn megabytes(bytes: u64, time: Duration) -> f64 {
+    to_f64(bytes) / 1e6 / time.as_secs_f64().max(1e-9)
+}

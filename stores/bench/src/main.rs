@@ -1,0 +1,35 @@
+//! The benchmarks with the stores of this workspace: `seawall-bench replay --store fjall:DIR`.
+
+#![forbid(unsafe_code)]
+
+use mimalloc::MiMalloc;
+use seawall_bench::main_with;
+use seawall_cli::StoreKind;
+use seawall_fjall::FjallStore;
+use seawall_replay::{Store, StoreError};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// What is replayed is allocated in one thread and given up in another, row by row. The system's
+/// allocator takes a fifth of a replay's processor time for that.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+/// `fjall:DIR`
+#[derive(Debug)]
+struct Fjall;
+
+impl StoreKind for Fjall {
+    fn name(&self) -> &'static str {
+        "fjall"
+    }
+
+    fn open(&self, place: &Path) -> Result<Box<dyn Store>, StoreError> {
+        let store = FjallStore::open(place).map_err(StoreError::failed)?;
+        Ok(Box::new(store))
+    }
+}
+
+fn main() -> ExitCode {
+    main_with(&[&Fjall])
+}
