@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn links_out_of_the_book_lead_to_the_repository() {
         let pages = ["docs/A.md".to_owned(), "docs/cli/b.md".to_owned()];
-        let text = "[a](../A.md#x) [m](../qa/model/README.md#y) [o](https://other.org)\n";
+        let text = "[a](../A.md#x) [m](../../model/README.md#y) [o](https://other.org)\n";
         let made = with_links_outside("docs/cli/b.md", text, &pages);
         let outside = format!("{REPOSITORY}/model/README.md#y");
         assert_eq!(made, format!("[a](../A.md#x) [m]({outside}) [o](https://other.org)\n"));

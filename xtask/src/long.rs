@@ -240,10 +240,13 @@ mod tests {
     }
 
     #[test]
-    fn every_script_of_a_part_is_in_the_tree() {
+    fn every_script_and_folder_of_a_part_is_in_the_tree() {
         let root = tree::root().unwrap();
         for part in PARTS.iter().filter(|part| part.command[0] == "bash") {
             assert!(root.join(part.command[1]).is_file(), "{}", part.name);
+        }
+        for part in PARTS.iter().filter(|part| part.command.starts_with(&["env", "-C"])) {
+            assert!(root.join(part.command[2]).is_dir(), "{}", part.name);
         }
     }
 }

@@ -103,7 +103,7 @@ fn look(w: &mut World, c: &Config, s: &mut Stats, trace: &str) -> Option<World> 
 /// it shows no more than was known to be durable, or if its sync proves nothing.
 fn looked(w: &World, (total, files): (usize, &[usize])) -> Option<World> {
     let mut w = w.clone();
-    // The cache may show what a failed barrier has lost: see README.md.
+    // The cache may show what a failed sync has lost; the reader's sync then proves nothing.
     if w.is_doubtful || !w.settle(files) {
         return None;
     }
