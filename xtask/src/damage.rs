@@ -17,7 +17,7 @@ use change::Scene;
 use judge::Truth;
 use look::Seen;
 use sample::{End, Sample};
-use seawall::Parity;
+use seawall::parity::Parity;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

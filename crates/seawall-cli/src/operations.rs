@@ -2,7 +2,9 @@
 
 use crate::args::Until;
 use crate::report::{Exit, Failure};
-use seawall::{CodecId, Cursor, Error, LogId, LogReader, Lsn, Raw, Record, RecordId, Versioned};
+use seawall::format::{CodecId, LogId, RecordId};
+use seawall::versioned::Versioned;
+use seawall::{Cursor, Error, LogReader, Lsn, Raw, Record};
 use seawall_replay::{Operation, Operations, Outlines, Source, known_id};
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;

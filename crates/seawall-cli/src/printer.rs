@@ -5,7 +5,9 @@ use crate::output::{Output, hex, one_line};
 use crate::report::{Exit, Failure, say};
 use crate::select::{Fields, Picked, Picker, Selection};
 use crate::{human, json};
-use seawall::{AtomicSet, CodecId, Record};
+use seawall::Record;
+use seawall::damage::AtomicSet;
+use seawall::format::CodecId;
 use serde_json::Value;
 use std::io::{self, Write};
 

@@ -1,7 +1,9 @@
 //! Errors in three lines: what, where, what next. And the one table of exit codes.
 
 use crate::human::typed;
-use seawall::{Error, Refused, Verdict};
+use seawall::Error;
+use seawall::format::Refused;
+use seawall::verify::Verdict;
 use seawall_measure::scratch::NoFolder;
 use std::fmt::Display;
 use std::io::{self, Write};

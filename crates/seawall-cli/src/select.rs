@@ -1,10 +1,10 @@
 //! Which records are printed, and which of their fields: `--where` and `--fields`.
 
-use crate::json;
+use crate::output::one_line;
 use crate::report::say;
-use crate::{human, output::one_line};
+use crate::{human, json};
 use clap::Args;
-use seawall::CodecId;
+use seawall::format::CodecId;
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 use std::borrow::Cow;

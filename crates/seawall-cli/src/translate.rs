@@ -8,7 +8,7 @@
 
 use crate::json::{self, DEPTH_MAX, numbers};
 use crate::output::from_base64;
-use seawall::CodecId;
+use seawall::format::CodecId;
 use seawall_foreign::pack::{Token, is_whole, token};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_value_comes_back_as_it_was_and_what_is_none_is_refused_quietly() {
-        use seawall::CodecId::{Json, MessagePack, Raw};
+        use seawall::format::CodecId::{Json, MessagePack, Raw};
         for seed in 0..10_000 {
             let dice = &mut Dice::new(seed);
             let text = draw_value(dice, 4).to_string();

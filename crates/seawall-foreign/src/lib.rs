@@ -106,7 +106,7 @@ pub enum Remark {
     /// damage.
     UnsureTail,
     /// Records that a repair gave up: their numbers are skipped.
-    GivenUp(seawall::Lost),
+    GivenUp(seawall::damage::Lost),
 }
 
 /// CRC-32 of IEEE 802.3, as zip and Ethernet have it.

@@ -9,7 +9,8 @@
 
 #![forbid(unsafe_code)]
 
-use seawall::{Log, LogReader, Lsn, Options, Upgraded};
+use seawall::versioned::Upgraded;
+use seawall::{Log, LogReader, Lsn, Options};
 use seawall_io::Storage;
 use seawall_replay::{
     Batch, Change, Edit, MemoryStore, Operation, Operators, Replay, Report, Store, StoreError,

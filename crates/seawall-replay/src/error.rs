@@ -1,9 +1,9 @@
 //! What can go wrong, one variant for each act of the caller.
 
 use crate::{StoreError, TxId};
-use seawall::{LogId, Lsn};
-use std::fmt;
-use std::io;
+use seawall::Lsn;
+use seawall::format::LogId;
+use std::{fmt, io};
 
 /// Why a replay stopped. What was applied until then stays applied, and is not applied again.
 #[derive(Debug)]

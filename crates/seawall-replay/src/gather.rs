@@ -3,7 +3,8 @@
 use crate::plan::Plan;
 use crate::scratch::{Folder, Place, Scratch};
 use crate::{Change, Error, Operation, Result, TxId, Watermark};
-use seawall::{LogId, Lsn, RecordId};
+use seawall::Lsn;
+use seawall::format::{LogId, RecordId};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;

@@ -26,7 +26,7 @@ impl fmt::Display for TxId {
 /// `{"commit":7}`, `{"abort":7}`, `{"atomic":[{"delete":{"table":"t","key":"k"}}]}`. Keys and
 /// values are bytes; what is not UTF-8 is a list of numbers there.
 ///
-/// The log is opened with [`seawall::Upgraded`] to have its name and schema number in it.
+/// The log is opened with [`seawall::versioned::Upgraded`] to have its name and schema number in it.
 ///
 /// # Examples
 ///
@@ -56,7 +56,7 @@ pub enum Operation {
 }
 
 /// The first schema: there is none older to upgrade from.
-impl seawall::Versioned for Operation {
+impl seawall::versioned::Versioned for Operation {
     const NAME: &'static str = "operation";
     const SCHEMA: u32 = 1;
 

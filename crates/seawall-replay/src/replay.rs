@@ -11,7 +11,8 @@ use crate::{
     Batch, BatchSize, Bounds, Error, Operators, Phase, Plan, Progress, Result, Source, Store,
     Unfinished, Watermark,
 };
-use seawall::{LogId, Lsn};
+use seawall::Lsn;
+use seawall::format::LogId;
 use seawall_io::{Clock, SystemClock};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -8,7 +8,8 @@ pub use error::{PassedOver, Reason, SnapshotError};
 
 use crate::dump::{self, Kind, Owner};
 use folder::{Folder, NotLoaded};
-use seawall::{Codec, Log, LogId, Lsn};
+use seawall::format::LogId;
+use seawall::{Codec, Log, Lsn};
 use seawall_format::next_lsn;
 use seawall_io::Storage;
 use serde::Serialize;

@@ -1,7 +1,8 @@
 //! Where operations come from: a log, read from a number on.
 
 use crate::{Logged, Operation, Outline};
-use seawall::{Codec, Error, LogId, LogReader, Lsn, RecordId, Result};
+use seawall::format::{LogId, RecordId};
+use seawall::{Codec, Error, LogReader, Lsn, Result};
 
 /// The operations of a log, each with its record, as far as it is durable.
 pub type Operations<'a> =

@@ -1,7 +1,9 @@
 //! Where the lanes of a store are, and whether the log's records are those that it has applied.
 
 use crate::{Error, Result, Source, Store, Watermark};
-use seawall::{Corruption, LogId, Lsn};
+use seawall::Lsn;
+use seawall::damage::Corruption;
+use seawall::format::LogId;
 
 /// More lanes than that are a mistake, or damage.
 pub(crate) const LANES_MAX: u32 = 1024;

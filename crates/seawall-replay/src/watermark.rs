@@ -1,7 +1,8 @@
 //! How far a store is, and in which history: what every batch keeps with its writes.
 
 use crate::StoreError;
-use seawall::{LogId, Lsn, RecordId};
+use seawall::Lsn;
+use seawall::format::{LogId, RecordId};
 
 /// How far one lane of a replay has come in a store, and in which log.
 ///

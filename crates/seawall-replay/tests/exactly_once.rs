@@ -6,7 +6,8 @@
 use crate::common;
 
 use common::{DyingStore, Manner, expected, log_of, operations, wrong_keys};
-use seawall::{Log, LogId, LogReader, Lsn, RecordId};
+use seawall::format::{LogId, RecordId};
+use seawall::{Log, LogReader, Lsn};
 use seawall_replay::{Bounds, Error, Operation, Operations, Phase, Replay, Source, Store};
 use seawall_testkit::Dice;
 use std::sync::Mutex;

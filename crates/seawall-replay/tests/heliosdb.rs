@@ -12,8 +12,7 @@ use seawall_replay::{
     Batch, Bounds, Change, Error, MemoryStore, Operation, Replay, Report, Store, StoreError, TxId,
     Watermark,
 };
-use seawall_testkit::Dice;
-use seawall_testkit::MemStorage;
+use seawall_testkit::{Dice, MemStorage};
 use std::sync::{Arc, Mutex};
 use std::thread;
 

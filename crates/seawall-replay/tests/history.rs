@@ -7,7 +7,8 @@ mod programs;
 mod snapshots;
 
 use crate::common::{Rows, found};
-use seawall::{Geometry, Log, LogReader, Lsn, Options};
+use seawall::format::Geometry;
+use seawall::{Log, LogReader, Lsn, Options};
 use seawall_io::{Access, Storage};
 use seawall_replay::{
     Batch, Change, Error, MemoryStore, Operation, Replay, Store, Transaction, TxId, Watermark,
@@ -169,7 +170,7 @@ fn copies_and_what_was_recovered_or_salvaged_are_the_same_log() {
     replay(&disk, &store).unwrap();
 
     let target: Disk = Arc::new(MemStorage::new());
-    seawall::copy_in(&disk, &target).unwrap();
+    seawall::Maintenance::on(&disk).back_up_to(&target).unwrap();
     assert_eq!(replay(&target, &store).unwrap(), 0, "copied");
 
     // What nothing confirms yet is written to a new segment by the next open.
@@ -180,7 +181,7 @@ fn copies_and_what_was_recovered_or_salvaged_are_the_same_log() {
     assert_eq!(found(&store), fold(&killed));
 
     let salvaged: Disk = Arc::new(MemStorage::new());
-    seawall::salvage_in(&killed, salvaged.clone()).unwrap();
+    seawall::Maintenance::on(&killed).salvage_to(salvaged.clone()).unwrap();
     put(&open(&salvaged), "m", 2);
     assert_eq!(replay(&salvaged, &store).unwrap(), 2, "salvaged");
     assert_eq!(found(&store), fold(&salvaged));

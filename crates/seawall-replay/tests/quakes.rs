@@ -8,8 +8,7 @@ use example::{DUMP_EVERY, Event, Run, Week, events, run};
 use seawall::{Log, Options};
 use seawall_io::Storage;
 use seawall_replay::Snapshots;
-use seawall_testkit::Dice;
-use seawall_testkit::MemStorage;
+use seawall_testkit::{Dice, MemStorage};
 
 /// A run on a device that may die.
 fn run_on(device: &MemStorage, stop: impl FnMut(&Run) -> bool) -> Result<Run, String> {

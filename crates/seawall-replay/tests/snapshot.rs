@@ -2,11 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use seawall::{Geometry, Log, Lsn, Options, Raw, Retention};
+use seawall::format::Geometry;
+use seawall::{Log, Lsn, Options, Raw, Retention};
 use seawall_io::{Access, Storage};
 use seawall_replay::{PassedOver, Reason, Restored, SnapshotError, Snapshots, Snapshotter};
-use seawall_testkit::MemStorage;
-use seawall_testkit::{CrashTest, Dice, Tried};
+use seawall_testkit::{CrashTest, Dice, MemStorage, Tried};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

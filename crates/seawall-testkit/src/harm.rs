@@ -113,7 +113,8 @@ pub struct Harmed {
 /// ```
 /// use seawall_testkit::MemStorage;
 /// use seawall_testkit::{Decay, Harm, harm};
-/// use seawall::{Log, Options, Verdict, verify_in};
+/// use seawall::verify::Verdict;
+/// use seawall::{Log, Maintenance, Options};
 /// use std::sync::Arc;
 ///
 /// let device = MemStorage::new();
@@ -124,7 +125,7 @@ pub struct Harmed {
 /// let how = Harm { decay: Decay::LostFile, reach: 512, seed: 1 };
 /// let harmed = harm(&device, &device, how, |name| name.ends_with(".seg")).expect("a segment");
 /// assert_eq!(harmed.file, "000000000001.seg");
-/// assert_eq!(verify_in(&(Arc::new(device) as _))?.verdict, Verdict::Lost);
+/// assert_eq!(Maintenance::on(&(Arc::new(device) as _)).verify()?.verdict, Verdict::Lost);
 /// # Ok::<(), seawall::Error>(())
 /// ```
 pub fn harm(

@@ -8,7 +8,8 @@
 mod ram;
 
 use ram::Ram;
-use seawall::{Codec, Geometry, Json, Level, Log, MessagePack, Options, Positional, Raw};
+use seawall::format::Geometry;
+use seawall::{Codec, Json, Level, Log, MessagePack, Options, Positional, Raw};
 use seawall_io::{Clock, SystemClock};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

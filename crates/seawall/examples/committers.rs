@@ -7,7 +7,9 @@
 
 #![forbid(unsafe_code)]
 
-use seawall::{CodecId, Error, Failover, Layout, Log, Lsn, Options, Raw};
+use seawall::format::CodecId;
+use seawall::recovery::Failover;
+use seawall::{Error, Layout, Log, Lsn, Options, Raw};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;

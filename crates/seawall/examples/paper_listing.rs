@@ -3,7 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-use seawall::BinLogger;
+use seawall::paper::BinLogger;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 

@@ -16,7 +16,8 @@ const TOGETHER: usize = 500;
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args_os().nth(1).ok_or("usage: queue LOG")?;
     // Whole segments are given up, so short ones keep the log short.
-    let log: Log<[u8], Raw> = Options::new().segment_size(seawall::SEGMENT_MIN).open(path)?;
+    let log: Log<[u8], Raw> =
+        Options::new().segment_size(seawall::format::SEGMENT_MIN).open(path)?;
     let mut waiting = vec![];
     for line in io::stdin().lines() {
         match line?.split_once(' ') {

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::disallowed_methods, reason = "it plays the disk that changes a log's bytes")]
 
-use seawall::{Error, Log, LogReader, Lsn, salvage, verify};
+use seawall::{Error, Log, LogReader, Lsn, Maintenance};
 use std::io::Write;
 use std::path::Path;
 
@@ -21,13 +21,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     flip_a_bit(&damaged.join("000000000001.seg"), b"number 3")?;
 
     let mut out = std::io::stdout().lock();
-    for damage in verify(&damaged)?.damage {
+    for damage in Maintenance::at(&damaged).verify()?.damage {
         writeln!(out, "verify: {damage}")?;
     }
     if let Err(error @ Error::Damaged(_)) = Log::<String>::open(&damaged) {
         writeln!(out, "open:   {error}")?;
     }
-    let done = salvage(&damaged, &rescued)?;
+    let done = Maintenance::at(&damaged).salvage(&rescued)?;
     writeln!(out, "rescued {} records; the damaged log is as it was", done.records)?;
     let reader: LogReader<String> = LogReader::open(&rescued)?;
     for entry in reader.read_from(Lsn::FIRST)? {

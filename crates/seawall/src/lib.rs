@@ -1,8 +1,8 @@
-//! Seawall, a write-ahead log: write down, durably, what *will* be done; read it back after a
-//! crash.
+//! Seawall is a write-ahead log: append a record before you act on it; after a crash, read the
+//! records back.
 //!
-//! It never presents damage as a clean end while evidence of the lost record survives, and says
-//! so when it cannot know.
+//! It distinguishes an unfinished last write from corruption, lists which records are missing, and
+//! reports when it cannot tell.
 //!
 //! ```
 //! use seawall::Log;
@@ -35,36 +35,34 @@
 //! - Read: [`Log::read_from`]. In another process: [`LogReader`], and [`LogReader::follow`] for new
 //!   records.
 //! - Shorten a log: [`Log::checkpoint`], [`Log::truncate_before`], [`Options::retention`].
-//! - Know what a crash left: [`Log::recovery`].
-//! - Find and repair damage: [`verify()`], [`diagnose`], [`mend()`], [`salvage()`], [`cut_tail`].
-//! - Back up a log in use: [`copy()`].
-//! - Survive lost disk blocks: [`Options::parity`], [`protect`].
-//! - Close and learn of errors: [`Log::close`]. Dropping a log closes it, too, but reports nothing.
+//! - See what recovery found: [`Log::recovery`].
+//! - Verify, repair, salvage or back up a log: [`Maintenance`].
+//! - Survive lost disk blocks: [`Options::parity`], [`Maintenance::build_parity`].
+//! - Close a log and see errors: [`Log::close`]. Dropping a log closes it too, but reports nothing.
 //!
 //! # Levels
 //!
-//! [`Options::level`] says what an append waits for. [`Level::Synced`], the default, waits for the
-//! device. [`Level::Buffered`] does not wait: a crash can lose the newest records, never leave a
-//! gap. [`Level::Confirmed`] waits for evidence at a second place as well, so that damage at one
+//! [`Options::level`] sets what an append waits for. [`Level::Synced`], the default, waits for the
+//! device. [`Level::Buffered`] does not wait: a crash can lose the newest records, but never leaves
+//! a gap. [`Level::Confirmed`] also waits for evidence at a second place, so that damage at one
 //! place cannot hide the record.
 //!
 //! # Records
 //!
 //! A record is any type of serde, stored as [`MessagePack`] by field names, so that fields can be
-//! added later; [`Versioned`] types convert old records. **For bytes use `Log<[u8], Raw>`**
+//! added later; [`Versioned`](versioned::Versioned) types convert old records. **For bytes use `Log<[u8], Raw>`**
 //! ([`Raw`]): serde writes a `Vec<u8>` as an array of numbers, up to twice as large.
 //!
 //! # Async
 //!
-//! A [`Ticket`] may be awaited on any runtime; polling it never syncs. [`Log::submit`] itself waits
-//! while the memory for open records is full, or while a segment is begun, so a busy task may
-//! prefer to call it on a thread for blocking work.
+//! Any runtime can await a [`Ticket`]; polling it never syncs. [`Log::submit`] itself blocks while
+//! the memory for open records is full or a segment is being created: call it on a thread for
+//! blocking work where that matters.
 //!
 //! # Errors
 //!
-//! [`Error`] has one variant for each thing that the caller can do. [`Error::DiskFull`] and
-//! [`Error::Io`] leave the log as it was: try again. [`Error::Poisoned`]: open the log again to
-//! learn what survived. [`Error::Damaged`] names the lost records;
+//! [`Error`] has one variant for each action of the caller. [`Error::DiskFull`] and [`Error::Io`]
+//! leave the log as it was: try again. [`Error::Poisoned`]: reopen the log to see what survived. [`Error::Damaged`] names the lost records;
 //! [`LogReader::skip_damaged`] reads the rest. [`Error::Pruned`]: begin at [`Log::replay_start`].
 //!
 //! # Features
@@ -98,8 +96,8 @@ mod files;
 mod log;
 mod maintenance;
 #[cfg(feature = "json")]
-mod paper;
-mod parity;
+pub mod paper;
+pub mod parity;
 mod read;
 mod reader;
 mod recover;
@@ -107,38 +105,71 @@ mod scan;
 mod write;
 
 pub use crate::base::codec::{Codec, MessagePack, Positional, Raw};
-pub use crate::base::error::{Corruption, Damage, Error, Lost, Origin, Result};
+pub use crate::base::error::{Error, Result};
 #[cfg(feature = "json")]
 pub use crate::base::json::Json;
-pub use crate::base::options::{Failover, OpenMode, Options, SEGMENT_MIN};
+pub use crate::base::options::{OpenMode, Options};
 pub use crate::base::retention::Retention;
-pub use crate::base::versioned::{Upgraded, Versioned};
-pub use crate::files::overlay::{Mender, Overlay, Patch};
 pub use crate::log::{Log, Stats, Ticket};
-pub use crate::maintenance::backup::{Copied, copy, copy_in, copy_with};
+pub use crate::maintenance::Maintenance;
 pub use crate::maintenance::progress::Progress;
-pub use crate::maintenance::protection::{
-    Protection, protect, protect_in, protection, protection_in,
-};
-pub use crate::maintenance::restore::{Change, Mend, Was, mend, mend_in, plan_mend, plan_mend_in};
-pub use crate::maintenance::salvage::{Rescued, salvage, salvage_in, salvage_mended, salvage_with};
-pub use crate::maintenance::truncate_damage::{
-    Cut, cut_tail, cut_tail_in, diagnose, diagnose_in, plan_cut, plan_cut_in,
-};
-pub use crate::maintenance::verify::{
-    Summary, Verdict, Verification, verify, verify_in, verify_with,
-};
-#[cfg(feature = "json")]
-pub use crate::paper::{BinLogger, JsonLogger, Logger, Retrieved};
 pub use crate::read::cursor::{Cursor, Record};
 pub use crate::read::entries::Records;
 pub use crate::read::follower::Follower;
-pub use crate::read::record_id::RecordId;
 pub use crate::reader::LogReader;
-pub use crate::recover::report::{Recovery, TailState};
-pub use crate::scan::catalog::{Orphan, OrphanKind};
-pub use crate::scan::intact::AtomicSet;
-#[doc(hidden)]
-pub use seawall_format::Geometry;
-pub use seawall_format::parity::{NoScheme, Scheme as Parity};
-pub use seawall_format::{CodecId, Layout, Level, LogId, Lsn, Offset, Refused, SegmentId};
+pub use crate::recover::report::Recovery;
+pub use seawall_format::{Layout, Level, Lsn};
+
+/// Damage to stored bytes: where it is, what it destroyed, and what caught it.
+pub mod damage {
+    pub use crate::base::error::{Corruption, Damage, Lost, Origin};
+    pub use crate::scan::intact::AtomicSet;
+}
+
+/// Results of [`Maintenance::verify`].
+pub mod verify {
+    pub use crate::maintenance::verify::{Summary, Verdict, Verification};
+    pub use crate::scan::catalog::{Orphan, OrphanKind};
+}
+
+/// Plans and results of [`Maintenance::repair`], [`Maintenance::truncate_damaged_tail`] and
+/// [`Maintenance::salvage`].
+pub mod repair {
+    pub use crate::files::overlay::{Overlay, Patch, RepairSource};
+    pub use crate::maintenance::restore::{Change, DamageKind, RepairPlan};
+    pub use crate::maintenance::salvage::SalvageReport;
+    pub use crate::maintenance::truncate_damage::TailTruncation;
+}
+
+/// Results of [`Maintenance::back_up`].
+pub mod backup {
+    pub use crate::maintenance::backup::BackupReport;
+}
+
+/// Details of [`Log::recovery`] and of failures that a log survives.
+pub mod recovery {
+    pub use crate::base::options::Failover;
+    pub use crate::recover::report::TailState;
+}
+
+/// Record types that change: each stored record is decoded by the schema it was written with.
+pub mod versioned {
+    pub use crate::base::versioned::{Upgraded, Versioned};
+}
+
+/// Identifiers and limits of the on-disk format.
+pub mod format {
+    pub use crate::base::options::SEGMENT_MIN;
+    pub use crate::read::record_id::RecordId;
+    #[doc(hidden)]
+    pub use seawall_format::Geometry;
+    pub use seawall_format::{CodecId, LogId, Offset, Refused, SegmentId};
+}
+
+/// Storage for logs that are not directories, and the clock and randomness that tests replace.
+///
+/// [`Storage`](storage::Storage) and [`File`](storage::File) may get new methods in a minor
+/// version; each has a default body, so that existing implementations keep compiling.
+pub mod storage {
+    pub use seawall_io::{Access, Clock, Entropy, File, Lock, Storage, SystemClock, SystemEntropy};
+}

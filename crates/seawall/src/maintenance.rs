@@ -1,4 +1,4 @@
-//! Whole-log tools: verify, back up, salvage, repair and protect with parity.
+//! Whole-log tools: verify, back up, salvage, repair, and build parity.
 
 pub(crate) mod backup;
 pub(crate) mod exclusive;
@@ -8,3 +8,416 @@ pub(crate) mod restore;
 pub(crate) mod salvage;
 pub(crate) mod truncate_damage;
 pub(crate) mod verify;
+
+use crate::base::error::Result;
+use crate::files::directory::open_existing;
+use crate::files::staging;
+use crate::maintenance::backup::BackupReport;
+use crate::maintenance::exclusive::refuse_in_use;
+use crate::maintenance::progress::{Progress, ProgressReporter};
+use crate::maintenance::restore::RepairPlan;
+use crate::maintenance::salvage::{SalvageReport, with_parity};
+use crate::maintenance::truncate_damage::TailTruncation;
+use crate::maintenance::verify::Verification;
+use crate::parity::backfill::Protection;
+use seawall_format::parity::Scheme;
+use seawall_io::Storage;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Maintenance of one log as a whole: verification, repair, backup, salvage and parity.
+///
+/// Nothing is opened before a method does its work, so one value serves several calls. Methods
+/// that change or repair the log need it closed; [`verify`](Self::verify),
+/// [`back_up`](Self::back_up) and [`protection`](Self::protection) work beside a running writer.
+///
+/// # Examples
+///
+/// ```
+/// use seawall::verify::Verdict;
+/// use seawall::{Log, Maintenance};
+///
+/// # let folder = std::env::temp_dir().join(format!("seawall-doc-maint-{}", std::process::id()));
+/// let log: Log<u32> = Log::open(&folder)?;
+/// log.append(&1)?;
+/// log.close()?;
+///
+/// let mut percent = 0;
+/// let found = Maintenance::at(&folder)
+///     .progress(|at| percent = at.done * 100 / at.total.max(1))
+///     .verify()?;
+/// assert_eq!((found.verdict, found.records), (Verdict::Clean, 1));
+/// assert_eq!(percent, 100);
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Maintenance<'a> {
+    log: Place,
+    replicas: Vec<Place>,
+    progress: Box<dyn FnMut(Progress) + 'a>,
+}
+
+/// A log in a directory, or in another kind of storage.
+#[derive(Clone, Debug)]
+enum Place {
+    Directory(PathBuf),
+    Storage(Arc<dyn Storage>),
+}
+
+impl Place {
+    fn open(&self) -> Result<Arc<dyn Storage>> {
+        match self {
+            Self::Directory(path) => open_existing(path),
+            Self::Storage(storage) => Ok(storage.clone()),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        match self {
+            Self::Directory(path) => path.clone(),
+            Self::Storage(storage) => PathBuf::from(storage.place()),
+        }
+    }
+}
+
+impl<'a> Maintenance<'a> {
+    /// Maintenance of the log in the directory `path`.
+    pub fn at(path: impl AsRef<Path>) -> Self {
+        Self::of(Place::Directory(path.as_ref().to_owned()))
+    }
+
+    /// Maintenance of a log that another kind of storage holds.
+    pub fn on(storage: &Arc<dyn Storage>) -> Self {
+        Self::of(Place::Storage(storage.clone()))
+    }
+
+    fn of(log: Place) -> Self {
+        Self { log, replicas: vec![], progress: Box::new(|_| {}) }
+    }
+
+    /// Calls `report` now and then with the progress of long work, on the calling thread.
+    #[must_use]
+    pub fn progress(mut self, report: impl FnMut(Progress) + 'a) -> Self {
+        self.progress = Box::new(report);
+        self
+    }
+
+    /// Adds copies of the same log, from which [`repair`](Self::repair) and
+    /// [`salvage`](Self::salvage) take what is damaged here.
+    #[must_use]
+    pub fn replicas<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
+        let places = paths.into_iter().map(|path| Place::Directory(path.as_ref().to_owned()));
+        self.replicas.extend(places);
+        self
+    }
+
+    /// Adds copies of the same log in other kinds of storage.
+    #[must_use]
+    pub fn replicas_on<'b>(
+        mut self,
+        storages: impl IntoIterator<Item = &'b Arc<dyn Storage>>,
+    ) -> Self {
+        self.replicas.extend(storages.into_iter().cloned().map(Place::Storage));
+        self
+    }
+
+    /// Verifies every byte of the log. A running writer may go on meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io), [`Error::NotALog`](crate::Error::NotALog),
+    /// [`Error::Unsupported`](crate::Error::Unsupported). Damage is no error:
+    /// [`Verification::damage`] lists it.
+    pub fn verify(&mut self) -> Result<Verification> {
+        let log = self.log.open()?;
+        verify::verify(&log, &mut ProgressReporter::new(&mut self.progress))
+    }
+
+    /// Verifies a closed log like [`verify`](Self::verify), and reads around blocks that the device
+    /// refuses.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Busy`](crate::Error::Busy) if a writer has the log open; otherwise as
+    /// [`verify`](Self::verify).
+    pub fn diagnose(&mut self) -> Result<Verification> {
+        truncate_damage::diagnose(&self.log.open()?)
+    }
+
+    /// Copies the log to the new directory `target`, durably. A running writer may go on meanwhile;
+    /// the copy is the log of one moment.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) with `AlreadyExists` if `target` exists.
+    /// [`Error::Damaged`](crate::Error::Damaged) if the log is damaged, also where parity restores
+    /// it for readers: repair it first. `target` gets its name once it is complete: an error leaves
+    /// nothing, a crash leaves `target.partial`, which can be removed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall::{Log, LogReader, Lsn, Maintenance};
+    ///
+    /// # let name = format!("seawall-doc-copy-{}", std::process::id());
+    /// # let folder = std::env::temp_dir().join(name);
+    /// # let backup = folder.with_extension("backup");
+    /// let log: Log<u32> = Log::open(&folder)?;
+    /// log.append(&7)?;
+    /// let report = Maintenance::at(&folder).back_up(&backup)?; // the writer is still open
+    /// assert_eq!(report.last, Some(Lsn::FIRST));
+    /// let reader: LogReader<u32> = LogReader::open(&backup)?;
+    /// assert_eq!(reader.read_from(Lsn::FIRST)?.count(), 1);
+    /// # drop(log); std::fs::remove_dir_all(&folder)?; std::fs::remove_dir_all(&backup)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn back_up(&mut self, target: impl AsRef<Path>) -> Result<BackupReport> {
+        let (log, source) = (self.log.open()?, self.log.path());
+        let mut reporter = ProgressReporter::new(&mut self.progress);
+        staging::make(&source, target.as_ref(), |target| {
+            backup::back_up(&log, &target, &mut reporter)
+        })
+    }
+
+    /// Copies the log to an empty storage of another kind.
+    ///
+    /// # Errors
+    ///
+    /// As [`back_up`](Self::back_up).
+    pub fn back_up_to(&mut self, target: &Arc<dyn Storage>) -> Result<BackupReport> {
+        let log = self.log.open()?;
+        backup::back_up(&log, target, &mut ProgressReporter::new(&mut self.progress))
+    }
+
+    /// Returns what [`repair`](Self::repair) would do, and changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`repair`](Self::repair).
+    pub fn plan_repair(&mut self) -> Result<RepairPlan> {
+        restore::plan_repair(&self.log.open()?, &self.open_replicas()?)
+    }
+
+    /// Repairs the log in place, from its parity and from the [`replicas`](Self::replicas). What
+    /// cannot be repaired is listed in [`RepairPlan::after`].
+    ///
+    /// The replaced bytes are kept in quarantine, durably, before the first one changes. After a
+    /// crash each byte is as it was or as it should be, and the next repair continues.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Busy`](crate::Error::Busy) if a writer has the log open.
+    /// [`Error::Mismatch`](crate::Error::Mismatch) if a replica is of another log.
+    /// [`Error::NotALog`](crate::Error::NotALog) if nothing that remains says which log it is.
+    /// [`Error::Io`](crate::Error::Io): the log may be repaired in part; check the device, then
+    /// repair again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall::verify::Verdict;
+    /// use seawall::{Log, Maintenance};
+    ///
+    /// # let name = format!("seawall-doc-repair-{}", std::process::id());
+    /// # let folder = std::env::temp_dir().join(name);
+    /// # let backup = folder.with_extension("backup");
+    /// let log: Log<u32> = Log::open(&folder)?;
+    /// log.append(&7)?;
+    /// log.close()?;
+    /// Maintenance::at(&folder).back_up(&backup)?;
+    /// let segment = folder.join("000000000001.seg");
+    /// # #[expect(clippy::disallowed_methods)] fn lose(file: &std::path::Path) {
+    /// #     std::fs::remove_file(file).unwrap();
+    /// # }
+    /// lose(&segment);
+    ///
+    /// let done = Maintenance::at(&folder).replicas([&backup]).repair()?;
+    /// assert_eq!((done.before.verdict, done.after.verdict), (Verdict::Lost, Verdict::Clean));
+    /// # std::fs::remove_dir_all(&folder)?; std::fs::remove_dir_all(&backup)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn repair(&mut self) -> Result<RepairPlan> {
+        restore::repair(&self.log.open()?, &self.open_replicas()?)
+    }
+
+    /// Returns what [`truncate_damaged_tail`](Self::truncate_damaged_tail) would do, and changes
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`truncate_damaged_tail`](Self::truncate_damaged_tail).
+    pub fn plan_truncation(&mut self) -> Result<TailTruncation> {
+        truncate_damage::plan_truncation(&self.log.open()?)
+    }
+
+    /// Ends the log before the first damage that keeps it from being opened, durably. All records
+    /// after that are given up, intact or not; their segments are kept in quarantine. A log that
+    /// opens by itself is only opened and closed cleanly.
+    ///
+    /// To keep the intact records after the damage, use [`salvage`](Self::salvage).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Busy`](crate::Error::Busy) if a writer has the log open.
+    /// [`Error::Damaged`](crate::Error::Damaged) if no beginning is left that could be kept, or the
+    /// manifest is lost. [`Error::Io`](crate::Error::Io): a second try is safe.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall::{Log, Maintenance};
+    ///
+    /// # let name = format!("seawall-doc-cut-tail-{}", std::process::id());
+    /// # let folder = std::env::temp_dir().join(name);
+    /// let log: Log<u32> = Log::open(&folder)?;
+    /// let lsn = log.append(&7)?;
+    /// log.close()?;
+    ///
+    /// let done = Maintenance::at(&folder).truncate_damaged_tail()?; // no damage: nothing goes
+    /// assert_eq!((done.last, done.damage.len()), (Some(lsn), 0));
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn truncate_damaged_tail(&mut self) -> Result<TailTruncation> {
+        truncate_damage::truncate_damaged_tail(&self.log.open()?)
+    }
+
+    /// Writes the intact records of the log to the new log `target`, durably and with the same
+    /// LSNs. The damaged log is only read, around blocks that its device refuses; parity and the
+    /// [`replicas`](Self::replicas) restore what they can.
+    ///
+    /// Intact parts of an atomic set that lost other parts are given up with them;
+    /// [`LogReader::skip_damaged`](crate::LogReader::skip_damaged) still reads them from the
+    /// damaged log.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) with `AlreadyExists` if `target` exists.
+    /// [`Error::Busy`](crate::Error::Busy) if a writer has the log open.
+    /// [`Error::NotALog`](crate::Error::NotALog) if nothing of it can be read.
+    /// [`Error::Damaged`](crate::Error::Damaged) if the LSNs that can be read are beyond those of
+    /// any log. With replicas also as [`plan_repair`](Self::plan_repair). `target` gets its name
+    /// once it is complete: an error leaves nothing, a crash leaves `target.partial`, which can be
+    /// removed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall::{Log, Maintenance};
+    ///
+    /// # let name = format!("seawall-doc-salv-{}", std::process::id());
+    /// # let folder = std::env::temp_dir().join(name);
+    /// # let rescued = folder.with_extension("rescued");
+    /// let log: Log<u32> = Log::open(&folder)?;
+    /// log.append(&7)?;
+    /// log.close()?;
+    /// let found = Maintenance::at(&folder).salvage(&rescued)?;
+    /// assert_eq!((found.records, found.given_up.len()), (1, 0));
+    /// let log: Log<u32> = Log::open(&rescued)?;
+    /// assert_eq!(log.append(&8)?.get(), 2);
+    /// # drop(log); std::fs::remove_dir_all(&folder)?; std::fs::remove_dir_all(&rescued)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn salvage(&mut self, target: impl AsRef<Path>) -> Result<SalvageReport> {
+        let (view, source) = (self.repaired_view()?, self.log.path());
+        let mut reporter = ProgressReporter::new(&mut self.progress);
+        staging::make(&source, target.as_ref(), |target| {
+            salvage::salvage(&view, target, &mut reporter)
+        })
+    }
+
+    /// Salvages to an empty storage of another kind.
+    ///
+    /// # Errors
+    ///
+    /// As [`salvage`](Self::salvage).
+    pub fn salvage_to(&mut self, target: Arc<dyn Storage>) -> Result<SalvageReport> {
+        let view = self.repaired_view()?;
+        salvage::salvage(&view, target, &mut ProgressReporter::new(&mut self.progress))
+    }
+
+    /// Reports how much of the log has parity.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io), [`Error::NotALog`](crate::Error::NotALog),
+    /// [`Error::Unsupported`](crate::Error::Unsupported).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall::parity::Parity;
+    /// use seawall::{Log, Maintenance, Options};
+    ///
+    /// # let name = format!("seawall-doc-prot-{}", std::process::id());
+    /// # let folder = std::env::temp_dir().join(name);
+    /// let log: Log<u32> = Options::new().parity(Some(Parity::DEFAULT)).open(&folder)?;
+    /// log.append(&7)?;
+    /// log.close()?;
+    /// let found = Maintenance::at(&folder).protection()?;
+    /// assert_eq!((found.scheme, found.covered), (Some(Parity::DEFAULT), found.bytes));
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn protection(&mut self) -> Result<Protection> {
+        protection::protection(&self.log.open()?)
+    }
+
+    /// Builds the parity that the log lacks: for segments that were written without it, where a
+    /// crash left some out, and where parity itself is damaged. Returns how much is covered then.
+    ///
+    /// Parity is computed from the records as they are: verify them first. Open the log once after
+    /// a crash: records at the end that may not be durable get none before
+    /// ([`Protection::unsure`]).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Busy`](crate::Error::Busy) if a writer has the log open.
+    /// [`Error::Io`](crate::Error::Io), of the kind [`InvalidData`](std::io::ErrorKind::InvalidData)
+    /// where existing parity contradicts the records; that parity is kept.
+    /// [`Error::NotALog`](crate::Error::NotALog), [`Error::Unsupported`](crate::Error::Unsupported).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall::parity::Parity;
+    /// use seawall::{Log, Maintenance};
+    ///
+    /// # let name = format!("seawall-doc-mkpar-{}", std::process::id());
+    /// # let folder = std::env::temp_dir().join(name);
+    /// let log: Log<u32> = Log::open(&folder)?;
+    /// log.append(&7)?;
+    /// log.close()?;
+    /// let built = Maintenance::at(&folder).build_parity(Parity::DEFAULT)?;
+    /// assert!(built.open.is_empty());
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn build_parity(&mut self, scheme: Scheme) -> Result<Protection> {
+        protection::build_parity(&self.log.open()?, scheme)
+    }
+
+    fn open_replicas(&self) -> Result<Vec<Arc<dyn Storage>>> {
+        self.replicas.iter().map(Place::open).collect()
+    }
+
+    /// The closed log with what parity and replicas can restore.
+    fn repaired_view(&self) -> Result<Arc<dyn Storage>> {
+        let log = self.log.open()?;
+        if self.replicas.is_empty() {
+            refuse_in_use(&*log)?;
+            return with_parity(log);
+        }
+        Ok(restore::plan_repair(&log, &self.open_replicas()?)?.view(&log))
+    }
+}
+
+impl fmt::Debug for Maintenance<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Maintenance")
+            .field("log", &self.log)
+            .field("replicas", &self.replicas)
+            .finish_non_exhaustive()
+    }
+}

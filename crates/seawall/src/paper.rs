@@ -22,22 +22,22 @@ use std::sync::{Arc, PoisonError};
 /// # Examples
 ///
 /// ```
-/// use seawall::JsonLogger;
+/// use seawall::paper::JSONLogger;
 ///
 /// # let folder = std::env::temp_dir().join(format!("seawall-doc-paper-{}", std::process::id()));
-/// let logger: JsonLogger<u32> = JsonLogger::new(&folder);
+/// let logger: JSONLogger<u32> = JSONLogger::new(&folder);
 /// logger.write(&42)?;
 /// let records: Vec<u32> = logger.retrieve()?.collect::<Result<_, _>>()?;
 /// assert_eq!(records, [42]);
 /// # drop(logger); std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub type JsonLogger<T> = Logger<T, Json>;
+pub type JSONLogger<T> = Logger<T, Json>;
 
 /// The paper's compact log: `MessagePack`, checksummed.
 pub type BinLogger<T> = Logger<T, MessagePack>;
 
-/// A log by the paper's method names: [`JsonLogger`] or [`BinLogger`].
+/// A log by the paper's method names: [`JSONLogger`] or [`BinLogger`].
 ///
 /// `new`, `write`, `retrieve` are the paper's abstract operations, `write_data` and
 /// `retrieve_iterator` the names in its listing. A log is a directory here, not a file.

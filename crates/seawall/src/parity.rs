@@ -4,3 +4,6 @@ pub(crate) mod backfill;
 pub(crate) mod code;
 pub(crate) mod reconstruct;
 pub(crate) mod writer;
+
+pub use crate::parity::backfill::Protection;
+pub use seawall_format::parity::{NoScheme, Scheme as Parity};

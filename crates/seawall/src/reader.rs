@@ -102,7 +102,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     }
 
     /// Whether to go on behind damage, and what the device cannot read, after an error that names
-    /// it: what is delivered then is intact, but not all there was. [`Record::set`] tells which
+    /// it: what is delivered then is intact, but not all there was. [`Record::set`](crate::Record::set) tells which
     /// records are parts of a broken atomic set.
     #[must_use]
     pub fn skip_damaged(mut self, skip: bool) -> Self {
@@ -297,7 +297,7 @@ impl<T: ?Sized, C> LogReader<T, C> {
     }
 
     /// The highest schema number of the log's records, as it was opened; older ones have their own,
-    /// see [`Record::schema`].
+    /// see [`Record::schema`](crate::Record::schema).
     #[must_use]
     pub fn schema(&self) -> u32 {
         self.record_type.schema

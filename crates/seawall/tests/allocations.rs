@@ -9,7 +9,8 @@
 mod common;
 
 use common::ram::Ram;
-use seawall::{Codec, Geometry, Json, Level, Log, MessagePack, Options, Positional, Raw};
+use seawall::format::Geometry;
+use seawall::{Codec, Json, Level, Log, MessagePack, Options, Positional, Raw};
 use serde::{Deserialize, Serialize};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -14,7 +14,9 @@ use std::time::Duration;
 use common::gate::Gated;
 use common::watched::{Call, Watch, Watched};
 use common::{Bytes, block_on, within};
-use seawall::{Codec, CodecId, Error, Failover, Level, Log, Lsn, Options, Raw, Ticket};
+use seawall::format::CodecId;
+use seawall::recovery::Failover;
+use seawall::{Codec, Error, Level, Log, Lsn, Options, Raw, Ticket};
 use seawall_testkit::MemStorage;
 
 /// Nobody waits longer, in seconds.

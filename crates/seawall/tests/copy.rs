@@ -9,7 +9,9 @@ use common::gate::Gated;
 use common::hooked::Hooked;
 use common::mute::{Mute, Refused};
 use common::within;
-use seawall::{Error, Geometry, Log, LogReader, Lsn, Options, Raw, Verdict, copy_in, verify_in};
+use seawall::format::Geometry;
+use seawall::verify::Verdict;
+use seawall::{Error, Log, LogReader, Lsn, Maintenance, Options, Raw};
 use seawall_io::{ManualClock, SeededEntropy, Storage};
 use seawall_testkit::MemStorage;
 use std::sync::Arc;
@@ -58,8 +60,8 @@ fn copied(source: &MemStorage) -> Result<MemStorage, Error> {
 fn copied_from(source: &Arc<dyn Storage>) -> Result<MemStorage, Error> {
     let target = MemStorage::new();
     let as_target: Arc<dyn Storage> = Arc::new(target.clone());
-    copy_in(source, &as_target)?;
-    assert_eq!(verify_in(&as_target).unwrap().verdict, Verdict::Clean);
+    Maintenance::on(source).back_up_to(&as_target)?;
+    assert_eq!(Maintenance::on(&as_target).verify().unwrap().verdict, Verdict::Clean);
     Ok(target)
 }
 
@@ -162,10 +164,11 @@ fn a_copy_while_a_cut_is_under_way_holds_what_is_kept() {
             scope.spawn(|| log.truncate_after(Lsn::new(90)).unwrap());
             gate.wait_for_somebody();
             let target = MemStorage::new();
-            let copy = copy_in(&(Arc::new(device) as _), &(Arc::new(target.clone()) as _));
+            let copy = Maintenance::on(&(Arc::new(device) as _))
+                .back_up_to(&(Arc::new(target.clone()) as _));
             gate.open();
             copy.unwrap();
-            let found = verify_in(&(Arc::new(target.clone()) as _)).unwrap();
+            let found = Maintenance::on(&(Arc::new(target.clone()) as _)).verify().unwrap();
             assert_eq!((found.verdict, records(&target)), (Verdict::Clean, (1, 90)));
         });
     });
@@ -189,7 +192,7 @@ fn a_cut_of_what_was_carried_is_not_copied_halfway() {
             let cut = scope.spawn(|| log.truncate_after(Lsn::new(9)).unwrap());
             gate.wait_for_somebody();
             let target: Arc<dyn Storage> = Arc::new(MemStorage::new());
-            let copy = copy_in(&(Arc::new(device.clone()) as _), &target);
+            let copy = Maintenance::on(&(Arc::new(device.clone()) as _)).back_up_to(&target);
             gate.open();
             cut.join().unwrap();
             assert!(matches!(copy, Err(Error::Io { .. })), "{copy:?}");
@@ -247,10 +250,11 @@ fn a_copy_is_sound_if_a_cut_seals_an_old_segment_at_any_step_of_it() {
             }
         });
         let target = MemStorage::new();
-        let copy = copy_in(&(Arc::new(hooked) as _), &(Arc::new(target.clone()) as _));
+        let copy =
+            Maintenance::on(&(Arc::new(hooked) as _)).back_up_to(&(Arc::new(target.clone()) as _));
         gate.open();
         if copy.is_ok() {
-            let found = verify_in(&(Arc::new(target.clone()) as _)).unwrap();
+            let found = Maintenance::on(&(Arc::new(target.clone()) as _)).verify().unwrap();
             assert_eq!(found.verdict, Verdict::Clean, "look {look}: {found:?}");
             assert!([150, 400].contains(&records(&target).1), "look {look}");
         }

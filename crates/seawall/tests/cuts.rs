@@ -8,7 +8,9 @@ use common::gate::Gated;
 use common::hooked::Hooked;
 use common::watched::Call;
 use common::{block_on, within};
-use seawall::{Error, Geometry, Log, LogReader, Lsn, Options, Raw, Ticket, Verdict, verify_in};
+use seawall::format::Geometry;
+use seawall::verify::Verdict;
+use seawall::{Error, Log, LogReader, Lsn, Maintenance, Options, Raw, Ticket};
 use seawall_io::{ManualClock, SeededEntropy, Storage};
 use seawall_testkit::{MemStorage, What};
 use std::sync::{Arc, mpsc};
@@ -50,7 +52,7 @@ fn lsn(number: u64) -> Lsn {
 
 fn verdict(storage: &MemStorage) -> Verdict {
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
-    verify_in(&storage).unwrap().verdict
+    Maintenance::on(&storage).verify().unwrap().verdict
 }
 
 #[test]
@@ -424,7 +426,8 @@ fn what_a_cut_could_not_remove_does_not_return_when_the_newest_segment_is_lost()
             for name in &taken[left_from..=left_to] {
                 left.copy_raw(&format!("quarantine/{name}"), name);
             }
-            let whole = verify_in(&(Arc::new(left.clone()) as Arc<dyn Storage>)).unwrap();
+            let whole =
+                Maintenance::on(&(Arc::new(left.clone()) as Arc<dyn Storage>)).verify().unwrap();
             assert_eq!(whole.verdict, Verdict::Clean);
             left.remove_raw("000000000010.seg");
             for crashed in [left.kill(), left.power_cut(|_| true)] {
@@ -536,7 +539,7 @@ fn a_checkpoint_is_durable_and_a_cut_lowers_it() {
     assert!(!opens_with_spoilt(&storage, "old 3 "), "without a checkpoint all is judged");
     log.checkpoint(lsn(50)).unwrap();
     let device: Arc<dyn Storage> = Arc::new(storage.power_cut(|_| false));
-    assert_eq!(verify_in(&device).unwrap().summary.checkpoint, Lsn::new(50));
+    assert_eq!(Maintenance::on(&device).verify().unwrap().summary.checkpoint, Lsn::new(50));
     assert!(opens_with_spoilt(&storage, "old 3 "), "what stands before it is not judged");
     assert!(!opens_with_spoilt(&storage, "old 52 "));
     log.truncate_after(Lsn::new(20)).unwrap();

@@ -10,7 +10,8 @@
 use crate::common;
 
 use common::{Found, judge, lsn, names, open, payload, read, tiny};
-use seawall::{Lsn, Verdict};
+use seawall::Lsn;
+use seawall::verify::Verdict;
 use seawall_testkit::{MemStorage, What};
 
 /// Appends records up to this one, and drops the log without closing it well.

@@ -11,7 +11,9 @@ use crate::common;
 
 use common::images::{batches, files};
 use common::{Bytes, LAYOUTS, judge, laid_out, lsn, names, of_any_size, open, payload_in, read};
-use seawall::{Layout, Lost, Mend, Patch, mend_in};
+use seawall::damage::Lost;
+use seawall::repair::{Patch, RepairPlan};
+use seawall::{Layout, Maintenance};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 use std::collections::BTreeMap;
@@ -22,9 +24,9 @@ fn storage(device: &MemStorage) -> Arc<dyn Storage> {
     Arc::new(device.clone())
 }
 
-fn mend(damaged: &MemStorage, replicas: &[&MemStorage]) -> Mend {
+fn mend(damaged: &MemStorage, replicas: &[&MemStorage]) -> RepairPlan {
     let replicas: Vec<_> = replicas.iter().map(|device| storage(device)).collect();
-    mend_in(&storage(damaged), &replicas).unwrap()
+    Maintenance::on(&storage(damaged)).replicas_on(&replicas).repair().unwrap()
 }
 
 /// Every file of a log that says something, and its content.

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
-use seawall::{Error, Geometry, Log, LogReader, Lsn, Options, Raw, Verdict, verify_in};
+use seawall::format::Geometry;
+use seawall::verify::Verdict;
+use seawall::{Error, Log, LogReader, Lsn, Maintenance, Options, Raw};
 use seawall_io::{ManualClock, SeededEntropy, Storage};
 use seawall_testkit::MemStorage;
 use std::sync::Arc;
@@ -50,7 +52,7 @@ fn none_empties_a_log_that_does_not_begin_with_record_1() {
         drop(log);
 
         let shared: Arc<dyn Storage> = Arc::new(storage.clone());
-        let found = verify_in(&shared).unwrap();
+        let found = Maintenance::on(&shared).verify().unwrap();
         assert_eq!((found.verdict, found.records), (Verdict::Clean, 0));
         let reader: LogReader<[u8], Raw> = LogReader::open_in(shared).unwrap();
         assert_eq!(reader.read_from(oldest).unwrap().count(), 0);

@@ -20,7 +20,8 @@ use common::sample::Sample;
 use common::{
     Found, GEOMETRY, again, judge, laid_out, lsn, names, open, payload, read, read_own, tiny,
 };
-use seawall::{Error, Layout, Lsn, Verdict, Verification};
+use seawall::verify::{Verdict, Verification};
+use seawall::{Error, Layout, Lsn};
 use seawall_testkit::MemStorage;
 
 const ENDS: [End; 4] = [End::Closed, End::Confirmed, End::PowerCut, End::Killed];

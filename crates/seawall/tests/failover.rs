@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
-use seawall::{Error, Geometry, Level, Log, Lsn, Options, Raw, Verdict, verify_in};
+use seawall::format::Geometry;
+use seawall::verify::Verdict;
+use seawall::{Error, Level, Log, Lsn, Maintenance, Options, Raw};
 use seawall_io::{ManualClock, SeededEntropy};
 use seawall_testkit::MemStorage;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,7 +61,9 @@ fn live(storage: &MemStorage, level: Level) -> Life {
 /// Reopens and compares everything with what was written.
 fn check(storage: MemStorage, acknowledged: u64, case: &str) {
     let as_storage: Arc<dyn seawall_io::Storage> = Arc::new(storage.clone());
-    let found = verify_in(&as_storage).unwrap_or_else(|error| panic!("{case}: verify {error}"));
+    let found = Maintenance::on(&as_storage)
+        .verify()
+        .unwrap_or_else(|error| panic!("{case}: verify {error}"));
     assert!(matches!(found.verdict, Verdict::Clean | Verdict::Torn), "{case}: {found:?}");
     let log: Log<[u8], Raw> =
         options(Level::Synced).open_in(Arc::new(storage)).unwrap_or_else(|e| panic!("{case}: {e}"));

@@ -6,7 +6,8 @@ use crate::common;
 
 use common::gate::Gated;
 use common::within;
-use seawall::{Error, Geometry, Log, LogReader, Lsn, Options, Raw};
+use seawall::format::Geometry;
+use seawall::{Error, Log, LogReader, Lsn, Options, Raw};
 use seawall_io::{ManualClock, SeededEntropy, Storage};
 use seawall_testkit::MemStorage;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -254,7 +255,9 @@ fn a_follower_passes_over_what_was_given_up_at_the_end() {
         let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
         device.edit("000000000001.seg", |bytes| *bytes.get_mut(end).unwrap() ^= 1);
         let mended = MemStorage::new();
-        seawall::salvage_in(&(Arc::new(device) as _), Arc::new(mended.clone())).unwrap();
+        seawall::Maintenance::on(&(Arc::new(device) as _))
+            .salvage_to(Arc::new(mended.clone()))
+            .unwrap();
         let log = common::open(&common::again(2), &mended).unwrap();
         let reader = LogReader::<[u8], Raw>::open_in(Arc::new(mended)).unwrap();
         for here in [true, false] {

@@ -8,7 +8,9 @@ use crate::common;
 use common::gate::Gated;
 use common::hooked::Hooked;
 use common::{Bytes, GEOMETRY, laid_out, tiny, within};
-use seawall::{Error, Geometry, Layout, Log, Lsn, Options, Raw, Verdict, verify_in};
+use seawall::format::Geometry;
+use seawall::verify::Verdict;
+use seawall::{Error, Layout, Log, Lsn, Maintenance, Options, Raw};
 use seawall_io::{ManualClock, SeededEntropy, Storage};
 use seawall_testkit::MemStorage;
 use std::sync::{Arc, mpsc};
@@ -76,7 +78,7 @@ fn a_full_disk_filled_and_freed_twenty_times_loses_nothing() {
         }
         log.close().unwrap();
         let as_storage: Arc<dyn Storage> = Arc::new(storage.clone());
-        assert_eq!(verify_in(&as_storage).unwrap().verdict, Verdict::Clean);
+        assert_eq!(Maintenance::on(&as_storage).verify().unwrap().verdict, Verdict::Clean);
         storage.limit(u64::MAX);
         assert_eq!(read_all(&open(&storage, ahead)), records);
     }
@@ -234,7 +236,7 @@ fn a_cut_frees_a_disk_that_has_room_for_the_smallest_segment_alone() {
     assert!(fill(&log, 11) > 100, "the room is free");
     log.close().unwrap();
     let storage: Arc<dyn Storage> = Arc::new(storage);
-    assert_eq!(verify_in(&storage).unwrap().verdict, Verdict::Clean);
+    assert_eq!(Maintenance::on(&storage).verify().unwrap().verdict, Verdict::Clean);
 }
 
 /// Options of a readable log, whose texts grow in space that is reserved beyond their ends.
@@ -289,7 +291,7 @@ fn a_full_disk_refuses_whole_appends_of_a_readable_log_and_nothing_else() {
     assert_eq!(log.stats().failovers, 0);
     log.close().unwrap();
     let as_storage: Arc<dyn Storage> = Arc::new(storage.clone());
-    assert_eq!(verify_in(&as_storage).unwrap().verdict, Verdict::Clean);
+    assert_eq!(Maintenance::on(&as_storage).verify().unwrap().verdict, Verdict::Clean);
     check_values(&common::open(&readable(2), &storage).unwrap(), (oldest, more));
 }
 

@@ -16,7 +16,9 @@ use common::{
     Bytes, Found, GEOMETRY, Random, SEGMENT_MIN, Scratch, again, lsn, names, open, payload, read,
     tiny, within,
 };
-use seawall::{Damage, Error, Geometry, Log, LogReader, Lsn, Options, Raw};
+use seawall::damage::Damage;
+use seawall::format::Geometry;
+use seawall::{Error, Log, LogReader, Lsn, Options, Raw};
 use seawall_io::{ManualClock, SeededEntropy, Storage};
 use seawall_testkit::MemStorage;
 

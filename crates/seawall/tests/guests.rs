@@ -8,7 +8,8 @@ use crate::common;
 use common::frozen::Frozen;
 use common::hooked::Hooked;
 use common::{Bytes, Found, GEOMETRY, Scratch, again, lsn, open, payload, tiny};
-use seawall::{Error, Level, Log, LogReader, Lsn, Options, Raw, Verdict, copy, copy_in, verify_in};
+use seawall::verify::Verdict;
+use seawall::{Error, Level, Log, LogReader, Lsn, Maintenance, Options, Raw};
 use seawall_io::{Access, PosixStorage, Storage};
 use seawall_testkit::{MemStorage, What};
 use std::sync::Arc;
@@ -17,9 +18,10 @@ use std::time::Duration;
 /// Whatever a reader can be asked for; what came of it, as text.
 fn look(storage: impl Storage + 'static) -> (Option<Verdict>, String) {
     let storage: Arc<dyn Storage> = Arc::new(storage);
-    let verified = verify_in(&storage);
+    let verified = Maintenance::on(&storage).verify();
     let verdict = verified.as_ref().ok().map(|found| found.verdict);
-    let copied = copy_in(&storage, &(Arc::new(MemStorage::new()) as Arc<dyn Storage>));
+    let copied =
+        Maintenance::on(&storage).back_up_to(&(Arc::new(MemStorage::new()) as Arc<dyn Storage>));
     let mut seen = vec![format!("{verified:?}"), format!("{copied:?}")];
     match LogReader::<[u8], Raw>::open_in(storage) {
         Err(error) => seen.push(error.to_string()),
@@ -124,13 +126,14 @@ fn whatever_a_log_makes_belongs_to_its_owner_alone() {
     append(&open_at(&scratch, "log").unwrap(), 30);
     let place = scratch.path.join("log");
     let storage = PosixStorage::open(&place).unwrap();
-    let (segment, at) = verify_in(&scratch_storage(&scratch, "log")).unwrap().tail_at.unwrap();
+    let (segment, at) =
+        Maintenance::on(&scratch_storage(&scratch, "log")).verify().unwrap().tail_at.unwrap();
     let tail = storage.open(&segment.file_name(), Access::ReadWrite).unwrap();
     tail.write_at(&[0xff; 20], at.0).unwrap();
     let log = open_at(&scratch, "log").unwrap();
     assert!(log.recovery().quarantine.is_some(), "{:?}", log.recovery());
     append(&log, 10);
-    copy(&place, scratch.path.join("copy")).unwrap();
+    Maintenance::at(&place).back_up(scratch.path.join("copy")).unwrap();
     let modes = scratch.modes(".");
     assert!(modes.len() > 14, "{modes:?}");
     let folders = [".", "./log", "./log/quarantine", "./copy"];
@@ -154,7 +157,7 @@ fn ways(scratch: &Scratch) -> [Result<(), Error>; 4] {
         let reader: LogReader<[u8], Raw> = LogReader::open(&path)?;
         reader.read_from(Lsn::FIRST)?.try_for_each(|entry| entry.map(drop))
     };
-    let verify = seawall::verify(&path).map(|found| found.verdict);
+    let verify = Maintenance::at(&path).verify().map(|found| found.verdict);
     [
         open_at(scratch, "log").map(drop),
         read(),
@@ -163,7 +166,7 @@ fn ways(scratch: &Scratch) -> [Result<(), Error>; 4] {
             Ok(verdict) => Err(Error::InvalidOption { why: format!("{verdict:?}") }),
             Err(error) => Err(error),
         },
-        copy(&path, scratch.path.join("copy")).map(drop),
+        Maintenance::at(&path).back_up(scratch.path.join("copy")).map(drop),
     ]
 }
 
@@ -219,7 +222,8 @@ fn a_quarantine_that_is_a_link_is_not_followed_and_the_log_opens() {
     append(&open_at(&scratch, "log").unwrap(), 3);
     let elsewhere = PosixStorage::create(&scratch.path.join("log/quarantine")).unwrap();
     scratch.replace_by_link("log/quarantine");
-    let (segment, at) = verify_in(&scratch_storage(&scratch, "log")).unwrap().tail_at.unwrap();
+    let (segment, at) =
+        Maintenance::on(&scratch_storage(&scratch, "log")).verify().unwrap().tail_at.unwrap();
     let log = scratch_storage(&scratch, "log");
     let tail = log.open(&segment.file_name(), Access::ReadWrite).unwrap();
     tail.write_at(&[0xff; 20], at.0).unwrap();
@@ -240,7 +244,7 @@ fn a_handle_that_is_dropped_without_a_close_leaves_all_that_was_acknowledged() {
         let left = device.power_cut(|_| false);
         let log = open(&again(2), &left).unwrap();
         assert_eq!(log.durable(), Some(lsn(20)), "{level:?}");
-        assert_eq!(log.recovery().tail, seawall::TailState::Clean);
+        assert_eq!(log.recovery().tail, seawall::recovery::TailState::Clean);
     }
 }
 

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use seawall::{Error, Layout, LogReader, Lsn, Options, Verdict, copy_in, verify_in};
+use seawall::verify::Verdict;
+use seawall::{Error, Layout, LogReader, Lsn, Maintenance, Options};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 
@@ -53,10 +54,10 @@ fn shown(device: &MemStorage, what: &str) -> u64 {
         }
     }
     assert_eq!(by_many, end, "{what}: cursors side by side");
-    let judged = verify_in(&storage(device)).unwrap();
+    let judged = Maintenance::on(&storage(device)).verify().unwrap();
     assert_eq!((judged.verdict, judged.last_lsn), (Verdict::Clean, Lsn::new(end)), "{what}");
     let target = MemStorage::new();
-    let copied = copy_in(&storage(device), &storage(&target)).unwrap();
+    let copied = Maintenance::on(&storage(device)).back_up_to(&storage(&target)).unwrap();
     assert_eq!(copied.last, Lsn::new(end), "{what}: a copy");
     end
 }
@@ -244,7 +245,9 @@ fn what_a_reader_cannot_sync_it_names() {
         assert_eq!(named(&error), Some((4, Some(4))), "{error}");
         let device = killed();
         device.fail_sync(failing, |_| false);
-        let error = copy_in(&storage(&device), &storage(&MemStorage::new())).unwrap_err();
+        let error = Maintenance::on(&storage(&device))
+            .back_up_to(&storage(&MemStorage::new()))
+            .unwrap_err();
         assert_eq!(named(&error), Some((4, Some(4))), "{error}");
     }
     assert_eq!(read(&killed()).0, 4);

@@ -11,9 +11,10 @@ use crate::common;
 use common::images::{End, Fill, Image, NEWEST, batches, files, spoil, write, write_in};
 use common::sample::Sample;
 use common::{Bytes, LAYOUTS, Random, again, judge, laid_out, lsn, open, payload, read, read_own};
-use seawall::{
-    Error, Layout, Lost, Mend, Verdict, Was, diagnose_in, mend_in, plan_mend_in, verify_in,
-};
+use seawall::damage::Lost;
+use seawall::repair::{DamageKind, RepairPlan};
+use seawall::verify::Verdict;
+use seawall::{Error, Layout, Maintenance};
 use seawall_io::Storage;
 use seawall_testkit::{CrashOutcome, MemStorage, Pending, What};
 use std::ops::{Range, RangeInclusive};
@@ -26,14 +27,14 @@ fn storage(device: &MemStorage) -> Arc<dyn Storage> {
     Arc::new(device.clone())
 }
 
-fn mend(damaged: &MemStorage, replicas: &[&MemStorage]) -> seawall::Result<Mend> {
+fn mend(damaged: &MemStorage, replicas: &[&MemStorage]) -> seawall::Result<RepairPlan> {
     let replicas: Vec<_> = replicas.iter().map(|device| storage(device)).collect();
-    mend_in(&storage(damaged), &replicas)
+    Maintenance::on(&storage(damaged)).replicas_on(&replicas).repair()
 }
 
-fn plan(damaged: &MemStorage, replicas: &[&MemStorage]) -> seawall::Result<Mend> {
+fn plan(damaged: &MemStorage, replicas: &[&MemStorage]) -> seawall::Result<RepairPlan> {
     let replicas: Vec<_> = replicas.iter().map(|device| storage(device)).collect();
-    plan_mend_in(&storage(damaged), &replicas)
+    Maintenance::on(&storage(damaged)).replicas_on(&replicas).plan_repair()
 }
 
 /// Every file of a log that says something, and its content.
@@ -209,7 +210,7 @@ fn every_kind_of_damage_is_mended_bit_for_bit() {
                 // Nothing stands behind that place of a text.
                 continue;
             }
-            let found = diagnose_in(&storage(&damaged)).unwrap();
+            let found = Maintenance::on(&storage(&damaged)).diagnose().unwrap();
             let is_slot = name.ends_with(" slot");
             let is_named = !found.damage.is_empty() || !found.orphans.is_empty();
             assert!(is_named || is_slot, "{}", what());
@@ -606,7 +607,7 @@ fn what_happened_is_told_by_field_and_record() {
     let damaged = image.device.kill();
     damaged.remove_raw(MIDDLE);
     let plan = plan(&damaged, &[&replica]).unwrap();
-    assert_eq!(plan.changes[0].was, Was::Missing);
+    assert_eq!(plan.changes[0].was, DamageKind::Missing);
 }
 
 /// What the device does not give, it may take: the page is written anew.
@@ -616,11 +617,11 @@ fn what_the_device_cannot_read_is_planned_around() {
     let damaged = image.device.kill();
     let (file, place) = place(&image, 1);
     damaged.fail_read(&file, place);
-    assert_eq!(diagnose_in(&storage(&damaged)).unwrap().verdict, Verdict::Lost);
+    assert_eq!(Maintenance::on(&storage(&damaged)).diagnose().unwrap().verdict, Verdict::Lost);
     let plan = plan(&damaged, &[&image.device.kill()]).unwrap();
     assert_eq!(plan.after.verdict, Verdict::Clean, "{:#?}", plan.after.damage);
     let view = plan.view(&storage(&damaged));
-    assert_eq!(verify_in(&view).unwrap().records, 13);
+    assert_eq!(Maintenance::on(&view).verify().unwrap().records, 13);
 }
 
 /// A journal that somebody put there, of a log that went on since, undoes nothing.

@@ -201,7 +201,7 @@ fn a_log_whose_segment_has_the_highest_number_there_is_goes_on_in_no_other_place
     let name = format!("{}.seg", u64::MAX);
     device.copy_raw(TAIL, &name);
     device.edit(&name, |bytes| {
-        let id = seawall::SegmentId::new(u64::MAX).unwrap();
+        let id = seawall::format::SegmentId::new(u64::MAX).unwrap();
         let header = SegmentHeader { id, ..SegmentHeader::decode(bytes).unwrap() };
         bytes.splice(..HEADER_SIZE, header.encode());
     });

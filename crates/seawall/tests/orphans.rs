@@ -6,7 +6,9 @@
 use crate::common;
 
 use common::{Bytes, LAYOUTS, again, judge, laid_out, open, payload_in, read, tiny};
-use seawall::{Error, Layout, Lsn, OrphanKind, SegmentId, Verdict, copy_in, mend_in, verify_in};
+use seawall::format::SegmentId;
+use seawall::verify::{OrphanKind, Verdict};
+use seawall::{Error, Layout, Lsn, Maintenance};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 use std::sync::Arc;
@@ -140,11 +142,11 @@ fn a_repair_moves_an_orphan_to_quarantine_and_a_copy_leaves_it_out() {
             put(&device, 99);
             let log: Arc<dyn Storage> = Arc::new(device.clone());
             let target: Arc<dyn Storage> = Arc::new(MemStorage::new());
-            copy_in(&log, &target).unwrap();
-            let copied = verify_in(&target).unwrap();
+            Maintenance::on(&log).back_up_to(&target).unwrap();
+            let copied = Maintenance::on(&target).verify().unwrap();
             assert_eq!((copied.records, copied.orphans), (12, vec![]), "{what}");
             assert!(!target.list().unwrap().contains(&head(layout, 99)), "{what}");
-            let done = mend_in(&log, &[]).unwrap();
+            let done = Maintenance::on(&log).repair().unwrap();
             let orphans = done.before.orphans.iter().flat_map(|orphan| orphan.files.clone());
             assert_eq!(done.orphan_files, orphans.collect::<Vec<_>>(), "{what}");
             assert_eq!((done.after.verdict, done.after.records), (Verdict::Clean, 12), "{what}");

@@ -10,7 +10,9 @@ use crate::common;
 
 use common::images::{End, Fill, batches, spoil, write};
 use common::{Random, judge};
-use seawall::{Mender, Overlay, Patch, Verdict, verify_in};
+use seawall::Maintenance;
+use seawall::repair::{Overlay, Patch, RepairSource};
+use seawall::verify::Verdict;
 use seawall_io::{Access, File, Storage};
 use seawall_testkit::MemStorage;
 use std::collections::BTreeMap;
@@ -47,7 +49,7 @@ fn patch(random: &mut Random, files: &Files) -> Patch {
     let new = some_bytes(random, 40);
     let old = files.get(&file).map_or(&[][..], |bytes| &bytes[offset..]);
     let old = old[..old.len().min(new.len())].to_vec();
-    Patch { file, offset: u64::try_from(offset).unwrap(), old, new, by: Mender::Replica }
+    Patch { file, offset: u64::try_from(offset).unwrap(), old, new, by: RepairSource::Replica }
 }
 
 fn read(file: &dyn File, at: usize, length: usize) -> io::Result<Vec<u8>> {
@@ -105,7 +107,7 @@ fn what_a_patch_covers_is_not_asked_of_the_device() {
         offset: from,
         old: vec![0; length],
         new: vec![2; length],
-        by: Mender::Parity,
+        by: RepairSource::Parity,
     };
     let part = Overlay::new(Arc::new(device.clone()), &[whole(512, 80)]);
     read(&*part.open("one", Access::Read).unwrap(), 0, 1024).unwrap_err();
@@ -156,8 +158,8 @@ fn a_damaged_log_is_judged_as_it_would_be_once_mended() {
     let (was, is) = (image.device.bytes(name).unwrap(), damaged.bytes(name).unwrap());
     let (old, new) = (is[begin..end].to_vec(), was[begin..end].to_vec());
     let offset = u64::try_from(begin).unwrap();
-    let patch = Patch { file: name.to_owned(), offset, old, new, by: Mender::Replica };
+    let patch = Patch { file: name.to_owned(), offset, old, new, by: RepairSource::Replica };
     let view: Arc<dyn Storage> = Arc::new(Overlay::new(Arc::new(damaged.clone()), &[patch]));
-    assert_eq!(verify_in(&view).unwrap().verdict, Verdict::Clean);
+    assert_eq!(Maintenance::on(&view).verify().unwrap().verdict, Verdict::Clean);
     assert_eq!(judge(&damaged).unwrap().verdict, Verdict::Lost, "the log itself stays");
 }

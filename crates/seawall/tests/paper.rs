@@ -10,7 +10,9 @@
 use crate::common;
 
 use common::{Scratch, lsn};
-use seawall::{BinLogger, Codec, Error, JsonLogger, Logger, MessagePack, Verdict, verify};
+use seawall::paper::{BinLogger, JSONLogger, Logger};
+use seawall::verify::Verdict;
+use seawall::{Codec, Error, Maintenance, MessagePack};
 use seawall_io::Access;
 use serde::{Deserialize, Serialize};
 
@@ -88,7 +90,7 @@ fn is_read_in_full<C: Codec<Record, Item = Record>>(folder: &Scratch, what: &str
     let found: Result<Vec<_>, _> = logger.retrieve().unwrap().collect();
     let found = found.unwrap_or_else(|error| panic!("{what}: {error}"));
     assert!(found.iter().cloned().eq((1..=COUNT).map(record)), "{what}: {found:?}");
-    assert_eq!(verify(&folder.path).unwrap().verdict, Verdict::Clean, "{what}");
+    assert_eq!(Maintenance::at(&folder.path).verify().unwrap().verdict, Verdict::Clean, "{what}");
     // And the log goes on.
     assert_eq!(logger.write(&record(COUNT + 1)).unwrap().get(), u64::from(COUNT + 1), "{what}");
 }
@@ -110,7 +112,7 @@ fn is_caught<C: Codec<Record, Item = Record>>(folder: &Scratch, what: &str) {
         other => panic!("{what}: {other:?}"),
     }
     assert!(found.next().is_none(), "{what}");
-    let judged = verify(&folder.path).unwrap();
+    let judged = Maintenance::at(&folder.path).verify().unwrap();
     assert_eq!((judged.verdict, judged.records), (Verdict::Lost, u64::from(COUNT - 1)), "{what}");
 }
 
@@ -152,7 +154,7 @@ fn sets_of_one_two_and_four_records_are_one_write_each() {
 fn what_keeps_a_log_from_being_opened_is_said_at_the_first_call() {
     let folder = Scratch::new("paper-held");
     let inner = folder.path.join("not/there");
-    let logger: JsonLogger<Record> = JsonLogger::new(&inner);
+    let logger: JSONLogger<Record> = JSONLogger::new(&inner);
     assert!(matches!(logger.write(&record(1)), Err(Error::Io { .. })));
     assert!(matches!(logger.retrieve().map(drop), Err(Error::Io { .. })));
     folder.storage().folder("not").unwrap();
@@ -223,13 +225,13 @@ fn json_2_loose_structural_symbols_are_caught() {
 
 /// A loose symbol behind a record: reading ends there, and no record is lost.
 fn is_caught_between(folder: &Scratch) {
-    let mut found = JsonLogger::<Record>::new(&folder.path).retrieve().unwrap();
+    let mut found = JSONLogger::<Record>::new(&folder.path).retrieve().unwrap();
     for id in 1..=HIT {
         assert_eq!(found.next().unwrap().unwrap(), record(id));
     }
     assert!(matches!(found.next(), Some(Err(Error::Damaged(damage))) if damage.lost.is_none()));
     assert!(found.next().is_none());
-    let judged = verify(&folder.path).unwrap();
+    let judged = Maintenance::at(&folder.path).verify().unwrap();
     assert_eq!((judged.verdict, judged.records), (Verdict::Correctable, u64::from(COUNT)));
 }
 

@@ -5,7 +5,9 @@
 use crate::common;
 
 use common::{LAYOUTS, judge, laid_out, open, payload_in, tiny};
-use seawall::{Layout, Mender, Verdict, mend_in, plan_mend_in, protection_in, salvage_in};
+use seawall::repair::RepairSource;
+use seawall::verify::Verdict;
+use seawall::{Layout, Maintenance};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 use std::sync::Arc;
@@ -44,16 +46,16 @@ fn every_lost_block_is_written_back_bit_for_bit() {
                 });
                 let what = format!("{name} {start}");
                 let found = judge(&device).unwrap();
-                let plan = plan_mend_in(&shared(&device), &[]).unwrap();
+                let plan = Maintenance::on(&shared(&device)).plan_repair().unwrap();
                 assert!(device.bytes(name) != sound.bytes(name), "a plan changes nothing");
                 assert_eq!(plan.is_empty(), found.verdict == Verdict::Clean, "{what}: {found:?}");
-                let done = mend_in(&shared(&device), &[]).unwrap();
+                let done = Maintenance::on(&shared(&device)).repair().unwrap();
                 assert_eq!(done.patches, plan.patches, "{what}");
                 assert_eq!(done.end_by_replica, None, "{what}: there is no replica");
                 let after = judge(&device).unwrap();
                 assert_eq!((after.verdict, after.mended.len()), (Verdict::Clean, 0), "{what}");
                 if found.verdict != Verdict::Clean {
-                    assert!(done.patches.iter().all(|patch| patch.by == Mender::Parity));
+                    assert!(done.patches.iter().all(|patch| patch.by == RepairSource::Parity));
                     assert!(device.bytes(name) == sound.bytes(name), "{what}");
                     assert_eq!(done.quarantine.len(), 1, "what stood there is kept: {what}");
                 }
@@ -67,8 +69,11 @@ fn what_a_salvage_writes_has_parity_from_the_start() {
     for layout in LAYOUTS {
         let source = sample(layout);
         let target = MemStorage::new();
-        assert_eq!(salvage_in(&shared(&source), shared(&target)).unwrap().records, 60);
-        let found = protection_in(&shared(&target)).unwrap();
+        assert_eq!(
+            Maintenance::on(&shared(&source)).salvage_to(shared(&target)).unwrap().records,
+            60
+        );
+        let found = Maintenance::on(&shared(&target)).protection().unwrap();
         assert_eq!((found.open.len(), found.covered), (0, found.bytes));
         assert_eq!(found.scheme, "4+2".parse().ok());
     }
@@ -82,7 +87,7 @@ fn a_salvage_takes_what_parity_gives_back() {
     });
     let before = source.bytes("000000000002.seg");
     let target = MemStorage::new();
-    let rescued = salvage_in(&shared(&source), shared(&target)).unwrap();
+    let rescued = Maintenance::on(&shared(&source)).salvage_to(shared(&target)).unwrap();
     assert_eq!((rescued.records, rescued.given_up.len()), (60, 0));
     assert!(before == source.bytes("000000000002.seg"), "it is only read");
 }

@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::Scratch;
-use seawall::{Log, Options, Progress, Raw, copy_with, salvage_with, verify_with};
+use seawall::{Log, Maintenance, Options, Progress, Raw};
 
 #[track_caller]
 fn forwards_to_the_end(heard: &[Progress]) {
@@ -26,14 +26,14 @@ fn long_work_is_told_of_forwards_and_to_its_end() {
     }
     writer.close().unwrap();
     let mut heard = vec![];
-    verify_with(&log, |at| heard.push(at)).unwrap();
+    Maintenance::at(&log).progress(|at| heard.push(at)).verify().unwrap();
     forwards_to_the_end(&heard);
     let bytes = heard[0].total;
     heard.clear();
-    copy_with(&log, &copy, |at| heard.push(at)).unwrap();
+    Maintenance::at(&log).progress(|at| heard.push(at)).back_up(&copy).unwrap();
     forwards_to_the_end(&heard);
     assert_eq!(heard[0].total, 2 * bytes);
     heard.clear();
-    salvage_with(&log, &saved, |at| heard.push(at)).unwrap();
+    Maintenance::at(&log).progress(|at| heard.push(at)).salvage(&saved).unwrap();
     forwards_to_the_end(&heard);
 }

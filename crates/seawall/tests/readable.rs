@@ -7,10 +7,11 @@ use crate::common;
 use common::{
     Bytes, LAYOUTS, Random, SEGMENT_MIN, judge, laid_out, lsn, open, read, read_own, tiny, within,
 };
-use seawall::{
-    AtomicSet, CodecId, Corruption, Error, Geometry, Layout, Level, LogReader, Lsn, Options,
-    TailState, Verdict, copy_in, salvage_in, verify_in,
-};
+use seawall::damage::{AtomicSet, Corruption};
+use seawall::format::{CodecId, Geometry};
+use seawall::recovery::TailState;
+use seawall::verify::Verdict;
+use seawall::{Error, Layout, Level, LogReader, Lsn, Maintenance, Options};
 use seawall_format::{Salt, SegmentHeader, text};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
@@ -239,7 +240,7 @@ fn the_rest_of_a_damaged_set_is_marked() {
     let expected: Vec<_> = (1..=4).map(whole).chain(set).chain([whole(9)]).collect();
     assert_eq!(marks, expected);
     let target = MemStorage::new();
-    let rescued = salvage_in(&storage(&device), storage(&target)).unwrap();
+    let rescued = Maintenance::on(&storage(&device)).salvage_to(storage(&target)).unwrap();
     assert_eq!((rescued.records, rescued.broken_sets), (6, 2));
     assert_eq!(numbers(&target), [1, 2, 3, 4, 8, 9].to_vec());
     let texts = target.names().into_iter().filter(|name| name.ends_with("jsonl"));
@@ -285,7 +286,7 @@ fn what_a_person_set_out_anew_stays_valid_and_is_never_written_over() {
         let found = judge(&device).unwrap();
         assert_eq!((found.verdict, found.records), (Verdict::Clean, 9), "{what}: {found:#?}");
         let target = MemStorage::new();
-        salvage_in(&storage(&device), storage(&target)).unwrap();
+        Maintenance::on(&storage(&device)).salvage_to(storage(&target)).unwrap();
         let names = target.names().into_iter().filter(|name| name.contains("jsonl"));
         let texts: String = names.map(|name| text_of(&target, &name)).collect();
         let in_one_line = |line: &str| line.starts_with("{\"lsn\":") && line.ends_with("}}");
@@ -454,12 +455,12 @@ fn followers_and_copies_beside_a_writer_see_each_record_once() {
             while !done.load(Ordering::SeqCst) || copies == 0 {
                 let target = MemStorage::new();
                 let acknowledged = position.load(Ordering::SeqCst) - 1;
-                match copy_in(&storage(&device), &storage(&target)) {
+                match Maintenance::on(&storage(&device)).back_up_to(&storage(&target)) {
                     Ok(_) => {}
                     Err(Error::Io { .. }) if !done.load(Ordering::SeqCst) => continue,
                     Err(other) => panic!("{other}"),
                 }
-                let found = verify_in(&storage(&target)).unwrap();
+                let found = Maintenance::on(&storage(&target)).verify().unwrap();
                 assert_eq!(found.verdict, Verdict::Clean, "{found:#?}");
                 assert!(found.last_lsn.map_or(0, Lsn::get) >= acknowledged);
                 copies += 1;

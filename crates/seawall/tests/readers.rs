@@ -15,7 +15,8 @@ use common::{
     Bytes, Found, GEOMETRY, KINDS, LAYOUTS, SEGMENT_MIN, Scratch, again, judge, laid_out,
     of_any_size, open, payload, payload_in, read, read_own, within,
 };
-use seawall::{Error, Layout, Level, LogReader, Lsn, Options, Raw, Verdict, copy_in, verify_in};
+use seawall::verify::Verdict;
+use seawall::{Error, Layout, Level, LogReader, Lsn, Maintenance, Options, Raw};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 
@@ -552,7 +553,7 @@ fn who_reads_beside_a_writer_without_live_finds_no_damage() {
                         found.count()
                     }
                     1 => {
-                        let found = verify_in(&hooked).unwrap();
+                        let found = Maintenance::on(&hooked).verify().unwrap();
                         assert!(
                             found.damage.is_empty(),
                             "{layout:?}, {size} bytes, look {at}: {found:?}"
@@ -561,7 +562,7 @@ fn who_reads_beside_a_writer_without_live_finds_no_damage() {
                     }
                     _ => {
                         let target: Arc<dyn Storage> = Arc::new(MemStorage::new());
-                        copy_in(&hooked, &target).unwrap().last.unwrap().get()
+                        Maintenance::on(&hooked).back_up_to(&target).unwrap().last.unwrap().get()
                     }
                 };
                 assert!(there >= 3, "{there}");

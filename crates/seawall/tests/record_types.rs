@@ -12,9 +12,10 @@ use crate::common;
 
 use common::lives::cuts;
 use common::{again, lsn, tiny};
+use seawall::format::CodecId;
+use seawall::versioned::{Upgraded, Versioned};
 use seawall::{
-    Codec, CodecId, Error, Json, Log, LogReader, Lsn, MessagePack, Options, Positional, Raw,
-    Upgraded, Versioned, copy_in, cut_tail_in, salvage_in,
+    Codec, Error, Json, Log, LogReader, Lsn, Maintenance, MessagePack, Options, Positional, Raw,
 };
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
@@ -306,14 +307,14 @@ fn of_two_schemas() -> MemStorage {
 #[test]
 fn a_copy_keeps_the_schema_of_each_record() {
     let (device, target) = (of_two_schemas(), MemStorage::new());
-    copy_in(&storage(&device), &storage(&target)).unwrap();
+    Maintenance::on(&storage(&device)).back_up_to(&storage(&target)).unwrap();
     assert_eq!(schemas(&target), [1, 1, 1, 1, 2, 2]);
 }
 
 #[test]
 fn a_salvage_keeps_the_schema_of_each_record() {
     let (device, target) = (of_two_schemas(), MemStorage::new());
-    salvage_in(&storage(&device), storage(&target)).unwrap();
+    Maintenance::on(&storage(&device)).salvage_to(storage(&target)).unwrap();
     assert_eq!(schemas(&target), [1, 1, 1, 1, 2, 2]);
     let log = of_schema(2, 3).open_in::<[u8], Raw>(storage(&target)).unwrap();
     log.append(&payload(2, 7)).unwrap();
@@ -348,7 +349,7 @@ fn a_cut_leaves_the_records_that_it_carries_their_schema() {
         add_a_batch(&device, (1, 1));
         add_a_batch(&device, (2, 2));
         flip_a_bit(&device, segment, &lost);
-        let done = cut_tail_in(&storage(&device)).unwrap();
+        let done = Maintenance::on(&storage(&device)).truncate_damaged_tail().unwrap();
         assert_eq!(done.last.map(Lsn::get), u64::try_from(left.len()).ok());
         assert_eq!(schemas(&device), left);
         add_a_batch(&device, (2, 3));

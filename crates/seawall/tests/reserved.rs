@@ -12,10 +12,9 @@ use crate::common;
 
 use common::images::{self, End, NEWEST, batches, write};
 use common::{GEOMETRY, again, judge, laid_out, open, payload_in, read, read_own, tiny};
-use seawall::{
-    Error, Geometry, Layout, Lsn, Verdict, copy_in, cut_tail_in, diagnose_in, mend_in, plan_cut_in,
-    salvage_in,
-};
+use seawall::format::Geometry;
+use seawall::verify::Verdict;
+use seawall::{Error, Layout, Lsn, Maintenance};
 use seawall_format::parity::Known;
 use seawall_format::{Epoch, LogId, Manifest, Mark, Offset, Salt, SegmentHeader, SegmentId};
 use seawall_io::Storage;
@@ -40,12 +39,14 @@ fn is_refused(device: &MemStorage, name: &str) {
         read(device, false).map(drop),
         read(device, true).map(drop),
         open(&again(1), device).map(drop),
-        diagnose_in(&storage).map(drop),
-        plan_cut_in(&storage).map(drop),
-        cut_tail_in(&storage).map(drop),
-        mend_in(&storage, &[]).map(drop),
-        copy_in(&storage, &(Arc::new(MemStorage::new()) as Arc<dyn Storage>)).map(drop),
-        salvage_in(&storage, Arc::new(MemStorage::new())).map(drop),
+        Maintenance::on(&storage).diagnose().map(drop),
+        Maintenance::on(&storage).plan_truncation().map(drop),
+        Maintenance::on(&storage).truncate_damaged_tail().map(drop),
+        Maintenance::on(&storage).repair().map(drop),
+        Maintenance::on(&storage)
+            .back_up_to(&(Arc::new(MemStorage::new()) as Arc<dyn Storage>))
+            .map(drop),
+        Maintenance::on(&storage).salvage_to(Arc::new(MemStorage::new())).map(drop),
     ];
     for (turn, answer) in asked.into_iter().enumerate() {
         let Err(Error::Unsupported { refused, .. }) = answer else {

@@ -7,7 +7,9 @@ use crate::common;
 
 use common::hooked::{Hook, Hooked};
 use common::{judge, lsn};
-use seawall::{Error, Geometry, Log, LogReader, Lsn, Options, Raw, Retention, Verdict};
+use seawall::format::Geometry;
+use seawall::verify::Verdict;
+use seawall::{Error, Log, LogReader, Lsn, Options, Raw, Retention};
 use seawall_io::{ManualClock, SeededEntropy, Storage};
 use seawall_testkit::{MemStorage, What};
 use std::sync::Arc;
@@ -341,7 +343,7 @@ fn a_verdict_is_sound_whatever_retention_does_at_any_step_of_it() {
             let (hooked, hook, log) = hooked(&storage, records);
             let beside = log.clone();
             hook.plan(look, move || append(&beside, more).unwrap());
-            let found = seawall::verify_in(&hooked);
+            let found = seawall::Maintenance::on(&hooked).verify();
             let case = format!("{records} records and {more}, before look {look}");
             assert_eq!(found.map(|found| found.verdict).ok(), Some(Verdict::Clean), "{case}");
             if hook.is_waiting() {

@@ -274,7 +274,7 @@ pub(crate) struct Parity {
     pub(crate) writers: Vec<usize>,
     /// Blocks of data and of parity in a stripe
     #[arg(long = "parity", value_name = "D+P", default_value = "16+2")]
-    pub(crate) stripe: seawall::Parity,
+    pub(crate) stripe: seawall::parity::Parity,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -114,7 +114,11 @@ struct Side {
 }
 
 impl Side {
-    fn new(path: &Path, parity: Option<seawall::Parity>, size: usize) -> seawall::Result<Self> {
+    fn new(
+        path: &Path,
+        parity: Option<seawall::parity::Parity>,
+        size: usize,
+    ) -> seawall::Result<Self> {
         let kept = Retention::new().max_bytes(KEPT).without_checkpoints();
         let options = Options::new().level(Level::Synced).parity(parity).retention(kept);
         let log = Ours::new(path, &options, size)?;

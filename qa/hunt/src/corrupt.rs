@@ -5,7 +5,7 @@ use crate::change::{Act, Change};
 use crate::judge::{Outcome, judge};
 use crate::random::Random;
 use crate::sample::{Kind, Sample, Scale};
-use seawall::Verdict;
+use seawall::verify::Verdict;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

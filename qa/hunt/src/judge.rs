@@ -9,10 +9,10 @@
 use crate::change::Change;
 use crate::random::Random;
 use crate::sample::{Bytes, End, Evidence, Sample, contents, open};
-use seawall::{
-    Cursor, Damage, Error, Layout, LogReader, Lost, Lsn, OpenMode, Raw, TailState, Verdict,
-};
-use seawall::{Verification, verify_in};
+use seawall::damage::{Damage, Lost};
+use seawall::recovery::TailState;
+use seawall::verify::{Verdict, Verification};
+use seawall::{Cursor, Error, Layout, LogReader, Lsn, Maintenance, OpenMode, Raw};
 use seawall_format::tail::is_blank;
 use seawall_format::{HEADER_SIZE, SegmentHeader};
 use seawall_io::Storage;
@@ -61,7 +61,8 @@ pub fn judge(sample: &Sample, change: &Change, random: &mut Random) -> Outcome {
     let case = Case { sample, change, damaged: change.made(sample) };
     let before = contents(&case.damaged);
     let storage: Arc<dyn Storage> = Arc::new(case.damaged.clone());
-    let found = verify_in(&storage).unwrap_or_else(|error| panic!("verify: {error}"));
+    let found =
+        Maintenance::on(&storage).verify().unwrap_or_else(|error| panic!("verify: {error}"));
     let plain = case.read(false);
     let skipping = case.read(true);
     assert!(contents(&case.damaged) == before, "readers change nothing");
@@ -316,7 +317,7 @@ impl Case<'_> {
         let next = log.append(NEXT).unwrap_or_else(|error| panic!("it goes on: {error}"));
         assert!(next.get() > last, "{next} was given anew");
         log.close().unwrap_or_else(|error| panic!("it closes: {error}"));
-        let after = verify_in(&(Arc::new(device) as Arc<dyn Storage>)).unwrap();
+        let after = Maintenance::on(&(Arc::new(device) as Arc<dyn Storage>)).verify().unwrap();
         assert!(after.verdict == Verdict::Clean || !found.damage.is_empty(), "{after:?}");
         assert!(after.records > found.records, "an open lost records: {after:?}");
         true
@@ -326,12 +327,14 @@ impl Case<'_> {
     fn salvages(&self, skipping: &Reading) {
         let source: Arc<dyn Storage> = Arc::new(self.damaged.kill());
         let target: Arc<dyn Storage> = Arc::new(MemStorage::new());
-        let rescued = match seawall::salvage_in(&source, target.clone()) {
+        let rescued = match Maintenance::on(&source).salvage_to(target.clone()) {
             Ok(rescued) => rescued,
             Err(Error::NotALog { .. }) => return,
             Err(error) => panic!("salvage: {error}"),
         };
-        let found = verify_in(&target).unwrap_or_else(|error| panic!("the rescued: {error}"));
+        let found = Maintenance::on(&target)
+            .verify()
+            .unwrap_or_else(|error| panic!("the rescued: {error}"));
         assert_eq!(found.verdict, Verdict::Clean, "the rescued log: {found:?}");
         assert_eq!(found.records, rescued.records);
         let seen = u64::try_from(skipping.delivered.len()).unwrap();
@@ -349,12 +352,14 @@ impl Case<'_> {
     fn cuts(&self) {
         let device = self.damaged.kill();
         let storage: Arc<dyn Storage> = Arc::new(device.clone());
-        match seawall::cut_tail_in(&storage) {
+        match Maintenance::on(&storage).truncate_damaged_tail() {
             Ok(_) => {}
             Err(Error::Damaged(_)) => return,
             Err(error) => panic!("cut: {error}"),
         }
-        let found = verify_in(&storage).unwrap_or_else(|error| panic!("after a cut: {error}"));
+        let found = Maintenance::on(&storage)
+            .verify()
+            .unwrap_or_else(|error| panic!("after a cut: {error}"));
         let before = lost(&found.damage)
             .all(|lost| lost.to.is_some_and(|to| to.get() < self.sample.checkpoint));
         assert!(found.verdict == Verdict::Clean || before, "after a cut: {found:?}");

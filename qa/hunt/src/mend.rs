@@ -3,8 +3,11 @@
 
 use crate::random::Random;
 use crate::sample::{Bytes, End, Kind, Past, Scale, contents, open};
-use seawall::{Damage, verify_in};
-use seawall::{Error, Geometry, Layout, LogReader, Lost, Lsn, Options, Parity, Raw, Verdict};
+use seawall::damage::{Damage, Lost};
+use seawall::format::Geometry;
+use seawall::parity::Parity;
+use seawall::verify::Verdict;
+use seawall::{Error, Layout, LogReader, Lsn, Maintenance, Options, Raw};
 use seawall_format::parity::{Head, Known, Places};
 use seawall_format::{HEADER_SIZE, SegmentId};
 use seawall_io::Storage;
@@ -333,7 +336,7 @@ impl Case<'_> {
     }
 
     fn verify(&self, missing: &BTreeSet<u64>) {
-        let found = match verify_in(&self.storage()) {
+        let found = match Maintenance::on(&self.storage()).verify() {
             Ok(found) => found,
             // What cannot be read has no verdict.
             Err(Error::Io { .. }) if self.is_refused => return,

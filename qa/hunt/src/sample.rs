@@ -2,10 +2,12 @@
 //! which.
 
 use crate::random::Random;
-use seawall::{CodecId, Geometry, Layout, Log, Lsn, Options, Raw};
+use seawall::format::{CodecId, Geometry};
+use seawall::{Layout, Log, Lsn, Options, Raw};
 use seawall_format::scan::{Limit, Scanner, Step, Window};
-use seawall_format::{HEADER_SIZE, MANIFEST_SLOT_SIZE, Manifest, Mark, MarkSlot, Offset};
-use seawall_format::{SegmentHeader, SegmentId};
+use seawall_format::{
+    HEADER_SIZE, MANIFEST_SLOT_SIZE, Manifest, Mark, MarkSlot, Offset, SegmentHeader, SegmentId,
+};
 use seawall_io::{ManualClock, SeededEntropy, Storage};
 use seawall_testkit::MemStorage;
 use std::collections::BTreeMap;

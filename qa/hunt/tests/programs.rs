@@ -7,7 +7,9 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use proptest::prelude::*;
-use seawall::{Error, Follower, Layout, Level, LogReader, Lsn, Raw, TailState, Verdict, verify_in};
+use seawall::recovery::TailState;
+use seawall::verify::Verdict;
+use seawall::{Error, Follower, Layout, Level, LogReader, Lsn, Maintenance, Raw};
 use seawall_hunt::sample::{Bytes, End, Kind, Past, Scale, open};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
@@ -132,7 +134,8 @@ impl World {
             assert_eq!(self.log().replay_start().get(), checkpoint);
         }
         assert_eq!(self.read(1), self.model.last());
-        let found = verify_in(&(Arc::new(self.device.clone()) as Arc<dyn Storage>)).unwrap();
+        let found =
+            Maintenance::on(&(Arc::new(self.device.clone()) as Arc<dyn Storage>)).verify().unwrap();
         assert_eq!(found.verdict, Verdict::Clean, "{found:?}");
     }
 

@@ -5,7 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use seawall::{Error, LogReader, Raw, TailState, verify_in};
+use seawall::recovery::TailState;
+use seawall::{Error, LogReader, Maintenance, Raw};
 use seawall_hunt::change::Change;
 use seawall_hunt::random::Random;
 use seawall_hunt::sample::{End, Kind, Sample, Scale, files};
@@ -70,7 +71,7 @@ fn ours(folder: &Path) -> String {
     let mut said = String::new();
     let code = match read(&storage, &mut said) {
         Ok(()) => {
-            let found = verify_in(&storage).unwrap();
+            let found = Maintenance::on(&storage).verify().unwrap();
             match found.tail {
                 _ if !found.damage.is_empty() => 5,
                 TailState::Ambiguous => 3,

@@ -18,7 +18,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use scheduler::model::Builder;
 use scheduler::sync::{Condvar, Mutex};
 use scheduler::thread::{JoinHandle, spawn};
-use seawall::{Error, Geometry, Level, Log, Lsn, Options, Raw, Ticket};
+use seawall::format::Geometry;
+use seawall::{Error, Level, Log, Lsn, Options, Raw, Ticket};
 use seawall_io::{ManualClock, SeededEntropy};
 use seawall_testkit::MemStorage;
 

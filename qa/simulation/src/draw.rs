@@ -1,7 +1,8 @@
 //! A plan that follows from a seed. Each seed has its own mixture: most know few kinds of acts and
 //! of faults, so that what is rare together comes together in some of them.
 
-use seawall::{Layout, Level, Parity};
+use seawall::parity::Parity;
+use seawall::{Layout, Level};
 use seawall_testkit::{Decay, Dice, Fault, Harm, Kind};
 
 use crate::plan::{Act, Beside, Cut, End, Keep, Life, Plan, Unit};

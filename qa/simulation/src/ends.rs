@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use seawall::{Error, LogReader, Lsn, Raw, copy_in, verify_in};
+use seawall::{Error, LogReader, Lsn, Maintenance, Raw};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 
@@ -16,7 +16,7 @@ use crate::world::{Bytes, World};
 /// `may_be_gone`: a barrier failed before, so what the cache shows may not be on the disk, and no
 /// later sync says so. The same after a device that lied.
 pub(crate) fn agree(world: &World, device: &MemStorage, may_be_gone: bool) {
-    let Ok(found) = verify_in(&storage(&device.kill())) else { return };
+    let Ok(found) = Maintenance::on(&storage(&device.kill())).verify() else { return };
     let last = found.last_lsn.map(Lsn::get);
     let read = device.kill();
     let ends = [
@@ -84,7 +84,7 @@ fn last_got(device: &MemStorage, last: Option<u64>) -> Last {
 fn last_copied(device: &MemStorage) -> Last {
     let copy = MemStorage::new();
     let target: Arc<dyn Storage> = Arc::new(copy.clone());
-    match copy_in(&storage(device), &target) {
+    match Maintenance::on(&storage(device)).back_up_to(&target) {
         Ok(_) => last_read(&copy.power_cut(|_| false)),
         // There is no log to copy.
         Err(Error::NotALog { .. }) => Ok(None),

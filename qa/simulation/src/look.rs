@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use seawall::{Error, LogReader, Lsn, Raw, Verdict, cut_tail_in, salvage_in, verify_in};
+use seawall::verify::Verdict;
+use seawall::{Error, LogReader, Lsn, Maintenance, Raw};
 use seawall_io::Storage;
-use seawall_testkit::MemStorage;
-use seawall_testkit::{Decay, Dice, Harm, Harmed, harm};
+use seawall_testkit::{Decay, Dice, Harm, Harmed, MemStorage, harm};
 
 use crate::beside::{gives_back, is_parity_alone};
 use crate::describe::describe;
@@ -27,7 +27,7 @@ pub(crate) fn storage(device: &MemStorage) -> Arc<dyn Storage> {
 /// `may_be_gone`: a barrier failed, so what the cache shows may not be on the disk.
 pub(crate) fn after(world: &World, device: &MemStorage, may_be_gone: bool) {
     let Ledger { damaged, may_be_unsure, .. } = *world.ledger();
-    let judged = verify_in(&storage(device));
+    let judged = Maintenance::on(&storage(device)).verify();
     let verdict = match judged {
         Ok(found) => found,
         Err(Error::NotALog { .. }) if world.ledger().durable == 0 => return,
@@ -98,7 +98,7 @@ pub(crate) fn is_clean(world: &World, device: &MemStorage) {
     if world.ledger().damaged {
         return;
     }
-    match verify_in(&storage(device)) {
+    match Maintenance::on(&storage(device)).verify() {
         Ok(found) if found.verdict == Verdict::Clean => {}
         other => world.find(format!("a log that was closed is not clean: {other:?}")),
     }
@@ -155,7 +155,7 @@ fn seen(device: &MemStorage) -> (u64, u64) {
 /// Nothing is missing in the copy that is there without the fault, for readers or a verdict.
 fn is_whole(world: &World, device: &MemStorage, copy: &MemStorage, what: &str) {
     let seen = |device: &MemStorage| -> seawall::Result<_> {
-        let found = verify_in(&storage(device))?;
+        let found = Maintenance::on(&storage(device)).verify()?;
         let read: seawall::Result<Vec<_>> = read(device, true)?.into_iter().collect();
         Ok(((found.records, found.last_lsn, found.verdict <= Verdict::Correctable), read?))
     };
@@ -196,7 +196,7 @@ fn is_there_or_named(
 ) {
     let bound = evidence.bound(Some(harmed));
     let ledger = world.ledger().clone();
-    let found = match verify_in(&storage(copy)) {
+    let found = match Maintenance::on(&storage(copy)).verify() {
         Ok(found) => found,
         Err(Error::NotALog { .. }) if ledger.durable.min(bound) == 0 => return,
         Err(error) => return world.find(format!("{what}: {error:#}")),
@@ -271,10 +271,13 @@ pub(crate) fn mend(world: &World, device: &MemStorage, seed: u64) -> MemStorage 
     let copy = device.kill();
     let (mended, what) = if salvage {
         let target = MemStorage::new();
-        let rescued = salvage_in(&storage(device), storage(&target)).map(drop);
+        let rescued = Maintenance::on(&storage(device)).salvage_to(storage(&target)).map(drop);
         (rescued.map(|()| target), "a salvage")
     } else {
-        (cut_tail_in(&storage(&copy)).map(|_| copy), "a repair that cuts")
+        (
+            Maintenance::on(&storage(&copy)).truncate_damaged_tail().map(|_| copy),
+            "a repair that cuts",
+        )
     };
     match mended {
         Ok(mended) => is_mended(world, (&mended, &before), (salvage, what)),
@@ -296,7 +299,7 @@ fn is_mended(
     (mended, before): (&MemStorage, &[Entry]),
     (salvage, what): (bool, &str),
 ) {
-    match verify_in(&storage(mended)) {
+    match Maintenance::on(&storage(mended)).verify() {
         Ok(found) if matches!(found.verdict, Verdict::Clean | Verdict::Torn | Verdict::Unsure) => {}
         // A cut is of what an open meets, and it does not judge what stands before a checkpoint.
         Ok(_) if !salvage => {}

@@ -4,12 +4,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use seawall::{Layout, LogReader, Lsn, Options, Verdict, verify_in};
+use seawall::verify::Verdict;
+use seawall::{Layout, LogReader, Lsn, Maintenance, Options};
 use seawall_format::parity::{Head, Known, Places};
 use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId};
 use seawall_io::Storage;
-use seawall_testkit::Dice;
-use seawall_testkit::MemStorage;
+use seawall_testkit::{Dice, MemStorage};
 
 use crate::look::contents;
 use crate::run::read;
@@ -52,7 +52,7 @@ pub(crate) fn probe(
 ) -> u64 {
     let Some(mut strength) = strength(world, device, is_sound) else { return 0 };
     let Ok(records) = delivered(device) else { return 0 };
-    let Ok(verdict) = verify_in(&storage(device)) else { return 0 };
+    let Ok(verdict) = Maintenance::on(&storage(device)).verify() else { return 0 };
     if world.layout == Layout::Text && verdict.verdict != Verdict::Clean {
         strength.spare_the_newest();
     }
@@ -106,7 +106,8 @@ fn is_as_it_was(device: &MemStorage, (records, count): (&Records, u64)) -> Resul
     if found != *records {
         return Err(differ("a reader", records, &found));
     }
-    let found = verify_in(&storage(device)).map_err(|error| format!("verify: {error:#}"))?;
+    let found =
+        Maintenance::on(&storage(device)).verify().map_err(|error| format!("verify: {error:#}"))?;
     if found.verdict == Verdict::Lost || found.records != count {
         return Err(format!("verify, where {count} records were: {found:?}"));
     }

@@ -1,6 +1,7 @@
 //! What happens in one simulation: the lives of a log, what each does, what fails, how it ends.
 
-use seawall::{Layout, Level, Parity};
+use seawall::parity::Parity;
+use seawall::{Layout, Level};
 use seawall_testkit::{Fault, Harm};
 
 /// All that happens to one log. The same plan gives the same run, step by step.

@@ -9,22 +9,20 @@ use scheduler::shuttle::scheduler::RandomScheduler;
 use scheduler::shuttle::sync::RwLock;
 use scheduler::shuttle::{FailurePersistence, MaxSteps, Runner, thread};
 use scheduler::time;
-use seawall::{
-    CodecId, Error, Geometry, Layout, Log, LogReader, Lsn, Options, Parity, Retention, TailState,
-    protect_in,
-};
+use seawall::format::{CodecId, Geometry};
+use seawall::parity::Parity;
+use seawall::recovery::TailState;
+use seawall::{Error, Layout, Log, LogReader, Lsn, Maintenance, Options, Retention};
 use seawall_io::{SeededEntropy, Storage};
-use seawall_testkit::MemStorage;
-use seawall_testkit::{Dice, FaultDisk, Kind, harm};
+use seawall_testkit::{Dice, FaultDisk, Kind, MemStorage, harm};
 
 use crate::describe::describe;
 use crate::evidence::{Evidence, highest_id};
 use crate::ledger::Ledger;
-use crate::look;
-use crate::mend;
 use crate::plan::{Beside, End, Keep, Life, Plan};
 use crate::task::Task;
 use crate::world::{BLOCK, Bytes, Next, WRONG_READS, World, disk, is_beside, is_parity, lock};
+use crate::{look, mend};
 
 /// What a run came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -437,7 +435,7 @@ impl Simulation {
             disk.stop_after(step);
         }
         let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-        let made = protect_in(&storage, scheme);
+        let made = Maintenance::on(&storage).build_parity(scheme);
         world.tell(|| format!("protected with {scheme}, {} steps: {made:?}", disk.steps()));
         self.outcome.steps += disk.steps();
         self.outcome.trace = self.outcome.trace.rotate_left(7) ^ disk.trace();

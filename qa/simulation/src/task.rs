@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scheduler::shuttle::sync::RwLock;
-use seawall::{Error, Follower, Level, LogReader, Lsn, Raw, Ticket, Verdict, copy_in, verify_in};
+use seawall::verify::Verdict;
+use seawall::{Error, Follower, Level, LogReader, Lsn, Maintenance, Raw, Ticket};
 use seawall_io::{Clock as _, Storage};
 use seawall_testkit::MemStorage;
 
@@ -474,7 +475,7 @@ impl Task {
     }
 
     fn verify(&mut self) -> seawall::Result<()> {
-        let found = verify_in(&self.storage())?;
+        let found = Maintenance::on(&self.storage()).verify()?;
         let sound = matches!(found.verdict, Verdict::Clean | Verdict::Torn | Verdict::Unsure);
         let calm = !self.world.ledger().damaged && self.world.injected().is_empty();
         if !sound && calm {
@@ -488,7 +489,7 @@ impl Task {
         let who = self.begin_elsewhere();
         let device = MemStorage::new();
         let target: Arc<dyn Storage> = Arc::new(device.clone());
-        copy_in(&self.storage(), &target)?;
+        Maintenance::on(&self.storage()).back_up_to(&target)?;
         let reader = LogReader::open_any_in(Arc::new(device.power_cut(|_| false)))?;
         let oldest = reader.oldest()?;
         let last = self.take(reader.read_from(oldest)?, (oldest.get(), since), who)?;

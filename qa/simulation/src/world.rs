@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use scheduler::time;
-use seawall::{Corruption, Error, Layout, Log, Raw};
+use seawall::damage::Corruption;
+use seawall::{Error, Layout, Log, Raw};
 use seawall_format::{Live, SegmentId};
 use seawall_io::Storage as _;
-use seawall_testkit::MemStorage;
-use seawall_testkit::{FaultDisk, Injected, Kind};
+use seawall_testkit::{FaultDisk, Injected, Kind, MemStorage};
 
 use crate::ledger::Ledger;
 

@@ -13,7 +13,8 @@
 mod common;
 
 use common::Folder;
-use seawall::{Log, LogReader, Lsn, Upgraded};
+use seawall::versioned::Upgraded;
+use seawall::{Log, LogReader, Lsn};
 use seawall_fjall::{FjallStore, fjall};
 use seawall_replay::{
     Batch, Bounds, Change, Operation, Operators, Replay, Store, StoreError, TxId, Watermark,

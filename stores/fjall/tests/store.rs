@@ -6,7 +6,8 @@ mod common;
 
 use common::Folder;
 use proptest::prelude::*;
-use seawall::{Log, LogId, LogReader, Lsn, RecordId};
+use seawall::format::{LogId, RecordId};
+use seawall::{Log, LogReader, Lsn};
 use seawall_fjall::{FjallStore, OpenError};
 use seawall_replay::{
     Batch, Change, Edit, Error, MemoryStore, Operation, Replay, Store, Watermark, Write,
@@ -234,7 +235,7 @@ fn a_store_of_another_log_or_of_what_a_log_gave_up_is_refused() {
     drop(store);
     let store = FjallStore::open(folder.0.join("store")).unwrap();
     assert_eq!(replay(&path, &store).unwrap(), 0);
-    seawall::copy(&path, folder.0.join("copied")).unwrap();
+    seawall::Maintenance::at(&path).back_up(folder.0.join("copied")).unwrap();
     assert_eq!(replay(&folder.0.join("copied"), &store).unwrap(), 0);
 
     log.truncate_after(Lsn::new(5)).unwrap();

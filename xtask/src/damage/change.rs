@@ -2,7 +2,7 @@
 
 use super::image::Image;
 use super::sample::{MIDDLE, Place, RECORDS, Sample, ZEROS, noise};
-use seawall::Geometry;
+use seawall::format::Geometry;
 use seawall_format::{HEADER_SIZE as SEGMENT_HEADER_SIZE, SECTOR, batch};
 use std::ops::Range;
 

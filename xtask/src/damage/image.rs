@@ -1,6 +1,6 @@
 //! The files of a log in memory, so that a change is a few lines and the truth can be compared.
 
-use seawall::SegmentId;
+use seawall::format::SegmentId;
 use seawall_io::{Access, PosixStorage, Storage};
 use std::collections::BTreeMap;
 use std::io;

@@ -7,7 +7,8 @@ use super::look::{Opened, Seen};
 use super::peers::{ANCHORS, PEERS};
 use super::table::{sides, words};
 use crate::json::{array, object, quote};
-use seawall::{Damage, Lsn};
+use seawall::Lsn;
+use seawall::damage::Damage;
 
 /// An object under construction: names with values that are JSON already.
 type Fields = Vec<(&'static str, String)>;

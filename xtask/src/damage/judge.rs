@@ -2,7 +2,9 @@
 
 use super::look::{Opened, Reading, Seen};
 use super::sample::numbers;
-use seawall::{Damage, Lost, Lsn, Verdict};
+use seawall::Lsn;
+use seawall::damage::{Damage, Lost};
+use seawall::verify::Verdict;
 use std::collections::BTreeSet;
 
 /// What is known of the change, and what may be asked of the log.

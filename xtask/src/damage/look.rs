@@ -3,8 +3,9 @@
 use super::image::Image;
 use super::sample::{RECORDS, options, payload};
 use super::scratch::Scratch;
-use seawall::{Damage, Error, Log, LogReader, Lost, Lsn, OpenMode, Raw};
-use seawall::{Result, Verdict, Verification};
+use seawall::damage::{Damage, Lost};
+use seawall::verify::{Verdict, Verification};
+use seawall::{Error, Log, LogReader, Lsn, OpenMode, Raw, Result};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
@@ -56,7 +57,7 @@ pub(super) enum Opened {
 pub(super) fn look(image: &Image) -> io::Result<Seen> {
     let scratch = Scratch::new()?;
     image.write(scratch.path())?;
-    let found = seawall::verify(scratch.path()).map_err(io::Error::other)?;
+    let found = seawall::Maintenance::at(scratch.path()).verify().map_err(io::Error::other)?;
     let reader = LogReader::<[u8], Raw>::open(scratch.path()).map_err(io::Error::other)?;
     let entries = reader.skip_damaged(true).read_from(Lsn::FIRST).map_err(io::Error::other)?;
     // What parity puts right stays damaged until a repair, beside which a log goes on.
@@ -125,7 +126,7 @@ fn open(image: &Image, (mode, sound): (OpenMode, Verdict)) -> io::Result<Opened>
 fn goes_on(log: Log<[u8], Raw>, folder: &Path, sound: Verdict) -> Result<(), String> {
     log.append(b"and on").map_err(|error| error.to_string())?;
     log.close().map_err(|error| error.to_string())?;
-    let found = seawall::verify(folder).map_err(|error| error.to_string())?;
+    let found = seawall::Maintenance::at(folder).verify().map_err(|error| error.to_string())?;
     let is_sound = found.verdict == Verdict::Clean || found.verdict == sound;
     if is_sound { Ok(()) } else { Err(found.verdict.name().to_owned()) }
 }

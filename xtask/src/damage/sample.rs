@@ -2,7 +2,9 @@
 
 use super::image::Image;
 use super::scratch::Scratch;
-use seawall::{Geometry, Log, Lsn, Options, Parity, Raw};
+use seawall::format::Geometry;
+use seawall::parity::Parity;
+use seawall::{Log, Lsn, Options, Raw};
 use seawall_format::{HEADER_SIZE as SEGMENT_HEADER_SIZE, batch, frame};
 use std::collections::BTreeSet;
 use std::io;

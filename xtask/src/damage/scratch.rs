@@ -1,9 +1,8 @@
 //! A folder for the files of one look, removed at its end.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::{fs, io};
 
 /// How many were made by this process: no two have one name.
 static MADE: AtomicU64 = AtomicU64::new(0);

@@ -6,7 +6,8 @@ use super::judge::{missing, named_in_vain};
 use super::look::{Opened, Seen};
 use super::peers::{ANCHORS, ANCHORS_NOTE, PEERS, PEERS_NOTE};
 use super::sample::{End, RECORDS};
-use seawall::{Damage, Lost, Lsn};
+use seawall::Lsn;
+use seawall::damage::{Damage, Lost};
 use std::collections::BTreeSet;
 
 /// How Seawall is called beside others: they were not always closed, so the harder of its logs.

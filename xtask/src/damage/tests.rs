@@ -4,7 +4,10 @@ use super::judge::{Truth, broken};
 use super::look::{Opened, Reading, Seen};
 use super::sample::numbers;
 use super::{rows, table};
-use seawall::{Corruption, Damage, Lost, Lsn, Offset, Verdict};
+use seawall::Lsn;
+use seawall::damage::{Corruption, Damage, Lost};
+use seawall::format::Offset;
+use seawall::verify::Verdict;
 
 fn lsn(number: u64) -> Lsn {
     Lsn::new(number).unwrap()

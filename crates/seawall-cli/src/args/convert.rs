@@ -3,7 +3,7 @@
 use super::Look;
 use crate::progress::Patience;
 use clap::{Args, ValueEnum};
-use seawall::CodecId;
+use seawall::format::CodecId;
 use std::path::PathBuf;
 
 /// `seawall convert`

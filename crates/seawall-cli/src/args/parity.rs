@@ -3,13 +3,13 @@
 use super::Look;
 use crate::progress::Patience;
 use clap::Args;
-use seawall::NoScheme;
+use seawall::parity::NoScheme;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 /// What parity a log is to keep; `None` in it: none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Parity(pub(crate) Option<seawall::Parity>);
+pub(crate) struct Parity(pub(crate) Option<seawall::parity::Parity>);
 
 impl FromStr for Parity {
     type Err = String;
@@ -32,7 +32,7 @@ pub(crate) struct Protect {
     pub(crate) log: PathBuf,
     /// How many blocks of parity for how many of records [default: what the log keeps, else 16+2]
     #[arg(long, value_name = "16+2")]
-    pub(crate) parity: Option<seawall::Parity>,
+    pub(crate) parity: Option<seawall::parity::Parity>,
     /// Show what would be added and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn parity_is_a_scheme_or_none() {
-        let scheme = seawall::Parity::DEFAULT;
+        let scheme = seawall::parity::Parity::DEFAULT;
         assert_eq!("16+2".parse(), Ok(Parity(Some(scheme))));
         assert_eq!("none".parse(), Ok(Parity(None)));
         for wrong in ["", "16", "+", "0+0", "1+1", "16+0", "2+3", "65+2", "16+17", "None", "yes"] {

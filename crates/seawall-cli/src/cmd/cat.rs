@@ -6,7 +6,10 @@ use crate::human::typed;
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::report::{Exit, Failure, say};
-use seawall::{Cursor, Damage, Error, LogReader, Lost, Lsn, Raw, TailState, Verification};
+use seawall::damage::{Damage, Lost};
+use seawall::recovery::TailState;
+use seawall::verify::Verification;
+use seawall::{Cursor, Error, LogReader, Lsn, Raw};
 use std::path::Path;
 
 /// Prints the records that were asked for.
@@ -39,7 +42,7 @@ pub(crate) fn run(args: &Cat) -> Result<Exit, Failure> {
             places => exit.worse(mended::warn(&args.log, places)),
         },
         Ok(Reach::End(exit)) => {
-            let found = seawall::verify(&args.log).map_err(fail)?;
+            let found = seawall::Maintenance::at(&args.log).verify().map_err(fail)?;
             tell_beyond(args, &found);
             exit.worse(judge_end(&args.log, &found, (from, exit)))
         }

@@ -13,7 +13,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::{Exit, Failure, say};
 use crate::translate::translate;
-use seawall::CodecId;
+use seawall::format::CodecId;
 use seawall_foreign::{Damage, Remark, Stop};
 use serde_json::{Value, json};
 use source::Source;

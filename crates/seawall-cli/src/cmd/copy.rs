@@ -5,13 +5,15 @@ use crate::human::{count, span_of, typed};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::{Exit, Failure};
-use seawall::{Error, Lsn, Verdict};
+use seawall::verify::Verdict;
+use seawall::{Error, Lsn};
 use serde_json::json;
 
 /// Copies the log to a directory that is not there yet.
 pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
     let mut progress = Progress::start(args.patience, args.look.quiet)?;
-    let copied = seawall::copy_with(&args.log, &args.target, |at| progress.hear(at));
+    let copied =
+        seawall::Maintenance::at(&args.log).progress(|at| progress.hear(at)).back_up(&args.target);
     progress.end();
     let copied = copied.map_err(|error| failed(args, &error))?;
     let mut out = Output::new();
@@ -43,7 +45,7 @@ pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
 fn failed(args: &Copy, error: &Error) -> Failure {
     let Copy { log, target, .. } = args;
     if matches!(error, Error::Damaged(_)) {
-        let found = seawall::verify(log);
+        let found = seawall::Maintenance::at(log).verify();
         if found
             .is_ok_and(|found| found.verdict == Verdict::Correctable && !found.mended.is_empty())
         {

@@ -234,7 +234,7 @@ fn tell_rescue(stage: &mut Stage, rescue: &Rescue) {
 }
 
 fn tell_parity(stage: &mut Stage, mended: &Mended) {
-    let (lsn, scheme) = (mended.lsn, seawall::Parity::DEFAULT);
+    let (lsn, scheme) = (mended.lsn, seawall::parity::Parity::DEFAULT);
     let all = format!("all {} are read", count(mended.records, "record"));
     let erased = human::bytes(u64::try_from(parity::BLOCK).expect("a block is small"));
     stage.say(&format!("6 parity   a copy of the sound log gets parity, {scheme}:"));

@@ -334,7 +334,8 @@ fn names(wanted: impl Fn(Kind) -> bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seawall::{Corruption, Verdict};
+    use seawall::damage::Corruption;
+    use seawall::verify::Verdict;
     use seawall_foreign as foreign;
 
     #[test]

@@ -1,10 +1,14 @@
 //! What parity put right: told to people and programs, down to the bit where few were changed.
 
-use crate::human::to_u64;
-use crate::human::{count, number, typed};
+use crate::human::{count, number, to_u64, typed};
 use crate::output::Output;
 use crate::report::{Exit, Failure};
-use seawall::{Damage, Lsn, Mender, Offset, Overlay, Patch, Protection, SegmentId, Verification};
+use seawall::Lsn;
+use seawall::damage::Damage;
+use seawall::format::{Offset, SegmentId};
+use seawall::parity::Protection;
+use seawall::repair::{Overlay, Patch, RepairSource};
+use seawall::verify::Verification;
 use seawall_format::scan::{Batch, Limit, Scanner, Step, Window};
 use seawall_format::{HEADER_SIZE, SegmentHeader, batch, frame};
 use seawall_io::{Access, File, PosixStorage, Storage};
@@ -37,7 +41,7 @@ pub(super) fn tell(out: &mut Output, log: &Path, mended: &[Patch]) {
         let Patch { file, offset, new, by, .. } = patch;
         let bytes = number_of(new.len());
         let by = match by {
-            Mender::Parity => "from parity",
+            RepairSource::Parity => "from parity",
             _ => by.name(),
         };
         out.line(&format!("  mended     {file}   offset {}   {bytes}, {by}", Offset(*offset)));
@@ -62,12 +66,12 @@ pub(super) fn beyond_parity(log: &Path, found: &Verification) -> seawall::Result
     if found.mended.is_empty() {
         return Ok(worst(&found.damage));
     }
-    Ok(worst(&seawall::verify_in(&view(log, found)?)?.damage))
+    Ok(worst(&seawall::Maintenance::on(&view(log, found)?).verify()?.damage))
 }
 
 /// What parity stands beside a log that was judged, what is damaged counted as it was.
 pub(super) fn protection(log: &Path, found: &Verification) -> seawall::Result<Protection> {
-    seawall::protection_in(&view(log, found)?)
+    seawall::Maintenance::on(&view(log, found)?).protection()
 }
 
 /// The log as it is with what parity gave back.
@@ -222,7 +226,13 @@ mod tests {
 
     fn patch(old: &[u8], new: &[u8]) -> Patch {
         let (old, new) = (old.to_vec(), new.to_vec());
-        Patch { file: "000000000001.seg".to_owned(), offset: 100, old, new, by: Mender::Parity }
+        Patch {
+            file: "000000000001.seg".to_owned(),
+            offset: 100,
+            old,
+            new,
+            by: RepairSource::Parity,
+        }
     }
 
     #[test]

@@ -7,7 +7,9 @@ use crate::human::{self, count, typed};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::{Exit, Failure};
-use seawall::{Error, Lsn, Parity, Protection, SegmentId};
+use seawall::format::SegmentId;
+use seawall::parity::{Parity, Protection};
+use seawall::{Error, Lsn};
 use serde_json::{Value, json};
 use std::io::ErrorKind;
 
@@ -15,7 +17,7 @@ use std::io::ErrorKind;
 pub(crate) fn run(args: &Protect) -> Result<Exit, Failure> {
     let fail = |error: Error| Failure::of(&error, "protect", &args.log);
     let mut progress = Progress::start(args.patience, args.look.quiet)?;
-    let found = seawall::verify_with(&args.log, |at| progress.hear(at));
+    let found = seawall::Maintenance::at(&args.log).progress(|at| progress.hear(at)).verify();
     progress.end();
     let found = found.map_err(fail)?;
     if let Some(damage) = beyond_parity(&args.log, &found).map_err(fail)? {
@@ -24,7 +26,7 @@ pub(crate) fn run(args: &Protect) -> Result<Exit, Failure> {
     let before = protection(&args.log, &found).map_err(fail)?;
     let scheme = args.parity.or(before.scheme).unwrap_or(Parity::DEFAULT);
     if !args.dry_run {
-        seawall::protect(&args.log, scheme).map_err(|error| match &error {
+        seawall::Maintenance::at(&args.log).build_parity(scheme).map_err(|error| match &error {
             Error::Io { source, .. } if source.kind() == ErrorKind::InvalidData => fail(error)
                 .next("see that the records are as they should be; then remove that file"),
             _ => fail(error),

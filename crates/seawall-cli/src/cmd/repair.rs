@@ -5,15 +5,14 @@ use super::verify::{
     tell_orphans, tell_tail, tone,
 };
 use crate::args::Repair;
-use crate::human::to_u64;
-use crate::human::{self, count, span_of, typed};
+use crate::human::{self, count, span_of, to_u64, typed};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::{Exit, Failure};
-use seawall::{
-    Change, Corruption, Cut, Damage, Error, Lost, Lsn, Mend, Patch, Rescued, Verdict, Verification,
-    Was,
-};
+use seawall::damage::{Corruption, Damage, Lost};
+use seawall::repair::{Change, DamageKind, Patch, RepairPlan, SalvageReport, TailTruncation};
+use seawall::verify::{Verdict, Verification};
+use seawall::{Error, Lsn};
 use serde_json::{Value, json};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -31,10 +30,16 @@ pub(crate) fn run(args: &Repair) -> Result<Exit, Failure> {
         return plan(args);
     }
     let fail = |error: Error| failure(args, &error);
-    let planned = seawall::plan_mend(&args.log, &args.from_replica).map_err(fail)?;
+    let planned = seawall::Maintenance::at(&args.log)
+        .replicas(&args.from_replica)
+        .plan_repair()
+        .map_err(fail)?;
     let is_asked = !args.from_replica.is_empty() || planned.unfinished.is_some();
     if is_asked || !planned.is_empty() {
-        let done = seawall::mend(&args.log, &args.from_replica).map_err(fail)?;
+        let done = seawall::Maintenance::at(&args.log)
+            .replicas(&args.from_replica)
+            .repair()
+            .map_err(fail)?;
         if !args.cut_tail || done.after.damage.is_empty() {
             return Ok(mended(args, &done));
         }
@@ -102,7 +107,7 @@ fn failure(args: &Repair, error: &Error) -> Failure {
 }
 
 /// Says what was mended, and what was not.
-fn mended(args: &Repair, done: &Mend) -> Exit {
+fn mended(args: &Repair, done: &RepairPlan) -> Exit {
     let exit = exit_of_mend(done);
     let mut out = Output::new();
     if args.look.json {
@@ -137,13 +142,13 @@ fn mended(args: &Repair, done: &Mend) -> Exit {
 }
 
 /// A log whose end only a replica knows may have had more records, or others: nobody can tell.
-fn exit_of_mend(done: &Mend) -> Exit {
+fn exit_of_mend(done: &RepairPlan) -> Exit {
     let exit = Exit::of(done.after.verdict, false);
     let is_unsure = done.end_by_replica.is_some() || !done.unproven.is_empty();
     if is_unsure { exit.worse(Exit::Unsure) } else { exit }
 }
 
-fn tell_mend(out: &mut Output, mend: &Mend) {
+fn tell_mend(out: &mut Output, mend: &RepairPlan) {
     for (patch, change) in mend.patches.iter().zip(&mend.changes).take(TOLD) {
         out.line(&format!("  {:<9}  {}: {change}", patch.by.name(), change.file));
     }
@@ -175,9 +180,9 @@ fn tell_mend(out: &mut Output, mend: &Mend) {
     }
 }
 
-fn mend_as_json(mend: &Mend) -> Value {
+fn mend_as_json(mend: &RepairPlan) -> Value {
     let change = |(patch, change): (&Patch, &Change)| {
-        let bit = if let Was::Bit(bit) = change.was { Some(bit) } else { None };
+        let bit = if let DamageKind::Bit(bit) = change.was { Some(bit) } else { None };
         json!({
             "file": change.file,
             "offset": change.offset,
@@ -207,20 +212,21 @@ fn mend_as_json(mend: &Mend) -> Value {
 
 fn plan(args: &Repair) -> Result<Exit, Failure> {
     let fail = |error: Error| failure(args, &error);
-    let mut found = seawall::diagnose(&args.log).map_err(fail)?;
+    let mut found = seawall::Maintenance::at(&args.log).diagnose().map_err(fail)?;
     if found.verdict == Verdict::Lost {
         // What parity gives back is lost to nobody.
-        let judged = seawall::verify(&args.log).ok();
+        let judged = seawall::Maintenance::at(&args.log).verify().ok();
         let judged = judged.filter(|judged| judged.verdict == Verdict::Correctable);
         found = judged.unwrap_or(found);
     }
-    let mend = match seawall::plan_mend(&args.log, &args.from_replica) {
+    let mend = match seawall::Maintenance::at(&args.log).replicas(&args.from_replica).plan_repair()
+    {
         Ok(mend) => Some(mend),
         // Of what no replica is asked for, nothing needs to be known.
         Err(Error::NotALog { .. }) if args.from_replica.is_empty() => None,
         Err(error) => return Err(fail(error)),
     };
-    let cut = match seawall::plan_cut(&args.log) {
+    let cut = match seawall::Maintenance::at(&args.log).plan_truncation() {
         Ok(cut) => Some(cut),
         Err(Error::Damaged(_)) => None,
         // What the device cannot read is no end that a log could be given.
@@ -242,7 +248,7 @@ fn plan(args: &Repair) -> Result<Exit, Failure> {
     Ok(exit.worse(out.finish()))
 }
 
-fn plan_as_json(args: &Repair, found: &Verification, cut: Option<&Cut>) -> Value {
+fn plan_as_json(args: &Repair, found: &Verification, cut: Option<&TailTruncation>) -> Value {
     json!({
         "schema": "seawall.repair/1",
         "log": args.log.display().to_string(),
@@ -267,8 +273,8 @@ fn plan_as_json(args: &Repair, found: &Verification, cut: Option<&Cut>) -> Value
 struct Plan<'a> {
     args: &'a Repair,
     found: &'a Verification,
-    cut: Option<&'a Cut>,
-    mend: Option<&'a Mend>,
+    cut: Option<&'a TailTruncation>,
+    mend: Option<&'a RepairPlan>,
     exit: Exit,
 }
 
@@ -417,9 +423,12 @@ fn salvage(args: &Repair, target: &Path) -> Result<Exit, Failure> {
     let mut progress = Progress::start(args.patience, args.look.quiet)?;
     let tell = |at| progress.hear(at);
     let done = if args.from_replica.is_empty() {
-        seawall::salvage_with(&args.log, target, tell)
+        seawall::Maintenance::at(&args.log).progress(tell).salvage(target)
     } else {
-        seawall::salvage_mended(&args.log, &args.from_replica, target, tell)
+        seawall::Maintenance::at(&args.log)
+            .replicas(&args.from_replica)
+            .progress(tell)
+            .salvage(target)
     };
     progress.end();
     let done = done.map_err(|error| Failure::of_making(&error, "repair", (&args.log, target)))?;
@@ -438,7 +447,7 @@ fn exit_of(damage: &[Damage]) -> Exit {
     if damage.iter().any(|damage| damage.lost.is_some()) { Exit::Lost } else { Exit::Fine }
 }
 
-fn rescued_as_json(args: &Repair, target: &Path, done: &Rescued) -> Value {
+fn rescued_as_json(args: &Repair, target: &Path, done: &SalvageReport) -> Value {
     json!({
         "schema": "seawall.repair/1",
         "log": args.log.display().to_string(),
@@ -453,7 +462,7 @@ fn rescued_as_json(args: &Repair, target: &Path, done: &Rescued) -> Value {
     })
 }
 
-fn tell_rescued(out: &mut Output, args: &Repair, target: &Path, done: &Rescued) {
+fn tell_rescued(out: &mut Output, args: &Repair, target: &Path, done: &SalvageReport) {
     let (log, target) = (args.log.display(), target.display());
     out.line(&format!("{target}   {} brought here, durable", count(done.records, "record")));
     if let (Some(first), Some(last)) = (done.first, done.last) {
@@ -476,8 +485,8 @@ fn tell_rescued(out: &mut Output, args: &Repair, target: &Path, done: &Rescued) 
 }
 
 /// Ends the log before what is damaged, and says so; with what was mended before.
-fn cut_tail(args: &Repair, mend: Option<&Mend>) -> Result<Exit, Failure> {
-    let cut = seawall::cut_tail(&args.log);
+fn cut_tail(args: &Repair, mend: Option<&RepairPlan>) -> Result<Exit, Failure> {
+    let cut = seawall::Maintenance::at(&args.log).truncate_damaged_tail();
     let cut = cut.map_err(|error| match &error {
         Error::Damaged(damage) => {
             let failure = Failure::new(Exit::Lost, format!("no end can be given to it: {damage}"));
@@ -509,7 +518,7 @@ fn cut_tail(args: &Repair, mend: Option<&Mend>) -> Result<Exit, Failure> {
     Ok(exit.worse(out.finish()))
 }
 
-fn tell_cut(out: &mut Output, args: &Repair, cut: &Cut) {
+fn tell_cut(out: &mut Output, args: &Repair, cut: &TailTruncation) {
     let log = args.log.display();
     if cut.damage.is_empty() {
         out.line(&format!("{log}   nothing kept it from being opened"));

@@ -177,7 +177,7 @@ fn end(args: &Args, answer: &Answer, until: Option<Lsn>) -> Result<Exit, Failure
     if until.is_some() {
         return Ok(Exit::Fine);
     }
-    let found = seawall::verify(&args.log);
+    let found = seawall::Maintenance::at(&args.log).verify();
     let found = found.map_err(|error| Failure::of(&error, "replay", &args.log))?;
     Ok(judge_end(&args.log, &found, (answer.from, Exit::Fine)))
 }

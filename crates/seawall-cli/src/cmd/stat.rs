@@ -8,9 +8,10 @@ use crate::args::{Stat, level_name};
 use crate::human::{self, count, number, span_of};
 use crate::output::{Output, one_line};
 use crate::report::{Exit, Failure};
-use seawall::{
-    CodecId, Error, Layout, LogReader, Lsn, Parity, Protection, SegmentId, Verdict, Verification,
-};
+use seawall::format::{CodecId, SegmentId};
+use seawall::parity::{Parity, Protection};
+use seawall::verify::{Verdict, Verification};
+use seawall::{Error, Layout, LogReader, Lsn};
 use seawall_format::VERSION;
 use serde_json::{Value, json};
 use sizes::Sizes;
@@ -18,7 +19,7 @@ use std::path::Path;
 
 /// Says what can be said of the log.
 pub(crate) fn run(args: &Stat) -> Result<Exit, Failure> {
-    let found = seawall::verify(&args.log);
+    let found = seawall::Maintenance::at(&args.log).verify();
     let fail = |error: Error| Failure::of(&error, "stat", &args.log);
     let found = found.map_err(fail)?;
     let oldest = LogReader::open_any(&args.log).and_then(|reader| reader.oldest());

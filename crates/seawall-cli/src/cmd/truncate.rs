@@ -7,14 +7,15 @@ use crate::human::{self, count, span_of, typed};
 use crate::output::Output;
 use crate::report::{Exit, Failure, say};
 use plan::Plan;
-use seawall::{Error, Log, LogReader, Lsn, Options, Raw, Verdict, Verification};
+use seawall::verify::{Verdict, Verification};
+use seawall::{Error, Log, LogReader, Lsn, Options, Raw};
 use serde_json::{Value, json};
 
 /// Says what goes, and with `--yes` does it.
 pub(crate) fn run(args: &Truncate) -> Result<Exit, Failure> {
     let fail = |error: Error| Failure::of(&error, "truncate", &args.log);
     let reader = LogReader::open_any(&args.log).map_err(fail)?;
-    let found = seawall::verify(&args.log).map_err(fail)?;
+    let found = seawall::Maintenance::at(&args.log).verify().map_err(fail)?;
     let oldest = reader.oldest().map_err(fail)?;
     let last = found.last_lsn.or(oldest.previous());
     let plan = match (args.before.and_then(Lsn::new), args.after) {

@@ -7,9 +7,11 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::{Exit, Failure};
 use crate::tone::Tone;
-use seawall::{
-    Corruption, Damage, Lost, Lsn, Orphan, OrphanKind, SegmentId, TailState, Verdict, Verification,
-};
+use seawall::Lsn;
+use seawall::damage::{Corruption, Damage, Lost};
+use seawall::format::SegmentId;
+use seawall::recovery::TailState;
+use seawall::verify::{Orphan, OrphanKind, Verdict, Verification};
 use seawall_measure::machine::Stopwatch;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -22,7 +24,7 @@ pub(crate) fn run(args: &Verify) -> Result<Exit, Failure> {
     for log in &args.logs {
         let watch = Stopwatch::start();
         let mut progress = Progress::start(args.patience, args.look.quiet)?;
-        let found = seawall::verify_with(log, |at| progress.hear(at));
+        let found = seawall::Maintenance::at(log).progress(|at| progress.hear(at)).verify();
         progress.end();
         let exit = match found {
             Ok(found) => {

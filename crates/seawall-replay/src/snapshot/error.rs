@@ -1,8 +1,8 @@
 //! What can go wrong with dumps, one variant for each act of the caller.
 
-use seawall::{LogId, Lsn};
-use std::fmt;
-use std::io;
+use seawall::Lsn;
+use seawall::format::LogId;
+use std::{fmt, io};
 
 /// Why a state was not brought back, or not dumped.
 #[derive(Debug)]

@@ -3,7 +3,8 @@
 
 use super::error::{Reason, SnapshotError};
 use crate::dump::{self, CHUNK, HEADER_SIZE, Header, Kind, NAME_MAX, NotWritten, Owner, Refused};
-use seawall::{Lsn, SegmentId};
+use seawall::Lsn;
+use seawall::format::SegmentId;
 use seawall_format::Epoch;
 use seawall_io::{Access, Clock, Entropy, File, PosixStorage, Storage, SystemClock, SystemEntropy};
 use serde::Serialize;

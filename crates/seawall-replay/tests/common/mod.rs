@@ -12,8 +12,7 @@ use seawall_io::Storage;
 use seawall_replay::{
     Batch, Change, Logged, MemoryStore, Operation, Store, StoreError, TxId, Watermark,
 };
-use seawall_testkit::Dice;
-use seawall_testkit::MemStorage;
+use seawall_testkit::{Dice, MemStorage};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

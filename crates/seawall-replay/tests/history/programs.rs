@@ -7,8 +7,7 @@ use super::{Disk, open, reader};
 use crate::common::{DyingStore, Manner, expected, wrong_keys};
 use seawall::{Log, Lsn};
 use seawall_replay::{Bounds, Change, Error, Operation, Replay, Store, TxId, Watermark};
-use seawall_testkit::Dice;
-use seawall_testkit::MemStorage;
+use seawall_testkit::{Dice, MemStorage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

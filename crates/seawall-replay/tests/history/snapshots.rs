@@ -74,8 +74,8 @@ fn a_dump_is_not_taken_of_another_log_than_the_state_came_from() {
 fn copies_and_salvaged_logs_take_the_dumps_of_their_log() {
     let (disk, dumps) = log_and_dumps(0..10);
     let (copied, salvaged) = (new_disk(), new_disk());
-    seawall::copy_in(&disk, &copied).unwrap();
-    seawall::salvage_in(&disk, salvaged.clone()).unwrap();
+    seawall::Maintenance::on(&disk).back_up_to(&copied).unwrap();
+    seawall::Maintenance::on(&disk).salvage_to(salvaged.clone()).unwrap();
     for log in [copied, salvaged] {
         let found = restore(&open(&log), &files_of(&dumps)).unwrap();
         assert_eq!(found, ((0..10).collect(), Some(lsn(8))));

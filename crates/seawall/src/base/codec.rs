@@ -13,7 +13,8 @@ use serde::de::DeserializeOwned;
 /// # Examples
 ///
 /// ```
-/// use seawall::{Codec, CodecId, Log};
+/// use seawall::format::CodecId;
+/// use seawall::{Codec, Log};
 ///
 /// /// Temperatures in hundredths of a degree, four bytes each.
 /// enum Hundredths {}
@@ -84,7 +85,7 @@ pub trait Codec<T: ?Sized> {
 
     /// The record that these bytes are, written when the schema number was `schema`, which is
     /// lower than that of today. Unless a codec knows better the same as
-    /// [`decode`](Codec::decode); see [`Upgraded`](crate::Upgraded).
+    /// [`decode`](Codec::decode); see [`Upgraded`](crate::versioned::Upgraded).
     ///
     /// # Errors
     ///
@@ -147,7 +148,7 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for MessagePack {
 ///
 /// Whoever swaps two fields of the same type, or puts a new one in front, reads old records with
 /// their values swapped, and nothing notices. So a field that comes, goes or moves is a new schema
-/// number, and records of an older one are read by [`Upgraded`](crate::Upgraded) or not at all.
+/// number, and records of an older one are read by [`Upgraded`](crate::versioned::Upgraded) or not at all.
 /// Fields that are left out now and then (`skip_serializing_if`) do not work.
 ///
 /// # Examples

@@ -25,7 +25,7 @@ use std::fmt::Display;
 /// let lsn = log.append(&vec![0.1, 1e300])?;
 /// assert_eq!(log.get(lsn)?, Some(vec![0.1, 1e300]));
 /// let refused = log.append(&vec![0.5, f64::NAN]).unwrap_err();
-/// assert_eq!(refused.to_string(), "the record cannot be encoded: [1]: NaN is no number of JSON");
+/// assert_eq!(refused.to_string(), "cannot encode the record: [1]: NaN is no number of JSON");
 /// # drop(log); std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -11,7 +11,8 @@ use std::marker::PhantomData;
 /// # Examples
 ///
 /// ```
-/// use seawall::{Codec, Log, MessagePack, Upgraded, Versioned};
+/// use seawall::versioned::{Upgraded, Versioned};
+/// use seawall::{Codec, Log, MessagePack};
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Serialize, Deserialize)]

@@ -25,20 +25,20 @@ pub struct Patch {
     /// The bytes as they are to be.
     pub new: Vec<u8>,
     /// Where those come from.
-    pub by: Mender,
+    pub by: RepairSource,
 }
 
 /// What knows the bytes that damage took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Mender {
+pub enum RepairSource {
     /// The parity beside the segment.
     Parity,
     /// Another copy of the same log.
     Replica,
 }
 
-impl Mender {
+impl RepairSource {
     /// A word for it, stable for scripts.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -72,7 +72,7 @@ impl fmt::Debug for Patch {
 /// # Examples
 ///
 /// ```
-/// use seawall::{Mender, Overlay, Patch};
+/// use seawall::repair::{Overlay, Patch, RepairSource};
 /// use seawall_io::{Access, File, Storage};
 /// use seawall_testkit::MemStorage;
 /// use std::sync::Arc;
@@ -80,7 +80,7 @@ impl fmt::Debug for Patch {
 /// let device = MemStorage::new();
 /// device.create("notes")?.write_at(b"good mourning", 0)?;
 /// let (file, old, new) = ("notes".to_owned(), b"mou".to_vec(), b" mo".to_vec());
-/// let patch = Patch { file, offset: 5, old, new, by: Mender::Replica };
+/// let patch = Patch { file, offset: 5, old, new, by: RepairSource::Replica };
 /// let view = Overlay::new(Arc::new(device), &[patch]);
 ///
 /// let mut bytes = [0; 13];

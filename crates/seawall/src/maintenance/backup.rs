@@ -4,11 +4,10 @@
 //! with a manifest that notes a clean close there.
 
 use crate::base::error::{Error, Result};
-use crate::files::directory::{MANIFEST, QUARANTINE, is_not_found, list, open_existing};
+use crate::files::directory::{MANIFEST, QUARANTINE, is_not_found, list};
 use crate::files::live::{Watermark, read_watermark};
 use crate::files::manifest::ManifestFile;
-use crate::files::staging;
-use crate::maintenance::progress::{Progress, ProgressReporter};
+use crate::maintenance::progress::ProgressReporter;
 use crate::scan::catalog::{Catalog, ChainedSegment};
 use crate::scan::durable_end;
 use crate::scan::load::load_catalog;
@@ -17,7 +16,6 @@ use seawall_format::scan::Limit;
 use seawall_format::{Closed, Lsn, Manifest, Mark, next_lsn};
 use seawall_io::{Access, Storage};
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 /// How often a copy starts over because the writer moved on under it.
@@ -28,7 +26,7 @@ const CHUNK: usize = 1 << 20;
 /// What a copy holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Copied {
+pub struct BackupReport {
     /// The first record, if there is one.
     pub first: Option<Lsn>,
     /// The last record.
@@ -37,68 +35,12 @@ pub struct Copied {
     pub bytes: u64,
 }
 
-/// Copies the log in the directory `source` to a new directory `target`, durably; a writer may go
-/// on meanwhile.
-///
-/// # Errors
-///
-/// [`Error::Io`] with `AlreadyExists` if there is something at `target`; [`Error::Damaged`] if the
-/// source is: a copy of damage is no backup, not even where parity restores it for readers; repair
-/// that first. `target` gets its name when it is whole: an error
-/// leaves nothing, a crash `target.partial`, which may be removed.
-///
-/// # Examples
-///
-/// ```
-/// use seawall::{Log, LogReader, Lsn, copy};
-///
-/// # let folder = std::env::temp_dir().join(format!("seawall-doc-copy-{}", std::process::id()));
-/// # let backup = folder.with_extension("backup");
-/// let log: Log<u32> = Log::open(&folder)?;
-/// log.append(&7)?;
-/// let copied = copy(&folder, &backup)?; // beside the writer
-/// assert_eq!(copied.last, Some(Lsn::FIRST));
-/// let reader: LogReader<u32> = LogReader::open(&backup)?;
-/// assert_eq!(reader.read_from(Lsn::FIRST)?.count(), 1);
-/// # drop(log); std::fs::remove_dir_all(&folder)?; std::fs::remove_dir_all(&backup)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn copy(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<Copied> {
-    copy_with(source, target, |_| {})
-}
-
-/// The same as [`copy`], and `report` hears now and then how far it has come: of twice the log's
-/// bytes, which are judged and then copied.
-///
-/// # Errors
-///
-/// As [`copy`].
-pub fn copy_with(
-    source: impl AsRef<Path>,
-    target: impl AsRef<Path>,
-    mut report: impl FnMut(Progress),
-) -> Result<Copied> {
-    let log = open_existing(source.as_ref())?;
-    let mut meter = ProgressReporter::new(&mut report);
-    staging::make(source.as_ref(), target.as_ref(), |target| {
-        copy_once_calm(&log, &target, &mut meter)
-    })
-}
-
-/// Copies between other kinds of storage; `target` is empty.
-///
-/// # Errors
-///
-/// As [`copy`].
-pub fn copy_in(source: &Arc<dyn Storage>, target: &Arc<dyn Storage>) -> Result<Copied> {
-    copy_once_calm(source, target, &mut ProgressReporter::new(&mut |_| {}))
-}
-
-fn copy_once_calm(
+/// Copies the log of one moment to an empty storage; a writer may go on meanwhile.
+pub(crate) fn back_up(
     source: &Arc<dyn Storage>,
     target: &Arc<dyn Storage>,
     meter: &mut ProgressReporter<'_>,
-) -> Result<Copied> {
+) -> Result<BackupReport> {
     let mut attempt = 1;
     loop {
         let told = read_watermark(&**source)?;
@@ -127,7 +69,7 @@ fn copy_once_calm(
 fn copy_now(
     (source, target): (&Arc<dyn Storage>, &Arc<dyn Storage>),
     meter: &mut ProgressReporter<'_>,
-) -> Result<Copied> {
+) -> Result<BackupReport> {
     let moment = Moment::of(source, meter)?;
     let newest = moment.catalog.chain.last().map(|link| link.segment.header.reference());
     let copied = moment.write((&**source, target), meter)?;
@@ -179,7 +121,7 @@ impl Moment {
         self,
         (source, target): (&dyn Storage, &Arc<dyn Storage>),
         meter: &mut ProgressReporter<'_>,
-    ) -> Result<Copied> {
+    ) -> Result<BackupReport> {
         let mut bytes = 0;
         meter.half();
         let Some((newest, older)) = self.catalog.chain.split_last() else {
@@ -210,7 +152,7 @@ impl Moment {
         target.sync_dir().map_err(Error::io("sync the copy's directory"))?;
         meter.end();
         let first = self.catalog.chain.first().map(|link| link.segment.header.base);
-        Ok(Copied {
+        Ok(BackupReport {
             first: first.filter(|first| Some(*first) <= self.last),
             last: self.last,
             bytes,

@@ -14,8 +14,7 @@ pub(crate) mod source;
 use crate::base::env::Env;
 use crate::base::error::{Error, Lost, Result};
 use crate::base::options::Options;
-use crate::files::directory::open_existing;
-use crate::files::overlay::{Mender, Overlay, Patch};
+use crate::files::overlay::{Overlay, Patch, RepairSource};
 use crate::maintenance::exclusive::{refuse_in_use, take};
 use crate::maintenance::restore::journal::Journal;
 use crate::maintenance::restore::parity_source::ParitySource;
@@ -28,11 +27,10 @@ use crate::scan::scanner::{LogScanner, ScanItem};
 use seawall_format::Lsn;
 use seawall_io::Storage;
 use std::fmt::Debug;
-use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) use crate::files::overlay::part;
-pub use crate::maintenance::restore::diff::{Change, Was};
+pub use crate::maintenance::restore::diff::{Change, DamageKind};
 pub(crate) use crate::maintenance::restore::extent::{is_whole, place_of};
 use crate::maintenance::restore::source::PatchSource;
 use crate::scan::catalog::log_id;
@@ -40,7 +38,7 @@ use crate::scan::catalog::log_id;
 /// What a repair mends, or mended.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Mend {
+pub struct RepairPlan {
     /// The log as it was found.
     pub before: Verification,
     /// The log once mended: what is damaged still is what nothing could mend.
@@ -66,7 +64,7 @@ pub struct Mend {
     pub quarantine: Vec<String>,
 }
 
-impl Mend {
+impl RepairPlan {
     /// Whether there is something to change.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -86,70 +84,17 @@ impl Mend {
     }
 }
 
-/// Says what [`mend`] would do, and changes nothing.
-///
-/// # Errors
-///
-/// As [`mend`].
-pub fn plan_mend<P: AsRef<Path>>(path: impl AsRef<Path>, replicas: &[P]) -> Result<Mend> {
-    plan_mend_in(&open_existing(path.as_ref())?, &opened(replicas)?)
-}
-
-/// Says what [`mend_in`] would do, and changes nothing.
-///
-/// # Errors
-///
-/// As [`mend`].
-pub fn plan_mend_in(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<Mend> {
+/// What [`repair`] would do.
+pub(crate) fn plan_repair(
+    log: &Arc<dyn Storage>,
+    replicas: &[Arc<dyn Storage>],
+) -> Result<RepairPlan> {
     refuse_in_use(&**log)?;
     plan(log, replicas)
 }
 
-/// Mends the log in the directory `path` in place, with the parity beside it and with what
-/// `replicas` have: other copies of the same log. What is not mended then is named.
-///
-/// The bytes as they were are kept in quarantine, durably, before the first one is changed. A
-/// crash on the way is harmless: a byte is as it was or as it should be, and the next repair goes
-/// on where this one ended.
-///
-/// # Errors
-///
-/// [`Error::Busy`] if a writer has the log open. [`Error::Mismatch`] if a replica is of another
-/// log. [`Error::NotALog`] if nothing of it can be read, so that nobody knows which log it is.
-/// [`Error::Io`]: the log may be mended in part; look at the device, then repair again.
-///
-/// # Examples
-///
-/// ```
-/// use seawall::{Log, Verdict, copy, mend};
-///
-/// # let folder = std::env::temp_dir().join(format!("seawall-doc-mend-{}", std::process::id()));
-/// # let backup = folder.with_extension("backup");
-/// let log: Log<u32> = Log::open(&folder)?;
-/// log.append(&7)?;
-/// log.close()?;
-/// copy(&folder, &backup)?;
-/// let segment = folder.join("000000000001.seg");
-/// # #[expect(clippy::disallowed_methods)] fn lose(file: &std::path::Path) {
-/// #     std::fs::remove_file(file).unwrap();
-/// # }
-/// lose(&segment);
-///
-/// let done = mend(&folder, &[&backup])?;
-/// assert_eq!((done.before.verdict, done.after.verdict), (Verdict::Lost, Verdict::Clean));
-/// # std::fs::remove_dir_all(&folder)?; std::fs::remove_dir_all(&backup)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn mend<P: AsRef<Path>>(path: impl AsRef<Path>, replicas: &[P]) -> Result<Mend> {
-    mend_in(&open_existing(path.as_ref())?, &opened(replicas)?)
-}
-
-/// Mends a log that another kind of storage holds.
-///
-/// # Errors
-///
-/// As [`mend`].
-pub fn mend_in(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<Mend> {
+/// Repairs a log in place from its parity and from `replicas`.
+pub(crate) fn repair(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<RepairPlan> {
     // Held to the end: no writer, and no other repair, comes in between.
     let _lock = take(log)?;
     let env = Env::new(&Options::new(), log.clone());
@@ -177,7 +122,7 @@ pub fn mend_in(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<
 }
 
 /// Whether the device shows now what was planned.
-fn is_as_planned(log: &Arc<dyn Storage>, plan: &Mend) -> Result<()> {
+fn is_as_planned(log: &Arc<dyn Storage>, plan: &RepairPlan) -> Result<()> {
     let found = look_around(log)?;
     if (found.records, &found.damage) == (plan.after.records, &plan.after.damage) {
         return Ok(());
@@ -186,7 +131,7 @@ fn is_as_planned(log: &Arc<dyn Storage>, plan: &Mend) -> Result<()> {
     Err(Error::io(format!("look at {} once it was mended", log.place()))(other))
 }
 
-fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<Mend> {
+fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<RepairPlan> {
     let looked = load_catalog(log, None)?;
     let id = log_id(&looked);
     // What stands beside the log first: it needs nobody else.
@@ -201,7 +146,7 @@ fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<Mend> {
         found.damage.iter().any(|damage| damage.lost.is_some_and(|lost| lost.to.is_none()))
     };
     // Parity was made of this very log: it ends where it says, as any other.
-    let of_replica = planned.patches.iter().any(|patch| patch.by == Mender::Replica);
+    let of_replica = planned.patches.iter().any(|patch| patch.by == RepairSource::Replica);
     let was_lost = lost_end(&planned.before) && !lost_end(&planned.after);
     let is_by_replica = end.is_none() && was_lost && of_replica;
     let last = planned.after.last_lsn;
@@ -209,7 +154,7 @@ fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<Mend> {
     let is_there = |lost: &Lost| beyond.is_some_and(|last| lost.from <= last);
     let still = planned.after.damage.iter().filter_map(|damage| damage.lost);
     let view: Arc<dyn Storage> = Arc::new(Overlay::new(log.clone(), &planned.patches));
-    Ok(Mend {
+    Ok(RepairPlan {
         unproven: unproven((log, &view), replicas, &planned.patches)?,
         refused: still.filter(is_there).collect(),
         end_by_replica: last.filter(|_| is_by_replica),
@@ -222,10 +167,6 @@ fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<Mend> {
         orphan_files: planned.orphan_files,
         quarantine: vec![],
     })
-}
-
-fn opened<P: AsRef<Path>>(replicas: &[P]) -> Result<Vec<Arc<dyn Storage>>> {
-    replicas.iter().map(|path| open_existing(path.as_ref())).collect()
 }
 
 fn unknown(log: &dyn Storage) -> Error {

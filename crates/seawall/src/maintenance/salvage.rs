@@ -8,14 +8,13 @@ use crate::base::env::Env;
 use crate::base::error::{Corruption, Damage, Error, Lost, Result};
 use crate::base::num::to_u64;
 use crate::base::options::Options;
-use crate::files::directory::{MANIFEST, list, open_existing};
+use crate::files::directory::{MANIFEST, list};
 use crate::files::live::read_watermark;
 use crate::files::manifest::ManifestFile;
-use crate::files::staging;
 use crate::maintenance::exclusive::refuse_in_use;
-use crate::maintenance::progress::{Progress, ProgressReporter};
-use crate::maintenance::protection::protect_in;
-use crate::maintenance::restore::plan_mend_in;
+use crate::maintenance::progress::ProgressReporter;
+use crate::maintenance::protection::build_parity;
+use crate::maintenance::restore::plan_repair;
 use crate::scan::catalog::Catalog;
 use crate::scan::intact::{AtomicSet, Salvaged};
 use crate::scan::load::load_catalog;
@@ -26,7 +25,6 @@ use seawall_format::batch::HEADER_SIZE;
 use seawall_format::frame::{self, Frames};
 use seawall_format::{Closed, Level, Lsn, Manifest, Offset, SegmentHeader, SegmentId, next_lsn};
 use seawall_io::Storage;
-use std::path::Path;
 use std::sync::Arc;
 
 /// How many bytes are gathered before they become a segment.
@@ -38,7 +36,7 @@ const GIVEN_UP_MAX: u64 = 1 << 40;
 /// What a salvage brought to the new log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Rescued {
+pub struct SalvageReport {
     /// How many records.
     pub records: u64,
     /// The first of them.
@@ -53,100 +51,21 @@ pub struct Rescued {
     pub damage: Vec<Damage>,
 }
 
-/// Writes what is intact of the log in the directory `source` to a new log `target`, durably and
-/// with the same numbers; `source` is only read, around what its device cannot read.
-///
-/// Intact parts of an atomic set whose other parts are lost are given up with them; with
-/// [`LogReader::skip_damaged`](crate::LogReader::skip_damaged) they can still be read from
-/// `source`.
-///
-/// # Errors
-///
-/// [`Error::Io`] with `AlreadyExists` if there is something at `target`; [`Error::Busy`] if a
-/// writer has `source` open; [`Error::NotALog`] if nothing of it can be read; [`Error::Damaged`] if
-/// what can be read has numbers that no log reaches. `target` gets its
-/// name when it is whole: an error leaves nothing, a crash `target.partial`, which may be removed.
-///
-/// # Examples
-///
-/// ```
-/// use seawall::{Log, LogReader, Lsn, salvage};
-///
-/// # let folder = std::env::temp_dir().join(format!("seawall-doc-salv-{}", std::process::id()));
-/// # let rescued = folder.with_extension("rescued");
-/// let log: Log<u32> = Log::open(&folder)?;
-/// log.append(&7)?;
-/// log.close()?;
-/// let found = salvage(&folder, &rescued)?;
-/// assert_eq!((found.records, found.given_up.len()), (1, 0));
-/// let log: Log<u32> = Log::open(&rescued)?;
-/// assert_eq!(log.append(&8)?.get(), 2);
-/// # drop(log); std::fs::remove_dir_all(&folder)?; std::fs::remove_dir_all(&rescued)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn salvage(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<Rescued> {
-    salvage_with(source, target, |_| {})
-}
-
-/// The same as [`salvage`], and `report` hears now and then how far into `source` it has come.
-///
-/// # Errors
-///
-/// As [`salvage`].
-pub fn salvage_with(
-    source: impl AsRef<Path>,
-    target: impl AsRef<Path>,
-    mut report: impl FnMut(Progress),
-) -> Result<Rescued> {
-    let log = open_existing(source.as_ref())?;
-    refuse_in_use(&*log)?;
-    let log = with_parity(log)?;
-    let mut meter = ProgressReporter::new(&mut report);
-    staging::make(source.as_ref(), target.as_ref(), |target| rescue(&log, target, &mut meter))
-}
-
 /// A view of the log with what the parity beside it gives back, if there is some.
-fn with_parity(log: Arc<dyn Storage>) -> Result<Arc<dyn Storage>> {
+pub(crate) fn with_parity(log: Arc<dyn Storage>) -> Result<Arc<dyn Storage>> {
     let names = list(&*log)?;
     if names.iter().all(|name| SegmentId::from_parity_name(name).is_none()) {
         return Ok(log);
     }
-    Ok(plan_mend_in(&log, &[])?.view(&log))
+    Ok(plan_repair(&log, &[])?.view(&log))
 }
 
-/// The same as [`salvage_with`], and what `replicas` can mend comes along: other copies of the same
-/// log. `source` is only read.
-///
-/// # Errors
-///
-/// As [`salvage`], and as [`plan_mend`](crate::plan_mend) for the replicas.
-pub fn salvage_mended<P: AsRef<Path>>(
-    source: impl AsRef<Path>,
-    replicas: &[P],
-    target: impl AsRef<Path>,
-    mut report: impl FnMut(Progress),
-) -> Result<Rescued> {
-    let log = open_existing(source.as_ref())?;
-    let view = crate::maintenance::restore::plan_mend(source.as_ref(), replicas)?.view(&log);
-    let mut meter = ProgressReporter::new(&mut report);
-    staging::make(source.as_ref(), target.as_ref(), |target| rescue(&view, target, &mut meter))
-}
-
-/// Salvages between other kinds of storage; `target` is empty.
-///
-/// # Errors
-///
-/// As [`salvage`].
-pub fn salvage_in(source: &Arc<dyn Storage>, target: Arc<dyn Storage>) -> Result<Rescued> {
-    refuse_in_use(&**source)?;
-    rescue(&with_parity(source.clone())?, target, &mut ProgressReporter::new(&mut |_| {}))
-}
-
-fn rescue(
+/// Writes the intact records of `source` to the empty storage `target`.
+pub(crate) fn salvage(
     source: &Arc<dyn Storage>,
     target: Arc<dyn Storage>,
     meter: &mut ProgressReporter<'_>,
-) -> Result<Rescued> {
+) -> Result<SalvageReport> {
     refuse_in_use(&**source)?;
     let catalog = load_catalog(source, None)?;
     // What a killed writer said was durable was acknowledged: it is no torn write.
@@ -174,7 +93,7 @@ fn rescue(
                 rescue.note(end.damage)?;
                 let rescued = rescue.finish()?;
                 if let Some(scheme) = parity {
-                    protect_in(&written, scheme)?;
+                    build_parity(&written, scheme)?;
                 }
                 meter.end();
                 return Ok(rescued);
@@ -206,7 +125,7 @@ struct Rescue {
     /// The chain value of the last batch in it.
     chain: u64,
     max_id: Option<SegmentId>,
-    rescued: Rescued,
+    rescued: SalvageReport,
 }
 
 impl Rescue {
@@ -227,7 +146,7 @@ impl Rescue {
             oldest: None,
             chain: 0,
             max_id: None,
-            rescued: Rescued::default(),
+            rescued: SalvageReport::default(),
         })
     }
 
@@ -392,7 +311,7 @@ impl Rescue {
     }
 
     /// The manifest makes it a log, closed cleanly.
-    fn finish(mut self) -> Result<Rescued> {
+    fn finish(mut self) -> Result<SalvageReport> {
         self.make_segment()?;
         let last = self.next.previous();
         let (oldest, newest) = (self.oldest.expect("made above"), self.pred.expect("made above"));

@@ -4,7 +4,6 @@
 use crate::base::env::Env;
 use crate::base::error::{Damage, Error, Result};
 use crate::base::options::{Options, SEGMENT_MIN};
-use crate::files::directory::open_existing;
 use crate::maintenance::exclusive::{refuse_in_use, take};
 use crate::maintenance::verify::{Verification, look_around};
 use crate::recover::decision::Action;
@@ -14,13 +13,12 @@ use crate::scan::quarantine;
 use crate::scan::scanner::ScanEnd;
 use seawall_format::{Lsn, SegmentId, next_lsn};
 use seawall_io::{Access, Storage};
-use std::path::Path;
 use std::sync::Arc;
 
 /// What a repair in place gives up, or gave up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Cut {
+pub struct TailTruncation {
     /// The last record that stays.
     pub last: Option<Lsn>,
     /// How many intact records stand behind it, and go.
@@ -33,83 +31,20 @@ pub struct Cut {
     pub quarantine: Vec<String>,
 }
 
-/// Judges a log for a repair: as [`verify`](crate::verify), but around what the device cannot read.
-///
-/// # Errors
-///
-/// [`Error::Busy`] if a writer has it open; [`Error::Io`], [`Error::NotALog`],
-/// [`Error::Unsupported`].
-pub fn diagnose(path: impl AsRef<Path>) -> Result<Verification> {
-    diagnose_in(&open_existing(path.as_ref())?)
-}
-
-/// Judges a log that another kind of storage holds.
-///
-/// # Errors
-///
-/// As [`diagnose`].
-pub fn diagnose_in(storage: &Arc<dyn Storage>) -> Result<Verification> {
+/// Verifies a log at rest, reading around what the device refuses.
+pub(crate) fn diagnose(storage: &Arc<dyn Storage>) -> Result<Verification> {
     refuse_in_use(&**storage)?;
     look_around(storage)
 }
 
-/// Says what [`cut_tail`] would give up, and changes nothing.
-///
-/// # Errors
-///
-/// As [`cut_tail`].
-pub fn plan_cut(path: impl AsRef<Path>) -> Result<Cut> {
-    plan_cut_in(&open_existing(path.as_ref())?)
-}
-
-/// Says what [`cut_tail_in`] would give up, and changes nothing.
-///
-/// # Errors
-///
-/// As [`cut_tail`].
-pub fn plan_cut_in(storage: &Arc<dyn Storage>) -> Result<Cut> {
+/// What [`truncate_damaged_tail`] would do.
+pub(crate) fn plan_truncation(storage: &Arc<dyn Storage>) -> Result<TailTruncation> {
     refuse_in_use(&**storage)?;
     Ok(plan(storage)?.1)
 }
 
-/// Ends the log in the directory `path` before the first damage that keeps it from being opened,
-/// durably: what stands behind, intact or not, is given up. The segments that it stood in are kept
-/// in quarantine. On a log that opens by itself this does what an open and a clean close do; what
-/// the parity beside it puts right is in nobody's way.
-///
-/// To keep the intact records behind the damage, use [`salvage`](crate::salvage()).
-///
-/// # Errors
-///
-/// [`Error::Busy`] if another handle writes this log. [`Error::Damaged`] if no beginning is left
-/// that could be kept, or the manifest is lost. [`Error::Io`]: a second try is safe.
-///
-/// # Examples
-///
-/// ```
-/// use seawall::{Log, cut_tail};
-///
-/// # let name = format!("seawall-doc-cut-tail-{}", std::process::id());
-/// # let folder = std::env::temp_dir().join(name);
-/// let log: Log<u32> = Log::open(&folder)?;
-/// let lsn = log.append(&7)?;
-/// log.close()?;
-///
-/// let done = cut_tail(&folder)?; // nothing is damaged: nothing goes
-/// assert_eq!((done.last, done.damage.len()), (Some(lsn), 0));
-/// # std::fs::remove_dir_all(&folder)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn cut_tail(path: impl AsRef<Path>) -> Result<Cut> {
-    cut_tail_in(&open_existing(path.as_ref())?)
-}
-
-/// Repairs a log that another kind of storage holds.
-///
-/// # Errors
-///
-/// As [`cut_tail`].
-pub fn cut_tail_in(storage: &Arc<dyn Storage>) -> Result<Cut> {
+/// Ends the log before the first damage that keeps it from being opened.
+pub(crate) fn truncate_damaged_tail(storage: &Arc<dyn Storage>) -> Result<TailTruncation> {
     let lock = take(storage)?;
     let (found, mut cut) = plan(storage)?;
     let Some(manifest) = &found.catalog.manifest else {
@@ -133,7 +68,7 @@ pub fn cut_tail_in(storage: &Arc<dyn Storage>) -> Result<Cut> {
 }
 
 /// The log as it is to be, and what that costs.
-fn plan(storage: &Arc<dyn Storage>) -> Result<(Inspection, Cut)> {
+fn plan(storage: &Arc<dyn Storage>) -> Result<(Inspection, TailTruncation)> {
     let mut found = inspect_mended(storage, Until::ScanEnd)?;
     let is_damaged = found.row.action() == Action::Damage;
     if is_damaged && !found.end_before_damage() {
@@ -141,7 +76,7 @@ fn plan(storage: &Arc<dyn Storage>) -> Result<(Inspection, Cut)> {
     }
     let last = found.end.as_ref().and_then(|end| end.last);
     let (intact_behind, damage) = (found.intact_behind, found.damage.clone());
-    let mut cut = Cut { last, intact_behind, damage, room: 0, quarantine: vec![] };
+    let mut cut = TailTruncation { last, intact_behind, damage, room: 0, quarantine: vec![] };
     for name in found.files_leaving() {
         let length = storage.open(&name, Access::Read).and_then(|file| file.len());
         cut.room += length.map_err(Error::io(format!("look at {name}")))?;
@@ -150,7 +85,7 @@ fn plan(storage: &Arc<dyn Storage>) -> Result<(Inspection, Cut)> {
 }
 
 /// Copies files of segments to quarantine.
-fn set_aside(env: &Env, names: &[String], cut: &mut Cut) -> Result<()> {
+fn set_aside(env: &Env, names: &[String], cut: &mut TailTruncation) -> Result<()> {
     for name in names {
         let kept = quarantine::keep_file(env, name);
         let name = kept.map_err(Error::io(format!("keep {name} in quarantine")))?;

@@ -2,10 +2,10 @@
 
 use crate::base::error::{Corruption, Damage, Lost, Result, is_read_error};
 use crate::base::num::to_u64;
-use crate::files::directory::{is_in_use, is_not_found, open_existing};
+use crate::files::directory::{is_in_use, is_not_found};
 use crate::files::live::{Watermark, read_watermark};
 use crate::files::overlay::Patch;
-use crate::maintenance::progress::{Progress, ProgressReporter};
+use crate::maintenance::progress::ProgressReporter;
 use crate::read::read_repair::ReadRepair;
 use crate::recover::report::TailState;
 use crate::scan::catalog::{Catalog, Orphan};
@@ -16,7 +16,6 @@ use seawall_format::frame::Frames;
 use seawall_format::{CodecId, Layout, Level, Lsn, Manifest, Offset, SegmentId};
 use seawall_io::Storage;
 use std::cmp::Reverse;
-use std::path::Path;
 use std::sync::Arc;
 
 /// How often a look starts over because a writer moved on under it.
@@ -117,74 +116,8 @@ pub struct Summary {
     pub in_use: bool,
 }
 
-/// Judges the log in the directory `path`, beside a running writer too.
-///
-/// # Errors
-///
-/// [`Error::Io`], [`Error::NotALog`], [`Error::Unsupported`]. Damage is not an error here.
-///
-/// [`Error::Io`]: crate::Error::Io
-/// [`Error::NotALog`]: crate::Error::NotALog
-/// [`Error::Unsupported`]: crate::Error::Unsupported
-///
-/// # Examples
-///
-/// ```
-/// use seawall::{Log, Verdict, verify};
-///
-/// # let folder = std::env::temp_dir().join(format!("seawall-doc-verify-{}", std::process::id()));
-/// let log: Log<u32> = Log::open(&folder)?;
-/// log.append(&1)?;
-/// log.close()?;
-/// let found = verify(&folder)?;
-/// assert_eq!((found.verdict, found.records), (Verdict::Clean, 1));
-/// # std::fs::remove_dir_all(&folder)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn verify(path: impl AsRef<Path>) -> Result<Verification> {
-    verify_with(path, |_| {})
-}
-
-/// The same as [`verify`], and `report` hears now and then how far it has come: on this thread, so
-/// what it does takes time from the work.
-///
-/// # Errors
-///
-/// As [`verify`].
-///
-/// # Examples
-///
-/// ```
-/// use seawall::{Log, verify_with};
-///
-/// # let folder = std::env::temp_dir().join(format!("seawall-doc-verwith-{}", std::process::id()));
-/// let log: Log<u32> = Log::open(&folder)?;
-/// log.append(&1)?;
-/// log.close()?;
-/// let mut share = 0;
-/// let found = verify_with(&folder, |at| share = at.done * 100 / at.total.max(1))?;
-/// assert_eq!((found.records, share), (1, 100));
-/// # std::fs::remove_dir_all(&folder)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn verify_with(
-    path: impl AsRef<Path>,
-    mut report: impl FnMut(Progress),
-) -> Result<Verification> {
-    let log = open_existing(path.as_ref())?;
-    look_until_calm(&log, &mut ProgressReporter::new(&mut report))
-}
-
-/// Judges the log that another kind of storage holds.
-///
-/// # Errors
-///
-/// As [`verify`].
-pub fn verify_in(storage: &Arc<dyn Storage>) -> Result<Verification> {
-    look_until_calm(storage, &mut ProgressReporter::new(&mut |_| {}))
-}
-
-fn look_until_calm(
+/// Verifies a log; beside a writer until two looks agree.
+pub(crate) fn verify(
     storage: &Arc<dyn Storage>,
     meter: &mut ProgressReporter<'_>,
 ) -> Result<Verification> {

@@ -9,6 +9,7 @@ use crate::parity::code::has_sound_parity;
 use crate::parity::writer::ParityFile;
 use crate::scan::catalog::{Catalog, ChainedSegment};
 use crate::scan::scanner::{LogScanner, ScanItem};
+use seawall_format::SegmentId;
 use seawall_format::parity::{Head, Known, Places, Scheme};
 use seawall_format::scan::Limit;
 use seawall_format::{Lsn, SegmentHeader};
@@ -16,6 +17,26 @@ use seawall_io::{Access, File, Storage};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+
+/// How much of a log has parity.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Protection {
+    /// The scheme that the log writes; `None` if it writes no parity.
+    pub scheme: Option<Scheme>,
+    /// Bytes of records, in all segments.
+    pub bytes: u64,
+    /// Bytes of records with durable, usable parity.
+    pub covered: u64,
+    /// The size of the files with parity, in bytes.
+    pub parity_bytes: u64,
+    /// Segments with bytes that have no parity: at times the one being written, and after a crash
+    /// the newest, until the log is opened.
+    pub open: Vec<SegmentId>,
+    /// Bytes at the end of the newest segment that cannot have parity yet, as nothing confirms that
+    /// they are durable. Opening the log for append makes them durable.
+    pub unsure: u64,
+}
 
 /// Up to where a segment of a survey's chain can have parity, and where its records end.
 pub(crate) fn ends(

@@ -3,7 +3,7 @@
 use crate::base::error::{Error, Result};
 use crate::base::num::to_u64;
 use crate::files::directory::{list, read_start};
-use crate::files::overlay::{Mender, Patch, Unknown};
+use crate::files::overlay::{Patch, RepairSource, Unknown};
 use crate::files::parity_file::{read_head, read_slot};
 use crate::parity::code::{lost_blocks, rebuild};
 use seawall_format::parity::{Known, Places};
@@ -69,7 +69,7 @@ fn patch_segment(
             // Nothing else stands in that block.
             let mut new = header.encode().to_vec();
             new.resize(block, 0);
-            patches.push(Patch { file: name, offset: 0, old, new, by: Mender::Parity });
+            patches.push(Patch { file: name, offset: 0, old, new, by: RepairSource::Parity });
             holds_mark(&*file, header)
         }
         // Another file stands there; and what a newer program wrote is not judged.
@@ -150,7 +150,7 @@ fn patch_stripe(
         let end = (start + new.len()).min(read.max(start));
         let old = bytes.get(start..end).unwrap_or_default().to_vec();
         let (file, offset) = (name.to_owned(), from + to_u64(start));
-        found.push(Patch { file, offset, old, new, by: Mender::Parity });
+        found.push(Patch { file, offset, old, new, by: RepairSource::Parity });
     }
     is_own
 }

@@ -412,7 +412,7 @@ impl Cursor {
 
 impl Cursor {
     /// What was damaged so far and put right from parity, for this cursor: the log itself is as it
-    /// was, and waits for a [`repair`](crate::cut_tail).
+    /// was, and waits for a [`repair`](crate::Maintenance::truncate_damaged_tail).
     ///
     /// Behind a torn end there may be a place among them where no record counts any more;
     /// [`verify`](crate::verify) leaves such a place out.

@@ -6,7 +6,9 @@ use std::ops::RangeInclusive;
 use super::{
     Bytes, Found, Random, again, judge, laid_out, names, open, payload_in, read, read_own,
 };
-use seawall::{Error, Layout, Level, Lsn, Result, TailState, Verdict};
+use seawall::recovery::TailState;
+use seawall::verify::Verdict;
+use seawall::{Error, Layout, Level, Lsn, Result};
 use seawall_io::Storage;
 use seawall_testkit::{MemStorage, Pending};
 

@@ -29,10 +29,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use seawall::{
-    CodecId, Error, Geometry, Layout, Level, Log, LogReader, Lost, Lsn, Options, Raw, Verification,
-    verify_in,
-};
+use seawall::damage::Lost;
+use seawall::format::{CodecId, Geometry};
+use seawall::verify::Verification;
+use seawall::{Error, Layout, Level, Log, LogReader, Lsn, Maintenance, Options, Raw};
 use seawall_io::{ManualClock, PosixStorage, SeededEntropy, Storage};
 use seawall_testkit::MemStorage;
 
@@ -193,7 +193,7 @@ pub fn read_own(log: &Bytes) -> Found {
 }
 
 pub fn judge(device: &MemStorage) -> seawall::Result<Verification> {
-    verify_in(&(Arc::new(device.clone()) as Arc<dyn Storage>))
+    Maintenance::on(&(Arc::new(device.clone()) as Arc<dyn Storage>)).verify()
 }
 
 /// Whether a lost range holds this record.

@@ -1,10 +1,11 @@
 //! What is said of a golden file: by `verify`, by readers, by opens of copies.
 
 use super::image::Files;
-use seawall::{
-    CodecId, Damage, Error, Layout, LogReader, Lsn, OpenMode, Options, Patch, Raw, Verification,
-    verify_in,
-};
+use seawall::damage::Damage;
+use seawall::format::CodecId;
+use seawall::repair::Patch;
+use seawall::verify::Verification;
+use seawall::{Error, Layout, LogReader, Lsn, Maintenance, OpenMode, Options, Raw};
 use seawall_io::{ManualClock, SeededEntropy, Storage};
 use seawall_testkit::MemStorage;
 use serde::{Deserialize, Serialize};
@@ -39,7 +40,7 @@ pub(crate) struct Expected {
 /// All of that but what the second reader says.
 pub(crate) fn observe(files: &Files) -> Expected {
     let storage = storage(files);
-    let found = match verify_in(&storage) {
+    let found = match Maintenance::on(&storage).verify() {
         Ok(found) => found,
         Err(error) => return refused(files, &error),
     };

@@ -64,7 +64,7 @@ fn what_was_cut_is_not_counted_beside_a_record_that_is_lost() {
         assert_eq!(lost, [Lost { from: lsn(1), to: Some(lsn(1)) }], "{layout:?}: {found:?}");
         assert_eq!((found.records, found.last_lsn), (1, Some(lsn(2))), "{layout:?}: {found:?}");
         let target = MemStorage::new();
-        salvage_in(&shared(&device), shared(&target)).unwrap();
+        Maintenance::on(&shared(&device)).salvage_to(shared(&target)).unwrap();
         let rescued = read(&target, false).unwrap().records;
         assert_eq!(rescued, BTreeMap::from([(2, record)]), "{layout:?}");
     }

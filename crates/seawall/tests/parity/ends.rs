@@ -202,7 +202,7 @@ fn the_end_in_a_lost_block_cannot_be_told() {
     assert!(before > block && used(&device) < block + BLOCK, "both in one block");
     spoil(&device, &name, block..block + BLOCK, "zeros");
     let log = open(&again(8), &device.kill()).unwrap();
-    assert_eq!(log.recovery().tail, seawall::TailState::Ambiguous);
+    assert_eq!(log.recovery().tail, seawall::recovery::TailState::Ambiguous);
     let found = judge(&device).unwrap();
     assert_eq!((found.verdict, found.records), (Verdict::Correctable, 60));
 }
@@ -218,13 +218,13 @@ fn the_end_in_a_block_that_the_device_refuses_is_not_cut() {
         let device = running.power_cut(|_| true);
         drop(log);
         // Only the first is confirmed.
-        let covered = protect_in(&shared(&device), scheme()).unwrap().covered;
+        let covered = Maintenance::on(&shared(&device)).build_parity(scheme()).unwrap().covered;
         let (name, from) = data_file(&device);
         let known = from + usize::try_from(covered).unwrap();
         let block = from + (known - from) / BLOCK * BLOCK;
         assert!(known > block, "{layout:?}: the second begins in the same block");
         device.fail_read(&name, block..block + BLOCK);
-        let is_named = |damage: &seawall::Damage| {
+        let is_named = |damage: &seawall::damage::Damage| {
             damage.cause == Corruption::Unreadable
                 && damage.lost.is_some_and(|lost| lost.from == lsn(2) && lost.to.is_none())
         };

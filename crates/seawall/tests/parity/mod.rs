@@ -16,10 +16,11 @@ use common::counted::Counted;
 use common::{
     Bytes, Found, LAYOUTS, Random, again, judge, laid_out, lsn, open, payload_in, read, tiny,
 };
-use seawall::{
-    Corruption, Error, Layout, LogReader, Lost, Lsn, OpenMode, Options, Parity, Raw, SegmentId,
-    Verdict, cut_tail_in, mend_in, protect_in, protection_in, salvage_in,
-};
+use seawall::damage::{Corruption, Lost};
+use seawall::format::SegmentId;
+use seawall::parity::Parity;
+use seawall::verify::Verdict;
+use seawall::{Error, Layout, LogReader, Lsn, Maintenance, OpenMode, Options, Raw};
 use seawall_io::Storage;
 use seawall_testkit::{CrashOutcome, MemStorage};
 use std::collections::BTreeMap;
@@ -125,7 +126,7 @@ fn assert_whole(device: &MemStorage, layout: Layout, records: &BTreeMap<u64, Vec
 fn assert_protected(device: &MemStorage, what: &str) {
     let log = open(&again(2).parity(Some(scheme())), device).unwrap();
     log.close().unwrap();
-    let found = protection_in(&shared(device)).unwrap();
+    let found = Maintenance::on(&shared(device)).protection().unwrap();
     assert!(found.open.is_empty(), "{what}: {found:?}");
     assert_eq!(found.covered, found.bytes, "{what}: {found:?}");
     let records = read(device, false).unwrap().records;
@@ -148,21 +149,21 @@ fn sides(device: &MemStorage) -> Vec<String> {
 
 /// A log that was repaired from its parity.
 fn mended(device: &MemStorage) -> MemStorage {
-    let done = mend_in(&shared(device), &[]).unwrap();
+    let done = Maintenance::on(&shared(device)).repair().unwrap();
     assert_eq!(done.after.verdict, Verdict::Clean);
     device.clone()
 }
 
 /// A log that was cut before its first damage: with parity there is none.
 fn cut(device: &MemStorage) -> MemStorage {
-    let done = cut_tail_in(&shared(device)).unwrap();
+    let done = Maintenance::on(&shared(device)).truncate_damaged_tail().unwrap();
     assert!(done.damage.is_empty(), "{done:?}");
     device.clone()
 }
 
 fn salvaged(device: &MemStorage) -> MemStorage {
     let target = MemStorage::new();
-    let rescued = salvage_in(&shared(device), shared(&target)).unwrap();
+    let rescued = Maintenance::on(&shared(device)).salvage_to(shared(&target)).unwrap();
     assert!(rescued.given_up.is_empty(), "{rescued:?}");
     target
 }

@@ -8,20 +8,20 @@ fn a_crash_at_any_step_of_a_cut_loses_nothing_that_is_kept() {
     let (image, damaged) = with_a_hole();
     let whole = damaged.kill();
     let before = whole.steps();
-    let last = cut_tail_in(&storage(&whole)).unwrap().last;
+    let last = Maintenance::on(&storage(&whole)).truncate_damaged_tail().unwrap().last;
     let steps = whole.steps() - before;
     assert!(steps > 20, "{steps}");
     for stop in 0..=steps {
         let device = damaged.kill();
         device.stop_after(before + stop);
-        let _ = cut_tail_in(&storage(&device));
+        let _ = Maintenance::on(&storage(&device)).truncate_damaged_tail();
         for left in [device.power_cut(|_| false), device.power_cut(|_| true), device.kill()] {
             let what = || format!("stopped after {stop} of {steps} steps");
             // Damaged as before, or repaired: never sound and shorter.
             if open(&again(9), &left.kill()).is_err() {
                 assert_eq!(judge(&left).unwrap().verdict, Verdict::Lost, "{}", what());
             }
-            let done = cut_tail_in(&storage(&left)).unwrap();
+            let done = Maintenance::on(&storage(&left)).truncate_damaged_tail().unwrap();
             assert_eq!(done.last, last, "{}", what());
             let log = open(&again(9), &left).unwrap();
             let kept = read_own(&log);
@@ -37,7 +37,7 @@ fn what_leaves_the_log_is_kept_in_quarantine() {
     let device = damaged.kill();
     let files = ["000000000001.seg", "000000000002.seg", NEWEST];
     let before = files.map(|file| device.bytes(file));
-    let done = cut_tail_in(&storage(&device)).unwrap();
+    let done = Maintenance::on(&storage(&device)).truncate_damaged_tail().unwrap();
     // The first one, too: what stands behind its damage leaves with its next prune.
     let kept: Vec<_> = done.quarantine.iter().map(|file| device.bytes(file)).collect();
     assert_eq!(kept, before, "{:?}", done.quarantine);
@@ -61,11 +61,14 @@ fn a_cut_tells_readers_of_nothing_that_stays() {
     damaged.edit("000000000001.seg", |bytes| bytes[batches[1].1 - 8] ^= 1);
     let before = damaged.steps();
     let whole = damaged.kill();
-    assert_eq!(cut_tail_in(&storage(&whole)).unwrap().last.map(Lsn::get), Some(3));
+    assert_eq!(
+        Maintenance::on(&storage(&whole)).truncate_damaged_tail().unwrap().last.map(Lsn::get),
+        Some(3)
+    );
     for stop in 0..=whole.steps() - before {
         let left = damaged.kill();
         left.stop_after(before + stop);
-        let _ = cut_tail_in(&storage(&left));
+        let _ = Maintenance::on(&storage(&left)).truncate_damaged_tail();
         let live = left.bytes("live").and_then(|live| Live::decode(&live));
         assert!(live.is_none_or(|live| live.durable >= Lsn::new(3)), "step {stop}: {live:?}");
     }
@@ -90,7 +93,7 @@ fn a_repair_that_cuts_before_a_gap_below_the_checkpoint_shows_nothing_that_was_c
         damaged.names().iter().filter(|name| name.starts_with("000000000002")).for_each(|name| {
             damaged.remove_raw(name);
         });
-        let cut = cut_tail_in(&storage(&damaged)).unwrap();
+        let cut = Maintenance::on(&storage(&damaged)).truncate_damaged_tail().unwrap();
         assert_eq!((cut.last, cut.intact_behind), (None, 1));
         assert_eq!(read(&damaged, true).unwrap().count(), 0);
         assert_eq!(judge(&damaged).unwrap().verdict, Verdict::Clean);
@@ -126,7 +129,8 @@ fn in_a_batch_of_many_appends_each_stands_for_itself() {
         let (first, broken) = if hit == 6 { (5, 1) } else { (hit, 0) };
         let (_, rescued) = rescue(&damaged).unwrap();
         assert_eq!((rescued.records, rescued.broken_sets), (7 - broken, broken), "{}", what());
-        let kept = cut_tail_in(&storage(&damaged)).unwrap().last.map(Lsn::get);
+        let kept =
+            Maintenance::on(&storage(&damaged)).truncate_damaged_tail().unwrap().last.map(Lsn::get);
         assert_eq!(kept, Some(first - 1), "{}", what());
     }
 }
@@ -138,9 +142,9 @@ fn a_log_in_use_is_not_repaired() {
     log.append(b"one").unwrap();
     let target = storage(&MemStorage::new());
     let busy = |error: Option<Error>| matches!(error, Some(Error::Busy { .. }));
-    assert!(busy(salvage_in(&storage(&device), target).err()));
-    assert!(busy(cut_tail_in(&storage(&device)).err()));
-    assert!(busy(diagnose_in(&storage(&device)).err()));
+    assert!(busy(Maintenance::on(&storage(&device)).salvage_to(target).err()));
+    assert!(busy(Maintenance::on(&storage(&device)).truncate_damaged_tail().err()));
+    assert!(busy(Maintenance::on(&storage(&device)).diagnose().err()));
 }
 
 /// Left: the headers of two batches side by side are spoilt, and all records are intact. Found by
@@ -161,7 +165,11 @@ fn intact_records_of_two_batches_side_by_side_are_kept_by_a_cut() {
                 bytes[begin + 20] ^= 1;
             }
         });
-        assert_eq!(cut_tail_in(&storage(&device)).unwrap().last, Some(lsn(3)), "{size}");
+        assert_eq!(
+            Maintenance::on(&storage(&device)).truncate_damaged_tail().unwrap().last,
+            Some(lsn(3)),
+            "{size}"
+        );
         let left = device.power_cut(|_| false);
         assert_eq!(judge(&left).unwrap().verdict, Verdict::Clean, "{size}");
         let kept = read(&left, false).unwrap().records;
@@ -195,7 +203,7 @@ fn batches_larger_than_the_manifest_says_are_refused_or_given_up_and_panic_nobod
         let records = if fits { 6 } else { 0 };
         assert_eq!((rescued.records, rescued.given_up.is_empty()), (records, fits), "{size}");
         assert_eq!(judge(&target).unwrap().verdict, Verdict::Clean, "{size}");
-        let cut = cut_tail_in(&storage(&left.kill()));
+        let cut = Maintenance::on(&storage(&left.kill())).truncate_damaged_tail();
         assert!(fits == cut.is_ok(), "{size}: {cut:?}");
         let opened = Options::new().open_in::<[u8], Raw>(storage(&left));
         assert!(fits == opened.is_ok(), "{size}: {opened:?}");

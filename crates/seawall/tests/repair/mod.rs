@@ -19,10 +19,10 @@ use common::{
     Bytes, Found, GEOMETRY, LAYOUTS, Scratch, again, judge, laid_out, lsn, names, of_any_size,
     open, payload, payload_in, read, read_own, tiny,
 };
-use seawall::{
-    Corruption, Damage, Error, Layout, LogReader, Lsn, OpenMode, Options, Raw, Rescued, Verdict,
-    copy, cut_tail_in, diagnose_in, plan_cut_in, salvage, salvage_in,
-};
+use seawall::damage::{Corruption, Damage};
+use seawall::repair::SalvageReport;
+use seawall::verify::Verdict;
+use seawall::{Error, Layout, LogReader, Lsn, Maintenance, OpenMode, Options, Raw};
 use seawall_format::{Geometry, HEADER_SIZE, Live, Manifest, SegmentHeader};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
@@ -34,10 +34,10 @@ fn storage(device: &MemStorage) -> Arc<dyn Storage> {
 }
 
 /// Salvages to a new device, which is a sound log then.
-fn rescue(damaged: &MemStorage) -> seawall::Result<(MemStorage, Rescued)> {
+fn rescue(damaged: &MemStorage) -> seawall::Result<(MemStorage, SalvageReport)> {
     let before = damaged.steps();
     let target = MemStorage::new();
-    let rescued = salvage_in(&storage(damaged), storage(&target))?;
+    let rescued = Maintenance::on(&storage(damaged)).salvage_to(storage(&target))?;
     assert_eq!(damaged.steps(), before, "the source is only read");
     Ok((target, rescued))
 }

@@ -11,7 +11,7 @@ fn a_crash_at_any_step_of_a_salvage_leaves_no_log_that_looks_whole_and_is_not() 
     for stop in 0..=steps {
         let target = MemStorage::new();
         target.stop_after(stop);
-        let done = salvage_in(&storage(&damaged), storage(&target));
+        let done = Maintenance::on(&storage(&damaged)).salvage_to(storage(&target));
         assert_eq!(done.is_ok(), stop == steps, "step {stop}");
         for left in [target.power_cut(|_| false), target.power_cut(|_| true), target.kill()] {
             let Ok(found) = judge(&left) else { continue };
@@ -141,7 +141,7 @@ fn a_set_that_a_cut_shortened_is_salvaged_from_a_spoilt_batch() {
         let after = judge(&target).unwrap();
         assert_eq!((after.verdict, rescued.records), (Verdict::Clean, 2), "{after:#?}");
         assert_eq!(read(&target, false).unwrap().records, before.records);
-        cut_tail_in(&storage(&damaged)).unwrap();
+        Maintenance::on(&storage(&damaged)).truncate_damaged_tail().unwrap();
         assert_eq!(judge(&damaged).unwrap().verdict, Verdict::Clean);
         assert_eq!(read(&damaged, false).unwrap().count(), 1);
     }
@@ -226,8 +226,14 @@ fn nothing_is_made_inside_the_log_that_is_read() {
     log.append(b"one").unwrap();
     log.close().unwrap();
     let inside = folder.path.join("new");
-    assert!(matches!(salvage(&folder.path, &inside), Err(Error::InvalidOption { .. })));
-    assert!(matches!(copy(&folder.path, &inside), Err(Error::InvalidOption { .. })));
+    assert!(matches!(
+        Maintenance::at(&folder.path).salvage(&inside),
+        Err(Error::InvalidOption { .. })
+    ));
+    assert!(matches!(
+        Maintenance::at(&folder.path).back_up(&inside),
+        Err(Error::InvalidOption { .. })
+    ));
     assert!(!inside.exists());
 }
 

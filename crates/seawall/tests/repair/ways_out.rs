@@ -47,7 +47,7 @@ fn salvage_keeps_what_is_intact(
             same || known.lost.zip(damage.lost).is_some_and(|(known, said)| said.from <= known.from)
         })
     };
-    let known = diagnose_in(&storage(damaged)).unwrap().damage;
+    let known = Maintenance::on(&storage(damaged)).diagnose().unwrap().damage;
     assert!(known.iter().all(says), "{}: {known:#?}, {rescued:#?}", what());
     let target = target.power_cut(|_| false);
     let found = judge(&target).unwrap();
@@ -80,8 +80,8 @@ fn salvage_keeps_what_is_intact(
 fn cut_keeps_the_beginning(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> String) {
     let device = damaged.kill();
     let plain = read(damaged, false).unwrap();
-    let planned = plan_cut_in(&storage(&device)).ok();
-    let done = match cut_tail_in(&storage(&device)) {
+    let planned = Maintenance::on(&storage(&device)).plan_truncation().ok();
+    let done = match Maintenance::on(&storage(&device)).truncate_damaged_tail() {
         Ok(done) => done,
         Err(Error::Damaged(damage)) => {
             let at_start = plain.records.is_empty() || damage.cause == Corruption::Manifest;
@@ -169,7 +169,7 @@ fn what_the_device_cannot_read_is_no_damage_and_hides_no_end() {
                 read_around(&image, &device, &what);
                 // Behind the last record, too: nobody knows that it was the last.
                 let is_data = start >= 4 * 512 + 512;
-                let damage = diagnose_in(&storage(&device)).unwrap().damage;
+                let damage = Maintenance::on(&storage(&device)).diagnose().unwrap().damage;
                 let is_named = !damage.is_empty();
                 assert!(is_named || file != NEWEST || !is_data, "{}", what());
             }
@@ -178,7 +178,9 @@ fn what_the_device_cannot_read_is_no_damage_and_hides_no_end() {
 }
 
 fn read_around(image: &Image, device: &MemStorage, what: &dyn Fn() -> String) {
-    let found = diagnose_in(&storage(device)).unwrap_or_else(|error| panic!("{}: {error}", what()));
+    let found = Maintenance::on(&storage(device))
+        .diagnose()
+        .unwrap_or_else(|error| panic!("{}: {error}", what()));
     let skipping = read(device, true).unwrap_or_else(|error| panic!("{}: {error}", what()));
     are_as_written(image, &skipping, what);
     let all = image.records.len() as u64;

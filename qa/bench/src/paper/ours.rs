@@ -2,7 +2,8 @@
 
 use super::records::Record;
 use super::{Format, Measured, sets};
-use seawall::{Codec, CodecId, Json, Layout, Level, Log, Lsn, Options, Positional};
+use seawall::format::CodecId;
+use seawall::{Codec, Json, Layout, Level, Log, Lsn, Options, Positional};
 use seawall_measure::machine::Stopwatch;
 use seawall_measure::pairs::Trouble;
 use std::path::Path;

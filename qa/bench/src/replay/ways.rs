@@ -1,11 +1,11 @@
 //! Ways to bring a store back from a log. Each turn is a whole replay into a new store, from the
 //! opening of the log to the flush of the store.
 
-use super::workload::OperationLog;
-use super::workload::{self, Keys};
+use super::workload::{self, Keys, OperationLog};
 use super::{Hall, New, Ways};
 use crate::failure::Failure;
-use seawall::{Level, Log, Lsn, Options, RecordId, Retention};
+use seawall::format::RecordId;
+use seawall::{Level, Log, Lsn, Options, Retention};
 use seawall_measure::contest::Entry;
 use seawall_measure::human::to_f64;
 use seawall_measure::machine::Stopwatch;

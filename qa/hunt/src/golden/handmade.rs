@@ -3,7 +3,8 @@
 use super::Case;
 use super::image::Files;
 use super::written::{SIZES, TIME};
-use seawall::{CodecId, Layout, Level, Lsn, SegmentId};
+use seawall::format::{CodecId, SegmentId};
+use seawall::{Layout, Level, Lsn};
 use seawall_format::batch::{HEADER_SIZE, Life, Spec, finish};
 use seawall_format::{
     Closed, Epoch, LogId, Manifest, Mark, Offset, RecordType, SegmentHeader, SegmentRef, frame,

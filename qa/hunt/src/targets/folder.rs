@@ -4,9 +4,9 @@
 use crate::fixup;
 use crate::sample::{Kind, Sample, Scale, contents, files, open};
 use arbitrary::{Result, Unstructured};
-use seawall::{
-    Error, Level, LogReader, Lsn, OpenMode, Raw, TailState, Verdict, Verification, verify_in,
-};
+use seawall::recovery::TailState;
+use seawall::verify::{Verdict, Verification};
+use seawall::{Error, Level, LogReader, Lsn, Maintenance, OpenMode, Raw};
 use seawall_format::tables;
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
@@ -233,7 +233,7 @@ fn reader_start(device: &MemStorage) -> Option<Lsn> {
 }
 
 pub(super) fn verify(device: &MemStorage) -> seawall::Result<Verification> {
-    verify_in(&(Arc::new(device.clone()) as Arc<dyn Storage>))
+    Maintenance::on(&(Arc::new(device.clone()) as Arc<dyn Storage>)).verify()
 }
 
 fn look(device: &MemStorage, script: &mut Unstructured<'_>) {
@@ -309,7 +309,7 @@ fn is_rescued(device: &MemStorage, skipping: Option<&Reading>) {
     let target = MemStorage::new();
     target.limit(ROOM);
     let source: Arc<dyn Storage> = Arc::new(device.kill());
-    if seawall::salvage_in(&source, Arc::new(target.clone())).is_err() {
+    if Maintenance::on(&source).salvage_to(Arc::new(target.clone())).is_err() {
         return;
     }
     let found = verify(&target).unwrap_or_else(|error| panic!("the rescued: {error}"));
@@ -326,9 +326,9 @@ fn is_rescued(device: &MemStorage, skipping: Option<&Reading>) {
 fn is_cut(device: &MemStorage) {
     let before = contents(device);
     let storage: Arc<dyn Storage> = Arc::new(device.clone());
-    let planned = seawall::plan_cut_in(&storage);
+    let planned = Maintenance::on(&storage).plan_truncation();
     assert!(contents(device) == before, "a plan changes nothing");
-    let Ok(cut) = seawall::cut_tail_in(&storage) else { return };
+    let Ok(cut) = Maintenance::on(&storage).truncate_damaged_tail() else { return };
     let planned = planned.unwrap_or_else(|error| panic!("done, and not planned: {error}"));
     assert_eq!((cut.last, cut.intact_behind), (planned.last, planned.intact_behind));
     match verify(device) {

@@ -6,7 +6,8 @@ use crate::fixup;
 use crate::random::Random;
 use crate::sample::{End, Kind, Past, Scale, contents, open, payload};
 use arbitrary::{Result, Unstructured};
-use seawall::{Error, Layout, Verdict, mend_in, protect_in, protection_in};
+use seawall::verify::Verdict;
+use seawall::{Error, Layout, Maintenance};
 use seawall_format::parity::{HEAD_SIZE, Head, Known, Places, Scheme};
 use seawall_format::{Refused, SegmentHeader, SegmentId, tables};
 use seawall_io::Storage;
@@ -148,7 +149,7 @@ impl Case {
         let before = contents(&self.with);
         let found = verify(&self.with);
         let shown = read(&self.with, true);
-        let protection = protection_in(&storage(&self.with));
+        let protection = Maintenance::on(&storage(&self.with)).protection();
         assert!(contents(&self.with) == before, "who looks changes nothing");
         if self.is_sound {
             let found = found.as_ref().unwrap_or_else(|error| panic!("a sound log: {error}"));
@@ -162,7 +163,7 @@ impl Case {
         self.goes_on(&kept);
         self.is_protected(&kept);
         let mended = self.with.kill();
-        if mend_in(&storage(&mended), &[]).is_ok() {
+        if Maintenance::on(&storage(&mended)).repair().is_ok() {
             self.assert_kept(&kept, &records(&mended), "a repair");
         }
     }
@@ -213,7 +214,7 @@ impl Case {
     /// Parity can be made, and then gives back a block.
     fn is_protected(&self, kept: &BTreeMap<u64, Vec<u8>>) {
         let device = self.with.kill();
-        let made = protect_in(&storage(&device), scheme());
+        let made = Maintenance::on(&storage(&device)).build_parity(scheme());
         self.assert_kept(kept, &records(&device), "who protects");
         if !self.is_sound || !self.is_honest {
             return;

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use scheduler::shuttle::rand::{Rng, thread_rng};
 use scheduler::shuttle::thread::{JoinHandle, spawn};
 use scheduler::time;
-use seawall::{Geometry, Level, Log, Lsn, Options, Raw, Result};
+use seawall::format::Geometry;
+use seawall::{Level, Log, Lsn, Options, Raw, Result};
 use seawall_io::SeededEntropy;
 use seawall_testkit::MemStorage;
 

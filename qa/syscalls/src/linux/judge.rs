@@ -2,7 +2,7 @@
 
 use super::config::{content, thread_of};
 use super::witness::{Known, Witness};
-use seawall::{Json, Log, LogReader, Lsn, verify};
+use seawall::{Json, Log, LogReader, Lsn, Maintenance};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,7 +35,7 @@ pub(super) fn broken(folder: &Path, witness: &Witness, lags: bool) -> Vec<String
 
 /// What the log is like for who only reads; it returns what was shown.
 fn look_back(log: &Path, known: &Known, promised: bool, broken: &mut Vec<String>) -> Found {
-    match verify(log) {
+    match Maintenance::at(log).verify() {
         Ok(found) if found.damage.is_empty() => {}
         Ok(found) => broken.push(format!("verify names damage: {:?}", found.damage)),
         // A creation that failed has promised nothing.

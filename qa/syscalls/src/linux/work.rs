@@ -4,9 +4,9 @@
 //! What it says is what the witness knows: see `witness.rs` for the lines.
 
 use super::config::{Config, content, number};
-use seawall::{
-    Error, Geometry, Json, Layout, Level, Log, LogReader, Lsn, Options, Parity, copy, verify,
-};
+use seawall::format::Geometry;
+use seawall::parity::Parity;
+use seawall::{Error, Json, Layout, Level, Log, LogReader, Lsn, Maintenance, Options};
 use serde_json::Value;
 use std::io::{self, Write};
 use std::path::Path;
@@ -198,7 +198,7 @@ fn buffer(scene: &Scene<'_>) -> seawall::Result<()> {
     log.truncate_before(keep)?;
     let copied = scene.folder.join("copy");
     say("copy");
-    copy(scene.log, copied)?;
+    Maintenance::at(scene.log).back_up(copied)?;
     say("copied");
     scene.append_one(&log, 10)?;
     if let Some(lsn) = log.confirm()? {
@@ -214,7 +214,7 @@ fn look(scene: &Scene<'_>) -> seawall::Result<()> {
         let (lsn, value) = entry?;
         check(lsn, Some(&value));
     }
-    let found = verify(scene.log)?;
+    let found = Maintenance::at(scene.log).verify()?;
     if !found.damage.is_empty() {
         say(&format!("wrong verify names damage: {:?}", found.damage));
     }

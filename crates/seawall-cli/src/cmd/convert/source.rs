@@ -3,7 +3,10 @@
 use super::place::{Place, unreadable};
 use crate::args::{Convert, ForeignFormat};
 use crate::report::{Exit, Failure};
-use seawall::{CodecId, Cursor, Error, LogReader, Lost, Lsn, SegmentId, TailState};
+use seawall::damage::Lost;
+use seawall::format::{CodecId, SegmentId};
+use seawall::recovery::TailState;
+use seawall::{Cursor, Error, LogReader, Lsn};
 use seawall_foreign::{Damage, Entries, Remark, Stop, cwal, json, msgpack};
 use seawall_io::{Access, File, Storage};
 use std::io::{self, Read};
@@ -143,8 +146,8 @@ struct Records {
 impl Records {
     /// The records ended; whether that is the end of the log, only a look at all of it tells.
     fn judge_end(&mut self) -> Result<(), Stop> {
-        let found = seawall::verify(&self.path).map_err(Stop::Log)?;
-        let in_range = |damage: &&seawall::Damage| {
+        let found = seawall::Maintenance::at(&self.path).verify().map_err(Stop::Log)?;
+        let in_range = |damage: &&seawall::damage::Damage| {
             let lost_to = damage.lost.map(|lost| lost.to);
             !matches!(lost_to, Some(Some(to)) if to < self.from)
         };
@@ -159,7 +162,7 @@ impl Records {
         Ok(())
     }
 
-    fn damaged(&self, damage: &seawall::Damage) -> Stop {
+    fn damaged(&self, damage: &seawall::damage::Damage) -> Stop {
         Stop::Damaged(Damage {
             entry: self.entries + 1,
             offset: damage.offset.0,

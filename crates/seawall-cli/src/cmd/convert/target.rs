@@ -4,7 +4,8 @@
 use super::place::{Place, unreadable};
 use crate::args::ForeignFormat;
 use crate::report::{Exit, Failure};
-use seawall::{CodecId, Cursor, Error, Log, LogReader, Options, Raw};
+use seawall::format::CodecId;
+use seawall::{Cursor, Error, Log, LogReader, Options, Raw};
 use seawall_foreign::{cwal, json, msgpack};
 use seawall_io::{Access, File, Storage};
 use seawall_measure::scratch::Scratch;

@@ -3,7 +3,9 @@
 use super::earthquake::{Catalogue, Earthquake};
 use super::trouble;
 use crate::report::Failure;
-use seawall::{Error, LogReader, Lost, Lsn, Offset, SegmentId};
+use seawall::damage::Lost;
+use seawall::format::{Offset, SegmentId};
+use seawall::{Error, LogReader, Lsn};
 use seawall_format::scan::{Limit, Scanner, Step, Window};
 use seawall_format::{SegmentHeader, batch, frame};
 use seawall_io::{Access, Entropy, PosixStorage, SeededEntropy, Storage};
@@ -67,7 +69,7 @@ pub(super) fn flip_one_bit(
     let fail = |error| Failure::of(&error, "demo", &damaged);
     let copied = |error| trouble("copy the log", &error);
     let copy = copy_log(log, &damaged).map_err(copied)?;
-    let last = seawall::verify(&damaged).map_err(fail)?.records;
+    let last = seawall::Maintenance::at(&damaged).verify().map_err(fail)?.records;
     let draw = || dice.random().map_err(|error| trouble("draw a number", &error));
     // Not at an end, so that there are neighbours on both sides.
     let lsn = Lsn::new(2 + draw()? % last.saturating_sub(2).max(1)).expect("not 0");
@@ -154,7 +156,7 @@ pub(super) fn flip(log: &PosixStorage, (name, offset): (&str, u64), bit: u64) ->
 
 /// What is lost, in words; whether that is `lsn` alone.
 fn what_verify_says(log: &Path, lsn: Lsn) -> seawall::Result<(String, bool)> {
-    let found = seawall::verify(log)?;
+    let found = seawall::Maintenance::at(log).verify()?;
     let lost: Vec<Lost> = found.damage.iter().filter_map(|damage| damage.lost).collect();
     let words: Vec<String> = lost.iter().map(Lost::to_string).collect();
     let named = if words.is_empty() { "nothing is lost".to_owned() } else { words.join(", ") };

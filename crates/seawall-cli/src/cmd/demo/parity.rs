@@ -4,7 +4,9 @@ use super::damage::{copy_log, find, flip};
 use super::earthquake::Earthquake;
 use super::trouble;
 use crate::report::Failure;
-use seawall::{LogReader, Lsn, Parity, Verdict, protect};
+use seawall::parity::Parity;
+use seawall::verify::Verdict;
+use seawall::{LogReader, Lsn, Maintenance};
 use seawall_io::{Access, Entropy, PosixStorage, SeededEntropy, Storage};
 use serde_json::{Value, json};
 use std::io;
@@ -55,8 +57,8 @@ pub(super) fn damage_and_read(
     let fail = |error| Failure::of(&error, "demo", &damaged);
     let refused = |error| trouble("damage the copy with parity", &error);
     let copy = copy_log(log, &damaged).map_err(refused)?;
-    protect(&damaged, Parity::DEFAULT).map_err(fail)?;
-    let records = seawall::verify(&damaged).map_err(fail)?.records;
+    Maintenance::at(&damaged).build_parity(Parity::DEFAULT).map_err(fail)?;
+    let records = Maintenance::at(&damaged).verify().map_err(fail)?.records;
     let draw = || dice.random().map_err(|error| trouble("draw a number", &error));
     let lsn = Lsn::new(1 + draw()? % records.max(1)).expect("not 0");
     let (segment, place, payload) = find(&copy, lsn).map_err(refused)?;
@@ -80,7 +82,7 @@ fn erase_block(log: &PosixStorage, name: &str, at: u64) -> io::Result<()> {
 
 /// Whether the damage is known, and a reader gets all that the sound log has.
 fn is_put_right(damaged: &Path, sound: &Path) -> seawall::Result<bool> {
-    let found = seawall::verify(damaged)?;
+    let found = Maintenance::at(damaged).verify()?;
     let open = |path: &Path| -> seawall::Result<_> {
         let reader: LogReader<Earthquake> = LogReader::open(path)?;
         reader.read_from(Lsn::FIRST)

@@ -4,7 +4,8 @@ use super::damage::{self, find};
 use super::earthquake::Earthquake;
 use super::trouble;
 use crate::report::Failure;
-use seawall::{LogReader, Lost, Lsn, salvage};
+use seawall::damage::Lost;
+use seawall::{LogReader, Lsn, Maintenance};
 use seawall_io::{Access, Entropy, PosixStorage, SeededEntropy, Storage};
 use serde_json::{Value, json};
 use std::io;
@@ -46,11 +47,11 @@ pub(super) fn erase_and_rescue(
     let (damaged, rescued) = (folder.join(damage::COPY), folder.join("rescued.wal"));
     erase(log, &damaged, dice).map_err(|error| trouble("erase a part of the copy", &error))?;
     let fail = |error| Failure::of(&error, "demo", &damaged);
-    let found = seawall::verify(&damaged).map_err(fail)?;
+    let found = Maintenance::at(&damaged).verify().map_err(fail)?;
     let lost: Vec<Lost> = found.damage.iter().filter_map(|damage| damage.lost).collect();
-    let done = salvage(&damaged, &rescued).map_err(fail)?;
+    let done = Maintenance::at(&damaged).salvage(&rescued).map_err(fail)?;
     let fail = |error| Failure::of(&error, "demo", &rescued);
-    let is_sound = seawall::verify(&rescued).map_err(fail)?.damage.is_empty();
+    let is_sound = Maintenance::at(&rescued).verify().map_err(fail)?.damage.is_empty();
     let is_rest = is_rest_of(&rescued, log, &lost).map_err(fail)?;
     Ok(Rescue {
         named: in_words(&lost),
@@ -63,7 +64,7 @@ pub(super) fn erase_and_rescue(
 /// Zeros over some records in the middle. Where they stand is looked up in the sound log: in the
 /// copy, a scan ends at the bit that was flipped before.
 fn erase(log: &Path, damaged: &Path, dice: &SeededEntropy) -> io::Result<()> {
-    let last = seawall::verify(log).map_err(io::Error::other)?.records;
+    let last = Maintenance::at(log).verify().map_err(io::Error::other)?.records;
     let draw = dice.random()? % last.div_ceil(3).max(1);
     let lsn = Lsn::new(1 + last / 3 + draw).expect("not 0");
     let (segment, place, _) = find(&PosixStorage::open(log)?, lsn)?;

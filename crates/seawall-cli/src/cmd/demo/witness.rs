@@ -3,7 +3,8 @@
 use super::earthquake::Catalogue;
 use super::trouble;
 use crate::report::{Exit, Failure, say_over};
-use seawall::{LogReader, Lsn, Verdict};
+use seawall::verify::Verdict;
+use seawall::{LogReader, Lsn};
 use seawall_io::{Entropy, SeededEntropy};
 use seawall_measure::machine::is_terminal;
 use std::collections::BTreeMap;
@@ -74,7 +75,7 @@ pub(super) fn kill_again_and_again(plot: &Plot<'_>) -> Result<Witness, Failure> 
             witness.twice += u64::from(witness.acknowledged.insert(lsn, event).is_some());
         }
         witness.kills = kill;
-        let left = seawall::verify(plot.log);
+        let left = seawall::Maintenance::at(plot.log).verify();
         match left.map_err(|error| Failure::of(&error, "demo", plot.log))?.verdict {
             Verdict::Clean => {}
             Verdict::Torn | Verdict::Unsure => witness.torn += 1,

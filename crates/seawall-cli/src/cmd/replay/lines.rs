@@ -7,7 +7,8 @@ use crate::cmd::convert::target::{Made, Refusal, Target};
 use crate::operations::OperationLog;
 use crate::output::Output;
 use crate::report::{Exit, Failure};
-use seawall::{CodecId, Lsn, RecordId};
+use seawall::Lsn;
+use seawall::format::{CodecId, RecordId};
 use seawall_measure::machine::Stopwatch;
 use seawall_replay::{Change, Error, Replay, Source, Transaction, Transactions, Watermark};
 use serde::Serialize;
@@ -124,7 +125,7 @@ pub(super) fn line(transaction: &Transaction) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seawall::LogId;
+    use seawall::format::LogId;
 
     #[test]
     fn a_transaction_is_one_line_and_bytes_that_are_no_text_are_numbers() {

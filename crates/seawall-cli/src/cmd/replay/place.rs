@@ -1,6 +1,7 @@
 //! The place that a program keeps: which log, how far, and what the last record was.
 
-use seawall::{LogId, Lsn, RecordId};
+use seawall::Lsn;
+use seawall::format::{LogId, RecordId};
 use seawall_replay::Watermark;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -5,10 +5,9 @@
 //! start how far it is, and nothing comes twice. This process cannot end it when it is killed
 //! itself, so the program sees to it that there is one of it at a time.
 
-use super::Job;
 use super::answer::{Answer, Done, Fed};
 use super::lines::line;
-use super::place;
+use super::{Job, place};
 use crate::output::one_line;
 use crate::report::{Exit, Failure};
 use seawall::Lsn;

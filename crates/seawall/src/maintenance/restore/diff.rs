@@ -26,7 +26,7 @@ pub struct Change {
     /// How many there are.
     pub bytes: u64,
     /// How they differ from what they were.
-    pub was: Was,
+    pub was: DamageKind,
     /// What the first of them is for, in words.
     pub place: String,
     /// The records whose batches they are part of.
@@ -36,7 +36,7 @@ pub struct Change {
 /// How bytes differ from what was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Was {
+pub enum DamageKind {
     /// One bit, this one of 0 to 7, is the other way around.
     Bit(u8),
     /// All of them are zero, or the device does not give them.
@@ -47,7 +47,7 @@ pub enum Was {
     Bits(u64),
 }
 
-impl Was {
+impl DamageKind {
     /// A word for it, stable for scripts.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -80,10 +80,12 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { offset, bytes, place, .. } = self;
         match self.was {
-            Was::Bit(bit) => write!(f, "bit {bit} of byte {offset:#x}: {place}"),
-            Was::Zeros => write!(f, "{bytes} bytes of zeros from byte {offset:#x}: {place}"),
-            Was::Missing => write!(f, "{bytes} bytes missing from byte {offset:#x}: {place}"),
-            Was::Bits(bits) => {
+            DamageKind::Bit(bit) => write!(f, "bit {bit} of byte {offset:#x}: {place}"),
+            DamageKind::Zeros => write!(f, "{bytes} bytes of zeros from byte {offset:#x}: {place}"),
+            DamageKind::Missing => {
+                write!(f, "{bytes} bytes missing from byte {offset:#x}: {place}")
+            }
+            DamageKind::Bits(bits) => {
                 write!(f, "{bits} bits of {bytes} bytes from byte {offset:#x}: {place}")
             }
         }
@@ -127,13 +129,13 @@ impl Change {
             file: patch.file.clone(),
             offset: patch.offset,
             bytes: to_u64(patch.new.len()),
-            was: Was::of(patch),
+            was: DamageKind::of(patch),
             place: "behind the records".to_owned(),
             records: None,
         };
         // A patch may begin with bytes that are as they should be, where a device refused a page.
         let same = patch.old.iter().zip(&patch.new).take_while(|(old, new)| old == new).count();
-        if matches!(change.was, Was::Bit(_)) {
+        if matches!(change.was, DamageKind::Bit(_)) {
             change.offset += to_u64(same);
             change.bytes = 1;
         }

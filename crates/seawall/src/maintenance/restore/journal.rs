@@ -28,7 +28,7 @@ use crate::base::env::Env;
 use crate::base::error::{Error, Result};
 use crate::base::num::to_u64;
 use crate::files::directory::{QUARANTINE, is_of_log};
-use crate::files::overlay::{Mender, Overlay, Patch, part};
+use crate::files::overlay::{Overlay, Patch, RepairSource, part};
 use crate::files::segment_reader::read_around;
 use crate::maintenance::restore::apply;
 use crate::maintenance::verify::look_around;
@@ -130,8 +130,8 @@ fn encode(patch: &Patch, salt: &Salt, at: u64) -> io::Result<Vec<u8>> {
     let too_large = |_| io::Error::from(io::ErrorKind::InvalidInput);
     let name = u16::try_from(patch.file.len()).map_err(too_large)?;
     let by: u16 = match patch.by {
-        Mender::Parity => 1,
-        Mender::Replica => 2,
+        RepairSource::Parity => 1,
+        RepairSource::Replica => 2,
     };
     let [old, new] = [&patch.old, &patch.new].map(|bytes| u32::try_from(bytes.len()));
     let (old, new) = (old.map_err(too_large)?, new.map_err(too_large)?);
@@ -185,8 +185,8 @@ fn decode(
     let (name, bytes) = rest.split_at(name);
     let (old, new) = bytes.split_at(old);
     let by = match number(&head, 6, 2) {
-        1 => Mender::Parity,
-        2 => Mender::Replica,
+        1 => RepairSource::Parity,
+        2 => RepairSource::Replica,
         _ => return Ok(None),
     };
     let Ok(file) = String::from_utf8(name.to_vec()) else { return Ok(None) };

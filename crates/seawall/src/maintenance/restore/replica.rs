@@ -7,7 +7,7 @@ use crate::base::num::to_u64;
 use crate::files::directory::{
     MANIFEST, MANIFEST_MAX, list, open_if_exists, read_small, segment_ids,
 };
-use crate::files::overlay::{Mender, Patch};
+use crate::files::overlay::{Patch, RepairSource};
 use crate::files::segment::{OpenOutcome, open_checked};
 use crate::files::segment_reader::read_header;
 use crate::maintenance::restore::replica::shared::{Shared, segment_of};
@@ -255,7 +255,7 @@ impl Replica {
                     let Some(new) = new.get(run.clone()) else { continue };
                     let (file, offset) = (name.to_owned(), at + to_u64(run.start));
                     let (old, new) = (old.to_vec(), new.to_vec());
-                    offered.push(Patch { file, offset, old, new, by: Mender::Replica });
+                    offered.push(Patch { file, offset, old, new, by: RepairSource::Replica });
                 }
             }
             at = next;

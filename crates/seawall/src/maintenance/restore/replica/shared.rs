@@ -8,7 +8,7 @@
 use crate::base::error::{Lost, Result};
 use crate::base::num::to_u64;
 use crate::files::directory::open_if_exists;
-use crate::files::overlay::{Mender, Overlay, Patch};
+use crate::files::overlay::{Overlay, Patch, RepairSource};
 use crate::files::segment::{OpenOutcome, Segment, open_checked};
 use crate::files::segment_reader::{length, read_around, read_header};
 use crate::maintenance::restore::part;
@@ -211,7 +211,7 @@ pub(crate) fn unproven(
     let mut found = vec![];
     for link in &load_catalog(view, None)?.chain {
         let (segment, name) = (&link.segment, link.segment.name());
-        let is_patch = |patch: &&Patch| patch.file == name && patch.by == Mender::Replica;
+        let is_patch = |patch: &&Patch| patch.file == name && patch.by == RepairSource::Replica;
         if !patches.iter().any(|patch| is_patch(&patch)) {
             continue;
         }
@@ -246,7 +246,7 @@ pub(super) fn segment_of(
     let mut view = storage.clone();
     if read_header(&**storage, header.id)?.as_ref() != Some(header) {
         let (file, new) = (header.head_name(), header.encode().to_vec());
-        let patch = Patch { file, offset: 0, old: vec![], new, by: Mender::Replica };
+        let patch = Patch { file, offset: 0, old: vec![], new, by: RepairSource::Replica };
         view = Arc::new(Overlay::new(view, &[patch]));
     }
     Ok(match open_checked(&view, &header.head_name(), None)? {
