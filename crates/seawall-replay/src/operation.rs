@@ -26,7 +26,8 @@ impl fmt::Display for TxId {
 /// `{"commit":7}`, `{"abort":7}`, `{"atomic":[{"delete":{"table":"t","key":"k"}}]}`. Keys and
 /// values are bytes; what is not UTF-8 is a list of numbers there.
 ///
-/// The log is opened with [`seawall::versioned::Upgraded`] to have its name and schema number in it.
+/// The log is opened with [`seawall::versioned::Upgraded`] to have its name and schema number in
+/// it.
 ///
 /// # Examples
 ///

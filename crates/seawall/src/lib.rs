@@ -50,8 +50,9 @@
 //! # Records
 //!
 //! A record is any type of serde, stored as [`MessagePack`] by field names, so that fields can be
-//! added later; [`Versioned`](versioned::Versioned) types convert old records. **For bytes use `Log<[u8], Raw>`**
-//! ([`Raw`]): serde writes a `Vec<u8>` as an array of numbers, up to twice as large.
+//! added later; [`Versioned`](versioned::Versioned) types convert old records. **For bytes use
+//! `Log<[u8], Raw>`** ([`Raw`]): serde writes a `Vec<u8>` as an array of numbers, up to twice as
+//! large.
 //!
 //! # Async
 //!
@@ -62,8 +63,9 @@
 //! # Errors
 //!
 //! [`Error`] has one variant for each action of the caller. [`Error::DiskFull`] and [`Error::Io`]
-//! leave the log as it was: try again. [`Error::Poisoned`]: reopen the log to see what survived. [`Error::Damaged`] names the lost records;
-//! [`LogReader::skip_damaged`] reads the rest. [`Error::Pruned`]: begin at [`Log::replay_start`].
+//! leave the log as it was: try again. [`Error::Poisoned`]: reopen the log to see what survived.
+//! [`Error::Damaged`] names the lost records; [`LogReader::skip_damaged`] reads the rest.
+//! [`Error::Pruned`]: begin at [`Log::replay_start`].
 //!
 //! # Features
 //!

@@ -206,10 +206,10 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     ///
     /// # Errors
     ///
-    /// [`Error::Pruned`] if it was truncated away before the log's first record;
-    /// [`Error::Damaged`] if it is lost, with a range that names it: in a sound log too, where a
-    /// repair gave it up ([`Corruption::GivenUp`](crate::damage::Corruption)); [`Error::Decode`] if it is
-    /// no record of this type; [`Error::Io`].
+    /// [`Error::Pruned`] if it was truncated away before the log's first record; [`Error::Damaged`]
+    /// if it is lost, with a range that names it: in a sound log too, where a repair gave it up
+    /// ([`Corruption::GivenUp`](crate::damage::Corruption)); [`Error::Decode`] if it is no record
+    /// of this type; [`Error::Io`].
     ///
     /// # Examples
     ///
@@ -475,7 +475,8 @@ pub struct Stats {
     /// Stripes of records that got their parity; see [`Options::parity`].
     pub parity_stripes: u64,
     /// Segments whose parity could not be written to its end, which costs no record: the next open
-    /// makes what is missing of the newest ones, [`protect`](crate::Maintenance::build_parity) of all.
+    /// makes what is missing of the newest ones, [`protect`](crate::Maintenance::build_parity) of
+    /// all.
     pub parity_failures: u64,
 }
 

@@ -102,8 +102,8 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     }
 
     /// Whether to go on behind damage, and what the device cannot read, after an error that names
-    /// it: what is delivered then is intact, but not all there was. [`Record::set`](crate::Record::set) tells which
-    /// records are parts of a broken atomic set.
+    /// it: what is delivered then is intact, but not all there was.
+    /// [`Record::set`](crate::Record::set) tells which records are parts of a broken atomic set.
     #[must_use]
     pub fn skip_damaged(mut self, skip: bool) -> Self {
         self.skip_damaged = skip;

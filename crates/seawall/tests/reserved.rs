@@ -136,7 +136,7 @@ fn a_first_segment_does_not_stand_in_for_an_older_one_that_the_manifest_names() 
         checksum(bytes, (0, 16, 192), &head.salt());
     });
     let found = judge(&device).unwrap();
-    let lost = found.damage.iter().filter_map(|damage| damage.lost).next().unwrap();
+    let lost = found.damage.iter().find_map(|damage| damage.lost).unwrap();
     assert_eq!((lost.from, lost.to), (Lsn::FIRST, head.base.previous()), "{found:?}");
     assert!(open(&again(1), &device).is_err_and(|error| matches!(error, Error::Damaged(_))));
 }

@@ -148,8 +148,8 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for MessagePack {
 ///
 /// Whoever swaps two fields of the same type, or puts a new one in front, reads old records with
 /// their values swapped, and nothing notices. So a field that comes, goes or moves is a new schema
-/// number, and records of an older one are read by [`Upgraded`](crate::versioned::Upgraded) or not at all.
-/// Fields that are left out now and then (`skip_serializing_if`) do not work.
+/// number, and records of an older one are read by [`Upgraded`](crate::versioned::Upgraded) or not
+/// at all. Fields that are left out now and then (`skip_serializing_if`) do not work.
 ///
 /// # Examples
 ///

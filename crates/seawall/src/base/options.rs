@@ -192,10 +192,11 @@ impl Options {
     /// What parity the log keeps beside its segments, from now on: an existing one is given it, or
     /// with `None` freed of it, and remembers. Without this call it stays as it is.
     ///
-    /// With [`Parity::DEFAULT`](crate::parity::Parity::DEFAULT) two blocks of 4 KiB out of sixteen can be
-    /// lost and computed again, for an eighth more room. It is written beside the commits, not in
-    /// their way: what was appended last, some 4 MiB, has none before the log idles, closes, or
-    /// is opened again. For what was appended before, see [`protect`](crate::Maintenance::build_parity()).
+    /// With [`Parity::DEFAULT`](crate::parity::Parity::DEFAULT) two blocks of 4 KiB out of sixteen
+    /// can be lost and computed again, for an eighth more room. It is written beside the commits,
+    /// not in their way: what was appended last, some 4 MiB, has none before the log idles, closes,
+    /// or is opened again. For what was appended before, see
+    /// [`protect`](crate::Maintenance::build_parity()).
     ///
     /// # Examples
     ///
@@ -215,8 +216,9 @@ impl Options {
         self
     }
 
-    /// How long the log is idle before it writes a mark: evidence, away from the data, of what
-    /// is durable. `None`: only at [`Log::confirm`](crate::Log::confirm) and [`Log::close`](crate::Log::close).
+    /// How long the log is idle before it writes a mark: evidence, away from the data, of what is
+    /// durable. `None`: only at [`Log::confirm`](crate::Log::confirm) and
+    /// [`Log::close`](crate::Log::close).
     #[must_use]
     pub fn idle_mark(mut self, delay: Option<Duration>) -> Self {
         self.idle_mark = delay;
@@ -257,7 +259,8 @@ impl Options {
     }
 
     /// How much of the log is kept; without this, all that is not given up by
-    /// [`Log::truncate_before`](crate::Log::truncate_before). Not remembered by the log: each open says it anew.
+    /// [`Log::truncate_before`](crate::Log::truncate_before). Not remembered by the log: each open
+    /// says it anew.
     #[must_use]
     pub fn retention(mut self, retention: Retention) -> Self {
         self.retention = Some(retention);
