@@ -414,8 +414,8 @@ impl<T: ?Sized, C> Log<T, C> {
             // Where nothing was cut, nothing was written that confirms what is there; and a cut
             // whose last step failed has come to pass.
             if writer.last < commit.durable() {
-                commit.cut(writer.last);
-                self.coordinator.note_cut();
+                commit.truncate(writer.last);
+                self.coordinator.note_truncation();
             }
             cut
         })?

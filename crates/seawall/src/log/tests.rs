@@ -167,7 +167,7 @@ fn who_wants_the_writer_alone_has_it_after_two_batches_at_most() {
                     is_over.store(true, Ordering::Relaxed);
                     batches.unwrap()
                 });
-                while log.coordinator.waiting() == 0 {
+                while log.coordinator.exclusive_waiters() == 0 {
                     std::thread::yield_now();
                 }
                 drop(go);

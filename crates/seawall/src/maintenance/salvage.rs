@@ -300,7 +300,7 @@ impl Rescue {
         }
         let (pred, chain_before) = (self.pred.take(), self.chain);
         let plan =
-            RotationPlan { base, carry, pred, chain_before, size_min: 0, hold: 0, spare: None };
+            RotationPlan { base, carry, pred, chain_before, size_min: 0, reserve: 0, spare: None };
         let log = self.manifest.with_schema(self.schema);
         let made = rotate(&self.env, &log, plan, &mut self.max_id)?;
         made.tail.release_reserved();

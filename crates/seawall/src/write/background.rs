@@ -28,7 +28,7 @@ impl Coordinator {
             if due.zip(state.sleeps_until).is_some_and(|(due, until)| due < until) {
                 // Once is enough: it looks again before it sleeps again.
                 state.sleeps_until = None;
-                self.work.notify_one();
+                self.flusher_work.notify_one();
             }
             return;
         }
@@ -50,7 +50,7 @@ impl Coordinator {
         let mut state = self.lock();
         while !state.stopping {
             let now = self.clock.now();
-            state.wants_turn = false;
+            state.wants_writer = false;
             let due = self.next_due(&state);
             let writer = if due.is_some_and(|due| due <= now) { state.take_writer() } else { None };
             state = match (due, writer) {
@@ -63,13 +63,13 @@ impl Coordinator {
                 }
                 (Some(due), None) if due > now => {
                     state.sleeps_until = Some(due);
-                    let waited = self.work.wait_timeout(state, due - now);
+                    let waited = self.flusher_work.wait_timeout(state, due - now);
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }
                 (due, None) => {
-                    state.wants_turn = due.is_some();
+                    state.wants_writer = due.is_some();
                     state.sleeps_until = due.is_none().then_some(Duration::MAX);
-                    self.work.wait(state).unwrap_or_else(PoisonError::into_inner)
+                    self.flusher_work.wait(state).unwrap_or_else(PoisonError::into_inner)
                 }
             };
             state.sleeps_until = None;
@@ -122,7 +122,7 @@ impl Coordinator {
 
     fn wake_preallocator(self: &Arc<Self>, state: &mut State) {
         if state.preallocation.thread.is_some() {
-            self.work_ahead.notify_one();
+            self.preallocator_work.notify_one();
             return;
         }
         let coordinator = Arc::clone(self);
@@ -150,26 +150,29 @@ impl Coordinator {
     fn preallocate_until_stopped(&self) {
         let mut state = self.lock();
         while !state.stopping {
-            state = self.settle(state);
+            state = self.flush_pending_parity(state);
             if state.stopping {
                 break;
             }
             let Some((env, mut rate)) = state.preallocation.wanted.take() else {
                 if self.deferred_delete.is_empty() {
                     state.preallocation.is_asleep = true;
-                    state = self.work_ahead.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state =
+                        self.preallocator_work.wait(state).unwrap_or_else(PoisonError::into_inner);
                     state.preallocation.is_asleep = false;
                 } else {
                     drop(state);
-                    self.pause(|_| false);
+                    self.pause_between_chunks(|_| false);
                     state = self.lock();
                 }
                 continue;
             };
             drop(state);
-            let made = PreallocatedFile::in_background(&env, rate.size(), |written| {
+            let made = PreallocatedFile::create_in_background(&env, rate.size(), |written| {
                 let now = self.clock.now();
-                self.pause(|state| rate.is_behind_schedule(written, state.commit.room().tail, now))
+                self.pause_between_chunks(|state| {
+                    rate.is_behind_schedule(written, state.commit.room().tail, now)
+                })
             });
             state = self.lock();
             state.preallocation.is_busy = false;
@@ -182,7 +185,10 @@ impl Coordinator {
     }
 
     /// Makes durable what waits for that, until nothing does.
-    fn settle<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn flush_pending_parity<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+    ) -> MutexGuard<'a, State> {
         while !state.stopping {
             let Some(flush) = state.preallocation.parity_flushes.pop_front() else { break };
             drop(state);
@@ -199,8 +205,8 @@ impl Coordinator {
 
     /// A piece of what was removed, and a pause between two chunks, so that no commit waits behind
     /// them, nor parity; neither if it `is_behind_schedule`. Whether to go on.
-    fn pause(&self, is_behind_schedule: impl FnOnce(&State) -> bool) -> bool {
-        let state = self.settle(self.lock());
+    fn pause_between_chunks(&self, is_behind_schedule: impl FnOnce(&State) -> bool) -> bool {
+        let state = self.flush_pending_parity(self.lock());
         if state.stopping || is_behind_schedule(&state) {
             return !state.stopping;
         }
@@ -208,7 +214,7 @@ impl Coordinator {
         self.deferred_delete.truncate_step();
         let mut state = self.lock();
         if !state.stopping {
-            let waited = self.work_ahead.wait_timeout(state, PREALLOCATOR_PAUSE);
+            let waited = self.preallocator_work.wait_timeout(state, PREALLOCATOR_PAUSE);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         !state.stopping

@@ -105,23 +105,23 @@ mod tests {
         }
     }
 
-    fn fly(commit_delay: &mut CommitDelay) {
+    fn complete_batch(commit_delay: &mut CommitDelay) {
         commit_delay.batch_taken();
         commit_delay.batch_completed(LATENCY);
     }
 
     #[test]
-    fn who_commits_alone_never_waits() {
+    fn single_committer_never_waits() {
         let mut commit_delay = CommitDelay::default();
         for _ in 0..10 {
             commit_delay.add_waiter();
             assert_eq!(commit_delay.next_delay(), None);
-            fly(&mut commit_delay);
+            complete_batch(&mut commit_delay);
         }
     }
 
     #[test]
-    fn the_first_to_come_again_waits_for_the_others() {
+    fn first_returning_committer_waits_for_the_others() {
         let mut commit_delay = CommitDelay::default();
         add_waiter(&mut commit_delay, 3);
         commit_delay.batch_taken();
@@ -132,13 +132,13 @@ mod tests {
         add_waiter(&mut commit_delay, 3);
         commit_delay.wait_finished(2);
         assert_eq!(commit_delay.next_delay(), None, "all are there");
-        fly(&mut commit_delay);
+        complete_batch(&mut commit_delay);
         add_waiter(&mut commit_delay, 1);
         assert_eq!(commit_delay.next_delay(), Some(next_delay));
     }
 
     #[test]
-    fn one_of_two_stays_awake_until_a_quick_flight_is_back() {
+    fn one_of_two_committers_spins_while_writes_are_fast() {
         let beside = |count, latency| {
             let mut commit_delay = CommitDelay::default();
             add_waiter(&mut commit_delay, count);
@@ -156,28 +156,28 @@ mod tests {
     }
 
     #[test]
-    fn waits_in_vain_become_rare_and_one_that_brings_somebody_makes_up_for_them() {
+    fn fruitless_waits_become_rare_and_a_fruitful_one_resets_the_backoff() {
         let mut commit_delay = CommitDelay::default();
         let mut waits = vec![];
         for batch in 0..200 {
             add_waiter(&mut commit_delay, 2);
-            fly(&mut commit_delay);
+            complete_batch(&mut commit_delay);
             add_waiter(&mut commit_delay, 1);
             if commit_delay.next_delay().is_some() {
                 commit_delay.wait_finished(1);
                 waits.push(batch);
             }
-            fly(&mut commit_delay);
+            complete_batch(&mut commit_delay);
         }
         assert_eq!(waits, [0, 2, 6, 14, 30, 62, 126, 190]);
         add_waiter(&mut commit_delay, 2);
-        fly(&mut commit_delay);
+        complete_batch(&mut commit_delay);
         commit_delay.batches_to_skip = 0;
         add_waiter(&mut commit_delay, 1);
         assert!(commit_delay.next_delay().is_some());
         commit_delay.add_waiter();
         commit_delay.wait_finished(1);
-        fly(&mut commit_delay);
+        complete_batch(&mut commit_delay);
         add_waiter(&mut commit_delay, 1);
         assert!(commit_delay.next_delay().is_some(), "the next one waits again");
     }

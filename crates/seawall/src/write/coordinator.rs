@@ -55,15 +55,15 @@ pub(crate) struct Coordinator {
     /// no lock. Written under the lock, before a gate is opened.
     reached: [AtomicU64; 2],
     /// How often records were cut off. A follower may still hold such records in memory.
-    cuts: AtomicU64,
+    truncation_count: AtomicU64,
     /// How many threads stand by the open batch: for who leads it and waits for more.
-    standing: AtomicU32,
+    open_batch_waiters: AtomicU32,
     /// Waiters for room in the open batch.
     room: Condvar,
     /// The background thread.
-    pub(crate) work: Condvar,
+    pub(crate) flusher_work: Condvar,
     /// The preparer.
-    pub(crate) work_ahead: Condvar,
+    pub(crate) preallocator_work: Condvar,
     /// Those who want the writer to themselves.
     writer_idle: Condvar,
     /// Those who follow.
@@ -93,7 +93,7 @@ pub(crate) struct State {
     pub(crate) background: Option<JoinHandle<()>>,
     pub(crate) preallocation: PreallocationState,
     /// How many wait for the writer to themselves: one of them has it next.
-    waiting: u32,
+    exclusive_waiters: u32,
     /// How many of those take the open batch to the device first: nothing enters it meanwhile.
     draining: u32,
     /// How many wait for room in the open batch.
@@ -105,7 +105,7 @@ pub(crate) struct State {
     /// When the background thread wakes up by itself, if it sleeps.
     pub(crate) sleeps_until: Option<Duration>,
     /// The background thread waits for the device.
-    pub(crate) wants_turn: bool,
+    pub(crate) wants_writer: bool,
     pub(crate) stopping: bool,
 }
 
@@ -149,22 +149,22 @@ impl Coordinator {
                 wakers: Wakers::default(),
                 background: None,
                 preallocation: PreallocationState::default(),
-                waiting: 0,
+                exclusive_waiters: 0,
                 draining: 0,
                 room_waiters: 0,
                 in_hook: vec![],
                 followers: 0,
                 sleeps_until: None,
-                wants_turn: false,
+                wants_writer: false,
                 stopping: false,
             }),
             batch_done: [EventCount::default(), EventCount::default()],
             reached: reached.map(|lsn| AtomicU64::new(lsn_or_zero(lsn))),
-            cuts: AtomicU64::new(0),
-            standing: AtomicU32::new(0),
+            truncation_count: AtomicU64::new(0),
+            open_batch_waiters: AtomicU32::new(0),
             room: Condvar::new(),
-            work: Condvar::new(),
-            work_ahead: Condvar::new(),
+            flusher_work: Condvar::new(),
+            preallocator_work: Condvar::new(),
             writer_idle: Condvar::new(),
             new_records: Condvar::new(),
             preallocate: options.preallocate,
@@ -186,8 +186,8 @@ impl Coordinator {
     }
 
     /// Notes that records were cut off.
-    pub(crate) fn note_cut(&self) {
-        self.cuts.fetch_add(1, Ordering::Release);
+    pub(crate) fn note_truncation(&self) {
+        self.truncation_count.fetch_add(1, Ordering::Release);
     }
 
     /// Gives an atomic set its LSNs and takes it into the open batch; waits for room.
@@ -197,7 +197,7 @@ impl Coordinator {
         has_waiter: bool,
     ) -> Result<Position> {
         if self.layout == Layout::Text {
-            set.payloads().try_for_each(refuse_unreadable)?;
+            set.payloads().try_for_each(check_text_payload)?;
         }
         let mut state = self.lock_checked()?;
         state.check_hook()?;
@@ -210,7 +210,8 @@ impl Coordinator {
             let admission = state.commit.enqueue(set)?;
             if let Enqueued::In(position) = admission {
                 if has_waiter {
-                    self.standing.store(state.commit_delay.add_waiter(), Ordering::Relaxed);
+                    self.open_batch_waiters
+                        .store(state.commit_delay.add_waiter(), Ordering::Relaxed);
                 } else {
                     state.commit.schedule_flush(|| self.clock.now());
                     self.wake_background(&mut state);
@@ -248,12 +249,12 @@ impl Coordinator {
                 let state = self.wait_for_group(state);
                 self.lead(state, writer, goal);
             } else {
-                let turn = self.turn(position.batch_seq);
-                let seen = turn.epoch();
-                let watch = state.commit_delay.spin_limit(self.cpu_count);
+                let event = self.batch_event(position.batch_seq);
+                let seen = event.epoch();
+                let spin_limit = state.commit_delay.spin_limit(self.cpu_count);
                 drop(state);
-                if !watch.is_some_and(|at_most| self.spin_wait((turn, seen), at_most)) {
-                    turn.wait(seen);
+                if !spin_limit.is_some_and(|limit| self.spin_wait((event, seen), limit)) {
+                    event.wait(seen);
                 }
             }
             if self.has_reached(position, goal) {
@@ -266,11 +267,11 @@ impl Coordinator {
     /// Everything admitted so far has come that far when this returns.
     pub(crate) fn wait_for_all(self: &Arc<Self>, goal: WaitFor) -> Result<Option<Lsn>> {
         self.lock_checked()?.check_hook()?;
-        self.finish_all(goal)
+        self.flush_all(goal)
     }
 
-    fn finish_all(self: &Arc<Self>, goal: WaitFor) -> Result<Option<Lsn>> {
-        let last = self.lock_checked()?.commit.last_admitted();
+    fn flush_all(self: &Arc<Self>, goal: WaitFor) -> Result<Option<Lsn>> {
+        let last = self.lock_checked()?.commit.last_enqueued();
         last.map(|position| self.wait_until(position, goal)).transpose()
     }
 
@@ -301,7 +302,7 @@ impl Coordinator {
         let is_another = !state.wakers.newest_is(&waker);
         let replaced = state.wakers.add(position, ticket, waker);
         if state.commit.note_async_waiter(position.lsn) && replaced.is_none() && is_another {
-            self.standing.store(state.commit_delay.add_waiter(), Ordering::Relaxed);
+            self.open_batch_waiters.store(state.commit_delay.add_waiter(), Ordering::Relaxed);
         }
         state.commit.schedule_flush(|| self.clock.now());
         self.wake_background(&mut state);
@@ -328,7 +329,7 @@ impl Coordinator {
         let thread = current().id();
         self.lock().in_hook.push(thread);
         for failover in failovers {
-            contain(|| hook(failover));
+            ignore_panic(|| hook(failover));
         }
         let mut state = self.lock();
         let mine = state.in_hook.iter().position(|known| *known == thread);
@@ -354,8 +355,8 @@ impl Coordinator {
         let threads = {
             let mut state = self.lock();
             state.stopping = true;
-            self.work.notify_all();
-            self.work_ahead.notify_all();
+            self.flusher_work.notify_all();
+            self.preallocator_work.notify_all();
             [state.background.take(), state.preallocation.thread.take()]
         };
         for thread in threads.into_iter().flatten() {
@@ -366,7 +367,7 @@ impl Coordinator {
         }
         self.deferred_delete.drain();
         let prepared = self.lock().preallocation.made.take();
-        let flushed = self.finish_all(WaitFor::Durable);
+        let flushed = self.flush_all(WaitFor::Durable);
         let mut state = self.lock();
         // A ticket's owner may lead; a leader always brings the writer back, or panics.
         while state.writer.is_none() && state.commit.check().is_ok() {
@@ -393,7 +394,7 @@ impl Coordinator {
             (flushed, _) => flushed.map(drop),
         };
         state.commit.close();
-        self.wake_everybody(state);
+        self.wake_all(state);
         closed
     }
 
@@ -435,25 +436,25 @@ impl Coordinator {
 
     /// How many wait for the writer to themselves.
     #[cfg(test)]
-    pub(crate) fn waiting(&self) -> u32 {
-        self.lock().waiting
+    pub(crate) fn exclusive_waiters(&self) -> u32 {
+        self.lock().exclusive_waiters
     }
 
-    fn turn(&self, group: u64) -> &EventCount {
+    fn batch_event(&self, batch_seq: u64) -> &EventCount {
         let [even, odd] = &self.batch_done;
-        if group.is_multiple_of(2) { even } else { odd }
+        if batch_seq.is_multiple_of(2) { even } else { odd }
     }
 
     /// Waits until somebody brings the writer back.
     fn wait_for_writer<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        state.waiting += 1;
+        state.exclusive_waiters += 1;
         let mut state = self.writer_idle.wait(state).unwrap_or_else(PoisonError::into_inner);
-        state.waiting -= 1;
+        state.exclusive_waiters -= 1;
         state
     }
 
     fn wake_for_writer(&self, state: &State) {
-        if state.waiting > 0 {
+        if state.exclusive_waiters > 0 {
             self.writer_idle.notify_all();
         }
     }
@@ -472,11 +473,11 @@ impl Coordinator {
         }
     }
 
-    fn wake_everybody(&self, mut state: MutexGuard<'_, State>) {
+    fn wake_all(&self, mut state: MutexGuard<'_, State>) {
         let wakers = state.wakers.take_all();
         self.batch_done.iter().for_each(EventCount::notify_all);
         self.wake_for_room(&state);
-        self.work.notify_all();
+        self.flusher_work.notify_all();
         self.writer_idle.notify_all();
         self.new_records.notify_all();
         drop(state);
@@ -498,14 +499,14 @@ impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.commit.fail(PANICKED);
-        self.0.wake_everybody(state);
+        self.0.wake_all(state);
     }
 }
 
 impl State {
     /// The writer, if it is here and nobody waits for it alone.
     pub(crate) fn take_writer(&mut self) -> Option<Box<Writer>> {
-        if self.waiting > 0 { None } else { self.writer.take() }
+        if self.exclusive_waiters > 0 { None } else { self.writer.take() }
     }
 
     /// Refuses a thread that runs the failover hook.
@@ -531,7 +532,7 @@ impl State {
 }
 
 /// Refuses what has no place in a line of a readable log.
-fn refuse_unreadable(payload: &[u8]) -> Result<()> {
+fn check_text_payload(payload: &[u8]) -> Result<()> {
     if std::str::from_utf8(payload).is_ok_and(lines::is_valid_data) {
         return Ok(());
     }
@@ -541,7 +542,7 @@ fn refuse_unreadable(payload: &[u8]) -> Result<()> {
 }
 
 /// Runs foreign code that others must not suffer from: a panic ends here.
-fn contain(act: impl FnOnce()) {
+fn ignore_panic(act: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(act)) {
         // Dropping what it panicked with is foreign code, too.
         std::mem::forget(panic);
@@ -550,7 +551,7 @@ fn contain(act: impl FnOnce()) {
 
 /// Wakes each task, whatever the waker of another one does.
 fn wake(wakers: impl IntoIterator<Item = Waker>) {
-    wakers.into_iter().for_each(|waker| contain(|| waker.wake()));
+    wakers.into_iter().for_each(|waker| ignore_panic(|| waker.wake()));
 }
 
 const PANICKED: &str = "a thread panicked while it was writing";

@@ -17,7 +17,7 @@ impl Blocks {
     /// in: what stands there `before`, the batch, zeros. Also says where that begins.
     ///
     /// `None` if `before` does not hold all that stands there, or what stands there is no batches.
-    pub(crate) fn around(
+    pub(crate) fn covering(
         &mut self,
         (at, batch): (Offset, &[u8]),
         before: &VecDeque<WrittenBatch>,
@@ -33,9 +33,9 @@ impl Blocks {
         }
         let memory = self.0.first(whole);
         let (first, rest) = memory.split_at_mut(lead);
-        let (here, behind) = rest.split_at_mut(batch.len());
+        let (here, after) = rest.split_at_mut(batch.len());
         here.copy_from_slice(batch);
-        behind.fill(0);
+        after.fill(0);
         // Backwards: each one ends where the next one begins.
         let (mut left, mut next) = (first, at.0);
         for sent in before.iter().rev() {
@@ -45,11 +45,11 @@ impl Blocks {
             if sent.end.0 != next {
                 return None;
             }
-            let further = left.len().saturating_sub(sent.bytes.len());
-            let (rest, here) = left.split_at_mut(further);
+            let remaining = left.len().saturating_sub(sent.bytes.len());
+            let (rest, here) = left.split_at_mut(remaining);
             let (_, end) = sent.bytes.split_at(sent.bytes.len() - here.len());
             here.copy_from_slice(end);
-            (left, next) = (rest, start + u64::try_from(further).expect("less than a block"));
+            (left, next) = (rest, start + u64::try_from(remaining).expect("less than a block"));
         }
         left.is_empty().then_some((start, &*memory))
     }
@@ -67,31 +67,31 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_the_first_block_stays_and_the_rest_of_the_last_one_is_zero() {
+    fn first_block_keeps_its_bytes_and_the_end_of_the_last_is_zero() {
         let before = [sent(&[1; 700], 900), sent(&[2; 100], 1000), sent(&[3; 50], 1050)].into();
         let mut blocks = Blocks::default();
         // Twice, as the memory is used again.
         for batch in [vec![9; 1500], vec![4; 600]] {
-            let (start, whole) = blocks.around((Offset(1050), &batch), &before, 512).unwrap();
+            let (start, whole) = blocks.covering((Offset(1050), &batch), &before, 512).unwrap();
             let mut expected = [vec![3; 26], batch].concat();
             assert_eq!(start, 1024);
             expected.resize(expected.len().next_multiple_of(512), 0);
             assert_eq!(whole, expected);
         }
         let (start, whole) =
-            blocks.around((Offset(1050), &[4; 20]), &before, 4096).unwrap_or_default();
+            blocks.covering((Offset(1050), &[4; 20]), &before, 4096).unwrap_or_default();
         assert_eq!((start, whole.len()), (0, 0), "from 0 to 200 there are no batches");
         let (start, whole) =
-            blocks.around((Offset(1024), &[4; 20]), &VecDeque::new(), 512).unwrap();
+            blocks.covering((Offset(1024), &[4; 20]), &VecDeque::new(), 512).unwrap();
         assert_eq!((start, &whole[..20], &whole[20..]), (1024, &[4; 20][..], &[0; 492][..]));
     }
 
     #[test]
-    fn batches_that_do_not_end_where_the_next_one_begins_are_not_taken() {
+    fn batches_that_are_not_contiguous_are_refused() {
         let mut blocks = Blocks::default();
         for end in [1040, 1049, 1051] {
             let before = [sent(&[3; 500], end)].into();
-            assert_eq!(blocks.around((Offset(1050), &[4; 20]), &before, 512), None, "{end}");
+            assert_eq!(blocks.covering((Offset(1050), &[4; 20]), &before, 512), None, "{end}");
         }
     }
 }

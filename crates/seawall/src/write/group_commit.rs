@@ -53,7 +53,7 @@ pub(crate) struct TakenBatch {
     /// Room for the header, then unbound frames.
     pub(crate) bytes: Vec<u8>,
     pub(crate) count: u32,
-    pub(crate) number: u64,
+    pub(crate) batch_seq: u64,
 }
 
 /// Who is where between the caller's hand and the device.
@@ -76,7 +76,7 @@ pub(crate) struct Commit {
     durable: Option<Lsn>,
     confirmed: Option<Lsn>,
     /// Batches with lower numbers were durable before the last cut.
-    cut_before: u64,
+    truncated_before: u64,
     /// When the first record entered the open batch that no thread stands by.
     no_waiter_since: Option<Duration>,
     /// Somebody awaits the open batch without a thread to carry it.
@@ -108,7 +108,7 @@ impl Commit {
             in_flight_bytes: 0,
             durable,
             confirmed,
-            cut_before: 0,
+            truncated_before: 0,
             no_waiter_since: None,
             has_async_waiter: false,
             completed_at: Duration::ZERO,
@@ -188,7 +188,7 @@ impl Commit {
             WaitFor::Durable => self.durable,
             WaitFor::Confirmed => self.confirmed,
         };
-        position.batch_seq < self.cut_before || Some(position.lsn) <= so_far
+        position.batch_seq < self.truncated_before || Some(position.lsn) <= so_far
     }
 
     /// The open batch, to be taken to the device; what comes later enters the next one.
@@ -201,10 +201,10 @@ impl Commit {
         fresh.resize(HEADER_SIZE, 0);
         let bytes = std::mem::replace(&mut self.open, fresh);
         self.in_flight_bytes = self.size_on_device(bytes.len(), self.count);
-        let batch_seq = TakenBatch { bytes, count: self.count, number: self.batch_seq };
+        let taken = TakenBatch { bytes, count: self.count, batch_seq: self.batch_seq };
         (self.count, self.no_waiter_since, self.has_async_waiter) = (0, None, false);
         self.batch_seq += 1;
-        Some(batch_seq)
+        Some(taken)
     }
 
     /// A batch came back durable; `buffer` is one for another.
@@ -223,10 +223,10 @@ impl Commit {
     }
 
     /// The records behind `last` were given up, and that is durable. No batch is open or under way.
-    pub(crate) fn cut(&mut self, last: Option<Lsn>) {
+    pub(crate) fn truncate(&mut self, last: Option<Lsn>) {
         assert!(self.count == 0, "a cut falls between batches");
         (self.durable, self.confirmed, self.next) = (last, last, next_lsn(last));
-        self.cut_before = self.batch_seq;
+        self.truncated_before = self.batch_seq;
     }
 
     /// A write or sync failed: nothing is acknowledged from here on.
@@ -269,7 +269,7 @@ impl Commit {
     }
 
     /// The last record that was admitted, and its batch.
-    pub(crate) fn last_admitted(&self) -> Option<Position> {
+    pub(crate) fn last_enqueued(&self) -> Option<Position> {
         let batch_seq =
             if self.count > 0 { self.batch_seq } else { self.batch_seq.saturating_sub(1) };
         self.next.previous().map(|lsn| Position { lsn, batch_seq })
@@ -323,11 +323,11 @@ mod tests {
     fn records_are_numbered_in_order_and_reached_when_their_batch_is() {
         let mut commit = commit();
         let first = enqueue(&mut commit, b"a");
-        let batch_seq = commit.take().unwrap();
+        let taken = commit.take().unwrap();
         let second = enqueue(&mut commit, b"b");
         assert_eq!((first.lsn.get(), second.lsn.get()), (8, 9));
         assert!(!commit.reached(first, WaitFor::Durable));
-        commit.complete(batch_seq.count, batch_seq.bytes, NOW);
+        commit.complete(taken.count, taken.bytes, NOW);
         assert!(commit.reached(first, WaitFor::Durable));
         assert!(!commit.reached(second, WaitFor::Durable));
         assert!(!commit.reached(first, WaitFor::Confirmed));
@@ -337,15 +337,15 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_had_come_all_the_way_and_what_gets_its_number_has_not() {
+    fn truncated_record_counts_as_reached_and_its_successor_does_not() {
         let mut commit = commit();
-        let cut = enqueue(&mut commit, b"a");
-        let batch_seq = commit.take().unwrap();
-        commit.complete(batch_seq.count, batch_seq.bytes, NOW);
-        commit.cut(Lsn::new(7));
-        assert!(commit.reached(cut, WaitFor::Confirmed));
+        let truncated = enqueue(&mut commit, b"a");
+        let taken = commit.take().unwrap();
+        commit.complete(taken.count, taken.bytes, NOW);
+        commit.truncate(Lsn::new(7));
+        assert!(commit.reached(truncated, WaitFor::Confirmed));
         let next = enqueue(&mut commit, b"b");
-        assert_eq!(next.lsn, cut.lsn);
+        assert_eq!(next.lsn, truncated.lsn);
         assert!(!commit.reached(next, WaitFor::Durable));
     }
 
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_is_enough_for_a_flight_takes_no_more_and_a_large_set_joins_a_small_one() {
+    fn batch_of_the_target_size_is_full_and_a_large_set_may_exceed_it() {
         let mut commit = Commit::new(None, None, (256, 100));
         commit.set_room(Room { tail: 10_000, spare: 0 });
         // Frames of 8 and 80 bytes, of 8 and 8, of 8 and 104.
@@ -374,14 +374,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_admitted_that_has_no_sure_place_on_the_device() {
+    fn record_without_reserved_space_is_refused() {
         // A batch of one such record has 48 + 8 + 56 bytes.
         let record = [1; 56];
         let mut commit = commit();
         commit.set_room(Room { tail: 112, spare: 0 });
         enqueue(&mut commit, &record);
         assert_eq!(commit.enqueue(&mut RecordSet::of(&[&record])).unwrap(), Enqueued::NoRoom(176));
-        let batch_seq = commit.take().unwrap();
+        let taken = commit.take().unwrap();
         assert_eq!(
             commit.enqueue(&mut RecordSet::of(&[&record])).unwrap(),
             Enqueued::NoRoom(112),
@@ -389,13 +389,13 @@ mod tests {
         );
         commit.set_room(Room { tail: 112, spare: 112 });
         enqueue(&mut commit, &record);
-        commit.complete(batch_seq.count, batch_seq.bytes, NOW);
+        commit.complete(taken.count, taken.bytes, NOW);
         commit.set_room(Room { tail: 0, spare: 112 });
         assert_eq!(commit.enqueue(&mut RecordSet::of(&[&record])).unwrap(), Enqueued::NoRoom(176));
     }
 
     #[test]
-    fn what_a_line_takes_beside_its_record_needs_room_too() {
+    fn overhead_of_a_text_line_needs_room_too() {
         let record = [1; 56];
         let mut commit = commit();
         commit.set_overhead(100);
@@ -432,8 +432,8 @@ mod tests {
         ));
         assert_eq!(enqueue(&mut commit, b"d").lsn.get(), u64::MAX - 1);
         assert!(matches!(commit.enqueue(&mut RecordSet::of(&[b"e"])), Err(Error::Poisoned { .. })));
-        let batch_seq = commit.take().unwrap();
-        commit.complete(batch_seq.count, batch_seq.bytes, NOW);
+        let taken = commit.take().unwrap();
+        commit.complete(taken.count, taken.bytes, NOW);
         assert_eq!(commit.durable(), Lsn::new(u64::MAX - 1));
     }
 
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unattended_batch_is_due_after_its_delay_and_an_awaited_one_at_once() {
+    fn batch_without_a_waiter_is_due_after_its_delay_and_an_awaited_one_at_once() {
         let delay = Duration::from_millis(10);
         let mut commit = commit();
         let position = enqueue(&mut commit, b"x");
@@ -466,8 +466,8 @@ mod tests {
         let mut commit = commit();
         assert_eq!(commit.mark_due(idle), None);
         enqueue(&mut commit, b"x");
-        let batch_seq = commit.take().unwrap();
-        commit.complete(batch_seq.count, batch_seq.bytes, NOW);
+        let taken = commit.take().unwrap();
+        commit.complete(taken.count, taken.bytes, NOW);
         assert_eq!(commit.mark_due(idle), Some(NOW + Duration::from_millis(100)));
         enqueue(&mut commit, b"y");
         assert_eq!(commit.mark_due(idle), None, "a commit comes first");
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_has_the_numbers_of_its_records_and_says_where_it_ends() {
+    fn set_gets_consecutive_lsns_and_marks_its_last_record() {
         let mut commit = commit();
         let set: [&[u8]; 3] = [b"a", b"", b"ccccccccc"];
         let Enqueued::In(position) = commit.enqueue(&mut RecordSet::of(&set)).unwrap() else {
@@ -498,11 +498,11 @@ mod tests {
         };
         assert_eq!((position.lsn.get(), position.batch_seq), (10, 0));
         assert_eq!(enqueue(&mut commit, b"alone").lsn.get(), 11);
-        let batch_seq = commit.take().unwrap();
+        let taken = commit.take().unwrap();
         let frames = seawall_format::frame::Frames::new(
-            &batch_seq.bytes[HEADER_SIZE..],
+            &taken.bytes[HEADER_SIZE..],
             Lsn::FIRST,
-            batch_seq.count,
+            taken.count,
         );
         let found: Vec<_> = frames.map(|frame| (frame.payload.len(), frame.goes_on)).collect();
         assert_eq!(found, [(1, true), (0, true), (9, false), (5, false)]);
@@ -513,31 +513,31 @@ mod tests {
         let mut commit = commit();
         assert!(commit.take().is_none());
         assert_eq!(
-            commit.last_admitted(),
+            commit.last_enqueued(),
             Some(Position { lsn: Lsn::new(7).unwrap(), batch_seq: 0 })
         );
         for number in 0..3 {
             let position = enqueue(&mut commit, b"x");
             assert_eq!(position.batch_seq, number);
-            assert_eq!(commit.last_admitted(), Some(position));
+            assert_eq!(commit.last_enqueued(), Some(position));
             assert!(commit.has_open_batch());
-            let batch_seq = commit.take().unwrap();
-            assert_eq!((batch_seq.number, batch_seq.count), (number, 1));
+            let taken = commit.take().unwrap();
+            assert_eq!((taken.batch_seq, taken.count), (number, 1));
             assert!(!commit.has_open_batch());
-            assert_eq!(commit.last_admitted(), Some(position), "its batch is under way");
-            commit.complete(batch_seq.count, batch_seq.bytes, NOW);
+            assert_eq!(commit.last_enqueued(), Some(position), "its batch is under way");
+            commit.complete(taken.count, taken.bytes, NOW);
             assert_eq!(commit.durable(), Some(position.lsn));
         }
     }
 
     #[test]
-    fn what_is_durable_wants_a_mark_until_it_is_confirmed() {
+    fn durable_records_want_a_mark_until_they_are_confirmed() {
         let mut commit = commit();
         assert!(!commit.wants_mark());
         enqueue(&mut commit, b"x");
         assert!(!commit.wants_mark());
-        let batch_seq = commit.take().unwrap();
-        commit.complete(batch_seq.count, batch_seq.bytes, NOW);
+        let taken = commit.take().unwrap();
+        commit.complete(taken.count, taken.bytes, NOW);
         assert!(commit.wants_mark());
         assert_eq!(commit.mark_due(None), None, "no marks were requested");
         commit.confirm();
@@ -545,11 +545,11 @@ mod tests {
     }
 
     #[test]
-    fn who_awaits_what_is_under_way_hurries_nothing_that_came_later() {
+    fn waiting_for_a_batch_in_flight_does_not_hurry_the_open_batch() {
         let delay = Duration::from_millis(10);
         let mut commit = commit();
         let under_way = enqueue(&mut commit, b"x");
-        let _group = commit.take().unwrap();
+        let _taken = commit.take().unwrap();
         commit.note_async_waiter(under_way.lsn);
         commit.schedule_flush(|| NOW);
         assert_eq!(commit.flush_due(delay, 1000), None, "nothing is open");
@@ -570,15 +570,15 @@ mod tests {
     }
 
     #[test]
-    fn room_is_counted_for_what_is_under_way_and_what_is_open_in_one_place() {
+    fn room_counts_the_batch_in_flight_and_the_open_batch_together() {
         let record = [1; 56];
         let mut commit = commit();
         // Both fit behind each other in the tail, to the last byte.
         commit.set_room(Room { tail: 224, spare: 0 });
         enqueue(&mut commit, &record);
-        let batch_seq = commit.take().unwrap();
+        let taken = commit.take().unwrap();
         enqueue(&mut commit, &record);
-        commit.complete(batch_seq.count, batch_seq.bytes, NOW);
+        commit.complete(taken.count, taken.bytes, NOW);
         commit.take().unwrap();
         // The one under way does not fit in the tail: both have to go into the spare.
         commit.set_room(Room { tail: 111, spare: 223 });
@@ -588,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_log_says_so_unless_it_failed_before() {
+    fn closed_log_reports_closed_unless_it_failed_before() {
         let mut commit = commit();
         commit.close();
         assert!(matches!(commit.enqueue(&mut RecordSet::of(&[b"x"])), Err(Error::Closed)));

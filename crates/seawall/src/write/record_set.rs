@@ -11,10 +11,10 @@ use std::cell::Cell;
 const KEPT_MAX: usize = 4 << 20;
 
 /// Shorter ones are copied: small buffers stay small, and warm; in bytes.
-const SWAP_LEAST: usize = 16 << 10;
+const SWAP_MIN: usize = 16 << 10;
 
 /// A longer record is framed before the lock is taken; in bytes.
-const SHORT_MAX: usize = 512;
+const INLINE_MAX: usize = 512;
 
 /// More than any batch holds, in bytes: what goes beyond is only counted.
 const SIZE_MAX: usize = 64 << 20;
@@ -129,7 +129,7 @@ impl EncodedRecords for RecordSet {
 
     /// If the batch has no frames and they are many, the two change places instead.
     fn move_to(&mut self, batch: &mut Vec<u8>) {
-        if batch.len() == HEADER_SIZE && self.size > SWAP_LEAST {
+        if batch.len() == HEADER_SIZE && self.size > SWAP_MIN {
             std::mem::swap(batch, &mut self.frames);
         } else {
             let (_, frames) = self.frames.split_at(HEADER_SIZE);
@@ -146,7 +146,7 @@ pub(crate) struct InlineRecord<'a>(&'a [u8]);
 
 impl<'a> InlineRecord<'a> {
     pub(crate) fn new(payload: &'a [u8]) -> Option<Self> {
-        (payload.len() <= SHORT_MAX).then_some(Self(payload))
+        (payload.len() <= INLINE_MAX).then_some(Self(payload))
     }
 }
 
@@ -186,8 +186,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_the_same_whether_they_are_copied_or_change_places() {
-        for size in [1, 100, SWAP_LEAST] {
+    fn frames_are_the_same_whether_copied_or_swapped() {
+        for size in [1, 100, SWAP_MIN] {
             let payloads = [vec![1; size], vec![2; 3], vec![]];
             let [one, two, three] = &payloads;
             let mut expected = vec![0; HEADER_SIZE];
@@ -208,9 +208,9 @@ mod tests {
     }
 
     #[test]
-    fn a_short_record_stands_in_a_batch_as_a_set_of_one_does() {
+    fn inline_record_is_framed_like_a_set_of_one() {
         let mut batches = [vec![0; HEADER_SIZE], vec![0; HEADER_SIZE]];
-        for size in [0, 1, 7, 8, 9, SHORT_MAX] {
+        for size in [0, 1, 7, 8, 9, INLINE_MAX] {
             let payload = vec![7; size];
             let (mut short, mut set) =
                 (InlineRecord::new(&payload).unwrap(), RecordSet::of(&[&payload]));
@@ -221,13 +221,13 @@ mod tests {
             assert_eq!(batches[0], batches[1], "{size}");
         }
         assert!(
-            InlineRecord::new(&[7; SHORT_MAX + 1]).is_none(),
+            InlineRecord::new(&[7; INLINE_MAX + 1]).is_none(),
             "others do not wait for a long one"
         );
     }
 
     #[test]
-    fn a_record_that_has_no_bytes_leaves_those_before_it() {
+    fn record_that_cannot_be_encoded_leaves_the_set_unchanged() {
         let mut set = RecordSet::of(&[b"kept"]);
         let refused = set.push::<f64, crate::base::json::Json>(&f64::NAN);
         assert!(matches!(refused, Err(Error::Encode { .. })), "{refused:?}");
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_batch_holds_is_counted_and_not_kept() {
+    fn records_beyond_the_largest_batch_are_counted_and_not_kept() {
         let large = vec![7; SIZE_MAX];
         let set = RecordSet::of(&[b"kept", &large, b"left out"]);
         assert_eq!((set.size(), set.count()), (16 + SIZE_MAX + 8 + 16, 3));

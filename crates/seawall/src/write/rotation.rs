@@ -29,7 +29,7 @@ pub(crate) struct RotationPlan {
     /// The least size of its file, in bytes.
     pub(crate) size_min: u64,
     /// Bytes that must fit in behind what it carries.
-    pub(crate) hold: u64,
+    pub(crate) reserve: u64,
     /// Files that were made ahead.
     pub(crate) spare: Option<PreallocatedSegment>,
 }
@@ -84,7 +84,7 @@ pub(crate) fn rotate(
     mut plan: RotationPlan,
     max_id: &mut Option<SegmentId>,
 ) -> Result<Rotated> {
-    refuse_too_large(log, &plan)?;
+    check_batch_sizes(log, &plan)?;
     let (mut attempt, mut skipped_segments) = (1, vec![]);
     loop {
         let id = next_id(*max_id)?;
@@ -112,7 +112,7 @@ fn next_id(max_id: Option<SegmentId>) -> Result<SegmentId> {
 
 /// Refuses to carry what no batch of this log holds: a manifest and segments of which one is not
 /// what it was.
-fn refuse_too_large(log: &Manifest, plan: &RotationPlan) -> Result<()> {
+fn check_batch_sizes(log: &Manifest, plan: &RotationPlan) -> Result<()> {
     let max = usize::try_from(log.geometry.batch_max).expect("at most 64 MiB");
     let Some(batch) = plan.carry.iter().find(|batch| batch.bytes.len() > max) else {
         return Ok(());
@@ -165,7 +165,7 @@ fn files_for(
     log: &Manifest,
     plan: &mut RotationPlan,
 ) -> io::Result<PreallocatedSegment> {
-    let data = plan.data_max(log.layout) + plan.hold;
+    let data = plan.data_max(log.layout) + plan.reserve;
     let (usual, size_min) = (length_for(log, data, plan.size_min), length_for(log, data, 0));
     match plan.spare.take() {
         Some(spare) if spare.reserved.is_none_or(|reserved| reserved >= size_min) => Ok(spare),
@@ -173,7 +173,7 @@ fn files_for(
             if let Some(small) = small {
                 small.discard(&*env.storage);
             }
-            PreallocatedSegment::at_once(env, log, (usual, size_min))
+            PreallocatedSegment::create_now(env, log, (usual, size_min))
         }
     }
 }
@@ -219,7 +219,7 @@ fn make(
             marks: 0,
             head: files.head.file.clone(),
             file: data.file.clone(),
-            full: files.reserved.unwrap_or(plan.size_min),
+            soft_limit: files.reserved.unwrap_or(plan.size_min),
             is_reserved: files.reserved.is_some(),
             header,
         },

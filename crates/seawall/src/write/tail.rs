@@ -16,7 +16,7 @@ pub(crate) struct TailSegment {
     /// The file with the records: the same, unless they are lines of text.
     pub(crate) file: Arc<dyn File>,
     /// The length of that file which the next batch is not to exceed: it rolls.
-    pub(crate) full: u64,
+    pub(crate) soft_limit: u64,
     /// Whether the file has its space on the device up to there: not so a text on a file system
     /// that cannot reserve any.
     pub(crate) is_reserved: bool,
@@ -31,7 +31,7 @@ pub(crate) struct TailSegment {
 impl TailSegment {
     /// Frees the room behind the last batch, once the successor is durable (R6 f). Not synced: a
     /// crash that undoes it harms nobody.
-    pub(crate) fn cut_behind_last_batch(&self) {
+    pub(crate) fn truncate_after_last_batch(&self) {
         let length = self.at.0.next_multiple_of(u64::from(self.header.geometry.block));
         if self.header.layout == Layout::Text {
             self.release_reserved();
@@ -54,7 +54,7 @@ impl TailSegment {
 
     /// How many bytes can still be written that surely have their place in it.
     pub(crate) fn room(&self) -> u64 {
-        if self.is_reserved { self.full.saturating_sub(self.at.0) } else { u64::MAX }
+        if self.is_reserved { self.soft_limit.saturating_sub(self.at.0) } else { u64::MAX }
     }
 
     /// Whether a batch of `size` bytes has its place in the next segment.
@@ -62,7 +62,7 @@ impl TailSegment {
         let is_new = self.at.0 == self.header.data_start();
         // Where nothing is reserved a text takes a batch of any size; it is only a matter of when
         // to begin another.
-        self.at.plus(size).0 > self.full && (self.is_reserved || !is_new)
+        self.at.plus(size).0 > self.soft_limit && (self.is_reserved || !is_new)
     }
 
     /// The size of its files, in bytes.

@@ -45,12 +45,12 @@ impl Writer {
     }
 
     fn live_segments(&mut self) -> Result<Vec<LiveSegment>> {
-        let asks_for_lengths = self.retained.rule.is_some_and(|rule| rule.asks_for_lengths());
+        let needs_lengths = self.retained.rule.is_some_and(|rule| rule.asks_for_lengths());
         let mut live = vec![];
         for header in &self.chain {
             let length = match self.retained.lengths.get(&header.id) {
                 Some(length) => *length,
-                None if asks_for_lengths => {
+                None if needs_lengths => {
                     let segment = Segment::open_known(&self.env.storage, header)?;
                     self.retained.lengths.insert(header.id, segment.size());
                     segment.size()
@@ -119,12 +119,12 @@ impl Writer {
             chain_before,
             pred: Some(Predecessor { header: holder, head }),
             size_min: self.segment_min,
-            hold: 0,
+            reserve: 0,
             spare: None,
         };
         // Readers first: what is about to go must not be shown any more.
-        if let Err(untold) = self.stop_readers(named, last) {
-            return Ok(Err(untold));
+        if let Err(error) = self.stop_readers(named, last) {
+            return Ok(Err(error));
         }
         let checkpoints = &mut self.manifest.content.checkpoints;
         if checkpoints.iter().any(|checkpoint| *checkpoint > Some(next)) {
@@ -165,7 +165,7 @@ impl Writer {
     /// Unlinks segments that are not in the chain: what a cut or a prune could not remove, or what
     /// came back as its removal was not durable, and texts without a head, of a roll that did not
     /// come to its end. Nothing is promised of them. What is in `kept` stays.
-    pub(crate) fn remove_strays(&self, kept: &[SegmentId]) -> Result<()> {
+    pub(crate) fn remove_orphan_segments(&self, kept: &[SegmentId]) -> Result<()> {
         let live = self.chain.iter().chain([&self.tail.header]);
         let live: BTreeSet<SegmentId> = live.map(|header| header.id).collect();
         let removed = self.remove_segments(|id| !live.contains(&id) && !kept.contains(&id));
@@ -174,25 +174,25 @@ impl Writer {
     }
 
     /// Unlinks segments that the log has given up already.
-    pub(crate) fn remove_segments(&self, goes: impl Fn(SegmentId) -> bool) -> Result<()> {
+    pub(crate) fn remove_segments(&self, is_removed: impl Fn(SegmentId) -> bool) -> Result<()> {
         let storage = &*self.env.storage;
         let names = list(storage)?;
         // In the order of the names a head goes before its text.
-        let gone = |name: &&String| SegmentId::from_any_name(name).is_some_and(&goes);
-        let (mut removed, mut rests) = (false, vec![]);
+        let gone = |name: &&String| SegmentId::from_any_name(name).is_some_and(&is_removed);
+        let (mut removed, mut deferred) = (false, vec![]);
         for name in names.iter().filter(gone) {
             // One that stays takes room and is tried again at the next cut.
             let Ok(file) = storage.retire(name) else { continue };
             removed = true;
             // Where nothing is reserved a text grows by its writes, and nobody would free what they
             // need.
-            rests.extend(file.filter(|_| self.tail.header.layout == Layout::Binary));
+            deferred.extend(file.filter(|_| self.tail.header.layout == Layout::Binary));
         }
         if removed {
             storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
         }
         // Not before: what comes back after a crash is as it was.
-        for file in rests {
+        for file in deferred {
             self.env.deferred_delete.add(file);
         }
         Ok(())

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn each_ticket_has_one_waker_the_last_it_left() {
+    fn each_ticket_has_one_waker_the_last_registered() {
         let (one, other, later) = (waker(), waker(), waker());
         let mut wakers = Wakers::default();
         let [mut ticket, mut clone, mut second, mut third] = [None; 4];
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_given_again_after_a_cut_is_another_record() {
+    fn lsn_reused_after_a_truncation_is_another_record() {
         let (before, after) = (waker(), waker());
         let mut wakers = Wakers::default();
         wakers.add(position(4, 9), &mut None, before.clone());

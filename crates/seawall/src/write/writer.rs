@@ -69,7 +69,7 @@ pub(crate) struct NewSegment {
     pub(crate) carry: Vec<RewriteBatch>,
     pub(crate) size_min: u64,
     /// Bytes that must fit in behind.
-    pub(crate) hold: u64,
+    pub(crate) reserve: u64,
 }
 
 /// What the writer has done so far.
@@ -130,7 +130,7 @@ impl Writer {
         let (start, whole) = if let Some(text) = &text {
             (at.0, text.as_slice())
         } else {
-            let blocks = self.blocks.around((at, &bytes), &self.recent, block);
+            let blocks = self.blocks.covering((at, &bytes), &self.recent, block);
             blocks.unwrap_or((at.0, &bytes))
         };
         let written = tail.file.write_synced(whole, start);
@@ -158,7 +158,7 @@ impl Writer {
         let oldest = self.recent.front().expect("just put there");
         let (base, chain_before) = (oldest.first, oldest.chain_before);
         let carry = self.recent.drain(..).map(|sent| sent.unseal(&life)).collect();
-        self.switch_segment(base, chain_before, NewSegment { carry, size_min: 0, hold: 0 })?;
+        self.switch_segment(base, chain_before, NewSegment { carry, size_min: 0, reserve: 0 })?;
         self.note_failover(error);
         Ok(())
     }
@@ -171,7 +171,7 @@ impl Writer {
 
     /// Goes on in a new segment, twice the size, that holds a batch of `size` bytes.
     fn rotate(&mut self, size: u64) -> Result<()> {
-        let new = NewSegment { carry: vec![], size_min: self.next_size(), hold: size };
+        let new = NewSegment { carry: vec![], size_min: self.next_size(), reserve: size };
         self.counts.rolls += 1;
         self.switch_segment(next_lsn(self.last), self.last_chain, new)?;
         self.retained.is_due = self.retained.rule.is_some();
@@ -180,7 +180,7 @@ impl Writer {
 
     /// The size that the next segment of an ordinary roll should have, in bytes.
     pub(crate) fn next_size(&self) -> u64 {
-        (self.tail.full * 2).min(self.manifest.content.segment_max)
+        (self.tail.soft_limit * 2).min(self.manifest.content.segment_max)
     }
 
     /// The first record that was not given up, and the newest checkpoint.
@@ -215,7 +215,7 @@ impl Writer {
         let log = &self.manifest.content;
         let size_min = length_for(log, size, self.segment_min);
         let usual = length_for(log, size, self.next_size());
-        self.spare = Some(PreallocatedSegment::at_once(&self.env, log, (usual, size_min))?);
+        self.spare = Some(PreallocatedSegment::create_now(&self.env, log, (usual, size_min))?);
         Ok(())
     }
 
@@ -224,22 +224,22 @@ impl Writer {
         &mut self,
         base: Lsn,
         chain_before: u64,
-        what: NewSegment,
+        new: NewSegment,
     ) -> Result<()> {
         self.check_names()?;
         let pred =
             Some(Predecessor { header: self.tail.header.clone(), head: self.tail.head.clone() });
-        let size_min = what.size_min.max(self.segment_min);
+        let size_min = new.size_min.max(self.segment_min);
         let spare = self.spare.take();
-        let NewSegment { carry, hold, .. } = what;
-        let plan = RotationPlan { base, carry, pred, chain_before, size_min, hold, spare };
+        let NewSegment { carry, reserve, .. } = new;
+        let plan = RotationPlan { base, carry, pred, chain_before, size_min, reserve, spare };
         let rotated = rotate(&self.env, &self.manifest.content, plan, &mut self.max_id)?;
         let Rotated { tail, sent, skipped_segments } = rotated;
         if !sent.is_empty() {
             self.last_chain = tail.chain;
         }
         let before = std::mem::replace(&mut self.tail, tail);
-        before.cut_behind_last_batch();
+        before.truncate_after_last_batch();
         self.chain.push(before.header);
         self.chain.extend(skipped_segments);
         self.recent = sent.into();
@@ -252,7 +252,7 @@ impl Writer {
         if self.tail.header.record_type.schema == self.manifest.content.record_type.schema {
             return Ok(());
         }
-        let empty = NewSegment { carry: vec![], size_min: 0, hold: 0 };
+        let empty = NewSegment { carry: vec![], size_min: 0, reserve: 0 };
         self.switch_segment(next_lsn(self.last), self.last_chain, empty)
     }
 
@@ -296,7 +296,7 @@ impl Writer {
         if let Err(error) = written {
             let error = Error::io_in(format!("mark {}", header.head_name()))(error);
             // The base of the next segment confirms as much as the mark would have.
-            let empty = NewSegment { carry: vec![], size_min: 0, hold: 0 };
+            let empty = NewSegment { carry: vec![], size_min: 0, reserve: 0 };
             self.switch_segment(next_lsn(self.last), self.last_chain, empty)?;
             self.note_failover(&error);
             self.tell_readers();

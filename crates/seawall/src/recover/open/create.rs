@@ -33,8 +33,15 @@ pub(super) fn create(
     let mut manifest = new_manifest(options, &env, record_type)?;
     let size_min = options.segment_min;
     let (base, carry) = (Lsn::FIRST, vec![]);
-    let plan =
-        RotationPlan { base, carry, pred: None, chain_before: 0, size_min, hold: 0, spare: None };
+    let plan = RotationPlan {
+        base,
+        carry,
+        pred: None,
+        chain_before: 0,
+        size_min,
+        reserve: 0,
+        spare: None,
+    };
     let rotated = rotate(&env, &manifest, plan, &mut max_id)?;
     manifest.oldest = rotated.tail.header.reference();
     let file = open_or_make(&*env.storage, MANIFEST)?;

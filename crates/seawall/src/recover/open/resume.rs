@@ -103,7 +103,7 @@ pub(crate) fn recover(
     }
     // Where something is damaged a head may be lost, and its text is all there is: it stays.
     if found.damage.is_empty() {
-        writer.remove_strays(&left)?;
+        writer.remove_orphan_segments(&left)?;
     }
     Ok((writer, recovery, level))
 }
@@ -170,7 +170,7 @@ fn in_place_tail(
     let newest = found.catalog.chain.last().expect("a log has a segment");
     let header = newest.segment.header.clone();
     let marks = newest.segment.marks()?.iter().map(|mark| mark.sequence).max();
-    let (full, is_reserved) = match header.layout {
+    let (soft_limit, is_reserved) = match header.layout {
         // How large it was to become is not written down: about what doubling would have made it.
         Layout::Text => {
             let sizes = successors(Some(options.segment_min.max(1)), |size| size.checked_mul(2));
@@ -189,7 +189,7 @@ fn in_place_tail(
         life: Life::of(&header),
         head,
         file,
-        full,
+        soft_limit,
         is_reserved,
         at: behind.offset,
         chain: behind.chain,
@@ -263,7 +263,7 @@ fn plan_behind(
         pred: Some(Predecessor { header: pred.segment.header.clone(), head }),
         chain_before: found.chain_of(sure),
         size_min: options.segment_min,
-        hold: 0,
+        reserve: 0,
         spare: None,
     };
     let before = chain.iter().take(keep + 1).map(|link| link.segment.header.clone());

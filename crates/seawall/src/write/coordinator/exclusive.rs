@@ -39,7 +39,7 @@ impl Coordinator {
         failovers: &mut Vec<Failover>,
     ) -> Result<(MutexGuard<'a, State>, Box<Writer>)> {
         let mut state = self.lock_checked()?;
-        state.waiting += 1;
+        state.exclusive_waiters += 1;
         let writer = loop {
             if let Err(error) = state.commit.check() {
                 break Err(error);
@@ -56,7 +56,7 @@ impl Coordinator {
                 None => self.writer_idle.wait(state).unwrap_or_else(PoisonError::into_inner),
             };
         };
-        state.waiting -= 1;
+        state.exclusive_waiters -= 1;
         writer.map(|writer| (state, writer))
     }
 
@@ -71,7 +71,7 @@ impl Coordinator {
             Ok(done) => done,
             Err(panic) => {
                 state.commit.fail(PANICKED);
-                self.wake_everybody(state);
+                self.wake_all(state);
                 resume_unwind(panic)
             }
         };
@@ -81,7 +81,7 @@ impl Coordinator {
         if let Err(error @ (Error::Io { .. } | Error::Poisoned { .. })) = &done {
             state.commit.fail(&error.cause());
         }
-        self.wake_everybody(state);
+        self.wake_all(state);
         done
     }
 }

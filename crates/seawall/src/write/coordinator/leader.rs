@@ -29,14 +29,17 @@ impl Coordinator {
         let before = state.commit_delay.waiters();
         drop(state);
         let guard = PanicGuard(self);
-        let (begin, mut standing, mut idle) = (self.clock.now(), before, 0);
-        while standing < next_delay.target_waiters && idle < YIELDS_MAX {
+        let (begin, mut open_batch_waiters, mut idle) = (self.clock.now(), before, 0);
+        while open_batch_waiters < next_delay.target_waiters && idle < YIELDS_MAX {
             if self.clock.now().saturating_sub(begin) > next_delay.max_wait {
                 break;
             }
             yield_now();
-            let seen = std::mem::replace(&mut standing, self.standing.load(Ordering::Relaxed));
-            idle = if standing == seen { idle + 1 } else { 0 };
+            let seen = std::mem::replace(
+                &mut open_batch_waiters,
+                self.open_batch_waiters.load(Ordering::Relaxed),
+            );
+            idle = if open_batch_waiters == seen { idle + 1 } else { 0 };
         }
         std::mem::forget(guard);
         let mut state = self.lock();
@@ -45,13 +48,13 @@ impl Coordinator {
     }
 
     /// Stays awake until the gate is opened, but lets others run; whether it was opened in time.
-    pub(super) fn spin_wait(&self, (event, seen): (&EventCount, u32), at_most: Duration) -> bool {
+    pub(super) fn spin_wait(&self, (event, seen): (&EventCount, u32), limit: Duration) -> bool {
         let begin = self.clock.now();
         for _ in 0..SPINS_MAX {
             if event.epoch() != seen {
                 return true;
             }
-            if self.clock.now().saturating_sub(begin) > at_most {
+            if self.clock.now().saturating_sub(begin) > limit {
                 return false;
             }
             yield_now();
@@ -78,19 +81,19 @@ impl Coordinator {
         mut writer: Box<Writer>,
         goal: WaitFor,
     ) -> Vec<Failover> {
-        let group = state.commit.take();
+        let batch = state.commit.take();
         state.commit_delay.batch_taken();
-        self.standing.store(0, Ordering::Relaxed);
+        self.open_batch_waiters.store(0, Ordering::Relaxed);
         let begin = self.clock.now();
         let mark = goal == WaitFor::Confirmed || self.level == Level::Confirmed;
         let preallocation = state.preallocation.made.take();
         drop(state);
         let guard = PanicGuard(self);
         writer.take_preallocated(preallocation);
-        let is_idle = group.is_none();
+        let is_idle = batch.is_none();
         let mut outcome = Ok(None);
-        if let Some(TakenBatch { bytes, count, number }) = group {
-            outcome = writer.write(bytes, count).map(|buffer| Some((number, count, buffer)));
+        if let Some(TakenBatch { bytes, count, batch_seq }) = batch {
+            outcome = writer.write(bytes, count).map(|buffer| Some((batch_seq, count, buffer)));
         }
         if mark && outcome.is_ok() {
             let marked = writer.mark();
@@ -111,24 +114,24 @@ impl Coordinator {
             Ok(written) => written,
             Err(error) => {
                 state.commit.fail(&error.cause());
-                self.wake_everybody(state);
+                self.wake_all(state);
                 return failovers;
             }
         };
-        let number = written.as_ref().map(|written| written.0);
+        let batch_seq = written.as_ref().map(|written| written.0);
         self.complete_batch(&mut state, written, mark);
         let goal = if mark { WaitFor::Confirmed } else { WaitFor::Durable };
         let State { wakers, commit, .. } = &mut *state;
         let wakers = wakers.take(|position| commit.reached(position, goal));
         drop(state);
         // Without the lock: those who are let through are about to take it for their next record.
-        match number {
+        match batch_seq {
             // A mark concerns whoever waits for a confirmation, of an older batch too. At level
             // `Confirmed` nobody does: each batch comes with its own.
-            Some(number) if !mark || self.level == Level::Confirmed => {
+            Some(batch_seq) if !mark || self.level == Level::Confirmed => {
                 // One of those in the next batch leads it; first, as to wake many takes long.
-                self.turn(number + 1).notify_one();
-                self.turn(number).notify_all();
+                self.batch_event(batch_seq + 1).notify_one();
+                self.batch_event(batch_seq).notify_all();
             }
             _ => self.batch_done.iter().for_each(EventCount::notify_all),
         }
@@ -156,8 +159,8 @@ impl Coordinator {
         // Whose records are in the open batch found no writer meanwhile: one of them leads it now,
         // as this thread may end with an error.
         self.batch_done.iter().for_each(EventCount::notify_all);
-        if state.wants_turn {
-            self.work.notify_all();
+        if state.wants_writer {
+            self.flusher_work.notify_all();
         }
         match made {
             Ok(()) => Ok(state),
@@ -178,8 +181,8 @@ impl Coordinator {
             self.new_records.notify_all();
         }
         self.wake_for_room(state);
-        if state.wants_turn {
-            self.work.notify_all();
+        if state.wants_writer {
+            self.flusher_work.notify_all();
         } else if self.next_due(state).is_some() {
             self.wake_background(state);
         }

@@ -27,7 +27,7 @@ impl LocalWriter for Coordinator {
     }
 
     fn truncations(&self) -> u64 {
-        self.cuts.load(Ordering::Acquire)
+        self.truncation_count.load(Ordering::Acquire)
     }
 
     fn wait_for_turn(self: Arc<Self>) -> Result<()> {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Larger files are allocated, not written, when somebody waits for them.
-const WRITTEN_MAX: u64 = 2 << 20;
+const FILL_MAX: u64 = 2 << 20;
 /// What is written, and what is synced, between two pauses of the preparer.
 const CHUNK: u64 = 64 << 10;
 const SYNC_EVERY: u64 = 1 << 20;
@@ -46,14 +46,14 @@ impl PreallocatedSegment {
     }
 
     /// Makes one of `usual` bytes, or of `size_min` if there is no room for that.
-    pub(crate) fn at_once(
+    pub(crate) fn create_now(
         env: &Env,
         log: &Manifest,
         (usual, size_min): (u64, u64),
     ) -> io::Result<Self> {
         let attempt = |size| match log.layout {
-            Layout::Text => Self::readable(env, log.geometry.head_size(), size),
-            _ => PreallocatedFile::at_once(env, size).map(Self::binary),
+            Layout::Text => Self::text(env, log.geometry.head_size(), size),
+            _ => PreallocatedFile::create_now(env, size).map(Self::binary),
         };
         match attempt(usual) {
             Err(error) if error.kind() == io::ErrorKind::StorageFull && size_min < usual => {
@@ -63,8 +63,8 @@ impl PreallocatedSegment {
         }
     }
 
-    fn readable(env: &Env, head_size: u64, size: u64) -> io::Result<Self> {
-        let head = PreallocatedFile::at_once(env, head_size)?;
+    fn text(env: &Env, head_size: u64, size: u64) -> io::Result<Self> {
+        let head = PreallocatedFile::create_now(env, head_size)?;
         match PreallocatedFile::text(env, size) {
             Ok((text, is_reserved)) => {
                 Ok(Self { head, text: Some(text), reserved: is_reserved.then_some(size) })
@@ -101,10 +101,10 @@ fn is_taken(error: &io::Error) -> bool {
 impl PreallocatedFile {
     /// Makes one at once: somebody waits. A short one is written, a long one allocated only, which
     /// costs later syncs but not the wait.
-    pub(crate) fn at_once(env: &Env, size: u64) -> io::Result<Self> {
+    pub(crate) fn create_now(env: &Env, size: u64) -> io::Result<Self> {
         env.deferred_delete.retry_after_reclaim(|| {
             let spare = Self::create(env, size)?;
-            let made = if size <= WRITTEN_MAX {
+            let made = if size <= FILL_MAX {
                 spare.file.fill_with_zeros(size)
             } else {
                 spare.file.allocate(size)
@@ -132,10 +132,10 @@ impl PreallocatedFile {
 
     /// Makes one in the background: chunk by chunk, synced as it grows so that no commit's sync
     /// waits for megabytes. `go_on` gets the number of bytes written so far, and pauses.
-    pub(crate) fn in_background(
+    pub(crate) fn create_in_background(
         env: &Env,
         size: u64,
-        mut go_on: impl FnMut(u64) -> bool,
+        mut continue_after: impl FnMut(u64) -> bool,
     ) -> io::Result<Option<Self>> {
         let spare = Self::create(env, size)?;
         let zeros = vec![0; usize::try_from(CHUNK).expect("a short chunk")];
@@ -152,7 +152,7 @@ impl PreallocatedFile {
                 if written.is_multiple_of(SYNC_EVERY) {
                     spare.file.sync()?;
                 }
-                stopped = !go_on(written);
+                stopped = !continue_after(written);
             }
             spare.file.sync()
         };

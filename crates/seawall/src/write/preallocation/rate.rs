@@ -5,9 +5,9 @@ use std::time::Duration;
 
 /// Whoever fills the tail so fast that the file would have to grow by more bytes in a microsecond
 /// is not to be overtaken: hurry would only keep the device from writing records.
-const HURRY_MAX: u64 = 512;
+const RATE_MAX: u64 = 512;
 /// How long who writes is watched before it is said how fast that is.
-const WATCHED: Duration = Duration::from_millis(5);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A file that is made while the tail fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,9 +15,9 @@ pub(crate) struct PreallocationRate {
     /// How long the file is to be, in bytes.
     size: u64,
     /// What was left of the tail when it was begun, in bytes.
-    begun: u64,
+    left_at_start: u64,
     /// What was left of it when that was looked at last, and when that was.
-    seen: (u64, Duration),
+    last_sample: (u64, Duration),
     /// Whether it filled too fast up to then.
     cannot_keep_up: bool,
 }
@@ -25,7 +25,7 @@ pub(crate) struct PreallocationRate {
 impl PreallocationRate {
     /// Of a file of `size` bytes, begun `now`, with `left` bytes left in the tail.
     pub(crate) fn new(size: u64, left: u64, now: Duration) -> Self {
-        Self { size, begun: left, seen: (left, now), cannot_keep_up: false }
+        Self { size, left_at_start: left, last_sample: (left, now), cannot_keep_up: false }
     }
 
     /// How long the file is to be, in bytes.
@@ -39,19 +39,20 @@ impl PreallocationRate {
     ///
     /// If the log went on in another segment meanwhile, it is late, and that one is the measure.
     pub(crate) fn is_behind_schedule(&mut self, written: u64, left: u64, now: Duration) -> bool {
-        let (before, then) = self.seen;
-        let watched = now.saturating_sub(then);
-        if watched >= WATCHED {
-            let possible = watched.as_micros() * u128::from(HURRY_MAX);
+        let (before, then) = self.last_sample;
+        let elapsed = now.saturating_sub(then);
+        if elapsed >= SAMPLE_INTERVAL {
+            let possible = elapsed.as_micros() * u128::from(RATE_MAX);
             self.cannot_keep_up = self.due(before.saturating_sub(left)) > possible;
-            self.seen = (left, now);
+            self.last_sample = (left, now);
         }
-        !self.cannot_keep_up && u128::from(written) < self.due(self.begun.saturating_sub(left))
+        !self.cannot_keep_up
+            && u128::from(written) < self.due(self.left_at_start.saturating_sub(left))
     }
 
     /// How much of the file is due for so many bytes of the tail.
     fn due(&self, used: u64) -> u128 {
-        u128::from(self.size) * u128::from(used) / u128::from(self.begun / 4 * 3).max(1)
+        u128::from(self.size) * u128::from(used) / u128::from(self.left_at_start / 4 * 3).max(1)
     }
 }
 
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_that_nobody_writes_to_hurries_nobody() {
+    fn idle_tail_never_puts_the_file_behind_schedule() {
         for written in [0, 1, 1000, 1999] {
             assert!(!is_behind_schedule(written, 800), "{written}");
         }
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_late_begins_anew_with_the_next_tail() {
+    fn late_file_is_measured_by_the_next_tail() {
         let mut rate = PreallocationRate::new(2000, 800, BEGAN);
         for (left, hurries) in [(100, true), (4000, false), (801, false), (100, true)] {
             assert_eq!(rate.is_behind_schedule(500, left, BEGAN), hurries, "{left}");
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_cannot_be_overtaken_is_not_raced_until_it_slows_down() {
+    fn stream_that_fills_the_tail_too_fast_is_not_raced_until_it_slows_down() {
         const MIB: u64 = 1 << 20;
         let mut rate = PreallocationRate::new(64 * MIB, 64 * MIB, BEGAN);
         let mut after =
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_the_largest_sizes_nor_a_clock_that_goes_back_are_in_the_way() {
+    fn largest_sizes_and_a_clock_that_goes_back_do_not_overflow() {
         let mut rate = PreallocationRate::new(u64::MAX, u64::MAX, BEGAN);
         assert!(rate.is_behind_schedule(u64::MAX, 0, Duration::ZERO));
         assert!(rate.is_behind_schedule(u64::MAX / 3, u64::MAX / 2, Duration::ZERO));
