@@ -1,4 +1,4 @@
-//! Appends: group commit, the leader, the tail segment, rotation and truncation.
+//! Appends: group commit, the writer of the tail segment, rotation and truncation.
 
 pub(crate) mod background;
 pub(crate) mod commit_delay;

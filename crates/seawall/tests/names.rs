@@ -212,7 +212,7 @@ fn a_log_whose_segment_has_the_highest_number_there_is_goes_on_in_no_other_place
         Ok(log) => append_all(&log, 1..=60).unwrap_err(),
         Err(error) => error,
     };
-    assert!(said(&ended).contains("every number of a segment is taken"), "{ended}");
+    assert!(said(&ended).contains("all segment ids are used"), "{ended}");
     let left = device.bytes(&name).unwrap();
     assert_eq!(SegmentHeader::decode(&left).unwrap().id.get(), u64::MAX);
     let names: Vec<String> =

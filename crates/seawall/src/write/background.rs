@@ -1,6 +1,6 @@
-//! The two background threads of a log, started when they are first needed: the flusher (batches
-//! that nobody stands by, marks when the log idles) and the preparer (the next segment's file, and
-//! what is left of the last).
+//! The two background threads, started on first use. The flusher writes batches without a waiter,
+//! and marks when the log is idle. The preallocator creates the next segment's file, syncs parity
+//! and frees removed segments.
 
 use crate::base::sync::{Builder, MutexGuard};
 use crate::parity::writer::ParityFlush;
@@ -14,37 +14,38 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// How long the preparer rests after each chunk of 64 KiB.
+/// Pause of the preallocator after each chunk of 64 KiB.
 const PREALLOCATOR_PAUSE: Duration = Duration::from_micros(500);
 
-/// How long it leaves the device alone after an error.
+/// Pause of the preallocator after an error.
 const PREALLOCATOR_RETRY: Duration = Duration::from_secs(1);
 
 impl Coordinator {
-    /// Starts the background thread when it is first needed; wakes it if it would sleep too long.
+    /// Starts the flusher on first use; wakes it if it would sleep past the next due time.
     pub(crate) fn wake_background(self: &Arc<Self>, state: &mut State) {
         if state.background.is_some() {
             let due = self.next_due(state);
             if due.zip(state.sleeps_until).is_some_and(|(due, until)| due < until) {
-                // Once is enough: it looks again before it sleeps again.
+                // One notification is enough: the flusher recomputes its due time before it sleeps
+                // again.
                 state.sleeps_until = None;
                 self.flusher_work.notify_one();
             }
             return;
         }
-        // A forked child's thread would write beside the parent.
+        // In a forked child the flusher would write concurrently with the parent.
         if state.stopping || self.fork_guard.check().is_err() {
             return;
         }
         let coordinator = Arc::clone(self);
         let name = "seawall-flusher".to_owned();
         let thread = Builder::new().name(name).spawn(move || coordinator.run_background());
-        // Without it a record that nobody waits for is written with the next one that somebody
-        // does, or at the close; the mark likewise.
+        // If the thread cannot start, records without a waiter are written with the next batch that
+        // has one, or at close; the same holds for marks.
         state.background = thread.ok();
     }
 
-    /// The background thread: batches that nobody stands by, and marks when the log idles.
+    /// Runs the flusher: batches without a waiter, and marks when the log is idle.
     pub(crate) fn run_background(self: Arc<Self>) {
         let guard = PanicGuard(&self);
         let mut state = self.lock();
@@ -78,14 +79,14 @@ impl Coordinator {
         std::mem::forget(guard);
     }
 
-    /// Has the next segment's file made once an eighth of the tail is used: a log that stays short
-    /// needs none.
+    /// Requests the next segment's file once an eighth of the tail is used: a short log needs none.
     pub(crate) fn request_preallocation(self: &Arc<Self>, state: &mut State, writer: &Writer) {
         let room = writer.room();
         let has_spare = writer.spare.is_some() || state.preallocation.made.is_some();
         let has_begun = room.tail < writer.tail.header.size / 8 * 7;
         let may = self.preallocate && !state.preallocation.is_busy && !state.stopping;
-        // The files of a text are made quickly: none of them is written.
+        // Files of the text layout are reserved, not filled with zeros, so they are created on
+        // demand.
         let is_text = writer.tail.header.layout == Layout::Text;
         if is_text || !may || has_spare || !has_begun {
             return;
@@ -100,11 +101,12 @@ impl Coordinator {
         self.wake_preallocator(state);
     }
 
-    /// Has parity made durable: by the preparer, as far as there is to be one.
+    /// Queues parity for the preallocator to sync.
     pub(crate) fn hand_over_parity(self: &Arc<Self>, state: &mut State, writer: &mut Writer) {
         if self.preallocate && !state.stopping && !writer.parity_flushes.is_empty() {
             for flush in writer.parity_flushes.drain(..) {
-                // What waits for the same file is part of it: one for each segment at most.
+                // A newer flush of the same file covers the queued one, so there is at most one per
+                // segment.
                 state.preallocation.parity_flushes.retain(|other| !flush.includes(other));
                 state.preallocation.parity_flushes.push_back(flush);
             }
@@ -112,7 +114,7 @@ impl Coordinator {
         }
     }
 
-    /// Has what the log removed given back.
+    /// Wakes the preallocator to free removed segments.
     pub(crate) fn request_deferred_deletes(self: &Arc<Self>, state: &mut State) {
         let is_new = state.preallocation.thread.is_none() || state.preallocation.is_asleep;
         if is_new && !state.stopping && !self.deferred_delete.is_empty() {
@@ -128,15 +130,15 @@ impl Coordinator {
         let coordinator = Arc::clone(self);
         let name = "seawall-preparer".to_owned();
         let thread = Builder::new().name(name).spawn(move || coordinator.run_preallocator());
-        // Without it the file is made when it is needed, and all is given back at once.
+        // If the thread cannot start, files are created on demand and removed segments freed at
+        // once.
         state.preallocation.thread = thread.ok();
         if state.preallocation.thread.is_none() {
             self.deferred_delete.drain();
         }
     }
 
-    /// The second background thread. A panic costs the piece of work that it was at, as an error
-    /// would.
+    /// Runs the preallocator. A panic costs the current piece of work, as an error would.
     fn run_preallocator(self: Arc<Self>) {
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.preallocate_until_stopped())) {
             std::mem::forget(panic);
@@ -146,7 +148,7 @@ impl Coordinator {
         }
     }
 
-    /// Makes one file ahead and gives back others, unhurried.
+    /// Creates one file at a time and frees others in small steps, so that commits do not stall.
     fn preallocate_until_stopped(&self) {
         let mut state = self.lock();
         while !state.stopping {
@@ -176,7 +178,7 @@ impl Coordinator {
             });
             state = self.lock();
             state.preallocation.is_busy = false;
-            // An error shows again, to somebody who can be told, when the file is needed.
+            // An error recurs when the file is needed, and then a caller learns of it.
             match made {
                 Ok(spare) => state.preallocation.made = spare.map(PreallocatedSegment::binary),
                 Err(_) => state.preallocation.retry_after = self.clock.now() + PREALLOCATOR_RETRY,
@@ -184,7 +186,7 @@ impl Coordinator {
         }
     }
 
-    /// Makes durable what waits for that, until nothing does.
+    /// Syncs the queued parity until none is left.
     fn flush_pending_parity<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -198,13 +200,13 @@ impl Coordinator {
         state
     }
 
-    /// What the preparer was to make durable, and did not come to.
+    /// Takes the parity that the preallocator has not synced.
     pub(crate) fn take_parity_flushes(state: &mut State) -> Vec<ParityFlush> {
         state.preallocation.parity_flushes.drain(..).collect()
     }
 
-    /// A piece of what was removed, and a pause between two chunks, so that no commit waits behind
-    /// them, nor parity; neither if it `is_behind_schedule`. Whether to go on.
+    /// Frees a piece of the removed segments and pauses, so that commits do not queue up behind the
+    /// chunks; skips both if `is_behind_schedule`. Returns whether to continue.
     fn pause_between_chunks(&self, is_behind_schedule: impl FnOnce(&State) -> bool) -> bool {
         let state = self.flush_pending_parity(self.lock());
         if state.stopping || is_behind_schedule(&state) {

@@ -1,63 +1,62 @@
-//! Whether who leads a batch waits a moment for others who commit at the same time, and whether who
-//! waits for it stays awake. Pure: threads and time are told to it.
+//! Adaptive commit delay: how long the leader waits for more committers to join its batch, and
+//! whether a waiter spins instead of sleeping. Pure: the caller passes in threads and time.
 //!
-//! Those whose batch came back are about to append again. If the next batch leaves without them,
-//! half of all threads share each flight to the device; if it waits until they have come, which
-//! takes them microseconds, all of them do. A thread that commits alone never waits.
+//! Committers whose batch completed are about to append again. If the next batch leaves without
+//! them, half of all threads share each write; if it waits the few microseconds until they arrive,
+//! all of them do. A thread that commits alone never waits.
 
 use std::time::Duration;
 
-/// Who waits in vain so often in a row waits less and less: not at all for up to 2 to the power of
-/// this many batches.
+/// After n fruitless waits in a row, the delay is skipped for 2^n - 1 batches; n is capped here.
 const BACKOFF_EXPONENT_MAX: u32 = 6;
-/// It takes some 40 us to wake a thread: next to flights that take longer than this it is nothing.
+/// Waking a thread takes about 40 us, which does not matter next to writes slower than this.
 const SPIN_LATENCY_MAX: Duration = Duration::from_micros(500);
 
-/// The threads that stand by batches of one log.
+/// Waiters of recent batches, and the backoff after fruitless waits.
 #[derive(Debug, Default)]
 pub(crate) struct CommitDelay {
-    /// By the open batch.
+    /// Waiters for the open batch.
     waiters: u32,
-    /// By the one under way, or the last one that was.
+    /// Waiters for the batch in flight, or for the last one.
     previous_waiters: u32,
-    /// By either, when the last one came back.
+    /// Waiters for both, when the last batch completed.
     expected_waiters: u32,
-    /// How long that took.
+    /// How long the last batch took.
     latency: Duration,
-    /// How many waits in a row brought nobody.
+    /// Consecutive waits during which no committer arrived.
     fruitless_waits: u32,
-    /// How many batches leave without a wait.
+    /// Batches that leave without a delay.
     batches_to_skip: u32,
 }
 
-/// How long to wait, if others keep coming.
+/// Bounds of one commit delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DelayLimit {
-    /// Until so many threads stand by the open batch.
+    /// The wait ends when this many threads wait for the open batch.
     pub(crate) target_waiters: u32,
-    /// Longer than this costs more than it brings.
+    /// Waiting longer costs more than sharing the write saves.
     pub(crate) max_wait: Duration,
 }
 
 impl CommitDelay {
-    /// A thread stands by the open batch; how many do.
+    /// Counts a waiter for the open batch; returns their number.
     pub(crate) fn add_waiter(&mut self) -> u32 {
         self.waiters += 1;
         self.waiters
     }
 
-    /// The open batch leaves.
+    /// Notes that the leader took the open batch.
     pub(crate) fn batch_taken(&mut self) {
         self.previous_waiters = std::mem::take(&mut self.waiters);
     }
 
-    /// It came back after so long.
+    /// Notes that the batch in flight completed after `latency`.
     pub(crate) fn batch_completed(&mut self, latency: Duration) {
         self.expected_waiters = self.previous_waiters + self.waiters;
         self.latency = latency;
     }
 
-    /// How long who leads the open batch should wait, if at all.
+    /// How long the leader should wait before it takes the open batch, if at all.
     pub(crate) fn next_delay(&mut self) -> Option<DelayLimit> {
         if self.waiters >= self.expected_waiters {
             return None;
@@ -69,7 +68,7 @@ impl CommitDelay {
         Some(DelayLimit { target_waiters: self.expected_waiters, max_wait: self.latency / 2 })
     }
 
-    /// That wait is over; `before` it so many stood by the open batch.
+    /// Notes the end of a wait that began with `before` waiters.
     pub(crate) fn wait_finished(&mut self, before: u32) {
         if self.waiters > before {
             self.fruitless_waits = 0;
@@ -79,15 +78,15 @@ impl CommitDelay {
         }
     }
 
-    /// How long one who stands by a batch should stay awake until it comes back, if at all: only
-    /// where two commit, and there is a processor for each.
+    /// How long a waiter should spin before it sleeps, if at all: only with two committers and a
+    /// processor for each.
     pub(crate) fn spin_limit(&self, cpu_count: usize) -> Option<Duration> {
         let is_worth_it =
             self.latency <= SPIN_LATENCY_MAX && self.expected_waiters == 2 && cpu_count >= 2;
         is_worth_it.then(|| self.latency * 2)
     }
 
-    /// How many stand by the open batch.
+    /// The number of waiters for the open batch.
     pub(crate) fn waiters(&self) -> u32 {
         self.waiters
     }

@@ -1,8 +1,20 @@
-//! The shared half of an open log: one mutex, a leader that takes each batch to the device, and
-//! those who wait. [`commit`](crate::commit) decides, [`writer`](crate::writer) does the I/O.
+//! Coordinates appends. One mutex guards the state; the first waiter that finds the writer idle
+//! becomes the leader and writes the open batch for all waiters.
 //!
-//! A lone committer leads at once, in its own thread. Who comes while a batch is on its way joins
-//! the next one and waits; when the device is free, one of them leads.
+//! [`group_commit`](crate::write::group_commit) decides what enters a batch,
+//! [`writer`](crate::write::writer) does the I/O. The leader owns the [`Writer`] and releases the
+//! lock while it writes, so records that arrive meanwhile enter the next batch.
+//!
+//! | event | waits on it | notified by |
+//! |---|---|---|
+//! | `batch_done` | committers, by even or odd batch number | the leader, after each batch |
+//! | `room` | appends that find the open batch full | the leader, after each batch or new file |
+//! | `writer_idle` | exclusive users, and close | the leader, when it returns the writer |
+//! | `new_records` | followers in this process | the leader, after each batch |
+//! | `flusher_work` | the flusher | appends without a waiter; the leader; close |
+//! | `preallocator_work` | the preallocator | the leader; exclusive users; close |
+//!
+//! A failure, an exclusive operation and close notify every event except `preallocator_work`.
 
 mod exclusive;
 mod leader;
@@ -32,79 +44,81 @@ use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-/// What a stream puts into one batch, in bytes. More fills the device no better, waits longer, and
-/// is in no cache any more when it gets its checksum and is put into blocks.
+/// Size at which a batch takes no more records, in bytes. A larger one does not improve throughput,
+/// adds latency, and falls out of the CPU cache before it is checksummed and copied into blocks.
 const TARGET_BATCH_BYTES: usize = 2 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Coordinator {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) level: Level,
-    /// How the records stand in the files.
     layout: Layout,
-    /// Asked before anything that touches the device or waits for a thread.
+    /// Checked before each device access and before each wait for another thread.
     pub(crate) fork_guard: ForkGuard,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) idle_mark: Option<Duration>,
     pub(crate) buffered_delay: Duration,
     pub(crate) buffered_bytes: usize,
     state: Mutex<State>,
-    /// Waiters for batches with even and odd numbers: one batch's return wakes nobody else.
+    /// Waiters for batches with even and odd numbers, so that one batch does not wake the waiters
+    /// of the next.
     batch_done: [EventCount; 2],
-    /// Up to here everything is durable, and confirmed: for who was let through a gate and needs
-    /// no lock. Written under the lock, before a gate is opened.
+    /// Durable and confirmed LSN, readable without the lock by threads woken from `batch_done`.
+    /// Stored under the lock, before `batch_done` is notified.
     reached: [AtomicU64; 2],
-    /// How often records were cut off. A follower may still hold such records in memory.
+    /// Number of truncations at the end of the log. A follower may still hold truncated records in
+    /// memory.
     truncation_count: AtomicU64,
-    /// How many threads stand by the open batch: for who leads it and waits for more.
+    /// Waiters for the open batch; the leader watches this number during the commit delay.
     open_batch_waiters: AtomicU32,
-    /// Waiters for room in the open batch.
+    /// Signals that the open batch takes records again.
     room: Condvar,
-    /// The background thread.
+    /// Wakes the flusher.
     pub(crate) flusher_work: Condvar,
-    /// The preparer.
+    /// Wakes the preallocator.
     pub(crate) preallocator_work: Condvar,
-    /// Those who want the writer to themselves.
+    /// Signals that the writer was returned.
     writer_idle: Condvar,
-    /// Those who follow.
+    /// Signals followers that records became durable.
     new_records: Condvar,
     pub(crate) preallocate: bool,
-    /// How many processors this process may run on.
+    /// Number of processors that this process may use.
     cpu_count: usize,
-    /// What was removed and not given back yet.
+    /// Removed segments whose space has not been freed yet.
     pub(crate) deferred_delete: Arc<DeferredDelete>,
-    /// Told of each failure that the log survives.
+    /// Called for each failure that the log survived.
     on_failover: Option<FailoverHook>,
 }
 
-/// What the mutex guards.
+/// The state that the mutex guards.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) commit: Commit,
     commit_delay: CommitDelay,
-    /// Not here while somebody leads.
+    /// `None` while a leader holds it.
     pub(crate) writer: Option<Box<Writer>>,
-    /// The newest segment, and which log: for readers in this process.
+    /// The newest segment and the log's id, for readers in this process.
     newest: (SegmentRef, seawall_format::LogId),
     counts: Counts,
-    /// The first record that was not given up, and the newest checkpoint.
+    /// The first record that is not pruned, and the newest checkpoint.
     bounds: (Lsn, Option<Lsn>),
     wakers: Wakers,
     pub(crate) background: Option<JoinHandle<()>>,
     pub(crate) preallocation: PreallocationState,
-    /// How many wait for the writer to themselves: one of them has it next.
+    /// Threads that wait for exclusive use of the writer. While there are any, no new leader
+    /// starts.
     exclusive_waiters: u32,
-    /// How many of those take the open batch to the device first: nothing enters it meanwhile.
+    /// Exclusive users that are writing the open batch first; no record enters it meanwhile.
     draining: u32,
-    /// How many wait for room in the open batch.
+    /// Callers that wait for room in the open batch.
     room_waiters: u32,
-    /// Threads that run the failover hook.
+    /// Threads that are running the failover hook.
     in_hook: Vec<ThreadId>,
-    /// How many wait for something new to read.
+    /// Followers that wait for new records.
     followers: u32,
-    /// When the background thread wakes up by itself, if it sleeps.
+    /// When the flusher wakes by itself; `None` if it is awake.
     pub(crate) sleeps_until: Option<Duration>,
-    /// The background thread waits for the device.
+    /// The flusher has work and waits for the writer.
     pub(crate) wants_writer: bool,
     pub(crate) stopping: bool,
 }
@@ -121,7 +135,7 @@ impl Coordinator {
         let newest = (writer.tail.header.reference(), writer.manifest.content.log);
         let bounds = writer.bounds();
         let reached = [writer.last, confirmed];
-        // Who asks for more in memory has it.
+        // A larger buffer that the caller configured takes precedence.
         let target_batch_bytes = TARGET_BATCH_BYTES.max(options.buffered_bytes);
         let mut commit = Commit::new(writer.last, confirmed, (batch_max, target_batch_bytes));
         commit.set_room(writer.room());
@@ -172,7 +186,7 @@ impl Coordinator {
         }
     }
 
-    /// What the log's level asks for before `append` returns; `None`: nothing.
+    /// What `append` waits for at the log's level; `None`: nothing.
     pub(crate) fn goal(&self) -> Option<WaitFor> {
         match self.level {
             Level::Buffered => None,
@@ -185,12 +199,12 @@ impl Coordinator {
         self.lock().commit.durable()
     }
 
-    /// Notes that records were cut off.
+    /// Counts a truncation at the end of the log.
     pub(crate) fn note_truncation(&self) {
         self.truncation_count.fetch_add(1, Ordering::Release);
     }
 
-    /// Gives an atomic set its LSNs and takes it into the open batch; waits for room.
+    /// Assigns LSNs to an atomic set and puts it into the open batch; waits for room.
     pub(crate) fn enqueue(
         self: &Arc<Self>,
         set: &mut impl EncodedRecords,
@@ -219,7 +233,8 @@ impl Coordinator {
                 return Ok(position);
             }
             self.fork_guard.check()?;
-            // If the device is free, take the open batch there or make room there, else wait.
+            // With the writer idle, this thread makes room itself; otherwise it waits for the
+            // leader.
             state = match (state.take_writer(), admission) {
                 (Some(writer), Enqueued::NoRoom(size)) => self.make_room(state, writer, size)?,
                 (Some(writer), _) => {
@@ -231,13 +246,14 @@ impl Coordinator {
         }
     }
 
-    /// Returns once the record has come that far; leads if nobody does.
+    /// Waits until the record at `position` reaches `goal`. The calling thread leads if the writer
+    /// is idle.
     pub(crate) fn wait(self: &Arc<Self>, position: Position, goal: WaitFor) -> Result<Lsn> {
         self.lock_checked()?.check_hook()?;
         self.wait_until(position, goal)
     }
 
-    /// The same for a record that was just admitted with somebody to stand by it.
+    /// Like [`wait`](Self::wait), for a record that was just enqueued with `has_waiter`.
     pub(crate) fn wait_until(self: &Arc<Self>, position: Position, goal: WaitFor) -> Result<Lsn> {
         let mut state = self.lock();
         loop {
@@ -264,7 +280,7 @@ impl Coordinator {
         }
     }
 
-    /// Everything admitted so far has come that far when this returns.
+    /// Waits until every record enqueued so far reaches `goal`.
     pub(crate) fn wait_for_all(self: &Arc<Self>, goal: WaitFor) -> Result<Option<Lsn>> {
         self.lock_checked()?.check_hook()?;
         self.flush_all(goal)
@@ -275,8 +291,8 @@ impl Coordinator {
         last.map(|position| self.wait_until(position, goal)).transpose()
     }
 
-    /// Whether the record has come that far; if not, `waker` is called when that changes, in the
-    /// place of the one that the same ticket left before: `ticket` is its number among all.
+    /// Returns the outcome if the record reached its goal, else registers `waker`. A ticket has one
+    /// waker: it replaces the one of its last poll. `ticket` is the number of the ticket.
     pub(crate) fn poll(
         self: &Arc<Self>,
         (position, goal): (Position, WaitFor),
@@ -289,7 +305,7 @@ impl Coordinator {
         if self.has_reached(position, goal) {
             return Some(Ok(position.lsn));
         }
-        // Cloning and dropping a waker is foreign code: not under the lock.
+        // Cloning and dropping a waker runs foreign code, so neither happens under the lock.
         let waker = waker.clone();
         let mut state = self.lock();
         if state.commit.reached(position, goal) {
@@ -298,7 +314,7 @@ impl Coordinator {
         if let Err(error) = state.commit.check().and_then(|()| state.check_hook()) {
             return Some(Err(error));
         }
-        // One task that awaits many records is not many that are about to append.
+        // A task that awaits many records counts as one committer.
         let is_another = !state.wakers.newest_is(&waker);
         let replaced = state.wakers.add(position, ticket, waker);
         if state.commit.note_async_waiter(position.lsn) && replaced.is_none() && is_another {
@@ -311,16 +327,16 @@ impl Coordinator {
         None
     }
 
-    /// Nobody awaits the record by this ticket any more.
+    /// Removes the waker of a ticket that is no longer awaited.
     pub(crate) fn forget(&self, position: Position, ticket: u64) {
         if self.fork_guard.check().is_ok() {
             let waker = self.lock().wakers.remove(position, ticket);
-            // Not under the lock.
+            // Dropping a waker runs foreign code.
             drop(waker);
         }
     }
 
-    /// Calls the failover hook, with nothing held that another thread waits for.
+    /// Calls the failover hook. The caller holds neither the lock nor the writer.
     fn report_failovers(&self, failovers: &[Failover]) {
         let Some(FailoverHook(hook)) = &self.on_failover else { return };
         if failovers.is_empty() {
@@ -336,17 +352,18 @@ impl Coordinator {
         mine.map(|mine| state.in_hook.swap_remove(mine));
     }
 
-    /// The first record that was not given up, and the newest checkpoint.
+    /// The first record that is not pruned, and the newest checkpoint.
     pub(crate) fn bounds(&self) -> (Lsn, Option<Lsn>) {
         self.lock().bounds
     }
 
-    /// What the writer has done so far.
+    /// The writer's statistics.
     pub(crate) fn counts(&self) -> Counts {
         self.lock().counts
     }
 
-    /// Ends the log: everything admitted is written, the close is noted, the lock is given up.
+    /// Closes the log: writes all enqueued records, records the clean close, releases the file
+    /// lock.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
         if let Err(error) = self.fork_guard.check() {
             self.release_in_child();
@@ -360,7 +377,7 @@ impl Coordinator {
             [state.background.take(), state.preallocation.thread.take()]
         };
         for thread in threads.into_iter().flatten() {
-            // A waker may drop the log in the background thread itself.
+            // A waker may drop the log on the flusher thread itself, which cannot join itself.
             if thread.thread().id() != current().id() {
                 let _ = thread.join();
             }
@@ -369,7 +386,7 @@ impl Coordinator {
         let prepared = self.lock().preallocation.made.take();
         let flushed = self.flush_all(WaitFor::Durable);
         let mut state = self.lock();
-        // A ticket's owner may lead; a leader always brings the writer back, or panics.
+        // The owner of a ticket may be leading. A leader always returns the writer or panics.
         while state.writer.is_none() && state.commit.check().is_ok() {
             state = self.wait_for_writer(state);
         }
@@ -378,8 +395,8 @@ impl Coordinator {
             writer.take_preallocated(prepared);
             writer.parity_flushes.splice(..0, parity_flushes);
         }
-        // A poisoned log writes no more: a manifest that failed would be written again, and begin
-        // with the slot that is sound.
+        // A poisoned log writes nothing more. Repeating a failed manifest write would start with
+        // the one slot that is still valid.
         let flushed = flushed.and_then(|last| state.commit.check().map(|()| last));
         let closed = match (flushed, state.writer.take()) {
             (Ok(_), Some(mut writer)) => {
@@ -398,43 +415,43 @@ impl Coordinator {
         closed
     }
 
-    /// Lets go of a forked child's copies of the open files, as its copy of the lock would keep
-    /// others out; nothing is written, and the parent keeps its own.
+    /// Closes a forked child's copies of the open files: its copy of the file lock would keep other
+    /// processes out. Nothing is written, and the parent keeps its own.
     fn release_in_child(&self) {
-        // If some thread of the parent held this or the writer, it goes with the process.
+        // If a thread of the parent held the mutex or the writer at the fork, the copies stay open
+        // until this process exits.
         if let Ok(mut state) = self.state.try_lock() {
             drop(state.writer.take());
         }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        // No code that can panic runs under the lock but assertions of the commit machine; the
-        // leader's guard has poisoned the log then.
+        // Only assertions of `Commit` can panic under the lock, and then the leader's guard has
+        // poisoned the log.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lock, unless this is a forked child.
+    /// Takes the lock, but refuses a forked child.
     fn lock_checked(&self) -> Result<MutexGuard<'_, State>> {
         self.fork_guard.check()?;
         Ok(self.lock())
     }
 
-    /// Whether the record has come that far, for who has no lock. If numbers were given anew
-    /// meanwhile, it had come all the way.
+    /// Whether the record reached `goal`, judged without the lock. If a truncation has reused its
+    /// LSN since, the record was durable before.
     fn has_reached(&self, position: Position, goal: WaitFor) -> bool {
         let [durable, confirmed] = &self.reached;
         let reached = if goal == WaitFor::Durable { durable } else { confirmed };
         position.lsn.get() <= reached.load(Ordering::Acquire)
     }
 
-    /// Tells those who have no lock how far everything is.
+    /// Stores the durable and confirmed LSN for threads that do not take the lock.
     fn publish(&self, state: &State) {
         let [durable, confirmed] = &self.reached;
         durable.store(lsn_or_zero(state.commit.durable()), Ordering::Release);
         confirmed.store(lsn_or_zero(state.commit.confirmed()), Ordering::Release);
     }
 
-    /// How many wait for the writer to themselves.
     #[cfg(test)]
     pub(crate) fn exclusive_waiters(&self) -> u32 {
         self.lock().exclusive_waiters
@@ -445,7 +462,7 @@ impl Coordinator {
         if batch_seq.is_multiple_of(2) { even } else { odd }
     }
 
-    /// Waits until somebody brings the writer back.
+    /// Waits until the leader returns the writer.
     fn wait_for_writer<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.exclusive_waiters += 1;
         let mut state = self.writer_idle.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -459,7 +476,7 @@ impl Coordinator {
         }
     }
 
-    /// Waits until the open batch may take records again.
+    /// Waits until the open batch takes records again.
     fn wait_for_room<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.room_waiters += 1;
         let mut state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -484,7 +501,7 @@ impl Coordinator {
         wake(wakers);
     }
 
-    /// When the background thread has something to do, if ever.
+    /// When the flusher has something to do next, if at all.
     pub(crate) fn next_due(&self, state: &State) -> Option<Duration> {
         state.commit.check().ok()?;
         let flush = state.commit.flush_due(self.buffered_delay, self.buffered_bytes);
@@ -492,7 +509,7 @@ impl Coordinator {
     }
 }
 
-/// If a thread panics that others rely on, the log is poisoned and nobody waits for ever.
+/// Poisons the log if a thread panics that others rely on, so that none of them waits forever.
 pub(crate) struct PanicGuard<'a>(pub(crate) &'a Coordinator);
 
 impl Drop for PanicGuard<'_> {
@@ -504,24 +521,24 @@ impl Drop for PanicGuard<'_> {
 }
 
 impl State {
-    /// The writer, if it is here and nobody waits for it alone.
+    /// Takes the writer, if it is idle and no exclusive user waits for it.
     pub(crate) fn take_writer(&mut self) -> Option<Box<Writer>> {
         if self.exclusive_waiters > 0 { None } else { self.writer.take() }
     }
 
-    /// Refuses a thread that runs the failover hook.
+    /// Refuses a call from within the failover hook.
     fn check_hook(&self) -> Result<()> {
         let is_in_hook = !self.in_hook.is_empty() && self.in_hook.contains(&current().id());
         if is_in_hook { Err(Error::Reentrant) } else { Ok(()) }
     }
 
-    /// Up to where a reader in this process may go.
+    /// How far a reader in this process may read.
     fn live(&self) -> Live {
         let (segment, log) = self.newest;
         Live { log, boot_id: NO_BOOT, segment, durable: self.commit.durable(), time_us: 0 }
     }
 
-    /// The writer is back; what it knows is everybody's.
+    /// Puts the writer back and copies what callers read without it.
     fn return_writer(&mut self, writer: Box<Writer>) {
         self.newest.0 = writer.tail.header.reference();
         self.counts = writer.counts;
@@ -531,25 +548,25 @@ impl State {
     }
 }
 
-/// Refuses what has no place in a line of a readable log.
+/// Refuses a payload that cannot be a line of a readable log.
 fn check_text_payload(payload: &[u8]) -> Result<()> {
     if std::str::from_utf8(payload).is_ok_and(lines::is_valid_data) {
         return Ok(());
     }
-    let why = "a record of a readable log is one JSON value in one line, without a name twice in \
-               an object, and nested no deeper than 127";
+    let why = "a record of a readable log must be one JSON value on one line, without duplicate \
+               names in an object, and nested at most 127 deep";
     Err(Error::Encode { why: why.to_owned() })
 }
 
-/// Runs foreign code that others must not suffer from: a panic ends here.
+/// Runs foreign code (a hook or a waker). A panic must not reach this log's threads.
 fn ignore_panic(act: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(act)) {
-        // Dropping what it panicked with is foreign code, too.
+        // Dropping the panic's payload could panic, too.
         std::mem::forget(panic);
     }
 }
 
-/// Wakes each task, whatever the waker of another one does.
+/// Wakes all tasks, even if one waker panics.
 fn wake(wakers: impl IntoIterator<Item = Waker>) {
     wakers.into_iter().for_each(|waker| ignore_panic(|| waker.wake()));
 }

@@ -1,22 +1,24 @@
-//! The whole blocks that a batch touches: what a device takes past the cache.
+//! Whole blocks for direct writes: the device accepts only aligned ones.
 
 use crate::write::pending::WrittenBatch;
 use seawall_format::Offset;
 use seawall_io::AlignedMemory;
 use std::collections::VecDeque;
 
-/// More memory than this is given back after its write, in bytes.
+/// A buffer larger than this is freed after its write, in bytes.
 const KEPT_MAX: usize = 4 << 20;
 
-/// Memory for the blocks of one write.
+/// Aligned memory for the blocks of one write.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks(AlignedMemory);
 
 impl Blocks {
-    /// From the beginning of the block that a batch begins in to the end of the one that it ends
-    /// in: what stands there `before`, the batch, zeros. Also says where that begins.
+    /// Copies the blocks that `batch` touches: the batches `before` it in the first block, the
+    /// batch itself, and zeros to the end of the last block. Also returns the offset of the first
+    /// block.
     ///
-    /// `None` if `before` does not hold all that stands there, or what stands there is no batches.
+    /// `None` if `before` does not cover the start of the first block without a gap, for example
+    /// because the segment header is there.
     pub(crate) fn covering(
         &mut self,
         (at, batch): (Offset, &[u8]),
@@ -36,7 +38,7 @@ impl Blocks {
         let (here, after) = rest.split_at_mut(batch.len());
         here.copy_from_slice(batch);
         after.fill(0);
-        // Backwards: each one ends where the next one begins.
+        // Backwards: each batch ends where the next one begins.
         let (mut left, mut next) = (first, at.0);
         for sent in before.iter().rev() {
             if left.is_empty() {
@@ -70,7 +72,7 @@ mod tests {
     fn first_block_keeps_its_bytes_and_the_end_of_the_last_is_zero() {
         let before = [sent(&[1; 700], 900), sent(&[2; 100], 1000), sent(&[3; 50], 1050)].into();
         let mut blocks = Blocks::default();
-        // Twice, as the memory is used again.
+        // Twice, because the memory is reused.
         for batch in [vec![9; 1500], vec![4; 600]] {
             let (start, whole) = blocks.covering((Offset(1050), &batch), &before, 512).unwrap();
             let mut expected = [vec![3; 26], batch].concat();

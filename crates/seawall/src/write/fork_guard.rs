@@ -1,25 +1,25 @@
-//! A process that `fork` made holds a copy of the handle and none of its threads, beside the one
-//! that writes: there the copy is good for nothing, and says so.
+//! Detects use of a log handle in a forked child, where the background threads do not exist and
+//! writing would race with the parent.
 
 use crate::base::error::{Error, Result};
 use seawall_io::process_token;
 
-/// The process that a log was opened in.
+/// The process that opened a log.
 #[derive(Debug)]
 pub(crate) struct ForkGuard {
     id: u32,
-    /// A child may have its parent's id: it may be in another pid namespace.
+    /// The process id alone is not enough: in another pid namespace a child may have its parent's
+    /// id.
     pub(crate) token: u64,
 }
 
 impl ForkGuard {
-    /// The one that runs this.
+    /// The current process.
     pub(crate) fn current() -> Self {
         Self { id: std::process::id(), token: process_token() }
     }
 
-    /// Refuses a forked child: another process writes this log, and here no thread of it is left to
-    /// wait for.
+    /// Refuses a forked child: the parent writes this log, and its threads do not exist here.
     pub(crate) fn check(&self) -> Result<()> {
         let Self { id, token } = *self;
         if process_token() == token { Ok(()) } else { Err(Error::Forked { opened_in: id }) }

@@ -1,5 +1,5 @@
-//! Group commit as a pure state machine: records enter the open batch, somebody takes the batch to
-//! the device, and what came of it is told. No I/O, no threads, no clock: time is an argument.
+//! Group commit as a pure state machine: records enter the open batch, the leader takes it to the
+//! device and reports the outcome. No I/O, no threads, no clock: time is an argument.
 
 use crate::base::error::{Error, Result};
 use crate::base::num::to_u64;
@@ -9,77 +9,78 @@ use seawall_format::{Lsn, lsn_or_zero, next_lsn};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a waiter waits for.
+/// How far a record must be for its waiter to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitFor {
-    /// A barrier that covers the record has returned.
+    /// A sync that covers the record has returned.
     Durable,
-    /// And evidence of it stands far enough away, durable too.
+    /// Durable, and evidence of that is durable in another place on the device.
     Confirmed,
 }
 
-/// Where an admitted record is.
+/// LSN and batch of an enqueued record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
-    /// Its number; the last of an atomic set.
+    /// The record's LSN; of an atomic set, the last one.
     pub(crate) lsn: Lsn,
-    /// Which batch it is in, counted by this process.
+    /// The batch, as counted by this process.
     pub(crate) batch_seq: u64,
 }
 
-/// Where batches can surely go, in bytes: nothing is admitted that has no place on the device.
+/// Space on the device that is certain to be available, in bytes. A record is enqueued only if it
+/// fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
     /// Left in the tail segment.
     pub(crate) tail: u64,
-    /// In the segment that was made ahead; 0 without one.
+    /// In the preallocated segment; 0 without one.
     pub(crate) spare: u64,
 }
 
-/// What came of a set that wants in.
+/// Outcome of enqueueing an atomic set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Enqueued {
-    /// It has its numbers and its place in the open batch.
+    /// The set has LSNs and is in the open batch.
     In(Position),
-    /// The open batch is full; it must be taken first.
+    /// The open batch is full; the leader must take it first.
     BatchFull,
-    /// There is no sure place on the device for a batch of so many bytes.
+    /// A batch of this many bytes has no space on the device.
     NoRoom(u64),
 }
 
 /// A batch on its way to the device.
 #[derive(Debug)]
 pub(crate) struct TakenBatch {
-    /// Room for the header, then unbound frames.
+    /// Space for the batch header, then frames without LSNs.
     pub(crate) bytes: Vec<u8>,
     pub(crate) count: u32,
     pub(crate) batch_seq: u64,
 }
 
-/// Who is where between the caller's hand and the device.
+/// The open batch, the batch in flight, and how far the log is durable.
 #[derive(Debug)]
 pub(crate) struct Commit {
     open: Vec<u8>,
     count: u32,
-    /// The buffer of the last batch, to be used again.
+    /// The buffer of the last batch, for reuse.
     buffer: Vec<u8>,
     next: Lsn,
     batch_seq: u64,
     batch_max: usize,
-    /// An open batch that has so many bytes of frames takes no more.
+    /// From this many bytes of frames on, the open batch takes no more.
     target_batch_bytes: usize,
-    /// How many bytes a record takes at most on the device beside its frame.
+    /// Bytes that a record takes at most on the device in addition to its frame.
     overhead: u64,
     room: Room,
-    /// Bytes of the batch that is on its way.
+    /// Size of the batch in flight.
     in_flight_bytes: u64,
     durable: Option<Lsn>,
     confirmed: Option<Lsn>,
-    /// Batches with lower numbers were durable before the last cut.
+    /// Batches with lower numbers were durable before the last truncation.
     truncated_before: u64,
-    /// When the first record entered the open batch that no thread stands by.
+    /// When the first record without a waiter entered the open batch.
     no_waiter_since: Option<Duration>,
-    /// Somebody awaits the open batch without a thread to carry it.
+    /// A task, not a thread, awaits a record of the open batch.
     has_async_waiter: bool,
     completed_at: Duration,
     failure: Option<Arc<str>>,
@@ -87,8 +88,8 @@ pub(crate) struct Commit {
 }
 
 impl Commit {
-    /// A log whose records up to `durable` are durable, those up to `confirmed` confirmed. A batch
-    /// has at most `batch_max` bytes, and takes nothing more from `target_batch_bytes` on.
+    /// A log that is durable and confirmed up to these LSNs. A batch has at most `batch_max` bytes,
+    /// and takes no more records from `target_batch_bytes` on.
     pub(crate) fn new(
         durable: Option<Lsn>,
         confirmed: Option<Lsn>,
@@ -117,13 +118,12 @@ impl Commit {
         }
     }
 
-    /// Sets how many bytes each record takes at most on the device, beside its frame.
     pub(crate) fn set_overhead(&mut self, bytes: u64) {
         self.overhead = bytes;
     }
 
-    /// Takes an atomic set into the open batch, if it has a place there and, whatever comes, on the
-    /// device; then the set is empty.
+    /// Moves an atomic set into the open batch, if it fits there and space on the device is
+    /// certain. The set is empty afterwards.
     pub(crate) fn enqueue(&mut self, set: &mut impl EncodedRecords) -> Result<Enqueued> {
         self.check()?;
         let (size, max) = (set.size(), self.batch_max - HEADER_SIZE);
@@ -140,7 +140,7 @@ impl Commit {
             return Ok(Enqueued::NoRoom(batch));
         }
         if self.next.get().checked_add(u64::from(count)).is_none() {
-            return Err(Error::Poisoned { cause: "every number for a record is taken".into() });
+            return Err(Error::Poisoned { cause: "all LSNs are used".into() });
         }
         set.move_to(&mut self.open);
         self.count += count;
@@ -149,12 +149,13 @@ impl Commit {
         Ok(Enqueued::In(Position { lsn, batch_seq: self.batch_seq }))
     }
 
-    /// How many bytes a batch with `bytes` of frames takes at most on the device.
+    /// Size of a batch with `bytes` of frames, at most, on the device.
     fn size_on_device(&self, bytes: usize, count: u32) -> u64 {
         to_u64(bytes) + u64::from(count) * self.overhead
     }
 
-    /// Whether the open batch, grown to that size, surely has a place behind the one under way.
+    /// Whether the open batch, grown to this size, fits on the device together with the batch in
+    /// flight.
     fn has_room_for(&self, batch: u64) -> bool {
         let Room { tail, spare } = self.room;
         let after_in_flight = self.in_flight_bytes + batch <= tail;
@@ -163,7 +164,6 @@ impl Commit {
         after_in_flight || in_spare <= spare
     }
 
-    /// The writer says where batches can go now.
     pub(crate) fn set_room(&mut self, room: Room) {
         self.room = room;
     }
@@ -172,7 +172,7 @@ impl Commit {
         self.room
     }
 
-    /// Whether writing is possible.
+    /// Refuses when the log is poisoned or closed.
     pub(crate) fn check(&self) -> Result<()> {
         match &self.failure {
             Some(cause) => Err(Error::Poisoned { cause: cause.clone() }),
@@ -181,8 +181,8 @@ impl Commit {
         }
     }
 
-    /// Whether a record has come as far as that; one that was cut off had come all the way, though
-    /// its number is to be given again.
+    /// Whether the record at `position` reached `goal`. A record that was truncated since counts as
+    /// reached, even if its LSN has been reused.
     pub(crate) fn reached(&self, position: Position, goal: WaitFor) -> bool {
         let so_far = match goal {
             WaitFor::Durable => self.durable,
@@ -191,7 +191,7 @@ impl Commit {
         position.batch_seq < self.truncated_before || Some(position.lsn) <= so_far
     }
 
-    /// The open batch, to be taken to the device; what comes later enters the next one.
+    /// Takes the open batch for writing. Later records enter the next one.
     pub(crate) fn take(&mut self) -> Option<TakenBatch> {
         if self.count == 0 {
             return None;
@@ -207,7 +207,7 @@ impl Commit {
         Some(taken)
     }
 
-    /// A batch came back durable; `buffer` is one for another.
+    /// Notes that the batch in flight is durable; keeps `buffer` for reuse.
     pub(crate) fn complete(&mut self, count: u32, buffer: Vec<u8>, now: Duration) {
         let last = lsn_or_zero(self.durable) + u64::from(count);
         assert!(last < self.next.get(), "a batch is completed once, in order");
@@ -217,37 +217,38 @@ impl Commit {
         self.in_flight_bytes = 0;
     }
 
-    /// Evidence of everything durable stands far enough away.
+    /// Notes that evidence for all durable records is durable.
     pub(crate) fn confirm(&mut self) {
         self.confirmed = self.durable;
     }
 
-    /// The records behind `last` were given up, and that is durable. No batch is open or under way.
+    /// Notes a durable truncation after `last`. The caller ensures that no batch is open or in
+    /// flight.
     pub(crate) fn truncate(&mut self, last: Option<Lsn>) {
         assert!(self.count == 0, "a cut falls between batches");
         (self.durable, self.confirmed, self.next) = (last, last, next_lsn(last));
         self.truncated_before = self.batch_seq;
     }
 
-    /// A write or sync failed: nothing is acknowledged from here on.
+    /// Poisons the log: a write or sync failed, and no record is acknowledged from now on.
     pub(crate) fn fail(&mut self, cause: &str) {
         self.failure.get_or_insert_with(|| cause.into());
     }
 
-    /// No record is taken from here on.
+    /// Refuses records from now on.
     pub(crate) fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Nobody's thread stands by the open batch: it is written when its time has come. The time is
-    /// asked for once for each batch.
+    /// Schedules the open batch: it holds a record without a waiting thread. Reads the clock once
+    /// per batch.
     pub(crate) fn schedule_flush(&mut self, now: impl FnOnce() -> Duration) {
         if self.count > 0 {
             self.no_waiter_since.get_or_insert_with(now);
         }
     }
 
-    /// Somebody awaits this record without a thread of his own; whether it is in the open batch.
+    /// Notes that a task awaits this record. Returns whether the record is in the open batch.
     pub(crate) fn note_async_waiter(&mut self, lsn: Lsn) -> bool {
         let first_open = self.next.get() - u64::from(self.count);
         let is_open = self.count > 0 && lsn.get() >= first_open;
@@ -259,7 +260,6 @@ impl Commit {
         self.durable
     }
 
-    /// The number that the next record gets.
     pub(crate) fn next_lsn(&self) -> Lsn {
         self.next
     }
@@ -268,31 +268,30 @@ impl Commit {
         self.confirmed
     }
 
-    /// The last record that was admitted, and its batch.
+    /// The last record that was enqueued, and its batch.
     pub(crate) fn last_enqueued(&self) -> Option<Position> {
         let batch_seq =
             if self.count > 0 { self.batch_seq } else { self.batch_seq.saturating_sub(1) };
         self.next.previous().map(|lsn| Position { lsn, batch_seq })
     }
 
-    /// Whether records wait to be taken to the device.
     pub(crate) fn has_open_batch(&self) -> bool {
         self.count > 0
     }
 
-    /// Whether something durable has no evidence far away.
+    /// Whether durable records are not confirmed yet.
     pub(crate) fn wants_mark(&self) -> bool {
         self.confirmed < self.durable
     }
 
-    /// When the open batch must be on its way though nobody stands by it.
+    /// When the flusher must take the open batch.
     pub(crate) fn flush_due(&self, delay: Duration, bytes_max: usize) -> Option<Duration> {
         let since = self.no_waiter_since?;
         let at_once = self.has_async_waiter || self.open.len() >= bytes_max;
         Some(if at_once { Duration::ZERO } else { since + delay })
     }
 
-    /// When the log has been idle for long enough to write a mark.
+    /// When the log has been idle long enough to write a mark.
     pub(crate) fn mark_due(&self, idle: Option<Duration>) -> Option<Duration> {
         let idle = idle.filter(|_| self.wants_mark() && !self.has_open_batch())?;
         Some(self.completed_at + idle)
@@ -362,7 +361,7 @@ mod tests {
     fn batch_of_the_target_size_is_full_and_a_large_set_may_exceed_it() {
         let mut commit = Commit::new(None, None, (256, 100));
         commit.set_room(Room { tail: 10_000, spare: 0 });
-        // Frames of 8 and 80 bytes, of 8 and 8, of 8 and 104.
+        // Frames of 8 + 80 bytes, 8 + 8 bytes, 8 + 104 bytes.
         enqueue(&mut commit, &[1; 80]);
         enqueue(&mut commit, &[2; 8]);
         assert_eq!(commit.enqueue(&mut RecordSet::of(&[b""])).unwrap(), Enqueued::BatchFull);
@@ -420,7 +419,7 @@ mod tests {
         assert_eq!(enqueue(&mut commit, b"next").lsn.get(), 8);
     }
 
-    /// Left: a header that was forged, as no log has so many records.
+    /// LSNs left to assign. Only a forged header brings a log this close to the end.
     #[test]
     fn a_record_for_which_there_is_no_number_is_refused_and_those_before_are_kept() {
         let mut commit = Commit::new(Lsn::new(u64::MAX - 3), None, (256, 256));
@@ -475,7 +474,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_filled_to_its_last_byte_and_no_further() {
-        // 256 bytes: a header of 48, and frames of 8 and a multiple of 8.
+        // A batch of 256 bytes has a header of 48, and frames of 8 plus a multiple of 8.
         let mut commit = commit();
         enqueue(&mut commit, &[1; 200]);
         assert_eq!(commit.take().unwrap().bytes.len(), 256);
@@ -557,7 +556,7 @@ mod tests {
         commit.schedule_flush(|| NOW * 3);
         commit.note_async_waiter(under_way.lsn);
         assert_eq!(commit.flush_due(delay, 1000), Some(NOW * 3 + delay));
-        // A batch of one byte has 48 + 8 + 8.
+        // A batch of one byte has 48 + 8 + 8 bytes.
         assert_eq!(commit.flush_due(delay, 65), Some(NOW * 3 + delay));
         assert_eq!(commit.flush_due(delay, 64), Some(Duration::ZERO));
         commit.note_async_waiter(open.lsn);
@@ -573,14 +572,15 @@ mod tests {
     fn room_counts_the_batch_in_flight_and_the_open_batch_together() {
         let record = [1; 56];
         let mut commit = commit();
-        // Both fit behind each other in the tail, to the last byte.
+        // Both batches fit into the tail, to the last byte.
         commit.set_room(Room { tail: 224, spare: 0 });
         enqueue(&mut commit, &record);
         let taken = commit.take().unwrap();
         enqueue(&mut commit, &record);
         commit.complete(taken.count, taken.bytes, NOW);
         commit.take().unwrap();
-        // The one under way does not fit in the tail: both have to go into the spare.
+        // The batch in flight does not fit into the tail, so both must fit into the preallocated
+        // segment.
         commit.set_room(Room { tail: 111, spare: 223 });
         assert_eq!(commit.enqueue(&mut RecordSet::of(&[&record])).unwrap(), Enqueued::NoRoom(112));
         commit.set_room(Room { tail: 111, spare: 224 });

@@ -1,9 +1,9 @@
-//! Whether the names that an open log relies on are still there.
+//! Checks that the files which an open log relies on still have their names.
 //!
-//! Whoever removes the lock file lets a second writer in, if that is an older version; and what is
-//! written to a file without a name is gone when it is closed. Nobody tells a writer of either, so
-//! it looks: at the tail before it acknowledges a batch, at all of them before evidence is written
-//! or a place is taken by its name.
+//! If the lock file is removed, an older version of Seawall lets in a second writer; a file without
+//! a name is gone once it is closed. The writer is notified of neither, so it checks: the
+//! tail before each acknowledgement, all files before it writes a mark or the manifest or
+//! starts a segment.
 
 use crate::base::error::{Error, Result};
 use crate::files::directory::{MANIFEST, file_place};
@@ -11,19 +11,19 @@ use crate::write::writer::Writer;
 use seawall_io::File;
 
 impl Writer {
-    /// Refuses to acknowledge what is in a file that nobody can open again.
+    /// Refuses to acknowledge records in a file that cannot be opened again.
     pub(crate) fn check_tail(&self) -> Result<()> {
         self.check_file(&*self.tail.file, || self.tail.header.data_name())
     }
 
-    /// The same for all that the log relies on, and for the right to write.
+    /// Checks all files that the log relies on, and the lock.
     pub(crate) fn check_names(&self) -> Result<()> {
         self.lock.check().map_err(|error| lost(&error.to_string()))?;
         self.check_tail()?;
         self.check_file(&*self.tail.head, || self.tail.header.head_name())
     }
 
-    /// Writes the manifest, if it is still that of this log.
+    /// Writes the manifest, unless its file was removed.
     pub(crate) fn write_manifest(&mut self) -> Result<()> {
         self.check_names()?;
         self.check_file(&*self.manifest.file, || MANIFEST.to_owned())?;
@@ -35,12 +35,12 @@ impl Writer {
         match file.has_name() {
             Ok(true) => Ok(()),
             Ok(false) => Err(lost(&format!("{} was removed", place()))),
-            Err(error) => Err(Error::io(format!("look at {}", name()))(error)),
+            Err(error) => Err(Error::io(format!("check the name of {}", name()))(error)),
         }
     }
 }
 
-/// Ends the log: what came of it, only the next open can say.
+/// Poisons the log: only reopening shows which records survived.
 fn lost(what: &str) -> Error {
     Error::Poisoned { cause: format!("{what} while the log was open").into() }
 }

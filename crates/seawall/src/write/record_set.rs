@@ -1,4 +1,4 @@
-//! Records on their way into a batch, as one atomic set.
+//! Encoded records on their way into a batch, as one atomic set.
 
 use crate::base::codec::Codec;
 use crate::base::error::{Error, Result};
@@ -7,43 +7,44 @@ use seawall_format::batch::HEADER_SIZE;
 use seawall_format::frame::{self, Frames};
 use std::cell::Cell;
 
-/// What a thread keeps of its memory between two appends, in bytes at most.
+/// A thread keeps at most this much memory between two appends, in bytes.
 const KEPT_MAX: usize = 4 << 20;
 
-/// Shorter ones are copied: small buffers stay small, and warm; in bytes.
+/// Shorter sets are copied, not swapped, so that small buffers stay small and in the cache; in
+/// bytes.
 const SWAP_MIN: usize = 16 << 10;
 
 /// A longer record is framed before the lock is taken; in bytes.
 const INLINE_MAX: usize = 512;
 
-/// More than any batch holds, in bytes: what goes beyond is only counted.
+/// No batch is larger, so bytes beyond this are only counted.
 const SIZE_MAX: usize = 64 << 20;
 
 thread_local! {
-    /// Records are encoded here, so that an append allocates nothing.
+    /// Buffer for encoding, so that an append does not allocate.
     static SCRATCH: Cell<RecordSet> = const { Cell::new(RecordSet::NEW) };
 }
 
-/// Records that get their numbers together, and are all there after a crash, or none.
+/// Records that get consecutive LSNs and survive a crash together or not at all.
 #[derive(Debug)]
 pub(crate) struct RecordSet {
-    /// Room for a batch's header, then frames that have no place yet.
+    /// Space for a batch header, then frames without LSNs.
     frames: Vec<u8>,
-    /// Bytes of the frames, also of those that were left out.
+    /// Size of all frames, including those that were left out.
     size: usize,
     count: usize,
-    /// Where the last frame begins.
+    /// Offset of the last frame.
     last: usize,
-    /// One record, encoded.
+    /// Buffer for one encoded record.
     payload: Vec<u8>,
 }
 
 impl RecordSet {
     const NEW: Self = Self { frames: Vec::new(), size: 0, count: 0, last: 0, payload: Vec::new() };
 
-    /// Does something with an empty set.
+    /// Runs `act` with an empty set.
     pub(crate) fn with_empty<R>(act: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
-        // Taken out, not borrowed: encoding a record may append to another log.
+        // Moved out, not borrowed: encoding a record may append to another log.
         let mut set = SCRATCH.replace(Self::NEW);
         set.clear();
         let done = act(&mut set);
@@ -59,13 +60,13 @@ impl RecordSet {
         (self.size, self.count) = (0, 0);
     }
 
-    /// Adds a record.
+    /// Encodes a record and adds it.
     pub(crate) fn push<T: ?Sized, C: Codec<T>>(&mut self, record: &T) -> Result<()> {
         if let Some(payload) = C::payload_of(record) {
             self.add(payload);
             return Ok(());
         }
-        // Not in place: nobody but us may touch the frames before it.
+        // Encoded separately: a codec must not touch the frames of earlier records.
         let mut payload = std::mem::take(&mut self.payload);
         payload.clear();
         let encoded = C::encode(record, &mut payload).map_err(|why| Error::Encode { why });
@@ -80,7 +81,7 @@ impl RecordSet {
         self.size = self.size.saturating_add(frame::size_on_disk(payload.len()));
         self.count += 1;
         if self.size > SIZE_MAX {
-            // It will be refused, by its size.
+            // `enqueue` will refuse the set for its size.
             return;
         }
         if let (2.., Some(before)) = (self.count, self.frames.get_mut(self.last..)) {
@@ -90,25 +91,24 @@ impl RecordSet {
         frame::push_unbound(&mut self.frames, payload, false);
     }
 
-    /// How many records it has.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 }
 
-/// What gets its numbers together.
+/// Records that get their LSNs together.
 pub(crate) trait EncodedRecords {
-    /// Bytes of its frames.
+    /// Size of the frames, in bytes.
     fn size(&self) -> usize;
 
-    /// How many records it has.
+    /// Number of records.
     fn count(&self) -> usize;
 
-    /// Its payloads, in order.
+    /// The payloads, in order.
     fn payloads(&self) -> impl Iterator<Item = &[u8]>;
 
-    /// Puts its frames behind those of `batch`, which begins with room for its header, and is empty
-    /// then.
+    /// Appends the frames to `batch`, which starts with space for its header. The set is empty
+    /// afterwards.
     fn move_to(&mut self, batch: &mut Vec<u8>);
 }
 
@@ -127,7 +127,7 @@ impl EncodedRecords for RecordSet {
         Frames::new(frames, Lsn::FIRST, count).map(|frame| frame.payload)
     }
 
-    /// If the batch has no frames and they are many, the two change places instead.
+    /// Swaps the buffers instead if the batch has no frames and the set is large.
     fn move_to(&mut self, batch: &mut Vec<u8>) {
         if batch.len() == HEADER_SIZE && self.size > SWAP_MIN {
             std::mem::swap(batch, &mut self.frames);
@@ -139,8 +139,8 @@ impl EncodedRecords for RecordSet {
     }
 }
 
-/// One record that is in memory as it is to be stored, and so short that it gets its checksum where
-/// it goes: others wait for the lock meanwhile, and less than they would for a second copy.
+/// One record that is already encoded and short enough to be framed under the lock: computing its
+/// checksum there takes less time than a second copy.
 #[derive(Debug)]
 pub(crate) struct InlineRecord<'a>(&'a [u8]);
 
@@ -170,7 +170,7 @@ impl EncodedRecords for InlineRecord<'_> {
 
 #[cfg(test)]
 impl RecordSet {
-    /// A set of such payloads.
+    /// A set of these payloads.
     pub(crate) fn of(payloads: &[&[u8]]) -> Self {
         let mut set = Self::NEW;
         set.clear();
@@ -201,8 +201,8 @@ mod tests {
             set.move_to(&mut batch);
             assert_eq!(batch, expected);
             assert_eq!((set.size(), set.count(), set.payloads().count()), (0, 0, 0));
-            let mut behind = RecordSet::of(&[one, two, three]);
-            behind.move_to(&mut batch);
+            let mut later = RecordSet::of(&[one, two, three]);
+            later.move_to(&mut batch);
             assert_eq!(batch.split_off(expected.len()), expected.split_off(HEADER_SIZE));
         }
     }

@@ -1,8 +1,8 @@
-//! The one way a log goes on in a new segment: format.md section 8, rule R6.
+//! Rotation: the only way a log continues in a new segment (FORMAT.md section 8, rule R6).
 //!
-//! Content durable under a temporary name (a spare's), rename, directory sync, then the
-//! predecessor's seal. The caller tells readers and acknowledges. Creation and recovery use the
-//! same steps as an ordinary roll.
+//! The new content becomes durable under a temporary name; then come the rename, the directory sync
+//! and the predecessor's seal. The caller tells readers and acknowledges. Creation and recovery use
+//! the same steps.
 
 use crate::base::env::Env;
 use crate::base::error::{Corruption, Damage, Error, Lost, Result};
@@ -17,25 +17,25 @@ use seawall_io::{File, Storage};
 use std::io;
 use std::sync::Arc;
 
-/// The segment to be made.
+/// The segment to create.
 #[derive(Debug)]
 pub(crate) struct RotationPlan {
-    /// Its first record; the one before is durable.
+    /// The first LSN of the segment; the record before it is durable.
     pub(crate) base: Lsn,
     pub(crate) carry: Vec<RewriteBatch>,
     pub(crate) pred: Option<Predecessor>,
     /// The chain value of the batch that holds the record before `base`, or 0.
     pub(crate) chain_before: u64,
-    /// The least size of its file, in bytes.
+    /// Minimum size of the file, in bytes.
     pub(crate) size_min: u64,
-    /// Bytes that must fit in behind what it carries.
+    /// Bytes that must fit after the rewritten batches.
     pub(crate) reserve: u64,
-    /// Files that were made ahead.
+    /// Preallocated files.
     pub(crate) spare: Option<PreallocatedSegment>,
 }
 
 impl RotationPlan {
-    /// How many bytes the carried records take at most.
+    /// Size of the rewritten batches at most, in bytes.
     fn data_max(&self, layout: Layout) -> u64 {
         let size = |batch: &RewriteBatch| {
             let lines = if batch.is_void { 1 } else { u64::from(batch.count) };
@@ -46,38 +46,39 @@ impl RotationPlan {
     }
 }
 
-/// The segment that it follows.
+/// The segment that the new one follows.
 #[derive(Clone, Debug)]
 pub(crate) struct Predecessor {
     pub(crate) header: SegmentHeader,
-    /// The file with its seal.
+    /// The file that gets the seal.
     pub(crate) head: Arc<dyn File>,
 }
 
-/// A segment that was made, and the batches it was made with.
+/// A new segment, and the batches that were written to it.
 #[derive(Debug)]
 pub(crate) struct Rotated {
     pub(crate) tail: TailSegment,
     pub(crate) sent: Vec<WrittenBatch>,
-    /// Segments that are in the chain before it, because only their own seal failed.
+    /// Segments that stay in the chain before it: only their seal failed.
     pub(crate) skipped_segments: Vec<SegmentHeader>,
 }
 
-/// Why a step failed, as far as it decides what may be tried next.
+/// Why a step failed, as far as that decides about another attempt.
 enum Failure {
-    /// The directory: nothing is known of any name now, so nothing may be tried.
+    /// The directory sync: the state of all names is unknown, so no other attempt is safe.
     Directory(Error),
-    /// A file, and that file alone.
+    /// One file; another file may work.
     File(Error),
 }
 
-/// How often a segment is tried before the log is given up.
+/// Attempts before rotation fails, and with it the log.
 const ATTEMPTS: u32 = 3;
 
-/// Makes the segment, durable and named, and seals its predecessor.
+/// Creates the segment, durable under its final name, and seals its predecessor.
 ///
-/// What fails is not repeated on the same blocks: the next try is another file, and if only the
-/// seal failed, it follows the segment that was just made (R8). `max_id` moves on with each try.
+/// A failed write is never repeated on the same blocks: each attempt uses another file, and if only
+/// the seal failed, the next segment follows the one just created (R8). Each attempt increments
+/// `max_id`.
 pub(crate) fn rotate(
     env: &Env,
     log: &Manifest,
@@ -102,16 +103,15 @@ pub(crate) fn rotate(
     }
 }
 
-/// The id of a segment to be made: never one that was given before. A log comes nowhere near the
-/// highest, but a header that says so can be forged.
+/// The next segment id, never used before. Only a forged header comes near the highest id.
 fn next_id(max_id: Option<SegmentId>) -> Result<SegmentId> {
     max_id.map_or(Some(SegmentId::FIRST), SegmentId::next).ok_or_else(|| {
-        Error::io("make the next segment")(io::Error::other("every number of a segment is taken"))
+        Error::io("create the next segment")(io::Error::other("all segment ids are used"))
     })
 }
 
-/// Refuses to carry what no batch of this log holds: a manifest and segments of which one is not
-/// what it was.
+/// Refuses to rewrite a batch that is too large for this log, which means that the manifest or a
+/// segment was altered.
 fn check_batch_sizes(log: &Manifest, plan: &RotationPlan) -> Result<()> {
     let max = usize::try_from(log.geometry.batch_max).expect("at most 64 MiB");
     let Some(batch) = plan.carry.iter().find(|batch| batch.bytes.len() > max) else {
@@ -129,19 +129,19 @@ fn try_rotate(
     plan: &mut RotationPlan,
     id: SegmentId,
 ) -> Result<Rotated, Failure> {
-    let failed = Error::io_in(format!("make a file for segment {id}"));
+    let failed = Error::io_in(format!("create a file for segment {id}"));
     let files = files_for(env, log, plan).map_err(failed).map_err(Failure::File)?;
     let header = header(env, log, plan, (id, files.head.size)).map_err(Failure::File)?;
     let made = make(env, header, plan, &files);
     if let Err(Failure::File(_)) = made {
-        // Half a segment helps nobody and may fill the disk.
+        // Half a segment is useless and may fill the disk.
         discard(files, &*env.storage, id);
     }
     let rotated = made?;
     let header = &rotated.tail.header;
     if let Some(pred) = &plan.pred {
         let sealed = seal(pred, header.base.previous(), header.reference(), env.clock.wall_us());
-        // From here on this segment is the one to follow, whether the seal failed or not.
+        // From here on this segment is the one to follow, whether or not sealing succeeded.
         plan.pred = Some(Predecessor { header: header.clone(), head: rotated.tail.head.clone() });
         sealed.map_err(Failure::File)?;
     }
@@ -151,15 +151,14 @@ fn try_rotate(
 fn discard(files: PreallocatedSegment, storage: &dyn Storage, id: SegmentId) {
     let text = files.text.as_ref().map(|text| text.file.clone());
     files.discard(storage);
-    // Its own name is that of another file, or it has it already: without its head it is nothing
-    // then.
+    // Removes the text under its final name, if it got that far: without a head it is no segment.
     if text.is_some_and(|text| text.has_name().unwrap_or(false)) {
         let _ = storage.remove(&id.text_name());
     }
 }
 
-/// The files that were made ahead if they are large enough, else others, made at once. On a full
-/// disk the least that holds it: a truncation frees room only when it is done.
+/// The preallocated files if they are large enough, else new ones. On a full disk as small as
+/// possible: a truncation frees space only when it is done.
 fn files_for(
     env: &Env,
     log: &Manifest,
@@ -184,7 +183,7 @@ pub(crate) fn header(
     plan: &RotationPlan,
     (id, size): (SegmentId, u64),
 ) -> Result<SegmentHeader> {
-    let epoch = env.entropy.random().map_err(Error::io("draw an epoch"))?;
+    let epoch = env.entropy.random().map_err(Error::io("draw a random epoch"))?;
     let count: u64 = plan.carry.iter().map(|batch| u64::from(batch.count)).sum();
     Ok(SegmentHeader {
         geometry: log.geometry,
@@ -202,7 +201,7 @@ pub(crate) fn header(
     })
 }
 
-/// Steps (a) to (c).
+/// Steps (a) to (c) of R6.
 fn make(
     env: &Env,
     header: SegmentHeader,
@@ -227,7 +226,7 @@ fn make(
         skipped_segments: vec![],
     };
     rotated.write(plan).map_err(failed("write")).map_err(Failure::File)?;
-    // A text and its name first: a head never stands there without it.
+    // The text first, so that a head never exists without its text.
     let (text, head) = (files.text.as_ref(), &files.head);
     for file in text.into_iter().chain([head]) {
         file.file.sync().map_err(failed("sync")).map_err(Failure::File)?;
@@ -240,18 +239,18 @@ fn make(
     Ok(rotated)
 }
 
-/// Step (c), for one file.
+/// Step (c) of R6, for one file.
 fn give_name(env: &Env, spare: &PreallocatedFile, name: &str) -> Result<(), Failure> {
-    // Whatever has that name already is another's: the next number is tried then.
+    // If the name is taken, the file there is not this log's; the next attempt uses another id.
     let renamed = env.storage.rename_new(&spare.name, name);
-    renamed.map_err(Error::io_in(format!("name {name}"))).map_err(Failure::File)?;
+    renamed.map_err(Error::io_in(format!("rename a file to {name}"))).map_err(Failure::File)?;
     let synced = env.storage.sync_dir();
-    let failed = Error::io_in(format!("name {name}"));
+    let failed = Error::io_in(format!("rename a file to {name}"));
     synced.map_err(failed).map_err(Failure::Directory)
 }
 
 impl Rotated {
-    /// Writes header and carried batches; not synced.
+    /// Writes header and rewritten batches, without a sync.
     fn write(&mut self, plan: &RotationPlan) -> io::Result<()> {
         let tail = &mut self.tail;
         let mut chain_before = plan.chain_before;
@@ -284,7 +283,7 @@ impl Rotated {
     }
 }
 
-/// Step (d).
+/// Step (d) of R6.
 fn seal(pred: &Predecessor, last: Option<Lsn>, next: SegmentRef, time_us: u64) -> Result<()> {
     let bytes = Seal { last, next, time_us }.encode(&pred.header);
     let offset = Seal::offset(pred.header.geometry);

@@ -1,5 +1,5 @@
-//! Cuts and checkpoints: what is given up at either end, durable before it is said to be (R10,
-//! R11).
+//! Truncation and checkpoints: records are given up at either end, durably before the call returns
+//! (R10, R11).
 
 use crate::base::error::{Error, Result};
 use crate::base::retention::LiveSegment;
@@ -15,11 +15,13 @@ use seawall_io::Access;
 use std::collections::{BTreeSet, VecDeque};
 
 impl Writer {
-    /// Notes that nothing before `lsn` is needed; the checkpoint before is kept too.
+    /// Records that nothing before `lsn` is needed any more; keeps the previous checkpoint too.
     pub(crate) fn checkpoint(&mut self, lsn: Lsn) -> Result<()> {
         let end = next_lsn(self.last);
         if lsn > end {
-            let why = format!("a checkpoint at {lsn}, and the log ends before {end}");
+            let why = format!(
+                "a checkpoint at {lsn} is beyond the end of the log; the next record is {end}"
+            );
             return Err(Error::InvalidOption { why });
         }
         let [newest, _] = self.manifest.content.checkpoints;
@@ -29,11 +31,11 @@ impl Writer {
         self.retain()
     }
 
-    /// Gives up what the log's rule says. Readers have been told of the tail before.
+    /// Removes segments by the log's retention rule. The caller has published the tail to readers.
     pub(crate) fn retain(&mut self) -> Result<()> {
         self.retained.is_due = false;
         let Some(rule) = self.retained.rule else { return Ok(()) };
-        // If a file cannot be looked at, all stay for now: nothing is lost by that.
+        // If a file cannot be examined, all segments stay for now; that loses nothing.
         let Ok(live) = self.live_segments() else { return Ok(()) };
         let checkpoints = self.manifest.content.checkpoints;
         let gone = rule.excess(&live, checkpoints, self.env.clock.wall_us());
@@ -65,7 +67,7 @@ impl Writer {
         Ok(live)
     }
 
-    /// Removes segments whose records all stand before `lsn`, and says what is the first now.
+    /// Removes segments that hold only records before `lsn`; returns the first LSN that is left.
     pub(crate) fn truncate_before(&mut self, lsn: Lsn) -> Result<Lsn> {
         let live: Vec<_> = self.chain.iter().chain([&self.tail.header]).cloned().collect();
         let keep = live.iter().rposition(|header| header.base <= lsn).unwrap_or(0);
@@ -77,7 +79,7 @@ impl Writer {
         content.oldest = oldest.reference();
         content.oldest_base = oldest.base;
         for checkpoint in &mut content.checkpoints {
-            // What it would replay from is going away.
+            // Replay from this checkpoint would start in a removed segment.
             *checkpoint = checkpoint.filter(|checkpoint| *checkpoint >= oldest.base);
         }
         self.write_manifest()?;
@@ -88,14 +90,14 @@ impl Writer {
         Ok(oldest.base)
     }
 
-    /// Gives up every record behind `last`, or all that are left; they never come back. Where a
-    /// step fails behind the last one that counts, they are given up all the same. The inner error
-    /// says that readers could not be told, and that nothing was changed.
+    /// Gives up every record after `last`, or all that are left. Once the new segment is durable
+    /// they never come back, even if a later step fails. The inner error means that readers could
+    /// not be told and that nothing was changed.
     pub(crate) fn truncate_after(&mut self, last: Option<Lsn>) -> Result<Result<()>> {
         let first = self.chain.first().unwrap_or(&self.tail.header).base;
-        // Of a log that was opened although its beginning is lost, what is there counts.
+        // If the log was opened with its beginning lost, the first segment found counts.
         let oldest = self.manifest.content.oldest_base.max(first);
-        // No number is given again that stood before the first record.
+        // LSNs before the first record are never reused.
         let last = last.or(oldest.previous());
         if last >= self.last {
             return Ok(Ok(()));
@@ -122,7 +124,7 @@ impl Writer {
             reserve: 0,
             spare: None,
         };
-        // Readers first: what is about to go must not be shown any more.
+        // Readers first: they must not return records that are about to be removed.
         if let Err(error) = self.stop_readers(named, last) {
             return Ok(Err(error));
         }
@@ -141,7 +143,7 @@ impl Writer {
         self.remove_segments(|id| dead.contains(&id)).map(Ok)
     }
 
-    /// The chain value of the batch in this segment that holds `last`.
+    /// The chain value of the batch in `holder` that contains `last`.
     fn chain_of(&self, holder: &SegmentHeader, last: Option<Lsn>) -> Result<u64> {
         if last < Some(holder.base) {
             return Ok(holder.pred_chain);
@@ -162,9 +164,9 @@ impl Writer {
         }
     }
 
-    /// Unlinks segments that are not in the chain: what a cut or a prune could not remove, or what
-    /// came back as its removal was not durable, and texts without a head, of a roll that did not
-    /// come to its end. Nothing is promised of them. What is in `kept` stays.
+    /// Unlinks segments outside the chain: those that a truncation could not remove, those whose
+    /// removal a crash undid, and texts without a head from an unfinished rotation. None of them
+    /// holds acknowledged records. Segments in `kept` stay.
     pub(crate) fn remove_orphan_segments(&self, kept: &[SegmentId]) -> Result<()> {
         let live = self.chain.iter().chain([&self.tail.header]);
         let live: BTreeSet<SegmentId> = live.map(|header| header.id).collect();
@@ -173,25 +175,24 @@ impl Writer {
         removed
     }
 
-    /// Unlinks segments that the log has given up already.
+    /// Unlinks segments that the log no longer contains.
     pub(crate) fn remove_segments(&self, is_removed: impl Fn(SegmentId) -> bool) -> Result<()> {
         let storage = &*self.env.storage;
         let names = list(storage)?;
-        // In the order of the names a head goes before its text.
+        // Sorted by name, a head is removed before its text.
         let gone = |name: &&String| SegmentId::from_any_name(name).is_some_and(&is_removed);
         let (mut removed, mut deferred) = (false, vec![]);
         for name in names.iter().filter(gone) {
-            // One that stays takes room and is tried again at the next cut.
+            // A file that cannot be removed costs space; the next truncation tries again.
             let Ok(file) = storage.retire(name) else { continue };
             removed = true;
-            // Where nothing is reserved a text grows by its writes, and nobody would free what they
-            // need.
+            // Without reserved space a write may need the room at once, so it is not freed later.
             deferred.extend(file.filter(|_| self.tail.header.layout == Layout::Binary));
         }
         if removed {
             storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
         }
-        // Not before: what comes back after a crash is as it was.
+        // After the directory sync only: a file that a crash brings back must be complete.
         for file in deferred {
             self.env.deferred_delete.add(file);
         }

@@ -1,22 +1,22 @@
-//! Those who await records: found by number, without a look at all the others.
+//! Wakers of tasks that await records, ordered by record so that completed ones are found directly.
 
 use crate::write::group_commit::Position;
 use seawall_format::Lsn;
 use std::collections::BTreeMap;
 use std::task::Waker;
 
-/// Wakers by batch, record and ticket: one for each ticket. Tickets may have clones, which tasks
-/// of their own await.
+/// Wakers by batch, record and ticket: one per ticket. Clones of a ticket are tickets of their own,
+/// since other tasks may await them.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
     known: BTreeMap<(u64, Lsn, u64), Waker>,
-    /// How many tickets have a number.
+    /// Number of tickets seen, to number the next one.
     tickets: u64,
 }
 
 impl Wakers {
-    /// Registers a waker for the record at `position`; the ticket gets a number. Returns the waker
-    /// that the ticket registered before.
+    /// Registers a waker for the record at `position` and numbers the ticket. Returns the waker
+    /// that the same ticket registered before.
     pub(crate) fn add(
         &mut self,
         position: Position,
@@ -30,18 +30,18 @@ impl Wakers {
         self.known.insert((position.batch_seq, position.lsn, number), waker)
     }
 
-    /// The waker of a ticket that is not awaited any more, if it is here.
+    /// Removes the waker of a ticket that is no longer awaited.
     pub(crate) fn remove(&mut self, position: Position, ticket: u64) -> Option<Waker> {
         self.known.remove(&(position.batch_seq, position.lsn, ticket))
     }
 
-    /// Whether the newest record is awaited by the task that this waker wakes.
+    /// Whether `waker` belongs to the task that awaits the newest record.
     pub(crate) fn newest_is(&self, waker: &Waker) -> bool {
         self.known.last_key_value().is_some_and(|(_, newest)| newest.will_wake(waker))
     }
 
-    /// Those of all places that `reached` says yes to: what was admitted first comes first, so
-    /// none lies behind the first no.
+    /// Takes the wakers of all records that `reached` accepts. Records are ordered by when they
+    /// were enqueued, so the search ends at the first one that is not.
     pub(crate) fn take(&mut self, reached: impl Fn(Position) -> bool) -> Vec<Waker> {
         let mut taken = vec![];
         while let Some(first) = self.known.first_entry() {
@@ -54,7 +54,7 @@ impl Wakers {
         taken
     }
 
-    /// All of them.
+    /// Takes all wakers.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Waker> + use<> {
         std::mem::take(&mut self.known).into_values()
     }
@@ -66,7 +66,7 @@ mod tests {
     use std::sync::Arc;
     use std::task::Wake;
 
-    /// Each is another one.
+    /// Each instance is a different waker.
     struct Bell;
 
     impl Wake for Bell {

@@ -1,5 +1,5 @@
-//! The writer of the tail segment: one batch, one write, one barrier. Whoever leads a group commit
-//! holds it; there is one.
+//! The writer of the tail segment: one write and one sync per batch. Each log has one, and the
+//! leader holds it.
 
 use crate::base::env::Env;
 use crate::base::error::{Error, Result};
@@ -21,58 +21,59 @@ use seawall_io::Lock;
 use std::collections::VecDeque;
 use std::io;
 
-/// How many buffers are kept for reuse: what a block of small batches frees at once.
+/// Buffers kept for reuse: as many as one block of small batches frees at once.
 const BUFFERS_MAX: usize = 64;
-/// The largest buffer that many are kept of, in bytes.
+/// Up to this size, in bytes, many buffers are kept.
 const BUFFER_SIZE_MAX: usize = 256 << 10;
-/// The largest buffer that one is kept of, in bytes: what a stream of large batches uses in turn.
+/// Up to this size, in bytes, one buffer is kept: a stream of large batches alternates between two.
 const LARGE_BUFFER_MAX: usize = 4 << 20;
 
-/// The one writer of a log.
+/// The only writer of a log.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) env: Env,
     pub(crate) manifest: ManifestFile,
     pub(crate) live: LiveFile,
     pub(crate) tail: TailSegment,
-    /// The live segments before it, oldest first.
+    /// The live segments before the tail, oldest first.
     pub(crate) chain: Vec<SegmentHeader>,
-    /// The last record; everything up to here is durable.
+    /// The last record; everything up to it is durable.
     pub(crate) last: Option<Lsn>,
-    /// The chain value of the batch that holds it, or 0 if this process never saw that batch.
+    /// The chain value of the batch that holds `last`, or 0 if this process has not seen that
+    /// batch.
     pub(crate) last_chain: u64,
-    /// The batches in the block where the next one begins, oldest first.
+    /// Batches in the block where the next one begins, oldest first.
     pub(crate) recent: VecDeque<WrittenBatch>,
-    /// Follows what is written, if the log has parity.
+    /// Computes parity for what is written, if the log has parity.
     pub(crate) parity: Option<ParityWriter>,
-    /// What is to become durable of it at leisure.
+    /// Parity that is written but not synced.
     pub(crate) parity_flushes: Vec<ParityFlush>,
-    /// The files for the next segment, if they were made ahead.
+    /// Preallocated files of the next segment.
     pub(crate) spare: Option<PreallocatedSegment>,
-    /// Buffers to be used again.
+    /// Buffers for reuse.
     pub(crate) buffers: Vec<Vec<u8>>,
-    /// What the device takes at once.
+    /// Memory for block-aligned writes.
     pub(crate) blocks: Blocks,
     pub(crate) max_id: Option<SegmentId>,
-    /// The least size of a segment, in bytes.
+    /// Minimum size of a segment, in bytes.
     pub(crate) segment_min: u64,
     pub(crate) counts: Counts,
     pub(crate) retained: RetentionState,
-    /// Failures that the log survived, for the hook that is to hear of them.
+    /// Failures that the log survived, to be reported to the hook.
     pub(crate) failovers: Vec<Failover>,
-    /// Held as long as the writer is.
+    /// The file lock, held as long as the writer exists.
     pub(crate) lock: Box<dyn Lock>,
 }
 
-/// What a new segment begins with, and its least size in bytes.
+/// Content and minimum size of a new segment.
 pub(crate) struct NewSegment {
     pub(crate) carry: Vec<RewriteBatch>,
     pub(crate) size_min: u64,
-    /// Bytes that must fit in behind.
+    /// Bytes that must fit after `carry`.
     pub(crate) reserve: u64,
 }
 
-/// What the writer has done so far.
+/// Statistics of the writer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) batches: u64,
@@ -88,8 +89,8 @@ pub(crate) struct Counts {
 }
 
 impl Writer {
-    /// Writes a batch (room for its header, then unbound frames) and returns once it is durable.
-    /// Gives back a buffer to be used for another one.
+    /// Writes a batch (space for its header, then frames without LSNs) and returns once it is
+    /// durable. Returns a buffer for reuse.
     pub(crate) fn write(&mut self, bytes: Vec<u8>, count: u32) -> Result<Vec<u8>> {
         let overhead = u64::from(count) * overhead_max(self.tail.header.layout);
         let size = to_u64(bytes.len()) + overhead;
@@ -112,14 +113,14 @@ impl Writer {
         self.counts.records += u64::from(count);
         self.forget_whole_blocks();
         self.tell_readers();
-        // Not on the way of the roll: what `live` names must not go.
+        // After the batch, not during rotation: the segment that `live` names must not be removed.
         if self.retained.is_due {
             self.retain()?;
         }
         Ok(self.buffers.pop().unwrap_or_default())
     }
 
-    /// One write, one barrier. Whatever came of it, the batch is in the hands of the caller.
+    /// Writes and syncs one batch. Returns the batch even on failure, so that it can be rewritten.
     fn send(&mut self, mut bytes: Vec<u8>, first: Lsn, count: u32) -> (WrittenBatch, Result<()>) {
         let tail = &mut self.tail;
         let time_us = self.env.clock.wall_us();
@@ -150,7 +151,7 @@ impl Writer {
         (WrittenBatch { bytes, first, count, is_void, time_us, end, chain_before }, outcome)
     }
 
-    /// The barrier of a batch failed: its file gets nothing more. Everything in the blocks that the
+    /// Handles a failed sync: the file gets no more writes, and every batch in the blocks that the
     /// write touched goes into a new segment, from memory (R8).
     fn fail_over(&mut self, sent: WrittenBatch, error: &Error) -> Result<()> {
         let life = self.tail.life;
@@ -169,7 +170,7 @@ impl Writer {
         self.failovers.push(Failover { cause, segment });
     }
 
-    /// Goes on in a new segment, twice the size, that holds a batch of `size` bytes.
+    /// Rotates to a segment of twice the size that has space for a batch of `size` bytes.
     fn rotate(&mut self, size: u64) -> Result<()> {
         let new = NewSegment { carry: vec![], size_min: self.next_size(), reserve: size };
         self.counts.rolls += 1;
@@ -178,18 +179,18 @@ impl Writer {
         Ok(())
     }
 
-    /// The size that the next segment of an ordinary roll should have, in bytes.
+    /// Size of the next segment in an ordinary rotation, in bytes.
     pub(crate) fn next_size(&self) -> u64 {
         (self.tail.soft_limit * 2).min(self.manifest.content.segment_max)
     }
 
-    /// The first record that was not given up, and the newest checkpoint.
+    /// The first record that is not pruned, and the newest checkpoint.
     pub(crate) fn bounds(&self) -> (Lsn, Option<Lsn>) {
         let content = &self.manifest.content;
         (content.oldest_base, content.newest_checkpoint())
     }
 
-    /// Where batches can surely go.
+    /// Space on the device that is certain to be available.
     pub(crate) fn room(&self) -> Room {
         let start = self.tail.header.data_start();
         let room =
@@ -197,7 +198,7 @@ impl Writer {
         Room { tail: self.tail.room(), spare: self.spare.as_ref().map_or(0, room) }
     }
 
-    /// Takes over a file that was made ahead; a second one is given up.
+    /// Adopts preallocated files; discards them if there are some already.
     pub(crate) fn take_preallocated(&mut self, preallocation: Option<PreallocatedSegment>) {
         let Some(preallocation) = preallocation else { return };
         match &self.spare {
@@ -206,8 +207,8 @@ impl Writer {
         }
     }
 
-    /// Makes a spare segment that holds a batch of `size` bytes: the usual size, or the least that
-    /// does if there is no room for that.
+    /// Creates a preallocated segment with space for a batch of `size` bytes: of the usual size, or
+    /// as small as possible if the disk is too full.
     pub(crate) fn make_room(&mut self, size: u64) -> io::Result<()> {
         if let Some(small) = self.spare.take() {
             small.discard(&*self.env.storage);
@@ -219,7 +220,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The one way into a new segment while the log is open.
+    /// Continues in a new segment. All rotations of an open log go through here.
     pub(crate) fn switch_segment(
         &mut self,
         base: Lsn,
@@ -246,8 +247,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Goes on in a new segment if the tail holds records of another schema than those to come:
-    /// each is decoded by the number in its segment's header.
+    /// Starts a new segment if the tail holds records of another schema: a segment's header has the
+    /// schema of all its records.
     pub(crate) fn enter_schema(&mut self) -> Result<()> {
         if self.tail.header.record_type.schema == self.manifest.content.record_type.schema {
             return Ok(());
@@ -256,7 +257,7 @@ impl Writer {
         self.switch_segment(next_lsn(self.last), self.last_chain, empty)
     }
 
-    /// Batches that end before the block where the next one begins are safe from its failure.
+    /// Drops batches that share no block with the next one: its write cannot damage them.
     fn forget_whole_blocks(&mut self) {
         let block = u64::from(self.tail.header.geometry.block);
         let start = self.tail.at.0 / block * block;
@@ -278,7 +279,8 @@ impl Writer {
         }
     }
 
-    /// Writes evidence, away from the data, that everything so far is durable. Alone in flight.
+    /// Writes a mark: evidence, away from the data, that everything so far is durable. No write is
+    /// in flight meanwhile.
     pub(crate) fn mark(&mut self) -> Result<()> {
         self.check_names()?;
         let sequence = self.tail.marks + 1;
@@ -286,8 +288,8 @@ impl Writer {
         let header = &self.tail.header;
         let offset = mark.slot().offset(header.geometry);
         let written = if sequence > SEQUENCE_MAX {
-            // As with the manifest: a reader would not believe it.
-            Err(io::Error::other("every number for a mark is taken"))
+            // As for the manifest: readers reject a higher number.
+            Err(io::Error::other("all sequence numbers of marks are used"))
         } else {
             let written = self.tail.head.write_at(&mark.encode(header), offset.0);
             written.and_then(|()| self.tail.head.sync())
@@ -306,8 +308,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Has parity made, of everything that was written if it is to be `complete`; it becomes
-    /// durable at leisure, unless nobody else sees to that.
+    /// Writes parity slots: with `complete`, for everything written so far. Syncs them with
+    /// `at_once`, else leaves that to the preallocator.
     pub(crate) fn update_parity(&mut self, complete: bool, at_once: bool) {
         let Some(parity) = &mut self.parity else { return };
         if complete {
@@ -319,17 +321,16 @@ impl Writer {
         }
     }
 
-    /// Makes all of it durable, names included.
+    /// Completes and syncs parity, including the names of its files.
     fn flush_parity(&mut self) {
         if self.parity.is_some() {
             self.update_parity(true, true);
-            // This writer makes no more segments: nobody else has to hear of an error, and what
-            // is not there at the next open is made then.
+            // An error is ignored: the next open creates what is missing.
             let _ = self.env.storage.sync_dir();
         }
     }
 
-    /// A clean close: the manifest says where the log ends. It stays true whatever follows.
+    /// Closes cleanly: the manifest records where the log ends.
     pub(crate) fn close(&mut self) -> Result<()> {
         if let Some(spare) = self.spare.take() {
             spare.discard(&*self.env.storage);
@@ -341,24 +342,24 @@ impl Writer {
         self.write_manifest()
     }
 
-    /// Tells readers on this boot what is durable: before any acknowledgement (R16).
+    /// Publishes the durable end to readers on this boot, before any acknowledgement (R16).
     ///
-    /// A failure is counted, and is not an error: readers then sync what they show.
+    /// A failure is counted, not returned: readers then sync what they show.
     pub(crate) fn tell_readers(&mut self) {
         let newest = (self.tail.header.reference(), self.last);
-        let told = self.live.publish(&self.env, self.manifest.content.log, newest);
-        self.counts.live_failures += u64::from(told.is_err());
+        let published = self.live.publish(&self.env, self.manifest.content.log, newest);
+        self.counts.live_failures += u64::from(published.is_err());
     }
 
-    /// Tells readers that the log ends with `durable`, in the segment that holds it: before what
-    /// follows is cut (R10).
+    /// Tells readers that the log ends with `durable` in `segment`, before later records are
+    /// truncated (R10).
     ///
     /// # Errors
     ///
-    /// They could not be told.
+    /// Readers could not be told.
     pub(crate) fn stop_readers(&mut self, segment: SegmentRef, durable: Option<Lsn>) -> Result<()> {
-        let told = self.live.stop(&self.env, self.manifest.content.log, (segment, durable));
-        // Nothing, or a part of it, may be there now.
-        told.inspect_err(|_| self.tell_readers())
+        let published = self.live.stop(&self.env, self.manifest.content.log, (segment, durable));
+        // The failed write may have stored nothing or a part.
+        published.inspect_err(|_| self.tell_readers())
     }
 }

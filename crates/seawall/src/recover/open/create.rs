@@ -118,7 +118,7 @@ fn refuse_lone_texts(env: &Env, names: &[String]) -> Result<()> {
     for name in names.iter().filter(|name| SegmentId::from_any_name(name).is_some()) {
         let id = SegmentId::from_file_name(name);
         let file = env.storage.open(name, Access::Read).and_then(|file| file.is_empty());
-        if id.is_none() && !file.map_err(Error::io(format!("look at {name}")))? {
+        if id.is_none() && !file.map_err(Error::io(format!("check {name}")))? {
             let found = format!("it holds {name}, without a head or a manifest");
             return Err(Error::NotALog { place: env.storage.place(), found });
         }

@@ -10,10 +10,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
 
 impl Coordinator {
-    /// Does something to the log between two batches, with everybody else waiting.
+    /// Runs `act` between two batches; no record is enqueued meanwhile.
     ///
-    /// An error of the device poisons the log: how much of it came to pass is for the next open
-    /// to find out.
+    /// A device error poisons the log: only reopening shows how much of the operation was done.
     ///
     /// # Errors
     ///
@@ -25,15 +24,15 @@ impl Coordinator {
         self.lock_checked()?.check_hook()?;
         let mut failovers = vec![];
         let done = self.take_exclusive_writer(&mut failovers).and_then(|(state, writer)| {
-            // Until the writer is back nothing is admitted, as the lock is held.
+            // The lock stays held until the writer is returned, so no record is enqueued.
             self.run_exclusive(state, writer, act)
         });
         self.report_failovers(&failovers);
         done
     }
 
-    /// The writer, with no batch open. Who waits here has it next: after the batch under way, at
-    /// most the open one is written.
+    /// Takes the writer, with no open batch. The caller is next in line: only the batch in flight
+    /// and the open batch are written before.
     pub(super) fn take_exclusive_writer<'a>(
         self: &'a Arc<Self>,
         failovers: &mut Vec<Failover>,

@@ -1,5 +1,5 @@
-//! What the thread does that has the writer: it takes a batch to the device, or makes room there,
-//! with the lock released, and tells those who wait what came of it.
+//! The leader: writes a batch or makes room for one with the lock released, then publishes the
+//! outcome and wakes the waiters.
 
 use crate::base::error::{Error, Result};
 use crate::base::event_count::EventCount;
@@ -13,14 +13,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who leads lets others run so often before it is sure that no more come.
+/// After this many yields without a new waiter, the leader assumes that no more committers come.
 const YIELDS_MAX: u32 = if cfg!(seawall_scheduled) { 1 } else { 200 };
-/// Who stays awake looks so often at most, should time stand still.
+/// Bounds the spin in case the clock does not advance.
 const SPINS_MAX: u32 = if cfg!(seawall_scheduled) { 2 } else { 10_000 };
 
 impl Coordinator {
-    /// Waits a moment, with the lock released and the writer in hand, for others who are about to
-    /// append: they then share one flight.
+    /// Commit delay: waits briefly, with the lock released and the writer in hand, for other
+    /// committers to join the batch.
     pub(crate) fn wait_for_group<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -47,7 +47,8 @@ impl Coordinator {
         state
     }
 
-    /// Stays awake until the gate is opened, but lets others run; whether it was opened in time.
+    /// Spins, yielding, until `event` is notified or `limit` has passed. Returns whether it was
+    /// notified.
     pub(super) fn spin_wait(&self, (event, seen): (&EventCount, u32), limit: Duration) -> bool {
         let begin = self.clock.now();
         for _ in 0..SPINS_MAX {
@@ -62,7 +63,7 @@ impl Coordinator {
         false
     }
 
-    /// Takes the open batch to the device with the lock released, and tells what came of it.
+    /// Writes the open batch with the lock released, then publishes the outcome.
     pub(crate) fn lead(
         self: &Arc<Self>,
         state: MutexGuard<'_, State>,
@@ -73,7 +74,7 @@ impl Coordinator {
         self.report_failovers(&failovers);
     }
 
-    /// The same; returns what the failover hook is yet to hear of.
+    /// Like [`lead`](Self::lead), but returns the failovers for the caller to report.
     #[must_use]
     pub(super) fn write_open_batch(
         self: &Arc<Self>,
@@ -99,7 +100,7 @@ impl Coordinator {
             let marked = writer.mark();
             outcome = outcome.and_then(|written| marked.map(|()| written));
         }
-        // With nothing to write the log idles, or somebody wants to be sure.
+        // Without a batch, the log is idle or a caller waits for confirmation: complete the parity.
         writer.update_parity(is_idle && outcome.is_ok(), !self.preallocate);
         std::mem::forget(guard);
         let mut state = self.lock();
@@ -124,12 +125,14 @@ impl Coordinator {
         let State { wakers, commit, .. } = &mut *state;
         let wakers = wakers.take(|position| commit.reached(position, goal));
         drop(state);
-        // Without the lock: those who are let through are about to take it for their next record.
+        // Waiters take the lock for their next record as soon as they wake, so it is released
+        // first.
         match batch_seq {
-            // A mark concerns whoever waits for a confirmation, of an older batch too. At level
-            // `Confirmed` nobody does: each batch comes with its own.
+            // A mark also confirms older batches, whose waiters may wait on either event. Not at
+            // level `Confirmed`: there each batch has its own mark.
             Some(batch_seq) if !mark || self.level == Level::Confirmed => {
-                // One of those in the next batch leads it; first, as to wake many takes long.
+                // One waiter of the next batch leads it. It goes first, because waking many takes
+                // long.
                 self.batch_event(batch_seq + 1).notify_one();
                 self.batch_event(batch_seq).notify_all();
             }
@@ -139,7 +142,7 @@ impl Coordinator {
         failovers
     }
 
-    /// Sees to it that a batch of `size` bytes has a place on the device, with the lock released.
+    /// Makes sure that a batch of `size` bytes has space on the device, with the lock released.
     pub(super) fn make_room<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
@@ -156,8 +159,8 @@ impl Coordinator {
         state.return_writer(writer);
         self.wake_for_writer(&state);
         self.wake_for_room(&state);
-        // Whose records are in the open batch found no writer meanwhile: one of them leads it now,
-        // as this thread may end with an error.
+        // The waiters of the open batch found no writer meanwhile. Wake them so that one leads it:
+        // this thread may return an error.
         self.batch_done.iter().for_each(EventCount::notify_all);
         if state.wants_writer {
             self.flusher_work.notify_all();
@@ -165,7 +168,7 @@ impl Coordinator {
         match made {
             Ok(()) => Ok(state),
             Err(source) if is_full(&source) => Err(Error::DiskFull { source }),
-            Err(source) => Err(Error::io_in("make a file for the next segment")(source)),
+            Err(source) => Err(Error::io_in("create a file for the next segment")(source)),
         }
     }
 
@@ -189,10 +192,10 @@ impl Coordinator {
     }
 }
 
-/// The number of a durable batch, its records, and a buffer for another one.
+/// Number of a durable batch, its record count, and a buffer for reuse.
 type Written = (u64, u32, Vec<u8>);
 
-/// Whether the device said that there is no room, in one of the ways in which it can.
+/// Whether `error` is one of the ways in which a device reports that it is full.
 fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     [StorageFull, FileTooLarge, QuotaExceeded].contains(&error.kind())

@@ -55,7 +55,7 @@ impl LocalWriter for Coordinator {
         loop {
             let is_durable = state.commit.durable() >= Some(next);
             let is_cut_off = state.commit.next_lsn() < next;
-            // The same word again would send the follower in circles.
+            // An unchanged watermark would make the follower loop without progress.
             if (is_durable || is_cut_off) && Some(state.live()) != seen {
                 return Ok(Some(state.live()));
             }

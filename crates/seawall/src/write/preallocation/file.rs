@@ -1,7 +1,7 @@
-//! Spare segment files: made ahead, so that a roll neither waits for zeros nor finds the disk full.
+//! Preallocated segment files, so that a rotation neither waits for zeros nor finds the disk full.
 //!
-//! A spare is a file of zeros, or an empty one, under a temporary name. It has no header and is no
-//! part of the log; one that is found at open is removed.
+//! A preallocated file is filled with zeros or empty, and has a temporary name (`spare-*.tmp`). It
+//! has no header and is not part of the log; the next open removes leftovers.
 
 use crate::base::env::Env;
 use seawall_format::{Layout, Manifest};
@@ -10,32 +10,32 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Larger files are allocated, not written, when somebody waits for them.
+/// A larger file is allocated, not filled with zeros, when a caller waits for it.
 const FILL_MAX: u64 = 2 << 20;
-/// What is written, and what is synced, between two pauses of the preparer.
+/// Bytes written between two pauses of the preallocator, and bytes between two syncs.
 const CHUNK: u64 = 64 << 10;
 const SYNC_EVERY: u64 = 1 << 20;
-/// How many names that are taken are passed over for one file.
+/// How many taken names are skipped to find a free one.
 const NAMES_MAX: u32 = 10_000;
 
-/// A file of zeros, allocated to its full length.
+/// A file under a temporary name.
 #[derive(Debug)]
 pub(crate) struct PreallocatedFile {
     pub(crate) name: String,
     pub(crate) file: Arc<dyn File>,
-    /// Its length, in bytes.
+    /// The size that it was created with, in bytes; 0 for one that grows.
     pub(crate) size: u64,
 }
 
-/// The files of a segment that is yet to be made.
+/// The files of a future segment.
 #[derive(Debug)]
 pub(crate) struct PreallocatedSegment {
-    /// For header, marks and seal; in the binary layout for the records, too.
+    /// Holds header, marks and seal; in the binary layout also the records.
     pub(crate) head: PreallocatedFile,
-    /// For the records, where they have a file of their own.
+    /// Holds the records in the text layout.
     pub(crate) text: Option<PreallocatedFile>,
-    /// Up to this length the file with the records has its space on the device; `None`: a text on a
-    /// file system that cannot reserve any.
+    /// Size up to which space for records is reserved on the device; `None` for a text on a file
+    /// system that cannot reserve space.
     pub(crate) reserved: Option<u64>,
 }
 
@@ -45,7 +45,7 @@ impl PreallocatedSegment {
         Self { head: file, text: None, reserved }
     }
 
-    /// Makes one of `usual` bytes, or of `size_min` if there is no room for that.
+    /// Creates one of `usual` bytes, or of `size_min` if the disk is too full.
     pub(crate) fn create_now(
         env: &Env,
         log: &Manifest,
@@ -76,7 +76,7 @@ impl PreallocatedSegment {
         }
     }
 
-    /// Removes its files, as far as that works.
+    /// Removes the files, ignoring errors.
     pub(crate) fn discard(self, storage: &dyn Storage) {
         self.head.discard(storage);
         if let Some(text) = self.text {
@@ -85,8 +85,7 @@ impl PreallocatedSegment {
     }
 }
 
-/// How long the file with the records has to be for a segment of a log that holds `data` bytes of
-/// them: `size_min` at the least.
+/// Size of the file that holds `data` bytes of records, but at least `size_min`.
 pub(crate) fn length_for(log: &Manifest, data: u64, size_min: u64) -> u64 {
     match log.layout {
         Layout::Text => data.max(size_min),
@@ -99,8 +98,8 @@ fn is_taken(error: &io::Error) -> bool {
 }
 
 impl PreallocatedFile {
-    /// Makes one at once: somebody waits. A short one is written, a long one allocated only, which
-    /// costs later syncs but not the wait.
+    /// Creates a file while a caller waits. A short one is filled with zeros; a long one is only
+    /// allocated, which makes later syncs slower but the wait short.
     pub(crate) fn create_now(env: &Env, size: u64) -> io::Result<Self> {
         env.deferred_delete.retry_after_reclaim(|| {
             let spare = Self::create(env, size)?;
@@ -113,13 +112,13 @@ impl PreallocatedFile {
         })
     }
 
-    /// Makes an empty one: it grows.
+    /// Creates an empty file that grows.
     pub(crate) fn empty(env: &Env) -> io::Result<Self> {
         Self::create(env, 0)
     }
 
-    /// Makes an empty one, for a text, with space for `size` bytes beyond its end; whether the file
-    /// system reserves any.
+    /// Creates an empty file with `size` bytes reserved after its end. Returns whether the file
+    /// system supports that.
     fn text(env: &Env, size: u64) -> io::Result<(Self, bool)> {
         env.deferred_delete.retry_after_reclaim(|| {
             let spare = Self::create(env, 0)?;
@@ -130,8 +129,9 @@ impl PreallocatedFile {
         })
     }
 
-    /// Makes one in the background: chunk by chunk, synced as it grows so that no commit's sync
-    /// waits for megabytes. `go_on` gets the number of bytes written so far, and pauses.
+    /// Creates a file in small chunks, synced as it grows, so that no commit's sync has to wait for
+    /// megabytes. `continue_after` is called with the bytes written so far; it may pause, or stop
+    /// by returning false.
     pub(crate) fn create_in_background(
         env: &Env,
         size: u64,
@@ -142,7 +142,7 @@ impl PreallocatedFile {
         let mut stopped = false;
         let mut written = 0;
         let mut fill = || -> io::Result<()> {
-            // The room first: better to hear of a full disk now than halfway.
+            // Allocates first, to find out early that the disk is full.
             env.deferred_delete.retry_after_reclaim(|| spare.file.allocate(size))?;
             while written < size && !stopped {
                 let part = zeros.get(..usize::try_from(size - written).unwrap_or(usize::MAX));
@@ -165,7 +165,7 @@ impl PreallocatedFile {
         Ok(Some(spare))
     }
 
-    /// Removes it, as far as that works: it is not part of the log.
+    /// Removes the file, ignoring errors: it is not part of the log.
     pub(crate) fn discard(self, storage: &dyn Storage) {
         let _ = storage.remove(&self.name);
     }
@@ -176,7 +176,8 @@ impl PreallocatedFile {
             let number = env.spares.fetch_add(1, Ordering::Relaxed);
             let name = format!("spare-{number}.tmp");
             match env.storage.create(&name) {
-                // What an open could not remove: a directory, another's file.
+                // An entry that the last open could not remove, for example a directory or another
+                // user's file.
                 Err(error) if is_taken(&error) && attempt < NAMES_MAX => attempt += 1,
                 made => return made.map(|file| Self { name, file, size }),
             }

@@ -1,43 +1,42 @@
-//! How fast the next segment's file is made: unhurried, unless the tail would be full before. Pure:
-//! what is written, what is left, and the time are told to it.
+//! Pace of preallocation: unhurried, unless the tail would be full first. Pure: the caller passes
+//! in progress and time.
 
 use std::time::Duration;
 
-/// Whoever fills the tail so fast that the file would have to grow by more bytes in a microsecond
-/// is not to be overtaken: hurry would only keep the device from writing records.
+/// Fastest useful rate, in bytes per microsecond. If the tail fills so fast that the file would
+/// have to grow faster, preallocation cannot keep up; trying would only compete with commits.
 const RATE_MAX: u64 = 512;
-/// How long who writes is watched before it is said how fast that is.
+/// How long the fill rate of the tail is measured.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A file that is made while the tail fills.
+/// Progress of one file that is created while the tail fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PreallocationRate {
-    /// How long the file is to be, in bytes.
+    /// Final size of the file, in bytes.
     size: u64,
-    /// What was left of the tail when it was begun, in bytes.
+    /// Bytes left in the tail when the file was started.
     left_at_start: u64,
-    /// What was left of it when that was looked at last, and when that was.
+    /// Bytes left in the tail at the last sample, and the time of that sample.
     last_sample: (u64, Duration),
-    /// Whether it filled too fast up to then.
+    /// Whether the tail filled too fast before the last sample.
     cannot_keep_up: bool,
 }
 
 impl PreallocationRate {
-    /// Of a file of `size` bytes, begun `now`, with `left` bytes left in the tail.
+    /// A file of `size` bytes, started `now`, with `left` bytes left in the tail.
     pub(crate) fn new(size: u64, left: u64, now: Duration) -> Self {
         Self { size, left_at_start: left, last_sample: (left, now), cannot_keep_up: false }
     }
 
-    /// How long the file is to be, in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Whether the preparer must not rest: with `written` bytes of the file and `left` bytes of the
-    /// tail it is not on its way to be done when three quarters of what was left are used, and can
-    /// be.
+    /// Whether the preallocator must skip its pause: with `written` bytes of the file and `left`
+    /// bytes of the tail, the file will not be done when three quarters of the space are used, but
+    /// still can be.
     ///
-    /// If the log went on in another segment meanwhile, it is late, and that one is the measure.
+    /// If the log has rotated meanwhile, the file is late and the new tail is the measure.
     pub(crate) fn is_behind_schedule(&mut self, written: u64, left: u64, now: Duration) -> bool {
         let (before, then) = self.last_sample;
         let elapsed = now.saturating_sub(then);
@@ -50,7 +49,7 @@ impl PreallocationRate {
             && u128::from(written) < self.due(self.left_at_start.saturating_sub(left))
     }
 
-    /// How much of the file is due for so many bytes of the tail.
+    /// Bytes of the file that are due once `used` bytes of the tail were written.
     fn due(&self, used: u64) -> u128 {
         u128::from(self.size) * u128::from(used) / u128::from(self.left_at_start / 4 * 3).max(1)
     }
@@ -62,7 +61,7 @@ mod tests {
 
     const BEGAN: Duration = Duration::from_secs(7);
 
-    /// Of 2,000 bytes while 800 are used, looked at a second later.
+    /// For a file of 2,000 bytes started with 800 bytes left, one second later.
     fn is_behind_schedule(written: u64, left: u64) -> bool {
         PreallocationRate::new(2000, 800, BEGAN).is_behind_schedule(
             written,
@@ -100,13 +99,13 @@ mod tests {
         let mut rate = PreallocationRate::new(64 * MIB, 64 * MIB, BEGAN);
         let mut after =
             |ms, left| rate.is_behind_schedule(0, left * MIB, BEGAN + Duration::from_millis(ms));
-        assert!(after(4, 56), "nobody knows yet");
-        // 8 MiB in 5 ms are 1,678 bytes in a microsecond, and 2,237 for the file.
+        assert!(after(4, 56), "not sampled yet");
+        // 8 MiB in 5 ms are 1,678 bytes per microsecond, and 2,237 for the file.
         assert!(!after(5, 56));
         assert!(!after(9, 55));
-        // 1 MiB in 5 ms, and 280 for the file.
+        // 1 MiB in 5 ms, and 280 bytes per microsecond for the file.
         assert!(after(10, 55));
-        assert!(after(14, 20), "as long as nobody has looked");
+        assert!(after(14, 20), "the last sample still counts");
         assert!(!after(15, 20));
         assert!(after(1000, 20));
     }

@@ -1,4 +1,4 @@
-//! What the background threads are asked to do next.
+//! Requests to the preallocator, and its results.
 
 use crate::base::env::Env;
 use crate::base::sync::JoinHandle;
@@ -8,19 +8,19 @@ use crate::write::preallocation::rate::PreallocationRate;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The preparer and what it is at.
+/// State of the preallocator thread.
 #[derive(Debug, Default)]
 pub(crate) struct PreallocationState {
     pub(crate) thread: Option<JoinHandle<()>>,
-    /// It has nothing to do.
+    /// The thread sleeps because it has nothing to do.
     pub(crate) is_asleep: bool,
-    /// The next segment's file: with what, and how fast.
+    /// The requested file of the next segment.
     pub(crate) wanted: Option<(Env, PreallocationRate)>,
     pub(crate) is_busy: bool,
-    /// After an error it is not asked again before this time.
+    /// No request before this time, after an error.
     pub(crate) retry_after: Duration,
-    /// Parity to be made durable.
+    /// Parity to be synced.
     pub(crate) parity_flushes: VecDeque<ParityFlush>,
-    /// What it made, until a leader takes it.
+    /// The finished file, until a leader takes it.
     pub(crate) made: Option<PreallocatedSegment>,
 }
