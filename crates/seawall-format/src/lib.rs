@@ -17,55 +17,46 @@
 
 #![forbid(unsafe_code)]
 
-pub mod batch;
-#[cfg(feature = "json")]
-mod canonical;
-mod field;
-pub mod frame;
-#[cfg_attr(not(feature = "json"), path = "no_lines.rs")]
-pub mod lines;
-mod live;
-mod manifest;
-mod number;
-mod options;
-pub mod parity;
-mod preamble;
-mod salt;
+mod binary;
+mod checksum;
+mod content;
+mod fields;
+mod files;
+mod ids;
+mod refused;
 pub mod scan;
-mod segment;
+mod sizes;
 pub mod tail;
-#[cfg(feature = "json")]
 pub mod text;
 pub mod time;
+mod types;
 
-pub use field::{Field, Table};
-pub use live::Live;
-pub use manifest::{Closed, MANIFEST_SLOT_SIZE, Manifest, SegmentRef};
-pub use number::{Epoch, LogId, Lsn, Offset, SegmentId, lsn_or_zero, next_lsn};
-pub use options::{CodecId, Geometry, Layout, Level, RecordType, TYPE_NAME_MAX};
-pub use preamble::{DRAFT, Refused, VERSION};
-pub use salt::Salt;
-pub use segment::{HEADER_SIZE, Mark, MarkSlot, Seal, SegmentHeader};
-
-/// The smallest piece that a device writes or loses as a whole, in bytes.
-pub const SECTOR: usize = 512;
-
-/// Miri is a thousand times slower: there, a test that tries every bit tries one in so many.
-#[cfg(test)]
-const EVERY: usize = if cfg!(miri) { 101 } else { 1 };
+pub use binary::{batch, frame};
+pub use checksum::Salt;
+pub use content::content_crc;
+pub use fields::{Field, Table};
+pub use files::live::Live;
+pub use files::manifest::{Closed, MANIFEST_SLOT_SIZE, Manifest};
+pub use files::parity;
+pub use files::segment::{HEADER_SIZE, Mark, MarkSlot, Seal, SegmentHeader};
+pub use ids::{Epoch, LogId, Lsn, Offset, SegmentId, SegmentRef, lsn_or_zero, next_lsn};
+pub use refused::{DRAFT, Refused, VERSION};
+pub use sizes::SECTOR;
+pub use text::line_set as lines;
+pub use types::{CodecId, Geometry, Layout, Level, RecordType, TYPE_NAME_MAX};
 
 /// Every byte table of the format, as format.md names it: for the test that compares the two.
 #[must_use]
 pub fn tables() -> Vec<(&'static str, Table)> {
     vec![
-        ("preamble", preamble::TABLE),
-        ("header", segment::header_table()),
-        ("mark", segment::mark_table()),
-        ("seal", segment::seal_table()),
+        ("preamble", files::preamble::TABLE),
+        ("header", files::segment::header_table()),
+        ("mark", files::segment::mark_table()),
+        ("seal", files::segment::seal_table()),
         ("batch", batch::TABLE),
         ("frame", frame::TABLE),
-        ("manifest", manifest::TABLE),
-        ("live", live::TABLE),
+        ("manifest", files::manifest::TABLE),
+        ("live", files::live::TABLE),
         ("parity", parity::head_table()),
         ("stripe", parity::stripe_table()),
     ]

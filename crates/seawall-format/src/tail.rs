@@ -1,8 +1,10 @@
 //! What lies behind the last valid batch of the newest segment, none of it promised: the last
 //! rows of the recovery table, format.md section 7.
 
-use crate::batch::{BatchHeader, HEADER_SIZE, Life};
-use crate::{Lsn, Offset, SECTOR, frame};
+use crate::binary::batch::{BatchHeader, HEADER_SIZE, Life};
+use crate::binary::frame;
+use crate::ids::{Lsn, Offset};
+use crate::sizes::SECTOR;
 
 /// A row of the recovery table that speaks of the tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,8 +216,9 @@ pub fn is_zero(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::{Spec, finish};
-    use crate::{Epoch, LogId, Salt};
+    use crate::binary::batch::{Spec, finish};
+    use crate::checksum::Salt;
+    use crate::ids::{Epoch, LogId};
 
     const LIFE: Life =
         Life { salt: Salt::new(LogId(3), Epoch(9)), epoch: Epoch(9), batch_max: 2048, block: 512 };

@@ -12,20 +12,41 @@ const LINES_MAX: usize = 500;
 
 /// The modules at the root of a crate, lowest layer first. A module imports from its own folder
 /// and from layers below; modules of one layer lie beside each other and share nothing.
-const ORDERS: &[(&str, &[&[&str]])] = &[(
-    "crates/seawall/",
-    &[
-        &["base"],
-        &["files"],
-        &["scan"],
-        &["parity"],
-        &["read", "write"],
-        &["recover"],
-        &["maintenance"],
-        &["log", "reader"],
-        &["paper"],
-    ],
-)];
+const ORDERS: &[(&str, &[&[&str]])] = &[
+    (
+        "crates/seawall/",
+        &[
+            &["base"],
+            &["files"],
+            &["scan"],
+            &["parity"],
+            &["read", "write"],
+            &["recover"],
+            &["maintenance"],
+            &["log", "reader"],
+            &["paper"],
+        ],
+    ),
+    (
+        "crates/seawall-format/",
+        &[
+            &["ids", "sizes", "time", "fields", "refused"],
+            &["checksum", "types"],
+            &["files"],
+            &["binary"],
+            &["text"],
+            &["scan", "content", "tail"],
+        ],
+    ),
+    (
+        "crates/seawall-io/",
+        &[
+            &["aligned", "clock", "entropy", "failure", "futex", "process", "storage", "transfer"],
+            &["direct"],
+            &["posix"],
+        ],
+    ),
+];
 
 /// Finds imports from a higher layer, or from one beside.
 pub(super) fn upward(tree: &[Source]) -> Vec<Breach> {

@@ -1,8 +1,10 @@
 //! A walk over batches, in windows of any size and up to any limit.
 
 use super::*;
-use crate::batch::{Spec, finish};
-use crate::{CodecId, Epoch, Geometry, LogId, RecordType, SegmentId, frame};
+use crate::binary::batch::{HEADER_SIZE, Spec, finish};
+use crate::binary::frame;
+use crate::ids::{Epoch, LogId, SegmentId};
+use crate::types::{CodecId, Geometry, RecordType};
 
 fn header() -> SegmentHeader {
     SegmentHeader {
@@ -121,7 +123,7 @@ fn what_was_looked_at_ahead_is_judged_as_if_it_came_at_once() {
     for piece in [1, 7, 48, 100] {
         let walked = walk_ahead(&mut open(), &file, (48, Some(piece)));
         assert_eq!(walked, walk(&mut open(), &file, 8192), "pieces of {piece}");
-        for at in (2560..end).step_by(crate::EVERY) {
+        for at in (2560..end).step_by(crate::sizes::EVERY) {
             changed[at] ^= 1;
             let walked = walk_ahead(&mut open(), &changed, (48, Some(piece)));
             assert_eq!(walked, walk(&mut open(), &changed, 8192), "byte {at}, pieces of {piece}");

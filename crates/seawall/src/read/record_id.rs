@@ -1,7 +1,7 @@
 //! Which record it is, where its number alone does not tell.
 
 use crate::read::cursor::Record;
-use seawall_format::frame::content_crc;
+use seawall_format::content_crc;
 use seawall_format::{Layout, Lsn};
 
 /// Which record of a log it is.

@@ -1,7 +1,8 @@
 //! Every field of the manifest by itself, with checksums that agree.
 
 use super::*;
-use crate::{CodecId, Field};
+use crate::fields::Field;
+use crate::types::CodecId;
 
 /// A manifest in which no number is that of another field, in slot A.
 fn sample() -> Manifest {
@@ -81,7 +82,7 @@ fn a_slot_in_the_place_of_the_other_is_not_valid() {
 #[test]
 fn every_flipped_bit_of_a_slot_is_noticed() {
     let good = sample().encode();
-    for bit in (0..good.len() * 8).step_by(crate::EVERY) {
+    for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
         let mut bytes = good;
         bytes[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(Manifest::decode(&bytes, Offset(0)), Err(Refused::Invalid), "bit {bit}");
@@ -111,13 +112,15 @@ fn what_is_unknown_is_refused_by_name() {
 fn a_slot_of_another_version_is_refused_by_name_in_either_place() {
     let of_next_draft = |manifest: &Manifest| {
         let mut bytes = manifest.encode();
-        put(&mut bytes, DRAFT, u64::from(preamble::DRAFT) + 1);
-        let crc = crate::salt::crc32c(&bytes[..12]);
+        put(&mut bytes, DRAFT, u64::from(crate::refused::DRAFT) + 1);
+        let crc = crate::checksum::crc32c(&bytes[..12]);
         put(&mut bytes, PREAMBLE_CRC, u64::from(crc));
         bytes
     };
-    let refused =
-        Err(Refused::OtherVersion { version: preamble::VERSION, draft: preamble::DRAFT + 1 });
+    let refused = Err(Refused::OtherVersion {
+        version: crate::refused::VERSION,
+        draft: crate::refused::DRAFT + 1,
+    });
     let even = of_next_draft(&sample());
     assert_eq!(Manifest::decode_file(&even)[0], refused);
     let odd = of_next_draft(&Manifest { sequence: 43, ..sample() });

@@ -1,7 +1,8 @@
 //! `live`: what the running writer tells readers on the same boot. format.md section 5.
 
-use crate::field::{behind, get, get_u32, put, slice, slice_mut, table};
-use crate::{LogId, Lsn, Offset, Salt, SegmentRef, lsn_or_zero};
+use crate::checksum::Salt;
+use crate::fields::{behind, get, get_u32, put, slice, slice_mut, table};
+use crate::ids::{LogId, Lsn, Offset, SegmentRef, lsn_or_zero};
 
 table! {
     CRC = 0, 4, "crc";
@@ -88,7 +89,7 @@ mod tests {
     #[test]
     fn every_flipped_bit_is_noticed_and_so_is_half_a_file() {
         let good = sample(Lsn::new(9)).encode();
-        for bit in (0..good.len() * 8).step_by(crate::EVERY) {
+        for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
             let mut bytes = good;
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Live::decode(&bytes), None, "bit {bit}");

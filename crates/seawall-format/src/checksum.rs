@@ -1,6 +1,6 @@
 //! CRC-32C, bound to the place that the bytes belong to. format.md section 2.
 
-use crate::{Epoch, LogId, Lsn, Offset};
+use crate::ids::{Epoch, LogId, Lsn, Offset};
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 const FRAME_DOMAIN: u64 = 0x66_7261_6D65;

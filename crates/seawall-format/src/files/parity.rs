@@ -4,11 +4,12 @@
 //! Here is where its parts stand and when they are valid. The code over the blocks is Reed and
 //! Solomon's, and not here.
 
-use crate::field::{Table, behind, get, get_u32, put, slice, slice_mut};
-use crate::number::to_u64;
-use crate::salt::crc32c;
-use crate::segment::HEADER_SIZE;
-use crate::{Epoch, LogId, Offset, Refused, Salt, SegmentHeader, preamble};
+use crate::checksum::{Salt, crc32c};
+use crate::fields::{Table, behind, get, get_u32, put, slice, slice_mut};
+use crate::files::preamble;
+use crate::files::segment::{HEADER_SIZE, SegmentHeader};
+use crate::ids::{Epoch, LogId, Offset, to_u64};
+use crate::refused::Refused;
 
 const MAGIC: [u8; 8] = *b"SEAWALLP";
 const STRIPE_MAGIC: &[u8] = b"STRP";
@@ -20,7 +21,7 @@ const COVERED_END: u64 = 1 << 48;
 pub const HEAD_SIZE: usize = 280;
 
 mod head {
-    crate::field::table! {
+    crate::fields::table! {
         MAGIC = 0, 8, "magic";
         VERSION = 8, 2, "version";
         DRAFT = 10, 2, "draft";
@@ -42,7 +43,7 @@ mod head {
 }
 
 mod stripe {
-    crate::field::table! {
+    crate::fields::table! {
         CRC = 0, 4, "crc";
         MAGIC = 4, 4, "magic";
         EPOCH = 8, 8, "epoch";
@@ -417,7 +418,8 @@ pub const HEADS_MAX: usize = (64 << 10) + HEAD_SIZE;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CodecId, Geometry, Layout, Lsn, RecordType, SegmentId};
+    use crate::ids::{Lsn, SegmentId};
+    use crate::types::{CodecId, Geometry, Layout, RecordType};
 
     fn header(block: u32) -> SegmentHeader {
         SegmentHeader {
@@ -466,14 +468,14 @@ mod tests {
         let good = said.encode(&places);
         assert_eq!(Known::decode(&good, 3, &places), Some(said));
         assert_eq!(Known::decode(&good, 2, &places), None, "the slot of another stripe");
-        for bit in (0..good.len() * 8).step_by(crate::EVERY) {
+        for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
             let mut bytes = good.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Known::decode(&bytes, 3, &places), None, "bit {bit}");
         }
         let good = head(2).encode();
         assert_eq!(Head::decode(&good), Ok(head(2)));
-        for bit in (0..good.len() * 8).step_by(crate::EVERY) {
+        for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
             let mut bytes = good;
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert!(Head::decode(&bytes).is_err(), "bit {bit}");
@@ -511,7 +513,7 @@ mod tests {
     }
 
     /// A head with another number in this field, and a checksum that agrees with it.
-    fn forged(field: crate::Field, number: u64) -> Result<Head, Refused> {
+    fn forged(field: crate::fields::Field, number: u64) -> Result<Head, Refused> {
         let mut bytes = head(2).encode();
         put(&mut bytes, field, number);
         let crc = head(2).header.salt().checksum(Offset(0), behind(&bytes, head::CRC));

@@ -1,15 +1,14 @@
 //! The manifest: which segment is the oldest, checkpoints, the last clean close, options.
 //! format.md section 4.
 
-use crate::field::{behind, get, get_u32, put, slice, slice_mut, table};
-use crate::number::to_u64;
-use crate::options::RecordTypeFields;
-use crate::parity::Scheme;
-use crate::segment::layout_of;
-use crate::{
-    Epoch, Geometry, Layout, Level, LogId, Lsn, Offset, RecordType, Refused, Salt, SegmentId,
-    lsn_or_zero, preamble,
-};
+use crate::checksum::Salt;
+use crate::fields::{behind, get, get_u32, put, slice, slice_mut, table};
+use crate::files::parity::Scheme;
+use crate::files::preamble;
+use crate::files::segment::layout_of;
+use crate::ids::{LogId, Lsn, Offset, SegmentRef, lsn_or_zero, to_u64};
+use crate::refused::Refused;
+use crate::types::{Geometry, Layout, Level, RecordType, RecordTypeFields};
 
 const MAGIC_BYTES: [u8; 8] = *b"SEAWALLM";
 
@@ -50,21 +49,6 @@ table! {
     ZERO = 135, 1, "zero";
     NAME = 136, 64, "type name";
     TIME = 200, 8, "time";
-}
-
-/// A segment as others name it: by id and epoch, so that another file under its name is noticed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SegmentRef {
-    /// Its number.
-    pub id: SegmentId,
-    /// The one life of its file.
-    pub epoch: Epoch,
-}
-
-impl SegmentRef {
-    pub(crate) fn from_numbers(id: u64, epoch: u64) -> Option<Self> {
-        Some(Self { id: SegmentId::new(id)?, epoch: Epoch(epoch) })
-    }
 }
 
 /// Where the log ended at a clean close: a lower bound, true whatever follows.
@@ -251,7 +235,8 @@ fn slot_offset(sequence: u64, block: u32) -> Offset {
 }
 
 const _: () = assert!(TIME.at + TIME.size == MANIFEST_SLOT_SIZE);
-const _: () = assert!(MANIFEST_SLOT_SIZE <= crate::SECTOR, "a slot is written in one sector");
+const _: () =
+    assert!(MANIFEST_SLOT_SIZE <= crate::sizes::SECTOR, "a slot is written in one sector");
 
 #[cfg(test)]
 mod tests;

@@ -357,7 +357,7 @@ pub(crate) fn crc(text: &[u8]) -> Option<u32> {
     let text = str::from_utf8(text).ok()?.trim_ascii();
     Form::with_empty(|form| {
         let length = form.value(text, DEPTH_MAX)?;
-        (length == text.len()).then(|| crate::salt::crc32c(form.bytes()))
+        (length == text.len()).then(|| crate::checksum::crc32c(form.bytes()))
     })
 }
 

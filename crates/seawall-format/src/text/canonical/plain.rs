@@ -1,6 +1,6 @@
 //! The canonical form made from what a parser finds, a value at a time: slow, and plain.
 
-use super::{DEPTH_MAX, Decoded, members};
+use crate::text::canonical::{DEPTH_MAX, Decoded, members};
 use serde::Deserializer as _;
 use serde::de::{SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -43,7 +43,11 @@ fn push(out: &mut Vec<u8>, value: &RawValue, depth: usize) -> Option<()> {
 }
 
 /// Appends the canonical form of an object with these members.
-fn push_members(out: &mut Vec<u8>, members: &super::Members<'_>, depth: usize) -> Option<()> {
+fn push_members(
+    out: &mut Vec<u8>,
+    members: &crate::text::canonical::Members<'_>,
+    depth: usize,
+) -> Option<()> {
     let inner = depth.checked_sub(1)?;
     out.push(b'{');
     for (name, value) in members {

@@ -1,12 +1,13 @@
 //! The lines of a text: what a set says, and what a walk finds in windows of any size.
 
 use super::*;
-use crate::batch::Spec;
-use crate::frame::Frames;
-use crate::scan::Limit;
-use crate::{
-    CodecId, Epoch, Geometry, Layout, LogId, Offset, RecordType, SegmentHeader, SegmentId,
-};
+use crate::binary::batch::Spec;
+use crate::binary::frame::Frames;
+use crate::binary::step::Limit;
+use crate::files::segment::SegmentHeader;
+use crate::ids::{Epoch, LogId, Offset, SegmentId};
+use crate::scan::Scanner;
+use crate::types::{CodecId, Geometry, Layout, RecordType};
 
 fn header() -> SegmentHeader {
     let geometry = Geometry { block: 512, reach: 512, batch_max: 1024 };
@@ -93,7 +94,7 @@ fn sets_come_back_whole_in_windows_of_any_size() {
 fn a_set_that_is_cut_at_any_byte_is_not_found_and_its_lines_are_known() {
     let text = example();
     let ends: Vec<_> = (0..text.len()).filter(|at| text[*at] == b'\n').collect();
-    for cut in (0..text.len()).step_by(crate::EVERY) {
+    for cut in (0..text.len()).step_by(crate::sizes::EVERY) {
         let (found, scanner) = walked(&text[..cut], 512);
         let lines = ends.iter().filter(|end| **end <= cut).count();
         let sets = [0, 1, 1, 2, 3, 4];
@@ -115,7 +116,8 @@ fn a_line_that_is_not_the_next_one_stops_the_walk() {
 
 #[test]
 fn a_line_that_never_ends_asks_for_no_more_than_a_line_can_have() {
-    let text = [b"{\"lsn\":1,\"data\":[".to_vec(), b"0,".repeat((1 << 20) / crate::EVERY)].concat();
+    let text =
+        [b"{\"lsn\":1,\"data\":[".to_vec(), b"0,".repeat((1 << 20) / crate::sizes::EVERY)].concat();
     let mut scanner = Scanner::new(&header(), 0, Limit::Open);
     let mut most = 0;
     let mut size = 0;

@@ -1,12 +1,11 @@
 //! Walking the lines of a text: each atomic set is shown as the batch that says the same. format.md
 //! section 9.3.
 
-use crate::Lsn;
-use crate::batch::{BatchHeader, HEADER_SIZE, Life};
-use crate::frame;
-use crate::number::to_u64;
-use crate::scan::{Batch, Body, Cause, Part, Scanner, Step, Window};
-use crate::text::{Content, Found, LINE_START, Line, Pen, Read, read};
+use crate::binary::batch::{BatchHeader, HEADER_SIZE, Life};
+use crate::binary::frame;
+use crate::binary::step::{Batch, Body, Cause, Part, Progress, Step, Window};
+use crate::ids::{Lsn, to_u64};
+use crate::text::line::{Content, Found, LINE_START, Line, Pen, Read, read};
 use std::borrow::Cow;
 
 /// The lines of one set, and those of one write, take so many times the largest batch at most. A
@@ -16,50 +15,61 @@ const SET_FACTOR: u64 = 16;
 /// What the first look at a place asks for, in bytes.
 const LEAST: u64 = 512;
 
-impl Scanner {
+/// Finds set after set.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LineCursor {
+    /// What stands of the set that the walk could not finish.
+    pub(crate) part: Option<Part>,
+    /// Whether a line so far is not as the writer writes it.
+    pub(crate) is_rewritten: bool,
+    /// Memory for the next set.
+    pub(crate) spare: Vec<u8>,
+}
+
+impl LineCursor {
     /// Looks at the next set.
-    pub(crate) fn step_lines<'a>(&mut self, window: Window<'a>) -> Step<'a> {
-        let offset = self.at;
+    pub(crate) fn step<'a>(&mut self, progress: &mut Progress, window: Window<'a>) -> Step<'a> {
+        let offset = progress.at;
         self.part = None;
         let Some(bytes) = window.range(offset, window.end().0.saturating_sub(offset.0)) else {
             return Step::Need { offset, length: LEAST };
         };
-        let sees_end = self.end.is_some_and(|end| window.end().0 >= end);
-        let mut set = Set::new(self.next, std::mem::take(&mut self.spare));
+        let sees_end = progress.end.is_some_and(|end| window.end().0 >= end);
+        let mut set = Set::new(progress.next, std::mem::take(&mut self.spare));
         let (cause, header) = loop {
             let rest = bytes.get(set.size..).unwrap_or_default();
-            let found = read(rest, &self.life.salt);
+            let found = read(rest, &progress.life.salt);
             let more = match found {
                 Found::Unfinished => true,
                 // Its line break may come.
                 Found::Line(line) => line.end == rest.len() && !rest.ends_with(b"\n"),
                 Found::Invalid => false,
             };
-            let is_long = to_u64(rest.len()) >= line_max(&self.life)
-                || to_u64(bytes.len()) >= write_max(&self.life);
+            let is_long = to_u64(rest.len()) >= line_max(&progress.life)
+                || to_u64(bytes.len()) >= write_max(&progress.life);
             if more && !sees_end && !is_long {
                 return Step::Need { offset, length: LEAST.max(2 * to_u64(bytes.len())) };
             }
             let Found::Line(line) = found else { break (Cause::Header, None) };
-            match set.take(&line, self.life.batch_max) {
+            match set.take(&line, progress.life.batch_max) {
                 Taken::Open => {}
-                Taken::Whole => return Step::Batch(self.finish(set)),
+                Taken::Whole => return Step::Batch(self.finish(progress, set)),
                 Taken::Refused(cause) => break (cause, header_of(&line)),
             }
         };
         if set.count > 0 {
             let (end, confirmed) = (offset.plus(to_u64(set.size)), set.confirmed);
             let (_, frames) = set.bytes.split_at_mut(HEADER_SIZE);
-            frame::bind(frames, &self.life.salt, set.first);
+            frame::bind(frames, &progress.life.salt, set.first);
             self.part = Some(Part { bytes: set.bytes, end, confirmed });
         }
         Step::Stopped(cause, header)
     }
 
     /// Goes on behind a whole set.
-    fn finish(&mut self, mut set: Set) -> Batch<'static> {
+    fn finish(&mut self, progress: &mut Progress, mut set: Set) -> Batch<'static> {
         let (_, body) = set.bytes.split_at_mut(HEADER_SIZE);
-        frame::bind(body, &self.life.salt, set.first);
+        frame::bind(body, &progress.life.salt, set.first);
         let header = BatchHeader {
             header_crc: set.crc,
             body_length: u32::try_from(body.len()).expect("at most 64 MiB"),
@@ -68,13 +78,14 @@ impl Scanner {
             count: set.count,
             behind: set.behind,
             body_crc: low_half(set.last_line),
-            chain: self.chain,
+            chain: progress.chain,
             time_us: set.time_us,
         };
         let body = Body::Made(set.bytes);
-        let (offset, end) = (self.at, self.at.plus(to_u64(set.size)));
-        (self.at, self.next, self.chain) = (end, header.last().next(), header.chain_value());
-        self.is_exact &= set.is_exact;
+        let (offset, end) = (progress.at, progress.at.plus(to_u64(set.size)));
+        (progress.at, progress.next, progress.chain) =
+            (end, header.last().next(), header.chain_value());
+        self.is_rewritten |= !set.is_exact;
         Batch { offset, header, body, end }
     }
 }
@@ -168,7 +179,7 @@ fn header_of(found: &Read<'_>) -> Option<BatchHeader> {
         Content::Data(_) => (false, 1),
     };
     line.lsn.get().checked_add(u64::from(count))?;
-    let behind = line.lsn.get() - 1 - crate::lsn_or_zero(line.confirmed);
+    let behind = line.lsn.get() - 1 - crate::ids::lsn_or_zero(line.confirmed);
     Some(BatchHeader {
         header_crc: found.crc,
         body_length: 0,
@@ -184,7 +195,7 @@ fn header_of(found: &Read<'_>) -> Option<BatchHeader> {
 
 /// Whether `data` can be a record of a readable log: one JSON value in one line, no name twice in
 /// an object, not nested deeper than 127.
-pub use crate::text::is_valid_data;
+pub use crate::text::line::is_valid_data;
 
 /// How many bytes tell that a line begins.
 pub const START_SIZE: usize = LINE_START.len();
@@ -209,7 +220,7 @@ pub fn starts(bytes: &[u8], at_start: bool) -> impl Iterator<Item = usize> + '_ 
 /// The longest line, in bytes: twice what the writer writes, for whoever sets it out.
 #[must_use]
 pub fn line_max(life: &Life) -> u64 {
-    2 * (u64::from(life.batch_max) + to_u64(crate::text::ENVELOPE_MAX))
+    2 * (u64::from(life.batch_max) + to_u64(crate::text::line::ENVELOPE_MAX))
 }
 
 /// What the lines of one set, and those of one write, take at most, in bytes.
@@ -220,7 +231,7 @@ pub fn write_max(life: &Life) -> u64 {
 
 /// How many bytes a line takes at most beside the frame of its record.
 pub const LINE_OVERHEAD_MAX: u64 = 160;
-const _: () = assert!(crate::text::ENVELOPE_MAX == 160, "the same as another type");
+const _: () = assert!(crate::text::line::ENVELOPE_MAX == 160, "the same as another type");
 
 /// The batch as the writer writes it to a text: `batch` is room for a header, then frames.
 ///
@@ -228,7 +239,7 @@ const _: () = assert!(crate::text::ENVELOPE_MAX == 160, "the same as another typ
 ///
 /// If a record is no JSON value: callers check it where records enter the log.
 #[must_use]
-pub fn write(batch: &[u8], spec: &crate::batch::Spec, life: &Life) -> (Vec<u8>, u64) {
+pub fn write(batch: &[u8], spec: &crate::binary::batch::Spec, life: &Life) -> (Vec<u8>, u64) {
     let frames = batch.get(HEADER_SIZE..).unwrap_or_default();
     let (mut text, mut chain) = (Vec::with_capacity(2 * batch.len()), spec.chain);
     let pen = Pen::new(spec.confirmed, spec.time_us, &life.salt);

@@ -1,7 +1,8 @@
 //! Every field of header, mark and seal by itself, with checksums that agree.
 
 use super::*;
-use crate::{CodecId, Field};
+use crate::fields::Field;
+use crate::types::CodecId;
 
 /// A header in which no number is that of another field.
 fn sample() -> SegmentHeader {
@@ -60,7 +61,7 @@ fn a_header_comes_back_as_it_was_written() {
 #[test]
 fn every_flipped_bit_of_a_header_is_noticed() {
     let good = sample().encode();
-    for bit in (0..good.len() * 8).step_by(crate::EVERY) {
+    for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
         let mut bytes = good;
         bytes[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(SegmentHeader::decode(&bytes), Err(Refused::Invalid), "bit {bit}");
@@ -92,11 +93,11 @@ fn what_is_unknown_is_refused_by_name() {
 fn a_header_of_another_version_is_refused_by_name() {
     let mut bytes = sample().encode();
     put(&mut bytes, header::VERSION, 7);
-    let crc = crate::salt::crc32c(&bytes[..12]);
+    let crc = crate::checksum::crc32c(&bytes[..12]);
     put(&mut bytes, header::PREAMBLE_CRC, u64::from(crc));
     // Nothing behind the preamble is looked at: its form is not known.
     bytes[100] ^= 1;
-    let found = Refused::OtherVersion { version: 7, draft: preamble::DRAFT };
+    let found = Refused::OtherVersion { version: 7, draft: crate::refused::DRAFT };
     assert_eq!(SegmentHeader::decode(&bytes), Err(found));
 }
 
@@ -242,7 +243,7 @@ fn a_mark_with_a_sound_checksum_and_impossible_numbers_says_nothing() {
 fn every_flipped_bit_of_a_mark_is_noticed() {
     let header = sample();
     let good = mark(3).encode(&header);
-    for bit in (0..good.len() * 8).step_by(crate::EVERY) {
+    for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
         let mut bytes = good;
         bytes[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(Mark::decode(&bytes, MarkSlot::B, &header), None, "bit {bit}");
@@ -270,7 +271,7 @@ fn a_seal_comes_back_and_every_flipped_bit_is_noticed() {
         assert_eq!(Seal::decode(&seal.encode(&header), &header), Some(seal));
     }
     let good = Seal { last: Some(lsn(50)), next, time_us: 6 }.encode(&header);
-    for bit in (0..good.len() * 8).step_by(crate::EVERY) {
+    for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
         let mut bytes = good;
         bytes[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(Seal::decode(&bytes, &header), None, "bit {bit}");

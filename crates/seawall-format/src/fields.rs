@@ -18,9 +18,10 @@ pub type Table = &'static [Field];
 macro_rules! table {
     ($($name:ident = $at:literal, $size:literal, $text:literal;)*) => {
         $(#[allow(dead_code, reason = "padding and repeated preamble fields are only listed")]
-        pub(super) const $name: crate::Field = crate::Field { at: $at, size: $size, name: $text };)*
-        pub(super) const TABLE: crate::Table = &[$($name),*];
-        const _: () = crate::field::assert_no_gaps(TABLE);
+        pub(crate) const $name: crate::fields::Field =
+            crate::fields::Field { at: $at, size: $size, name: $text };)*
+        pub(crate) const TABLE: crate::fields::Table = &[$($name),*];
+        const _: () = crate::fields::assert_no_gaps(TABLE);
     };
 }
 pub(crate) use table;

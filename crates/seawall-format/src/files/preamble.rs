@@ -1,14 +1,8 @@
 //! The first 16 bytes of a header and of a manifest slot: alike in every version, for ever.
 
-use crate::field::{Field, get, get_u32, put, slice, slice_mut, table};
-use crate::salt::crc32c;
-use std::fmt;
-
-/// The format version that this crate writes.
-pub const VERSION: u16 = 1;
-
-/// Which draft of that version: 0, it is frozen. format.md section 11.
-pub const DRAFT: u16 = 0;
+use crate::checksum::crc32c;
+use crate::fields::{Field, get, get_u32, put, slice, slice_mut, table};
+use crate::refused::{DRAFT, Refused, VERSION};
 
 table! {
     MAGIC = 0, 8, "magic";
@@ -16,46 +10,6 @@ table! {
     DRAFT_FIELD = 10, 2, "draft";
     CRC = 12, 4, "preamble crc";
 }
-
-/// Why bytes were not taken for what they should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Refused {
-    /// Not valid: never was, or damaged.
-    Invalid,
-    /// Sound, and written by another version of Seawall.
-    OtherVersion {
-        /// The version found.
-        version: u16,
-        /// Which draft of it; 0 for a version that is frozen.
-        draft: u16,
-    },
-    /// Sound, and it uses what this version does not know: a feature, a codec, a layout, or bytes
-    /// that are kept for later.
-    Unknown {
-        /// What it is, and its number.
-        what: String,
-    },
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Invalid => f.write_str("not valid"),
-            Self::OtherVersion { version, draft: 0 } if *version != 0 => {
-                write!(f, "format version {version}; this program reads version {VERSION}")
-            }
-            Self::OtherVersion { version, draft } => write!(
-                f,
-                "draft {draft} of a format, version {version}, that was for trial; this program \
-                 reads version {VERSION}"
-            ),
-            Self::Unknown { what } => write!(f, "{what}, unknown to this program"),
-        }
-    }
-}
-
-impl std::error::Error for Refused {}
 
 pub(crate) fn encode(bytes: &mut [u8], magic: [u8; 8]) {
     slice_mut(bytes, MAGIC).copy_from_slice(&magic);

@@ -141,7 +141,7 @@ fn one_pass_finds_the_form_that_a_parser_finds_whatever_the_text() {
         usize::try_from(state >> 33).unwrap() % end
     };
     let (mut valid, mut invalid) = (0, 0);
-    for round in 0..400_000 / crate::EVERY {
+    for round in 0..400_000 / crate::sizes::EVERY {
         let mut text = match round % 3 {
             0 => String::new(),
             _ => VALUES[below(VALUES.len())].to_owned(),
@@ -163,5 +163,8 @@ fn one_pass_finds_the_form_that_a_parser_finds_whatever_the_text() {
             None => invalid += 1,
         }
     }
-    assert!(valid > 20_000 / crate::EVERY && invalid > 20_000 / crate::EVERY, "{valid}, {invalid}");
+    assert!(
+        valid > 20_000 / crate::sizes::EVERY && invalid > 20_000 / crate::sizes::EVERY,
+        "{valid}, {invalid}"
+    );
 }

@@ -1,12 +1,15 @@
 //! Batches: what one device write adds to a segment. format.md section 3.3.
 
-use crate::field::{behind, get, get_u32, put, table};
-use crate::number::to_u64;
-use crate::salt::{Crc, crc32c};
-use crate::{Epoch, Lsn, Offset, Refused, Salt, SegmentHeader, frame, lsn_or_zero};
+use crate::binary::frame;
+use crate::checksum::{Crc, Salt, crc32c};
+use crate::fields::{behind, get, get_u32, put, table};
+use crate::files::segment::SegmentHeader;
+use crate::ids::{Epoch, Lsn, Offset, lsn_or_zero, to_u64};
+use crate::refused::Refused;
+use crate::sizes::BATCH_HEADER;
 
 /// Bytes of a batch before its frames.
-pub const HEADER_SIZE: usize = 48;
+pub const HEADER_SIZE: usize = BATCH_HEADER;
 
 /// How much of a body is looked at twice in a row: what a first-level cache holds.
 const AT_HAND: usize = 16 << 10;
@@ -279,7 +282,7 @@ const _: () = assert!(TIME.at + TIME.size == HEADER_SIZE);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LogId;
+    use crate::ids::LogId;
 
     const LIFE: Life = Life {
         salt: Salt::new(LogId(3), Epoch(0x1_0000_0009)),
@@ -330,7 +333,7 @@ mod tests {
     #[test]
     fn every_flipped_bit_is_noticed() {
         let good = batch();
-        for bit in (0..good.len() * 8).step_by(crate::EVERY) {
+        for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
             let mut bytes = good.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert!(!is_valid(&bytes, AT), "bit {bit}");
@@ -386,7 +389,7 @@ mod tests {
     }
 
     /// The header with another number in this field, and a checksum that agrees with it.
-    fn forged(fields: &[(crate::Field, u64)]) -> Option<BatchHeader> {
+    fn forged(fields: &[(crate::fields::Field, u64)]) -> Option<BatchHeader> {
         let mut bytes = batch();
         for (field, number) in fields {
             put(&mut bytes, *field, *number);

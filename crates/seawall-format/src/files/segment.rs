@@ -1,12 +1,11 @@
 //! The first blocks of a segment: header, two mark slots, seal. format.md sections 3.1 and 3.2.
 
-use crate::field::{Table, behind, get, get_u32, put, slice, slice_mut};
-use crate::options::RecordTypeFields;
-use crate::preamble;
-use crate::{
-    Epoch, Geometry, Layout, LogId, Lsn, Offset, RecordType, Refused, Salt, SegmentId, SegmentRef,
-    lsn_or_zero,
-};
+use crate::checksum::Salt;
+use crate::fields::{Table, behind, get, get_u32, put, slice, slice_mut};
+use crate::files::preamble;
+use crate::ids::{Epoch, LogId, Lsn, Offset, SegmentId, SegmentRef, lsn_or_zero};
+use crate::refused::Refused;
+use crate::types::{Geometry, Layout, RecordType, RecordTypeFields};
 
 const MAGIC: [u8; 8] = *b"SEAWALLS";
 
@@ -16,7 +15,7 @@ const MARK_SIZE: usize = 40;
 const SEAL_SIZE: usize = 48;
 
 mod header {
-    crate::field::table! {
+    crate::fields::table! {
         MAGIC = 0, 8, "magic";
         VERSION = 8, 2, "version";
         DRAFT = 10, 2, "draft";
@@ -46,7 +45,7 @@ mod header {
 }
 
 mod mark {
-    crate::field::table! {
+    crate::fields::table! {
         CRC = 0, 4, "crc";
         MAGIC = 4, 4, "magic";
         EPOCH = 8, 8, "epoch";
@@ -57,7 +56,7 @@ mod mark {
 }
 
 mod seal {
-    crate::field::table! {
+    crate::fields::table! {
         CRC = 0, 4, "crc";
         MAGIC = 4, 4, "magic";
         EPOCH = 8, 8, "epoch";
@@ -390,7 +389,7 @@ impl Seal {
 }
 
 const _: () = {
-    assert!(HEADER_SIZE <= crate::SECTOR, "a header is written in one sector");
+    assert!(HEADER_SIZE <= crate::sizes::SECTOR, "a header is written in one sector");
     assert!(header::TIME.at + header::TIME.size == HEADER_SIZE);
     assert!(mark::TIME.at + mark::TIME.size == MARK_SIZE);
     assert!(seal::TIME.at + seal::TIME.size == SEAL_SIZE);

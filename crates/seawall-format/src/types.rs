@@ -1,6 +1,7 @@
 //! What is fixed when a log is created, and stands in its manifest and in every header.
 
-use crate::{Refused, SECTOR};
+use crate::refused::Refused;
+use crate::sizes::{BATCH_HEADER, FRAME_HEADER, SECTOR};
 
 /// The longest type name, in bytes.
 pub const TYPE_NAME_MAX: usize = 64;
@@ -65,7 +66,7 @@ impl Geometry {
     #[must_use]
     pub fn payload_max(self) -> usize {
         let batch = usize::try_from(self.batch_max).expect("at most 64 MiB");
-        batch - crate::batch::HEADER_SIZE - crate::frame::HEADER_SIZE
+        batch - BATCH_HEADER - FRAME_HEADER
     }
 
     /// The size of the smallest segment file that holds `data` bytes of batches and is not

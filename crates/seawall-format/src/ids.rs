@@ -223,6 +223,21 @@ pub(crate) fn to_u64(size: usize) -> u64 {
     u64::try_from(size).expect("fits in 64 bits")
 }
 
+/// A segment as others name it: by id and epoch, so that another file under its name is noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentRef {
+    /// Its number.
+    pub id: SegmentId,
+    /// The one life of its file.
+    pub epoch: Epoch,
+}
+
+impl SegmentRef {
+    pub(crate) fn from_numbers(id: u64, epoch: u64) -> Option<Self> {
+        Some(Self { id: SegmentId::new(id)?, epoch: Epoch(epoch) })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
-//! In the place of `lines` in programs without a parser for JSON: they refuse a text by name.
+//! In the place of `line_set` in programs without a parser for JSON: they refuse a text by name.
 
-use crate::batch::{BatchHeader, Life, Spec};
-use crate::scan::{Cause, Scanner, Step, Window};
+use crate::binary::batch::{BatchHeader, Life, Spec};
+use crate::binary::step::{Cause, Part, Progress, Step, Window};
 
 /// How many bytes tell that a line begins.
 pub const START_SIZE: usize = 0;
@@ -9,10 +9,17 @@ pub const START_SIZE: usize = 0;
 /// How many bytes a line takes beside its frame at most.
 pub const LINE_OVERHEAD_MAX: u64 = 0;
 
-impl Scanner {
-    /// Finds no set.
-    #[expect(clippy::unused_self, reason = "the scanner that can asks itself")]
-    pub(crate) fn step_lines<'a>(&mut self, _: Window<'a>) -> Step<'a> {
+/// Finds no set.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LineCursor {
+    pub(crate) part: Option<Part>,
+    pub(crate) is_rewritten: bool,
+    pub(crate) spare: Vec<u8>,
+}
+
+impl LineCursor {
+    #[expect(clippy::unused_self, reason = "the cursor with a parser has state")]
+    pub(crate) fn step<'a>(&mut self, _: &mut Progress, _: Window<'a>) -> Step<'a> {
         Step::Stopped(Cause::Header, None)
     }
 }

@@ -4,12 +4,13 @@
 //! A frame is built before anybody knows which segment it will stand in, so its checksum starts out
 //! as the plain CRC of the payload; [`bind`] ties it to its place when the batch is written.
 
-use crate::field::table;
-use crate::salt::crc32c;
-use crate::{Layout, Lsn, Salt};
+use crate::checksum::{Salt, crc32c};
+use crate::fields::table;
+use crate::ids::Lsn;
+use crate::sizes::FRAME_HEADER;
 
 /// Bytes of a frame before its payload.
-pub const HEADER_SIZE: usize = 8;
+pub const HEADER_SIZE: usize = FRAME_HEADER;
 
 const GOES_ON: u32 = 1 << 31;
 
@@ -93,30 +94,6 @@ pub fn bind(body: &mut [u8], salt: &Salt, first: Lsn) {
         crc_bytes.copy_from_slice(&bound.to_le_bytes());
         rest = behind.split_at_mut(padded_payload(word)).1;
         lsn = lsn.next();
-    }
-}
-
-/// The checksum of a payload by itself: CRC-32C, bound to nothing. In the readable layout it covers
-/// the canonical form (format.md section 9.2), since white space and the order of members may
-/// change there.
-///
-/// # Examples
-///
-/// ```
-/// use seawall_format::Layout;
-/// use seawall_format::frame::content_crc;
-///
-/// let (one, other) = (br#"{"a":1,"b":2}"#, br#"{ "b": 2, "a": 1 }"#);
-/// assert_ne!(content_crc(one, Layout::Binary), content_crc(other, Layout::Binary));
-/// # #[cfg(feature = "json")]
-/// assert_eq!(content_crc(one, Layout::Text), content_crc(other, Layout::Text));
-/// ```
-#[must_use]
-pub fn content_crc(payload: &[u8], layout: Layout) -> u32 {
-    match layout {
-        #[cfg(feature = "json")]
-        Layout::Text => crate::canonical::crc(payload).unwrap_or_else(|| crc32c(payload)),
-        _ => crc32c(payload),
     }
 }
 
@@ -295,7 +272,7 @@ fn padded_payload(word: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Epoch, LogId};
+    use crate::ids::{Epoch, LogId};
 
     const SALT: Salt = Salt::new(LogId(1), Epoch(2));
 
@@ -353,7 +330,7 @@ mod tests {
     #[test]
     fn every_flipped_bit_costs_one_frame_at_most() {
         let good = body(&[b"first record", b"second", b"third one", b"4", b"fifth record here"]);
-        for bit in (0..good.len() * 8).step_by(crate::EVERY) {
+        for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
             let mut bytes = good.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
             let intact = salvage(&bytes, Lsn::FIRST, last(5), &SALT);
@@ -432,7 +409,7 @@ mod tests {
     #[test]
     fn a_hostile_body_of_zeros_is_given_up_quickly() {
         assert!(
-            salvage(&vec![0; (1 << 20) / crate::EVERY], Lsn::FIRST, last(1 << 17), &SALT)
+            salvage(&vec![0; (1 << 20) / crate::sizes::EVERY], Lsn::FIRST, last(1 << 17), &SALT)
                 .is_empty()
         );
     }

@@ -1,0 +1,6 @@
+//! Records as frames in batches. format.md section 3.3.
+
+pub mod batch;
+pub mod frame;
+pub(crate) mod scan;
+pub(crate) mod step;

@@ -1,0 +1,159 @@
+//! What a scanner is shown, and what it finds.
+
+use crate::binary::batch::{BatchHeader, HEADER_SIZE, Life};
+use crate::ids::{Lsn, Offset};
+use crate::refused::Refused;
+use std::ops::Deref;
+
+/// A stretch of a segment file, as far as it was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Window<'a> {
+    /// Where in the file it begins.
+    pub start: Offset,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Window<'a> {
+    /// `length` bytes at `offset`, if the window has them.
+    #[must_use]
+    pub fn range(&self, offset: Offset, length: u64) -> Option<&'a [u8]> {
+        let from = usize::try_from(offset.0.checked_sub(self.start.0)?).ok()?;
+        let length = usize::try_from(length).ok()?;
+        self.bytes.get(from..from.checked_add(length)?)
+    }
+
+    /// Where it ends.
+    #[must_use]
+    pub fn end(&self) -> Offset {
+        self.start.plus(u64::try_from(self.bytes.len()).expect("fits in 64 bits"))
+    }
+}
+
+/// A valid batch, with the bytes of its frames; or a valid set of lines, as the batch that says the
+/// same.
+#[derive(Clone, Debug)]
+pub struct Batch<'a> {
+    /// Where it stands in its segment.
+    pub offset: Offset,
+    /// Its header.
+    pub header: BatchHeader,
+    /// Its frames, checked.
+    pub body: Body<'a>,
+    /// Where it ends in its segment.
+    pub end: Offset,
+}
+
+/// The frames of a batch.
+#[derive(Clone, Debug)]
+pub enum Body<'a> {
+    /// As they stand in the window.
+    InPlace(&'a [u8]),
+    /// As a set of lines says them, behind room for the header of a batch.
+    Made(Vec<u8>),
+}
+
+impl Deref for Body<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::InPlace(frames) => frames,
+            Self::Made(bytes) => bytes.get(HEADER_SIZE..).unwrap_or_default(),
+        }
+    }
+}
+
+/// Why the bytes at some place are not the next batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// No valid batch header stands there.
+    Header,
+    /// A valid header that does not continue the batch before: one is missing, or out of place.
+    Order,
+    /// The batch would reach beyond the end of the file.
+    Extent,
+    /// The header is valid and the frames are not what was written.
+    Body,
+}
+
+/// What one step found.
+#[derive(Debug)]
+pub enum Step<'a> {
+    /// The caller must show these bytes of the file, and call again.
+    Need {
+        /// From here.
+        offset: Offset,
+        /// At least so many bytes; they lie within the file, but for a text, which may end earlier:
+        /// [`Scanner::ends_at`] says so.
+        length: u64,
+    },
+    /// The next batch; the scanner stands behind it.
+    Batch(Batch<'a>),
+    /// The scanner stands where no valid batch is, and stays there.
+    Stopped(Cause, Option<BatchHeader>),
+    /// It stands at a batch that a newer program wrote, and nobody may say what is in it.
+    Refused(Refused),
+    /// All records that count in this segment were found.
+    Finished,
+}
+
+/// Where a valid batch stands, as far as a walk needs it to begin there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// Its place in the segment.
+    pub offset: Offset,
+    /// Its first record.
+    pub first: Lsn,
+    /// The chain value of the batch before.
+    pub chain: u64,
+}
+
+/// Up to where the records of a segment count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// As far as they go: the newest segment.
+    Open,
+    /// Up to this record, because a successor or `live` says so; `None`: none of them.
+    At(Option<Lsn>),
+}
+
+impl Limit {
+    /// Whether record `next` is one too many.
+    #[must_use]
+    pub fn excludes(self, next: Lsn) -> bool {
+        matches!(self, Self::At(last) if Some(next) > last)
+    }
+}
+
+/// The valid lines of a set that is not there to its end.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Room for the header of a batch, then their frames, bound.
+    pub bytes: Vec<u8>,
+    /// P, the end of the last of them.
+    pub end: Offset,
+    /// The highest record that one of them confirms.
+    pub confirmed: Option<Lsn>,
+}
+
+/// How far a scan has come in its segment.
+#[derive(Clone, Debug)]
+pub(crate) struct Progress {
+    pub(crate) life: Life,
+    /// Where the part of the file ends that may hold batches; of a text, once it was seen.
+    pub(crate) end: Option<u64>,
+    pub(crate) at: Offset,
+    pub(crate) next: Lsn,
+    pub(crate) chain: u64,
+}
+
+impl Progress {
+    /// Goes on behind the batch of `header`.
+    pub(crate) fn pass(&mut self, header: &BatchHeader) {
+        self.at = self.at.plus(header.size());
+        self.next = header.last().next();
+        self.chain = header.chain_value();
+    }
+}

@@ -1,0 +1,49 @@
+//! The version that this crate reads and writes, and why bytes were not accepted.
+
+use std::fmt;
+
+/// The format version that this crate writes.
+pub const VERSION: u16 = 1;
+
+/// Which draft of that version: 0, it is frozen. format.md section 11.
+pub const DRAFT: u16 = 0;
+
+/// Why bytes were not taken for what they should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refused {
+    /// Not valid: never was, or damaged.
+    Invalid,
+    /// Sound, and written by another version of Seawall.
+    OtherVersion {
+        /// The version found.
+        version: u16,
+        /// Which draft of it; 0 for a version that is frozen.
+        draft: u16,
+    },
+    /// Sound, and it uses what this version does not know: a feature, a codec, a layout, or bytes
+    /// that are kept for later.
+    Unknown {
+        /// What it is, and its number.
+        what: String,
+    },
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid => f.write_str("not valid"),
+            Self::OtherVersion { version, draft: 0 } if *version != 0 => {
+                write!(f, "format version {version}; this program reads version {VERSION}")
+            }
+            Self::OtherVersion { version, draft } => write!(
+                f,
+                "draft {draft} of a format, version {version}, that was for trial; this program \
+                 reads version {VERSION}"
+            ),
+            Self::Unknown { what } => write!(f, "{what}, unknown to this program"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}

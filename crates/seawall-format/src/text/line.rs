@@ -1,0 +1,643 @@
+//! Lines of the readable layout: one JSON object a record. format.md section 9.
+
+use crate::checksum::{Salt, crc32c};
+use crate::ids::{Lsn, lsn_or_zero};
+use crate::text::canonical;
+use crate::text::canonical::{DEPTH_MAX, Form, Members};
+use crate::time;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+/// How every line begins that the writer wrote.
+pub const LINE_START: &[u8] = LSN.as_bytes();
+
+/// Bound into each checksum, so that no frame's passes for a line's.
+const LINE_DOMAIN: u32 = 0x656E_696C;
+
+/// Bytes that a line takes beside its data, at most.
+pub const ENVELOPE_MAX: usize = 160;
+
+/// One record, or records that were given up, as a line says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// The record, or the first of those given up.
+    pub lsn: Lsn,
+    /// The highest record known durable when the line was written.
+    pub confirmed: Option<Lsn>,
+    /// Microseconds since 1970; informational, 0 if it is not known.
+    pub time_us: u64,
+    /// Whether the atomic set goes on with the next record.
+    pub goes_on: bool,
+    /// What the line holds.
+    pub content: Content<'a>,
+}
+
+/// What a line holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// The record: one JSON value, verbatim.
+    Data(&'a str),
+    /// So many records from this one on are lost, and a repair gave them up.
+    Void(u32),
+}
+
+/// What stands at a place of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found<'a> {
+    /// A valid line.
+    Line(Read<'a>),
+    /// Nothing but white space, or the beginning of a value: more may follow.
+    Unfinished,
+    /// Something else.
+    Invalid,
+}
+
+/// A valid line, and how it was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read<'a> {
+    /// The line.
+    pub line: Line<'a>,
+    /// Its checksum as it stands there.
+    pub crc: u32,
+    /// The position behind its value, and behind a line break that follows at once.
+    pub end: usize,
+    /// Whether these are exactly the bytes that the writer writes.
+    pub is_exact: bool,
+}
+
+impl Line<'_> {
+    /// The last record that the line speaks of.
+    #[must_use]
+    pub fn last(&self) -> Lsn {
+        match self.content {
+            Content::Void(count) if count > 1 => self.lsn.plus(u64::from(count) - 1),
+            _ => self.lsn,
+        }
+    }
+
+    /// The value that a successor names if this is the last line before it.
+    #[must_use]
+    pub fn chain_value(&self, crc: u32) -> u64 {
+        u64::from(crc) | self.lsn.get() << 32
+    }
+
+    /// Appends the line as the writer writes it, bound to the life of its file; gives its checksum.
+    ///
+    /// # Panics
+    ///
+    /// If the data is no JSON value that [`is_valid_data`] accepts: callers check it where records
+    /// enter the log.
+    pub fn push(&self, out: &mut Vec<u8>, salt: &Salt) -> u32 {
+        Pen::new(self.confirmed, self.time_us, salt).push(out, self)
+    }
+}
+
+/// Writes lines of one write, and knows what they have in common.
+pub(crate) struct Pen<'s> {
+    confirmed: String,
+    time: Option<String>,
+    salt: &'s Salt,
+}
+
+impl<'s> Pen<'s> {
+    pub(crate) fn new(confirmed: Option<Lsn>, time_us: u64, salt: &'s Salt) -> Self {
+        let confirmed = lsn_or_zero(confirmed).to_string();
+        Self { confirmed, time: time::to_text(time_us), salt }
+    }
+
+    /// The same as [`Line::push`], for a line of that write.
+    pub(crate) fn push(&self, out: &mut Vec<u8>, line: &Line<'_>) -> u32 {
+        let Line { lsn, goes_on, .. } = *line;
+        let (value, is_void) = match line.content {
+            Content::Data(data) => (Cow::Borrowed(data), false),
+            Content::Void(count) => (count.to_string().into(), true),
+        };
+        let (number, time) = (lsn.to_string(), self.time.as_deref());
+        let confirmed = &self.confirmed;
+        let said = Said { lsn: &number, confirmed, time, goes_on, is_void, value: &value };
+        let found = said.checksum(self.salt.frame(lsn, LINE_DOMAIN));
+        let (crc, length) = found.expect("the data has a canonical form");
+        assert!(length == value.len(), "the data is one JSON value");
+        said.push(out, crc);
+        crc
+    }
+}
+
+/// The members of a line but its checksum, as the writer writes them.
+struct Said<'a> {
+    lsn: &'a str,
+    confirmed: &'a str,
+    time: Option<&'a str>,
+    goes_on: bool,
+    is_void: bool,
+    /// What the line holds; more may follow.
+    value: &'a str,
+}
+
+const LSN: &str = "{\"lsn\":";
+const CONFIRMED: &str = ",\"confirmed\":";
+const TIME: &str = ",\"time\":\"";
+const GOES_ON: &str = ",\"goes_on\":true";
+const CRC: &str = ",\"crc\":\"";
+const DATA: &str = "\",\"data\":";
+const VOID: &str = "\",\"void\":";
+const END: &str = "}\n";
+
+impl Said<'_> {
+    /// The checksum that the line has, bound to its place, and the length of its value.
+    fn checksum(&self, bound: u32) -> Option<(u32, usize)> {
+        Form::with_empty(|form| {
+            let mut length = 0;
+            form.mark(b'{');
+            form.string(b"confirmed")?;
+            form.digits(self.confirmed);
+            if !self.is_void {
+                form.string(b"data")?;
+                length = form.value(self.value, DEPTH_MAX - 1)?;
+            }
+            if self.goes_on {
+                form.string(b"goes_on")?;
+                form.mark(b't');
+            }
+            form.string(b"lsn")?;
+            form.digits(self.lsn);
+            if let Some(time) = self.time {
+                form.string(b"time")?;
+                form.string(time.as_bytes())?;
+            }
+            if self.is_void {
+                form.string(b"void")?;
+                length = form.value(self.value, DEPTH_MAX - 1)?;
+            }
+            form.mark(b'}');
+            Some((crc32c(form.bytes()) ^ bound, length))
+        })
+    }
+
+    fn push(&self, out: &mut Vec<u8>, crc: u32) {
+        let mut add = |text: &str| out.extend_from_slice(text.as_bytes());
+        add(LSN);
+        add(self.lsn);
+        add(CONFIRMED);
+        add(self.confirmed);
+        if let Some(time) = self.time {
+            add(TIME);
+            add(time);
+            add("\"");
+        }
+        if self.goes_on {
+            add(GOES_ON);
+        }
+        add(CRC);
+        out.extend_from_slice(&hex(crc));
+        let mut add = |text: &str| out.extend_from_slice(text.as_bytes());
+        add(if self.is_void { VOID } else { DATA });
+        add(self.value);
+        add(END);
+    }
+}
+
+/// Eight lower-case hexadecimal digits.
+fn hex(crc: u32) -> [u8; 8] {
+    let digit = |at: usize| {
+        let digit = u8::try_from(crc >> (28 - 4 * at) & 15).expect("four bits");
+        if digit < 10 { b'0' + digit } else { b'a' - 10 + digit }
+    };
+    std::array::from_fn(digit)
+}
+
+/// Whether `data` can be a record of a readable log: one JSON value in one line, no name twice in
+/// an object, not nested deeper than 127.
+#[must_use]
+pub fn is_valid_data(data: &str) -> bool {
+    let one_line = memchr::memchr2(b'\n', b'\r', data.as_bytes()).is_none();
+    // It stands in an object, which is one deeper.
+    one_line && canonical::is_value(data, DEPTH_MAX - 1)
+}
+
+/// The value at the beginning of `bytes`, judged as a line of the file with this life.
+#[must_use]
+pub fn read<'a>(bytes: &'a [u8], salt: &Salt) -> Found<'a> {
+    match read_written(bytes, salt) {
+        Some(found) => Found::Line(found),
+        None => read_any(bytes, salt),
+    }
+}
+
+/// The same for a line as the writer writes it, valid and whole: almost every one there is. What it
+/// gives for a line is what [`read_any`] gives, too, in a tenth of the time.
+fn read_written<'a>(bytes: &'a [u8], salt: &Salt) -> Option<Read<'a>> {
+    let end = memchr::memchr(b'\n', bytes)? + 1;
+    let rest = std::str::from_utf8(bytes.get(..end)?).ok()?.strip_prefix(LSN)?;
+    let (lsn_text, lsn, rest) = number(rest)?;
+    let (confirmed_text, confirmed, rest) = number(rest.strip_prefix(CONFIRMED)?)?;
+    let (time, rest) = match rest.strip_prefix(TIME) {
+        Some(rest) => rest.split_once('"').map(|(time, rest)| (Some(time), rest))?,
+        None => (None, rest),
+    };
+    let time_us = time.map_or(Some(0), time::from_text)?;
+    let (goes_on, rest) = match rest.strip_prefix(GOES_ON) {
+        Some(rest) => (true, rest),
+        None => (false, rest),
+    };
+    let (stated, rest) = rest.strip_prefix(CRC)?.split_at_checked(8)?;
+    let (is_void, value) = match rest.strip_prefix(DATA) {
+        Some(value) => (false, value),
+        None => (true, rest.strip_prefix(VOID)?),
+    };
+    let said = Said { lsn: lsn_text, confirmed: confirmed_text, time, goes_on, is_void, value };
+    let lsn = Lsn::new(lsn).filter(|lsn| confirmed < lsn.get())?;
+    let (crc, length) = said.checksum(salt.frame(lsn, LINE_DOMAIN))?;
+    let (value, behind) = value.split_at_checked(length)?;
+    if stated.as_bytes() != hex(crc) || behind != END {
+        return None;
+    }
+    let content = if is_void {
+        let (_, count, behind) = number(value)?;
+        let count = u32::try_from(count).ok().filter(|count| *count > 0 && behind.is_empty());
+        Content::Void(count?)
+    } else {
+        Content::Data(value)
+    };
+    let line = Line { lsn, confirmed: Lsn::new(confirmed), time_us, goes_on, content };
+    Some(Read { line, crc, end, is_exact: true })
+}
+
+/// The number at the beginning of `text`, as the writer writes it, and what follows.
+fn number(text: &str) -> Option<(&str, u64, &str)> {
+    let is_digit = |byte: &u8| byte.is_ascii_digit();
+    let length = text.bytes().take_while(is_digit).count();
+    let (digits, behind) = text.split_at_checked(length)?;
+    let is_written = digits.len() == 1 || !digits.starts_with('0');
+    is_written.then_some((digits, digits.parse().ok()?, behind))
+}
+
+/// The same for whatever stands there.
+fn read_any<'a>(bytes: &'a [u8], salt: &Salt) -> Found<'a> {
+    let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<&RawValue>();
+    let value = match values.next() {
+        None => return Found::Unfinished,
+        Some(Err(error)) if ends_at(bytes, &error) => return Found::Unfinished,
+        Some(Err(_)) => return Found::Invalid,
+        Some(Ok(value)) => value,
+    };
+    let behind = values.byte_offset();
+    let end = if bytes.get(behind) == Some(&b'\n') { behind + 1 } else { behind };
+    let Some((line, crc)) = judge(value.get(), salt) else { return Found::Invalid };
+    let mut exact = vec![];
+    line.push(&mut exact, salt);
+    let is_exact = bytes.get(..end) == Some(exact.as_slice());
+    Found::Line(Read { line, crc, end, is_exact })
+}
+
+/// Whether the parser could go no further because there is no more.
+fn ends_at(bytes: &[u8], error: &serde_json::Error) -> bool {
+    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    let before: usize = lines.by_ref().take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
+    error.is_eof() || before + error.column() >= bytes.len()
+}
+
+/// The line that this object is, if it is a valid one.
+fn judge<'a>(object: &'a str, salt: &Salt) -> Option<(Line<'a>, u32)> {
+    let mut members = canonical::members(object)?;
+    let stated: String = parsed(members.remove("crc")?)?;
+    let number = |name: &str| members.get(name).copied().and_then(parsed::<u64>);
+    let lsn = Lsn::new(number("lsn")?)?;
+    let crc = checksum(&members, lsn, salt)?;
+    // Not parsed: `+9f0c2a7` would be a number, too.
+    if stated != format!("{crc:08x}") {
+        return None;
+    }
+    let confirmed = number("confirmed").filter(|confirmed| *confirmed < lsn.get())?;
+    let time = members.get("time").copied().and_then(parsed::<String>);
+    let goes_on = members.get("goes_on").is_some_and(|mark| mark.get() == "true");
+    let content = match (members.get("data"), members.get("void")) {
+        (Some(data), None) => Content::Data(data.get()),
+        (None, Some(count)) => Content::Void(parsed(count).filter(|count| *count > 0)?),
+        _ => return None,
+    };
+    let known = ["lsn", "confirmed", "time", "goes_on", "data", "void"];
+    if members.keys().any(|name| !known.contains(&name.as_ref())) {
+        return None;
+    }
+    let time_us = time.and_then(|time| time::from_text(&time)).unwrap_or(0);
+    Some((Line { lsn, confirmed: Lsn::new(confirmed), time_us, goes_on, content }, crc))
+}
+
+fn parsed<'a, T: serde::Deserialize<'a>>(value: &'a RawValue) -> Option<T> {
+    serde_json::from_str(value.get()).ok()
+}
+
+/// The checksum of an envelope without its own member, bound to the life and the record.
+fn checksum(members: &Members<'_>, lsn: Lsn, salt: &Salt) -> Option<u32> {
+    Form::with_empty(|form| {
+        form.mark(b'{');
+        for (name, value) in members {
+            form.string(name.as_bytes())?;
+            form.value(value.get(), DEPTH_MAX - 1)?;
+        }
+        form.mark(b'}');
+        Some(crc32c(form.bytes()) ^ salt.frame(lsn, LINE_DOMAIN))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{Epoch, LogId};
+
+    const SALT: Salt = Salt::new(LogId(3), Epoch(9));
+
+    fn line(data: &str) -> Line<'_> {
+        let (lsn, confirmed) = (Lsn::new(17).unwrap(), Lsn::new(16));
+        let time_us = 1_763_700_000_123_456;
+        Line { lsn, confirmed, time_us, goes_on: false, content: Content::Data(data) }
+    }
+
+    fn text(line: &Line<'_>) -> String {
+        let mut out = vec![];
+        line.push(&mut out, &SALT);
+        String::from_utf8(out).unwrap()
+    }
+
+    /// Whether these bytes are line 17 with this data, and exactly as it was written.
+    fn found(text: &str, data: &str) -> Option<bool> {
+        match read(text.as_bytes(), &SALT) {
+            Found::Line(found) => {
+                assert_eq!(found.line, line(data), "{text}");
+                Some(found.is_exact)
+            }
+            _ => None,
+        }
+    }
+
+    const DATA: &str = r#"{"id":7,"op":"buy","tags":["a","b"],"price":1.50}"#;
+
+    #[test]
+    fn a_line_reads_as_a_person_expects_and_comes_back() {
+        let text = text(&line(DATA));
+        let start =
+            "{\"lsn\":17,\"confirmed\":16,\"time\":\"2025-11-21T04:40:00.123456Z\",\"crc\":\"";
+        assert!(text.starts_with(start), "{text}");
+        assert!(text.ends_with(&format!("\",\"data\":{DATA}}}\n")), "{text}");
+        assert_eq!(found(&text, DATA), Some(true));
+        assert!(text.len() <= DATA.len() + ENVELOPE_MAX);
+    }
+
+    #[test]
+    fn white_space_line_breaks_and_order_may_change_anywhere() {
+        let text = text(&line(DATA));
+        let data = r#"{ "price":1.50,"id":7, "tags":["a",
+            "b"], "op":"b\u0075y" }"#;
+        let members = text.trim_end().trim_start_matches('{').replace(DATA, data);
+        let spread = format!("  {{\n{members}\n\n");
+        assert_eq!(found(&spread, data), Some(false), "{spread}");
+        let (envelope, rest) = members.split_once(",\"crc\"").unwrap();
+        let turned =
+            format!("{{\"crc\"{},{envelope}}}", rest.trim_end_matches('}').to_owned() + "}");
+        assert_eq!(found(&turned, data), Some(false), "{turned}");
+    }
+
+    #[test]
+    fn what_was_added_removed_renamed_or_changed_is_caught() {
+        let text = text(&line(DATA));
+        for (from, to) in [
+            ("\"id\":7", "\"id\":8"),
+            ("\"id\":7,", ""),
+            ("\"id\":7", "\"id\":7,\"more\":1"),
+            ("\"id\"", "\"ID\""),
+            ("1.50", "1.5"),
+            ("[\"a\",\"b\"]", "[\"b\",\"a\"]"),
+            ("\"buy\"", "\"sell\""),
+            (DATA, "{}"),
+            ("\"lsn\":17", "\"lsn\":18"),
+            ("\"confirmed\":16", "\"confirmed\":15"),
+            (".123456Z", ".123457Z"),
+            ("\"data\"", "\"more\":1,\"data\""),
+            ("\"data\"", "\"goes_on\":true,\"data\""),
+            ("\"data\"", "\"data\":1,\"data\""),
+        ] {
+            let changed = text.replacen(from, to, 1);
+            assert_ne!(changed, text);
+            assert_eq!(read(changed.as_bytes(), &SALT), Found::Invalid, "{changed}");
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_caught_or_changes_nothing() {
+        let good = text(&line(DATA)).into_bytes();
+        for bit in (0..(good.len() - 1) * 8).step_by(crate::sizes::EVERY) {
+            let mut bytes = good.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            if let Found::Line(found) = read(&bytes, &SALT) {
+                panic!("bit {bit}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_of_another_life_or_place_is_invalid() {
+        let text = text(&line(DATA));
+        let other = Salt::new(LogId(3), Epoch(8));
+        assert_eq!(read(text.as_bytes(), &other), Found::Invalid);
+    }
+
+    #[test]
+    fn a_line_that_is_being_written_is_unfinished() {
+        let text = text(&line(DATA));
+        for length in (0..text.len() - 1).step_by(crate::sizes::EVERY) {
+            assert_eq!(read(&text.as_bytes()[..length], &SALT), Found::Unfinished, "{length}");
+        }
+        let Found::Line(found) = read(&text.as_bytes()[..text.len() - 1], &SALT) else {
+            panic!("the value is whole");
+        };
+        assert!(!found.is_exact, "its line break is missing");
+    }
+
+    #[test]
+    fn sets_and_records_that_were_given_up_come_back() {
+        for (goes_on, content) in [(true, Content::Data("[]")), (false, Content::Void(3))] {
+            let line = Line { goes_on, content, ..line("") };
+            let text = text(&line);
+            let Found::Line(found) = read(text.as_bytes(), &SALT) else { panic!("{text}") };
+            assert_eq!((found.line, found.is_exact), (line, true));
+        }
+        assert_eq!(Line { content: Content::Void(3), ..line("") }.last().get(), 19);
+    }
+
+    #[test]
+    fn what_is_no_record_of_a_readable_log_is_known_before_it_is_written() {
+        for good in ["1", "null", "\"a\\nb\"", "{}", "[1, 2]", DATA, "1e999"] {
+            assert!(is_valid_data(good), "{good}");
+            assert_eq!(found(&text(&line(good)), good), Some(true), "{good}");
+        }
+        for bad in ["", "{", "1 2", "nul", "{\"a\":1,\"a\":2}", "[1,\n2]", " ", "1,2", "NaN"] {
+            assert!(!is_valid_data(bad), "{bad}");
+        }
+    }
+
+    /// The line again with the checksum that its members have now, if they have one.
+    fn signed(text: &str) -> Option<String> {
+        let object = &text[..=text.rfind('}')?];
+        let mut members = canonical::members(object)?;
+        let stated = members.remove("crc")?;
+        let lsn = Lsn::new(members.get("lsn").copied().and_then(parsed)?)?;
+        let crc = checksum(&members, lsn, &SALT)?;
+        Some(text.replacen(stated.get(), &format!("\"{crc:08x}\""), 1))
+    }
+
+    /// What was done to a line that the writer wrote.
+    const CHANGES: &[(&str, &str)] = &[
+        ("", ""),
+        ("17,", "017,"),
+        ("17,", "1.7e1,"),
+        ("17,", "0,"),
+        ("17,", "+17,"),
+        ("17,", "18446744073709551615,"),
+        ("17,", "18446744073709551616,"),
+        ("16,", "0,"),
+        ("16,", "016,"),
+        ("16,", "-1,"),
+        ("16,", "17,"),
+        ("16,", "\"16\","),
+        ("04:40", "4:40"),
+        ("2025", "1969"),
+        ("2025-11-21", "1970-01-01"),
+        ("2025-11-21T04:40:00.123456", "1970-01-01T00:00:00.000000"),
+        ("2025", "12025"),
+        ("2025", "02025"),
+        ("Z", "\\u005a"),
+        ("Z", ""),
+        ("\"time\"", "\"t\\u0069me\""),
+        ("\"time\":\"", "\"time\":\"\",\"goes_on\":\""),
+        (",\"crc\"", ",\"goes_on\":true,\"crc\""),
+        (",\"crc\"", ",\"goes_on\":false,\"crc\""),
+        (",\"crc\"", ", \"crc\""),
+        (",\"crc\"", ",\"more\":1,\"crc\""),
+        (",\"confirmed\"", ",\"goes_on\":true,\"confirmed\""),
+        ("\"crc\":\"", "\"crc\":\" "),
+        ("\"data\":", "\"data\": "),
+        ("\"data\":", "\"void\":"),
+        ("\"data\":", "\"void\":0"),
+        ("\"data\":", "\"void\":1,\"data\":"),
+        ("\"data\":", "\"data\":1,\"data\":"),
+        ("\"data\":", "\"data\":["),
+        ("1}", "1.0}"),
+        ("1}", "1e2}"),
+        ("}\n", "]}\n"),
+        ("}\n", "}"),
+        ("}\n", "}}\n"),
+        ("}\n", " }\n"),
+        ("}\n", "} \n"),
+        ("}\n", "}\r\n"),
+        ("}\n", "}\n{\"lsn\":"),
+        ("}\n", ",\"goes_on\":true}\n"),
+        ("}\n", ",\"void\":1}\n"),
+    ];
+
+    const CONTENTS: &[Content<'_>] = &[
+        Content::Data(DATA),
+        Content::Data("7"),
+        Content::Data("\"\u{e9}\\n\""),
+        Content::Data("[1, {\"b\":[],\"a\":\"\\\"\"}]"),
+        Content::Data("[1,\n2]"),
+        Content::Void(1),
+        Content::Void(u32::MAX),
+    ];
+
+    /// A line that may be one; says whether it is, and whether it is found at once.
+    fn both_ways(bytes: &[u8]) -> (bool, bool) {
+        let (quick, plain) = (read_written(bytes, &SALT), read_any(bytes, &SALT));
+        let text = String::from_utf8_lossy(bytes);
+        if let Some(found) = quick {
+            assert_eq!(Found::Line(found), plain, "{text}");
+        } else if let Found::Line(found) = plain {
+            // What a person may have set out in several lines is the other's alone.
+            let is_spread = bytes[..found.end - 1].contains(&b'\n');
+            assert!(!found.is_exact || is_spread, "{text}");
+        }
+        (matches!(plain, Found::Line(_)), quick.is_some())
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "some 100,000 lines: hours there")]
+    fn a_line_is_judged_alike_at_once_and_by_the_parser() {
+        let (mut valid, mut at_once) = (0, 0);
+        for content in CONTENTS {
+            for (goes_on, time_us) in [(true, 0), (false, 1_763_700_000_123_456), (true, u64::MAX)]
+            {
+                let good = text(&Line { goes_on, time_us, content: *content, ..line("") });
+                for (one, two) in
+                    CHANGES.iter().flat_map(|one| CHANGES.iter().map(move |two| (one, two)))
+                {
+                    let changed = good.replacen(one.0, one.1, 1).replacen(two.0, two.1, 1);
+                    for text in [Some(changed.clone()), signed(&changed)].into_iter().flatten() {
+                        let (is_valid, is_at_once) = both_ways(text.as_bytes());
+                        (valid, at_once) =
+                            (valid + u32::from(is_valid), at_once + u32::from(is_at_once));
+                    }
+                }
+                for at in 0..good.len() {
+                    for bit in 0..8 {
+                        let mut bytes = good.clone().into_bytes();
+                        bytes[at] ^= 1 << bit;
+                        both_ways(&bytes);
+                        if let Some(text) = std::str::from_utf8(&bytes).ok().and_then(signed) {
+                            both_ways(text.as_bytes());
+                        }
+                    }
+                }
+            }
+        }
+        assert!(valid > 3000 && at_once > 1000 && valid > at_once, "{valid}, {at_once}");
+    }
+
+    /// A line with the checksum that it would have if its numbers and its depth were in order.
+    fn forged(lsn: &str, confirmed: &str, data: &str) -> String {
+        let crc = Form::with_empty(|form| {
+            form.mark(b'{');
+            form.string(b"confirmed").unwrap();
+            form.digits(confirmed);
+            form.string(b"data").unwrap();
+            form.value(data, usize::MAX).unwrap();
+            form.string(b"lsn").unwrap();
+            form.digits(lsn);
+            form.mark(b'}');
+            crc32c(form.bytes()) ^ SALT.frame(Lsn::new(17).unwrap(), LINE_DOMAIN)
+        });
+        let envelope = format!("\"lsn\":{lsn},\"confirmed\":{confirmed},\"crc\":\"{crc:08x}\"");
+        format!("{{{envelope},\"data\":{data}}}\n")
+    }
+
+    #[test]
+    fn what_no_line_may_hold_is_refused_though_its_checksum_is_right() {
+        let deep = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        let objects = |depth: usize| "{\"\":".repeat(depth) + "1" + &"}".repeat(depth);
+        for (lsn, confirmed, data, is_valid) in [
+            ("17", "16", "1", true),
+            ("017", "16", "1", false),
+            ("17", "016", "1", false),
+            ("17", "00", "1", false),
+            ("17", "17", "1", false),
+            ("17", "16", &deep(127), true),
+            ("17", "16", &deep(128), false),
+            ("17", "16", &objects(127), true),
+            ("17", "16", &objects(128), false),
+        ] {
+            let text = forged(lsn, confirmed, data);
+            assert_eq!(both_ways(text.as_bytes()), (is_valid, is_valid), "{text}");
+        }
+    }
+
+    #[test]
+    fn hostile_text_is_invalid_and_costs_no_time() {
+        let deep = "[".repeat((1 << 20) / crate::sizes::EVERY);
+        assert_eq!(read(deep.as_bytes(), &SALT), Found::Unfinished);
+        let deep = "[".repeat((1 << 16) / crate::sizes::EVERY)
+            + &"]".repeat((1 << 16) / crate::sizes::EVERY);
+        assert_eq!(read(deep.as_bytes(), &SALT), Found::Invalid);
+        assert_eq!(read(b"\0\0\0", &SALT), Found::Invalid);
+        assert_eq!(read(b"{\"lsn\":17}", &SALT), Found::Invalid);
+        assert_eq!(read(b"\xff\xfe", &SALT), Found::Invalid);
+    }
+}
