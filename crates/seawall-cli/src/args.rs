@@ -3,7 +3,6 @@
 mod bench;
 mod config;
 mod convert;
-mod device;
 mod disk;
 mod examples;
 mod parity;
@@ -21,7 +20,6 @@ pub(crate) use bench::{Bench, BenchAppend, BenchVerb};
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 pub(crate) use config::template;
 pub(crate) use convert::{Convert, ForeignFormat};
-pub(crate) use device::{DiskDevice, DiskDrill, Drilled, Share};
 use disk::DISK_ABOUT;
 pub(crate) use disk::{
     Disk, DiskAsk, DiskName, DiskServe, DiskStatus, DiskVerb, Export, Metrics, Power, WaitingDump,

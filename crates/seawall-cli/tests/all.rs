@@ -6,7 +6,6 @@ mod copy;
 mod demo;
 mod disk;
 mod disk_file;
-mod drill;
 mod exits;
 mod kill;
 mod parity;

@@ -1,7 +1,8 @@
 //! Errors in three lines: what, where, what next. And how the program ends.
 
 use seawall_measure::scratch::NoFolder;
-use std::fmt::Display;
+use std::error::Error;
+use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -60,6 +61,15 @@ impl Failure {
         *code
     }
 }
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { what, place, next, .. } = self;
+        write!(f, "{place}: {what}; {next}")
+    }
+}
+
+impl Error for Failure {}
 
 impl From<NoFolder> for Failure {
     fn from(error: NoFolder) -> Self {

@@ -1,6 +1,10 @@
 //! What the rig is asked for.
 
+mod device;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use device::{DEVICE, DRILL};
+pub(crate) use device::{Device, Drill, Drilled, Share};
 use std::path::PathBuf;
 
 /// PostgreSQL with its log on a Seawall disk: how fast, and what a power cut leaves
@@ -22,6 +26,12 @@ pub(crate) enum What {
     /// Take the device away under a log, again and again, on the same boot, and look whether all
     /// who read it show what was acknowledged; 77 where that cannot be
     Detach(Detach),
+    /// Simulate a device with a volatile cache, whose power can be cut
+    #[command(after_help = DEVICE)]
+    Device(Device),
+    /// Cut the power of a simulated device under a workload, and read back every promised block
+    #[command(after_help = DRILL)]
+    Drill(Drill),
     /// One short round of bench and one cycle of each kind of crash; 77 where that cannot be
     Smoke(Place),
     /// Take away what a run that was killed has left: mounts, loop devices, processes, files

@@ -105,8 +105,8 @@ impl Disk {
         let mut size = vec!["--size", SIZE];
         if self.settings.is_cut || self.settings.delay > 0.0 {
             let socket = self.folder.join("device.sock");
-            let mut device = seawall();
-            device.args(["disk", "device"]).arg(&image).args(["--size", SIZE, "--unix"]);
+            let mut device = Command::new(std::env::current_exe()?);
+            device.arg("device").arg(&image).args(["--size", SIZE, "--unix"]);
             device.arg(&socket).arg("--delay").arg(self.settings.delay.to_string());
             self.lives += 1;
             device.arg("--seed").arg(self.lives.to_string());
@@ -167,16 +167,7 @@ impl Disk {
 
     /// Asks the server by its control socket.
     pub(crate) fn ask(&self, what: &str) -> Result<Value, Failure> {
-        let mut stream = UnixStream::connect(self.state().join("control"))?;
-        stream.set_read_timeout(Some(READY))?;
-        stream.write_all(format!("{}\n", json!({ "do": what })).as_bytes())?;
-        let mut said = String::new();
-        stream.read_to_string(&mut said)?;
-        let answer: Value = serde_json::from_str(&said)?;
-        match answer.get("error").and_then(Value::as_str) {
-            Some(error) => Err(format!("the disk's {what}: {error}").into()),
-            None => Ok(answer),
-        }
+        ask(&self.state(), what, READY)
     }
 
     /// Lets flushes return early from now on, or wait for the device.
@@ -269,6 +260,20 @@ impl Drop for Disk {
     fn drop(&mut self) {
         // What stays is found by its folder, and taken away with it.
         let _ = self.end();
+    }
+}
+
+/// Asks the server whose files are in `state`, by its control socket.
+pub(crate) fn ask(state: &Path, what: &str, limit: Duration) -> Result<Value, Failure> {
+    let mut stream = UnixStream::connect(state.join("control"))?;
+    stream.set_read_timeout(Some(limit))?;
+    stream.write_all(format!("{}\n", json!({ "do": what })).as_bytes())?;
+    let mut said = String::new();
+    stream.read_to_string(&mut said)?;
+    let answer: Value = serde_json::from_str(&said)?;
+    match answer.get("error").and_then(Value::as_str) {
+        Some(error) => Err(format!("the disk's {what}: {error}").into()),
+        None => Ok(answer),
     }
 }
 

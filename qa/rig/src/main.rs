@@ -5,7 +5,9 @@
 //! with ext4 on it, where `initdb --waldir` puts the log. The data directory stays on the file
 //! system of the machine. All that is made lies below one folder, and `clean` takes it away.
 //!
-//! And a log of Seawall itself on a device that goes away and comes back while the machine runs on.
+//! Without PostgreSQL: a simulated device whose power is cut under a workload, and what a disk on
+//! it has kept. And a log of Seawall itself on a device that goes away and comes back while the
+//! machine runs on.
 
 #![deny(unsafe_code)]
 
@@ -24,7 +26,11 @@ mod crash;
 #[cfg(target_os = "linux")]
 mod detach;
 #[cfg(target_os = "linux")]
+mod device;
+#[cfg(target_os = "linux")]
 mod disk;
+#[cfg(target_os = "linux")]
+mod drill;
 #[cfg(target_os = "linux")]
 mod guest;
 #[cfg(target_os = "linux")]

@@ -66,7 +66,20 @@ fn look_for_mounts(devices: &[&str]) -> Result<(), String> {
 
 /// The seawall that is tried; `features` says how one is built that can do all of it.
 fn program(place: &Place, features: &str) -> Result<PathBuf, String> {
-    let seawall = place.seawall.clone().or_else(beside).filter(|path| path.is_file());
+    program_or_beside(place.seawall.clone(), features)
+}
+
+/// The seawall that a drill tries: `wanted`, or the one beside this program.
+///
+/// # Errors
+///
+/// There is none.
+pub(crate) fn seawall(wanted: Option<PathBuf>) -> Result<PathBuf, String> {
+    program_or_beside(wanted, "")
+}
+
+fn program_or_beside(wanted: Option<PathBuf>, features: &str) -> Result<PathBuf, String> {
+    let seawall = wanted.or_else(beside).filter(|path| path.is_file());
     let seawall = seawall.ok_or_else(|| {
         let next = format!("cargo build --release -p seawall-cli{features}, or say --seawall");
         format!("there is no seawall beside this program: {next}")

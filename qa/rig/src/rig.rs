@@ -3,7 +3,7 @@
 use crate::args::{Arguments, Bench, Crash, Detach, Guest, Kind, Place, What};
 use crate::need::{Ground, folder, look, look_for_detach, look_for_guest};
 use crate::process::Failure;
-use crate::{SKIPPED, bench, clean, crash, detach, guest, report};
+use crate::{SKIPPED, bench, clean, crash, detach, device, drill, guest, report};
 use clap::Parser;
 use seawall_io::{PosixStorage, Storage};
 use serde_json::Value;
@@ -29,6 +29,8 @@ pub(crate) fn main() -> ExitCode {
             with(ground, |ground| panic_it(args, ground))
         }
         What::Detach(args) => take_away(args),
+        What::Device(args) => device::run(args),
+        What::Drill(args) => drill::run(args),
         What::Smoke(place) => with(look(place), |ground| smoke(place, ground)),
     };
     match done {

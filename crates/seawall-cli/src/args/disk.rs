@@ -1,10 +1,9 @@
 //! What `seawall disk` is asked for.
 
 use super::Look;
-use super::device::{DiskDevice, DiskDrill};
 use super::examples::{
-    DISK_CONFIG_EXAMPLES, DISK_DEVICE_EXAMPLES, DISK_DRAIN_EXAMPLES, DISK_DRILL_EXAMPLES,
-    DISK_EMERGENCY_EXAMPLES, DISK_FLUSH_EXAMPLES, DISK_SERVE_EXAMPLES, DISK_STATUS_EXAMPLES,
+    DISK_CONFIG_EXAMPLES, DISK_DRAIN_EXAMPLES, DISK_EMERGENCY_EXAMPLES, DISK_FLUSH_EXAMPLES,
+    DISK_SERVE_EXAMPLES, DISK_STATUS_EXAMPLES,
 };
 use crate::human;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -49,12 +48,6 @@ pub(crate) enum DiskVerb {
     /// Dump unsaved data now, as on power failure (read-only afterwards)
     #[command(after_help = DISK_EMERGENCY_EXAMPLES)]
     EmergencyFlush(DiskAsk),
-    /// Simulate a device that loses unflushed writes (for tests)
-    #[command(after_help = DISK_DEVICE_EXAMPLES)]
-    Device(DiskDevice),
-    /// Cut the power of a simulated device under load and report what is lost
-    #[command(after_help = DISK_DRILL_EXAMPLES)]
-    Drill(DiskDrill),
 }
 
 /// `seawall disk serve`
@@ -202,7 +195,7 @@ const BUFFER_SIZE_MAX: u64 = 64 << 20;
 /// An hour: what is longer is no time that a power supply bridges.
 const MILLIS_MAX: u64 = 3_600_000;
 
-pub(super) fn parse_disk_size(text: &str) -> Result<u64, String> {
+fn parse_disk_size(text: &str) -> Result<u64, String> {
     parse_blocks(text, DISK_SIZE_MAX)
 }
 
@@ -222,7 +215,7 @@ fn parse_blocks(text: &str, max: u64) -> Result<u64, String> {
     Ok(size)
 }
 
-pub(super) fn parse_millis(text: &str) -> Result<Duration, String> {
+fn parse_millis(text: &str) -> Result<Duration, String> {
     let millis = text.parse().ok().filter(|millis| (1..=MILLIS_MAX).contains(millis));
     let none = || format!("`{text}` is no number of milliseconds; 1 to {MILLIS_MAX}");
     millis.map(Duration::from_millis).ok_or_else(none)

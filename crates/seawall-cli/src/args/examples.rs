@@ -292,35 +292,3 @@ Examples:
 There is no way back but a new start of the server, which brings home what was
 dumped. For whoever watches the power: kill -PWR does the same, sooner. Asked
 again, it tells what the first time took.";
-
-pub(super) const DISK_DEVICE_EXAMPLES: &str = "\
-Examples:
-  seawall disk device dev.img --size 64MiB --unix dev.sock --delay 8.3
-  seawall disk device dev.img --size 64MiB --unix dev.sock --bandwidth 100MiB
-  seawall disk device dev.img --size 1GiB --unix dev.sock --seed 7 --json
-
-`seawall disk serve` takes it as nbd+unix:///home?socket=dev.sock for its IMG.
-
-A simulated device for tests: it keeps in memory what was written, until a flush
-of it has taken its time. home and area are two exports with one such cache: a
-flush of either makes both durable. SIGKILL cuts the power and loses all that
-was not flushed. SIGUSR1 cuts it so that of each sector of 512 bytes the durable
-version is left, or any that was written since, as --seed has it; then it says
-what was lost, and ends with 0. SIGTERM and SIGINT make everything durable.";
-
-pub(super) const DISK_DRILL_EXAMPLES: &str = "\
-Examples:
-  seawall disk drill
-  seawall disk drill --cycles 40 --seconds 2 --delay 8.3 --hold-up 150
-  seawall disk drill --unannounced --cycles 20
-  seawall disk drill --killed-client --json | jq .lost
-
-SIMULATED: each cycle starts `seawall disk device` and `seawall disk serve` as
-processes of this machine, lets clients write numbered and checksummed blocks
-and flush, cuts, starts both again, and reads back every block whose flush was
-acknowledged. An announced cut sends SIGPWR to the server, and after the hold-up
-SIGKILL to it and the cut to the device. It says nothing about a real power
-supply, or about a real device that lies about its flush.
-
-The exit code is 0 if nothing that was acknowledged is lost, and 10 otherwise;
-also with --unannounced, of which losses are expected.";

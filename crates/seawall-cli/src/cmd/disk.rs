@@ -3,15 +3,12 @@
 mod ask;
 mod claim;
 mod control;
-mod device;
-mod drill;
 mod evidence;
 mod export;
 mod image;
 mod metrics;
 mod notify;
 mod place;
-mod process;
 mod serve;
 mod service;
 mod settings;
@@ -34,8 +31,6 @@ pub(crate) fn run(verb: &DiskVerb) -> Result<Exit, Failure> {
         DiskVerb::Status(args) => status::run(args),
         DiskVerb::Flush(args) => ask::run(args, Request::Flush),
         DiskVerb::Drain(args) => ask::run(args, Request::Drain),
-        DiskVerb::Device(args) => device::run(args),
-        DiskVerb::Drill(args) => drill::run(args),
         DiskVerb::EmergencyFlush(args) => ask::run(args, Request::EmergencyFlush),
     }
 }

@@ -6,6 +6,7 @@ mod client;
 mod ends;
 mod images;
 mod power;
+mod remote;
 mod server;
 mod stale;
 mod status;

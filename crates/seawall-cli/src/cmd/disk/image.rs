@@ -1,6 +1,5 @@
 //! What `seawall disk serve` was given as IMG: opened, or made.
 
-use super::device::{AREA, HOME};
 use super::settings::Mark;
 use crate::args::DiskServe;
 use crate::human::{bytes, typed};
@@ -12,6 +11,10 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// What a simulated device exports: the disk, and the area for dumps.
+const HOME: &str = "home";
+const AREA: &str = "area";
 
 /// The device of a disk, of which this process alone has the use.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
-//! Processes of this program that it starts itself: devices, servers and clients of a drill.
+//! The processes of a drill: devices and clients, which are this program, and servers.
 
-use crate::report::{Exit, Failure};
+use crate::process::Failure;
 use seawall_host::{Notice, send_signal};
 use serde_json::Value;
 use std::ffi::OsString;
@@ -26,8 +26,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(super) fn start(arguments: &[OsString]) -> io::Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
+    pub(super) fn start(program: &Path, arguments: &[OsString]) -> io::Result<Self> {
+        let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let (sender, lines) = mpsc::channel();
@@ -75,7 +75,7 @@ impl Process {
     pub(super) fn failure(&self, what: &str) -> Failure {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         let next = if said.is_empty() { "it said nothing" } else { said.trim_end_matches("; ") };
-        Failure::new(Exit::Failed, what).next(format!("see what it said: {next}"))
+        format!("{what}: {next}").into()
     }
 
     /// The next line of its answer.
@@ -92,11 +92,9 @@ impl Drop for Process {
     }
 }
 
-pub(super) fn start(what: &str, arguments: &[OsString]) -> Result<Process, Failure> {
-    let process = Process::start(arguments).map_err(|error| {
-        let next = "see whether this machine lets it start processes";
-        Failure::new(Exit::Failed, format!("cannot start {what}: {error}")).next(next)
-    })?;
+pub(super) fn start(what: &str, program: &Path, words: &[OsString]) -> Result<Process, Failure> {
+    let process = Process::start(program, words);
+    let process = process.map_err(|error| format!("cannot start {what}: {error}"))?;
     // Its first line says that it is ready.
     process.answer(&format!("{what} does not get ready"))?;
     Ok(process)
@@ -110,11 +108,11 @@ pub(crate) fn start_device(
 ) -> Result<Process, Failure> {
     let path = |name| folder.join(name).into_os_string();
     let delay = format!("{}", delay.as_secs_f64() * 1000.0);
-    let mut arguments = words("disk device --json --size");
+    let mut arguments = words("device --json --size");
     arguments.extend([size.to_string().into(), "--delay".into(), delay.into()]);
     arguments.extend(["--seed".into(), seed.to_string().into()]);
     arguments.extend(["--unix".into(), path("d"), path("img")]);
-    start("the device", &arguments)
+    start("the device", &std::env::current_exe()?, &arguments)
 }
 
 pub(super) fn words(text: &str) -> Vec<OsString> {

@@ -1,8 +1,8 @@
 //! What the clients of a drill do: they write numbered and checksummed blocks, and flush. And how
 //! their blocks are read back.
 
-use crate::human::to_u64;
 use seawall_io::{Entropy, File, SeededEntropy};
+use seawall_measure::human::to_u64;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

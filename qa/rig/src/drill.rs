@@ -1,18 +1,19 @@
-//! `seawall disk drill`: cuts the power of a simulated device under a workload, again and again,
+//! `seawall-rig drill`: cuts the power of a simulated device under a workload, again and again,
 //! and reads back every block that a flush has promised.
 
-mod rig;
+mod pair;
+mod process;
 mod work;
 
-use super::process::Process;
-use crate::args::{DiskDrill, Drilled, Share};
-use crate::human::to_u64;
-use crate::human::{self, bytes, count};
-use crate::output::Output;
-use crate::report::{Exit, Failure};
-use rig::{Cut, Rig};
+use crate::args::{self, Drilled, Share};
+use crate::need;
+use crate::process::Failure;
+use pair::{Cut, Pair};
+use process::Process;
+use seawall_bench::output::say;
 use seawall_disk::nbd;
 use seawall_io::{Clock, SystemClock};
+use seawall_measure::human::{self, bytes, count, to_u64};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -40,44 +41,46 @@ struct Cycle {
     dump: Option<bool>,
 }
 
-/// Does all cycles, and judges.
-pub(crate) fn run(args: &DiskDrill) -> Result<Exit, Failure> {
+/// The promised durability does not hold; as `seawall` has it.
+const CONTRACT: u8 = 10;
+
+/// Does all cycles, and judges; the exit code.
+pub(crate) fn run(args: &args::Drill) -> Result<u8, Failure> {
     if let Some(share) = &args.share {
         return be_a_client(share, args.seed);
     }
+    let program = need::seawall(args.seawall.clone())?;
     let kind = Drilled::from(args.kind);
-    let mut out = Output::new();
-    if !args.look.json && !args.look.quiet {
-        out.lines(&[says_what(kind, args)]);
+    if !args.json {
+        say(&[says_what(kind, args)])?;
     }
-    // Who is interrupted puts its processes and its folder away.
+    // On a signal its processes end and its folder is removed.
     let stopped = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        flag::register(signal, stopped.clone()).map_err(|error| failed(&error))?;
+        flag::register(signal, stopped.clone())?;
     }
-    let rig = Rig::start(args, args.seed)?;
-    let mut drill = Drill { args, kind, rig, promised: Promised::new(), stopped };
+    let pair = Pair::start(args, program)?;
+    let mut drill = Drill { args, kind, pair, promised: Promised::new(), stopped };
     let mut cycles = Vec::new();
     for number in 1..=u64::from(args.cycles) {
         let cycle = drill.cycle(number)?;
-        if !args.look.json && !args.look.quiet {
-            // Each as it comes: whoever waits sees how far it is.
-            out.lines(&[row(number, &cycle, kind)]);
+        if !args.json {
+            // Each as it comes, to show how far it is.
+            say(&[row(number, &cycle, kind)])?;
         }
         cycles.push(cycle);
     }
     drop(drill);
     let verdict = Verdict::of(kind, &cycles);
-    if args.look.json {
-        out.line(&answer(args, kind, &cycles, &verdict).to_string());
+    if args.json {
+        say(&[answer(args, kind, &cycles, &verdict).to_string()])?;
     } else {
-        out.line(&verdict.says);
+        say(&[&verdict.says])?;
     }
-    let exit = out.finish();
-    Ok(if verdict.is_broken { Exit::Contract } else { exit })
+    Ok(if verdict.is_broken { CONTRACT } else { 0 })
 }
 
-fn says_what(kind: Drilled, args: &DiskDrill) -> String {
+fn says_what(kind: Drilled, args: &args::Drill) -> String {
     let delay = args.delay.as_secs_f64() * 1000.0;
     let device = format!("a SIMULATED device, {delay} ms a flush");
     match kind {
@@ -95,15 +98,14 @@ fn says_what(kind: Drilled, args: &DiskDrill) -> String {
 }
 
 fn interrupted() -> Failure {
-    let what = "interrupted: what the cycles before have shown is no verdict";
-    Failure::new(Exit::Failed, what).next("give --cycles or --seconds less")
+    "interrupted: the cycles so far are no verdict; give --cycles or --seconds less".into()
 }
 
 /// What goes on over all cycles.
 struct Drill<'a> {
-    args: &'a DiskDrill,
+    args: &'a args::Drill,
     kind: Drilled,
-    rig: Rig,
+    pair: Pair,
     promised: Promised,
     /// Somebody wants it to end.
     stopped: Arc<AtomicBool>,
@@ -120,31 +122,29 @@ impl Drill<'_> {
         if count == 0 {
             // A drill that has looked at nothing is not to pass.
             let what = format!("no flush returned before the cut of cycle {number}");
-            return Err(Failure::new(Exit::Failed, what).next("give --seconds more"));
+            return Err(format!("{what}; give --seconds more").into());
         }
         self.promised.extend(promised);
         let mut dump = None;
         if self.kind != Drilled::KilledClient {
-            self.rig.start_again(self.args.seed + number)?;
-            let status = self.rig.status()?;
+            self.pair.start_again(self.args.seed + number)?;
+            let status = self.pair.status()?;
             let recovered = status.get("recovered").filter(|recovered| !recovered.is_null());
             dump = recovered.map(|recovered| recovered.get("lost") == Some(&json!(0)));
         }
-        let looked = look(&self.rig.client()?, &mut self.promised);
-        let found = looked.map_err(|error| failed(&error))?;
+        let found = look(&self.pair.client()?, &mut self.promised)?;
         Ok(Cycle { cut, found, promised: count, dump })
     }
 
     /// What does not return early cannot lose.
     fn check_armed(&self) -> Result<(), Failure> {
-        let status = self.rig.status()?;
+        let status = self.pair.status()?;
         let text = |name| status.get(name).and_then(Value::as_str).unwrap_or_default();
         if text("state") == "armed" {
             return Ok(());
         }
-        let what = format!("the server is not armed: {}", text("says"));
-        let next = "give --hold-up more, or --delay less";
-        Err(Failure::new(Exit::Failed, what).next(next))
+        let says = text("says");
+        Err(format!("the server is not armed: {says}; give --hold-up more, or --delay less").into())
     }
 
     fn is_stopped(&self) -> bool {
@@ -159,7 +159,7 @@ impl Drill<'_> {
     fn cut(&mut self, cycle: u64) -> Result<(Promised, Cut), Failure> {
         let numbers = 0..self.args.clients;
         let clients: Vec<Client> = numbers.map(|number| self.client(cycle, number)).collect();
-        let disks = clients.iter().map(|_| self.rig.client());
+        let disks = clients.iter().map(|_| self.pair.client());
         let disks = disks.collect::<Result<Vec<nbd::Client>, Failure>>()?;
         let (promised, stop) = (Mutex::new(Promised::new()), AtomicBool::new(false));
         let tell = |flushed: &Promised| {
@@ -178,8 +178,8 @@ impl Drill<'_> {
             }
             let cut = match self.kind {
                 _ if self.is_stopped() => Err(interrupted()),
-                Drilled::Announced => self.rig.cut_announced(),
-                _ => self.rig.cut_unannounced(),
+                Drilled::Announced => self.pair.cut_announced(),
+                _ => self.pair.cut_unannounced(),
             };
             stop.store(true, Ordering::Relaxed);
             cut
@@ -191,11 +191,11 @@ impl Drill<'_> {
     fn kill_clients(&mut self, cycle: u64) -> Result<(Promised, Cut), Failure> {
         let mut clients = Vec::new();
         for number in 0..self.args.clients {
-            let share = format!("{},{number},{}", self.rig.uri(), cycle * VERSIONS);
+            let share = format!("{},{number},{}", self.pair.uri(), cycle * VERSIONS);
             let seed = self.args.seed.to_string();
-            let arguments = ["disk", "drill", "--share", &share, "--seed", &seed];
+            let arguments = ["drill", "--share", &share, "--seed", &seed];
             let arguments: Vec<OsString> = arguments.map(OsString::from).into();
-            clients.push(Process::start(&arguments).map_err(|error| failed(&error))?);
+            clients.push(Process::start(&std::env::current_exe()?, &arguments)?);
         }
         let mut promised = Promised::new();
         let clock = SystemClock::new();
@@ -209,7 +209,7 @@ impl Drill<'_> {
         if self.is_stopped() {
             return Err(interrupted());
         }
-        let dirty = self.rig.dirty()?;
+        let dirty = self.pair.dirty()?;
         for client in &mut clients {
             client.kill()?;
         }
@@ -222,9 +222,8 @@ impl Drill<'_> {
 }
 
 /// Works until it is killed, and says what it was promised, a line for each flush.
-fn be_a_client(share: &Share, seed: u64) -> Result<Exit, Failure> {
-    let disk = share.uri.parse().and_then(|uri| nbd::Client::connect(&uri));
-    let disk = disk.map_err(|error| failed(&error))?;
+fn be_a_client(share: &Share, seed: u64) -> Result<u8, Failure> {
+    let disk = share.uri.parse().and_then(|uri| nbd::Client::connect(&uri))?;
     let client = Client { number: share.number, above: share.above, seed };
     let mut out = io::stdout();
     let worked = client.work(&disk, &AtomicBool::new(false), |flushed| {
@@ -233,7 +232,7 @@ fn be_a_client(share: &Share, seed: u64) -> Result<Exit, Failure> {
         out.write_all(format!("{}\n", json!(blocks)).as_bytes())?;
         out.flush()
     });
-    worked.map(|()| Exit::Fine).map_err(|error| failed(&error))
+    Ok(worked.map(|()| 0)?)
 }
 
 /// Notes what clients that are processes say that they were promised.
@@ -317,7 +316,7 @@ fn row(number: u64, cycle: &Cycle, kind: Drilled) -> String {
     )
 }
 
-fn answer(args: &DiskDrill, kind: Drilled, cycles: &[Cycle], verdict: &Verdict) -> Value {
+fn answer(args: &args::Drill, kind: Drilled, cycles: &[Cycle], verdict: &Verdict) -> Value {
     let kind = match kind {
         Drilled::Announced => "announced",
         Drilled::Unannounced => "unannounced",
@@ -357,9 +356,4 @@ fn cycle_as_json(cycle: &Cycle) -> Value {
 
 fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
-}
-
-fn failed(error: &io::Error) -> Failure {
-    let next = "see whether the server was killed by somebody else";
-    Failure::new(Exit::Failed, format!("the drill: {error}")).next(next)
 }

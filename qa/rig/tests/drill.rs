@@ -1,8 +1,10 @@
-//! `seawall disk device` and `seawall disk drill` from outside: what a cut of the power leaves.
+//! `seawall-rig device` and `seawall-rig drill` from outside: what a cut of the power leaves. The
+//! drill tries the `seawall` beside this program: `cargo build -p seawall-cli` makes it.
 
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use crate::tool;
+#[path = "../../../crates/seawall-cli/tests/tool/mod.rs"]
+mod tool;
 
 use seawall_disk::nbd::{Client, Uri};
 use seawall_host::{Notice, send_signal};
@@ -11,6 +13,9 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout};
 use tool::Folder;
+
+/// The program that is tried.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_seawall-rig");
 
 /// A device, killed if it does not end by itself.
 struct Device {
@@ -23,7 +28,7 @@ struct Device {
 impl Device {
     fn start(folder: &Folder, arguments: &str) -> Self {
         let socket = folder.path("d");
-        let mut child = folder.start(&format!("disk device img --size 1MiB {arguments} --unix d"));
+        let mut child = folder.start(&format!("device img --size 1MiB {arguments} --unix d"));
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let ready = lines.next().unwrap().unwrap();
         Self { child, lines, ready, uri: Uri::new("home", &socket) }
@@ -116,41 +121,19 @@ fn a_cut_of_a_device_leaves_some_sectors_and_says_how_many() {
 fn one_process_is_a_device_and_its_size_stays() {
     let folder = Folder::new("device-busy");
     let device = Device::start(&folder, "");
-    let second = folder.run("disk device img --size 1MiB --unix e", b"");
+    let second = folder.run("device img --size 1MiB --unix e", b"");
     assert_eq!(second.code, 6, "{second:?}");
     drop(device);
-    let other = folder.run("disk device img --size 2MiB --unix e", b"");
+    let other = folder.run("device img --size 2MiB --unix e", b"");
     assert_eq!(other.code, 9, "{other:?}");
-    let wrong = folder.run("disk device img --size 1MiB --unix e --delay -1", b"");
+    let wrong = folder.run("device img --size 1MiB --unix e --delay -1", b"");
     assert_eq!(wrong.code, 2, "{wrong:?}");
-}
-
-#[test]
-fn a_disk_over_nbd_is_reached_or_refused_with_a_reason() {
-    let folder = Folder::new("device-serve");
-    let device = Device::start(&folder, "");
-    let uri = "nbd+unix:///home?socket=d";
-    let serve =
-        |what: &str| folder.run(&format!("disk serve {what} --export nbd:unix:s --run true"), b"");
-    let served = serve(&format!("{uri} --state state"));
-    assert_eq!(served.code, 0, "{served:?}");
-    for wrong in [
-        uri.to_owned(),
-        format!("{uri} --state state --size 1MiB"),
-        "nbd+unix:///home --state state".to_owned(),
-    ] {
-        assert_eq!(serve(&wrong).code, 2, "{wrong}");
-    }
-    let nobody = serve("nbd+unix:///log?socket=d --state other");
-    assert!(nobody.code == 1 && nobody.err.contains("no disk of this name"), "{nobody:?}");
-    drop(device);
-    assert_eq!(serve(&format!("{uri} --state state")).code, 1);
 }
 
 /// With more hold-up than a machine needs that is not busy: how long it takes is not tested here.
 fn drill(name: &str, arguments: &str) -> (i32, Value) {
     let folder = Folder::new(name);
-    let ran = folder.run(&format!("disk drill --json --seconds 0.4 {arguments}"), b"");
+    let ran = folder.run(&format!("drill --json --seconds 0.4 {arguments}"), b"");
     let answer = serde_json::from_slice(&ran.out).unwrap_or_else(|_| panic!("{ran:?}"));
     (ran.code, answer)
 }
@@ -196,7 +179,7 @@ fn a_drill_that_kills_clients_loses_nothing() {
 #[test]
 fn a_drill_of_a_disk_that_does_not_arm_says_so() {
     let folder = Folder::new("drill-unarmed");
-    let ran = folder.run("disk drill --cycles 1 --delay 20 --hold-up 20", b"");
+    let ran = folder.run("drill --cycles 1 --delay 20 --hold-up 20", b"");
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.err.contains("the server is not armed"), "{ran:?}");
 }
@@ -205,7 +188,7 @@ fn a_drill_of_a_disk_that_does_not_arm_says_so() {
 fn a_drill_that_is_interrupted_leaves_nothing_behind() {
     let folder = Folder::new("drill-interrupted");
     folder.make_folder("tmp");
-    let mut command = folder.command("disk drill --seconds 60");
+    let mut command = folder.command("drill --seconds 60");
     let mut child = command.env("TMPDIR", folder.path("tmp")).spawn().unwrap();
     // The socket of the server: both processes are there, and the clients are about to work.
     let is_served = |name: &String| folder.path("tmp").join(name).join("s").exists();

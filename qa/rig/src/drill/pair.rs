@@ -1,19 +1,18 @@
 //! The processes of a drill: a device, a server over it, and what becomes of them.
 
-use super::super::ask::ask;
-use super::super::control::Request;
-use super::super::device::HOME;
-use super::super::process::{PATIENCE, Process, start, start_device, words};
+use super::process::{PATIENCE, Process, start, start_device, words};
 use super::work::SIZE;
-use crate::args::{DiskDrill, DiskName};
-use crate::report::Failure;
+use crate::args;
+use crate::device::HOME;
+use crate::disk::ask;
+use crate::process::Failure;
 use seawall_disk::nbd::{Client, Uri};
 use seawall_host::Notice;
 use seawall_io::{Clock, SystemClock};
 use seawall_measure::scratch::Folder;
 use serde_json::Value;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How often it is asked whether the dump is written.
@@ -34,7 +33,8 @@ pub(super) struct Cut {
 
 /// Device and server, and the folder of their files.
 #[derive(Debug)]
-pub(super) struct Rig {
+pub(super) struct Pair {
+    program: PathBuf,
     scratch: Folder,
     delay: Duration,
     hold_up: Duration,
@@ -42,20 +42,20 @@ pub(super) struct Rig {
     server: Process,
 }
 
-impl Rig {
-    /// Starts both; `seed` is the device's.
-    pub(super) fn start(args: &DiskDrill, seed: u64) -> Result<Self, Failure> {
+impl Pair {
+    /// Starts both; `program` is the seawall that serves.
+    pub(super) fn start(args: &args::Drill, program: PathBuf) -> Result<Self, Failure> {
         let scratch = Folder::new(&std::env::temp_dir(), "seawall-drill")?;
         let (delay, hold_up) = (args.delay, args.hold_up);
-        let device = start_device(scratch.path(), SIZE, (delay, seed))?;
-        let server = start_server(&scratch, hold_up)?;
-        Ok(Self { scratch, delay, hold_up, device, server })
+        let device = start_device(scratch.path(), SIZE, (delay, args.seed))?;
+        let server = start_server(&program, &scratch, hold_up)?;
+        Ok(Self { program, scratch, delay, hold_up, device, server })
     }
 
     /// Starts both again, behind a cut.
     pub(super) fn start_again(&mut self, seed: u64) -> Result<(), Failure> {
         self.device = start_device(self.scratch.path(), SIZE, (self.delay, seed))?;
-        self.server = start_server(&self.scratch, self.hold_up)?;
+        self.server = start_server(&self.program, &self.scratch, self.hold_up)?;
         Ok(())
     }
 
@@ -70,8 +70,7 @@ impl Rig {
     }
 
     pub(super) fn status(&self) -> Result<Value, Failure> {
-        let name = DiskName { image: None, state: Some(self.scratch.path().join("state")) };
-        ask(&name, Request::Status, Some(PATIENCE))
+        ask(&self.scratch.path().join("state"), "status", PATIENCE)
     }
 
     /// The power fails: SIGPWR, and when the hold-up is over the cut.
@@ -122,14 +121,14 @@ impl Rig {
     }
 }
 
-fn start_server(scratch: &Folder, hold_up: Duration) -> Result<Process, Failure> {
+fn start_server(program: &Path, scratch: &Folder, hold_up: Duration) -> Result<Process, Failure> {
     let path = |name| scratch.path().join(name);
     let mut arguments = words("disk serve --json --quiet --power ok --hold-up");
     arguments.extend([hold_up.as_millis().to_string().into(), "--name".into(), NAME.into()]);
     arguments.extend(["--state".into(), path("state").into_os_string(), "--export".into()]);
     arguments.push(joined("nbd:unix:", path("s")));
     arguments.push(Uri::new(HOME, &path("d")).to_string().into());
-    start("the server", &arguments)
+    start("the server", program, &arguments)
 }
 
 fn joined(prefix: &str, path: PathBuf) -> OsString {

@@ -1,16 +1,13 @@
-//! What `seawall disk device` and `seawall disk drill` are asked for.
+//! The options of `device` and `drill`.
 
-use super::Look;
-use super::disk::{parse_disk_size, parse_millis};
-use crate::human;
 use clap::Args;
+use seawall_measure::human;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// `seawall disk device`
 #[derive(Debug, Args)]
-pub(crate) struct DiskDevice {
+pub(crate) struct Device {
     /// The file with what is durable of the export `home`; IMG.area has that of `area`. Both are
     /// made where there are none
     #[arg(value_name = "IMG")]
@@ -37,13 +34,13 @@ pub(crate) struct DiskDevice {
     /// What SIGUSR1 leaves of what was not flushed follows from this number
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    #[command(flatten)]
-    pub(crate) look: Look,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
-/// `seawall disk drill`
 #[derive(Debug, Args)]
-pub(crate) struct DiskDrill {
+pub(crate) struct Drill {
     /// How often something is cut
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -69,8 +66,12 @@ pub(crate) struct DiskDrill {
     pub(crate) share: Option<Share>,
     #[command(flatten)]
     pub(crate) kind: DrilledKind,
-    #[command(flatten)]
-    pub(crate) look: Look,
+    /// The seawall to try [default: the one beside this program]
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) seawall: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// What a client of a drill works on.
@@ -137,7 +138,7 @@ impl From<DrilledKind> for Drilled {
 }
 
 /// A delay of at most a minute, with parts of a millisecond behind a point.
-pub(super) fn parse_delay(text: &str) -> Result<Duration, String> {
+fn parse_delay(text: &str) -> Result<Duration, String> {
     let millis = text.parse::<f64>().ok().filter(|millis| (0.0..=60_000.0).contains(millis));
     let none = || format!("`{text}` is no number of milliseconds; 0 to 60000, as 8.3");
     millis.map(|millis| Duration::from_secs_f64(millis / 1000.0)).ok_or_else(none)
@@ -148,3 +149,50 @@ fn parse_work(text: &str) -> Result<Duration, String> {
     let none = || format!("`{text}` is no number of seconds; 0.01 to 3600");
     seconds.map(Duration::from_secs_f64).ok_or_else(none)
 }
+
+/// Reads a size of whole blocks, one at least.
+fn parse_disk_size(text: &str) -> Result<u64, String> {
+    let size = human::parse_size(text)?;
+    if size == 0 || !size.is_multiple_of(4096) {
+        return Err(format!("`{text}` is not a multiple of 4KiB"));
+    }
+    Ok(size)
+}
+
+fn parse_millis(text: &str) -> Result<Duration, String> {
+    let millis = text.parse().ok().filter(|millis| (1..=60_000).contains(millis));
+    let none = || format!("`{text}` is not a number of milliseconds from 1 to 60000");
+    millis.map(Duration::from_millis).ok_or_else(none)
+}
+
+pub(super) const DEVICE: &str = "\
+Examples:
+  seawall-rig device dev.img --size 64MiB --unix dev.sock --delay 8.3
+  seawall-rig device dev.img --size 64MiB --unix dev.sock --bandwidth 100MiB
+  seawall-rig device dev.img --size 1GiB --unix dev.sock --seed 7 --json
+
+`seawall disk serve` takes it as nbd+unix:///home?socket=dev.sock for its IMG.
+
+A simulated device for tests: it keeps writes in memory until a flush has taken
+its time. home and area are two exports with one such cache: a flush of either
+makes both durable. SIGKILL cuts the power and loses all that was not flushed.
+SIGUSR1 cuts it so that of each sector of 512 bytes the durable version is left,
+or any that was written since, as --seed has it; then it prints how many sectors
+were lost, and ends with 0. SIGTERM and SIGINT make everything durable.";
+
+pub(super) const DRILL: &str = "\
+Examples:
+  seawall-rig drill
+  seawall-rig drill --cycles 40 --seconds 2 --delay 8.3 --hold-up 150
+  seawall-rig drill --unannounced --cycles 20
+  seawall-rig drill --killed-client --json | jq .lost
+
+SIMULATED: each cycle starts `seawall-rig device` and `seawall disk serve` as
+processes of this machine, lets clients write numbered and checksummed blocks
+and flush, cuts, starts both again, and reads back every block whose flush was
+acknowledged. An announced cut sends SIGPWR to the server, and after the hold-up
+SIGKILL to it and the cut to the device. It says nothing about a real power
+supply, or about a real device that lies about its flush.
+
+The exit code is 0 if nothing that was acknowledged is lost, and 10 otherwise;
+also with --unannounced, where losses are expected.";
