@@ -112,12 +112,12 @@ impl<T: DeserializeOwned> Decoded<T> {
         let decode = |record: &Record<'_>| {
             let decoded = match record.schema {
                 newer if is_named && newer > Operation::SCHEMA => {
-                    Err(format!("it has schema {newer}, of a newer version"))
+                    Err(format!("it has schema {newer}, of a newer version").into())
                 }
-                _ => decode(codec, record.payload),
+                _ => decode(codec, record.payload).map_err(seawall::CodecError::from),
             };
             let lsn = record.lsn;
-            let decoded = decoded.map_err(|why| Error::Decode { lsn, why })?;
+            let decoded = decoded.map_err(|source| Error::Decode { lsn, source })?;
             Ok((name(record), Some(decoded)))
         };
         match self.cursor.next_record() {

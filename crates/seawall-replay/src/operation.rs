@@ -61,11 +61,11 @@ impl seawall::versioned::Versioned for Operation {
     const NAME: &'static str = "operation";
     const SCHEMA: u32 = 1;
 
-    fn upgrade(schema: u32, payload: &[u8]) -> Result<Self, String> {
+    fn upgrade(schema: u32, payload: &[u8]) -> Result<Self, seawall::CodecError> {
         match schema {
             // A log that was begun without saying a number.
             0 => <seawall::MessagePack as seawall::Codec<Self>>::decode(payload),
-            other => Err(format!("operations never had schema {other}")),
+            other => Err(format!("operations never had schema {other}").into()),
         }
     }
 }

@@ -365,7 +365,7 @@ impl<T: ?Sized, C> Log<T, C> {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] if the log ends before `lsn`; [`Error::Io`] poisons the log.
+    /// [`Error::InvalidOption`] if the log ends before `lsn`; [`Error::Poisoned`] if the device fails.
     pub fn checkpoint(&self, lsn: Lsn) -> Result<()> {
         self.coordinator.with_exclusive_writer(|writer, _| writer.checkpoint(lsn))
     }
@@ -377,7 +377,7 @@ impl<T: ?Sized, C> Log<T, C> {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] poisons the log.
+    /// [`Error::Poisoned`] if the device fails.
     pub fn truncate_before(&self, lsn: Lsn) -> Result<Lsn> {
         self.coordinator.with_exclusive_writer(|writer, _| writer.truncate_before(lsn))
     }
@@ -392,8 +392,8 @@ impl<T: ?Sized, C> Log<T, C> {
     /// # Errors
     ///
     /// [`Error::Pruned`] if the record behind `last` was truncated away with the log's beginning;
-    /// [`Error::Io`] poisons the log, unless it says that readers of other processes could not be
-    /// told (the file `live` cannot be written): then nothing was cut, and the log goes on.
+    /// [`Error::Io`] if readers in other processes cannot be stopped, as `live` cannot be written:
+    /// nothing was truncated. [`Error::Poisoned`] if the device fails later.
     ///
     /// # Examples
     ///

@@ -154,7 +154,7 @@ impl Codec<[u8]> for Panicking {
     type Item = Vec<u8>;
     const ID: CodecId = CodecId::Raw;
 
-    fn encode(record: &[u8], payload: &mut Vec<u8>) -> Result<(), String> {
+    fn encode(record: &[u8], payload: &mut Vec<u8>) -> Result<(), seawall::CodecError> {
         let (half, rest) = record.split_at(record.len() / 2);
         payload.extend_from_slice(half);
         panic_at("encode");
@@ -167,7 +167,7 @@ impl Codec<[u8]> for Panicking {
         None
     }
 
-    fn decode(payload: &[u8]) -> Result<Vec<u8>, String> {
+    fn decode(payload: &[u8]) -> Result<Vec<u8>, seawall::CodecError> {
         panic_at("decode");
         Ok(payload.to_vec())
     }

@@ -93,7 +93,7 @@ fn a_poisoned_log_writes_no_more_when_it_is_closed() {
         let log = open(&storage).unwrap();
         append(&log, "a", 3).unwrap();
         storage.spoil_sync(0, 512);
-        assert!(matches!(log.checkpoint(lsn(2)), Err(Error::Io { .. })));
+        assert!(matches!(log.checkpoint(lsn(2)), Err(Error::Poisoned { .. })));
         storage.spoil_sync(0, 512);
         let steps = storage.steps();
         if drop_it {

@@ -51,7 +51,7 @@ impl Versioned for Cents {
     const NAME: &'static str = "payment";
     const SCHEMA: u32 = 1;
 
-    fn upgrade(schema: u32, payload: &[u8]) -> Result<Self, String> {
+    fn upgrade(schema: u32, payload: &[u8]) -> Result<Self, seawall::CodecError> {
         assert_eq!(schema, 0);
         let old = <Positional as Codec<Euros>>::decode(payload)?;
         Ok(Self { cents: old.euros * 100 })
@@ -62,11 +62,11 @@ impl Versioned for Payment {
     const NAME: &'static str = "payment";
     const SCHEMA: u32 = 2;
 
-    fn upgrade(schema: u32, payload: &[u8]) -> Result<Self, String> {
+    fn upgrade(schema: u32, payload: &[u8]) -> Result<Self, seawall::CodecError> {
         let old = match schema {
             0 => Cents::upgrade(schema, payload)?,
             1 => <Positional as Codec<Cents>>::decode(payload)?,
-            other => return Err(format!("no schema {other}")),
+            other => return Err(format!("no schema {other}").into()),
         };
         Ok(Self { account: 0, cents: old.cents })
     }
@@ -365,7 +365,10 @@ fn a_record_that_json_has_no_words_for_is_refused_and_the_log_stays_as_it_was() 
     for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         let refused = log.append(&vec![None, Some(value)]).unwrap_err();
         let why = format!("[1]: {value} is no number of JSON").replace("inf", "infinity");
-        assert!(matches!(&refused, Error::Encode { why: said } if *said == why), "{refused:?}");
+        assert!(
+            matches!(&refused, Error::Encode { source } if source.to_string() == why),
+            "{refused:?}"
+        );
         log.append_batch([&vec![], &vec![Some(value)]]).unwrap_err();
         log.submit(&vec![Some(value)]).unwrap_err();
     }

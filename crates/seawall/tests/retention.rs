@@ -415,7 +415,7 @@ fn a_device_that_cannot_note_what_goes_ends_the_log_and_keeps_the_records() {
     let log = open(&storage, Retention::new().max_bytes(0)).unwrap();
     append(&log, 60).unwrap();
     storage.fail_sync(2, |_| false);
-    assert!(matches!(log.checkpoint(lsn(60)), Err(Error::Io { .. })));
+    assert!(matches!(log.checkpoint(lsn(60)), Err(Error::Poisoned { .. })));
     assert!(matches!(log.append(b"x"), Err(Error::Poisoned { .. })));
     drop(log);
     for crashed in crashes(&storage) {

@@ -5,6 +5,9 @@ use seawall_format::{CodecId, Lsn};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+/// Why a codec cannot encode or decode a record: any error, or a text.
+pub type CodecError = Box<dyn std::error::Error + Send + Sync>;
+
 /// How records of type `T` become payload bytes, and what is read back.
 ///
 /// A codec of your own has the [`ID`](Codec::ID) of what its bytes are, [`CodecId::Raw`] if they
@@ -14,7 +17,7 @@ use serde::de::DeserializeOwned;
 ///
 /// ```
 /// use seawall::format::CodecId;
-/// use seawall::{Codec, Log};
+/// use seawall::{Codec, CodecError, Log};
 ///
 /// /// Temperatures in hundredths of a degree, four bytes each.
 /// enum Hundredths {}
@@ -24,16 +27,16 @@ use serde::de::DeserializeOwned;
 ///     const ID: CodecId = CodecId::Raw;
 ///     const TYPE_NAME: &'static str = "temperature";
 ///
-///     fn encode(record: &f64, payload: &mut Vec<u8>) -> Result<(), String> {
+///     fn encode(record: &f64, payload: &mut Vec<u8>) -> Result<(), CodecError> {
 ///         if !record.is_finite() || record.abs() > 1e6 {
-///             return Err(format!("{record} is no temperature"));
+///             return Err(format!("{record} is no temperature").into());
 ///         }
 ///         payload.extend_from_slice(&((record * 100.0).round() as i32).to_le_bytes());
 ///         Ok(())
 ///     }
 ///
-///     fn decode(payload: &[u8]) -> Result<f64, String> {
-///         let bytes = payload.try_into().map_err(|_| "not four bytes".to_owned())?;
+///     fn decode(payload: &[u8]) -> Result<f64, CodecError> {
+///         let bytes = payload.try_into().map_err(|_| "not four bytes")?;
 ///         Ok(f64::from(i32::from_le_bytes(bytes)) / 100.0)
 ///     }
 /// }
@@ -67,7 +70,7 @@ pub trait Codec<T: ?Sized> {
     /// # Errors
     ///
     /// Why this record has no bytes.
-    fn encode(record: &T, payload: &mut Vec<u8>) -> Result<(), String>;
+    fn encode(record: &T, payload: &mut Vec<u8>) -> Result<(), CodecError>;
 
     /// What [`encode`](Codec::encode) would add, where the record has it in memory just so: it is
     /// then copied once less. Unless a codec says otherwise, it has not.
@@ -81,7 +84,7 @@ pub trait Codec<T: ?Sized> {
     /// # Errors
     ///
     /// Why they are none.
-    fn decode(payload: &[u8]) -> Result<Self::Item, String>;
+    fn decode(payload: &[u8]) -> Result<Self::Item, CodecError>;
 
     /// The record that these bytes are, written when the schema number was `schema`, which is
     /// lower than that of today. Unless a codec knows better the same as
@@ -90,7 +93,7 @@ pub trait Codec<T: ?Sized> {
     /// # Errors
     ///
     /// Why they are none.
-    fn decode_older(schema: u32, payload: &[u8]) -> Result<Self::Item, String> {
+    fn decode_older(schema: u32, payload: &[u8]) -> Result<Self::Item, CodecError> {
         let _ = schema;
         Self::decode(payload)
     }
@@ -121,7 +124,7 @@ impl Stored<'_> {
             older if older < known => C::decode_older(older, payload),
             _ => C::decode(payload),
         };
-        decoded.map_err(|why| Error::Decode { lsn, why })
+        decoded.map_err(|source| Error::Decode { lsn, source })
     }
 }
 
@@ -134,12 +137,12 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for MessagePack {
 
     const ID: CodecId = CodecId::MessagePack;
 
-    fn encode(record: &T, payload: &mut Vec<u8>) -> Result<(), String> {
-        rmp_serde::encode::write_named(payload, record).map_err(|error| error.to_string())
+    fn encode(record: &T, payload: &mut Vec<u8>) -> Result<(), CodecError> {
+        rmp_serde::encode::write_named(payload, record).map_err(CodecError::from)
     }
 
-    fn decode(payload: &[u8]) -> Result<T, String> {
-        rmp_serde::from_slice(payload).map_err(|error| error.to_string())
+    fn decode(payload: &[u8]) -> Result<T, CodecError> {
+        rmp_serde::from_slice(payload).map_err(CodecError::from)
     }
 }
 
@@ -166,7 +169,7 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for MessagePack {
 /// Positional::encode(&Transfer { from: 1, to: 2 }, &mut bytes)?;
 /// let wrong = <Positional as Codec<Reordered>>::decode(&bytes)?;
 /// assert_eq!((wrong.from, wrong.to), (2, 1)); // and no error
-/// # Ok::<(), String>(())
+/// # Ok::<(), seawall::CodecError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Positional {}
@@ -176,17 +179,18 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for Positional {
 
     const ID: CodecId = CodecId::Positional;
 
-    fn encode(record: &T, payload: &mut Vec<u8>) -> Result<(), String> {
-        rmp_serde::encode::write(payload, record).map_err(|error| error.to_string())
+    fn encode(record: &T, payload: &mut Vec<u8>) -> Result<(), CodecError> {
+        rmp_serde::encode::write(payload, record).map_err(CodecError::from)
     }
 
-    fn decode(payload: &[u8]) -> Result<T, String> {
-        rmp_serde::from_slice(payload).map_err(|error| error.to_string())
+    fn decode(payload: &[u8]) -> Result<T, CodecError> {
+        rmp_serde::from_slice(payload).map_err(CodecError::from)
     }
 
-    fn decode_older(schema: u32, _: &[u8]) -> Result<T, String> {
+    fn decode_older(schema: u32, _: &[u8]) -> Result<T, CodecError> {
         // Fields that have moved would swap their values.
-        Err(format!("it has schema {schema} and no field names; `Upgraded` can read such records"))
+        Err(format!("it has schema {schema} and no field names; `Upgraded` can read such records")
+            .into())
     }
 }
 
@@ -199,7 +203,7 @@ impl Codec<[u8]> for Raw {
 
     const ID: CodecId = CodecId::Raw;
 
-    fn encode(record: &[u8], payload: &mut Vec<u8>) -> Result<(), String> {
+    fn encode(record: &[u8], payload: &mut Vec<u8>) -> Result<(), CodecError> {
         payload.extend_from_slice(record);
         Ok(())
     }
@@ -208,7 +212,7 @@ impl Codec<[u8]> for Raw {
         Some(record)
     }
 
-    fn decode(payload: &[u8]) -> Result<Vec<u8>, String> {
+    fn decode(payload: &[u8]) -> Result<Vec<u8>, CodecError> {
         Ok(payload.to_vec())
     }
 }

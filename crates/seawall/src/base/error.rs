@@ -1,5 +1,6 @@
 //! What can go wrong, one variant for each act of the caller.
 
+use crate::base::codec::CodecError;
 use seawall_format::{Lsn, Offset, Refused, SegmentId};
 use seawall_io::into_parts;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use std::{fmt, io};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The device refused. Nothing was acknowledged; the call may be repeated.
+    /// The device refused the operation. Nothing was acknowledged and the log is as it was: retry.
     Io {
         /// What was being done, and to which file, as in `open app.wal/live`.
         what: String,
@@ -79,15 +80,15 @@ pub enum Error {
     },
     /// The record could not be turned into bytes. The log was not changed.
     Encode {
-        /// What the codec says.
-        why: String,
+        /// The error of the codec.
+        source: CodecError,
     },
     /// Sound bytes that are no record of this type.
     Decode {
         /// The record.
         lsn: Lsn,
-        /// What the codec says.
-        why: String,
+        /// The error of the codec.
+        source: CodecError,
     },
     /// A write or sync failed, and writing has ended: whether the records that were under way
     /// survived is known only after reopening.
@@ -141,6 +142,23 @@ pub enum Error {
     },
 }
 
+/// What the caller of a failed operation can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The log is as it was. The same call can succeed later: when the device answers again, has
+    /// space, or another writer is gone.
+    Retry,
+    /// This handle writes no more. Open the log again to see which records survived.
+    Reopen,
+    /// Stored bytes are damaged, or a crash may have left them unfinished. See
+    /// [`Maintenance`](crate::Maintenance).
+    Repair,
+    /// The call does not fit the log or its state: other options, a position that does not exist,
+    /// a record that has no encoding.
+    Usage,
+}
+
 /// The result of a log operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -160,6 +178,45 @@ impl Error {
             let what = what.into();
             Self::Io { what: step.map_or(what.clone(), |step| format!("{what} ({step})")), source }
         }
+    }
+
+    /// What the caller can do about it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall::{ErrorKind, Log, Options};
+    ///
+    /// let missing = std::env::temp_dir().join("seawall-doc-no-such-log");
+    /// let error = Options::new().create(false).open::<u32, seawall::Json>(missing).unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::Retry);
+    /// ```
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Io { .. } | Self::Busy { .. } | Self::DiskFull { .. } => ErrorKind::Retry,
+            Self::Poisoned { .. } | Self::Closed | Self::Forked { .. } => ErrorKind::Reopen,
+            Self::Damaged(_) | Self::Ambiguous { .. } | Self::Unconfirmed { .. } => {
+                ErrorKind::Repair
+            }
+            Self::NotALog { .. }
+            | Self::Unsupported { .. }
+            | Self::Mismatch { .. }
+            | Self::InvalidOption { .. }
+            | Self::TooLarge { .. }
+            | Self::Encode { .. }
+            | Self::Decode { .. }
+            | Self::Pruned { .. }
+            | Self::Rewound { .. }
+            | Self::BeyondEnd { .. }
+            | Self::Reentrant => ErrorKind::Usage,
+        }
+    }
+
+    /// Whether the same call can succeed later without any other action.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        self.kind() == ErrorKind::Retry
     }
 
     /// What ended a log, for all who come later.
@@ -205,10 +262,10 @@ impl Error {
                 write!(f, "record or atomic set of {size} bytes exceeds the maximum of {max}")
             }
             Self::DiskFull { .. } => f.write_str("no space for another segment"),
-            Self::Encode { why } => write!(f, "cannot encode the record: {why}"),
-            Self::Decode { lsn, why } => write!(f, "cannot decode record {lsn}: {why}"),
+            Self::Encode { .. } => f.write_str("cannot encode the record"),
+            Self::Decode { lsn, .. } => write!(f, "cannot decode record {lsn}"),
             Self::Poisoned { cause } => {
-                write!(f, "poisoned by an earlier failure: {cause}; reopen the log to recover")
+                write!(f, "poisoned by a failure: {cause}; reopen the log to recover")
             }
             Self::Pruned { oldest } => {
                 write!(f, "earlier records were truncated; the log begins at record {oldest}")
@@ -241,6 +298,7 @@ impl std::error::Error for Error {
             Self::Io { source, .. }
             | Self::DiskFull { source }
             | Self::Unconfirmed { source, .. } => Some(source),
+            Self::Encode { source } | Self::Decode { source, .. } => Some(&**source),
             Self::Unsupported { refused, .. } => Some(refused),
             _ => None,
         }

@@ -2,6 +2,7 @@
 //! infinities, and a record would come back as another one.
 
 use crate::base::codec::Codec;
+use crate::base::codec::CodecError;
 use seawall_format::CodecId;
 use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer, ser};
@@ -25,7 +26,7 @@ use std::fmt::Display;
 /// let lsn = log.append(&vec![0.1, 1e300])?;
 /// assert_eq!(log.get(lsn)?, Some(vec![0.1, 1e300]));
 /// let refused = log.append(&vec![0.5, f64::NAN]).unwrap_err();
-/// assert_eq!(refused.to_string(), "cannot encode the record: [1]: NaN is no number of JSON");
+/// assert_eq!(format!("{refused:#}"), "cannot encode the record: [1]: NaN is no number of JSON");
 /// # drop(log); std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -37,15 +38,15 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for Json {
 
     const ID: CodecId = CodecId::Json;
 
-    fn encode(record: &T, payload: &mut Vec<u8>) -> Result<(), String> {
+    fn encode(record: &T, payload: &mut Vec<u8>) -> Result<(), CodecError> {
         let place = Position::default();
         let mut text = serde_json::Serializer::new(payload);
         let written = record.serialize(Finite { inner: &mut text, place: &place });
-        written.map_err(|error| place.tell(&error))
+        written.map_err(|error| place.tell(&error).into())
     }
 
-    fn decode(payload: &[u8]) -> Result<T, String> {
-        serde_json::from_slice(payload).map_err(|error| error.to_string())
+    fn decode(payload: &[u8]) -> Result<T, CodecError> {
+        serde_json::from_slice(payload).map_err(CodecError::from)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Record types that change: what was written by older programs is upgraded where it is read.
 //! docs/guide.md shows the way.
 
+use crate::base::codec::CodecError;
 use crate::base::codec::{Codec, MessagePack};
 use seawall_format::CodecId;
 use std::marker::PhantomData;
@@ -12,7 +13,7 @@ use std::marker::PhantomData;
 ///
 /// ```
 /// use seawall::versioned::{Upgraded, Versioned};
-/// use seawall::{Codec, Log, MessagePack};
+/// use seawall::{Codec, CodecError, Log, MessagePack};
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Serialize, Deserialize)]
@@ -25,13 +26,13 @@ use std::marker::PhantomData;
 ///     const NAME: &'static str = "payment";
 ///     const SCHEMA: u32 = 1;
 ///
-///     fn upgrade(schema: u32, payload: &[u8]) -> Result<Self, String> {
+///     fn upgrade(schema: u32, payload: &[u8]) -> Result<Self, CodecError> {
 ///         match schema {
 ///             0 => {
 ///                 let old = <MessagePack as Codec<EuroPayment>>::decode(payload)?;
 ///                 Ok(Payment { cents: old.euros * 100, currency: "EUR".to_owned() })
 ///             }
-///             other => Err(format!("no schema {other} was ever in use")),
+///             other => Err(format!("no schema {other} was ever in use").into()),
 ///         }
 ///     }
 /// }
@@ -59,7 +60,7 @@ pub trait Versioned: Sized {
     /// # Errors
     ///
     /// Why there is no such record. Reading ends there.
-    fn upgrade(schema: u32, payload: &[u8]) -> Result<Self, String>;
+    fn upgrade(schema: u32, payload: &[u8]) -> Result<Self, CodecError>;
 }
 
 /// Codec `C` for a type that changed: records of older schemas are upgraded where they are read.
@@ -73,15 +74,15 @@ impl<T: Versioned, C: Codec<T, Item = T>> Codec<T> for Upgraded<C> {
     const TYPE_NAME: &'static str = T::NAME;
     const SCHEMA: u32 = T::SCHEMA;
 
-    fn encode(record: &T, payload: &mut Vec<u8>) -> Result<(), String> {
+    fn encode(record: &T, payload: &mut Vec<u8>) -> Result<(), CodecError> {
         C::encode(record, payload)
     }
 
-    fn decode(payload: &[u8]) -> Result<T, String> {
+    fn decode(payload: &[u8]) -> Result<T, CodecError> {
         C::decode(payload)
     }
 
-    fn decode_older(schema: u32, payload: &[u8]) -> Result<T, String> {
+    fn decode_older(schema: u32, payload: &[u8]) -> Result<T, CodecError> {
         T::upgrade(schema, payload)
     }
 }

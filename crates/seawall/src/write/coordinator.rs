@@ -555,7 +555,7 @@ fn check_text_payload(payload: &[u8]) -> Result<()> {
     }
     let why = "a record of a readable log must be one JSON value on one line, without duplicate \
                names in an object, and nested at most 127 deep";
-    Err(Error::Encode { why: why.to_owned() })
+    Err(Error::Encode { source: why.into() })
 }
 
 /// Runs foreign code (a hook or a waker). A panic must not reach this log's threads.

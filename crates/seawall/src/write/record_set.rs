@@ -69,7 +69,7 @@ impl RecordSet {
         // Encoded separately: a codec must not touch the frames of earlier records.
         let mut payload = std::mem::take(&mut self.payload);
         payload.clear();
-        let encoded = C::encode(record, &mut payload).map_err(|why| Error::Encode { why });
+        let encoded = C::encode(record, &mut payload).map_err(|source| Error::Encode { source });
         if encoded.is_ok() {
             self.add(&payload);
         }

@@ -152,8 +152,8 @@ impl<'a> Session<'a> {
                 self.refuse(number, &format!("too large: {size} bytes; the maximum is {max}"));
                 Ok(())
             }
-            Err(Error::Encode { why }) => {
-                self.refuse(number, &why);
+            Err(Error::Encode { source }) => {
+                self.refuse(number, &source.to_string());
                 Ok(())
             }
             Err(error) => Err(self.fail(&error)),

@@ -77,9 +77,15 @@ impl Coordinator {
         state.return_writer(writer);
         self.request_deferred_deletes(&mut state);
         self.publish(&state);
-        if let Err(error @ (Error::Io { .. } | Error::Poisoned { .. })) = &done {
-            state.commit.fail(&error.cause());
-        }
+        // How much of it came to pass is unknown: `Io` would promise that nothing did.
+        let done = done.map_err(|error| match error {
+            Error::Io { .. } | Error::Poisoned { .. } => {
+                let cause = error.cause();
+                state.commit.fail(&cause);
+                Error::Poisoned { cause: cause.into() }
+            }
+            refused => refused,
+        });
         self.wake_all(state);
         done
     }
