@@ -365,7 +365,8 @@ impl<T: ?Sized, C> Log<T, C> {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] if the log ends before `lsn`; [`Error::Poisoned`] if the device fails.
+    /// [`Error::InvalidOption`] if the log ends before `lsn`; [`Error::Poisoned`] if the device
+    /// fails.
     pub fn checkpoint(&self, lsn: Lsn) -> Result<()> {
         self.coordinator.with_exclusive_writer(|writer, _| writer.checkpoint(lsn))
     }
