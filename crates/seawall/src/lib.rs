@@ -106,8 +106,8 @@ mod recover;
 mod scan;
 mod write;
 
-pub use crate::base::codec::{Codec, CodecError, MessagePack, Positional, Raw};
-pub use crate::base::error::{Error, ErrorKind, Result};
+pub use crate::base::codec::{Codec, MessagePack, Positional, Raw};
+pub use crate::base::error::{CodecError, Error, ErrorKind, Result};
 #[cfg(feature = "json")]
 pub use crate::base::json::Json;
 pub use crate::base::options::{OpenMode, Options};

@@ -1,12 +1,9 @@
 //! Records to bytes and back.
 
-use crate::base::error::Error;
+use crate::base::error::{CodecError, Error};
 use seawall_format::{CodecId, Lsn};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-
-/// Why a codec cannot encode or decode a record: any error, or a text.
-pub type CodecError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How records of type `T` become payload bytes, and what is read back.
 ///

@@ -1,6 +1,5 @@
 //! What can go wrong, one variant for each act of the caller.
 
-use crate::base::codec::CodecError;
 use seawall_format::{Lsn, Offset, Refused, SegmentId};
 use seawall_io::into_parts;
 use std::sync::Arc;
@@ -141,6 +140,9 @@ pub enum Error {
         opened_in: u32,
     },
 }
+
+/// Why a codec cannot encode or decode a record: any error, or a text.
+pub type CodecError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What the caller of a failed operation can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

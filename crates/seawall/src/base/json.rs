@@ -2,7 +2,7 @@
 //! infinities, and a record would come back as another one.
 
 use crate::base::codec::Codec;
-use crate::base::codec::CodecError;
+use crate::base::error::CodecError;
 use seawall_format::CodecId;
 use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer, ser};

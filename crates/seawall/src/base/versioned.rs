@@ -1,8 +1,8 @@
 //! Record types that change: what was written by older programs is upgraded where it is read.
 //! docs/guide.md shows the way.
 
-use crate::base::codec::CodecError;
 use crate::base::codec::{Codec, MessagePack};
+use crate::base::error::CodecError;
 use seawall_format::CodecId;
 use std::marker::PhantomData;
 
