@@ -10,7 +10,7 @@ use crate::files::live::Watermark;
 use crate::read::cursor::Cursor;
 use crate::read::entries::Records;
 use crate::read::follower::{Follower, NewRecords};
-use crate::read::lookup::{CachedCatalog, Lookup};
+use crate::read::lookup::{FoundRecord, Lookup};
 use crate::read::record_id::RecordId;
 use crate::recover::report::Recovery;
 use crate::write::coordinator::Coordinator;
@@ -112,7 +112,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// ends it: whether this record survived is known only after reopening.
     pub fn append(&self, record: &T) -> Result<Lsn> {
         let place = self.enqueue(record, self.coordinator.goal().is_some())?;
-        self.reach(place)
+        self.wait_for_level(place)
     }
 
     /// Appends records as one atomic set and returns the numbers of the first and the last:
@@ -147,7 +147,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
             };
             Ok((self.coordinator.enqueue(set, self.coordinator.goal().is_some())?, others))
         })?;
-        let last = self.reach(place)?;
+        let last = self.wait_for_level(place)?;
         let others = u64::try_from(others).expect("fits in 64 bits");
         let first = Lsn::new(last.get() - others).expect("a set is numbered from 1");
         Ok(first..=last)
@@ -182,8 +182,8 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// ```
     pub fn submit(&self, record: &T) -> Result<Ticket> {
         let place = self.enqueue(record, false)?;
-        let awaits = self.coordinator.goal().map(|goal| (self.coordinator.clone(), goal));
-        Ok(Ticket { place, awaits, number: None })
+        let waits_for = self.coordinator.goal().map(|goal| (self.coordinator.clone(), goal));
+        Ok(Ticket { place, waits_for, number: None })
     }
 
     /// The durable records from `from` on, as of now: in order, verified, one at a time.
@@ -224,7 +224,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// ```
     pub fn get(&self, lsn: Lsn) -> Result<Option<C::Item>> {
         let found = self.lookup.get(lsn, || Ok(Some(Watermark::own(self.coordinator.live()))))?;
-        let decode = |CachedCatalog { schema, payload, .. }: CachedCatalog| {
+        let decode = |FoundRecord { schema, payload, .. }: FoundRecord| {
             Stored { lsn, schema, payload: &payload }.decode::<T, C>(self.schema)
         };
         found.map(decode).transpose()
@@ -250,18 +250,18 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
         self.coordinator.clone()
     }
 
-    /// Takes a record into the open batch; `attended` if its caller waits for it.
-    fn enqueue(&self, record: &T, attended: bool) -> Result<Position> {
-        if let Some(mut short) = C::payload_of(record).and_then(InlineRecord::new) {
-            return self.coordinator.enqueue(&mut short, attended);
+    /// Takes a record into the open batch; `has_waiter` if its caller waits for it.
+    fn enqueue(&self, record: &T, has_waiter: bool) -> Result<Position> {
+        if let Some(mut inline) = C::payload_of(record).and_then(InlineRecord::new) {
+            return self.coordinator.enqueue(&mut inline, has_waiter);
         }
         RecordSet::with_empty(|set| {
             set.push::<T, C>(record)?;
-            self.coordinator.enqueue(set, attended)
+            self.coordinator.enqueue(set, has_waiter)
         })
     }
 
-    fn reach(&self, place: Position) -> Result<Lsn> {
+    fn wait_for_level(&self, place: Position) -> Result<Lsn> {
         match self.coordinator.goal() {
             Some(goal) => self.coordinator.wait_until(place, goal),
             None => Ok(place.lsn),
@@ -411,14 +411,14 @@ impl<T: ?Sized, C> Log<T, C> {
     pub fn truncate_after(&self, last: Option<Lsn>) -> Result<()> {
         self.coordinator.with_exclusive_writer(|writer, commit| {
             // One that was refused leaves the log as it was: it goes on.
-            let cut = writer.truncate_after(last);
+            let truncated = writer.truncate_after(last);
             // Where nothing was cut, nothing was written that confirms what is there; and a cut
             // whose last step failed has come to pass.
             if writer.last < commit.durable() {
                 commit.truncate(writer.last);
                 self.coordinator.note_truncation();
             }
-            cut
+            truncated
         })?
     }
 
@@ -508,20 +508,20 @@ impl<T: ?Sized, C> fmt::Debug for Log<T, C> {
 pub struct Ticket {
     place: Position,
     /// What there is to wait for, and where.
-    awaits: Option<(Arc<Coordinator>, WaitFor)>,
+    waits_for: Option<(Arc<Coordinator>, WaitFor)>,
     /// Its number among the tickets that left a waker.
     number: Option<u64>,
 }
 
 impl Clone for Ticket {
     fn clone(&self) -> Self {
-        Self { place: self.place, awaits: self.awaits.clone(), number: None }
+        Self { place: self.place, waits_for: self.waits_for.clone(), number: None }
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if let (Some((coordinator, _)), Some(number)) = (&self.awaits, self.number) {
+        if let (Some((coordinator, _)), Some(number)) = (&self.waits_for, self.number) {
             coordinator.forget(self.place, number);
         }
     }
@@ -540,7 +540,7 @@ impl Ticket {
     ///
     /// [`Error::Poisoned`]; [`Error::Closed`] if the log was closed before the record was written.
     pub fn wait(self) -> Result<Lsn> {
-        match &self.awaits {
+        match &self.waits_for {
             Some((coordinator, goal)) => coordinator.wait(self.place, *goal),
             None => Ok(self.place.lsn),
         }
@@ -551,8 +551,8 @@ impl Future for Ticket {
     type Output = Result<Lsn>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Lsn>> {
-        let Self { place, awaits, number } = &mut *self;
-        let Some((coordinator, goal)) = awaits else {
+        let Self { place, waits_for, number } = &mut *self;
+        let Some((coordinator, goal)) = waits_for else {
             return Poll::Ready(Ok(place.lsn));
         };
         let Some(found) = coordinator.poll((*place, *goal), number, context.waker()) else {

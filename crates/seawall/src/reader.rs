@@ -9,7 +9,7 @@ use crate::files::live::read_watermark;
 use crate::read::cursor::Cursor;
 use crate::read::entries::Records;
 use crate::read::follower::{Follower, NewRecords};
-use crate::read::lookup::{CachedCatalog, Lookup};
+use crate::read::lookup::{FoundRecord, Lookup};
 use crate::read::read_repair::{ReadRepair, load_current_catalog};
 use crate::read::record_id::RecordId;
 use crate::scan::catalog::log_id;
@@ -151,7 +151,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// As [`Log::get`](crate::Log::get).
     pub fn get(&self, lsn: Lsn) -> Result<Option<C::Item>> {
         let found = self.lookup.get(lsn, || read_watermark(&*self.storage))?;
-        let decode = |CachedCatalog { schema, payload, .. }: CachedCatalog| {
+        let decode = |FoundRecord { schema, payload, .. }: FoundRecord| {
             Stored { lsn, schema, payload: &payload }.decode::<T, C>(self.schema)
         };
         found.map(decode).transpose()
@@ -235,7 +235,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// # }
     /// ```
     pub fn cursors(&self, from: Lsn, count: usize) -> Result<Vec<Cursor>> {
-        Cursor::side_by_side(&self.storage, from, (count, self.skip_damaged))
+        Cursor::partition(&self.storage, from, (count, self.skip_damaged))
     }
 }
 

@@ -120,14 +120,14 @@ fn a_forked_handle_starts_no_thread_for_records_that_the_parent_left_in_memory()
 }
 
 #[test]
-fn a_forked_handle_that_was_dropped_keeps_nobody_out() {
+fn a_forked_handle_releases_its_lock_when_dropped() {
     let storage = MemStorage::new();
     let log = open(&storage, Level::Synced);
     log.append(b"of the parent").unwrap();
     let log = forked(log);
     let ticket = Ticket {
         place: Position { lsn: Lsn::FIRST, batch_seq: 0 },
-        awaits: Some((log.coordinator.clone(), WaitFor::Confirmed)),
+        waits_for: Some((log.coordinator.clone(), WaitFor::Confirmed)),
         number: None,
     };
     drop(log);
@@ -138,7 +138,7 @@ fn a_forked_handle_that_was_dropped_keeps_nobody_out() {
 
 /// Two threads append without a pause, and a third wants the writer for itself.
 #[test]
-fn who_wants_the_writer_alone_has_it_after_two_batches_at_most() {
+fn exclusive_user_gets_the_writer_after_at_most_two_batches() {
     in_time(|| {
         for round in 0..20 {
             let storage = MemStorage::new();

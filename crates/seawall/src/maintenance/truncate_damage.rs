@@ -7,7 +7,7 @@ use crate::base::options::{Options, SEGMENT_MIN};
 use crate::maintenance::exclusive::{refuse_in_use, take};
 use crate::maintenance::verify::{Verification, look_around};
 use crate::recover::decision::Action;
-use crate::recover::inspection::{Inspection, Until, inspect_mended};
+use crate::recover::inspection::{Inspection, Until, inspect_repaired};
 use crate::recover::open::resume;
 use crate::scan::quarantine;
 use crate::scan::scanner::ScanEnd;
@@ -69,10 +69,10 @@ pub(crate) fn truncate_damaged_tail(storage: &Arc<dyn Storage>) -> Result<TailTr
 
 /// The log as it is to be, and what that costs.
 fn plan(storage: &Arc<dyn Storage>) -> Result<(Inspection, TailTruncation)> {
-    let mut found = inspect_mended(storage, Until::ScanEnd)?;
+    let mut found = inspect_repaired(storage, Until::ScanEnd)?;
     let is_damaged = found.row.action() == Action::Damage;
     if is_damaged && !found.end_before_damage() {
-        return Err(Error::Damaged(Box::new(found.damage_or_cut())));
+        return Err(Error::Damaged(Box::new(found.first_damage())));
     }
     let last = found.end.as_ref().and_then(|end| end.last);
     let (intact_behind, damage) = (found.intact_behind, found.damage.clone());

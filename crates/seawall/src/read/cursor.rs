@@ -148,8 +148,8 @@ impl BatchPosition {
     fn lend<'a>(&mut self, bytes: &'a [u8], schema: u32) -> Record<'a> {
         let body = bytes.get(self.body.clone()).expect("the scan holds its batch");
         let frame = frame::read(body, self.at, self.lsn);
-        let (frame, behind) = frame.expect("frames fill a sound batch");
-        (self.at, self.lsn) = (behind, self.lsn.next());
+        let (frame, next) = frame.expect("frames fill a sound batch");
+        (self.at, self.lsn) = (next, self.lsn.next());
         let frame::Frame { lsn, payload, goes_on } = frame;
         Record { lsn, payload, time_us: self.time_us, goes_on, set: self.set, schema }
     }
@@ -264,26 +264,27 @@ impl Cursor {
     /// What comes behind the batch: out of the way of all the records in one.
     #[cold]
     fn find(&mut self) -> Result<Next> {
-        let found = self.find_behind();
+        let found = self.find_next();
         if found.is_err() && !self.skip_damaged {
             self.finished = true;
         }
         found
     }
 
-    fn find_behind(&mut self) -> Result<Next> {
+    fn find_next(&mut self) -> Result<Next> {
         self.batch = None;
         while !self.finished {
             match self.queue.pop_front() {
                 Some(Queued::Damage(damage)) => {
-                    self.finished = damage.lost.is_some_and(|lost| self.is_beyond(lost.from));
+                    self.finished =
+                        damage.lost.is_some_and(|lost| self.belongs_to_next_cursor(lost.from));
                     if self.finished {
                         break;
                     }
                     return Err(Error::Damaged(Box::new(damage)));
                 }
                 Some(Queued::Record(found)) => {
-                    self.finished = self.is_beyond(found.lsn);
+                    self.finished = self.belongs_to_next_cursor(found.lsn);
                     if found.lsn >= self.next && !self.finished {
                         return Ok(Next::Salvaged(found));
                     }
@@ -298,16 +299,18 @@ impl Cursor {
             match self.step() {
                 Ok(ScanItem::Batch(found)) if self.enter(&found) => return Ok(Next::InBatch),
                 Ok(ScanItem::Batch(_)) => {}
-                Ok(ScanItem::Damage(damages, salvaged)) => self.meet(damages, salvaged)?,
+                Ok(ScanItem::Damage(damages, salvaged)) => self.queue_damage(damages, salvaged)?,
                 Ok(ScanItem::ScanEnd(end)) => {
-                    let again = !end.damage.is_empty() && self.looks_again()?;
-                    if !again && !self.heals(end.doubtful())? {
+                    let again = !end.damage.is_empty() && self.restart_if_writer_moved()?;
+                    if !again && !self.restart_if_repaired(end.doubtful())? {
                         self.queue.extend(end.damage.into_iter().map(Queued::Damage));
                         self.queue.push_back(Queued::ScanEnd);
                     }
                 }
-                Err(error) if is_read_error(&error) && self.heals([self.scan.segment()])? => {}
-                Err(error) => self.lose_file(error)?,
+                Err(error)
+                    if is_read_error(&error)
+                        && self.restart_if_repaired([self.scan.segment()])? => {}
+                Err(error) => self.restart_after_missing_file(error)?,
             }
         }
         Ok(Next::ScanEnd)
@@ -359,7 +362,7 @@ impl Cursor {
     }
 
     /// Whether that is for the next cursor.
-    fn is_beyond(&self, lsn: Lsn) -> bool {
+    fn belongs_to_next_cursor(&self, lsn: Lsn) -> bool {
         self.until.is_some_and(|until| lsn >= until)
     }
 
@@ -367,7 +370,7 @@ impl Cursor {
     fn enter(&mut self, found: &ScannedBatch) -> bool {
         let (lsn, last) = (found.header.first, found.last);
         // The next cursor begins with a segment, and so with a batch.
-        self.finished = self.is_beyond(lsn);
+        self.finished = self.belongs_to_next_cursor(lsn);
         if last < self.next || self.finished {
             return false;
         }
@@ -387,10 +390,10 @@ impl Cursor {
         true
     }
 
-    fn meet(&mut self, mut damages: Vec<Damage>, salvaged: Vec<Salvaged>) -> Result<()> {
-        if self.looks_again()?
-            || self.heals(damages.iter().map(|damage| damage.segment))?
-            || self.is_over(&mut damages)?
+    fn queue_damage(&mut self, mut damages: Vec<Damage>, salvaged: Vec<Salvaged>) -> Result<()> {
+        if self.restart_if_writer_moved()?
+            || self.restart_if_repaired(damages.iter().map(|damage| damage.segment))?
+            || self.restart_if_view_is_stale(&mut damages)?
         {
             return Ok(());
         }
@@ -436,7 +439,7 @@ impl Cursor {
     /// # Errors
     ///
     /// As [`Log::read_from`](crate::Log::read_from).
-    pub(crate) fn try_again(&mut self) -> Result<()> {
+    pub(crate) fn restart_after_error(&mut self) -> Result<()> {
         (self.attempts, self.batch) = (0, None);
         self.queue.clear();
         let watermark = self.watermark_now()?;
@@ -456,11 +459,11 @@ impl Cursor {
         };
         let next = next_lsn(live.durable);
         let newest = self.catalog.chain.last().map(|link| link.segment.header.id);
-        let is_cut = match &self.writer {
+        let was_truncated = match &self.writer {
             Some(coordinator) => coordinator.check_position(self.next).is_err(),
             None => newest.is_none_or(|newest| newest < live.segment.id),
         };
-        if next < self.next && is_cut { Err(Error::Rewound { next }) } else { Ok(()) }
+        if next < self.next && was_truncated { Err(Error::Rewound { next }) } else { Ok(()) }
     }
 
     /// Refuses the position `from` if the log ends before it. This cursor reads from the record
@@ -497,7 +500,7 @@ impl Cursor {
             self.watermark = watermark;
             return Ok(());
         }
-        self.start_over(watermark).or_else(|error| self.lose_file(error))
+        self.start_over(watermark).or_else(|error| self.restart_after_missing_file(error))
     }
 
     /// Goes on behind what was the end, if there is something new: a writer elsewhere says so, or
@@ -506,7 +509,7 @@ impl Cursor {
     /// # Errors
     ///
     /// As [`continue_to`](Self::go_on).
-    pub(crate) fn look_on(&mut self, watermark: Option<Watermark>) -> Result<bool> {
+    pub(crate) fn poll_end(&mut self, watermark: Option<Watermark>) -> Result<bool> {
         let is_same = watermark == self.watermark;
         let running = watermark.filter(Watermark::is_running);
         if is_same && running.is_some() {
@@ -520,7 +523,7 @@ impl Cursor {
                 return Ok(false);
             }
             let newest = self.catalog.chain.last().map(|link| link.segment.header.id);
-            is_in_place = peek_after_end.newest == newest && peek_after_end.behind.is_some();
+            is_in_place = peek_after_end.newest == newest && peek_after_end.bytes_after.is_some();
             self.peek_after_end = Some(peek_after_end);
         }
         (self.finished, self.attempts) = (false, 0);
@@ -543,8 +546,8 @@ impl Cursor {
     fn peek_after_end(&self) -> Result<EndPeek> {
         let newest = segment_ids(&list(&*self.storage)?).max();
         match self.scan.peek_after_end() {
-            Ok(behind) => Ok(EndPeek { newest, behind }),
-            Err(error) if is_not_found(&error) => Ok(EndPeek { newest, behind: None }),
+            Ok(bytes_after) => Ok(EndPeek { newest, bytes_after }),
+            Err(error) if is_not_found(&error) => Ok(EndPeek { newest, bytes_after: None }),
             Err(error) => Err(error),
         }
     }
@@ -554,5 +557,5 @@ impl Cursor {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct EndPeek {
     newest: Option<SegmentId>,
-    behind: Option<(Offset, Vec<u8>)>,
+    bytes_after: Option<(Offset, Vec<u8>)>,
 }

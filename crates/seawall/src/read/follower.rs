@@ -44,7 +44,7 @@ pub struct Follower<T: ?Sized, C = MessagePack> {
     /// The last call ended with an error.
     has_failed: bool,
     /// How often the writer in this process had cut records off when the cursor looked last.
-    cuts: u64,
+    truncations: u64,
 }
 
 /// Where a follower hears of new records.
@@ -66,7 +66,7 @@ impl NewRecords {
 
 impl NewRecords {
     /// How often the writer in this process has cut records off.
-    fn cuts(&self) -> u64 {
+    fn truncations(&self) -> u64 {
         match self {
             Self::InProcess(coordinator) => coordinator.truncations(),
             Self::Polling(..) => 0,
@@ -77,7 +77,7 @@ impl NewRecords {
 impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
     pub(crate) fn new(new_records: NewRecords, entries: Records<T, C>) -> Self {
         // If the log was cut before or during this call, the first read looks again.
-        Self { new_records, entries, has_failed: false, cuts: 0 }
+        Self { new_records, entries, has_failed: false, truncations: 0 }
     }
 
     /// The next record; waits for it. `None` when the log was closed by its handle in this process.
@@ -97,11 +97,14 @@ impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
     ///
     /// As [`next_record`](Self::next_record). A later call tries again at the same place.
     pub fn next_within(&mut self, time: Duration) -> Result<Option<(Lsn, C::Item)>> {
-        let cuts = self.new_records.cuts();
+        let truncations = self.new_records.truncations();
         // The cursor may hold records in memory that were cut off meanwhile.
-        let is_cut = std::mem::replace(&mut self.cuts, cuts) != cuts;
-        if std::mem::take(&mut self.has_failed) || is_cut {
-            self.entries.cursor_mut().try_again().inspect_err(|_| self.has_failed = true)?;
+        let was_truncated = std::mem::replace(&mut self.truncations, truncations) != truncations;
+        if std::mem::take(&mut self.has_failed) || was_truncated {
+            self.entries
+                .cursor_mut()
+                .restart_after_error()
+                .inspect_err(|_| self.has_failed = true)?;
         }
         let next = self.find_within(time);
         self.has_failed = next.is_err();
@@ -117,13 +120,13 @@ impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
             let cursor = self.entries.cursor_mut();
             match &self.new_records {
                 NewRecords::InProcess(coordinator) => {
-                    let told =
+                    let live =
                         coordinator.wait_beyond(cursor.next_lsn(), cursor.live(), deadline)?;
-                    let Some(live) = told else { return Ok(None) };
+                    let Some(live) = live else { return Ok(None) };
                     cursor.continue_to(live)?;
                 }
                 NewRecords::Polling(storage, clock) => {
-                    if !cursor.look_on(read_watermark(&**storage)?)? {
+                    if !cursor.poll_end(read_watermark(&**storage)?)? {
                         let left = deadline.saturating_sub(clock.now());
                         if left.is_zero() {
                             return Ok(None);

@@ -39,13 +39,13 @@ pub(crate) struct Lookup {
     /// Held for no I/O: a search takes its start from here, and brings back what it saw.
     known: Mutex<Known>,
     /// The same over what parity put right, once something had to be.
-    mended: Mutex<Option<Arc<Lookup>>>,
+    repaired: Mutex<Option<Arc<Lookup>>>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    seen: Option<Seen>,
-    places: Places,
+    seen: Option<CachedCatalog>,
+    batch_index: BatchIndex,
     /// A newest segment, and up to which record it was found to be durable.
     durable: Option<(SegmentRef, Option<Lsn>)>,
     /// The segment that could not be synced, if one could not.
@@ -54,14 +54,14 @@ struct Known {
 
 /// The directory, as it was when the writer's word named this newest segment; `None`: nobody's did.
 #[derive(Debug)]
-struct Seen {
+struct CachedCatalog {
     catalog: Arc<Catalog>,
     newest: Option<SegmentRef>,
 }
 
 impl Lookup {
     pub(crate) fn new(storage: Arc<dyn Storage>) -> Self {
-        Self { storage, known: Mutex::default(), mended: Mutex::default() }
+        Self { storage, known: Mutex::default(), repaired: Mutex::default() }
     }
 
     /// Record `lsn`; `watermark` tells how far the log is durable now, if a
@@ -70,41 +70,41 @@ impl Lookup {
         &self,
         lsn: Lsn,
         watermark: impl Fn() -> Result<Option<Watermark>>,
-    ) -> Result<Option<CachedCatalog>> {
-        let mut found = self.get_as_it_is(lsn, &watermark);
-        let mut mended = None;
+    ) -> Result<Option<FoundRecord>> {
+        let mut found = self.get_unrepaired(lsn, &watermark);
+        let mut repaired = None;
         loop {
             let doubtful = match &found {
                 Err(Error::Damaged(damage)) => vec![damage.segment],
                 Err(error) if is_read_error(error) => vec![None],
-                Ok(LookupResult::Nothing(doubtful)) if !doubtful.is_empty() => doubtful.clone(),
+                Ok(LookupResult::NotFound(doubtful)) if !doubtful.is_empty() => doubtful.clone(),
                 _ => return found.map(LookupResult::record),
             };
-            let known = mended.is_none().then(|| self.mended().clone()).flatten();
+            let known = repaired.is_none().then(|| self.repaired().clone()).flatten();
             let next = if let Some(known) = known {
                 known
             } else {
-                let last = mended.as_ref().map_or(self, |last: &Arc<Self>| last);
+                let last = repaired.as_ref().map_or(self, |last: &Arc<Self>| last);
                 let view = ReadRepair::default().view(&last.storage, doubtful)?;
                 let Some(view) = view else { return found.map(LookupResult::record) };
                 Arc::new(Self::new(view))
             };
-            found = next.get_as_it_is(lsn, &watermark);
-            *self.mended() = Some(next.clone());
-            mended = Some(next);
+            found = next.get_unrepaired(lsn, &watermark);
+            *self.repaired() = Some(next.clone());
+            repaired = Some(next);
         }
     }
 
-    fn mended(&self) -> MutexGuard<'_, Option<Arc<Self>>> {
-        self.mended.lock().unwrap_or_else(PoisonError::into_inner)
+    fn repaired(&self) -> MutexGuard<'_, Option<Arc<Self>>> {
+        self.repaired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn get_as_it_is(
+    fn get_unrepaired(
         &self,
         lsn: Lsn,
-        ask: &impl Fn() -> Result<Option<Watermark>>,
+        watermark_now: &impl Fn() -> Result<Option<Watermark>>,
     ) -> Result<LookupResult> {
-        let mut watermark = ask()?;
+        let mut watermark = watermark_now()?;
         let mut attempt = 0;
         loop {
             let catalog = match attempt {
@@ -113,15 +113,15 @@ impl Lookup {
             };
             // A word that contradicts what is there may be old.
             let running = watermark.filter(Watermark::is_running);
-            let is_heeded = |catalog: &Arc<Catalog>| {
+            let matches_writer = |catalog: &Arc<Catalog>| {
                 running.is_none_or(|watermark| catalog.matches_newest(&watermark.live))
             };
-            let is_sure = catalog.as_ref().is_ok_and(is_heeded);
+            let is_consistent = catalog.as_ref().is_ok_and(matches_writer);
             let found = catalog.and_then(|catalog| self.find(&catalog, watermark.as_ref(), lsn));
-            if attempt == ATTEMPTS || (found.is_ok() && is_sure) {
+            if attempt == ATTEMPTS || (found.is_ok() && is_consistent) {
                 return found;
             }
-            let now = ask()?;
+            let now = watermark_now()?;
             // A writer that cuts tells so first: where its word is the same, nothing moved (R16),
             // unless a file was pruned.
             if attempt > 0 && now == watermark && !found.as_ref().is_err_and(is_not_found) {
@@ -148,7 +148,7 @@ impl Lookup {
     fn reload(&self, watermark: Option<&Watermark>, lsn: Lsn) -> Result<Arc<Catalog>> {
         let catalog = self.load_catalog(watermark)?;
         if let Some(link) = holder(&catalog, lsn) {
-            self.known().places.forget(link.segment.header.reference());
+            self.known().batch_index.forget(link.segment.header.reference());
         }
         Ok(catalog)
     }
@@ -158,7 +158,7 @@ impl Lookup {
             load_repaired_catalog(&self.storage, watermark, &mut ReadRepair::default())?;
         let catalog = Arc::new(catalog);
         let newest = newest_of(watermark);
-        self.known().seen = Some(Seen { catalog: catalog.clone(), newest });
+        self.known().seen = Some(CachedCatalog { catalog: catalog.clone(), newest });
         Ok(catalog)
     }
 
@@ -168,22 +168,21 @@ impl Lookup {
         watermark: Option<&Watermark>,
         lsn: Lsn,
     ) -> Result<LookupResult> {
-        let Some(Watermark { live: behind, .. }) =
-            watermark.filter(|watermark| watermark.is_running())
+        let Some(Watermark { live, .. }) = watermark.filter(|watermark| watermark.is_running())
         else {
             return self.find_and_sync(catalog, watermark, lsn);
         };
-        if Some(lsn) <= behind.durable {
-            return self.find_durable(catalog, (Some(behind), None), lsn);
+        if Some(lsn) <= live.durable {
+            return self.find_durable(catalog, (Some(live), None), lsn);
         }
         // It speaks of the newest segment only: the ones before are durable as a whole.
-        let newest = catalog.chain.last().filter(|_| catalog.matches_newest(behind));
+        let newest = catalog.chain.last().filter(|_| catalog.matches_newest(live));
         if newest.is_some_and(|link| link.segment.header.base <= lsn) {
-            return Ok(LookupResult::NOTHING);
+            return Ok(LookupResult::NOT_FOUND);
         }
         match self.find_durable(catalog, (None, None), lsn) {
             // It was not durable when the writer spoke last.
-            Err(Error::Damaged(_)) => Ok(LookupResult::NOTHING),
+            Err(Error::Damaged(_)) => Ok(LookupResult::NOT_FOUND),
             found => found,
         }
     }
@@ -196,13 +195,13 @@ impl Lookup {
         lsn: Lsn,
     ) -> Result<LookupResult> {
         let mut found = self.find_durable(catalog, (None, None), lsn);
-        let is_open = matches!(found, Ok(LookupResult::Nothing(_)) | Err(Error::Damaged(_)));
+        let is_open = matches!(found, Ok(LookupResult::NotFound(_)) | Err(Error::Damaged(_)));
         if is_open && let Some(known) = durable_end::known(catalog, watermark)? {
             // What is known to be durable leads around damage, too.
-            let told = watermark.map(|watermark| &watermark.live);
-            let is_told = Some(lsn) <= told.and_then(|told| catalog.durable_per(told));
-            found = self.find_durable(catalog, (told.filter(|_| is_told), Some(known)), lsn);
-            if is_told {
+            let live = watermark.map(|watermark| &watermark.live);
+            let is_published = Some(lsn) <= live.and_then(|live| catalog.durable_per(live));
+            found = self.find_durable(catalog, (live.filter(|_| is_published), Some(known)), lsn);
+            if is_published {
                 return found;
             }
         }
@@ -216,18 +215,18 @@ impl Lookup {
         if Some(lsn) <= known {
             return Ok(found);
         }
-        let start = self.known().places.nearest(segment, lsn);
+        let start = self.known().batch_index.nearest(segment, lsn);
         let scan = LogScanner::within(catalog, newest, start);
-        let mut behind = durable_end::scan_beyond_known(catalog, scan, known)?;
-        if !behind.knows(lsn) {
+        let mut tail = durable_end::scan_beyond_known(catalog, scan, known)?;
+        if !tail.knows(lsn) {
             let mut refused = self.known().refused.clone();
-            behind.make_durable(catalog, &mut refused)?;
+            tail.make_durable(catalog, &mut refused)?;
             self.known().refused = refused;
         }
-        if let Some(refusal) = behind.refusal() {
+        if let Some(refusal) = tail.refusal() {
             return Err(refusal);
         }
-        self.known().durable = Some((segment, behind.durable()));
+        self.known().durable = Some((segment, tail.durable()));
         Ok(found)
     }
 
@@ -246,16 +245,16 @@ impl Lookup {
         lsn: Lsn,
     ) -> Result<LookupResult> {
         refuse_pruned(catalog, lsn)?;
-        let behind = holder_end(catalog, lsn);
+        let end = holder_end(catalog, lsn);
         // What is missing in front of the segment, which may be all of it, and behind it.
-        let around = catalog.chain.iter().take(behind + 1).skip(behind.saturating_sub(1));
+        let around = catalog.chain.iter().take(end + 1).skip(end.saturating_sub(1));
         refuse_lost(around.filter_map(|link| link.gap.as_ref()).map(|(_, damage)| damage), lsn)?;
         let found = match holder(catalog, lsn) {
             Some(link) => self.search(catalog, link, (live, known, lsn))?,
             // There may be no segment at all.
-            None => Search { scan: LogScanner::new(catalog, None), lsn, passed: vec![] }.run()?,
+            None => Search { scan: LogScanner::new(catalog, None), lsn, visited: vec![] }.run()?,
         };
-        let Some(live) = live.filter(|_| matches!(found, LookupResult::Nothing(_))) else {
+        let Some(live) = live.filter(|_| matches!(found, LookupResult::NotFound(_))) else {
             return Ok(found);
         };
         // It was durable, and not even a hole names it.
@@ -271,15 +270,15 @@ impl Lookup {
         (live, known, lsn): (Option<&Live>, Option<Lsn>, Lsn),
     ) -> Result<LookupResult> {
         let segment = link.segment.header.reference();
-        let start = self.known().places.nearest(segment, lsn);
+        let start = self.known().batch_index.nearest(segment, lsn);
         let mut scan = LogScanner::within(catalog, link, start).with_min_end(known);
         if let Some(live) = live {
             // More may be durable than when the directory was looked at.
             scan.extend(live);
         }
-        let mut search = Search { scan, lsn, passed: vec![] };
+        let mut search = Search { scan, lsn, visited: vec![] };
         let found = search.run();
-        self.known().places.add(segment, search.passed);
+        self.known().batch_index.add(segment, search.visited);
         found
     }
 
@@ -325,32 +324,32 @@ fn refuse_lost<'a>(damages: impl IntoIterator<Item = &'a Damage>, lsn: Lsn) -> R
 
 /// What a look for a record came to.
 enum LookupResult {
-    Record(CachedCatalog),
+    Record(FoundRecord),
     /// There is none, as far as can be told with what is damaged, or may be, in these segments.
-    Nothing(Vec<Option<SegmentId>>),
+    NotFound(Vec<Option<SegmentId>>),
 }
 
 impl LookupResult {
-    const NOTHING: Self = Self::Nothing(vec![]);
+    const NOT_FOUND: Self = Self::NotFound(vec![]);
 
-    fn record(self) -> Option<CachedCatalog> {
+    fn record(self) -> Option<FoundRecord> {
         match self {
             Self::Record(record) => Some(record),
-            Self::Nothing(_) => None,
+            Self::NotFound(_) => None,
         }
     }
 }
 
 /// A record that was found, with bytes of its own.
 #[derive(Debug)]
-pub(crate) struct CachedCatalog {
+pub(crate) struct FoundRecord {
     pub(crate) schema: u32,
     /// When its batch was written; 0 if that is not known.
     pub(crate) time_us: u64,
     pub(crate) payload: Vec<u8>,
 }
 
-impl CachedCatalog {
+impl FoundRecord {
     /// Which record it is, with this number in a log of this layout.
     pub(crate) fn id(&self, lsn: Lsn, layout: Layout) -> RecordId {
         RecordId { lsn, time_us: self.time_us, crc: content_crc(&self.payload, layout) }
@@ -362,7 +361,7 @@ struct Search {
     scan: LogScanner,
     lsn: Lsn,
     /// Batches on the way, one for each stretch.
-    passed: Vec<Start>,
+    visited: Vec<Start>,
 }
 
 impl Search {
@@ -373,7 +372,7 @@ impl Search {
             match self.scan.step()? {
                 ScanItem::Batch(found) => {
                     let header = found.header;
-                    self.pass(Start {
+                    self.visit(Start {
                         offset: found.start,
                         first: header.first,
                         chain: header.chain,
@@ -400,7 +399,7 @@ impl Search {
                 ScanItem::ScanEnd(end) => {
                     refuse_lost(&end.damage, self.lsn)?;
                     doubtful.extend(end.doubtful());
-                    return Ok(LookupResult::Nothing(doubtful));
+                    return Ok(LookupResult::NotFound(doubtful));
                 }
             }
         }
@@ -408,8 +407,8 @@ impl Search {
 
     fn got(&self, payload: Option<&[u8]>, time_us: u64) -> LookupResult {
         let schema = self.scan.schema();
-        payload.map_or(LookupResult::NOTHING, |payload| {
-            LookupResult::Record(CachedCatalog { schema, time_us, payload: payload.to_vec() })
+        payload.map_or(LookupResult::NOT_FOUND, |payload| {
+            LookupResult::Record(FoundRecord { schema, time_us, payload: payload.to_vec() })
         })
     }
 
@@ -420,37 +419,37 @@ impl Search {
         Damage { segment, offset, bytes: 0, lost, cause: Corruption::GivenUp, origin: None }
     }
 
-    fn pass(&mut self, start: Start) {
-        if self.passed.last().is_none_or(|last| stretch(last) != stretch(&start)) {
-            self.passed.push(start);
+    fn visit(&mut self, start: Start) {
+        if self.visited.last().is_none_or(|last| bucket(last) != bucket(&start)) {
+            self.visited.push(start);
         }
     }
 }
 
 /// The number of the stretch of its segment where a batch begins.
-fn stretch(start: &Start) -> u64 {
+fn bucket(start: &Start) -> u64 {
     start.offset.0 / SPACING
 }
 
 /// Where batches stand, of the segments used last; the one used just now stands last.
 #[derive(Debug, Default)]
-struct Places(Vec<(SegmentRef, Vec<Start>)>);
+struct BatchIndex(Vec<(SegmentRef, Vec<Start>)>);
 
-impl Places {
+impl BatchIndex {
     /// The last batch known to begin with `lsn` or before it.
     fn nearest(&mut self, segment: SegmentRef, lsn: Lsn) -> Option<Start> {
         let starts = self.take(segment)?;
-        let behind = starts.partition_point(|start| start.first <= lsn);
-        let found = behind.checked_sub(1).and_then(|at| starts.get(at).copied());
+        let end = starts.partition_point(|start| start.first <= lsn);
+        let found = end.checked_sub(1).and_then(|at| starts.get(at).copied());
         self.0.push((segment, starts));
         found
     }
 
-    fn add(&mut self, segment: SegmentRef, passed: Vec<Start>) {
+    fn add(&mut self, segment: SegmentRef, visited: Vec<Start>) {
         let mut starts = self.take(segment).unwrap_or_default();
-        for start in passed {
-            let number = stretch(&start);
-            if let Err(at) = starts.binary_search_by_key(&number, stretch) {
+        for start in visited {
+            let number = bucket(&start);
+            if let Err(at) = starts.binary_search_by_key(&number, bucket) {
                 starts.insert(at, start);
             }
         }
@@ -484,44 +483,47 @@ mod tests {
     }
 
     #[test]
-    fn the_places_kept_are_bounded_however_much_is_asked_for() {
+    fn index_stays_bounded_however_many_records_are_read() {
         const SIZE: u64 = 8 << 20;
-        let mut places = Places::default();
+        let mut batch_index = BatchIndex::default();
         for number in 1..=1_000 {
             for scan in 0..5 {
                 // Batches of 1 KiB, each walk with others.
                 let batches = (scan..SIZE / 1024).step_by(7);
-                let passed = batches.map(|batch| start(batch + 1, batch * 1024)).collect();
-                places.add(segment(number), passed);
+                let visited = batches.map(|batch| start(batch + 1, batch * 1024)).collect();
+                batch_index.add(segment(number), visited);
             }
         }
-        assert_eq!(places.0.len(), SEGMENTS_MAX);
-        let most = places.0.iter().map(|(_, starts)| starts.len()).max();
+        assert_eq!(batch_index.0.len(), SEGMENTS_MAX);
+        let most = batch_index.0.iter().map(|(_, starts)| starts.len()).max();
         assert!(most <= usize::try_from(SIZE / SPACING).ok(), "{most:?}");
     }
 
     #[test]
-    fn the_segment_that_was_not_used_for_longest_is_forgotten() {
-        let mut places = Places::default();
+    fn least_recently_used_segment_is_forgotten() {
+        let mut batch_index = BatchIndex::default();
         for number in 1..=65 {
-            places.add(segment(number), vec![start(1, 4096)]);
-            places.nearest(segment(1), Lsn::FIRST);
+            batch_index.add(segment(number), vec![start(1, 4096)]);
+            batch_index.nearest(segment(1), Lsn::FIRST);
         }
-        let kept =
-            |places: &mut Places, number| places.nearest(segment(number), Lsn::FIRST).is_some();
+        let kept = |batch_index: &mut BatchIndex, number| {
+            batch_index.nearest(segment(number), Lsn::FIRST).is_some()
+        };
         assert_eq!(
-            [1, 2, 3, 65].map(|number| kept(&mut places, number)),
+            [1, 2, 3, 65].map(|number| kept(&mut batch_index, number)),
             [true, false, true, true]
         );
     }
 
     #[test]
-    fn the_nearest_place_is_the_last_one_not_behind_the_record() {
-        let mut places = Places::default();
-        places.add(segment(1), vec![start(1, 4096), start(50, 3 * SPACING)]);
-        places.add(segment(1), vec![start(20, 2 * SPACING), start(60, 3 * SPACING + 8)]);
+    fn nearest_batch_is_the_last_one_at_or_before_the_record() {
+        let mut batch_index = BatchIndex::default();
+        batch_index.add(segment(1), vec![start(1, 4096), start(50, 3 * SPACING)]);
+        batch_index.add(segment(1), vec![start(20, 2 * SPACING), start(60, 3 * SPACING + 8)]);
         let mut nearest = |number| {
-            places.nearest(segment(1), Lsn::new(number).unwrap()).map(|start| start.first.get())
+            batch_index
+                .nearest(segment(1), Lsn::new(number).unwrap())
+                .map(|start| start.first.get())
         };
         assert_eq!([1, 19, 20, 49, 50, 99].map(&mut nearest), [1, 1, 20, 20, 50, 50].map(Some));
     }

@@ -31,13 +31,13 @@ pub(crate) struct ReadRepair {
     /// What was put right so far.
     pub(crate) patches: Vec<Patch>,
     /// The log without that.
-    below: Option<Arc<dyn Storage>>,
+    unrepaired: Option<Arc<dyn Storage>>,
 }
 
 impl ReadRepair {
     /// The log without a view, if there was one; what was put right is forgotten.
     pub(crate) fn discard_view(&mut self) -> Option<Arc<dyn Storage>> {
-        std::mem::take(self).below
+        std::mem::take(self).unrepaired
     }
 
     /// Whether the damage, which shows in a view, is still there below it; and what it is, if the
@@ -47,7 +47,7 @@ impl ReadRepair {
     /// know of is zero in the view. That is no damage but of the device; and no damage at all, if
     /// the device gives the block by now.
     pub(crate) fn is_still_there(&self, damage: &mut Damage) -> bool {
-        let Some(below) = &self.below else { return true };
+        let Some(unrepaired) = &self.unrepaired else { return true };
         let end = damage.offset.0.saturating_add(damage.bytes.max(1));
         let is_there = |patch: &&Patch| {
             SegmentId::from_any_name(&patch.file) == damage.segment
@@ -56,7 +56,7 @@ impl ReadRepair {
         };
         for patch in self.patches.iter().filter(is_there) {
             let mut now = vec![0; patch.old.len()];
-            let read = below
+            let read = unrepaired
                 .open(&patch.file, Access::Read)
                 .and_then(|file| file.read_at(&mut now, patch.offset));
             match read {
@@ -77,22 +77,22 @@ impl ReadRepair {
         damaged: impl IntoIterator<Item = Option<SegmentId>>,
     ) -> Result<Option<Arc<dyn Storage>>> {
         let names = list(&**storage)?;
-        let sides: BTreeSet<_> =
+        let with_parity: BTreeSet<_> =
             names.iter().filter_map(|name| SegmentId::from_parity_name(name)).collect();
         let mut requested = BTreeSet::new();
         for damaged in damaged {
             match damaged {
                 // What is told of a segment may be the matter of one of its neighbours.
                 Some(id) => {
-                    requested.extend(sides.range(..id).next_back());
+                    requested.extend(with_parity.range(..id).next_back());
                     // A segment without a header is seen by nobody, and once it has one, what its
                     // seal names is missing: so those behind it are asked with it.
-                    let behind = sides.range(id..);
+                    let from_here = with_parity.range(id..);
                     let is_unseen = |side: &&SegmentId| !has_header(&**storage, **side);
-                    let unseen = behind.clone().skip(1).take_while(is_unseen).count();
-                    requested.extend(behind.take(2 + unseen));
+                    let unseen = from_here.clone().skip(1).take_while(is_unseen).count();
+                    requested.extend(from_here.take(2 + unseen));
                 }
-                None => requested.extend(&sides),
+                None => requested.extend(&with_parity),
             }
         }
         requested.retain(|id| self.tried.insert(*id));
@@ -109,7 +109,7 @@ impl ReadRepair {
         let view = Overlay::new(storage.clone(), &found).with_unknown(unknown);
         let view: Arc<dyn Storage> = Arc::new(view);
         self.patches.extend(found);
-        self.below.get_or_insert_with(|| storage.clone());
+        self.unrepaired.get_or_insert_with(|| storage.clone());
         Ok(Some(view))
     }
 }
@@ -278,16 +278,16 @@ pub(crate) fn load_repaired_catalog(
         }
         found => (found?, None),
     };
-    let Some(beyond) = found.missing_tail else { return Ok((found, view)) };
+    let Some(missing_tail) = found.missing_tail else { return Ok((found, view)) };
     let log = view.as_ref().unwrap_or(storage);
-    let Some(next) = read_repair.view(log, [Some(beyond.segment)])? else {
+    let Some(next) = read_repair.view(log, [Some(missing_tail.segment)])? else {
         return Ok((found, view));
     };
     // It ends: parity is asked once for each segment.
     match load_repaired_catalog(&next, watermark, read_repair) {
         // What parity gave back leads to what the device refuses.
         Err(error) if is_read_error(&error) => Ok((found, view)),
-        mended => mended.map(|(mended, view)| (mended, Some(view.unwrap_or(next)))),
+        repaired => repaired.map(|(catalog, view)| (catalog, Some(view.unwrap_or(next)))),
     }
 }
 

@@ -126,21 +126,21 @@ mod tests {
         }
     }
 
-    fn found(facts: &Evidence) -> (RecoveryCase, Action) {
-        (facts.row(), facts.row().action())
+    fn found(evidence: &Evidence) -> (RecoveryCase, Action) {
+        (evidence.row(), evidence.row().action())
     }
 
     #[test]
     fn nothing_yet_is_created() {
-        let facts =
+        let evidence =
             Evidence { manifest_is_readable: false, holds_something: false, ..Evidence::default() };
-        assert_eq!(found(&facts), (RecoveryCase::NothingYet, Action::Create));
+        assert_eq!(found(&evidence), (RecoveryCase::NothingYet, Action::Create));
     }
 
     #[test]
     fn manifest_unreadable_is_damage() {
-        let facts = Evidence { manifest_is_readable: false, ..sound() };
-        assert_eq!(found(&facts), (RecoveryCase::ManifestUnreadable, Action::Damage));
+        let evidence = Evidence { manifest_is_readable: false, ..sound() };
+        assert_eq!(found(&evidence), (RecoveryCase::ManifestUnreadable, Action::Damage));
     }
 
     /// What a log with that trouble in its chain is called, sound otherwise.
@@ -189,52 +189,52 @@ mod tests {
 
     #[test]
     fn range_lost_is_damage() {
-        let facts = Evidence { valid: Lsn::new(8), ..sound() };
-        assert_eq!(found(&facts), (RecoveryCase::RangeLost, Action::Damage));
-        let facts = Evidence { tail: None, ..sound() };
-        assert_eq!(found(&facts), (RecoveryCase::RangeLost, Action::Damage));
+        let evidence = Evidence { valid: Lsn::new(8), ..sound() };
+        assert_eq!(found(&evidence), (RecoveryCase::RangeLost, Action::Damage));
+        let evidence = Evidence { tail: None, ..sound() };
+        assert_eq!(found(&evidence), (RecoveryCase::RangeLost, Action::Damage));
     }
 
     #[test]
     fn cut_short_is_damage() {
-        let facts = Evidence { is_whole: false, ..sound() };
-        assert_eq!(found(&facts), (RecoveryCase::CutShort, Action::Damage));
+        let evidence = Evidence { is_whole: false, ..sound() };
+        assert_eq!(found(&evidence), (RecoveryCase::CutShort, Action::Damage));
     }
 
     #[test]
     fn clean_is_clean_with_records_that_nothing_confirms_too() {
         assert_eq!(found(&sound()), (RecoveryCase::Clean, Action::Clean));
-        let facts = Evidence { confirmed: Lsn::new(3), ..sound() };
-        assert_eq!(found(&facts), (RecoveryCase::Clean, Action::Clean));
+        let evidence = Evidence { confirmed: Lsn::new(3), ..sound() };
+        assert_eq!(found(&evidence), (RecoveryCase::Clean, Action::Clean));
     }
 
     #[test]
     fn header_torn_is_torn() {
-        let facts = Evidence { tail: Some(tail::Row::HeaderTorn), ..sound() };
-        assert_eq!(found(&facts), (RecoveryCase::HeaderTorn, Action::Torn));
+        let evidence = Evidence { tail: Some(tail::Row::HeaderTorn), ..sound() };
+        assert_eq!(found(&evidence), (RecoveryCase::HeaderTorn, Action::Torn));
     }
 
     #[test]
     fn body_torn_is_torn() {
-        let facts = Evidence { tail: Some(tail::Row::BodyTorn), ..sound() };
-        assert_eq!(found(&facts), (RecoveryCase::BodyTorn, Action::Torn));
+        let evidence = Evidence { tail: Some(tail::Row::BodyTorn), ..sound() };
+        assert_eq!(found(&evidence), (RecoveryCase::BodyTorn, Action::Torn));
     }
 
     #[test]
     fn line_torn_is_torn() {
-        let facts = Evidence { tail: Some(tail::Row::LineTorn), ..sound() };
-        assert_eq!(found(&facts), (RecoveryCase::LineTorn, Action::Torn));
+        let evidence = Evidence { tail: Some(tail::Row::LineTorn), ..sound() };
+        assert_eq!(found(&evidence), (RecoveryCase::LineTorn, Action::Torn));
     }
 
     #[test]
-    fn beyond_window_cannot_be_told() {
-        let facts = Evidence { tail: Some(tail::Row::BeyondWindow), ..sound() };
-        assert_eq!(found(&facts), (RecoveryCase::BeyondWindow, Action::Ambiguous));
+    fn beyond_window_is_ambiguous() {
+        let evidence = Evidence { tail: Some(tail::Row::BeyondWindow), ..sound() };
+        assert_eq!(found(&evidence), (RecoveryCase::BeyondWindow, Action::Ambiguous));
     }
 
     #[test]
-    fn otherwise_cannot_be_told() {
-        let facts = Evidence { tail: Some(tail::Row::Otherwise), ..sound() };
-        assert_eq!(found(&facts), (RecoveryCase::Otherwise, Action::Ambiguous));
+    fn otherwise_is_ambiguous() {
+        let evidence = Evidence { tail: Some(tail::Row::Otherwise), ..sound() };
+        assert_eq!(found(&evidence), (RecoveryCase::Otherwise, Action::Ambiguous));
     }
 }

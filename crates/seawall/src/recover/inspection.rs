@@ -56,7 +56,7 @@ pub(crate) enum Until {
 
 /// The same look, and where damage or an end that cannot be told is in the way, once more at the
 /// log as parity gives it back.
-pub(crate) fn inspect_mended(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspection> {
+pub(crate) fn inspect_repaired(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspection> {
     let (mut read_repair, mut view, mut first) = (ReadRepair::default(), storage.clone(), None);
     let mut found = loop {
         let looked = inspect(&view, until);
@@ -76,7 +76,7 @@ pub(crate) fn inspect_mended(storage: &Arc<dyn Storage>, until: Until) -> Result
         }
     };
     // What parity puts right where nothing counts any more was not damaged.
-    if let Some(Ok(first)) = first.filter(|first| found.is_as(first)) {
+    if let Some(Ok(first)) = first.filter(|first| found.matches(first)) {
         return Ok(first);
     }
     found.mended = read_repair.patches;
@@ -135,7 +135,7 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
             ScanItem::Damage(damages, salvaged) => {
                 let mut kept = 0;
                 if found.damage.is_empty() {
-                    found.before_lost = found.beginning(&salvaged, scan.bytes());
+                    found.before_lost = found.intact_prefix(&salvaged, scan.bytes());
                     found.schema_before_lost = scan.schema();
                     kept = found.count_before_lost();
                 }
@@ -147,7 +147,7 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
     }
     found.damage.extend(found.end.iter().flat_map(|end| end.damage.clone()));
     let end = found.end.as_ref();
-    let facts = Evidence {
+    let evidence = Evidence {
         manifest_is_readable: found.catalog.manifest.is_some(),
         holds_something: found.catalog.manifest_lost,
         chain: found.catalog.first_fault(),
@@ -156,7 +156,7 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
         is_whole: newest.is_none_or(|newest| newest.bytes_missing() == 0),
         tail: end.and_then(|end| end.tail.as_ref()).map(|tail| tail.row),
     };
-    found.row = facts.row();
+    found.row = evidence.row();
     if !found.damage.is_empty() && found.row.action() != Action::Damage {
         found.row = RecoveryCase::RangeLost;
     }
@@ -165,7 +165,7 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
 
 impl Inspection {
     /// Whether another look found the same records, damage and end.
-    fn is_as(&self, other: &Result<Self>) -> bool {
+    fn matches(&self, other: &Result<Self>) -> bool {
         let says = |found: &Self| {
             let links = found.catalog.chain.len();
             (found.row, links, found.sound_to, found.intact_behind)
@@ -177,7 +177,7 @@ impl Inspection {
     }
 
     /// The damage that the row stands for.
-    pub(crate) fn damage_or_cut(&self) -> Damage {
+    pub(crate) fn first_damage(&self) -> Damage {
         let valid = self.end.as_ref().and_then(|end| end.last);
         let lost = Some(Lost { from: next_lsn(valid), to: None });
         let gap = self.catalog.chain.iter().find_map(|link| link.gap.as_ref()).map(|gap| &gap.1);
@@ -186,13 +186,13 @@ impl Inspection {
                 let (cause, origin) = (Corruption::Manifest, None);
                 Damage { segment: None, offset: Offset(0), bytes: 0, lost, cause, origin }
             }
-            (_, Some(damage)) => self.whole_place(damage),
+            (_, Some(damage)) => self.joined_at_offset(damage),
         }
     }
 
     /// The records of a damaged place from its start to the first that is lost, whole sets only.
     /// More batches than one may have stood there: each set goes where it has room.
-    fn beginning(&self, salvaged: &[Salvaged], bytes: &[u8]) -> Vec<RewriteBatch> {
+    fn intact_prefix(&self, salvaged: &[Salvaged], bytes: &[u8]) -> Vec<RewriteBatch> {
         let geometry = self.catalog.chain.last().map(|link| link.segment.header.geometry);
         let room = geometry.map_or(0, |geometry| u64::from(geometry.batch_max));
         let batch = |first| {
@@ -235,7 +235,7 @@ impl Inspection {
     }
 
     /// All that one damaged place lost, in one.
-    fn whole_place(&self, damage: &Damage) -> Damage {
+    fn joined_at_offset(&self, damage: &Damage) -> Damage {
         let place = |one: &&Damage| (one.segment, one.offset) == (damage.segment, damage.offset);
         let end = self.damage.iter().filter(place).filter_map(|one| one.lost).next_back();
         let lost = damage.lost.map(|lost| Lost { to: end.map_or(lost.to, |end| end.to), ..lost });

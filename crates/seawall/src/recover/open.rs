@@ -11,7 +11,7 @@ use crate::base::record_type;
 use crate::files::directory;
 use crate::files::directory::{LOCK, MANIFEST};
 use crate::recover::decision::Action;
-use crate::recover::inspection::{Until, inspect, inspect_mended};
+use crate::recover::inspection::{Until, inspect, inspect_repaired};
 use crate::recover::open::create::create;
 use crate::recover::open::resume::recover;
 use crate::recover::report::Recovery;
@@ -42,12 +42,12 @@ pub(crate) fn open(
     let until = if salvage { Until::ScanEnd } else { Until::Damage };
     let mut found = match options.mode {
         OpenMode::Strict => inspect(&env.storage, until)?,
-        OpenMode::Standard | OpenMode::Salvage => inspect_mended(&env.storage, until)?,
+        OpenMode::Standard | OpenMode::Salvage => inspect_repaired(&env.storage, until)?,
     };
     match found.row.action() {
         Action::Create => return create(options, env, lock, record_type),
         Action::Damage if !salvage || !found.has_both_ends() => {
-            return Err(Error::Damaged(Box::new(found.damage_or_cut())));
+            return Err(Error::Damaged(Box::new(found.first_damage())));
         }
         Action::Ambiguous if options.mode == OpenMode::Strict => {
             return Err(found.ambiguous_error());

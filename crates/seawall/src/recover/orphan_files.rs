@@ -13,10 +13,13 @@ use std::io;
 /// # Errors
 ///
 /// The directory could not be synced.
-pub(crate) fn set_aside(env: &Env, orphans: &[Orphan]) -> Result<(Vec<String>, Vec<SegmentId>)> {
+pub(crate) fn quarantine_orphans(
+    env: &Env,
+    orphans: &[Orphan],
+) -> Result<(Vec<String>, Vec<SegmentId>)> {
     let (mut warnings, mut left) = (vec![], vec![]);
     for orphan in orphans {
-        match orphan.files.iter().try_for_each(|file| move_away(env, file)) {
+        match orphan.files.iter().try_for_each(|file| quarantine_file(env, file)) {
             Ok(()) => warnings.push(format!("{orphan}, not part of the log: now in quarantine")),
             Err(error) => {
                 warnings.push(format!("{orphan}, not part of the log; not moved away: {error}"));
@@ -30,7 +33,7 @@ pub(crate) fn set_aside(env: &Env, orphans: &[Orphan]) -> Result<(Vec<String>, V
     Ok((warnings, left))
 }
 
-fn move_away(env: &Env, file: &str) -> io::Result<()> {
+fn quarantine_file(env: &Env, file: &str) -> io::Result<()> {
     quarantine::keep_file(env, file)?;
     env.storage.remove(file)
 }

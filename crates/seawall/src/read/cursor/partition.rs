@@ -10,7 +10,7 @@ use std::sync::Arc;
 impl Cursor {
     /// Cursors that share the records from `from` on, in their order: up to `count` of them, cut
     /// where segments begin, so that the bytes are shared evenly.
-    pub(crate) fn side_by_side(
+    pub(crate) fn partition(
         storage: &Arc<dyn Storage>,
         from: Lsn,
         (count, skip_damaged): (usize, bool),
@@ -20,7 +20,7 @@ impl Cursor {
             let header = &link.segment.header;
             (header.base, link.segment.length.saturating_sub(header.data_start()))
         });
-        let starts = evenly(from, count, &bases.collect::<Vec<_>>());
+        let starts = partition_starts(from, count, &bases.collect::<Vec<_>>());
         let ends = starts.iter().skip(1).copied().map(Some).chain([None]);
         let cursor = |(start, until): (&Lsn, Option<Lsn>)| {
             let cursor = Self::new(storage.clone(), *start, skip_damaged)?;
@@ -32,7 +32,7 @@ impl Cursor {
 
 /// Where each of up to `count` cursors begins that read from `from` on: segments are told by their
 /// first record, and their size in bytes.
-fn evenly(from: Lsn, count: usize, segments: &[(Lsn, u64)]) -> Vec<Lsn> {
+fn partition_starts(from: Lsn, count: usize, segments: &[(Lsn, u64)]) -> Vec<Lsn> {
     let first = segments.iter().rposition(|(base, _)| *base <= from).unwrap_or(0);
     let segments = segments.get(first..).unwrap_or_default();
     let total: u64 = segments.iter().map(|(_, size)| size).sum();
@@ -58,11 +58,11 @@ mod tests {
     fn starts(from: u64, count: usize, segments: &[(u64, u64)]) -> Vec<u64> {
         let lsn = |number| Lsn::new(number).expect("not 0");
         let segments: Vec<_> = segments.iter().map(|(base, size)| (lsn(*base), *size)).collect();
-        evenly(lsn(from), count, &segments).into_iter().map(Lsn::get).collect()
+        partition_starts(lsn(from), count, &segments).into_iter().map(Lsn::get).collect()
     }
 
     #[test]
-    fn cursors_begin_where_segments_do_and_share_the_bytes() {
+    fn cursors_start_at_segments_and_share_the_bytes_evenly() {
         let same = [(1, 64), (11, 64), (21, 64), (31, 64)];
         assert_eq!(starts(1, 2, &same), [1, 21]);
         assert_eq!(starts(1, 4, &same), [1, 11, 21, 31]);

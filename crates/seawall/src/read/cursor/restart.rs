@@ -9,7 +9,7 @@ use seawall_format::SegmentId;
 
 impl Cursor {
     /// A file that vanished was pruned: the walk starts over, or says that its place is gone.
-    pub(super) fn lose_file(&mut self, mut error: Error) -> Result<()> {
+    pub(super) fn restart_after_missing_file(&mut self, mut error: Error) -> Result<()> {
         while is_not_found(&error) && self.attempts < ATTEMPTS {
             self.attempts += 1;
             let watermark = self.watermark_now();
@@ -47,10 +47,10 @@ impl Cursor {
 
     /// Before damage is believed: whether the writer moved on meanwhile, and the walk starts over
     /// where it was (R16). A writer elsewhere may be unable to say so, and is not believed at once.
-    pub(super) fn looks_again(&mut self) -> Result<bool> {
+    pub(super) fn restart_if_writer_moved(&mut self) -> Result<bool> {
         let watermark = self.watermark_now()?;
-        let is_told = watermark.is_some_and(|watermark| watermark.is_running());
-        let is_first = !is_told && self.attempts == 0;
+        let is_running = watermark.is_some_and(|watermark| watermark.is_running());
+        let is_first = !is_running && self.attempts == 0;
         let again = (watermark != self.watermark || is_first) && self.attempts < ATTEMPTS;
         if again {
             self.attempts += 1;
@@ -61,7 +61,7 @@ impl Cursor {
 
     /// Whether parity gives back what is damaged in these segments: then the walk starts over where
     /// it was, in a log that is sound there.
-    pub(super) fn heals(
+    pub(super) fn restart_if_repaired(
         &mut self,
         damaged: impl IntoIterator<Item = Option<SegmentId>>,
     ) -> Result<bool> {
@@ -73,14 +73,15 @@ impl Cursor {
 
     /// Whether parity's view shows damage of which the device knows no more: then the walk starts
     /// over where it was, in the log as it is.
-    pub(super) fn is_over(&mut self, damages: &mut [Damage]) -> Result<bool> {
+    pub(super) fn restart_if_view_is_stale(&mut self, damages: &mut [Damage]) -> Result<bool> {
         let still_there = |all, one| self.read_repair.is_still_there(one) && all;
-        let is_over = !damages.iter_mut().fold(true, still_there) && self.attempts < ATTEMPTS;
-        if is_over {
+        let restart_if_view_is_stale =
+            !damages.iter_mut().fold(true, still_there) && self.attempts < ATTEMPTS;
+        if restart_if_view_is_stale {
             self.attempts += 1;
             self.storage = self.read_repair.discard_view().unwrap_or_else(|| self.storage.clone());
             self.start_over(self.watermark)?;
         }
-        Ok(is_over)
+        Ok(restart_if_view_is_stale)
     }
 }

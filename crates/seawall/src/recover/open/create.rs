@@ -28,7 +28,7 @@ pub(super) fn create(
     let names = directory::list(&*env.storage)?;
     refuse_lone_texts(&env, &names)?;
     remove_preallocated(&env, &names);
-    let told = retract_beyond(&*env.storage, None)?;
+    let warning = retract_beyond(&*env.storage, None)?;
     let mut max_id = names.iter().filter_map(|name| SegmentId::from_any_name(name)).max();
     let mut manifest = new_manifest(options, &env, record_type)?;
     let size_min = options.segment_min;
@@ -65,7 +65,7 @@ pub(super) fn create(
         damage: vec![],
         mended: vec![],
         given_up: vec![],
-        warnings: told.into_iter().collect(),
+        warnings: warning.into_iter().collect(),
     };
     Ok((writer, recovery, level))
 }

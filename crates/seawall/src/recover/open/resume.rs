@@ -39,7 +39,7 @@ pub(crate) fn recover(
     let mut recovery = report(&env, found, end);
     remove_preallocated(&env, &found.catalog.names);
     // A segment to come may need the number, and after a crash nothing tells what they are.
-    let (warnings, left) = orphan_files::set_aside(&env, &found.catalog.orphans)?;
+    let (warnings, left) = orphan_files::quarantine_orphans(&env, &found.catalog.orphans)?;
     recovery.warnings.extend(warnings);
     // Readers must not be told that what is given up is durable (R10).
     recovery.warnings.extend(retract_beyond(&*env.storage, end.last)?);
@@ -51,25 +51,25 @@ pub(crate) fn recover(
     let newest = found.catalog.chain.last().expect("a log has a segment");
     let files = synced_files(&env, newest)?;
     let named = is_named_by_predecessor(&env, &found.catalog.chain)?;
-    let at_rest = end.tail.as_ref().filter(|tail| {
+    let in_place = end.tail.as_ref().filter(|tail| {
         let quiet = tail.row == tail::Row::Clean && end.last == end.confirmed && tail.is_exact;
         let own = end.confirmed >= Some(newest.segment.header.base);
         // What comes is as large as the manifest says; there, another size may hold (section 4).
         let alike = newest.segment.header.geometry == manifest.content.geometry;
         quiet && own && alike && named && found.is_as_written(newest.segment.header.id)
     });
-    begin_with_doubtful_slot(&mut manifest.content, found.catalog.readable);
-    if at_rest.is_some() {
+    overwrite_doubtful_slot_first(&mut manifest.content, found.catalog.readable);
+    if in_place.is_some() {
         let segment = newest.segment.header.reference();
         manifest.content.closed = Some(Closed { last: end.last, segment });
     }
     manifest.write_both(env.clock.wall_us())?;
     let mut max_id = found.catalog.max_id;
-    let mut dead: &[ChainedSegment] = &[];
-    let rotated = if let Some(tail) = at_rest {
+    let mut replaced: &[ChainedSegment] = &[];
+    let rotated = if let Some(tail) = in_place {
         in_place_tail(options, found, files, tail)?
     } else {
-        let (plan, before) = plan_behind(options, &env, (found, end), named)?;
+        let (plan, before) = plan_new_segment(options, &env, (found, end), named)?;
         let log = match found.schema_of_carry().filter(|_| !plan.carry.is_empty()) {
             Some(schema) => manifest.content.with_schema(schema),
             None => manifest.content.clone(),
@@ -79,7 +79,7 @@ pub(crate) fn recover(
             // What the process before reserved.
             release_reserved(&*files.1);
         }
-        dead = found.catalog.chain.get(before.len()..).unwrap_or_default();
+        replaced = found.catalog.chain.get(before.len()..).unwrap_or_default();
         Rotated { skipped_segments: [before, rotated.skipped_segments].concat(), ..rotated }
     };
     let holds_last = rotated.tail.at.0 > rotated.tail.header.data_start();
@@ -91,7 +91,7 @@ pub(crate) fn recover(
     writer.tell_readers();
     // What they held was carried, or was nothing; only now does no reader look for them. The newest
     // first: where readers could not be told, they look for that one, and if it is gone for none.
-    for link in dead.iter().rev() {
+    for link in replaced.iter().rev() {
         let parity = link.segment.header.id.parity_name();
         for name in link.segment.names().into_iter().chain([parity]) {
             let _ = writer.env.storage.remove(&name);
@@ -110,14 +110,14 @@ pub(crate) fn recover(
 
 /// What was found, with the cut bytes put aside.
 fn report(env: &Env, found: &Inspection, end: &ScanEnd) -> Recovery {
-    let behind = end.tail.as_ref();
+    let found_tail = end.tail.as_ref();
     let mut recovery = Recovery {
         created: false,
-        tail: behind.map_or(TailState::Clean, |tail| TailState::of(tail.row)),
+        tail: found_tail.map_or(TailState::Clean, |tail| TailState::of(tail.row)),
         first: found.first.filter(|first| Some(*first) <= end.last),
         last: end.last,
         confirmed: end.confirmed,
-        cut_bytes: behind.map_or(0, |tail| tail.length),
+        cut_bytes: found_tail.map_or(0, |tail| tail.length),
         quarantine: None,
         damage: found.damage.clone(),
         mended: found.mended.clone(),
@@ -129,8 +129,8 @@ fn report(env: &Env, found: &Inspection, end: &ScanEnd) -> Recovery {
         let why = format!("damaged places put right from parity: {count}; repair the log");
         recovery.warnings.push(why);
     }
-    if let Some(behind) = behind.filter(|_| recovery.tail != TailState::Clean) {
-        match quarantine::keep(env, behind) {
+    if let Some(found_tail) = found_tail.filter(|_| recovery.tail != TailState::Clean) {
+        match quarantine::keep(env, found_tail) {
             Ok(name) => recovery.quarantine = Some(name),
             Err(error) => recovery.warnings.push(format!("the cut bytes were not kept: {error:#}")),
         }
@@ -154,7 +154,7 @@ fn synced_files(env: &Env, link: &ChainedSegment) -> Result<(Arc<dyn File>, Arc<
 
 /// The next two writes of the manifest begin with the slot that may be so in the cache only: the
 /// unreadable one, else the newest.
-fn begin_with_doubtful_slot(manifest: &mut Manifest, readable: [bool; 2]) {
+fn overwrite_doubtful_slot_first(manifest: &mut Manifest, readable: [bool; 2]) {
     if readable == [true, true] {
         manifest.sequence += 1;
     }
@@ -165,7 +165,7 @@ fn in_place_tail(
     options: &Options,
     found: &Inspection,
     (head, file): (Arc<dyn File>, Arc<dyn File>),
-    behind: &TailFound,
+    found_tail: &TailFound,
 ) -> Result<Rotated> {
     let newest = found.catalog.chain.last().expect("a log has a segment");
     let header = newest.segment.header.clone();
@@ -174,13 +174,13 @@ fn in_place_tail(
         // How large it was to become is not written down: about what doubling would have made it.
         Layout::Text => {
             let sizes = successors(Some(options.segment_min.max(1)), |size| size.checked_mul(2));
-            let mut large_enough = sizes.skip_while(|size| *size < behind.offset.0);
+            let mut large_enough = sizes.skip_while(|size| *size < found_tail.offset.0);
             let doubled = large_enough.next().unwrap_or(u64::MAX);
             let max = found.catalog.manifest.as_ref().map_or(doubled, |log| log.segment_max);
             match file.reserve_space(doubled.min(max)) {
                 Ok(is_reserved) => (doubled.min(max), is_reserved),
                 // Where there is no room the next record needs another segment.
-                Err(_) => (behind.offset.0, true),
+                Err(_) => (found_tail.offset.0, true),
             }
         }
         _ => (header.size, true),
@@ -191,12 +191,12 @@ fn in_place_tail(
         file,
         soft_limit,
         is_reserved,
-        at: behind.offset,
-        chain: behind.chain,
+        at: found_tail.offset,
+        chain: found_tail.chain,
         marks: marks.unwrap_or(0),
         header,
     };
-    let sent = batches_in_last_block(found, newest, behind.offset)?;
+    let sent = batches_in_last_block(found, newest, found_tail.offset)?;
     let before = found.catalog.chain.iter().rev().skip(1).rev();
     let skipped_segments = before.map(|link| link.segment.header.clone()).collect();
     Ok(Rotated { tail, sent, skipped_segments })
@@ -237,7 +237,7 @@ fn batches_in_last_block(
 ///
 /// If nothing says that the newest segment was `named`, durably, that concerns its name, too: all
 /// of it is carried.
-fn plan_behind(
+fn plan_new_segment(
     options: &Options,
     env: &Env,
     (found, end): (&Inspection, &ScanEnd),
@@ -249,7 +249,7 @@ fn plan_behind(
         let whole = !named && found.damage.is_empty();
         let before = newest.segment.header.base.previous();
         let sure = if whole { end.sure().min(before) } else { end.sure() };
-        (sure, records_behind(newest, sure, end.last)?)
+        (sure, records_after(newest, sure, end.last)?)
     } else {
         (end.confirmed, found.carry.clone())
     };
@@ -271,7 +271,7 @@ fn plan_behind(
 }
 
 /// The records of the newest segment behind `confirmed`, up to the end, batch by batch.
-fn records_behind(
+fn records_after(
     newest: &ChainedSegment,
     confirmed: Option<Lsn>,
     last: Option<Lsn>,
