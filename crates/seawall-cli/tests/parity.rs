@@ -93,7 +93,7 @@ fn a_flipped_bit_is_put_right_for_every_reader_and_ends_with_4() {
 
     // It goes on, in another segment, and says why.
     let ran = folder.run("append log", b"more\n");
-    assert!(ran.fine().err.contains("put right from parity"), "{ran:?}");
+    assert!(ran.fine().err.contains("repaired from parity"), "{ran:?}");
     assert!(folder.read(SEGMENT)[BATCHES..at + 6] == damaged[BATCHES..at + 6]);
     assert_eq!(answer(&folder.run("verify log --json", b""))["records"], 20_002);
 }

@@ -1,4 +1,4 @@
-//! Readers of a log: by position, by number, and following its end.
+//! Readers: cursors, lookup by LSN, followers, and read repair from parity.
 
 pub(crate) mod cursor;
 pub(crate) mod entries;

@@ -1,5 +1,5 @@
-//! A cursor over a log's records: lends them one after the other, and finds its place again where
-//! the writer moved on under it.
+//! Cursor: yields a log's records in order, and restarts its scan when the writer changes the files
+//! underneath.
 
 mod partition;
 mod restart;
@@ -22,71 +22,72 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How often a reader starts over because the writer moved on under it, before it believes its
-/// eyes.
+/// How often the cursor restarts because the writer changed the log, before it reports damage.
 const ATTEMPTS: u32 = 8;
 
-/// One record, borrowed from the reader.
+/// One record, borrowed from the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Its number.
+    /// The record's LSN.
     pub lsn: Lsn,
-    /// Its bytes.
+    /// The record's bytes.
     pub payload: &'a [u8],
-    /// Microseconds since 1970 when its batch was written; 0 if that is not known.
+    /// Microseconds since 1970 when the record's batch was written; 0 if unknown.
     pub time_us: u64,
-    /// Whether the atomic set goes on with the next record.
+    /// Whether the atomic set continues with the next record.
     pub goes_on: bool,
-    /// Whether the records of its atomic set are all there: not always, behind damage.
+    /// Whether the atomic set of this record is complete; after damage it may not be.
     pub set: AtomicSet,
-    /// The schema number that the log had when it was appended.
+    /// The schema number of the log when the record was appended.
     pub schema: u32,
 }
 
-/// Lends one record after the other.
+/// Reads records in order without copying them.
 #[derive(Debug)]
 pub struct Cursor {
     storage: Arc<dyn Storage>,
-    /// What the writer said when the walk began; `None` without one.
+    /// The writer's watermark when the scan began; `None` without a writer.
     watermark: Option<Watermark>,
-    /// The writer, if it is in this process: `watermark` is its word then.
+    /// The writer, if it runs in this process; `watermark` comes from it then.
     writer: Option<Arc<dyn LocalWriter>>,
-    /// The directory, as it was when the walk began.
+    /// The log's files, as they were when the scan began.
     catalog: Catalog,
     scan: LogScanner,
     bound: Bound,
     next: Lsn,
-    /// Where the records begin that another cursor reads.
+    /// The first record of the next cursor, if several share the log.
     until: Option<Lsn>,
-    /// The segment where the record before that was read.
+    /// The segment that holds the record before `next`, once that was read.
     read_in: Option<SegmentId>,
     skip_damaged: bool,
     attempts: u32,
-    /// What parity put right on the way.
+    /// Repairs from parity so far.
     read_repair: ReadRepair,
     batch: Option<BatchPosition>,
     queue: VecDeque<Queued>,
     finished: bool,
-    /// The segment that could not be synced, if one could not.
+    /// The segment whose sync failed, if any.
     refused: Option<Refused>,
-    /// What a follower saw behind the end when it looked last.
+    /// The bytes after the end, when a follower last checked for new records.
     peek_after_end: Option<EndPeek>,
 }
 
-/// How far the walk goes in the newest segment.
+/// Where the scan ends in the newest segment.
 #[derive(Debug)]
 enum Bound {
-    /// As far as a running writer says, or to what is missing behind.
+    /// At the end that a running writer published, or where files are missing.
     Given,
-    /// To this record, which is known to be durable. What lies behind was not looked at.
+    /// At this record, which is known to be durable; the bytes after it were not examined.
     Known(Option<Lsn>),
-    /// To the end that this look found.
+    /// At the end that this examination found.
     Seen(Box<UnconfirmedEnd>),
 }
 
-/// A walk from record `from` on; refused if that was pruned, or if the records before it, which
-/// were read in segment `read_in`, were cut off since and others have their numbers, or if nobody
-/// can tell, as all that was made since and held them was pruned.
+/// Starts a scan at record `from`.
+///
+/// `read_in` is the segment in which the caller read the record before `from`. Refuses if `from`
+/// was pruned, if the earlier records were truncated since and their LSNs reused, or if that is
+/// unknown because every segment created since was pruned.
 fn scan_from(found: &Catalog, (from, read_in): (Lsn, Option<SegmentId>)) -> Result<LogScanner> {
     let oldest = found.manifest.as_ref().map(|manifest| manifest.oldest_base);
     let pred = found.chain.first().and_then(|link| link.segment.header.pred);
@@ -95,8 +96,8 @@ fn scan_from(found: &Catalog, (from, read_in): (Lsn, Option<SegmentId>)) -> Resu
     if let Some(oldest) = oldest.filter(is_not_found) {
         return Err(Error::Pruned { oldest });
     }
-    // A segment made since begins before this place: what it was made with it carried, and what
-    // was not carried was cut.
+    // A segment created since then starts before `from`. If it did not carry the record before
+    // `from`, that record was truncated.
     let headers = found.chain.iter().map(|link| &link.segment.header);
     let mut cuts = headers.filter(|header| {
         let is_new = read_in.is_some_and(|read_in| header.id > read_in);
@@ -108,7 +109,7 @@ fn scan_from(found: &Catalog, (from, read_in): (Lsn, Option<SegmentId>)) -> Resu
     }
 }
 
-/// The same up to what is known to be durable.
+/// Starts a scan that ends at the last record known to be durable.
 fn known_scan(
     found: &Catalog,
     watermark: Option<&Watermark>,
@@ -122,7 +123,7 @@ fn known_scan(
     Ok((scan.up_to(Limit::At(known)), Bound::Known(known)))
 }
 
-/// Where the cursor is in a batch.
+/// A position within a batch.
 #[derive(Debug)]
 struct BatchPosition {
     body: Range<usize>,
@@ -139,11 +140,11 @@ impl BatchPosition {
         self.lsn <= self.last
     }
 
-    /// The record here, in the walk's bytes; then the place is that of the next one.
+    /// Returns the record at this position and moves to the next one.
     ///
     /// # Panics
     ///
-    /// If there is none, or the batch was not found sound.
+    /// If there is no record here, or the batch was not verified.
     #[inline]
     fn lend<'a>(&mut self, bytes: &'a [u8], schema: u32) -> Record<'a> {
         let body = bytes.get(self.body.clone()).expect("the scan holds its batch");
@@ -162,11 +163,11 @@ enum Queued {
     ScanEnd,
 }
 
-/// What [`Cursor::find`] found.
+/// Outcome of [`Cursor::find`].
 enum Next {
-    /// The next record is in the batch that was entered.
+    /// The next record is in the current batch.
     InBatch,
-    /// One of the intact records of a damaged place.
+    /// An intact record of a damaged place.
     Salvaged(Salvaged),
     ScanEnd,
 }
@@ -190,8 +191,8 @@ impl Cursor {
                 (coordinator.storage().clone(), Watermark::own(coordinator.live()));
             let mut read_repair = ReadRepair::default();
             match load_repaired_catalog(&storage, Some(&watermark), &mut read_repair) {
-                // The segment that the writer named was pruned. It names another when its turn
-                // ends.
+                // The segment that the writer named was pruned. At the end of its turn it names
+                // another.
                 Err(error) if is_not_found(&error) && attempt < ATTEMPTS => {
                     attempt += 1;
                     let _ = coordinator.clone().wait_for_turn();
@@ -233,12 +234,12 @@ impl Cursor {
         })
     }
 
-    /// The next record; `None` at the end.
+    /// Returns the next record; `None` at the end.
     ///
     /// # Errors
     ///
-    /// [`Error::Damaged`] names records that are lost; the cursor ends there, or goes on behind
-    /// if it was told to skip damage. [`Error::Io`].
+    /// [`Error::Damaged`] names records that are lost. The cursor ends there, unless it skips
+    /// damage: then the next call continues after it. [`Error::Io`].
     #[inline]
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>> {
         if !self.batch.as_ref().is_some_and(BatchPosition::is_at_record) {
@@ -254,14 +255,14 @@ impl Cursor {
         Ok(Some(record))
     }
 
-    /// A record out of a damaged batch.
+    /// Returns an intact record of a damaged batch.
     fn lend(&mut self, Salvaged { lsn, payload, goes_on, set }: Salvaged) -> Record<'_> {
         (self.next, self.read_in) = (lsn.next(), self.scan.segment());
         let payload = self.scan.bytes().get(payload).expect("the scan holds its batch");
         Record { lsn, payload, time_us: 0, goes_on, set, schema: self.scan.schema() }
     }
 
-    /// What comes behind the batch: out of the way of all the records in one.
+    /// Finds the next batch. Kept out of line, so that records within a batch are fast.
     #[cold]
     fn find(&mut self) -> Result<Next> {
         let found = self.find_next();
@@ -316,8 +317,8 @@ impl Cursor {
         Ok(Next::ScanEnd)
     }
 
-    /// The next step of the walk, which goes on behind what is known to be durable when it was
-    /// looked at what is there.
+    /// The next item of the scan. At the last record known to be durable, examines the bytes after
+    /// it and scans on.
     fn step(&mut self) -> Result<ScanItem> {
         loop {
             let event = self.scan.step()?;
@@ -339,8 +340,8 @@ impl Cursor {
         }
     }
 
-    /// Looks at what follows the record that is known to be durable, the last one of a walk that is
-    /// `at_end` or has met damage before; the walk then goes as far as it may.
+    /// Examines the bytes after the last record known to be durable, and lets the scan continue as
+    /// far as allowed. `at_end` means that the scan reached this record without damage.
     fn scan_beyond_known(&mut self, at_end: bool, known: Option<Lsn>) -> Result<()> {
         let scan = self.scan.behind().filter(|_| at_end);
         let scan = match (scan, durable_end::open_end(&self.catalog)) {
@@ -361,22 +362,22 @@ impl Cursor {
         Ok(())
     }
 
-    /// Whether that is for the next cursor.
+    /// Whether the record at `lsn` is read by the next cursor.
     fn belongs_to_next_cursor(&self, lsn: Lsn) -> bool {
         self.until.is_some_and(|until| lsn >= until)
     }
 
-    /// Goes into the batch, if it holds a record for this cursor.
+    /// Enters the batch, if it holds a record for this cursor.
     fn enter(&mut self, found: &ScannedBatch) -> bool {
         let (lsn, last) = (found.header.first, found.last);
-        // The next cursor begins with a segment, and so with a batch.
+        // The next cursor starts at a segment, and so at a batch.
         self.finished = self.belongs_to_next_cursor(lsn);
         if last < self.next || self.finished {
             return false;
         }
         self.read_in = self.scan.segment();
         if found.header.is_void {
-            // Nobody will ever read them: who waits for what comes next waits for what follows.
+            // These records are lost for good, so a follower continues with the next ones.
             self.next = last.next();
             return false;
         }
@@ -414,27 +415,27 @@ impl Cursor {
 }
 
 impl Cursor {
-    /// What was damaged so far and put right from parity, for this cursor: the log itself is as it
-    /// was, and waits for a [`repair`](crate::Maintenance::truncate_damaged_tail).
+    /// Returns the damage that this cursor repaired from parity. The files are unchanged until
+    /// [`truncate_damaged_tail`](crate::Maintenance::truncate_damaged_tail).
     ///
-    /// Behind a torn end there may be a place among them where no record counts any more;
-    /// [`verify`](crate::verify) leaves such a place out.
+    /// After a torn end, the list may include places that hold no records any more;
+    /// [`verify`](crate::verify) leaves those out.
     #[must_use]
     pub fn mended(&self) -> &[Patch] {
         &self.read_repair.patches
     }
 
-    /// What the writer in this process said last.
+    /// The last watermark of the writer in this process.
     pub(crate) fn live(&self) -> Option<Live> {
         self.watermark.map(|watermark| watermark.live)
     }
 
-    /// The record that comes next.
+    /// The LSN of the next record.
     pub(crate) fn next_lsn(&self) -> Lsn {
         self.next
     }
 
-    /// Goes on where an error ended the walk: the log may have changed since.
+    /// Restarts at the same position after an error: the log may have changed since.
     ///
     /// # Errors
     ///
@@ -449,9 +450,11 @@ impl Cursor {
         Ok(())
     }
 
-    /// Refuses to go on where the log ends before this cursor's place now; not where the writer in
-    /// this process has given that number to a record which is not durable yet. A cut goes on in a
-    /// segment of its own: in the same one, a writer elsewhere may only know of less than was read.
+    /// Refuses to continue if the log now ends before this cursor's position.
+    ///
+    /// A writer in this process may have assigned that LSN to a record that is not durable yet,
+    /// which is no error. A truncation always starts a new segment; within the same segment, a
+    /// lower watermark of another process only means that it knows of fewer records than were read.
     fn check_rewound(&self, watermark: Option<&Watermark>) -> Result<()> {
         let Some(Watermark { live, .. }) = watermark.filter(|watermark| watermark.is_running())
         else {
@@ -466,8 +469,8 @@ impl Cursor {
         if next < self.next && was_truncated { Err(Error::Rewound { next }) } else { Ok(()) }
     }
 
-    /// Refuses the position `from` if the log ends before it. This cursor reads from the record
-    /// before that on, and has read nothing yet.
+    /// Refuses the position `from` if the log ends before it. This cursor starts at the record
+    /// before `from` and has read nothing yet.
     ///
     /// # Errors
     ///
@@ -483,11 +486,11 @@ impl Cursor {
         }
     }
 
-    /// Goes on behind what was the end, as far as the word of the writer in this process goes now.
+    /// Continues after the previous end, as far as `live` of the writer in this process allows.
     ///
     /// # Errors
     ///
-    /// [`Error::Rewound`] if records that were read are gone.
+    /// [`Error::Rewound`] if records that were read have been truncated.
     pub(crate) fn continue_to(&mut self, live: Live) -> Result<()> {
         let watermark = Some(Watermark::own(live));
         if watermark == self.watermark {
@@ -503,12 +506,12 @@ impl Cursor {
         self.start_over(watermark).or_else(|error| self.restart_after_missing_file(error))
     }
 
-    /// Goes on behind what was the end, if there is something new: a writer elsewhere says so, or
-    /// the log shows it. Whether there is.
+    /// Checks for new records after the previous end: by the watermark of a writer in another
+    /// process, or by the log's files. Returns whether there are any.
     ///
     /// # Errors
     ///
-    /// As [`continue_to`](Self::go_on).
+    /// As [`continue_to`](Self::continue_to).
     pub(crate) fn poll_end(&mut self, watermark: Option<Watermark>) -> Result<bool> {
         let is_same = watermark == self.watermark;
         let running = watermark.filter(Watermark::is_running);
@@ -534,7 +537,7 @@ impl Cursor {
             (self.watermark, self.bound) = (watermark, Bound::Known(self.scan.last()));
         } else {
             match self.start_over(watermark) {
-                // What the writer named was pruned since.
+                // The segment that the writer named was pruned since.
                 Err(error) if is_not_found(&error) && running.is_some() => return Ok(false),
                 started => started?,
             }
@@ -542,7 +545,7 @@ impl Cursor {
         Ok(true)
     }
 
-    /// What changes where a log goes on, as far as a small look can tell.
+    /// Reads what changes when a log grows: the newest segment id and a few bytes after the end.
     fn peek_after_end(&self) -> Result<EndPeek> {
         let newest = segment_ids(&list(&*self.storage)?).max();
         match self.scan.peek_after_end() {
@@ -553,7 +556,7 @@ impl Cursor {
     }
 }
 
-/// The highest segment, and the first bytes behind the last record that was read.
+/// The highest segment id, and the first bytes after the last record that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct EndPeek {
     newest: Option<SegmentId>,

@@ -6,11 +6,12 @@ use crate::read::cursor::{Cursor, Record};
 use seawall_format::Lsn;
 use std::marker::PhantomData;
 
-/// The records of a log, decoded: each `Ok((lsn, record))`, or the error where reading ends.
+/// The decoded records of a log: each item is `Ok((lsn, record))`, or the error at which reading
+/// ends.
 #[derive(Debug)]
 pub struct Records<T: ?Sized, C = MessagePack> {
     cursor: Cursor,
-    /// The highest schema number that can be read.
+    /// The highest schema number that can be decoded.
     schema: u32,
     record: PhantomData<fn(&T) -> C>,
 }
@@ -32,11 +33,11 @@ impl<T: ?Sized, C: Codec<T>> Records<T, C> {
 }
 
 impl<T: ?Sized, C: Codec<T>> Records<T, C> {
-    /// The next record, both decoded and as it is stored; `None` at the end.
+    /// Returns the next record, both decoded and as stored; `None` at the end.
     ///
     /// # Errors
     ///
-    /// As each step of the iterator.
+    /// As for each item of the iterator.
     pub fn next_stored(&mut self) -> Result<Option<(Record<'_>, C::Item)>> {
         let Some(record) = self.cursor.next_record()? else { return Ok(None) };
         let Record { lsn, schema, payload, .. } = record;

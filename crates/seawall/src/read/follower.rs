@@ -1,5 +1,5 @@
-//! Following a log: records as they become durable, by being woken in the writer's process, by
-//! looking at the log from another one.
+//! Followers: records as they become durable. The writer in the same process wakes a follower; in
+//! another process the follower polls.
 
 use crate::base::codec::{Codec, MessagePack};
 use crate::base::error::Result;
@@ -12,15 +12,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a follower in another process looks.
+/// How often a follower in another process polls.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Delivers the records of a log for ever: those that are there, and those that come.
+/// Yields the records of a log without end: the existing ones, then new ones.
 ///
-/// It shows durable records only. [`position`](Follower::position) is all there is to persist: a
-/// follower that starts there goes on where this one stopped. A position claims that every record
-/// before it was seen: where the log ends before that,
-/// [`Error::BeyondEnd`](crate::Error::BeyondEnd) says so.
+/// Only durable records are shown. To resume later, persist [`position`](Follower::position) and
+/// start there. A position implies that every record before it was seen; if the log ends before it,
+/// [`Error::BeyondEnd`](crate::Error::BeyondEnd) reports that.
 ///
 /// # Examples
 ///
@@ -41,17 +40,17 @@ const POLL: Duration = Duration::from_millis(50);
 pub struct Follower<T: ?Sized, C = MessagePack> {
     new_records: NewRecords,
     entries: Records<T, C>,
-    /// The last call ended with an error.
+    /// Whether the last call returned an error.
     has_failed: bool,
-    /// How often the writer in this process had cut records off when the cursor looked last.
+    /// Number of truncations by the writer in this process, when the cursor last checked.
     truncations: u64,
 }
 
-/// Where a follower hears of new records.
+/// How a follower learns of new records.
 pub(crate) enum NewRecords {
-    /// From the writer in this process.
+    /// The writer in this process wakes the follower.
     InProcess(Arc<dyn LocalWriter>),
-    /// From the log, by looking.
+    /// The follower polls the log's files.
     Polling(Arc<dyn Storage>, Arc<dyn Clock>),
 }
 
@@ -65,7 +64,7 @@ impl NewRecords {
 }
 
 impl NewRecords {
-    /// How often the writer in this process has cut records off.
+    /// Number of truncations by the writer in this process.
     fn truncations(&self) -> u64 {
         match self {
             Self::InProcess(coordinator) => coordinator.truncations(),
@@ -76,29 +75,29 @@ impl NewRecords {
 
 impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
     pub(crate) fn new(new_records: NewRecords, entries: Records<T, C>) -> Self {
-        // If the log was cut before or during this call, the first read looks again.
+        // If a truncation came before or during this call, the first read restarts the cursor.
         Self { new_records, entries, has_failed: false, truncations: 0 }
     }
 
-    /// The next record; waits for it. `None` when the log was closed by its handle in this process.
+    /// Waits for the next record and returns it; `None` once the handle in this process closed the
+    /// log.
     ///
     /// # Errors
     ///
     /// As the iterator of [`LogReader::read_from`](crate::LogReader::read_from), and
-    /// [`Error::Rewound`](crate::Error::Rewound) if records that were read have been truncated
-    /// away.
+    /// [`Error::Rewound`](crate::Error::Rewound) if records that were read have been truncated.
     pub fn next_record(&mut self) -> Result<Option<(Lsn, C::Item)>> {
         self.next_within(Duration::MAX)
     }
 
-    /// The next record, if there is one within that time.
+    /// Returns the next record, or `None` if there is none within `time`.
     ///
     /// # Errors
     ///
-    /// As [`next_record`](Self::next_record). A later call tries again at the same place.
+    /// As [`next_record`](Self::next_record). A later call retries at the same position.
     pub fn next_within(&mut self, time: Duration) -> Result<Option<(Lsn, C::Item)>> {
         let truncations = self.new_records.truncations();
-        // The cursor may hold records in memory that were cut off meanwhile.
+        // The cursor may hold records in memory that were truncated meanwhile.
         let was_truncated = std::mem::replace(&mut self.truncations, truncations) != truncations;
         if std::mem::take(&mut self.has_failed) || was_truncated {
             self.entries
@@ -138,7 +137,7 @@ impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
         }
     }
 
-    /// The number of the record that comes next.
+    /// The LSN of the next record.
     #[must_use]
     pub fn position(&self) -> Lsn {
         self.entries.cursor().next_lsn()

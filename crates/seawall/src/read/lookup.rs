@@ -1,10 +1,10 @@
-//! Finding one record by its number: one short walk, as it is remembered where batches stand.
+//! Lookup of one record by LSN: a short scan that starts at a cached batch offset.
 //!
-//! What is remembered only says where to begin; whatever is found there is verified as on any other
-//! walk. Two things are kept: the survey of the directory, until the writer's word names another
-//! newest segment; and, of the segments used last, where some of their batches stand. That stays
-//! true as long as a segment has its epoch, because no byte of a batch is ever written again. What
-//! looks like damage is looked at anew, from the directory on, before it is believed.
+//! The cache only decides where a scan starts; what it finds is verified as in any other scan. It
+//! holds the catalog, until the writer names another newest segment, and the offsets of some
+//! batches in recently used segments. An offset stays valid as long as the segment keeps its epoch,
+//! because a batch is never rewritten in place. Before damage is reported, the lookup starts over
+//! from the directory.
 
 use crate::base::error::{Corruption, Damage, Error, Lost, Result, is_read_error, missing_segment};
 use crate::base::sync::{Mutex, MutexGuard};
@@ -23,22 +23,22 @@ use seawall_format::{Layout, Live, Lsn, SegmentId, SegmentRef};
 use seawall_io::Storage;
 use std::sync::{Arc, PoisonError};
 
-/// One place is kept for so many bytes of a segment: the first batch that begins there.
+/// Spacing of cached offsets in a segment, in bytes: the first batch in each range is cached.
 const SPACING: u64 = 64 << 10;
 
-/// How many segments places are kept of.
+/// Number of segments with cached offsets.
 const SEGMENTS_MAX: usize = 64;
 
-/// How often a look starts over because the writer moved on under it, before it is believed.
+/// How often a lookup starts over because the writer changed the log, before it reports damage.
 const ATTEMPTS: u32 = 8;
 
-/// Finds records of one log, for any number of threads.
+/// Finds records of one log; shared by any number of threads.
 #[derive(Debug)]
 pub(crate) struct Lookup {
     storage: Arc<dyn Storage>,
-    /// Held for no I/O: a search takes its start from here, and brings back what it saw.
+    /// Not held during I/O: a search copies its start from here and adds what it saw afterwards.
     known: Mutex<Known>,
-    /// The same over what parity put right, once something had to be.
+    /// A lookup on the view repaired from parity, once there is one.
     repaired: Mutex<Option<Arc<Lookup>>>,
 }
 
@@ -46,13 +46,13 @@ pub(crate) struct Lookup {
 struct Known {
     seen: Option<CachedCatalog>,
     batch_index: BatchIndex,
-    /// A newest segment, and up to which record it was found to be durable.
+    /// A newest segment, and the record up to which it was found durable.
     durable: Option<(SegmentRef, Option<Lsn>)>,
-    /// The segment that could not be synced, if one could not.
+    /// The segment whose sync failed, if any.
     refused: Option<Refused>,
 }
 
-/// The directory, as it was when the writer's word named this newest segment; `None`: nobody's did.
+/// The catalog from when the writer named `newest`; `None` without a running writer.
 #[derive(Debug)]
 struct CachedCatalog {
     catalog: Arc<Catalog>,
@@ -64,8 +64,8 @@ impl Lookup {
         Self { storage, known: Mutex::default(), repaired: Mutex::default() }
     }
 
-    /// Record `lsn`; `watermark` tells how far the log is durable now, if a
-    /// writer does. What is damaged is put right first, where parity can.
+    /// Finds record `lsn`. `watermark` returns how far the log is durable now, if a writer runs.
+    /// Repairs damage from parity first, where possible.
     pub(crate) fn get(
         &self,
         lsn: Lsn,
@@ -111,7 +111,7 @@ impl Lookup {
                 0 => self.recall(watermark.as_ref()),
                 _ => self.reload(watermark.as_ref(), lsn),
             };
-            // A word that contradicts what is there may be old.
+            // A watermark that contradicts the files may be out of date.
             let running = watermark.filter(Watermark::is_running);
             let matches_writer = |catalog: &Arc<Catalog>| {
                 running.is_none_or(|watermark| catalog.matches_newest(&watermark.live))
@@ -122,8 +122,8 @@ impl Lookup {
                 return found;
             }
             let now = watermark_now()?;
-            // A writer that cuts tells so first: where its word is the same, nothing moved (R16),
-            // unless a file was pruned.
+            // A writer publishes a truncation before it starts. With the same watermark nothing was
+            // truncated (R16), unless a file was pruned.
             if attempt > 0 && now == watermark && !found.as_ref().is_err_and(is_not_found) {
                 return found;
             }
@@ -131,7 +131,7 @@ impl Lookup {
         }
     }
 
-    /// The survey that is kept, if it is still true, or a new one.
+    /// The cached catalog if it is still valid, else a new one.
     fn recall(&self, watermark: Option<&Watermark>) -> Result<Arc<Catalog>> {
         let newest = newest_of(watermark);
         let known = self.known();
@@ -144,7 +144,7 @@ impl Lookup {
         }
     }
 
-    /// A new survey, and nothing kept of the segment where `lsn` should be.
+    /// Loads a new catalog and drops the cached offsets of the segment that should hold `lsn`.
     fn reload(&self, watermark: Option<&Watermark>, lsn: Lsn) -> Result<Arc<Catalog>> {
         let catalog = self.load_catalog(watermark)?;
         if let Some(link) = holder(&catalog, lsn) {
@@ -175,19 +175,19 @@ impl Lookup {
         if Some(lsn) <= live.durable {
             return self.find_durable(catalog, (Some(live), None), lsn);
         }
-        // It speaks of the newest segment only: the ones before are durable as a whole.
+        // The watermark is about the newest segment only: earlier ones are durable as a whole.
         let newest = catalog.chain.last().filter(|_| catalog.matches_newest(live));
         if newest.is_some_and(|link| link.segment.header.base <= lsn) {
             return Ok(LookupResult::NOT_FOUND);
         }
         match self.find_durable(catalog, (None, None), lsn) {
-            // It was not durable when the writer spoke last.
+            // The record was not durable when the watermark was published.
             Err(Error::Damaged(_)) => Ok(LookupResult::NOT_FOUND),
             found => found,
         }
     }
 
-    /// The record, if it is there and durable; where nothing says that it is, it is synced.
+    /// Finds the record if it is durable. If nothing proves that it is, syncs the segment first.
     fn find_and_sync(
         &self,
         catalog: &Catalog,
@@ -197,7 +197,7 @@ impl Lookup {
         let mut found = self.find_durable(catalog, (None, None), lsn);
         let is_open = matches!(found, Ok(LookupResult::NotFound(_)) | Err(Error::Damaged(_)));
         if is_open && let Some(known) = durable_end::known(catalog, watermark)? {
-            // What is known to be durable leads around damage, too.
+            // Knowing how far the log is durable helps the scan past damage.
             let live = watermark.map(|watermark| &watermark.live);
             let is_published = Some(lsn) <= live.and_then(|live| catalog.durable_per(live));
             found = self.find_durable(catalog, (live.filter(|_| is_published), Some(known)), lsn);
@@ -230,14 +230,13 @@ impl Lookup {
         Ok(found)
     }
 
-    /// Up to where this segment was found to be durable before.
+    /// Up to where this segment was found durable before.
     fn durable_in(&self, segment: SegmentRef) -> Option<Lsn> {
         let known = self.known();
         known.durable.filter(|(of, _)| *of == segment).and_then(|(_, last)| last)
     }
 
-    /// The record, if it is there; where `live` says so, it must be. What is damaged up to `known`
-    /// is no torn end.
+    /// Finds the record. If `live` covers it, it must exist. Damage up to `known` is no torn end.
     fn find_durable(
         &self,
         catalog: &Catalog,
@@ -246,18 +245,19 @@ impl Lookup {
     ) -> Result<LookupResult> {
         refuse_pruned(catalog, lsn)?;
         let end = holder_end(catalog, lsn);
-        // What is missing in front of the segment, which may be all of it, and behind it.
+        // Missing segments before and after the one that should hold the record; they may include
+        // it.
         let around = catalog.chain.iter().take(end + 1).skip(end.saturating_sub(1));
         refuse_lost(around.filter_map(|link| link.gap.as_ref()).map(|(_, damage)| damage), lsn)?;
         let found = match holder(catalog, lsn) {
             Some(link) => self.search(catalog, link, (live, known, lsn))?,
-            // There may be no segment at all.
+            // The log may have no segment at all.
             None => Search { scan: LogScanner::new(catalog, None), lsn, visited: vec![] }.run()?,
         };
         let Some(live) = live.filter(|_| matches!(found, LookupResult::NotFound(_))) else {
             return Ok(found);
         };
-        // It was durable, and not even a hole names it.
+        // The record was durable, and no missing segment accounts for it.
         let lost = Some(Lost { from: lsn, to: live.durable });
         let damage = missing_segment(live.segment.id, Corruption::SegmentMissing, lost);
         Err(Error::Damaged(Box::new(damage)))
@@ -273,7 +273,7 @@ impl Lookup {
         let start = self.known().batch_index.nearest(segment, lsn);
         let mut scan = LogScanner::within(catalog, link, start).with_min_end(known);
         if let Some(live) = live {
-            // More may be durable than when the directory was looked at.
+            // More may be durable than when the catalog was loaded.
             scan.extend(live);
         }
         let mut search = Search { scan, lsn, visited: vec![] };
@@ -283,29 +283,29 @@ impl Lookup {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        // Nothing half done is left by a panic: each change is one call of a collection.
+        // A panic leaves nothing half done: each change is a single call of a collection.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The segment that a running writer names.
+/// The newest segment according to a running writer.
 fn newest_of(watermark: Option<&Watermark>) -> Option<SegmentRef> {
     watermark.filter(|watermark| watermark.is_running()).map(|watermark| watermark.live.segment)
 }
 
-/// The segment where a record should be.
+/// The segment that should hold the record.
 fn holder(catalog: &Catalog, lsn: Lsn) -> Option<&ChainedSegment> {
     catalog.chain.get(holder_end(catalog, lsn).checked_sub(1)?)
 }
 
-/// The position in the chain behind that segment.
+/// The index in the chain after that segment.
 fn holder_end(catalog: &Catalog, lsn: Lsn) -> usize {
     catalog.chain.partition_point(|link| link.segment.header.base <= lsn)
 }
 
 fn refuse_pruned(catalog: &Catalog, lsn: Lsn) -> Result<()> {
     let first = catalog.chain.first();
-    // Without a manifest the segments tell, unless they say that something is missing there.
+    // Without a manifest the first segment decides, unless segments before it are missing.
     let base = first.filter(|link| link.gap.is_none()).map(|link| link.segment.header.base);
     let oldest = catalog.manifest.as_ref().map(|manifest| manifest.oldest_base).or(base);
     match oldest.filter(|oldest| lsn < *oldest) {
@@ -322,10 +322,10 @@ fn refuse_lost<'a>(damages: impl IntoIterator<Item = &'a Damage>, lsn: Lsn) -> R
     }
 }
 
-/// What a look for a record came to.
+/// Outcome of a lookup.
 enum LookupResult {
     Record(FoundRecord),
-    /// There is none, as far as can be told with what is damaged, or may be, in these segments.
+    /// No such record, as far as is known; these segments are or may be damaged.
     NotFound(Vec<Option<SegmentId>>),
 }
 
@@ -340,33 +340,33 @@ impl LookupResult {
     }
 }
 
-/// A record that was found, with bytes of its own.
+/// A copy of a stored record.
 #[derive(Debug)]
 pub(crate) struct FoundRecord {
     pub(crate) schema: u32,
-    /// When its batch was written; 0 if that is not known.
+    /// Microseconds since 1970 when its batch was written; 0 if unknown.
     pub(crate) time_us: u64,
     pub(crate) payload: Vec<u8>,
 }
 
 impl FoundRecord {
-    /// Which record it is, with this number in a log of this layout.
+    /// The id of this record, given its LSN and the log's layout.
     pub(crate) fn id(&self, lsn: Lsn, layout: Layout) -> RecordId {
         RecordId { lsn, time_us: self.time_us, crc: content_crc(&self.payload, layout) }
     }
 }
 
-/// The way to one record.
+/// The search for one record.
 struct Search {
     scan: LogScanner,
     lsn: Lsn,
-    /// Batches on the way, one for each stretch.
+    /// Offsets of batches on the way, one per range.
     visited: Vec<Start>,
 }
 
 impl Search {
     fn run(&mut self) -> Result<LookupResult> {
-        // How far the records go is not known behind damage.
+        // After damage, the last LSN of the log is uncertain.
         let mut doubtful = vec![];
         loop {
             match self.scan.step()? {
@@ -412,7 +412,7 @@ impl Search {
         })
     }
 
-    /// What a repair says of the records that this batch counts.
+    /// The damage entry for records that a repair gave up.
     fn given_up(&self, found: &ScannedBatch) -> Damage {
         let lost = Some(Lost { from: found.header.first, to: Some(found.last) });
         let (segment, offset) = (self.scan.segment(), found.start);
@@ -426,17 +426,17 @@ impl Search {
     }
 }
 
-/// The number of the stretch of its segment where a batch begins.
+/// The number of the 64 KiB range in which the batch begins.
 fn bucket(start: &Start) -> u64 {
     start.offset.0 / SPACING
 }
 
-/// Where batches stand, of the segments used last; the one used just now stands last.
+/// Offsets of batches in recently used segments, the most recent last.
 #[derive(Debug, Default)]
 struct BatchIndex(Vec<(SegmentRef, Vec<Start>)>);
 
 impl BatchIndex {
-    /// The last batch known to begin with `lsn` or before it.
+    /// The last cached batch that starts at or before `lsn`.
     fn nearest(&mut self, segment: SegmentRef, lsn: Lsn) -> Option<Start> {
         let starts = self.take(segment)?;
         let end = starts.partition_point(|start| start.first <= lsn);
@@ -488,7 +488,7 @@ mod tests {
         let mut batch_index = BatchIndex::default();
         for number in 1..=1_000 {
             for scan in 0..5 {
-                // Batches of 1 KiB, each walk with others.
+                // Batches of 1 KiB; each scan visits others.
                 let batches = (scan..SIZE / 1024).step_by(7);
                 let visited = batches.map(|batch| start(batch + 1, batch * 1024)).collect();
                 batch_index.add(segment(number), visited);

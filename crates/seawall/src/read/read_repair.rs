@@ -1,4 +1,4 @@
-//! What the parity beside segments says of bytes that damage took.
+//! Read repair: rebuilds damaged bytes from parity in a view of the log, without changing files.
 
 use crate::base::error::{Corruption, Damage, Error, Result, is_read_error};
 use crate::base::num::to_u64;
@@ -20,32 +20,30 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 
-/// How often a look at the directory starts over because a writer pruned under it.
+/// How often loading the catalog starts over because a writer pruned a segment.
 const ATTEMPTS: u32 = 8;
 
-/// Who reads a log and comes to damage asks here, once for each segment, before the damage is
-/// told.
+/// Repairs a log in memory for one reader, once per segment, before damage is reported.
 #[derive(Debug, Default)]
 pub(crate) struct ReadRepair {
     tried: BTreeSet<SegmentId>,
-    /// What was put right so far.
+    /// Repairs so far.
     pub(crate) patches: Vec<Patch>,
-    /// The log without that.
+    /// The log without the repairs.
     unrepaired: Option<Arc<dyn Storage>>,
 }
 
 impl ReadRepair {
-    /// The log without a view, if there was one; what was put right is forgotten.
+    /// Returns the log without the repairs, if there are any, and forgets them.
     pub(crate) fn discard_view(&mut self) -> Option<Arc<dyn Storage>> {
         std::mem::take(self).unrepaired
     }
 
-    /// Whether the damage, which shows in a view, is still there below it; and what it is, if the
-    /// device refuses it.
+    /// Whether the damage, found in the repaired view, also exists without the repairs. Corrects
+    /// its cause if the device cannot read it.
     ///
-    /// Of a block that the device refuses parity may know the beginning alone: what it does not
-    /// know of is zero in the view. That is no damage but of the device; and no damage at all, if
-    /// the device gives the block by now.
+    /// Parity may know only the start of an unreadable block; the view shows zeros for the rest.
+    /// Then the damage is the device's; and there is none if the device can read the block again.
     pub(crate) fn is_still_there(&self, damage: &mut Damage) -> bool {
         let Some(unrepaired) = &self.unrepaired else { return true };
         let end = damage.offset.0.saturating_add(damage.bytes.max(1));
@@ -69,8 +67,8 @@ impl ReadRepair {
         true
     }
 
-    /// A view of the log in which more of it is sound, of what is damaged in these segments, or
-    /// anywhere; `None` if there is nothing to be had.
+    /// Returns a view of the log in which parity repaired these segments, or every segment for
+    /// `None`. Returns `None` if parity has nothing to add.
     pub(crate) fn view(
         &mut self,
         storage: &Arc<dyn Storage>,
@@ -82,11 +80,12 @@ impl ReadRepair {
         let mut requested = BTreeSet::new();
         for damaged in damaged {
             match damaged {
-                // What is told of a segment may be the matter of one of its neighbours.
+                // Damage reported for a segment may come from one of its neighbours.
                 Some(id) => {
                     requested.extend(with_parity.range(..id).next_back());
-                    // A segment without a header is seen by nobody, and once it has one, what its
-                    // seal names is missing: so those behind it are asked with it.
+                    // Segments without a readable header are not in the chain. Once one is
+                    // repaired, its seal makes the segments after it required, so they are repaired
+                    // with it.
                     let from_here = with_parity.range(id..);
                     let is_unseen = |side: &&SegmentId| !has_header(&**storage, **side);
                     let unseen = from_here.clone().skip(1).take_while(is_unseen).count();
@@ -122,18 +121,18 @@ fn has_header(storage: &dyn Storage, id: SegmentId) -> bool {
     })
 }
 
-/// So many patches of which some do harm are looked at one by one.
+/// Up to this number of patches, harmful ones are sorted out one by one.
 const DOUBTFUL_MAX: usize = 64;
 
-/// More records than a writer carries on from one failed write.
+/// More records than a writer carries over from one failed write.
 const CARRIED_MAX: usize = 1 << 20;
 
-/// Those of the patches that take no intact record away, nor change one: parity may know of a
-/// stripe what it never was, and takes nothing away.
+/// Drops patches that remove or change an intact record: parity of a write that was never completed
+/// may describe bytes that were never stored.
 fn drop_harmful_patches(storage: &Arc<dyn Storage>, patches: Vec<Patch>) -> Result<Vec<Patch>> {
     let mut kept = vec![];
     if patches.len() > DOUBTFUL_MAX {
-        // That much is no matter of single blocks: nothing of it is believed.
+        // This many patches are no isolated damage, so none of them is trusted.
         return Ok(kept);
     }
     for patch in patches {
@@ -145,12 +144,12 @@ fn drop_harmful_patches(storage: &Arc<dyn Storage>, patches: Vec<Patch>) -> Resu
     Ok(kept)
 }
 
-/// Whether every intact record is still there, and the same, in a view with these patches, and
-/// every sound header of a batch: it says which records a damaged batch held.
+/// Whether a view with these patches still shows every intact record and every valid batch header,
+/// unchanged. A header counts because it tells which records a damaged batch held.
 pub(crate) fn keeps_intact_records(storage: &Arc<dyn Storage>, patches: &[Patch]) -> Result<bool> {
     let view: Arc<dyn Storage> = Arc::new(Overlay::new(storage.clone(), patches));
     let (before, after) = match (load_catalog(storage, None), load_catalog(&view, None)) {
-        // It cannot even be looked at.
+        // The log cannot be read at all, so there is nothing to lose.
         (Err(error), _) | (_, Err(error)) if is_read_error(&error) => return Ok(true),
         (before, after) => (before?, after?),
     };
@@ -174,7 +173,7 @@ pub(crate) fn keeps_intact_records(storage: &Arc<dyn Storage>, patches: &[Patch]
             }
         }
     }
-    // What a writer failed to write there it carried on, and it is shown where that is.
+    // Records of a failed write were carried over to a later segment and are found there.
     for (number, link) in after.chain.iter().enumerate() {
         let next = after.chain.get(number + 1).map(|next| next.segment.header.base);
         let is_before = |first: &(Lsn, u32)| next.is_some_and(|next| next <= first.0);
@@ -187,7 +186,7 @@ pub(crate) fn keeps_intact_records(storage: &Arc<dyn Storage>, patches: &[Patch]
     Ok(missing.is_empty())
 }
 
-/// Whether the sound headers of batches that patches reach are the same with them.
+/// Whether the patches leave the valid batch headers in their reach unchanged.
 fn keeps_headers(
     (storage, view): (&Arc<dyn Storage>, &Arc<dyn Storage>),
     link: &ChainedSegment,
@@ -222,7 +221,7 @@ fn window(start: u64, bytes: &[u8]) -> Window<'_> {
     Window { start: Offset(start), bytes }
 }
 
-/// The intact records of a segment: their numbers, and what tells one payload from another.
+/// The intact records of a segment: LSN and payload checksum.
 struct Intact {
     scan: Option<LogScanner>,
     found: VecDeque<(Lsn, u32)>,
@@ -261,11 +260,11 @@ impl Iterator for Intact {
     }
 }
 
-/// What the directory holds, and with the view that shows it, where parity gives back what the
-/// device does not give of what a segment begins with, or a newest segment that is missing.
+/// Loads the catalog. Where parity can restore the unreadable start of a segment, or a missing
+/// newest segment, also returns the view that shows it.
 ///
-/// That one may be what a cut made: without it the records are shown that the cut took, so it is
-/// asked for before a record is shown, and not when the walk comes to its place.
+/// A missing newest segment may come from a truncation; without it the truncated records would
+/// reappear. So it is restored before any record is shown.
 pub(crate) fn load_repaired_catalog(
     storage: &Arc<dyn Storage>,
     watermark: Option<&Watermark>,
@@ -283,15 +282,16 @@ pub(crate) fn load_repaired_catalog(
     let Some(next) = read_repair.view(log, [Some(missing_tail.segment)])? else {
         return Ok((found, view));
     };
-    // It ends: parity is asked once for each segment.
+    // The recursion ends: parity is read once per segment.
     match load_repaired_catalog(&next, watermark, read_repair) {
-        // What parity gave back leads to what the device refuses.
+        // The restored segment refers to one that the device cannot read.
         Err(error) if is_read_error(&error) => Ok((found, view)),
         repaired => repaired.map(|(catalog, view)| (catalog, Some(view.unwrap_or(next)))),
     }
 }
 
-/// The same, with what the writer says. The segment that it names may go in between.
+/// Loads the watermark and the catalog. If the segment that the watermark names vanishes in
+/// between, starts over.
 #[expect(clippy::type_complexity, reason = "three things that are looked at together")]
 pub(crate) fn load_current_catalog(
     storage: &Arc<dyn Storage>,
@@ -307,8 +307,8 @@ pub(crate) fn load_current_catalog(
     }
 }
 
-/// Whether the block in which a log seems to end is one that was lost: what stood there behind what
-/// parity knows of may have been more.
+/// Whether the end of the log lies in a block that was lost: there may have been more records than
+/// parity knows of.
 pub(crate) fn hides_end(
     patches: &[Patch],
     (newest, end): (Option<&ChainedSegment>, Option<&TailFound>),

@@ -1,16 +1,15 @@
-//! Which record it is, where its number alone does not tell.
+//! Identity of a record, even if its LSN was reused.
 
 use crate::read::cursor::Record;
 use seawall_format::content_crc;
 use seawall_format::{Layout, Lsn};
 
-/// Which record of a log it is.
+/// Identifies a record of a log.
 ///
-/// A number is not enough for that: [`truncate_after`](crate::Log::truncate_after) gives records
-/// up, and later ones get their numbers. Within one log ([`Log::id`](crate::Log::id)) two records
-/// with the same `RecordId` are the same record. It stays the same in a copy of the log, and when
-/// the record is repaired, salvaged, or written to another segment by a recovery; `convert` makes
-/// new records.
+/// An LSN does not: [`truncate_after`](crate::Log::truncate_after) removes records, and later ones
+/// reuse their LSNs. Within one log ([`Log::id`](crate::Log::id)) two records with the same
+/// `RecordId` are the same record. The id stays the same in a copy of the log, and when the record
+/// is repaired, salvaged, or moved to another segment by a recovery; `convert` makes new records.
 ///
 /// # Examples
 ///
@@ -28,16 +27,16 @@ use seawall_format::{Layout, Lsn};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordId {
-    /// Its number.
+    /// The record's LSN.
     pub lsn: Lsn,
-    /// Microseconds since 1970 when its batch was written first; 0 if that is not known.
+    /// Microseconds since 1970 when its batch was first written; 0 if unknown.
     pub time_us: u64,
-    /// CRC-32C of its payload; in the readable layout, of the payload's canonical form.
+    /// CRC-32C of the payload; in the readable layout, of its canonical form.
     pub crc: u32,
 }
 
 impl RecordId {
-    /// That of a record in a log with this layout.
+    /// The id of `record` in a log with this layout.
     #[must_use]
     pub fn of(record: &Record<'_>, layout: Layout) -> Self {
         let Record { lsn, time_us, payload, .. } = *record;

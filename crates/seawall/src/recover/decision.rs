@@ -1,6 +1,6 @@
-//! What an open concludes from what it finds: the decision table of format.md section 7.
+//! The recovery decision: the table of format.md section 7.
 //!
-//! [`Evidence`] is what was found, [`Evidence::row`] the first row that matches. Each row has one
+//! [`Evidence`] is what was found, and [`Evidence::row`] the first row that matches. Each row has a
 //! test named after it. Nothing here reads or writes.
 
 use crate::scan::catalog::ChainFault;
@@ -27,7 +27,7 @@ pub(crate) enum RecoveryCase {
     Otherwise,
 }
 
-/// What a row says is to be done.
+/// The action that a row requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Create,
@@ -37,21 +37,21 @@ pub(crate) enum Action {
     Ambiguous,
 }
 
-/// What was found in the directory of a log.
+/// State of a log's files, as found.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
     pub(crate) manifest_is_readable: bool,
-    /// Whether a segment holds a batch, mark or seal; asked only without a manifest.
+    /// Whether a segment holds a batch, mark or seal; set only without a manifest.
     pub(crate) holds_something: bool,
-    /// What is wrong with the chain of segments: the first row of the table that says so.
+    /// The first fault in the chain of segments, in the order of the table.
     pub(crate) chain: Option<ChainFault>,
     /// V, the end of the valid prefix.
     pub(crate) valid: Option<Lsn>,
-    /// W, the highest record confirmed anywhere.
+    /// W, the highest LSN confirmed anywhere.
     pub(crate) confirmed: Option<Lsn>,
     /// Whether the newest file is as long as its header says.
     pub(crate) is_whole: bool,
-    /// What lies behind the valid prefix; `None` where the walk did not reach it.
+    /// Form of the bytes after the valid prefix; `None` if the scan did not reach its end.
     pub(crate) tail: Option<tail::Row>,
 }
 
@@ -89,7 +89,7 @@ impl RecoveryCase {
         }
     }
 
-    /// What this row says is to be done.
+    /// The action that this row requires.
     pub(crate) fn action(self) -> Action {
         match self {
             Self::NothingYet => Action::Create,
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(found(&evidence), (RecoveryCase::ManifestUnreadable, Action::Damage));
     }
 
-    /// What a log with that trouble in its chain is called, sound otherwise.
+    /// Row and action for a log with a fault in its chain, and no other.
     fn in_chain(fault: ChainFault) -> (RecoveryCase, Action) {
         found(&Evidence { chain: Some(fault), ..sound() })
     }

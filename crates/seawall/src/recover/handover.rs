@@ -1,4 +1,4 @@
-//! Hands a recovered or new log to its writer.
+//! Builds the writer of a recovered or new log.
 
 use crate::base::env::Env;
 use crate::base::options::Options;
@@ -13,7 +13,7 @@ use crate::write::writer::{Counts, Writer};
 use seawall_format::{Lsn, SegmentId};
 use seawall_io::Lock;
 
-/// What a writer begins with.
+/// Initial state of a writer.
 pub(crate) struct Beginning {
     pub(crate) manifest: ManifestFile,
     pub(crate) rotated: Rotated,
@@ -48,10 +48,10 @@ pub(crate) fn writer(options: &Options, env: Env, lock: Box<dyn Lock>, begin: Be
     }
 }
 
-/// Files that were to be segments when somebody died: never part of the log.
+/// Removes preallocated files that a crash left; they are never part of the log.
 pub(crate) fn remove_preallocated(env: &Env, names: &[String]) {
     for name in names.iter().filter(|name| directory::is_preallocated(name)) {
-        // One that stays is tried again at the next open; it only takes room.
+        // An error only costs space; the next open tries again.
         let _ = env.storage.remove(name);
     }
 }

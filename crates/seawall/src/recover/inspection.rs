@@ -1,4 +1,4 @@
-//! A look at a log that writes nothing: what is there, and the row of the recovery table it fits.
+//! Inspection: finds the state of a log and its row of the recovery table, without writing.
 
 use crate::base::error::{Corruption, Damage, Error, Lost, Result, is_read_error};
 use crate::base::num::to_u64;
@@ -15,47 +15,47 @@ use seawall_format::{Lsn, Manifest, Offset, SegmentId, frame, next_lsn, tail};
 use seawall_io::Storage;
 use std::sync::Arc;
 
-/// What a look at the directory found; nothing was written.
+/// State of a log, found without writing.
 #[derive(Debug)]
 pub(crate) struct Inspection {
     pub(crate) row: RecoveryCase,
     pub(crate) catalog: Catalog,
-    /// What is damaged: the first place, or all if the look went on behind it.
+    /// The first damage, or all of it after [`Until::ScanEnd`].
     pub(crate) damage: Vec<Damage>,
-    /// What was damaged, and is not in what was looked at: parity gave it back.
+    /// Damage that parity repaired in the view that was inspected.
     pub(crate) mended: Vec<Patch>,
     /// Records that a repair gave up.
     pub(crate) given_up: Vec<Lost>,
     /// The last record before the first damage.
     pub(crate) sound_to: Option<Lsn>,
-    /// The intact records between that one and the first that is lost.
+    /// Intact records between `sound_to` and the first lost one.
     pub(crate) before_lost: Vec<RewriteBatch>,
-    /// The schema number of those records.
+    /// Schema number of those records.
     pub(crate) schema_before_lost: u32,
-    /// What a repair has decided to write anew behind what is confirmed.
+    /// Records that a repair decided to rewrite after the confirmed ones.
     pub(crate) carry: Vec<RewriteBatch>,
-    /// How many intact records stand behind that damage.
+    /// Number of intact records after the first damage.
     pub(crate) intact_behind: u64,
     pub(crate) end: Option<ScanEnd>,
     /// The first record.
     pub(crate) first: Option<Lsn>,
-    /// First and last LSN and chain value of each batch of the newest segment.
+    /// First LSN, last LSN and chain value of each batch in the newest segment.
     chains: Vec<(Lsn, Lsn, u64)>,
     /// The chain value of the batch before them, or 0.
     pub(crate) chain_before: u64,
 }
 
-/// How far a look goes.
+/// How far an inspection reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// To the first damage, which decides.
+    /// To the first damage.
     Damage,
-    /// To the end, behind all damage.
+    /// To the end, past all damage.
     ScanEnd,
 }
 
-/// The same look, and where damage or an end that cannot be told is in the way, once more at the
-/// log as parity gives it back.
+/// Inspects the log. If damage or an ambiguous end is in the way, repairs what parity can and
+/// inspects the repaired view.
 pub(crate) fn inspect_repaired(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspection> {
     let (mut read_repair, mut view, mut first) = (ReadRepair::default(), storage.clone(), None);
     let mut found = loop {
@@ -75,7 +75,7 @@ pub(crate) fn inspect_repaired(storage: &Arc<dyn Storage>, until: Until) -> Resu
             None => break looked?,
         }
     };
-    // What parity puts right where nothing counts any more was not damaged.
+    // Repairs that change nothing in the result are not reported: no record was damaged.
     if let Some(Ok(first)) = first.filter(|first| found.matches(first)) {
         return Ok(first);
     }
@@ -89,7 +89,7 @@ pub(crate) fn inspect_repaired(storage: &Arc<dyn Storage>, until: Until) -> Resu
     Ok(found)
 }
 
-/// Reads the log and finds the row of the recovery table.
+/// Reads the log and finds its row of the recovery table.
 pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspection> {
     let catalog = load_catalog(storage, None)?;
     let newest = catalog.chain.last().map(|link| link.segment.clone());
@@ -111,8 +111,8 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
         catalog,
     };
     let needed = found.catalog.manifest.as_ref().and_then(Manifest::newest_checkpoint);
-    // What stands before the segment of the checkpoint is judged by headers and links alone; where
-    // they say that something is missing, what stands before that must be known.
+    // Segments before the one with the checkpoint are judged by their headers and links alone. If
+    // those show a fault, earlier records must be read as well.
     let needed = needed.filter(|_| found.catalog.first_fault().is_none());
     let mut scan = LogScanner::new(&found.catalog, needed);
     found.sound_to = scan.last();
@@ -164,7 +164,7 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
 }
 
 impl Inspection {
-    /// Whether another look found the same records, damage and end.
+    /// Whether another inspection found the same records, damage and end.
     fn matches(&self, other: &Result<Self>) -> bool {
         let says = |found: &Self| {
             let links = found.catalog.chain.len();
@@ -176,7 +176,7 @@ impl Inspection {
             && (&self.chains, &self.given_up) == (&other.chains, &other.given_up)
     }
 
-    /// The damage that the row stands for.
+    /// The damage to report for the row.
     pub(crate) fn first_damage(&self) -> Damage {
         let valid = self.end.as_ref().and_then(|end| end.last);
         let lost = Some(Lost { from: next_lsn(valid), to: None });
@@ -190,8 +190,8 @@ impl Inspection {
         }
     }
 
-    /// The records of a damaged place from its start to the first that is lost, whole sets only.
-    /// More batches than one may have stood there: each set goes where it has room.
+    /// The intact records of a damaged place before the first lost one, whole sets only. The place
+    /// may have held several batches, so sets are packed into batches that are not too large.
     fn intact_prefix(&self, salvaged: &[Salvaged], bytes: &[u8]) -> Vec<RewriteBatch> {
         let geometry = self.catalog.chain.last().map(|link| link.segment.header.geometry);
         let room = geometry.map_or(0, |geometry| u64::from(geometry.batch_max));
@@ -219,7 +219,7 @@ impl Inspection {
             let end = set.last().map(|record| record.lsn);
             for record in set {
                 let payload = bytes.get(record.payload.clone()).expect("the scan has read it");
-                // A set that a cut shortened ends where the cut fell.
+                // A set that a truncation shortened ends where the log was truncated.
                 let goes_on = record.goes_on && Some(record.lsn) < end;
                 frame::push_unbound(&mut open.bytes, payload, goes_on);
                 (open.count, next) = (open.count + 1, record.lsn.next());
@@ -229,12 +229,11 @@ impl Inspection {
         kept
     }
 
-    /// How many records that are.
     pub(crate) fn count_before_lost(&self) -> u64 {
         self.before_lost.iter().map(|kept| u64::from(kept.count)).sum()
     }
 
-    /// All that one damaged place lost, in one.
+    /// Joins everything that was lost at the place of `damage` into one range.
     fn joined_at_offset(&self, damage: &Damage) -> Damage {
         let place = |one: &&Damage| (one.segment, one.offset) == (damage.segment, damage.offset);
         let end = self.damage.iter().filter(place).filter_map(|one| one.lost).next_back();
@@ -242,44 +241,44 @@ impl Inspection {
         Damage { lost, ..damage.clone() }
     }
 
-    /// Whether the oldest segments and the newest one are known: new records have a place behind.
+    /// Whether the oldest and newest segments are known, so that new records can follow.
     pub(crate) fn has_both_ends(&self) -> bool {
         let catalog = &self.catalog;
         catalog.manifest.is_some() && catalog.missing_tail.is_none() && !catalog.chain.is_empty()
     }
 
-    /// The schema number of the records that an open writes anew.
+    /// Schema number of the records that an open rewrites.
     pub(crate) fn schema_of_carry(&self) -> Option<u32> {
         let newest = self.catalog.chain.last().map(|link| link.segment.header.record_type.schema);
         let before_lost = (!self.carry.is_empty()).then_some(self.schema_before_lost);
         before_lost.or(newest)
     }
 
-    /// Whether something of this segment is damaged.
+    /// Whether this segment has damage.
     pub(crate) fn is_damaged(&self, segment: SegmentId) -> bool {
         self.damage.iter().any(|damage| damage.segment == Some(segment))
     }
 
-    /// Whether nothing in the files of a segment is damaged, mended or not.
+    /// Whether the files of this segment are undamaged, without any repair.
     pub(crate) fn is_as_written(&self, segment: SegmentId) -> bool {
         let mended = self.mended.iter().map(|patch| SegmentId::from_any_name(&patch.file));
         !self.is_damaged(segment) && mended.flatten().all(|mended| mended != segment)
     }
 
-    /// The segments where something is damaged, or may be.
+    /// Segments with damage or doubtful content.
     fn doubtful(&self) -> Vec<Option<SegmentId>> {
         let end = self.end.as_ref().map(ScanEnd::doubtful).unwrap_or_default();
         self.damage.iter().map(|damage| damage.segment).chain(end).collect()
     }
 
-    /// The error that a strict open ends with.
+    /// The error of a strict open with an ambiguous end.
     pub(crate) fn ambiguous_error(&self) -> Error {
         let tail = self.end.as_ref().and_then(|end| end.tail.as_ref());
         let tail = tail.expect("the action is about the tail");
         Error::Ambiguous { segment: tail.segment, offset: tail.offset }
     }
 
-    /// The chain value of the batch that holds record `lsn`, or 0.
+    /// The chain value of the batch that holds `lsn`, or 0.
     pub(crate) fn chain_of(&self, lsn: Option<Lsn>) -> u64 {
         let newest = self.catalog.chain.last().map(|link| link.segment.header.base);
         if lsn < newest {
@@ -290,7 +289,7 @@ impl Inspection {
         match chains.find(|(first, last, _)| holds(first, last)) {
             Some((_, _, chain)) => *chain,
             None if self.damage.is_empty() => self.chain_before,
-            // It may be lost, and the batch with it.
+            // The batch may be among the damaged ones.
             None => 0,
         }
     }

@@ -1,5 +1,5 @@
-//! Opening a log for append: inspect, then create it, go on in place, or go on in a new segment.
-//! format.md sections 7 and 8, rules R12 and R15.
+//! Opens a log for append: inspects it, then creates it, resumes in place, or resumes in a new
+//! segment (format.md sections 7 and 8, rules R12 and R15).
 
 pub(crate) mod create;
 pub(crate) mod resume;
@@ -28,13 +28,13 @@ pub(crate) fn open(
 ) -> Result<(Writer, Recovery, Level)> {
     let names = directory::refuse_foreign(&*storage)?;
     if !options.create && !holds_log(&names) {
-        let found = "there is no manifest and no segment".to_owned();
+        let found = "no manifest and no segment".to_owned();
         return Err(Error::NotALog { place: storage.place(), found });
     }
     let locked = storage.lock(LOCK).map_err(Error::io(format!("lock {}", storage.place())))?;
     let lock = locked.ok_or_else(|| Error::Busy { place: storage.place() })?;
     let env = Env::new(options, storage);
-    // Looked at anew: before it was locked, somebody may have made a log here.
+    // Listed again under the lock: another process may have created a log meanwhile.
     if !holds_log(&directory::list(&*env.storage)?) {
         return create(options, env, lock, record_type);
     }
@@ -56,7 +56,7 @@ pub(crate) fn open(
     }
     let end = found.end.as_ref().map(|end| next_lsn(end.last));
     let manifest = found.catalog.manifest.as_mut().expect("the action has read it");
-    // Nothing is given up that is yet to come: who says so is no manifest that we wrote.
+    // A valid manifest never starts the log after its end.
     manifest.oldest_base = end.map_or(manifest.oldest_base, |end| manifest.oldest_base.min(end));
     record_type::check(&manifest.record_type, &record_type)?;
     check_options(options, manifest)?;

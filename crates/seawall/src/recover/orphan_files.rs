@@ -7,8 +7,8 @@ use crate::scan::quarantine;
 use seawall_format::SegmentId;
 use std::io;
 
-/// Moves orphans out of the way of the segments to come, into quarantine; what a person should
-/// know of it. The second part is what could not be moved, and stays as it is.
+/// Moves orphan files to quarantine, since new segments may need their ids. Returns warnings, and
+/// the segments that could not be moved.
 ///
 /// # Errors
 ///
@@ -20,9 +20,11 @@ pub(crate) fn quarantine_orphans(
     let (mut warnings, mut left) = (vec![], vec![]);
     for orphan in orphans {
         match orphan.files.iter().try_for_each(|file| quarantine_file(env, file)) {
-            Ok(()) => warnings.push(format!("{orphan}, not part of the log: now in quarantine")),
+            Ok(()) => warnings.push(format!("{orphan}, not part of the log: moved to quarantine")),
             Err(error) => {
-                warnings.push(format!("{orphan}, not part of the log; not moved away: {error}"));
+                warnings.push(format!(
+                    "{orphan}, not part of the log; cannot move it to quarantine: {error}"
+                ));
                 left.push(orphan.segment);
             }
         }

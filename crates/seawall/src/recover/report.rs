@@ -1,53 +1,52 @@
-//! What an open found: the public report of a recovery.
+//! Report of a recovery, for the caller of open.
 
 use crate::base::error::{Damage, Lost};
 use crate::files::overlay::Patch;
 use seawall_format::{Lsn, tail};
 
-/// How a log was found when it was opened.
+/// State of a log when it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recovery {
-    /// Whether the log was created by this open.
+    /// Whether this open created the log.
     pub created: bool,
-    /// What its end looked like.
+    /// State of the log's end.
     pub tail: TailState,
     /// The first record.
     pub first: Option<Lsn>,
-    /// The last record; everything up to here is durable now.
+    /// The last record; everything up to it is durable now.
     pub last: Option<Lsn>,
-    /// The last record that something on disk confirmed; those behind it were written anew.
+    /// The last record that the files confirmed; later ones were rewritten.
     pub confirmed: Option<Lsn>,
-    /// How many bytes behind the last record were cut off.
+    /// Number of bytes truncated after the last record.
     pub cut_bytes: u64,
-    /// Where those bytes are kept, in the log's directory.
+    /// The quarantine file, in the log's directory, that holds those bytes.
     pub quarantine: Option<String>,
-    /// What is damaged and stays so, after an open with
-    /// [`OpenMode::Salvage`](crate::OpenMode::Salvage).
+    /// Damage that remains, after an open with [`OpenMode::Salvage`](crate::OpenMode::Salvage).
     pub damage: Vec<Damage>,
-    /// What is damaged and was put right from parity, here and by each reader; on the device it
-    /// stays so until a repair. What it stands in gets nothing more.
+    /// Damage repaired from parity in memory, by this open and by each reader; the files stay
+    /// damaged until a repair. Nothing more is appended to the segments concerned.
     pub mended: Vec<Patch>,
-    /// Records behind the newest checkpoint that a repair gave up: reading passes over them.
+    /// Records after the newest checkpoint that a repair gave up; readers skip them.
     pub given_up: Vec<Lost>,
-    /// What could not be done, though the log is sound: to be shown to a person.
+    /// Problems that do not affect the records; show them to an operator.
     pub warnings: Vec<String>,
 }
 
-/// What the end of a log looked like.
+/// State of the end of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TailState {
-    /// It ends with its last record.
+    /// The log ends with its last record.
     Clean,
-    /// A write was under way that nobody was promised: the ordinary trace of a crash.
+    /// An unacknowledged write was in progress: the usual trace of a crash.
     Torn,
-    /// A write under way and damage would look the same. A `Synced` record in the last 64 KiB that
-    /// nothing confirmed yet may be missing.
+    /// A torn write or damage; both look the same. A `Synced` record in the last 64 KiB that was
+    /// not confirmed yet may be missing.
     Ambiguous,
 }
 
 impl TailState {
-    /// A word for it, stable for scripts.
+    /// Stable name, for scripts.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Rotation: the only way a log continues in a new segment (FORMAT.md section 8, rule R6).
+//! Rotation: the only way a log continues in a new segment (format.md section 8, rule R6).
 //!
 //! The new content becomes durable under a temporary name; then come the rename, the directory sync
 //! and the predecessor's seal. The caller tells readers and acknowledges. Creation and recovery use

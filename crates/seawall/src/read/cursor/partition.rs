@@ -1,4 +1,4 @@
-//! Cursors that share one log: their borders fall where segments begin.
+//! Several cursors that share one log; each starts at a segment.
 
 use crate::base::error::Result;
 use crate::read::cursor::Cursor;
@@ -8,8 +8,8 @@ use seawall_io::Storage;
 use std::sync::Arc;
 
 impl Cursor {
-    /// Cursors that share the records from `from` on, in their order: up to `count` of them, cut
-    /// where segments begin, so that the bytes are shared evenly.
+    /// Up to `count` cursors that share the records from `from` on. Each starts where a segment
+    /// begins, so that the bytes are distributed evenly.
     pub(crate) fn partition(
         storage: &Arc<dyn Storage>,
         from: Lsn,
@@ -30,8 +30,8 @@ impl Cursor {
     }
 }
 
-/// Where each of up to `count` cursors begins that read from `from` on: segments are told by their
-/// first record, and their size in bytes.
+/// Where each of up to `count` cursors starts. A segment is given by its first LSN and its size in
+/// bytes.
 fn partition_starts(from: Lsn, count: usize, segments: &[(Lsn, u64)]) -> Vec<Lsn> {
     let first = segments.iter().rposition(|(base, _)| *base <= from).unwrap_or(0);
     let segments = segments.get(first..).unwrap_or_default();
@@ -41,7 +41,7 @@ fn partition_starts(from: Lsn, count: usize, segments: &[(Lsn, u64)]) -> Vec<Lsn
     let (mut starts, mut last, mut passed) = (vec![from], from, 0);
     for (base, size) in segments {
         let due = share.saturating_mul(u64::try_from(starts.len()).expect("fits in 64 bits"));
-        // One that lies across the border goes to the side where most of it is.
+        // A segment across the boundary goes to the side that holds most of it.
         if passed + size / 2 >= due && *base > last {
             starts.push(*base);
             last = *base;

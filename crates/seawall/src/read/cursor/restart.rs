@@ -1,4 +1,4 @@
-//! Starting the scan over: the writer moved on, or parity restored what is damaged.
+//! Restarts of the scan: after the writer changed the log, and after a repair from parity.
 
 use crate::base::error::{Damage, Error, Result};
 use crate::files::directory::is_not_found;
@@ -8,7 +8,8 @@ use crate::read::read_repair::load_repaired_catalog;
 use seawall_format::SegmentId;
 
 impl Cursor {
-    /// A file that vanished was pruned: the walk starts over, or says that its place is gone.
+    /// Restarts after a file vanished, because it was pruned. Fails if this position was pruned,
+    /// too.
     pub(super) fn restart_after_missing_file(&mut self, mut error: Error) -> Result<()> {
         while is_not_found(&error) && self.attempts < ATTEMPTS {
             self.attempts += 1;
@@ -22,7 +23,7 @@ impl Cursor {
         Err(error)
     }
 
-    /// A new walk from where this one is.
+    /// Starts a new scan at the current position.
     pub(super) fn start_over(&mut self, watermark: Option<Watermark>) -> Result<()> {
         let (found, view) =
             load_repaired_catalog(&self.storage, watermark.as_ref(), &mut self.read_repair)?;
@@ -36,17 +37,17 @@ impl Cursor {
         Ok(())
     }
 
-    /// What the writer says now; one in this process is asked between two batches, when no cut is
-    /// under way.
+    /// The current watermark. A writer in this process answers between two batches, when no
+    /// truncation is in progress.
     pub(super) fn watermark_now(&self) -> Result<Option<Watermark>> {
         let Some(coordinator) = &self.writer else { return read_watermark(&*self.storage) };
-        // A log that is closed or poisoned is cut no more.
+        // An error means that the log is closed or poisoned, so no truncation can follow.
         let _ = coordinator.clone().wait_for_turn();
         Ok(Some(Watermark::own(coordinator.live())))
     }
 
-    /// Before damage is believed: whether the writer moved on meanwhile, and the walk starts over
-    /// where it was (R16). A writer elsewhere may be unable to say so, and is not believed at once.
+    /// Restarts the scan if the writer changed the log, before damage is reported (R16). The
+    /// watermark of another process may lag, so the first damage always restarts.
     pub(super) fn restart_if_writer_moved(&mut self) -> Result<bool> {
         let watermark = self.watermark_now()?;
         let is_running = watermark.is_some_and(|watermark| watermark.is_running());
@@ -59,8 +60,7 @@ impl Cursor {
         Ok(again)
     }
 
-    /// Whether parity gives back what is damaged in these segments: then the walk starts over where
-    /// it was, in a log that is sound there.
+    /// Restarts the scan on a view in which parity repaired these segments. Returns whether it did.
     pub(super) fn restart_if_repaired(
         &mut self,
         damaged: impl IntoIterator<Item = Option<SegmentId>>,
@@ -71,8 +71,8 @@ impl Cursor {
         Ok(true)
     }
 
-    /// Whether parity's view shows damage of which the device knows no more: then the walk starts
-    /// over where it was, in the log as it is.
+    /// Restarts the scan without the repaired view, if the view shows damage that the device no
+    /// longer has. Returns whether it did.
     pub(super) fn restart_if_view_is_stale(&mut self, damages: &mut [Damage]) -> Result<bool> {
         let still_there = |all, one| self.read_repair.is_still_there(one) && all;
         let restart_if_view_is_stale =

@@ -1,5 +1,5 @@
-//! A new log: the first segment, then the manifest that names it. format.md section 8, last
-//! paragraph.
+//! Creates a log: the first segment, then the manifest that names it (format.md section 8, last
+//! paragraph).
 
 use crate::base::env::Env;
 use crate::base::error::{Error, Result};
@@ -18,7 +18,7 @@ use seawall_format::{
 };
 use seawall_io::{Access, Lock};
 
-/// Makes a new log.
+/// Creates a log.
 pub(super) fn create(
     options: &Options,
     env: Env,
@@ -74,16 +74,16 @@ fn new_manifest(options: &Options, env: &Env, record_type: RecordType) -> Result
     let segment_max = options.segment_max.unwrap_or(SEGMENT_DEFAULT.max(options.segment_min));
     let layout = options.layout.unwrap_or_default();
     if !layout.is_built_in() {
-        let why = "a readable log in a program without the feature json".to_owned();
+        let why = "a readable log requires the cargo feature `json`".to_owned();
         return Err(Error::InvalidOption { why });
     }
     if layout == Layout::Text && record_type.codec != CodecId::Json {
         let codec = record_type.codec.name();
-        let why = format!("a readable log of {codec} records: it holds JSON");
+        let why = format!("a readable log requires the codec json; {codec} was requested");
         return Err(Error::InvalidOption { why });
     }
     let geometry = options.geometry.check().map_err(|_| Error::InvalidOption {
-        why: format!("no log can have the geometry {:?}", options.geometry),
+        why: format!("invalid geometry: {:?}", options.geometry),
     })?;
     if !(options.segment_min..=Geometry::SEGMENT_MAX).contains(&segment_max) {
         return Err(Error::InvalidOption {
@@ -94,12 +94,12 @@ fn new_manifest(options: &Options, env: &Env, record_type: RecordType) -> Result
             ),
         });
     }
-    let log = env.entropy.random().map_err(Error::io("draw a log id"))?;
+    let log = env.entropy.random().map_err(Error::io("draw a random log id"))?;
     Ok(Manifest {
         geometry,
         log: LogId(log),
         sequence: 0,
-        // Put right when the segment is there.
+        // Set once the first segment exists.
         oldest: SegmentRef { id: SegmentId::FIRST, epoch: Epoch(0) },
         oldest_base: Lsn::FIRST,
         checkpoints: [None; 2],
@@ -113,13 +113,13 @@ fn new_manifest(options: &Options, env: &Env, record_type: RecordType) -> Result
     })
 }
 
-/// A directory with nothing but texts that say something may be what is left of a log.
+/// Refuses a directory with non-empty texts and nothing else: it may be the rest of a log.
 fn refuse_lone_texts(env: &Env, names: &[String]) -> Result<()> {
     for name in names.iter().filter(|name| SegmentId::from_any_name(name).is_some()) {
         let id = SegmentId::from_file_name(name);
         let file = env.storage.open(name, Access::Read).and_then(|file| file.is_empty());
         if id.is_none() && !file.map_err(Error::io(format!("check {name}")))? {
-            let found = format!("it holds {name}, without a head or a manifest");
+            let found = format!("{name} has neither a head nor a manifest");
             return Err(Error::NotALog { place: env.storage.place(), found });
         }
     }

@@ -1,5 +1,5 @@
-//! A log goes on: in place if all that is there is sure, else in a new segment that carries what is
-//! not. Rules R12 and R15.
+//! Resumes a log: in place if every record is known to be durable, else in a new segment that
+//! carries the uncertain records (rules R12 and R15).
 
 use crate::base::env::Env;
 use crate::base::error::{Error, Result};
@@ -27,8 +27,8 @@ use seawall_io::{Access, File, Lock};
 use std::iter::successors;
 use std::sync::Arc;
 
-/// Goes on with a log whose acknowledged records are all there, or whose missing ones are given up
-/// or stay named.
+/// Resumes a log whose acknowledged records all exist, or whose lost records were given up or stay
+/// reported as damage.
 pub(crate) fn recover(
     options: &Options,
     env: Env,
@@ -38,10 +38,10 @@ pub(crate) fn recover(
     let end = found.end.as_ref().expect("the action has seen the end");
     let mut recovery = report(&env, found, end);
     remove_preallocated(&env, &found.catalog.names);
-    // A segment to come may need the number, and after a crash nothing tells what they are.
+    // New segments may need the orphans' ids, and after another crash nothing would identify them.
     let (warnings, left) = orphan_files::quarantine_orphans(&env, &found.catalog.orphans)?;
     recovery.warnings.extend(warnings);
-    // Readers must not be told that what is given up is durable (R10).
+    // Readers must not take records that are about to be given up for durable (R10).
     recovery.warnings.extend(retract_beyond(&*env.storage, end.last)?);
     env.storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
     let file = open_or_make(&*env.storage, MANIFEST)?;
@@ -54,7 +54,7 @@ pub(crate) fn recover(
     let in_place = end.tail.as_ref().filter(|tail| {
         let quiet = tail.row == tail::Row::Clean && end.last == end.confirmed && tail.is_exact;
         let own = end.confirmed >= Some(newest.segment.header.base);
-        // What comes is as large as the manifest says; there, another size may hold (section 4).
+        // New batches have the geometry of the manifest; this segment may have another (section 4).
         let alike = newest.segment.header.geometry == manifest.content.geometry;
         quiet && own && alike && named && found.is_as_written(newest.segment.header.id)
     });
@@ -76,7 +76,7 @@ pub(crate) fn recover(
         };
         let rotated = rotate(&env, &log, plan, &mut max_id)?;
         if newest.segment.header.layout == Layout::Text {
-            // What the process before reserved.
+            // Space that the previous process reserved.
             release_reserved(&*files.1);
         }
         replaced = found.catalog.chain.get(before.len()..).unwrap_or_default();
@@ -89,8 +89,9 @@ pub(crate) fn recover(
     let mut writer = writer(options, env, lock, begin);
     writer.enter_schema()?;
     writer.tell_readers();
-    // What they held was carried, or was nothing; only now does no reader look for them. The newest
-    // first: where readers could not be told, they look for that one, and if it is gone for none.
+    // Their records were carried over, and readers no longer need these files. The newest goes
+    // first: a reader that missed the update looks for it, and uses no replaced segment once it is
+    // gone.
     for link in replaced.iter().rev() {
         let parity = link.segment.header.id.parity_name();
         for name in link.segment.names().into_iter().chain([parity]) {
@@ -101,14 +102,14 @@ pub(crate) fn recover(
         let sealed = (writer.chain.as_slice(), writer.tail.header.base);
         backfill(&writer.env.storage, scheme, sealed);
     }
-    // Where something is damaged a head may be lost, and its text is all there is: it stays.
+    // With damage, a text may be all that is left of its segment, so it stays.
     if found.damage.is_empty() {
         writer.remove_orphan_segments(&left)?;
     }
     Ok((writer, recovery, level))
 }
 
-/// What was found, with the cut bytes put aside.
+/// Builds the report, and moves the truncated bytes to quarantine.
 fn report(env: &Env, found: &Inspection, end: &ScanEnd) -> Recovery {
     let found_tail = end.tail.as_ref();
     let mut recovery = Recovery {
@@ -126,23 +127,25 @@ fn report(env: &Env, found: &Inspection, end: &ScanEnd) -> Recovery {
     };
     if !found.mended.is_empty() {
         let count = found.mended.len();
-        let why = format!("damaged places put right from parity: {count}; repair the log");
+        let why = format!("places repaired from parity in memory only: {count}; repair the log");
         recovery.warnings.push(why);
     }
     if let Some(found_tail) = found_tail.filter(|_| recovery.tail != TailState::Clean) {
         match quarantine::keep(env, found_tail) {
             Ok(name) => recovery.quarantine = Some(name),
-            Err(error) => recovery.warnings.push(format!("the cut bytes were not kept: {error:#}")),
+            Err(error) => recovery
+                .warnings
+                .push(format!("cannot move the truncated bytes to quarantine: {error:#}")),
         }
     }
     recovery
 }
 
-/// The head of a segment and the file with its records, which may be the same.
+/// Opens and syncs the head of a segment and its file with the records; they may be the same.
 fn synced_files(env: &Env, link: &ChainedSegment) -> Result<(Arc<dyn File>, Arc<dyn File>)> {
     let header = &link.segment.header;
     let head = read_write(env, &header.head_name())?;
-    // That these barriers return does not prove what an earlier process wrote: see R12.
+    // A successful sync here does not prove that bytes of an earlier process are durable (R12).
     let _ = head.sync();
     if header.layout == Layout::Binary {
         return Ok((head.clone(), head));
@@ -152,7 +155,7 @@ fn synced_files(env: &Env, link: &ChainedSegment) -> Result<(Arc<dyn File>, Arc<
     Ok((head, data))
 }
 
-/// The next two writes of the manifest begin with the slot that may be so in the cache only: the
+/// Makes the next manifest write start with the slot that may exist in the page cache only: the
 /// unreadable one, else the newest.
 fn overwrite_doubtful_slot_first(manifest: &mut Manifest, readable: [bool; 2]) {
     if readable == [true, true] {
@@ -160,7 +163,7 @@ fn overwrite_doubtful_slot_first(manifest: &mut Manifest, readable: [bool; 2]) {
     }
 }
 
-/// The newest segment as it is, with the batches in its last block.
+/// The newest segment as the tail, with the batches in its last block.
 fn in_place_tail(
     options: &Options,
     found: &Inspection,
@@ -171,7 +174,7 @@ fn in_place_tail(
     let header = newest.segment.header.clone();
     let marks = newest.segment.marks()?.iter().map(|mark| mark.sequence).max();
     let (soft_limit, is_reserved) = match header.layout {
-        // How large it was to become is not written down: about what doubling would have made it.
+        // A text has no size field: use the size that doubling would have produced.
         Layout::Text => {
             let sizes = successors(Some(options.segment_min.max(1)), |size| size.checked_mul(2));
             let mut large_enough = sizes.skip_while(|size| *size < found_tail.offset.0);
@@ -179,7 +182,7 @@ fn in_place_tail(
             let max = found.catalog.manifest.as_ref().map_or(doubled, |log| log.segment_max);
             match file.reserve_space(doubled.min(max)) {
                 Ok(is_reserved) => (doubled.min(max), is_reserved),
-                // Where there is no room the next record needs another segment.
+                // Without space the next record starts another segment.
                 Err(_) => (found_tail.offset.0, true),
             }
         }
@@ -202,7 +205,7 @@ fn in_place_tail(
     Ok(Rotated { tail, sent, skipped_segments })
 }
 
-/// A failed write into the last block may take what stands there already: it must be in memory.
+/// Reads the batches in the last block: a failed write may damage them, so they must be in memory.
 fn batches_in_last_block(
     found: &Inspection,
     newest: &ChainedSegment,
@@ -232,11 +235,11 @@ fn batches_in_last_block(
     Ok(sent)
 }
 
-/// What is to be made when an open does not go on in place, and the segments before it: a segment
-/// with base W + 1 that carries W + 1 to V: the page cache may show what the disk has not.
+/// Plans the new segment, and returns the headers of the segments before it. Its base is W + 1 and
+/// it carries W + 1 to V, because the page cache may show records that the disk does not have.
 ///
-/// If nothing says that the newest segment was `named`, durably, that concerns its name, too: all
-/// of it is carried.
+/// If no durable seal has `named` the newest segment, its name is uncertain, too, so all of its
+/// records are carried.
 fn plan_new_segment(
     options: &Options,
     env: &Env,
@@ -270,7 +273,7 @@ fn plan_new_segment(
     Ok((plan, before.collect()))
 }
 
-/// The records of the newest segment behind `confirmed`, up to the end, batch by batch.
+/// The records of the newest segment after `confirmed`, batch by batch.
 fn records_after(
     newest: &ChainedSegment,
     confirmed: Option<Lsn>,
@@ -285,7 +288,7 @@ fn records_after(
             {
                 batch
             }
-            // Damage has a name already, and what follows it is no less intact.
+            // Damage is reported elsewhere; batches after it are still intact.
             ScanItem::Batch(_) | ScanItem::Damage(..) => continue,
             ScanItem::ScanEnd(_) => return Ok(carry),
         };
@@ -305,7 +308,7 @@ fn records_after(
     }
 }
 
-/// Whether the seal of the segment before the newest names it, and was synced just now.
+/// Whether the predecessor's seal names the newest segment and could be synced.
 fn is_named_by_predecessor(env: &Env, chain: &[ChainedSegment]) -> Result<bool> {
     let [.., pred, newest] = chain else { return Ok(true) };
     let seal = pred.segment.seal()?;
