@@ -237,4 +237,102 @@ mod tests {
         let evidence = Evidence { tail: Some(tail::Row::Otherwise), ..sound() };
         assert_eq!(found(&evidence), (RecoveryCase::Otherwise, Action::Ambiguous));
     }
+
+    const CASES: [RecoveryCase; 16] = [
+        RecoveryCase::NothingYet,
+        RecoveryCase::ManifestUnreadable,
+        RecoveryCase::HeaderUnreadable,
+        RecoveryCase::Misplaced,
+        RecoveryCase::TextMissing,
+        RecoveryCase::OldestMissing,
+        RecoveryCase::NewestMissing,
+        RecoveryCase::ChainBroken,
+        RecoveryCase::RangeLost,
+        RecoveryCase::CutShort,
+        RecoveryCase::Clean,
+        RecoveryCase::BeyondWindow,
+        RecoveryCase::HeaderTorn,
+        RecoveryCase::BodyTorn,
+        RecoveryCase::LineTorn,
+        RecoveryCase::Otherwise,
+    ];
+    const FAULTS: [Option<ChainFault>; 7] = [
+        None,
+        Some(ChainFault::HeaderUnreadable),
+        Some(ChainFault::Misplaced),
+        Some(ChainFault::TextMissing),
+        Some(ChainFault::OldestMissing),
+        Some(ChainFault::NewestMissing),
+        Some(ChainFault::ChainBroken),
+    ];
+    const TAILS: [Option<tail::Row>; 7] = [
+        None,
+        Some(tail::Row::Clean),
+        Some(tail::Row::BeyondWindow),
+        Some(tail::Row::HeaderTorn),
+        Some(tail::Row::BodyTorn),
+        Some(tail::Row::LineTorn),
+        Some(tail::Row::Otherwise),
+    ];
+
+    /// All evidence there can be, with LSNs up to 2.
+    fn all_evidence() -> Vec<Evidence> {
+        let lsns = [None, Lsn::new(1), Lsn::new(2)];
+        let mut all = vec![];
+        for bits in 0..8_u8 {
+            for chain in FAULTS {
+                for tail in TAILS {
+                    for valid in lsns {
+                        all.extend(lsns.map(|confirmed| Evidence {
+                            manifest_is_readable: bits & 1 != 0,
+                            holds_something: bits & 2 != 0,
+                            is_whole: bits & 4 != 0,
+                            chain,
+                            valid,
+                            confirmed,
+                            tail,
+                        }));
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// The same log with one more sign that something was lost.
+    fn with_more_loss(evidence: &Evidence) -> Vec<Evidence> {
+        let mut more = vec![
+            Evidence { is_whole: false, ..evidence.clone() },
+            Evidence { tail: None, ..evidence.clone() },
+            Evidence { confirmed: Lsn::new(2), ..evidence.clone() },
+        ];
+        if evidence.holds_something {
+            more.push(Evidence { manifest_is_readable: false, ..evidence.clone() });
+        }
+        if evidence.chain.is_none() {
+            more.extend(FAULTS.map(|chain| Evidence { chain, ..evidence.clone() }));
+        }
+        more
+    }
+
+    #[test]
+    fn every_case_is_reached_by_some_evidence() {
+        let reached: Vec<_> = all_evidence().iter().map(Evidence::row).collect();
+        for case in CASES {
+            assert!(reached.contains(&case), "{case:?}");
+        }
+    }
+
+    #[test]
+    fn more_evidence_of_loss_never_turns_damage_into_a_log_that_opens() {
+        for evidence in all_evidence() {
+            if evidence.row().action() != Action::Damage {
+                continue;
+            }
+            for more in with_more_loss(&evidence) {
+                let action = more.row().action();
+                assert_eq!(action, Action::Damage, "{evidence:?}, then {more:?}");
+            }
+        }
+    }
 }
