@@ -143,11 +143,15 @@ impl Carrier {
         let grep = ["grep", "--only-matching", "-E", &pattern, &self.base, "--", "*.rs"];
         // Git fails where it finds nothing.
         let found = self.git.run(&grep).unwrap_or_default();
-        let mut new = BTreeSet::new();
+        let mut old: BTreeMap<&str, String> = BTreeMap::new();
         for line in found.lines() {
             if let [_, path, function] = line.splitn(3, ':').collect::<Vec<_>>().as_slice() {
-                new.insert(renames.text(path, function)?);
+                old.entry(path).or_default().extend([function, "\n"]);
             }
+        }
+        let mut new = BTreeSet::new();
+        for (path, functions) in old {
+            new.extend(renames.text(path, &functions)?.lines().map(str::to_owned));
         }
         let is_kept = new.iter().all(|function| function.contains(test));
         let only = new.pop_first().filter(|_| !is_kept && new.is_empty());

@@ -5,6 +5,7 @@
 
 use super::super::copy::succeed;
 use super::git::Git;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -16,7 +17,14 @@ use std::process::{Command, Stdio};
 pub(super) struct Renames {
     script: PathBuf,
     tree: PathBuf,
+    /// Files of BASE, by the paths that they were asked for by: many bugs change the same files.
+    sound: RefCell<BTreeMap<Vec<String>, Files>>,
+    /// Texts that the program left, by path and text.
+    texts: RefCell<BTreeMap<(String, String), String>>,
 }
+
+/// Files by path.
+type Files = BTreeMap<String, String>;
 
 impl Renames {
     /// Runs the program at `script` in folders below `folder`.
@@ -24,7 +32,8 @@ impl Renames {
         let named = |error| io::Error::other(format!("{}: {error}", script.display()));
         let script = script.canonicalize().map_err(named)?;
         fs::create_dir_all(folder)?;
-        Ok(Self { script, tree: folder.canonicalize()?.join("tree") })
+        let tree = folder.canonicalize()?.join("tree");
+        Ok(Self { script, tree, sound: RefCell::default(), texts: RefCell::default() })
     }
 
     /// The tree of the commit `base` as the program leaves it.
@@ -47,14 +56,21 @@ impl Renames {
     ) -> io::Result<String> {
         let paths = git.run(&["diff", "--name-only", "--no-renames", base, planted])?;
         let paths: Vec<String> = paths.lines().map(str::to_owned).collect();
-        let sound = self.some(git, base, &paths)?;
         let with_bug = self.some(git, planted, &paths)?;
-        git.read_tree(moved_base)?;
-        for (path, text) in &sound {
-            if git.file(moved_base, path)? != *text {
-                let why = "SCRIPT changes it otherwise alone than with the whole tree";
-                return Err(io::Error::other(format!("{path}: {why}")));
+        if !self.sound.borrow().contains_key(&paths) {
+            let sound = self.some(git, base, &paths)?;
+            for (path, text) in &sound {
+                if git.file(moved_base, path)? != *text {
+                    let why = "SCRIPT changes it otherwise alone than with the whole tree";
+                    return Err(io::Error::other(format!("{path}: {why}")));
+                }
             }
+            self.sound.borrow_mut().insert(paths.clone(), sound);
+        }
+        git.read_tree(moved_base)?;
+        let sound = self.sound.borrow();
+        let gone = sound.get(&paths).into_iter().flat_map(Files::keys);
+        for path in gone.filter(|path| !with_bug.contains_key(*path)) {
             git.remove_from_index(path)?;
         }
         for (path, text) in &with_bug {
@@ -64,22 +80,17 @@ impl Renames {
     }
 
     /// The files at `paths` in `tree` as the program leaves them, by their new paths.
-    fn some(
-        &self,
-        git: &Git,
-        tree: &str,
-        paths: &[String],
-    ) -> io::Result<BTreeMap<String, String>> {
+    fn some(&self, git: &Git, tree: &str, paths: &[String]) -> io::Result<Files> {
         self.clear()?;
         git.read_tree(tree)?;
         let present: Vec<String> =
             paths.iter().filter(|path| git.file(tree, path).is_ok()).cloned().collect();
         if present.is_empty() {
-            return Ok(BTreeMap::new());
+            return Ok(Files::new());
         }
         git.write_files(&self.tree, &present)?;
         self.run(&present)?;
-        let mut found = BTreeMap::new();
+        let mut found = Files::new();
         collect(&self.tree, Path::new(""), &mut found)?;
         Ok(found)
     }
@@ -87,15 +98,21 @@ impl Renames {
     /// `text` as the program would leave it in the file at `path`.
     #[expect(clippy::disallowed_methods, reason = "a scratch file for a program")]
     pub(super) fn text(&self, path: &str, text: &str) -> io::Result<String> {
+        let key = (path.to_owned(), text.to_owned());
+        if let Some(known) = self.texts.borrow().get(&key) {
+            return Ok(known.clone());
+        }
         self.clear()?;
         let file = self.tree.join(path);
         fs::create_dir_all(file.parent().unwrap_or(&self.tree))?;
         fs::write(&file, text)?;
         self.run(&[path.to_owned()])?;
-        let mut found = BTreeMap::new();
+        let mut found = Files::new();
         collect(&self.tree, Path::new(""), &mut found)?;
         let lost = || io::Error::other(format!("SCRIPT removes {path}"));
-        found.into_values().next().ok_or_else(lost)
+        let left = found.into_values().next().ok_or_else(lost)?;
+        self.texts.borrow_mut().insert(key, left.clone());
+        Ok(left)
     }
 
     fn run(&self, files: &[String]) -> io::Result<()> {
@@ -119,7 +136,7 @@ impl Renames {
     }
 }
 
-fn collect(root: &Path, folder: &Path, found: &mut BTreeMap<String, String>) -> io::Result<()> {
+fn collect(root: &Path, folder: &Path, found: &mut Files) -> io::Result<()> {
     for entry in root.join(folder).read_dir()? {
         let entry = entry?;
         let path = folder.join(entry.file_name());
