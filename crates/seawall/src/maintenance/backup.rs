@@ -183,7 +183,7 @@ impl Moment {
                     size = size.max(if has_text { header.size + batch.end.0 } else { 0 });
                 }
                 ScanItem::Damage(damages, _) => return Err(first_of(damages)),
-                ScanItem::ScanEnd(_) => break,
+                ScanItem::End(_) => break,
             }
         }
         // Where `live` could not be written, marks know of records that are not in this copy.
@@ -215,7 +215,7 @@ fn last_of(
         match event {
             ScanItem::Batch(_) => {}
             ScanItem::Damage(damages, _) => return Err(first_of(damages)),
-            ScanItem::ScanEnd(end) => break end,
+            ScanItem::End(end) => break end,
         }
     };
     let (last, end) = match open_end {

@@ -190,7 +190,7 @@ fn known_end(catalog: &Catalog) -> Result<Option<Lsn>> {
                 let ends = damages.iter().filter_map(|damage| damage.lost?.to);
                 last = last.max(ends.max());
             }
-            ScanItem::ScanEnd(end) => return Ok(last.max(end.last).max(end.confirmed)),
+            ScanItem::End(end) => return Ok(last.max(end.last).max(end.confirmed)),
         }
     }
 }

@@ -89,7 +89,7 @@ pub(crate) fn salvage(
                 rescue.keep_salvaged(&salvaged, scan.bytes())?;
                 rescue.note(damages)?;
             }
-            ScanItem::ScanEnd(end) => {
+            ScanItem::End(end) => {
                 rescue.note(end.damage)?;
                 let rescued = rescue.finish()?;
                 if let Some(scheme) = parity {

@@ -69,7 +69,7 @@ pub(crate) fn truncate_damaged_tail(storage: &Arc<dyn Storage>) -> Result<TailTr
 
 /// The log as it is to be, and what that costs.
 fn plan(storage: &Arc<dyn Storage>) -> Result<(Inspection, TailTruncation)> {
-    let mut found = inspect_repaired(storage, Until::ScanEnd)?;
+    let mut found = inspect_repaired(storage, Until::End)?;
     let is_damaged = found.row.action() == Action::Damage;
     if is_damaged && !found.end_before_damage() {
         return Err(Error::Damaged(Box::new(found.first_damage())));

@@ -284,7 +284,7 @@ fn judge(
                     found.broken_sets += u64::from(record.set == AtomicSet::Broken);
                 }
             }
-            ScanItem::ScanEnd(end) => break end,
+            ScanItem::End(end) => break end,
         }
     };
     if let Some(tail) = &end.tail {

@@ -74,7 +74,7 @@ fn newest_ends(
                 is_sound = false;
                 None
             }
-            ScanItem::ScanEnd(end) => {
+            ScanItem::End(end) => {
                 is_over = true;
                 end.sure()
             }

@@ -301,7 +301,7 @@ impl Cursor {
                 Ok(ScanItem::Batch(found)) if self.enter(&found) => return Ok(Next::InBatch),
                 Ok(ScanItem::Batch(_)) => {}
                 Ok(ScanItem::Damage(damages, salvaged)) => self.queue_damage(damages, salvaged)?,
-                Ok(ScanItem::ScanEnd(end)) => {
+                Ok(ScanItem::End(end)) => {
                     let again = !end.damage.is_empty() && self.restart_if_writer_moved()?;
                     if !again && !self.restart_if_repaired(end.doubtful())? {
                         self.queue.extend(end.damage.into_iter().map(Queued::Damage));
@@ -328,12 +328,12 @@ impl Cursor {
                 (ScanItem::Damage(..), Bound::Seen(_)) => return Ok(event),
                 (_, Bound::Known(known)) => {
                     let known = *known;
-                    self.scan_beyond_known(matches!(event, ScanItem::ScanEnd(_)), known)?;
+                    self.scan_beyond_known(matches!(event, ScanItem::End(_)), known)?;
                 }
-                (ScanItem::ScanEnd(_), Bound::Seen(seen)) => {
+                (ScanItem::End(_), Bound::Seen(seen)) => {
                     return match seen.refusal() {
                         Some(refusal) => Err(refusal),
-                        None => Ok(ScanItem::ScanEnd(seen.end.clone())),
+                        None => Ok(ScanItem::End(seen.end.clone())),
                     };
                 }
             }

@@ -396,7 +396,7 @@ impl Search {
                     refuse_lost(&damages, self.lsn)?;
                     doubtful.extend(damages.iter().map(|damage| damage.segment));
                 }
-                ScanItem::ScanEnd(end) => {
+                ScanItem::End(end) => {
                     refuse_lost(&end.damage, self.lsn)?;
                     doubtful.extend(end.doubtful());
                     return Ok(LookupResult::NotFound(doubtful));

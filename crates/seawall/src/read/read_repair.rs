@@ -253,7 +253,7 @@ impl Iterator for Intact {
                     let sum = |range| Known::checksum(payload(range));
                     self.found.extend(salvaged.into_iter().map(|one| (one.lsn, sum(one.payload))));
                 }
-                Ok(ScanItem::ScanEnd(_)) | Err(_) => self.scan = None,
+                Ok(ScanItem::End(_)) | Err(_) => self.scan = None,
             }
         }
         self.found.pop_front()

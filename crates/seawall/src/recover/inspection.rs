@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub(crate) struct Inspection {
     pub(crate) row: RecoveryCase,
     pub(crate) catalog: Catalog,
-    /// The first damage, or all of it after [`Until::ScanEnd`].
+    /// The first damage, or all of it after [`Until::End`].
     pub(crate) damage: Vec<Damage>,
     /// Damage that parity repaired in the view that was inspected.
     pub(crate) mended: Vec<Patch>,
@@ -51,7 +51,7 @@ pub(crate) enum Until {
     /// To the first damage.
     Damage,
     /// To the end, past all damage.
-    ScanEnd,
+    End,
 }
 
 /// Inspects the log. If damage or an ambiguous end is in the way, repairs what parity can and
@@ -116,7 +116,7 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
     let needed = needed.filter(|_| found.catalog.first_fault().is_none());
     let mut scan = LogScanner::new(&found.catalog, needed);
     found.sound_to = scan.last();
-    while found.end.is_none() && (until == Until::ScanEnd || found.damage.is_empty()) {
+    while found.end.is_none() && (until == Until::End || found.damage.is_empty()) {
         match scan.step()? {
             ScanItem::Batch(batch) => {
                 let (first, last) = (batch.header.first, batch.last);
@@ -142,7 +142,7 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
                 found.damage.extend(damages);
                 found.intact_behind += to_u64(salvaged.len()) - kept;
             }
-            ScanItem::ScanEnd(end) => found.end = Some(end),
+            ScanItem::End(end) => found.end = Some(end),
         }
     }
     found.damage.extend(found.end.iter().flat_map(|end| end.damage.clone()));

@@ -39,7 +39,7 @@ pub(crate) fn open(
         return create(options, env, lock, record_type);
     }
     let salvage = options.mode == OpenMode::Salvage;
-    let until = if salvage { Until::ScanEnd } else { Until::Damage };
+    let until = if salvage { Until::End } else { Until::Damage };
     let mut found = match options.mode {
         OpenMode::Strict => inspect(&env.storage, until)?,
         OpenMode::Standard | OpenMode::Salvage => inspect_repaired(&env.storage, until)?,

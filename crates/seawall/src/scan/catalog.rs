@@ -1,7 +1,7 @@
-//! A survey of a log's directory: manifest and segment headers. format.md sections 4 and 6.
+//! The catalog of a log's directory: manifest, live segments, gaps between them, and orphan files.
+//! format.md sections 4 and 6.
 //!
-//! It reads and judges nothing but the first blocks. What is missing or out of place does not
-//! end it: the rest stays readable around the hole, and the hole is named.
+//! The catalog comes from the manifest and segment headers alone; no batch is read for it.
 
 use crate::base::error::{Corruption, Damage, Origin};
 use crate::files::segment::Segment;
@@ -9,50 +9,49 @@ use seawall_format::scan::Limit;
 use seawall_format::{Live, LogId, Lsn, Manifest, SegmentId};
 use std::fmt;
 
-/// What a directory holds.
+/// What a directory contains.
 #[derive(Debug)]
 pub(crate) struct Catalog {
     pub(crate) manifest: Option<Manifest>,
-    /// Whether slot A, slot B can be read.
+    /// Whether slots A and B are readable.
     pub(crate) readable: [bool; 2],
     /// The live chain, oldest first.
     pub(crate) chain: Vec<ChainedSegment>,
     pub(crate) missing_tail: Option<MissingTail>,
-    /// Files above the newest segment that are none of the log's.
+    /// Files numbered above the newest segment that never belonged to the log.
     pub(crate) orphans: Vec<Orphan>,
-    /// No manifest, though segments hold something.
+    /// The manifest is unreadable or missing although segments contain records.
     pub(crate) manifest_lost: bool,
-    /// The highest id that any file has, but for orphans.
+    /// The highest id of any file, orphans excepted.
     pub(crate) max_id: Option<SegmentId>,
     pub(crate) names: Vec<String>,
 }
 
 impl Catalog {
-    /// The first row of the table that something wrong with the chain matches.
+    /// The chain fault that comes first in the recovery table.
     pub(crate) fn first_fault(&self) -> Option<ChainFault> {
         let gaps = self.chain.iter().filter_map(|link| link.gap.as_ref()).map(|gap| gap.0);
         gaps.chain(self.missing_tail.map(|missing_tail| missing_tail.fault)).min()
     }
 
-    /// The last record that `live` says is durable, if it speaks of the newest segment.
+    /// The last durable record according to `live`, if `live` names the newest segment.
     pub(crate) fn durable_per(&self, live: &Live) -> Option<Lsn> {
         live.durable.filter(|_| self.matches_newest(live))
     }
 
-    /// Whether `live` speaks of the newest segment.
+    /// Whether `live` names the newest segment of this log.
     pub(crate) fn matches_newest(&self, live: &Live) -> bool {
         let newest = self.chain.last().map(|link| link.segment.header.reference());
         newest == Some(live.segment) && self.is_of_this_log(live)
     }
 
-    /// Whether `live` was written for this log, as far as anything says which one this is.
+    /// Whether `live` belongs to this log; true if no manifest says which log this is.
     pub(crate) fn is_of_this_log(&self, live: &Live) -> bool {
         self.manifest.as_ref().is_none_or(|manifest| manifest.log == live.log)
     }
 }
 
-/// What is wrong with the chain of segments. Where there are several faults, the first in this
-/// order counts.
+/// What is wrong with the chain. If there are several faults, the first in this order counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ChainFault {
     HeaderUnreadable,
@@ -68,37 +67,37 @@ pub(crate) enum ChainFault {
 pub(crate) struct ChainedSegment {
     pub(crate) segment: Segment,
     pub(crate) limit: Limit,
-    /// What is missing between the link before and this one.
+    /// What is missing between the previous segment and this one.
     pub(crate) gap: Option<(ChainFault, Damage)>,
 }
 
-/// Something that should stand behind the last link and does not.
+/// A segment that should follow the last one in the chain and is missing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MissingTail {
     pub(crate) fault: ChainFault,
     pub(crate) segment: SegmentId,
     pub(crate) cause: Corruption,
-    /// What a sound file in the place of the segment was written for.
+    /// Where the file found in place of the segment belongs.
     pub(crate) origin: Option<Origin>,
 }
 
-/// Files that have the name of a segment, and are not part of the log: no record is lost with them.
+/// Files named like a segment that never belonged to the log: deleting them loses no record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Orphan {
-    /// The segment that their name stands for.
+    /// The segment id in their names.
     pub segment: SegmentId,
     /// Their names in the log's directory.
     pub files: Vec<String>,
-    /// What they are.
+    /// Where they come from.
     pub kind: OrphanKind,
 }
 
-/// What an orphan file is.
+/// Where an orphan file comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OrphanKind {
-    /// It is empty, or holds nothing but zeros.
+    /// Zero length, or only zeros.
     Empty,
     /// A copy of this segment.
     Copy(SegmentId),
@@ -107,7 +106,7 @@ pub enum OrphanKind {
 }
 
 impl OrphanKind {
-    /// A word for it, stable for scripts.
+    /// A stable name for scripts.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -131,7 +130,7 @@ impl fmt::Display for Orphan {
     }
 }
 
-/// Which log this is.
+/// The log id: from the manifest, or else from the newest segment.
 pub(crate) fn log_id(catalog: &Catalog) -> Option<LogId> {
     let manifest = catalog.manifest.as_ref().map(|manifest| manifest.log);
     manifest.or_else(|| catalog.chain.last().map(|link| link.segment.header.log))

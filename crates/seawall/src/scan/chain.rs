@@ -1,4 +1,4 @@
-//! The live chain: which segments count, in which order, and what is missing between them.
+//! Builds the live chain: which segments count, in which order, and what is missing between them.
 //! format.md section 6.
 
 use crate::base::error::{Corruption, Damage, Lost, Origin, Result, missing_segment};
@@ -12,21 +12,22 @@ use seawall_io::Storage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The next older link, if there is one, and what is missing in between.
+/// The previous segment, if there is one, and the gap before the current segment.
 type PreviousLink = (Option<(Segment, Limit)>, Option<(ChainFault, Damage)>);
 
-/// The segments whose headers were looked at.
+/// The segment headers of a directory, by the id in the file name.
 #[derive(Default)]
 pub(crate) struct Headers {
     sound: BTreeMap<SegmentId, Segment>,
     bad: BTreeMap<SegmentId, Corruption>,
-    /// What sound files under the wrong name are.
+    /// The segments that sound files under a wrong name belong to.
     misplaced: BTreeMap<SegmentId, SegmentRef>,
 }
 
 impl Headers {
-    /// Looks at the header of a segment whose file has this name. If it lies beyond what readers
-    /// are told of, a bad one is the writer's business.
+    /// Reads the header of the segment file `name`. With `is_beyond`, the file is past the newest
+    /// segment that readers may see, and a bad header is ignored: the writer may still be creating
+    /// it.
     pub(crate) fn read(
         &mut self,
         storage: &Arc<dyn Storage>,
@@ -46,18 +47,18 @@ impl Headers {
         Ok(())
     }
 
-    /// Whether no segment is of the manifest's log, and one is of another.
+    /// Whether the directory has segments of another log and none of this one.
     pub(crate) fn are_all_foreign(&self) -> bool {
         self.sound.is_empty() && self.bad.values().any(|cause| *cause == Corruption::ForeignEpoch)
     }
 
-    /// The first record of that segment, if its header is sound.
+    /// The first LSN of `segment`, if its header is sound.
     pub(crate) fn base_of(&self, segment: SegmentRef) -> Option<Lsn> {
         let header = &self.sound.get(&segment.id)?.header;
         (header.epoch == segment.epoch).then_some(header.base)
     }
 
-    /// Whether a segment holds a batch, mark or seal, or cannot say.
+    /// Whether any segment contains a batch, mark or seal. A bad header counts as yes.
     pub(crate) fn hold_something(&self) -> Result<bool> {
         if !self.bad.is_empty() {
             return Ok(true);
@@ -70,7 +71,7 @@ impl Headers {
         Ok(false)
     }
 
-    /// Finds the live chain, from the newest segment down.
+    /// Builds the live chain, from the newest segment back to the oldest.
     pub(crate) fn build_chain(
         mut self,
         found: &mut Catalog,
@@ -79,11 +80,12 @@ impl Headers {
         let running = watermark.filter(|watermark| watermark.is_running());
         let named = running.map(|watermark| self.named_by(watermark)).transpose()?.flatten();
         let named = named.or_else(|| self.successor_of_removed(running?));
-        // What lies behind is the writer's business, unless its word leads there.
+        // Segments past the one in the watermark are still being created, unless `named_by` chose
+        // one.
         self.sound.retain(|id, _| running.is_none_or(|watermark| *id <= watermark.live.segment.id));
         let top = match named {
             Some(top) => Some(top),
-            // Without the segment that the writer names, the older ones are still there.
+            // The segment in the watermark is missing; the older ones are still readable.
             None => self.top(found, watermark)?,
         };
         let Some((mut segment, mut limit)) = top else {
@@ -106,29 +108,30 @@ impl Headers {
         Ok(())
     }
 
-    /// The segment that a running writer says is the newest.
+    /// The newest segment according to a running writer.
     fn named_by(&self, Watermark { live, by }: &Watermark) -> Result<Option<(Segment, Limit)>> {
         let top = self.sound.get(&live.segment.id);
         let Some(top) = top.filter(|top| top.header.epoch == live.segment.epoch) else {
             return Ok(None);
         };
         if *by == WatermarkSource::Own {
-            // How far a cut came that failed is for the next open to find out.
+            // This process is the writer. How far a failed truncation got is left to the next open.
             return Ok(Some((top.clone(), Limit::At(live.durable))));
         }
-        // What it holds was written anew, as a barrier failed, and that is not told yet: what its
-        // successor was made with is durable.
+        // The seal ends before the durable LSN: after a failed sync the writer rewrote these
+        // records into a successor, and `live` does not name that one yet. Records carried into it
+        // are durable.
         let Some(seal) = top.seal()?.filter(|seal| seal.last < live.durable) else {
             return Ok(Some((top.clone(), Limit::At(live.durable))));
         };
-        // If that is not there, it is missing.
+        // Without that successor there is no newest segment: it is missing.
         let next = self.sound.get(&seal.next.id);
         let next = next.filter(|next| next.header.epoch == seal.next.epoch);
         Ok(next.map(|next| (next.clone(), Limit::At(next.header.carried))))
     }
 
-    /// The segment that a running writer named is gone, and the next one follows an older: a cut
-    /// took it meanwhile. What that one was made with is durable.
+    /// The replacement for a segment that a truncation removed after the watermark was read: the
+    /// next segment, which links to an older predecessor. Records carried into it are durable.
     fn successor_of_removed(&self, watermark: &Watermark) -> Option<(Segment, Limit)> {
         let gone = watermark.live.segment.id;
         let (_, next) = self.sound.range(gone..).next()?;
@@ -137,15 +140,16 @@ impl Headers {
         (is_not_found && follows).then(|| (next.clone(), Limit::At(next.header.carried)))
     }
 
-    /// The newest segment, unless a seal or the last clean close names one behind it.
+    /// The newest segment in the directory. Reports a missing tail if a seal, the last clean close
+    /// or the watermark names a newer one.
     fn top(
         &self,
         found: &mut Catalog,
         watermark: Option<&Watermark>,
     ) -> Result<Option<(Segment, Limit)>> {
         let newest = self.sound.keys().next_back().copied();
-        // Ids grow: of several seals that lead nowhere, the one that was written last names the
-        // highest. Another may stand in a segment that a cut took and could not remove.
+        // Ids only grow, so of several seals whose successor is missing, the one written last names
+        // the highest id. The others may be in segments that a truncation could not remove.
         let mut last: Option<(&Segment, Seal)> = None;
         for segment in self.sound.values() {
             let Some(seal) = segment.seal()? else { continue };
@@ -170,8 +174,8 @@ impl Headers {
         if let Some(id) = named.filter(|id| newest.is_none_or(|newest| *id > newest)) {
             found.missing_tail = Some(self.missing(id, ChainFault::NewestMissing));
         }
-        // A segment is named once it is durable, and goes only when another was made, with a higher
-        // id. What a running writer cuts may have gone since it was listed.
+        // `live` names a segment only after it is durable, and the segment is removed only after
+        // one with a higher id exists. A running writer may have removed it since the listing.
         let is_missing = |watermark: &Watermark| {
             let is_above = newest.is_none_or(|newest| watermark.live.segment.id > newest);
             watermark.is_running() || (is_above && found.is_of_this_log(&watermark.live))
@@ -187,7 +191,7 @@ impl Headers {
         Ok(top.map(|top| (top, Limit::Open)))
     }
 
-    /// The files above the newest segment, if nothing of the log was ever in them.
+    /// The files above the newest segment, if none of them ever belonged to the log.
     fn orphans(
         &self,
         found: &Catalog,
@@ -203,7 +207,7 @@ impl Headers {
         orphans::find((newest, manifest), &found.names, above, is_elsewhere)
     }
 
-    /// Whether another file stands where this segment should be.
+    /// Whether another segment has the id of `named`.
     fn is_replaced(&self, named: SegmentRef) -> bool {
         self.sound.get(&named.id).is_some_and(|found| found.header.epoch != named.epoch)
     }
@@ -214,7 +218,7 @@ impl Headers {
         MissingTail { cause, ..missing }
     }
 
-    /// What stands before a segment: the next link, or a hole and what lies behind it.
+    /// The segment before `header`, and the gap between them if the direct predecessor is missing.
     fn below(&self, header: &SegmentHeader, manifest: Option<&Manifest>) -> Result<PreviousLink> {
         let oldest = manifest.map(|manifest| manifest.oldest);
         if oldest.is_some_and(|oldest| oldest.id == header.id) {
@@ -229,8 +233,8 @@ impl Headers {
             return Ok((None, gap));
         }
         let Some(pred) = header.pred else {
-            // The first segment that was ever made, though the manifest says that the log begins
-            // with an older one.
+            // This is the first segment ever created, yet the manifest names an older one as the
+            // start.
             let gap = manifest.map(|manifest| {
                 let lost = header.base.previous().filter(|last| *last >= manifest.oldest_base);
                 let lost = lost.map(|last| Lost { from: manifest.oldest_base, to: Some(last) });
@@ -257,9 +261,11 @@ impl Headers {
         Ok((behind.map(|(segment, last)| (segment, Limit::At(last))), Some(gap)))
     }
 
-    /// The older segment whose seal says that the missing one followed it, and its last LSN. Else,
-    /// as more than one may be lost, of the seals that name one which is not there the one that was
-    /// written last; if a segment stands above that one, an older seal says nothing.
+    /// The newest segment before the gap in front of `header`, and its last LSN.
+    ///
+    /// Its seal names the predecessor of `header`. If several segments are missing, no seal does:
+    /// then the seal written last whose successor is missing counts, unless a segment exists
+    /// between that successor and `header`.
     fn sealed_before(&self, header: &SegmentHeader) -> Result<Option<(Segment, Option<Lsn>)>> {
         let mut last: Option<(&Segment, Seal)> = None;
         for segment in self.sound.range(..header.id).map(|(_, segment)| segment) {
@@ -294,7 +300,7 @@ impl Headers {
             Some(cause) => (ChainFault::HeaderUnreadable, *cause),
             None => (fault, Corruption::SegmentMissing),
         };
-        // The number of another log's segment says nothing here.
+        // Ids are unique within one log only.
         let is_of_log = [Corruption::Misplaced, Corruption::Duplicated].contains(&cause);
         let origin = named.filter(|_| is_of_log);
         let origin = origin.map(|named| Origin { segment: named.id, offset: Offset(0) });

@@ -1,9 +1,9 @@
-//! How far a reader may go in the newest segment: up to what is known to be durable, and behind
-//! that once the reader has synced it. format.md section 6.2.
+//! Decides how far a reader may go in the newest segment: up to the last record known to be
+//! durable, and past it once the reader has synced the segment. format.md section 6.2.
 //!
-//! A reader shows every valid record and none that a crash could still remove. Evidence in the
-//! files, or `live`, tells of most records that they are durable; of the rest the reader makes sure
-//! by a sync of its own, through files that it has open for reading only.
+//! A reader returns every valid record and none that a crash could still remove. For most records
+//! the files or `live` prove that they are durable. For the others the reader calls sync itself,
+//! which a file opened for reading allows.
 
 use crate::base::error::{Damage, Error, Result};
 use crate::files::live::Watermark;
@@ -15,35 +15,35 @@ use seawall_format::{Lsn, SegmentRef, next_lsn};
 use seawall_io::Access;
 use std::io;
 
-/// What lies behind the records of the newest segment that were known to be durable.
+/// The end of the newest segment, past the records known to be durable.
 #[derive(Debug)]
 pub(crate) struct UnconfirmedEnd {
     /// The last valid record.
     last: Option<Lsn>,
-    /// The last record that is known to be durable without a sync.
+    /// The last record known to be durable without a sync.
     known: Option<Lsn>,
-    /// What is damaged first there.
+    /// The first damage past `known`.
     pub(crate) damage: Option<Vec<Damage>>,
-    /// What the look ended with.
+    /// How the scan ended.
     pub(crate) end: ScanEnd,
-    /// Whether everything is durable now.
+    /// Whether every valid record is known to be durable now.
     is_synced: bool,
-    /// Why the records behind `known` may not be shown.
+    /// Why the records after `known` cannot be returned: the error of the sync.
     refused: Option<io::Error>,
 }
 
-/// The newest segment, where its end is open: nothing is missing behind it.
+/// The newest segment, if it has no fixed end and no segment is missing after it.
 pub(crate) fn open_end(catalog: &Catalog) -> Option<&ChainedSegment> {
     catalog.chain.last().filter(|link| catalog.missing_tail.is_none() && link.limit == Limit::Open)
 }
 
-/// The last record of the newest segment that is known to be durable without a look at its
-/// batches.
+/// The last record known to be durable from the headers, marks, clean close and `live`, without
+/// reading batches.
 pub(crate) fn known(catalog: &Catalog, watermark: Option<&Watermark>) -> Result<Option<Lsn>> {
     let Some(newest) = open_end(catalog) else { return Ok(None) };
     let header = &newest.segment.header;
     if !is_named(catalog, watermark)? {
-        // Its name may be in the page cache only.
+        // The directory entry may not be durable yet, and with it the whole segment.
         return Ok(header.base.previous());
     }
     let marks = newest.segment.marks()?.into_iter().map(|mark| mark.confirmed);
@@ -55,7 +55,7 @@ pub(crate) fn known(catalog: &Catalog, watermark: Option<&Watermark>) -> Result<
     Ok(marks.chain(others).max().flatten())
 }
 
-/// Whether something that was written later says that the newest segment's name is durable.
+/// Whether anything written later proves that the newest segment's directory entry is durable.
 fn is_named(catalog: &Catalog, watermark: Option<&Watermark>) -> Result<bool> {
     let [.., before, newest] = &*catalog.chain else { return Ok(true) };
     let named = newest.segment.header.reference();
@@ -67,8 +67,7 @@ fn is_named(catalog: &Catalog, watermark: Option<&Watermark>) -> Result<bool> {
     Ok(before.segment.seal()?.is_some_and(|seal| seal.next == named))
 }
 
-/// Goes to the end of the newest segment with `scan`, whose end is open. Everything up to `known`
-/// was acknowledged or confirmed.
+/// Scans to the end of the newest segment. Everything up to `known` was acknowledged or confirmed.
 pub(crate) fn scan_beyond_known(
     catalog: &Catalog,
     scan: LogScanner,
@@ -80,10 +79,10 @@ pub(crate) fn scan_beyond_known(
         match scan.step()? {
             ScanItem::Batch(_) => {}
             ScanItem::Damage(damages, _) => drop(damage.get_or_insert(damages)),
-            ScanItem::ScanEnd(end) => break end,
+            ScanItem::End(end) => break end,
         }
     };
-    // What is carried was durable when the segment got its name, and not before that name is.
+    // Confirmations inside the segment count only if its directory entry is durable.
     let base = open_end(catalog).map(|newest| newest.segment.header.base);
     let is_named = known >= base || is_named(catalog, None)?;
     let known = if is_named { known.max(end.confirmed) } else { known };
@@ -91,7 +90,7 @@ pub(crate) fn scan_beyond_known(
     Ok(UnconfirmedEnd { last: end.last, known, is_synced, damage, end, refused })
 }
 
-/// A sync that failed. It is not tried again: the next one would succeed and prove nothing.
+/// A failed sync. Never retried: the next sync would succeed without having written the data.
 #[derive(Clone, Debug)]
 pub(crate) struct Refused {
     segment: SegmentRef,
@@ -106,8 +105,8 @@ impl Refused {
 }
 
 impl UnconfirmedEnd {
-    /// Syncs the newest segment and the directory, unless all that is valid is known to be durable,
-    /// or `refused` says that it failed before.
+    /// Syncs the newest segment and the directory, unless every valid record is known to be durable
+    /// or an earlier sync of this segment failed, as `refused` records.
     pub(crate) fn make_durable(
         &mut self,
         catalog: &Catalog,
@@ -122,7 +121,7 @@ impl UnconfirmedEnd {
             self.refused = Some(refused.error());
         } else if let Err(error) = sync(&newest.segment) {
             if error.kind() == io::ErrorKind::NotFound {
-                // Pruned meanwhile.
+                // The segment was pruned meanwhile.
                 return Err(Error::io(format!("sync {}", newest.segment.name()))(error));
             }
             *refused = Some(Refused { segment, kind: error.kind(), why: error.to_string() });
@@ -133,13 +132,13 @@ impl UnconfirmedEnd {
         Ok(())
     }
 
-    /// Whether this record is known to be durable without a sync.
+    /// Whether `lsn` is known to be durable without a sync.
     pub(crate) fn knows(&self, lsn: Lsn) -> bool {
         Some(lsn) <= self.known
     }
 
-    /// Up to where the newest segment is to be read. Behind damage that is its end: the damage is
-    /// an error to the reader, and what follows it is to be named as a verdict names it.
+    /// Limit for reading the newest segment. With damage there is none: the reader reports the
+    /// damage and what follows it, as `verify` does.
     pub(crate) fn limit(&self) -> Limit {
         match self.refused {
             Some(_) => Limit::At(self.known),
@@ -148,19 +147,19 @@ impl UnconfirmedEnd {
         }
     }
 
-    /// The last record that is known to be durable now.
+    /// The last record known to be durable now.
     pub(crate) fn durable(&self) -> Option<Lsn> {
         if self.is_synced { self.last } else { self.known }
     }
 
-    /// The error that takes the place of the records which may not be shown.
+    /// Takes the error that the reader returns instead of the unconfirmed records.
     pub(crate) fn refusal(&mut self) -> Option<Error> {
         let source = self.refused.take()?;
         Some(Error::Unconfirmed { from: next_lsn(self.known), to: self.last, source })
     }
 }
 
-/// Through files that are open for reading only.
+/// Files opened for reading suffice for a sync.
 fn sync(newest: &Segment) -> io::Result<()> {
     for name in newest.names() {
         newest.storage().open(&name, Access::Read)?.sync()?;

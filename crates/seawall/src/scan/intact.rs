@@ -1,5 +1,5 @@
-//! What a damaged place of a segment held: which records are lost, which are intact, and what did
-//! it.
+//! Judges the contents of a damaged range: which records are lost, which are intact, and whether
+//! the bytes belong to another place.
 
 use crate::base::error::{Corruption, Lost, Origin};
 use crate::files::segment::Segment;
@@ -7,7 +7,7 @@ use seawall_format::batch::{BatchHeader, HEADER_SIZE, Life};
 use seawall_format::{Lsn, Offset, Salt, frame};
 use std::ops::Range;
 
-/// An intact record of a damaged place.
+/// An intact record inside a damaged range.
 #[derive(Clone, Debug)]
 pub(crate) struct Salvaged {
     pub(crate) lsn: Lsn,
@@ -19,16 +19,16 @@ pub(crate) struct Salvaged {
 /// Whether all records of an atomic set could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomicSet {
-    /// All of them, as always outside a damaged batch; a record appended alone is a set of one.
+    /// All of them, as always outside a damaged batch. A record appended alone is a set of one.
     Whole,
-    /// Some are lost: what the set did as a whole was done in part.
+    /// Some are lost: the set is no longer atomic.
     Broken,
-    /// The record before is lost, and with it the word whether this one belonged to its set.
+    /// The preceding record is lost, so it is unknown whether this one belonged to the same set.
     Unknown,
 }
 
 impl AtomicSet {
-    /// A word for it, stable for scripts.
+    /// A stable name for scripts.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -39,22 +39,22 @@ impl AtomicSet {
     }
 }
 
-/// Records that a damaged place should hold, if it is known how many.
+/// The records that a damaged range should contain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExpectedFrames {
     pub(crate) first: Lsn,
-    /// The last that the place held.
+    /// The last record of the range, if known.
     pub(crate) last: Option<Lsn>,
-    /// The last of them that counts.
+    /// The last of them within the scan limit.
     pub(crate) counts_to: Option<Lsn>,
-    /// Whether nothing behind that counts, so that a set may end within.
+    /// Whether `counts_to` is the scan limit, so that a set may end there.
     pub(crate) is_limit: bool,
-    /// Whether more may have followed than anybody can say.
+    /// Whether the number of records is unknown.
     pub(crate) is_open: bool,
 }
 
 impl ExpectedFrames {
-    /// The intact records of a place, whose bytes begin with the header of its first batch.
+    /// The intact records of a range whose first bytes are a batch header.
     pub(crate) fn salvage(&self, bytes: &[u8], salt: &Salt) -> Vec<Salvaged> {
         let body = bytes.get(HEADER_SIZE..).unwrap_or_default();
         let Some(last) = self.last.filter(|last| *last >= self.first) else { return vec![] };
@@ -65,7 +65,7 @@ impl ExpectedFrames {
         found
     }
 
-    /// Marks the parts of sets that are not whole.
+    /// Marks the records of each set as whole, broken or unknown.
     fn mark_sets(&self, found: &mut [Salvaged]) {
         let first = self.first;
         let mut begins = Some(first);
@@ -74,8 +74,8 @@ impl ExpectedFrames {
             let (Some(head), Some(tail)) = (set.first(), set.last()) else { continue };
             let is_known = begins == Some(head.lsn);
             let ends = !tail.goes_on || (self.is_limit && Some(tail.lsn) == self.counts_to);
-            // Who follows a whole record begins a set, whether that record was the last of one or
-            // stood alone; behind a lost one nobody knows.
+            // A record after the end of a set begins a new set. After a lost record this is
+            // unknown.
             begins = ends.then(|| tail.lsn.next());
             let mark = match (ends, is_known) {
                 (false, _) => AtomicSet::Broken,
@@ -88,7 +88,7 @@ impl ExpectedFrames {
         }
     }
 
-    /// The runs of records that were not salvaged.
+    /// The ranges of LSNs that were not salvaged.
     pub(crate) fn lost(&self, salvaged: &[Salvaged]) -> Vec<Lost> {
         let (mut runs, mut from) = (vec![], self.first);
         for found in salvaged {
@@ -112,10 +112,10 @@ impl Salvaged {
     }
 }
 
-/// What stands in a damaged place of `here` though it belongs elsewhere, if a batch of this log
-/// does.
+/// Finds where the bytes in a damaged range of `here` belong, if they are a batch of this log from
+/// another place.
 ///
-/// `at` is where in the segment `bytes` begin.
+/// `at` is the offset of `bytes` in the segment.
 pub(crate) fn trace_misplaced_bytes(
     here: &Segment,
     others: &[Segment],

@@ -1,7 +1,8 @@
-//! Reads a log's directory: manifest and segment headers. format.md sections 4 and 6.
+//! Loads the catalog: reads the manifest and every segment header, and builds the chain from them.
+//! format.md sections 4 and 6.
 //!
-//! A file that is missing or out of place does not end it: the rest stays readable around the
-//! hole, and the hole is named.
+//! A missing or misplaced file is reported in the catalog as a gap; the segments on both sides of
+//! the gap stay readable.
 
 use crate::base::error::{Error, Result};
 use crate::files::directory::{is_not_found, list, segment_ids};
@@ -14,13 +15,14 @@ use seawall_io::Storage;
 use std::io;
 use std::sync::Arc;
 
-/// How often a look starts over because the writer wrote or pruned under it.
+/// How often loading restarts because the writer created or removed files meanwhile.
 const ATTEMPTS: u32 = 8;
 
-/// Reads what the directory holds. A running writer says which segment is the newest; one that is
-/// gone only which there was.
+/// Reads the directory. The watermark of a running writer decides which segment is the newest; that
+/// of a writer that has exited only proves that a segment existed.
 ///
-/// What seems to be missing may just have been pruned: the manifest says so first.
+/// A segment that seems to be missing may have been pruned during the load, and the manifest is
+/// updated first. So a fault counts only if a second load finds the same names and manifest.
 pub(crate) fn load_catalog(
     storage: &Arc<dyn Storage>,
     watermark: Option<&Watermark>,
@@ -28,10 +30,11 @@ pub(crate) fn load_catalog(
     let mut before = None;
     for _ in 1..ATTEMPTS {
         match load_once(storage, watermark) {
-            // Removed since it was listed.
+            // A file was removed after it was listed.
             Err(error) if is_not_found(&error) => {}
             Ok(found) if found.first_fault().is_some() => {
-                // Or a segment was just made: its predecessor names it, and it was not listed.
+                // The writer may have created a segment after the listing: the predecessor names
+                // it, the list lacks it.
                 let sequence = found.manifest.as_ref().map(|manifest| manifest.sequence);
                 let seen = Some((sequence, found.names.clone()));
                 if before == seen {
@@ -45,8 +48,8 @@ pub(crate) fn load_catalog(
     load_once(storage, watermark)
 }
 
-/// Whether a survey still says what is there, where no writer's word tells of changes: each of
-/// them makes or removes a file, or writes the manifest.
+/// Whether `catalog` still matches the directory. Used where no watermark shows changes: every
+/// change creates a file, removes one, or writes the manifest.
 pub(crate) fn still_holds(storage: &dyn Storage, catalog: &Catalog) -> Result<bool> {
     let names = list(storage)?;
     let ids: Vec<_> = segment_ids(&names).collect();
@@ -76,27 +79,28 @@ fn load_once(storage: &Arc<dyn Storage>, watermark: Option<&Watermark>) -> Resul
     let running = watermark.filter(|watermark| watermark.is_running());
     let newest = running.map(|watermark| watermark.live.segment.id);
     if newest.is_some() && newest < oldest {
-        // The writer pruned it since it was asked.
+        // The writer pruned the segment after the watermark was read.
         let pruned = io::Error::from(io::ErrorKind::NotFound);
         return Err(Error::io("find the segment that the writer named")(pruned));
     }
-    // The one behind what the writer names may have been made since.
+    // The writer may have rotated after the watermark was read; its successor counts, too.
     let behind = newest.and_then(|newest| ids.iter().copied().filter(|id| *id > newest).min());
     let last = behind.or(newest);
     let mut headers = Headers::default();
     for name in &found.names {
         let id = SegmentId::from_file_name(name);
         if let Some(id) = id.filter(|id| oldest.is_none_or(|oldest| *id >= oldest)) {
-            // It may be what the newest one's seal names: a recovery died and left another there.
+            // A bad header above `last` is ignored: the seal of the newest segment may name a file
+            // that an interrupted recovery left under construction.
             let is_beyond = last.is_some_and(|last| id > last);
             headers.read(storage, (id, name, is_beyond), found.manifest.as_ref())?;
         }
     }
     match &mut found.manifest {
-        // Nobody knows which of them is the stranger, nor where the log began.
+        // Every segment belongs to another log, so where this one began is unknown.
         Some(manifest) if headers.are_all_foreign() => manifest.oldest_base = Lsn::FIRST,
         Some(manifest) => {
-            // Its records are there: nothing of it was given up.
+            // The header proves that these records were not pruned, whatever the manifest says.
             let base = headers.base_of(manifest.oldest).unwrap_or(manifest.oldest_base);
             manifest.oldest_base = manifest.oldest_base.min(base);
         }

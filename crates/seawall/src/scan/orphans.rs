@@ -1,5 +1,5 @@
-//! Orphan files: they have the name of a segment above the newest one, and nothing of the log was
-//! ever in them. format.md section 6.3.
+//! Finds orphan files: files numbered above the newest segment that never contained data of this
+//! log. format.md section 6.3.
 
 use crate::base::error::{Corruption, Error, Result};
 use crate::base::num::READ_SIZE;
@@ -13,22 +13,22 @@ use seawall_format::{Closed, Geometry, Lsn, Manifest, SegmentId, SegmentRef, tai
 use seawall_io::{Access, Storage};
 use std::sync::Arc;
 
-/// What is known of the newest segment where files with higher numbers are none of the log's.
+/// Facts about the newest segment that decide whether the log ends there.
 #[derive(Clone, Debug)]
 struct Newest {
     segment: SegmentRef,
-    /// What the manifest says of the last clean close.
+    /// The last clean close in the manifest.
     closed: Option<Closed>,
-    /// Whether nothing but zeros is where its seal would be.
+    /// Whether its seal block is all zeros.
     seal_is_blank: bool,
     is_whole: bool,
-    /// Its last record and what is behind that; `None` if something of it is damaged.
+    /// Its last record and the state of the tail; `None` if the segment is damaged.
     end: Option<(Option<Lsn>, tail::Row)>,
 }
 
 impl Newest {
-    /// Whether a clean close was the last thing that happened to the log: nothing came after it in
-    /// this segment, and no rotation ended the segment.
+    /// Whether a clean close was the last event of the log: nothing was written after it, and no
+    /// rotation sealed the segment.
     fn is_end_of_log(&self) -> bool {
         let Some(closed) = self.closed else { return false };
         let at_close = Some((closed.last, tail::Row::Clean));
@@ -39,10 +39,10 @@ impl Newest {
     }
 }
 
-/// Finds the orphans among files that have a segment's name and are not that segment. There are
-/// none where one of these files may have been a segment, or a segment may be missing.
+/// Returns the files of the ids `above` the newest segment as orphans. Returns none if any of them
+/// may have been a segment, or if a segment may be missing.
 ///
-/// `is_elsewhere` says whether the log has a segment, or had it, under its own number.
+/// `is_elsewhere` tells whether the log has, or had, that segment under its own name.
 pub(crate) fn find(
     (newest, manifest): (&Segment, &Manifest),
     names: &[String],
@@ -76,25 +76,25 @@ pub(crate) fn find(
     Ok(if facts.is_end_of_log() { orphans } else { vec![] })
 }
 
-/// The last record of a segment and what is behind it, if nothing of it is damaged.
+/// The last record of a segment and the state of its tail, if no part of it is damaged.
 fn end_of(segment: &Segment) -> Result<Option<(Option<Lsn>, tail::Row)>> {
     let link = ChainedSegment { segment: segment.clone(), limit: Limit::Open, gap: None };
     let mut scan = LogScanner::of_segment(&link);
     loop {
         match scan.step() {
             Ok(ScanItem::Batch(_)) => {}
-            Ok(ScanItem::ScanEnd(end)) => {
+            Ok(ScanItem::End(end)) => {
                 let tail = end.tail.filter(|_| end.damage.is_empty());
                 return Ok(tail.map(|tail| (end.last, tail.row)));
             }
             Err(error) if is_not_found(&error) => return Err(error),
-            // What cannot be read proves nothing; the walk over the log names it.
+            // An unreadable segment proves nothing; the scan of the whole log reports the error.
             Ok(ScanItem::Damage(..)) | Err(_) => return Ok(None),
         }
     }
 }
 
-/// What the files with this number are, if it can be told that they never were a segment.
+/// Classifies the files of `segment`; `None` if they may once have been that segment.
 fn judge(
     storage: &Arc<dyn Storage>,
     (segment, names): (SegmentId, &[String]),
@@ -117,20 +117,20 @@ fn judge(
                 _ => return Ok(None),
             }
         } else {
-            // A text is what its head says it is. Parity is made of a segment that was there.
+            // The head file decides what a text file is. Parity exists only for a real segment.
             let is_of_head = *name == segment.text_name() && found != Some(OrphanKind::Empty);
             if is_of_head || is_blank(&**storage, name)? {
                 continue;
             }
             return Ok(None);
         };
-        // An empty file beside another does not change what that one is.
+        // An empty file next to another does not change the kind of the other.
         found = found.filter(|found| *found != OrphanKind::Empty).or(Some(kind));
     }
     Ok(found.map(|kind| Orphan { segment, files, kind }))
 }
 
-/// Whether a file holds nothing but zeros, and not more of them than a segment can have.
+/// Whether a file contains only zeros, and no more of them than a segment can have.
 fn is_blank(storage: &dyn Storage, name: &str) -> Result<bool> {
     let failed = || Error::io(format!("read {name}"));
     let file = storage.open(name, Access::Read).map_err(failed())?;
@@ -143,7 +143,7 @@ fn is_blank(storage: &dyn Storage, name: &str) -> Result<bool> {
         let read = match file.read_at(&mut bytes, at) {
             Ok(0) => break,
             Ok(read) => read,
-            // What cannot be read may be anything.
+            // Unreadable bytes may be anything.
             Err(_) => return Ok(false),
         };
         if !tail::is_zero(bytes.get(..read).unwrap_or_default()) {
@@ -163,7 +163,7 @@ mod tests {
         SegmentRef { id: SegmentId::new(id).expect("not 0"), epoch: Epoch(7) }
     }
 
-    /// A segment that was closed with its ninth record, and to which nothing has happened since.
+    /// A segment that was closed cleanly after its ninth record and is unchanged since.
     fn closed() -> Newest {
         let segment = reference(3);
         let end = Some((Lsn::new(9), tail::Row::Clean));

@@ -1,4 +1,5 @@
-//! Bytes that leave a log, cut off its tail or with a repair, are kept for people, within bounds.
+//! Keeps a copy of bytes that recovery or repair removes from a log, so that a person can inspect
+//! them; the total is bounded.
 
 use crate::base::env::Env;
 use crate::base::num::{READ_SIZE, to_u64};
@@ -9,10 +10,10 @@ use seawall_io::{Access, File, Storage};
 use std::io;
 use std::ops::Range;
 
-/// How many bytes of cut tails are kept, newest first.
+/// Maximum bytes of removed tails to keep, newest first.
 const MAX: u64 = 64 << 20;
 
-/// Keeps the bytes that recovery cuts off; the oldest such files go first when there are many.
+/// Copies the tail that recovery removes; deletes the oldest copies beyond the limit.
 pub(crate) fn keep(env: &Env, tail: &TailFound) -> io::Result<String> {
     let folder = env.storage.folder(QUARANTINE)?;
     let mut kept = folder.list()?;
@@ -35,10 +36,10 @@ pub(crate) fn keep(env: &Env, tail: &TailFound) -> io::Result<String> {
     Ok(format!("{QUARANTINE}/{name}"))
 }
 
-/// How the names of cut tails end.
+/// Suffix of the names of removed tails.
 const TAIL_SUFFIX: &str = ".bytes";
 
-/// Keeps a file of a segment that a repair takes out of the log: for as long as a person wants it.
+/// Copies a segment file that repair removes. Such copies are never deleted automatically.
 pub(crate) fn keep_file(env: &Env, file: &str) -> io::Result<String> {
     let folder = env.storage.folder(QUARANTINE)?;
     let source = env.storage.open(file, Access::Read)?;
@@ -48,7 +49,8 @@ pub(crate) fn keep_file(env: &Env, file: &str) -> io::Result<String> {
     Ok(format!("{QUARANTINE}/{name}"))
 }
 
-/// Copies a part of a file, durably but for its name, or nothing.
+/// Copies a range of a file and syncs it; the directory entry is not synced. Leaves nothing behind
+/// on failure.
 fn copy(
     source: &dyn File,
     range: Range<Offset>,
@@ -57,7 +59,7 @@ fn copy(
 ) -> io::Result<()> {
     let copied = fill(source, range, &*folder.create(name)?);
     if copied.is_err() {
-        // Half a copy is none, and takes room where there may be too little.
+        // A partial copy is useless, and the disk may be full.
         let _ = folder.remove(name);
     }
     copied

@@ -1,5 +1,5 @@
-//! The walk over the live chain: reads segments in order, shows them to the scanner, and finds its
-//! feet behind damage. Recovery, readers and `verify` all walk this way.
+//! Scans the live segments in order. After damage the scanner resynchronizes at the next valid
+//! batch. Recovery, readers and `verify` share this scanner.
 
 mod resync;
 
@@ -17,19 +17,19 @@ use seawall_format::{Layout, Live, Lsn, Offset, SegmentId, next_lsn, tail};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// What one read takes on the way to one record: as far as it mostly is.
+/// Read size when the scan looks for a single record, which is usually this close.
 const READ_NEAR: u64 = 64 << 10;
 
-/// One thing found on the walk.
+/// One result of the scan.
 #[derive(Debug)]
 pub(crate) enum ScanItem {
-    /// A valid batch, or a valid set of lines as one; its frames are a range of
-    /// [`LogScanner::bytes`].
+    /// A valid batch, or a complete atomic set of lines presented as a batch. Its frames are a
+    /// range of [`LogScanner::bytes`].
     Batch(ScannedBatch),
-    /// Damage; the intact frames of the place are ranges of [`LogScanner::bytes`].
+    /// Damage, and the intact frames inside it, as ranges of [`LogScanner::bytes`].
     Damage(Vec<Damage>, Vec<Salvaged>),
     /// The end of the chain.
-    ScanEnd(ScanEnd),
+    End(ScanEnd),
 }
 
 /// A valid batch.
@@ -37,60 +37,60 @@ pub(crate) enum ScanItem {
 pub(crate) struct ScannedBatch {
     pub(crate) header: BatchHeader,
     pub(crate) body: Range<usize>,
-    /// The last of its records that counts.
+    /// The last of its records within the scan limit.
     pub(crate) last: Lsn,
-    /// Where it begins in its segment.
+    /// Offset of its first byte in the segment.
     pub(crate) start: Offset,
-    /// Where it ends there.
+    /// Offset after its last byte.
     pub(crate) end: Offset,
-    /// Whether it may have begun earlier, in lines that are lost.
+    /// `Unknown` if the set may have begun in lines that are lost.
     pub(crate) set: AtomicSet,
 }
 
-/// How the walk ended.
+/// How the scan ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScanEnd {
-    /// V, the last record found.
+    /// V: the last record found.
     pub(crate) last: Option<Lsn>,
-    /// W, the highest record confirmed anywhere; `None` also where the chain has no open end.
+    /// W: the highest record confirmed anywhere; `None` also if the newest segment is missing.
     pub(crate) confirmed: Option<Lsn>,
-    /// Behind the last batch of the newest segment: where, and what lies there.
+    /// The bytes after the last batch of the newest segment.
     pub(crate) tail: Option<TailFound>,
-    /// What is missing though no record shows it: the end of the newest file, the manifest.
+    /// Damage that no record reveals: a shortened newest file, a lost manifest.
     pub(crate) damage: Vec<Damage>,
 }
 
 impl ScanEnd {
-    /// The segments where something may be damaged that a look ends with.
+    /// The segments in which the end of the scan may be damage.
     pub(crate) fn doubtful(&self) -> Vec<Option<SegmentId>> {
         let tail = self.tail.iter().filter(|tail| tail.row != tail::Row::Clean);
         let tail = tail.map(|tail| Some(tail.segment));
         self.damage.iter().map(|damage| damage.segment).chain(tail).collect()
     }
 
-    /// Up to where nothing needs to be written anew. Where the chain has no open end, nothing was
-    /// found that could be.
+    /// The last record that recovery never has to rewrite. If the newest segment is missing,
+    /// recovery has nothing to rewrite.
     pub(crate) fn sure(&self) -> Option<Lsn> {
         if self.tail.is_some() { self.confirmed } else { self.last }
     }
 }
 
-/// What lies behind the last batch of the newest segment.
+/// The bytes after the last batch of the newest segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TailFound {
     pub(crate) segment: SegmentId,
     pub(crate) offset: Offset,
     pub(crate) chain: u64,
     pub(crate) row: tail::Row,
-    /// How many bytes there are up to the last that is not zero.
+    /// Number of bytes up to the last one that is not zero.
     pub(crate) length: u64,
-    /// Whether the file is what the writer wrote, and nothing else: a text may have been edited.
+    /// Whether the file contains exactly what the writer wrote; a text file may have been edited.
     pub(crate) is_exact: bool,
-    /// The name of the file.
+    /// Name of the file.
     pub(crate) file: String,
 }
 
-/// The walk over a chain.
+/// A scan over a chain of segments.
 #[derive(Debug)]
 pub(crate) struct LogScanner {
     links: VecDeque<ChainedSegment>,
@@ -98,35 +98,34 @@ pub(crate) struct LogScanner {
     closed: Option<seawall_format::Closed>,
     manifest_lost: bool,
     current: Option<(ChainedSegment, Scanner)>,
-    /// The schema number of the segment where it is or was last.
+    /// Schema number of the current segment, or of the last one.
     schema: u32,
-    /// The bytes of the current segment.
+    /// The open file of the current segment.
     source: Option<SegmentReader>,
-    /// Whether to go on where the device cannot read.
+    /// Whether to continue after blocks that the device cannot read.
     skip_io_errors: bool,
-    /// All segments that bytes in the wrong place may have come from.
+    /// All segments of the chain, to find where misplaced bytes come from.
     segments: Vec<Segment>,
     window: Offset,
     buffer: Buffer,
-    /// What the last event means, if that is lines: a batch that says the same.
+    /// The current item as a batch, if the file has it as lines.
     synthesized_batch: Option<Vec<u8>>,
-    /// The place that looked like damage and is read a second time, or was.
+    /// The last place that was read again because it looked like damage.
     read_again: Option<(SegmentId, Offset)>,
-    /// The set that comes next may have begun in what is lost.
+    /// Whether the next atomic set may have begun in the damage before it.
     set_start_lost: bool,
-    /// What one read takes.
+    /// Bytes per read.
     read_size: u64,
     /// The last record found.
     last: Option<Lsn>,
-    /// The chain value of its batch, where it was seen.
+    /// Chain value of the batch that holds `last`; `None` after a gap.
     chain: Option<u64>,
-    /// The highest record that a batch on the way confirmed.
+    /// The highest record that a scanned batch, or the caller, confirms.
     confirmed: Option<Lsn>,
 }
 
 impl LogScanner {
-    /// A walk from the first record of the chain that a survey found; from the segment that holds
-    /// `from`, if that is given.
+    /// Scans the chain of `catalog` from its first record, or from the segment that holds `from`.
     pub(crate) fn new(catalog: &Catalog, from: Option<Lsn>) -> Self {
         let mut links: VecDeque<_> = catalog.chain.iter().cloned().collect();
         while links.get(1).is_some_and(|next| Some(next.segment.header.base) <= from) {
@@ -145,27 +144,27 @@ impl LogScanner {
         }
     }
 
-    /// A walk over one segment alone.
+    /// Scans one segment only.
     pub(crate) fn of_segment(link: &ChainedSegment) -> Self {
         let link = ChainedSegment { gap: None, ..link.clone() };
         let last = link.segment.header.base.previous();
         Self::over(VecDeque::from([link]), last)
     }
 
-    /// Goes on where the device cannot read, with what can be told of such a place.
+    /// Sets whether to continue after blocks that the device cannot read.
     pub(crate) fn skip_io_errors(mut self, skip_io_errors: bool) -> Self {
         self.skip_io_errors = skip_io_errors;
         self
     }
 
-    /// Takes this record for one that the log acknowledged: a log that ends before it is damaged.
+    /// Sets a record that the log acknowledged: a log that ends before it is damaged.
     pub(crate) fn with_min_end(mut self, last: Option<Lsn>) -> Self {
         self.confirmed = self.confirmed.max(last);
         self
     }
 
-    /// A walk over one segment of a survey's chain, from `start` on if that is known; if it is the
-    /// last one, with what the survey knows of the end.
+    /// Scans one segment of the chain, from `start` if given. In the last segment the scan judges
+    /// the end as a scan of the whole chain does.
     pub(crate) fn within(catalog: &Catalog, link: &ChainedSegment, start: Option<Start>) -> Self {
         let id = link.segment.header.id;
         let is_last = catalog.chain.last().is_some_and(|last| last.segment.header.id == id);
@@ -210,32 +209,32 @@ impl LogScanner {
         }
     }
 
-    /// The bytes that the ranges of the last event mean.
+    /// The bytes that the ranges of the last item refer to.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.synthesized_batch.as_deref().unwrap_or_else(|| self.buffer.bytes())
     }
 
-    /// A batch as it stands in its file.
+    /// The bytes of a batch as they are in the file.
     pub(crate) fn raw(&self, found: &ScannedBatch) -> &[u8] {
         let window = Window { start: self.window, bytes: self.buffer.bytes() };
         let bytes = window.range(found.start, found.end.0 - found.start.0);
         bytes.expect("the scan has just read it")
     }
 
-    /// The segment where the walk is.
+    /// The current segment.
     #[inline]
     pub(crate) fn segment(&self) -> Option<SegmentId> {
         self.current.as_ref().map(|(link, _)| link.segment.header.id)
     }
 
-    /// The schema number of the records of the last event.
+    /// Schema number of the records of the last item.
     #[inline]
     pub(crate) fn schema(&self) -> u32 {
         self.schema
     }
 
-    /// How far the walk has come.
+    /// The current segment and offset.
     pub(crate) fn place(&self) -> Option<(SegmentId, Offset)> {
         self.current.as_ref().map(|(link, scanner)| (link.segment.header.id, scanner.offset()))
     }
@@ -245,7 +244,7 @@ impl LogScanner {
         self.last
     }
 
-    /// The next thing on the way.
+    /// Returns the next batch, the next damage, or the end.
     pub(crate) fn step(&mut self) -> Result<ScanItem> {
         loop {
             let Some((link, scanner)) = &mut self.current else {
@@ -261,7 +260,7 @@ impl LogScanner {
                 Step::Need { offset, length: least } => {
                     let source = opened(&mut self.source, &link.segment, self.skip_io_errors)?;
                     let length = least.max(self.read_size);
-                    // What was read of it stays: of a long batch that is all but its end.
+                    // Keep what the buffer already has: of a long batch only the end is missing.
                     match offset.0.checked_sub(self.window.0).map(usize::try_from) {
                         Some(Ok(before)) => self.buffer.drop_first(before),
                         _ => self.buffer.clear(),
@@ -316,8 +315,8 @@ impl LogScanner {
         }
     }
 
-    /// More became durable in the newest segment, where this walk has come to its end: it can go
-    /// on. Not so if there is a newer segment, or the walk is elsewhere.
+    /// Continues in the newest segment, where more records became durable. Returns `false` if there
+    /// is a newer segment or the scan is in another one.
     pub(crate) fn extend(&mut self, live: &Live) -> bool {
         let Some((link, scanner)) = &mut self.current else { return false };
         if link.segment.header.reference() != live.segment || !self.links.is_empty() {
@@ -325,13 +324,13 @@ impl LogScanner {
         }
         link.limit = Limit::At(live.durable);
         scanner.set_limit(link.limit);
-        // What was read ahead was read before it was durable.
+        // The bytes read ahead may predate the records that are durable now.
         self.invalidate_buffer();
         true
     }
 
-    /// From now on the records of the newest segment up to `limit` count, where this walk is at
-    /// its end. `false` if it is elsewhere, or left a part of a batch out.
+    /// Raises the limit in the newest segment to `limit`. Returns `false` if the scan is in another
+    /// segment, or if the old limit split a batch.
     pub(crate) fn raise(&mut self, limit: Limit) -> bool {
         let is_here = self.is_in_newest();
         let Some((link, scanner)) = self.current.as_mut().filter(|_| is_here) else {
@@ -346,13 +345,13 @@ impl LogScanner {
         true
     }
 
-    /// Whether no segment follows on the one where this walk is, or was.
+    /// Whether the current segment is the last one of the chain.
     pub(crate) fn is_in_newest(&self) -> bool {
         self.links.is_empty()
     }
 
-    /// A walk from the place where this one came to its end in the newest segment, to the end of
-    /// what is valid there.
+    /// A scan from the current position in the newest segment to the last valid record, without a
+    /// limit.
     pub(crate) fn behind(&self) -> Option<Self> {
         let (link, scanner) = self.current.as_ref().filter(|_| self.is_in_newest())?;
         let (mut link, mut scanner) = (link.clone(), scanner.clone());
@@ -368,14 +367,14 @@ impl LogScanner {
         Some(scan)
     }
 
-    /// A few bytes from the place where this walk is at its end, and which place that is.
+    /// A few bytes at the current position, and their offset; shows whether the file changed there.
     pub(crate) fn peek_after_end(&self) -> Result<Option<(Offset, Vec<u8>)>> {
         let Some((link, scanner)) = &self.current else { return Ok(None) };
         let at = scanner.part().map_or(scanner.offset(), |part| part.end);
         Ok(Some((at, link.segment.read(at, to_u64(HEADER_SIZE))?)))
     }
 
-    /// The same walk, which goes up to `limit` in the newest segment.
+    /// Sets the limit in the newest segment.
     pub(crate) fn up_to(mut self, limit: Limit) -> Self {
         if let Some(newest) = self.links.back_mut() {
             newest.limit = limit;
@@ -383,7 +382,7 @@ impl LogScanner {
         self
     }
 
-    /// Forgets what was read of the segment where the walk is.
+    /// Drops the bytes read ahead from the current segment.
     fn invalidate_buffer(&mut self) {
         self.buffer.clear();
         if let Some((_, scanner)) = &mut self.current {
@@ -391,14 +390,14 @@ impl LogScanner {
         }
     }
 
-    /// Goes to the next segment, or to the end.
+    /// Enters the next segment. Returns an item for a gap before it, or at the end of the chain.
     fn enter_next(&mut self) -> Option<ScanItem> {
         let Some(mut link) = self.links.pop_front() else {
             return Some(self.end_of_chain());
         };
         if let Some((_, damage)) = link.gap.take() {
             let base = link.segment.header.base;
-            // Below a hole nothing is known of the chain.
+            // The chain value after a gap is unknown.
             (self.last, self.chain) = (base.previous(), None);
             self.links.push_front(link);
             return Some(ScanItem::Damage(vec![damage], vec![]));
@@ -429,11 +428,11 @@ impl LogScanner {
             );
         }
         let damage = self.lost_manifest(None).into_iter().collect();
-        ScanItem::ScanEnd(ScanEnd { last: self.last, confirmed: None, tail: None, damage })
+        ScanItem::End(ScanEnd { last: self.last, confirmed: None, tail: None, damage })
     }
 }
 
-/// Where a scanner stopped, and what it saw there.
+/// Why the scanner stopped, and the header it saw there.
 #[derive(Clone, Copy)]
 struct Stop {
     cause: Cause,
@@ -452,8 +451,8 @@ impl Stop {
     }
 }
 
-/// Reads on behind what `buffer` has from `offset` on, until that is `length` bytes or the file
-/// ends, in pieces that the scanner looks at while they are at hand. How many it has then.
+/// Extends `buffer`, which starts at `offset`, to `length` bytes or the end of the file. Each piece
+/// is checksummed while it is in the CPU cache. Returns the new length of the buffer.
 fn read_ahead(
     source: &mut SegmentReader,
     scanner: &mut Scanner,
@@ -475,7 +474,7 @@ fn read_ahead(
     Ok(held)
 }
 
-/// The open segment, opened once.
+/// Returns the reader of `segment`, opening it on first use.
 fn opened<'a>(
     source: &'a mut Option<SegmentReader>,
     segment: &Segment,

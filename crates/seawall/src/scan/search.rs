@@ -1,5 +1,5 @@
-//! What lies behind the place in a segment where no valid batch, or no valid line, stands; found a
-//! window at a time.
+//! Searches a segment for the next batch header or line after a place that is not valid, one window
+//! at a time.
 
 use crate::base::error::Result;
 use crate::base::num::{READ_SIZE, to_u64};
@@ -8,32 +8,32 @@ use seawall_format::batch::{BatchHeader, HEADER_SIZE};
 use seawall_format::scan::{Scanner, Window, headers};
 use seawall_format::{Layout, Lsn, Offset, lines, tail};
 
-/// What was found so far.
+/// State and result of a search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeaderSearch {
-    /// The highest record that a batch header there confirms.
+    /// The highest record that a header after the start confirms.
     pub(crate) confirmed: Option<Lsn>,
-    /// Where the last byte that is not zero ends.
+    /// Offset after the last byte that is not zero.
     pub(crate) used: Offset,
     /// The next batch header that can belong to this log.
     pub(crate) next: Option<(Offset, BatchHeader)>,
-    /// From here on a header may be the next one.
+    /// A header before this offset is not the next one.
     from: Offset,
-    /// Where the next look begins.
+    /// Where the next window begins.
     at: Offset,
-    /// Whether a line begins there.
+    /// Whether a line begins at `at`.
     at_line: bool,
-    /// Where the records of the file end before.
+    /// End of the part of the file that can hold records.
     end: u64,
 }
 
 impl HeaderSearch {
-    /// Nothing yet, of a file whose records end before `end`.
+    /// Starts a search in a file whose records end before `end`.
     pub(crate) fn new(scanner: &Scanner, from: Offset, end: u64) -> Self {
         let (at, used) =
             (scanner.offset(), scanner.part().map_or(scanner.offset(), |part| part.end));
         match scanner.layout() {
-            // The byte before tells whether a line begins there.
+            // Begins one byte early, to see whether a line begins here.
             Layout::Text => {
                 let (at, at_line) = (Offset(used.0.saturating_sub(1)), used.0 == 0);
                 Self { confirmed: None, used, next: None, from, at, at_line, end }
@@ -42,21 +42,21 @@ impl HeaderSearch {
         }
     }
 
-    /// How much is to be read at once.
+    /// Bytes per window.
     pub(crate) fn window(scanner: &Scanner) -> u64 {
         match scanner.layout() {
-            // The longest line and the beginning of the next.
+            // The longest line and the start of the next.
             Layout::Text => READ_SIZE.max(lines::line_max(scanner.life()) + 64),
             _ => READ_SIZE,
         }
     }
 
-    /// Where the next window is to begin, if the search is not through.
+    /// Where the next window begins; `None` if the search is complete.
     pub(crate) fn next_window(&self) -> Option<Offset> {
         (self.at.0 < self.end).then_some(self.at)
     }
 
-    /// Looks at a window that begins at `at`.
+    /// Searches the window `bytes` at offset `at`.
     pub(crate) fn scan_window(&mut self, scanner: &Scanner, at: Offset, bytes: &[u8]) {
         if scanner.layout() == Layout::Text {
             return self.look_at_lines(scanner, at, bytes);
@@ -71,23 +71,23 @@ impl HeaderSearch {
         if let Some(last) = bytes.iter().rposition(|byte| *byte != 0) {
             self.used = at.plus(to_u64(last) + 1);
         }
-        // A header may begin in this window and end in the next.
+        // Keep a header that continues in the next window.
         let whole = bytes.len().saturating_sub(HEADER_SIZE - 8) / 8 * 8;
         self.at = at.plus(to_u64(if whole == 0 { bytes.len() } else { whole }));
     }
 
-    /// What lies before `next` in a text is zero: no line begins there.
+    /// Skips zeros of a text file up to `next`: no line begins there.
     pub(crate) fn pass_hole(&mut self, next: Option<Offset>) {
-        // The zero before tells that none begins at that place either.
+        // Begins one byte early: the zero shows that no line begins at `next` either.
         let next = next.map_or(self.end, |next| next.0.saturating_sub(1));
         self.at = self.at.max(Offset(next.min(self.end)));
     }
 
-    /// Each line is judged on the bytes up to the next, so that no byte is looked at twice.
+    /// Checks each line using only its own bytes, so that no byte is checked twice.
     fn look_at_lines(&mut self, scanner: &Scanner, at: Offset, bytes: &[u8]) {
         let is_last = at.plus(to_u64(bytes.len())).0 >= self.end;
         let mut starts = lines::starts(bytes, self.at_line).peekable();
-        // A line may begin in this window and end in the next.
+        // A line may continue in the next window.
         let mut seen = bytes.len();
         while let Some(start) = starts.next() {
             let stop = starts.peek().copied().unwrap_or(bytes.len());
@@ -99,8 +99,8 @@ impl HeaderSearch {
             let Some(header) = lines::header_at(line, scanner.life()) else { continue };
             self.confirmed = self.confirmed.max(header.confirmed());
             let offset = at.plus(to_u64(start));
-            // With the number that comes next it was refused already, at the place where the walk
-            // stands: what no set can hold, or what a read before showed otherwise.
+            // The scanner has already refused this line with the expected LSN: an atomic set cannot
+            // continue with it, or an earlier read of it differed.
             let goes_on = offset > scanner.offset() || header.first > scanner.next_lsn();
             let follows = offset >= self.from && header.first >= scanner.next_lsn();
             if follows && goes_on && self.next.is_none() {
@@ -111,7 +111,7 @@ impl HeaderSearch {
         if let Some(last) = used.iter().rposition(|byte| !tail::is_blank(*byte)) {
             self.used = self.used.max(at.plus(to_u64(last) + 1));
         }
-        // The line break before, and a beginning that the window cut through.
+        // Keep the line break and a line start that the window splits.
         let overlap = if is_last { 0 } else { seen.min(lines::START_SIZE + 1) };
         let step = if seen < bytes.len() { seen - 1 } else { seen - overlap };
         self.at = if is_last { Offset(self.end) } else { at.plus(to_u64(step.max(1))) };
@@ -119,7 +119,7 @@ impl HeaderSearch {
     }
 }
 
-/// What lies behind the place where `scanner` stopped; up to the next batch, or `whole`.
+/// Searches from where `scanner` stopped up to the next batch, or to the end if `whole`.
 pub(crate) fn search(
     source: &mut SegmentReader,
     scanner: &Scanner,
@@ -136,7 +136,7 @@ pub(crate) fn search(
         if rest.next.is_some() && !whole {
             break;
         }
-        // A text may be as long as its file system allows, and hold next to nothing.
+        // A sparse text file may be as long as the file system allows: skip its holes.
         if scanner.layout() == Layout::Text && tail::is_zero(&bytes) {
             let behind = at.plus(to_u64(bytes.len()));
             rest.pass_hole(source.next_written(behind)?);
@@ -169,7 +169,7 @@ mod tests {
         }
     }
 
-    /// The rest of a segment with one batch in the middle of zeros, read in windows of `size`.
+    /// Searches zeros with one batch in the middle, in windows of `size` bytes.
     fn found_in_windows_of(size: usize) -> HeaderSearch {
         let header = header();
         let scanner = Scanner::new(&header, header.size, Limit::Open);

@@ -155,7 +155,7 @@ impl Writer {
         loop {
             match scan.step()? {
                 ScanItem::Batch(batch) => chain = batch.header.chain_value(),
-                ScanItem::ScanEnd(_) => return Ok(chain),
+                ScanItem::End(_) => return Ok(chain),
                 ScanItem::Damage(damages, _) => {
                     let damage = damages.into_iter().next().expect("damage is named");
                     return Err(Error::Damaged(Box::new(damage)));

@@ -116,7 +116,7 @@ pub(super) fn describe(log: &Arc<dyn Storage>, patches: &[Patch]) -> Result<Vec<
                     here.for_each(|change| change.look_at(&scan, &found, header.layout));
                 }
                 ScanItem::Damage(..) => {}
-                ScanItem::ScanEnd(_) => break,
+                ScanItem::End(_) => break,
             }
         }
     }

@@ -255,7 +255,7 @@ impl<'a> Planner<'a> {
                     let file = link.map(|link| link.segment.name()).unwrap_or_default();
                     return Ok(blank(set, &file, batch.end.0));
                 }
-                ScanItem::ScanEnd(_) => return Ok(vec![]),
+                ScanItem::End(_) => return Ok(vec![]),
                 _ => {}
             }
         }

@@ -290,7 +290,7 @@ fn records_after(
             }
             // Damage is reported elsewhere; batches after it are still intact.
             ScanItem::Batch(_) | ScanItem::Damage(..) => continue,
-            ScanItem::ScanEnd(_) => return Ok(carry),
+            ScanItem::End(_) => return Ok(carry),
         };
         let body = scan.bytes().get(batch.body.clone()).expect("the scan has read it");
         let frames = frame::Frames::new(body, batch.header.first, batch.header.count);

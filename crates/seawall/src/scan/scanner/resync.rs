@@ -1,5 +1,5 @@
-//! Where no valid batch stands: the end of the newest segment, or damage, which is named, searched
-//! for what is intact, and passed.
+//! Handles a place without a valid batch: decides between the end of the log and damage, reports
+//! the damage with its intact records, and resynchronizes at the next valid batch.
 
 use crate::base::error::{Corruption, Damage, Lost, Result};
 use crate::base::num::{READ_SIZE, to_u64};
@@ -12,54 +12,55 @@ use crate::scan::search::{HeaderSearch, search};
 use seawall_format::scan::{Cause, Limit, Scanner};
 use seawall_format::{Layout, Lsn, Offset, lines, next_lsn, tail};
 
-/// In a damaged place of more largest batches than this, no frame is looked for: all that stands
-/// there cannot be one batch or two.
+/// A damaged range longer than this many maximum batches is not searched for frames: it must span
+/// many batches, of which only the first could be salvaged.
 const SALVAGED_BATCHES_MAX: u64 = 3;
 
 impl LogScanner {
-    /// No valid batch stands here: the end of the newest segment, or damage; `None` if the place
-    /// is to be read again before that is believed.
+    /// Returns the end of the log or the damage at this place. `None` asks the caller to scan
+    /// again: a first bad read may be transient.
     pub(super) fn stopped(&mut self, stop: Stop) -> Result<Option<ScanItem>> {
         let (link, scanner) = self.current.as_ref().expect("a scanner stopped");
         let (at, next) = (scanner.offset(), scanner.next_lsn());
         let is_newest = link.limit == Limit::Open;
         let at = scanner.part().map_or(at, |part| part.end);
-        // A line is found by its own numbers, a header may be the bad one itself.
+        // A line is identified by its own LSN. A binary header may be the damaged one, so the
+        // search starts after it.
         let is_text = scanner.layout() == Layout::Text;
         let from = if is_text || stop.cause == Cause::Order { at } else { at.plus(8) };
         let part = scanner.part().and_then(|part| part.confirmed);
         let source = opened(&mut self.source, &link.segment, self.skip_io_errors)?;
         let rest = search(source, scanner, from, is_newest)?;
         let behind = at.0..rest.used.0.max(source.end()?);
-        // A clean close says that nothing followed then.
+        // After a clean close nothing was written here.
         let closed_here = self.closed.is_some_and(|closed| {
             closed.segment == link.segment.header.reference() && closed.last == next.previous()
         });
         let is_hidden =
             source.had_io_error(&behind) || (!closed_here && source.is_unknown(&behind));
-        let mut with_min_end = match link.limit {
+        let mut min_end = match link.limit {
             Limit::At(last) => last,
             Limit::Open => self.confirmed(&link.segment, rest.confirmed.max(part))?,
         };
-        if is_newest && Some(next) > with_min_end {
+        if is_newest && Some(next) > min_end {
             let is_known = knows_more(&link.segment, at);
             let is_cut = is_known && scanner.is_exact();
             if !is_hidden && !is_cut {
-                return self.end_of_newest(&rest, (with_min_end, is_known)).map(Some);
+                return self.end_of_newest(&rest, (min_end, is_known)).map(Some);
             }
-            // What the device hides may have been a record, and what parity knows of was one: an
-            // end is not known here.
-            with_min_end = Some(next);
+            // The unreadable bytes may be a record, and parity covers records that are gone: either
+            // way this is damage and not the end of the log.
+            min_end = Some(next);
         }
         if self.read_again != Some((link.segment.header.id, at)) {
             self.read_again = Some((link.segment.header.id, at));
             self.invalidate_buffer();
             return Ok(None);
         }
-        self.damage(stop, &rest, with_min_end).map(Some)
+        self.damage(stop, &rest, min_end).map(Some)
     }
 
-    /// W: the highest record that anything in the newest segment, or the clean close, confirms.
+    /// W: the highest record confirmed by anything in the newest segment or by the clean close.
     fn confirmed(&self, segment: &Segment, behind: Option<Lsn>) -> Result<Option<Lsn>> {
         let header = &segment.header;
         let marks = segment.marks()?.into_iter().map(|mark| mark.confirmed);
@@ -69,7 +70,7 @@ impl LogScanner {
         Ok(marks.chain(others).max().flatten())
     }
 
-    /// `is_known`: its parity knows of more.
+    /// `is_known`: parity covers records after this end.
     fn end_of_newest(
         &mut self,
         rest: &HeaderSearch,
@@ -88,17 +89,18 @@ impl LogScanner {
             Layout::Text => text_end(source, &scanner, rest)?,
             _ => (binary_end(source, &scanner, length)?, true),
         };
-        // A text that somebody edited may be shorter than it was. But what takes records may take
-        // the break of the line before them, too, and that one was not edited.
+        // An edited text file may end early, which is no damage. But parity covers more, so records
+        // may be lost together with the line break before them.
         let row = if is_known { tail::Row::Otherwise } else { row };
         let tail = Some(TailFound { segment, offset, chain, row, length, is_exact, file });
         let lost = Some(Lost { from: next_lsn(self.last), to: None });
         let damage = self.cut_short(&link.segment).into_iter().chain(self.lost_manifest(lost));
         let damage = damage.collect();
-        Ok(ScanItem::ScanEnd(ScanEnd { last: self.last, confirmed, tail, damage }))
+        Ok(ScanItem::End(ScanEnd { last: self.last, confirmed, tail, damage }))
     }
 
-    /// A newest file that is not as long as its header says: the rest may have held records.
+    /// Damage for a newest file shorter than its header says: the missing part may have held
+    /// records.
     fn cut_short(&self, newest: &Segment) -> Option<Damage> {
         let bytes = Some(newest.bytes_missing()).filter(|bytes| *bytes > 0)?;
         let all_there = self.closed.is_some_and(|closed| {
@@ -120,12 +122,13 @@ impl LogScanner {
         self.manifest_lost.then_some(damage)
     }
 
-    /// Names the damage where the scanner stands, keeps what is intact, and goes on behind it.
+    /// Reports the damage at the current position with its intact records, and resynchronizes after
+    /// it.
     fn damage(
         &mut self,
         stop: Stop,
         rest: &HeaderSearch,
-        with_min_end: Option<Lsn>,
+        min_end: Option<Lsn>,
     ) -> Result<ScanItem> {
         let (link, scanner) = self.current.as_mut().expect("a scanner stopped");
         let (here, limit, life) = (link.segment.clone(), link.limit, *scanner.life());
@@ -140,7 +143,8 @@ impl LogScanner {
             Position { size: header.size(), last: Some(header.last()), is_open: false }
         } else if let Some((offset, header)) = rest.next {
             scanner.resume_at(offset, &header);
-            // A batch that no longer counts tells where the damage ends, not what follows.
+            // A header past the limit shows where the damage ends, but the chain does not continue
+            // there.
             self.chain = Some(header.chain).filter(|_| !is_text && !limit.excludes(header.first));
             self.set_start_lost = is_text && header.first > first;
             Position { size: offset.0 - at.0, last: header.first.previous(), is_open: false }
@@ -153,7 +157,7 @@ impl LogScanner {
                 let size = (rest.used.0 - at.0).next_multiple_of(8);
                 size.min(here.length.saturating_sub(at.0))
             };
-            Position { size, last: with_min_end, is_open: limit == Limit::Open }
+            Position { size, last: min_end, is_open: limit == Limit::Open }
         };
         let source = opened(&mut self.source, &here, self.skip_io_errors)?;
         if is_text {
@@ -199,7 +203,7 @@ impl LogScanner {
     }
 }
 
-/// The last record before `limit` that counts.
+/// The last record of the damage that is within `limit`.
 fn counts_to(limit: Limit, last: Option<Lsn>) -> Option<Lsn> {
     match limit {
         Limit::At(limit) => last.min(limit),
@@ -207,7 +211,7 @@ fn counts_to(limit: Limit, last: Option<Lsn>) -> Option<Lsn> {
     }
 }
 
-/// What lies behind the last batch of a newest segment, of which `length` bytes are used.
+/// Classifies the `length` bytes after the last batch of the newest segment.
 fn binary_end(source: &mut SegmentReader, scanner: &Scanner, length: u64) -> Result<tail::Row> {
     let (offset, chain) = (scanner.offset(), scanner.chain());
     let window = if length == 0 { 0 } else { to_u64(tail::window(scanner.life())) };
@@ -217,8 +221,8 @@ fn binary_end(source: &mut SegmentReader, scanner: &Scanner, length: u64) -> Res
     Ok(tail::classify(&found, scanner.life()))
 }
 
-/// What lies behind the last line of a newest text, and whether the text is exactly what the writer
-/// wrote.
+/// Classifies the bytes after the last line of a newest text file. Also returns whether the file
+/// contains exactly what the writer wrote.
 fn text_end(
     source: &mut SegmentReader,
     scanner: &Scanner,
@@ -226,7 +230,7 @@ fn text_end(
 ) -> Result<(tail::Row, bool)> {
     let part = scanner.part();
     let end = part.map_or(scanner.offset(), |part| part.end);
-    // A forged header may say that this is a gibibyte.
+    // Bounded, because the size in a forged header can be arbitrarily large.
     let limit = end.plus(lines::write_max(scanner.life()));
     let (mut at, mut seen) = (end, tail::TextTail::default());
     while at < limit {
@@ -244,10 +248,10 @@ fn text_end(
     Ok((row, scanner.is_exact() && part.is_none() && at == end))
 }
 
-/// The bytes that cannot be trusted, and the last record that they held.
+/// Extent of the damage, and the last record that it held.
 struct Position {
     size: u64,
     last: Option<Lsn>,
-    /// Whether more records may have followed than anybody can say.
+    /// Whether the number of lost records is unknown.
     is_open: bool,
 }

@@ -104,7 +104,7 @@ impl Shared {
                     Some(damage) => (damage.offset, damage.bytes),
                     None => continue,
                 },
-                ScanItem::ScanEnd(end) => {
+                ScanItem::End(end) => {
                     let tail = end.tail.filter(|tail| tail.length > 0);
                     if let Some(tail) = tail {
                         places.push(tail.offset.0..tail.offset.plus(tail.length).0);
@@ -166,7 +166,7 @@ impl Shared {
                     }
                 }
                 ScanItem::Damage(..) => {}
-                ScanItem::ScanEnd(_) => return Ok(()),
+                ScanItem::End(_) => return Ok(()),
             }
         }
     }
@@ -230,7 +230,7 @@ pub(crate) fn unproven(
                     let lost = Lost { from: batch.header.first, to: Some(batch.last) };
                     lost.join(&mut found);
                 }
-                ScanItem::ScanEnd(_) => break,
+                ScanItem::End(_) => break,
                 _ => {}
             }
         }
