@@ -1,4 +1,4 @@
-//! The log as its users see it: open, append, read, close.
+//! The public handle of a log: open, append, read, truncate, close.
 
 use crate::base::codec::{Codec, MessagePack, Stored};
 use crate::base::error::{Error, Result};
@@ -28,12 +28,13 @@ use std::task::{Context, Poll};
 
 /// A write-ahead log of records of type `T`.
 ///
-/// One handle writes; it is `Send` and `Sync`, and threads that append at the same time share the
-/// device's syncs. Dropping it closes it as [`close`](Log::close) does, and reports no errors. For
-/// records that are bytes use `Log<[u8], Raw>` ([`Raw`](crate::Raw)): serde stores a `Vec<u8>` as
-/// an array of numbers.
-/// In a child made by `fork` each call that would read, write or wait is [`Error::Forked`], and
-/// dropping it writes nothing.
+/// Only one handle can write to a log. The handle is `Send` and `Sync`, and threads that append
+/// concurrently share device syncs. Dropping it closes the log like [`close`](Log::close), but
+/// ignores errors. For records that are bytes use `Log<[u8], Raw>` ([`Raw`](crate::Raw)): serde
+/// stores a `Vec<u8>` as an array of numbers.
+///
+/// In a child created by `fork`, every call that would read, write or wait returns
+/// [`Error::Forked`], and dropping the handle writes nothing.
 ///
 /// # Examples
 ///
@@ -58,7 +59,7 @@ pub struct Log<T: ?Sized, C = MessagePack> {
     coordinator: Arc<Coordinator>,
     recovery: Recovery,
     lookup: Lookup,
-    /// The schema number of what is appended: the highest there is.
+    /// The schema number of new records: the highest in the log.
     schema: u32,
     layout: Layout,
     is_closed: bool,
@@ -66,17 +67,17 @@ pub struct Log<T: ?Sized, C = MessagePack> {
 }
 
 impl<T: ?Sized, C: Codec<T>> Log<T, C> {
-    /// Opens the log in the directory `path`, or creates it, as [`Options::new`] says.
+    /// Opens the log in the directory `path`, or creates it, with the defaults of [`Options::new`].
     ///
-    /// Whatever a crash left is judged here: [`recovery`](Log::recovery) tells.
+    /// Opening recovers from a crash; [`recovery`](Log::recovery) reports what was found.
     ///
     /// # Errors
     ///
-    /// [`Error::Busy`] if another handle writes this log; [`Error::Damaged`] if records that
-    /// were durable are missing (reading around the damage still works, with
-    /// [`LogReader`](crate::LogReader)); [`Error::NotALog`], [`Error::Unsupported`] and
-    /// [`Error::Mismatch`] if this is not a log of such records: another codec or type name, a
-    /// higher schema number; [`Error::Io`].
+    /// [`Error::Busy`] if another handle writes this log; [`Error::Damaged`] if durable records are
+    /// missing (a [`LogReader`](crate::LogReader) can still read around the damage);
+    /// [`Error::NotALog`] and [`Error::Unsupported`] if the directory holds something else;
+    /// [`Error::Mismatch`] if the log has another codec or type name, or a higher schema number;
+    /// [`Error::Io`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Options::new().open(path)
     }
@@ -89,39 +90,40 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
         if recovery.damage.is_empty() {
             writer.retain()?;
         } else {
-            // While something is damaged nothing goes but by hand.
+            // In a damaged log, nothing is removed automatically.
             writer.retained = RetentionState::new(None);
         }
         let layout = writer.manifest.content.layout;
         let oldest = writer.manifest.content.oldest_base;
         recovery.first = recovery.first.map(|first| first.max(oldest));
         recovery.first = recovery.first.filter(|first| Some(*first) <= recovery.last);
-        // What was found at open is W, not `Confirmed`, unless this open wrote it anew (R9): and
-        // every open does, as the close of the manifest or as the base of a new segment.
+        // Every record found counts as confirmed: this open wrote the evidence itself, as the clean
+        // close in the manifest or as the base of a new segment (R9).
         let coordinator = Arc::new(Coordinator::new(options, writer, recovery.last, level));
         let lookup = Lookup::new(coordinator.storage.clone());
         let record = PhantomData;
         Ok(Self { coordinator, recovery, lookup, schema, layout, is_closed: false, record })
     }
 
-    /// Appends a record and returns its number once it is durable, as the log's level says.
+    /// Appends a record and returns its LSN once the record is as durable as the log's level
+    /// requires.
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`] and [`Error::Encode`] leave the log as it was. [`Error::Poisoned`]
-    /// ends it: whether this record survived is known only after reopening.
+    /// [`Error::TooLarge`] and [`Error::Encode`] leave the log unchanged. After
+    /// [`Error::Poisoned`], reopen the log to learn whether this record survived.
     pub fn append(&self, record: &T) -> Result<Lsn> {
         let place = self.enqueue(record, self.coordinator.goal().is_some())?;
         self.wait_for_level(place)
     }
 
-    /// Appends records as one atomic set and returns the numbers of the first and the last:
-    /// after a crash all of them are there, or none.
+    /// Appends records as one atomic set and returns the first and last LSN. After a crash either
+    /// all of them exist or none.
     ///
     /// # Errors
     ///
-    /// As [`append`](Log::append); the whole set must fit in one batch of 8 MiB, and a set of no
-    /// records is [`Error::InvalidOption`].
+    /// As [`append`](Log::append). The whole set must fit in one batch of 8 MiB; an empty set is
+    /// [`Error::InvalidOption`].
     ///
     /// # Examples
     ///
@@ -143,27 +145,29 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
         let (place, others) = RecordSet::with_empty(|set| {
             records.into_iter().try_for_each(|record| set.push::<T, C>(record))?;
             let Some(others) = set.count().checked_sub(1) else {
-                return Err(Error::InvalidOption { why: "a set of no records".to_owned() });
+                return Err(Error::InvalidOption {
+                    why: "an atomic set needs at least one record".to_owned(),
+                });
             };
             Ok((self.coordinator.enqueue(set, self.coordinator.goal().is_some())?, others))
         })?;
         let last = self.wait_for_level(place)?;
         let others = u64::try_from(others).expect("fits in 64 bits");
-        let first = Lsn::new(last.get() - others).expect("a set is numbered from 1");
+        let first = Lsn::new(last.get() - others).expect("LSNs start at 1");
         Ok(first..=last)
     }
 
     /// Appends a record without waiting until it is durable.
     ///
-    /// The call blocks its thread while the open batch is full: with 2 MiB, or the bytes of
-    /// [`Options::buffered`], in memory behind a batch under way, it waits for the device. It also
-    /// blocks for the file of the next segment, where that was not made ahead, and beside
-    /// [`checkpoint`](Log::checkpoint) and truncations. In an async program, bound how much is
-    /// submitted and not awaited, or call it where blocking is allowed (`spawn_blocking` in tokio).
+    /// The record gets its LSN and its place in the order immediately. The ticket can be waited for
+    /// or awaited on any runtime. If it is dropped, the record is still written, within the limits
+    /// of [`Level::Buffered`](crate::Level).
     ///
-    /// The record has its number and its place in the order at once. The ticket waits, or is
-    /// awaited on any runtime; dropped, the record is written all the same, within the bounds of
-    /// [`Level::Buffered`](crate::Level).
+    /// The call blocks while the open batch is full, with 2 MiB or the bytes of
+    /// [`Options::buffered`], until the device has written the batch before it. The call also
+    /// blocks while a segment file that was not preallocated is created, and during
+    /// [`checkpoint`](Log::checkpoint) and truncations. An async program should limit the number of
+    /// unawaited tickets, or call this where blocking is allowed (`spawn_blocking` in tokio).
     ///
     /// # Errors
     ///
@@ -186,30 +190,29 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
         Ok(Ticket { place, waits_for, number: None })
     }
 
-    /// The durable records from `from` on, as of now: in order, verified, one at a time.
+    /// Reads the durable records from `from` on, as of now, in order and verified.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`]. Damage is an error of the iterator, where it is, and so is
-    /// [`Error::Rewound`] if records that it delivered are cut off meanwhile.
+    /// [`Error::Io`]. The iterator returns damage as an error at its place, and [`Error::Rewound`]
+    /// if records that it returned are truncated meanwhile.
     pub fn read_from(&self, from: Lsn) -> Result<Records<T, C>> {
         let cursor = Cursor::beside_writer(&self.local_writer(), from)?;
         Ok(Records::new(cursor, self.schema))
     }
 
-    /// The record with this number, verified; `None` if that is behind the last durable one.
+    /// Reads and verifies the record at `lsn`; `None` after the last durable one.
     ///
-    /// A record that is intact is found whatever became of its neighbours. The log remembers where
-    /// batches stand, one place for each 64 KiB of the segments that it was asked for last: the
-    /// first record of a segment costs a walk there, the next one near it a short one. Any number
-    /// of threads may ask at once, and appends do not wait for them.
+    /// An intact record is found even if its neighbours are damaged. The log caches one batch
+    /// offset per 64 KiB of recently used segments: the first lookup in a segment scans it, a later
+    /// one nearby is short. Any number of threads can look up records, without delaying appends.
     ///
     /// # Errors
     ///
-    /// [`Error::Pruned`] if it was truncated away before the log's first record; [`Error::Damaged`]
-    /// if it is lost, with a range that names it: in a sound log too, where a repair gave it up
-    /// ([`Corruption::GivenUp`](crate::damage::Corruption)); [`Error::Decode`] if it is no record
-    /// of this type; [`Error::Io`].
+    /// [`Error::Pruned`] if the record was truncated at the start of the log; [`Error::Damaged`]
+    /// with its range if it is lost, also in a repaired log that gave it up
+    /// ([`Corruption::GivenUp`](crate::damage::Corruption)); [`Error::Decode`] if it is not a
+    /// record of this type; [`Error::Io`].
     ///
     /// # Examples
     ///
@@ -230,16 +233,15 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
         found.map(decode).transpose()
     }
 
-    /// The durable records from `from` on, and those that are yet to come.
+    /// Follows the log: the durable records from `from` on, then new ones.
     ///
-    /// `from` is the number of a record that was appended or submitted, or the next one. Where that
-    /// is not durable yet, the follower waits for it.
+    /// `from` is the LSN of a record that was appended or submitted, or the next one. If that
+    /// record is not durable yet, the follower waits for it.
     ///
     /// # Errors
     ///
-    /// As [`read_from`](Log::read_from), and [`Error::BeyondEnd`] if `from` comes later than the
-    /// next record: a program that kept this position has seen records which this log does not
-    /// have.
+    /// As [`read_from`](Log::read_from), and [`Error::BeyondEnd`] if `from` is after the next
+    /// record: the program that kept this position has seen records that this log does not have.
     pub fn follow(&self, from: Lsn) -> Result<Follower<T, C>> {
         self.coordinator.check_position(from)?;
         let new_records = NewRecords::InProcess(self.local_writer());
@@ -250,7 +252,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
         self.coordinator.clone()
     }
 
-    /// Takes a record into the open batch; `has_waiter` if its caller waits for it.
+    /// Enqueues a record; `has_waiter` if the caller waits for it.
     fn enqueue(&self, record: &T, has_waiter: bool) -> Result<Position> {
         if let Some(mut inline) = C::payload_of(record).and_then(InlineRecord::new) {
             return self.coordinator.enqueue(&mut inline, has_waiter);
@@ -270,14 +272,15 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
 }
 
 impl<T: ?Sized, C> Log<T, C> {
-    /// The log's identity: 64 random bits, drawn when it was created. Copies and salvaged logs have
-    /// the same; a log that [`truncate_after`](Log::truncate_after) emptied keeps it.
+    /// The log's id: 64 random bits, chosen when it was created. Backups and salvaged logs keep the
+    /// id, and so does a log that [`truncate_after`](Log::truncate_after) emptied.
     #[must_use]
     pub fn id(&self) -> LogId {
         self.coordinator.live().log
     }
 
-    /// Which record has this number now; `None` behind the last durable one. See [`RecordId`].
+    /// The identity of the record that has this LSN now; `None` after the last durable one. See
+    /// [`RecordId`].
     ///
     /// # Errors
     ///
@@ -287,7 +290,7 @@ impl<T: ?Sized, C> Log<T, C> {
         Ok(found.map(|found| found.id(lsn, self.layout)))
     }
 
-    /// What opening found, and what it did about it.
+    /// The report of the recovery at open.
     #[must_use]
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
@@ -299,14 +302,13 @@ impl<T: ?Sized, C> Log<T, C> {
         self.coordinator.durable()
     }
 
-    /// The first record that was not given up, or the next one in a log without records.
+    /// The first record of the log; the next LSN if the log is empty.
     #[must_use]
     pub fn oldest(&self) -> Lsn {
         self.coordinator.bounds().0
     }
 
-    /// Where a program that brings back its state begins to read: the newest checkpoint, or the
-    /// oldest record if there is none.
+    /// The LSN at which replay starts: the newest checkpoint, or the oldest record without one.
     ///
     /// # Examples
     ///
@@ -334,13 +336,13 @@ impl<T: ?Sized, C> Log<T, C> {
         checkpoint.unwrap_or(oldest)
     }
 
-    /// What `append` waits for.
+    /// The level at which `append` acknowledges a record.
     #[must_use]
     pub fn level(&self) -> seawall_format::Level {
         self.coordinator.level
     }
 
-    /// Returns once every record appended so far is durable, with the last of them.
+    /// Waits until every record appended so far is durable; returns the last of them.
     ///
     /// # Errors
     ///
@@ -349,8 +351,8 @@ impl<T: ?Sized, C> Log<T, C> {
         self.coordinator.wait_for_all(WaitFor::Durable)
     }
 
-    /// Returns once every record appended so far is confirmed: durable, with durable evidence of
-    /// that far enough away, so that one fault cannot make it look like a torn write.
+    /// Waits until every record appended so far is confirmed: durable, with durable evidence in
+    /// another place, so that a single fault cannot make it look like a torn write.
     ///
     /// # Errors
     ///
@@ -359,9 +361,12 @@ impl<T: ?Sized, C> Log<T, C> {
         self.coordinator.wait_for_all(WaitFor::Confirmed)
     }
 
-    /// Notes that nothing before `lsn` is needed any more, durably; the checkpoint before is kept
-    /// too. Opening then judges record bodies from there on only; what stands before can be given
-    /// up with [`truncate_before`](Log::truncate_before), and is by [`Options::retention`].
+    /// Sets a checkpoint durably: replay needs no record before `lsn`. The previous checkpoint is
+    /// kept, too.
+    ///
+    /// Opening then verifies record contents only from the checkpoint on.
+    /// [`truncate_before`](Log::truncate_before) and [`Options::retention`] can remove earlier
+    /// segments.
     ///
     /// # Errors
     ///
@@ -371,10 +376,8 @@ impl<T: ?Sized, C> Log<T, C> {
         self.coordinator.with_exclusive_writer(|writer, _| writer.checkpoint(lsn))
     }
 
-    /// Removes the segments whose records all stand before `lsn`; returns the first record left.
-    /// Durable when it returns.
-    ///
-    /// Whole segments go, so some records before `lsn` may stay.
+    /// Removes the segments that hold only records before `lsn`, durably; returns the first record
+    /// left. Whole segments are removed, so some records before `lsn` may stay.
     ///
     /// # Errors
     ///
@@ -383,18 +386,17 @@ impl<T: ?Sized, C> Log<T, C> {
         self.coordinator.with_exclusive_writer(|writer, _| writer.truncate_before(lsn))
     }
 
-    /// Gives up every record behind `last`; the next one gets the number behind it. `None` gives up
-    /// every record that is left, and the next one gets the number of the [`oldest`](Log::oldest).
-    /// Durable when it returns: what was cut off never comes back.
+    /// Removes every record after `last`, durably; the next record reuses the LSN after it. With
+    /// `None`, removes all records; the next one gets the LSN of the [`oldest`](Log::oldest).
     ///
-    /// Checkpoints behind the cut are lowered to it. A call that waits for a record while it is cut
-    /// off returns its number: it was durable before.
+    /// Removed records never come back. Later checkpoints are lowered to the new end. A call that
+    /// is waiting for a removed record returns its LSN: the record was durable before.
     ///
     /// # Errors
     ///
-    /// [`Error::Pruned`] if the record behind `last` was truncated away with the log's beginning;
-    /// [`Error::Io`] if readers in other processes cannot be stopped, as `live` cannot be written:
-    /// nothing was truncated. [`Error::Poisoned`] if the device fails later.
+    /// [`Error::Pruned`] if the record after `last` was truncated at the start of the log;
+    /// [`Error::Io`] if `live` cannot be written, so that readers in other processes cannot be
+    /// stopped: nothing was truncated. [`Error::Poisoned`] if the device fails later.
     ///
     /// # Examples
     ///
@@ -410,10 +412,10 @@ impl<T: ?Sized, C> Log<T, C> {
     /// ```
     pub fn truncate_after(&self, last: Option<Lsn>) -> Result<()> {
         self.coordinator.with_exclusive_writer(|writer, commit| {
-            // One that was refused leaves the log as it was: it goes on.
+            // A refused truncation leaves the log unchanged, and does not poison it.
             let truncated = writer.truncate_after(last);
-            // Where nothing was cut, nothing was written that confirms what is there; and a cut
-            // whose last step failed has come to pass.
+            // If nothing was removed, nothing was confirmed either. If only the last step failed,
+            // the truncation took effect.
             if writer.last < commit.durable() {
                 commit.truncate(writer.last);
                 self.coordinator.note_truncation();
@@ -422,7 +424,7 @@ impl<T: ?Sized, C> Log<T, C> {
         })?
     }
 
-    /// What this handle has done so far.
+    /// Statistics of this handle.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let counts = self.coordinator.counts();
@@ -440,51 +442,50 @@ impl<T: ?Sized, C> Log<T, C> {
         }
     }
 
-    /// Writes what was appended, notes a clean close, and gives the log up.
+    /// Writes everything appended, records the clean close, and releases the log.
     ///
     /// # Errors
     ///
-    /// [`Error::Poisoned`] and [`Error::Io`]; the next open will look at the log as after a crash.
+    /// [`Error::Poisoned`] and [`Error::Io`]; the next open then recovers as after a crash.
     pub fn close(mut self) -> Result<()> {
         self.is_closed = true;
         self.coordinator.close()
     }
 }
 
-/// What a handle has done since it was opened.
+/// Statistics of a handle since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Batches written, one device write and one barrier each.
+    /// Batches written, with one device write and one sync each.
     pub batches: u64,
     /// Records in them.
     pub records: u64,
-    /// Bytes that these records take in the segments' files: batches, or lines of text.
+    /// Bytes that these records take in the files of the segments: batches, or lines of text.
     pub bytes: u64,
-    /// Ordinary rolls to a new segment.
+    /// Ordinary rotations to a new segment.
     pub rolls: u64,
     /// Marks written.
     pub marks: u64,
     /// Failed writes and syncs that the log survived in a new segment.
     pub failovers: u64,
-    /// Times that the file `live` could not be written. Readers in other processes then sync what
-    /// they show, and miss nothing.
+    /// Failed writes of the file `live`. Readers in other processes then sync what they show, and
+    /// miss nothing.
     pub live_failures: u64,
-    /// Segments given up at the old end, by [`Log::truncate_before`] and by
+    /// Segments removed at the start of the log, by [`Log::truncate_before`] and by
     /// [`Options::retention`].
     pub pruned: u64,
-    /// Stripes of records that got their parity; see [`Options::parity`].
+    /// Stripes of records with parity; see [`Options::parity`].
     pub parity_stripes: u64,
-    /// Segments whose parity could not be written to its end, which costs no record: the next open
-    /// makes what is missing of the newest ones, [`protect`](crate::Maintenance::build_parity) of
-    /// all.
+    /// Segments whose parity is incomplete because of an error. No record is lost: the next open
+    /// completes the newest ones, [`build_parity`](crate::Maintenance::build_parity) all.
     pub parity_failures: u64,
 }
 
 impl<T: ?Sized, C> Drop for Log<T, C> {
     fn drop(&mut self) {
         if !self.is_closed {
-            // Nobody is left to hear of it; what was acknowledged is durable already.
+            // Drop cannot report an error; acknowledged records are durable already.
             let _ = self.coordinator.close();
         }
     }
@@ -500,16 +501,16 @@ impl<T: ?Sized, C> fmt::Debug for Log<T, C> {
     }
 }
 
-/// A record on its way to the device.
+/// A submitted record.
 ///
-/// A future that may be awaited on any runtime: polling does no I/O, a thread of the log does.
+/// The ticket is a future for any runtime. Polling does no I/O: a thread of the log does it.
 #[derive(Debug)]
-#[must_use = "a ticket that nobody waits for says nothing of its record"]
+#[must_use = "an unawaited ticket does not report whether its record became durable"]
 pub struct Ticket {
     place: Position,
-    /// What there is to wait for, and where.
+    /// The goal, and the coordinator to wait at; `None` if there is nothing to wait for.
     waits_for: Option<(Arc<Coordinator>, WaitFor)>,
-    /// Its number among the tickets that left a waker.
+    /// The ticket's number, once it has registered a waker.
     number: Option<u64>,
 }
 
@@ -528,7 +529,7 @@ impl Drop for Ticket {
 }
 
 impl Ticket {
-    /// The record's number.
+    /// The record's LSN.
     #[must_use]
     pub fn lsn(&self) -> Lsn {
         self.place.lsn
@@ -558,7 +559,7 @@ impl Future for Ticket {
         let Some(found) = coordinator.poll((*place, *goal), number, context.waker()) else {
             return Poll::Pending;
         };
-        // What it left, if it is still there, goes with its batch.
+        // If the waker is still registered, it is removed with its batch.
         *number = None;
         Poll::Ready(found)
     }
@@ -575,7 +576,7 @@ impl Options {
         self.open_in(storage)
     }
 
-    /// Opens the log that another kind of storage holds, or creates it there.
+    /// Opens or creates the log in a custom storage.
     ///
     /// # Errors
     ///

@@ -1,8 +1,9 @@
-//! The names of *Design and Reliability of a User Space Write-Ahead Log in Rust*, over this log.
+//! The API of the paper *Design and Reliability of a User Space Write-Ahead Log in Rust*, on top of
+//! this log.
 //!
-//! What the paper's two logs promise holds here, and more: a changed value is caught in the JSON
-//! log too, a torn end is told from damage, and sets are atomic. `docs/performance.md` repeats the
-//! paper's experiments with the outcomes side by side.
+//! The promises of the paper's two logs hold, and more: the JSON log detects changed values, too;
+//! torn ends and damage are distinguished; and sets are atomic. `docs/performance.md` repeats the
+//! paper's experiments and compares the results.
 
 use crate::base::codec::{Codec, MessagePack};
 use crate::base::error::{Error, Result};
@@ -17,7 +18,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
-/// The paper's log whose records people can read: one line of JSON each.
+/// The paper's readable log: one line of JSON per record.
 ///
 /// # Examples
 ///
@@ -34,13 +35,13 @@ use std::sync::{Arc, PoisonError};
 /// ```
 pub type JSONLogger<T> = Logger<T, Json>;
 
-/// The paper's compact log: `MessagePack`, checksummed.
+/// The paper's compact log: `MessagePack` with checksums.
 pub type BinLogger<T> = Logger<T, MessagePack>;
 
 /// A log by the paper's method names: [`JSONLogger`] or [`BinLogger`].
 ///
-/// `new`, `write`, `retrieve` are the paper's abstract operations, `write_data` and
-/// `retrieve_iterator` the names in its listing. A log is a directory here, not a file.
+/// `new`, `write` and `retrieve` are the paper's abstract operations, `write_data` and
+/// `retrieve_iterator` the names in its listing. Here a log is a directory, not a file.
 #[derive(Debug)]
 pub struct Logger<T, C> {
     path: PathBuf,
@@ -50,15 +51,15 @@ pub struct Logger<T, C> {
 #[derive(Debug)]
 enum State<T, C> {
     Open(Arc<Log<T, C>>),
-    /// What opening ended with, if nobody was told of it.
+    /// The error of opening, until a call has returned it.
     Failed(Option<Error>),
 }
 
 impl<T, C: Codec<T>> Logger<T, C> {
     /// Opens or creates the log in the directory `path`.
     ///
-    /// As the paper's, it returns no error: the first call that needs the log does; the calls
-    /// behind it try again.
+    /// As in the paper, this returns no error. The first call that needs the log does; later calls
+    /// try again to open it.
     #[must_use]
     pub fn new(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref().to_owned();
@@ -87,8 +88,8 @@ impl<T, C: Codec<T>> Logger<T, C> {
         Ok(log)
     }
 
-    /// Writes a record; it is durable when this returns. An error says that it is not, and
-    /// the call may be repeated.
+    /// Writes a record and returns once it is durable. After an error the record is not durable,
+    /// and the call may be repeated.
     ///
     /// # Errors
     ///
@@ -97,8 +98,8 @@ impl<T, C: Codec<T>> Logger<T, C> {
         self.log()?.append(record)
     }
 
-    /// Writes a set of records as one, the paper's configurations B and C: all of them are
-    /// durable when this returns, and after a crash all or none are there.
+    /// Writes records as one atomic set, as in the paper's configurations B and C: all of them are
+    /// durable when this returns, and after a crash either all exist or none.
     ///
     /// # Errors
     ///
@@ -113,7 +114,7 @@ impl<T, C: Codec<T>> Logger<T, C> {
         self.log()?.append_batch(records)
     }
 
-    /// [`write`](Self::write), as the paper's listing calls it.
+    /// The paper's listing calls [`write`](Self::write) this way.
     ///
     /// # Errors
     ///
@@ -122,10 +123,10 @@ impl<T, C: Codec<T>> Logger<T, C> {
         self.write(record)
     }
 
-    /// The records in the order in which they were written, read and verified one by one. At a
-    /// corrupted record stands an error that names it, and nothing comes behind.
+    /// Reads the records in the order in which they were written, each verified. At a corrupted
+    /// record the iterator returns an error that names it, and ends.
     ///
-    /// A damaged log can be retrieved up to its damage, though nothing can be written to it.
+    /// A damaged log can be read up to its damage, although nothing can be written to it.
     ///
     /// # Errors
     ///
@@ -140,7 +141,7 @@ impl<T, C: Codec<T>> Logger<T, C> {
         Ok(Retrieved { entries: reader.read_from(oldest)? })
     }
 
-    /// [`retrieve`](Self::retrieve), as the paper's listing calls it.
+    /// The paper's listing calls [`retrieve`](Self::retrieve) this way.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Reading: lazily, in order, verified; beside a running writer too. A reader never changes a file.
+//! The public handle for reading, also while a writer is running. A reader never changes a file.
 
 use crate::base::codec::{Codec, MessagePack, Raw, Stored};
 use crate::base::error::{Error, Result};
@@ -19,12 +19,12 @@ use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A log opened for reading, without its lock: any number, beside one writer.
+/// A log opened for reading. Takes no lock: any number of readers can run next to one writer.
 ///
-/// Beside a running writer a reader goes as far as that says is durable. Without one it shows every
-/// valid record, as the next open does, and first syncs the newest segment and the directory where
-/// nothing confirms the last ones; if that fails, it ends with
-/// [`Error::Unconfirmed`](crate::Error::Unconfirmed) behind those that are confirmed.
+/// While a writer runs, readers show the records that it published as durable. Without one, they
+/// show every valid record, as the next open does. If no evidence confirms the last records, a
+/// reader first syncs the newest segment and the directory; if that fails, it ends with
+/// [`Error::Unconfirmed`](crate::Error::Unconfirmed) after the confirmed ones.
 ///
 /// # Examples
 ///
@@ -44,10 +44,10 @@ use std::sync::Arc;
 pub struct LogReader<T: ?Sized, C = MessagePack> {
     storage: Arc<dyn Storage>,
     record_type: RecordType,
-    /// Which log; `None` if neither a manifest nor a header can be read.
+    /// The log's id; `None` if neither the manifest nor a header is readable.
     id: Option<LogId>,
     layout: Layout,
-    /// The highest schema number that can be read.
+    /// The highest schema number that can be decoded.
     schema: u32,
     skip_damaged: bool,
     lookup: Lookup,
@@ -59,9 +59,9 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`], [`Error::NotALog`], [`Error::Unsupported`]; [`Error::Mismatch`] if it is not
-    /// a log of such records: another codec or type name, a higher schema number. A reader that is
-    /// overtaken by a writer with a higher one gets that error when it comes to its records.
+    /// [`Error::Io`], [`Error::NotALog`], [`Error::Unsupported`]; [`Error::Mismatch`] if the log
+    /// has another codec or type name, or a higher schema number. If a writer raises the schema
+    /// number later, the reader gets that error when it comes to the new records.
     ///
     /// [`Error::Io`]: crate::Error::Io
     /// [`Error::NotALog`]: crate::Error::NotALog
@@ -71,7 +71,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
         Self::open_in(open_existing(path.as_ref())?)
     }
 
-    /// Opens the log that another kind of storage holds.
+    /// Opens the log in a custom storage.
     ///
     /// # Errors
     ///
@@ -94,24 +94,24 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
         let header = found.chain.last().map(|link| &link.segment.header);
         let header = header.map(|header| (header.layout, header.record_type.clone()));
         let schema = requested.schema;
-        // A log without either has no record to decode.
+        // With neither, there is no record to decode.
         let (layout, record_type) = manifest.or(header).unwrap_or((Layout::Binary, requested));
         let lookup = Lookup::new(storage.clone());
         let (skip_damaged, record) = (false, PhantomData);
         Ok(Self { storage, record_type, id, layout, schema, skip_damaged, lookup, record })
     }
 
-    /// Whether to go on behind damage, and what the device cannot read, after an error that names
-    /// it: what is delivered then is intact, but not all there was.
-    /// [`Record::set`](crate::Record::set) tells which records are parts of a broken atomic set.
+    /// Sets whether to continue after an error about damage or unreadable bytes. Records returned
+    /// after it are intact, but some are missing; [`Record::set`](crate::Record::set) tells which
+    /// ones belong to an incomplete atomic set.
     #[must_use]
     pub fn skip_damaged(mut self, skip: bool) -> Self {
         self.skip_damaged = skip;
         self
     }
 
-    /// The first record that was not given up by [`truncate_before`](crate::Log::truncate_before),
-    /// or would be if there were any.
+    /// The first record that [`truncate_before`](crate::Log::truncate_before) did not remove, or
+    /// the next LSN if the log is empty.
     ///
     /// # Errors
     ///
@@ -126,13 +126,13 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
         Ok(stated.or(base).unwrap_or(Lsn::FIRST))
     }
 
-    /// The records from `from` on.
+    /// Reads the records from `from` on.
     ///
     /// # Errors
     ///
-    /// [`Error::Pruned`] if `from` was truncated away. [`Error::Io`], [`Error::NotALog`]. Damage
-    /// is an error of the iterator, where it is, and so is [`Error::Rewound`] if records that it
-    /// delivered are cut off meanwhile.
+    /// [`Error::Pruned`] if `from` was truncated at the start of the log; [`Error::Io`],
+    /// [`Error::NotALog`]. The iterator returns damage as an error at its place, and
+    /// [`Error::Rewound`] if records that it returned are truncated meanwhile.
     ///
     /// [`Error::Pruned`]: crate::Error::Pruned
     /// [`Error::Io`]: crate::Error::Io
@@ -142,9 +142,9 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
         Ok(Records::new(self.cursor(from)?, self.schema))
     }
 
-    /// The record with this number, verified; `None` if that is behind the last record that a
-    /// reader may see. It is as [`Log::get`](crate::Log::get), and asks how far the log is durable
-    /// each time.
+    /// Reads and verifies the record at `lsn`; `None` after the last record that a reader may see.
+    /// Works like [`Log::get`](crate::Log::get), but checks on each call how far the log is
+    /// durable.
     ///
     /// # Errors
     ///
@@ -157,14 +157,14 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
         found.map(decode).transpose()
     }
 
-    /// The records from `from` on, and those that are yet to come, as they become durable.
+    /// Follows the log: the records from `from` on, then new ones as they become durable.
     ///
-    /// `from` is the number of a durable record, or the one after the last of them.
+    /// `from` is the LSN of a durable record, or the one after the last.
     ///
     /// # Errors
     ///
-    /// As [`read_from`](Self::read_from), and [`Error::BeyondEnd`] if `from` comes later than that:
-    /// a program that kept this position has seen records which this log does not have.
+    /// As [`read_from`](Self::read_from), and [`Error::BeyondEnd`] if `from` is later: the program
+    /// that kept this position has seen records that this log does not have.
     ///
     /// [`Error::BeyondEnd`]: crate::Error::BeyondEnd
     pub fn follow(&self, from: Lsn) -> Result<Follower<T, C>> {
@@ -174,17 +174,17 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
         Ok(Follower::new(new_records, self.read_from(from)?))
     }
 
-    /// Refuses a position that the log does not reach.
+    /// Refuses a position after the end of the log.
     fn check_position(&self, from: Lsn) -> Result<()> {
         let Some(before) = from.previous() else { return Ok(()) };
         match self.cursor(before) {
-            // Reading from `from` on tells whether that was truncated away too.
+            // Reading from `from` reports whether that record was pruned, too.
             Err(Error::Pruned { .. }) => Ok(()),
             cursor => cursor?.check_reaches(from),
         }
     }
 
-    /// The same as [`read_from`](Self::read_from), lending each record's bytes instead of decoding.
+    /// Like [`read_from`](Self::read_from), but lends each record's bytes instead of decoding them.
     ///
     /// # Errors
     ///
@@ -194,12 +194,11 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
         Cursor::new(storage, from, self.skip_damaged)
     }
 
-    /// The same by several cursors, each for a thread of its own: up to `count` of them, one for
-    /// as many whole segments as make an even share. The first has the records from `from` on, the
-    /// next those that follow, and so on; the last goes to the end.
+    /// Splits the records from `from` on among up to `count` cursors, one per thread, in order and
+    /// in roughly equal shares of whole segments.
     ///
-    /// Each looks at the log by itself, so a cut or a prune meanwhile is an error of the cursor
-    /// that it concerns.
+    /// Each cursor reads the log independently, so a truncation meanwhile is an error of the cursor
+    /// that it affects.
     ///
     /// # Errors
     ///
@@ -244,12 +243,12 @@ impl LogReader<[u8], Raw> {
     ///
     /// # Errors
     ///
-    /// As [`LogReader::open`], but for what the records are.
+    /// As [`LogReader::open`], without the checks of codec, type name and schema.
     pub fn open_any(path: impl AsRef<Path>) -> Result<Self> {
         Self::open_any_in(open_existing(path.as_ref())?)
     }
 
-    /// Opens the log of any codec, type and schema that another kind of storage holds.
+    /// Opens a log of any codec, type and schema in a custom storage.
     ///
     /// # Errors
     ///
@@ -261,20 +260,21 @@ impl LogReader<[u8], Raw> {
 }
 
 impl<T: ?Sized, C> LogReader<T, C> {
-    /// The log's identity, as [`Log::id`](crate::Log::id); `None` if the log is so damaged that
-    /// neither its manifest nor the header of a segment can be read.
+    /// The log's id, as [`Log::id`](crate::Log::id); `None` if neither the manifest nor a segment
+    /// header is readable.
     #[must_use]
     pub fn id(&self) -> Option<LogId> {
         self.id
     }
 
-    /// How the records are stored.
+    /// The layout of the log's files.
     #[must_use]
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Which record has this number now, as [`Log::record_id`](crate::Log::record_id).
+    /// The identity of the record that has this LSN now, as
+    /// [`Log::record_id`](crate::Log::record_id).
     ///
     /// # Errors
     ///
@@ -284,20 +284,20 @@ impl<T: ?Sized, C> LogReader<T, C> {
         Ok(found.map(|found| found.id(lsn, self.layout)))
     }
 
-    /// What the payloads are.
+    /// The codec of the payloads.
     #[must_use]
     pub fn codec(&self) -> CodecId {
         self.record_type.codec
     }
 
-    /// What the records are called; empty if nobody ever said.
+    /// The type name of the records; empty if none was set.
     #[must_use]
     pub fn type_name(&self) -> &str {
         &self.record_type.name
     }
 
-    /// The highest schema number of the log's records, as it was opened; older ones have their own,
-    /// see [`Record::schema`](crate::Record::schema).
+    /// The highest schema number in the log when it was opened. Each record has its own, see
+    /// [`Record::schema`](crate::Record::schema).
     #[must_use]
     pub fn schema(&self) -> u32 {
         self.record_type.schema
@@ -305,8 +305,8 @@ impl<T: ?Sized, C> LogReader<T, C> {
 }
 
 impl Options {
-    /// Opens the log in the directory `path` for reading; of these options those count that say
-    /// what the records are.
+    /// Opens the log in the directory `path` for reading. Only the options that describe the
+    /// records apply.
     ///
     /// # Errors
     ///
@@ -318,7 +318,7 @@ impl Options {
         self.open_reader_in(open_existing(path.as_ref())?)
     }
 
-    /// Opens the log that another kind of storage holds for reading.
+    /// Opens the log in a custom storage for reading.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! What only the log's own state shows: who has the writer next, and a handle in a forked child.
-//! The tests here do not fork: they tell the handle of another process.
+//! Tests that need the log's internal state: exclusive use of the writer, and handles in a forked
+//! child. The tests do not fork: they change the process token of the handle.
 
 use super::*;
 use crate::base::codec::Raw;
@@ -22,14 +22,14 @@ fn open(storage: &MemStorage, level: Level) -> TestLog {
     options(level).open_in(Arc::new(storage.clone())).unwrap()
 }
 
-/// The log as a child of the process that opened it has it.
+/// A handle as a forked child sees it.
 fn forked(mut log: TestLog) -> TestLog {
-    let coordinator = Arc::get_mut(&mut log.coordinator).expect("it has started no thread");
+    let coordinator = Arc::get_mut(&mut log.coordinator).expect("the log has started no thread");
     coordinator.fork_guard.token = coordinator.fork_guard.token.wrapping_add(1);
     log
 }
 
-/// Fails if `test` takes ten seconds.
+/// Runs `test`, and fails if that takes ten seconds.
 fn in_time(test: impl FnOnce() + Send + 'static) {
     let (done, wait) = mpsc::channel();
     let thread = std::thread::spawn(move || {
@@ -37,11 +37,11 @@ fn in_time(test: impl FnOnce() + Send + 'static) {
         let _ = done.send(());
     });
     let waited = wait.recv_timeout(Duration::from_secs(10));
-    assert_ne!(waited, Err(mpsc::RecvTimeoutError::Timeout), "somebody still waits");
+    assert_ne!(waited, Err(mpsc::RecvTimeoutError::Timeout), "a thread still waits");
     thread.join().expect("the test passes");
 }
 
-/// Calls, and whether they are refused.
+/// Calls, each of which returns whether it was refused.
 const CALLS: [fn(&TestLog) -> bool; 9] = [
     |log| is_refused(&log.append(b"x")),
     |log| is_refused(&log.append_batch([b"x".as_slice()])),
@@ -77,7 +77,8 @@ fn a_forked_handle_refuses_whatever_would_write_or_wait_and_writes_nothing() {
     }
 }
 
-/// The parent forked while a thread of it had the writer, and has threads that are not here.
+/// The parent forked while one of its threads held the writer; its threads do not exist in the
+/// child.
 #[test]
 fn a_forked_handle_waits_for_no_thread_of_the_parent() {
     in_time(|| {
@@ -136,7 +137,7 @@ fn a_forked_handle_releases_its_lock_when_dropped() {
     drop(ticket);
 }
 
-/// Two threads append without a pause, and a third wants the writer for itself.
+/// Two threads append without pause, and a third requests exclusive use of the writer.
 #[test]
 fn exclusive_user_gets_the_writer_after_at_most_two_batches() {
     in_time(|| {
