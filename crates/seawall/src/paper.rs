@@ -88,8 +88,8 @@ impl<T, C: Codec<T>> Logger<T, C> {
         Ok(log)
     }
 
-    /// Writes a record and returns once it is durable. After an error the record is not durable,
-    /// and the call may be repeated.
+    /// Writes a record and returns once it is durable. After an error the record is not
+    /// acknowledged, and the call may be repeated.
     ///
     /// # Errors
     ///
