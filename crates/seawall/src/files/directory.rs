@@ -1,4 +1,4 @@
-//! A log's directory: the names in it, and whether it is one. format.md section 1.
+//! The names in a log's directory, and whether a directory is a log. format.md section 1.
 
 use crate::base::error::{Error, Result};
 use seawall_format::SegmentId;
@@ -12,10 +12,10 @@ pub(crate) const LIVE: &str = "live";
 pub(crate) const LOCK: &str = "lock";
 pub(crate) const QUARANTINE: &str = "quarantine";
 
-/// Two slots of the largest block.
+/// Two slots of the largest block size.
 pub(crate) const MANIFEST_MAX: usize = 2 * 65_536;
 
-/// Opens the directory of an existing log, for reading.
+/// Opens the directory of an existing log for reading.
 pub(crate) fn open_existing(path: &Path) -> Result<Arc<dyn Storage>> {
     match PosixStorage::open(path) {
         Ok(storage) => Ok(Arc::new(storage)),
@@ -23,7 +23,7 @@ pub(crate) fn open_existing(path: &Path) -> Result<Arc<dyn Storage>> {
     }
 }
 
-/// Opens the directory of a log for writing, or makes it.
+/// Opens the directory of a log for writing; creates it if `create` is set.
 pub(crate) fn open_or_create(path: &Path, create: bool) -> Result<Arc<dyn Storage>> {
     match PosixStorage::open(path) {
         Ok(storage) => {
@@ -31,10 +31,11 @@ pub(crate) fn open_or_create(path: &Path, create: bool) -> Result<Arc<dyn Storag
             if !names.iter().any(|name| name == MANIFEST) {
                 let others = storage.list_others();
                 let others = others.map_err(Error::io(format!("list {}", path.display())))?;
-                if let Some(stranger) = others.iter().find(|name| *name != QUARANTINE) {
-                    return Err(not_a_log(&storage, format!("it holds {stranger}")));
+                if let Some(foreign) = others.iter().find(|name| *name != QUARANTINE) {
+                    return Err(not_a_log(&storage, format!("it holds {foreign}")));
                 }
-                // Somebody may have died between making the directory and making it durable.
+                // An earlier process may have crashed after creating the directory and before
+                // syncing its parent.
                 let synced = storage.sync_parent();
                 synced.map_err(Error::io(format!("sync the parent of {}", path.display())))?;
             }
@@ -52,19 +53,19 @@ fn not_opened(path: &Path, error: io::Error) -> Error {
     let place = path.display().to_string();
     match error.kind() {
         io::ErrorKind::NotADirectory => {
-            Error::NotALog { place, found: "a file, and a log is a directory".to_owned() }
+            Error::NotALog { place, found: "a file; a log is a directory".to_owned() }
         }
         _ => Error::io(format!("open {place}"))(error),
     }
 }
 
-/// Whether a name is one that a log's directory has.
+/// Whether a log's directory may contain this name.
 fn is_ours(name: &str) -> bool {
     let fixed = [MANIFEST, LIVE, LOCK, QUARANTINE].contains(&name);
     fixed || is_preallocated(name) || SegmentId::from_any_name(name).is_some()
 }
 
-/// Refuses a directory that holds other people's files and no log, before anything is made in it.
+/// Refuses a directory that contains foreign files and no log, before anything is created there.
 pub(crate) fn refuse_foreign(storage: &dyn Storage) -> Result<Vec<String>> {
     let names = list(storage)?;
     let foreign = names.iter().find(|name| !is_ours(name));
@@ -79,22 +80,22 @@ pub(crate) fn not_a_log(storage: &dyn Storage, found: impl Into<String>) -> Erro
     Error::NotALog { place: storage.place(), found: found.into() }
 }
 
-/// The names of the files in a log's directory.
+/// The file names in a log's directory.
 pub(crate) fn list(storage: &dyn Storage) -> Result<Vec<String>> {
     storage.list().map_err(Error::io(format!("list {}", storage.place())))
 }
 
-/// The segments among these names.
+/// The segments among `names`.
 pub(crate) fn segment_ids(names: &[String]) -> impl Iterator<Item = SegmentId> {
     names.iter().filter_map(|name| SegmentId::from_file_name(name))
 }
 
-/// Whether somebody has the log open for writing.
+/// Whether a process has the log open for writing.
 pub(crate) fn is_in_use(storage: &dyn Storage) -> Result<bool> {
     storage.is_locked(LOCK).map_err(Error::io(format!("look at {LOCK}")))
 }
 
-/// Reads all of a small file; `None` if there is none.
+/// Reads a whole small file; `None` if it does not exist.
 pub(crate) fn read_small(storage: &dyn Storage, name: &str, max: usize) -> Result<Option<Vec<u8>>> {
     let file = match storage.open(name, Access::Read) {
         Ok(file) => file,
@@ -104,7 +105,7 @@ pub(crate) fn read_small(storage: &dyn Storage, name: &str, max: usize) -> Resul
     read_start(&*file, name, max).map(Some)
 }
 
-/// Opens a file of the log to read and write it, and makes it if there is none.
+/// Opens a file of the log for reading and writing; creates it if it does not exist.
 pub(crate) fn open_or_make(storage: &dyn Storage, name: &str) -> Result<Arc<dyn File>> {
     let file = match storage.open(name, Access::ReadWrite) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => storage.create(name),
@@ -113,7 +114,7 @@ pub(crate) fn open_or_make(storage: &dyn Storage, name: &str) -> Result<Arc<dyn 
     file.map_err(Error::io(format!("open {name}")))
 }
 
-/// The first bytes of an open file, `max` at most.
+/// Reads the first bytes of an open file, at most `max`.
 pub(crate) fn read_start(file: &dyn File, name: &str, max: usize) -> Result<Vec<u8>> {
     let mut bytes = vec![0; max];
     let read = file.read_at(&mut bytes, 0).map_err(Error::io(format!("read {name}")))?;
@@ -121,24 +122,24 @@ pub(crate) fn read_start(file: &dyn File, name: &str, max: usize) -> Result<Vec<
     Ok(bytes)
 }
 
-/// A file of the log, for people.
+/// The path of a file of the log, for messages.
 pub(crate) fn file_place(storage: &dyn Storage, name: &str) -> String {
     format!("{}/{name}", storage.place())
 }
 
-/// Whether a file was not there, or not all of it: pruned, or cut behind its last batch meanwhile.
+/// Whether a file was missing or too short: it was pruned, or truncated after its last batch.
 pub(crate) fn is_not_found(error: &Error) -> bool {
     let gone = [io::ErrorKind::NotFound, io::ErrorKind::UnexpectedEof];
     matches!(error, Error::Io { source, .. } if gone.contains(&source.kind()))
 }
 
-/// Whether a name is one that a spare has.
+/// Whether `name` is that of a preallocated file.
 pub(crate) fn is_preallocated(name: &str) -> bool {
     let number = name.strip_prefix("spare-").and_then(|name| name.strip_suffix(".tmp"));
     number.is_some_and(|number| number.parse::<u64>().is_ok())
 }
 
-/// Opens a file for reading; `None` if there is none of that name.
+/// Opens a file for reading; `None` if it does not exist.
 pub(crate) fn open_if_exists(storage: &dyn Storage, name: &str) -> Result<Option<Arc<dyn File>>> {
     match storage.open(name, Access::Read) {
         Ok(file) => Ok(Some(file)),
@@ -147,7 +148,7 @@ pub(crate) fn open_if_exists(storage: &dyn Storage, name: &str) -> Result<Option
     }
 }
 
-/// Whether files of a log have this name: its manifest, its segments and their parity.
+/// Whether `name` is a file with log data: the manifest, a segment or its parity.
 pub(crate) fn is_of_log(name: &str) -> bool {
     name == MANIFEST || SegmentId::from_any_name(name).is_some()
 }

@@ -1,5 +1,5 @@
-//! What `live` says to readers: which segment the writer writes, and how far it is durable.
-//! format.md section 5.
+//! The file `live`, through which the writer tells readers in other processes which segment is the
+//! newest and up to which record it is durable. format.md section 5.
 
 use crate::base::env::Env;
 use crate::base::error::{Error, Result};
@@ -9,31 +9,30 @@ use seawall_io::{Access, File, Lock, Storage};
 use std::io;
 use std::sync::Arc;
 
-/// Bytes of the file.
+/// Size of the file in bytes.
 const SIZE: usize = 64;
 
-/// In the place of a boot id, where it is not known.
+/// Stored where the boot id is unknown.
 pub(crate) const NO_BOOT: [u8; 16] = [0; 16];
 
-/// How often `live` is read again because the writer wrote it meanwhile.
+/// How often a half-written `live` is read again.
 const ATTEMPTS: u32 = 8;
 
-/// What a writer says: which segment is the newest, and up to which record it is durable.
+/// A watermark: the newest segment, and the last durable record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Watermark {
     pub(crate) live: Live,
     pub(crate) by: WatermarkSource,
 }
 
-/// Whose word it is.
+/// Which writer published a watermark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatermarkSource {
-    /// That of the writer in this process.
+    /// The writer in this process.
     Own,
-    /// That of a running writer in another one.
+    /// A running writer in another process.
     Running,
-    /// That of a writer that is gone. It was true, and may be old: it says of no record that it is
-    /// not there.
+    /// A writer that has exited. Its watermark was true and may be old: later records may exist.
     Gone,
 }
 
@@ -42,16 +41,16 @@ impl Watermark {
         Self { live, by: WatermarkSource::Own }
     }
 
-    /// Whether it is of now.
+    /// Whether the writer is still running.
     pub(crate) fn is_running(&self) -> bool {
         self.by != WatermarkSource::Gone
     }
 }
 
-/// What `live` says. A running writer has it locked; without a lock it counts if it is of this run
-/// of the machine.
+/// Reads `live`. A running writer holds a lock on the file. Without a lock the watermark counts
+/// only if it was written since the machine booted.
 pub(crate) fn read_watermark(storage: &dyn Storage) -> Result<Option<Watermark>> {
-    // Looked at first: what is read then is of that writer, or of a later one.
+    // Check the lock first: the content read afterwards is from that writer or a later one.
     let is_locked = storage.is_file_locked(LIVE).map_err(Error::io(format!("look at {LIVE}")))?;
     let Some(live) = read_whole_live(storage)? else { return Ok(None) };
     let boot_id = storage.boot_id();
@@ -61,8 +60,8 @@ pub(crate) fn read_watermark(storage: &dyn Storage) -> Result<Option<Watermark>>
     Ok(is_of_now.then_some(Watermark { live, by }))
 }
 
-/// A look at `live` while it is written may see a part of that: such a one is taken again, as
-/// without a word a reader has to sync what it shows.
+/// Reads `live`, again if the writer was in the middle of a write: without a watermark the reader
+/// would have to sync the segment itself.
 fn read_whole_live(storage: &dyn Storage) -> Result<Option<Live>> {
     for _ in 0..ATTEMPTS {
         let bytes = read_small(storage, LIVE, SIZE)?.unwrap_or_default();
@@ -74,16 +73,16 @@ fn read_whole_live(storage: &dyn Storage) -> Result<Option<Live>> {
     Ok(None)
 }
 
-/// The writer's side of it: what it tells readers of other processes. It makes the file and locks
-/// it, so that what an earlier writer left is never taken for its word.
+/// The writer's handle to `live`. The writer creates and locks a file of its own, so readers never
+/// mistake an earlier writer's watermark for this one's.
 #[derive(Debug)]
 pub(crate) struct LiveFile {
     boot_id: [u8; 16],
-    /// Made when there is something to say; where that fails, made again.
+    /// Created at the first `publish`, and again after a failed write.
     file: Option<(Arc<dyn File>, Box<dyn Lock>)>,
 }
 
-/// Which segment holds the last durable record, and which record that is.
+/// The newest segment, and the last durable record.
 type Published = (SegmentRef, Option<Lsn>);
 
 impl LiveFile {
@@ -91,11 +90,11 @@ impl LiveFile {
         Self { boot_id: storage.boot_id().unwrap_or(NO_BOOT), file: None }
     }
 
-    /// Says up to which record the log is durable.
+    /// Publishes the last durable record.
     ///
     /// # Errors
     ///
-    /// `Io`: nothing is said. Readers sync what they show.
+    /// `Io`: nothing is published. Readers then sync what they return.
     pub(crate) fn publish(&mut self, env: &Env, log: LogId, told: Published) -> Result<()> {
         let (boot_id, (segment, durable)) = (self.boot_id, told);
         let live = Live { log, boot_id, segment, durable, time_us: env.clock.wall_us() };
@@ -103,22 +102,22 @@ impl LiveFile {
         if self.write(storage, &live).is_ok() {
             return Ok(());
         }
-        // Part of it may be written. Another file may take it; without its lock this one is not
-        // believed.
+        // The file may be half written. Readers do not trust it without its lock, so a new file
+        // takes its place.
         self.file = None;
         let told = self.write(storage, &live);
         told.inspect_err(|_| {
             self.file = None;
             let _ = remove(storage);
         })
-        .map_err(Error::io(format!("write {LIVE}, which tells readers what is durable")))
+        .map_err(Error::io(format!("write {LIVE}, which publishes the durable LSN")))
     }
 
-    /// Says that the log ends with that record, before numbers behind it are given to others.
+    /// Publishes that the log ends with this record, before the LSNs after it are reused.
     ///
     /// # Errors
     ///
-    /// `Io`: what `live` said before can be neither changed nor removed.
+    /// `Io`: the earlier watermark can be neither changed nor removed.
     pub(crate) fn stop(&mut self, env: &Env, log: LogId, told: Published) -> Result<()> {
         self.publish(env, log, told).or_else(|_| retract(&*env.storage))
     }
@@ -132,24 +131,24 @@ impl LiveFile {
     }
 }
 
-/// A new file, locked before it says something.
+/// Creates the file, locked before its first write.
 fn make(storage: &dyn Storage) -> io::Result<(Arc<dyn File>, Box<dyn Lock>)> {
     remove(storage)?;
     let lock = storage.lock_file(LIVE)?.ok_or(io::ErrorKind::WouldBlock)?;
     Ok((storage.open(LIVE, Access::ReadWrite)?, lock))
 }
 
-/// Removes what an earlier writer told its readers: what is told from now on is of this one.
+/// Removes the watermark of an earlier writer.
 ///
 /// # Errors
 ///
-/// `Io`: it can be neither removed nor made unreadable.
+/// `Io`: the file can be neither removed nor overwritten.
 pub(crate) fn retract(storage: &dyn Storage) -> Result<()> {
     let removed = remove(storage).or_else(|error| match storage.open(LIVE, Access::ReadWrite) {
         Ok(file) => file.write_at(&[0; SIZE], 0),
         Err(_) => Err(error),
     });
-    removed.map_err(Error::io(format!("remove {LIVE}, which an earlier writer left")))
+    removed.map_err(Error::io(format!("remove {LIVE} of an earlier writer")))
 }
 
 fn remove(storage: &dyn Storage) -> io::Result<()> {
@@ -159,12 +158,12 @@ fn remove(storage: &dyn Storage) -> io::Result<()> {
     }
 }
 
-/// The same before an open gives numbers behind `last` to other records. Where it fails, and what
-/// was told holds whatever follows, that is a warning.
+/// Like [`retract`], before an open reuses the LSNs after `last`. If the file cannot be removed but
+/// its watermark remains true, returns a warning.
 ///
 /// # Errors
 ///
-/// `Io`: what was told would be wrong.
+/// `Io`: the remaining watermark would be wrong.
 pub(crate) fn retract_beyond(storage: &dyn Storage, last: Option<Lsn>) -> Result<Option<String>> {
     let Err(error) = retract(storage) else { return Ok(None) };
     let told = read_whole_live(storage).ok().flatten();

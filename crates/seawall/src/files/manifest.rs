@@ -27,13 +27,16 @@ pub(crate) fn read_manifest(
     }
     let foreign = !bytes.starts_with(b"SEAWALLM") && slots.iter().all(Option::is_none);
     if foreign && segments.is_empty() {
-        return Err(not_a_log(storage, "its manifest is not ours, and there is no segment"));
+        return Err(not_a_log(
+            storage,
+            "the file manifest has another format, and there is no segment",
+        ));
     }
     drop_foreign_slots(storage, segments, &mut slots)?;
     Ok(slots)
 }
 
-/// Of two slots of different logs, keeps the one of the log that the segments are of.
+/// Keeps the slots that belong to the log of `segments`, if the two slots belong to different logs.
 fn drop_foreign_slots(
     storage: &dyn Storage,
     segments: &[SegmentId],
@@ -57,10 +60,10 @@ fn drop_foreign_slots(
     Ok(())
 }
 
-/// The highest sequence that a slot can have.
+/// The highest sequence number of a slot.
 pub(crate) const SEQUENCE_MAX: u64 = (1 << 63) - 1;
 
-/// The manifest and its file.
+/// The manifest and its open file.
 #[derive(Debug)]
 pub(crate) struct ManifestFile {
     pub(crate) content: Manifest,
@@ -68,11 +71,14 @@ pub(crate) struct ManifestFile {
 }
 
 impl ManifestFile {
-    /// Writes one slot, syncs, then the other, syncs.
+    /// Writes and syncs one slot, then the other: a crash leaves one of them valid.
     pub(crate) fn write_both(&mut self, time_us: u64) -> Result<()> {
         if self.content.sequence > SEQUENCE_MAX - 2 {
-            // No log comes that far: it was forged, and what stands there can still be read.
-            return Err(Error::Poisoned { cause: "every number for a manifest is taken".into() });
+            // No log gets there by itself, so the number was forged. The current slots stay
+            // readable.
+            return Err(Error::Poisoned {
+                cause: "the manifest's sequence numbers are exhausted".into(),
+            });
         }
         for _ in 0..2 {
             self.content.sequence += 1;

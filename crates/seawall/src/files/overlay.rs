@@ -1,5 +1,5 @@
-//! A view of a directory as it would be with some of its bytes changed. Nothing is written: what
-//! judges and reads a log, judges and reads a mended one the same way.
+//! A read-only view of a directory with some bytes replaced. Code that scans or verifies a log can
+//! work on the repaired log before anything is written.
 
 use crate::base::num::to_u64;
 use crate::files::directory::MANIFEST;
@@ -9,37 +9,37 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::{fmt, io};
 
-/// Bytes of a file of the log that are to be others.
+/// A change to bytes of one file of a log.
 ///
-/// `new` is as long as `old`, or longer: then `old` reaches to the end of the file, which grows,
-/// with zeros before a patch that begins behind its end. A file that is not there has no bytes. No
-/// patch makes a file shorter.
+/// `new` is at least as long as `old`. If it is longer, `old` ends at the end of the file and the
+/// file grows. A gap between the end of the file and the patch is filled with zeros. A missing file
+/// counts as empty. A patch never shortens a file.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Patch {
-    /// The name of the file, in the log's directory.
+    /// Name of the file in the log's directory.
     pub file: String,
-    /// Where in it.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// The bytes as they are; zeros where the device does not give them.
+    /// The current bytes; zeros where the device cannot read them.
     pub old: Vec<u8>,
-    /// The bytes as they are to be.
+    /// The replacement.
     pub new: Vec<u8>,
-    /// Where those come from.
+    /// Where the replacement comes from.
     pub by: RepairSource,
 }
 
-/// What knows the bytes that damage took.
+/// Where the bytes of a repair come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RepairSource {
-    /// The parity beside the segment.
+    /// The parity file of the segment.
     Parity,
     /// Another copy of the same log.
     Replica,
 }
 
 impl RepairSource {
-    /// A word for it, stable for scripts.
+    /// A stable name for scripts.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ impl RepairSource {
 }
 
 impl Patch {
-    /// Where in its file the patch ends.
+    /// Offset after the last byte of the patch.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.offset.saturating_add(to_u64(self.new.len()))
@@ -64,10 +64,10 @@ impl fmt::Debug for Patch {
     }
 }
 
-/// A directory with patches applied, for reading; the directory itself stays as it is.
+/// A read-only view of a directory with patches applied; the directory itself does not change.
 ///
-/// What a patch covers is never read from the directory, so a patch hides what its device refuses
-/// to give. Whatever would change something is refused with [`io::ErrorKind::ReadOnlyFilesystem`].
+/// Bytes covered by a patch are never read from the directory, so a patch can replace bytes that
+/// the device cannot read. Writes fail with [`io::ErrorKind::ReadOnlyFilesystem`].
 ///
 /// # Examples
 ///
@@ -92,20 +92,20 @@ impl fmt::Debug for Patch {
 pub struct Overlay {
     inner: Arc<dyn Storage>,
     pieces: BTreeMap<String, Pieces>,
-    /// Files that are not shown.
+    /// Files that the view hides.
     gone: BTreeSet<String>,
     unknown: Vec<Unknown>,
 }
 
-/// Zeros of a patch in the place of bytes that the device refuses and that nothing knows: in which
-/// file, and where.
+/// Zeros of a patch for bytes that the device cannot read and parity does not cover: file and
+/// range.
 pub(crate) type Unknown = (String, Range<u64>);
 
-/// Bytes by the place where they begin; no two overlap.
+/// Replaced bytes by their offset; no two pieces overlap.
 type Pieces = BTreeMap<u64, Arc<Vec<u8>>>;
 
 impl Overlay {
-    /// Shows `inner` with `patches` applied, one after the other.
+    /// Shows `inner` with `patches` applied in order.
     #[must_use]
     pub fn new(inner: Arc<dyn Storage>, patches: &[Patch]) -> Self {
         let mut pieces: BTreeMap<String, Pieces> = BTreeMap::new();
@@ -116,13 +116,13 @@ impl Overlay {
         Self { inner, pieces, gone: BTreeSet::new(), unknown: vec![] }
     }
 
-    /// Marks these bytes as unknown, for [`File::has_unknown`].
+    /// Marks these bytes as unknown for [`File::has_unknown`].
     pub(crate) fn with_unknown(mut self, unknown: Vec<Unknown>) -> Self {
         self.unknown = unknown;
         self
     }
 
-    /// Shows no files of these names.
+    /// Hides the files `names`.
     #[must_use]
     pub fn without(mut self, names: &[String]) -> Self {
         self.gone.extend(names.iter().cloned());
@@ -130,11 +130,11 @@ impl Overlay {
     }
 }
 
-/// Lays bytes over those that are there.
+/// Puts a piece over the existing ones and trims those that it overlaps.
 fn put(pieces: &mut Pieces, start: u64, bytes: Vec<u8>) {
     let end = start.saturating_add(to_u64(bytes.len()));
-    // Those that begin before the end and end behind the start; as they do not overlap, the search
-    // from the end down can stop at the first that ends earlier.
+    // Pieces do not overlap each other, so the search from the end down stops at the first one that
+    // ends before `start`.
     let over: Vec<_> = pieces
         .range(..end)
         .rev()
@@ -157,13 +157,13 @@ fn put(pieces: &mut Pieces, start: u64, bytes: Vec<u8>) {
     }
 }
 
-/// A place that is compared with one in memory: what is too large lies behind all of them.
+/// An offset for comparison with lengths in memory; saturates.
 fn to_usize(place: u64) -> usize {
     usize::try_from(place).unwrap_or(usize::MAX)
 }
 
 fn refused() -> io::Error {
-    io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "a view of a mended log cannot be changed")
+    io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "a repaired view of a log is read-only")
 }
 
 impl Storage for Overlay {
@@ -217,7 +217,7 @@ impl Storage for Overlay {
     }
 
     fn sync_dir(&self) -> io::Result<()> {
-        // It changes nothing: a reader makes durable what others wrote.
+        // A sync changes no content: a reader uses it to make the writer's records durable.
         self.inner.sync_dir()
     }
 
@@ -255,7 +255,7 @@ impl Storage for Overlay {
     }
 }
 
-/// A file of the view; without `inner` one that the patches make.
+/// A file of the view; `inner` is `None` if the file consists of patches only.
 #[derive(Debug)]
 struct View {
     inner: Option<Arc<dyn File>>,
@@ -268,13 +268,13 @@ impl View {
         self.inner.as_ref().map_or(Ok(0), |file| file.len())
     }
 
-    /// Fills `buffer`, all of which lies within the file, with bytes that no patch covers.
+    /// Fills `buffer`, which lies within the file, with bytes of the inner file.
     fn read_inner(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let read = match &self.inner {
             Some(file) if !buffer.is_empty() => file.read_at(buffer, offset)?,
             _ => 0,
         };
-        // Between the end of the file and a patch behind it.
+        // Zeros between the end of the inner file and a patch past it.
         buffer.iter_mut().skip(read).for_each(|byte| *byte = 0);
         Ok(())
     }
@@ -284,7 +284,7 @@ impl View {
         let mut rest = buffer.get_mut(..length).unwrap_or_default();
         let end = offset.saturating_add(to_u64(length));
         let mut at = offset;
-        // The last piece that begins at or before the place may reach into it.
+        // The last piece that begins at or before the offset may reach past it.
         let first = pieces.range(..=offset).next_back().map_or(offset, |(start, _)| *start);
         for (start, piece) in pieces.range(first..end) {
             let skipped = to_usize(at.saturating_sub(*start));
@@ -325,7 +325,7 @@ impl File for View {
     }
 
     fn sync(&self) -> io::Result<()> {
-        // As above; what the patches say was durable.
+        // As for the directory: a sync changes no content.
         self.inner.as_ref().map_or(Ok(()), |file| file.sync())
     }
 
@@ -359,7 +359,7 @@ impl File for View {
     }
 }
 
-/// The part of a patch that lies there.
+/// The part of `patch` that covers exactly `bytes`, if the patch does.
 pub(crate) fn part(patch: &Patch, bytes: Range<u64>) -> Option<Patch> {
     let start = usize::try_from(bytes.start.checked_sub(patch.offset)?).ok()?;
     let end = usize::try_from(bytes.end.checked_sub(patch.offset)?).ok()?;
@@ -368,7 +368,7 @@ pub(crate) fn part(patch: &Patch, bytes: Range<u64>) -> Option<Patch> {
     Some(Patch { file: patch.file.clone(), offset: bytes.start, old, new, by: patch.by })
 }
 
-/// Whether a patch is of the manifest.
+/// Whether the patch changes the manifest.
 pub(crate) fn is_manifest(patch: &Patch) -> bool {
     patch.file == MANIFEST
 }

@@ -1,4 +1,4 @@
-//! Reads the heads and slots of a parity file.
+//! Reads the head and the slots of a parity file.
 
 use crate::base::error::Result;
 use crate::base::num::to_u64;
@@ -8,12 +8,12 @@ use seawall_format::{Geometry, Layout, Offset, Refused, SegmentHeader};
 use seawall_io::{Access, File};
 use std::io;
 
-/// The head of a file with parity, if there is a readable one.
+/// The head of a parity file, if one of its copies is valid.
 pub(crate) fn read_head(file: &dyn File) -> io::Result<Option<Head>> {
     Ok(heads(file)?.ok())
 }
 
-/// The head, if it is that of this segment.
+/// The head, if it belongs to this segment.
 pub(crate) fn head_of(file: &dyn File, header: &SegmentHeader) -> Option<Head> {
     read_head(file).ok().flatten().filter(|head| head.header == *header)
 }
@@ -24,7 +24,7 @@ pub(crate) fn heads(file: &dyn File) -> io::Result<Result<Head, Refused>> {
     Ok(Head::decode_file(bytes.get(..read).unwrap_or_default()))
 }
 
-/// As much of the slot of stripe `number` as is there.
+/// Reads the slot of stripe `number`, as far as the file has it.
 pub(crate) fn read_slot(file: &dyn File, places: &Places, number: u64) -> io::Result<Vec<u8>> {
     let mut slot = vec![0; places.slot_size()];
     let read = file.read_at(&mut slot, places.slot_at(number).0)?;
@@ -32,11 +32,11 @@ pub(crate) fn read_slot(file: &dyn File, places: &Places, number: u64) -> io::Re
     Ok(slot)
 }
 
-/// Up to where the slots know of the records of a segment, beginning with the slot of `from`;
-/// `None` if none of them can be read. All of that was durable, whatever a slot before says.
+/// End of the records covered by the slots, from the slot of `from` on; `None` if no slot is
+/// readable. Each slot proves that the bytes it covers were durable.
 pub(crate) fn slots_end(file: &dyn File, head: &Head, from: u64) -> Option<u64> {
     let places = Places::of(&head.header, head.scheme);
-    // However long a file says it is: no segment holds more than that.
+    // Bounded, because the length of the file cannot be trusted.
     let room = file.len().ok()?.saturating_sub(places.slot_at(0).0);
     let is_binary = head.header.layout == Layout::Binary;
     let records_max = if is_binary { head.header.size } else { RECORDS_MAX };
@@ -50,13 +50,13 @@ pub(crate) fn slots_end(file: &dyn File, head: &Head, from: u64) -> Option<u64> 
     (places.stripe_of(from)..slots).filter_map(end_of).max()
 }
 
-/// No segment holds more bytes of records: a text goes a batch beyond what a segment may hold.
+/// Upper limit for the record bytes of a segment: a text segment may exceed its size by one batch.
 pub(crate) const RECORDS_MAX: u64 = 2 * Geometry::SEGMENT_MAX;
 
-/// Whether the parity of the newest segment knows of records behind `end`, where they seem to end:
-/// a slot is written when all that it covers is durable, so something took them.
+/// Whether the parity of the newest segment covers bytes past `end`, where its records seem to end.
+/// A slot is written only after the bytes it covers are durable, so these bytes were lost.
 ///
-/// Beside a writer it may know of what was not there yet when it was looked for.
+/// While a writer is running, the answer may be true because of records written since the scan.
 pub(crate) fn knows_more(newest: &Segment, end: Offset) -> bool {
     covers_more(newest, end.0).unwrap_or(false)
 }

@@ -1,6 +1,6 @@
 //! A buffer that is filled from a file and consumed from its start.
 
-/// Bytes that were read, in memory that is used again without clearing it first.
+/// A byte buffer whose memory is reused without being zeroed again.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
     memory: Vec<u8>,
@@ -22,14 +22,14 @@ impl Buffer {
         self.held = 0;
     }
 
-    /// Forgets the first `count` bytes.
+    /// Drops the first `count` bytes.
     pub(crate) fn drop_first(&mut self, count: usize) {
         let count = count.min(self.held);
         self.memory.copy_within(count..self.held, 0);
         self.held -= count;
     }
 
-    /// Has up to `length` bytes read behind those that it holds; `read` says how many it put there.
+    /// Appends up to `length` bytes through `read`, which returns how many it wrote.
     pub(crate) fn fill<E>(
         &mut self,
         length: usize,

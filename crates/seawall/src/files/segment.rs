@@ -1,6 +1,5 @@
-//! One segment of a log: the file with its header, marks and seal, and the file with its records.
-//! format.md sections 3 and
-//! 9: of a binary segment these are one file, of a text two.
+//! One segment of a log: the head (header, marks, seal) and the records. A binary segment keeps
+//! both in one file, a text segment in two. format.md sections 3 and 9.
 
 use crate::base::error::{Corruption, Error, Result, missing_segment};
 use crate::files::directory::{file_place, read_start};
@@ -13,37 +12,37 @@ use seawall_io::{Access, File, Storage};
 use std::io;
 use std::sync::Arc;
 
-/// How much of a text is looked at to see whether it holds something.
+/// How many bytes of a text file are checked for content.
 const HOLDS_LOOK: u64 = 64 << 10;
 
-/// One segment whose header is sound.
+/// A segment with a valid header.
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
     pub(crate) header: SegmentHeader,
-    /// Where its file is; it is opened when it is read, as there may be very many.
+    /// The log's directory. Files are opened per read, because a log may have very many segments.
     storage: Arc<dyn Storage>,
-    /// The length of its file when it was looked at. A text grows.
+    /// Length of the data file when the segment was opened. A text file may grow.
     pub(crate) length: u64,
 }
 
-/// What a look at the first block of a file found.
+/// Result of opening a segment file.
 #[derive(Debug)]
 pub(crate) enum OpenOutcome {
-    /// A segment of this log, under its own name.
+    /// A segment of this log under its own name.
     Sound(Segment),
-    /// A segment under the wrong name, or of another log.
+    /// A valid segment under a wrong name or of another log.
     Misplaced(Corruption, SegmentRef),
-    /// One that cannot be read.
+    /// An unreadable segment.
     Bad(Corruption),
-    /// Pruned since it was listed: by now the manifest does not need it.
+    /// Pruned since the listing, so the manifest no longer needs it.
     Gone,
 }
 
-/// Looks at the file with a segment's header; `log` says whose it should be, if that is known.
+/// Opens the segment file `name` and checks its header; `log` is the expected log, if known.
 ///
 /// # Errors
 ///
-/// `Unsupported` if another version of Seawall wrote it; `Io`.
+/// `Unsupported` if another version of Seawall wrote the segment; `Io`.
 pub(crate) fn open_checked(
     storage: &Arc<dyn Storage>,
     name: &str,
@@ -74,7 +73,7 @@ pub(crate) fn open_checked(
     })
 }
 impl Segment {
-    /// A segment that the log knows to be sound.
+    /// Opens a segment that is known to be valid.
     pub(crate) fn open_known(storage: &Arc<dyn Storage>, header: &SegmentHeader) -> Result<Self> {
         let cause = match open_checked(storage, &header.head_name(), None)? {
             OpenOutcome::Sound(segment) => return Ok(segment),
@@ -84,24 +83,25 @@ impl Segment {
         Err(Error::Damaged(Box::new(missing_segment(header.id, cause, None))))
     }
 
-    /// Where its file is.
+    /// The log's directory.
     pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
         &self.storage
     }
 
-    /// The name of the file with its records.
+    /// Name of the data file.
     pub(crate) fn name(&self) -> String {
         self.header.data_name()
     }
 
-    /// The names of its files, in the order in which they go: one without the first is nothing.
+    /// Names of its files in the order of removal: without the first one the segment no longer
+    /// exists.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names = vec![self.header.head_name(), self.header.data_name()];
         names.dedup();
         names
     }
 
-    /// How many bytes its file lacks that its header promises.
+    /// How many bytes the file is shorter than its header says.
     pub(crate) fn bytes_missing(&self) -> u64 {
         match self.header.layout {
             Layout::Text => 0,
@@ -109,13 +109,13 @@ impl Segment {
         }
     }
 
-    /// The size of its files, in bytes.
+    /// Size of its files in bytes.
     pub(crate) fn size(&self) -> u64 {
         let head = if self.header.layout == Layout::Text { self.header.size } else { 0 };
         head + self.length
     }
 
-    /// Where the part of its open file ends that may hold records.
+    /// End of the part of the open data file that can hold records.
     pub(crate) fn data_end(&self, file: &dyn File) -> Result<u64> {
         match self.header.layout {
             Layout::Text => file.len().map_err(Error::io(format!("look at {}", self.name()))),
@@ -123,29 +123,29 @@ impl Segment {
         }
     }
 
-    /// Where its records end, or what lies behind them in its file.
+    /// End of the records, or of anything else after them in the data file.
     pub(crate) fn records_end(&self) -> Result<u64> {
         Ok(self.data_end(&*self.open()?)?.max(self.header.data_start()))
     }
 
-    /// The file with its records, for reading.
+    /// Opens the data file for reading.
     ///
     /// # Errors
     ///
-    /// `NotFound` if it was pruned meanwhile.
+    /// `NotFound` if the segment was pruned meanwhile.
     pub(crate) fn open(&self) -> Result<Arc<dyn File>> {
         let file = self.storage.open(&self.name(), Access::Read);
         file.map_err(Error::io(format!("open {}", self.name())))
     }
 
-    /// Bytes of that file from `from` on, `max` at most.
+    /// Reads the data file from `from`, at most `max` bytes.
     pub(crate) fn read(&self, from: Offset, max: u64) -> Result<Vec<u8>> {
         let mut buffer = Buffer::default();
         self.read_in(&*self.open()?, (from, max), &mut buffer)?;
         Ok(buffer.into_bytes())
     }
 
-    /// Bytes of the file with header, marks and seal.
+    /// Reads the file with header, marks and seal.
     fn read_head(&self, from: Offset, max: usize) -> Result<Vec<u8>> {
         let name = self.header.head_name();
         let file = self.storage.open(&name, Access::Read);
@@ -157,7 +157,7 @@ impl Segment {
         Ok(bytes)
     }
 
-    /// The same, from its open file, behind what `buffer` holds.
+    /// Like `read`, from the open file, appending to `buffer`.
     pub(crate) fn read_in(
         &self,
         file: &dyn File,
@@ -174,9 +174,9 @@ impl Segment {
         read.map_err(Error::io(format!("read {} at {from}", self.name())))
     }
 
-    /// What stands in a slot of that file. One that is neither sound nor empty is read once more:
-    /// that evidence is missing is nothing to believe of a single read, which may go wrong without
-    /// a word.
+    /// Reads and decodes a slot of the head file. If the slot is neither valid nor empty, it is
+    /// read a second time: a single read may fail silently, and a missing slot changes what
+    /// recovery decides.
     fn slot<T>(&self, at: Offset, decode: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>> {
         let bytes = self.read_head(at, 64)?;
         match decode(&bytes) {
@@ -185,13 +185,13 @@ impl Segment {
         }
     }
 
-    /// Its seal, if it has a sound one.
+    /// The seal, if it is valid.
     pub(crate) fn seal(&self) -> Result<Option<Seal>> {
         let offset = Seal::offset(self.header.geometry);
         self.slot(offset, |bytes| Seal::decode(bytes, &self.header))
     }
 
-    /// Whether nothing but zeros is in the block of its seal.
+    /// Whether the seal block is all zeros.
     pub(crate) fn seal_is_blank(&self) -> Result<bool> {
         let geometry = self.header.geometry;
         let block = usize::try_from(geometry.block).expect("a block fits in memory");
@@ -199,7 +199,7 @@ impl Segment {
         Ok(bytes.len() == block && tail::is_zero(&bytes))
     }
 
-    /// The marks in its slots.
+    /// The valid marks.
     pub(crate) fn marks(&self) -> Result<Vec<Mark>> {
         let mut marks = vec![];
         for slot in [MarkSlot::A, MarkSlot::B] {
@@ -209,7 +209,7 @@ impl Segment {
         Ok(marks)
     }
 
-    /// Whether there is a batch, a mark or a seal, or was something before it.
+    /// Whether the segment has a batch, mark or seal, or follows other records.
     pub(crate) fn holds_something(&self) -> Result<bool> {
         let SegmentHeader { base, carried, pred, .. } = &self.header;
         if *base > Lsn::FIRST || carried.is_some() || pred.is_some() {
@@ -222,8 +222,8 @@ impl Segment {
     }
 }
 
-/// The length of the file with the records of a segment, whose head is open; `None` if it is not
-/// there.
+/// Length of the data file of a segment whose head file is open; `None` if the data file is
+/// missing.
 fn data_length(
     storage: &dyn Storage,
     header: &SegmentHeader,

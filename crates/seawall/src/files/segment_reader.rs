@@ -1,5 +1,4 @@
-//! The bytes of one segment for those who read it: a window at a time, and around what the device
-//! refuses if they ask for that.
+//! Reads the bytes of one segment. On request, skips blocks that the device cannot read.
 
 use crate::base::error::{Error, Result, is_read_error};
 use crate::base::num::to_u64;
@@ -16,31 +15,31 @@ use std::sync::Arc;
 pub(crate) struct SegmentReader {
     segment: Segment,
     file: Arc<dyn File>,
-    /// Whether to read on where the device refuses a block, as if it were zero.
+    /// Whether an unreadable block is replaced with zeros.
     skip_io_errors: bool,
-    /// Blocks that the device refused, in the order they were met.
+    /// Blocks that could not be read, in the order of the reads.
     unreadable: Vec<Range<u64>>,
 }
 
 impl SegmentReader {
-    /// Opens the segment's file.
+    /// Opens the data file of the segment.
     ///
     /// # Errors
     ///
-    /// `NotFound` if it was pruned meanwhile.
+    /// `NotFound` if the segment was pruned meanwhile.
     pub(crate) fn open(segment: &Segment, skip_io_errors: bool) -> Result<Self> {
         let file = segment.open()?;
         Ok(Self { segment: segment.clone(), file, skip_io_errors, unreadable: vec![] })
     }
 
-    /// Bytes from `from` on, `max` at most, fewer only at the end of the file.
+    /// Reads up to `max` bytes from `from`; fewer only at the end of the file.
     pub(crate) fn read(&mut self, from: Offset, max: u64) -> Result<Vec<u8>> {
         let mut buffer = Buffer::default();
         self.read_append((from, max), &mut buffer)?;
         Ok(buffer.into_bytes())
     }
 
-    /// The same, behind what `buffer` holds.
+    /// Like `read`, appending to `buffer`.
     pub(crate) fn read_append(
         &mut self,
         (from, max): (Offset, u64),
@@ -54,7 +53,7 @@ impl SegmentReader {
         }
     }
 
-    /// The same block by block; what cannot be read is noted, and zero.
+    /// Reads block by block; replaces unreadable blocks with zeros and records them.
     fn read_around(&mut self, (from, max): (Offset, u64), buffer: &mut Buffer) -> Result<()> {
         let block = u64::from(self.segment.header.geometry.block);
         let end = self.end()?.min(from.0.saturating_add(max));
@@ -81,38 +80,39 @@ impl SegmentReader {
         Ok(())
     }
 
-    /// Where records cannot be any more.
+    /// End of the part of the file that can hold records.
     pub(crate) fn end(&self) -> Result<u64> {
         self.segment.data_end(&*self.file)
     }
 
-    /// Where, from `at` on, the file holds something that was written.
+    /// Offset of the next written byte at or after `at`; skips holes.
     pub(crate) fn next_written(&self, at: Offset) -> Result<Option<Offset>> {
         let next = self.file.next_written(at.0);
         let failed = || Error::io(format!("look for holes in {}", self.segment.name()));
         Ok(next.map_err(failed())?.map(Offset))
     }
 
-    /// Whether a block of that range could not be read, and was passed over.
+    /// Whether a block in `range` could not be read and was replaced with zeros.
     pub(crate) fn had_io_error(&self, range: &Range<u64>) -> bool {
         self.unreadable.iter().any(|block| block.start < range.end && range.start < block.end)
     }
 
-    /// Whether the device refuses bytes of that range which parity, that gives the rest of their
-    /// block, does not know.
+    /// Whether `range` contains bytes that the device cannot read and parity, which restored the
+    /// rest of their block, does not cover.
     pub(crate) fn is_unknown(&self, range: &Range<u64>) -> bool {
         self.file.has_unknown(range.clone())
     }
 }
 
-/// The unit in which a device refuses bytes.
+/// The unit in which a device reports unreadable bytes.
 pub(crate) const PAGE: u64 = 4096;
 
 pub(crate) fn length(file: &dyn File, name: &str) -> Result<u64> {
     file.len().map_err(Error::io(format!("look at {name}")))
 }
 
-/// Up to `size` bytes from `at` on, and where in them the device refused to give any: zeros there.
+/// Reads up to `size` bytes from `at`, and returns the ranges that the device could not read; these
+/// bytes are zero.
 pub(crate) fn read_around(
     file: &dyn File,
     at: u64,
@@ -138,7 +138,7 @@ pub(crate) fn read_around(
     Ok((bytes, refused))
 }
 
-/// The sound header in the file of a segment, of whatever layout.
+/// The valid header in the files of a segment of either layout.
 pub(crate) fn read_header(storage: &dyn Storage, id: SegmentId) -> Result<Option<SegmentHeader>> {
     for name in [id.file_name(), id.head_name()] {
         let Some(file) = open_if_exists(storage, &name)? else { continue };

@@ -1,12 +1,13 @@
-//! A whole log made at a path where there was none.
+//! Creates a directory with its contents atomically: in a temporary directory that is renamed at
+//! the end.
 
 use crate::base::error::{Error, Result};
 use seawall_io::{Draft, Storage};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Makes the directory `target` with what `fill` writes, durably, or not at all; refused inside
-/// `source`, the log that is read.
+/// Creates the directory `target` with what `fill` writes, durably or not at all. Refuses a target
+/// inside `source`, the log that is read.
 pub(crate) fn make<T>(
     source: &Path,
     target: &Path,
@@ -23,7 +24,8 @@ pub(crate) fn make<T>(
     Ok(filled)
 }
 
-/// Whether the new directory would be in the old one; a path that leads nowhere fails later.
+/// Whether `target` would be inside `source`. If the parent of `target` does not exist, creating
+/// the directory reports it later.
 fn is_inside(source: &Path, target: &Path) -> bool {
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new(".")).canonicalize();
