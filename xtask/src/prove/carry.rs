@@ -5,7 +5,8 @@
 //!    renamed.
 //! 3. The two differ by the bug alone. Git merges this difference with `HEAD`: a merge follows
 //!    moved files and moved code, `git apply` does not.
-//! 4. Where the merge conflicts, [`place`] looks for the changed lines in the files of `HEAD`.
+//! 4. Where the merge conflicts, or the patch does not apply to BASE, [`place`] looks for the
+//!    changed lines in the files of `HEAD`.
 //!
 //! A patch that no step can carry stays as it is and is printed: rewrite it by hand.
 
@@ -116,14 +117,13 @@ impl Carrier {
         if Copy::check(&self.root, &bug.name).is_ok() {
             return Ok(Carried { text: head + difference, by: APPLIES });
         }
-        let planted = self.planted(file)?;
-        let (tree, by) = match self.git.merge(&self.head, &planted)? {
-            Merged::Clean(tree) => (tree, MERGED),
-            Merged::Conflict(files) => {
-                let found = self.placed(&planted);
-                let conflict =
-                    |why| io::Error::other(format!("conflict in {}; {why}", files.join(", ")));
-                (found.map_err(conflict)?, PLACED)
+        let (tree, by) = match self.planted(file) {
+            Ok(planted) => self.merged(&planted)?,
+            // The patch was written for a later commit than BASE.
+            Err(error) => {
+                let placed = self.placed(difference);
+                let both = |why| io::Error::other(format!("{error}; {why}"));
+                (placed.map_err(both)?, PLACED)
             }
         };
         let difference = self.git.difference("HEAD", &tree)?;
@@ -131,6 +131,19 @@ impl Carrier {
             return Err(io::Error::other("nothing is left of it: HEAD has the same change"));
         }
         Ok(Carried { text: head + &difference, by })
+    }
+
+    /// A tree: `HEAD` with the bug of the commit `planted`, and how that was made.
+    fn merged(&self, planted: &str) -> io::Result<(String, &'static str)> {
+        match self.git.merge(&self.head, planted)? {
+            Merged::Clean(tree) => Ok((tree, MERGED)),
+            Merged::Conflict(files) => {
+                let placed = self.placed(&self.git.difference(&self.moved_base, planted)?);
+                let both =
+                    |why| io::Error::other(format!("conflict in {}; {why}", files.join(", ")));
+                Ok((placed.map_err(both)?, PLACED))
+            }
+        }
     }
 
     /// `head` with the test that its command names as it is called now.
@@ -178,15 +191,14 @@ impl Carrier {
         self.git.commit(&tree, Some(&self.moved_base))
     }
 
-    /// A tree: `HEAD` with the bug of the commit `planted` where its lines are found.
-    fn placed(&self, planted: &str) -> io::Result<String> {
-        let difference = self.git.difference(&self.moved_base, planted)?;
+    /// A tree: `HEAD` with the changes of `difference` where their lines are found.
+    fn placed(&self, difference: &str) -> io::Result<String> {
         if self.places.get().is_none() {
             let files = tree::tracked(&self.root).unwrap_or_default();
             let _ = self.places.set(Places::of(&self.root, &files)?);
         }
         let places = self.places.get().expect("it was set above");
-        let changed = places.plant(&difference).map_err(io::Error::other)?;
+        let changed = places.plant(difference).map_err(io::Error::other)?;
         self.git.read_tree("HEAD")?;
         for (path, text) in changed {
             self.git.put_in_index(&path, &text)?;

@@ -169,6 +169,21 @@ fn patch_is_placed_where_a_comment_beside_it_changed() {
 }
 
 #[test]
+fn patch_for_a_later_commit_than_the_base_is_placed() {
+    let repository = Repository::new("later");
+    let later = OLD.replace("barrier()", "flush_and_wait()").replace("write(bytes)", "put(bytes)");
+    repository.move_to("src/b.rs", &later);
+    repository.write("src/b.rs", &later.replace("    file.flush_and_wait()?;\n", ""));
+    let bug = repository.git(&["diff"]);
+    let newest = later.replace("    check(bytes)?;\n", "    // Checked above.\n");
+    repository.write("src/b.rs", &newest);
+    repository.write("proof/no-sync.patch", &format!("{HEAD}{bug}"));
+    repository.commit("later");
+    assert!(repository.carry(None).0);
+    assert_eq!(repository.planted("src/b.rs"), newest.replace("    file.flush_and_wait()?;\n", ""));
+}
+
+#[test]
 fn patch_whose_lines_were_rewritten_stays_as_it_is() {
     let repository = Repository::new("conflict");
     repository.move_to("src/b.rs", &OLD.replace("file.barrier()", "file.flush_and_wait()"));
