@@ -1,4 +1,4 @@
-//! What parity stands beside a log, and making what it lacks.
+//! Finds records without parity and writes the missing parity.
 
 use crate::base::error::Result;
 use crate::base::num::to_u64;
@@ -22,23 +22,23 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Protection {
-    /// The scheme that the log writes; `None` if it writes no parity.
+    /// The scheme of new parity; `None` if the log writes none.
     pub scheme: Option<Scheme>,
-    /// Bytes of records, in all segments.
+    /// Bytes of records in all segments.
     pub bytes: u64,
     /// Bytes of records with durable, usable parity.
     pub covered: u64,
-    /// The size of the files with parity, in bytes.
+    /// Size of the parity files in bytes.
     pub parity_bytes: u64,
-    /// Segments with bytes that have no parity: at times the one being written, and after a crash
-    /// the newest, until the log is opened.
+    /// Segments with bytes that have no parity: at times the newest one; after a crash the newest
+    /// ones, until the log is opened for append.
     pub open: Vec<SegmentId>,
-    /// Bytes at the end of the newest segment that cannot have parity yet, as nothing confirms that
-    /// they are durable. Opening the log for append makes them durable.
+    /// Bytes at the end of the newest segment that are not confirmed as durable, so they cannot
+    /// have parity yet. Opening the log for append makes them durable.
     pub unsure: u64,
 }
 
-/// Up to where a segment of a survey's chain can have parity, and where its records end.
+/// Up to which offset a segment can have parity, and where its records end.
 pub(crate) fn ends(
     storage: &Arc<dyn Storage>,
     catalog: &Catalog,
@@ -51,16 +51,16 @@ pub(crate) fn ends(
     records_end(storage, link).map(|end| (end, end))
 }
 
-/// The same of the newest one: what nothing on disk confirms may stand in the page cache only, and
-/// its numbers be given anew. Rule R12.
+/// `ends` for the newest segment. Records that nothing on disk confirms may exist in the page cache
+/// only, and recovery may reuse their LSNs. Rule R12.
 fn newest_ends(
     storage: &Arc<dyn Storage>,
     catalog: &Catalog,
     link: &ChainedSegment,
 ) -> Result<(u64, u64)> {
     let watermark = read_watermark(&**storage)?;
-    let with_min_end = watermark.and_then(|watermark| catalog.durable_per(&watermark.live));
-    let mut scan = LogScanner::within(catalog, link, None).with_min_end(with_min_end);
+    let min_end = watermark.and_then(|watermark| catalog.durable_per(&watermark.live));
+    let mut scan = LogScanner::within(catalog, link, None).with_min_end(min_end);
     let (mut sure, mut is_sound) = (link.segment.header.data_start(), true);
     let mut unsure = VecDeque::new();
     let mut is_over = false;
@@ -87,17 +87,17 @@ fn newest_ends(
         }
     }
     let end = unsure.back().map_or(sure, |(_, end)| *end);
-    // What has a slot was durable.
+    // Bytes covered by a slot were durable.
     let sure = known_from(&link.segment, sure).unwrap_or(sure);
     Ok((sure, end.max(sure)))
 }
 
-/// Up to where a segment that is not the newest can have parity: where all of its file has some,
-/// its end, as nobody writes it any more; else where those of its records end that count or that
-/// it was made with, or what slots know of, which was durable.
+/// Up to which offset an older segment can have parity. If the parity is complete, that is the end
+/// of the file. Otherwise it is the end of the records that count, including those carried into the
+/// segment, or the end of what the slots cover.
 ///
-/// What lies behind that was carried on: nothing says that it was ever durable, and after a barrier
-/// that failed it stands in the page cache only, whatever barriers return later.
+/// Later records were rewritten into the next segment. They may never have become durable: after a
+/// failed sync they can remain in the page cache although later syncs succeed.
 fn records_end(storage: &Arc<dyn Storage>, link: &ChainedSegment) -> Result<u64> {
     let header = &link.segment.header;
     let end = link.segment.records_end()?;
@@ -116,7 +116,7 @@ fn records_end(storage: &Arc<dyn Storage>, link: &ChainedSegment) -> Result<u64>
     Ok(known_from(&link.segment, end).unwrap_or(end))
 }
 
-/// Up to where head and slots know the records of a segment, if that is beyond `end`.
+/// How far the head and slots cover a segment, if that is past `end`.
 fn known_from(segment: &Segment, end: u64) -> Option<u64> {
     let parity = segment.storage().open(&segment.header.id.parity_name(), Access::Read).ok()?;
     let head = head_of(&*parity, &segment.header)?;
@@ -124,8 +124,8 @@ fn known_from(segment: &Segment, end: u64) -> Option<u64> {
     Some(known.max(head.covered).min(segment.records_end().ok()?))
 }
 
-/// Whether all of a segment's parity that is durable can be used, and up to where it can: it may
-/// be damaged itself.
+/// Whether all durable parity of a segment is usable, and up to which offset: a parity file may
+/// itself be damaged.
 pub(crate) fn soundness(storage: &Arc<dyn Storage>, header: &SegmentHeader) -> (bool, Option<u64>) {
     let parity = storage.open(&header.id.parity_name(), Access::Read).ok();
     let head = parity.as_ref().and_then(|parity| head_of(&**parity, header));
@@ -133,7 +133,7 @@ pub(crate) fn soundness(storage: &Arc<dyn Storage>, header: &SegmentHeader) -> (
     (sound == head.map(|head| head.covered), sound)
 }
 
-/// Up to where slots are sound.
+/// Up to which offset the slots are valid.
 fn sound_to(parity: &dyn File, head: &Head) -> u64 {
     let header = &head.header;
     let places = Places::of(header, head.scheme);
@@ -150,7 +150,7 @@ fn sound_to(parity: &dyn File, head: &Head) -> u64 {
     head.covered
 }
 
-/// Whether a slot is about so much of its stripe, and its parity is what it was.
+/// Whether a slot covers `wanted` bytes of its stripe and its parity blocks match their checksums.
 pub(crate) fn is_sound(slot: &[u8], number: u64, (places, wanted): (&Places, u64)) -> bool {
     let known = Known::decode(slot, number, places);
     known.is_some_and(|known| {
@@ -158,8 +158,8 @@ pub(crate) fn is_sound(slot: &[u8], number: u64, (places, wanted): (&Places, u64
     })
 }
 
-/// Whether what is covered reaches the end of the records, and the last slot is sound: a crash may
-/// have torn it when it was written anew. The empty rest of a block may lie behind.
+/// Whether the parity reaches the end of the records and the last slot is valid, as a crash may
+/// tear a slot that is rewritten. The zeros after the records in the last block need no parity.
 fn is_whole(
     (parity, data): (&dyn File, &dyn File),
     header: &SegmentHeader,
@@ -184,7 +184,7 @@ fn is_whole(
     Some(is_sound(&slot, number, (&places, to_u64(filled))))
 }
 
-/// Whether something of a segment whose records end at `end` has no durable parity.
+/// Whether a part of a segment, whose records end at `end`, has no durable parity.
 pub(crate) fn needs(storage: &Arc<dyn Storage>, header: &SegmentHeader, end: u64) -> bool {
     let open = |name: &str| storage.open(name, Access::Read).ok();
     let files = open(&header.id.parity_name()).zip(open(&header.data_name()));
@@ -192,8 +192,8 @@ pub(crate) fn needs(storage: &Arc<dyn Storage>, header: &SegmentHeader, end: u64
     is_whole != Some(true)
 }
 
-/// Makes the parity of one segment that nobody writes any more, from where it is sound if that is
-/// known. Durable but for its name.
+/// Writes the parity of a segment that is no longer written, starting at `sound` if given. Syncs
+/// the parity file but not the directory.
 pub(crate) fn make(
     storage: &Arc<dyn Storage>,
     (header, scheme): (&SegmentHeader, Scheme),
@@ -212,13 +212,13 @@ pub(crate) fn make(
     Ok(())
 }
 
-/// In so many of the newest segments a crash may have left out the whole file: its name becomes
-/// durable with the next segment's.
+/// This many of the newest segments may have lost the whole parity file in a crash, because its
+/// directory entry is synced when the next segment is created.
 const NAMELESS_MAX: usize = 2;
 
-/// Makes what a crash left out: from the newest of these segments down to one that lacks nothing,
-/// or was written without. `next` is the first record behind them. What fails is left for the next
-/// time.
+/// Writes the parity that a crash left incomplete: from the newest of `segments` back to the first
+/// one that is complete or has no parity. `next` is the first LSN after `segments`. Errors are
+/// ignored; the next open tries again.
 pub(crate) fn backfill(
     storage: &Arc<dyn Storage>,
     scheme: Scheme,

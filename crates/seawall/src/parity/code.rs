@@ -1,10 +1,10 @@
-//! The code over the blocks of a stripe, by Reed and Solomon.
+//! The Reed-Solomon code over the blocks of a stripe.
 
 use reed_solomon_simd::{Error, ReedSolomonDecoder, ReedSolomonEncoder};
 use seawall_format::parity::{Known, Places};
 use std::fmt;
 
-/// Why no error of the library can come: a scheme and a block that format.md allows are possible.
+/// The library rejects counts and sizes that format.md does not allow, and no others.
 const POSSIBLE: &str = "as many blocks, of the size, as the code was made for";
 
 /// Computes the slots of one segment's stripes.
@@ -26,8 +26,8 @@ impl Coder {
         Self { places, encoder }
     }
 
-    /// The slot of stripe `number`: what is known of it, and its parity. `stripe` is all of its
-    /// data, zero behind the first `covered` bytes.
+    /// The slot of stripe `number`: its checksums and parity blocks. `stripe` is the whole stripe,
+    /// with zeros after `covered` bytes.
     pub(crate) fn slot(&mut self, number: u64, stripe: &[u8], covered: usize) -> Vec<u8> {
         let block = self.places.block();
         let mut checksums: Vec<u32> = stripe.chunks_exact(block).map(Known::checksum).collect();
@@ -46,15 +46,15 @@ impl Coder {
     }
 }
 
-/// The blocks of a stripe that are not what they were: those of `stripe`, zero behind what is
-/// covered, and all that the device did not give.
+/// The blocks of a stripe that differ from their checksums. `stripe` has zeros in place of bytes
+/// that are not covered or cannot be read.
 pub(crate) fn lost_blocks(places: &Places, known: &Known, stripe: &[u8]) -> Vec<usize> {
     let blocks = stripe.chunks_exact(places.block()).zip(&known.checksums).enumerate();
     let lost = blocks.filter(|(_, (block, checksum))| Known::checksum(block) != **checksum);
     lost.map(|(number, _)| number).collect()
 }
 
-/// Whether the blocks of parity in a slot are what they were.
+/// Whether the parity blocks of a slot match their checksums.
 pub(crate) fn has_sound_parity(places: &Places, known: &Known, slot: &[u8]) -> bool {
     let parity = slot.get(places.known_size()..).unwrap_or_default().chunks_exact(places.block());
     let sums = known.checksums.iter().skip(places.scheme().data());
@@ -62,8 +62,9 @@ pub(crate) fn has_sound_parity(places: &Places, known: &Known, slot: &[u8]) -> b
     sound.count() == places.scheme().parity()
 }
 
-/// What stood in the `lost` blocks of a stripe, in their order, from the others and its slot;
-/// `None` if more are lost than there is sound parity, or what comes out is not what was known.
+/// Rebuilds the `lost` blocks of a stripe, in their order, from the other blocks and the slot.
+/// `None` if more blocks are lost than valid parity can restore, or if the result does not match
+/// the checksums.
 pub(crate) fn rebuild(
     places: &Places,
     (known, slot): (&Known, &[u8]),
@@ -128,7 +129,7 @@ mod tests {
         Places::of(&header, scheme)
     }
 
-    /// Bytes that no short rule gives.
+    /// Pseudo-random bytes.
     fn stripe(places: &Places, covered: usize) -> Vec<u8> {
         let size = usize::try_from(places.stripe_size()).unwrap();
         let mut state = 1_u64;
@@ -165,7 +166,7 @@ mod tests {
                 for (number, found) in lost.iter().zip(&found) {
                     assert_eq!(found, &whole[number * block..][..block], "{said}: {number}");
                 }
-                // With a block of parity lost, too, there is one less to give.
+                // Each lost parity block reduces how many data blocks can be rebuilt.
                 let mut less = slot.clone();
                 *less.last_mut().unwrap() ^= 1;
                 let left = rebuild(&places, (&known, &less), (&damaged, &lost));
@@ -188,15 +189,15 @@ mod tests {
         let mut damaged = whole;
         damaged[600] ^= 1;
         damaged[5000] ^= 1;
-        // One of the two is not known to be lost: what is computed from it is wrong.
+        // Only one of the two lost blocks is listed, so the computed block is wrong.
         assert_eq!(rebuild(&places, (&known, &slot), (&damaged, &[1])), None);
         assert_eq!(rebuild(&places, (&known, &slot[..200]), (&damaged, &[1, 9])), None);
         assert!(rebuild(&places, (&known, &slot), (&damaged, &[1, 9])).is_some());
     }
 
-    /// The field of format.md section 10, written from its text.
+    /// The field of format.md section 10, implemented from its text.
     struct Field {
-        /// Elements as sums of powers of x, and back.
+        /// Conversion between the polynomial basis and the library's representation.
         plain: Vec<u32>,
         element: Vec<u16>,
     }
@@ -238,7 +239,7 @@ mod tests {
         }
     }
 
-    /// Another version of the library has to give the same, and so has another library.
+    /// Pins the result against other versions of the library and other implementations.
     #[test]
     fn two_blocks_of_parity_are_the_sums_that_the_format_names() {
         let field = Field::new();

@@ -13,12 +13,11 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
-/// The bytes that these segments lack and their parity gives back; of all segments, if none are
-/// named.
+/// The patches with which parity restores damaged blocks of `segments`, or of all segments.
 ///
-/// Each patch was computed from blocks with the checksums that were noted when they were written,
-/// and has such a one itself. Whether a log is sound with them is for a look through an
-/// [`Overlay`] to say.
+/// Each patch, and each block it is computed from, matches the checksum stored when the block was
+/// written. The caller still has to verify the log with the patches applied, through an
+/// [`Overlay`].
 pub(crate) fn patches(
     storage: &Arc<dyn Storage>,
     segments: Option<&BTreeSet<SegmentId>>,
@@ -34,7 +33,7 @@ pub(crate) fn patches(
     Ok(found)
 }
 
-/// The bytes that parity restores, and those that it does not know of blocks the device refuses.
+/// The patches from parity, and the unreadable bytes that parity does not cover.
 #[derive(Debug, Default)]
 pub(crate) struct FoundPatches {
     pub(crate) patches: Vec<Patch>,
@@ -46,7 +45,7 @@ fn patch_segment(
     (id, name): (SegmentId, &str),
     found: &mut FoundPatches,
 ) -> Result<()> {
-    // What cannot be opened or read mends nothing.
+    // Parity that cannot be read repairs nothing.
     let Ok(parity) = storage.open(name, Access::Read) else { return Ok(()) };
     let Some(head) = read_head(&*parity).ok().flatten() else { return Ok(()) };
     let header = &head.header;
@@ -66,13 +65,13 @@ fn patch_segment(
     let mut is_own = match SegmentHeader::decode(&old) {
         Ok(other) if other == *header => true,
         Err(Refused::Invalid) => {
-            // Nothing else stands in that block.
+            // The header is the only content of that block.
             let mut new = header.encode().to_vec();
             new.resize(block, 0);
             patches.push(Patch { file: name, offset: 0, old, new, by: RepairSource::Parity });
             holds_mark(&*file, header)
         }
-        // Another file stands there; and what a newer program wrote is not judged.
+        // Another segment has this name, or a newer version wrote it: not for this parity to judge.
         Ok(_) | Err(_) => return Ok(()),
     };
     let name = header.data_name();
@@ -80,14 +79,15 @@ fn patch_segment(
     let lengths = parity.len().and_then(|parity| Ok((parity, data.len()?)));
     let Ok((length, end)) = lengths else { return Ok(()) };
     let mut number = 0;
-    // However long a file says it is: of a stripe that begins behind the records all is lost.
+    // Bounded, because the length of a parity file cannot be trusted. A stripe that begins past the
+    // data is lost as a whole.
     while places.slot_at(number).0 < length && places.stripe_at(number) <= end {
         let files = (&*parity, &*data, &*name);
         is_own |= patch_stripe(files, (&places, number), &mut patches, &mut unknown);
         number += 1;
     }
-    // Without its header, a mark, and one block that is known, nothing says that the file is this
-    // segment's: a header alone would make an empty segment of what is lost as a whole.
+    // A valid header, mark or block must prove that the file belongs to this segment. Otherwise the
+    // patches would turn a lost segment into an empty one.
     if is_own {
         found.patches.append(&mut patches);
         found.unknown.append(&mut unknown);
@@ -104,7 +104,7 @@ fn holds_mark(file: &dyn File, header: &SegmentHeader) -> bool {
     })
 }
 
-/// Finds the patches of one stripe; whether something stands there that its slot knows.
+/// Finds the patches of one stripe. Returns whether a block on disk matches the slot.
 fn patch_stripe(
     (parity, data, name): (&dyn File, &dyn File, &str),
     (places, number): (&Places, u64),
@@ -126,7 +126,7 @@ fn patch_stripe(
         rebuild(places, (&known, &slot), (&bytes, &lost))
     };
     let Some(mut blocks) = rebuilt else { return is_own };
-    // What the device refuses, and is known to hold nothing but zeros.
+    // Unreadable blocks that should be all zeros.
     let zeros = refused.iter().copied().filter(|number| !lost.contains(number));
     let zeros: Vec<_> = zeros.collect();
     blocks.extend(zeros.iter().map(|_| vec![0; places.block()]));
@@ -134,10 +134,10 @@ fn patch_stripe(
     let length = data.len().unwrap_or(0);
     for (block, mut new) in lost.iter().zip(blocks) {
         let start = block * places.block();
-        // The rest of the block is not what parity knows of.
+        // Parity does not cover the rest of the block.
         let mut end = known.covered.saturating_sub(start);
         if refused.contains(block) {
-            // Nothing can be lost by what is put there, as far as the file goes.
+            // An unreadable block is replaced up to the end of the file: nothing readable is lost.
             let rest = length.saturating_sub(from + to_u64(start));
             let known = end;
             end = end.max(usize::try_from(rest).unwrap_or(usize::MAX));
@@ -155,13 +155,13 @@ fn patch_stripe(
     is_own
 }
 
-/// The data of a stripe as the device gives it.
+/// The data blocks of a stripe as read from the device.
 struct Stripe {
-    /// All of its blocks; zero where nothing is covered, or nothing is to be had.
+    /// The whole stripe; zeros where nothing is covered or readable.
     bytes: Vec<u8>,
-    /// Where the file ends in it.
+    /// How many bytes of the stripe the file has.
     read: usize,
-    /// Blocks that the device refused: nothing can be lost by what is put there.
+    /// Blocks that the device could not read.
     refused: Vec<usize>,
 }
 
@@ -173,7 +173,7 @@ impl Stripe {
         if let Ok(read) = data.read_at(wanted, from) {
             return Self { bytes, read, refused: vec![] };
         }
-        // Block by block, around those that the device refuses.
+        // Retry block by block, to skip the unreadable ones.
         let (mut read, mut at, mut refused) = (0, from, vec![]);
         for (number, block) in wanted.chunks_mut(places.block()).enumerate() {
             match data.read_at(block, at) {

@@ -1,11 +1,11 @@
-//! Follows the writer: what it wrote becomes parity, stripe by stripe.
+//! Writes parity for new records, stripe by stripe.
 //!
-//! Nothing of this is needed to acknowledge a record, so nothing of it stands in a commit's way but
-//! a copy in memory and, once a stripe is full, the write of its slot, which is not synced. What
-//! makes slots durable is a [`ParityFlush`], run where the device has nothing better to do. Of the
-//! last stripes before a crash, the next open makes what is missing from the records themselves.
+//! Acknowledging a record never waits for parity. A commit only copies the bytes in memory and,
+//! when a stripe is full, writes its slot without a sync. A [`ParityFlush`] makes slots durable
+//! later, when the device is less busy. After a crash, the next open rebuilds the parity of the
+//! last stripes from the records.
 //!
-//! Whatever fails here ends the parity of that segment and nothing else.
+//! An error ends the parity of the current segment and has no other effect.
 
 use crate::base::num::to_u64;
 use crate::files::parity_file::{heads, read_slot};
@@ -17,23 +17,23 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// After so many bytes of records the slots behind are made durable.
+/// Flush slots after this many bytes of records.
 const FLUSH_EVERY: u64 = 4 << 20;
 
-/// The parity of the log that is open for append.
+/// The parity of a log that is open for append.
 #[derive(Debug)]
 pub(crate) struct ParityWriter {
     scheme: Scheme,
     current: Option<ParityFile>,
-    /// The segment whose parity failed: nothing more is tried beside it.
+    /// The segment whose parity failed; no further parity is written for it.
     given_up: Option<SegmentHeader>,
-    /// Slots written.
+    /// Number of slots written.
     pub(crate) stripes: u64,
-    /// Segments whose parity could not be written to its end.
+    /// Number of segments whose parity could not be completed.
     pub(crate) failures: u64,
 }
 
-/// The segment that parity is written beside.
+/// The segment that the parity covers.
 pub(crate) struct Covered<'a> {
     pub(crate) storage: &'a Arc<dyn Storage>,
     pub(crate) header: &'a SegmentHeader,
@@ -47,8 +47,8 @@ impl ParityWriter {
         Self { scheme, current: None, given_up: None, stripes: 0, failures: 0 }
     }
 
-    /// These bytes were written where the records of `tail` ended before, and are durable.
-    /// Gives back what is to be made durable at leisure.
+    /// Adds durable record bytes, which begin at offset `at` of `tail`, to the parity. Returns the
+    /// flushes that are due.
     pub(crate) fn follow(
         &mut self,
         tail: &Covered<'_>,
@@ -75,7 +75,8 @@ impl ParityWriter {
         due
     }
 
-    /// Everything up to the end of `tail` gets its slot; gives back what makes that durable.
+    /// Writes the slots for everything up to the end of `tail`. Returns the flushes that make them
+    /// durable.
     pub(crate) fn complete(&mut self, tail: &Covered<'_>) -> Vec<ParityFlush> {
         let mut due = vec![];
         if self.current.as_ref().is_none_or(|current| current.head.header.id != tail.header.id) {
@@ -86,14 +87,14 @@ impl ParityWriter {
         due
     }
 
-    /// Ends the parity of the segment that the writer left.
+    /// Ends the parity of a segment after a rotation.
     fn leave(&mut self) -> Option<ParityFlush> {
         let due = self.pad_stripe();
         self.current = None;
         due
     }
 
-    /// Writes the slot of a stripe that is not full.
+    /// Writes the slot of an incomplete stripe.
     fn pad_stripe(&mut self) -> Option<ParityFlush> {
         let current = self.current.as_mut()?;
         if current.pad_stripe().is_ok() {
@@ -103,7 +104,7 @@ impl ParityWriter {
         None
     }
 
-    /// Begins beside a segment that has records up to `at`.
+    /// Opens the parity of `tail`, whose records reach to `at`.
     fn enter(&mut self, tail: &Covered<'_>, at: u64) {
         if self.given_up.as_ref() == Some(tail.header) {
             return;
@@ -127,28 +128,28 @@ impl ParityWriter {
     }
 }
 
-/// The parity of one segment, open for writing.
+/// The parity file of one segment, open for writing.
 #[derive(Debug)]
 pub(crate) struct ParityFile {
     file: Arc<dyn File>,
     places: Places,
     coder: Coder,
-    /// As it was written last.
+    /// The head as last written.
     head: Head,
-    /// A barrier failed: nothing is promised any more.
+    /// Set when a sync failed: no further slot counts as durable.
     failed: Arc<AtomicBool>,
-    /// The stripe that is being filled, and how much of it is.
+    /// The current stripe, and how much of it is filled.
     number: u64,
     stripe: Vec<u8>,
     filled: usize,
-    /// Up to here in the file with the records everything has a slot.
+    /// Record bytes before this offset have a slot.
     written: u64,
-    /// The same when slots were made durable last.
+    /// The value of `written` at the last flush.
     flushed: u64,
 }
 
 impl ParityFile {
-    /// Opens the parity of a segment, or makes it.
+    /// Opens the parity file of a segment, or creates it.
     pub(crate) fn open(
         storage: &Arc<dyn Storage>,
         (header, scheme): (&SegmentHeader, Scheme),
@@ -161,12 +162,12 @@ impl ParityFile {
         let found = match heads(&*file)? {
             Ok(head) => Some(head).filter(|head| head.header == *header),
             Err(Refused::Invalid) => None,
-            // A newer program made it, and keeps it.
+            // A newer version wrote it: leave it unchanged.
             Err(refused) => return Err(io::Error::other(refused)),
         };
         let is_new = found.is_none();
         let file = if is_new && file.len()? > 0 {
-            // Without a head nobody knows what its slots are about.
+            // Without a head the slots are meaningless.
             storage.remove(&name)?;
             storage.create(&name)?
         } else {
@@ -174,7 +175,7 @@ impl ParityFile {
         };
         let covered = header.data_start();
         let head = found.unwrap_or(Head { header: header.clone(), scheme, sequence: 0, covered });
-        // What was begun with one scheme goes on with it.
+        // An existing file keeps its scheme.
         let places = Places::of(header, head.scheme);
         let number = places.stripe_of(head.covered);
         let size = usize::try_from(places.stripe_size()).expect("64 blocks of 64 KiB at most");
@@ -191,14 +192,14 @@ impl ParityFile {
             head,
         };
         if is_new {
-            // Both copies, so that one lost block does not cost the scheme.
+            // Both copies, so that the head survives the loss of one block.
             opened.write_head()?;
             opened.write_head()?;
         }
         Ok(opened)
     }
 
-    /// Begins anew with the stripe that holds `sound`: from there on slots are damaged.
+    /// Restarts at the stripe that contains offset `sound`, because the slots after it are damaged.
     pub(crate) fn go_back(&mut self, sound: u64) {
         self.number = self.places.stripe_of(sound);
         (self.written, self.flushed) = (self.places.stripe_at(self.number), sound);
@@ -206,10 +207,11 @@ impl ParityFile {
         self.filled = 0;
     }
 
-    /// Makes what is missing before `end` of the records that `data` holds, which were judged.
+    /// Writes the missing slots for the records in `data` before `end`, which the caller has
+    /// verified.
     ///
-    /// A slot that says something else of records which it covers is kept: it is what knows them
-    /// as they were.
+    /// A valid slot that contradicts the records is never overwritten: it may be the only evidence
+    /// of what was written.
     pub(crate) fn catch_up(&mut self, data: &dyn File, end: u64) -> io::Result<()> {
         while self.written + to_u64(self.filled) < end {
             let from = self.places.stripe_at(self.number);
@@ -221,7 +223,7 @@ impl ParityFile {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             if self.is_known(size)? {
-                // As it stands: writing it anew is one more chance to tear it.
+                // Keep the valid slot: rewriting it could tear it.
                 self.written = from + to_u64(size);
                 if self.written <= self.head.covered {
                     self.flushed = self.written;
@@ -237,12 +239,12 @@ impl ParityFile {
         Ok(())
     }
 
-    /// Whether the slot that stands there is sound and about the first `size` bytes of the stripe
-    /// in memory.
+    /// Whether the slot on disk is valid and covers exactly the first `size` bytes of the current
+    /// stripe.
     ///
     /// # Errors
     ///
-    /// It says something else of them, as far as it goes.
+    /// The slot contradicts these bytes.
     fn is_known(&self, size: usize) -> io::Result<bool> {
         let slot = read_slot(&*self.file, &self.places, self.number)?;
         let Some(known) = Known::decode(&slot, self.number, &self.places) else { return Ok(false) };
@@ -251,13 +253,13 @@ impl ParityFile {
         if lost_blocks(&self.places, &known, &stripe).is_empty() {
             return Ok(known.covered == size && has_sound_parity(&self.places, &known, &slot));
         }
-        let what = "the records are not what the parity knows of them";
+        let what = "the records contradict their parity";
         Err(io::Error::new(io::ErrorKind::InvalidData, what))
     }
 
     fn follow(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         if at != self.places.stripe_at(self.number) + to_u64(self.filled) {
-            return Err(io::Error::other("bytes that do not follow the others"));
+            return Err(io::Error::other("parity input has a gap"));
         }
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -282,11 +284,11 @@ impl ParityFile {
         Ok(())
     }
 
-    /// Writes the slot of the stripe as far as it is filled, unless that was done.
+    /// Writes the slot of the current stripe unless it is up to date.
     pub(crate) fn pad_stripe(&mut self) -> io::Result<()> {
         let end = self.places.stripe_at(self.number) + to_u64(self.filled);
         if self.failed.load(Ordering::Relaxed) {
-            return Err(io::Error::other("a barrier of the parity failed"));
+            return Err(io::Error::other("an earlier sync of the parity file failed"));
         }
         if end > self.written {
             let slot = self.coder.slot(self.number, &self.stripe, self.filled);
@@ -296,7 +298,7 @@ impl ParityFile {
         Ok(())
     }
 
-    /// What makes everything that has a slot durable; `None` if nothing is new.
+    /// Takes the flush that makes the written slots durable; `None` if there is nothing new.
     pub(crate) fn flush(&mut self) -> Option<ParityFlush> {
         if self.written <= self.flushed {
             return None;
@@ -314,11 +316,11 @@ impl ParityFile {
     }
 }
 
-/// Slots to be made durable, and then a head to say so: a matter of two barriers, and of nobody's
-/// hurry.
+/// A pending flush: syncs the slots, then writes and syncs a head that covers them.
 ///
-/// The name of the file becomes durable with the next segment's, or at the close. Not here: an
-/// error of the directory is told once, and whoever makes a segment has to hear it.
+/// The directory entry of the file is synced with the next segment or at close. A flush must not
+/// sync the directory: the kernel reports a failed directory sync only once, and the thread that
+/// creates a segment must see it.
 #[derive(Debug)]
 #[must_use = "slots are not durable before this is run"]
 pub(crate) struct ParityFlush {
@@ -328,12 +330,12 @@ pub(crate) struct ParityFlush {
 }
 
 impl ParityFlush {
-    /// Whether all that `other` makes durable is, too, once this was run.
+    /// Whether running this flush makes `other` redundant.
     pub(crate) fn includes(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.file, &other.file) && self.head.covered >= other.head.covered
     }
 
-    /// A barrier that failed is not tried again: that segment's parity promises nothing more.
+    /// Syncs slots and head. A failed sync is never retried: the parity of this segment ends there.
     pub(crate) fn run(&self) {
         let settle = || -> io::Result<()> {
             self.file.sync()?;
