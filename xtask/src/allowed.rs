@@ -159,9 +159,6 @@ pub(crate) const ALLOWED: &[Allowed] = &[
     unsorted("crates/seawall-disk/src", "facade"),
     unsorted("crates/seawall-foreign/src", "facade"),
     unsorted("crates/seawall-measure/src", "cycle"),
-    unsorted("crates/seawall-replay/src", "cycle"),
-    unsorted("crates/seawall-replay/src", "crowded"),
-    unsorted("crates/seawall-replay/src", "facade"),
     unsorted("crates/seawall-testkit/src", "cycle"),
 ];
 

@@ -5,7 +5,7 @@ use crate::report::{Exit, Failure};
 use seawall::format::{CodecId, LogId, RecordId};
 use seawall::versioned::Versioned;
 use seawall::{Cursor, Error, LogReader, Lsn, Raw, Record};
-use seawall_replay::{Operation, Operations, Outlines, Source, known_id};
+use seawall_replay::{Operation, Operations, RecordSummaries, Source, known_id};
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
 use std::path::Path;
@@ -87,13 +87,13 @@ impl Source for OperationLog {
         Ok(Box::new(std::iter::from_fn(next)))
     }
 
-    fn outlines(&self, from: Lsn) -> Result<Outlines<'_>, Error> {
+    fn summaries(&self, from: Lsn) -> Result<RecordSummaries<'_>, Error> {
         let mut decoded = self.decoded(from)?;
         Ok(Box::new(std::iter::from_fn(move || decoded.next(|record| record.lsn))))
     }
 }
 
-/// Records as the operations that they are, or as their outlines.
+/// Records as the operations that they are, or as their summaries.
 struct Decoded<T> {
     cursor: Cursor,
     codec: CodecId,

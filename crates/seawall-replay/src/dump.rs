@@ -1,16 +1,12 @@
 //! The bytes of a dump: a header, chunks that are checked before they are decoded, an end.
 //! format.md section 13.2.
 
-mod reading;
-mod writing;
-
-pub(crate) use reading::read;
-pub(crate) use writing::{NotWritten, write};
+pub(crate) mod reading;
+pub(crate) mod writing;
 
 use seawall::Lsn;
 use seawall_format::{Epoch, Field, LogId, Offset, Salt, Table};
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 /// What a dump is called by the program that takes it, and the number of its form.
 #[derive(Clone, Debug, PartialEq, Eq)]

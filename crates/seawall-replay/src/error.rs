@@ -1,6 +1,7 @@
 //! What can go wrong, one variant for each act of the caller.
 
-use crate::{StoreError, TxId};
+use crate::operation::TxId;
+use crate::store::error::StoreError;
 use seawall::Lsn;
 use seawall::format::LogId;
 use std::{fmt, io};
@@ -81,7 +82,7 @@ pub enum Error {
         why: String,
     },
     /// The file for what does not fit in memory failed.
-    Scratch(io::Error),
+    Spill(io::Error),
     /// An option has a value that cannot be.
     InvalidOption {
         /// Which, and why.
@@ -173,7 +174,7 @@ impl Error {
             Self::Watermarks { why } => {
                 write!(f, "how far the store is cannot be known: {why}")
             }
-            Self::Scratch(_) => f.write_str("the file for what does not fit in memory"),
+            Self::Spill(_) => f.write_str("the file for what does not fit in memory"),
             Self::InvalidOption { why } => f.write_str(why),
         }
     }
@@ -185,7 +186,7 @@ impl std::error::Error for Error {
             // It says itself what this error says.
             Self::Log(error) => error.source(),
             Self::Store { source, .. } => Some(&**source),
-            Self::Scratch(error) => Some(error),
+            Self::Spill(error) => Some(error),
             _ => None,
         }
     }

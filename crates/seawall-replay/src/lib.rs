@@ -36,10 +36,9 @@
 //!
 //! Replay cannot log anew what it applies: it reads the log and holds no handle to append with.
 //!
-//! The walk: [`Source`] gives operations, `plan` finds what became of each transaction, `gather`
-//! puts the committed ones together, `lanes` deals their changes out by key, each lane folds them
-//! into a batch (`fold`) of a size that follows what it costs (`batch_size`), and the [`Store`]
-//! takes it.
+//! The walk: [`Source`] gives operations, `transactions` finds what became of each transaction and
+//! puts the committed ones together, `apply` deals their changes out by key to partitions, each of
+//! which folds them into a batch of a size that follows what it costs, and the [`Store`] takes it.
 
 #![forbid(unsafe_code)]
 
@@ -48,39 +47,33 @@
 #[doc = include_str!("../../../docs/replay.md")]
 struct Guide;
 
-mod batch_size;
-mod bits;
+mod apply;
 mod dump;
 mod error;
-mod fold;
-mod gather;
-mod lane;
-mod lanes;
-mod memory;
 mod merge;
 mod operation;
-mod outline;
-mod plan;
 mod progress;
+mod record_summary;
 mod replay;
-mod scratch;
 mod snapshot;
 mod source;
-mod standing;
 mod store;
-mod watermark;
+mod transactions;
 
-pub use batch_size::{BatchSize, Bounds};
-pub use error::{Error, Result};
-pub use gather::Transaction;
-pub use memory::MemoryStore;
-pub use merge::{MergeOperator, Operators};
-pub use operation::{Change, Logged, Operation, TxId};
-pub use outline::Outline;
-pub use plan::{Plan, Unfinished};
-pub use progress::{Phase, Progress};
-pub use replay::{Replay, Report, Transactions};
-pub use snapshot::{PassedOver, Reason, Restored, SnapshotError, Snapshots, Snapshotter};
-pub use source::{Operations, Outlines, Source, known_id};
-pub use store::{Batch, Edit, Store, StoreError, Write};
-pub use watermark::Watermark;
+pub use crate::apply::batch_size::{BatchSize, Bounds};
+pub use crate::error::{Error, Result};
+pub use crate::merge::{MergeOperator, Operators};
+pub use crate::operation::{Change, Logged, Operation, TxId};
+pub use crate::progress::{Phase, Progress};
+pub use crate::record_summary::RecordSummary;
+pub use crate::replay::{Replay, Report, Transactions};
+pub use crate::snapshot::error::{PassedOver, Reason, SnapshotError};
+pub use crate::snapshot::{Restored, Snapshots, Snapshotter};
+pub use crate::source::{Operations, RecordSummaries, Source, known_id};
+pub use crate::store::error::StoreError;
+pub use crate::store::memory::MemoryStore;
+pub use crate::store::watermark::Watermark;
+pub use crate::store::write::{Edit, Write};
+pub use crate::store::{Batch, Store};
+pub use crate::transactions::plan::{Plan, Unfinished};
+pub use crate::transactions::transaction_assembler::Transaction;

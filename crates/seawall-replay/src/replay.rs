@@ -1,16 +1,18 @@
 //! A replay, from what it is told to what it did.
 
-use crate::fold::Tools;
-use crate::gather::{Gather, Transaction};
-use crate::lanes::{Ran, Run};
-use crate::plan::{Floor, Planner};
-use crate::scratch::Folder;
-use crate::source::Decoded;
-use crate::standing::{LANES_MAX, Standing};
-use crate::{
-    Batch, BatchSize, Bounds, Error, Operators, Phase, Plan, Progress, Result, Source, Store,
-    Unfinished, Watermark,
-};
+use crate::apply::batch_size::{BatchSize, Bounds};
+use crate::apply::fold::Tools;
+use crate::apply::partitions::{Ran, Run};
+use crate::apply::standing::{LANES_MAX, Standing};
+use crate::error::{Error, Result};
+use crate::merge::Operators;
+use crate::progress::{Phase, Progress};
+use crate::source::{Decoded, Source};
+use crate::store::watermark::Watermark;
+use crate::store::{Batch, Store};
+use crate::transactions::plan::{Floor, Plan, Planner, Unfinished};
+use crate::transactions::spill::Folder;
+use crate::transactions::transaction_assembler::{Transaction, TransactionAssembler};
 use seawall::Lsn;
 use seawall::format::LogId;
 use seawall_io::{Clock, SystemClock};
@@ -254,7 +256,7 @@ impl Replay {
         let standing = Standing { lanes: applied.into_iter().collect() };
         let (log, standing) = self.standing(source, standing)?;
         let plan = Arc::new(self.planned(source, &standing, &mut |_| ())?);
-        let gather = Gather::new(plan.clone(), self.memory, self.folder.clone());
+        let gather = TransactionAssembler::new(plan.clone(), self.memory, self.folder.clone());
         let operations = source.operations(plan.from)?;
         let began = standing.lanes.first().copied();
         Ok(Transactions { plan, gather, operations, log, began, read: None, has_ended: false })
@@ -284,7 +286,7 @@ impl Replay {
         let (floor, until) = self.floor(source, standing)?;
         let open_max = self.memory / OPEN_SIZE;
         let mut planner = Planner::new(floor, open_max, self.folder.clone());
-        for (records, entry) in (1..).zip(source.outlines(floor.from)?) {
+        for (records, entry) in (1..).zip(source.summaries(floor.from)?) {
             let (lsn, outline) = entry?;
             if until.is_some_and(|until| lsn > until) {
                 break;
@@ -351,7 +353,7 @@ impl Replay {
         plan: &Arc<Plan>,
         hear: &mut dyn FnMut(Lsn, u64),
     ) -> Result<Ran> {
-        run.run(Gather::new(plan.clone(), self.memory, self.folder.clone()), hear)
+        run.run(TransactionAssembler::new(plan.clone(), self.memory, self.folder.clone()), hear)
     }
 }
 
@@ -411,8 +413,8 @@ fn report(plan: &Plan, runs: &[Ran], (now, times): (&Standing, (Duration, Durati
 /// [`Replay::transactions`].
 pub struct Transactions<'a> {
     plan: Arc<Plan>,
-    gather: Gather,
-    operations: crate::Operations<'a>,
+    gather: TransactionAssembler,
+    operations: crate::source::Operations<'a>,
     log: LogId,
     began: Option<Watermark>,
     /// The last record that was read.

@@ -1,13 +1,14 @@
 //! A program's whole state in a dump, paired with the log: taken now and then, brought back with
 //! the records behind it. docs/format.md, section 13.
 
-mod error;
+pub(crate) mod error;
 mod folder;
 
-pub use error::{PassedOver, Reason, SnapshotError};
+use crate::snapshot::error::{PassedOver, Reason, SnapshotError};
 
-use crate::dump::{self, Kind, Owner};
-use folder::{Folder, NotLoaded};
+use crate::dump;
+use crate::dump::{Kind, Owner};
+use crate::snapshot::folder::{Folder, NotLoaded};
 use seawall::format::LogId;
 use seawall::{Codec, Log, Lsn};
 use seawall_format::next_lsn;
@@ -307,7 +308,7 @@ impl<S: Serialize + DeserializeOwned> Snapshotter<S> {
         }
         let (read_back, owner) = (self.read_back, owner_at(log, lsn)?);
         let size = self.folder.write((lsn, owner), state, |file| {
-            if read_back { dump::read::<S, _>(file, |_| Ok(())).map(drop) } else { Ok(()) }
+            if read_back { dump::reading::read::<S, _>(file, |_| Ok(())).map(drop) } else { Ok(()) }
         })?;
         self.is_unfinished = true;
         self.publish(log, lsn)?;

@@ -1,6 +1,7 @@
 //! Where operations come from: a log, read from a number on.
 
-use crate::{Logged, Operation, Outline};
+use crate::operation::{Logged, Operation};
+use crate::record_summary::RecordSummary;
 use seawall::format::{LogId, RecordId};
 use seawall::{Codec, Error, LogReader, Lsn, Result};
 
@@ -9,7 +10,8 @@ pub type Operations<'a> =
     Box<dyn Iterator<Item = Result<(RecordId, Option<Operation>)>> + Send + 'a>;
 
 /// What those do to their transactions, each with the number of its record.
-pub type Outlines<'a> = Box<dyn Iterator<Item = Result<(Lsn, Option<Outline>)>> + Send + 'a>;
+pub type RecordSummaries<'a> =
+    Box<dyn Iterator<Item = Result<(Lsn, Option<RecordSummary>)>> + Send + 'a>;
 
 /// What is replayed: a [`LogReader`] of records that are [`Logged`].
 pub trait Source: Sync {
@@ -48,9 +50,9 @@ pub trait Source: Sync {
     /// # Errors
     ///
     /// As [`LogReader::read_from`].
-    fn outlines(&self, from: Lsn) -> Result<Outlines<'_>> {
+    fn summaries(&self, from: Lsn) -> Result<RecordSummaries<'_>> {
         let outline = |(record, operation): (RecordId, Option<Operation>)| {
-            (record.lsn, operation.as_ref().map(Outline::from))
+            (record.lsn, operation.as_ref().map(RecordSummary::from))
         };
         Ok(Box::new(self.operations(from)?.map(move |entry| entry.map(outline))))
     }

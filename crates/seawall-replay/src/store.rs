@@ -1,8 +1,13 @@
 //! What replay asks of a store: atomic batches that hold how far it has come.
 
-use crate::Watermark;
-use seawall::Lsn;
-use std::fmt;
+pub(crate) mod error;
+pub(crate) mod memory;
+pub(crate) mod watermark;
+pub(crate) mod write;
+
+use crate::store::error::StoreError;
+use crate::store::watermark::Watermark;
+use crate::store::write::Write;
 
 /// A store that a log is replayed into.
 ///
@@ -53,45 +58,6 @@ pub trait Store: Send + Sync {
     }
 }
 
-/// Why a store did not do as told.
-#[derive(Debug)]
-pub enum StoreError {
-    /// One of the writes cannot be done.
-    Refused {
-        /// The record that asks for it.
-        lsn: Lsn,
-        /// What it asks for.
-        change: String,
-        /// Why it cannot be.
-        why: String,
-    },
-    /// The store failed, whatever it was given.
-    Failed(Box<dyn std::error::Error + Send + Sync>),
-}
-
-impl StoreError {
-    /// The store failed because of `error`.
-    pub fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self::Failed(error.into())
-    }
-
-    /// `write` cannot be done.
-    pub fn refused(write: &Write, why: impl Into<String>) -> Self {
-        Self::Refused { lsn: write.lsn, change: write.to_string(), why: why.into() }
-    }
-}
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused { lsn, change, why } => write!(f, "LSN {lsn}: {change}: {why}"),
-            Self::Failed(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for StoreError {}
-
 /// What a store applies at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
@@ -100,52 +66,4 @@ pub struct Batch {
     pub writes: Vec<Write>,
     /// The watermarks to write with it: lane, and how far it has come.
     pub watermarks: Vec<(u32, Watermark)>,
-}
-
-/// One write to a store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Write {
-    /// The record that asks for it; of several writes to one key the last.
-    pub lsn: Lsn,
-    /// The table; the one without a name is always there.
-    pub table: String,
-    /// What to do in it.
-    pub edit: Edit,
-}
-
-/// What a write does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Edit {
-    /// The key has this value from now on.
-    Put {
-        /// The key.
-        key: Vec<u8>,
-        /// Its value.
-        value: Vec<u8>,
-    },
-    /// The key is no longer there; it may never have been.
-    Delete {
-        /// The key.
-        key: Vec<u8>,
-    },
-    /// The table comes to be, empty; it was not there.
-    Create {
-        /// What the catalog says of it.
-        definition: Vec<u8>,
-    },
-    /// The table, which was there, and its rows go.
-    Drop,
-}
-
-impl fmt::Display for Write {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let table = self.table.clone();
-        match &self.edit {
-            Edit::Put { key, .. } => crate::Change::put(table, key.as_slice(), ""),
-            Edit::Delete { key } => crate::Change::delete(table, key.as_slice()),
-            Edit::Create { .. } => crate::Change::create_table(table, ""),
-            Edit::Drop => crate::Change::drop_table(table),
-        }
-        .fmt(f)
-    }
 }

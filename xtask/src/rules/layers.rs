@@ -39,6 +39,17 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
         ],
     ),
     (
+        "crates/seawall-replay/",
+        &[
+            &["operation", "merge", "progress", "dump"],
+            &["record_summary", "store", "snapshot"],
+            &["error", "source"],
+            &["transactions"],
+            &["apply"],
+            &["replay"],
+        ],
+    ),
+    (
         "crates/seawall-io/",
         &[
             &["aligned", "clock", "entropy", "failure", "futex", "process", "storage", "transfer"],

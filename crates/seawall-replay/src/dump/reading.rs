@@ -1,7 +1,7 @@
 //! Reading a dump: each chunk is checked before a byte of it is decoded, the end before the state
 //! is handed out.
 
-use super::{
+use crate::dump::{
     C_CRC, C_LENGTH, CHUNK_HEADER_SIZE, END_SIZE, HEADER_SIZE, Header, Refused, behind, damaged,
     get, to_u64,
 };

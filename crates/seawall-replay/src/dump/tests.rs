@@ -1,9 +1,10 @@
 //! Whatever becomes of the bytes of a dump, it gives the state that was written, or an error.
 
+use super::reading::read;
+use super::writing::write;
 use super::*;
 use seawall_io::Storage;
-use seawall_testkit::MemStorage;
-use seawall_testkit::{Dice, each_seed};
+use seawall_testkit::{Dice, MemStorage, each_seed};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Writing a dump: the state streams through one chunk of memory into the file, the header last.
 
-use super::{C_CRC, C_LENGTH, CHUNK_HEADER_SIZE, Header, behind, put, to_u64};
+use crate::dump::{C_CRC, C_LENGTH, CHUNK_HEADER_SIZE, Header, behind, put, to_u64};
 use seawall_format::{Offset, Salt};
 use seawall_io::File;
 use serde::Serialize;
@@ -35,7 +35,7 @@ fn finish(mut chunks: Chunks<'_>, header: Header) -> io::Result<Header> {
     chunks.put_away()?;
     let header = Header { length: chunks.length, ..header };
     let Chunks { file, at, .. } = chunks;
-    assert_eq!(header.file_length(), Some(at + to_u64(super::END_SIZE)), "as format.md says");
+    assert_eq!(header.file_length(), Some(at + to_u64(crate::dump::END_SIZE)), "as format.md says");
     file.write_at(&header.end(at), at)?;
     file.write_at(&header.encode(), 0)?;
     Ok(header)

@@ -1,8 +1,10 @@
 //! The directory of dumps: their names, and one dump written or read. format.md sections 13.1 and
 //! 13.2.
 
-use super::error::{Reason, SnapshotError};
-use crate::dump::{self, CHUNK, HEADER_SIZE, Header, Kind, NAME_MAX, NotWritten, Owner, Refused};
+use crate::dump;
+use crate::dump::writing::NotWritten;
+use crate::dump::{CHUNK, HEADER_SIZE, Header, Kind, NAME_MAX, Owner, Refused};
+use crate::snapshot::error::{Reason, SnapshotError};
 use seawall::Lsn;
 use seawall::format::SegmentId;
 use seawall_format::Epoch;
@@ -94,7 +96,7 @@ impl Folder {
         let doing = |what: &str| SnapshotError::io(format!("{what} {NEW}"));
         let header = self.header(lsn, owner)?;
         let file = self.storage.create(NEW).map_err(doing("create"))?;
-        match dump::write(&*file, header, state) {
+        match dump::writing::write(&*file, header, state) {
             Ok(_) => {}
             Err(NotWritten::Io(error)) => return Err(doing("write")(error)),
             Err(NotWritten::Encode(why)) => return Err(SnapshotError::Encode { why }),
@@ -143,7 +145,7 @@ impl Folder {
     ) -> std::result::Result<S, NotLoaded> {
         let opened = self.storage.open(&name_of(lsn), Access::Read);
         let file = opened.map_err(|error| NotLoaded::Passed(Reason::Unread(error)))?;
-        let read = dump::read(&*file, |header| {
+        let read = dump::reading::read(&*file, |header| {
             self.check(lsn, header)?;
             counts(header.owner).map_err(Stopped::Not)
         });

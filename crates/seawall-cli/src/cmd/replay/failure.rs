@@ -72,7 +72,7 @@ fn next_after(error: &Error, args: &Args) -> String {
             )
         }
         Error::Watermarks { .. } => "begin with a new store".to_owned(),
-        Error::Scratch(_) => {
+        Error::Spill(_) => {
             "make room in the folder for temporary files, or set TMPDIR to another".to_owned()
         }
         _ => "replay again: what is applied is not applied twice".to_owned(),

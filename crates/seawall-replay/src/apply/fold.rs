@@ -1,6 +1,10 @@
 //! Many changes become few writes: sorted by table and key, one for each key, merges worked out.
 
-use crate::{Change, Edit, Error, Operators, Result, Store, Write};
+use crate::error::{Error, Result};
+use crate::merge::Operators;
+use crate::operation::Change;
+use crate::store::Store;
+use crate::store::write::{Edit, Write};
 use seawall::Lsn;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -261,7 +265,8 @@ fn is_same_key(write: &Write, row: &Change) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Batch, MemoryStore};
+    use crate::store::Batch;
+    use crate::store::memory::MemoryStore;
     use seawall_testkit::{Dice, each_seed};
 
     fn apply(store: &MemoryStore, changes: Vec<Change>) -> Result<usize> {

@@ -1,6 +1,6 @@
 //! A file for what does not fit in memory. It has no name: whatever happens, nothing stays behind.
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use seawall_io::{File, PosixStorage, Storage};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub(crate) struct Folder(pub(crate) PathBuf);
 
 /// Bytes that were put away, and are read back by their place.
 #[derive(Debug)]
-pub(crate) struct Scratch {
+pub(crate) struct Spill {
     file: Arc<dyn File>,
     end: u64,
 }
@@ -29,13 +29,13 @@ pub(crate) struct Place {
 
 impl Folder {
     /// A new scratch file here.
-    pub(crate) fn make(&self) -> Result<Scratch> {
+    pub(crate) fn make(&self) -> Result<Spill> {
         let Self(folder) = self;
         let file = nameless(folder).map_err(|error| {
             let what = format!("cannot make one in {}: {error}", folder.display());
-            Error::Scratch(io::Error::new(error.kind(), what))
+            Error::Spill(io::Error::new(error.kind(), what))
         })?;
-        Ok(Scratch { file, end: 0 })
+        Ok(Spill { file, end: 0 })
     }
 }
 
@@ -55,10 +55,10 @@ fn nameless(folder: &Path) -> io::Result<Arc<dyn File>> {
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "every name is taken"))
 }
 
-impl Scratch {
+impl Spill {
     /// Puts bytes away.
     pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<Place> {
-        self.file.write_at(bytes, self.end).map_err(Error::Scratch)?;
+        self.file.write_at(bytes, self.end).map_err(Error::Spill)?;
         let place = Place { at: self.end, size: bytes.len() };
         self.end += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         Ok(place)
@@ -69,8 +69,8 @@ impl Scratch {
         let mut bytes = vec![0; place.size];
         match self.file.read_at(&mut bytes, place.at) {
             Ok(read) if read == place.size => Ok(bytes),
-            Ok(_) => Err(Error::Scratch(io::ErrorKind::UnexpectedEof.into())),
-            Err(error) => Err(Error::Scratch(error)),
+            Ok(_) => Err(Error::Spill(io::ErrorKind::UnexpectedEof.into())),
+            Err(error) => Err(Error::Spill(error)),
         }
     }
 }

@@ -1,6 +1,9 @@
 //! A store in memory: for tests, and for state that is small.
 
-use crate::{Batch, Edit, Store, StoreError, Watermark, Write};
+use crate::store::error::StoreError;
+use crate::store::watermark::Watermark;
+use crate::store::write::{Edit, Write};
+use crate::store::{Batch, Store};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

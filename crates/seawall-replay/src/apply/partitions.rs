@@ -1,14 +1,20 @@
-//! Reading beside applying, and keys dealt out to lanes.
+//! Reading beside applying, and keys dealt out to partitions, which a store calls lanes.
 //!
 //! One thread reads, verifies and decodes; this one puts transactions together, deals their changes
 //! out, and sorts and folds what makes a batch; each lane has a thread that applies. What was
 //! applied goes back to who decoded it: there its memory is given up without a wait for a lock.
 //! Tables are created and dropped when all lanes have met.
 
-use crate::fold::{Folding, Tools, fold};
-use crate::gather::{Gather, Whole};
-use crate::lane::{Done, Lane, Portion, lane_of, number};
-use crate::{Batch, BatchSize, Change, Error, Operation, Result, Source, Watermark, Write};
+use crate::apply::batch_size::BatchSize;
+use crate::apply::fold::{Folding, Tools, fold};
+use crate::apply::partition::{Done, Partition, Portion, number, partition_of};
+use crate::error::{Error, Result};
+use crate::operation::{Change, Operation};
+use crate::source::Source;
+use crate::store::Batch;
+use crate::store::watermark::Watermark;
+use crate::store::write::Write;
+use crate::transactions::transaction_assembler::{TransactionAssembler, Whole};
 use seawall::Lsn;
 use seawall::format::{LogId, RecordId};
 use seawall_io::Clock;
@@ -53,7 +59,11 @@ pub(crate) struct Ran {
 impl Run<'_> {
     /// Applies what `gather` puts together; `hear` is told of each record that was read last, and
     /// how many there were.
-    pub(crate) fn run(&self, gather: Gather, hear: &mut dyn FnMut(Lsn, u64)) -> Result<Ran> {
+    pub(crate) fn run(
+        &self,
+        gather: TransactionAssembler,
+        hear: &mut dyn FnMut(Lsn, u64),
+    ) -> Result<Ran> {
         // What the lanes have found out, for the dealer.
         let size = |_| AtomicUsize::new(self.size.changes());
         let sizes: Vec<AtomicUsize> = self.lanes.iter().map(size).collect();
@@ -65,7 +75,7 @@ impl Run<'_> {
             for ((lane, &written), size) in (0..).zip(&self.lanes).zip(&sizes) {
                 let (sender, orders) = sync_channel(BATCHES_AHEAD);
                 hands.push(Hand { sender, size, changes: vec![], weight: 0, sent: written });
-                let lane = Lane::new(self, lane, written);
+                let lane = self.partition(lane, written);
                 let spends = spends.clone();
                 threads.push(scope.spawn(move || serve(lane, size, (&orders, &spends))));
             }
@@ -83,6 +93,13 @@ impl Run<'_> {
             dealt.and(read)?;
             Ok(Ran { transactions, done, batch_changes })
         })
+    }
+
+    /// The partition of this number, which has come as far as `written`.
+    fn partition(&self, number: u32, written: Watermark) -> Partition<'_> {
+        let Self { tools, clock, .. } = *self;
+        let size = self.size.clone();
+        Partition { number, tools, clock, size, written, done: Done::default() }
     }
 
     /// Reads and decodes until nobody wants more.
@@ -116,7 +133,7 @@ impl Run<'_> {
 
 /// Applies what a lane is told to, until nobody tells it more.
 fn serve(
-    mut lane: Lane<'_>,
+    mut lane: Partition<'_>,
     size: &AtomicUsize,
     (orders, spends): (&Receiver<Order>, &SyncSender<Vec<Write>>),
 ) -> LaneEnd {
@@ -223,7 +240,7 @@ impl<'a> Deal<'a> {
     /// Deals out everything that is decoded.
     fn all(
         &mut self,
-        mut gather: Gather,
+        mut gather: TransactionAssembler,
         decoded: &Receiver<Chunk>,
         hear: &mut dyn FnMut(Lsn, u64),
     ) -> Result<()> {
@@ -262,7 +279,7 @@ impl<'a> Deal<'a> {
             return self.with_tables(transaction.into_changes().collect(), mark);
         }
         for (record, change) in transaction.into_changes() {
-            let lane = usize::try_from(lane_of(&change, mark.lanes)).unwrap_or(usize::MAX);
+            let lane = usize::try_from(partition_of(&change, mark.lanes)).unwrap_or(usize::MAX);
             let has_it = self.run.lanes.get(lane).is_some_and(applied);
             if let Some(hand) = self.hands.get_mut(lane).filter(|_| !has_it) {
                 hand.weight += change.weight();

@@ -1,8 +1,10 @@
 //! The second pass: the changes of each committed transaction, put together where it was committed.
 
-use crate::plan::Plan;
-use crate::scratch::{Folder, Place, Scratch};
-use crate::{Change, Error, Operation, Result, TxId, Watermark};
+use crate::error::{Error, Result};
+use crate::operation::{Change, Operation, TxId};
+use crate::store::watermark::Watermark;
+use crate::transactions::plan::Plan;
+use crate::transactions::spill::{Folder, Place, Spill};
 use seawall::Lsn;
 use seawall::format::{LogId, RecordId};
 use std::collections::{BTreeSet, HashMap};
@@ -71,7 +73,7 @@ impl Whole {
 
 /// Puts transactions together.
 #[derive(Debug)]
-pub(crate) struct Gather {
+pub(crate) struct TransactionAssembler {
     plan: Arc<Plan>,
     open: HashMap<TxId, Open>,
     /// Where those began that will be aborted. They hold reading back, too: how they end is written
@@ -83,7 +85,7 @@ pub(crate) struct Gather {
     held: usize,
     held_max: usize,
     folder: Folder,
-    scratch: Option<Scratch>,
+    scratch: Option<Spill>,
 }
 
 /// A transaction that will be committed.
@@ -96,7 +98,7 @@ struct Open {
     weight: usize,
 }
 
-impl Gather {
+impl TransactionAssembler {
     /// Keeps changes of up to `held_max` bytes in memory, and the others in `folder`.
     pub(crate) fn new(plan: Arc<Plan>, held_max: usize, folder: Folder) -> Self {
         let (open, to_abort, begins) = (HashMap::new(), HashMap::new(), BTreeSet::new());
@@ -205,13 +207,13 @@ impl Gather {
 }
 
 fn garbled(error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::Scratch(io::Error::new(io::ErrorKind::InvalidData, error))
+    Error::Spill(io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Floor, Planner};
+    use crate::transactions::plan::{Floor, Planner};
 
     fn lsn(number: u64) -> Lsn {
         Lsn::new(number).unwrap()
@@ -224,7 +226,7 @@ mod tests {
         let numbered = || (1..).map(lsn).zip(operations);
         numbered().try_for_each(|(at, operation)| planner.see(at, Some(operation.into()))).unwrap();
         let plan = Arc::new(planner.finish().unwrap());
-        let mut gather = Gather::new(plan, held_max, folder());
+        let mut gather = TransactionAssembler::new(plan, held_max, folder());
         let take = |(lsn, operation): (Lsn, &Operation)| {
             let record = RecordId { lsn, time_us: 1, crc: 2 };
             gather.take(record, operation.clone()).unwrap()

@@ -1,13 +1,17 @@
-//! One lane: the keys that are its own, applied in their order, batch by batch.
+//! One partition (a lane of a store): its keys, applied in their order, batch by batch.
 
-use crate::fold::{Folding, Tools};
-use crate::lanes::Run;
-use crate::{Batch, BatchSize, Change, Error, Result, Watermark, Write};
+use crate::apply::batch_size::BatchSize;
+use crate::apply::fold::{Folding, Tools};
+use crate::error::{Error, Result};
+use crate::operation::Change;
+use crate::store::Batch;
+use crate::store::watermark::Watermark;
+use crate::store::write::Write;
 use seawall_io::Clock;
 
 /// What becomes of a key is decided in the lane that this gives. Stands in each
 /// [`Watermark`]: another way to deal would need another number there.
-pub(crate) fn lane_of(change: &Change, lanes: u32) -> u32 {
+pub(crate) fn partition_of(change: &Change, lanes: u32) -> u32 {
     // FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/), whose last bytes reach too few bits,
     // and half of MurmurHash3's last step, which spreads them.
     const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
@@ -41,7 +45,7 @@ pub(crate) struct Done {
     pub(crate) writes: u64,
 }
 
-pub(crate) struct Lane<'a> {
+pub(crate) struct Partition<'a> {
     pub(crate) number: u32,
     pub(crate) tools: Tools<'a>,
     pub(crate) clock: &'a dyn Clock,
@@ -51,13 +55,7 @@ pub(crate) struct Lane<'a> {
     pub(crate) done: Done,
 }
 
-impl<'a> Lane<'a> {
-    /// The lane of this number, which has got so far.
-    pub(crate) fn new(run: &Run<'a>, number: u32, written: Watermark) -> Self {
-        let Run { tools, clock, .. } = *run;
-        Self { number, tools, clock, size: run.size.clone(), written, done: Done::default() }
-    }
-
+impl Partition<'_> {
     /// Writes a batch; a lane that was only passed by moves on, too. Gives back what was written.
     pub(crate) fn write(&mut self, portion: Portion) -> Result<Vec<Write>> {
         let Portion { rows, changes, reached } = portion;
@@ -88,16 +86,20 @@ mod tests {
     #[test]
     fn a_key_has_one_lane_and_keys_are_spread_evenly() {
         // It stands in stores: this may never change without another number in the watermark.
-        assert_eq!(lane_of(&Change::put("t", "k", ""), 4), lane_of(&Change::delete("t", "k"), 4));
-        let known: Vec<u32> = (0..8u8).map(|key| lane_of(&Change::delete("t", [key]), 4)).collect();
+        assert_eq!(
+            partition_of(&Change::put("t", "k", ""), 4),
+            partition_of(&Change::delete("t", "k"), 4)
+        );
+        let known: Vec<u32> =
+            (0..8u8).map(|key| partition_of(&Change::delete("t", [key]), 4)).collect();
         assert_eq!(known, KNOWN);
         let mut counts = [0; 4];
         for key in 0..4000u32 {
-            let lane = lane_of(&Change::delete("t", key.to_le_bytes()), 4);
+            let lane = partition_of(&Change::delete("t", key.to_le_bytes()), 4);
             counts[usize::try_from(lane).unwrap()] += 1;
         }
         assert!(counts.iter().all(|count| (900..1100).contains(count)), "{counts:?}");
-        assert_eq!(lane_of(&Change::delete("t", "k"), 1), 0);
+        assert_eq!(partition_of(&Change::delete("t", "k"), 1), 0);
     }
 
     const KNOWN: [u32; 8] = [0, 3, 1, 0, 3, 1, 0, 2];

@@ -1,6 +1,6 @@
 //! What a record does to its transaction: all that the first pass asks for.
 
-use crate::{Operation, TxId};
+use crate::operation::{Operation, TxId};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -12,17 +12,17 @@ use serde::de::IgnoredAny;
 /// # Examples
 ///
 /// ```
-/// use seawall_replay::{Outline, TxId};
+/// use seawall_replay::{RecordSummary, TxId};
 ///
 /// let text = r#"{"change":[7,{"put":{"table":"t","key":"k","value":"v"}}]}"#;
-/// assert_eq!(serde_json::from_str::<Outline>(text)?, Outline::Change(TxId(7)));
+/// assert_eq!(serde_json::from_str::<RecordSummary>(text)?, RecordSummary::Change(TxId(7)));
 /// let text = r#"{"atomic":[{"delete":{"table":"t","key":"k"}}]}"#;
-/// assert_eq!(serde_json::from_str::<Outline>(text)?, Outline::Atomic(1));
+/// assert_eq!(serde_json::from_str::<RecordSummary>(text)?, RecordSummary::Atomic(1));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "Stored")]
-pub enum Outline {
+pub enum RecordSummary {
     /// A transaction begins.
     Begin(TxId),
     /// A change of it.
@@ -47,7 +47,7 @@ enum Stored {
     Atomic(Vec<IgnoredAny>),
 }
 
-impl From<Stored> for Outline {
+impl From<Stored> for RecordSummary {
     fn from(stored: Stored) -> Self {
         match stored {
             Stored::Begin(tx) => Self::Begin(tx),
@@ -59,7 +59,7 @@ impl From<Stored> for Outline {
     }
 }
 
-impl From<&Operation> for Outline {
+impl From<&Operation> for RecordSummary {
     fn from(operation: &Operation) -> Self {
         match operation {
             Operation::Begin(tx) => Self::Begin(*tx),
@@ -78,7 +78,7 @@ fn count(changes: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Change;
+    use crate::operation::Change;
     use seawall_testkit::{Dice, each_seed};
 
     fn change(dice: &mut Dice) -> Change {
@@ -120,13 +120,13 @@ mod tests {
                 let at = dice.index(bytes.len());
                 bytes[at] = dice.byte();
             }
-            let (read, outline): (Option<Operation>, Option<Outline>) = if is_json {
+            let (read, outline): (Option<Operation>, Option<RecordSummary>) = if is_json {
                 (serde_json::from_slice(&bytes).ok(), serde_json::from_slice(&bytes).ok())
             } else {
                 (rmp_serde::from_slice(&bytes).ok(), rmp_serde::from_slice(&bytes).ok())
             };
             if let Some(read) = read {
-                assert_eq!(outline, Some(Outline::from(&read)));
+                assert_eq!(outline, Some(RecordSummary::from(&read)));
             }
         });
     }

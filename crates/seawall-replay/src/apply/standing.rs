@@ -1,6 +1,9 @@
 //! Where the lanes of a store are, and whether the log's records are those that it has applied.
 
-use crate::{Error, Result, Source, Store, Watermark};
+use crate::error::{Error, Result};
+use crate::source::Source;
+use crate::store::Store;
+use crate::store::watermark::Watermark;
 use seawall::Lsn;
 use seawall::damage::Corruption;
 use seawall::format::LogId;
@@ -118,7 +121,7 @@ fn belongs(mark: &mut Watermark, source: &dyn Source, is_needed: bool) -> Result
 
 /// The last record that can be read from there on.
 fn last_from(source: &dyn Source, from: Lsn) -> Result<Option<Lsn>> {
-    Ok(source.outlines(from)?.map_while(seawall::Result::ok).map(|(lsn, _)| lsn).last())
+    Ok(source.summaries(from)?.map_while(seawall::Result::ok).map(|(lsn, _)| lsn).last())
 }
 
 pub(crate) fn number(lanes: &[Watermark]) -> u32 {

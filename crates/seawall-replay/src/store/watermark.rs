@@ -1,6 +1,6 @@
 //! How far a store is, and in which history: what every batch keeps with its writes.
 
-use crate::StoreError;
+use crate::store::error::StoreError;
 use seawall::Lsn;
 use seawall::format::{LogId, RecordId};
 

@@ -5,9 +5,11 @@
 //! a scratch file, dealt out to parts of it by their numbers, and so does what is read of them from
 //! then on; at the end each part is small enough to be looked at by itself.
 
-use crate::bits::Bits;
-use crate::scratch::{Folder, Place, Scratch};
-use crate::{Error, Outline, Result, TxId};
+use crate::error::{Error, Result};
+use crate::operation::TxId;
+use crate::record_summary::RecordSummary;
+use crate::transactions::bits::Bits;
+use crate::transactions::spill::{Folder, Place, Spill};
 use seawall::Lsn;
 use std::collections::HashMap;
 
@@ -94,19 +96,19 @@ impl Planner {
     }
 
     /// Takes the next record into account.
-    pub(crate) fn see(&mut self, lsn: Lsn, outline: Option<Outline>) -> Result<()> {
+    pub(crate) fn see(&mut self, lsn: Lsn, outline: Option<RecordSummary>) -> Result<()> {
         self.plan.last = Some(lsn);
         self.plan.records += 1;
         let (tx, step) = match outline {
             None => return Ok(()),
-            Some(Outline::Atomic(changes)) => {
+            Some(RecordSummary::Atomic(changes)) => {
                 self.committed(lsn, changes);
                 return Ok(());
             }
-            Some(Outline::Begin(tx)) => (tx, Step::Begin),
-            Some(Outline::Change(tx)) => (tx, Step::Change(1)),
-            Some(Outline::Commit(tx)) => (tx, Step::Commit),
-            Some(Outline::Abort(tx)) => (tx, Step::Abort),
+            Some(RecordSummary::Begin(tx)) => (tx, Step::Begin),
+            Some(RecordSummary::Change(tx)) => (tx, Step::Change(1)),
+            Some(RecordSummary::Commit(tx)) => (tx, Step::Commit),
+            Some(RecordSummary::Abort(tx)) => (tx, Step::Abort),
         };
         if step == Step::Begin || self.open.contains_key(&tx) {
             self.step(lsn, tx, step)?;
@@ -217,7 +219,7 @@ enum Step {
 /// Transactions that do not fit in memory, dealt out to parts.
 #[derive(Debug)]
 struct Away {
-    scratch: Scratch,
+    scratch: Spill,
     parts: Vec<Part>,
 }
 
@@ -274,7 +276,7 @@ impl Away {
 }
 
 impl Part {
-    fn put_away(&mut self, scratch: &mut Scratch) -> Result<()> {
+    fn put_away(&mut self, scratch: &mut Spill) -> Result<()> {
         if !self.notes.is_empty() {
             self.pieces.push(scratch.put(&self.notes)?);
             self.notes.clear();
@@ -303,7 +305,7 @@ fn read_note(note: &[u8]) -> (TxId, Lsn, Step) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Change, Operation};
+    use crate::operation::{Change, Operation};
     use seawall_testkit::{Dice, each_seed};
     use std::collections::BTreeSet;
 
