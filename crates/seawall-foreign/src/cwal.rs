@@ -13,9 +13,11 @@
 //! a longer one is followed by what is left of that: where an old entry happens to begin right
 //! there, it cannot be told from a new one. `docs/adr/0006-foreign-logs.md` has the other limits.
 
-use super::{
-    CHECKSUM, CUT_SHORT, ENTRY_MAX, Entries, Feed, LENGTH, Remark, SYNTAX, Stop, ZEROS, crc32,
+use crate::checksum::crc32;
+use crate::entries::{
+    CHECKSUM, CUT_SHORT, ENTRY_MAX, Entries, LENGTH, Remark, SYNTAX, Stop, ZEROS,
 };
+use crate::feed::Feed;
 use std::io::Read;
 
 const HEADER: usize = 8;

@@ -1,6 +1,6 @@
 //! A stream as a window that moves over it: what is asked for is in memory, and its place is known.
 
-use super::{Damage, Stop};
+use crate::entries::{Damage, Stop};
 use std::io::{self, Read};
 
 /// What is read at once.

@@ -5,7 +5,8 @@
 //! neither can anybody when a number that stands by itself was cut at the end of the file. What is
 //! found is what breaks the grammar of JSON.
 
-use super::{CUT_SHORT, ENTRY_MAX, Entries, Feed, LENGTH, SYNTAX, Stop};
+use crate::entries::{CUT_SHORT, ENTRY_MAX, Entries, LENGTH, SYNTAX, Stop};
+use crate::feed::Feed;
 use serde::de::IgnoredAny;
 use std::io::Read;
 

@@ -9,8 +9,10 @@
 //! The paper tells of pairs, of CRC-32, and of a checksum with an identifier; the name `checksum`
 //! and the map are an assumption. A checksum as an array of one, or by itself, is read as well.
 
-use super::pack::{Scan, Step, Token, token};
-use super::{CHECKSUM, CUT_SHORT, ENTRY_MAX, Entries, Feed, LENGTH, SYNTAX, Stop, crc32};
+use crate::checksum::crc32;
+use crate::entries::{CHECKSUM, CUT_SHORT, ENTRY_MAX, Entries, LENGTH, SYNTAX, Stop};
+use crate::feed::Feed;
+use crate::pack::{Scan, Step, Token, token};
 use serde::Serialize;
 use std::io::Read;
 

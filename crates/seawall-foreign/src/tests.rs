@@ -3,7 +3,7 @@
 
 use super::*;
 use seawall_testkit::Dice;
-use std::io::Read;
+use std::io::{self, Read};
 
 /// A format: its name, how an entry of it is drawn and written, and its reader.
 struct Format {
