@@ -1,14 +1,15 @@
-//! Records to bytes and back.
+//! Encodes records as bytes and decodes them.
 
 use crate::base::error::{CodecError, Error};
 use seawall_format::{CodecId, Lsn};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// How records of type `T` become payload bytes, and what is read back.
+/// Encodes records of type `T` as payload bytes and decodes them.
 ///
-/// A codec of your own has the [`ID`](Codec::ID) of what its bytes are, [`CodecId::Raw`] if they
-/// are none of the others; a [`TYPE_NAME`](Codec::TYPE_NAME) keeps logs of other bytes apart.
+/// The [`ID`](Codec::ID) of a custom codec names the encoding of its bytes, or [`CodecId::Raw`] if
+/// it is none of the others. A [`TYPE_NAME`](Codec::TYPE_NAME) prevents opening a log of other
+/// records by mistake.
 ///
 /// # Examples
 ///
@@ -47,73 +48,71 @@ use serde::de::DeserializeOwned;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Codec<T: ?Sized> {
-    /// What reading gives.
+    /// The type that reading returns.
     type Item;
 
-    /// Which codec this is; stands in the log, and a log is opened with the codec it has.
+    /// Codec id stored in the log; opening the log with another codec fails.
     const ID: CodecId;
 
-    /// What the records are called, 64 bytes at most; a log that has another name is refused.
-    /// Empty: any. [`Options::type_name`](crate::Options::type_name) goes before it.
+    /// Name of the record type, at most 64 bytes; a log with another name is refused. Empty matches
+    /// any log. [`Options::type_name`](crate::Options::type_name) takes precedence.
     const TYPE_NAME: &'static str = "";
 
-    /// The schema number of what [`encode`](Codec::encode) writes: a log with a higher one is
-    /// refused, one with a lower one goes on in a new segment.
-    /// [`Options::schema`](crate::Options::schema) goes before it.
+    /// Schema number of what [`encode`](Codec::encode) writes. A log with a higher number is
+    /// refused; one with a lower number continues in a new segment.
+    /// [`Options::schema`](crate::Options::schema) takes precedence.
     const SCHEMA: u32 = 0;
 
-    /// Adds the bytes of `record` to `payload`.
+    /// Appends the bytes of `record` to `payload`.
     ///
     /// # Errors
     ///
-    /// Why this record has no bytes.
+    /// Why the record cannot be encoded.
     fn encode(record: &T, payload: &mut Vec<u8>) -> Result<(), CodecError>;
 
-    /// What [`encode`](Codec::encode) would add, where the record has it in memory just so: it is
-    /// then copied once less. Unless a codec says otherwise, it has not.
+    /// The encoded bytes, if the record already holds them; saves one copy. `None` by default.
     fn payload_of(record: &T) -> Option<&[u8]> {
         let _ = record;
         None
     }
 
-    /// The record that these bytes are.
+    /// Decodes a record.
     ///
     /// # Errors
     ///
-    /// Why they are none.
+    /// Why the bytes are not a record.
     fn decode(payload: &[u8]) -> Result<Self::Item, CodecError>;
 
-    /// The record that these bytes are, written when the schema number was `schema`, which is
-    /// lower than that of today. Unless a codec knows better the same as
-    /// [`decode`](Codec::decode); see [`Upgraded`](crate::versioned::Upgraded).
+    /// Decodes a record that was written with the older schema number `schema`. By default the same
+    /// as [`decode`](Codec::decode); see [`Upgraded`](crate::versioned::Upgraded).
     ///
     /// # Errors
     ///
-    /// Why they are none.
+    /// Why the bytes are not a record.
     fn decode_older(schema: u32, payload: &[u8]) -> Result<Self::Item, CodecError> {
         let _ = schema;
         Self::decode(payload)
     }
 }
 
-/// Verified bytes of a record, to be decoded.
+/// Verified bytes of a record, not yet decoded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stored<'a> {
     pub(crate) lsn: Lsn,
-    /// The schema number of its segment.
+    /// Schema number of its segment.
     pub(crate) schema: u32,
     pub(crate) payload: &'a [u8],
 }
 
 impl Stored<'_> {
-    /// The record, for a reader that knows schemas up to `known`.
+    /// Decodes the record for a reader that knows schemas up to `known`.
     pub(crate) fn decode<T: ?Sized, C: Codec<T>>(
         self,
         known: u32,
     ) -> crate::base::error::Result<C::Item> {
         let Self { lsn, schema, payload } = self;
         let decoded = match schema {
-            // The writer has moved on since this reader asked.
+            // The writer has moved to a newer schema since the reader opened the log.
             newer if newer > known => {
                 let (has, requested) = (newer.to_string(), known.to_string());
                 return Err(Error::Mismatch { what: "schema", has, requested });
@@ -143,13 +142,13 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for MessagePack {
     }
 }
 
-/// `MessagePack` without field names: smaller and quicker, and **the order of the fields is all
-/// there is**.
+/// `MessagePack` without field names: smaller and faster, but **fields are identified by their
+/// order alone**.
 ///
-/// Whoever swaps two fields of the same type, or puts a new one in front, reads old records with
-/// their values swapped, and nothing notices. So a field that comes, goes or moves is a new schema
-/// number, and records of an older one are read by [`Upgraded`](crate::versioned::Upgraded) or not
-/// at all. Fields that are left out now and then (`skip_serializing_if`) do not work.
+/// After two fields of the same type are swapped, or a new one is inserted before them, old records
+/// decode without an error into wrong values. So each added, removed or moved field requires a new
+/// schema number, and only [`Upgraded`](crate::versioned::Upgraded) reads records of an older
+/// schema. Optional fields (`skip_serializing_if`) do not work.
 ///
 /// # Examples
 ///
@@ -185,13 +184,13 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for Positional {
     }
 
     fn decode_older(schema: u32, _: &[u8]) -> Result<T, CodecError> {
-        // Fields that have moved would swap their values.
+        // Without field names, reordered fields would swap their values.
         Err(format!("it has schema {schema} and no field names; `Upgraded` can read such records")
             .into())
     }
 }
 
-/// The user's bytes as they are.
+/// Bytes supplied by the caller, unchanged.
 #[derive(Clone, Copy, Debug)]
 pub enum Raw {}
 

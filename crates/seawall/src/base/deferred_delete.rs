@@ -1,8 +1,8 @@
-//! Segments that were removed, and whose bytes still stand on the device.
+//! Frees the space of removed segments in small steps.
 //!
-//! A device that is told at once to discard 64 MiB may take ten milliseconds for it, and the next
-//! barrier waits. So they go a few at a time, by the preparer; and at once where there is no
-//! preparer, or somebody needs the room.
+//! Freeing 64 MiB at once can stall the next sync by 10 ms. So the preallocator thread truncates
+//! removed files step by step. Without that thread, or when the device is full, they are freed at
+//! once.
 
 use crate::base::sync::{Mutex, MutexGuard};
 use seawall_io::File;
@@ -10,21 +10,21 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, PoisonError};
 
-/// What is given back of one file at a time, for each file that waits. Where a scheduler tries
-/// interleavings segments are small.
+/// Bytes freed per step, times the number of waiting files. Segments are small under the
+/// interleaving scheduler.
 const PIECE: u64 = if cfg!(seawall_scheduled) { 1 << 10 } else { 256 << 10 };
 
-/// The files, oldest first.
+/// Removed files whose space is not freed yet, oldest first.
 #[derive(Debug)]
 pub(crate) struct DeferredDelete {
-    /// Whether there is somebody to give them back bit by bit.
+    /// Whether a thread calls `truncate_step`.
     has_background_thread: bool,
-    /// Held while a piece is given back, which may take long: the other lock is not.
+    /// Serializes truncation, which may be slow, without blocking `add`.
     delete_lock: Mutex<()>,
     files: Mutex<VecDeque<PendingDelete>>,
 }
 
-/// What is left of one.
+/// A removed file and its remaining length.
 #[derive(Debug)]
 struct PendingDelete {
     file: Arc<dyn File>,
@@ -36,21 +36,21 @@ impl DeferredDelete {
         Self { has_background_thread, delete_lock: Mutex::default(), files: Mutex::default() }
     }
 
-    /// Takes a file that has no name any more.
+    /// Adds a file whose directory entry was removed.
     pub(crate) fn add(&self, file: Arc<dyn File>) {
-        // One whose length is not to be had goes at once, as a short one does.
+        // A short file, or one of unknown length, is freed at once when it is dropped.
         let length = file.len().unwrap_or(0);
         if self.has_background_thread && length > PIECE {
             self.lock().push_back(PendingDelete { file, length });
         }
     }
 
-    /// Whether nothing waits but what is being given back.
+    /// Whether no file is waiting. A file being truncated does not count.
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
-    /// Gives back a piece of the oldest: the more files there are, the larger.
+    /// Frees a piece of the oldest file. The piece grows with the number of waiting files.
     pub(crate) fn truncate_step(&self) {
         let _hand = self.lock_deletes();
         let mut files = self.lock();
@@ -63,14 +63,14 @@ impl DeferredDelete {
         }
     }
 
-    /// Gives back everything; whether there was anything.
+    /// Frees all waiting files. Returns whether there were any.
     pub(crate) fn drain(&self) -> bool {
         let _hand = self.lock_deletes();
         let files = std::mem::take(&mut *self.lock());
         !files.is_empty()
     }
 
-    /// Does what needs room on the device; where there is none, once more with what is given back.
+    /// Runs `act`. If the device is full, frees all waiting files and runs it once more.
     pub(crate) fn retry_after_reclaim<R>(
         &self,
         mut act: impl FnMut() -> io::Result<R>,
@@ -96,7 +96,8 @@ mod tests {
     use seawall_io::{Access, Storage};
     use seawall_testkit::MemStorage;
 
-    /// Files of so many pieces, held, and where their lengths can be seen.
+    /// Files of these numbers of pieces, added to a `DeferredDelete`, and handles to observe their
+    /// lengths.
     fn held(
         has_background_thread: bool,
         pieces: &[u64],

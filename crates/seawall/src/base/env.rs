@@ -6,13 +6,13 @@ use crate::base::sync::AtomicU64;
 use seawall_io::{Clock, Entropy, Storage};
 use std::sync::Arc;
 
-/// What a log stands on.
+/// The environment that a log runs in.
 #[derive(Clone, Debug)]
 pub(crate) struct Env {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
-    /// Numbers for spare files.
+    /// The next number for a preallocated file.
     pub(crate) spares: Arc<AtomicU64>,
     pub(crate) deferred_delete: Arc<DeferredDelete>,
 }

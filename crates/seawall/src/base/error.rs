@@ -1,4 +1,4 @@
-//! What can go wrong, one variant for each act of the caller.
+//! The error type of the log: one variant per action of the caller.
 
 use seawall_format::{Lsn, Offset, Refused, SegmentId};
 use seawall_io::into_parts;
@@ -7,136 +7,135 @@ use std::{fmt, io};
 
 /// Why a log operation failed.
 ///
-/// Each variant calls for a different act: retry, reopen, repair, or fix the calling code.
+/// Each variant calls for a different action: retry, reopen, repair, or fix the calling code.
 ///
-/// `{}` is what this error says itself, and its causes are its [`source`](std::error::Error)s;
-/// `{:#}` is all of that in one line.
+/// `{}` prints this error without its causes, which [`source`](std::error::Error) returns; `{:#}`
+/// prints both on one line.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The device refused the operation. Nothing was acknowledged and the log is as it was: retry.
+    /// The device refused the operation. Nothing was acknowledged and the log is unchanged: retry.
     Io {
-        /// What was being done, and to which file, as in `open app.wal/live`.
+        /// The operation and the file, for example `open app.wal/live`.
         what: String,
-        /// The machine's own error, with its number.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Another process, or another handle in this one, writes this log.
+    /// Another process, or another handle in this process, has the log open for writing.
     Busy {
         /// The log.
         place: String,
     },
-    /// There is no log at this place, and what is there is left alone.
+    /// The path exists and is not a log. Its contents are left unchanged.
     NotALog {
-        /// The place.
+        /// The path.
         place: String,
         /// What was found instead.
         found: String,
     },
-    /// A sound log that this program does not know how to read: see [`Refused`].
+    /// A valid log that this version cannot read: see [`Refused`].
     Unsupported {
-        /// The file that says so.
+        /// The file with the unknown version or feature.
         place: String,
-        /// What it says.
+        /// What this version does not support.
         refused: Refused,
     },
-    /// The log was created with other options than it is opened with.
+    /// The options differ from those that the log was created with.
     Mismatch {
         /// Which option.
         what: &'static str,
         /// What the log has.
         has: String,
-        /// What was asked for.
+        /// What the caller requested.
         requested: String,
     },
-    /// An option has a value that no log can have.
+    /// An option has an invalid value.
     InvalidOption {
-        /// Which, and why.
+        /// Which option, and why it is invalid.
         why: String,
     },
-    /// Stored bytes are not what was written; says which records are lost and where.
+    /// Stored bytes differ from what was written. Names the place and the lost records.
     Damaged(Box<Damage>),
-    /// Opened with [`OpenMode::Strict`](crate::OpenMode), and the end of the log could be a write
-    /// that nobody was promised, or damage. Opening otherwise cuts it off and keeps a copy.
+    /// The end of the log is an unacknowledged torn write or damage, and the log was opened with
+    /// [`OpenMode::Strict`](crate::OpenMode). The other modes remove the end and keep a copy.
     Ambiguous {
         /// The segment.
         segment: SegmentId,
-        /// Where its valid part ends.
+        /// The offset after its last valid batch.
         offset: Offset,
     },
     /// The record or atomic set is larger than the largest batch. The log was not changed.
     TooLarge {
-        /// The size of what was refused, in bytes.
+        /// The size of the refused record or set in bytes.
         size: usize,
-        /// The largest size that fits, in bytes.
+        /// The largest accepted size in bytes.
         max: usize,
     },
-    /// There is no room on the device for another segment. The record has no number and the log is
-    /// as it was: it can be read and closed, and goes on when there is room.
+    /// The device has no space for another segment. The record was not appended and the log is
+    /// unchanged: it can be read and closed, and appends succeed again once there is space.
     DiskFull {
-        /// What the device said.
+        /// The error of the device.
         source: io::Error,
     },
-    /// The record could not be turned into bytes. The log was not changed.
+    /// The codec cannot encode the record. The log is unchanged.
     Encode {
         /// The error of the codec.
         source: CodecError,
     },
-    /// Sound bytes that are no record of this type.
+    /// The bytes are intact, but the codec cannot decode them as a record of this type.
     Decode {
         /// The record.
         lsn: Lsn,
         /// The error of the codec.
         source: CodecError,
     },
-    /// A write or sync failed, and writing has ended: whether the records that were under way
-    /// survived is known only after reopening.
+    /// A write or sync failed and this handle writes no more. Reopen the log to learn whether the
+    /// records in flight survived.
     Poisoned {
         /// The first failure.
         cause: Arc<str>,
     },
-    /// The start of what was asked for is gone: the log was truncated there. To a follower at
-    /// just this record it says that what it read before may be something else by now, and that
-    /// the segments which could tell are gone.
+    /// The requested records were removed from the start of the log. If a follower is positioned
+    /// exactly at `oldest`, its earlier records may have been truncated and their LSNs reused, and
+    /// the segments that could tell are gone.
     Pruned {
-        /// The first record that is left, or the next one in an empty log.
+        /// The first remaining record, or the next one of an empty log.
         oldest: Lsn,
     },
-    /// Records that were read were truncated away since: what follows has their numbers anew.
+    /// Records that were read have been truncated since. Their LSNs are reused for other records.
     Rewound {
         /// The number that the next record has.
         next: Lsn,
     },
-    /// A follower was to begin at a record that comes later than the next one. A program that kept
-    /// this number has seen records which this log does not have: the log was truncated, restored
-    /// from a backup, or is another one.
+    /// A follower was created at a position past the next record. If the program stored this
+    /// position, it has seen records that the log does not have: the log was truncated, restored
+    /// from a backup, or is a different one.
     BeyondEnd {
-        /// Where the follower was to begin.
+        /// The requested position.
         from: Lsn,
         /// The number that the next record has.
         next: Lsn,
     },
-    /// Records that are intact, and that a crash could still remove: nothing on the device confirms
-    /// them, and the sync by which a reader makes sure failed. Opening the log settles what becomes
-    /// of them.
+    /// These records are intact, but a crash could still remove them: nothing on the device
+    /// confirms that they are durable, and the reader's own sync failed. Opening the log for append
+    /// decides whether they remain.
     Unconfirmed {
         /// The first of them.
         from: Lsn,
-        /// The last one.
+        /// The last of them.
         to: Option<Lsn>,
-        /// What the device said.
+        /// The error of the device.
         source: io::Error,
     },
     /// The log was closed by this handle's [`close`](crate::Log::close).
     Closed,
-    /// The hook of [`Options::on_failover`](crate::Options::on_failover) called the log that it is
-    /// the hook of. There it may look at the log, but not write or wait.
+    /// The hook of [`Options::on_failover`](crate::Options::on_failover) tried to write to its log
+    /// or to wait for it. Inside the hook only reads are allowed.
     Reentrant,
-    /// This process is a child that `fork` made of the one that opened the log: its copy of the
-    /// handle does nothing. Drop it; to write here, open the log anew when the parent has closed
-    /// it.
+    /// This process was forked from the one that opened the log, and its copy of the handle is
+    /// unusable. Drop it; to write here, open the log again after the parent has closed it.
     Forked {
-        /// The process that opened it.
+        /// The id of the process that opened the log.
         opened_in: u32,
     },
 }
@@ -148,8 +147,8 @@ pub type CodecError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The log is as it was. The same call can succeed later: when the device answers again, has
-    /// space, or another writer is gone.
+    /// The log is unchanged. The same call can succeed later: when the device works again, has
+    /// space, or the other writer has exited.
     Retry,
     /// This handle writes no more. Open the log again to see which records survived.
     Reopen,
@@ -165,7 +164,7 @@ pub enum ErrorKind {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error of the machine; `what` was being done, if the error does not say it itself.
+    /// Wraps an I/O error; `what` names the operation, unless the error already does.
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         move |error| {
             let (known, source) = into_parts(error);
@@ -173,7 +172,7 @@ impl Error {
         }
     }
 
-    /// The same where `what` tells more than the step that failed.
+    /// Like `io`, but `what` comes first and the failed step follows in parentheses.
     pub(crate) fn io_in(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         move |error| {
             let (step, source) = into_parts(error);
@@ -182,7 +181,7 @@ impl Error {
         }
     }
 
-    /// What the caller can do about it.
+    /// What the caller can do about the error.
     ///
     /// # Examples
     ///
@@ -221,7 +220,7 @@ impl Error {
         self.kind() == ErrorKind::Retry
     }
 
-    /// What ended a log, for all who come later.
+    /// The cause that later `Poisoned` errors of the log report.
     pub(crate) fn cause(&self) -> String {
         match self {
             Self::Poisoned { cause } => cause.to_string(),
@@ -307,29 +306,30 @@ impl std::error::Error for Error {
     }
 }
 
-/// One place where stored bytes are not what was written.
+/// One place where stored bytes differ from what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The segment; `None` if the manifest is meant.
+    /// The segment; `None` for the manifest.
     pub segment: Option<SegmentId>,
-    /// Where in the file it starts.
+    /// Offset of the first damaged byte in the file.
     pub offset: Offset,
-    /// How many bytes cannot be trusted; 0 for a missing file, and where a repair gave records up.
+    /// How many bytes cannot be trusted; 0 for a missing file, and for records given up by a
+    /// repair.
     pub bytes: u64,
     /// The records that cannot be read; `None` if all of them can.
     pub lost: Option<Lost>,
-    /// Which check caught it.
+    /// Which check failed.
     pub cause: Corruption,
-    /// Where the bytes that stand there belong, if they are of this log.
+    /// Where the bytes found there belong, if they come from this log.
     pub origin: Option<Origin>,
 }
 
-/// A place in the log that bytes were written for.
+/// The place in the log that misplaced bytes were written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The segment.
     pub segment: SegmentId,
-    /// Where in its file.
+    /// The offset in its file.
     pub offset: Offset,
 }
 
@@ -343,7 +343,7 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// Takes its place behind `runs`, in one with the last of them if it continues that.
+    /// Appends this range to `runs`, merged with the last one if it continues it.
     pub(crate) fn join(self, runs: &mut Vec<Self>) {
         match runs.last_mut().filter(|run| run.to.map(Lsn::next) == Some(self.from)) {
             Some(run) => run.to = self.to,
@@ -351,13 +351,13 @@ impl Lost {
         }
     }
 
-    /// Whether this record is one of them.
+    /// Whether the range contains this record.
     pub(crate) fn names(&self, lsn: Lsn) -> bool {
         self.from <= lsn && self.to.is_none_or(|to| to >= lsn)
     }
 }
 
-/// Which check caught damage.
+/// Which check found the damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Corruption {
@@ -365,36 +365,36 @@ pub enum Corruption {
     Body,
     /// The header of a batch is unreadable.
     Header,
-    /// Sound batches that do not continue each other: one is missing or misplaced.
+    /// Two valid batches are not consecutive: one is missing or misplaced.
     Order,
     /// The file ends before it should.
     CutShort,
     /// The header of a segment is unreadable.
     SegmentHeader,
-    /// What stands here was written for another place, and is not there.
+    /// The bytes belong to another place, which does not contain them.
     Misplaced,
-    /// A copy of what stands in another place, too.
+    /// The bytes are a copy of another place.
     Duplicated,
-    /// What stands here was written for another life: another segment, or another log.
+    /// The bytes belong to another segment or another log.
     ForeignEpoch,
-    /// The device refuses the bytes: they are unknown, not wrong.
+    /// The device cannot read the bytes: they are unknown, not wrong.
     Unreadable,
-    /// No line of the log stands here: what was written was changed.
+    /// A line fails its checksum or is not a line of a log.
     Line,
-    /// The head of a segment is there, and the text with its records is not.
+    /// The head file of a segment exists, but its text file is missing.
     TextMissing,
     /// A segment is missing.
     SegmentMissing,
-    /// Another file stands where a segment was.
+    /// Another file has replaced a segment.
     SegmentReplaced,
     /// No slot of the manifest is readable.
     Manifest,
-    /// The records were lost, and a repair gave them up: nothing is wrong with the log any more.
+    /// A repair gave up lost records here. The log itself is valid again.
     GivenUp,
 }
 
 impl Corruption {
-    /// A word for it, stable for scripts.
+    /// A stable name for scripts.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -465,13 +465,13 @@ impl fmt::Display for Lost {
     }
 }
 
-/// A whole segment that cannot be read.
+/// Damage for a whole segment that is missing or unreadable.
 pub(crate) fn missing_segment(segment: SegmentId, cause: Corruption, lost: Option<Lost>) -> Damage {
     let (segment, offset) = (Some(segment), Offset(0));
     Damage { segment, offset, bytes: 0, lost, cause, origin: None }
 }
 
-/// Whether the device said that it cannot give these bytes.
+/// Whether the device failed to read existing bytes.
 pub(crate) fn is_read_error(error: &Error) -> bool {
     let not = [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied];
     matches!(error, Error::Io { source, .. } if !not.contains(&source.kind()))

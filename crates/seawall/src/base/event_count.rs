@@ -9,42 +9,42 @@ use by_lock::Waiters;
 
 /// An event count: a wait returns at the next notification after the caller read the epoch.
 ///
-/// A waiter reads [`EventCount::epoch`], checks its condition, and if it does not hold calls
-/// [`EventCount::wait`] with that epoch. A notification since then makes the wait return at once,
-/// so no wake-up is lost. A notifier first makes the condition true, then notifies.
+/// A waiter reads [`EventCount::epoch`] and checks its condition. If the condition is false, it
+/// calls [`EventCount::wait`] with that epoch. A notification since then makes the wait return at
+/// once, so no wake-up is lost. A notifier first makes the condition true, then notifies.
 ///
-/// Unlike a condition variable it belongs to no lock: threads that wake together do not queue up
-/// for one.
+/// Unlike with a condition variable, threads that wake together do not queue for a lock.
 #[derive(Debug, Default)]
 pub(crate) struct EventCount {
     epoch_counter: AtomicU32,
-    /// How many threads sleep here, or are about to: to wake nobody costs a system call, too.
+    /// Number of threads that sleep or are about to; saves the notifier a system call if there are
+    /// none.
     asleep: AtomicU32,
     waiters: Waiters,
 }
 
 impl EventCount {
-    /// How often it was opened, to be taken before a look at what is waited for.
+    /// Number of notifications so far. Read it before checking the condition.
     pub(crate) fn epoch(&self) -> u32 {
         self.epoch_counter.load(Ordering::Acquire)
     }
 
-    /// Returns once it was opened since `seen` was taken, or sooner: look again.
+    /// Waits for a notification after `seen` was read. May return early: check the condition again.
     pub(crate) fn wait(&self, seen: u32) {
         self.asleep.fetch_add(1, Ordering::Relaxed);
-        // A sleeper counts itself, then compares the number of openings. A thread that opens counts
-        // the opening, then looks for sleepers. The fences ensure that one sees the other.
+        // A waiter increments `asleep`, then compares the epoch. A notifier increments the epoch,
+        // then reads `asleep`. The fences ensure that at least one of them sees the other's write.
         fence(Ordering::SeqCst);
         self.waiters.sleep(&self.epoch_counter, seen);
         self.asleep.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Lets everybody through.
+    /// Wakes all waiters.
     pub(crate) fn notify_all(&self) {
         self.notify(u32::MAX);
     }
 
-    /// Lets one of those through who sleep there, and whoever is about to.
+    /// Wakes one sleeping waiter, and every waiter that has not fallen asleep yet.
     pub(crate) fn notify_one(&self) {
         self.notify(1);
     }
@@ -63,7 +63,7 @@ mod by_futex {
     use crate::base::sync::AtomicU32;
     use seawall_io::{futex_wait, futex_wake};
 
-    /// Who sleeps at the word, known to the kernel.
+    /// The waiters; the kernel keeps the queue.
     #[derive(Debug, Default)]
     pub(crate) struct Waiters;
 
@@ -80,8 +80,7 @@ mod by_futex {
     }
 }
 
-/// The same by a lock that guards nothing: where there is no futex, and where a scheduler tries
-/// interleavings.
+/// Fallback without futex, also used by the interleaving scheduler.
 #[cfg(not(all(target_os = "linux", not(seawall_scheduled))))]
 mod by_lock {
     use crate::base::sync::{AtomicU32, Condvar, Mutex, Ordering};
@@ -102,7 +101,7 @@ mod by_lock {
         }
 
         pub(crate) fn wake(&self, _: &AtomicU32, count: u32) {
-            // Who found the word unchanged sleeps by the time the lock is had.
+            // A waiter that saw the old epoch is in `woken.wait` once this lock is acquired.
             drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
             if count == 1 { self.woken.notify_one() } else { self.woken.notify_all() }
         }

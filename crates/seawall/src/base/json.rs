@@ -1,5 +1,5 @@
-//! JSON text, and no value that it has no words for: `serde_json` writes `null` for NaN and the
-//! infinities, and a record would come back as another one.
+//! The JSON codec. Refuses NaN and infinities, which `serde_json` would write as `null`, so that
+//! the record would read back as another one.
 
 use crate::base::codec::Codec;
 use crate::base::error::CodecError;
@@ -9,12 +9,10 @@ use serde::{Serialize, Serializer, ser};
 use std::cell::RefCell;
 use std::fmt::Display;
 
-/// JSON text: the bytes of each record can be read by a person and by any program. Floats come back
-/// bit by bit.
+/// JSON text, readable by people and other programs. Floats read back bit for bit.
 ///
-/// NaN and the infinities are refused when they are appended, wherever they stand in the record,
-/// because JSON has no numbers for them; `Some(None)` is written as `null`, and comes back as
-/// `None`.
+/// Appending NaN or an infinity fails, at any depth of the record, because JSON cannot represent
+/// them. `Some(None)` is written as `null` and reads back as `None`.
 ///
 /// # Examples
 ///
@@ -50,12 +48,12 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for Json {
     }
 }
 
-/// The way from the record to what was refused in it. Nothing is written here unless something is.
+/// Path to the refused value inside the record; written only on an error.
 #[derive(Debug, Default)]
 struct Position(RefCell<String>);
 
 impl Position {
-    /// What was refused, if anything, stands in this part.
+    /// Adds `part` to the front of the path if `result` is an error.
     fn within<R, E>(&self, result: Result<R, E>, part: impl FnOnce() -> String) -> Result<R, E> {
         if result.is_err() {
             self.0.borrow_mut().insert_str(0, &part());
@@ -71,13 +69,13 @@ impl Position {
     }
 }
 
-/// Hands everything on to another serializer but floats that are not finite.
+/// A serializer that forwards everything except floats that are not finite.
 struct Finite<'p, S> {
     inner: S,
     place: &'p Position,
 }
 
-/// A part of a record, to be serialized in the same way.
+/// A part of a record, serialized through `Finite`.
 struct Part<'p, 'v, T: ?Sized> {
     value: &'v T,
     place: &'p Position,
@@ -89,11 +87,11 @@ impl<T: Serialize + ?Sized> Serialize for Part<'_, '_, T> {
     }
 }
 
-/// The parts of a sequence, map or structure.
+/// Serializes the parts of a sequence, map or structure.
 struct Parts<'p, S> {
     inner: S,
     place: &'p Position,
-    /// How many there were so far.
+    /// Number of parts so far.
     count: usize,
 }
 
@@ -112,7 +110,7 @@ fn refuse<R, E: ser::Error>(value: f64) -> Result<R, E> {
     Err(E::custom(format_args!("{name} is no number of JSON")))
 }
 
-/// Methods that only hand on.
+/// Methods that only forward.
 macro_rules! hand_on {
     ($($method:ident($($argument:ident: $type:ty),*);)*) => {
         $(fn $method(self, $($argument: $type),*) -> Result<S::Ok, S::Error> {
@@ -121,7 +119,7 @@ macro_rules! hand_on {
     };
 }
 
-/// Methods that open something with parts.
+/// Methods that begin a value with parts.
 macro_rules! open {
     ($($method:ident($($argument:ident: $type:ty),*) -> $parts:ident;)*) => {
         $(fn $method(self, $($argument: $type),*) -> Result<Self::$parts, S::Error> {
@@ -219,7 +217,7 @@ impl<'p, S: Serializer> Serializer for Finite<'p, S> {
     }
 }
 
-/// Parts that are named by their position.
+/// Parts identified by position.
 macro_rules! positions {
     ($($trait:ident::$method:ident;)*) => {
         $(impl<S: ser::$trait> ser::$trait for Parts<'_, S> {
@@ -248,7 +246,7 @@ positions! {
     SerializeTupleVariant::serialize_field;
 }
 
-/// Parts that have names.
+/// Parts identified by name.
 macro_rules! fields {
     ($($trait:ident;)*) => {
         $(impl<S: ser::$trait> ser::$trait for Parts<'_, S> {

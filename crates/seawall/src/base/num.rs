@@ -1,6 +1,6 @@
 //! Conversions between integers that cannot fail on the supported targets.
 
-/// What one read takes: fits the second-level cache.
+/// Bytes per read: fits the second-level cache.
 pub(crate) const READ_SIZE: u64 = 256 << 10;
 
 pub(crate) fn to_u64(size: usize) -> u64 {

@@ -1,4 +1,4 @@
-//! How a log is opened, and what a new one is like.
+//! Options for opening a log and for creating one.
 
 use crate::base::retention::Retention;
 use seawall_format::parity::Scheme;
@@ -8,44 +8,46 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The smallest segment of a log, in bytes.
+/// Smallest segment size of a log in bytes.
 pub const SEGMENT_MIN: u64 = 1 << 20;
 
-/// What opening a log for append puts up with.
+/// How tolerant opening for append is of a damaged log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OpenMode {
-    /// A torn write at the end, nothing else.
+    /// Accepts a torn write at the end and nothing else.
     Strict,
-    /// An end that could be a torn write or damage, too: it is cut off, kept and reported.
+    /// Also accepts an ambiguous end, which may be a torn write or damage. The end is removed, kept
+    /// in quarantine and reported.
     #[default]
     Standard,
-    /// Damage, too, if both ends of the log are there. New records go to a new segment; what is
-    /// damaged stays as it is, is named in [`Recovery::damage`](crate::Recovery::damage) and by
-    /// every reader that comes to it.
+    /// Also accepts damage, provided that the oldest and the newest segment are intact enough to
+    /// find both ends. New records go to a new segment. The damage stays in place:
+    /// [`Recovery::damage`](crate::Recovery::damage) reports it, and so does every reader that
+    /// reaches it.
     Salvage,
 }
 
-/// A write or sync failed, and the log went on in a new segment: nothing acknowledged is lost.
+/// A write or sync failed and the log continued in a new segment. No acknowledged record is lost.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Failover {
-    /// What failed.
+    /// The failure.
     pub cause: String,
-    /// The segment that it went on in.
+    /// The new segment.
     pub segment: SegmentId,
 }
 
-/// What parity a log is to have.
+/// Which parity a log writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Setting {
-    /// What it has; a new one none.
+    /// The current scheme; a new log writes none.
     Keep,
-    /// This, or none.
+    /// This scheme, or none.
     Now(Option<Scheme>),
 }
 
 impl Setting {
-    /// What a log has from now on that has this.
+    /// The scheme after applying this setting to a log with scheme `has`.
     pub(crate) fn or_keep(self, has: Option<Scheme>) -> Option<Scheme> {
         match self {
             Self::Keep => has,
@@ -54,7 +56,7 @@ impl Setting {
     }
 }
 
-/// Who is told of failovers.
+/// Callback for failovers.
 #[derive(Clone)]
 pub(crate) struct FailoverHook(pub(crate) Arc<dyn Fn(&Failover) + Send + Sync>);
 
@@ -64,7 +66,7 @@ impl fmt::Debug for FailoverHook {
     }
 }
 
-/// How a log is opened, and what a new one is like.
+/// Options for opening a log and for creating one.
 ///
 /// # Examples
 ///
@@ -101,8 +103,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// A log that is created where there is none, waits for [`Level::Synced`], and rolls to a new
-    /// segment at 64 MiB.
+    /// Defaults: creates a missing log, waits for [`Level::Synced`], and starts a new segment at 64
+    /// MiB.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -128,75 +130,75 @@ impl Options {
         }
     }
 
-    /// Whether a missing log is created; otherwise opening fails with `NotFound`.
+    /// Sets whether to create a missing log. If not, opening one fails with `NotFound`, or with
+    /// [`Error::NotALog`](crate::Error::NotALog) if the directory exists without a log.
     #[must_use]
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
         self
     }
 
-    /// What an open puts up with.
+    /// Sets how tolerant opening is of damage.
     #[must_use]
     pub fn mode(mut self, mode: OpenMode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// What `append` waits for. A new log remembers it; an existing one is given it for as long
-    /// as it is open.
+    /// Sets what `append` waits for. A new log stores it; for an existing log it applies while this
+    /// handle is open.
     #[must_use]
     pub fn level(mut self, level: Level) -> Self {
         self.level = Some(level);
         self
     }
 
-    /// What the payloads are, for programs that encode records themselves and open the log as
-    /// [`Raw`](crate::Raw).
+    /// Sets the codec of the payloads, for programs that encode records themselves and open the log
+    /// as [`Raw`](crate::Raw).
     #[must_use]
     pub fn codec(mut self, codec: CodecId) -> Self {
         self.codec = Some(codec);
         self
     }
 
-    /// What the records are called, 64 bytes at most, instead of what the codec says: a log that
-    /// has another name is refused, one that has none takes it. Empty: any.
+    /// Sets the name of the record type, at most 64 bytes, in place of the codec's name. A log with
+    /// another name is refused; a log without one adopts it. Empty matches any log.
     #[must_use]
     pub fn type_name(mut self, name: impl Into<String>) -> Self {
         self.type_name = Some(name.into());
         self
     }
 
-    /// The schema number of the records to come, instead of what the codec says: a log with a
-    /// higher one is refused, one with a lower one goes on in a new segment.
+    /// Sets the schema number of new records, in place of the codec's number. A log with a higher
+    /// number is refused; one with a lower number continues in a new segment.
     #[must_use]
     pub fn schema(mut self, number: u32) -> Self {
         self.schema = Some(number);
         self
     }
 
-    /// How the records of a new log stand in its files; fixed at creation. [`Layout::Text`], for
-    /// people and their tools, is for records that are JSON: see format.md, section 9.
+    /// Sets how a new log stores records in its files; fixed at creation. [`Layout::Text`], for
+    /// people and text tools, requires records that are JSON: see format.md, section 9.
     #[must_use]
     pub fn layout(mut self, layout: Layout) -> Self {
         self.layout = Some(layout);
         self
     }
 
-    /// The size in bytes that segments double up to, 1 MiB at least; fixed at creation.
+    /// Sets the size in bytes up to which segments double, at least 1 MiB; fixed at creation.
     #[must_use]
     pub fn segment_size(mut self, bytes: u64) -> Self {
         self.segment_max = Some(bytes);
         self
     }
 
-    /// What parity the log keeps beside its segments, from now on: an existing one is given it, or
-    /// with `None` freed of it, and remembers. Without this call it stays as it is.
+    /// Sets which parity the log writes for its segments from now on; `None` turns it off. The log
+    /// stores the setting. Without this call it does not change.
     ///
-    /// With [`Parity::DEFAULT`](crate::parity::Parity::DEFAULT) two blocks of 4 KiB out of sixteen
-    /// can be lost and computed again, for an eighth more room. It is written beside the commits,
-    /// not in their way: what was appended last, some 4 MiB, has none before the log idles, closes,
-    /// or is opened again. For what was appended before, see
-    /// [`protect`](crate::Maintenance::build_parity()).
+    /// [`Parity::DEFAULT`](crate::parity::Parity::DEFAULT) can rebuild two lost blocks of 4 KiB out
+    /// of sixteen, for an eighth more space. Commits do not wait for parity: the newest records,
+    /// about 4 MiB, have none until the log is idle, closed or reopened. For records appended
+    /// before parity was turned on, see [`build_parity`](crate::Maintenance::build_parity()).
     ///
     /// # Examples
     ///
@@ -216,8 +218,8 @@ impl Options {
         self
     }
 
-    /// How long the log is idle before it writes a mark: evidence, away from the data, of what is
-    /// durable. `None`: only at [`Log::confirm`](crate::Log::confirm) and
+    /// Sets how long the log is idle before it writes a mark: evidence, apart from the data, of
+    /// what is durable. `None`: only at [`Log::confirm`](crate::Log::confirm) and
     /// [`Log::close`](crate::Log::close).
     #[must_use]
     pub fn idle_mark(mut self, delay: Option<Duration>) -> Self {
@@ -225,49 +227,49 @@ impl Options {
         self
     }
 
-    /// The bounds of [`Level::Buffered`]: how long, and how many bytes, may wait in memory.
+    /// Bounds for [`Level::Buffered`]: how long records, and how many bytes, may wait in memory.
     ///
-    /// While the device is busy with a batch, as many bytes are taken for the next one, and 2 MiB
-    /// at least; whoever brings more waits for the device.
+    /// While a batch is being written, the next one may take up as many bytes, and at least 2 MiB.
+    /// An append beyond that waits for the device.
     #[must_use]
     pub fn buffered(mut self, delay: Duration, bytes: usize) -> Self {
         (self.buffered_delay, self.buffered_bytes) = (delay, bytes);
         self
     }
 
-    /// Calls `hook` each time a write or sync failed and the log went on in a new segment: the
-    /// device is worth a look.
+    /// Calls `hook` each time a write or sync failed and the log continued in a new segment: the
+    /// device may need attention.
     ///
-    /// The thread that led the commit calls it, a thread of the log or one that appends, once the
-    /// records are durable and other threads can commit again. Several threads may call it at once.
-    /// A call there that would write to this log or wait for it is
-    /// [`Error::Reentrant`](crate::Error::Reentrant). If the hook panics, the panic ends there: the
-    /// records are durable, and the log goes on.
+    /// The hook runs on the thread that led the commit, which is a thread of the log or one that
+    /// appends, after the records are durable and other threads can commit again. Several threads
+    /// may call it at once. A call in the hook that would write to this log or wait for it returns
+    /// [`Error::Reentrant`](crate::Error::Reentrant). A panic in the hook is caught: the records
+    /// are durable, and the log continues.
     #[must_use]
     pub fn on_failover(mut self, hook: impl Fn(&Failover) + Send + Sync + 'static) -> Self {
         self.on_failover = Some(FailoverHook(Arc::new(hook)));
         self
     }
 
-    /// Whether a thread of the log makes the next segment's file ahead of need, and gives back
-    /// those that were removed a little at a time; without it a roll makes it on the way, and a
-    /// file that is removed is given back at once, which commits wait for.
+    /// Sets whether a background thread creates the next segment file ahead of need and frees
+    /// removed files in small steps. Without it, commits wait while a rotation creates the file or
+    /// a removed file is freed.
     #[must_use]
     pub fn preallocate(mut self, prepare: bool) -> Self {
         self.preallocate = prepare;
         self
     }
 
-    /// How much of the log is kept; without this, all that is not given up by
-    /// [`Log::truncate_before`](crate::Log::truncate_before). Not remembered by the log: each open
-    /// says it anew.
+    /// Sets how much of the log is kept. Without a retention rule, only
+    /// [`Log::truncate_before`](crate::Log::truncate_before) removes records. The rule is not
+    /// stored in the log; pass it at each open.
     #[must_use]
     pub fn retention(mut self, retention: Retention) -> Self {
         self.retention = Some(retention);
         self
     }
 
-    /// Sizes for tests that want to see every case within a few kilobytes; fixed at creation.
+    /// Small sizes, so that tests reach every case within a few kilobytes; fixed at creation.
     #[doc(hidden)]
     #[must_use]
     pub fn geometry(mut self, geometry: Geometry, segment_min: u64) -> Self {
@@ -275,7 +277,7 @@ impl Options {
         self
     }
 
-    /// Another clock and another source of random bits, for tests and simulation.
+    /// Sets the clock and the source of random bits, for tests and simulation.
     #[doc(hidden)]
     #[must_use]
     pub fn env(mut self, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
@@ -307,5 +309,5 @@ impl fmt::Debug for Options {
     }
 }
 
-/// A log's largest segment unless told otherwise, in bytes.
+/// Default maximum segment size in bytes.
 pub(crate) const SEGMENT_DEFAULT: u64 = 64 << 20;

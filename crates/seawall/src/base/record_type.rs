@@ -1,5 +1,5 @@
-//! What a log's records are, and what a program that opens it takes them for. format.md section
-//! 3.1.
+//! Compares the record type stored in a log with the type that the program expects. format.md
+//! section 3.1.
 
 use crate::base::codec::Codec;
 use crate::base::error::{Error, Result};
@@ -7,11 +7,12 @@ use crate::base::options::Options;
 use seawall_format::{RecordType, TYPE_NAME_MAX};
 
 impl Options {
-    /// What the records of a log are to be: as these options say, else as the codec does.
+    /// The record type that the program requests: from these options, or else from the codec.
     pub(crate) fn record_type<T: ?Sized, C: Codec<T>>(&self) -> Result<RecordType> {
         let name = self.type_name.as_deref().unwrap_or(C::TYPE_NAME);
         if name.len() > TYPE_NAME_MAX {
-            let why = format!("a type name of {} bytes; {TYPE_NAME_MAX} fit", name.len());
+            let why =
+                format!("type name of {} bytes exceeds the maximum of {TYPE_NAME_MAX}", name.len());
             return Err(Error::InvalidOption { why });
         }
         Ok(RecordType {
@@ -22,8 +23,8 @@ impl Options {
     }
 }
 
-/// Refuses a log whose records are something else, by name. One without a name is anybody's, and
-/// older schemas can be read.
+/// Refuses a log whose name, codec or schema does not match. A log without a name matches any name,
+/// and records of an older schema can be read.
 pub(crate) fn check(has: &RecordType, requested: &RecordType) -> Result<()> {
     let refuse =
         |what, has: String, requested: String| Err(Error::Mismatch { what, has, requested });
@@ -39,8 +40,8 @@ pub(crate) fn check(has: &RecordType, requested: &RecordType) -> Result<()> {
     Ok(())
 }
 
-/// What the records of a log are from now on, after [`check`]: of the schema that was asked for,
-/// and, if they had no name, with that one.
+/// The record type of new records, after [`check`]: the requested schema, and the requested name if
+/// the log has none.
 pub(crate) fn merged_with(has: &RecordType, requested: &RecordType) -> RecordType {
     let name = if has.name.is_empty() { &requested.name } else { &has.name };
     RecordType { codec: has.codec, name: name.clone(), schema: requested.schema }

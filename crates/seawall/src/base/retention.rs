@@ -1,22 +1,21 @@
-//! How much of a log is kept by itself: a rule, and a pure function that says how many of the
-//! oldest segments it gives up.
+//! Automatic retention: a rule, and a pure function that computes how many of the oldest segments
+//! to remove.
 
 use seawall_format::{Lsn, SegmentId};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How much of a log is kept: what is more, or older, is given up by itself, in whole segments and
-/// the oldest first.
+/// How much of a log is kept. Older records are removed automatically, in whole segments, oldest
+/// first.
 ///
-/// Nothing goes that a checkpoint may need: only segments whose records all stand before the older
-/// of the two kept [checkpoints](crate::Log::checkpoint), and nothing at all where there is none.
-/// [`without_checkpoints`](Self::without_checkpoints) lifts that. The segment that is being written
-/// always stays.
+/// Records that a checkpoint may need are kept: a segment is removed only if all its records
+/// precede the older of the two stored [checkpoints](crate::Log::checkpoint). Without a checkpoint
+/// nothing is removed, unless [`without_checkpoints`](Self::without_checkpoints) is set. The
+/// segment being written is always kept.
 ///
-/// The log is looked at when it is opened, after each roll to a new segment, and after each
-/// checkpoint; one that idles stays as it is. What goes is given up as by
-/// [`truncate_before`](crate::Log::truncate_before): durably, and a crash in between leaves the log
-/// as it was before or as it is after.
+/// The rule is applied when the log is opened, after each rotation and after each checkpoint, but
+/// not while the log is idle. Removal works like [`truncate_before`](crate::Log::truncate_before):
+/// it is durable, and a crash leaves the log as it was either before or after.
 ///
 /// # Examples
 ///
@@ -29,7 +28,7 @@ use std::time::Duration;
 /// let keep = Retention::new().max_bytes(1 << 30).max_age(week);
 /// let log: Log<String> = Options::new().retention(keep).open(&folder)?;
 /// let lsn = log.append(&"transfer 10 from A to B".to_owned())?;
-/// log.checkpoint(lsn)?; // what stands before may go, once it is more than that
+/// log.checkpoint(lsn)?; // earlier records may be removed once a bound is exceeded
 /// assert_eq!(log.stats().pruned, 0);
 /// # drop(log); std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -42,41 +41,41 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// Keeps everything, until a bound is set.
+    /// Keeps everything until a bound is set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Keeps so many bytes of files beside the segment that is being written: the log may exceed
-    /// this by one segment, and by what a checkpoint may need.
+    /// Keeps at most this many bytes of files besides the segment being written. The log may exceed
+    /// the bound by one segment, and by the segments that a checkpoint may need.
     #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.bytes_max = Some(bytes);
         self
     }
 
-    /// Keeps a segment as long as any of its records may be younger than that.
+    /// Keeps a segment as long as any of its records may be younger than `age`.
     ///
-    /// A segment is as old as its newest record at least: the time since the next one was made, by
-    /// the wall clock. A clock that was set back keeps records longer; one that jumps ahead can age
-    /// them all.
+    /// The age of a segment is the wall-clock time since the next segment was created, so no record
+    /// in it is younger. Setting the clock back keeps records longer; a jump ahead can expire all
+    /// segments.
     #[must_use]
     pub fn max_age(mut self, age: Duration) -> Self {
         self.age_max = Some(age);
         self
     }
 
-    /// Gives up also what no checkpoint gave up: the log is a ring of the newest records, and
-    /// whoever needs one of them reads it in time.
+    /// Also removes records that no checkpoint covers: the log becomes a ring of the newest
+    /// records, and consumers must read them in time.
     #[must_use]
     pub fn without_checkpoints(mut self) -> Self {
         self.is_ring = true;
         self
     }
 
-    /// How many of the oldest segments go. `live` is oldest first and ends with the tail; `now_us`
-    /// is in microseconds since 1970.
+    /// How many of the oldest segments to remove. `live` is ordered oldest first and ends with the
+    /// segment being written; `now_us` is in microseconds since 1970.
     pub(crate) fn excess(
         &self,
         live: &[LiveSegment],
@@ -88,30 +87,30 @@ impl Retention {
         too_many.max(too_old).min(self.allowed(live, checkpoints))
     }
 
-    /// Whether lengths of files play a part.
+    /// Whether the rule depends on file lengths.
     pub(crate) fn asks_for_lengths(&self) -> bool {
         self.bytes_max.is_some()
     }
 
-    /// How many may go at most.
+    /// How many segments the checkpoints allow to remove.
     fn allowed(&self, live: &[LiveSegment], checkpoints: [Option<Lsn>; 2]) -> usize {
         if self.is_ring {
             return live.len().saturating_sub(1);
         }
-        // Of two the older: the newest may turn out to be unusable.
+        // The older of the two: the newest may turn out to be unusable.
         let Some(needed) = checkpoints.into_iter().flatten().min() else { return 0 };
         live.iter().rposition(|segment| segment.base <= needed).unwrap_or(0)
     }
 }
 
-/// What is known of a live segment.
+/// A live segment, as far as retention needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LiveSegment {
-    /// The length of its file, in bytes.
+    /// Length of its file in bytes.
     pub(crate) length: u64,
     /// Its first record.
     pub(crate) base: Lsn,
-    /// When it was made, in microseconds since 1970; no record of the segment before is younger.
+    /// Creation time in microseconds since 1970; no record of the previous segment is younger.
     pub(crate) time_us: u64,
 }
 
@@ -128,17 +127,17 @@ fn too_many(live: &[LiveSegment], bytes_max: u64) -> usize {
 fn too_old(live: &[LiveSegment], age_max: Duration, now_us: u64) -> usize {
     let successors = live.iter().skip(1);
     let ages = successors.map(|next| Duration::from_micros(now_us.saturating_sub(next.time_us)));
-    // Behind one that is young enough all are, whatever a clock said in between.
+    // After the first segment that is young enough, later ones are kept whatever the clock said.
     ages.take_while(|age| *age > age_max).count()
 }
 
-/// A log's rule, and what it has found out to follow it.
+/// The retention rule of a log, and cached file lengths.
 #[derive(Debug)]
 pub(crate) struct RetentionState {
     pub(crate) rule: Option<Retention>,
-    /// The lengths of files that nothing is written to any more, in bytes.
+    /// File lengths in bytes of segments that are no longer written.
     pub(crate) lengths: BTreeMap<SegmentId, u64>,
-    /// The log has rolled since it was looked at.
+    /// Whether a rotation happened since the rule was last applied.
     pub(crate) is_due: bool,
 }
 
@@ -154,7 +153,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000;
 
-    /// Four segments of ten records and a hundred bytes each, made at the seconds 1 to 4.
+    /// Four segments of ten records and a hundred bytes each, created at seconds 1 to 4.
     fn live() -> Vec<LiveSegment> {
         let segment = |number: u64| LiveSegment {
             length: 100,

@@ -1,13 +1,13 @@
-//! Record types that change: what was written by older programs is upgraded where it is read.
-//! docs/guide.md shows the way.
+//! Record types that change over time: records of older schemas are upgraded when they are read.
+//! See docs/guide.md.
 
 use crate::base::codec::{Codec, MessagePack};
 use crate::base::error::CodecError;
 use seawall_format::CodecId;
 use std::marker::PhantomData;
 
-/// A record type that knows its schema number, and how its older forms become what it is now. A log
-/// of such records uses [`Upgraded`].
+/// A record type with a schema number that can upgrade records of older schemas. A log of such
+/// records uses the codec [`Upgraded`].
 ///
 /// # Examples
 ///
@@ -42,28 +42,28 @@ use std::marker::PhantomData;
 /// let lsn = log.append(&EuroPayment { euros: 5 })?;
 /// log.close()?;
 ///
-/// let log: Log<Payment, Upgraded> = Log::open(&folder)?; // goes on in a new segment
+/// let log: Log<Payment, Upgraded> = Log::open(&folder)?; // continues in a new segment
 /// assert_eq!(log.get(lsn)?, Some(Payment { cents: 500, currency: "EUR".to_owned() }));
 /// # drop(log); std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Versioned: Sized {
-    /// What the records are called, 64 bytes at most; a log that has another name is refused.
+    /// Name of the record type, at most 64 bytes; a log with another name is refused.
     const NAME: &'static str = "";
 
-    /// The number of the form that this type has now: one more with each change.
+    /// Schema number of the current form of this type. Increment it with each change.
     const SCHEMA: u32;
 
-    /// The record that bytes are which were written when the number was `schema`, lower than
-    /// [`SCHEMA`](Versioned::SCHEMA). They are verified: it is what was appended then.
+    /// Decodes a record that was written with the older schema number `schema`, lower than
+    /// [`SCHEMA`](Versioned::SCHEMA). The checksum of `payload` has been verified.
     ///
     /// # Errors
     ///
-    /// Why there is no such record. Reading ends there.
+    /// Why the payload is not such a record. Reading stops there.
     fn upgrade(schema: u32, payload: &[u8]) -> Result<Self, CodecError>;
 }
 
-/// Codec `C` for a type that changed: records of older schemas are upgraded where they are read.
+/// Codec `C` for a type that changes: records of older schemas are upgraded when they are read.
 #[derive(Debug)]
 pub struct Upgraded<C = MessagePack>(PhantomData<C>);
 
