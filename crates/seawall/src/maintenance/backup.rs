@@ -1,7 +1,7 @@
-//! An online backup: a consistent copy of a log, beside its running writer.
+//! Online backup: a consistent copy of a log while its writer keeps running.
 //!
-//! The copy is the log as it was at one moment: every record up to the durable LSN of that moment,
-//! with a manifest that notes a clean close there.
+//! The copy contains every record up to the durable LSN of one moment, and its manifest records a
+//! clean close there.
 
 use crate::base::error::{Error, Result};
 use crate::files::directory::{MANIFEST, QUARANTINE, is_not_found, list};
@@ -18,16 +18,16 @@ use seawall_io::{Access, Storage};
 use std::io;
 use std::sync::Arc;
 
-/// How often a copy starts over because the writer moved on under it.
+/// How often the copy restarts because the writer changed the log meanwhile.
 const ATTEMPTS: u32 = 8;
-/// What one read takes.
+/// Bytes per read.
 const CHUNK: usize = 1 << 20;
 
-/// What a copy holds.
+/// The contents of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupReport {
-    /// The first record, if there is one.
+    /// The first record, if there is any.
     pub first: Option<Lsn>,
     /// The last record.
     pub last: Option<Lsn>,
@@ -35,7 +35,7 @@ pub struct BackupReport {
     pub bytes: u64,
 }
 
-/// Copies the log of one moment to an empty storage; a writer may go on meanwhile.
+/// Copies the log as of one moment to an empty storage, while a writer may continue.
 pub(crate) fn back_up(
     source: &Arc<dyn Storage>,
     target: &Arc<dyn Storage>,
@@ -47,12 +47,12 @@ pub(crate) fn back_up(
         let copied = copy_now((source, target), meter);
         match copied {
             Err(error) if is_not_found(&error) && attempt < ATTEMPTS => {
-                // A segment was pruned meanwhile: begin with what is there now.
+                // A segment was pruned meanwhile: start over from the current log.
                 clear(&**target)?;
                 attempt += 1;
             }
-            // What was cut off meanwhile looks like damage. A writer that cannot say that it moved
-            // on may have, for once.
+            // A truncation during the copy looks like damage. A writer without a watermark cannot
+            // show that it truncated: try twice.
             Err(Error::Damaged(_))
                 if attempt < ATTEMPTS
                     && (read_watermark(&**source)? != told || (told.is_none() && attempt == 1)) =>
@@ -65,7 +65,7 @@ pub(crate) fn back_up(
     }
 }
 
-/// The log of this moment, and it is still that when all of it is copied.
+/// Copies the log once, and checks that the copy still belongs to the log's history afterwards.
 fn copy_now(
     (source, target): (&Arc<dyn Storage>, &Arc<dyn Storage>),
     meter: &mut ProgressReporter<'_>,
@@ -73,8 +73,8 @@ fn copy_now(
     let moment = Moment::of(source, meter)?;
     let newest = moment.catalog.chain.last().map(|link| link.segment.header.reference());
     let copied = moment.write((&**source, target), meter)?;
-    // A cut seals an older segment anew, perhaps before that was copied: then the newest of those
-    // that were copied is no longer one of the log's.
+    // A truncation seals an older segment again, possibly before that one was copied. Then the
+    // newest segment of the copy no longer belongs to the log.
     let now = load_catalog(source, None)?;
     let mut chain = now.chain.iter().map(|link| link.segment.header.reference());
     if chain.any(|segment| Some(segment) == newest) {
@@ -84,18 +84,18 @@ fn copy_now(
     Err(Error::io("find the segments that were copied")(gone))
 }
 
-/// A log at one moment.
+/// The log at one moment.
 struct Moment {
     catalog: Catalog,
     manifest: Manifest,
-    /// Marks of the newest segment, read before it was asked how far the log is durable.
+    /// Marks of the newest segment, read before its durable LSN.
     marks: Vec<Mark>,
     last: Option<Lsn>,
 }
 
 impl Moment {
     fn of(source: &Arc<dyn Storage>, meter: &mut ProgressReporter<'_>) -> Result<Self> {
-        // Marks first: they must not confirm more than what is copied.
+        // Read the marks first, so that they confirm no record beyond the copy.
         let before = load_catalog(source, None)?;
         let marks = before.chain.last().map(|link| link.segment.marks()).transpose()?;
         let newest = before.chain.last().map(|link| link.segment.header.reference());
@@ -105,10 +105,11 @@ impl Moment {
         let marks = marks.filter(|_| same).unwrap_or_default();
         meter.begin(&catalog, 2);
         let last = last_of(&catalog, watermark.as_ref(), meter)?;
-        // A cut is under way: the header confirms what it takes, and that is not to be in the copy.
+        // A truncation is in progress: the header still confirms records that it removes, and the
+        // copy must not contain them.
         if catalog.chain.last().is_some_and(|link| link.segment.header.carried > last) {
             let cut = io::Error::from(io::ErrorKind::NotFound);
-            return Err(Error::io("find the segment that a cut goes on in")(cut));
+            return Err(Error::io("find the segment that a truncation continues in")(cut));
         }
         let manifest = catalog.manifest.clone().ok_or_else(|| Error::NotALog {
             place: source.place(),
@@ -135,7 +136,7 @@ impl Moment {
             if self.catalog.names.contains(&parity) {
                 match copy_file(source, &parity, (&**target, &mut *meter)) {
                     Ok(size) => bytes += size,
-                    // The copy's own writer makes it: no record is lost with it.
+                    // Parity is optional: the writer of the copy builds it again.
                     Err(_) => drop(target.remove(&parity)),
                 }
             }
@@ -159,7 +160,7 @@ impl Moment {
         })
     }
 
-    /// The newest segment, as far as it was durable: what lies behind is left zero.
+    /// Copies the newest segment up to the durable LSN; the rest stays zero.
     fn copy_newest(&self, newest: &ChainedSegment, target: &dyn Storage) -> Result<u64> {
         let (segment, header) = (&newest.segment, &newest.segment.header);
         let failed = || Error::io(format!("copy {}", segment.name()));
@@ -173,10 +174,11 @@ impl Moment {
         let mut scan = LogScanner::of_segment(&limited);
         loop {
             match scan.step()? {
-                // A cut in its midst is under way: what it takes is not to be in the copy.
+                // A truncation inside this batch is in progress: the copy must not contain the
+                // removed records.
                 ScanItem::Batch(batch) if Some(batch.header.last()) > self.last => {
                     let cut = io::Error::from(io::ErrorKind::NotFound);
-                    return Err(Error::io("find the segment that a cut goes on in")(cut));
+                    return Err(Error::io("find the segment that a truncation continues in")(cut));
                 }
                 ScanItem::Batch(batch) => {
                     file.write_at(scan.raw(&batch), batch.start.0).map_err(failed())?;
@@ -186,7 +188,7 @@ impl Moment {
                 ScanItem::End(_) => break,
             }
         }
-        // Where `live` could not be written, marks know of records that are not in this copy.
+        // If writing `live` failed, the marks may confirm records beyond this copy.
         for mark in self.marks.iter().filter(|mark| mark.confirmed <= self.last) {
             let at = mark.slot().offset(header.geometry);
             head.write_at(&mark.encode(header), at.0).map_err(failed())?;
@@ -197,7 +199,7 @@ impl Moment {
     }
 }
 
-/// The last record of the moment, which is durable; the whole log is judged on the way.
+/// The last durable record. Verifies the whole log on the way.
 fn last_of(
     catalog: &Catalog,
     watermark: Option<&Watermark>,
@@ -243,7 +245,7 @@ fn first_of(damages: Vec<crate::base::error::Damage>) -> Error {
     Error::Damaged(Box::new(damages.into_iter().next().expect("damage is named")))
 }
 
-/// A file of a segment that nobody writes any more, byte for byte.
+/// Copies a file of a segment that is no longer written.
 fn copy_file(
     source: &dyn Storage,
     name: &str,

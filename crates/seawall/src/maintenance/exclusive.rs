@@ -1,4 +1,4 @@
-//! Takes a log for exclusive use.
+//! Locks a log for exclusive use by a repair.
 
 use crate::base::error::{Error, Result};
 use crate::files::directory::{LOCK, is_in_use};
@@ -6,14 +6,14 @@ use crate::scan::load::load_catalog;
 use seawall_io::{Lock, Storage};
 use std::sync::Arc;
 
-/// The lock of a log that is repaired.
+/// Takes the writer lock of a log.
 pub(crate) fn take(storage: &Arc<dyn Storage>) -> Result<Box<dyn Lock>> {
     load_catalog(storage, None)?;
     let locked = storage.lock(LOCK).map_err(Error::io(format!("lock {}", storage.place())))?;
     locked.ok_or_else(|| Error::Busy { place: storage.place() })
 }
 
-/// Refuses a log that a writer has open: it is not at rest, and looks damaged where it is not.
+/// Refuses a log that a writer has open: a log that is being written can look damaged.
 pub(crate) fn refuse_in_use(storage: &dyn Storage) -> Result<()> {
     if is_in_use(storage)? { Err(Error::Busy { place: storage.place() }) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! How far long work has come, for whoever waits for it.
+//! Progress of long operations on a log.
 
 use crate::base::num::to_u64;
 use crate::scan::catalog::Catalog;
@@ -7,26 +7,26 @@ use seawall_format::SegmentId;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// So many bytes at least lie between two words on how far the work has come.
+/// Minimum number of bytes between two reports.
 const STEP: u64 = 256 << 10;
 
-/// How far the work on a log has come, in bytes of its files.
+/// Progress of an operation, in bytes of the log's files.
 ///
-/// It is a word for people and no promise: beside a writer the work may start over, and then `done`
-/// falls back, and `total` may be another.
+/// The numbers are an estimate for people. If a running writer makes the operation start over,
+/// `done` goes back and `total` may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// How much is done.
+    /// Bytes processed.
     pub done: u64,
-    /// How much there is to do.
+    /// Bytes to process.
     pub total: u64,
 }
 
-/// Counts the work on a log, and tells of it now and then.
+/// Counts processed bytes and reports them from time to time.
 pub(crate) struct ProgressReporter<'a> {
     report: &'a mut dyn FnMut(Progress),
-    /// How many bytes stand in the segments before each.
+    /// Bytes in all segments before each one.
     before: BTreeMap<SegmentId, u64>,
     done: u64,
     told: u64,
@@ -38,7 +38,7 @@ impl<'a> ProgressReporter<'a> {
         Self { report, before: BTreeMap::new(), done: 0, told: 0, total: 0 }
     }
 
-    /// Begins, or starts over: all segments of a survey are gone through, `times` over.
+    /// Starts or restarts an operation that reads all segments of `catalog` `times` times.
     pub(crate) fn begin(&mut self, catalog: &Catalog, times: u64) {
         let mut bytes = 0;
         self.before.clear();
@@ -49,24 +49,24 @@ impl<'a> ProgressReporter<'a> {
         (self.done, self.told, self.total) = (0, 0, bytes * times);
     }
 
-    /// The walk over the segments is where it is.
+    /// Reports the position of a scan.
     pub(crate) fn walked(&mut self, scan: &LogScanner) {
         let Some((segment, offset)) = scan.place() else { return };
         let before = self.before.get(&segment).copied().unwrap_or(0);
         self.reach(before + offset.0);
     }
 
-    /// The first of two times over is done.
+    /// Reports that the first of two passes is complete.
     pub(crate) fn half(&mut self) {
         self.reach(self.total / 2);
     }
 
-    /// So much more was done, past the walk.
+    /// Reports further bytes, beyond those of the scan.
     pub(crate) fn add(&mut self, bytes: usize) {
         self.reach(self.done + to_u64(bytes));
     }
 
-    /// So many bytes are done; it goes back only by starting over.
+    /// Sets the number of processed bytes; ignores a lower number.
     pub(crate) fn reach(&mut self, done: u64) {
         self.done = done.clamp(self.done, self.total.max(self.done));
         if self.done >= self.told + STEP {
@@ -74,7 +74,7 @@ impl<'a> ProgressReporter<'a> {
         }
     }
 
-    /// All is done.
+    /// Reports completion.
     pub(crate) fn end(&mut self) {
         self.done = self.total;
         self.say();

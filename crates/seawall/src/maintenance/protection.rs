@@ -24,7 +24,7 @@ pub(crate) fn protection(storage: &Arc<dyn Storage>) -> Result<Protection> {
         found.bytes += end - from;
         found.unsure += end - sure;
         if from == end {
-            // There is nothing that could have some.
+            // The segment has no records that could have parity.
         } else if is_sound && !needs(storage, header, end) {
             found.covered += end - from;
         } else {
@@ -35,18 +35,19 @@ pub(crate) fn protection(storage: &Arc<dyn Storage>) -> Result<Protection> {
     Ok(found)
 }
 
-/// Builds the parity that the log lacks, and reports how much has some then.
+/// Builds the missing parity of the log, and reports how much has parity then.
 pub(crate) fn build_parity(storage: &Arc<dyn Storage>, scheme: Scheme) -> Result<Protection> {
     load_catalog(storage, None)?;
     let locked = storage.lock(LOCK).map_err(Error::io(format!("lock {}", storage.place())))?;
     let _lock = locked.ok_or_else(|| Error::Busy { place: storage.place() })?;
-    // What is no log was refused before a lock was made in it; a writer may have been here since.
+    // Load again under the lock: the first load only refuses a directory that is not a log, and a
+    // writer may have changed the log since.
     let found = load_catalog(storage, None)?;
     for link in &found.chain {
         let (header, end) = (&link.segment.header, ends(storage, &found, link)?.0);
         let (is_sound, sound) = soundness(storage, header);
         if end > header.data_start() && (!is_sound || needs(storage, header, end)) {
-            let failed = Error::io(format!("make {}", header.id.parity_name()));
+            let failed = Error::io(format!("build {}", header.id.parity_name()));
             make(storage, (header, scheme), (sound, end)).map_err(failed)?;
         }
     }

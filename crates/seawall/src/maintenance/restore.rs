@@ -1,6 +1,5 @@
-//! Mending: bytes that damage took are put back, where something knows them: another copy of the
-//! log, say. What is put back is judged first, in a view of the log, and nothing is believed that
-//! its checksums and the chain through it do not prove.
+//! Restores damaged bytes from parity or a replica. A plan is verified in a view of the repaired
+//! log first; only bytes proven by checksums and the hash chain are accepted.
 
 pub(crate) mod apply;
 pub(crate) mod diff;
@@ -35,56 +34,56 @@ pub(crate) use crate::maintenance::restore::extent::{is_whole, place_of};
 use crate::maintenance::restore::source::PatchSource;
 use crate::scan::catalog::log_id;
 
-/// What a repair mends, or mended.
+/// What a repair restores or has restored.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RepairPlan {
-    /// The log as it was found.
+    /// Verification of the log before the repair.
     pub before: Verification,
-    /// The log once mended: what is damaged still is what nothing could mend.
+    /// Verification after the repair; its damage cannot be restored.
     pub after: Verification,
-    /// What is changed, file by file.
+    /// The changes, file by file.
     pub patches: Vec<Patch>,
-    /// What happened to those bytes: in which field of which record, as far as the bytes tell.
+    /// What had happened to these bytes, and which field of which record they belong to.
     pub changes: Vec<Change>,
-    /// Files that stand where the log has none, and go to quarantine.
+    /// Files that do not belong to the log, which are moved to quarantine.
     pub orphan_files: Vec<String>,
-    /// The last record, where this log has lost its end and the replica alone says where that is.
+    /// The last record, if the log lost its end and only the replica tells where that is.
     pub end_by_replica: Option<Lsn>,
-    /// Records of files that were lost as a whole which nothing here proves: the replica alone says
-    /// that they are what was there.
+    /// Records of completely lost files that nothing in the log proves: they rest on the replica
+    /// alone.
     pub unproven: Vec<Lost>,
-    /// Lost records of which a replica has some that nothing here proves: they are not taken.
+    /// Lost records that a replica has but nothing in the log proves: they are not restored.
     pub refused: Vec<Lost>,
-    /// The last record that a replica has behind the end of this log: none of those is taken.
+    /// The last record of a replica past the end of this log: such records are not restored.
     pub beyond: Option<Lsn>,
-    /// The journal of a repair that was interrupted; it is gone through first.
+    /// The journal of an interrupted repair, which is completed first.
     pub unfinished: Option<String>,
-    /// Where the bytes as they were are kept, in the log's directory; empty in a plan.
+    /// Copies of the original bytes, as paths in the log's directory; empty in a plan.
     pub quarantine: Vec<String>,
 }
 
 impl RepairPlan {
-    /// Whether there is something to change.
+    /// Whether there is nothing to change.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.patches.is_empty() && self.orphan_files.is_empty()
     }
 
-    /// How many bytes go to quarantine.
+    /// Bytes that the quarantine needs.
     #[must_use]
     pub fn quarantine_bytes(&self) -> u64 {
         journal::size(&self.patches)
     }
 
-    /// The log in the view in which it is mended.
+    /// A view of the log with this plan applied.
     #[must_use]
     pub fn view(&self, log: &Arc<dyn Storage>) -> Arc<dyn Storage> {
         Arc::new(Overlay::new(log.clone(), &self.patches).without(&self.orphan_files))
     }
 }
 
-/// What [`repair`] would do.
+/// Plans what [`repair`] would do.
 pub(crate) fn plan_repair(
     log: &Arc<dyn Storage>,
     replicas: &[Arc<dyn Storage>],
@@ -95,10 +94,10 @@ pub(crate) fn plan_repair(
 
 /// Repairs a log in place from its parity and from `replicas`.
 pub(crate) fn repair(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<RepairPlan> {
-    // Held to the end: no writer, and no other repair, comes in between.
+    // Held until the end, to keep out writers and other repairs.
     let _lock = take(log)?;
     let env = Env::new(&Options::new(), log.clone());
-    // A repair that died may have removed or renamed something, and that is not durable yet.
+    // An interrupted repair may have removed or renamed files without syncing the directory.
     log.sync_dir().map_err(Error::io(format!("sync {}", log.place())))?;
     let resumed = journal::resume(&env)?;
     let mut plan = plan(log, replicas)?;
@@ -121,20 +120,22 @@ pub(crate) fn repair(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> R
     Ok(plan)
 }
 
-/// Whether the device shows now what was planned.
+/// Checks that the device returns the planned contents.
 fn is_as_planned(log: &Arc<dyn Storage>, plan: &RepairPlan) -> Result<()> {
     let found = look_around(log)?;
     if (found.records, &found.damage) == (plan.after.records, &plan.after.damage) {
         return Ok(());
     }
-    let other = std::io::Error::other("the device shows other bytes than were written and synced");
-    Err(Error::io(format!("look at {} once it was mended", log.place()))(other))
+    let other = std::io::Error::other(
+        "read back different bytes than were written; the device is unreliable",
+    );
+    Err(Error::io(format!("verify {} after the repair", log.place()))(other))
 }
 
 fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<RepairPlan> {
     let looked = load_catalog(log, None)?;
     let id = log_id(&looked);
-    // What stands beside the log first: it needs nobody else.
+    // Parity first: it works without a replica.
     let mut sources: Vec<Box<dyn PatchSource>> = vec![Box::new(ParitySource)];
     for replica in replicas {
         let id = id.ok_or_else(|| unknown(&**log))?;
@@ -145,7 +146,7 @@ fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<RepairP
     let lost_end = |found: &Verification| {
         found.damage.iter().any(|damage| damage.lost.is_some_and(|lost| lost.to.is_none()))
     };
-    // Parity was made of this very log: it ends where it says, as any other.
+    // Parity comes from the log itself, so an end that it restores does not rest on a replica.
     let of_replica = planned.patches.iter().any(|patch| patch.by == RepairSource::Replica);
     let was_lost = lost_end(&planned.before) && !lost_end(&planned.after);
     let is_by_replica = end.is_none() && was_lost && of_replica;
@@ -174,8 +175,7 @@ fn unknown(log: &dyn Storage) -> Error {
     Error::NotALog { place: log.place(), found }
 }
 
-/// The last record that this log itself knows of, where its newest file is all there; where it is
-/// not, what it held is not known.
+/// The last record that the log itself knows of; `None` if the newest file is incomplete.
 fn known_end(catalog: &Catalog) -> Result<Option<Lsn>> {
     let is_there = catalog.chain.last().is_some_and(|link| link.segment.bytes_missing() == 0);
     if catalog.missing_tail.is_some() || !is_there {

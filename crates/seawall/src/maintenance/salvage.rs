@@ -1,8 +1,8 @@
-//! Salvage: what is intact of a damaged log, written to a new one with the same numbers. The source
+//! Salvage: copies the intact records of a damaged log to a new log, with the same LSNs. The source
 //! is only read.
 //!
-//! Lost records become void batches (format.md section 3.3): their numbers stay taken, and whoever
-//! reads passes over a place that says what is missing.
+//! Lost records become void batches (format.md section 3.3): their LSNs stay used, and readers skip
+//! a place that says what is missing.
 
 use crate::base::env::Env;
 use crate::base::error::{Corruption, Damage, Error, Lost, Result};
@@ -27,31 +27,32 @@ use seawall_format::{Closed, Level, Lsn, Manifest, Offset, SegmentHeader, Segmen
 use seawall_io::Storage;
 use std::sync::Arc;
 
-/// How many bytes are gathered before they become a segment.
+/// Bytes collected before they are written as a segment.
 const GATHERED_MAX: usize = 16 << 20;
-/// More numbers than these are not given up at once: no log has so many, and the one that would
-/// follow cannot be believed.
+/// Largest gap between LSNs that is accepted: no log has that many records, so an LSN beyond it is
+/// implausible.
 const GIVEN_UP_MAX: u64 = 1 << 40;
 
-/// What a salvage brought to the new log.
+/// The result of a salvage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SalvageReport {
-    /// How many records.
+    /// Number of copied records.
     pub records: u64,
-    /// The first of them.
+    /// The first copied record.
     pub first: Option<Lsn>,
-    /// The last of them.
+    /// The last copied record.
     pub last: Option<Lsn>,
-    /// Records whose numbers stay taken and that nobody can read any more.
+    /// Lost records, whose LSNs stay used.
     pub given_up: Vec<Lost>,
-    /// Of those, the intact ones that were parts of a broken atomic set: half of a set is not done.
+    /// Intact records among `given_up` that belonged to a broken atomic set: a set is copied
+    /// completely or not at all.
     pub broken_sets: u64,
-    /// What was damaged in the source.
+    /// The damage of the source.
     pub damage: Vec<Damage>,
 }
 
-/// A view of the log with what the parity beside it gives back, if there is some.
+/// A view of the log repaired from parity, if there is any.
 pub(crate) fn with_parity(log: Arc<dyn Storage>) -> Result<Arc<dyn Storage>> {
     let names = list(&*log)?;
     if names.iter().all(|name| SegmentId::from_parity_name(name).is_none()) {
@@ -60,7 +61,7 @@ pub(crate) fn with_parity(log: Arc<dyn Storage>) -> Result<Arc<dyn Storage>> {
     Ok(plan_repair(&log, &[])?.view(&log))
 }
 
-/// Writes the intact records of `source` to the empty storage `target`.
+/// Copies the intact records of `source` to the empty storage `target`.
 pub(crate) fn salvage(
     source: &Arc<dyn Storage>,
     target: Arc<dyn Storage>,
@@ -68,13 +69,14 @@ pub(crate) fn salvage(
 ) -> Result<SalvageReport> {
     refuse_in_use(&**source)?;
     let catalog = load_catalog(source, None)?;
-    // What a killed writer said was durable was acknowledged: it is no torn write.
-    let with_min_end =
+    // A record that a killed writer published as durable was acknowledged, so its loss is damage
+    // and not a torn write.
+    let min_end =
         read_watermark(&**source)?.and_then(|watermark| catalog.durable_per(&watermark.live));
     let written = target.clone();
     let mut rescue = Rescue::new(&catalog, target, source)?;
     let parity = rescue.manifest.parity;
-    let mut scan = LogScanner::new(&catalog, None).skip_io_errors(true).with_min_end(with_min_end);
+    let mut scan = LogScanner::new(&catalog, None).skip_io_errors(true).with_min_end(min_end);
     meter.begin(&catalog, 1);
     loop {
         let event = scan.step()?;
@@ -102,27 +104,27 @@ pub(crate) fn salvage(
     }
 }
 
-/// A record to be taken over.
+/// A record to copy.
 struct Intact<'a> {
     lsn: Lsn,
     payload: &'a [u8],
     goes_on: bool,
 }
 
-/// The new log on its way.
+/// The new log under construction.
 struct Rescue {
     env: Env,
     manifest: Manifest,
-    /// The record that comes next.
+    /// The next LSN.
     next: Lsn,
     gathered: Vec<RewriteBatch>,
     gathered_size: usize,
-    /// The schema number of what is gathered.
+    /// Schema number of the collected records.
     schema: u32,
-    /// The segment made last.
+    /// The last segment written.
     pred: Option<Predecessor>,
     oldest: Option<SegmentHeader>,
-    /// The chain value of the last batch in it.
+    /// Chain value of its last batch.
     chain: u64,
     max_id: Option<SegmentId>,
     rescued: SalvageReport,
@@ -150,7 +152,7 @@ impl Rescue {
         })
     }
 
-    /// What comes has this schema number: no segment has records of two.
+    /// Starts a new segment if the schema number changes: a segment has one schema.
     fn expect_schema(&mut self, schema: u32) -> Result<()> {
         if schema != self.schema && !self.gathered.is_empty() {
             self.make_segment()?;
@@ -159,7 +161,7 @@ impl Rescue {
         Ok(())
     }
 
-    /// Takes over a valid batch, as far as it counts.
+    /// Copies a valid batch up to its last record that counts.
     fn keep_batch(&mut self, found: &ScannedBatch, bytes: &[u8]) -> Result<()> {
         let header = &found.header;
         if header.is_void {
@@ -177,7 +179,7 @@ impl Rescue {
         self.keep(&records, header.time_us)
     }
 
-    /// Takes over the intact records of a damaged place, but for the parts of broken sets.
+    /// Copies the intact records of a damaged range, except parts of broken sets.
     fn keep_salvaged(&mut self, salvaged: &[Salvaged], bytes: &[u8]) -> Result<()> {
         let is_broken = |record: &Salvaged| record.set == AtomicSet::Broken;
         let runs = salvaged
@@ -185,11 +187,11 @@ impl Rescue {
         for run in runs {
             if let Some(last) = run.last().filter(|record| is_broken(record)) {
                 self.rescued.broken_sets += to_u64(run.len());
-                // Nothing behind them may be left that says so.
+                // Give up explicitly: if no record follows, no gap would show that these are lost.
                 self.give_up_to(last.lsn, 0)?;
                 continue;
             }
-            // A set that a cut shortened ends where the cut fell, as in `keep_batch`.
+            // A set shortened by a truncation ends at the truncation, as in `keep_batch`.
             let end = run.last().map(|record| record.lsn);
             let records: Vec<_> = run
                 .iter()
@@ -204,8 +206,8 @@ impl Rescue {
         Ok(())
     }
 
-    /// Takes over records that follow each other. A number that comes again was forged: the record
-    /// that had it first stays.
+    /// Copies consecutive records. Of two records with the same LSN the second one is forged: the
+    /// first stays.
     fn keep(&mut self, records: &[Intact<'_>], time_us: u64) -> Result<()> {
         let known = records.partition_point(|record| record.lsn < self.next);
         let records = records.get(known..).unwrap_or_default();
@@ -221,7 +223,8 @@ impl Rescue {
                 self.gather(std::mem::replace(&mut batch, self.batch(time_us)))?;
             }
             if batch.bytes.len() + size > room {
-                // The manifest is not of a log that wrote this.
+                // The set exceeds the batch size of the manifest, so the manifest belongs to
+                // another log.
                 self.give_up_to(set.last().map_or(self.next, |one| one.lsn), time_us)?;
                 batch = self.batch(time_us);
                 continue;
@@ -238,13 +241,13 @@ impl Rescue {
         if batch.count > 0 { self.gather(batch) } else { Ok(()) }
     }
 
-    /// An empty batch for the records from the next on.
+    /// An empty batch that begins with the next LSN.
     fn batch(&self, time_us: u64) -> RewriteBatch {
         let bytes = vec![0; HEADER_SIZE];
         RewriteBatch { bytes, first: self.next, count: 0, is_void: false, time_us }
     }
 
-    /// Gives up what is missing up to `last`.
+    /// Gives up the missing records up to `last`.
     fn give_up_to(&mut self, last: Lsn, time_us: u64) -> Result<()> {
         if last.get().saturating_sub(self.next.get()) > GIVEN_UP_MAX {
             let range = Some(Lost { from: self.next, to: Some(last) });
@@ -265,7 +268,7 @@ impl Rescue {
         Ok(())
     }
 
-    /// Keeps what is said of the source; a record that it names as lost does not lose its number.
+    /// Adds the damage of the source to the report. The LSNs of lost records stay used.
     fn note(&mut self, damages: Vec<Damage>) -> Result<()> {
         let ends = damages.iter().filter_map(|damage| damage.lost.and_then(|lost| lost.to));
         if let Some(last) = ends.max() {
@@ -279,7 +282,7 @@ impl Rescue {
         let size = batch.bytes.len();
         let segment_max = usize::try_from(self.manifest.segment_max).unwrap_or(usize::MAX);
         let is_full = self.gathered_size + size > GATHERED_MAX.min(segment_max / 2);
-        // How far a batch is behind its base is stated in 32 bits.
+        // The distance of a batch from the base of its segment is stored in 32 bits.
         let base = self.gathered.first().map_or(batch.first, |first| first.first);
         let is_far = u32::try_from(batch.first.get() - base.get()).is_err();
         if (is_full || is_far) && !self.gathered.is_empty() {
@@ -290,7 +293,7 @@ impl Rescue {
         Ok(())
     }
 
-    /// Makes a segment of what was gathered, as every segment is made (R6).
+    /// Writes the collected records as a segment, in the order of rule R6.
     fn make_segment(&mut self) -> Result<()> {
         let carry = std::mem::take(&mut self.gathered);
         self.gathered_size = 0;
@@ -310,7 +313,7 @@ impl Rescue {
         Ok(())
     }
 
-    /// The manifest makes it a log, closed cleanly.
+    /// Writes the manifest, which makes the directory a log that was closed cleanly.
     fn finish(mut self) -> Result<SalvageReport> {
         self.make_segment()?;
         let last = self.next.previous();
@@ -330,11 +333,11 @@ impl Rescue {
     }
 }
 
-/// A manifest as the segment headers know it, for a log that lost its own.
+/// Rebuilds a lost manifest from the segment headers.
 fn rebuilt(catalog: &Catalog) -> Option<Manifest> {
     let headers = || catalog.chain.iter().map(|link| &link.segment.header);
     let (oldest, newest) = (headers().next()?, headers().next_back()?);
-    // Whether what stood before was pruned or is lost, nobody can say: its numbers stay taken.
+    // Earlier records were pruned or lost; their LSNs stay used.
     let before = catalog.chain.first().and_then(|link| link.gap.as_ref());
     let before = before.and_then(|(_, missing)| missing.lost);
     Some(Manifest {

@@ -1,5 +1,5 @@
-//! Repair in place: a damaged log gives up its end, from the first damage on. What leaves the log
-//! is kept in quarantine.
+//! Repairs a log in place by truncating it at the first damage. Removed files are kept in
+//! quarantine.
 
 use crate::base::env::Env;
 use crate::base::error::{Damage, Error, Result};
@@ -15,40 +15,40 @@ use seawall_format::{Lsn, SegmentId, next_lsn};
 use seawall_io::{Access, Storage};
 use std::sync::Arc;
 
-/// What a repair in place gives up, or gave up.
+/// What a truncation removes or has removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TailTruncation {
-    /// The last record that stays.
+    /// The last remaining record.
     pub last: Option<Lsn>,
-    /// How many intact records stand behind it, and go.
+    /// Number of intact records after it, which are removed.
     pub intact_behind: u64,
-    /// What was damaged.
+    /// The damage.
     pub damage: Vec<Damage>,
-    /// How many bytes the copies in quarantine take while the old files are still there.
+    /// Bytes that the copies in quarantine need while the old files still exist.
     pub room: u64,
-    /// Where the files that left the log are kept, in its directory.
+    /// The copies of the removed files, as paths in the log's directory.
     pub quarantine: Vec<String>,
 }
 
-/// Verifies a log at rest, reading around what the device refuses.
+/// Verifies a log without a writer, skipping blocks that the device cannot read.
 pub(crate) fn diagnose(storage: &Arc<dyn Storage>) -> Result<Verification> {
     refuse_in_use(&**storage)?;
     look_around(storage)
 }
 
-/// What [`truncate_damaged_tail`] would do.
+/// Plans what [`truncate_damaged_tail`] would do.
 pub(crate) fn plan_truncation(storage: &Arc<dyn Storage>) -> Result<TailTruncation> {
     refuse_in_use(&**storage)?;
     Ok(plan(storage)?.1)
 }
 
-/// Ends the log before the first damage that keeps it from being opened.
+/// Truncates the log at the first damage that prevents opening it.
 pub(crate) fn truncate_damaged_tail(storage: &Arc<dyn Storage>) -> Result<TailTruncation> {
     let lock = take(storage)?;
     let (found, mut cut) = plan(storage)?;
     let Some(manifest) = &found.catalog.manifest else {
-        // A creation that did not get far; the next open makes it whole.
+        // Creation was interrupted; the next open completes it.
         return Ok(cut);
     };
     let segment_min = SEGMENT_MIN.min(manifest.segment_max);
@@ -67,7 +67,7 @@ pub(crate) fn truncate_damaged_tail(storage: &Arc<dyn Storage>) -> Result<TailTr
     Ok(cut)
 }
 
-/// The log as it is to be, and what that costs.
+/// The log after the truncation, and what is removed.
 fn plan(storage: &Arc<dyn Storage>) -> Result<(Inspection, TailTruncation)> {
     let mut found = inspect_repaired(storage, Until::End)?;
     let is_damaged = found.row.action() == Action::Damage;
@@ -84,7 +84,7 @@ fn plan(storage: &Arc<dyn Storage>) -> Result<(Inspection, TailTruncation)> {
     Ok((found, cut))
 }
 
-/// Copies files of segments to quarantine.
+/// Copies segment files to quarantine.
 fn set_aside(env: &Env, names: &[String], cut: &mut TailTruncation) -> Result<()> {
     for name in names {
         let kept = quarantine::keep_file(env, name);
@@ -95,8 +95,8 @@ fn set_aside(env: &Env, names: &[String], cut: &mut TailTruncation) -> Result<()
 }
 
 impl Inspection {
-    /// Takes the last record before the first damage for the end of the log; false where there is
-    /// no such place.
+    /// Ends the log after the last record before the first damage. Returns `false` if there is no
+    /// such record or start of the log.
     fn end_before_damage(&mut self) -> bool {
         let Some(manifest) = &mut self.catalog.manifest else { return false };
         let last = self.sound_to;
@@ -111,7 +111,7 @@ impl Inspection {
         }
         self.catalog.chain.truncate(reaches);
         self.catalog.missing_tail = None;
-        // What was to be kept for a replay ends with the log.
+        // A checkpoint cannot be past the end of the log.
         manifest.checkpoints = manifest.checkpoints.map(|lsn| lsn.map(|lsn| lsn.min(next)));
         let end = Lsn::new(next.get() - 1 + self.count_before_lost());
         self.end = Some(ScanEnd { last: end, confirmed: last, tail: None, damage: vec![] });
@@ -119,8 +119,8 @@ impl Inspection {
         true
     }
 
-    /// The segments of which a cut takes something out of the log. The one that it ends in stays
-    /// for the records before its damage, and only until those are pruned.
+    /// The segments that lose records. The last remaining segment is among them if it is damaged:
+    /// it stays in the log for the records before the damage, until these are pruned.
     fn leaving(&self) -> Vec<SegmentId> {
         if self.damage.is_empty() {
             return vec![];
@@ -130,7 +130,7 @@ impl Inspection {
         newest.into_iter().chain(self.segments_behind_end()).collect()
     }
 
-    /// Their files, whatever layout.
+    /// The files of these segments, for both layouts.
     fn files_leaving(&self) -> Vec<String> {
         let leaving = self.leaving();
         let goes = |id: SegmentId| leaving.contains(&id);
@@ -138,7 +138,7 @@ impl Inspection {
         names.filter(|name| SegmentId::from_any_name(name).is_some_and(goes)).cloned().collect()
     }
 
-    /// The segments that do not count once the log ends with its chain.
+    /// The segments past the end of the remaining chain.
     fn segments_behind_end(&self) -> Vec<SegmentId> {
         let newest = self.catalog.chain.last().map(|link| link.segment.header.id);
         let names = self.catalog.names.iter();

@@ -1,4 +1,4 @@
-//! A verdict on a whole log: every body judged, every lost record named. Nothing is written.
+//! Verifies a whole log: checks every record and names the lost ones. Writes nothing.
 
 use crate::base::error::{Corruption, Damage, Lost, Result, is_read_error};
 use crate::base::num::to_u64;
@@ -18,27 +18,27 @@ use seawall_io::Storage;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// How often a look starts over because a writer moved on under it.
+/// How often verification restarts because a writer changed the log meanwhile.
 const ATTEMPTS: u32 = 8;
 
-/// What is to be said of a log in one word.
+/// The overall result of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// All there.
+    /// All records are intact.
     Clean,
-    /// All there; a write that nobody was promised was under way at its end.
+    /// All records are intact; the log ends with an unacknowledged torn write.
     Torn,
-    /// What lies at its end could be such a write, or damage.
+    /// The log ends with a torn write or damage; which one is ambiguous.
     Unsure,
-    /// Damaged, and every record can still be read.
+    /// Damaged, but every record is readable.
     Correctable,
-    /// Damaged, and records are lost: they are named.
+    /// Damaged, and records are lost.
     Lost,
 }
 
 impl Verdict {
-    /// A word for it, stable for scripts.
+    /// A stable name for scripts.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -51,72 +51,74 @@ impl Verdict {
     }
 }
 
-/// The verdict on a log, and what it rests on.
+/// The result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verification {
-    /// In one word.
+    /// The overall result.
     pub verdict: Verdict,
-    /// How many records are intact.
+    /// Number of intact records.
     pub records: u64,
-    /// The first of them.
+    /// The first intact record.
     pub first_lsn: Option<Lsn>,
-    /// The last of them.
+    /// The last intact record.
     pub last_lsn: Option<Lsn>,
-    /// Every damaged place, in order.
+    /// All damage, in log order.
     pub damage: Vec<Damage>,
-    /// What the end looks like.
+    /// State of the tail.
     pub tail: TailState,
-    /// Bytes behind the last record, up to the last that is not zero.
+    /// Bytes after the last record, up to the last one that is not zero.
     pub tail_bytes: u64,
-    /// Where they begin, if the end was reached.
+    /// Where these bytes begin, if the scan reached the end.
     pub tail_at: Option<(SegmentId, Offset)>,
-    /// What of that is put right with parity, in what is judged here; on the device it is still as
-    /// [`Patch::old`] says, and waits for a repair.
+    /// Damage that parity can repair. The rest of the result describes the repaired view; on the
+    /// device the bytes are still [`Patch::old`] until a repair writes them.
     pub mended: Vec<Patch>,
-    /// Records that a repair gave up: their numbers stay taken, and reading passes over them.
+    /// Records that a repair gave up: their LSNs stay used, and readers skip them.
     pub given_up: Vec<Lost>,
-    /// Files above the newest segment that are not part of the log: no record is lost with them.
+    /// Files above the newest segment that never belonged to the log: deleting them loses no
+    /// record.
     pub orphans: Vec<Orphan>,
-    /// Intact records whose atomic set lost others.
+    /// Number of intact records whose atomic set lost other records.
     pub broken_sets: u64,
-    /// What the log is like.
+    /// Properties of the log.
     pub summary: Summary,
 }
 
-/// What a log is like, from its manifest and headers.
+/// Properties of a log, from its manifest and headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// What the payloads are; `None` where nothing could be read that says so.
+    /// Codec of the payloads; `None` if neither manifest nor header is readable.
     pub codec: Option<CodecId>,
-    /// What the records are called; empty if nobody ever said.
+    /// Name of the record type; empty if the log has none.
     pub type_name: String,
-    /// The schema number of the newest records.
+    /// Schema number of the newest records.
     pub schema: u32,
-    /// How the records stand in the files.
+    /// How the records are stored in files.
     pub layout: Option<Layout>,
-    /// What `append` waits for.
+    /// The durability level that `append` waits for.
     pub level: Option<Level>,
-    /// How many live segments there are.
+    /// Number of live segments.
     pub segments: u64,
-    /// The size of their files, in bytes.
+    /// Size of their files in bytes.
     pub bytes: u64,
-    /// The sum of the payloads of intact records, in bytes.
+    /// Total payload of the intact records in bytes.
     pub payload_bytes: u64,
-    /// The size that segments double up to, in bytes.
+    /// The size in bytes up to which segments double.
     pub segment_size: u64,
     /// The newest checkpoint.
     pub checkpoint: Option<Lsn>,
-    /// The last record at the last clean close.
+    /// The last record of the last clean close.
     pub closed: Option<Lsn>,
-    /// Microseconds since 1970 of the oldest and the newest batch that could be read.
+    /// Times of the oldest and the newest readable batch, in microseconds since 1970.
     pub written_us: Option<(u64, u64)>,
-    /// Whether a writer had the log open.
+    /// Whether a writer has the log open.
     pub in_use: bool,
 }
 
-/// Verifies a log; beside a writer until two looks agree.
+/// Verifies a log. While a writer is running, repeats the verification until its watermark does not
+/// change during one, or the result is clean.
 pub(crate) fn verify(
     storage: &Arc<dyn Storage>,
     meter: &mut ProgressReporter<'_>,
@@ -125,13 +127,14 @@ pub(crate) fn verify(
     let mut attempt = 1;
     loop {
         let looked = look(storage, &seen, meter);
-        // Beside a writer, or while one comes or goes, all but a clean look may be of bytes on
-        // their way; and a file that is gone was pruned or cut off.
+        // Another process may be writing or removing what the scan saw. So a result other than
+        // `Clean` counts only if the watermark has not changed; a missing file was pruned or
+        // truncated.
         let now = writer(&**storage)?;
         match looked {
             Err(error) if is_not_found(&error) && attempt < ATTEMPTS => {}
             Ok(found) => {
-                // A writer that cannot say that it moved on may have, for once.
+                // A writer without a watermark cannot show that it changed the log: look twice.
                 let is_told = now == seen && (now != (true, None) || attempt > 1);
                 let is_calm = found.verdict == Verdict::Clean || is_told;
                 if is_calm || attempt == ATTEMPTS {
@@ -144,13 +147,13 @@ pub(crate) fn verify(
     }
 }
 
-/// Whether a writer has the log open, and what it says is durable.
+/// Whether a writer has the log open, and the watermark it publishes.
 fn writer(storage: &dyn Storage) -> Result<(bool, Option<Watermark>)> {
     let in_use = is_in_use(storage)?;
     Ok((in_use, read_watermark(storage)?.filter(Watermark::is_running)))
 }
 
-/// A verdict on what is there.
+/// Verifies the log once.
 fn look(
     storage: &Arc<dyn Storage>,
     (in_use, watermark): &(bool, Option<Watermark>),
@@ -164,7 +167,7 @@ fn look(
     let (mut read_repair, mut log) = (ReadRepair::default(), storage.clone());
     let mut found = loop {
         match look_at(&log) {
-            // Where is not said.
+            // The error does not name a segment, so parity of all segments is tried.
             Err(error) if is_read_error(&error) => {
                 log = read_repair.view(&log, [None])?.ok_or(error)?;
             }
@@ -180,14 +183,14 @@ fn look(
     Ok(found)
 }
 
-/// The same of a log at rest, around what the device cannot read.
+/// Verifies a log without a writer, skipping blocks that the device cannot read.
 pub(crate) fn look_around(storage: &Arc<dyn Storage>) -> Result<Verification> {
     let catalog = load_catalog(storage, None)?;
     let scan = LogScanner::new(&catalog, None).skip_io_errors(true);
     judge(scan, (&catalog, false), &mut ProgressReporter::new(&mut |_| {}))
 }
 
-/// The same verdict with what parity gives back: `judge` looks at a view of the log.
+/// Verifies again in a view repaired from parity. Returns that result if it is better than `first`.
 fn put_right(
     storage: &Arc<dyn Storage>,
     first: Verification,
@@ -203,7 +206,8 @@ fn put_right(
                 (found, is_judged) = (assessment, true);
                 found.doubtful()
             }
-            // What parity gave back leads to what the device refuses. Where is not said.
+            // The repaired bytes lead to a place that the device cannot read; the error does not
+            // name a segment.
             Err(error) if is_read_error(&error) => {
                 is_judged = false;
                 vec![None]
@@ -211,12 +215,13 @@ fn put_right(
             Err(error) => return Err(error),
         };
     }
-    // What is lost decides first: where the header of the newest segment is, records are seen that
-    // a cut took and could not remove, as long as it is not given back.
+    // Lost records count first, not the number of records. If the header of the newest segment is
+    // damaged, the scan finds records that a truncation could not remove; they disappear again in
+    // the repaired view.
     let rank = |found: &Verification| (found.is_open(), found.verdict, Reverse(found.records));
     let is_better = rank(&found) <= rank(&first);
-    // What parity puts right where nothing counts any more, behind the end that a failed write gave
-    // a segment, makes no difference but to the length of a file.
+    // Parity may repair bytes after the end that a failed write left in an older segment. They no
+    // longer count, so the result is the same except for file sizes.
     let is_same = Verification { summary: first.summary.clone(), ..found.clone() } == first;
     if read_repair.patches.is_empty() || !is_judged || !is_better || is_same {
         return Ok(first);
@@ -229,7 +234,7 @@ fn put_right(
     Ok(found)
 }
 
-/// Damage that showed as nothing but an end which could not be told.
+/// Damage for a patch where the first scan saw only an ambiguous end.
 fn damage_at(patch: &Patch) -> Damage {
     let segment = SegmentId::from_any_name(&patch.file);
     let (offset, bytes) = (Offset(patch.offset), to_u64(patch.new.len()));
@@ -257,7 +262,7 @@ fn judge(
         summary: summary(catalog, in_use),
     };
     if catalog.manifest.is_none() && !catalog.manifest_lost {
-        // A creation that did not get far: nothing was ever promised here.
+        // Creation was interrupted before anything was acknowledged.
         return Ok(found);
     }
     let end = loop {
@@ -298,20 +303,20 @@ fn judge(
 }
 
 impl Verification {
-    /// The segments where something is damaged, or may be.
+    /// The segments with damage or an ambiguous end.
     pub(crate) fn doubtful(&self) -> Vec<Option<SegmentId>> {
         let tail = self.tail_at.filter(|_| self.tail != TailState::Clean);
         let tail = tail.map(|(segment, _)| Some(segment));
         self.damage.iter().map(|damage| damage.segment).chain(tail).collect()
     }
 
-    /// Whether nobody knows how much is lost at the end.
+    /// Whether an unknown number of records is lost at the end.
     pub(crate) fn is_open(&self) -> bool {
         let mut lost = self.damage.iter().filter_map(|damage| damage.lost);
         lost.any(|lost| lost.to.is_none())
     }
 
-    /// Notes what parity gave back.
+    /// Adds the repairs from parity to the result.
     fn say_mended(&mut self, patches: Vec<Patch>) {
         if self.damage.is_empty() {
             self.damage.extend(patches.first().map(damage_at));

@@ -1,5 +1,5 @@
-//! Patches are written in place. What tells that bytes are missing, a segment's header and the
-//! length of its file, is mended last: until then a crash leaves a log that names its damage.
+//! Writes patches in place. A segment header and a file length, which reveal missing bytes, are
+//! restored last: after a crash in between the log still reports its damage.
 
 use crate::base::env::Env;
 use crate::base::error::{Error, Result};
@@ -12,20 +12,20 @@ use seawall_format::{SECTOR, SegmentId};
 use seawall_io::{Access, File};
 use std::io;
 
-/// What one read takes.
+/// Bytes per read.
 const CHUNK: usize = 1 << 20;
 
-/// Writes what is to be changed of segments, and syncs it.
+/// Writes and syncs the patches of segments.
 ///
 /// # Errors
 ///
-/// The first write or sync that fails ends it: nothing is written again on blocks of which nobody
-/// knows what they hold.
+/// Stops at the first failed write or sync. Writing the same blocks again is unsafe, because their
+/// contents are unknown after a failure.
 pub(super) fn patches(env: &Env, patches: &[Patch]) -> Result<()> {
     let mut files: Vec<_> = patches.iter().filter(|one| !is_manifest(one)).collect();
     files.sort_by_key(|patch| (is_head(&patch.file), patch.file.clone(), patch.offset));
     let mut headers = vec![];
-    // A text before its head, which tells that there should be one.
+    // A text file before its head, because the head says that the text file must exist.
     for of_file in files.chunk_by(|one, next| one.file == next.file) {
         let Some(file) = of_file.first().map(|patch| patch.file.as_str()) else { continue };
         if is_rebuilt(env, of_file)? {
@@ -47,12 +47,12 @@ pub(super) fn patches(env: &Env, patches: &[Patch]) -> Result<()> {
     for (file, first) in headers {
         in_place(env, file, &first)?;
     }
-    // Also where no name was changed: a repair that died may have renamed and not synced.
+    // Even without a rename now: an interrupted repair may have renamed without a sync.
     let synced = env.storage.sync_dir();
     synced.map_err(Error::io(format!("sync {}", env.storage.place())))
 }
 
-/// Puts a mended manifest in the place of the old one, at once or not at all.
+/// Replaces the manifest atomically.
 pub(super) fn manifest(env: &Env, patches: &[Patch]) -> Result<()> {
     if patches.iter().any(is_manifest) { rebuild(env, MANIFEST, patches) } else { Ok(()) }
 }
@@ -69,7 +69,7 @@ pub(super) fn orphan_files(env: &Env, names: &[String]) -> Result<Vec<String>> {
     Ok(kept)
 }
 
-/// Removes what a repair that died was making: it is no part of the log.
+/// Removes the temporary files of an interrupted repair.
 pub(super) fn clear(env: &Env) -> Result<()> {
     for name in list(&*env.storage)?.iter().filter(|name| is_preallocated(name)) {
         env.storage.remove(name).map_err(Error::io(format!("remove {name}")))?;
@@ -77,7 +77,7 @@ pub(super) fn clear(env: &Env) -> Result<()> {
     Ok(())
 }
 
-/// Whether a file has the word on what its segment holds.
+/// Whether `file` is the head file of a segment.
 fn is_head(file: &str) -> bool {
     SegmentId::from_any_name(file).is_some_and(|id| id.head_name() == file)
 }
@@ -86,7 +86,7 @@ fn is_text(file: &str) -> bool {
     SegmentId::from_any_name(file).is_some_and(|id| id.text_name() == file)
 }
 
-/// Whether a file is not there or grows: it is made anew, and gets its name when it is whole.
+/// Whether a patched file is missing or grows. Such a file is rebuilt under a temporary name.
 fn is_rebuilt(env: &Env, of_file: &[&Patch]) -> Result<bool> {
     let Some(first) = of_file.first() else { return Ok(false) };
     let length = match env.storage.open(&first.file, Access::Read) {
@@ -94,8 +94,8 @@ fn is_rebuilt(env: &Env, of_file: &[&Patch]) -> Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
         Err(error) => return Err(Error::io(format!("open {}", first.file))(error)),
     };
-    // Also if it has all its bytes by now: where the sync of a new name failed, the name is shown,
-    // and lost.
+    // True even if the file has its full length by now: after a failed directory sync the new name
+    // is visible but may be lost.
     let grows = |patch: &&Patch| patch.old.len() < patch.new.len();
     Ok(of_file.iter().any(|patch| patch.end() > length || grows(patch)))
 }
@@ -114,7 +114,7 @@ fn in_place(env: &Env, name: &str, patches: &[Patch]) -> Result<()> {
     write().map_err(failed(name))
 }
 
-/// The file as it is to be, under a temporary name that an open removes; then under its own.
+/// Writes the patched file under a temporary name, which an open would remove, then renames it.
 fn rebuild(env: &Env, name: &str, patches: &[Patch]) -> Result<()> {
     let view = Overlay::new(env.storage.clone(), patches);
     let spare = PreallocatedFile::empty(env).map_err(failed(name))?;

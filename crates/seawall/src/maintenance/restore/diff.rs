@@ -1,4 +1,4 @@
-//! What happened to bytes, told from what they are and what they should be.
+//! Describes damage by comparing damaged bytes with the original ones.
 
 use crate::base::error::Result;
 use crate::base::num::to_u64;
@@ -15,21 +15,21 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes that are not what was written, and what they were.
+/// A range of damaged bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Change {
-    /// The file.
+    /// The file name.
     pub file: String,
-    /// The first of the bytes.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// How many there are.
+    /// Number of bytes.
     pub bytes: u64,
-    /// How they differ from what they were.
+    /// How the bytes were damaged.
     pub was: DamageKind,
-    /// What the first of them is for, in words.
+    /// The field that the first byte belongs to, in words.
     pub place: String,
-    /// The records whose batches they are part of.
+    /// The records of the batches that the bytes belong to.
     pub records: Option<(Lsn, Lsn)>,
 }
 
@@ -37,18 +37,18 @@ pub struct Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DamageKind {
-    /// One bit, this one of 0 to 7, is the other way around.
+    /// A single bit is flipped: this one, from 0 to 7.
     Bit(u8),
-    /// All of them are zero, or the device does not give them.
+    /// All bytes are zero, or the device cannot read them.
     Zeros,
-    /// They are not there: the file is missing, or too short.
+    /// The file is missing or too short.
     Missing,
-    /// So many bits differ.
+    /// This many bits differ.
     Bits(u64),
 }
 
 impl DamageKind {
-    /// A word for it, stable for scripts.
+    /// A stable name for scripts.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -92,7 +92,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// Tells of each patch what it mends.
+/// Describes what each patch repairs.
 pub(super) fn describe(log: &Arc<dyn Storage>, patches: &[Patch]) -> Result<Vec<Change>> {
     let mut changes: Vec<_> = patches.iter().map(Change::of).collect();
     if patches.is_empty() {
@@ -130,10 +130,10 @@ impl Change {
             offset: patch.offset,
             bytes: to_u64(patch.new.len()),
             was: DamageKind::of(patch),
-            place: "behind the records".to_owned(),
+            place: "after the records".to_owned(),
             records: None,
         };
-        // A patch may begin with bytes that are as they should be, where a device refused a page.
+        // After an unreadable page, a patch may begin with bytes that are correct.
         let same = patch.old.iter().zip(&patch.new).take_while(|(old, new)| old == new).count();
         if matches!(change.was, DamageKind::Bit(_)) {
             change.offset += to_u64(same);
@@ -190,7 +190,7 @@ impl Change {
     }
 }
 
-/// What stands at that place of a batch.
+/// The field of a batch at offset `at`.
 fn in_batch(scan: &LogScanner, found: &ScannedBatch, at: usize) -> String {
     let first = found.header.first;
     let Some(mut at) = at.checked_sub(BATCH_HEADER_SIZE) else {
@@ -218,7 +218,7 @@ fn in_batch(scan: &LogScanner, found: &ScannedBatch, at: usize) -> String {
     format!("the batch of record {first}, padding")
 }
 
-/// The field of a structure that has the byte `at`.
+/// The field of a structure that contains byte `at`.
 fn field(structure: &str, at: u64, size: usize) -> String {
     let table: Option<Table> =
         tables().into_iter().find(|(name, _)| *name == structure).map(|(_, table)| table);

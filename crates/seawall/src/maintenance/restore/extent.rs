@@ -1,4 +1,4 @@
-//! Which bytes of which file a damage covers.
+//! Computes which bytes of a file a damage covers.
 
 use crate::base::error::{Corruption, Damage, Result};
 use crate::base::num::to_u64;
@@ -8,16 +8,16 @@ use seawall_io::{Access, Storage};
 use std::io;
 use std::ops::Range;
 
-/// The device's page: what it refuses, it refuses as such.
+/// The page size of the device, the unit of unreadable bytes.
 pub(crate) const PAGE: u64 = 4096;
 
-/// Whether a damage is of a whole file.
+/// Whether a whole file is damaged or missing.
 pub(crate) fn is_whole(damage: &Damage) -> bool {
     damage.offset.0 == 0 && damage.bytes == 0
 }
 
-/// The bytes that a damage is about; all that follow where its end is not known, or nothing but
-/// zeros follows.
+/// The bytes of a damage. Extends to the end of the file if the end of the damage is unknown or
+/// only zeros follow.
 pub(crate) fn place_of(log: &dyn Storage, damage: &Damage) -> Result<Range<u64>> {
     let start = damage.offset.0;
     let is_open = damage.lost.is_some_and(|lost| lost.to.is_none());
@@ -34,7 +34,7 @@ pub(crate) fn place_of(log: &dyn Storage, damage: &Damage) -> Result<Range<u64>>
     })
 }
 
-/// Whether there is something behind that place of a segment.
+/// Whether the segment has bytes other than zero from `from` on.
 pub(crate) fn goes_on(log: &dyn Storage, segment: Option<SegmentId>, from: u64) -> Result<bool> {
     let Some(id) = segment else { return Ok(false) };
     for name in [id.file_name(), id.text_name()] {

@@ -1,5 +1,5 @@
-//! What a repair is about to change, written down first: a file in the log's quarantine. It keeps
-//! the bytes as they were, for people, and lets the next repair finish what a crash interrupted.
+//! The journal of a repair: a file in the log's quarantine, written before anything is changed. It
+//! keeps the original bytes for people, and lets the next repair complete an interrupted one.
 //!
 //! ```text
 //! byte  size  field     value
@@ -9,20 +9,20 @@
 //!   16     8  log id
 //!   24     8  count     how many patches follow
 //!   32     8  length    of the whole file
-//!   40        patches, one behind the other:
+//!   40        patches, one after the other:
 //!    0     4  checksum  of the rest of the patch
-//!    4     2  name      bytes of the file's name
+//!    4     2  name      length of the file name
 //!    6     2  by        1 parity, 2 replica
 //!    8     8  offset    in that file
-//!   16     4  old       bytes as they were
-//!   20     4  new       bytes as they are to be
+//!   16     4  old       number of original bytes
+//!   20     4  new       number of new bytes
 //!   24        name, old, new
 //! ```
 //!
-//! Numbers are little-endian; checksums are CRC32C, bound to the log and to their place in the
-//! journal, as those of the log are (format.md section 2). A journal counts if all of it is right
-//! and its name ends with `.journal`: then bytes may have been changed. It is renamed when all of
-//! it was done, or does not fit any more.
+//! Numbers are little-endian. Checksums are CRC32C, bound to the log id and the position in the
+//! journal, as those of the log are (format.md section 2). A journal is pending if it is valid as a
+//! whole and its name ends with `.journal`: then bytes may have been changed. The journal is
+//! renamed after the repair is complete, or if it no longer matches the log.
 
 use crate::base::env::Env;
 use crate::base::error::{Error, Result};
@@ -43,20 +43,20 @@ const MAGIC: [u8; 8] = *b"SEAWALLQ";
 const VERSION: u32 = 1;
 const HEAD_SIZE: usize = 40;
 const PATCH_HEAD_SIZE: usize = 24;
-/// The largest part of a patch that is written down in one.
+/// The largest part of a patch that is stored as one entry.
 const PATCH_MAX: u64 = 8 << 20;
 
 const OPEN: &str = "-mend.journal";
 const DONE: &str = "-mend.done";
 const VOID: &str = "-mend.void";
 
-/// A journal that was written.
+/// A journal on the device.
 pub(super) struct Journal {
     folder: Arc<dyn Storage>,
     name: String,
 }
 
-/// How many bytes a journal of these patches takes.
+/// The size of a journal for these patches.
 pub(super) fn size(patches: &[Patch]) -> u64 {
     let one =
         |patch: &Patch| PATCH_HEAD_SIZE + patch.file.len() + patch.old.len() + patch.new.len();
@@ -64,27 +64,26 @@ pub(super) fn size(patches: &[Patch]) -> u64 {
 }
 
 impl Journal {
-    /// Writes the patches down. When this returns, a power cut does not take the journal, nor its
-    /// name.
+    /// Writes and syncs the journal, including its directory entry.
     pub(super) fn write(env: &Env, log: LogId, patches: &[Patch]) -> Result<Self> {
         let folder = quarantine(env)?;
         let name = format!("{:020}{OPEN}", env.clock.wall_us());
         let written = fill(&*folder, &name, (log, patches));
         if written.is_err() {
-            // Nothing was changed yet: half a journal tells of nothing.
+            // Nothing has been changed yet, and an incomplete journal is useless.
             let _ = folder.remove(&name);
         }
         written.map_err(Error::io_in(format!("write {QUARANTINE}/{name}; nothing was changed")))?;
         Ok(Self { folder, name })
     }
 
-    /// Where it is, in the log's directory.
+    /// The path of the journal, relative to the log's directory.
     pub(super) fn place(&self) -> String {
-        // The name that it has in the end.
+        // The name after the repair is complete.
         format!("{QUARANTINE}/{}", self.name.replace(OPEN, DONE))
     }
 
-    /// Notes that all of it was done; it stays, for the bytes as they were.
+    /// Marks the repair as complete. The journal stays, because it has the original bytes.
     pub(super) fn done(self) -> Result<()> {
         self.ends_as(DONE)
     }
@@ -119,7 +118,7 @@ fn fill(folder: &dyn Storage, name: &str, (log, patches): (LogId, &[Patch])) -> 
     folder.sync_dir()
 }
 
-/// A patch in parts that are not too large.
+/// Splits a patch into parts of at most `PATCH_MAX`.
 fn split(patch: &Patch) -> Vec<Patch> {
     let starts = (patch.offset..patch.end()).step_by(usize::try_from(PATCH_MAX).expect("8 MiB"));
     let end = |start: u64| (start + PATCH_MAX).min(patch.end());
@@ -149,7 +148,7 @@ fn encode(patch: &Patch, salt: &Salt, at: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The patches of a journal of that log, if all of it is right.
+/// Reads the patches of a journal of this log; `None` if it is not valid.
 fn read(file: &dyn File, log: LogId) -> io::Result<Option<Vec<Patch>>> {
     let length = file.len()?;
     let Some(head) = read_exactly(file, 0, HEAD_SIZE, length)? else { return Ok(None) };
@@ -198,7 +197,7 @@ fn decode(
     Ok(Some((Patch { file, offset, old, new, by }, end)))
 }
 
-/// So many bytes from `at` on, if the file has them.
+/// Reads exactly `size` bytes; `None` if the file is shorter.
 fn read_exactly(file: &dyn File, at: u64, size: usize, length: u64) -> io::Result<Option<Vec<u8>>> {
     if to_u64(size) > length.saturating_sub(at) {
         return Ok(None);
@@ -215,7 +214,7 @@ fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
     u64::from_le_bytes(whole)
 }
 
-/// The newest journal that was not gone through to its end, with its name.
+/// The newest incomplete journal, and its name.
 fn newest(folder: &dyn Storage, log: LogId) -> Result<Option<(String, Vec<Patch>)>> {
     let names = folder.list().map_err(Error::io(format!("list {QUARANTINE}")))?;
     for name in names.into_iter().rev().filter(|name| name.ends_with(OPEN)) {
@@ -229,7 +228,7 @@ fn newest(folder: &dyn Storage, log: LogId) -> Result<Option<(String, Vec<Patch>
     Ok(None)
 }
 
-/// The journal of a repair that was interrupted, if there is one.
+/// The journal of an interrupted repair, if there is one.
 pub(super) fn unfinished(log: &Arc<dyn Storage>, id: Option<LogId>) -> Result<Option<String>> {
     let folder = log.folder_if_any(QUARANTINE);
     let folder = folder.map_err(Error::io(format!("open {QUARANTINE}")))?;
@@ -237,14 +236,13 @@ pub(super) fn unfinished(log: &Arc<dyn Storage>, id: Option<LogId>) -> Result<Op
     Ok(newest(&*folder, id)?.map(|(name, _)| format!("{QUARANTINE}/{name}")))
 }
 
-/// Finishes what a crash, or a device that failed, interrupted; says where its journal is then.
+/// Completes a repair that a crash or an I/O error interrupted. Returns the path of its journal.
 ///
-/// A log that was opened in between is in no danger from this, nor was it from that open. Each
-/// byte of a patch is as it was or as it should be, and no byte outside is touched. So a batch, a
-/// mark or a seal that was intact is so still, some that were not have become so, and the two
-/// things that tell of missing bytes, a segment's header and its file's length, change only when
-/// the bytes that they speak of are synced ([`write`]): the open saw damage, or a mended log. What
-/// it wrote since is told from a half-made patch by its bytes, and then nothing is changed.
+/// This is safe even if the log was opened in between. Each patched byte has its old or its new
+/// value, and no other byte was touched. So intact batches, marks and seals stayed intact. Segment
+/// headers and file lengths, which reveal missing bytes, change only after those bytes are synced
+/// ([`write`]). The open therefore saw either damage or a repaired log. Bytes that it wrote since
+/// match neither value of a patch, and then nothing is changed.
 pub(super) fn resume(env: &Env) -> Result<Option<String>> {
     let log = &env.storage;
     let folder = log.folder_if_any(QUARANTINE);
@@ -258,7 +256,7 @@ pub(super) fn resume(env: &Env) -> Result<Option<String>> {
         journal.ends_as(VOID)?;
         return Ok(None);
     }
-    // All of it again: of what a failed sync left, a later one proves nothing.
+    // Write all patches again: after a failed sync, a later successful one proves nothing.
     apply::patches(env, &patches)?;
     apply::manifest(env, &patches)?;
     let place = journal.place();
@@ -266,7 +264,7 @@ pub(super) fn resume(env: &Env) -> Result<Option<String>> {
     Ok(Some(place))
 }
 
-/// Whether the log is as an interrupted repair left it, and better once that is finished.
+/// Whether the log is as the interrupted repair left it, and better once the repair is complete.
 fn still_fits(log: &Arc<dyn Storage>, patches: &[Patch]) -> Result<bool> {
     let mut is_done = true;
     for patch in patches {

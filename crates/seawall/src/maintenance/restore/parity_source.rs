@@ -1,4 +1,4 @@
-//! Parity as a source of repairs.
+//! Parity as a source of patches.
 
 use crate::base::error::{Damage, Result};
 use crate::files::overlay::Patch;
@@ -8,7 +8,7 @@ use crate::read::read_repair::ReadRepair;
 use seawall_io::Storage;
 use std::sync::Arc;
 
-/// Parity as what a repair takes bytes from.
+/// Offers patches computed from parity.
 #[derive(Debug)]
 pub(crate) struct ParitySource;
 
@@ -20,7 +20,7 @@ impl PatchSource for ParitySource {
     }
 
     fn shares_history(&self, _: &Arc<dyn Storage>, _: &Damage) -> Result<bool> {
-        // It was made of this very segment.
+        // Parity was computed from this very segment.
         Ok(true)
     }
 

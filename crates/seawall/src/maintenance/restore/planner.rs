@@ -1,5 +1,6 @@
-//! Which of the bytes that were offered are believed: those with which the log, judged whole in a
-//! view, has less damage than before, none that is new, and none left in what was taken.
+//! Selects which of the offered patches to apply. A patch is accepted if the log, verified as a
+//! whole in a view with the patch, has less damage than before, no new damage, and none inside the
+//! patch.
 
 use crate::base::error::{Corruption, Damage, Result};
 use crate::base::num::to_u64;
@@ -17,14 +18,14 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How often all sources are asked in turn.
+/// How many rounds of asking all sources.
 const ROUNDS: u32 = 8;
-/// How often a log is judged for one plan.
+/// How many verifications of the log per plan.
 const TRIES: u32 = 256;
-/// How often what was offered gives up the parts that are damaged there, too.
+/// How often a set of patches is reduced by the parts that remain damaged.
 const SHRINKS: u32 = 8;
 
-/// What was found out.
+/// The result of planning.
 pub(super) struct Planned {
     pub(super) before: Verification,
     pub(super) after: Verification,
@@ -32,11 +33,11 @@ pub(super) struct Planned {
     pub(super) orphan_files: Vec<String>,
 }
 
-/// A plan in the making.
+/// A plan under construction.
 pub(super) struct Planner<'a> {
     log: &'a Arc<dyn Storage>,
     sources: &'a [Box<dyn PatchSource>],
-    /// The last record that the log knows of, if it knows.
+    /// The last record that the log itself knows of.
     end: Option<Lsn>,
     patches: Vec<Patch>,
     orphan_files: Vec<String>,
@@ -45,13 +46,13 @@ pub(super) struct Planner<'a> {
     tries: u32,
 }
 
-/// A verdict on a view.
+/// The verification of a view.
 #[derive(Clone, Debug)]
 struct Assessment {
     found: Verification,
-    /// The bytes that each damage is about.
+    /// The byte range of each damage.
     places: Vec<Range<u64>>,
-    /// How many slots of the manifest can be read.
+    /// Number of readable manifest slots.
     slots: usize,
 }
 
@@ -64,25 +65,25 @@ impl Assessment {
         Ok(Self { found, places, slots })
     }
 
-    /// The damaged places.
+    /// All damage with its byte ranges.
     fn damaged(&self) -> impl Iterator<Item = Damaged> {
         let pairs = self.found.damage.iter().zip(&self.places);
         pairs.map(|(damage, place)| Damaged { damage: damage.clone(), place: place.clone() })
     }
 
-    /// The place that this one is a part of.
+    /// The current damage that contains `inner`.
     fn around(&self, inner: &Damaged) -> Option<Damaged> {
         self.damaged().find(|outer| outer.contains(inner))
     }
 
-    /// Whether nothing is damaged that was not so before, and nothing is lost that was not. A
-    /// `source` that was made of this very log may show where it was cut: what was there is less.
+    /// Whether `self` adds no damage and loses no record. A `source` of this very log may show
+    /// where the log ends, which lowers the number of records.
     fn is_no_worse_than(&self, before: &Self, source: &dyn PatchSource) -> bool {
         let is_there = self.found.records >= before.found.records
             || (source.is_of_this_log() && self.finds_end_of(before));
         let is_sound = is_there && self.slots >= before.slots;
-        // Sound batches that do not continue each other are worse than one that is damaged: what
-        // stands between them is of another history.
+        // Valid batches that are not consecutive are worse than a damaged one: the bytes between
+        // them come from another history.
         let is_known = |damage: Damaged| {
             let mut known = before.damaged().filter(|known| known.contains(&damage));
             known.any(|known| known.is_order() || !damage.is_order())
@@ -100,7 +101,7 @@ impl Assessment {
         (source.is_of_this_log() && self.finds_end_of(before)) || rank(self) > rank(before)
     }
 
-    /// Whether it is known here how much is lost at the end, and was not before.
+    /// Whether the end of the log is known now and was not before.
     fn finds_end_of(&self, before: &Self) -> bool {
         before.found.is_open() && !self.found.is_open()
     }
@@ -142,7 +143,7 @@ impl<'a> Planner<'a> {
         Ok(Planned { before, after: now.found, patches, orphan_files })
     }
 
-    /// Takes from the first source that has one what only that source knows of.
+    /// Accepts a lost file from the first source that has one.
     fn take_lost_file(&mut self) -> Result<bool> {
         for source in self.sources {
             let offered = source.lost_files(&self.view(&[], &[]), &self.now.found)?;
@@ -153,14 +154,14 @@ impl<'a> Planner<'a> {
         Ok(false)
     }
 
-    /// The log with what was taken, and more.
+    /// A view with the accepted patches and further ones.
     fn view(&self, patches: &[Patch], orphan_files: &[String]) -> Arc<dyn Storage> {
         let all = [&self.patches, patches].concat();
         let orphan_files = [&self.orphan_files, orphan_files].concat();
         Arc::new(Overlay::new(self.log.clone(), &all).without(&orphan_files))
     }
 
-    /// Takes what proves right: all of it, or else what does so place by place.
+    /// Accepts the offered patches that verify: all of them, or else per damaged place.
     fn take(&mut self, source: &dyn PatchSource, offered: &[Patch]) -> Result<bool> {
         if offered.is_empty() {
             return Ok(false);
@@ -188,7 +189,7 @@ impl<'a> Planner<'a> {
         self.now = assessment;
     }
 
-    /// What of `set` proves right, and the verdict with it.
+    /// Reduces `set` to the patches that verify, and returns them with the verification.
     fn settle(
         &mut self,
         source: &dyn PatchSource,
@@ -216,7 +217,8 @@ impl<'a> Planner<'a> {
             let view = self.view(&[], &[]);
             for damaged in left {
                 let Some(known) = self.now.around(&damaged) else { return Ok(None) };
-                // A part of a place whose end is not proved could be of another history.
+                // Without proof of a shared history up to the end of the damage, its parts may come
+                // from another history: leave out all of it.
                 let shares_history =
                     !damaged.is_order() && source.shares_history(&view, &known.damage)?;
                 set = cut_out(set, if shares_history { &damaged } else { &known });
@@ -225,22 +227,22 @@ impl<'a> Planner<'a> {
         Ok(None)
     }
 
-    /// The verdict with `set`; none where it cannot be judged at all.
+    /// Verifies the log with `set`; `None` if that fails.
     fn assess(&mut self, set: &[Patch]) -> Option<Assessment> {
         if set.is_empty() || self.tries >= TRIES {
             return None;
         }
         self.tries += 1;
-        // What makes the log unreadable mends nothing.
+        // A patch that makes the log unreadable repairs nothing.
         Assessment::of(&self.view(set, &[])).ok()
     }
 
-    /// Whether there are records behind the end of this log.
+    /// Whether the view has records past the end of this log.
     fn is_beyond(&self, assessment: &Assessment) -> bool {
         self.end.is_some() && assessment.found.last_lsn > self.end.max(self.now.found.last_lsn)
     }
 
-    /// Leaves out what lies behind the last record that this log knows of.
+    /// Removes everything past the last record that the log knows of.
     fn without_what_is_beyond(&self, set: Vec<Patch>) -> Result<Vec<Patch>> {
         let view = self.view(&set, &[]);
         let catalog = load_catalog(&view, None)?;
@@ -261,7 +263,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Takes away what the log itself proves to be none of it.
+    /// Moves the files that the log itself proves to be orphans to quarantine.
     fn take_orphans(&mut self) -> Result<()> {
         let orphans = self.now.found.orphans.iter();
         let files: Vec<String> = orphans.flat_map(|orphan| orphan.files.clone()).collect();
@@ -291,19 +293,20 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// A damage, and the bytes that it is about.
+/// A damage and its byte range.
 struct Damaged {
     damage: Damage,
     place: Range<u64>,
 }
 
 impl Damaged {
-    /// Whether all of `inner` is a part of this.
+    /// Whether `inner` is part of this damage.
     fn contains(&self, inner: &Self) -> bool {
         if self.damage.segment == inner.damage.segment {
             return self.place.start <= inner.place.start && inner.place.end <= self.place.end;
         }
-        // What a whole file that is not there said is lost turns out to be lost at some place.
+        // The records lost with a missing file are part of it, even if they are reported at another
+        // place now.
         let lost = self.damage.lost.filter(|_| is_whole(&self.damage)).zip(inner.damage.lost);
         lost.is_some_and(|(outer, inner)| {
             let ends = outer.to.is_none_or(|end| inner.to.is_some_and(|to| to <= end));
@@ -311,28 +314,28 @@ impl Damaged {
         })
     }
 
-    /// Whether what stands here is sound, and of another history.
+    /// Whether valid bytes from another history are the damage.
     fn is_order(&self) -> bool {
         self.damage.cause == Corruption::Order
     }
 
-    /// The place without the line break at its end: the line behind begins with that.
+    /// The range without the line break at its end, which belongs to the next line.
     fn inner(&self) -> Range<u64> {
         let is_line = self.damage.cause == Corruption::Line && self.place.end < u64::MAX;
         self.place.start..self.place.end.saturating_sub(u64::from(is_line))
     }
 
-    /// Whether a patch is for this.
+    /// Whether a patch touches this damage.
     fn has(&self, patch: &Patch) -> bool {
         let Range { start, end } = self.inner();
         let is_over = start < patch.end() && patch.offset < end;
-        // Sound bytes that do not continue each other: at the end or the beginning of the patch.
+        // Batches that are not consecutive may meet at either end of the patch.
         let is_beside = self.is_order() && patch.offset <= start && start <= patch.end();
         SegmentId::from_any_name(&patch.file) == self.damage.segment && (is_over || is_beside)
     }
 }
 
-/// The patches but for what lies in that place.
+/// Removes the range of `damaged` from the patches.
 fn cut_out(set: Vec<Patch>, damaged: &Damaged) -> Vec<Patch> {
     let (here, elsewhere): (Vec<_>, Vec<_>) = set.into_iter().partition(|patch| damaged.has(patch));
     let left = here
@@ -341,7 +344,7 @@ fn cut_out(set: Vec<Patch>, damaged: &Damaged) -> Vec<Patch> {
     elsewhere.into_iter().chain(left).collect()
 }
 
-/// The patches but for some bytes of a file.
+/// Removes a range of a file from the patches.
 fn without(patches: &[Patch], file: &str, bytes: Range<u64>) -> Vec<Patch> {
     let mut left = vec![];
     for patch in patches {
@@ -356,8 +359,8 @@ fn without(patches: &[Patch], file: &str, bytes: Range<u64>) -> Vec<Patch> {
     left
 }
 
-/// The patches with nothing new behind `from` in that file: what is there stays, and where nothing
-/// is, zeros.
+/// Limits the patches to bytes before `from`: later bytes keep their value, or become zero where
+/// the file has none.
 fn blank(patches: Vec<Patch>, file: &str, from: u64) -> Vec<Patch> {
     let mut left = vec![];
     for mut patch in patches {
@@ -374,7 +377,7 @@ fn blank(patches: Vec<Patch>, file: &str, from: u64) -> Vec<Patch> {
     left
 }
 
-/// The bytes where a patch goes, as they are in the log.
+/// The current bytes in the range of a patch.
 fn old_bytes(log: &dyn Storage, patch: &Patch) -> Result<Vec<u8>> {
     match log.open(&patch.file, Access::Read) {
         Ok(file) => Ok(read_around(&*file, patch.offset, to_u64(patch.new.len()))?.0),

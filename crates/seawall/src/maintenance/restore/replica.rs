@@ -1,4 +1,4 @@
-//! Another copy of the same log, and the bytes that it has where this one is damaged.
+//! A replica: another copy of the same log, which offers its bytes where this log is damaged.
 
 mod shared;
 
@@ -24,26 +24,27 @@ use std::sync::Arc;
 use crate::files::segment_reader::{length, read_around};
 pub(crate) use crate::maintenance::restore::replica::shared::unproven;
 
-/// What one read takes, and the largest patch.
+/// Bytes per read, and the largest patch.
 const CHUNK: u64 = 256 << 10;
-/// Equal bytes between two that differ, up to so many, belong to one patch.
+/// Two differences separated by at most this many equal bytes become one patch.
 const JOINED: usize = 32;
-/// How many bytes are offered at once: what is more is left to the next repair.
+/// Maximum bytes offered per repair; the next repair offers the rest.
 const OFFERED_MAX: usize = 1 << 30;
 
-/// What is to be offered.
+/// What the offered bytes rest on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trust {
-    /// Bytes of which this log shows that they are its own.
+    /// The log proves that the bytes are its own.
     Proven,
-    /// Files of which nothing is left here, and nothing shows what was in them.
+    /// Nothing is left of the file in this log, so only the replica tells what it contained.
     Alone,
 }
 
-/// Another copy of the log.
+/// A replica of a log.
 #[derive(Debug)]
 pub(crate) struct Replica {
-    /// The log as it was found: nothing that a replica gave says that its bytes are this log's.
+    /// The log as found. Patches from a replica are no proof of a shared history, so the proof uses
+    /// this state.
     found: Arc<dyn Storage>,
     storage: Arc<dyn Storage>,
     log: LogId,
@@ -51,11 +52,11 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    /// Takes `storage` for a copy of the log `log`, which is in `found`.
+    /// Opens `storage` as a replica of the log with id `log`, which is in `found`.
     ///
     /// # Errors
     ///
-    /// `Mismatch` if it is of another one.
+    /// `Mismatch` if the replica belongs to another log.
     pub(crate) fn open(
         found: &Arc<dyn Storage>,
         storage: Arc<dyn Storage>,
@@ -74,12 +75,12 @@ impl Replica {
         Ok(Self { found: found.clone(), storage, log, last })
     }
 
-    /// The header of a segment in its file there, if it is sound and of this log.
+    /// The header of a segment in the replica, if it is valid and of this log.
     fn header(&self, id: SegmentId) -> Result<Option<SegmentHeader>> {
         read_header(&*self.storage, id).map(|found| found.filter(|header| header.log == self.log))
     }
 
-    /// Offers what it has for all that was found.
+    /// Offers patches for all damage.
     fn offers(
         &self,
         log: &Arc<dyn Storage>,
@@ -96,7 +97,7 @@ impl Replica {
         Ok(offered)
     }
 
-    /// Offers what it has for one damaged place.
+    /// Offers patches for one damage.
     fn offer(
         &self,
         log: &Arc<dyn Storage>,
@@ -123,7 +124,7 @@ impl Replica {
         }
         let is_hit = matches!(damage.cause, Corruption::SegmentHeader);
         if is_hit && !shared.is_not_found {
-            // What is behind the header may be as it should be, and be newer than the replica.
+            // The rest of the head file may be intact and newer than the replica.
             let header = 0..u64::from(header.geometry.block);
             return self.offer_part((&**log, &head), header, offered);
         }
@@ -141,8 +142,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Whether something of this log says that the segment with this header, which has random bits
-    /// of its own, is the one that it had under that name.
+    /// Whether the log itself names the segment with this header. The random epoch in the header
+    /// identifies a segment.
     fn is_named(
         &self,
         log: &Arc<dyn Storage>,
@@ -163,7 +164,8 @@ impl Replica {
         {
             return Ok(true);
         }
-        // Against a sound header under the same name, only what the log had before counts.
+        // If the log has another valid header under this name, only the log as found can prove
+        // this.
         let has_other = read_header(&*self.found, header.id)?.is_some();
         let witness = if has_other { &self.found } else { log };
         let names = list(&**witness)?;
@@ -179,7 +181,7 @@ impl Replica {
         Ok(false)
     }
 
-    /// Whether the file of that name is another segment of this log, and all that is left of it.
+    /// Whether the file `id` is another segment of this log, and the only copy of it.
     fn hides_another(&self, log: &Arc<dyn Storage>, id: SegmentId) -> Result<bool> {
         for name in [id.file_name(), id.head_name()] {
             let start = read_small(&*self.found, &name, HEADER_SIZE)?.unwrap_or_default();
@@ -203,7 +205,7 @@ impl Replica {
         Ok(false)
     }
 
-    /// Offers the manifest, or the one slot of it that cannot be read.
+    /// Offers the manifest, or its unreadable slot.
     fn offer_manifest(&self, log: &dyn Storage, offered: &mut Vec<Patch>) -> Result<()> {
         let theirs = read_small(&*self.storage, MANIFEST, MANIFEST_MAX)?.unwrap_or_default();
         let is_of_log = |slot: &Manifest| slot.log == self.log;
@@ -214,7 +216,7 @@ impl Replica {
         self.offer_part((log, MANIFEST), 0..u64::MAX, offered)
     }
 
-    /// The slot of the manifest that can be read there and not here, if the other is the same.
+    /// Offers the slot that is readable in the replica only, if the other slots are equal.
     fn offer_slot(&self, log: &dyn Storage, offered: &mut Vec<Patch>) -> Result<()> {
         let slots = |storage: &dyn Storage| -> Result<[Option<Manifest>; 2]> {
             let bytes = read_small(storage, MANIFEST, MANIFEST_MAX)?.unwrap_or_default();
@@ -226,7 +228,7 @@ impl Replica {
         if is_one && is_same { self.offer_manifest(log, offered) } else { Ok(()) }
     }
 
-    /// Offers the bytes of that part of a file that differ, and those that are missing at its end.
+    /// Offers the bytes of a part of a file that differ or are missing at its end.
     fn offer_part(
         &self,
         (log, name): (&dyn Storage, &str),
@@ -279,7 +281,7 @@ impl PatchSource for Replica {
         let Some(id) = damage.segment else { return Ok(false) };
         let Some(header) = self.header(id)? else { return Ok(false) };
         let shared = Shared::of((&self.found, &self.storage), &header)?;
-        // Of a whole file everything is to be of the same history.
+        // A whole file must be of the shared history completely.
         let place = if is_whole(damage) {
             0..u64::MAX
         } else {
@@ -288,8 +290,8 @@ impl PatchSource for Replica {
         Ok(shared.has(&place))
     }
 
-    /// A sound file that belongs elsewhere stands behind the newest segment, which is the same here
-    /// and there to its last byte. It has no seal, so no segment was ever in use behind it.
+    /// Finds misplaced files above the newest segment. Requires that the newest segment is
+    /// identical in the replica: it has no seal, so no later segment was ever in use.
     fn orphan_files(&self, log: &Arc<dyn Storage>, found: &Verification) -> Result<Vec<String>> {
         let catalog = load_catalog(log, None)?;
         let Some(newest) = catalog.chain.last().map(|link| &link.segment) else {
@@ -328,7 +330,7 @@ impl PatchSource for Replica {
     }
 }
 
-/// Whether a file has, from `start` on, all the bytes of another that are not zero.
+/// Whether `outer` has, from `start` on, all bytes of `inner` that are not zero.
 fn holds_all_of((inner, outer): (&dyn File, &dyn File), start: u64) -> Result<bool> {
     let mut at = start;
     loop {
@@ -345,7 +347,7 @@ fn holds_all_of((inner, outer): (&dyn File, &dyn File), start: u64) -> Result<bo
     }
 }
 
-/// Where `new` differs from `old`, or goes on behind it, or `old` could not be read.
+/// The ranges where `new` differs from `old`, extends past it, or `old` could not be read.
 fn runs(old: &[u8], new: &[u8], unread: &[Range<usize>]) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = vec![];
     for (at, byte) in new.iter().enumerate() {

@@ -1,9 +1,9 @@
-//! How far two copies of a log have the same history. A copy that was written to since has other
-//! records under the same numbers in the same segment, and each of them is sound: that a record is
-//! sound in the replica does not show that it is the one this log lost.
+//! Determines up to where two copies of a log have the same history. After both were written to,
+//! the same LSN may belong to different valid records, so a valid record in the replica is not
+//! necessarily the one that this log lost.
 //!
-//! Each batch names the one before it by its checksums, so what is the same in both, and was
-//! written later, shows that everything before it is the same.
+//! Each batch contains the checksums of the previous one. So an identical later batch proves that
+//! everything before it is identical.
 
 use crate::base::error::{Lost, Result};
 use crate::base::num::to_u64;
@@ -22,22 +22,22 @@ use seawall_io::Storage;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// This log and a replica of it.
+/// This log and its replica.
 pub(super) type Pair<'a> = (&'a Arc<dyn Storage>, &'a Arc<dyn Storage>);
 
-/// What two copies of a segment have in common.
+/// The shared history of two copies of a segment.
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// Up to this offset of the file with the records, both were written as one log.
+    /// Both copies have the same history up to this offset of the data file.
     to: u64,
-    /// Damaged batches and lines behind that, of which enough is left here to know them.
+    /// Damaged batches and lines after `to` that the remaining bytes identify as the replica's.
     known: Vec<Range<u64>>,
-    /// No batch of the segment can be read here.
+    /// Whether no batch of the segment is readable in this log.
     pub(super) is_not_found: bool,
 }
 
 impl Shared {
-    /// Compares the copies of the segment with this header, which the replica has.
+    /// Compares the two copies of the segment with this header of the replica.
     pub(super) fn of((log, replica): Pair<'_>, header: &SegmentHeader) -> Result<Self> {
         let mut shared = Self { to: 0, known: vec![], is_not_found: true };
         let Some(theirs) = segment_of(replica, header)? else { return Ok(shared) };
@@ -62,7 +62,7 @@ impl Shared {
         Ok(shared)
     }
 
-    /// The parts of a patch that are of the shared history.
+    /// The parts of a patch inside the shared history.
     pub(super) fn parts(&self, patch: &Patch) -> Vec<Patch> {
         let places = std::iter::once(0..self.to).chain(self.known.iter().cloned());
         let inner = |place: Range<u64>| {
@@ -72,18 +72,18 @@ impl Shared {
         places.filter_map(|place| part(patch, inner(place))).collect()
     }
 
-    /// Whether all of the file is of the shared history.
+    /// Whether the whole file is shared history.
     pub(super) fn is_all(&self) -> bool {
         self.to == u64::MAX
     }
 
-    /// Whether all of a place is of the shared history.
+    /// Whether a range is shared history.
     pub(super) fn has(&self, place: &Range<u64>) -> bool {
         place.end <= self.to
             || self.known.iter().any(|known| known.start <= place.start && place.end <= known.end)
     }
 
-    /// Finds the last batch that is the same in both, and the places that are damaged here.
+    /// Finds the last identical batch, and the damaged ranges in this log.
     fn compare(&mut self, ours: &Segment, theirs: &Segment) -> Result<Vec<Range<u64>>> {
         let mut places: Vec<Range<u64>> = vec![];
         let mut scan = walk_over(ours);
@@ -92,7 +92,7 @@ impl Shared {
             let (at, size) = match scan.step()? {
                 ScanItem::Batch(found) => {
                     self.is_not_found = false;
-                    // Two lines of the same bytes were written at one moment, if they say when.
+                    // Identical lines prove a shared write only if they contain a time.
                     let has_time = !is_text || found.header.time_us != 0;
                     let bytes = scan.raw(&found);
                     if has_time && read(theirs, found.start.0, bytes.len())? == bytes {
@@ -118,7 +118,7 @@ impl Shared {
         }
     }
 
-    /// A header that can be read says which body belongs to it.
+    /// An intact batch header identifies its body.
     fn compare_header(&mut self, (ours, theirs): (&Segment, &Segment), at: Offset) -> Result<()> {
         if ours.header.layout == Layout::Text {
             return Ok(());
@@ -134,8 +134,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Finds in the replica the batch up to which both confirm, the one that this log's next
-    /// segment names, and those that are damaged here and can still be known.
+    /// Searches the replica for the batch up to which both copies confirm, for the one that this
+    /// log's next segment names, and for batches that are damaged here but identifiable.
     fn search(
         &mut self,
         theirs: &Segment,
@@ -151,7 +151,7 @@ impl Shared {
                         next.base.previous() == Some(last) && next.pred_chain == chain
                     });
                     if is_named {
-                        // What is behind the last batch that counts is nothing.
+                        // Nothing counts after the last batch within the limit.
                         self.to = u64::MAX;
                     } else if Some(last) <= confirmed {
                         self.to = self.to.max(found.end.0);
@@ -172,11 +172,11 @@ impl Shared {
     }
 }
 
-/// Whether enough of a batch or line of the replica is here to say that it is this log's.
+/// Whether the remaining bytes identify a batch or line of the replica as this log's.
 fn is_known(ours: &Segment, (theirs, found): (&[u8], &ScannedBatch)) -> Result<bool> {
     let here = read(ours, found.start.0, theirs.len())?;
     if ours.header.layout == Layout::Binary {
-        // The header alone was hit.
+        // Only the header is damaged.
         return Ok(here.get(HEADER_SIZE..) == theirs.get(HEADER_SIZE..));
     }
     let mut at = 0;
@@ -187,12 +187,12 @@ fn is_known(ours: &Segment, (theirs, found): (&[u8], &ScannedBatch)) -> Result<b
     }))
 }
 
-/// A line that is damaged has its checksum still, or everything but that.
+/// Identifies a damaged line by its checksum, or by everything except the checksum.
 fn is_known_line(ours: &[u8], theirs: &[u8]) -> bool {
     const KEY: &[u8] = b"\"crc\":\"";
     let place_of = |key: &[u8]| theirs.windows(key.len()).position(|bytes| bytes == key);
     let Some(at) = place_of(KEY) else { return false };
-    // In a value anything may stand that looks like it.
+    // A value may contain text that looks like a checksum field.
     if [b"\"data\"", b"\"void\""].iter().filter_map(|key| place_of(*key)).any(|value| value < at) {
         return false;
     }
@@ -201,8 +201,7 @@ fn is_known_line(ours: &[u8], theirs: &[u8]) -> bool {
     is_same(at..end) || (is_same(0..at) && is_same(end..theirs.len()))
 }
 
-/// The records of files that were lost as a whole, where only the replicas say that they are what
-/// was there.
+/// The records of completely lost files that rest on the replicas alone.
 pub(crate) fn unproven(
     (log, view): (&Arc<dyn Storage>, &Arc<dyn Storage>),
     replicas: &[Arc<dyn Storage>],
@@ -238,7 +237,7 @@ pub(crate) fn unproven(
     Ok(found)
 }
 
-/// The segment with this header, whose own may be what is damaged.
+/// The segment with this header, even if its own header is damaged.
 pub(super) fn segment_of(
     storage: &Arc<dyn Storage>,
     header: &SegmentHeader,
@@ -260,7 +259,7 @@ fn walk_over(segment: &Segment) -> LogScanner {
     LogScanner::of_segment(&link).skip_io_errors(true)
 }
 
-/// Bytes of the file with the records; fewer where it ends, zeros where the device refuses them.
+/// Reads bytes of the data file: fewer at its end, zeros where the device cannot read.
 fn read(segment: &Segment, at: u64, size: usize) -> Result<Vec<u8>> {
     let name = segment.name();
     let Some(file) = open_if_exists(&**segment.storage(), &name)? else { return Ok(vec![]) };
@@ -270,20 +269,21 @@ fn read(segment: &Segment, at: u64, size: usize) -> Result<Vec<u8>> {
     Ok(read_around(&*file, at, to_u64(size))?.0)
 }
 
-/// The header of the segment that follows this one.
+/// The header of the next segment.
 fn successor(log: &Arc<dyn Storage>, header: &SegmentHeader) -> Result<Option<SegmentHeader>> {
     let chain = load_catalog(log, None)?.chain;
     let mut headers = chain.into_iter().map(|link| link.segment.header);
     Ok(headers.find(|next| next.pred == Some(header.reference())))
 }
 
-/// A segment has random bits of its own: who has the next one was one log up to its base.
+/// The epoch of a segment is random: copies with the same next segment were one log up to its base.
 fn has_same_successor(replica: &Arc<dyn Storage>, next: Option<&SegmentHeader>) -> Result<bool> {
     let Some(next) = next else { return Ok(false) };
     Ok(read_header(&**replica, next.id)?.as_ref() == Some(next))
 }
 
-/// Whether neither was opened for writing since the replica was made: that writes the manifest.
+/// Whether neither copy was opened for writing since the replica was made, as an open writes the
+/// manifest.
 fn is_same_moment((log, replica): Pair<'_>) -> Result<bool> {
     let (ours, theirs) = (load_catalog(log, None)?.manifest, load_catalog(replica, None)?.manifest);
     Ok(ours.zip(theirs).is_some_and(|(ours, theirs)| {
