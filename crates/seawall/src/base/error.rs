@@ -30,23 +30,23 @@ pub enum Error {
     NotALog {
         /// The path.
         place: String,
-        /// What was found instead.
+        /// The reason why this is not a log.
         found: String,
     },
     /// A valid log that this version cannot read: see [`Refused`].
     Unsupported {
-        /// The file with the unknown version or feature.
+        /// The file that cannot be read.
         place: String,
-        /// What this version does not support.
+        /// The unknown version or feature.
         refused: Refused,
     },
     /// The options differ from those that the log was created with.
     Mismatch {
         /// Which option.
         what: &'static str,
-        /// What the log has.
+        /// The value stored in the log.
         has: String,
-        /// What the caller requested.
+        /// The requested value.
         requested: String,
     },
     /// An option has an invalid value.
@@ -143,7 +143,7 @@ pub enum Error {
 /// Why a codec cannot encode or decode a record: any error, or a text.
 pub type CodecError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the caller of a failed operation can do.
+/// The action open to the caller of a failed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -181,7 +181,7 @@ impl Error {
         }
     }
 
-    /// What the caller can do about the error.
+    /// Returns the action open to the caller.
     ///
     /// # Examples
     ///

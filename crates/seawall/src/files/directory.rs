@@ -92,7 +92,7 @@ pub(crate) fn segment_ids(names: &[String]) -> impl Iterator<Item = SegmentId> {
 
 /// Whether a process has the log open for writing.
 pub(crate) fn is_in_use(storage: &dyn Storage) -> Result<bool> {
-    storage.is_locked(LOCK).map_err(Error::io(format!("look at {LOCK}")))
+    storage.is_locked(LOCK).map_err(Error::io(format!("check the lock {LOCK}")))
 }
 
 /// Reads a whole small file; `None` if it does not exist.

@@ -51,7 +51,8 @@ impl Watermark {
 /// only if it was written since the machine booted.
 pub(crate) fn read_watermark(storage: &dyn Storage) -> Result<Option<Watermark>> {
     // Check the lock first: the content read afterwards is from that writer or a later one.
-    let is_locked = storage.is_file_locked(LIVE).map_err(Error::io(format!("look at {LIVE}")))?;
+    let is_locked =
+        storage.is_file_locked(LIVE).map_err(Error::io(format!("check the lock of {LIVE}")))?;
     let Some(live) = read_whole_live(storage)? else { return Ok(None) };
     let boot_id = storage.boot_id();
     let is_known = live.boot_id != NO_BOOT && boot_id.is_some();

@@ -118,7 +118,9 @@ impl Segment {
     /// End of the part of the open data file that can hold records.
     pub(crate) fn data_end(&self, file: &dyn File) -> Result<u64> {
         match self.header.layout {
-            Layout::Text => file.len().map_err(Error::io(format!("look at {}", self.name()))),
+            Layout::Text => {
+                file.len().map_err(Error::io(format!("get the length of {}", self.name())))
+            }
             _ => Ok(self.header.size.min(self.length)),
         }
     }
@@ -230,7 +232,7 @@ fn data_length(
     head: &dyn File,
 ) -> Result<Option<u64>> {
     let name = header.data_name();
-    let failed = || Error::io(format!("look at {name}"));
+    let failed = || Error::io(format!("get the length of {name}"));
     if header.layout == Layout::Binary {
         return head.len().map(Some).map_err(failed());
     }

@@ -108,7 +108,7 @@ impl SegmentReader {
 pub(crate) const PAGE: u64 = 4096;
 
 pub(crate) fn length(file: &dyn File, name: &str) -> Result<u64> {
-    file.len().map_err(Error::io(format!("look at {name}")))
+    file.len().map_err(Error::io(format!("get the length of {name}")))
 }
 
 /// Reads up to `size` bytes from `at`, and returns the ranges that the device could not read; these

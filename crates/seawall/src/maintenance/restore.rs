@@ -34,7 +34,7 @@ pub(crate) use crate::maintenance::restore::extent::{is_whole, place_of};
 use crate::maintenance::restore::source::PatchSource;
 use crate::scan::catalog::log_id;
 
-/// What a repair restores or has restored.
+/// The plan or the result of a repair.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RepairPlan {
@@ -44,7 +44,7 @@ pub struct RepairPlan {
     pub after: Verification,
     /// The changes, file by file.
     pub patches: Vec<Patch>,
-    /// What had happened to these bytes, and which field of which record they belong to.
+    /// The kind of damage to these bytes, and the field and record they belong to.
     pub changes: Vec<Change>,
     /// Files that do not belong to the log, which are moved to quarantine.
     pub orphan_files: Vec<String>,

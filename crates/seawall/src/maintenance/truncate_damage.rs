@@ -15,7 +15,7 @@ use seawall_format::{Lsn, SegmentId, next_lsn};
 use seawall_io::{Access, Storage};
 use std::sync::Arc;
 
-/// What a truncation removes or has removed.
+/// The plan or the result of a truncation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TailTruncation {
@@ -79,7 +79,7 @@ fn plan(storage: &Arc<dyn Storage>) -> Result<(Inspection, TailTruncation)> {
     let mut cut = TailTruncation { last, intact_behind, damage, room: 0, quarantine: vec![] };
     for name in found.files_leaving() {
         let length = storage.open(&name, Access::Read).and_then(|file| file.len());
-        cut.room += length.map_err(Error::io(format!("look at {name}")))?;
+        cut.room += length.map_err(Error::io(format!("get the length of {name}")))?;
     }
     Ok((found, cut))
 }

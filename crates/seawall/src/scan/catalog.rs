@@ -9,7 +9,7 @@ use seawall_format::scan::Limit;
 use seawall_format::{Live, LogId, Lsn, Manifest, SegmentId};
 use std::fmt;
 
-/// What a directory contains.
+/// The contents of a log's directory.
 #[derive(Debug)]
 pub(crate) struct Catalog {
     pub(crate) manifest: Option<Manifest>,
@@ -51,7 +51,7 @@ impl Catalog {
     }
 }
 
-/// What is wrong with the chain. If there are several faults, the first in this order counts.
+/// A fault of the chain. If there are several faults, the first in this order counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ChainFault {
     HeaderUnreadable,
@@ -67,7 +67,7 @@ pub(crate) enum ChainFault {
 pub(crate) struct ChainedSegment {
     pub(crate) segment: Segment,
     pub(crate) limit: Limit,
-    /// What is missing between the previous segment and this one.
+    /// The gap between the previous segment and this one.
     pub(crate) gap: Option<(ChainFault, Damage)>,
 }
 

@@ -49,8 +49,8 @@ pub(crate) fn keep_file(env: &Env, file: &str) -> io::Result<String> {
     Ok(format!("{QUARANTINE}/{name}"))
 }
 
-/// Copies a range of a file and syncs it; the directory entry is not synced. Leaves nothing behind
-/// on failure.
+/// Copies a range of a file and syncs it; the directory entry is not synced. Leaves no file on
+/// failure.
 fn copy(
     source: &dyn File,
     range: Range<Offset>,

@@ -90,7 +90,7 @@ fn is_text(file: &str) -> bool {
 fn is_rebuilt(env: &Env, of_file: &[&Patch]) -> Result<bool> {
     let Some(first) = of_file.first() else { return Ok(false) };
     let length = match env.storage.open(&first.file, Access::Read) {
-        Ok(file) => file.len().map_err(Error::io(format!("look at {}", first.file)))?,
+        Ok(file) => file.len().map_err(Error::io(format!("get the length of {}", first.file)))?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
         Err(error) => return Err(Error::io(format!("open {}", first.file))(error)),
     };
@@ -143,7 +143,7 @@ fn fill(source: &dyn File, file: &dyn File) -> io::Result<()> {
 
 fn failed(name: &str) -> impl FnOnce(io::Error) -> Error {
     Error::io_in(format!(
-        "mend {name}: stopped there, and the bytes as they were are in quarantine; look at the \
-         device, then repair again"
+        "repair {name}: stopped there; the original bytes are in quarantine; check the device, \
+         then repair again"
     ))
 }

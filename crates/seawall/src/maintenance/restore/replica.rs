@@ -31,7 +31,7 @@ const JOINED: usize = 32;
 /// Maximum bytes offered per repair; the next repair offers the rest.
 const OFFERED_MAX: usize = 1 << 30;
 
-/// What the offered bytes rest on.
+/// The evidence for the offered bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trust {
     /// The log proves that the bytes are its own.
@@ -297,12 +297,13 @@ impl PatchSource for Replica {
         let Some(newest) = catalog.chain.last().map(|link| &link.segment) else {
             return Ok(vec![]);
         };
-        let is_stray = |damage: &&Damage| {
+        let is_misplaced_file = |damage: &&Damage| {
             use Corruption::{Duplicated, ForeignEpoch, Misplaced};
-            let is_stranger = [Duplicated, ForeignEpoch, Misplaced].contains(&damage.cause);
-            is_whole(damage) && is_stranger && damage.segment > Some(newest.header.id)
+            let is_misplaced = [Duplicated, ForeignEpoch, Misplaced].contains(&damage.cause);
+            is_whole(damage) && is_misplaced && damage.segment > Some(newest.header.id)
         };
-        let ids: Vec<_> = found.damage.iter().filter(is_stray).map(|one| one.segment).collect();
+        let ids: Vec<_> =
+            found.damage.iter().filter(is_misplaced_file).map(|one| one.segment).collect();
         let theirs = list(&*self.storage)?;
         let is_newer =
             |name: &String| SegmentId::from_any_name(name).is_some_and(|id| id > newest.header.id);
