@@ -10,7 +10,6 @@ mod replay;
 mod tools;
 
 use crate::human;
-use crate::not_yet;
 use crate::notes::Notes;
 use crate::progress::Patience;
 use crate::report::Exit;
@@ -475,13 +474,12 @@ pub(crate) fn parse() -> Result<(Verb, Notes), Exit> {
     // A path need not be UTF-8.
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     color_of(words.skip(1)).take_effect();
-    let command = not_yet::add(Cli::command());
+    let command = Cli::command();
     let words = config::with_file(std::env::args_os().collect()).map_err(|failure| {
         failure.tell();
         failure.exit
     })?;
     let matches = command.clone().try_get_matches_from(words).map_err(said)?;
-    not_yet::refuse(&matches)?;
     let verb = Cli::from_arg_matches(&matches).map_err(said)?.verb;
     let notes = Notes::start(&command, &matches);
     verb.logs().into_iter().for_each(|log| notes.log(log));

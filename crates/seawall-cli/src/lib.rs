@@ -36,7 +36,6 @@ mod cmd;
 mod framing;
 mod human;
 mod json;
-mod not_yet;
 mod notes;
 mod operations;
 mod output;

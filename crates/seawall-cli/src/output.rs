@@ -2,6 +2,7 @@
 
 use crate::report::{Exit, Failure};
 use crate::tone::{self, Tone, paint};
+use data_encoding::{BASE64, HEXLOWER};
 use std::io::{self, BufWriter, StdoutLock, Write};
 
 /// The answer on its way out.
@@ -109,48 +110,17 @@ fn is_harmful(character: char) -> bool {
 
 /// Bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    let mut shown = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        for digit in [byte >> 4, byte & 15] {
-            shown.extend(char::from_digit(u32::from(digit), 16));
-        }
-    }
-    shown
+    HEXLOWER.encode(bytes)
 }
-
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Bytes in base64 with padding, RFC 4648 section 4.
 pub(crate) fn base64(bytes: &[u8]) -> String {
-    let mut shown = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let byte = |place: usize| u32::from(group.get(place).copied().unwrap_or_default());
-        let word = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            let index = usize::try_from(word >> (18 - 6 * place) & 63).expect("six bits");
-            let is_padding = usize::try_from(place).expect("below 4") > group.len();
-            let digit = DIGITS.get(index).copied().filter(|_| !is_padding);
-            shown.push(char::from(digit.unwrap_or(b'=')));
-        }
-    }
-    shown
+    BASE64.encode(bytes)
 }
 
 /// The bytes of this base64, if [`base64`] would write them so.
 pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
-    for group in text.as_bytes().chunks(4) {
-        let padding = group.iter().rev().take_while(|byte| **byte == b'=').count().min(2);
-        let digits = group.get(..4_usize.checked_sub(padding)?)?;
-        let mut word = 0_u32;
-        for digit in digits {
-            let value = DIGITS.iter().position(|known| known == digit)?;
-            word = word << 6 | u32::try_from(value).ok()?;
-        }
-        word <<= 6 * padding;
-        bytes.extend(word.to_le_bytes().iter().rev().skip(1).take(3 - padding));
-    }
-    (base64(&bytes) == text).then_some(bytes)
+    BASE64.decode(text.as_bytes()).ok().filter(|bytes| base64(bytes) == text)
 }
 
 #[cfg(test)]

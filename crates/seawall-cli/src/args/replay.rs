@@ -35,7 +35,7 @@ pub(crate) struct Replay {
     /// record is gone from the log
     #[arg(long)]
     pub(crate) adopt: bool,
-    /// Say what would be applied, and change nothing
+    /// Show what would be applied, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]

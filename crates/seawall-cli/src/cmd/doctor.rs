@@ -99,11 +99,11 @@ fn wrapped(check: &Check) -> String {
 
 pub(super) fn failure(folder: &Path, error: &io::Error) -> Failure {
     let (what, next) = match error.kind() {
-        io::ErrorKind::NotFound => ("there is nothing here".to_owned(), "check the path"),
+        io::ErrorKind::NotFound => ("no such directory".to_owned(), "check the path"),
         io::ErrorKind::NotADirectory => {
-            ("this is no directory".to_owned(), "give the directory that logs are in")
+            ("not a directory".to_owned(), "give the directory that logs are in")
         }
-        _ => (format!("cannot look around: {error}"), "check the path and its permissions"),
+        _ => (format!("cannot inspect: {error}"), "check the path and its permissions"),
     };
     Failure::new(Exit::Failed, what).at(folder.display()).next(next)
 }

@@ -122,7 +122,12 @@ fn what_is_no_disk_is_8_and_what_nobody_serves_is_1() {
         folder.run(&format!("disk {verb} nowhere"), b"").refused(1);
     }
     for verb in ["status", "flush", "drain", "emergency-flush"] {
-        assert!(folder.run(&format!("disk {verb} vd"), b"").refused(1).contains("nobody serves"));
+        assert!(
+            folder
+                .run(&format!("disk {verb} vd"), b"")
+                .refused(1)
+                .contains("no server for this disk")
+        );
     }
     assert_eq!(folder.names("."), ["empty", "vd"]);
     folder.write("no-bytes", b"");

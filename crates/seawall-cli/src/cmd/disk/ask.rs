@@ -103,9 +103,9 @@ fn check(disk: &DiskName) -> Result<(), Failure> {
     };
     let path = disk.image.as_ref().filter(|image| !image::is_uri(image));
     match path.or(disk.state.as_ref()).map(|path| path.metadata()) {
-        Some(Err(_)) => at(Exit::Failed, "there is nothing here"),
+        Some(Err(_)) => at(Exit::Failed, "no such disk image"),
         Some(Ok(status)) if status.is_dir() && path.is_some() => {
-            at(Exit::Format, "no disk image: this is a directory")
+            at(Exit::Format, "not a disk image: a directory")
         }
         _ => Ok(()),
     }
@@ -134,7 +134,7 @@ fn none_serves(disk: &DiskName, error: &io::Error) -> Failure {
         }
         _ => {
             let next = format!("seawall disk serve {} --export nbd:unix:PATH", typed_name(disk));
-            ("nobody serves this disk".to_owned(), next)
+            ("no server for this disk".to_owned(), next)
         }
     };
     Failure::new(Exit::Failed, what).at(shown(disk)).next(next)
