@@ -32,6 +32,7 @@ use examples::{
 pub(crate) use parity::{Parity, Protect};
 pub(crate) use replay::{Replay, StorePlace, Target, Until};
 use seawall::Level;
+use seawall_foreign::framing::Framing;
 use std::path::{Path, PathBuf};
 pub(crate) use tools::{Completions, Doctor, Man, Probe};
 
@@ -203,6 +204,17 @@ pub(crate) enum Format {
     Len32,
     /// All of it is one record
     Raw,
+}
+
+impl From<Format> for Framing {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Lines => Self::Lines,
+            Format::Json => Self::Json,
+            Format::Len32 => Self::Len32,
+            Format::Raw => Self::Raw,
+        }
+    }
 }
 
 /// What payloads are.

@@ -33,9 +33,7 @@
 mod args;
 mod bookmark;
 mod cmd;
-mod framing;
 mod human;
-mod json;
 mod notes;
 mod operations;
 mod output;
@@ -46,7 +44,6 @@ mod select;
 mod signals;
 mod stores;
 mod tone;
-mod translate;
 
 use std::process::ExitCode;
 pub use stores::StoreKind;

@@ -2,7 +2,7 @@
 
 use crate::report::{Exit, Failure};
 use crate::tone::{self, Tone, paint};
-use data_encoding::{BASE64, HEXLOWER};
+use data_encoding::HEXLOWER;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
 /// The answer on its way out.
@@ -113,35 +113,9 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     HEXLOWER.encode(bytes)
 }
 
-/// Bytes in base64 with padding, RFC 4648 section 4.
-pub(crate) fn base64(bytes: &[u8]) -> String {
-    BASE64.encode(bytes)
-}
-
-/// The bytes of this base64, if [`base64`] would write them so.
-pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
-    BASE64.decode(text.as_bytes()).ok().filter(|bytes| base64(bytes) == text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn base64_is_that_of_the_standard() {
-        let pairs =
-            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
-        for (plain, coded) in pairs {
-            assert_eq!(base64(plain.as_bytes()), coded);
-        }
-        assert_eq!(base64(&[0xff, 0xfe, 0xfb]), "//77");
-        for (plain, coded) in pairs {
-            assert_eq!(from_base64(coded).unwrap(), plain.as_bytes());
-        }
-        for wrong in ["Z", "Zg", "Zg=", "Zh==", "Zg==Zg==", "====", "Zm9v\n", "Zm9?"] {
-            assert_eq!(from_base64(wrong), None, "{wrong}");
-        }
-    }
 
     #[test]
     fn a_line_stays_one_line_and_moves_no_cursor() {

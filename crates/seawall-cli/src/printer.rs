@@ -1,13 +1,14 @@
 //! Records on standard output, in the shape that was asked for.
 
 use crate::args::Shape;
+use crate::human;
 use crate::output::{Output, hex, one_line};
 use crate::report::{Exit, Failure, say};
 use crate::select::{Fields, Picked, Picker, Selection};
-use crate::{human, json};
 use seawall::Record;
 use seawall::damage::AtomicSet;
 use seawall::format::CodecId;
+use seawall_foreign::value;
 use serde_json::Value;
 use std::io::{self, Write};
 
@@ -111,10 +112,10 @@ impl Printer {
 
     fn data(&mut self, payload: &[u8]) -> String {
         if self.holds_values() {
-            return self.decoded(payload).unwrap_or_else(|| json::bytes(payload).to_string());
+            return self.decoded(payload).unwrap_or_else(|| value::bytes(payload).to_string());
         }
         let text = std::str::from_utf8(payload).map(Value::from);
-        text.unwrap_or_else(|_| json::bytes(payload)).to_string()
+        text.unwrap_or_else(|_| value::bytes(payload)).to_string()
     }
 
     fn holds_values(&self) -> bool {
@@ -124,8 +125,8 @@ impl Printer {
     /// The value of a payload as JSON.
     fn decoded(&mut self, payload: &[u8]) -> Option<String> {
         let value = match self.codec {
-            CodecId::Json => json::minified(payload).ok(),
-            _ => json::from_message_pack(payload).ok().map(|value| value.to_string()),
+            CodecId::Json => value::minified(payload).ok(),
+            _ => value::from_message_pack(payload).ok().map(|value| value.to_string()),
         };
         self.undecodable += u64::from(value.is_none());
         value

@@ -1,10 +1,11 @@
 //! Which records are printed, and which of their fields: `--where` and `--fields`.
 
+use crate::human;
 use crate::output::one_line;
 use crate::report::say;
-use crate::{human, json};
 use clap::Args;
 use seawall::format::CodecId;
+use seawall_foreign::value;
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 use std::borrow::Cow;
@@ -94,8 +95,8 @@ impl Picker {
 /// The value that a payload is, as JSON on one line; of bytes, the JSON that they may be.
 fn text_of(codec: CodecId, payload: &[u8]) -> Option<String> {
     match codec {
-        CodecId::MessagePack => json::from_message_pack(payload).ok().map(|it| it.to_string()),
-        _ => json::minified(payload).ok(),
+        CodecId::MessagePack => value::from_message_pack(payload).ok().map(|it| it.to_string()),
+        _ => value::minified(payload).ok(),
     }
 }
 
@@ -232,7 +233,7 @@ const TESTS: [(&str, Test); 6] = [
 impl Condition {
     /// Whether it holds for a record; never without the field.
     fn holds(&self, record: &str) -> bool {
-        let found = self.path.find(record).and_then(|text| json::read(text.as_bytes()).ok());
+        let found = self.path.find(record).and_then(|text| value::read(text.as_bytes()).ok());
         let Some(found) = &found else { return false };
         let order = || order(found, &self.value);
         match self.test {
@@ -259,7 +260,7 @@ impl FromStr for Condition {
         if rest.starts_with(['=', '!', '<', '>']) {
             return Err(expression.wrong("one sign is enough; quote a text that begins with one"));
         }
-        let value = json::read(rest.as_bytes()).unwrap_or_else(|_| Value::from(rest));
+        let value = value::read(rest.as_bytes()).unwrap_or_else(|_| Value::from(rest));
         let is_ordered = matches!(value, Value::Number(_) | Value::String(_));
         if !is_ordered && !matches!(comparison, Test::Same | Test::Other) {
             return Err(expression.wrong("only numbers and texts are larger or smaller"));
@@ -386,7 +387,7 @@ mod tests {
 
     fn holds(condition: &str, record: &str) -> bool {
         let condition: Condition = condition.parse().unwrap_or_else(|why| panic!("{why}"));
-        condition.holds(&json::minified(record.as_bytes()).unwrap())
+        condition.holds(&value::minified(record.as_bytes()).unwrap())
     }
 
     #[test]

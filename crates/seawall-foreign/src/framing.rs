@@ -1,14 +1,26 @@
 //! Cutting records out of a stream: bytes go in as they are read, complete records come out.
 
-use crate::args::Format;
 use std::ops::Range;
+
+/// How records are cut out of a stream of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// The bytes between newlines, any bytes; empty lines are records, too.
+    Lines,
+    /// One JSON value a line.
+    Json,
+    /// A little-endian 32-bit length, then that many bytes.
+    Len32,
+    /// All of it is one record.
+    Raw,
+}
 
 /// A line of JSON may be longer than its record: white space, and digits of numbers.
 const JSON_STRETCH: usize = 4;
 
 /// What was found in the stream.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub enum Found {
     /// A record: its bytes, to be asked for with [`Framer::bytes`], and its number.
     Record(Range<usize>, u64),
     /// A record that no log can hold. The stream goes on behind it.
@@ -17,16 +29,17 @@ pub(crate) enum Found {
 
 /// The stream is not of this format from here on.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Broken {
+pub struct Broken {
     /// Where, in bytes from the start.
-    pub(crate) at: u64,
-    pub(crate) why: String,
+    pub at: u64,
+    /// Why, in words.
+    pub why: String,
 }
 
 /// Cuts a stream into records. Memory is bounded by the largest record.
 #[derive(Debug)]
-pub(crate) struct Framer {
-    format: Format,
+pub struct Framer {
+    framing: Framing,
     max: usize,
     buffer: Vec<u8>,
     /// How much of the buffer is dealt with.
@@ -43,10 +56,11 @@ pub(crate) struct Framer {
 
 impl Framer {
     /// For records of at most `max` bytes.
-    pub(crate) fn new(format: Format, max: usize) -> Self {
-        let max = if format == Format::Json { max * JSON_STRETCH } else { max };
+    #[must_use]
+    pub fn new(framing: Framing, max: usize) -> Self {
+        let max = if framing == Framing::Json { max * JSON_STRETCH } else { max };
         Self {
-            format,
+            framing,
             max,
             buffer: vec![],
             done: 0,
@@ -58,7 +72,7 @@ impl Framer {
     }
 
     /// Takes bytes in; ranges given out before are void.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+    pub fn feed(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.done);
         self.origin += u64::try_from(self.done).expect("a buffer is in memory");
         self.done = 0;
@@ -66,16 +80,22 @@ impl Framer {
     }
 
     /// The bytes of a record.
-    pub(crate) fn bytes(&self, range: &Range<usize>) -> &[u8] {
+    #[must_use]
+    pub fn bytes(&self, range: &Range<usize>) -> &[u8] {
         self.buffer.get(range.clone()).expect("the range was given out since the last feeding")
     }
 
     /// The next complete record.
-    pub(crate) fn next(&mut self) -> Result<Option<Found>, Broken> {
-        match self.format {
-            Format::Lines | Format::Json => Ok(self.next_line()),
-            Format::Len32 => self.next_counted(),
-            Format::Raw => {
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`] where the stream is not of this format.
+    #[expect(clippy::should_implement_trait, reason = "records are lent, not given")]
+    pub fn next(&mut self) -> Result<Option<Found>, Broken> {
+        match self.framing {
+            Framing::Lines | Framing::Json => Ok(self.next_line()),
+            Framing::Len32 => self.next_counted(),
+            Framing::Raw => {
                 if !self.skipping && self.rest().len() > self.max {
                     self.skipping = true;
                     return Ok(Some(self.too_large()));
@@ -89,13 +109,17 @@ impl Framer {
     }
 
     /// What is left at the end of the stream.
-    pub(crate) fn finish(&mut self) -> Result<Option<Found>, Broken> {
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`] where the stream is not of this format.
+    pub fn finish(&mut self) -> Result<Option<Found>, Broken> {
         let rest = self.done..self.buffer.len();
-        match self.format {
+        match self.framing {
             _ if self.skipping => Ok(None),
             _ if rest.is_empty() => Ok(None),
-            Format::Lines | Format::Json | Format::Raw => Ok(Some(self.take(rest.len(), 0))),
-            Format::Len32 => {
+            Framing::Lines | Framing::Json | Framing::Raw => Ok(Some(self.take(rest.len(), 0))),
+            Framing::Len32 => {
                 let (at, left) = (self.position(), rest.len());
                 Err(Broken { at, why: format!("the input ends {left} bytes into a record") })
             }
@@ -103,7 +127,8 @@ impl Framer {
     }
 
     /// Bytes of a record that is not complete yet.
-    pub(crate) fn unfinished(&self) -> u64 {
+    #[must_use]
+    pub fn unfinished(&self) -> u64 {
         u64::try_from(self.rest().len()).expect("a buffer is in memory")
     }
 
@@ -177,8 +202,8 @@ mod tests {
     use super::*;
 
     /// All records of a stream that arrives in pieces of `piece` bytes; `None` for one too large.
-    fn cut(format: Format, stream: &[u8], piece: usize) -> Result<Vec<Option<Vec<u8>>>, Broken> {
-        let mut framer = Framer::new(format, 8);
+    fn cut(framing: Framing, stream: &[u8], piece: usize) -> Result<Vec<Option<Vec<u8>>>, Broken> {
+        let mut framer = Framer::new(framing, 8);
         let mut found = vec![];
         let keep = |framer: &Framer, next: Found| match next {
             Found::Record(range, _) => Some(framer.bytes(&range).to_vec()),
@@ -203,18 +228,18 @@ mod tests {
     #[test]
     fn lines_are_what_stands_between_newlines_however_they_arrive() {
         for piece in 1..=12 {
-            let found = cut(Format::Lines, b"one\n\n\xff\0\ntail", piece).unwrap();
+            let found = cut(Framing::Lines, b"one\n\n\xff\0\ntail", piece).unwrap();
             assert_eq!(found, some(&[b"one", b"", b"\xff\0", b"tail"]), "{piece}");
-            assert_eq!(cut(Format::Lines, b"\n", piece).unwrap(), some(&[b""]));
+            assert_eq!(cut(Framing::Lines, b"\n", piece).unwrap(), some(&[b""]));
         }
-        assert_eq!(cut(Format::Lines, b"", 1).unwrap(), []);
+        assert_eq!(cut(Framing::Lines, b"", 1).unwrap(), []);
     }
 
     #[test]
     fn a_line_that_no_log_can_hold_is_passed_over() {
         for piece in [1, 2, 3, 7, 64] {
             let stream = b"a\n123456789\nb\n12345678\nxxxxxxxxxxxxxxxxxxx";
-            let found = cut(Format::Lines, stream, piece).unwrap();
+            let found = cut(Framing::Lines, stream, piece).unwrap();
             let whole = |text: &[u8]| Some(text.to_vec());
             assert_eq!(found, [whole(b"a"), None, whole(b"b"), whole(b"12345678"), None]);
         }
@@ -224,23 +249,23 @@ mod tests {
     fn counted_records_hold_any_bytes() {
         let stream = [&[3, 0, 0, 0][..], b"a\nb", &[0; 4], &[1, 0, 0, 0, 0xff]].concat();
         for piece in 1..=stream.len() {
-            let found = cut(Format::Len32, &stream, piece).unwrap();
+            let found = cut(Framing::Len32, &stream, piece).unwrap();
             assert_eq!(found, some(&[b"a\nb", b"", b"\xff"]), "{piece}");
         }
     }
 
     #[test]
     fn a_counted_stream_that_ends_early_or_lies_says_where() {
-        let broken = cut(Format::Len32, &[1, 0, 0, 0, 7, 2, 0, 0, 0, 7], 3).unwrap_err();
+        let broken = cut(Framing::Len32, &[1, 0, 0, 0, 7, 2, 0, 0, 0, 7], 3).unwrap_err();
         assert_eq!(broken.at, 5);
-        let broken = cut(Format::Len32, &[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff], 8).unwrap_err();
+        let broken = cut(Framing::Len32, &[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff], 8).unwrap_err();
         assert_eq!((broken.at, broken.why.contains("4294967295")), (4, true));
     }
 
     #[test]
     fn raw_is_one_record() {
-        assert_eq!(cut(Format::Raw, b"a\nb\n", 2).unwrap(), some(&[b"a\nb\n"]));
-        assert_eq!(cut(Format::Raw, b"", 2).unwrap(), []);
-        assert_eq!(cut(Format::Raw, b"123456789012", 5).unwrap(), [None]);
+        assert_eq!(cut(Framing::Raw, b"a\nb\n", 2).unwrap(), some(&[b"a\nb\n"]));
+        assert_eq!(cut(Framing::Raw, b"", 2).unwrap(), []);
+        assert_eq!(cut(Framing::Raw, b"123456789012", 5).unwrap(), [None]);
     }
 }

@@ -22,11 +22,14 @@ mod checksum;
 pub mod cwal;
 mod entries;
 mod feed;
+pub mod framing;
 pub mod json;
 pub mod msgpack;
 pub mod pack;
 #[cfg(test)]
 mod tests;
+pub mod translate;
+pub mod value;
 
 pub use checksum::crc32;
 pub use entries::{

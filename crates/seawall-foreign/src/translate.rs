@@ -6,10 +6,9 @@
 //! JSON     MessagePack: the value; {"base64": "..."} is bytes
 //! ```
 
-use crate::json::{self, DEPTH_MAX, numbers};
-use crate::output::from_base64;
+use crate::pack::{Token, is_whole, token};
+use crate::value::{self, DEPTH_MAX, from_base64, numbers};
 use seawall::format::CodecId;
-use seawall_foreign::pack::{Token, is_whole, token};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Number, Value};
@@ -23,11 +22,7 @@ const BASE64: &str = "base64";
 /// # Errors
 ///
 /// Why nothing is, exactly.
-pub(crate) fn translate(
-    bytes: &[u8],
-    source: CodecId,
-    target: CodecId,
-) -> Result<Cow<'_, [u8]>, String> {
+pub fn translate(bytes: &[u8], source: CodecId, target: CodecId) -> Result<Cow<'_, [u8]>, String> {
     // Without field names it is MessagePack as well.
     let [source, target] = [source, target].map(|codec| match codec {
         CodecId::Positional => CodecId::MessagePack,
@@ -36,13 +31,13 @@ pub(crate) fn translate(
     match (source, target) {
         (CodecId::Raw, CodecId::Raw) => Ok(bytes.into()),
         (CodecId::Json, CodecId::Json) => {
-            seawall_foreign::json::check(bytes).map_err(|(_, why)| format!("not JSON: {why}"))?;
+            crate::json::check(bytes).map_err(|(_, why)| format!("not JSON: {why}"))?;
             Ok(bytes.into())
         }
         (CodecId::MessagePack, CodecId::MessagePack) if is_whole(bytes) => Ok(bytes.into()),
         (CodecId::MessagePack, CodecId::MessagePack) => Err("no MessagePack value".to_owned()),
         (CodecId::Raw, CodecId::Json) => Ok(raw_to_json(bytes).to_string().into_bytes().into()),
-        (CodecId::Raw, CodecId::MessagePack) => pack(&json::Bytes(bytes)),
+        (CodecId::Raw, CodecId::MessagePack) => pack(&value::Bytes(bytes)),
         (CodecId::Json, CodecId::MessagePack) => pack(&Shown(&read_json(bytes)?)),
         (CodecId::MessagePack, CodecId::Json) => Ok(unpack(bytes)?.to_string().into_bytes().into()),
         (CodecId::Json, CodecId::Raw) => json_to_raw(&read_json(bytes)?).map(Cow::Owned),
@@ -55,7 +50,7 @@ pub(crate) fn translate(
 }
 
 fn raw_to_json(bytes: &[u8]) -> Value {
-    std::str::from_utf8(bytes).map_or_else(|_| json::bytes(bytes), Value::from)
+    std::str::from_utf8(bytes).map_or_else(|_| value::bytes(bytes), Value::from)
 }
 
 /// The converse of [`raw_to_json`], for what that gives.
@@ -77,7 +72,7 @@ fn bytes_in(value: &Value) -> Option<Vec<u8>> {
 
 /// A JSON value, if it is one that `MessagePack` can hold as it is.
 fn read_json(text: &[u8]) -> Result<Value, String> {
-    let value = json::read(text)?;
+    let value = value::read(text)?;
     match numbers(text).find(|number| !is_exact(number)) {
         Some(number) => Err(format!("the number {number} has more digits than 64 bits can hold")),
         None => Ok(value),
@@ -140,7 +135,7 @@ fn read_value(rest: &mut &[u8], depth: usize) -> Result<Value, String> {
             Value::Number(number.ok_or_else(|| format!("JSON has no number {value}"))?)
         }
         Token::Text(text) => read_text(text)?.into(),
-        Token::Bytes(bytes) => json::bytes(bytes),
+        Token::Bytes(bytes) => value::bytes(bytes),
         Token::Array(count) => {
             let below = below()?;
             (0..count).map(|_| read_value(rest, below)).collect::<Result<Vec<_>, _>>()?.into()

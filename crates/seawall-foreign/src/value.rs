@@ -1,6 +1,6 @@
-//! JSON to what a log holds and back, refusing what would come back as something else.
+//! Values as JSON, as `MessagePack` and as text, refusing what would be read back as another value.
 
-use crate::output::base64;
+use data_encoding::BASE64;
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
@@ -13,7 +13,11 @@ use std::fmt;
 ///
 /// Refused: what is no JSON, integers of more than 64 bits (they would be rounded), and a name that
 /// comes twice in one object (one value would be dropped).
-pub(crate) fn to_message_pack(text: &[u8]) -> Result<Vec<u8>, String> {
+///
+/// # Errors
+///
+/// Why the text or the payload is refused.
+pub fn to_message_pack(text: &[u8]) -> Result<Vec<u8>, String> {
     refuse_blank(text)?;
     let value = read(text)?;
     if let Some(number) = numbers(text).find(|number| is_too_long(number)) {
@@ -23,7 +27,11 @@ pub(crate) fn to_message_pack(text: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// One JSON value and nothing else, with its members in order and none of them twice.
-pub(crate) fn read(text: &[u8]) -> Result<Value, String> {
+///
+/// # Errors
+///
+/// Why the text or the payload is refused.
+pub fn read(text: &[u8]) -> Result<Value, String> {
     let mut reader = serde_json::Deserializer::from_slice(text);
     let value = Any.deserialize(&mut reader).map_err(|error| plain(&error))?;
     reader.end().map_err(|error| plain(&error))?;
@@ -31,7 +39,11 @@ pub(crate) fn read(text: &[u8]) -> Result<Value, String> {
 }
 
 /// The `MessagePack` of a line of text: a string, or bytes where it is none.
-pub(crate) fn text_to_message_pack(line: &[u8]) -> Result<Vec<u8>, String> {
+///
+/// # Errors
+///
+/// Why the text or the payload is refused.
+pub fn text_to_message_pack(line: &[u8]) -> Result<Vec<u8>, String> {
     match std::str::from_utf8(line) {
         Ok(text) => rmp_serde::to_vec(text).map_err(|error| error.to_string()),
         Err(_) => rmp_serde::to_vec(&Bytes(line)).map_err(|error| error.to_string()),
@@ -39,14 +51,18 @@ pub(crate) fn text_to_message_pack(line: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// How deep arrays and objects may stand in each other: what readers take in, ours and others.
-pub(crate) const DEPTH_MAX: usize = 127;
+pub const DEPTH_MAX: usize = 127;
 
 /// One JSON value without the white space around its parts; all else stays as it is, numbers of any
 /// length, too.
 ///
 /// Refused: what is no JSON, a string that is no Unicode, and a name that comes twice in one
 /// object.
-pub(crate) fn minified(text: &[u8]) -> Result<String, String> {
+///
+/// # Errors
+///
+/// Why the text or the payload is refused.
+pub fn minified(text: &[u8]) -> Result<String, String> {
     refuse_blank(text)?;
     let text = as_text(text)?;
     serde_json::from_str::<IgnoredAny>(text).map_err(|error| plain(&error))?;
@@ -87,7 +103,11 @@ pub(crate) fn minified(text: &[u8]) -> Result<String, String> {
 }
 
 /// A line of text as a JSON string.
-pub(crate) fn text_to_json(line: &[u8]) -> Result<Vec<u8>, String> {
+///
+/// # Errors
+///
+/// Why the text or the payload is refused.
+pub fn text_to_json(line: &[u8]) -> Result<Vec<u8>, String> {
     Ok(Value::from(as_text(line)?).to_string().into_bytes())
 }
 
@@ -106,7 +126,8 @@ fn twice(name: &str) -> String {
 }
 
 /// Bytes that are to be `MessagePack`'s bytes.
-pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes<'a>(pub &'a [u8]);
 
 impl Serialize for Bytes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -115,7 +136,11 @@ impl Serialize for Bytes<'_> {
 }
 
 /// The value of a `MessagePack` payload, as JSON shows it.
-pub(crate) fn from_message_pack(payload: &[u8]) -> Result<Value, String> {
+///
+/// # Errors
+///
+/// Why the text or the payload is refused.
+pub fn from_message_pack(payload: &[u8]) -> Result<Value, String> {
     let mut rest = payload;
     let mut reader = rmp_serde::Deserializer::new(&mut rest);
     let value = Any.deserialize(&mut reader).map_err(|error| error.to_string())?;
@@ -132,7 +157,7 @@ fn plain(error: &serde_json::Error) -> String {
 }
 
 /// The numbers in sound JSON, as they stand there.
-pub(crate) fn numbers(text: &[u8]) -> impl Iterator<Item = String> {
+pub fn numbers(text: &[u8]) -> impl Iterator<Item = String> {
     let mut rest = text;
     std::iter::from_fn(move || {
         while let Some((&byte, behind)) = rest.split_first() {
@@ -242,10 +267,16 @@ impl<'de> Visitor<'de> for Any {
 }
 
 /// Bytes that are no text, as JSON shows them.
-pub(crate) fn bytes(bytes: &[u8]) -> Value {
+#[must_use]
+pub fn bytes(bytes: &[u8]) -> Value {
     let mut shown = Map::new();
-    shown.insert("base64".to_owned(), base64(bytes).into());
+    shown.insert("base64".to_owned(), BASE64.encode(bytes).into());
     shown.into()
+}
+
+/// The bytes of this base64, if [`bytes`] would write them so.
+pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
+    BASE64.decode(text.as_bytes()).ok().filter(|bytes| BASE64.encode(bytes) == text)
 }
 
 /// The name of a member; `MessagePack` may have numbers there.
@@ -366,5 +397,21 @@ mod tests {
         from_message_pack(&[1, 2]).unwrap_err();
         from_message_pack(&[]).unwrap_err();
         from_message_pack(&[0xc1]).unwrap_err();
+    }
+
+    #[test]
+    fn base64_is_that_of_the_standard() {
+        let pairs =
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
+        for (plain, coded) in pairs {
+            assert_eq!(BASE64.encode(plain.as_bytes()), coded);
+        }
+        assert_eq!(BASE64.encode(&[0xff, 0xfe, 0xfb]), "//77");
+        for (plain, coded) in pairs {
+            assert_eq!(from_base64(coded).unwrap(), plain.as_bytes());
+        }
+        for wrong in ["Z", "Zg", "Zg=", "Zh==", "Zg==Zg==", "====", "Zm9v\n", "Zm9?"] {
+            assert_eq!(from_base64(wrong), None, "{wrong}");
+        }
     }
 }

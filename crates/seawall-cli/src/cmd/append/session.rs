@@ -1,13 +1,14 @@
 //! One run over standard input: cut, hand over, wait, acknowledge, count.
 
 use crate::args::{Append, Format};
-use crate::framing::{Broken, Found, Framer};
+use crate::human;
 use crate::output::Output;
 use crate::report::{Exit, Failure, say};
 use crate::signals::{Waiter, Wake};
-use crate::{human, json};
 use seawall::format::{CodecId, Geometry};
 use seawall::{Error, Level, Log, Lsn, Raw, Ticket};
+use seawall_foreign::framing::{Broken, Found, Framer};
+use seawall_foreign::value;
 use serde_json::{Value, json};
 use signal_hook::consts::SIGPIPE;
 use signal_hook::low_level::signal_name;
@@ -63,7 +64,8 @@ impl<'a> Session<'a> {
 
     /// Appends `input` to its end; how the program ends if nothing was refused.
     pub(super) fn feed(&mut self, waiter: &Waiter, input: &mut dyn Read) -> Result<Exit, Failure> {
-        let mut framer = Framer::new(self.args.format, Geometry::DEFAULT.payload_max());
+        let max = Geometry::DEFAULT.payload_max();
+        let mut framer = Framer::new(self.args.format.into(), max);
         let mut chunk = vec![0; CHUNK];
         loop {
             match waiter.wait().map_err(|error| self.unreadable(&error))? {
@@ -163,14 +165,14 @@ impl<'a> Session<'a> {
     /// The bytes that the log is to hold for these of the input.
     fn payload<'b>(&self, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>, String> {
         match (self.codec, self.args.format) {
-            (CodecId::Json, Format::Lines) => json::text_to_json(bytes).map(Into::into),
-            (CodecId::Json, _) => json::minified(bytes).map(|text| text.into_bytes().into()),
-            (CodecId::MessagePack, Format::Json) => json::to_message_pack(bytes).map(Into::into),
+            (CodecId::Json, Format::Lines) => value::text_to_json(bytes).map(Into::into),
+            (CodecId::Json, _) => value::minified(bytes).map(|text| text.into_bytes().into()),
+            (CodecId::MessagePack, Format::Json) => value::to_message_pack(bytes).map(Into::into),
             (CodecId::MessagePack | CodecId::Positional, Format::Lines) => {
-                json::text_to_message_pack(bytes).map(Into::into)
+                value::text_to_message_pack(bytes).map(Into::into)
             }
             (CodecId::MessagePack | CodecId::Positional, _) => {
-                let sound = json::from_message_pack(bytes);
+                let sound = value::from_message_pack(bytes);
                 sound.map(|_| bytes.into()).map_err(|why| format!("not MessagePack: {why}"))
             }
             _ => Ok(bytes.into()),
