@@ -26,6 +26,7 @@ pub mod framing;
 pub mod json;
 pub mod msgpack;
 pub mod pack;
+pub mod query;
 #[cfg(test)]
 mod tests;
 pub mod translate;
