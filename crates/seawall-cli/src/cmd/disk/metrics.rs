@@ -23,65 +23,26 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long it waits when nobody can be let in: descriptors may have run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Where in the answer of `status` it stands, what it is called, its kind, what it is multiplied
-/// by, and what it means.
-type Row = (&'static str, &'static str, Kind, f64, &'static str);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Gauge,
-    Counter,
-}
-
-use Kind::{Counter, Gauge};
-
-const MILLI: f64 = 0.001;
-
-const ROWS: [Row; 30] = [
-    ("/armed", "armed", Gauge, 1.0, "Whether flushes may return early."),
-    ("/broken", "broken", Gauge, 1.0, "Whether something acknowledged may not be kept."),
-    ("/read_only", "read_only", Gauge, 1.0, "Whether the device failed too often."),
-    ("/bytes", "size_bytes", Gauge, 1.0, "Bytes of the disk."),
-    ("/connections", "clients", Gauge, 1.0, "Clients that are connected."),
-    ("/capacity", "capacity_bytes", Gauge, 1.0, "Bytes that may be dirty while it is armed."),
-    ("/dirty", "dirty_bytes", Gauge, 1.0, "Bytes that are not on the device."),
-    ("/dirty_max", "dirty_bytes_max", Gauge, 1.0, "The most bytes that were not."),
-    ("/uncovered", "uncovered_bytes", Gauge, 1.0, "Dirty bytes that the power is too short for."),
-    ("/supply/healthy", "power_healthy", Gauge, 1.0, "Whether the power source is well."),
-    ("/supply/hold_up_ms", "hold_up_seconds", Gauge, MILLI, "What the machine runs on for."),
-    ("/supply/detection_ms", "detection_seconds", Gauge, MILLI, "Until a failure is known."),
-    ("/calibration/flush_worst_ms", "flush_worst_seconds", Gauge, MILLI, "The longest flush."),
-    ("/calibration/margin_ms", "margin_seconds", Gauge, MILLI, "Hold-up - detection - 2 flushes."),
-    ("/calibration/bytes_per_s", "bandwidth_bytes_per_second", Gauge, 1.0, "Of the device."),
-    ("/memory_locked", "memory_locked", Gauge, 1.0, "Whether the memory is locked."),
-    ("/oom_score_adj", "oom_score_adj", Gauge, 1.0, "What the system kills by without memory."),
-    ("/recovered/lost", "dump_lost_runs", Gauge, 1.0, "Lost runs of the dump that was found."),
-    ("/recovered/runs", "dump_home_runs", Gauge, 1.0, "Runs of it that were written home."),
-    ("/counts/writes", "writes_total", Counter, 1.0, "Writes taken in."),
-    ("/counts/bytes", "written_bytes_total", Counter, 1.0, "Bytes of them."),
-    ("/counts/deferred", "deferred_writes_total", Counter, 1.0, "Writes that waited for room."),
-    ("/counts/flushes_idle", "flushes_idle_total", Counter, 1.0, "Flushes with nothing to do."),
-    ("/counts/flushes_early", "flushes_early_total", Counter, 1.0, "Flushes that returned early."),
-    ("/counts/flushes_waited", "flushes_waited_total", Counter, 1.0, "Flushes that waited."),
-    ("/counts/drained_runs", "drained_runs_total", Counter, 1.0, "Runs written to the device."),
-    ("/counts/drained_bytes", "drained_bytes_total", Counter, 1.0, "Bytes of them."),
-    ("/counts/device_flushes", "device_flushes_total", Counter, 1.0, "Flushes of the device."),
-    ("/counts/failures", "device_failures_total", Counter, 1.0, "What the device failed."),
-    ("/emergency/ms", "emergency_seconds", Gauge, MILLI, "What the dump took, if there was one."),
-];
+/// Lines of a pointer into the answer of `status`, a name, and a help text. A `_total` is a counter,
+/// and what ends in `ms` is converted to seconds.
+const METRICS: &str = include_str!("metrics.txt");
 
 /// The answer of `status` as Prometheus reads it. What is not known is left out.
 pub(super) fn render(status: &Value) -> String {
     let mut text = String::new();
     let image = status.get("image").and_then(Value::as_str).unwrap_or_default();
     let image = label(image);
-    for (pointer, name, kind, scale, help) in ROWS {
+    for line in METRICS.lines() {
+        let mut words = line.splitn(3, ' ').map(str::trim);
+        let mut word = || words.next().unwrap_or_default();
+        let (pointer, name, help) = (word(), word(), word());
+        let scale = if pointer.ends_with("ms") { 0.001 } else { 1.0 };
         let value = match status.pointer(pointer) {
             Some(Value::Bool(is_so)) => f64::from(u8::from(*is_so)),
             Some(Value::Number(number)) => number.as_f64().unwrap_or_default() * scale,
             _ => continue,
         };
-        let kind = if kind == Counter { "counter" } else { "gauge" };
+        let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
         let name = format!("seawall_disk_{name}");
         let head = format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
         // A number in Rust's notation is one in theirs.
