@@ -23,8 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long it waits when nobody can be let in: descriptors may have run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Lines of a pointer into the answer of `status`, a name, and a help text. A `_total` is a counter,
-/// and what ends in `ms` is converted to seconds.
+/// Lines of a pointer into the answer of `status`, a name, and a help text. A `_total` is a
+/// counter; values of pointers that end in `ms` are converted to seconds.
 const METRICS: &str = include_str!("metrics.txt");
 
 /// The answer of `status` as Prometheus reads it. What is not known is left out.
