@@ -128,7 +128,7 @@ impl Coordinator {
             return;
         }
         let coordinator = Arc::clone(self);
-        let name = "seawall-preparer".to_owned();
+        let name = "seawall-prealloc".to_owned();
         let thread = Builder::new().name(name).spawn(move || coordinator.run_preallocator());
         // If the thread cannot start, files are created on demand and removed segments freed at
         // once.

@@ -225,7 +225,7 @@ impl Commit {
     /// Notes a durable truncation after `last`. The caller ensures that no batch is open or in
     /// flight.
     pub(crate) fn truncate(&mut self, last: Option<Lsn>) {
-        assert!(self.count == 0, "a cut falls between batches");
+        assert!(self.count == 0, "the log is truncated between batches");
         (self.durable, self.confirmed, self.next) = (last, last, next_lsn(last));
         self.truncated_before = self.batch_seq;
     }
@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(
             commit.enqueue(&mut RecordSet::of(&[&record])).unwrap(),
             Enqueued::NoRoom(112),
-            "one is under way"
+            "one is in flight"
         );
         commit.set_room(Room { tail: 112, spare: 112 });
         enqueue(&mut commit, &record);
@@ -523,7 +523,7 @@ mod tests {
             let taken = commit.take().unwrap();
             assert_eq!((taken.batch_seq, taken.count), (number, 1));
             assert!(!commit.has_open_batch());
-            assert_eq!(commit.last_enqueued(), Some(position), "its batch is under way");
+            assert_eq!(commit.last_enqueued(), Some(position), "its batch is in flight");
             commit.complete(taken.count, taken.bytes, NOW);
             assert_eq!(commit.durable(), Some(position.lsn));
         }
