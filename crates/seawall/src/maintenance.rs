@@ -175,7 +175,7 @@ impl<'a> Maintenance<'a> {
     pub fn back_up(&mut self, target: impl AsRef<Path>) -> Result<BackupReport> {
         let (log, source) = (self.log.open()?, self.log.path());
         let mut reporter = ProgressReporter::new(&mut self.progress);
-        staging::make(&source, target.as_ref(), |target| {
+        staging::create_dir_atomically(&source, target.as_ref(), |target| {
             backup::back_up(&log, &target, &mut reporter)
         })
     }
@@ -322,7 +322,7 @@ impl<'a> Maintenance<'a> {
     pub fn salvage(&mut self, target: impl AsRef<Path>) -> Result<SalvageReport> {
         let (view, source) = (self.repaired_view()?, self.log.path());
         let mut reporter = ProgressReporter::new(&mut self.progress);
-        staging::make(&source, target.as_ref(), |target| {
+        staging::create_dir_atomically(&source, target.as_ref(), |target| {
             salvage::salvage(&view, target, &mut reporter)
         })
     }

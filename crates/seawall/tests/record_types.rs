@@ -364,7 +364,7 @@ fn a_record_that_json_has_no_words_for_is_refused_and_the_log_stays_as_it_was() 
     log.append(&vec![Some(0.5), None]).unwrap();
     for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         let refused = log.append(&vec![None, Some(value)]).unwrap_err();
-        let why = format!("[1]: {value} is no number of JSON").replace("inf", "infinity");
+        let why = format!("[1]: {value} is not a JSON number").replace("inf", "infinity");
         assert!(
             matches!(&refused, Error::Encode { source } if source.to_string() == why),
             "{refused:?}"

@@ -124,7 +124,7 @@ impl Stored<'_> {
     }
 }
 
-/// `MessagePack` with field names: records may gain fields and reorder them. The default.
+/// `MessagePack` with field names, the default: fields may be added and reordered.
 #[derive(Clone, Copy, Debug)]
 pub enum MessagePack {}
 

@@ -52,7 +52,7 @@ impl DeferredDelete {
 
     /// Frees a piece of the oldest file. The piece grows with the number of waiting files.
     pub(crate) fn truncate_step(&self) {
-        let _hand = self.lock_deletes();
+        let _guard = self.lock_deletes();
         let mut files = self.lock();
         let count = u64::try_from(files.len()).expect("fits in 64 bits");
         let Some(PendingDelete { file, length }) = files.pop_front() else { return };
@@ -65,7 +65,7 @@ impl DeferredDelete {
 
     /// Frees all waiting files. Returns whether there were any.
     pub(crate) fn drain(&self) -> bool {
-        let _hand = self.lock_deletes();
+        let _guard = self.lock_deletes();
         let files = std::mem::take(&mut *self.lock());
         !files.is_empty()
     }
@@ -107,13 +107,13 @@ mod tests {
         let name = |number: usize| number.to_string();
         for (number, pieces) in pieces.iter().enumerate() {
             let file = storage.create(&name(number)).expect("a free name");
-            file.set_len(pieces * PIECE).expect("it has room");
+            file.set_len(pieces * PIECE).expect("the device has room");
             deferred_delete.add(file);
         }
         let count = pieces.len();
         let length = move |number| {
-            let file = storage.open(&name(number), Access::Read).expect("it is there");
-            file.len().expect("it has one") / PIECE
+            let file = storage.open(&name(number), Access::Read).expect("the file exists");
+            file.len().expect("its length is known") / PIECE
         };
         (deferred_delete, move || (0..count).map(&length).collect())
     }
@@ -137,13 +137,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_and_what_nobody_tends_is_not_held() {
+    fn short_files_and_files_without_a_background_thread_are_not_deferred() {
         assert!(held(true, &[0, 1]).0.is_empty());
         assert!(held(false, &[4]).0.is_empty());
     }
 
     #[test]
-    fn who_needs_room_has_what_is_held_and_tries_once_more() {
+    fn full_device_frees_deferred_files_and_retries_once() {
         for (pieces, kind, expected) in [
             (&[4][..], io::ErrorKind::StorageFull, 2),
             (&[], io::ErrorKind::StorageFull, 1),

@@ -150,7 +150,7 @@ pub enum ErrorKind {
     /// The log is unchanged. The same call can succeed later: when the device works again, has
     /// space, or the other writer has exited.
     Retry,
-    /// This handle writes no more. Open the log again to see which records survived.
+    /// This handle cannot write any more. Open the log again to see which records survived.
     Reopen,
     /// Stored bytes are damaged, or a crash may have left them unfinished. See
     /// [`Maintenance`](crate::Maintenance).
@@ -214,7 +214,7 @@ impl Error {
         }
     }
 
-    /// Whether the same call can succeed later without any other action.
+    /// Returns whether the same call can succeed later without any other action.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         self.kind() == ErrorKind::Retry

@@ -69,13 +69,13 @@ mod by_futex {
 
     impl Waiters {
         #[expect(clippy::unused_self, reason = "the others need it")]
-        pub(crate) fn sleep(&self, watermark: &AtomicU32, seen: u32) {
-            futex_wait(watermark, seen);
+        pub(crate) fn sleep(&self, epoch: &AtomicU32, seen: u32) {
+            futex_wait(epoch, seen);
         }
 
         #[expect(clippy::unused_self, reason = "the others need it")]
-        pub(crate) fn wake(&self, watermark: &AtomicU32, count: u32) {
-            futex_wake(watermark, count);
+        pub(crate) fn wake(&self, epoch: &AtomicU32, count: u32) {
+            futex_wake(epoch, count);
         }
     }
 }
@@ -93,9 +93,9 @@ mod by_lock {
     }
 
     impl Waiters {
-        pub(crate) fn sleep(&self, watermark: &AtomicU32, seen: u32) {
+        pub(crate) fn sleep(&self, epoch: &AtomicU32, seen: u32) {
             let held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-            if watermark.load(Ordering::Relaxed) == seen {
+            if epoch.load(Ordering::Relaxed) == seen {
                 drop(self.woken.wait(held).unwrap_or_else(PoisonError::into_inner));
             }
         }

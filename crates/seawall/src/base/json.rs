@@ -24,7 +24,7 @@ use std::fmt::Display;
 /// let lsn = log.append(&vec![0.1, 1e300])?;
 /// assert_eq!(log.get(lsn)?, Some(vec![0.1, 1e300]));
 /// let refused = log.append(&vec![0.5, f64::NAN]).unwrap_err();
-/// assert_eq!(format!("{refused:#}"), "cannot encode the record: [1]: NaN is no number of JSON");
+/// assert_eq!(format!("{refused:#}"), "cannot encode the record: [1]: NaN is not a JSON number");
 /// # drop(log); std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -107,7 +107,7 @@ fn refuse<R, E: ser::Error>(value: f64) -> Result<R, E> {
         _ if value > 0.0 => "infinity",
         _ => "-infinity",
     };
-    Err(E::custom(format_args!("{name} is no number of JSON")))
+    Err(E::custom(format_args!("{name} is not a JSON number")))
 }
 
 /// Methods that only forward.
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_of_json_is_refused_wherever_it_stands() {
+    fn floats_without_a_json_form_are_refused_anywhere_in_the_record() {
         let nan = f64::NAN;
         let named = |value| BTreeMap::from([("k".to_owned(), value)]);
         let sound = Record::default;
@@ -407,14 +407,14 @@ mod tests {
             (Record { kind: Kind::Two(0.0, f32::NAN), ..sound() }, "kind[1]"),
             (Record { kind: Kind::Three { x: nan }, ..sound() }, "kind.x"),
         ] {
-            assert_eq!(encode(&record).unwrap_err(), format!("{place}: NaN is no number of JSON"));
+            assert_eq!(encode(&record).unwrap_err(), format!("{place}: NaN is not a JSON number"));
         }
     }
 
     #[test]
     fn the_refusal_says_which_value_it_was() {
-        assert_eq!(encode(&f64::NAN).unwrap_err(), "NaN is no number of JSON");
-        assert_eq!(encode(&f32::INFINITY).unwrap_err(), "infinity is no number of JSON");
-        assert_eq!(encode(&f64::NEG_INFINITY).unwrap_err(), "-infinity is no number of JSON");
+        assert_eq!(encode(&f64::NAN).unwrap_err(), "NaN is not a JSON number");
+        assert_eq!(encode(&f32::INFINITY).unwrap_err(), "infinity is not a JSON number");
+        assert_eq!(encode(&f64::NEG_INFINITY).unwrap_err(), "-infinity is not a JSON number");
     }
 }

@@ -12,7 +12,7 @@ pub(crate) trait LocalWriter: Debug + Send + Sync {
     /// Refuses a call in a forked child.
     fn check_process(&self) -> Result<()>;
 
-    /// The log's files.
+    /// The log's directory.
     fn storage(&self) -> &Arc<dyn Storage>;
 
     /// The clock that deadlines of [`wait_beyond`](Self::wait_beyond) refer to.

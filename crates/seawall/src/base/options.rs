@@ -43,7 +43,7 @@ pub(crate) enum Setting {
     /// The current scheme; a new log writes none.
     Keep,
     /// This scheme, or none.
-    Now(Option<Scheme>),
+    Set(Option<Scheme>),
 }
 
 impl Setting {
@@ -51,7 +51,7 @@ impl Setting {
     pub(crate) fn or_keep(self, has: Option<Scheme>) -> Option<Scheme> {
         match self {
             Self::Keep => has,
-            Self::Now(wanted) => wanted,
+            Self::Set(requested) => requested,
         }
     }
 }
@@ -214,7 +214,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn parity(mut self, scheme: Option<Scheme>) -> Self {
-        self.parity = Setting::Now(scheme);
+        self.parity = Setting::Set(scheme);
         self
     }
 

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_no_name_gets_any_log_and_a_log_without_one_takes_it() {
+    fn empty_type_name_matches_any_log_and_a_nameless_log_adopts_one() {
         let (named, nameless) = (of(CodecId::Json, "order", 2), of(CodecId::Json, "", 2));
         assert_eq!(refusal(&named, &nameless), None);
         assert_eq!(refusal(&nameless, &named), None);

@@ -88,7 +88,7 @@ impl Retention {
     }
 
     /// Whether the rule depends on file lengths.
-    pub(crate) fn asks_for_lengths(&self) -> bool {
+    pub(crate) fn needs_lengths(&self) -> bool {
         self.bytes_max.is_some()
     }
 

@@ -96,8 +96,8 @@ impl LiveFile {
     /// # Errors
     ///
     /// `Io`: nothing is published. Readers then sync what they return.
-    pub(crate) fn publish(&mut self, env: &Env, log: LogId, told: Published) -> Result<()> {
-        let (boot_id, (segment, durable)) = (self.boot_id, told);
+    pub(crate) fn publish(&mut self, env: &Env, log: LogId, published: Published) -> Result<()> {
+        let (boot_id, (segment, durable)) = (self.boot_id, published);
         let live = Live { log, boot_id, segment, durable, time_us: env.clock.wall_us() };
         let storage = &*env.storage;
         if self.write(storage, &live).is_ok() {
@@ -106,8 +106,8 @@ impl LiveFile {
         // The file may be half written. Readers do not trust it without its lock, so a new file
         // takes its place.
         self.file = None;
-        let told = self.write(storage, &live);
-        told.inspect_err(|_| {
+        let done = self.write(storage, &live);
+        done.inspect_err(|_| {
             self.file = None;
             let _ = remove(storage);
         })
@@ -119,8 +119,8 @@ impl LiveFile {
     /// # Errors
     ///
     /// `Io`: the earlier watermark can be neither changed nor removed.
-    pub(crate) fn stop(&mut self, env: &Env, log: LogId, told: Published) -> Result<()> {
-        self.publish(env, log, told).or_else(|_| retract(&*env.storage))
+    pub(crate) fn stop(&mut self, env: &Env, log: LogId, published: Published) -> Result<()> {
+        self.publish(env, log, published).or_else(|_| retract(&*env.storage))
     }
 
     fn write(&mut self, storage: &dyn Storage, live: &Live) -> io::Result<()> {
@@ -167,8 +167,8 @@ fn remove(storage: &dyn Storage) -> io::Result<()> {
 /// `Io`: the remaining watermark would be wrong.
 pub(crate) fn retract_beyond(storage: &dyn Storage, last: Option<Lsn>) -> Result<Option<String>> {
     let Err(error) = retract(storage) else { return Ok(None) };
-    let told = read_whole_live(storage).ok().flatten();
-    if told.is_some_and(|told| told.durable > last) {
+    let published = read_whole_live(storage).ok().flatten();
+    if published.is_some_and(|published| published.durable > last) {
         Err(error)
     } else {
         Ok(Some(error.to_string()))

@@ -144,8 +144,8 @@ fn put(pieces: &mut Pieces, start: u64, bytes: Vec<u8>) {
     for at in over {
         let Some(piece) = pieces.remove(&at) else { continue };
         let before = to_usize(start.saturating_sub(at)).min(piece.len());
-        let behind = to_usize(end.saturating_sub(at)).min(piece.len());
-        if let Some(rest) = piece.get(behind..).filter(|rest| !rest.is_empty()) {
+        let after = to_usize(end.saturating_sub(at)).min(piece.len());
+        if let Some(rest) = piece.get(after..).filter(|rest| !rest.is_empty()) {
             pieces.insert(end, Arc::new(rest.to_vec()));
         }
         if let Some(rest) = piece.get(..before).filter(|rest| !rest.is_empty()) {
@@ -162,14 +162,14 @@ fn to_usize(place: u64) -> usize {
     usize::try_from(place).unwrap_or(usize::MAX)
 }
 
-fn refused() -> io::Error {
+fn read_only() -> io::Error {
     io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "a repaired view of a log is read-only")
 }
 
 impl Storage for Overlay {
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
         if access != Access::Read {
-            return Err(refused());
+            return Err(read_only());
         }
         if self.gone.contains(name) {
             return Err(io::ErrorKind::NotFound.into());
@@ -192,19 +192,19 @@ impl Storage for Overlay {
     }
 
     fn create(&self, _: &str) -> io::Result<Arc<dyn File>> {
-        Err(refused())
+        Err(read_only())
     }
 
     fn rename(&self, _: &str, _: &str) -> io::Result<()> {
-        Err(refused())
+        Err(read_only())
     }
 
     fn rename_new(&self, _: &str, _: &str) -> io::Result<()> {
-        Err(refused())
+        Err(read_only())
     }
 
     fn remove(&self, _: &str) -> io::Result<()> {
-        Err(refused())
+        Err(read_only())
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -222,7 +222,7 @@ impl Storage for Overlay {
     }
 
     fn lock(&self, _: &str) -> io::Result<Option<Box<dyn Lock>>> {
-        Err(refused())
+        Err(read_only())
     }
 
     fn is_locked(&self, name: &str) -> io::Result<bool> {
@@ -230,7 +230,7 @@ impl Storage for Overlay {
     }
 
     fn lock_file(&self, _: &str) -> io::Result<Option<Box<dyn Lock>>> {
-        Err(refused())
+        Err(read_only())
     }
 
     fn is_file_locked(&self, name: &str) -> io::Result<bool> {
@@ -238,7 +238,7 @@ impl Storage for Overlay {
     }
 
     fn folder(&self, _: &str) -> io::Result<Arc<dyn Storage>> {
-        Err(refused())
+        Err(read_only())
     }
 
     fn folder_if_any(&self, name: &str) -> io::Result<Option<Arc<dyn Storage>>> {
@@ -292,10 +292,10 @@ impl View {
                 continue;
             };
             let gap = to_usize(start.saturating_sub(at)).min(rest.len());
-            let (before, behind) = rest.split_at_mut(gap);
+            let (before, after) = rest.split_at_mut(gap);
             self.read_inner(before, at)?;
-            let size = shown.len().min(behind.len());
-            let (target, left) = behind.split_at_mut(size);
+            let size = shown.len().min(after.len());
+            let (target, left) = after.split_at_mut(size);
             target.copy_from_slice(shown.get(..size).unwrap_or_default());
             at = at.saturating_add(to_u64(gap + size));
             rest = left;
@@ -321,7 +321,7 @@ impl File for View {
     }
 
     fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
-        Err(refused())
+        Err(read_only())
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -347,15 +347,15 @@ impl File for View {
     }
 
     fn set_len(&self, _: u64) -> io::Result<()> {
-        Err(refused())
+        Err(read_only())
     }
 
     fn fill_with_zeros(&self, _: u64) -> io::Result<()> {
-        Err(refused())
+        Err(read_only())
     }
 
     fn allocate(&self, _: u64) -> io::Result<()> {
-        Err(refused())
+        Err(read_only())
     }
 }
 

@@ -13,7 +13,7 @@ use std::io;
 use std::sync::Arc;
 
 /// How many bytes of a text file are checked for content.
-const HOLDS_LOOK: u64 = 64 << 10;
+const HOLDS_SCAN_SIZE: u64 = 64 << 10;
 
 /// A segment with a valid header.
 #[derive(Clone, Debug)]
@@ -217,7 +217,7 @@ impl Segment {
         if *base > Lsn::FIRST || carried.is_some() || pred.is_some() {
             return Ok(true);
         }
-        let max = self.header.size.max(HOLDS_LOOK);
+        let max = self.header.size.max(HOLDS_SCAN_SIZE);
         let data = self.read(Offset(self.header.data_start()), max)?;
         let sealed = self.seal()?.is_some();
         Ok(sealed || !self.marks()?.is_empty() || !tail::is_zero(&data))

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Creates the directory `target` with what `fill` writes, durably or not at all. Refuses a target
 /// inside `source`, the log that is read.
-pub(crate) fn make<T>(
+pub(crate) fn create_dir_atomically<T>(
     source: &Path,
     target: &Path,
     fill: impl FnOnce(Arc<dyn Storage>) -> Result<T>,

@@ -223,7 +223,8 @@ fn last_of(
     let (last, end) = match open_end {
         None => (end.last, end),
         Some(newest) => {
-            let scan = scan.behind().unwrap_or_else(|| LogScanner::within(catalog, newest, None));
+            let scan =
+                scan.beyond_end().unwrap_or_else(|| LogScanner::within(catalog, newest, None));
             let mut behind = durable_end::scan_beyond_known(catalog, scan, known)?;
             behind.make_durable(catalog, &mut None)?;
             if let Some(refusal) = behind.refusal() {

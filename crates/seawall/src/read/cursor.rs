@@ -343,7 +343,7 @@ impl Cursor {
     /// Examines the bytes after the last record known to be durable, and lets the scan continue as
     /// far as allowed. `at_end` means that the scan reached this record without damage.
     fn scan_beyond_known(&mut self, at_end: bool, known: Option<Lsn>) -> Result<()> {
-        let scan = self.scan.behind().filter(|_| at_end);
+        let scan = self.scan.beyond_end().filter(|_| at_end);
         let scan = match (scan, durable_end::open_end(&self.catalog)) {
             (Some(scan), _) => scan,
             (None, Some(newest)) => {

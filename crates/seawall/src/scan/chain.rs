@@ -250,15 +250,15 @@ impl Headers {
         let is_oldest = oldest.is_some_and(|oldest| oldest.id >= pred.id);
         let fault = if is_oldest { ChainFault::OldestMissing } else { ChainFault::ChainBroken };
         let missing = self.missing(pred.id, fault);
-        let behind = self.sealed_before(header)?;
-        let first = match &behind {
+        let older = self.sealed_before(header)?;
+        let first = match &older {
             Some((_, last)) => next_lsn(*last),
             None => manifest.map_or(Lsn::FIRST, |manifest| manifest.oldest_base),
         };
         let lost = header.base.previous().filter(|last| *last >= first);
         let lost = lost.map(|last| Lost { from: first, to: Some(last) });
         let gap = (missing.fault, missing_segment(missing.segment, missing.cause, lost));
-        Ok((behind.map(|(segment, last)| (segment, Limit::At(last))), Some(gap)))
+        Ok((older.map(|(segment, last)| (segment, Limit::At(last))), Some(gap)))
     }
 
     /// The newest segment before the gap in front of `header`, and its last LSN.

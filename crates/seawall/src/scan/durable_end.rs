@@ -50,8 +50,8 @@ pub(crate) fn known(catalog: &Catalog, watermark: Option<&Watermark>) -> Result<
     let closed = catalog.manifest.as_ref().and_then(|manifest| manifest.closed);
     let closed = closed.filter(|closed| closed.segment == header.reference());
     let closed = closed.and_then(|closed| closed.last);
-    let told = watermark.and_then(|watermark| catalog.durable_per(&watermark.live));
-    let others = [header.base.previous(), header.carried, closed, told];
+    let published = watermark.and_then(|watermark| catalog.durable_per(&watermark.live));
+    let others = [header.base.previous(), header.carried, closed, published];
     Ok(marks.chain(others).max().flatten())
 }
 
@@ -60,8 +60,8 @@ fn is_named(catalog: &Catalog, watermark: Option<&Watermark>) -> Result<bool> {
     let [.., before, newest] = &*catalog.chain else { return Ok(true) };
     let named = newest.segment.header.reference();
     let closed = catalog.manifest.as_ref().and_then(|manifest| manifest.closed);
-    let is_told = watermark.is_some_and(|watermark| catalog.matches_newest(&watermark.live));
-    if is_told || closed.is_some_and(|closed| closed.segment == named) {
+    let is_published = watermark.is_some_and(|watermark| catalog.matches_newest(&watermark.live));
+    if is_published || closed.is_some_and(|closed| closed.segment == named) {
         return Ok(true);
     }
     Ok(before.segment.seal()?.is_some_and(|seal| seal.next == named))

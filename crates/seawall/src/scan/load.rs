@@ -84,8 +84,8 @@ fn load_once(storage: &Arc<dyn Storage>, watermark: Option<&Watermark>) -> Resul
         return Err(Error::io("find the segment that the writer named")(pruned));
     }
     // The writer may have rotated after the watermark was read; its successor counts, too.
-    let behind = newest.and_then(|newest| ids.iter().copied().filter(|id| *id > newest).min());
-    let last = behind.or(newest);
+    let next = newest.and_then(|newest| ids.iter().copied().filter(|id| *id > newest).min());
+    let last = next.or(newest);
     let mut headers = Headers::default();
     for name in &found.names {
         let id = SegmentId::from_file_name(name);

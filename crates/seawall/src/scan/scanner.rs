@@ -271,8 +271,8 @@ impl LogScanner {
                     if is_short && scanner.layout() == Layout::Text {
                         scanner.ends_at(offset.plus(held));
                     } else if held < least {
-                        let cut = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
-                        return Err(Error::io(format!("read {}", link.segment.name()))(cut));
+                        let short = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+                        return Err(Error::io(format!("read {}", link.segment.name()))(short));
                     }
                 }
                 Step::Batch(batch) => {
@@ -352,7 +352,7 @@ impl LogScanner {
 
     /// A scan from the current position in the newest segment to the last valid record, without a
     /// limit.
-    pub(crate) fn behind(&self) -> Option<Self> {
+    pub(crate) fn beyond_end(&self) -> Option<Self> {
         let (link, scanner) = self.current.as_ref().filter(|_| self.is_in_newest())?;
         let (mut link, mut scanner) = (link.clone(), scanner.clone());
         link.limit = Limit::Open;

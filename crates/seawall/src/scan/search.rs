@@ -59,7 +59,7 @@ impl HeaderSearch {
     /// Searches the window `bytes` at offset `at`.
     pub(crate) fn scan_window(&mut self, scanner: &Scanner, at: Offset, bytes: &[u8]) {
         if scanner.layout() == Layout::Text {
-            return self.look_at_lines(scanner, at, bytes);
+            return self.scan_lines(scanner, at, bytes);
         }
         for (offset, header) in headers(Window { start: at, bytes }, at, scanner.life()) {
             self.confirmed = self.confirmed.max(header.confirmed());
@@ -77,14 +77,14 @@ impl HeaderSearch {
     }
 
     /// Skips zeros of a text file up to `next`: no line begins there.
-    pub(crate) fn pass_hole(&mut self, next: Option<Offset>) {
+    pub(crate) fn skip_hole(&mut self, next: Option<Offset>) {
         // Begins one byte early: the zero shows that no line begins at `next` either.
         let next = next.map_or(self.end, |next| next.0.saturating_sub(1));
         self.at = self.at.max(Offset(next.min(self.end)));
     }
 
     /// Checks each line using only its own bytes, so that no byte is checked twice.
-    fn look_at_lines(&mut self, scanner: &Scanner, at: Offset, bytes: &[u8]) {
+    fn scan_lines(&mut self, scanner: &Scanner, at: Offset, bytes: &[u8]) {
         let is_last = at.plus(to_u64(bytes.len())).0 >= self.end;
         let mut starts = lines::starts(bytes, self.at_line).peekable();
         // A line may continue in the next window.
@@ -138,8 +138,8 @@ pub(crate) fn search(
         }
         // A sparse text file may be as long as the file system allows: skip its holes.
         if scanner.layout() == Layout::Text && tail::is_zero(&bytes) {
-            let behind = at.plus(to_u64(bytes.len()));
-            rest.pass_hole(source.next_written(behind)?);
+            let after = at.plus(to_u64(bytes.len()));
+            rest.skip_hole(source.next_written(after)?);
         }
     }
     Ok(rest)

@@ -47,7 +47,7 @@ impl Writer {
     }
 
     fn live_segments(&mut self) -> Result<Vec<LiveSegment>> {
-        let needs_lengths = self.retained.rule.is_some_and(|rule| rule.asks_for_lengths());
+        let needs_lengths = self.retained.rule.is_some_and(|rule| rule.needs_lengths());
         let mut live = vec![];
         for header in &self.chain {
             let length = match self.retained.lengths.get(&header.id) {

@@ -31,13 +31,12 @@ impl LogScanner {
         let part = scanner.part().and_then(|part| part.confirmed);
         let source = opened(&mut self.source, &link.segment, self.skip_io_errors)?;
         let rest = search(source, scanner, from, is_newest)?;
-        let behind = at.0..rest.used.0.max(source.end()?);
+        let after = at.0..rest.used.0.max(source.end()?);
         // After a clean close nothing was written here.
         let closed_here = self.closed.is_some_and(|closed| {
             closed.segment == link.segment.header.reference() && closed.last == next.previous()
         });
-        let is_hidden =
-            source.had_io_error(&behind) || (!closed_here && source.is_unknown(&behind));
+        let is_hidden = source.had_io_error(&after) || (!closed_here && source.is_unknown(&after));
         let mut min_end = match link.limit {
             Limit::At(last) => last,
             Limit::Open => self.confirmed(&link.segment, rest.confirmed.max(part))?,
@@ -61,12 +60,12 @@ impl LogScanner {
     }
 
     /// W: the highest record confirmed by anything in the newest segment or by the clean close.
-    fn confirmed(&self, segment: &Segment, behind: Option<Lsn>) -> Result<Option<Lsn>> {
+    fn confirmed(&self, segment: &Segment, after: Option<Lsn>) -> Result<Option<Lsn>> {
         let header = &segment.header;
         let marks = segment.marks()?.into_iter().map(|mark| mark.confirmed);
         let closed = self.closed.filter(|closed| closed.segment == header.reference());
         let closed = closed.and_then(|closed| closed.last);
-        let others = [header.carried, header.base.previous(), closed, self.confirmed, behind];
+        let others = [header.carried, header.base.previous(), closed, self.confirmed, after];
         Ok(marks.chain(others).max().flatten())
     }
 
