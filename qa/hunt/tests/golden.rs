@@ -7,7 +7,7 @@ use seawall_io::{Access, PosixStorage, Storage};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../seawall/tests/golden/1");
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/seawall/tests/golden/1");
 
 #[test]
 fn the_writer_of_today_makes_the_same_bytes() {
