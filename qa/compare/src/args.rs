@@ -1,13 +1,75 @@
 //! What can be asked for, as clap reads it.
 
 use crate::payload;
-use clap::Parser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use seawall_measure::human;
 use std::path::PathBuf;
 
 /// Measure Seawall beside other logs and stores: the same records, by turns, on the same disk
 #[derive(Debug, Parser)]
 #[command(name = "seawall-compare", version, after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) verb: Option<Verb>,
+    #[command(flatten)]
+    pub(crate) compare: Compare,
+}
+
+/// What else can be done.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Damage the logs of the peers, and show what each makes of it
+    Damage(Damage),
+    /// One step of `damage`, in the current directory
+    #[command(hide = true)]
+    Step(Step),
+}
+
+/// `seawall-compare damage`
+#[derive(Debug, Args)]
+pub(crate) struct Damage {
+    /// Where to write; room for 1 GiB
+    #[arg(long, default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// Only these logs
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub(crate) peers: Vec<String>,
+}
+
+/// `seawall-compare step`
+#[derive(Debug, Args)]
+pub(crate) struct Step {
+    #[arg(value_enum)]
+    pub(crate) act: Act,
+    #[arg(long)]
+    pub(crate) peer: String,
+}
+
+/// What a step does with a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Act {
+    /// Writes it, and ends without closing it.
+    Write,
+    /// Reads all records.
+    Read,
+    /// Appends one record.
+    Append,
+}
+
+impl Act {
+    /// As it is typed.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Read => "read",
+            Self::Append => "append",
+        }
+    }
+}
+
+/// Measure Seawall beside other logs and stores: the same records, by turns, on the same disk
+#[derive(Debug, Args)]
 pub(crate) struct Compare {
     /// Where to write; room for some 20 GiB if --time is long
     #[arg(long, default_value = ".")]
@@ -58,7 +120,9 @@ Examples:
   sudo chrt -f 1 target/release/seawall-compare --time 200 --report logs.html
       all of it in some 20 minutes, ranked, with charts
   seawall-compare --peers okaywal,raft-engine --writers 8 --time 5 --json
-      two of them, for programs";
+      two of them, for programs
+  seawall-compare damage
+      what each log makes of a flipped bit, a lost sector, a lost or zeroed end";
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 measured, whoever is ahead; 1 I/O or environment; 2 usage; 9 there is something
@@ -71,23 +135,22 @@ mod tests {
 
     #[test]
     fn every_example_is_a_command_line() {
-        Compare::command().debug_assert();
-        let examples = EXAMPLES
-            .lines()
-            .filter_map(|line| line.find("seawall-compare ").map(|at| &line[at..]));
+        Cli::command().debug_assert();
+        let examples =
+            EXAMPLES.lines().filter_map(|line| line.find("seawall-compare ").map(|at| &line[at..]));
         let mut count = 0;
         for example in examples {
-            Compare::try_parse_from(example.split_whitespace()).expect(example);
+            Cli::try_parse_from(example.split_whitespace()).expect(example);
             count += 1;
         }
-        assert_eq!(count, 3);
+        assert_eq!(count, 4);
     }
 
     #[test]
     fn what_cannot_be_measured_is_refused() {
         for wrong in ["--size 4", "--size 2GiB", "--writers 0", "--time 0", "--records 10"] {
             let line = format!("seawall-compare {wrong}");
-            Compare::try_parse_from(line.split_whitespace()).expect_err(wrong);
+            Cli::try_parse_from(line.split_whitespace()).expect_err(wrong);
         }
     }
 }

@@ -8,13 +8,14 @@
 
 mod args;
 mod compare;
+mod damage;
 mod payload;
 mod peer;
 mod peers;
 mod race;
 mod tell;
 
-use args::Compare;
+use args::{Cli, Verb};
 use clap::Parser;
 use seawall_bench::failure::{self, Failure};
 use std::os::unix::process::CommandExt;
@@ -24,15 +25,20 @@ use std::process::{Command, ExitCode};
 const QUIET: &str = "WALRUS_QUIET";
 
 fn main() -> ExitCode {
-    let args = match Compare::try_parse() {
-        Ok(args) => args,
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
         Err(error) => {
             // Help is an answer; what else cannot be printed has nobody to read it.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { failure::USAGE } else { 0 });
         }
     };
-    let done = if std::env::var_os(QUIET).is_none() { again() } else { compare::run(&args) };
+    let done = match cli.verb {
+        _ if std::env::var_os(QUIET).is_none() => again(),
+        None => compare::run(&cli.compare),
+        Some(Verb::Damage(args)) => damage::run(&args),
+        Some(Verb::Step(args)) => damage::step(&args),
+    };
     done.map_or_else(|failure| ExitCode::from(failure.tell()), |()| ExitCode::SUCCESS)
 }
 

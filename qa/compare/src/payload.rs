@@ -2,6 +2,7 @@
 
 use seawall_measure::machine::Stopwatch;
 use seawall_measure::slice::{Slice, nanoseconds};
+use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 /// The smallest payload: its number.
@@ -63,6 +64,33 @@ pub(crate) enum Order {
     Ascending,
     /// As several threads wrote them.
     Any,
+    /// As a damaged log delivers them: what is wrong is counted, and the reading continues.
+    Damaged,
+}
+
+/// What came of a damaged log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Delivered {
+    /// Records as they were written, each counted once.
+    pub(crate) intact: u64,
+    /// Other bytes, or a record twice.
+    pub(crate) wrong: u64,
+}
+
+impl Display for Delivered {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} intact, {} wrong", self.intact, self.wrong)
+    }
+}
+
+impl Delivered {
+    /// Reads what `Display` writes; anything else is nothing.
+    pub(crate) fn parse(text: &str) -> Self {
+        let numbers = text.strip_suffix(" wrong").and_then(|text| text.split_once(" intact, "));
+        let [intact, wrong] = numbers
+            .map_or([0, 0], |(intact, wrong)| [intact, wrong].map(|n| n.parse().unwrap_or(0)));
+        Self { intact, wrong }
+    }
 }
 
 /// Takes what a peer delivers, makes each payload anew, and compares.
@@ -78,6 +106,8 @@ pub(crate) struct Check {
     start: u64,
     read: u64,
     wrong: Option<String>,
+    /// Of a damaged log.
+    found: Delivered,
     /// When enough was read; `None`: all is read.
     until: Option<Duration>,
     watch: Option<Stopwatch>,
@@ -92,11 +122,12 @@ impl Check {
             order,
             payloads: Payloads::new(size),
             expected: vec![0; size],
-            seen: if order == Order::Any { vec![false; count] } else { vec![] },
+            seen: if order == Order::Ascending { vec![] } else { vec![false; count] },
             count: u64::try_from(count).expect("fits in 64 bits"),
             start: 0,
             read: 0,
             wrong: None,
+            found: Delivered::default(),
             until: None,
             watch: None,
             last: Duration::ZERO,
@@ -113,10 +144,16 @@ impl Check {
     /// Takes one record; whether another one is wanted.
     pub(crate) fn take(&mut self, payload: &[u8]) -> bool {
         let number = match (self.order, payload.first_chunk::<8>()) {
-            (Order::Any, Some(head)) => u64::from_le_bytes(*head),
+            (Order::Any | Order::Damaged, Some(head)) => u64::from_le_bytes(*head),
             _ => self.read,
         };
         self.payloads.fill(number, &mut self.expected);
+        if self.order == Order::Damaged {
+            let is_intact = payload == self.expected && self.is_new(number);
+            let count = if is_intact { &mut self.found.intact } else { &mut self.found.wrong };
+            *count += 1;
+            return true;
+        }
         if payload != self.expected {
             self.wrong = Some(format!("record {} is not what was written", self.read));
             return false;
@@ -158,6 +195,11 @@ impl Check {
             return Err(format!("{} records came back, and {} went in", self.read, self.count));
         }
         Ok((self.read - self.start, took))
+    }
+
+    /// What came of a damaged log so far.
+    pub(crate) fn delivered(&self) -> Delivered {
+        self.found
     }
 
     /// What came of several readings.
@@ -202,6 +244,18 @@ mod tests {
             read(&records, Order::Ascending).unwrap_err();
             read(&records, Order::Any).unwrap_err();
         }
+    }
+
+    #[test]
+    fn records_of_a_damaged_log_are_counted_as_intact_or_wrong() {
+        let mut records = Payloads::new(20).first(3);
+        records[1][15] ^= 1;
+        records.push(records[0].clone());
+        let mut check = Check::new(3, 20, Order::Damaged);
+        assert!(records.iter().all(|record| check.take(record)));
+        let delivered = check.delivered();
+        assert_eq!(delivered, Delivered { intact: 2, wrong: 2 });
+        assert_eq!(Delivered::parse(&delivered.to_string()), delivered);
     }
 
     #[test]

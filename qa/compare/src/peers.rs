@@ -2,12 +2,18 @@
 
 mod commitlog;
 mod fjall;
+mod hiqlite;
+mod logdb;
 mod okaywal;
+mod open_wal;
 mod plain;
 mod raft_engine;
+mod raft_log;
 mod redb;
 mod seawall;
 mod sqlite;
+mod wal_db;
+mod walogs;
 mod walrus;
 
 use crate::peer::Kind;
@@ -23,11 +29,33 @@ pub(crate) const PEERS: &[&Kind] = &[
     &raft_engine::PREFILLED,
     &walrus::KIND,
     &commitlog::KIND,
+    &wal_db::KIND,
+    &open_wal::KIND,
+    &walogs::KIND,
+    &logdb::KIND,
+    &raft_log::KIND,
+    &hiqlite::KIND,
     &fjall::KIND,
     &redb::KIND,
     &sqlite::KIND,
     &plain::GROWING,
     &plain::WRITTEN,
+];
+
+/// Logs that are damaged: those that store a record once, in a file that is found by its bytes.
+pub(crate) const DAMAGED: &[&Kind] = &[
+    &okaywal::KIND,
+    &raft_engine::KIND,
+    &walrus::KIND,
+    &commitlog::KIND,
+    &wal_db::KIND,
+    &wal_db::STRICT,
+    &open_wal::KIND,
+    &walogs::KIND,
+    &logdb::KIND,
+    &raft_log::KIND,
+    &hiqlite::KIND,
+    &fjall::KIND,
 ];
 
 /// As a lock is taken where a panic of its holder breaks nothing.

@@ -6,15 +6,16 @@ use crate::peer::{Discipline, Kind};
 use crate::peers::OURS;
 use crate::race::{Raced, SET, Task};
 use seawall_bench::chart::{Names, Series, log_log};
+use seawall_bench::page::{self, escaped};
 use seawall_measure::contest::{Row, Verdict};
 use seawall_measure::human::{folded, number, rounded};
-use seawall_bench::page::{self, escaped};
 use serde_json::{Value, json};
 
 /// A colour for each line of a chart; the first is ours.
-const COLORS: [&str; 11] = [
+const COLORS: [&str; 17] = [
     "#0b6e4f", "#b3541e", "#1f5fa8", "#5fa8d3", "#7a3e9d", "#8a94a0", "#c2185b", "#6d4c41",
-    "#e0a100", "#444c56", "#2aa198",
+    "#e0a100", "#444c56", "#2aa198", "#d33682", "#6c71c4", "#859900", "#00838f", "#9e9d24",
+    "#ff7043",
 ];
 
 /// A name as it is typed.

@@ -23,6 +23,8 @@ pub(super) const KIND: Kind = Kind {
 };
 
 const READ: usize = 256 << 10;
+/// Bytes before the payload of a message.
+const MESSAGE_HEAD: usize = 20;
 /// As it begins each segment.
 const HEAD: usize = 2;
 /// Its default.
@@ -98,23 +100,35 @@ impl Peer for Writer {
 }
 
 fn reader(place: &Place<'_>) -> Done<Box<dyn Reader>> {
-    Ok(Box::new(Messages(start(place.folder)?)))
+    Ok(Box::new(Messages { log: start(place.folder)?, one: 2 * (MESSAGE_HEAD + place.size) - 1 }))
 }
 
-struct Messages(CommitLog);
+struct Messages {
+    log: CommitLog,
+    /// Bytes that hold one message and not two.
+    one: usize,
+}
 
 impl Reader for Messages {
     fn read(&mut self, check: &mut Check) -> Done {
-        let mut next = 0;
-        loop {
-            let messages = self.0.read(next, ReadLimit::max_bytes(READ))?;
-            if messages.is_empty() {
-                return Ok(());
-            }
-            next += u64::try_from(messages.len())?;
-            if !messages.iter().all(|message| check.take(message.payload())) {
-                return Ok(());
+        let (mut next, mut limit, mut failed) = (0, READ, Ok(()));
+        while self.log.last_offset().is_some_and(|last| next <= last) {
+            match self.log.read(next, ReadLimit::max_bytes(limit)) {
+                Ok(messages) => {
+                    let count = u64::try_from(messages.len())?;
+                    if !messages.iter().all(|message| check.take(message.payload())) || count == 0 {
+                        break;
+                    }
+                    next += count;
+                }
+                // Messages are read by offset, so those around a damaged one may be readable.
+                Err(_) if limit > self.one => limit = self.one,
+                Err(error) => {
+                    failed = failed.and(Err(error.into()));
+                    next += 1;
+                }
             }
         }
+        failed
     }
 }

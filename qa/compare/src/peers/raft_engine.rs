@@ -5,6 +5,7 @@ use crate::payload::Check;
 use crate::peer::{Done, Kind, Level, Peer, Place, Reader};
 use raft_engine::{Config, Engine, LogBatch, MessageExt, ReadableSize};
 use raft_proto::eraftpb;
+use std::ops::Range;
 use std::sync::Mutex;
 
 pub(super) const KIND: Kind = Kind {
@@ -33,7 +34,7 @@ pub(super) const PREFILLED: Kind = Kind {
 /// Bytes of the files in use before they are recycled, where they are prefilled; it makes half as
 /// many again.
 const PREFILLED_BYTES: u64 = 512 << 20;
-const GROUP: usize = 1_000;
+const GROUP: u64 = 1_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Files {
@@ -136,25 +137,42 @@ struct Entries {
     found: Vec<eraftpb::Entry>,
 }
 
+impl Entries {
+    /// How many entries of `range` were found.
+    fn fetch(&mut self, group: u64, range: Range<u64>) -> Done<u64> {
+        let Self { engine, found } = self;
+        found.clear();
+        let Range { start, end } = range;
+        let count = engine.fetch_entries_to::<Ext>(group, start, end, None, found)?;
+        Ok(u64::try_from(count)?)
+    }
+}
+
 impl Reader for Entries {
     fn read(&mut self, check: &mut Check) -> Done {
+        let mut failed = Ok(());
         for group in self.engine.raft_groups() {
             let last = self.engine.last_index(group).unwrap_or(0);
             let mut next = self.engine.first_index(group).unwrap_or(1);
+            let mut entries = GROUP;
             while next <= last {
-                self.found.clear();
-                let end = (next + u64::try_from(GROUP)?).min(last + 1);
-                let count =
-                    self.engine.fetch_entries_to::<Ext>(group, next, end, None, &mut self.found)?;
-                if count == 0 {
-                    return Err(format!("entry {next} of group {group} does not come").into());
+                match self.fetch(group, next..(next + entries).min(last + 1)) {
+                    Ok(0) => {
+                        return Err(format!("entry {next} of group {group} does not come").into());
+                    }
+                    Ok(_) if !self.found.iter().all(|entry| check.take(&entry.data)) => {
+                        return Ok(());
+                    }
+                    Ok(count) => next += count,
+                    // Entries are read by index, so those around a damaged one can be read.
+                    Err(_) if entries > 1 => entries = 1,
+                    Err(error) => {
+                        failed = failed.and(Err(error));
+                        next += 1;
+                    }
                 }
-                if !self.found.iter().all(|entry| check.take(&entry.data)) {
-                    return Ok(());
-                }
-                next += u64::try_from(count)?;
             }
         }
-        Ok(())
+        failed
     }
 }
