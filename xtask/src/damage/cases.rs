@@ -72,11 +72,11 @@ pub(super) const SECTOR_ZEROED: &str = "one 512-byte sector zeroed";
 pub(super) const BIT_IN_ZEROS: &str = "one bit of a record of zeros";
 pub(super) const LENGTH_ZEROED: &str = "length of a batch zeroed";
 pub(super) const LENGTH_BIT: &str = "length of a batch, high bit";
-pub(super) const TAIL_CUT: &str = "last 100 bytes cut off";
+pub(super) const TAIL_CUT: &str = "last 100 bytes missing";
 pub(super) const TAIL_ZEROED: &str = "last 100 bytes zeroed";
 pub(super) const TAIL_BIT: &str = "one bit of the last record";
 
-pub(super) const NEWEST_CUT: &str = "newest file cut at a record";
+pub(super) const NEWEST_CUT: &str = "newest file truncated";
 
 /// All that is done to logs without parity.
 pub(super) const GROUPS: &[Group] = &[IN_THE_MIDDLE, AT_THE_END, WHOLE_FILES];
@@ -92,7 +92,7 @@ const IN_THE_MIDDLE: Group = Group {
         damage(EIGHT_BYTES, change::eight_bytes),
         damage("100 bytes zeroed", change::hundred_zeros),
         damage(SECTOR_ZEROED, change::zero_sector),
-        damage("4 KiB of garbage", change::garbage),
+        damage("4 KiB of random bytes", change::garbage),
         damage("64 KiB zeroed", change::reach).too_much(),
         damage(BIT_IN_ZEROS, change::bit_in_zeros),
         damage(LENGTH_ZEROED, change::batch_length_zero),
@@ -101,22 +101,22 @@ const IN_THE_MIDDLE: Group = Group {
         damage("length of a record, high bit", change::record_length_bit),
         damage("two sectors swapped", change::swapped_sectors),
         damage("two batches swapped", change::swapped_batches),
-        damage("a batch copied over the next", change::copied_batch),
+        damage("batch copied over the next", change::copied_batch),
     ],
 };
 
 const AT_THE_END: Group = Group {
     title: "at the end",
     cases: &[
-        torn("last write without its end", change::torn_end),
-        torn("last write without its start", change::torn_start),
+        torn("last write, end missing", change::torn_end),
+        torn("last write, start missing", change::torn_start),
         torn(TAIL_ZEROED, change::tail_zeros),
         damage(TAIL_CUT, change::tail_cut).too_much(),
         damage(TAIL_BIT, change::tail_bit).at_the_end(),
-        damage("one bit, ten records before", change::near_tail_bit).at_the_end(),
+        damage("one bit, 10 records before", change::near_tail_bit).at_the_end(),
         damage(NEWEST_CUT, change::newest_cut).too_much(),
-        blind("last write dropped whole", change::dropped_write),
-        blind("last 200 writes dropped", change::dropped_writes).too_much(),
+        blind("last write missing", change::dropped_write),
+        blind("last 200 writes missing", change::dropped_writes).too_much(),
     ],
 };
 
@@ -124,14 +124,14 @@ const WHOLE_FILES: Group = Group {
     title: "whole files",
     cases: &[
         damage("oldest segment missing", change::oldest_missing),
-        damage("a middle segment missing", change::middle_missing),
+        damage("middle segment missing", change::middle_missing),
         damage("newest segment missing", change::newest_missing),
-        damage("a copy under the next name", change::duplicated),
-        damage("a copy over the next segment", change::over_neighbour),
-        damage("a segment of another log", change::foreign),
-        blind("newest rolled back by 250", change::rolled_back),
-        damage("header of a segment zeroed", change::header_zeros),
-        damage("header of the newest zeroed", change::newest_header_zeros),
+        damage("copy under the next name", change::duplicated),
+        damage("copy over the next segment", change::over_neighbour),
+        damage("segment of another log", change::foreign),
+        blind("older copy of the newest file", change::rolled_back),
+        damage("segment header zeroed", change::header_zeros),
+        damage("newest segment header zeroed", change::newest_header_zeros),
         damage("manifest: one slot damaged", change::one_slot),
         damage("manifest: both slots damaged", change::both_slots),
         damage("manifest missing", change::no_manifest),
@@ -142,23 +142,23 @@ const BLOCKS: Group = Group {
     title: "one block of 4 KiB lost",
     cases: &[
         damage("segment header zeroed", change::header_block),
-        damage("newest header zeroed", change::newest_header_block).at_the_end(),
-        damage("mark slot garbage", change::mark_block),
-        damage("seal of a segment zeroed", change::seal_block),
-        damage("gap garbage", change::gap_block),
+        damage("newest segment header zeroed", change::newest_header_block).at_the_end(),
+        damage("mark slot overwritten", change::mark_block),
+        damage("seal zeroed", change::seal_block),
+        damage("gap overwritten", change::gap_block),
         damage("first records zeroed", change::first_block),
         damage("last records zeroed", change::last_block).at_the_end(),
     ],
 };
 
 const PARITY: Group = Group {
-    title: "around the parity",
+    title: "parity files",
     cases: &[
         damage("two blocks of sixteen zeroed", change::two_blocks),
-        damage("three of them zeroed", change::three_blocks).too_much(),
-        damage("a file of parity missing", change::parity_missing),
-        damage("a file of parity garbage", change::parity_garbage),
-        damage("the same, and one bit", change::parity_garbage_and_bit).too_much(),
-        damage("one bit in each, log and parity", change::both_bits),
+        damage("three blocks of sixteen zeroed", change::three_blocks).too_much(),
+        damage("parity file missing", change::parity_missing),
+        damage("parity file overwritten", change::parity_garbage),
+        damage("that, and one bit of a record", change::parity_garbage_and_bit).too_much(),
+        damage("one bit in log and in parity", change::both_bits),
     ],
 };

@@ -1,10 +1,10 @@
-//! The answer for machines: one object a line, of Seawall's cases, its peers and larger systems.
+//! The table for programs: one object a line, of Seawall's cases, other logs and larger systems.
 
 use super::Row;
-use super::cases::{EIGHT_BYTES, ONE_BIT, TAIL_CUT, TAIL_ZEROED};
+use super::cases::{EIGHT_BYTES, ONE_BIT, SECTOR_ZEROED, TAIL_CUT, TAIL_ZEROED};
 use super::judge::{missing, named_in_vain};
 use super::look::{Opened, Seen};
-use super::peers::{ANCHORS, PEERS};
+use super::peers::{self, ANCHORS, BY_HAND, Peer};
 use super::table::{sides, words};
 use crate::json::{array, object, quote};
 use seawall::Lsn;
@@ -16,18 +16,10 @@ type Fields = Vec<(&'static str, String)>;
 /// All rows, each on a line.
 pub(super) fn lines(rows: &[Row]) -> String {
     let ours = rows.iter().map(ours);
-    let peers = PEERS.iter().flat_map(|peer| {
-        let cases = [ONE_BIT, EIGHT_BYTES, TAIL_CUT, TAIL_ZEROED];
-        cases.into_iter().zip(peer.did).map(|(case, did)| {
-            vec![
-                ("row", quote("peer")),
-                ("case", quote(case)),
-                ("system", quote(peer.name)),
-                ("version", quote(peer.version)),
-                ("did", quote(did)),
-            ]
-        })
-    });
+    let measured = peers::measured()
+        .flat_map(|log| peer(&log, [ONE_BIT, SECTOR_ZEROED, TAIL_CUT, TAIL_ZEROED]));
+    let by_hand =
+        BY_HAND.iter().flat_map(|log| peer(log, [ONE_BIT, EIGHT_BYTES, TAIL_CUT, TAIL_ZEROED]));
     let anchors = ANCHORS.iter().map(|row| {
         vec![
             ("row", quote("system")),
@@ -37,7 +29,21 @@ pub(super) fn lines(rows: &[Row]) -> String {
             ("read", quote(row.read)),
         ]
     });
-    ours.chain(peers).chain(anchors).map(|fields| object(&fields) + "\n").collect()
+    let others = measured.chain(by_hand).chain(anchors);
+    ours.chain(others).map(|fields| object(&fields) + "\n").collect()
+}
+
+/// What a log did with each of these cases.
+fn peer(log: &Peer, cases: [&'static str; 4]) -> Vec<Fields> {
+    let row = |(case, did): (&str, &str)| {
+        vec![
+            ("row", quote("peer")),
+            ("case", quote(case)),
+            ("system", quote(log.name)),
+            ("did", quote(did)),
+        ]
+    };
+    cases.into_iter().zip(log.did).map(row).collect()
 }
 
 fn ours(row: &Row) -> Fields {
@@ -57,19 +63,19 @@ fn ours(row: &Row) -> Fields {
 
 fn seen_fields(seen: &Seen) -> Fields {
     let missing = missing(&seen.reader);
-    let (before, behind) = sides(&seen.reader.intact, missing.first().copied());
+    let (before, after) = sides(&seen.reader.intact, missing.first().copied());
     vec![
         ("verdict", quote(seen.verdict.name())),
         ("opens", quote(words(seen).opens)),
         ("refused", refusal(&seen.open)),
         ("refused_strict", refusal(&seen.strict)),
         ("intact_before", before.to_string()),
-        ("intact_behind", behind.to_string()),
+        ("intact_after", after.to_string()),
         ("missing", missing.len().to_string()),
         ("wrong", seen.reader.wrong.len().to_string()),
         ("named_and_read", named_in_vain(seen).to_string()),
         ("damage", array(seen.damage.iter().map(damage))),
-        ("mended", seen.mended.to_string()),
+        ("restored", seen.mended.to_string()),
         ("tail_bytes", seen.tail.map_or(0, |(_, _, bytes)| bytes).to_string()),
     ]
 }

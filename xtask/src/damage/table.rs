@@ -1,31 +1,29 @@
-//! The answer for people: what Seawall does, then the same changes with others.
+//! The table for people: what Seawall does with each change, then what others do with some.
 
 use super::Row;
-use super::cases::{EIGHT_BYTES, ONE_BIT, TAIL_CUT, TAIL_ZEROED};
+use super::cases::{ONE_BIT, SECTOR_ZEROED, TAIL_CUT, TAIL_ZEROED};
 use super::judge::{missing, named_in_vain};
 use super::look::{Opened, Seen};
-use super::peers::{ANCHORS, ANCHORS_NOTE, PEERS, PEERS_NOTE};
+use super::peers::{self, ANCHORS, ANCHORS_NOTE, BY_HAND, BY_HAND_NOTE, MEASURED_NOTE, Peer};
 use super::sample::{End, RECORDS};
 use seawall::Lsn;
 use seawall::damage::{Damage, Lost};
 use std::collections::BTreeSet;
 
-/// How Seawall is called beside others: they were not always closed, so the harder of its logs.
-const US: &str = "Seawall (crashed)";
-
-/// What belongs above the tables, behind the number of records.
+/// Above the tables, after the number of records.
 const HEAD: &str = "\
-records of 256 bytes, each synced alone, and one change to it.
-log: it was closed, or it crashed (the power was cut behind the last record). opens: for append, by
-itself; \"lax\": not if `strict`. read: intact records before and behind the first missing one.
-report: lost records, cause, segment:offset; or the tail that an open cuts off and keeps aside.
+records of 256 bytes, each synced alone, and one change to its files.
+log: closed, or crashed (the power was cut after the last record). opens: for append; \"default\":
+in the default mode, but not in strict mode. read: intact records before and after the first
+missing one. report: lost records, cause, segment:offset; or the tail that an open moves to
+quarantine.
 ";
 
-/// What belongs above the tables of logs with parity.
+/// Above the tables of logs with parity.
 const PARITY_HEAD: &str = "
-With parity (16+2: two blocks for sixteen of records), the same changes, and some more.
-log: closed; again: crashed, opened once and closed, then damaged; crashed: without the parity of
-its newest file, of which nothing need be durable. report: blocks mended, and the cause they were.
+With parity (16+2: two parity blocks for sixteen blocks of records): the same changes, and more.
+log: closed; again: crashed, opened and closed again, then damaged; crashed: without the parity of
+its newest file, which need not be durable. report: blocks restored, and the kind of damage.
 ";
 
 /// The words for one row.
@@ -33,7 +31,7 @@ its newest file, of which nothing need be durable. report: blocks mended, and th
 pub(super) struct Words {
     pub(super) verdict: String,
     pub(super) opens: &'static str,
-    /// Records before the first missing one, and behind it.
+    /// Records before the first missing one, and after it.
     pub(super) read: String,
     pub(super) report: String,
 }
@@ -45,7 +43,8 @@ pub(super) fn text(rows: &[Row]) -> String {
     out.push_str(&ours(&without));
     out.push_str(PARITY_HEAD);
     out.push_str(&ours(&with));
-    out.push_str(&with_peers(rows));
+    out.push_str(&beside_measured(rows));
+    out.push_str(&by_hand());
     out.push_str(&with_anchors(rows));
     out
 }
@@ -54,7 +53,7 @@ pub(super) fn text(rows: &[Row]) -> String {
 pub(super) fn words(seen: &Seen) -> Words {
     let opens = match (&seen.open, &seen.strict) {
         (Opened::Yes(_), Opened::Yes(_)) => "yes",
-        (Opened::Yes(_), Opened::No(_)) => "lax",
+        (Opened::Yes(_), Opened::No(_)) => "default",
         (Opened::No(_), _) => "no",
     };
     Words {
@@ -69,11 +68,11 @@ fn both_sides(seen: &Seen) -> String {
     let first = missing(&seen.reader).first().copied();
     match sides(&seen.reader.intact, first) {
         (before, 0) => before.to_string(),
-        (before, behind) => format!("{before}+{behind}"),
+        (before, after) => format!("{before}+{after}"),
     }
 }
 
-/// How many records were read before the first missing one, and behind it.
+/// How many records were read before the first missing one, and after it.
 pub(super) fn sides(intact: &BTreeSet<Lsn>, missing: Option<Lsn>) -> (usize, usize) {
     let before = intact.iter().filter(|lsn| missing.is_none_or(|first| **lsn < first)).count();
     (before, intact.len() - before)
@@ -82,8 +81,7 @@ pub(super) fn sides(intact: &BTreeSet<Lsn>, missing: Option<Lsn>) -> (usize, usi
 fn report(seen: &Seen) -> String {
     match (seen.damage.first(), seen.tail) {
         (Some(first), _) if seen.mended > 0 && lost(&seen.damage) == NONE => {
-            let blocks = if seen.mended == 1 { "block" } else { "blocks" };
-            format!("{} {blocks} mended ({})", seen.mended, first.cause.name())
+            format!("{} restored ({})", seen.mended, first.cause.name())
         }
         (Some(first), _) => {
             let segment = first.segment.map(|id| format!(" {}:{:#x}", id.get(), first.offset.0));
@@ -168,26 +166,37 @@ fn line(case: &str, log: &str, words: &Words) -> Vec<String> {
     cells([case, log, &words.verdict, words.opens, &words.read, &words.report])
 }
 
-fn with_peers(rows: &[Row]) -> String {
-    let head = ["in other logs", "one bit", "8 bytes", "last 100 B cut", "100 B zeroed"];
+/// Seawall and the logs that the comparison program damages.
+fn beside_measured(rows: &[Row]) -> String {
+    let head = ["other logs", "one bit", "512 B zeroed", "last 100 B missing", "100 B zeroed"];
     let mut grid = vec![cells(head)];
-    let cases = [ONE_BIT, EIGHT_BYTES, TAIL_CUT, TAIL_ZEROED];
-    let ours = cases.map(|case| find(rows, case).map_or_else(String::new, in_short));
-    grid.push([vec![US.to_owned()], ours.to_vec()].concat());
-    for peer in PEERS {
-        let name = format!("{} {}", peer.name, peer.version);
-        grid.push([vec![name], cells(peer.did)].concat());
+    for end in [End::Closed, End::Crashed] {
+        let ours = [ONE_BIT, SECTOR_ZEROED, TAIL_CUT, TAIL_ZEROED];
+        let ours = ours.map(|case| find(rows, case, end).map_or_else(String::new, in_short));
+        grid.push([vec![us(end)], ours.to_vec()].concat());
     }
-    draw(&grid) + PEERS_NOTE
+    grid.extend(peers::measured().map(|peer| peer_line(&peer)));
+    draw(&grid) + MEASURED_NOTE
+}
+
+fn by_hand() -> String {
+    let head = ["measured by hand", "one bit", "8 bytes", "last 100 B missing", "100 B zeroed"];
+    let mut grid = vec![cells(head)];
+    grid.extend(BY_HAND.iter().map(peer_line));
+    draw(&grid) + BY_HAND_NOTE
+}
+
+fn peer_line(peer: &Peer) -> Vec<String> {
+    [vec![peer.name.to_owned()], cells(peer.did)].concat()
 }
 
 fn with_anchors(rows: &[Row]) -> String {
-    let mut grid = vec![cells(["in larger systems", "system", "opens", "read"])];
+    let mut grid = vec![cells(["larger systems", "system", "opens", "read"])];
     for group in ANCHORS.chunk_by(|one, two| one.damage == two.damage) {
         let Some(damage) = group.first().map(|row| row.damage) else { continue };
         let first = grid.len();
-        if let Some(seen) = find(rows, damage) {
-            grid.push(cells(["", US, words(seen).opens, &in_short(seen)]));
+        if let Some(seen) = find(rows, damage, End::Crashed) {
+            grid.push(cells(["", &us(End::Crashed), words(seen).opens, &in_short(seen)]));
         }
         grid.extend(group.iter().map(|row| cells(["", row.system, row.reopened, row.read])));
         if let Some(name) = grid.get_mut(first).and_then(|line| line.first_mut()) {
@@ -197,22 +206,26 @@ fn with_anchors(rows: &[Row]) -> String {
     draw(&grid) + ANCHORS_NOTE
 }
 
+/// The name of Seawall's rows beside others.
+fn us(end: End) -> String {
+    format!("Seawall ({})", end.name())
+}
+
 fn cells<const N: usize>(texts: [&str; N]) -> Vec<String> {
     texts.map(str::to_owned).to_vec()
 }
 
-/// The case in the log that was not closed: the harder one.
-fn find<'a>(rows: &'a [Row], case: &str) -> Option<&'a Seen> {
-    let is_it = |row: &&Row| row.case == case && row.end == End::Crashed && row.parity.is_none();
-    let row = rows.iter().find(is_it)?;
-    row.seen.as_ref().ok()
+/// What was seen of a case in the log without parity.
+fn find<'a>(rows: &'a [Row], case: &str, end: End) -> Option<&'a Seen> {
+    let is_it = |row: &&Row| row.case == case && row.end == end && row.parity.is_none();
+    rows.iter().find(is_it)?.seen.as_ref().ok()
 }
 
 fn in_short(seen: &Seen) -> String {
     let read = seen.reader.intact.len();
     let is_lost = seen.damage.iter().any(|damage| damage.lost.is_some());
     match seen.reader.wrong.len() {
-        0 if is_lost => format!("{read}, names {}", lost(&seen.damage)),
+        0 if is_lost => format!("{read}, lost {}", lost(&seen.damage)),
         0 => format!("{read}, {}", seen.verdict.name()),
         wrong => format!("{read}, {wrong} WRONG"),
     }

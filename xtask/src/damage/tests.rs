@@ -3,7 +3,7 @@
 use super::judge::{Truth, broken};
 use super::look::{Opened, Reading, Seen};
 use super::sample::numbers;
-use super::{rows, table};
+use super::{peers, rows, table};
 use seawall::Lsn;
 use seawall::damage::{Corruption, Damage, Lost};
 use seawall::format::Offset;
@@ -162,6 +162,12 @@ fn a_reader_that_fails_in_another_way_is_told() {
     let mut seen = sound();
     seen.reader.troubles.push("the reader fails: closed".to_owned());
     says(&Truth::default(), &seen, "the reader fails");
+}
+
+#[test]
+fn every_line_that_the_comparison_program_prints_is_a_row() {
+    let printed = include_str!("../../../qa/compare/damage.txt");
+    assert_eq!(peers::measured().count() + 1, printed.lines().count());
 }
 
 /// With real logs on the real file system; the document holds what the command prints.
