@@ -156,7 +156,6 @@ pub(crate) const ALLOWED: &[Allowed] = &[
     unsorted("crates/seawall-cli/src", "cycle"),
     unsorted("crates/seawall-cli/src", "crowded"),
     unsorted("crates/seawall-disk/src", "cycle"),
-    unsorted("crates/seawall-disk/src", "facade"),
     unsorted("crates/seawall-measure/src", "cycle"),
     unsorted("crates/seawall-testkit/src", "cycle"),
 ];

@@ -1,6 +1,6 @@
 //! Memory of one buffer: made once, touched once, so that no write has to wait for a page.
 
-use crate::ring::BLOCK_SIZE;
+use crate::layout::BLOCK_SIZE;
 
 /// Bytes of a device from some offset on, placed so that whole blocks of the device are whole
 /// blocks of memory.

@@ -4,11 +4,13 @@
 //! makes it durable: it returns at once while the [`Budget`] covers everything that is dirty, and
 //! otherwise when the device has it.
 
+use crate::budget::{Budget, Calibration, Disarmed, Supply};
 use crate::dump::{Label, area_size, compose};
-use crate::files::{bring_home, read_label};
-use crate::ring::{BLOCK_SIZE, Flight, Ring};
+use crate::files::{Files, Recovered, bring_home, read_label};
+use crate::layout::{BLOCK_SIZE, ZEROS, to_u64, to_usize};
+use crate::options::Options;
+use crate::ring::{Flight, Ring};
 use crate::sync::{Builder, Condvar, JoinHandle, Mutex, MutexGuard};
-use crate::{Budget, Calibration, Disarmed, Files, Recovered, Supply};
 use seawall_io::{AlignedMemory, Clock};
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -22,36 +24,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 const IDLE: Duration = Duration::from_millis(250);
 /// Writes and flushes of a calibration.
 const PROBES: u32 = 8;
-/// What zeroing writes, again and again.
-pub(crate) static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
-
-/// How a disk is set up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Buffers of the ring. `RapiLog` has six.
-    pub buffers: usize,
-    /// Bytes of each. `RapiLog` has 512 KiB.
-    pub buffer_size: usize,
-    /// What feeds the machine.
-    pub supply: Supply,
-}
-
-impl Options {
-    /// Bytes of an area for this ring: whole blocks.
-    #[must_use]
-    pub fn area_size(&self) -> u64 {
-        to_u64(area_size(self.buffers, self.buffer_size)).next_multiple_of(to_u64(BLOCK_SIZE))
-    }
-}
-
-impl Default for Options {
-    /// As `RapiLog`: 6 x 512 KiB; 10 ms of hold-up, and nobody who says that the source is well.
-    fn default() -> Self {
-        let hold_up = Duration::from_millis(10);
-        let supply = Supply { hold_up, detection: Duration::from_millis(1), is_healthy: false };
-        Self { buffers: 6, buffer_size: 512 * 1024, supply }
-    }
-}
 
 /// A virtual disk.
 #[derive(Debug)]
@@ -645,13 +617,4 @@ impl Label {
     fn room(&self) -> usize {
         to_usize(self.area_size).saturating_sub(BLOCK_SIZE)
     }
-}
-
-pub(crate) fn to_u64(size: usize) -> u64 {
-    u64::try_from(size).unwrap_or(u64::MAX)
-}
-
-/// A size of something that is in memory, or is about to be.
-pub(crate) fn to_usize(size: u64) -> usize {
-    usize::try_from(size).unwrap_or(usize::MAX)
 }

@@ -35,13 +35,11 @@
 //! A run of an older version has the magic "SWRN" and no time: its second checksum is at 44, of
 //! bytes 0..44, and its bytes begin at 48.
 
-use crate::ring::{BLOCK_SIZE, Ring};
+use crate::layout::{BLOCK_SIZE, SECTOR_SIZE};
+use crate::ring::Ring;
 use seawall_format::{Epoch, LogId, Offset, Salt};
 use std::fmt;
 use std::ops::Range;
-
-/// What a device writes or loses as a whole.
-pub const SECTOR_SIZE: usize = 512;
 
 const LABEL_MAGIC: &[u8; 8] = b"SWDISK01";
 const LABEL_SIZE: usize = 44;

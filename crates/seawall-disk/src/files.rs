@@ -1,7 +1,8 @@
 //! The two files of a disk: an area is made, looked into, and what it holds is brought home.
 
-use crate::disk::{Options, ZEROS, to_u64, to_usize};
 use crate::dump::{Dump, Label, find};
+use crate::layout::{SECTOR_SIZE, ZEROS, to_u64, to_usize};
+use crate::options::Options;
 use seawall_io::File;
 use std::io;
 use std::sync::Arc;
@@ -86,7 +87,7 @@ pub struct Inspected {
 /// the device says.
 pub fn inspect(area: &dyn File) -> io::Result<Option<Inspected>> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
-    let mut sector = [0; crate::SECTOR_SIZE];
+    let mut sector = [0; SECTOR_SIZE];
     let read = area.read_at(&mut sector, 0)?;
     if sector.iter().all(|byte| *byte == 0) {
         return Ok(None);
@@ -99,7 +100,7 @@ pub fn inspect(area: &dyn File) -> io::Result<Option<Inspected>> {
 
 pub(crate) fn read_label(files: &Files, home_size: u64) -> io::Result<Label> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
-    let mut sector = [0; crate::SECTOR_SIZE];
+    let mut sector = [0; SECTOR_SIZE];
     let read = files.area.read_at(&mut sector, 0)?;
     let label = Label::decode(sector.get(..read).unwrap_or_default())
         .map_err(|error| invalid(error.to_string()))?;

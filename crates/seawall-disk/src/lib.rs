@@ -21,12 +21,16 @@ mod dump;
 mod files;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 pub mod fuse;
+mod layout;
 pub mod nbd;
+mod options;
 mod ring;
 mod sync;
 
 pub use budget::{Budget, Calibration, Disarmed, Supply};
-pub use disk::{Counts, Disk, Emergency, Options, Status};
-pub use dump::{Dump, Extent, Label, LabelError, SECTOR_SIZE, area_size, compose, find};
+pub use disk::{Counts, Disk, Emergency, Status};
+pub use dump::{Dump, Extent, Label, LabelError, area_size, compose, find};
 pub use files::{Files, Inspected, Recovered, inspect};
-pub use ring::{BLOCK_SIZE, Flight, Full, Ring};
+pub use layout::{BLOCK_SIZE, SECTOR_SIZE};
+pub use options::Options;
+pub use ring::{Flight, Full, Ring};

@@ -22,7 +22,7 @@ mod handshake;
 mod server;
 mod session;
 mod socket;
-mod target;
+pub(crate) mod target;
 mod transmission;
 mod wire;
 

@@ -9,12 +9,9 @@
 //! [refused](Full) before anything is changed.
 
 use crate::buffer::Buffer;
-use crate::disk::{to_u64, to_usize};
+use crate::layout::{BLOCK_SIZE, to_u64, to_usize};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// What a device writes at once. Smaller runs wait for more, up to a second.
-pub const BLOCK_SIZE: usize = 4096;
 
 /// How long a byte waits at most before it is on its way.
 const WAIT_MAX: Duration = Duration::from_secs(1);

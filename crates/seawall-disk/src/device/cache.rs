@@ -1,7 +1,6 @@
 //! The volatile cache of a device: what a flush makes durable, and what a cut of the power leaves.
 
-use crate::SECTOR_SIZE;
-use crate::disk::{to_u64, to_usize};
+use crate::layout::{SECTOR_SIZE, to_u64, to_usize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

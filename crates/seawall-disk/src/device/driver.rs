@@ -1,9 +1,8 @@
 //! Drives a cache over files: they change only by what is durable.
 
 use super::cache::{Cache, Fate, Place, Run};
-use crate::SECTOR_SIZE;
-use crate::disk::{to_u64, to_usize};
-use crate::nbd::Target;
+use crate::layout::{SECTOR_SIZE, to_u64, to_usize};
+use crate::nbd::target::Target;
 use seawall_io::{Clock, Entropy, File, SeededEntropy};
 use std::borrow::Cow;
 use std::io;

@@ -1,6 +1,6 @@
 //! What the system asks of the file, and what the disk answers.
 
-use crate::Disk;
+use crate::disk::Disk;
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, INodeNo,
     InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyOpen,

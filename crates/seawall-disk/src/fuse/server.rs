@@ -2,7 +2,7 @@
 
 use super::mount::{Mount, Place, open_device};
 use super::requests::{Gate, OneFile};
-use crate::Disk;
+use crate::disk::Disk;
 use fuser::{BackgroundSession, Config, Session, SessionACL};
 use std::io;
 use std::path::Path;

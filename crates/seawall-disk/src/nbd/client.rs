@@ -5,7 +5,7 @@ use super::socket::Stream;
 use super::transmission::REQUEST_MAX;
 use super::wire::{self, Fields, answer, can, command, flag, hello, info, option};
 use super::wire::{put_u16, put_u32, put_u64};
-use crate::disk::to_u64;
+use crate::layout::to_u64;
 use seawall_io::File;
 use std::ffi::OsString;
 use std::fmt;

@@ -4,7 +4,7 @@
 use super::session::{Export, Step};
 use super::transmission::REQUEST_MAX;
 use super::wire::{self, Fields, answer, can, hello, info, option, put_u16, put_u32, put_u64};
-use crate::BLOCK_SIZE;
+use crate::layout::BLOCK_SIZE;
 
 /// The most data of an option that is looked at: the longest name, and more kinds of information
 /// than there are. What is longer is skipped.

@@ -1,6 +1,6 @@
 //! What a server serves: anything that reads, writes and flushes as a disk does.
 
-use crate::Disk;
+use crate::disk::Disk;
 use std::fmt::Debug;
 use std::io;
 

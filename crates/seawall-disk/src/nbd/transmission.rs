@@ -2,7 +2,7 @@
 
 use super::session::{Job, NEED_MAX, Step};
 use super::wire::{self, Code, Fields, chunk, command, flag, put_u16, put_u32, put_u64};
-use crate::BLOCK_SIZE;
+use crate::layout::BLOCK_SIZE;
 
 /// The longest read or write.
 pub(crate) const REQUEST_MAX: u32 = 32 << 20;
