@@ -6,7 +6,7 @@ use crate::base::local_writer::LocalWriter;
 use crate::base::options::Options;
 use crate::base::retention::RetentionState;
 use crate::files::directory::open_or_create;
-use crate::files::live::Watermark;
+use crate::files::live::LiveSource;
 use crate::read::cursor::Cursor;
 use crate::read::entries::Records;
 use crate::read::follower::{Follower, NewRecords};
@@ -226,7 +226,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn get(&self, lsn: Lsn) -> Result<Option<C::Item>> {
-        let found = self.lookup.get(lsn, || Ok(Some(Watermark::own(self.coordinator.live()))))?;
+        let found = self.lookup.get(lsn, LiveSource::InProcess(&self.local_writer()))?;
         let decode = |FoundRecord { schema, payload, .. }: FoundRecord| {
             Stored { lsn, schema, payload: &payload }.decode::<T, C>(self.schema)
         };
@@ -246,10 +246,6 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
         self.coordinator.check_position(from)?;
         let new_records = NewRecords::InProcess(self.local_writer());
         Ok(Follower::new(new_records, self.read_from(from)?))
-    }
-
-    fn local_writer(&self) -> Arc<dyn LocalWriter> {
-        self.coordinator.clone()
     }
 
     /// Enqueues a record; `has_waiter` if the caller waits for it.
@@ -286,8 +282,12 @@ impl<T: ?Sized, C> Log<T, C> {
     ///
     /// As [`get`](Log::get), except for [`Error::Decode`].
     pub fn record_id(&self, lsn: Lsn) -> Result<Option<RecordId>> {
-        let found = self.lookup.get(lsn, || Ok(Some(Watermark::own(self.coordinator.live()))))?;
+        let found = self.lookup.get(lsn, LiveSource::InProcess(&self.local_writer()))?;
         Ok(found.map(|found| found.id(lsn, self.layout)))
+    }
+
+    fn local_writer(&self) -> Arc<dyn LocalWriter> {
+        self.coordinator.clone()
     }
 
     /// The report of the recovery at open.

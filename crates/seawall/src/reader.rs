@@ -5,7 +5,7 @@ use crate::base::error::{Error, Result};
 use crate::base::options::Options;
 use crate::base::record_type;
 use crate::files::directory::open_existing;
-use crate::files::live::read_watermark;
+use crate::files::live::LiveSource;
 use crate::read::cursor::Cursor;
 use crate::read::entries::Records;
 use crate::read::follower::{Follower, NewRecords};
@@ -150,7 +150,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     ///
     /// As [`Log::get`](crate::Log::get).
     pub fn get(&self, lsn: Lsn) -> Result<Option<C::Item>> {
-        let found = self.lookup.get(lsn, || read_watermark(&*self.storage))?;
+        let found = self.lookup.get(lsn, LiveSource::File(&*self.storage))?;
         let decode = |FoundRecord { schema, payload, .. }: FoundRecord| {
             Stored { lsn, schema, payload: &payload }.decode::<T, C>(self.schema)
         };
@@ -280,7 +280,7 @@ impl<T: ?Sized, C> LogReader<T, C> {
     ///
     /// As [`Log::record_id`](crate::Log::record_id).
     pub fn record_id(&self, lsn: Lsn) -> Result<Option<RecordId>> {
-        let found = self.lookup.get(lsn, || read_watermark(&*self.storage))?;
+        let found = self.lookup.get(lsn, LiveSource::File(&*self.storage))?;
         Ok(found.map(|found| found.id(lsn, self.layout)))
     }
 

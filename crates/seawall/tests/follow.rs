@@ -5,6 +5,7 @@
 use crate::common;
 
 use common::gate::Gated;
+use common::hooked::Hooked;
 use common::within;
 use seawall::format::Geometry;
 use seawall::{Error, Log, LogReader, Lsn, Options, Raw};
@@ -389,4 +390,37 @@ fn what_was_cut_off_before_a_follower_came_to_it_is_not_delivered() {
     log.truncate_after(None).unwrap();
     log.append(&payload(2)).unwrap();
     assert_eq!(follower.next_record().unwrap(), Some((Lsn::FIRST, payload(2))));
+}
+
+/// Found by simulation. The image: a follower that starts over asks the writer for its newest
+/// segment, and finds that one pruned when it reads the directory.
+#[test]
+fn a_follower_that_starts_over_beside_a_prune_goes_on() {
+    let mut beside = 0;
+    for look in 0..12 {
+        let (hooked, hook) = Hooked::new(MemStorage::new(), u64::MAX, || {});
+        let log = with_segments(7_168, 7_168, 1).preallocate(false).open_in(Arc::new(hooked));
+        let log: Arc<TestLog> = Arc::new(log.unwrap());
+        log.append(&payload(1)).unwrap();
+        log.append(&payload(2)).unwrap();
+        let mut follower = log.follow(Lsn::FIRST).unwrap();
+        follower.next_within(LONG).unwrap().unwrap();
+        log.truncate_after(Lsn::new(1)).unwrap();
+        let writer = log.clone();
+        hook.plan(look, move || {
+            // A segment holds one of them.
+            for _ in 0..2 {
+                writer.append(&[7; 3_000]).unwrap();
+            }
+            let oldest = writer.truncate_before(Lsn::new(3).unwrap()).unwrap();
+            assert_eq!(oldest.get(), 3);
+        });
+        match follower.next_within(Duration::ZERO) {
+            Ok(found) => assert!(found.is_none_or(|(lsn, _)| lsn.get() == 2), "look {look}"),
+            Err(Error::Pruned { oldest }) => assert_eq!(oldest.get(), 3, "look {look}"),
+            Err(other) => panic!("look {look}: {other:#}"),
+        }
+        beside += u64::from(!hook.is_waiting());
+    }
+    assert!(beside > 3, "{beside}");
 }

@@ -12,13 +12,14 @@ use std::sync::{Arc, OnceLock};
 use common::counted::{Counted, Reads};
 use common::gate::Gated;
 use common::hooked::Hooked;
+use common::watched::Call;
 use common::{
     Bytes, Found, GEOMETRY, Random, SEGMENT_MIN, Scratch, again, lsn, names, open, payload, read,
     tiny, within,
 };
 use seawall::damage::Damage;
 use seawall::format::Geometry;
-use seawall::{Error, Log, LogReader, Lsn, Options, Raw};
+use seawall::{Error, Log, LogReader, Lsn, Options, Raw, Retention};
 use seawall_io::{ManualClock, SeededEntropy, Storage};
 use seawall_testkit::MemStorage;
 
@@ -661,5 +662,39 @@ fn many_threads_get_beside_a_fast_writer_that_prunes() {
         });
         println!("{outcomes:?}");
         assert_eq!(outcomes.len(), 3, "{outcomes:?}");
+    });
+}
+
+/// The image: the manifest begins behind the segment that the writer named last, as its turn, in
+/// which it made another segment and pruned that one, is not over.
+#[test]
+fn a_get_beside_a_writer_that_prunes_waits_for_the_end_of_its_turn() {
+    within(60, || {
+        let (gated, gate) = Gated::before(Call::SyncDir, MemStorage::new());
+        let ring = Retention::new().max_bytes(1).without_checkpoints();
+        let log: Bytes = tiny(1).retention(ring).open_in(Arc::new(gated)).unwrap();
+        log.append(&[1; 900]).unwrap();
+        let rolls = log.stats().rolls;
+        gate.shut();
+        let (log, gate) = (&log, &gate);
+        std::thread::scope(|scope| {
+            let appended = scope.spawn(move || {
+                while log.stats().rolls == rolls {
+                    log.append(&[1; 900]).unwrap();
+                }
+            });
+            // The name of the new segment, then that of the one which was removed.
+            gate.wait_for_somebody();
+            gate.pass_one();
+            while !gate.is_waited_at() {
+                std::thread::yield_now();
+            }
+            let got = scope.spawn(move || log.get(Lsn::FIRST));
+            std::thread::park_timeout(std::time::Duration::from_millis(50));
+            gate.open();
+            let got = got.join().unwrap();
+            assert!(matches!(got, Err(Error::Pruned { .. })), "{got:?}");
+            appended.join().unwrap();
+        });
     });
 }

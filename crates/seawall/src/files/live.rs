@@ -3,6 +3,7 @@
 
 use crate::base::env::Env;
 use crate::base::error::{Error, Result};
+use crate::base::local_writer::LocalWriter;
 use crate::files::directory::{LIVE, read_small};
 use seawall_format::{Live, LogId, Lsn, SegmentRef};
 use seawall_io::{Access, File, Lock, Storage};
@@ -44,6 +45,37 @@ impl Watermark {
     /// Whether the writer is still running.
     pub(crate) fn is_running(&self) -> bool {
         self.by != WatermarkSource::Gone
+    }
+}
+
+/// Where a reader learns what the writer published.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LiveSource<'a> {
+    /// The writer in this process.
+    InProcess(&'a Arc<dyn LocalWriter>),
+    /// The file `live`.
+    File(&'a dyn Storage),
+}
+
+impl LiveSource<'_> {
+    /// The current watermark. While a writer in this process writes a batch, the directory may be
+    /// ahead of it.
+    pub(crate) fn now(self) -> Result<Option<Watermark>> {
+        match self {
+            Self::InProcess(writer) => Ok(Some(Watermark::own(writer.live()))),
+            Self::File(storage) => read_watermark(storage),
+        }
+    }
+
+    /// The current watermark. A writer in this process answers between two batches, when it neither
+    /// prunes nor truncates.
+    pub(crate) fn settled(self) -> Result<Option<Watermark>> {
+        // The file needs no wait: it names a new segment before an older one is pruned.
+        if let Self::InProcess(writer) = self {
+            // An error means that the log is closed or poisoned, so nothing changes any more.
+            let _ = writer.clone().wait_for_turn();
+        }
+        self.now()
     }
 }
 

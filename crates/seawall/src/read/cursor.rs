@@ -503,7 +503,9 @@ impl Cursor {
             self.watermark = watermark;
             return Ok(());
         }
-        self.start_over(watermark).or_else(|error| self.restart_after_missing_file(error))
+        let started = self.start_over(watermark);
+        self.finished |= started.is_err();
+        started
     }
 
     /// Checks for new records after the previous end: by the watermark of a writer in another

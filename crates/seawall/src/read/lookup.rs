@@ -9,7 +9,7 @@
 use crate::base::error::{Corruption, Damage, Error, Lost, Result, is_read_error, missing_segment};
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::files::directory::is_not_found;
-use crate::files::live::Watermark;
+use crate::files::live::{LiveSource, Watermark};
 use crate::read::read_repair::{ReadRepair, load_repaired_catalog};
 use crate::read::record_id::RecordId;
 use crate::scan::catalog::{Catalog, ChainedSegment};
@@ -64,14 +64,10 @@ impl Lookup {
         Self { storage, known: Mutex::default(), repaired: Mutex::default() }
     }
 
-    /// Finds record `lsn`. `watermark` returns how far the log is durable now, if a writer runs.
+    /// Finds record `lsn`. `source` tells how far the log is durable now, if a writer runs.
     /// Repairs damage from parity first, where possible.
-    pub(crate) fn get(
-        &self,
-        lsn: Lsn,
-        watermark: impl Fn() -> Result<Option<Watermark>>,
-    ) -> Result<Option<FoundRecord>> {
-        let mut found = self.get_unrepaired(lsn, &watermark);
+    pub(crate) fn get(&self, lsn: Lsn, source: LiveSource<'_>) -> Result<Option<FoundRecord>> {
+        let mut found = self.get_unrepaired(lsn, source);
         let mut repaired = None;
         loop {
             let doubtful = match &found {
@@ -89,7 +85,7 @@ impl Lookup {
                 let Some(view) = view else { return found.map(LookupResult::record) };
                 Arc::new(Self::new(view))
             };
-            found = next.get_unrepaired(lsn, &watermark);
+            found = next.get_unrepaired(lsn, source);
             *self.repaired() = Some(next.clone());
             repaired = Some(next);
         }
@@ -99,12 +95,8 @@ impl Lookup {
         self.repaired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn get_unrepaired(
-        &self,
-        lsn: Lsn,
-        watermark_now: &impl Fn() -> Result<Option<Watermark>>,
-    ) -> Result<LookupResult> {
-        let mut watermark = watermark_now()?;
+    fn get_unrepaired(&self, lsn: Lsn, source: LiveSource<'_>) -> Result<LookupResult> {
+        let mut watermark = source.now()?;
         let mut attempt = 0;
         loop {
             let catalog = match attempt {
@@ -121,10 +113,12 @@ impl Lookup {
             if attempt == ATTEMPTS || (found.is_ok() && is_consistent) {
                 return found;
             }
-            let now = watermark_now()?;
+            // A writer in this process may name a pruned segment until its batch is complete.
+            let is_pruned = found.as_ref().is_err_and(is_not_found);
+            let now = if is_pruned { source.settled() } else { source.now() }?;
             // A writer publishes a truncation before it starts. With the same watermark nothing was
             // truncated (R16), unless a file was pruned.
-            if attempt > 0 && now == watermark && !found.as_ref().is_err_and(is_not_found) {
+            if attempt > 0 && now == watermark && !is_pruned {
                 return found;
             }
             (watermark, attempt) = (now, attempt + 1);

@@ -30,9 +30,10 @@ pub(crate) fn load_catalog(
     let mut before = None;
     for _ in 1..ATTEMPTS {
         match load_once(storage, watermark) {
+            Ok(None) => return Err(superseded()),
             // A file was removed after it was listed.
             Err(error) if is_not_found(&error) => {}
-            Ok(found) if found.first_fault().is_some() => {
+            Ok(Some(found)) if found.first_fault().is_some() => {
                 // The writer may have created a segment after the listing: the predecessor names
                 // it, the list lacks it.
                 let sequence = found.manifest.as_ref().map(|manifest| manifest.sequence);
@@ -42,10 +43,17 @@ pub(crate) fn load_catalog(
                 }
                 before = seen;
             }
-            other => return other,
+            Ok(Some(found)) => return Ok(found),
+            Err(error) => return Err(error),
         }
     }
-    load_once(storage, watermark)
+    load_once(storage, watermark)?.ok_or_else(superseded)
+}
+
+/// The error for a watermark that names a segment older than the oldest one.
+fn superseded() -> Error {
+    let pruned = io::Error::from(io::ErrorKind::NotFound);
+    Error::io("find the segment that the writer named")(pruned)
 }
 
 /// Whether `catalog` still matches the directory. Used where no watermark shows changes: every
@@ -58,7 +66,8 @@ pub(crate) fn still_holds(storage: &dyn Storage, catalog: &Catalog) -> Result<bo
     Ok(names == catalog.names && manifest == catalog.manifest)
 }
 
-fn load_once(storage: &Arc<dyn Storage>, watermark: Option<&Watermark>) -> Result<Catalog> {
+/// Loads the catalog once. `None` if the writer has pruned the segment that `watermark` names.
+fn load_once(storage: &Arc<dyn Storage>, watermark: Option<&Watermark>) -> Result<Option<Catalog>> {
     let names = list(&**storage)?;
     let ids: Vec<_> = segment_ids(&names).collect();
     let used = names.iter().filter_map(|name| SegmentId::from_any_name(name)).max();
@@ -79,9 +88,7 @@ fn load_once(storage: &Arc<dyn Storage>, watermark: Option<&Watermark>) -> Resul
     let running = watermark.filter(|watermark| watermark.is_running());
     let newest = running.map(|watermark| watermark.live.segment.id);
     if newest.is_some() && newest < oldest {
-        // The writer pruned the segment after the watermark was read.
-        let pruned = io::Error::from(io::ErrorKind::NotFound);
-        return Err(Error::io("find the segment that the writer named")(pruned));
+        return Ok(None);
     }
     // The writer may have rotated after the watermark was read; its successor counts, too.
     let next = newest.and_then(|newest| ids.iter().copied().filter(|id| *id > newest).min());
@@ -107,7 +114,7 @@ fn load_once(storage: &Arc<dyn Storage>, watermark: Option<&Watermark>) -> Resul
         None => {
             found.manifest_lost = headers.hold_something()?;
             if !found.manifest_lost {
-                return Ok(found);
+                return Ok(Some(found));
             }
         }
     }
@@ -117,5 +124,5 @@ fn load_once(storage: &Arc<dyn Storage>, watermark: Option<&Watermark>) -> Resul
         let used = found.names.iter().filter_map(|name| SegmentId::from_any_name(name));
         found.max_id = used.filter(|id| !is_orphan(id)).max();
     }
-    Ok(found)
+    Ok(Some(found))
 }

@@ -54,3 +54,33 @@ fn found_by_seed_2f46b2() {
          full:d1bc @16 lasting-error:63cb ; close probe 8:9362 mend 1:dc76",
     );
 }
+
+/// A follower in the writer's process went by the segment that the writer had named last, and
+/// ended with an error where a prune removed it before the follower read the directory
+/// (`follow.rs`). The image: a follower that starts over after a truncation, and a checkpoint
+/// that prunes.
+#[test]
+fn found_by_seed_1316be8() {
+    replay(
+        "seed 1316be8 binary 5120 | synced ; a491 / x0 v / a954 a308 a938 a922 a926 a190 c o / \
+         r x7 c k0 x11 / a133 k9 a421 k11 v / x11 k7 x9 o c / s1+1 c a489 c v k0 / a392 / a939 \
+         / k0 k6 a934 s190+3+64+84 a486 / / k7 s22+83+0 o a33 a108 a78 / v r k7 r / ; ; \
+         detach@90 sector:3278 | synced idle ; a3 g1 g0 c / a20 r k2 s3 x7 / g0 r / o s35+2 \
+         a938 a912 c v c k9 r / a950 k10 s190+185+0 r a294 r s184 k0 a937 / o c a18 v / / ; ; \
+         kill@6 | synced idle ring:3072 ; x0 x3 x2 a365 x10 k7 / a190 r v s86 v c a14 v / v g0 \
+         a950 v c x0 o r g7 / x0 o / v r a10 k1 g7 ; ; close",
+    );
+}
+
+/// The same beside `truncate_before`.
+#[test]
+fn found_by_seed_131746f() {
+    replay(
+        "seed 131746f text 8192 | synced idle ; e a426 l a10 e x11 a906 e a935 ; ; detach@453 \
+         sector:8dd0 protect 4+2 power@100000 page:5b96 | synced ahead ; s41+98+187+65 p5 f f e \
+         a266 p0 o s185 a141 / a92 p0 e f s2+4 / g0 o f s13+13+96+189 e g0 x0 l / a936 x3 l \
+         a900 s24 p7 e s182+14+89+67 s186 / e l s3+83+185+68 x0 a934 o l g4 s0 p2 / a55 s85 a39 \
+         a14 p0 / s96+190+187+74 a379 a935 l p3 a25 / e p3 a904 s92+5 a204 x1 x7 o p0 / / f g0 \
+         l a902 a191 s95 p9 o / x0 / l a257 x8 ; ; detach@3102 byte:dd1",
+    );
+}

@@ -2,7 +2,7 @@
 
 use crate::base::error::{Damage, Error, Result};
 use crate::files::directory::is_not_found;
-use crate::files::live::{Watermark, read_watermark};
+use crate::files::live::{LiveSource, Watermark};
 use crate::read::cursor::{ATTEMPTS, Cursor, known_scan};
 use crate::read::read_repair::load_repaired_catalog;
 use seawall_format::SegmentId;
@@ -10,21 +10,32 @@ use seawall_format::SegmentId;
 impl Cursor {
     /// Restarts after a file vanished, because it was pruned. Fails if this position was pruned,
     /// too.
-    pub(super) fn restart_after_missing_file(&mut self, mut error: Error) -> Result<()> {
+    pub(super) fn restart_after_missing_file(&mut self, error: Error) -> Result<()> {
+        let restarted = self.retry_start_over(error);
+        self.finished |= restarted.is_err();
+        restarted
+    }
+
+    /// Starts a new scan at the current position. If the writer has pruned the segment that
+    /// `watermark` names, a newer watermark is used.
+    pub(super) fn start_over(&mut self, watermark: Option<Watermark>) -> Result<()> {
+        self.start_over_once(watermark).or_else(|error| self.retry_start_over(error))
+    }
+
+    /// Starts over as long as a file is not found, each time with a new watermark.
+    fn retry_start_over(&mut self, mut error: Error) -> Result<()> {
         while is_not_found(&error) && self.attempts < ATTEMPTS {
             self.attempts += 1;
             let watermark = self.watermark_now();
-            match watermark.and_then(|watermark| self.start_over(watermark)) {
+            match watermark.and_then(|watermark| self.start_over_once(watermark)) {
                 Ok(()) => return Ok(()),
                 Err(again) => error = again,
             }
         }
-        self.finished = true;
         Err(error)
     }
 
-    /// Starts a new scan at the current position.
-    pub(super) fn start_over(&mut self, watermark: Option<Watermark>) -> Result<()> {
+    fn start_over_once(&mut self, watermark: Option<Watermark>) -> Result<()> {
         let (found, view) =
             load_repaired_catalog(&self.storage, watermark.as_ref(), &mut self.read_repair)?;
         if let Some(view) = view {
@@ -40,10 +51,10 @@ impl Cursor {
     /// The current watermark. A writer in this process answers between two batches, when no
     /// truncation is in progress.
     pub(super) fn watermark_now(&self) -> Result<Option<Watermark>> {
-        let Some(coordinator) = &self.writer else { return read_watermark(&*self.storage) };
-        // An error means that the log is closed or poisoned, so no truncation can follow.
-        let _ = coordinator.clone().wait_for_turn();
-        Ok(Some(Watermark::own(coordinator.live())))
+        match &self.writer {
+            Some(coordinator) => LiveSource::InProcess(coordinator).settled(),
+            None => LiveSource::File(&*self.storage).settled(),
+        }
     }
 
     /// Restarts the scan if the writer changed the log, before damage is reported (R16). The
