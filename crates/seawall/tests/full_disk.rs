@@ -295,6 +295,27 @@ fn a_full_disk_refuses_whole_appends_of_a_readable_log_and_nothing_else() {
     check_values(&common::open(&readable(2), &storage).unwrap(), (oldest, more));
 }
 
+/// The disk has room for the smallest segment, which the first record needs, and not for the larger
+/// one that both need.
+#[test]
+fn a_refused_record_leaves_the_space_of_one_that_was_admitted_before() {
+    let storage = MemStorage::new();
+    let options = readable(1).geometry(Geometry { batch_max: 8192, ..GEOMETRY }, 4096);
+    let log = common::open(&options, &storage).unwrap();
+    let text = |number: u64| format!("\"{number} {}\"", "x".repeat(2_800)).into_bytes();
+    log.append(&text(1)).unwrap();
+    storage.limit(storage.used() + 7_000);
+    let admitted = log.submit(&text(2)).unwrap();
+    assert!(storage.names().iter().any(|name| name.starts_with("spare")), "in a segment to come");
+    let refused = log.submit(&text(3)).map(|ticket| ticket.lsn());
+    assert!(matches!(refused, Err(Error::DiskFull { .. })), "{refused:?}");
+    // Another program takes what is free.
+    storage.limit(storage.used());
+    assert_eq!(admitted.wait().unwrap().get(), 2);
+    storage.limit(u64::MAX);
+    assert_eq!(log.append(&text(3)).unwrap().get(), 3);
+}
+
 /// Records of one byte: a line takes more than ten times what the record's frame does.
 #[test]
 fn the_lines_of_many_short_records_find_their_space_reserved() {

@@ -172,6 +172,16 @@ impl Commit {
         self.room
     }
 
+    /// Takes the preallocated segment out of the room, unless the open batch holds records that may
+    /// need it. Returns whether it did.
+    pub(crate) fn release_spare(&mut self) -> bool {
+        let is_free = !self.has_open_batch();
+        if is_free {
+            self.room.spare = 0;
+        }
+        is_free
+    }
+
     /// Refuses when the log is poisoned or closed.
     pub(crate) fn check(&self) -> Result<()> {
         match &self.failure {
@@ -316,6 +326,19 @@ mod tests {
             Enqueued::In(position) => position,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_spare_is_free_only_while_no_open_record_can_rely_on_it() {
+        let mut commit = commit();
+        commit.set_room(Room { tail: 0, spare: 200 });
+        assert!(commit.release_spare());
+        let refused = commit.enqueue(&mut RecordSet::of(&[b"a"])).unwrap();
+        assert!(matches!(refused, Enqueued::NoRoom(_)), "{refused:?}");
+        commit.set_room(Room { tail: 0, spare: 200 });
+        enqueue(&mut commit, b"a");
+        assert!(!commit.release_spare());
+        enqueue(&mut commit, b"b");
     }
 
     #[test]

@@ -208,16 +208,23 @@ impl Writer {
     }
 
     /// Creates a preallocated segment with space for a batch of `size` bytes: of the usual size, or
-    /// as small as possible if the disk is too full.
+    /// as small as possible if the disk is too full. A smaller one is kept until then.
     pub(crate) fn make_room(&mut self, size: u64) -> io::Result<()> {
-        if let Some(small) = self.spare.take() {
-            small.discard(&*self.env.storage);
-        }
         let log = &self.manifest.content;
         let size_min = length_for(log, size, self.segment_min);
         let usual = length_for(log, size, self.next_size());
-        self.spare = Some(PreallocatedSegment::create_now(&self.env, log, (usual, size_min))?);
+        let large = PreallocatedSegment::create_now(&self.env, log, (usual, size_min))?;
+        if let Some(small) = self.spare.replace(large) {
+            small.discard(&*self.env.storage);
+        }
         Ok(())
+    }
+
+    /// Removes the preallocated segment.
+    pub(crate) fn discard_spare(&mut self) {
+        if let Some(spare) = self.spare.take() {
+            spare.discard(&*self.env.storage);
+        }
     }
 
     /// Continues in a new segment. All rotations of an open log go through here.
@@ -332,9 +339,7 @@ impl Writer {
 
     /// Closes cleanly: the manifest records where the log ends.
     pub(crate) fn close(&mut self) -> Result<()> {
-        if let Some(spare) = self.spare.take() {
-            spare.discard(&*self.env.storage);
-        }
+        self.discard_spare();
         self.flush_parity();
         self.tail.release_reserved();
         self.manifest.content.closed =

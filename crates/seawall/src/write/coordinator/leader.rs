@@ -150,10 +150,17 @@ impl Coordinator {
         size: u64,
     ) -> Result<MutexGuard<'a, State>> {
         let preallocation = state.preallocation.made.take();
+        // Records of the open batch may need the smaller segment, so it stays until a larger one
+        // exists. Without such records it goes first: its space may be all that is left.
+        let is_spare_free = state.commit.release_spare();
         drop(state);
         let guard = PanicGuard(self);
         writer.take_preallocated(preallocation);
-        let made = if writer.room().spare >= size { Ok(()) } else { writer.make_room(size) };
+        let is_large = writer.room().spare >= size;
+        if is_spare_free && !is_large {
+            writer.discard_spare();
+        }
+        let made = if is_large { Ok(()) } else { writer.make_room(size) };
         std::mem::forget(guard);
         let mut state = self.lock();
         state.return_writer(writer);
