@@ -5,6 +5,10 @@ use seawall_sim::{Plan, run};
 
 #[path = "found/readers.rs"]
 mod readers;
+#[path = "found/recovery.rs"]
+mod recovery;
+#[path = "found/space.rs"]
+mod space;
 
 fn replay(plan: &str) {
     let plan: Plan = plan.parse().expect("a plan");

@@ -39,10 +39,20 @@ pub(crate) struct Inspection {
     pub(crate) end: Option<ScanEnd>,
     /// The first record.
     pub(crate) first: Option<Lsn>,
-    /// First LSN, last LSN and chain value of each batch in the newest segment.
-    chains: Vec<(Lsn, Lsn, u64)>,
+    /// The batches of the newest segment.
+    batches: Vec<FoundBatch>,
     /// The chain value of the batch before them, or 0.
     pub(crate) chain_before: u64,
+}
+
+/// A batch of the newest segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FoundBatch {
+    first: Lsn,
+    last: Lsn,
+    /// Its chain value.
+    chain: u64,
+    end: Offset,
 }
 
 /// How far an inspection reads.
@@ -106,7 +116,7 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
         intact_behind: 0,
         end: None,
         first: catalog.chain.first().map(|link| link.segment.header.base),
-        chains: vec![],
+        batches: vec![],
         chain_before: newest.as_ref().map_or(0, |newest| newest.header.pred_chain),
         catalog,
     };
@@ -129,7 +139,8 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
                     Lost { from: first, to: Some(last) }.join(&mut found.given_up);
                 }
                 if Some(first) >= newest_base {
-                    found.chains.push((first, last, batch.header.chain_value()));
+                    let (chain, end) = (batch.header.chain_value(), batch.end);
+                    found.batches.push(FoundBatch { first, last, chain, end });
                 }
             }
             ScanItem::Damage(damages, salvaged) => {
@@ -173,7 +184,7 @@ impl Inspection {
         let Ok(other) = other else { return false };
         says(self) == says(other)
             && (&self.end, &self.damage) == (&other.end, &other.damage)
-            && (&self.chains, &self.given_up) == (&other.chains, &other.given_up)
+            && (&self.batches, &self.given_up) == (&other.batches, &other.given_up)
     }
 
     /// The damage to report for the row.
@@ -284,13 +295,25 @@ impl Inspection {
         if lsn < newest {
             return self.chain_before;
         }
-        let holds = |first: &Lsn, last: &Lsn| Some(*first) <= lsn && lsn <= Some(*last);
-        let mut chains = self.chains.iter();
-        match chains.find(|(first, last, _)| holds(first, last)) {
-            Some((_, _, chain)) => *chain,
+        let holds = |batch: &&FoundBatch| Some(batch.first) <= lsn && lsn <= Some(batch.last);
+        match self.batches.iter().find(holds) {
+            Some(batch) => batch.chain,
             None if self.damage.is_empty() => self.chain_before,
             // The batch may be among the damaged ones.
             None => 0,
         }
+    }
+
+    /// The last record before the block of the newest segment in which the record `sure` ends.
+    ///
+    /// The rest of that block may not be durable. If its sync failed, now or in an earlier process,
+    /// the whole block may be garbled on the disk while the page cache shows it intact.
+    pub(crate) fn before_shared_block(&self, sure: Option<Lsn>) -> Option<Lsn> {
+        let newest = self.catalog.chain.last().expect("a log has a segment");
+        let block = u64::from(newest.segment.header.geometry.block);
+        let sure_batches = self.batches.iter().filter(|batch| Some(batch.first) <= sure);
+        let end = sure_batches.clone().next_back().map_or(0, |batch| batch.end.0);
+        let mut shared = sure_batches.skip_while(|batch| batch.end.0 <= end / block * block);
+        shared.next().map_or(sure, |batch| batch.first.previous())
     }
 }

@@ -252,6 +252,7 @@ fn plan_new_segment(
         let whole = !named && found.damage.is_empty();
         let before = newest.segment.header.base.previous();
         let sure = if whole { end.sure().min(before) } else { end.sure() };
+        let sure = if found.damage.is_empty() { found.before_shared_block(sure) } else { sure };
         (sure, records_after(newest, sure, end.last)?)
     } else {
         (end.confirmed, found.carry.clone())
