@@ -86,7 +86,7 @@ pub enum Step<'a> {
         /// From here.
         offset: Offset,
         /// At least so many bytes; they lie within the file, but for a text, which may end earlier:
-        /// [`Scanner::ends_at`] says so.
+        /// [`Scanner::ends_at`](crate::scan::Scanner::ends_at) says so.
         length: u64,
     },
     /// The next batch; the scanner stands behind it.
