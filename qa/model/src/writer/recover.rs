@@ -1,6 +1,6 @@
 //! Opening a log: what recovery does about what it found.
 
-use super::Writer;
+use super::{Writer, BLOCK};
 use crate::disk::{Name, Stop, World};
 use crate::format::*;
 use crate::inspect::{inspect, Inspection, Verdict};
@@ -101,7 +101,15 @@ pub fn recover(
     // The name of a segment that no seal names may be in the cache only: all of it is carried.
     let before = newest.header.base as usize - 1;
     let sure = if is_named { found.w } else { found.w.min(before) };
-    let base = if r.rewrite_unconfirmed { sure } else { v } as u16 + 1;
+    let mut base = if r.rewrite_unconfirmed { sure } else { v } as u16 + 1;
+    if r.carry_block && r.rewrite_unconfirmed && layout != Layout::Padded {
+        // What shares a block with what nothing confirms may be garbled with it.
+        let end = found.ends.iter().filter(|e| e.0 < base).map(|e| e.1).max();
+        let block = end.unwrap_or(0) / BLOCK * BLOCK;
+        let whole = found.ends.iter().filter(|e| e.1 <= block).map(|e| e.0).max();
+        let from = whole.map_or(newest.header.base, |last| last + 1);
+        base = if end.is_some() { base.min(from) } else { base };
+    }
     let values: Vec<u64> = found.records[base as usize - found.start..].to_vec();
     let keep = if r.pred_holds_w {
         me.chain.iter().rposition(|s| s.header.base < base).unwrap_or(0)
