@@ -39,10 +39,12 @@ def moved(path, moves):
 
 def renamed(text, path, renames):
     for kind, old, new, place in renames:
+        if kind == "text":
+            old, new = old.replace("\\n", "\n"), new.replace("\\n", "\n")
         if not path.startswith(place) or old not in text:
             continue
         if kind == "text":
-            text = text.replace(old.replace("\\n", "\n"), new.replace("\\n", "\n"))
+            text = text.replace(old, new)
             continue
         pattern = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(old)}(?![A-Za-z0-9_])")
         parts = []
