@@ -223,7 +223,7 @@ fn protect_says_what_to_do_where_the_records_were_changed() {
     folder.write("log/000000000001.jsonl", text.replace("\"lsn\":2", "\"lsn\": 2").as_bytes());
     folder.run("verify log", b"").fine();
     let said = folder.run("protect log", b"");
-    for words in ["make 000000000001.parity: the records are not what", "then remove that file"] {
+    for words in ["build 000000000001.parity: the records contradict", "then remove that file"] {
         assert!(said.refused(1).contains(words), "{said:?}");
     }
     folder.remove("log/000000000001.parity");

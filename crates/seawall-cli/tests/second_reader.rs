@@ -110,6 +110,8 @@ fn short(folder: &Folder) {
     append_and_kill(folder, "synced", (5, 700));
     folder.run("append log", &lines(30, 90)).fine();
     folder.run("truncate log --after 52 --yes", b"").fine();
+    folder.run("append log", &lines(10, 90)).fine();
+    folder.run("truncate log --after 55 --yes", b"").fine();
     append_and_kill(folder, "confirmed", (3, 70));
     assert!(segments(folder).len() >= 4, "{:?}", segments(folder));
 }
@@ -143,7 +145,7 @@ fn sound_logs_of_one_segment_and_of_several_read_alike() {
     assert_eq!(says(&folder), (0, 12));
     folder.run("truncate log --after none --yes", b"").fine();
     short(&folder);
-    assert_eq!(says(&folder), (0, 55));
+    assert_eq!(says(&folder), (0, 58));
     folder.run("append log", &lines(14, 80_000)).fine();
     folder.run("truncate log --before 57 --yes", b"").fine();
     let found = both(&folder, "log");
@@ -297,13 +299,14 @@ fn what_a_killed_writer_confirmed_is_missed_by_both() {
 #[test]
 fn what_a_segment_was_made_with_is_missed_by_both() {
     let Some(folder) = folder("second-carried") else { return };
-    append_and_kill(&folder, "synced", (3, 500));
+    // Longer than a block: the first record shares none with those that the open carries.
+    append_and_kill(&folder, "synced", (3, 5000));
     append_and_kill(&folder, "synced", (1, 500));
     assert_eq!(says(&folder), (0, 4));
     let newest = segments(&folder).pop().unwrap();
     assert_ne!(newest, SEGMENT);
     folder.overwrite(&newest, BATCHES, &[0; 4 * BLOCK]);
-    assert_eq!(says(&folder), (5, 2));
+    assert_eq!(says(&folder), (5, 1));
 }
 
 #[test]
