@@ -212,13 +212,16 @@ fn tear(place: &Place) -> Option<usize> {
 /// The last write, of which only the first sector reached the device.
 pub(super) fn torn_end(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.last()?;
-    scene.zero(&place.file, tear(&place)?..place.batch.end)
+    // A write within one sector cannot be torn.
+    let Some(boundary) = tear(&place) else { return Some(()) };
+    scene.zero(&place.file, boundary..place.batch.end)
 }
 
 /// The last write, of which the first sector did not reach the device.
 pub(super) fn torn_start(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.last()?;
-    scene.zero(&place.file, place.batch.start..tear(&place)?)
+    let Some(boundary) = tear(&place) else { return Some(()) };
+    scene.zero(&place.file, place.batch.start..boundary)
 }
 
 /// The last write, of which nothing reached the device, whatever its sync said.
