@@ -249,7 +249,7 @@ pub(super) fn all() -> Vec<(Case, Files)> {
         ("not-created", "a creation that a crash cut short: no manifest", not_created()),
         ("checkpointed", "two checkpoints, and the oldest segments pruned", checkpointed()),
         ("cut", "cut behind record 9, and appended to", cut()),
-        ("reopened", "closed, opened, left by a power cut, opened, closed", reopened()),
+        ("reopened-shared", "closed, opened, left by a power cut, opened, closed", reopened()),
         ("wide", "a batch of two sectors, left by a power cut", wide()),
         ("usual-sizes", "blocks of 4 KiB, reach of 64 KiB, a segment of 1 MiB", usual()),
         ("schemas", "JSON of three schema numbers, a segment each", schemas(Binary)),
