@@ -72,7 +72,7 @@ pub const ZEROS: &str = "zeros";
 /// What somebody should know of a source though its entries are intact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remark {
-    /// So many empty entries at the end are nothing but zeros, as bytes that were never written.
+    /// How many empty entries at the end are all zeros, like bytes that were never written.
     ZerosAtEnd(u64),
     /// What lies behind the last record of a log could be a write that nobody was promised, or
     /// damage.

@@ -44,7 +44,7 @@ pub trait Storage: Debug + Send + Sync {
     /// [`io::ErrorKind::NotFound`] if `from` does not exist; whatever the device says.
     fn rename_new(&self, from: &str, to: &str) -> io::Result<()>;
 
-    /// Removes a file's name; whoever has it open keeps its content.
+    /// Removes a file's name. Open handles keep its content.
     ///
     /// # Errors
     ///
@@ -55,8 +55,8 @@ pub trait Storage: Debug + Send + Sync {
     /// other name and nobody reads it through a [`Storage`]: its bytes can be cut off a few at a
     /// time, by [`File::set_len`], and all that are left go when it is dropped.
     ///
-    /// A file system may take milliseconds to give back many bytes at once, and whoever syncs
-    /// another file meanwhile waits for that.
+    /// Freeing many bytes at once can take a file system milliseconds, and the next sync of any
+    /// file waits for that.
     ///
     /// # Errors
     ///
@@ -99,8 +99,8 @@ pub trait Storage: Debug + Send + Sync {
     /// Whatever the device says.
     fn is_locked(&self, name: &str) -> io::Result<bool>;
 
-    /// Takes the exclusive lock of file `name` alone, creating the file if it is missing, whoever
-    /// has the directory's. It ends as that does. `None`: another holder.
+    /// Takes the exclusive lock of the file `name`, which is created if it is missing; the lock of
+    /// the directory does not matter. `None`: another process or handle holds it.
     ///
     /// # Errors
     ///

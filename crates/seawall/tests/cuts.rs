@@ -687,18 +687,16 @@ fn a_cut_to_a_place_that_is_damaged_is_refused_and_changes_nothing() {
     let storage = MemStorage::new();
     let log = open(&storage).unwrap();
     append(&log, "old", 30).unwrap();
-    // Record 4 stands in the first segment, with those up to the cut.
+    // Record 4 is in the first segment, like record 6.
     storage.edit("000000000001.seg", |bytes| {
         let at = bytes.windows(6).position(|text| text == b"old 3 ").unwrap();
         bytes[at] ^= 1;
     });
-    let names = storage.names();
-    let refused = log.truncate_after(Some(lsn(6)));
+    let (names, refused) = (storage.names(), log.truncate_after(Some(lsn(6))));
     assert!(matches!(refused, Err(Error::Damaged(_))), "{refused:?}");
     assert_eq!((log.durable(), storage.names()), (Lsn::new(30), names));
     assert_eq!(records(&log, 25).len(), 6);
     assert_eq!(log.append(b"next").unwrap(), lsn(31));
-    // In another segment it is nobody's hindrance.
     log.truncate_after(Some(lsn(25))).unwrap();
     assert_eq!(log.append(b"again").unwrap(), lsn(26));
 }

@@ -127,7 +127,7 @@ fn open(path: &Path, level: Level) -> seawall::Result<Log<[u8], Raw>> {
     Options::new().level(level).retention(retention).idle_mark(None).open(path)
 }
 
-/// So many appends of theirs, again and again.
+/// Appends of the other log, repeated.
 struct Round<'a> {
     writer: Writer,
     data: &'a [u8],

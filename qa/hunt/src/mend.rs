@@ -1,5 +1,5 @@
 //! Damage to closed logs that have parity: within its strength all of it is corrected, bit for bit,
-//! for whoever looks; beyond, all that is lost is named. format.md section 10.
+//! for every reader; beyond, all that is lost is named. format.md section 10.
 
 use crate::random::Random;
 use crate::sample::{Bytes, End, Kind, Past, Scale, contents, open};

@@ -34,7 +34,7 @@ impl<'a> Window<'a> {
 /// same.
 #[derive(Clone, Debug)]
 pub struct Batch<'a> {
-    /// Where it stands in its segment.
+    /// Its offset in the segment.
     pub offset: Offset,
     /// Its header.
     pub header: BatchHeader,
@@ -68,7 +68,7 @@ impl Deref for Body<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// No valid batch header stands there.
+    /// There is no valid batch header.
     Header,
     /// A valid header that does not continue the batch before: one is missing, or out of place.
     Order,
@@ -85,15 +85,15 @@ pub enum Step<'a> {
     Need {
         /// From here.
         offset: Offset,
-        /// At least so many bytes; they lie within the file, but for a text, which may end earlier:
+        /// How many bytes at least. They lie within the file, except that a text may end earlier:
         /// [`Scanner::ends_at`](crate::scan::Scanner::ends_at) says so.
         length: u64,
     },
-    /// The next batch; the scanner stands behind it.
+    /// The next batch; the scanner is past it.
     Batch(Batch<'a>),
     /// The scanner stands where no valid batch is, and stays there.
     Stopped(Cause, Option<BatchHeader>),
-    /// It stands at a batch that a newer program wrote, and nobody may say what is in it.
+    /// The next batch was written by a newer program, and its content is unknown.
     Refused(Refused),
     /// All records that count in this segment were found.
     Finished,

@@ -108,7 +108,7 @@ impl Scheme {
     /// The most blocks of parity in a stripe.
     pub const PARITY_MAX: u16 = 16;
 
-    /// So many blocks of parity for so many of data; `None` if format.md does not allow it.
+    /// The numbers of parity blocks and data blocks; `None` if format.md does not allow them.
     #[must_use]
     pub const fn new(data: u16, parity: u16) -> Option<Self> {
         let possible = data >= 2

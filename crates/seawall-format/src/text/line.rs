@@ -37,11 +37,11 @@ pub struct Line<'a> {
 pub enum Content<'a> {
     /// The record: one JSON value, verbatim.
     Data(&'a str),
-    /// So many records from this one on are lost, and a repair gave them up.
+    /// How many records from this one on are lost; a repair gave them up.
     Void(u32),
 }
 
-/// What stands at a place of a text.
+/// What a text holds at an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found<'a> {
     /// A valid line.
@@ -57,7 +57,7 @@ pub enum Found<'a> {
 pub struct Read<'a> {
     /// The line.
     pub line: Line<'a>,
-    /// Its checksum as it stands there.
+    /// The checksum that the line states.
     pub crc: u32,
     /// The position behind its value, and behind a line break that follows at once.
     pub end: usize,
@@ -211,7 +211,7 @@ fn hex(crc: u32) -> [u8; 8] {
 #[must_use]
 pub fn is_valid_data(data: &str) -> bool {
     let one_line = memchr::memchr2(b'\n', b'\r', data.as_bytes()).is_none();
-    // It stands in an object, which is one deeper.
+    // The value is inside an object, which is one level deeper.
     one_line && canonical::is_value(data, DEPTH_MAX - 1)
 }
 
@@ -272,7 +272,7 @@ fn number(text: &str) -> Option<(&str, u64, &str)> {
     is_written.then_some((digits, digits.parse().ok()?, behind))
 }
 
-/// The same for whatever stands there.
+/// The same for any line, written by this crate or edited.
 fn read_any<'a>(bytes: &'a [u8], salt: &Salt) -> Found<'a> {
     let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<&RawValue>();
     let value = match values.next() {

@@ -160,6 +160,11 @@ pub enum ErrorKind {
     Usage,
 }
 
+fn is_wrong_path(error: &io::Error) -> bool {
+    use io::ErrorKind::{AlreadyExists, NotADirectory, NotFound, PermissionDenied};
+    [NotFound, PermissionDenied, AlreadyExists, NotADirectory].contains(&error.kind())
+}
+
 /// The result of a log operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -190,11 +195,14 @@ impl Error {
     ///
     /// let missing = std::env::temp_dir().join("seawall-doc-no-such-log");
     /// let error = Options::new().create(false).open::<u32, seawall::Json>(missing).unwrap_err();
-    /// assert_eq!(error.kind(), ErrorKind::Retry);
+    /// assert_eq!(error.kind(), ErrorKind::Usage);
+    /// assert!(!error.is_retryable());
     /// ```
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
+            // A path that is missing, forbidden or taken stays so until the caller acts.
+            Self::Io { source, .. } if is_wrong_path(source) => ErrorKind::Usage,
             Self::Io { .. } | Self::Busy { .. } | Self::DiskFull { .. } => ErrorKind::Retry,
             Self::Poisoned { .. } | Self::Closed | Self::Forked { .. } => ErrorKind::Reopen,
             Self::Damaged(_) | Self::Ambiguous { .. } | Self::Unconfirmed { .. } => {
