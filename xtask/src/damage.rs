@@ -1,5 +1,5 @@
-//! `cargo xtask damage`: what a log does with damage, ours beside its peers. Each case makes one
-//! change to a log whose content is known, looks in four ways, and compares with the truth.
+//! `cargo xtask damage`: what Seawall and other logs do with damage. Each case makes one change to
+//! a log whose content is known, uses it in four ways, and compares the result with the truth.
 
 mod cases;
 mod change;
@@ -21,25 +21,25 @@ use seawall::parity::Parity;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// How the answer is written.
+/// The form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// For people.
     Text,
-    /// For machines: one object a row.
+    /// For programs: one object for each row.
     Json,
 }
 
-/// What came of one case.
+/// The result of one case.
 #[derive(Debug)]
 struct Row {
     group: &'static str,
     case: &'static str,
     end: End,
     parity: Option<Parity>,
-    /// `Err`: it panicked, or failed in a way that damage is no excuse for.
+    /// `Err`: a panic, or a failure that the damage does not explain.
     seen: Result<Seen, String>,
-    /// The promises that are broken.
+    /// The broken promises.
     broken: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ struct Row {
 ///
 /// # Errors
 ///
-/// The logs cannot be made, or the answer not written.
+/// The logs cannot be created, or the result cannot be written.
 pub(crate) fn run(form: Form) -> io::Result<bool> {
     let rows = rows()?;
     let mut out = io::stdout().lock();
@@ -78,7 +78,7 @@ fn rows() -> io::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The logs that are damaged, one for each way that writing ends.
+/// The logs to damage, one for each way in which writing ends.
 struct Samples {
     logs: Vec<Sample>,
     parity: Option<Parity>,
@@ -98,14 +98,14 @@ impl Samples {
                     rows.extend(self.row(group.title, case, (sample, other))?);
                 }
                 if rows.len() == before {
-                    return Err(io::Error::other(format!("changes nothing: {}", case.name)));
+                    return Err(io::Error::other(format!("no log is changed by: {}", case.name)));
                 }
             }
         }
         Ok(())
     }
 
-    /// `None`: in this log the change changes nothing.
+    /// `None` if the change has no effect on this log.
     fn row(
         &self,
         group: &'static str,
@@ -114,7 +114,7 @@ impl Samples {
     ) -> io::Result<Option<Row>> {
         let mut scene = Scene { image: sample.image.clone(), sample, other };
         (case.change)(&mut scene)
-            .ok_or_else(|| io::Error::other(format!("no place: {}", case.name)))?;
+            .ok_or_else(|| io::Error::other(format!("no place to apply: {}", case.name)))?;
         if scene.image == sample.image {
             return Ok(None);
         }
@@ -133,11 +133,11 @@ impl Samples {
     }
 }
 
-/// What is seen of a change, and which promises that breaks.
+/// The result of a change, and the promises that it breaks.
 fn judged(scene: &Scene<'_>, truth: &Truth) -> (Result<Seen, String>, Vec<String>) {
     let seen = match catch_unwind(AssertUnwindSafe(|| look::look(&scene.image))) {
         Ok(seen) => seen.map_err(|error| error.to_string()),
-        Err(_) => Err("it panics".to_owned()),
+        Err(_) => Err("panic".to_owned()),
     };
     let broken = match &seen {
         Ok(seen) => judge::broken(truth, seen),

@@ -1,27 +1,27 @@
-//! The list of what is done to a log.
+//! The list of changes to a log.
 
 use super::change::{self, Change};
 
-/// What may be asked of the log afterwards.
+/// What is required of the log after the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Damage: whatever is missing is named, but for the window of `Synced`.
+    /// Damage: every missing record is named, except in the window of `Synced`.
     Damage,
-    /// What a crash leaves of the last write: a log that was not closed opens by itself.
+    /// Possible after a crash: a log that was not closed must open without help.
     Torn,
-    /// As before, but in a log that was not closed no byte is left that could tell: damage.md,
-    /// "What cannot be told".
+    /// As `Torn`, and in a log that was not closed no byte is left that shows the loss: damage.md,
+    /// "How to read the tables".
     Blind,
 }
 
-/// In which logs parity must give back all that the change took.
+/// In which logs parity must restore everything that the change destroyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mends {
     /// In all of them.
     All,
-    /// Where what was written last has its parity: not in one that crashed.
+    /// In all but the crashed one, whose newest records have no parity yet.
     AtRest,
-    /// It is more than parity promises.
+    /// In none: the change destroys more than parity promises to restore.
     None,
 }
 
@@ -35,18 +35,18 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// What was written last is changed.
+    /// Changes the newest records.
     const fn at_the_end(self) -> Self {
         Self { mends: Mends::AtRest, ..self }
     }
 
-    /// More is changed than two blocks of sixteen.
+    /// Changes more than two blocks of sixteen.
     const fn too_much(self) -> Self {
         Self { mends: Mends::None, ..self }
     }
 }
 
-/// Some of them, under one heading.
+/// Cases under one heading.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
     pub(super) title: &'static str,
@@ -65,23 +65,16 @@ const fn blind(name: &'static str, change: Change) -> Case {
     Case { name, kind: Kind::Blind, mends: Mends::AtRest, change }
 }
 
-/// Names that the comparison with others goes by.
+/// Cases that are compared with other logs.
 pub(super) const ONE_BIT: &str = "one bit of a record";
-pub(super) const EIGHT_BYTES: &str = "8 bytes overwritten";
 pub(super) const SECTOR_ZEROED: &str = "one 512-byte sector zeroed";
-pub(super) const BIT_IN_ZEROS: &str = "one bit of a record of zeros";
-pub(super) const LENGTH_ZEROED: &str = "length of a batch zeroed";
-pub(super) const LENGTH_BIT: &str = "length of a batch, high bit";
 pub(super) const TAIL_CUT: &str = "last 100 bytes missing";
 pub(super) const TAIL_ZEROED: &str = "last 100 bytes zeroed";
-pub(super) const TAIL_BIT: &str = "one bit of the last record";
 
-pub(super) const NEWEST_CUT: &str = "newest file truncated";
-
-/// All that is done to logs without parity.
+/// Changes to logs without parity.
 pub(super) const GROUPS: &[Group] = &[IN_THE_MIDDLE, AT_THE_END, WHOLE_FILES];
 
-/// All that is done to logs with parity.
+/// Changes to logs with parity.
 pub(super) const WITH_PARITY: &[Group] = &[IN_THE_MIDDLE, AT_THE_END, BLOCKS, PARITY];
 
 const IN_THE_MIDDLE: Group = Group {
@@ -89,14 +82,14 @@ const IN_THE_MIDDLE: Group = Group {
     cases: &[
         damage(ONE_BIT, change::record_bit),
         damage("one bit of a batch header", change::batch_header_bit),
-        damage(EIGHT_BYTES, change::eight_bytes),
+        damage("8 bytes overwritten", change::eight_bytes),
         damage("100 bytes zeroed", change::hundred_zeros),
         damage(SECTOR_ZEROED, change::zero_sector),
         damage("4 KiB of random bytes", change::garbage),
         damage("64 KiB zeroed", change::reach).too_much(),
-        damage(BIT_IN_ZEROS, change::bit_in_zeros),
-        damage(LENGTH_ZEROED, change::batch_length_zero),
-        damage(LENGTH_BIT, change::batch_length_bit),
+        damage("one bit of a record of zeros", change::bit_in_zeros),
+        damage("length of a batch zeroed", change::batch_length_zero),
+        damage("length of a batch, high bit", change::batch_length_bit),
         damage("length of a record zeroed", change::record_length_zero),
         damage("length of a record, high bit", change::record_length_bit),
         damage("two sectors swapped", change::swapped_sectors),
@@ -112,9 +105,9 @@ const AT_THE_END: Group = Group {
         torn("last write, start missing", change::torn_start),
         torn(TAIL_ZEROED, change::tail_zeros),
         damage(TAIL_CUT, change::tail_cut).too_much(),
-        damage(TAIL_BIT, change::tail_bit).at_the_end(),
+        damage("one bit of the last record", change::tail_bit).at_the_end(),
         damage("one bit, 10 records before", change::near_tail_bit).at_the_end(),
-        damage(NEWEST_CUT, change::newest_cut).too_much(),
+        damage("newest file truncated", change::newest_cut).too_much(),
         blind("last write missing", change::dropped_write),
         blind("last 200 writes missing", change::dropped_writes).too_much(),
     ],

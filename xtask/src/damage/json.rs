@@ -1,10 +1,10 @@
-//! The table for programs: one object a line, of Seawall's cases, other logs and larger systems.
+//! The table for programs: one object a line, of Seawall's cases and of other logs.
 
 use super::Row;
-use super::cases::{EIGHT_BYTES, ONE_BIT, SECTOR_ZEROED, TAIL_CUT, TAIL_ZEROED};
+use super::cases::{ONE_BIT, SECTOR_ZEROED, TAIL_CUT, TAIL_ZEROED};
 use super::judge::{missing, named_in_vain};
 use super::look::{Opened, Seen};
-use super::peers::{self, ANCHORS, BY_HAND, Peer};
+use super::peers::{self, BY_HAND, Peer};
 use super::table::{sides, words};
 use crate::json::{array, object, quote};
 use seawall::Lsn;
@@ -16,25 +16,12 @@ type Fields = Vec<(&'static str, String)>;
 /// All rows, each on a line.
 pub(super) fn lines(rows: &[Row]) -> String {
     let ours = rows.iter().map(ours);
-    let measured = peers::measured()
-        .flat_map(|log| peer(&log, [ONE_BIT, SECTOR_ZEROED, TAIL_CUT, TAIL_ZEROED]));
-    let by_hand =
-        BY_HAND.iter().flat_map(|log| peer(log, [ONE_BIT, EIGHT_BYTES, TAIL_CUT, TAIL_ZEROED]));
-    let anchors = ANCHORS.iter().map(|row| {
-        vec![
-            ("row", quote("system")),
-            ("case", quote(row.damage)),
-            ("system", quote(row.system)),
-            ("opens", quote(row.reopened)),
-            ("read", quote(row.read)),
-        ]
-    });
-    let others = measured.chain(by_hand).chain(anchors);
+    let others = peers::measured().chain(BY_HAND.iter().copied()).flat_map(|log| peer(&log));
     ours.chain(others).map(|fields| object(&fields) + "\n").collect()
 }
 
-/// What a log did with each of these cases.
-fn peer(log: &Peer, cases: [&'static str; 4]) -> Vec<Fields> {
+/// What a log did in each of the four cases.
+fn peer(log: &Peer) -> Vec<Fields> {
     let row = |(case, did): (&str, &str)| {
         vec![
             ("row", quote("peer")),
@@ -43,7 +30,7 @@ fn peer(log: &Peer, cases: [&'static str; 4]) -> Vec<Fields> {
             ("did", quote(did)),
         ]
     };
-    cases.into_iter().zip(log.did).map(row).collect()
+    [ONE_BIT, SECTOR_ZEROED, TAIL_CUT, TAIL_ZEROED].into_iter().zip(log.did).map(row).collect()
 }
 
 fn ours(row: &Row) -> Fields {

@@ -1,10 +1,10 @@
-//! The table for people: what Seawall does with each change, then what others do with some.
+//! The table for people: what Seawall does with each change, then what other logs do with some.
 
 use super::Row;
 use super::cases::{ONE_BIT, SECTOR_ZEROED, TAIL_CUT, TAIL_ZEROED};
 use super::judge::{missing, named_in_vain};
 use super::look::{Opened, Seen};
-use super::peers::{self, ANCHORS, ANCHORS_NOTE, BY_HAND, BY_HAND_NOTE, MEASURED_NOTE, Peer};
+use super::peers::{self, BY_HAND, BY_HAND_NOTE, MEASURED_NOTE, Peer};
 use super::sample::{End, RECORDS};
 use seawall::Lsn;
 use seawall::damage::{Damage, Lost};
@@ -21,10 +21,17 @@ quarantine.
 
 /// Above the tables of logs with parity.
 const PARITY_HEAD: &str = "
-With parity (16+2: two parity blocks for sixteen blocks of records): the same changes, and more.
+With parity (16+2: two parity blocks for sixteen blocks of records).
 log: closed; again: crashed, opened and closed again, then damaged; crashed: without the parity of
-its newest file, which need not be durable. report: blocks restored, and the kind of damage.
+its newest file, which need not be durable. A case without a row is restored in full, or it has
+the same result as without parity. report: blocks restored, and the kind of damage.
 ";
+
+/// Before the cases in which parity restores every record.
+const RESTORED_HEAD: &str = "Restored in full (correctable, opens in the default mode): ";
+
+/// No line is longer.
+const COLUMNS: usize = 100;
 
 /// The words for one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,14 +49,60 @@ pub(super) fn text(rows: &[Row]) -> String {
     let (with, without): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.parity.is_some());
     out.push_str(&ours(&without));
     out.push_str(PARITY_HEAD);
-    out.push_str(&ours(&with));
+    let (restored, rest): (Vec<_>, Vec<_>) = with.into_iter().partition(|row| is_restored(row));
+    let changed: Vec<_> =
+        rest.into_iter().filter(|row| !without.iter().any(|one| same(one, row))).collect();
+    out.push_str(&ours(&changed));
+    out.push_str(&wrapped(&(RESTORED_HEAD.to_owned() + &names(&restored))));
     out.push_str(&beside_measured(rows));
     out.push_str(&by_hand());
-    out.push_str(&with_anchors(rows));
     out
 }
 
-/// What a look is called in the table.
+/// Every record is read and the log opens, although blocks are damaged.
+fn is_restored(row: &Row) -> bool {
+    row.seen.as_ref().is_ok_and(|seen| {
+        let words = words(seen);
+        seen.mended > 0 && words.opens == "default" && missing(&seen.reader).is_empty()
+    })
+}
+
+/// The same case with the same result. A log that was closed again after a crash is compared with
+/// a closed one.
+fn same(without: &Row, with: &Row) -> bool {
+    let words = |row: &Row| row.seen.as_ref().ok().map(words);
+    let end = if with.end == End::Again { End::Closed } else { with.end };
+    without.case == with.case && without.end == end && words(without) == words(with)
+}
+
+/// The names of the cases, each with its logs unless all of them had this result.
+fn names(rows: &[&Row]) -> String {
+    let cases = rows.chunk_by(|one, two| one.case == two.case && one.group == two.group);
+    let names = cases.map(|case| {
+        let name = case.first().map_or("", |row| row.case);
+        let logs: Vec<_> = case.iter().map(|row| row.end.name()).collect();
+        if logs.len() > 2 { name.to_owned() } else { format!("{name} ({})", logs.join(", ")) }
+    });
+    names.collect::<Vec<_>>().join("; ") + "."
+}
+
+/// `text` after an empty line, in lines that are not too long.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + 1 + word.len() <= COLUMNS => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    format!("\n{}\n", lines.join("\n"))
+}
+
+/// The cells for one result.
 pub(super) fn words(seen: &Seen) -> Words {
     let opens = match (&seen.open, &seen.strict) {
         (Opened::Yes(_), Opened::Yes(_)) => "yes",
@@ -102,7 +155,7 @@ fn report(seen: &Seen) -> String {
 /// No record is lost.
 const NONE: &str = "none";
 
-/// All records that are named as lost, in ranges as long as they can be.
+/// All records reported as lost, as ranges; adjacent ones are joined.
 fn lost(damage: &[Damage]) -> String {
     let mut ranges: Vec<Lost> = damage.iter().filter_map(|damage| damage.lost).collect();
     ranges.dedup_by(|next, range| {
@@ -142,7 +195,7 @@ fn ours(rows: &[&Row]) -> String {
     out
 }
 
-/// One line for all logs of a case, or neighbours among them, that do not differ.
+/// One line for all neighbouring logs of a case that have the same result.
 fn lines_of(logs: &[&Row]) -> Vec<Vec<String>> {
     let words = |row: &Row| row.seen.as_ref().map(words).map_err(Clone::clone);
     let alike = logs.chunk_by(|one, two| words(one).is_ok() && words(one) == words(two));
@@ -180,7 +233,8 @@ fn beside_measured(rows: &[Row]) -> String {
 }
 
 fn by_hand() -> String {
-    let head = ["measured by hand", "one bit", "8 bytes", "last 100 B missing", "100 B zeroed"];
+    let head =
+        ["measured by hand", "one bit", "512 B zeroed", "last 100 B missing", "100 B zeroed"];
     let mut grid = vec![cells(head)];
     grid.extend(BY_HAND.iter().map(peer_line));
     draw(&grid) + BY_HAND_NOTE
@@ -188,22 +242,6 @@ fn by_hand() -> String {
 
 fn peer_line(peer: &Peer) -> Vec<String> {
     [vec![peer.name.to_owned()], cells(peer.did)].concat()
-}
-
-fn with_anchors(rows: &[Row]) -> String {
-    let mut grid = vec![cells(["larger systems", "system", "opens", "read"])];
-    for group in ANCHORS.chunk_by(|one, two| one.damage == two.damage) {
-        let Some(damage) = group.first().map(|row| row.damage) else { continue };
-        let first = grid.len();
-        if let Some(seen) = find(rows, damage, End::Crashed) {
-            grid.push(cells(["", &us(End::Crashed), words(seen).opens, &in_short(seen)]));
-        }
-        grid.extend(group.iter().map(|row| cells(["", row.system, row.reopened, row.read])));
-        if let Some(name) = grid.get_mut(first).and_then(|line| line.first_mut()) {
-            damage.clone_into(name);
-        }
-    }
-    draw(&grid) + ANCHORS_NOTE
 }
 
 /// The name of Seawall's rows beside others.
@@ -215,7 +253,7 @@ fn cells<const N: usize>(texts: [&str; N]) -> Vec<String> {
     texts.map(str::to_owned).to_vec()
 }
 
-/// What was seen of a case in the log without parity.
+/// The result of a case in the log without parity.
 fn find<'a>(rows: &'a [Row], case: &str, end: End) -> Option<&'a Seen> {
     let is_it = |row: &&Row| row.case == case && row.end == end && row.parity.is_none();
     rows.iter().find(is_it)?.seen.as_ref().ok()
@@ -231,7 +269,7 @@ fn in_short(seen: &Seen) -> String {
     }
 }
 
-/// A table whose first line is its head.
+/// A table; the first line of `grid` is its head.
 fn draw(grid: &[Vec<String>]) -> String {
     let columns = grid.first().map_or(0, Vec::len);
     let width = |at: usize| grid.iter().filter_map(|line| line.get(at)).map(String::len).max();
