@@ -5,4 +5,5 @@ pub(crate) mod handover;
 pub(crate) mod inspection;
 pub(crate) mod open;
 pub(crate) mod orphan_files;
+pub(crate) mod remaining;
 pub(crate) mod report;

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const TEXT: &str = include_str!("../../../docs/format.md");
 /// Where the rows of the recovery table have their tests.
-const TESTS: [&str; 2] =
-    [include_str!("../src/recover/decision.rs"), include_str!("../../seawall-format/src/tail.rs")];
+const TESTS: [&str; 2] = [
+    include_str!("../src/recover/decision/tests.rs"),
+    include_str!("../../seawall-format/src/tail.rs"),
+];
 
 /// Where the tables of dumps are compared: with the code of another package.
 const DUMP_TABLES: [&str; 3] = ["dump header", "dump chunk", "dump end"];

@@ -6,12 +6,12 @@ use crate::base::error::{Damage, Error, Result};
 use crate::base::options::{Options, SEGMENT_MIN};
 use crate::maintenance::exclusive::{refuse_in_use, take};
 use crate::maintenance::verify::{Verification, look_around};
-use crate::recover::decision::Action;
+use crate::recover::decision::{Action, Refusal};
 use crate::recover::inspection::{Inspection, Until, inspect_repaired};
 use crate::recover::open::resume;
+use crate::recover::remaining::RemainingLog;
 use crate::scan::quarantine;
-use crate::scan::scanner::ScanEnd;
-use seawall_format::{Lsn, SegmentId, next_lsn};
+use seawall_format::{Lsn, SegmentId};
 use seawall_io::{Access, Storage};
 use std::sync::Arc;
 
@@ -40,26 +40,27 @@ pub(crate) fn diagnose(storage: &Arc<dyn Storage>) -> Result<Verification> {
 /// Plans what [`truncate_damaged_tail`] would do.
 pub(crate) fn plan_truncation(storage: &Arc<dyn Storage>) -> Result<TailTruncation> {
     refuse_in_use(&**storage)?;
-    Ok(plan(storage)?.1)
+    let found = inspect_repaired(storage, Until::End)?;
+    describe(storage, &found, remaining(&found)?.as_ref())
 }
 
 /// Truncates the log at the first damage that prevents opening it.
 pub(crate) fn truncate_damaged_tail(storage: &Arc<dyn Storage>) -> Result<TailTruncation> {
     let lock = take(storage)?;
-    let (found, mut cut) = plan(storage)?;
-    let Some(manifest) = &found.catalog.manifest else {
-        // Creation was interrupted; the next open completes it.
-        return Ok(cut);
-    };
-    let segment_min = SEGMENT_MIN.min(manifest.segment_max);
+    let found = inspect_repaired(storage, Until::End)?;
+    let remaining = remaining(&found)?;
+    let mut cut = describe(storage, &found, remaining.as_ref())?;
+    // Without it, creation was interrupted; the next open completes it.
+    let Some(remaining) = remaining else { return Ok(cut) };
+    let segment_min = SEGMENT_MIN.min(remaining.manifest.segment_max);
     let options = Options { segment_min, ..Options::new() };
     let env = Env::new(&options, storage.clone());
     let mut gone = vec![];
     if !cut.damage.is_empty() {
-        gone = found.segments_behind_end();
-        set_aside(&env, &found.files_leaving(), &mut cut)?;
+        gone = segments_behind_end(&remaining);
+        set_aside(&env, &files_leaving(&remaining), &mut cut)?;
     }
-    let (mut writer, recovery, _) = resume::recover(&options, env, lock, &found)?;
+    let (mut writer, recovery, _) = resume::resume(&options, env, lock, &remaining)?;
     cut.quarantine.extend(recovery.quarantine);
     writer.remove_segments(|id| gone.contains(&id))?;
     writer.close()?;
@@ -67,21 +68,40 @@ pub(crate) fn truncate_damaged_tail(storage: &Arc<dyn Storage>) -> Result<TailTr
     Ok(cut)
 }
 
-/// The log after the truncation, and what is removed.
-fn plan(storage: &Arc<dyn Storage>) -> Result<(Inspection, TailTruncation)> {
-    let mut found = inspect_repaired(storage, Until::End)?;
-    let is_damaged = found.row.action() == Action::Damage;
-    if is_damaged && !found.end_before_damage() {
-        return Err(Error::Damaged(Box::new(found.first_damage())));
+/// The log after the truncation; `None` if nothing was written to it yet.
+fn remaining(found: &Inspection) -> Result<Option<RemainingLog<'_>>> {
+    match found.row().action() {
+        Action::Create => Ok(None),
+        Action::Damage => match RemainingLog::before_damage(found) {
+            Some(remaining) => Ok(Some(remaining)),
+            None => Err(found.error(Refusal::Damaged)),
+        },
+        Action::Clean | Action::Torn | Action::Ambiguous => {
+            let manifest = found.catalog.manifest.clone().expect("the row has read it");
+            let end = found.end.as_ref().expect("the row has seen the end");
+            Ok(Some(RemainingLog::whole(found, end, manifest)))
+        }
     }
-    let last = found.end.as_ref().and_then(|end| end.last);
-    let (intact_behind, damage) = (found.intact_behind, found.damage.clone());
-    let mut cut = TailTruncation { last, intact_behind, damage, room: 0, quarantine: vec![] };
-    for name in found.files_leaving() {
+}
+
+/// What the truncation removes.
+fn describe(
+    storage: &Arc<dyn Storage>,
+    found: &Inspection,
+    remaining: Option<&RemainingLog<'_>>,
+) -> Result<TailTruncation> {
+    let mut cut = TailTruncation {
+        last: remaining.and_then(|remaining| remaining.last),
+        intact_behind: found.intact_behind,
+        damage: found.damage.clone(),
+        room: 0,
+        quarantine: vec![],
+    };
+    for name in remaining.map(files_leaving).unwrap_or_default() {
         let length = storage.open(&name, Access::Read).and_then(|file| file.len());
         cut.room += length.map_err(Error::io(format!("get the length of {name}")))?;
     }
-    Ok((found, cut))
+    Ok(cut)
 }
 
 /// Copies segment files to quarantine.
@@ -94,57 +114,28 @@ fn set_aside(env: &Env, names: &[String], cut: &mut TailTruncation) -> Result<()
     Ok(())
 }
 
-impl Inspection {
-    /// Ends the log after the last record before the first damage. Returns `false` if there is no
-    /// such record or start of the log.
-    fn end_before_damage(&mut self) -> bool {
-        let Some(manifest) = &mut self.catalog.manifest else { return false };
-        let last = self.sound_to;
-        let next = next_lsn(last);
-        let links = &self.catalog.chain;
-        let whole = links.iter().take_while(|link| link.gap.is_none());
-        let first = links.first().map(|link| link.segment.header.base);
-        let reaches = |base: Lsn| base < next || (Some(base) == first && base == next);
-        let reaches = whole.filter(|link| reaches(link.segment.header.base)).count();
-        if reaches == 0 || next < manifest.oldest_base {
-            return false;
-        }
-        self.catalog.chain.truncate(reaches);
-        self.catalog.missing_tail = None;
-        // A checkpoint cannot be past the end of the log.
-        manifest.checkpoints = manifest.checkpoints.map(|lsn| lsn.map(|lsn| lsn.min(next)));
-        let end = Lsn::new(next.get() - 1 + self.count_before_lost());
-        self.end = Some(ScanEnd { last: end, confirmed: last, tail: None, damage: vec![] });
-        self.carry = std::mem::take(&mut self.before_lost);
-        true
+/// The files of the segments that lose records, for both layouts. The last remaining segment is
+/// among them if it is damaged: it stays in the log for the records before the damage, until these
+/// are pruned.
+fn files_leaving(remaining: &RemainingLog<'_>) -> Vec<String> {
+    let found = remaining.found;
+    if found.damage.is_empty() {
+        return vec![];
     }
+    let newest = remaining.newest().segment.header.id;
+    let mut leaving = segments_behind_end(remaining);
+    leaving.extend(Some(newest).filter(|newest| found.is_damaged(*newest)));
+    let goes = |id: SegmentId| leaving.contains(&id);
+    let names = found.catalog.names.iter();
+    names.filter(|name| SegmentId::from_any_name(name).is_some_and(goes)).cloned().collect()
+}
 
-    /// The segments that lose records. The last remaining segment is among them if it is damaged:
-    /// it stays in the log for the records before the damage, until these are pruned.
-    fn leaving(&self) -> Vec<SegmentId> {
-        if self.damage.is_empty() {
-            return vec![];
-        }
-        let newest = self.catalog.chain.last().map(|link| link.segment.header.id);
-        let newest = newest.filter(|newest| self.is_damaged(*newest));
-        newest.into_iter().chain(self.segments_behind_end()).collect()
-    }
-
-    /// The files of these segments, for both layouts.
-    fn files_leaving(&self) -> Vec<String> {
-        let leaving = self.leaving();
-        let goes = |id: SegmentId| leaving.contains(&id);
-        let names = self.catalog.names.iter();
-        names.filter(|name| SegmentId::from_any_name(name).is_some_and(goes)).cloned().collect()
-    }
-
-    /// The segments past the end of the remaining chain.
-    fn segments_behind_end(&self) -> Vec<SegmentId> {
-        let newest = self.catalog.chain.last().map(|link| link.segment.header.id);
-        let names = self.catalog.names.iter();
-        let ids = names.filter_map(|name| SegmentId::from_any_name(name));
-        let mut ids: Vec<_> = ids.filter(|id| Some(*id) > newest).collect();
-        ids.dedup();
-        ids
-    }
+/// The segments past the end of the remaining chain.
+fn segments_behind_end(remaining: &RemainingLog<'_>) -> Vec<SegmentId> {
+    let newest = remaining.newest().segment.header.id;
+    let names = remaining.found.catalog.names.iter();
+    let ids = names.filter_map(|name| SegmentId::from_any_name(name));
+    let mut ids: Vec<_> = ids.filter(|id| *id > newest).collect();
+    ids.dedup();
+    ids
 }

@@ -1,8 +1,14 @@
-//! The recovery decision: the table of format.md section 7.
+//! The recovery decision: the table of format.md section 7, and what an open does with a log.
 //!
-//! [`Evidence`] is what was found, and [`Evidence::row`] the first row that matches. Each row has a
-//! test named after it. Nothing here reads or writes.
+//! [`Evidence`] is what was found, [`Evidence::row`] the first row that matches, and
+//! [`Evidence::decide`] what an open does then. Each row has a test named after it. A log that is
+//! resumed continues as [`continuation`] decides. Nothing here reads or writes.
 
+pub(crate) mod continuation;
+#[cfg(test)]
+mod tests;
+
+use crate::base::options::OpenMode;
 use crate::scan::catalog::ChainFault;
 use seawall_format::{Lsn, tail};
 
@@ -37,20 +43,56 @@ pub(crate) enum Action {
     Ambiguous,
 }
 
+/// What an open does with a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// Nothing was written yet: create the log.
+    Create,
+    /// Records are or may be lost: change nothing.
+    Refuse(Refusal),
+    /// Continue after the last record: see [`continuation`].
+    Resume,
+}
+
+/// Why a log is not opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Damaged,
+    Ambiguous,
+}
+
+/// State of the manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ManifestState {
+    Readable,
+    /// It is not readable, and a segment holds a batch, mark or seal.
+    Lost,
+    /// It is not readable, and no segment holds anything: it was never written.
+    Never,
+}
+
+/// State of the chain of segments, with its first fault in the order of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChainState {
+    Whole,
+    Gap(ChainFault),
+    /// The newest segment is missing, so no record can follow.
+    NewestMissing(ChainFault),
+}
+
 /// State of a log's files, as found.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Evidence {
-    pub(crate) manifest_is_readable: bool,
-    /// Whether a segment holds a batch, mark or seal; set only without a manifest.
-    pub(crate) holds_something: bool,
-    /// The first fault in the chain of segments, in the order of the table.
-    pub(crate) chain: Option<ChainFault>,
+    pub(crate) manifest: ManifestState,
+    pub(crate) chain: ChainState,
     /// V, the end of the valid prefix.
     pub(crate) valid: Option<Lsn>,
     /// W, the highest LSN confirmed anywhere.
     pub(crate) confirmed: Option<Lsn>,
     /// Whether the newest file is as long as its header says.
     pub(crate) is_whole: bool,
+    /// Whether any place is damaged, before or after V.
+    pub(crate) has_damage: bool,
     /// Form of the bytes after the valid prefix; `None` if the scan did not reach its end.
     pub(crate) tail: Option<tail::Row>,
 }
@@ -59,14 +101,19 @@ impl Evidence {
     /// The first row that matches.
     pub(crate) fn row(&self) -> RecoveryCase {
         match self {
-            Self { manifest_is_readable: false, holds_something: false, .. } => {
+            Self { manifest: ManifestState::Never, has_damage: false, .. } => {
                 RecoveryCase::NothingYet
             }
-            Self { manifest_is_readable: false, .. } => RecoveryCase::ManifestUnreadable,
-            Self { chain: Some(fault), .. } => RecoveryCase::of(*fault),
+            Self { manifest: ManifestState::Never | ManifestState::Lost, .. } => {
+                RecoveryCase::ManifestUnreadable
+            }
+            Self { chain: ChainState::Gap(fault) | ChainState::NewestMissing(fault), .. } => {
+                RecoveryCase::of(*fault)
+            }
             Self { tail: None, .. } => RecoveryCase::RangeLost,
             Self { valid, confirmed, .. } if valid < confirmed => RecoveryCase::RangeLost,
             Self { is_whole: false, .. } => RecoveryCase::CutShort,
+            Self { has_damage: true, .. } => RecoveryCase::RangeLost,
             Self { tail: Some(tail::Row::Clean), .. } => RecoveryCase::Clean,
             Self { tail: Some(tail::Row::BeyondWindow), .. } => RecoveryCase::BeyondWindow,
             Self { tail: Some(tail::Row::HeaderTorn), .. } => RecoveryCase::HeaderTorn,
@@ -74,6 +121,23 @@ impl Evidence {
             Self { tail: Some(tail::Row::LineTorn), .. } => RecoveryCase::LineTorn,
             Self { tail: Some(tail::Row::Otherwise), .. } => RecoveryCase::Otherwise,
         }
+    }
+
+    /// What an open in this mode does.
+    pub(crate) fn decide(&self, mode: OpenMode) -> Decision {
+        match (self.row().action(), mode) {
+            (Action::Create, _) => Decision::Create,
+            (Action::Ambiguous, OpenMode::Strict) => Decision::Refuse(Refusal::Ambiguous),
+            (Action::Clean | Action::Torn | Action::Ambiguous, _) => Decision::Resume,
+            (Action::Damage, OpenMode::Salvage) if self.knows_both_ends() => Decision::Resume,
+            (Action::Damage, _) => Decision::Refuse(Refusal::Damaged),
+        }
+    }
+
+    /// Whether the oldest and newest segments are known, so that new records can follow.
+    fn knows_both_ends(&self) -> bool {
+        let has_newest = !matches!(self.chain, ChainState::NewestMissing(_));
+        self.manifest == ManifestState::Readable && has_newest
     }
 }
 
@@ -105,234 +169,6 @@ impl RecoveryCase {
             | Self::ChainBroken
             | Self::RangeLost
             | Self::CutShort => Action::Damage,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A log of nine records, all confirmed, that ends with its last record.
-    fn sound() -> Evidence {
-        Evidence {
-            manifest_is_readable: true,
-            holds_something: true,
-            chain: None,
-            valid: Lsn::new(9),
-            confirmed: Lsn::new(9),
-            is_whole: true,
-            tail: Some(tail::Row::Clean),
-        }
-    }
-
-    fn found(evidence: &Evidence) -> (RecoveryCase, Action) {
-        (evidence.row(), evidence.row().action())
-    }
-
-    #[test]
-    fn nothing_yet_is_created() {
-        let evidence =
-            Evidence { manifest_is_readable: false, holds_something: false, ..Evidence::default() };
-        assert_eq!(found(&evidence), (RecoveryCase::NothingYet, Action::Create));
-    }
-
-    #[test]
-    fn manifest_unreadable_is_damage() {
-        let evidence = Evidence { manifest_is_readable: false, ..sound() };
-        assert_eq!(found(&evidence), (RecoveryCase::ManifestUnreadable, Action::Damage));
-    }
-
-    /// Row and action for a log with a fault in its chain, and no other.
-    fn in_chain(fault: ChainFault) -> (RecoveryCase, Action) {
-        found(&Evidence { chain: Some(fault), ..sound() })
-    }
-
-    #[test]
-    fn header_unreadable_is_damage() {
-        assert_eq!(
-            in_chain(ChainFault::HeaderUnreadable),
-            (RecoveryCase::HeaderUnreadable, Action::Damage)
-        );
-    }
-
-    #[test]
-    fn misplaced_is_damage() {
-        assert_eq!(in_chain(ChainFault::Misplaced), (RecoveryCase::Misplaced, Action::Damage));
-    }
-
-    #[test]
-    fn text_missing_is_damage() {
-        assert_eq!(in_chain(ChainFault::TextMissing), (RecoveryCase::TextMissing, Action::Damage));
-    }
-
-    #[test]
-    fn oldest_missing_is_damage() {
-        assert_eq!(
-            in_chain(ChainFault::OldestMissing),
-            (RecoveryCase::OldestMissing, Action::Damage)
-        );
-    }
-
-    #[test]
-    fn newest_missing_is_damage() {
-        assert_eq!(
-            in_chain(ChainFault::NewestMissing),
-            (RecoveryCase::NewestMissing, Action::Damage)
-        );
-    }
-
-    #[test]
-    fn chain_broken_is_damage() {
-        assert_eq!(in_chain(ChainFault::ChainBroken), (RecoveryCase::ChainBroken, Action::Damage));
-    }
-
-    #[test]
-    fn range_lost_is_damage() {
-        let evidence = Evidence { valid: Lsn::new(8), ..sound() };
-        assert_eq!(found(&evidence), (RecoveryCase::RangeLost, Action::Damage));
-        let evidence = Evidence { tail: None, ..sound() };
-        assert_eq!(found(&evidence), (RecoveryCase::RangeLost, Action::Damage));
-    }
-
-    #[test]
-    fn cut_short_is_damage() {
-        let evidence = Evidence { is_whole: false, ..sound() };
-        assert_eq!(found(&evidence), (RecoveryCase::CutShort, Action::Damage));
-    }
-
-    #[test]
-    fn clean_is_clean_with_records_that_nothing_confirms_too() {
-        assert_eq!(found(&sound()), (RecoveryCase::Clean, Action::Clean));
-        let evidence = Evidence { confirmed: Lsn::new(3), ..sound() };
-        assert_eq!(found(&evidence), (RecoveryCase::Clean, Action::Clean));
-    }
-
-    #[test]
-    fn header_torn_is_torn() {
-        let evidence = Evidence { tail: Some(tail::Row::HeaderTorn), ..sound() };
-        assert_eq!(found(&evidence), (RecoveryCase::HeaderTorn, Action::Torn));
-    }
-
-    #[test]
-    fn body_torn_is_torn() {
-        let evidence = Evidence { tail: Some(tail::Row::BodyTorn), ..sound() };
-        assert_eq!(found(&evidence), (RecoveryCase::BodyTorn, Action::Torn));
-    }
-
-    #[test]
-    fn line_torn_is_torn() {
-        let evidence = Evidence { tail: Some(tail::Row::LineTorn), ..sound() };
-        assert_eq!(found(&evidence), (RecoveryCase::LineTorn, Action::Torn));
-    }
-
-    #[test]
-    fn beyond_window_is_ambiguous() {
-        let evidence = Evidence { tail: Some(tail::Row::BeyondWindow), ..sound() };
-        assert_eq!(found(&evidence), (RecoveryCase::BeyondWindow, Action::Ambiguous));
-    }
-
-    #[test]
-    fn otherwise_is_ambiguous() {
-        let evidence = Evidence { tail: Some(tail::Row::Otherwise), ..sound() };
-        assert_eq!(found(&evidence), (RecoveryCase::Otherwise, Action::Ambiguous));
-    }
-
-    const CASES: [RecoveryCase; 16] = [
-        RecoveryCase::NothingYet,
-        RecoveryCase::ManifestUnreadable,
-        RecoveryCase::HeaderUnreadable,
-        RecoveryCase::Misplaced,
-        RecoveryCase::TextMissing,
-        RecoveryCase::OldestMissing,
-        RecoveryCase::NewestMissing,
-        RecoveryCase::ChainBroken,
-        RecoveryCase::RangeLost,
-        RecoveryCase::CutShort,
-        RecoveryCase::Clean,
-        RecoveryCase::BeyondWindow,
-        RecoveryCase::HeaderTorn,
-        RecoveryCase::BodyTorn,
-        RecoveryCase::LineTorn,
-        RecoveryCase::Otherwise,
-    ];
-    const FAULTS: [Option<ChainFault>; 7] = [
-        None,
-        Some(ChainFault::HeaderUnreadable),
-        Some(ChainFault::Misplaced),
-        Some(ChainFault::TextMissing),
-        Some(ChainFault::OldestMissing),
-        Some(ChainFault::NewestMissing),
-        Some(ChainFault::ChainBroken),
-    ];
-    const TAILS: [Option<tail::Row>; 7] = [
-        None,
-        Some(tail::Row::Clean),
-        Some(tail::Row::BeyondWindow),
-        Some(tail::Row::HeaderTorn),
-        Some(tail::Row::BodyTorn),
-        Some(tail::Row::LineTorn),
-        Some(tail::Row::Otherwise),
-    ];
-
-    /// All evidence there can be, with LSNs up to 2.
-    fn all_evidence() -> Vec<Evidence> {
-        let lsns = [None, Lsn::new(1), Lsn::new(2)];
-        let mut all = vec![];
-        for bits in 0..8_u8 {
-            for chain in FAULTS {
-                for tail in TAILS {
-                    for valid in lsns {
-                        all.extend(lsns.map(|confirmed| Evidence {
-                            manifest_is_readable: bits & 1 != 0,
-                            holds_something: bits & 2 != 0,
-                            is_whole: bits & 4 != 0,
-                            chain,
-                            valid,
-                            confirmed,
-                            tail,
-                        }));
-                    }
-                }
-            }
-        }
-        all
-    }
-
-    /// The same log with one more sign that something was lost.
-    fn with_more_loss(evidence: &Evidence) -> Vec<Evidence> {
-        let mut more = vec![
-            Evidence { is_whole: false, ..evidence.clone() },
-            Evidence { tail: None, ..evidence.clone() },
-            Evidence { confirmed: Lsn::new(2), ..evidence.clone() },
-        ];
-        if evidence.holds_something {
-            more.push(Evidence { manifest_is_readable: false, ..evidence.clone() });
-        }
-        if evidence.chain.is_none() {
-            more.extend(FAULTS.map(|chain| Evidence { chain, ..evidence.clone() }));
-        }
-        more
-    }
-
-    #[test]
-    fn every_case_is_reached_by_some_evidence() {
-        let reached: Vec<_> = all_evidence().iter().map(Evidence::row).collect();
-        for case in CASES {
-            assert!(reached.contains(&case), "{case:?}");
-        }
-    }
-
-    #[test]
-    fn more_evidence_of_loss_never_turns_damage_into_a_log_that_opens() {
-        for evidence in all_evidence() {
-            if evidence.row().action() != Action::Damage {
-                continue;
-            }
-            for more in with_more_loss(&evidence) {
-                let action = more.row().action();
-                assert_eq!(action, Action::Damage, "{evidence:?}, then {more:?}");
-            }
         }
     }
 }

@@ -1,10 +1,14 @@
-//! Inspection: finds the state of a log and its row of the recovery table, without writing.
+//! Inspection: finds the state of a log, without writing. The facts do not change afterwards.
 
 use crate::base::error::{Corruption, Damage, Error, Lost, Result, is_read_error};
 use crate::base::num::to_u64;
+use crate::base::options::OpenMode;
 use crate::files::overlay::Patch;
 use crate::read::read_repair::{ReadRepair, hides_end};
-use crate::recover::decision::{Action, Evidence, RecoveryCase};
+use crate::recover::decision::continuation::FoundBatch;
+use crate::recover::decision::{
+    Action, ChainState, Decision, Evidence, ManifestState, RecoveryCase, Refusal,
+};
 use crate::scan::catalog::Catalog;
 use crate::scan::intact::{AtomicSet, Salvaged};
 use crate::scan::load::load_catalog;
@@ -18,7 +22,6 @@ use std::sync::Arc;
 /// State of a log, found without writing.
 #[derive(Debug)]
 pub(crate) struct Inspection {
-    pub(crate) row: RecoveryCase,
     pub(crate) catalog: Catalog,
     /// The first damage, or all of it after [`Until::End`].
     pub(crate) damage: Vec<Damage>,
@@ -32,27 +35,15 @@ pub(crate) struct Inspection {
     pub(crate) before_lost: Vec<RewriteBatch>,
     /// Schema number of those records.
     pub(crate) schema_before_lost: u32,
-    /// Records that a repair decided to rewrite after the confirmed ones.
-    pub(crate) carry: Vec<RewriteBatch>,
     /// Number of intact records after the first damage.
     pub(crate) intact_behind: u64,
     pub(crate) end: Option<ScanEnd>,
     /// The first record.
     pub(crate) first: Option<Lsn>,
     /// The batches of the newest segment.
-    batches: Vec<FoundBatch>,
+    pub(crate) batches: Vec<FoundBatch>,
     /// The chain value of the batch before them, or 0.
     pub(crate) chain_before: u64,
-}
-
-/// A batch of the newest segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FoundBatch {
-    first: Lsn,
-    last: Lsn,
-    /// Its chain value.
-    chain: u64,
-    end: Offset,
 }
 
 /// How far an inspection reads.
@@ -68,11 +59,11 @@ pub(crate) enum Until {
 /// inspects the repaired view.
 pub(crate) fn inspect_repaired(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspection> {
     let (mut read_repair, mut view, mut first) = (ReadRepair::default(), storage.clone(), None);
-    let mut found = loop {
+    let found = loop {
         let looked = inspect(&view, until);
         let next = match &looked {
             Err(error) if is_read_error(error) => read_repair.view(&view, [None])?,
-            Ok(found) if matches!(found.row.action(), Action::Damage | Action::Ambiguous) => {
+            Ok(found) if matches!(found.row().action(), Action::Damage | Action::Ambiguous) => {
                 read_repair.view(&view, found.doubtful())?
             }
             _ => None,
@@ -86,33 +77,24 @@ pub(crate) fn inspect_repaired(storage: &Arc<dyn Storage>, until: Until) -> Resu
         }
     };
     // Repairs that change nothing in the result are not reported: no record was damaged.
-    if let Some(Ok(first)) = first.filter(|first| found.matches(first)) {
-        return Ok(first);
+    match first {
+        Some(Ok(first)) if found.matches(&first) => Ok(first),
+        _ => Ok(Inspection { mended: read_repair.patches, ..found }),
     }
-    found.mended = read_repair.patches;
-    let newest = found.catalog.chain.last();
-    if let Some(end) = found.end.as_mut().and_then(|end| end.tail.as_mut())
-        && hides_end(&found.mended, (newest, Some(end)))
-    {
-        end.row = tail::Row::Otherwise;
-    }
-    Ok(found)
 }
 
-/// Reads the log and finds its row of the recovery table.
+/// Reads the log.
 pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspection> {
     let catalog = load_catalog(storage, None)?;
     let newest = catalog.chain.last().map(|link| link.segment.clone());
     let newest_base = newest.as_ref().map(|newest| newest.header.base);
     let mut found = Inspection {
-        row: RecoveryCase::NothingYet,
         damage: vec![],
         mended: vec![],
         given_up: vec![],
         sound_to: None,
         before_lost: vec![],
         schema_before_lost: 0,
-        carry: vec![],
         intact_behind: 0,
         end: None,
         first: catalog.chain.first().map(|link| link.segment.header.base),
@@ -157,42 +139,75 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
         }
     }
     found.damage.extend(found.end.iter().flat_map(|end| end.damage.clone()));
-    let end = found.end.as_ref();
-    let evidence = Evidence {
-        manifest_is_readable: found.catalog.manifest.is_some(),
-        holds_something: found.catalog.manifest_lost,
-        chain: found.catalog.first_fault(),
-        valid: end.and_then(|end| end.last),
-        confirmed: end.and_then(|end| end.confirmed),
-        is_whole: newest.is_none_or(|newest| newest.bytes_missing() == 0),
-        tail: end.and_then(|end| end.tail.as_ref()).map(|tail| tail.row),
-    };
-    found.row = evidence.row();
-    if !found.damage.is_empty() && found.row.action() != Action::Damage {
-        found.row = RecoveryCase::RangeLost;
-    }
     Ok(found)
 }
 
 impl Inspection {
+    /// The row of the recovery table.
+    pub(crate) fn row(&self) -> RecoveryCase {
+        self.evidence().row()
+    }
+
+    /// What an open in this mode does.
+    pub(crate) fn decide(&self, mode: OpenMode) -> Decision {
+        self.evidence().decide(mode)
+    }
+
+    fn evidence(&self) -> Evidence {
+        let (catalog, end) = (&self.catalog, self.end.as_ref());
+        let newest = catalog.chain.last().map(|link| &link.segment);
+        Evidence {
+            manifest: match catalog.manifest {
+                Some(_) => ManifestState::Readable,
+                None if catalog.manifest_lost => ManifestState::Lost,
+                None => ManifestState::Never,
+            },
+            chain: match catalog.first_fault() {
+                Some(fault) if catalog.missing_tail.is_some() => ChainState::NewestMissing(fault),
+                Some(fault) => ChainState::Gap(fault),
+                None => ChainState::Whole,
+            },
+            valid: end.and_then(|end| end.last),
+            confirmed: end.and_then(|end| end.confirmed),
+            is_whole: newest.is_none_or(|newest| newest.bytes_missing() == 0),
+            has_damage: !self.damage.is_empty(),
+            tail: self.tail_row(),
+        }
+    }
+
+    /// Form of the bytes after the valid prefix; `None` if the scan did not reach its end. If
+    /// parity restored the block in which the log ends, that block may have held more records.
+    pub(crate) fn tail_row(&self) -> Option<tail::Row> {
+        let tail = self.end.as_ref()?.tail.as_ref()?;
+        let is_hidden = hides_end(&self.mended, (self.catalog.chain.last(), Some(tail)));
+        Some(if is_hidden { tail::Row::Otherwise } else { tail.row })
+    }
+
     /// Whether another inspection found the same records, damage and end.
-    fn matches(&self, other: &Result<Self>) -> bool {
+    fn matches(&self, other: &Self) -> bool {
         let says = |found: &Self| {
             let links = found.catalog.chain.len();
-            (found.row, links, found.sound_to, found.intact_behind)
+            (found.row(), links, found.sound_to, found.intact_behind)
         };
-        let Ok(other) = other else { return false };
         says(self) == says(other)
             && (&self.end, &self.damage) == (&other.end, &other.damage)
             && (&self.batches, &self.given_up) == (&other.batches, &other.given_up)
     }
 
+    /// The error of an open that is refused.
+    pub(crate) fn error(&self, refusal: Refusal) -> Error {
+        match refusal {
+            Refusal::Damaged => Error::Damaged(Box::new(self.first_damage())),
+            Refusal::Ambiguous => self.ambiguous_error(),
+        }
+    }
+
     /// The damage to report for the row.
-    pub(crate) fn first_damage(&self) -> Damage {
+    fn first_damage(&self) -> Damage {
         let valid = self.end.as_ref().and_then(|end| end.last);
         let lost = Some(Lost { from: next_lsn(valid), to: None });
         let gap = self.catalog.chain.iter().find_map(|link| link.gap.as_ref()).map(|gap| &gap.1);
-        match (self.row, gap.or(self.damage.first())) {
+        match (self.row(), gap.or(self.damage.first())) {
             (RecoveryCase::ManifestUnreadable, _) | (_, None) => {
                 let (cause, origin) = (Corruption::Manifest, None);
                 Damage { segment: None, offset: Offset(0), bytes: 0, lost, cause, origin }
@@ -252,28 +267,9 @@ impl Inspection {
         Damage { lost, ..damage.clone() }
     }
 
-    /// Whether the oldest and newest segments are known, so that new records can follow.
-    pub(crate) fn has_both_ends(&self) -> bool {
-        let catalog = &self.catalog;
-        catalog.manifest.is_some() && catalog.missing_tail.is_none() && !catalog.chain.is_empty()
-    }
-
-    /// Schema number of the records that an open rewrites.
-    pub(crate) fn schema_of_carry(&self) -> Option<u32> {
-        let newest = self.catalog.chain.last().map(|link| link.segment.header.record_type.schema);
-        let before_lost = (!self.carry.is_empty()).then_some(self.schema_before_lost);
-        before_lost.or(newest)
-    }
-
     /// Whether this segment has damage.
     pub(crate) fn is_damaged(&self, segment: SegmentId) -> bool {
         self.damage.iter().any(|damage| damage.segment == Some(segment))
-    }
-
-    /// Whether the files of this segment are undamaged, without any repair.
-    pub(crate) fn is_as_written(&self, segment: SegmentId) -> bool {
-        let mended = self.mended.iter().map(|patch| SegmentId::from_any_name(&patch.file));
-        !self.is_damaged(segment) && mended.flatten().all(|mended| mended != segment)
     }
 
     /// Segments with damage or doubtful content.
@@ -283,37 +279,9 @@ impl Inspection {
     }
 
     /// The error of a strict open with an ambiguous end.
-    pub(crate) fn ambiguous_error(&self) -> Error {
+    fn ambiguous_error(&self) -> Error {
         let tail = self.end.as_ref().and_then(|end| end.tail.as_ref());
         let tail = tail.expect("the action is about the tail");
         Error::Ambiguous { segment: tail.segment, offset: tail.offset }
-    }
-
-    /// The chain value of the batch that holds `lsn`, or 0.
-    pub(crate) fn chain_of(&self, lsn: Option<Lsn>) -> u64 {
-        let newest = self.catalog.chain.last().map(|link| link.segment.header.base);
-        if lsn < newest {
-            return self.chain_before;
-        }
-        let holds = |batch: &&FoundBatch| Some(batch.first) <= lsn && lsn <= Some(batch.last);
-        match self.batches.iter().find(holds) {
-            Some(batch) => batch.chain,
-            None if self.damage.is_empty() => self.chain_before,
-            // The batch may be among the damaged ones.
-            None => 0,
-        }
-    }
-
-    /// The last record before the block of the newest segment in which the record `sure` ends.
-    ///
-    /// The rest of that block may not be durable. If its sync failed, now or in an earlier process,
-    /// the whole block may be garbled on the disk while the page cache shows it intact.
-    pub(crate) fn before_shared_block(&self, sure: Option<Lsn>) -> Option<Lsn> {
-        let newest = self.catalog.chain.last().expect("a log has a segment");
-        let block = u64::from(newest.segment.header.geometry.block);
-        let sure_batches = self.batches.iter().filter(|batch| Some(batch.first) <= sure);
-        let end = sure_batches.clone().next_back().map_or(0, |batch| batch.end.0);
-        let mut shared = sure_batches.skip_while(|batch| batch.end.0 <= end / block * block);
-        shared.next().map_or(sure, |batch| batch.first.previous())
     }
 }

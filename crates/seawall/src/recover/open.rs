@@ -10,13 +10,14 @@ use crate::base::options::{OpenMode, Options, SEGMENT_DEFAULT};
 use crate::base::record_type;
 use crate::files::directory;
 use crate::files::directory::{LOCK, MANIFEST};
-use crate::recover::decision::Action;
+use crate::recover::decision::Decision;
 use crate::recover::inspection::{Until, inspect, inspect_repaired};
 use crate::recover::open::create::create;
-use crate::recover::open::resume::recover;
+use crate::recover::open::resume::resume;
+use crate::recover::remaining::RemainingLog;
 use crate::recover::report::Recovery;
 use crate::write::writer::Writer;
-use seawall_format::{Geometry, Level, Manifest, RecordType, next_lsn};
+use seawall_format::{Geometry, Level, Manifest, RecordType};
 use seawall_io::Storage;
 use std::sync::Arc;
 
@@ -38,35 +39,39 @@ pub(crate) fn open(
     if !holds_log(&directory::list(&*env.storage)?) {
         return create(options, env, lock, record_type);
     }
-    let salvage = options.mode == OpenMode::Salvage;
-    let until = if salvage { Until::End } else { Until::Damage };
-    let mut found = match options.mode {
-        OpenMode::Strict => inspect(&env.storage, until)?,
-        OpenMode::Standard | OpenMode::Salvage => inspect_repaired(&env.storage, until)?,
+    let found = match options.mode {
+        OpenMode::Strict => inspect(&env.storage, Until::Damage)?,
+        OpenMode::Standard => inspect_repaired(&env.storage, Until::Damage)?,
+        OpenMode::Salvage => inspect_repaired(&env.storage, Until::End)?,
     };
-    match found.row.action() {
-        Action::Create => return create(options, env, lock, record_type),
-        Action::Damage if !salvage || !found.has_both_ends() => {
-            return Err(Error::Damaged(Box::new(found.first_damage())));
-        }
-        Action::Ambiguous if options.mode == OpenMode::Strict => {
-            return Err(found.ambiguous_error());
-        }
-        Action::Damage | Action::Clean | Action::Torn | Action::Ambiguous => {}
+    match found.decide(options.mode) {
+        Decision::Create => return create(options, env, lock, record_type),
+        Decision::Refuse(refusal) => return Err(found.error(refusal)),
+        Decision::Resume => {}
     }
-    let end = found.end.as_ref().map(|end| next_lsn(end.last));
-    let manifest = found.catalog.manifest.as_mut().expect("the action has read it");
-    // A valid manifest never starts the log after its end.
-    manifest.oldest_base = end.map_or(manifest.oldest_base, |end| manifest.oldest_base.min(end));
-    record_type::check(&manifest.record_type, &record_type)?;
-    check_options(options, manifest)?;
-    manifest.record_type = record_type::merged_with(&manifest.record_type, &record_type);
-    manifest.parity = options.parity.or_keep(manifest.parity);
-    recover(options, env, lock, &found)
+    let manifest = found.catalog.manifest.as_ref().expect("the decision has read it");
+    let manifest = changed_as_requested(options, manifest, &record_type)?;
+    let end = found.end.as_ref().expect("the decision has seen the end");
+    resume(options, env, lock, &RemainingLog::whole(&found, end, manifest))
 }
 
 fn holds_log(names: &[String]) -> bool {
     names.iter().any(|name| name == MANIFEST) || directory::segment_ids(names).next().is_some()
+}
+
+/// The manifest with the record type and parity that the options request.
+fn changed_as_requested(
+    options: &Options,
+    manifest: &Manifest,
+    requested: &RecordType,
+) -> Result<Manifest> {
+    record_type::check(&manifest.record_type, requested)?;
+    check_options(options, manifest)?;
+    Ok(Manifest {
+        record_type: record_type::merged_with(&manifest.record_type, requested),
+        parity: options.parity.or_keep(manifest.parity),
+        ..manifest.clone()
+    })
 }
 
 fn check_options(options: &Options, manifest: &Manifest) -> Result<()> {

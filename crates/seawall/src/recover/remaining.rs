@@ -1,0 +1,114 @@
+//! The records of a log that an open keeps: all of them, or those before the first damage.
+
+use crate::files::overlay::Patch;
+use crate::recover::decision::continuation::{NewestSegment, ResumeEvidence, TailForm};
+use crate::recover::inspection::Inspection;
+use crate::scan::catalog::ChainedSegment;
+use crate::scan::scanner::{ScanEnd, TailFound};
+use crate::write::pending::RewriteBatch;
+use seawall_format::{Lsn, Manifest, SegmentId, next_lsn};
+
+/// The part of an inspected log that is resumed.
+#[derive(Clone, Debug)]
+pub(crate) struct RemainingLog<'a> {
+    pub(crate) found: &'a Inspection,
+    /// The manifest to continue with.
+    pub(crate) manifest: Manifest,
+    /// The segments, oldest first; at least one.
+    pub(crate) chain: &'a [ChainedSegment],
+    /// V, the last record.
+    pub(crate) last: Option<Lsn>,
+    /// W, the last record that need not be written again.
+    pub(crate) confirmed: Option<Lsn>,
+    pub(crate) tail: Option<&'a TailFound>,
+    /// Records after `confirmed` that a repair salvaged from a damaged batch.
+    pub(crate) salvaged: &'a [RewriteBatch],
+}
+
+impl<'a> RemainingLog<'a> {
+    /// The log up to `end`, with `manifest` in the place of the one that was found.
+    pub(crate) fn whole(found: &'a Inspection, end: &'a ScanEnd, manifest: Manifest) -> Self {
+        Self {
+            found,
+            manifest,
+            chain: &found.catalog.chain,
+            last: end.last,
+            confirmed: end.confirmed,
+            tail: end.tail.as_ref(),
+            salvaged: &[],
+        }
+    }
+
+    /// The log up to the last record before the first damage. `None` if there is no such record or
+    /// start of the log.
+    pub(crate) fn before_damage(found: &'a Inspection) -> Option<Self> {
+        let mut manifest = found.catalog.manifest.clone()?;
+        let next = next_lsn(found.sound_to);
+        let links = &found.catalog.chain;
+        let whole = links.iter().take_while(|link| link.gap.is_none());
+        let first = links.first().map(|link| link.segment.header.base);
+        let reaches = |base: Lsn| base < next || (Some(base) == first && base == next);
+        let reaches = whole.filter(|link| reaches(link.segment.header.base)).count();
+        if reaches == 0 || next < manifest.oldest_base {
+            return None;
+        }
+        // A checkpoint cannot be past the end of the log.
+        manifest.checkpoints = manifest.checkpoints.map(|lsn| lsn.map(|lsn| lsn.min(next)));
+        Some(Self {
+            found,
+            manifest,
+            chain: links.get(..reaches).expect("a part of the chain"),
+            last: Lsn::new(next.get() - 1 + found.count_before_lost()),
+            confirmed: found.sound_to,
+            tail: None,
+            salvaged: &found.before_lost,
+        })
+    }
+
+    pub(crate) fn newest(&self) -> &'a ChainedSegment {
+        self.chain.last().expect("a log has a segment")
+    }
+
+    /// What decides how this log continues; `is_named` as in [`NewestSegment`].
+    pub(crate) fn evidence(&self, is_named: bool) -> ResumeEvidence<'a> {
+        let header = &self.newest().segment.header;
+        ResumeEvidence {
+            bases: self.chain.iter().map(|link| link.segment.header.base).collect(),
+            newest: NewestSegment {
+                reference: header.reference(),
+                block: u64::from(header.geometry.block),
+                geometry_is_current: header.geometry == self.manifest.geometry,
+                is_as_written: self.is_as_written(header.id),
+                is_named,
+            },
+            batches: &self.found.batches,
+            chain_before: self.found.chain_before,
+            last: self.last,
+            confirmed: self.confirmed,
+            tail: self.tail.zip(self.found.tail_row()).map(|(tail, row)| {
+                let is_exact = tail.is_exact;
+                TailForm { row, is_exact }
+            }),
+            has_damage: !self.found.damage.is_empty(),
+            has_salvaged: !self.salvaged.is_empty(),
+            oldest_base: self.manifest.oldest_base,
+            both_slots_are_readable: self.found.catalog.readable == [true, true],
+        }
+    }
+
+    /// Whether the files of this segment are undamaged, without any repair.
+    fn is_as_written(&self, segment: SegmentId) -> bool {
+        let id = |patch: &Patch| SegmentId::from_any_name(&patch.file);
+        let is_patched = self.found.mended.iter().filter_map(id).any(|mended| mended == segment);
+        !self.found.is_damaged(segment) && !is_patched
+    }
+
+    /// Schema number of the records that an open rewrites.
+    pub(crate) fn schema_of_carry(&self) -> u32 {
+        if self.salvaged.is_empty() {
+            self.newest().segment.header.record_type.schema
+        } else {
+            self.found.schema_before_lost
+        }
+    }
+}
