@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs each fuzz target for so many seconds, on top of the inputs in qa/fuzz/seeds and qa/fuzz/found.
+# Runs each fuzz target for N seconds, on top of the inputs in qa/fuzz/seeds and qa/fuzz/found.
 # Usage: bash qa/fuzz/run.sh SECONDS [TARGET...]
 # It installs nothing: without cargo-fuzz or a nightly toolchain it says so and ends with 77, which scripts
 # take for: nothing was tried.

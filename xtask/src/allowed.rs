@@ -111,7 +111,7 @@ pub(crate) const ALLOWED: &[Allowed] = &[
     Allowed {
         path: "crates/seawall-cli/src/cmd/disk/control.rs",
         rule: "machine",
-        reason: "who may open a socket is set on its path: nothing of a file is touched",
+        reason: "the permissions of a socket are set by its path; no file is touched",
     },
     Allowed {
         path: "crates/seawall-disk/src/nbd/socket.rs",

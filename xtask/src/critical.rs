@@ -19,7 +19,7 @@ const FOLDER: &str = "crates/seawall-disk/src/";
 /// What the virtual disk of the paper has, beside a verified kernel: `RapiLog`, `EuroSys` 2013.
 const RAPILOG: usize = 1619;
 /// Four fifths of `RapiLog`'s, with room for whole blocks past the cache: what one person can read
-/// in an afternoon. Whoever needs more says here what for, or takes something out.
+/// in an afternoon. A change that needs more says here why, or removes something.
 const LIMIT: usize = 1300;
 
 /// Counts, and says it in a line; with a finding if there are too many.

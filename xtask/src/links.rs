@@ -1,4 +1,4 @@
-//! Relative links in documents: where they stand and what they mean.
+//! Relative links in documents: their lines and their targets.
 
 /// Lines and targets of the links to other files; code is not looked at.
 pub(crate) fn relative_links(text: &str) -> Vec<(usize, String)> {

@@ -1,5 +1,5 @@
-//! `cargo xtask long`: what takes longer than a test may. Each part is a program of the tree that
-//! prints its figure and fails if a promise is broken.
+//! `cargo xtask long`: checks that take too long for a test. Each part is a program that prints a
+//! result and fails if a promise is broken.
 
 use crate::tree;
 use seawall_io::{Clock, SystemClock};
@@ -10,18 +10,18 @@ use std::process::{Command, ExitCode, Stdio};
 #[derive(Debug)]
 struct Part {
     name: &'static str,
-    /// What it does, and about how long it takes.
+    /// A description, and about how long it takes.
     about: &'static str,
     /// The command, word by word.
     command: &'static [&'static str],
-    /// What `long` adds to it.
+    /// Arguments that `long` adds.
     deep: &'static [&'static str],
 }
 
 const CARGO: &str = "cargo";
 const MODEL: &[&str] = &[CARGO, "run", "--release", "--locked", "-q", "-p", "seawall-model", "--"];
 
-/// All parts; the last line that one prints is its figure.
+/// All parts. The last line of output is the result.
 const PARTS: &[Part] = &[
     Part {
         name: "prove",
@@ -37,25 +37,25 @@ const PARTS: &[Part] = &[
     },
     Part {
         name: "damage",
-        about: "every kind of damage, beside other logs; 10 seconds",
+        about: "every kind of damage in the list; 10 seconds",
         command: &[CARGO, "xtask", "damage"],
         deep: &[],
     },
     Part {
         name: "model",
-        about: "the rules, in every crash state of small workloads; a minute",
+        about: "the format's rules, in every crash state of small workloads; a minute",
         command: MODEL,
         deep: &["check", "1"],
     },
     Part {
         name: "model-random",
-        about: "the rules, in random lives; ten minutes",
+        about: "the format's rules, in random workloads; ten minutes",
         command: MODEL,
         deep: &["random", "600", "7"],
     },
     Part {
         name: "model-planted",
-        about: "which rules the model misses when they are dropped; 10 minutes, and fails for some",
+        about: "whether the model notices each dropped rule; 10 minutes, fails for some",
         command: MODEL,
         deep: &["planted"],
     },
@@ -67,7 +67,7 @@ const PARTS: &[Part] = &[
     },
     Part {
         name: "simulate",
-        about: "many lives of one log on a disk that fails; an hour",
+        about: "many lives of one log on a failing disk; an hour",
         command: &[CARGO, "run", "--release", "--locked", "-q", "-p", "seawall-sim", "--"],
         deep: &["--seconds", "3600"],
     },
@@ -117,13 +117,13 @@ const PARTS: &[Part] = &[
     },
     Part {
         name: "peers",
-        about: "seawall-compare builds, and all its peers keep what they take; 10 minutes",
+        about: "seawall-compare builds, and every log in it keeps its records; 10 minutes",
         command: &["env", "-C", "qa/compare", CARGO, "test"],
         deep: &["--release", "--locked"],
     },
     Part {
         name: "stores",
-        about: "replays into fjall, killed again and again; 5 minutes, most of it building fjall",
+        about: "replays into fjall, killed midway; 5 minutes, mostly to build fjall",
         command: &["env", "-C", "stores", CARGO, "test"],
         deep: &["--locked"],
     },

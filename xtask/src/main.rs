@@ -25,12 +25,12 @@ const HELP: &str = "\
 Usage: cargo xtask <chore>
 
 Chores:
-  tidy    checks the rules of docs/STYLE.md that the compiler and clippy do not know, and counts
-          the lines of the virtual disk on which what it acknowledged depends
-  rules   lists them
-  book    makes docs/ into a book, by mdBook
-  damage  damages logs in every way of a list and prints what Seawall does, beside its peers
-          (--json: one object a row); fails if a promise is broken
+  tidy    checks the rules of docs/STYLE.md that the compiler and clippy do not check, and counts
+          the critical lines of the virtual disk
+  rules   lists the rules that tidy checks
+  book    builds a book from docs/ with mdBook
+  damage  damages logs in many ways and prints what Seawall and other logs do with the damage
+          (--json: one object for each row); fails if a promise is broken
   prove [NAME...] [--jobs N] [--json]
           plants each bug of proof/, or those named, in a copy of the tree and runs the command in
           its head; fails if a command passes with the bug, or a patch is out of date
@@ -39,16 +39,16 @@ Chores:
   prove --check [NAME...]
           only checks whether the patches apply and their tests exist
   prove --carry BASE [--renames SCRIPT] [NAME...]
-          rewrites the patches that no longer apply to HEAD by merging: they applied to the commit
-          BASE. SCRIPT TREE [FILE...] moves and renames in a checkout of BASE what HEAD has moved
-          and renamed. Prints the patches that must be rewritten by hand
+          rewrites patches that apply to the commit BASE but no longer to HEAD, by merging.
+          SCRIPT TREE [FILE...] repeats the moves and renames of HEAD in a checkout of BASE.
+          Prints the patches that must be rewritten by hand
   syscalls [--all]
-          fails every 25th system call of a log once in each way (--all: every call) and looks at
-          what is left; `--help` tells more
+          fails every 25th system call of a log once in each way (--all: every call) and checks
+          the log afterwards; `--help` lists the options
   long [PART...]
-          runs what takes longer than a test may; without a part, lists them
+          runs checks that take too long for a test; without a part, lists them
 
-Exit codes: 0 fine, 1 findings or an error, 2 usage
+Exit codes: 0 success, 1 findings or an error, 2 usage
 ";
 
 fn main() -> ExitCode {

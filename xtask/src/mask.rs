@@ -20,7 +20,7 @@ pub(crate) fn mask(text: &str) -> String {
     code
 }
 
-/// Whether `c` can stand in a name or a number.
+/// Whether `c` can be part of a name or a number.
 pub(crate) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }

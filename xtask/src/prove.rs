@@ -283,7 +283,7 @@ fn json_line((bug, outcome, took): &Done) -> String {
 }
 
 fn say(text: &str) {
-    // Nobody may be left to read it.
+    // The reader of the output may be gone.
     let _ = writeln!(io::stderr(), "{text}");
 }
 

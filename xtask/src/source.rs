@@ -68,7 +68,7 @@ impl Source {
         &self.tokens
     }
 
-    /// The lines on which `pattern` stands in the code, whatever white space is between.
+    /// The lines of code that contain `pattern`, with any white space between its parts.
     pub(crate) fn find(&self, pattern: &str) -> Vec<usize> {
         find(&self.tokens, pattern).into_iter().map(|(_, line)| line).collect()
     }

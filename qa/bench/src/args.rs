@@ -1,4 +1,4 @@
-//! What can be measured, as clap reads it.
+//! The command line.
 
 mod examples;
 
@@ -21,30 +21,30 @@ pub(crate) struct Cli {
 }
 
 const ABOUT: &str = "\
-Ways take turns in short slices, and each is compared with the first one of the
-same round. Where other programs use 5 % of the processors or more, nothing is
-ranked: run this alone, as `chrt -f 1 seawall-bench VERB`.
+The ways to do something take turns in short slices, and each is compared with
+the first one of the same round. Where other programs use 5 % of the processors
+or more, nothing is ranked: run this alone, as `chrt -f 1 seawall-bench VERB`.
 
 Exit codes: 0 measured; 1 I/O or environment error; 2 usage error, or a baseline
 that was measured differently; 9 the report exists.";
 
-/// What is measured.
+/// The benchmarks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Measure durable commits beside plain write-and-sync, with a page and a baseline
     #[command(after_help = APPEND)]
     Append(Append),
-    /// Measure verified records out of a log, beside the least that any reader must do
+    /// Measure how fast verified records are read, beside the minimum work of any reader
     #[command(after_help = READ)]
     Read(Read),
-    /// Measure the tables of the paper on a log in Rust, by its method and by this log
+    /// Measure the tables of the paper on a log in Rust, with its method and with Seawall
     #[command(after_help = PAPER)]
     Paper(Paper),
-    /// Measure the benchmarks of the `CWal` library, by its method and by this log
-    #[command(about = "Measure the benchmarks of the CWal library, by its method and by this log")]
+    /// Measure the benchmarks of the `CWal` library, its way and with Seawall
+    #[command(about = "Measure the benchmarks of the CWal library, its way and with Seawall")]
     #[command(after_help = CWAL)]
     Cwal(Cwal),
-    /// Measure the three modes of HeliosDB Nano's log beside this log
+    /// Measure the three modes of HeliosDB Nano's log beside Seawall
     #[command(after_help = HELIOS)]
     Helios(Helios),
     /// Measure appends that do not wait for each record, beside plain writes of a mebibyte
@@ -65,7 +65,7 @@ pub(crate) enum Verb {
     /// Measure the virtual disk: a write and its flush while armed, and the dump of a full ring
     #[command(after_help = DISK)]
     Disk(Disk),
-    /// The reader whose memory `read` looks at
+    /// The reader whose memory `read` measures
     #[command(hide = true)]
     Reader(Reader),
 }
@@ -89,10 +89,10 @@ pub(crate) struct Common {
     pub(crate) json: bool,
 }
 
-/// What a bench is compared with, and where it is shown.
+/// A baseline to compare with, and a page to write.
 #[derive(Debug, Args)]
 pub(crate) struct Beside {
-    /// Compare with an earlier build: what its `--json` printed, in a file
+    /// Compare with an earlier build: a file with the output of its `--json`
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Option<PathBuf>,
     /// Write a page with charts to this new file
@@ -100,7 +100,7 @@ pub(crate) struct Beside {
     pub(crate) report: Option<PathBuf>,
 }
 
-/// What `--time` and `--size` are if they are not given; `None` for a verb without the option.
+/// Defaults of `--time` and `--size`; `None` for a verb without the option.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Defaults {
     pub(crate) time: Option<f64>,
@@ -124,7 +124,7 @@ const DEFAULTS: [(&str, Defaults); 9] = [
 ];
 
 impl Defaults {
-    /// Those of a verb.
+    /// The defaults of a verb.
     pub(crate) fn of(verb: &str) -> Self {
         DEFAULTS.into_iter().find(|row| row.0 == verb).map(|row| row.1).unwrap_or_default()
     }
@@ -136,7 +136,7 @@ impl Common {
         self.size.or(Defaults::of(verb).size).unwrap_or_default()
     }
 
-    /// Refuses an option that this verb has no use for.
+    /// Refuses an option that this verb does not use.
     pub(crate) fn refuse_unused(&self, verb: &str, defaults: Defaults) -> Result<(), Failure> {
         let unused = [
             ("--time", self.time.is_some() && defaults.time.is_none()),
@@ -202,14 +202,14 @@ impl LevelName {
 
 #[derive(Debug, Args)]
 pub(crate) struct Append {
-    /// How many threads commit at the same time
+    /// Number of threads that commit at the same time
     #[arg(long, value_delimiter = ',', default_value = "1,8,64")]
     #[arg(value_parser = human::parse_writers)]
     pub(crate) writers: Vec<usize>,
-    /// The writers are tasks on one thread, which await their records; not threads
+    /// Use tasks on one thread, which await their records, instead of threads
     #[arg(long)]
     pub(crate) tasks: bool,
-    /// What a commit waits for
+    /// The durability level of a commit
     #[arg(long, value_enum, default_value_t = LevelName::Synced)]
     pub(crate) level: LevelName,
     #[command(flatten)]
@@ -218,7 +218,7 @@ pub(crate) struct Append {
 
 #[derive(Debug, Args)]
 pub(crate) struct Read {
-    /// How many records the logs have; each takes some 300 bytes
+    /// Number of records in the logs; each takes about 300 bytes
     #[arg(long, value_delimiter = ',', default_value = "10000,100000,1000000")]
     #[arg(value_name = "N", value_parser = parse_records)]
     pub(crate) records: Vec<u64>,
@@ -226,7 +226,7 @@ pub(crate) struct Read {
     pub(crate) common: Common,
 }
 
-/// The reader whose memory `read` looks at.
+/// The reader whose memory `read` measures.
 #[derive(Debug, Args)]
 pub(crate) struct Reader {
     /// The log
@@ -235,10 +235,10 @@ pub(crate) struct Reader {
 
 #[derive(Debug, Args)]
 pub(crate) struct Paper {
-    /// How many records are written and read back; the default takes some 2 GiB
+    /// Number of records to write and read back; the default takes about 2 GiB
     #[arg(long, value_name = "N", default_value = "2000000", value_parser = parse_records)]
     pub(crate) records: u64,
-    /// How often all of it is measured
+    /// Number of runs
     #[arg(long, value_name = "N", default_value = "5")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) runs: u32,
@@ -248,7 +248,7 @@ pub(crate) struct Paper {
 
 #[derive(Debug, Args)]
 pub(crate) struct Helios {
-    /// How many threads commit at the same time
+    /// Number of threads that commit at the same time
     #[arg(long, value_delimiter = ',', default_value = "1,8,64,256")]
     #[arg(value_parser = human::parse_writers)]
     pub(crate) writers: Vec<usize>,
@@ -258,7 +258,7 @@ pub(crate) struct Helios {
 
 #[derive(Debug, Args)]
 pub(crate) struct Stream {
-    /// How much may be appended and not durable yet
+    /// Bytes that may be appended and not yet durable
     #[arg(long, value_delimiter = ',', default_value = "256K,1M,8M")]
     #[arg(value_name = "BYTES", value_parser = human::parse_size)]
     pub(crate) windows: Vec<u64>,
@@ -268,7 +268,7 @@ pub(crate) struct Stream {
 
 #[derive(Debug, Args)]
 pub(crate) struct Parity {
-    /// How many threads commit at the same time
+    /// Number of threads that commit at the same time
     #[arg(long, value_delimiter = ',', default_value = "1,8,64")]
     #[arg(value_parser = human::parse_writers)]
     pub(crate) writers: Vec<usize>,
@@ -281,7 +281,7 @@ pub(crate) struct Parity {
 
 #[derive(Debug, Args)]
 pub(crate) struct Roll {
-    /// The small segments, beside those of 64 MiB
+    /// Size of the small segments, measured beside segments of 64 MiB
     #[arg(long, value_name = "BYTES", default_value = "4MiB", value_parser = human::parse_size)]
     pub(crate) segment_size: u64,
     #[command(flatten)]
@@ -319,17 +319,17 @@ impl FromStr for StorePlace {
 
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
-    /// The store; new ones are made in PLACE and removed [default: one in memory]
+    /// The store; created in PLACE and removed [default: a store in memory]
     #[arg(long, value_name = "NAME:PLACE")]
     pub(crate) store: Option<StorePlace>,
-    /// How many operations the logs have; a store in memory takes some 900 bytes for each
+    /// Number of operations in the logs; a store in memory takes about 900 bytes for each
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = parse_records)]
     pub(crate) count: u64,
-    /// How often all of it is measured
+    /// Number of runs
     #[arg(long, value_name = "N", default_value = "5")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: u32,
-    /// Let each write take this long, asleep, and measure 1, 2, 4 and 8 threads that apply
+    /// Let each write sleep this long, and measure 1, 2, 4 and 8 threads that apply
     #[arg(long, value_name = "MICROSECONDS")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub(crate) apply_cost: Option<u64>,
@@ -349,29 +349,29 @@ pub(crate) struct Cwal {
 
 #[derive(Debug, Args)]
 pub(crate) struct Disk {
-    /// How many writes are timed, each with its flush
+    /// Number of writes to time, each with its flush
     #[arg(long, value_name = "N", default_value = "100000", value_parser = parse_records)]
     pub(crate) writes: u64,
     /// Writes a second; at full speed the ring fills up, and the device is timed
     #[arg(long, value_name = "N", default_value_t = 5000)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) rate: u32,
-    /// How often a full ring is dumped, on each device
+    /// Number of dumps of a full ring, on each device
     #[arg(long, value_name = "N", default_value_t = 12)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) emergencies: u32,
-    /// Threads that write until the power fails, and beyond
+    /// Number of threads that write until after the power fails
     #[arg(long, value_name = "N", default_value_t = 4)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) writers: u16,
-    /// How long a flush of the simulated device takes
+    /// Time that a flush of the simulated device takes, in milliseconds
     #[arg(long, value_name = "MS", default_value = "8.3", value_parser = parse_delay)]
     pub(crate) delay: Duration,
     #[command(flatten)]
     pub(crate) common: Common,
 }
 
-/// Reads a number of records to measure with.
+/// Parses a number of records.
 fn parse_records(text: &str) -> Result<u64, String> {
     let number = text.replace(['_', ','], "").parse().ok();
     let number = number.filter(|number| (1_000..=100_000_000).contains(number));

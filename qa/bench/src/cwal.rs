@@ -122,7 +122,7 @@ impl Bench for args::Cwal {
 }
 
 fn open(path: &Path, level: Level) -> seawall::Result<Log<[u8], Raw>> {
-    // Theirs begins its file anew; what ours keeps of the past is bounded, too.
+    // CWal starts its file again; Seawall's past is bounded, too.
     let retention = Retention::new().max_bytes(64 << 20).without_checkpoints();
     Options::new().level(level).retention(retention).idle_mark(None).open(path)
 }

@@ -189,7 +189,7 @@ impl Writes {
             let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
             nanos.record(took).map_err(io::Error::other)?;
             at = (at + to_u64(WRITE)) % SIZE;
-            // Who is late is not to catch up at a rate that nobody asked for.
+            // A late writer must not catch up at a higher rate than requested.
             due = clock.now().saturating_sub(every).max(due) + every;
         }
         let counts = disk.status().counts;

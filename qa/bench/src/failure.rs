@@ -56,7 +56,7 @@ impl Failure {
         let program = std::env::args_os().next().unwrap_or_default();
         let program = Path::new(&program).file_name().unwrap_or_default().display();
         let text = format!("{program}: {what}\n  where: {place}\n  next: {next}");
-        // If nobody listens there, nobody can be told.
+        // If standard error is closed, nothing can be reported.
         let _ = writeln!(io::stderr().lock(), "{text}");
         *code
     }

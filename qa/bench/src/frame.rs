@@ -152,7 +152,7 @@ fn a_second((turns, size): (usize, u32), time: Duration) -> f64 {
     to_f64(count) / time.as_secs_f64().max(1e-9)
 }
 
-/// Appends that nobody waits for; what the device takes is not timed.
+/// Appends without a wait; the device's time is not included.
 struct Submitted {
     log: Log<[u8], Raw>,
     record: Vec<u8>,

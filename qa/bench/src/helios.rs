@@ -215,7 +215,7 @@ impl Queue {
     fn run(&self) {
         loop {
             let state = lock(&self.state);
-            // It sleeps whether somebody waits or not.
+            // It sleeps whether a commit waits or not.
             let slept = self.stop.wait_timeout_while(state, WINDOW, |state| !state.stopping);
             let mut state = slept.unwrap_or_else(PoisonError::into_inner).0;
             if state.stopping {
@@ -233,7 +233,7 @@ impl Queue {
             for (_, tell) in waiting {
                 let again = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
                 let told = written.as_ref().copied().map_err(again);
-                // Who does not wait any more need not hear of it.
+                // A thread that no longer waits need not be told.
                 let _ = tell.send(told);
             }
         }

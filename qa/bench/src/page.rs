@@ -118,7 +118,7 @@ impl PageFile {
     ///
     /// [`io::ErrorKind::InvalidInput`] if the path does not end in a name in UTF-8;
     /// [`io::ErrorKind::AlreadyExists`] if there is something by that name, or by that name with
-    /// `.partial` behind it.
+    /// `.partial` after it.
     pub fn begin(path: &Path) -> io::Result<Self> {
         let place = Place::of(path)?;
         if path.symlink_metadata().is_ok() {

@@ -23,7 +23,7 @@ use std::path::Path;
 use std::time::Duration;
 use theirs::Sync;
 
-/// What stands in the file.
+/// The content of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     MessagePack,
@@ -108,7 +108,7 @@ impl Bench for args::Paper {
                     let what = (records.as_slice(), size, self.records);
                     let format = table.format;
                     let turn = Turn { stage, dir: &self.common.dir, format, what };
-                    // Who goes first changes, so that drift favours nobody.
+                    // The first one changes, so that drift favours none.
                     let measured = if run % 2 == 0 {
                         turn.theirs(cell).and_then(|()| turn.ours(cell))
                     } else {

@@ -1,4 +1,4 @@
-//! `seawall-bench parity`: what parity beside the segments costs those who commit.
+//! `seawall-bench parity`: what parity beside the segments costs a commit.
 
 use crate::args::{self, Common};
 use crate::compared::Compared;
@@ -18,14 +18,14 @@ use std::time::Duration;
 
 /// As large as a log's segments.
 const PLAIN_FILE: u64 = 64 << 20;
-/// Long enough for what is made durable behind the back of those who commit.
+/// Long enough for what is made durable in the background.
 const SLICE: Duration = Duration::from_millis(250);
 /// What a log keeps of what was written, in bytes.
 const KEPT: u64 = 256 << 20;
 
 impl Bench for args::Parity {
     const NAME: &'static str = "parity";
-    const TITLE: &'static str = "What parity costs those who commit";
+    const TITLE: &'static str = "What parity costs a commit";
     type Found = Vec<Costs>;
 
     fn common(&self) -> &Common {

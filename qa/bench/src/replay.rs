@@ -181,7 +181,7 @@ struct Fresh {
     count: Cell<u64>,
 }
 
-/// A store, and its folder, which goes behind it.
+/// A store and its folder, which is removed after it.
 struct New {
     store: Box<dyn Store>,
     _folder: Option<Scratch>,

@@ -1,4 +1,4 @@
-//! `seawall-bench roll`: what it costs that a log goes on in a new segment, and how long the
+//! `seawall-bench roll`: the cost of starting a new segment, and how long the
 //! longest write takes while the next file is made beside it.
 
 use crate::args::{self, Common};

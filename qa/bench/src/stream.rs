@@ -26,7 +26,7 @@ const PLAIN_WRITE: usize = 1 << 20;
 const PLAIN_FILE: u64 = 64 << 20;
 /// What the log keeps of what was streamed, in bytes.
 const KEPT: u64 = 512 << 20;
-/// One record of so many is timed, and asked for.
+/// One record of this many is timed, and its ticket awaited.
 const TIMED: u64 = 64;
 /// Longer slices than those of single commits: what a stream leaves to the system weighs less.
 const SLICE: Duration = Duration::from_millis(250);
@@ -152,7 +152,7 @@ impl Stream<'_> {
                 continue;
             }
             now = watch.elapsed();
-            // Somebody waits for it: so a thread of the log takes it to the device at once.
+            // A wait makes a thread of the log write it at once.
             let _ = Pin::new(&mut ticket).poll(&mut Context::from_waker(Waker::noop()));
             let before = count * to_u64(self.record.len());
             on_their_way.push_back(Timed { ticket, since: now, before });

@@ -86,7 +86,7 @@ fn reading_is_measured_warm_and_cold_and_by_the_size_of_the_log() {
     }
     for (size, records) in found["sizes"].as_array().unwrap().iter().zip([1000, 3000]) {
         assert_eq!(size["records"], records);
-        // The paper's record, with 8 bytes before it and padding behind.
+        // The paper's record, with 8 bytes before it and padding after.
         let bytes = size["log_bytes"].as_f64().unwrap() / f64::from(records);
         assert!((112.0..=136.0).contains(&bytes), "{size}");
         for field in ["open_us", "scan_ns", "decode_ns"] {
@@ -166,7 +166,7 @@ fn a_fixed_window_is_measured_beside_ours() {
             names,
             ["10 ms window", "sync", "async, NOT durable", "seawall, synced", "seawall, buffered"]
         );
-        // Nobody commits more often than once a window there.
+        // Each thread there commits at most once in a window.
         let window = rows[0]["per_s"].as_f64().unwrap();
         assert!(window <= 120.0 * result["writers"].as_f64().unwrap(), "{result}");
     }

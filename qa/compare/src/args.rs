@@ -71,62 +71,62 @@ impl Act {
 /// Measure Seawall beside other logs and stores: the same records, by turns, on the same disk
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
-    /// Where to write; room for some 20 GiB if --time is long
+    /// Where to write; needs about 20 GiB if --time is long
     #[arg(long, default_value = ".")]
     pub(crate) dir: PathBuf,
-    /// Only these; --list names them
+    /// Measure only these logs; --list names them
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub(crate) peers: Vec<String>,
-    /// How many threads commit at the same time
+    /// Number of threads that commit at the same time
     #[arg(long, value_delimiter = ',', default_value = "1,8,64")]
     #[arg(value_parser = human::parse_writers)]
     pub(crate) writers: Vec<usize>,
-    /// Seconds for each table, of which there are three more than numbers of writers
+    /// Seconds for each table; there are three, and one for each number of writers
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_time)]
     pub(crate) time: f64,
     /// Bytes in a record
     #[arg(long, value_name = "BYTES", default_value = "256", value_parser = parse_size)]
     pub(crate) size: usize,
-    /// How many records are read back
+    /// Number of records to read back
     #[arg(long, value_name = "N", default_value = "100000")]
     #[arg(value_parser = clap::value_parser!(u32).range(1_000..=10_000_000))]
     pub(crate) records: u32,
-    /// A page of the same, with charts
+    /// Write a page with charts to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// One object of JSON, for programs
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Name the peers, how each is used, and what it does better; measure nothing
+    /// List the logs, how each is used, and what it does better, without measuring
     #[arg(long)]
     pub(crate) list: bool,
 }
 
 fn parse_time(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number| (0.1..=3600.0).contains(number));
-    number.ok_or_else(|| format!("`{text}` is no time to measure; 0.1 to 3600 seconds"))
+    number.ok_or_else(|| format!("`{text}` is not a time from 0.1 to 3600 seconds"))
 }
 
 fn parse_size(text: &str) -> Result<usize, String> {
     let size = human::parse_record_size(text)?;
     let size = Some(size).filter(|size| *size >= payload::SIZE_MIN);
-    size.ok_or_else(|| format!("`{text}` is too small; {} bytes at least", payload::SIZE_MIN))
+    size.ok_or_else(|| format!("`{text}` is too small: at least {} bytes", payload::SIZE_MIN))
 }
 
 const EXAMPLES: &str = "\
 Examples:
   seawall-compare --list
-      who is compared, how, and what each does better
+      the logs, how each is used, and what it does better
   sudo chrt -f 1 target/release/seawall-compare --time 200 --report logs.html
-      all of it in some 20 minutes, ranked, with charts
+      everything in about 20 minutes, ranked, with charts
   seawall-compare --peers okaywal,raft-engine --writers 8 --time 5 --json
       two of them, for programs
   seawall-compare damage
-      what each log makes of a flipped bit, a lost sector, a lost or zeroed end";
+      what each log does after a flipped bit, a lost sector, a lost or zeroed end";
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 measured, whoever is ahead; 1 I/O or environment; 2 usage; 9 there is something
-where the report should be. A peer that fails is named in the answer.";
+Exit codes: 0 measured; 1 I/O or environment error; 2 usage error; 9 the report exists. A log
+that fails is named in the result.";
 
 #[cfg(test)]
 mod tests {

@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help is an answer; what else cannot be printed has nobody to read it.
+            // Help goes to standard output. An error while printing has no reader either.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { failure::USAGE } else { 0 });
         }

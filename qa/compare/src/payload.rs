@@ -93,7 +93,7 @@ impl Delivered {
     }
 }
 
-/// Takes what a peer delivers, makes each payload anew, and compares.
+/// Takes what a peer delivers, makes each payload again, and compares.
 #[derive(Debug, Default)]
 pub(crate) struct Check {
     order: Order,

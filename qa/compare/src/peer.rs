@@ -41,7 +41,7 @@ pub(crate) trait Peer: Send + Sync {
     fn append_set(&self, records: &[&[u8]]) -> Done;
 
     /// Between measured times: makes durable what is not, and waits for work in the background, so
-    /// that nobody else pays for it.
+    /// that no other log pays for it.
     fn settle(&self) -> Done {
         Ok(())
     }

@@ -39,9 +39,9 @@ pub(crate) type Absent = (&'static str, String);
 pub(crate) struct Raced {
     pub(crate) task: Task,
     pub(crate) standings: Standings,
-    /// Who was not asked.
+    /// Logs that were not measured.
     pub(crate) left_out: Vec<Absent>,
-    /// Who did not do it, or gave back something else.
+    /// Logs that failed, or returned other records.
     pub(crate) failed: Vec<Absent>,
 }
 
@@ -276,7 +276,7 @@ mod tests {
     use crate::peers::OURS;
     use seawall_measure::scratch::Scratch;
 
-    /// Keeps nothing, and fails after so many appends; it reads back less than it was given.
+    /// Keeps nothing, and fails after this many appends; returns fewer records than were appended.
     struct Bad(AtomicUsize);
 
     impl Peer for Bad {

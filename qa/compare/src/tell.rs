@@ -149,7 +149,7 @@ fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Behind the last table.
+/// After the last table.
 pub(crate) fn foot(compared: &Compared<'_>) -> Vec<String> {
     let mut lines = vec![];
     let says = compared.conditions().says();

@@ -1,5 +1,5 @@
 //! The virtual disk's own source under many schedules: writers, flushes, a reader, the drainer and
-//! an emergency. What was promised is kept, and nobody waits for ever: a lost wake-up shows as a
+//! an emergency. Promises are kept, and no task waits for ever: a lost wake-up shows as a
 //! deadlock, a task that spins as too many steps.
 //!
 //! `SEAWALL_SCHEDULES` tells how many in all, `SEAWALL_SEED` which ones. A schedule that fails is
@@ -55,7 +55,7 @@ scenarios! {
     an_emergency_keeps_what_was_acknowledged,
     two_emergencies_at_once_dump_once,
     a_reader_sees_what_was_written_before,
-    whoever_disarms_owes_nothing_when_it_is_drained,
+    a_disarmed_disk_owes_nothing_once_it_is_drained,
 }
 
 const SMALL: Options = Options {
@@ -86,7 +86,7 @@ fn runner<S: Scheduler + 'static>(scheduler: S, scenario: fn()) {
     Runner::new(scheduler, config).run(scenario);
 }
 
-/// A device whose every call lets others run before it, with a disk that nobody has opened.
+/// A device whose every call lets others run before it, with a disk that was never opened.
 fn made() -> MemStorage {
     let device = MemStorage::new();
     let home = device.create("home").unwrap();
@@ -144,7 +144,7 @@ fn durable(device: &MemStorage, block: u64) -> u64 {
     version(&device.power_cut(|_| false).bytes("home").unwrap()[from..from + 4096])
 }
 
-/// What each block was promised to be, at least. The lock is std's: nobody lets another task run
+/// What each block was promised to be, at least. The lock is std's: no task lets another one run
 /// while it is held.
 type Promised = Arc<Mutex<BTreeMap<u64, u64>>>;
 
@@ -241,7 +241,7 @@ fn a_reader_sees_what_was_written_before() {
     writer.join().unwrap();
 }
 
-fn whoever_disarms_owes_nothing_when_it_is_drained() {
+fn a_disarmed_disk_owes_nothing_once_it_is_drained() {
     let device = made();
     let disk = open_armed(&device);
     let promised = Promised::default();

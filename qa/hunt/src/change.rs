@@ -23,11 +23,11 @@ pub enum Act {
     Zeros,
     /// A run becomes ones.
     Ones,
-    /// A run is what stood a little before or behind it.
+    /// A run is what stood a little before or after it.
     Shifted,
-    /// A run is what stands elsewhere in the log.
+    /// A run gets the bytes of another place in the log.
     Elsewhere,
-    /// A run is what stands there in another log.
+    /// A run gets the bytes of the same place in another log.
     Foreign,
     /// A run is what stood there some records ago.
     Earlier,
@@ -74,7 +74,7 @@ impl Act {
     }
 }
 
-/// What was done, and what stands there now.
+/// What was changed, and the new bytes.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// What.
@@ -148,7 +148,7 @@ impl Act {
             return 0..0;
         }
         let length = bytes.len();
-        // Where something stands, mostly.
+        // Mostly where there is content.
         let within = if random.once_in(8) { length } else { used(bytes).clamp(1, length) };
         let at = random.below(within);
         let run = at..(at + random.size(RUN_MAX)).min(length);

@@ -9,7 +9,7 @@ use seawall::verify::Verdict;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// One in so many corruptions is of a log of several hundred kilobytes, of several mebibytes.
+/// One in this many corruptions is of a log of several hundred kilobytes, of several mebibytes.
 const SMALL_ONCE_IN: u64 = 40;
 const LARGE_ONCE_IN: u64 = 1000;
 

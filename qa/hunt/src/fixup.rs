@@ -1,6 +1,6 @@
-//! Checksums made right again after a change: what lies behind them is reached, too.
+//! Checksums corrected after a change, so that the code after their check is reached, too.
 //!
-//! A disk does not do this. Whoever forges a log does, and so does a fuzzer that is to see more
+//! A disk does not do this. A forger does, and so does a fuzzer that is to see more
 //! than the first check.
 
 use seawall_format::batch::HEADER_SIZE as BATCH_HEADER;
@@ -108,7 +108,7 @@ pub fn segment(bytes: &mut [u8]) {
     }
 }
 
-/// Batches that stand one behind the other from `origin` of their file on: bound to their places,
+/// Consecutive batches from `origin` of their file on: bound to their places,
 /// each to the one before.
 pub fn batches(bytes: &mut [u8], origin: usize, (salt, epoch): (&Salt, u64), mut chain: u64) {
     let mut at = 0;
@@ -134,7 +134,7 @@ pub fn batches(bytes: &mut [u8], origin: usize, (salt, epoch): (&Salt, u64), mut
     }
 }
 
-/// A head of parity that stands there, and the header in it.
+/// A head of parity, and the header in it.
 pub fn parity_head(bytes: &mut [u8], at: usize) {
     let Some(here) = bytes.get_mut(at..at + HEAD_SIZE) else { return };
     preamble(here);
@@ -143,7 +143,7 @@ pub fn parity_head(bytes: &mut [u8], at: usize) {
     put_crc(here, 16, crc);
 }
 
-/// What is known of stripe `number`, at the beginning of its slot, which stands there.
+/// The slot header of stripe `number`.
 pub fn parity_slot(
     bytes: &mut [u8],
     (at, number): (usize, u64),

@@ -1,7 +1,7 @@
 //! The golden files of format 1: logs that are sound, torn, damaged, cut, checkpointed, readable,
 //! with parity, as texts. `crates/seawall/tests/golden/README.md` says what becomes of them.
 //!
-//! Everything in them follows from what stands here: time and random bits are made up.
+//! Everything in them follows from this code: times and random bits are fixed.
 
 mod damaged;
 #[path = "../../../crates/seawall/tests/golden/event.rs"]
@@ -26,7 +26,7 @@ pub struct Case {
     /// The name of its two files.
     pub name: &'static str,
     what: &'static str,
-    /// What stands in `NAME.bytes`.
+    /// The content of `NAME.bytes`.
     pub text: String,
 }
 
@@ -51,7 +51,7 @@ pub fn cases() -> Vec<Case> {
     sound.into_iter().map(|(case, _)| case).chain(damaged).collect()
 }
 
-/// Writes the golden files that are not there yet into `folder`; gives back their names.
+/// Writes the missing golden files into `folder`; returns their names.
 ///
 /// # Errors
 ///

@@ -4,7 +4,7 @@
 //! - Whatever is delivered was written, bit for bit, and comes in order and once.
 //! - An acknowledged record that is not delivered is named, by `verify` and by the reader, unless
 //!   nothing that is left confirms it and the verdict owns up to that.
-//! - An open takes no log of which it cannot show what evidence speaks of, and the log goes on.
+//! - An open refuses a log that lacks records for which there is evidence; else the log continues.
 
 use crate::change::Change;
 use crate::random::Random;
@@ -20,7 +20,7 @@ use seawall_testkit::MemStorage;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// After so many errors a reader is taken to go in circles.
+/// After this many errors a reader counts as looping.
 const ERRORS_MAX: usize = 10_000;
 
 /// What came of one look.
@@ -174,7 +174,10 @@ impl Case<'_> {
     fn compare(&self, found: &Verification, plain: &Reading, skipping: &Reading) {
         let before: BTreeSet<_> =
             skipping.delivered.iter().take(plain.delivered.len()).copied().collect();
-        assert_eq!(before, plain.delivered, "who stops at damage saw what came before it");
+        assert_eq!(
+            before, plain.delivered,
+            "a reader that stops at damage shows all records before it"
+        );
         if self.sample.kind.end == End::Killed {
             // There a reader knows more: what `live` says was durable is not torn.
             return;
@@ -241,7 +244,7 @@ impl Case<'_> {
         others.max(last_word.first().map(|one| one.confirmed)).unwrap_or(0)
     }
 
-    /// Whether behind the last record that is delivered nothing stands that could tell.
+    /// Whether no evidence follows the last record that is delivered.
     fn is_blank_behind(&self, found: &Verification, skipping: &Reading) -> bool {
         let sample = self.sample;
         let last = skipping.delivered.last().copied().unwrap_or(0);
@@ -252,7 +255,7 @@ impl Case<'_> {
         if sample.kind.layout == Layout::Binary {
             return bytes.get(end..).unwrap_or_default().iter().all(|byte| *byte == 0);
         }
-        // Lines are valid wherever they stand: the last one may have moved.
+        // Lines are valid at any offset: the last one may have moved.
         let end = found.tail_at.map_or(end, |(_, at)| usize::try_from(at.0).unwrap());
         bytes.get(end..).unwrap_or_default().iter().all(|byte| is_blank(*byte))
     }
@@ -278,7 +281,8 @@ impl Case<'_> {
         }
     }
 
-    /// Whether an open in one of its modes took the log; if so, that all is there, and goes on.
+    /// Whether an open in one of its modes accepts the log; then checks that every record is there
+    /// and that appends continue.
     fn opens(&self, found: &Verification, skipping: &Reading, random: &mut Random) -> bool {
         let mode = *random.pick(&[OpenMode::Standard, OpenMode::Strict, OpenMode::Salvage]);
         let device = self.damaged.kill();
@@ -314,8 +318,8 @@ impl Case<'_> {
             let all = first..=last;
             assert!(shown.delivered.iter().copied().eq(all), "{:?}", shown.delivered);
         }
-        let next = log.append(NEXT).unwrap_or_else(|error| panic!("it goes on: {error}"));
-        assert!(next.get() > last, "{next} was given anew");
+        let next = log.append(NEXT).unwrap_or_else(|error| panic!("append: {error}"));
+        assert!(next.get() > last, "{next} was used again");
         log.close().unwrap_or_else(|error| panic!("it closes: {error}"));
         let after = Maintenance::on(&(Arc::new(device) as Arc<dyn Storage>)).verify().unwrap();
         assert!(after.verdict == Verdict::Clean || !found.damage.is_empty(), "{after:?}");

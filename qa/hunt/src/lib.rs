@@ -8,8 +8,8 @@
 //! | [`corrupt`] | the two together, a million times |
 //! | [`mend`] | damage to logs with parity, within its strength and beyond |
 //! | [`targets`] | what fuzzers throw bytes at, with what is to hold whatever they are |
-//! | [`golden`] | the golden files of format 1, made anew |
-//! | [`fixup`] | checksums made right after a change, so that what is behind them is reached |
+//! | [`golden`] | the golden files of format 1, made again |
+//! | [`fixup`] | checksums corrected after a change, to reach the code after their check |
 //!
 //! `cargo run --release -p seawall-hunt -- corrupt` is the long way; the tests of this crate go the
 //! short one. A broken promise is a panic here.

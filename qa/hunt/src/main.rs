@@ -1,4 +1,4 @@
-//! `cargo run --release -p seawall-hunt -- corrupt`, a million corruptions; and seeds of fuzzers.
+//! `cargo run --release -p seawall-hunt -- corrupt`: a million corruptions; and seeds for fuzzers.
 
 #![forbid(unsafe_code)]
 
@@ -18,24 +18,24 @@ Usage: seawall-hunt corrupt [--count N] [--seed S] [--only I] [--json]
        seawall-hunt seeds DIR
        seawall-hunt golden DIR
 
-Corrupts logs in memory N times (a million unless told otherwise), from one bit to a mebibyte, and
-compares what verify, readers, opens and repairs say with what was written.
+corrupt changes logs in memory N times (default: 1,000,000), from one bit to a mebibyte, and
+compares the results of verify, readers, opens and repairs with the records that were written.
 
-  --seed S   other corruptions than those of seed 1
-  --only I   corruption I alone, without catching its panic
-  --json     one object, for machines
+  --seed S   makes other corruptions than seed 1
+  --only I   makes corruption I alone, without catching its panic
+  --json     prints one object
 
-mend damages logs that have parity N times (100,000 unless told otherwise): within its strength all
-of it must be corrected, beyond that all that is lost must be named.
+mend damages logs with parity N times (default: 100,000). Damage that parity can restore must be
+restored; beyond that, every lost record must be named.
 
-seeds writes valid inputs of each fuzz target into a folder of its name in DIR, which exists.
+seeds writes valid inputs of each fuzz target to a folder of its name in DIR, which must exist.
 
-golden writes the golden files of format 1 that are not in DIR yet; see the README beside them.
+golden writes the golden files of format 1 that are missing in DIR; see the README there.
 
-Exit codes: 0 nothing undetected, 1 something, 2 usage
+Exit codes: 0 all damage was detected, 1 some was not, 2 usage
 ";
 
-/// How many corruptions are made between two words to whoever waits.
+/// Corruptions between two lines of progress.
 const STRIDE: u64 = 10_000;
 
 #[derive(Debug)]

@@ -285,7 +285,7 @@ impl Case<'_> {
         self.get(random, &missing);
         self.verify(&missing);
         self.open(&missing);
-        assert!(contents(&self.damaged) == before, "who looks changes nothing");
+        assert!(contents(&self.damaged) == before, "a reader changes nothing");
         u64::try_from(missing.len()).unwrap()
     }
 

@@ -1,4 +1,4 @@
-//! Logs in memory of which every byte is known: where each record stands, and what is evidence of
+//! Logs in memory of which every byte is known: where each record is, and what is evidence of
 //! which.
 
 use crate::random::Random;
@@ -59,7 +59,7 @@ pub enum Past {
 /// Which log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// How its records stand.
+    /// The layout of its records.
     pub layout: Layout,
     /// How its writing ended.
     pub end: End,
@@ -107,7 +107,7 @@ pub struct Evidence {
     pub bytes: Range<usize>,
     /// Up to this record.
     pub confirmed: u64,
-    /// If this is there, the evidence behind it in the list is not asked.
+    /// If this is there, the evidence after it in the list is not asked.
     pub is_final: bool,
 }
 

@@ -2,7 +2,7 @@
 //! that `cargo test` runs the same checks over the seeds and thousands of changed ones.
 //!
 //! Besides "no panic": what is accepted comes back as the same bytes where the format says what
-//! the writer writes; what is read in pieces is read alike; a log that opens goes on.
+//! the writer writes; reading in pieces gives the same; a log that opens can be appended to.
 
 mod bytes;
 mod codecs;

@@ -1,4 +1,4 @@
-//! The writer of today makes the golden files of format 1 anew, byte by byte. Where it does not, it
+//! The writer of today makes the golden files of format 1 again, byte by byte. If it does not, it
 //! changed: that is allowed as long as `compatibility.rs` of the log holds, and then the new bytes
 //! come beside the old ones, under new names.
 

@@ -32,7 +32,7 @@ enum Call {
     Follow(u8),
     Close,
     Drop,
-    /// The process dies, the machine goes on.
+    /// The process dies, the machine keeps running.
     Kill,
     /// The power is cut; of what was not synced the bits say what lands.
     PowerCut(u64),
@@ -219,7 +219,7 @@ impl World {
     }
 
     fn crash(&mut self, left: MemStorage) {
-        // What the dying process still does to its own device is nobody's business.
+        // What the dying process still does to its own device does not matter.
         self.follower = None;
         self.log = None;
         self.device = left;
@@ -261,7 +261,7 @@ impl World {
         assert_eq!(self.log().get(Lsn::new(self.model.last() + 1).unwrap()).unwrap(), None);
     }
 
-    /// Takes what is there, up to so many records.
+    /// Takes the records that are there, up to this many.
     fn follow(&mut self, most: u8) {
         let (mut follower, mut next) = self.follower.take().unwrap_or_else(|| {
             let from = self.model.gone + 1;

@@ -1,7 +1,7 @@
 //! The hand-off of a commit in every interleaving of a few threads within a bound of preemptions:
-//! nobody waits for ever, and who is told that a record is durable is told the truth.
+//! no thread waits for ever, and a record reported as durable is durable.
 //!
-//! The bound is 2, unless `LOOM_MAX_PREEMPTIONS` says. A log in memory is opened anew for each
+//! The bound is 2, unless `LOOM_MAX_PREEMPTIONS` says. A log in memory is opened again for each
 //! interleaving. Others get in where a thread takes a lock or waits, so what a leader does at the
 //! device is one step here; seawall-scheduled lets others in there, too.
 

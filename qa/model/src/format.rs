@@ -158,7 +158,7 @@ impl Manifest {
 pub struct BatchHeader {
     pub len: u16,
     pub count: u16,
-    /// The atomic set goes on in the next batch.
+    /// The atomic set continues in the next batch.
     pub goes_on: bool,
     pub first: u16,
     pub confirmed: u16,
@@ -279,7 +279,7 @@ pub fn frames_in_written_sectors_are_sound(
     true
 }
 
-/// Whether nothing but zeros stands there; what lies beyond the end of the file counts as zero.
+/// Whether all bytes there are zero; bytes after the end of the file count as zero.
 pub fn zero(file: &[u8], from: usize, to: usize) -> bool {
     let to = to.min(file.len());
     file.get(from..to).is_none_or(|bytes| bytes.iter().all(|b| *b == 0))

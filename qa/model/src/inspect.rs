@@ -32,7 +32,7 @@ pub struct Inspection {
     pub verdict: Verdict,
     /// LSN of the first record found.
     pub start: usize,
-    /// A zero stands for a record whose body was not judged.
+    /// Zero for a record whose body was not judged.
     pub records: Vec<u64>,
     /// Digest of the batch of each record found.
     pub digests: Vec<u64>,
@@ -179,7 +179,7 @@ impl Look<'_> {
         self.w.names.get(&Name::Text(id)).copied()
     }
 
-    /// Whether a segment holds something, or nobody can say.
+    /// Whether a segment has content, or it is unknown.
     fn is_used(&self, id: u16, head: usize) -> bool {
         let file = &self.w.files[head].cache;
         let Some(h) = Header::decode(file) else {

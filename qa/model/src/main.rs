@@ -5,8 +5,8 @@
 //! recovery or in the appends that follow; then one fault (every contiguous run of 1 to 10
 //! sectors, five kinds, in any file; a file lost, swapped, duplicated, cut short or rolled back).
 //! At every step a reader beside the writer looks, too. `disk.rs` is the device, `format.rs` and
-//! `text.rs` are the bytes; `writer.rs`, `inspect.rs` and `scan.rs` do what the rules say, and
-//! `search.rs`, `faults.rs`, `random.rs` try it. Each rule of `rules.rs` can be dropped, and then
+//! `text.rs` are the bytes; `writer.rs`, `inspect.rs` and `scan.rs` implement the rules, and
+//! `search.rs`, `faults.rs`, `random.rs` test them. Each rule of `rules.rs` can be dropped, then
 //! the checker must fail.
 //!
 //! Run: `cargo run --release -p seawall-model -- check [DEPTH] | faults [1 IN N] | planted [RULE]

@@ -39,7 +39,7 @@ rules! {
     slots_first: "`covered` is raised when the slots are durable",
     keep_contradicted: "an open writes over no slot that contradicts the records",
     check_sums: "parity, and what comes out, have the checksums that were noted",
-    zero_behind: "what stands behind what a slot covers counts as zero",
+    zero_behind: "bytes after those that a slot covers count as zero",
     make_up: "an open makes what a crash left out",
     two_heads: "heads are written by turns",
 }
@@ -119,7 +119,7 @@ impl Disk {
         Ok(())
     }
 
-    /// What those see who look now.
+    /// What readers see now.
     fn seen(&self) -> Self {
         let mut seen = self.clone();
         for write in std::mem::take(&mut seen.pending) {
@@ -164,11 +164,11 @@ impl Disk {
         blocks
     }
 
-    /// The records with what parity gives back.
+    /// The records, with those that parity restores.
     fn healed(&self, rules: Rules) -> [u8; SIZE] {
         let mut cells = self.cells;
         if self.heads == [None; 2] {
-            // Nobody knows how many blocks make a stripe.
+            // The number of blocks in a stripe is unknown.
             return cells;
         }
         for stripe in 0..STRIPES {
@@ -299,7 +299,7 @@ fn truth(at: usize) -> u8 {
     u8::try_from(at + 1).unwrap()
 }
 
-/// Whether everything that a look gives is what was written, or what stands there.
+/// Whether a reader gets only what was written, or what is stored there.
 fn invents_nothing(disk: &Disk, rules: Rules, acknowledged: usize) -> bool {
     let healed = disk.healed(rules);
     (0..SIZE)
@@ -382,7 +382,7 @@ fn judge(disk: &Disk, (rules, acknowledged): (Rules, usize), depth: u32, stats: 
     }
 }
 
-/// Appends of so many cells each; 0: what is written is made durable at leisure.
+/// Appends of this many cells each; 0: an idle sync of what was written.
 const WORKLOADS: &[&[usize]] = &[
     &[1, 1, 0, 1, 1, 0, 1],
     &[3, 0, 3, 0, 2, 0],
@@ -446,7 +446,7 @@ fn all(rules: Rules) -> Stats {
             // A process that is killed leaves all, a power cut any part of it.
             let killed = Disk { fuse: usize::MAX, ..disk.seen() };
             for left in disk.after_cut().into_iter().chain([killed]) {
-                // What landed of a write that nobody acknowledged is there, or is not.
+                // An unacknowledged write may be there in part.
                 let landed = left.cells.iter().take_while(|cell| **cell != 0).count();
                 let acknowledged = done.acknowledged.max(landed);
                 stats.check(left.covered() >= done.settled, "what was covered stays so", || {

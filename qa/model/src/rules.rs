@@ -43,7 +43,7 @@ rules! {
     header_confirms: "the header says up to where its segment was durable when it got its name",
     pred_holds_w: "recovery links the new segment to the one that holds W",
     in_place_needs_own_mark:
-        "recovery goes on in place only if the segment confirms a record of its own",
+        "recovery continues in place only if the segment confirms a record of its own",
     in_place_needs_seal:
         "and only if its predecessor's seal names it: else the roll was cut before its end",
     drain_before_roll: "a segment's base is below every LSN whose barrier has not returned",
@@ -64,7 +64,7 @@ rules! {
     manifest_doubtful_first:
         "and begins with an unreadable slot, else the newest: it may be so in the cache only",
     manifest_in_place:
-        "and, with where it opened as a clean close, before it goes on in place: see `recover`",
+        "and, with where it opened as a clean close, before it continues in place: see `recover`",
     close_both: "a clean close goes to both slots: the next open overwrites the newest first",
     names_carry_epoch: "seal and manifest name a segment by id and epoch",
     sync_files_at_open:

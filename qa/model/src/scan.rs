@@ -1,4 +1,4 @@
-//! What stands in one segment: its valid prefix, what it confirms, what lies behind.
+//! The content of one segment: its valid prefix, the confirmed LSN, and the bytes after the prefix.
 
 use crate::disk::{World, BLOCK, SECTOR};
 use crate::format::*;
@@ -7,7 +7,7 @@ use crate::rules::{Rules, Tail};
 use crate::text;
 use crate::writer::{BATCH, WRITE};
 
-/// What stands in one segment.
+/// The content of one segment.
 pub struct Scan {
     /// (value, digest of its batch)
     pub records: Vec<(u64, u64)>,
@@ -15,7 +15,7 @@ pub struct Scan {
     /// Where the valid prefix ends.
     pub end: usize,
     pub digest: u64,
-    /// The last batch says that its set goes on.
+    /// The last batch says that its set continues.
     pub open_set: bool,
     /// Records up to the end of the last finished set, and its byte.
     pub whole: usize,
@@ -23,7 +23,7 @@ pub struct Scan {
     pub ends: Vec<(u16, usize)>,
 }
 
-/// What stands in one segment; a zero for each record whose body is not to be judged.
+/// The content of one segment; a zero for each record whose body is not to be judged.
 pub fn scan(w: &World, seg: &Segment, r: &Rules, layout: Layout, bodies: bool) -> Scan {
     let (h, file) = (seg.header, &w.files[seg.file].cache);
     let end = data_start(layout, r.gap);

@@ -346,7 +346,7 @@ impl Writer {
         self.go_on(w, self.next, &[], LARGE)
     }
 
-    /// Goes on in a new segment that starts at `base` with `values`, and acknowledges those.
+    /// Continues in a new segment that starts at `base` with `values`, and acknowledges those.
     fn go_on(&mut self, w: &mut World, base: u16, values: &[u64], size: usize) -> Result<(), Stop> {
         self.retrying(w, |me, w| {
             let pred = me.current();

@@ -1,4 +1,4 @@
-//! What the rig is asked for.
+//! The arguments of the rig.
 
 mod device;
 
@@ -7,7 +7,7 @@ use device::{DEVICE, DRILL};
 pub(crate) use device::{Device, Drill, Drilled, Share};
 use std::path::PathBuf;
 
-/// PostgreSQL with its log on a Seawall disk: how fast, and what a power cut leaves
+/// Measure PostgreSQL with its log on a Seawall disk, and test what survives a power cut
 #[derive(Debug, Parser)]
 #[command(name = "seawall-rig", version)]
 pub(crate) struct Arguments {
@@ -19,12 +19,12 @@ pub(crate) struct Arguments {
 pub(crate) enum What {
     /// Measure pgbench with the log on the file system, on the disk write-through, and armed
     Bench(Bench),
-    /// Cut the power under a client that counts, again and again, and look for what it was told
+    /// Cut the power while a client inserts, repeatedly, and look for every acknowledged insert
     Crash(Crash),
-    /// Let the kernel of a guest panic, again and again, and look for what its client was told
+    /// Let the kernel of a guest panic, repeatedly, and look for every acknowledged insert
     Guest(Guest),
-    /// Take the device away under a log, again and again, on the same boot, and look whether all
-    /// who read it show what was acknowledged; 77 where that cannot be
+    /// Remove the device of a log while the machine runs, repeatedly, and compare all readers with
+    /// the acknowledged records; exits with 77 where that is not possible
     Detach(Detach),
     /// Simulate a device with a volatile cache, whose power can be cut
     #[command(after_help = DEVICE)]
@@ -32,23 +32,23 @@ pub(crate) enum What {
     /// Cut the power of a simulated device under a workload, and read back every promised block
     #[command(after_help = DRILL)]
     Drill(Drill),
-    /// One short round of bench and one cycle of each kind of crash; 77 where that cannot be
+    /// Run one short round of bench and one cycle of each kind of crash; exits with 77 where that
+    /// is not possible
     Smoke(Place),
-    /// Take away what a run that was killed has left: mounts, loop devices, processes, files
+    /// Remove the mounts, loop devices, processes and files of a run that was killed
     Clean(Place),
 }
 
-/// Where and with what.
+/// The folder and programs of a run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Place {
-    /// The folder for all files of the run, on the device that is to be measured; removed at the
-    /// end
+    /// The folder for all files of the run, on the device to measure; removed at the end
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
-    /// The seawall to try, built with the feature fuse; that beside this program if it is not said
+    /// The program seawall, built with the feature fuse [default: the one beside this program]
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) seawall: Option<PathBuf>,
-    /// The folder with the programs of PostgreSQL
+    /// The folder with PostgreSQL's programs
     #[arg(long, value_name = "DIR", default_value = "/usr/lib/postgresql/15/bin")]
     pub(crate) postgres: PathBuf,
 }
@@ -63,12 +63,11 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "S", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) seconds: u32,
-    /// How long the device of the log takes for a flush, in milliseconds; 0 is the device of the
-    /// folder as it is
+    /// Time that a flush of the log's device takes, in milliseconds; 0 adds no delay
     #[arg(long, value_name = "MS,...", value_delimiter = ',', default_value = "0,1,8.3")]
     #[arg(value_parser = parse_delay)]
     pub(crate) delays: Vec<f64>,
-    /// Clients of pgbench
+    /// Number of pgbench clients
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,4,8")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) clients: Vec<u32>,
@@ -76,10 +75,10 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) scale: u32,
-    /// What the disk is told of the time that the power lasts, in milliseconds
+    /// Value of the disk's option --hold-up, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 150)]
     pub(crate) hold_up: u32,
-    /// The folder for bench.json, bench.html and bench.svg; made where there is none
+    /// The folder for bench.json, bench.html and bench.svg; created if missing
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
     #[command(flatten)]
@@ -88,21 +87,21 @@ pub(crate) struct Bench {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Crash {
-    /// How many times
+    /// Number of cycles
     #[arg(long, value_name = "N", default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) cycles: u32,
-    /// How long the device of the log takes for a flush, in milliseconds
+    /// Time that a flush of the log's device takes, in milliseconds
     #[arg(long, value_name = "MS", default_value = "8.3", value_parser = parse_delay)]
     pub(crate) delay: f64,
-    /// What happens
+    /// The kind of crash
     #[arg(long, value_enum)]
     pub(crate) kind: Kind,
-    /// How long the power lasts behind its warning, in milliseconds
+    /// Time from the warning to the loss of power, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 150)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) hold_up: u32,
-    /// Say what came out as JSON, too, in this file
+    /// Also write the result to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
@@ -111,24 +110,24 @@ pub(crate) struct Crash {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Guest {
-    /// How many times
+    /// Number of cycles
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) cycles: u32,
-    /// How long the device of the log takes for a flush, in milliseconds
+    /// Time that a flush of the log's device takes, in milliseconds
     #[arg(long, value_name = "MS", default_value = "8.3", value_parser = parse_delay)]
     pub(crate) delay: f64,
-    /// What the disk is told of the time that the power lasts, in milliseconds
+    /// Value of the disk's option --hold-up, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 150)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) hold_up: u32,
-    /// Have PostgreSQL flush nothing: the control, which is to lose
+    /// Run PostgreSQL without fsync: the control, which must lose records
     #[arg(long)]
     pub(crate) without_fsync: bool,
-    /// The image of the guest's root file system; made by mmdebstrap where there is none, and kept
+    /// The image of the guest's root file system; created with mmdebstrap if missing, and kept
     #[arg(long, value_name = "FILE", default_value = "/var/cache/seawall-rig/bookworm.img")]
     pub(crate) root: PathBuf,
-    /// Say what came out as JSON, too, in this file
+    /// Also write the result to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
@@ -137,7 +136,7 @@ pub(crate) struct Guest {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Detach {
-    /// How many times, for each way to use the log
+    /// Number of cycles for each way to use the log
     #[arg(long, value_name = "N", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) cycles: u32,
@@ -148,11 +147,11 @@ pub(crate) struct Detach {
 /// What happens to PostgreSQL, its disk and its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
-    /// SIGKILL for all of PostgreSQL; the disk lives on
+    /// SIGKILL for all of PostgreSQL; the disk keeps running
     Killed,
-    /// SIGPWR, and when the hold-up is over the device, the disk and PostgreSQL are gone
+    /// SIGPWR; after the hold-up time the device, the disk and PostgreSQL are gone
     Announced,
-    /// As announced, without SIGPWR: the control, which is to lose
+    /// Like announced, without SIGPWR: the control, which must lose records
     Unannounced,
 }
 
@@ -168,5 +167,5 @@ impl Kind {
 
 fn parse_delay(text: &str) -> Result<f64, String> {
     let delay = text.parse().ok().filter(|delay| (0.0..=1000.0).contains(delay));
-    delay.ok_or_else(|| format!("`{text}` is no number of milliseconds from 0 to 1000"))
+    delay.ok_or_else(|| format!("`{text}` is not a number of milliseconds from 0 to 1000"))
 }

@@ -40,7 +40,7 @@ pub(crate) fn clean(dir: &Path) -> Result<(), Failure> {
     for path in mounts.iter().filter(|path| path.ends_with(FILE)) {
         let _ = unmount(path, UnmountFlags::FORCE | UnmountFlags::DETACH);
     }
-    // A loop device is gone when the last who had it open has closed it.
+    // A loop device is gone when its last user has closed it.
     let gone = || (loops(dir).is_empty() && self::mounts(dir).ok()?.is_empty()).then_some(());
     wait_for(Duration::from_secs(10), gone)
         .ok_or_else(|| format!("mounts or loop devices below {} stay", dir.display()))?;

@@ -121,7 +121,7 @@ impl Cluster {
         output(pgbench.args(["-i", "-q", "-s", &scale, "postgres"])).map(drop)
     }
 
-    /// Runs pgbench's TPC-B for so many seconds.
+    /// Runs pgbench's TPC-B for `seconds`.
     pub(crate) fn load(
         &self,
         clients: u32,
@@ -166,7 +166,7 @@ impl Drop for Cluster {
     }
 }
 
-/// The number that stands behind a name.
+/// The number that follows a name.
 fn number_behind(text: &str, name: &str) -> Option<f64> {
     let (_, behind) = text.split_once(name)?;
     behind.split([' ', '\n']).next()?.parse().ok()

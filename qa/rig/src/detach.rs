@@ -1,5 +1,5 @@
 //! A device that goes away under a log and comes back, on the same boot: every record that was
-//! acknowledged is shown by all who read the log, with exit code 0.
+//! acknowledged is shown by all readers of the log, with exit code 0.
 
 use crate::process::{Failure, output, pause, wait_for};
 use crate::rig::say;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Records before all is written to the device, as the system does by itself: `live`, too.
 const BEFORE: u64 = 20;
-/// Records behind that, of which `live` is only in memory.
+/// Records after that, of which `live` is only in memory.
 const BEHIND: u64 = 60;
 /// Records that a cut takes.
 const CUT: u64 = 8;
@@ -29,7 +29,7 @@ pub(crate) enum Came {
     Skipped(String),
     /// All showed all.
     Kept,
-    /// Somebody did not.
+    /// At least one reader did not.
     Broken,
 }
 
@@ -53,7 +53,7 @@ const WAYS: &[Way] = &[
     Way { name: "readable, cut", layout: "json", is_cut: true, is_busy: false },
 ];
 
-/// All of them, so many times.
+/// All cycles.
 ///
 /// # Errors
 ///
@@ -176,8 +176,8 @@ impl Case<'_> {
         wait_for(OPENED, has_opened).ok_or("a writer does not open the log")?;
         compare("cat beside a writer", self.shown(&self.log, written));
         writer.close()?;
-        compare("verify behind an open", self.verified());
-        compare("cat behind an open", self.shown(&self.log, written));
+        compare("verify after an open", self.verified());
+        compare("cat after an open", self.shown(&self.log, written));
         Ok(wrong)
     }
 

@@ -43,7 +43,7 @@ pub(crate) struct Disk {
     device: Option<Child>,
     server: Option<Child>,
     block: Option<String>,
-    /// Starts of the device so far: each draws anew what survives a cut.
+    /// Starts of the device so far: each decides again what survives a cut.
     lives: u32,
 }
 
@@ -91,7 +91,7 @@ impl Disk {
         &self.folder
     }
 
-    /// Everything again, behind a cut.
+    /// Everything again, after a cut.
     pub(crate) fn up(&mut self) -> Result<(), Failure> {
         self.serve()?;
         self.attach()?;

@@ -89,7 +89,7 @@ fn says_what(kind: Drilled, args: &args::Drill) -> String {
             format!("{device}: SIGPWR, and {hold_up} ms later the cut; nothing may be lost")
         }
         Drilled::Unannounced => {
-            format!("{device}: cuts that nobody announces; the control, which has to lose")
+            format!("{device}: unannounced cuts; the control, which must lose")
         }
         Drilled::KilledClient => {
             format!("{device}: all clients are killed, the server is not; nothing may be lost")
@@ -101,13 +101,13 @@ fn interrupted() -> Failure {
     "interrupted: the cycles so far are no verdict; give --cycles or --seconds less".into()
 }
 
-/// What goes on over all cycles.
+/// State that outlives a cycle.
 struct Drill<'a> {
     args: &'a args::Drill,
     kind: Drilled,
     pair: Pair,
     promised: Promised,
-    /// Somebody wants it to end.
+    /// A request to end.
     stopped: Arc<AtomicBool>,
 }
 

@@ -67,7 +67,7 @@ fn made(args: &Args, ground: &Ground, cycle: u32) -> Result<Rig, Failure> {
     Ok(Rig { disk, machine, guest })
 }
 
-/// One panic, and the boot behind it; the rig only if it came back whole.
+/// One panic, and the boot after it; the rig only if it came back whole.
 fn panic(rig: Rig, cycle: u32) -> Result<(Panic, Option<Rig>), Failure> {
     let Rig { disk, machine, mut guest } = rig;
     // It may have been disarmed by a device that was slow for a while.

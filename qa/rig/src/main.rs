@@ -1,13 +1,12 @@
-//! PostgreSQL, unchanged, with its log on a Seawall disk: how fast it is, and what is left of what
-//! it acknowledged when the power is cut.
+//! PostgreSQL, unmodified, with its log on a Seawall disk: how fast it is, and what survives of its
+//! acknowledged inserts when the power is cut.
 //!
-//! The disk appears as a file by FUSE; a loop device past the cache makes a block device of it,
-//! with ext4 on it, where `initdb --waldir` puts the log. The data directory stays on the file
-//! system of the machine. All that is made lies below one folder, and `clean` takes it away.
+//! The disk is a file of a FUSE mount. A loop device with direct I/O makes it a block device with
+//! ext4, where `initdb --waldir` puts the log. The data directory stays on the machine's file
+//! system. All files are below one folder, and `clean` removes them.
 //!
-//! Without PostgreSQL: a simulated device whose power is cut under a workload, and what a disk on
-//! it has kept. And a log of Seawall itself on a device that goes away and comes back while the
-//! machine runs on.
+//! Without PostgreSQL: a disk on a simulated device whose power is cut during a workload, and a log
+//! on a device that goes away and comes back while the machine keeps running.
 
 #![deny(unsafe_code)]
 

@@ -42,13 +42,13 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Tells somebody who watches.
+/// Prints progress.
 pub(crate) fn say(text: &str) {
-    // Who does not listen is served, too.
+    // A closed standard error does not stop the run.
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Does it in a folder that is cleaned before and behind, if all is there that it takes.
+/// Runs `what` in a folder that is cleaned before and after, if everything that it needs is there.
 fn with(
     ground: Result<Ground, String>,
     work: impl FnOnce(&Ground) -> Result<u8, Failure>,

@@ -17,7 +17,7 @@ use std::time::Duration;
 pub(crate) const KERNEL: &str = "linux.uml";
 /// What makes the root file system.
 pub(crate) const MAKER: &str = "mmdebstrap";
-/// The first process; all the rest is on the data disk, which each run makes anew.
+/// The first process; the rest is on the data disk, which each run creates again.
 const FIRST: &str = "#!/bin/sh\nmount -t proc proc /proc && mount -t ext4 /dev/ubdc /data && \
                      exec /bin/sh /data/guest.sh\necho 'RIG failed: no data disk'\nsleep 1\n";
 const SCRIPT: &str = include_str!("guest.sh");
@@ -152,7 +152,7 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// Begins to count, until so many keys are acknowledged.
+    /// Inserts keys until this many are acknowledged.
     pub(crate) fn count(&mut self, enough: u64) -> Result<(), Failure> {
         self.order("count")?;
         let mut heard = 0;

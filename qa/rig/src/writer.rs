@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Until so many records are durable.
+/// Until this many records are durable.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Writer {
     /// The last record that it said is durable.
     acknowledged: Arc<AtomicU64>,
     reader: JoinHandle<()>,
-    /// Gives the input back when all was written to it; nothing if nobody reads it any more.
+    /// Returns the input when everything was written to it; `None` if its reader is gone.
     sender: Option<JoinHandle<Option<ChildStdin>>>,
 }
 
@@ -41,7 +41,7 @@ impl Writer {
         Ok(Self { child, acknowledged, reader, sender })
     }
 
-    /// Gives it more lines, behind those that it has.
+    /// Gives it more lines, after those that it has.
     pub(crate) fn send(&mut self, lines: Vec<String>) {
         let before = self.sender.take();
         let more = move || write(before?.join().ok()??, &lines);

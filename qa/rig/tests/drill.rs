@@ -49,7 +49,7 @@ impl Device {
         area.write_at(&[4; 4096], 4096).unwrap();
     }
 
-    /// Its exit code, and what it said behind its first line.
+    /// Its exit code, and what it said after its first line.
     fn ended(mut self) -> (Option<i32>, Vec<String>) {
         let status = self.child.wait().unwrap();
         (status.code(), self.lines.by_ref().map(Result::unwrap).collect())
@@ -76,7 +76,7 @@ fn a_device_that_is_killed_has_what_was_flushed_and_nothing_else() {
     assert_eq!((home.len(), area.len()), (1 << 20, 16 << 20));
     assert!(home[..4096] == [1; 4096] && home[4096..8192] == [0; 4096]);
     assert!(area[..4096] == [2; 4096] && area[4096..8192] == [0; 4096]);
-    // A new one goes on with that.
+    // A new server continues with that.
     let device = Device::start(&folder, "");
     let mut bytes = [9; 2];
     assert_eq!(device.client("home").read_at(&mut bytes, 4095).unwrap(), 2);

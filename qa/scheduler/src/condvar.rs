@@ -23,13 +23,13 @@ impl WaitTimeoutResult {
 }
 
 impl Condvar {
-    /// One that nobody waits at.
+    /// A condition variable without waiters.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Waits until somebody notifies.
+    /// Waits for a notification.
     ///
     /// # Errors
     ///
@@ -38,7 +38,7 @@ impl Condvar {
         self.0.wait(guard)
     }
 
-    /// Waits until somebody notifies, or until that time is over.
+    /// Waits for a notification, at most for that time.
     ///
     /// # Errors
     ///
@@ -57,12 +57,12 @@ impl Condvar {
         }
     }
 
-    /// Wakes one of those who wait.
+    /// Wakes one waiter.
     pub fn notify_one(&self) {
         self.0.notify_one();
     }
 
-    /// Wakes all who wait.
+    /// Wakes all waiters.
     pub fn notify_all(&self) {
         self.0.notify_all();
     }

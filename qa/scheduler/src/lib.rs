@@ -1,5 +1,5 @@
 //! What the log's threads meet by when shuttle schedules them: many tasks in one thread of the
-//! machine, and which goes on is a choice of the scheduler, the same again for the same seed.
+//! machine, and the scheduler chooses which one continues, the same way for the same seed.
 //!
 //! qa/scheduled is the log compiled with this in the place of std: the modules have
 //! std's names. Shuttle knows no time; [`time`] adds it, so that a timed wait ends.
@@ -37,8 +37,8 @@ pub mod thread {
     pub use shuttle::thread::{Builder, JoinHandle, ThreadId, current, yield_now};
 }
 
-/// Lets the scheduler choose who goes on, the caller included: a place where a device takes time.
-/// Unlike a yield it does not ask for somebody else.
+/// Lets the scheduler choose the next task, which may be the caller: a place where a device takes
+/// time. Unlike a yield it does not prefer another task.
 pub fn switch() {
     shuttle::thread::sleep(std::time::Duration::ZERO);
 }

@@ -1,6 +1,6 @@
-//! The time of one execution: it stands still until somebody moves it on, and starts at zero.
+//! The time of one execution: starts at zero, and stands still until a task moves it on.
 //!
-//! Whoever waits for a time sets an alarm; moving time on rings those that are due. An alarm
+//! A task that waits for a time sets an alarm; moving time on rings those that are due. An alarm
 //! stays set until its owner takes it away: between setting it and waiting other tasks run, and one
 //! that rings too early must ring again.
 
@@ -17,15 +17,15 @@ use shuttle::sync::Condvar;
 #[derive(Debug, Default)]
 struct Times {
     now: Duration,
-    /// Who waits for which time, in its order; the number tells equal times apart.
+    /// The waiters by time; the number tells equal times apart.
     alarms: BTreeMap<(Duration, u64), Arc<Condvar>>,
     numbers: u64,
-    /// Who moves time on as soon as somebody waits for it.
+    /// The task that moves time on as soon as another one waits for it.
     flow: Option<Waker>,
 }
 
 shuttle::lazy_static! {
-    /// Shuttle makes it anew for each execution. The lock is std's: nobody lets another task run
+    /// Shuttle creates it for each execution. The lock is std's: no task lets another one run
     /// while it is held.
     static ref TIMES: Mutex<Times> = Mutex::default();
 }
@@ -40,7 +40,7 @@ pub fn now() -> Duration {
     times().now
 }
 
-/// Moves time on, and wakes who has waited for it.
+/// Moves time on, and wakes the tasks that waited for it.
 pub fn advance(time: Duration) {
     let due: Vec<Arc<Condvar>> = {
         let mut times = times();
@@ -52,7 +52,7 @@ pub fn advance(time: Duration) {
     }
 }
 
-/// The time that somebody waits for, if anybody does; it may be over already, until they have run.
+/// The earliest time that a task waits for; it may be over already, until that task has run.
 #[must_use]
 pub fn next_alarm() -> Option<Duration> {
     times().alarms.first_key_value().map(|((time, _), _)| *time)
@@ -76,11 +76,11 @@ pub fn sleep(time: Duration) {
     }
 }
 
-/// Lets time pass by itself from now on: whenever somebody waits for it, it moves on to the next
-/// alarm, at a moment that the scheduler chooses. To who is at work meanwhile it is as if the
+/// Lets time pass by itself from now on: whenever a task waits for it, it moves on to the next
+/// alarm, at a moment that the scheduler chooses. To a task at work meanwhile it is as if the
 /// machine had been slow.
 ///
-/// It stands still while nobody waits for it, so a task that would wait for ever is still found to
+/// It stands still while no task waits for it, so a task that would wait for ever is still found to
 /// be deadlocked; and the execution ends without it.
 pub fn flow() {
     let flow = async {
@@ -98,11 +98,11 @@ pub fn flow() {
             shuttle::future::yield_now().await;
         }
     };
-    // Without its handle nobody waits for its end.
+    // Without its handle no task waits for its end.
     drop(shuttle::future::spawn(flow));
 }
 
-/// Somebody waits for a time.
+/// A task that waits for a time.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     key: (Duration, u64),
@@ -136,7 +136,7 @@ impl Drop for Alarm {
     }
 }
 
-/// The same time as a [`seawall_io::Clock`]: whoever sleeps by it lets other tasks run.
+/// The same time as a [`seawall_io::Clock`]: a task that sleeps by it lets other tasks run.
 #[derive(Debug, Default)]
 pub struct Clock;
 

@@ -13,7 +13,7 @@ struct Mixture {
     dice: Dice,
     letters: Vec<char>,
     faults: Vec<Kind>,
-    /// One life in so many is harmed at its end; 0 for none.
+    /// One life in this many is damaged at its end; 0 for none.
     harm_one_in: u64,
     tasks_max: u64,
     acts_max: u64,
@@ -90,7 +90,7 @@ fn draw_beside(seed: u64, lives: &mut [Life]) {
     }
 }
 
-/// Parity that somebody makes between two lives: in a quarter of the logs, with or without some of
+/// Parity made between two lives: in a quarter of the logs, with or without some of
 /// their own. From dice of its own, too.
 fn draw_protect(seed: u64, lives: &mut [Life]) {
     let mut dice = Dice::new(seed ^ 0x9207_EC70);

@@ -1,4 +1,4 @@
-//! Where a log ends, for all who look at it without a writer: a reader, a look by number, a copy,
+//! Where a log ends, for all that read it without a writer: a reader, a look by number, a copy,
 //! a verdict and the next open find the same last record, or say by name why not.
 
 use std::sync::Arc;

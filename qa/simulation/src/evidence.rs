@@ -62,7 +62,7 @@ impl Evidence {
         while let Step::Batch(batch) = scanner.step(window) {
             let start = to_usize(batch.offset.0);
             let binary = header.layout == Layout::Binary;
-            // A line is looked for behind a line break: without that it says nothing.
+            // A line is looked for after a line break: without that it says nothing.
             let start = if binary { start } else { start.saturating_sub(1) };
             let end = if binary { start + BATCH_HEADER } else { to_usize(batch.end.0) };
             self.add(&data, start..end, lsn_or_zero(batch.header.confirmed()));
@@ -88,7 +88,7 @@ impl Evidence {
         self.witness(harmed).map_or(0, |(_, _, lsn)| *lsn)
     }
 
-    /// Where that stands.
+    /// Its place.
     pub(crate) fn witness(&self, harmed: Option<&Harmed>) -> Option<&(String, Range<usize>, u64)> {
         let is_left = |(file, place, _): &&(String, Range<usize>, u64)| {
             harmed.is_none_or(|harmed| {

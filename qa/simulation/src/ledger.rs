@@ -18,27 +18,27 @@ pub(crate) type Payload = Vec<u8>;
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Ledger {
-    /// Records with a number that somebody was told, or shown.
+    /// Records whose number was returned by a call, or shown by a reader.
     known: BTreeMap<u64, Known>,
-    /// Those that were cut off in this life: who began to read before may still deliver them.
+    /// Those that were cut off in this life: a reader that started before may still deliver them.
     gone: Vec<Gone>,
     /// Those of the lives before: what a cut took stays on the disk, hidden by what was made since.
     gone_before: Vec<Gone>,
-    /// Cuts of this life that came to pass: when, and behind which record.
+    /// Truncations that happened in this life: when, and after which record.
     past_cuts: Vec<(Moment, u64)>,
     /// Sets with their first and last number, those of several records only.
     sets: Vec<(u64, u64)>,
-    /// Handed over, and nobody was promised anything.
+    /// Appended, and nothing was promised.
     flying: Vec<Flying>,
     /// Counts what happens.
     moment: Moment,
     /// Up to here everything is promised to survive.
     pub(crate) durable: u64,
-    /// Up to here somebody's call returned: what other readers are shown runs ahead of that.
+    /// Calls returned up to here. Other readers may have been shown more.
     acknowledged: u64,
     /// Up to here no single fault may hide a record.
     pub(crate) confirmed: u64,
-    /// A cut behind this record was asked for, and whether it came to pass is not known.
+    /// A cut after this record was asked for, and whether it came to pass is not known.
     cutting: Option<u64>,
     /// The highest segment when the last cut began.
     cut_in: Option<SegmentId>,
@@ -80,7 +80,7 @@ struct Known {
 /// One that was cut off.
 #[derive(Clone, Debug)]
 struct Gone {
-    /// `None` if nobody was told, or shown, which it was.
+    /// `None` if its number was neither returned nor shown.
     lsn: Option<u64>,
     payload: Payload,
     stood: Stood,
@@ -111,7 +111,7 @@ struct Flying {
     /// When it was handed over; no two have the same.
     turn: Moment,
     payloads: Vec<Payload>,
-    /// Its first number, if somebody saw that.
+    /// Its first number, if a reader saw it.
     first: Option<u64>,
 }
 
@@ -146,7 +146,7 @@ impl Ledger {
         self.promise(lsn)
     }
 
-    /// This moment, for who begins to read: [`Ledger::shown`] takes it back.
+    /// This moment, for a reader that starts: it is passed to [`Ledger::shown`].
     pub(crate) fn now(&self) -> Moment {
         self.moment
     }
@@ -174,7 +174,7 @@ impl Ledger {
         self.cutting.is_some()
     }
 
-    /// Somebody hands records over; the answer names them until they are acknowledged.
+    /// Records are appended; the returned value names them until they are acknowledged.
     pub(crate) fn hand_over(&mut self, payloads: Vec<Payload>) -> u64 {
         self.moment += 1;
         self.flying.push(Flying { turn: self.moment, payloads, first: None });
@@ -194,7 +194,7 @@ impl Ledger {
     /// They have these numbers; `payload` is the first of them.
     pub(crate) fn numbered(&mut self, turn: u64, (first, payload): Delivered<'_>) -> Judged {
         let Some(set) = self.flying.iter_mut().find(|set| set.turn == turn) else {
-            // Somebody was shown it already, or it was cut off since.
+            // It was shown already, or truncated since.
             return self.known.get(&first).map_or(Ok(()), |known| known.is(first, payload));
         };
         match set.first.replace(first) {
@@ -232,8 +232,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// A record was delivered to somebody who began to read, or heard last how far the log goes, at
-    /// the moment `since`: it must be one that has stood there since then, and if it stands there
+    /// A record was delivered to a reader that started, or last looked at the log's end, at the
+    /// moment `since`: it must be one that was there at some time since then, and if it is there
     /// now, it is promised from here on.
     pub(crate) fn shown(
         &mut self,
@@ -271,7 +271,7 @@ impl Ledger {
         self.confirmed = self.durable;
     }
 
-    /// Finds the set that a record is from which nobody was told of.
+    /// Finds the unacknowledged set that a record is from.
     fn recognise(&mut self, (lsn, payload): Delivered<'_>) -> Result<Stood, String> {
         if payload.len() < NAMED_MIN
             && self.flying.iter().any(|set| set.payloads.iter().any(|own| own == payload))
@@ -287,7 +287,7 @@ impl Ledger {
             }
         };
         let Some(set) = self.flying.iter_mut().find(fits) else {
-            return Err(format!("record {lsn} is {}, which nobody wrote there", name(payload)));
+            return Err(format!("record {lsn} is {}, which was not appended there", name(payload)));
         };
         let place = set.payloads.iter().position(|own| own == payload).unwrap_or(0);
         set.first.get_or_insert(lsn.saturating_sub(to_u64(place)));
@@ -307,7 +307,7 @@ impl Ledger {
         {
             if last != cut && !self.damaged {
                 return Err(format!(
-                    "a cut behind {cut} was under way, {} were there, and now there are {last}",
+                    "a truncation after {cut} was running, {} were there, and now there are {last}",
                     self.durable
                 ));
             }
@@ -388,7 +388,7 @@ impl Ledger {
         let known =
             |(lsn, payload): &(u64, Payload)| (*lsn, Known { payload: payload.clone(), since: 0 });
         self.known = found.iter().map(known).collect();
-        // Who read in the life before is gone, too.
+        // The readers of the life before are gone, too.
         self.gone_before.append(&mut self.gone);
         self.past_cuts.clear();
         self.holes = (first..=last).filter(|lsn| !self.known.contains_key(lsn)).collect();
@@ -404,7 +404,7 @@ impl Ledger {
         self.confirmed = self.confirmed.max(lsn.min(self.durable));
     }
 
-    /// A cut behind `lsn` begins, with that one the highest segment.
+    /// A cut after `lsn` begins, with that one the highest segment.
     pub(crate) fn begin_cut(&mut self, lsn: u64, highest: Option<SegmentId>) {
         self.cuts += 1;
         self.cutting = Some(lsn);
@@ -492,7 +492,7 @@ impl Ledger {
         self.first_max > 1 || self.keeps_less || self.is_ring
     }
 
-    /// What record `lsn` is, if somebody was promised it.
+    /// The content of record `lsn`, if it was promised.
     pub(crate) fn known(&self, lsn: u64) -> Option<&Payload> {
         self.known.get(&lsn).filter(|_| lsn <= self.durable).map(|known| &known.payload)
     }

@@ -2,7 +2,7 @@
 //! seed for all of it, and an oracle that knows what was promised.
 //!
 //! The log is the source of `seawall`, compiled with a scheduler's locks and threads: which task
-//! goes on is a choice that follows from the seed, as are the disk's failures, crashes, and time.
+//! continues is a choice that follows from the seed, as are the disk's failures, crashes, and time.
 
 #![forbid(unsafe_code)]
 

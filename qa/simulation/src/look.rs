@@ -264,7 +264,7 @@ fn is_looked_up(world: &World, copy: &MemStorage, delivered: &BTreeMap<u64, Vec<
 }
 
 /// A damaged log that does not open is mended in one of two ways, and what that leaves must be
-/// sound. Repairs draw random bits of the machine, so the log that goes on from here is a new one.
+/// sound. Repairs draw random bits of the machine, so the log that continues here is a new one.
 pub(crate) fn mend(world: &World, device: &MemStorage, seed: u64) -> MemStorage {
     let before = read(device, true).unwrap_or_default();
     let salvage = Dice::new(seed).one_in(2);
@@ -301,7 +301,7 @@ fn is_mended(
 ) {
     match Maintenance::on(&storage(mended)).verify() {
         Ok(found) if matches!(found.verdict, Verdict::Clean | Verdict::Torn | Verdict::Unsure) => {}
-        // A cut is of what an open meets, and it does not judge what stands before a checkpoint.
+        // Open truncates what it finds, and it does not check what is before a checkpoint.
         Ok(_) if !salvage => {}
         other => world.find(format!("{what} leaves {other:?}")),
     }

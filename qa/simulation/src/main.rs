@@ -1,4 +1,4 @@
-//! `seawall-sim`: runs seeds until the time is over or one is a finding.
+//! `seawall-sim`: runs seeds until the time is over or one fails.
 
 #![forbid(unsafe_code)]
 
@@ -9,34 +9,34 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Simulates many lives of one log on a disk that fails, and compares what it delivers with what it
-/// promised.
+/// Simulates many lives of one log on a failing disk, and compares the records it delivers with its
+/// promises.
 ///
-/// Everything follows from the seed: what is done, which task goes on, what fails, and where it
-/// crashes. A finding is made smaller, and printed as a test.
+/// The seed determines everything: the operations, the order of the tasks, the failures and the
+/// crashes. A finding (a broken promise) is reduced to a smaller one and printed as a test.
 #[derive(Debug, Parser)]
 #[command(name = "seawall-sim", after_help = EXAMPLES)]
 struct Arguments {
     /// Runs one seed.
     #[arg(long, conflicts_with_all = ["seconds", "exhaustive", "plan"])]
     seed: Option<u64>,
-    /// Runs seeds for so many seconds.
+    /// Runs one seed after another for this many seconds.
     #[arg(long, value_name = "S")]
     seconds: Option<u64>,
-    /// The first of them.
+    /// The first seed of `--seconds`.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     from: u64,
-    /// Tries every crash of all workloads of so many groups, with every choice of what had reached
-    /// the disk.
+    /// Tries every crash of all workloads of K groups, with every possible state of the disk at the
+    /// crash.
     #[arg(long, value_name = "K", conflicts_with = "seconds")]
     exhaustive: Option<u32>,
-    /// Runs a plan, as a finding prints it, and tells what happens.
+    /// Runs a plan that a finding printed, and prints each step.
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["seconds", "exhaustive"])]
     plan: Option<String>,
-    /// Goes on behind a finding.
+    /// Continues after a finding.
     #[arg(long)]
     keep_going: bool,
-    /// Prints findings as they are, and does not look for smaller ones.
+    /// Prints findings without reducing them.
     #[arg(long)]
     no_shrink: bool,
     /// Prints one JSON object.
@@ -47,7 +47,7 @@ struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   seawall-sim --seed 42           one seed, twice: the traces must be equal
-  seawall-sim --seconds 60        as many seeds as that, from 1 on
+  seawall-sim --seconds 60        seeds 1, 2, 3, ... for a minute
   seawall-sim --exhaustive 2      every crash of all workloads of two groups
   seawall-sim --plan 'seed 1 binary 5120 | synced ; a100 c ; ; power@40 sector:7'
 

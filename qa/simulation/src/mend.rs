@@ -1,5 +1,5 @@
 //! Damage within the strength of the parity, on copies of what a life left: it must not cost a
-//! record, whoever looks.
+//! record, for any reader.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ struct Stripe {
     blocks: Vec<Range<usize>>,
     /// Which of them are what the slot knows.
     sound: Vec<bool>,
-    /// Whether nothing but zeros stands behind that in the last of them.
+    /// Whether only zeros follow that in the last of them.
     ends_blank: bool,
     /// Whether nothing at all does.
     ends_whole: bool,
@@ -30,7 +30,7 @@ struct Stripe {
     strength: usize,
 }
 
-/// What parity stands beside a log.
+/// The parity of a log.
 #[derive(Default)]
 struct Strength {
     stripes: Vec<Stripe>,
@@ -41,7 +41,7 @@ struct Strength {
 /// What a log delivers: numbers and bytes.
 type Records = Vec<(u64, Vec<u8>)>;
 
-/// Tries so many damages; how many blocks were lost in all.
+/// Tries this many damages; returns the number of lost blocks.
 ///
 /// `is_sound`: nothing happened to the parity so far but what the log did.
 pub(crate) fn probe(
@@ -211,7 +211,7 @@ impl Strength {
         Ok(())
     }
 
-    /// Where a torn write left a whole line behind the end, damage to what stands before the end
+    /// Where a torn write left a whole line after the end, damage to what is before the end
     /// lets it be seen, and parity takes no intact record away: format.md section 10.
     fn spare_the_newest(&mut self) {
         let newest = self.stripes.last().map(|stripe| stripe.file.clone());
@@ -222,7 +222,7 @@ impl Strength {
     }
 
     /// The log ends in a block of which parity knows the beginning only, and no close says that it
-    /// ends there: if the device refuses that block, nobody can tell what follows.
+    /// ends there: if the device refuses that block, it is unknown what follows.
     fn give_the_end(&mut self) {
         if let Some(last) = self.stripes.last_mut() {
             last.ends_blank &= last.ends_whole;

@@ -9,7 +9,7 @@ use seawall_testkit::{Fault, Harm};
 pub struct Plan {
     /// Schedules and random bits follow from this.
     pub seed: u64,
-    /// How its records stand in the files.
+    /// The layout of its records.
     pub layout: Layout,
     /// The largest segment, in bytes.
     pub segment_max: u64,
@@ -38,7 +38,7 @@ pub struct Life {
     pub faults_beside: Vec<(u64, Fault)>,
     /// How it ends.
     pub end: End,
-    /// The parity that somebody makes then, and how that ends.
+    /// The parity that is made then, and how that ends.
     pub protect: Option<(Parity, End)>,
     /// What becomes of the disk before the next life.
     pub harm: Option<Harm>,
@@ -64,7 +64,7 @@ pub enum Keep {
 /// What a life tells the log of parity beside its segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
-    /// Nothing: it goes on as it was.
+    /// Nothing: the log stays as it was.
     AsItIs,
     /// From now on there is none.
     Off,
@@ -75,7 +75,7 @@ pub enum Beside {
 /// One call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Appends a record of so many bytes.
+    /// Appends a record of this many bytes.
     Append(usize),
     /// Appends an atomic set.
     Set(Vec<usize>),
@@ -87,17 +87,17 @@ pub enum Act {
     Flush,
     /// Waits until everything is confirmed.
     Confirm,
-    /// Puts a checkpoint so many records before the end.
+    /// Sets a checkpoint this many records before the end.
     Checkpoint(u64),
-    /// Gives up what stands further than so many records before the end.
+    /// Truncates everything but this many records at the end.
     Prune(u64),
-    /// Gives up so many records at the end.
+    /// Truncates this many records at the end.
     Cut(u64),
     /// Reads everything by the log's handle.
     Read,
     /// Reads everything as another process does.
     Look,
-    /// Gets the record so many before the end.
+    /// Gets the record this many before the end.
     Get(u64),
     /// The same as another process does.
     GetElsewhere(u64),
@@ -109,7 +109,7 @@ pub enum Act {
     Verify,
     /// Copies the log beside its writer.
     Copy,
-    /// Rests so many milliseconds.
+    /// Rests this many milliseconds.
     Rest(u64),
 }
 
@@ -120,11 +120,11 @@ pub enum End {
     Close,
     /// Dropped without a word.
     Drop,
-    /// The process is killed after so many steps; what it wrote stays in the cache.
+    /// The process is killed after this many steps; its writes stay in the cache.
     Kill(u64),
-    /// The power is cut after so many steps.
+    /// The power is cut after this many steps.
     Power(u64, Cut),
-    /// The device goes away after so many steps, and comes back while the machine runs on: what was
+    /// The device goes away after this many steps, and comes back while the machine runs: what was
     /// not synced may be lost, and the boot is the same.
     Detach(u64, Cut),
 }

@@ -51,7 +51,7 @@ pub fn run(plan: &Plan) -> Outcome {
     run_telling(plan, None)
 }
 
-/// The same, and what happened, a line an act: who looks for the cause of a finding reads this.
+/// The same, with a trace of one line for each act, to find the cause of a finding.
 #[must_use]
 pub fn tell(plan: &Plan) -> (Outcome, Vec<String>) {
     let story = Arc::new(Mutex::new(vec![]));
@@ -93,8 +93,8 @@ fn run_telling(plan: &Plan, story: Option<Arc<Mutex<Vec<String>>>>) -> Outcome {
 /// More turns of the scheduler than any plan needs.
 const TURNS_MAX: usize = 1_000_000;
 
-/// How the finding begins that there was no end after so many turns.
-pub(crate) const IN_CIRCLES: &str = "somebody runs in circles";
+/// Start of the finding that a run did not end within the limit of turns.
+pub(crate) const IN_CIRCLES: &str = "a task runs in circles";
 
 thread_local! {
     /// What the panic of a run in this thread said; `None` outside of runs.
@@ -131,14 +131,14 @@ struct Simulation {
     /// Nothing happened to the parity but what the log did.
     parity_is_sound: bool,
     /// A barrier failed since the machine came up, so the cache may show what the disk has not; no
-    /// later sync tells. An open writes it anew.
+    /// later sync reports. An open writes it again.
     may_be_gone: bool,
     ledger: Arc<Mutex<Ledger>>,
     serial: Arc<Mutex<u64>>,
     finding: Arc<Mutex<Option<String>>>,
     story: Option<Arc<Mutex<Vec<String>>>>,
     outcome: Outcome,
-    /// What was known so far, for who looks after a panic.
+    /// The state so far, for use after a panic.
     shared: Arc<Mutex<Outcome>>,
 }
 
@@ -274,7 +274,7 @@ impl Simulation {
         // section 2. Two of one open may take a record and what speaks for it. But then the open
         // must not say that all is well.
         let wrong_reads = world.wrong_reads();
-        // What stands elsewhere may be zeros, as if nothing had been written here.
+        // The bytes of another place may be zeros, as if nothing had been written here.
         let says_so = log.recovery().tail != TailState::Clean || world.reads_astray();
         let doubted = wrong_reads > 0 && says_so;
         let may_hide_all = doubted && (wrong_reads > 1 || damaged);
@@ -424,7 +424,7 @@ impl Simulation {
         }
     }
 
-    /// Makes the parity that the log lacks, as somebody may who finds it without a writer; and a
+    /// Makes the parity that the log lacks, as `protect` may without a writer; and a
     /// crash may come then.
     fn protect(&mut self, world: &World, (scheme, end): (Parity, End)) {
         if world.ledger().damaged || lock(&self.finding).is_some() {
@@ -442,11 +442,11 @@ impl Simulation {
         match made {
             _ if disk.is_stopped() => {}
             Ok(made) if !made.open.is_empty() && made.unsure == 0 => {
-                world.find(format!("who protects leaves without parity: {made:?}"));
+                world.find(format!("protect leaves without parity: {made:?}"));
             }
             Err(Error::NotALog { .. }) => {}
             // What went wrong with the parity may contradict the records: that is kept.
-            Err(error) if self.parity_is_sound => world.find(format!("who protects: {error:#}")),
+            Err(error) if self.parity_is_sound => world.find(format!("protect: {error:#}")),
             _ => {}
         }
         world.ledger().may_be_unsure |= end.may_tear();

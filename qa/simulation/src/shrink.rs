@@ -26,7 +26,7 @@ fn kind(finding: &str) -> String {
     words.split_whitespace().skip_while(|word| word.len() == 1).take(4).collect()
 }
 
-/// A run that comes to no end takes as long as so many others.
+/// A run without an end takes as long as this many others.
 const ENDLESS_COSTS: u32 = 100;
 
 /// Other schedules that are tried for each smaller plan.

@@ -16,7 +16,7 @@ use crate::payload::payload;
 use crate::plan::Act;
 use crate::world::{Bytes, Next, World};
 
-/// One of those who use the log of a life.
+/// A task that uses the log of a life.
 pub(crate) struct Task {
     world: World,
     name: usize,
@@ -52,12 +52,12 @@ struct Place {
     who: Who,
 }
 
-/// Who reads.
+/// Which reader it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     /// The writer's process.
     Here,
-    /// Another one, which the writer told how far it may go: so many writes of that had failed when
+    /// Another one, which follows `live`: this many writes of `live` had failed when
     /// it began.
     Told { lost: usize },
     /// Another one that found no word of the writer's, after a sync that failed: what it shows may
@@ -226,7 +226,7 @@ impl Task {
         Ok(())
     }
 
-    /// The record so many before the last one that is promised.
+    /// The record this many before the last promised one.
     fn back(&self, count: u64) -> u64 {
         let oldest = self.log.oldest().get();
         self.world.ledger().durable.saturating_sub(count).max(oldest)
@@ -278,7 +278,7 @@ impl Task {
             }
             Err(error) => {
                 if self.log.truncate_after(Lsn::new(last)).is_ok() {
-                    // The log goes on: readers could not be told, and nothing was cut.
+                    // The log continues: `live` could not be lowered, and nothing was truncated.
                     self.world.ledger().cut_refused();
                 }
                 Err(error)
@@ -308,7 +308,7 @@ impl Task {
         place.who = self.still(place.who);
         let mut ledger = self.world.ledger();
         let judged = match place.who {
-            // Nobody is promised that.
+            // That is not promised.
             Who::Untold => ledger.clone().shown((lsn.get(), &payload), since),
             Who::Here | Who::Told { .. } => ledger.shown((lsn.get(), &payload), since),
         };
@@ -324,7 +324,8 @@ impl Task {
             && last + 1 == lsn.get()
             && !last_stood.together(stood)
         {
-            self.world.find(format!("a reader delivers {lsn} behind a record that was cut before"));
+            self.world
+                .find(format!("a reader delivers {lsn} after a record that was truncated before"));
         }
         place.next = lsn.get() + 1;
     }
@@ -337,7 +338,7 @@ impl Task {
         Ok(())
     }
 
-    /// Who a reader of another process is, with what is found of the writer's word now.
+    /// The kind of a reader in another process, given what is in `live` now.
     fn still(&self, who: Who) -> Who {
         match who {
             Who::Told { lost }

@@ -27,7 +27,7 @@ pub(crate) struct World {
     pub(crate) finding: Arc<Mutex<Option<String>>>,
     /// Numbers for records.
     pub(crate) serial: Arc<Mutex<u64>>,
-    /// What happened, for people; `None` if nobody reads it.
+    /// A trace for people; `None` if it is not printed.
     pub(crate) story: Option<Arc<Mutex<Vec<String>>>>,
     /// The last step at which a record was handed over that became durable.
     pub(crate) went_on_at: Arc<Mutex<u64>>,
@@ -80,7 +80,7 @@ impl World {
         *serial
     }
 
-    /// What went wrong so far, but for what nobody is to notice: that of files with parity.
+    /// The failures so far, except those of parity files, which must go unnoticed.
     pub(crate) fn injected(&self) -> Vec<Injected> {
         let mut injected = self.disk.injected();
         injected.retain(|one| !is_beside(one));
@@ -106,7 +106,7 @@ impl World {
                 (any(&[Kind::Full, Kind::FullCopying, Kind::WriteError]), Next::GoOn)
             }
             Error::Poisoned { .. } => (damaged || !self.should_go_on(), Next::Stop),
-            // Of what the device refuses, parity may give back a part.
+            // Parity may restore some of the blocks that the device refuses.
             Error::Damaged(damage) if damage.cause == Corruption::Unreadable => {
                 (damaged || any(&[Kind::ReadError, Kind::LastingError]), Next::GoOn)
             }
@@ -146,12 +146,12 @@ impl World {
         self.injected().iter().any(|one| one.fault.kind.is_damage())
     }
 
-    /// How many reads of this life gave other bytes than those that stand there.
+    /// Number of reads in this life that returned other bytes than the stored ones.
     pub(crate) fn wrong_reads(&self) -> usize {
         self.injected().iter().filter(|one| WRONG_READS.contains(&one.fault.kind)).count()
     }
 
-    /// Whether one of them gave what stands elsewhere.
+    /// Whether one of them returned the bytes of another place.
     pub(crate) fn reads_astray(&self) -> bool {
         self.injected().iter().any(|one| one.fault.kind == Kind::MisdirectedRead)
     }
@@ -187,7 +187,7 @@ pub(crate) fn is_parity(name: &str) -> bool {
     SegmentId::from_parity_name(name).is_some()
 }
 
-/// The device gives what stands elsewhere, or what stands nowhere.
+/// The device returns the bytes of another place, or bytes that are stored nowhere.
 pub(crate) const WRONG_READS: [Kind; 2] = [Kind::MisdirectedRead, Kind::FlippedRead];
 
 /// A device for one life: time passes with each call, and others run.

@@ -37,7 +37,7 @@ fn found_by_seed_106493() {
 }
 
 /// A name that only the page cache showed was built on (`crash_points.rs`). The image: segment 2
-/// was named, the next open failed at its sync of the directory, and the one behind it went on.
+/// was named, the next open failed at its sync of the directory, and the one after it went on.
 #[test]
 fn found_by_seed_2457() {
     replay(
@@ -337,7 +337,7 @@ fn found_by_seed_1a733014e() {
     );
 }
 
-/// Two recoveries died one after the other, and the seal named the segment of the second, behind
+/// Two recoveries died one after the other, and the seal named the segment of the second, after
 /// that of the first: readers were told that it is missing (`readers.rs`). The image: sound.
 #[test]
 fn found_by_seed_21e6726ac() {
@@ -349,7 +349,7 @@ fn found_by_seed_21e6726ac() {
 }
 
 /// A follower had no word of the writer, listed the segments before a roll and looked at the newest
-/// one behind it, when the room behind its last batch had been given back. The image: sound.
+/// one after it, when the room after its last batch had been given back. The image: sound.
 #[test]
 fn found_by_seed_7735c6f58() {
     replay(
@@ -391,7 +391,7 @@ fn found_by_seed_7ea8ee85a() {
 }
 
 /// A look-up took the end that damage makes for the log's, where a reader had asked parity. The
-/// image: a lost block with the header of a set, behind which nothing is confirmed.
+/// image: a lost block with the header of a set, after which nothing is confirmed.
 #[test]
 fn found_by_seed_71dc() {
     replay(
@@ -402,7 +402,7 @@ fn found_by_seed_71dc() {
     );
 }
 
-/// The same with a readable log, behind a crash: a lost block, and a record that is asked for.
+/// The same with a readable log, after a crash: a lost block, and a record that is asked for.
 #[test]
 fn found_by_seed_363d9d37() {
     replay(
@@ -422,8 +422,8 @@ fn found_by_seed_3e45() {
     );
 }
 
-/// Damage to a text took the break of a line and all behind it: the line was taken for one that
-/// somebody had edited, and what parity knew to be there for gone. The image: a lost block that
+/// Damage to a text took the break of a line and all after it: the line was taken for one that
+/// a person had edited, and what parity knew to be there for gone. The image: a lost block that
 /// begins with a line break.
 #[test]
 fn found_by_seed_11e1aa7e() {
@@ -436,8 +436,8 @@ fn found_by_seed_11e1aa7e() {
 }
 
 /// What parity gave back was left out as the record of a failed write, which the writer had carried
-/// on into the segment behind, would have been gone from where it was written. The image: the
-/// headers of both segments behind are lost.
+/// on into the segment after, would have been gone from where it was written. The image: the
+/// headers of both segments after are lost.
 #[test]
 fn found_by_seed_11e3e8fa() {
     replay(
@@ -464,7 +464,7 @@ fn found_by_seed_127a6003() {
 }
 
 /// Of a block that the device refused parity knew the beginning alone, as the log kept none any
-/// more: a reader took the rest, of which it had zeros, for a line that somebody had broken.
+/// more: a reader took the rest, of which it had zeros, for a line that a person had broken.
 #[test]
 fn found_by_seed_17de1579() {
     replay(
@@ -488,8 +488,8 @@ fn found_by_seed_1ad741ac() {
     );
 }
 
-/// A reader asked parity for the header of the segment behind damage, and not for that of the one
-/// behind it, without which a record would have been gone. The image: the headers of the two newest
+/// A reader asked parity for the header of the segment after damage, and not for that of the one
+/// after it, without which a record would have been gone. The image: the headers of the two newest
 /// segments are lost, and the seal before them was never written.
 #[test]
 fn found_by_seed_1ad7d2d8() {
@@ -546,7 +546,7 @@ fn found_by_seed_1ad92f0a() {
     );
 }
 
-/// Somebody protected a log whose writer was killed, and then the power went: parity knew of
+/// A log whose writer was killed was protected, and then the power went: parity knew of
 /// records that the disk never had, and `verify` called them damaged. The image: a sound log, but
 /// for that slot. `who_protects_what_a_kill_left` in `parity_crash.rs`.
 #[test]
@@ -567,8 +567,8 @@ fn found_by_seed_2faf1b73() {
     );
 }
 
-/// Who makes parity took what stands behind a slot that was never written for not durable, though
-/// the slot behind it says so: some of the segment went without until it was made once more. The
+/// `protect` took what follows a slot that was never written for not durable, though
+/// the slot after it says so: some of the segment went without until it was made once more. The
 /// image: parity of which the first slot is lost.
 #[test]
 fn found_by_seed_3049bf44() {
@@ -583,7 +583,7 @@ fn found_by_seed_3049bf44() {
     );
 }
 
-/// Parity is asked for the block before the end of a text, and has it; but behind the end stands a
+/// Parity is asked for the block before the end of a text, and has it; but after the end is a
 /// whole line of a torn set, which damage before it lets be seen, and no intact record is taken
 /// away. The oracle wanted the block all the same. The image: the end of a text, torn, and lost.
 #[test]
@@ -596,7 +596,7 @@ fn found_by_seed_3049eb28() {
 }
 
 /// Slots of the newest segment were on the disk, and no head: they knew of a record that nothing
-/// else confirmed, and whoever made parity took that for a contradiction. The image: the same.
+/// else confirmed, and `protect` took that for a contradiction. The image: the same.
 /// `slots_without_a_head_are_made_anew` in `parity_crash.rs`.
 #[test]
 fn found_by_seed_3048e4d2() {
@@ -635,7 +635,7 @@ fn found_by_seed_30e059a1() {
 }
 
 /// Not the log's: a write of `live` failed and the next one succeeded while a reader was on its
-/// way. That reader found no word in between, so nobody is promised what it shows; the oracle
+/// way. That reader found no word in between, so what it shows is not promised; the oracle
 /// looked only when it began and when it delivered. The image: the same.
 #[test]
 fn found_by_seed_30e3a235() {

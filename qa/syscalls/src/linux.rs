@@ -114,7 +114,7 @@ fn run(plan: &Plan) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     writeln!(
         out,
-        "{} calls failed: {} times nobody noticed, {} times an error, {} kills; {} broke a promise",
+        "{} calls failed: {} unnoticed, {} errors, {} kills; {} broke a promise",
         sum.struck, sum.went_on, sum.refused, sum.killed, sum.broken
     )?;
     say(&format!("{} s", clock.now().as_secs()));
@@ -176,6 +176,6 @@ fn tell(text: &str) -> ExitCode {
 }
 
 fn say(text: &str) {
-    // Nobody may be left to read it.
+    // The reader of the output may be gone.
     let _ = writeln!(io::stderr(), "{text}");
 }

@@ -190,7 +190,7 @@ pub(super) fn tail_bit(scene: &mut Scene<'_>) -> Option<()> {
     scene.flip(&place.file, place.payload() + 100, 3)
 }
 
-/// A bit of a record of which only the ten behind it tell that it was durable.
+/// A bit of a record of which only the ten after it tell that it was durable.
 pub(super) fn near_tail_bit(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.sample.place(RECORDS - 10)?.clone();
     scene.flip(&place.file, place.payload() + 100, 3)
@@ -265,7 +265,7 @@ pub(super) fn duplicated(scene: &mut Scene<'_>) -> Option<()> {
     Some(())
 }
 
-/// A segment over the one behind it.
+/// A segment over the one after it.
 pub(super) fn over_neighbour(scene: &mut Scene<'_>) -> Option<()> {
     let copy = scene.image.file(&scene.segment(1)?)?.clone();
     scene.image.put(&scene.segment(2)?, copy);
@@ -419,7 +419,7 @@ pub(super) fn parity_garbage_and_bit(scene: &mut Scene<'_>) -> Option<()> {
 pub(super) fn both_bits(scene: &mut Scene<'_>) -> Option<()> {
     let (file, place) = (parity_of_middle(scene)?, scene.middle()?);
     let start = usize::try_from(Geometry::DEFAULT.data_start()).ok()?;
-    // Behind two blocks of heads, slots of what is known and two blocks: format.md section 10.
+    // After two blocks of heads, slots of what is known and two blocks: format.md section 10.
     let known = (32 + 4 * 18_usize).next_multiple_of(8);
     let slot = 2 * BLOCK + (place.payload() - start) / (16 * BLOCK) * (known + 2 * BLOCK);
     scene.flip(&file, slot + known + 100, 5)?;

@@ -19,7 +19,7 @@ pub(super) struct Truth {
     pub(super) is_blind: bool,
     /// A log that opens by itself.
     pub(super) must_open: bool,
-    /// Parity gives back everything.
+    /// Parity must restore everything.
     pub(super) must_mend: bool,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn broken(truth: &Truth, seen: &Seen) -> Vec<String> {
     found
 }
 
-/// Nothing is missing, for readers and for a log that goes on.
+/// Nothing is missing, for readers and after further appends.
 fn mending(seen: &Seen, found: &mut Vec<String>) {
     if seen.verdict > Verdict::Correctable {
         found.push(format!("{}, and parity could mend it", seen.verdict.name()));
@@ -83,7 +83,7 @@ fn opening(truth: &Truth, seen: &Seen, (what, opened): (&str, &Opened), found: &
     }
 }
 
-/// Whether nobody can ask for this record.
+/// Whether this record cannot be requested.
 fn is_excused(truth: &Truth, seen: &Seen, lsn: Lsn) -> bool {
     let is_doubtful = matches!(seen.verdict, Verdict::Torn | Verdict::Unsure);
     truth.is_blind || (is_doubtful && truth.window.contains(&lsn))

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-/// After so many errors a reader is taken to go in circles.
+/// After this many errors a reader counts as looping.
 const ERRORS_MAX: usize = 1000;
 
 /// What was seen of a damaged log.
@@ -23,7 +23,7 @@ pub(super) struct Seen {
     pub(super) mended: usize,
     /// Where the tail begins and how many bytes it has, if that is of interest.
     pub(super) tail: Option<(u64, u64, u64)>,
-    /// A reader that skips damage, beside nobody.
+    /// A reader that skips damage, without a writer.
     pub(super) reader: Reading,
     /// An ordinary open for append.
     pub(super) open: Opened,
@@ -60,7 +60,7 @@ pub(super) fn look(image: &Image) -> io::Result<Seen> {
     let found = seawall::Maintenance::at(scratch.path()).verify().map_err(io::Error::other)?;
     let reader = LogReader::<[u8], Raw>::open(scratch.path()).map_err(io::Error::other)?;
     let entries = reader.skip_damaged(true).read_from(Lsn::FIRST).map_err(io::Error::other)?;
-    // What parity puts right stays damaged until a repair, beside which a log goes on.
+    // Blocks restored from parity stay damaged on disk until a repair; the log continues.
     let sound = if found.mended.is_empty() { Verdict::Clean } else { Verdict::Correctable };
     Ok(Seen {
         verdict: found.verdict,

@@ -19,7 +19,7 @@ pub(super) const ZEROS: u64 = 700;
 const ZEROS_SIZE: usize = 4096;
 /// The record that damage in the middle hits.
 pub(super) const MIDDLE: u64 = 900;
-/// After so many records the older copy is taken: the rest is more than the window of `Synced`.
+/// The older copy is taken after this many records: the rest is more than the window of `Synced`.
 const EARLIER: u64 = 1750;
 /// So small that the log has four of them. The rest of the geometry is what users have.
 const SEGMENT_SIZE: u64 = 256 << 10;

@@ -31,7 +31,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed now is in nobody's way: the name is ours alone.
+        // A leftover does no harm: no other run uses the name.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

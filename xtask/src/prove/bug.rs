@@ -67,7 +67,7 @@ impl CargoCommand {
         }
     }
 
-    /// The verb of cargo; a toolchain may stand before it.
+    /// The subcommand of cargo; a toolchain may precede it.
     fn verb(&self) -> Option<&str> {
         let mut words = self.words.iter().map(String::as_str).skip_while(|w| w.starts_with('+'));
         let cargo = words.next();

@@ -14,7 +14,7 @@ use std::process::{Command, Output, Stdio};
 /// A copy.
 #[derive(Debug)]
 pub(super) struct Copy {
-    /// Keeps others out who would plant their bugs beside ours.
+    /// Keeps other runs of `prove` out of the copy.
     _lock: fs::File,
     tree: PathBuf,
     target: PathBuf,

@@ -92,7 +92,7 @@ fn run(copy: &Copy, command: &CargoCommand, patience: Duration) -> io::Result<Op
     let mut command = command.command(copy.tree());
     command
         .env("CARGO_TARGET_DIR", copy.target())
-        // Nobody debugs these builds, and they are many.
+        // These many builds are never debugged.
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .env("CARGO_INCREMENTAL", "1")
         .env("CARGO_TERM_COLOR", "never")
@@ -113,7 +113,7 @@ fn wait(command: &mut Command, patience: Duration) -> io::Result<Option<Output>>
     std::thread::spawn(move || done.send(child.wait_with_output()));
     match ended.recv_timeout(patience) {
         Ok(output) => output.map(Some),
-        Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("nobody waited for it")),
+        Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("no process was waited for")),
         Err(RecvTimeoutError::Timeout) => {
             let group = group.ok_or_else(|| io::Error::other("a process without a number"))?;
             kill_process_group(group, Signal::KILL)?;

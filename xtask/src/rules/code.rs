@@ -93,7 +93,7 @@ pub(super) fn unsafe_code(tree: &[Source]) -> Vec<Breach> {
         }
         let bare = lines.into_iter().filter(|line| !is_justified(source, *line));
         let bare: Vec<usize> = bare.collect();
-        found.extend(in_file(source, bare, "say above it, after `// SAFETY:`, who upholds what"));
+        found.extend(in_file(source, bare, "say above it, after `// SAFETY:`, why it is sound"));
     }
     found
 }

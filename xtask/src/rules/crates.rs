@@ -1,9 +1,9 @@
-//! Rules on crates: who may depend on whom, and who may be unsafe.
+//! Rules on crates: which may depend on which, and which may use `unsafe`.
 
 use super::{Breach, in_file};
 use crate::source::Source;
 
-/// Where `unsafe` may stand. seawall-ffi and the disk's transports join when they exist.
+/// Where `unsafe` is allowed. seawall-ffi and the disk's transports join when they exist.
 pub(super) const MAY_BE_UNSAFE: &[&str] = &["crates/seawall-io/"];
 
 /// The crates of each floor. A crate depends on lower floors only.

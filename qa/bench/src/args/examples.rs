@@ -17,10 +17,10 @@ Examples:
   seawall-bench read --records 10000,10000000 --time 10 --json > before.json
   seawall-bench read --records 10000,10000000 --time 10 --baseline before.json
 
-Records are those of `paper`. A scan lends verified bytes. The least that it
-must do is to walk the same records in memory and compute their CRC32C, or to
-read them out of a file first, 256 KiB at a time. For the cold table the system
-drops the files from its cache; a device or a host may keep them in its own.";
+Records are those of `paper`. A scan lends verified bytes. The minimum work is
+to walk the same records in memory and compute their CRC32C, or to read them
+from a file first, 256 KiB at a time. For the cold table the files are dropped
+from the system's cache; a device or a host may keep them in its own.";
 
 pub(super) const PAPER: &str = "\
 Examples:
@@ -29,12 +29,12 @@ Examples:
   seawall-bench paper --records 200000 --runs 3 --json
 
 The method of Design and Reliability of a User Space Write-Ahead Log in Rust,
-rebuilt as it is described: a set is serialised, its checksum is, and each is
-written by a call of its own; reading serialises once more to compare. It does
-not sync. Its times, with and without a sync for each set, are shown beside
-those of this log, which are taken when everything is durable. --time is that of
-the rows that sync each set. Records have the size of the paper's in
-MessagePack; in JSON they are some 10 % smaller.";
+rebuilt from its description: a set and its checksum are serialised, and each is
+written by its own call; reading serialises again to compare. It does not sync.
+Its times, with and without a sync for each set, are shown beside those of this
+log, which end when everything is durable. --time limits the rows that sync each
+set. Records have the paper's size in MessagePack; in JSON they are about 10 %
+smaller.";
 
 pub(super) const CWAL: &str = "\
 Examples:
@@ -44,7 +44,8 @@ Examples:
 
 benchmark_write and batched_sync_benchmarks of CWal, a log in C++: 1,000 appends
 of 1,000 bytes by default, and its two batch sizes, 31 and 10, whatever --logs
-is. Its other parameters are not rebuilt. Its output calls microseconds ms.";
+is. Its other parameters are not rebuilt. Its own output says ms for
+microseconds.";
 
 pub(super) const HELIOS: &str = "\
 Examples:
@@ -52,10 +53,10 @@ Examples:
   chrt -f 1 seawall-bench helios --writers 1,64 --time 10 --report helios.html
   seawall-bench helios --json | jq '.results[].contest.rows[] | [.name, .ratio]'
 
-Its document describes three modes: sync, where each commit waits for its own;
-async, where none does; and a group commit whose thread sleeps 10 ms, takes what
-waits, and syncs once. They write to a file that was written before, which is
-the best they can do.";
+Its document describes three modes: sync, where each commit waits for its own
+sync; async, where none waits; and a group commit whose thread sleeps 10 ms,
+takes all waiting commits, and syncs once. Here they write to a file that was
+written before, which is the fastest case.";
 
 pub(super) const REPLAY: &str = "\
 Examples:
@@ -64,13 +65,13 @@ Examples:
   seawall-bench replay --count 10000 --apply-cost 100
   seawall-bench replay --json | jq '.contests[].rows[] | [.name, .ratio]'
 
-First the table of HeliosDB Nano's report, by its method: each of 10,000 entries
-applied by itself and logged again; not logged again; in batches of 100. Then
-many operations, with a key each or with few keys: one by one, in batches of
-100, and in batches as large as ours in the order of the log; the ceiling is
-what the store does with batches that are sorted and in memory before the clock
-starts. A row is a whole replay into a new store, its log read and verified.
---apply-cost shows what threads do for a store that waits: with independent
+First the table of HeliosDB Nano's report, with its method: each of 10,000
+entries applied alone and logged again; not logged again; in batches of 100.
+Then many operations, with one key each or with few keys: one by one, in batches
+of 100, and in unsorted batches as large as those of replay. The upper bound
+uses batches that are sorted and in memory before the clock starts. A row is a
+whole replay into a new store, including reading and verifying the log.
+--apply-cost shows the gain by threads for a store that waits: with independent
 keys, and with one key, which only one thread can change.";
 
 pub(super) const STREAM: &str = "\
@@ -79,10 +80,10 @@ Examples:
   chrt -f 1 seawall-bench stream --windows 1M --size 4096
   seawall-bench stream --json | jq '.contests[].rows[] | [.name, .p50_us]'
 
-One thread appends, and waits only when more than a window is on its way. Rates
-are of what reaches the file; times are from an append until it is durable.
-Beside it: direct writes of 1 MiB, each durable before the next. It takes some
-2 GiB.";
+One thread appends, and waits only when more than a window is not yet durable.
+Rates count the bytes that reach the file; times are from an append until it is
+durable. The reference is direct writes of 1 MiB, each durable before the next.
+Needs about 2 GiB.";
 
 pub(super) const ROLL: &str = "\
 Examples:
@@ -90,10 +91,10 @@ Examples:
   chrt -f 1 seawall-bench roll --segment-size 1MiB --time 30
   seawall-bench roll --json | jq '.crossing_p50_us - .other_p50_us'
 
-One thread waits for each of its records. The file of the next segment is made
-beside it, so the longest write is told, too. Logs of large and of small
-segments run by turns, and plain writes of as many bytes, each with its sync. It
-takes some 700 MiB.";
+One thread waits for each of its records. The next segment is prepared at the
+same time, so the longest write is shown, too. Logs with large and with small
+segments take turns with plain writes of as many bytes, each with its sync.
+Needs about 700 MiB.";
 
 pub(super) const PARITY: &str = "\
 Examples:
@@ -101,9 +102,9 @@ Examples:
   chrt -f 1 seawall-bench parity --writers 1,64 --size 4096 --time 20
   seawall-bench parity --parity 4+1 --json | jq '.commit_us'
 
-Two logs that differ in nothing else run by turns, and plain writes of as many
-bytes, each with its sync. The processor time of a commit is told, too. It takes
-some 800 MiB.";
+Two logs that differ only in parity take turns with plain writes of as many
+bytes, each with its sync. The processor time of a commit is shown, too. Needs
+about 800 MiB.";
 
 pub(super) const FRAME: &str = "\
 Examples:
@@ -111,10 +112,10 @@ Examples:
   chrt -f 1 seawall-bench frame --sizes 64,1024 --time 10
   seawall-bench frame --json | jq '.contests[].rows[] | [.name, .ratio]'
 
-Beside the least that is done to a record: a copy, and its CRC32C. A frame is
+The reference is the minimum for a record: a copy and its CRC32C. A frame is
 the record as a batch stores it; a batch binds its frames to their place. A
-submitted record has its number, and its place in the open batch; the time that
-the device takes for it is not counted.";
+submitted record has its number and its place in the open batch; the device's
+time is not included.";
 
 pub(super) const DISK: &str = "\
 Examples:
@@ -122,8 +123,8 @@ Examples:
   chrt -f 1 seawall-bench disk --dir /mnt/log --emergencies 40
   seawall-bench disk --json | jq '.write.p99_us, .emergency[].worst_ms'
 
-Timed inside of the process: a write of 8 KiB and its flush, --rate a second,
-while flushes return early. And the dump of an emergency: writers fill the ring
-of 3 MiB and go on; timed is from the warning to the end of the dump's flush, on
-the file system of --dir, and on a simulated device over NBD. It takes some
-100 MiB.";
+Times, inside the process, a write of 8 KiB and its flush, --rate a second,
+while flushes return early. Then the dump of an emergency: writers fill the ring
+of 3 MiB and continue; the time is from the warning to the end of the dump's
+flush, on the file system of --dir and on a simulated device over NBD. Needs
+about 100 MiB.";

@@ -10,9 +10,9 @@ use std::sync::Arc;
 /// How its benchmarks append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
-    /// `benchmark_write`: flushed after each append or not, synced after each so many or not.
+    /// `benchmark_write`: flushed after each append or not, synced after every n-th one or not.
     Regular { flush: bool, sync: Option<u64> },
-    /// `batched_sync_benchmarks`: synced after each append; after so many it begins at the start of
+    /// `batched_sync_benchmarks`: synced after each append; after n appends it begins at the start
     /// the file again.
     Batched(u64),
 }

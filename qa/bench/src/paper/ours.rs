@@ -12,7 +12,7 @@ use std::time::Duration;
 /// What the clock waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// For all records at the end: who appends does not wait.
+    /// For all records at the end: appends do not wait.
     AtTheEnd,
     /// For each set, for that long: as many sets as that gives.
     EachSet(Duration),

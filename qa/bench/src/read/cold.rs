@@ -143,7 +143,7 @@ fn checksum(bytes: &[u8]) {
 /// Reads files one after the other by calls of one size.
 struct Plain {
     files: Vec<Arc<dyn File>>,
-    /// Bytes that stand for as many as [`STEP`] records.
+    /// Bytes that count as [`STEP`] records.
     step: usize,
     /// What is done with what each call read.
     look: fn(&[u8]),

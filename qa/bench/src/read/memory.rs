@@ -68,7 +68,7 @@ impl Memory {
     }
 
     /// The same bytes in a file of this folder, out of which a batch is read before it is walked:
-    /// the least of whoever does not map files into memory.
+    /// the minimum of a reader that does not map files into memory.
     pub(super) fn write(&self, folder: &Path) -> io::Result<Arc<dyn File>> {
         let file = PosixStorage::open(folder)?.create("plain")?;
         file.write_at(&self.bytes, 0)?;

@@ -1,4 +1,4 @@
-//! The ways to read records one after the other, each of which begins anew at the end.
+//! The ways to read records one after the other, each of which starts again at the end.
 
 use super::memory::Memory;
 use crate::paper::records::Record;
@@ -15,13 +15,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many records are read between two looks at the clock: microseconds for so many are
+/// How many records are read between two looks at the clock: microseconds for that many are
 /// nanoseconds for one.
 pub(super) const STEP: u64 = 1_000;
 
 /// Something that reads.
 pub(super) trait Reader: Send {
-    /// Reads so many records, from where it was.
+    /// Reads this many records, from where it was.
     fn advance(&mut self, records: u64) -> Result<(), Trouble>;
 }
 

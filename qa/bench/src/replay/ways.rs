@@ -107,7 +107,7 @@ impl From<seawall_replay::Error> for Trouble {
     }
 }
 
-/// A way that brings a new store back from so many operations in each turn.
+/// A way to rebuild a new store from this many operations in each turn.
 pub(super) fn whole<'a>(
     hall: &'a Hall<'_>,
     name: &'static str,
@@ -129,7 +129,7 @@ pub(super) fn whole<'a>(
     })
 }
 
-/// Ours, by so many threads.
+/// Seawall's replay, with this many threads.
 fn ours<'a>(
     hall: &'a Hall<'_>,
     name: &'static str,
@@ -174,7 +174,7 @@ fn their_replay(
     apply(logged, store, size)
 }
 
-/// Writes so many changes at once, in the order of the log.
+/// Writes this many changes at once, in the order of the log.
 fn apply(
     entries: impl Iterator<Item = seawall::Result<(Lsn, Operation)>>,
     store: &dyn Store,
@@ -210,7 +210,7 @@ fn writes(lsn: Lsn, operation: Operation) -> impl Iterator<Item = Write> {
     })
 }
 
-/// The whole log as batches of so many changes, each sorted, with one write for each key.
+/// The whole log as batches of this many changes, each sorted, with one write for each key.
 fn sorted(source: &OperationLog, size: usize) -> seawall::Result<Vec<Batch>> {
     let (mut batches, mut rows, mut held) = (vec![], BTreeMap::new(), 0);
     let mut put_away = |rows: &mut BTreeMap<Vec<u8>, Write>| {
@@ -253,7 +253,7 @@ mod tests {
     use seawall_measure::scratch::Scratch;
     use seawall_replay::MemoryStore;
 
-    /// Who is compared does the same work.
+    /// All ways do the same work.
     #[test]
     fn every_way_leaves_the_same_rows() {
         let scratch = Scratch::new(&std::env::temp_dir(), "seawall-replay-ways").unwrap();

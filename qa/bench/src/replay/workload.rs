@@ -25,7 +25,7 @@ pub(super) enum Keys {
     One,
 }
 
-/// Writes a log of so many operations, each a transaction of its own that puts one row.
+/// Writes a log of this many operations, each a transaction of its own that puts one row.
 pub(super) fn log(path: &Path, keys: Keys, count: u64) -> Result<OperationLog, Failure> {
     let fail = |error: seawall::Error| {
         let next = "choose another place with --dir";

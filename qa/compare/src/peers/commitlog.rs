@@ -74,7 +74,7 @@ impl Inner {
         }
         let size = messages.bytes().len();
         self.log.append(&mut messages)?;
-        // It goes on in a new segment by the same rule, and tells nobody.
+        // It continues in a new segment by the same rule, and does not report it.
         if self.position + size > SEGMENT_MAX {
             self.file.sync()?;
             self.storage.sync_dir()?;

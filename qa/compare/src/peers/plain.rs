@@ -93,7 +93,7 @@ struct Blocks {
     file: Arc<dyn File>,
     buffer: Vec<u8>,
     size: usize,
-    /// What is behind may have been written for another reason.
+    /// What is after may have been written for another reason.
     kept: usize,
 }
 

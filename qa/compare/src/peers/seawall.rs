@@ -14,7 +14,7 @@ pub(super) const KIND: Kind = Kind {
     reader,
 };
 
-/// What a log keeps that is not read back: others begin their files anew, too.
+/// What a log keeps that is not read back: others start their files again, too.
 const KEPT: u64 = 1 << 30;
 
 fn open(place: &Place<'_>) -> Done<Box<dyn Peer>> {

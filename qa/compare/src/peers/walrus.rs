@@ -24,7 +24,7 @@ pub(super) const KIND: Kind = Kind {
 const CONSISTENCY: ReadConsistency = ReadConsistency::AtLeastOnce { persist_every: u32::MAX };
 /// How many bytes one call reads.
 const READ: usize = 1 << 20;
-/// Where it puts its folders, and nobody can say otherwise but by the environment.
+/// Where it puts its folders; only an environment variable changes this.
 const ROOT: &str = "wal_files";
 
 fn start(place: &Place<'_>) -> Done<Walrus> {

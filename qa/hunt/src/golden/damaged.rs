@@ -12,7 +12,7 @@ const THREE: &str = "000000000003.seg";
 const FIRST_TEXT: &str = "000000000001.jsonl";
 const PARITY: &str = "000000000002.parity";
 
-/// Gives back the files of the case with that name.
+/// Returns the files of the case with that name.
 type Find<'a> = dyn Fn(&str) -> Files + 'a;
 
 pub(super) fn all(find: &Find<'_>) -> Vec<Case> {
@@ -71,7 +71,7 @@ impl Changed {
         (at, end)
     }
 
-    /// Sets the checksum at `crc` of the structure that stands from `from` to `to`.
+    /// Sets the checksum at `crc` of the structure from `from` to `to`.
     fn sign(mut self, name: &str, (from, crc, to): (usize, usize, usize), epoch: bool) -> Self {
         let bytes = self.file(name);
         let log = LogId(number(bytes, from + 32));
@@ -132,7 +132,7 @@ fn edits(text: &mut String, file: &str, before: &[u8], now: &[u8]) {
     }
 }
 
-/// The rows of the recovery table on what lies behind the last record.
+/// The rows of the recovery table on what lies after the last record.
 fn torn(find: &Find<'_>) -> Vec<Case> {
     let wide = || Changed::new(find, "wide");
     let (at, end) = wide().batch(TWO, 0);

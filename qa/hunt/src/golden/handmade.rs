@@ -10,9 +10,9 @@ use seawall_format::{
     Closed, Epoch, LogId, Manifest, Mark, Offset, RecordType, SegmentHeader, SegmentRef, frame,
 };
 
-/// What stands in a batch.
+/// The content of a batch.
 enum Content<'a> {
-    /// Records, and zeros behind them.
+    /// Records, and zeros after them.
     Records(&'a [&'a str], usize),
     /// So many that were given up.
     Void(u32),
@@ -99,7 +99,7 @@ fn log(contents: &[Content<'_>]) -> Files {
     [(header.head_name(), file), ("manifest".to_owned(), manifest)].into()
 }
 
-/// Puts zeros behind the records of a batch; gives back what the next one chains to.
+/// Puts zeros after the records of a batch; returns the chain value for the next one.
 fn pad(batch: &mut Vec<u8>, zeros: usize, at: Offset, life: &Life) -> u64 {
     batch.resize(batch.len() + zeros, 0);
     let length = u32::try_from(batch.len() - HEADER_SIZE).unwrap();

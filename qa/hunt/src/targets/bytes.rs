@@ -43,7 +43,7 @@ pub(super) fn live(data: &[u8]) {
     });
 }
 
-/// The blocks behind a header, one behind the other: two marks and a seal.
+/// The blocks after a header, one after the other: two marks and a seal.
 const SLOTS: [(usize, usize); 3] = [(0, 40), (40, 40), (80, 48)];
 
 pub(super) fn slots(data: &[u8]) {
@@ -71,7 +71,7 @@ pub(super) fn slots(data: &[u8]) {
     });
 }
 
-/// Where the batch stands: in the middle of a sector, as most do.
+/// Offset of the batch: in the middle of a sector, as for most batches.
 const AT: Offset = Offset(2560 + 200);
 
 pub(super) fn batch(data: &[u8]) {
@@ -88,7 +88,7 @@ fn check_batch(bytes: &[u8], life: &Life) {
     let _ = classify(&tail, life);
     let traced = BatchHeader::trace(bytes, life, 8192);
     let Some(found) = BatchHeader::decode(bytes, AT, life) else { return };
-    assert!(traced.is_some(), "it stands where it belongs");
+    assert!(traced.is_some(), "it is where it belongs");
     assert!(found.size() <= u64::from(life.batch_max));
     assert!(found.last() >= found.first && found.confirmed() < Some(found.first));
     let size = usize::try_from(found.size()).unwrap();
@@ -105,7 +105,7 @@ fn check_batch(bytes: &[u8], life: &Life) {
     }
 }
 
-/// What is accepted is what its frames make, the zeros between and behind them aside.
+/// What is accepted is what its frames make, the zeros between and after them aside.
 fn rebuild(found: &BatchHeader, body: &[u8], life: &Life) {
     let mut built = vec![0; BATCH_HEADER];
     let mut count = 0;

@@ -287,8 +287,8 @@ fn goes_on(
     }
     assert!(!is_whole || mode == OpenMode::Salvage || next <= last.map_or(0, Lsn::get) + 1);
     let Ok(lsn) = log.append(b"7") else { return };
-    assert!(Some(lsn) > last, "{lsn} was given anew");
-    // The level stands in the manifest, and may be forged to the one that does not wait.
+    assert!(Some(lsn) > last, "{lsn} was used again");
+    // The level is in the manifest, and may be forged to `Buffered`.
     if log.level() == Level::Buffered && log.flush().is_err() {
         return;
     }
@@ -318,7 +318,7 @@ fn is_rescued(device: &MemStorage, skipping: Option<&Reading>) {
     let Some(skipping) = skipping else { return };
     let there: BTreeMap<_, _> = skipping.records.iter().map(|(lsn, bytes)| (lsn, bytes)).collect();
     for (lsn, payload) in &rescued.records {
-        // Where a word of a killed writer stops readers, a salvage goes on.
+        // A salvage continues where `live` of a killed writer stops readers.
         assert!(there.get(lsn).is_none_or(|found| *found == payload), "record {lsn}");
     }
 }

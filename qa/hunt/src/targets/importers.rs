@@ -1,4 +1,4 @@
-//! The logs of others: what is delivered stands there, whatever pieces the stream comes in.
+//! Foreign logs: the entries delivered are those in the bytes, however the stream is divided.
 
 use seawall_foreign::{Entries, Stop, cwal as theirs, json as values, msgpack as pairs};
 use std::io::{self, Read};
@@ -57,7 +57,7 @@ fn in_pieces(data: &[u8], open: Open) -> Found {
     whole
 }
 
-/// That what is delivered, written anew, is what stands there.
+/// Asserts that the delivered entries, written again, are the same bytes.
 fn stands_there(data: &[u8], (entries, damage): &Found, write: fn(&[u8], &mut Vec<u8>)) {
     let mut written = vec![];
     for entry in entries {
@@ -82,7 +82,7 @@ pub(super) fn cwal_text(data: &[u8]) {
 
 pub(super) fn msgpack(data: &[u8]) {
     let found = in_pieces(data, |input| Box::new(pairs::Pairs::new(input)));
-    // A checksum may be written in several ways: what is written anew reads the same.
+    // A checksum has several forms: the entries written again read the same.
     let mut written = vec![];
     for entry in &found.0 {
         pairs::write(entry, &mut written);
@@ -97,7 +97,7 @@ pub(super) fn json(data: &[u8]) {
     for entry in &found.0 {
         values::check(entry).expect("what is delivered is a value");
         let at = rest.iter().position(|byte| !b" \t\r\n".contains(byte)).unwrap_or(0);
-        rest = rest[at..].strip_prefix(entry.as_slice()).expect("it stands there");
+        rest = rest[at..].strip_prefix(entry.as_slice()).expect("the entry is there");
     }
     let blank = rest.iter().all(|byte| b" \t\r\n".contains(byte));
     assert_eq!(found.1.is_none(), blank, "all is delivered, or damage is told");

@@ -38,7 +38,7 @@ fn check_line(data: &[u8]) {
     assert_eq!(found.is_exact, data[..found.end] == written, "what the writer writes");
     let Found::Line(again) = read(&written, &salt) else { panic!("{written:?}") };
     assert_eq!((again.line, again.crc), (line, crc));
-    // Of the time only its text is bound: what is no time may stand there, and counts as unknown.
+    // The checksum covers only the text of the time: an invalid time is possible, and unknown.
     assert!(crc == found.crc || line.time_us == 0 || !found.is_exact);
     spread(&line, found.crc, &data[..found.end]);
 }

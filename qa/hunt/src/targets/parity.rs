@@ -1,5 +1,5 @@
 //! A file of parity, whatever it holds: as head and slot, and beside a log that is sound or lost a
-//! block. It may give back what was lost, and nothing that is there changes for it.
+//! block. It may restore what was lost, and nothing else changes.
 
 use super::folder::{read, verify};
 use crate::fixup;
@@ -121,7 +121,7 @@ struct Case {
     is_sound: bool,
     /// Whether the file says nothing of the records that is not so.
     is_honest: bool,
-    /// Whether it is of another version: nobody uses it, nor writes over it.
+    /// Whether it has another version: it is neither used nor overwritten.
     is_foreign: bool,
 }
 
@@ -150,7 +150,7 @@ impl Case {
         let found = verify(&self.with);
         let shown = read(&self.with, true);
         let protection = Maintenance::on(&storage(&self.with)).protection();
-        assert!(contents(&self.with) == before, "who looks changes nothing");
+        assert!(contents(&self.with) == before, "a reader changes nothing");
         if self.is_sound {
             let found = found.as_ref().unwrap_or_else(|error| panic!("a sound log: {error}"));
             assert_eq!(found.records, len(&self.log.records), "{found:?}");
@@ -211,11 +211,11 @@ impl Case {
         }
     }
 
-    /// Parity can be made, and then gives back a block.
+    /// Parity can be made, and then restores a block.
     fn is_protected(&self, kept: &BTreeMap<u64, Vec<u8>>) {
         let device = self.with.kill();
         let made = Maintenance::on(&storage(&device)).build_parity(scheme());
-        self.assert_kept(kept, &records(&device), "who protects");
+        self.assert_kept(kept, &records(&device), "protect");
         if !self.is_sound || !self.is_honest {
             return;
         }
@@ -232,7 +232,7 @@ impl Case {
                 bytes.iter_mut().skip(start).take(BLOCK).for_each(|byte| *byte ^= 0x55);
             });
         }
-        assert_eq!(records(&device), self.log.records, "what parity gives back");
+        assert_eq!(records(&device), self.log.records, "records restored by parity");
     }
 }
 
@@ -320,7 +320,7 @@ fn forge(
 fn fix(file: &mut [u8], header: &SegmentHeader) {
     fixup::parity_head(file, 0);
     fixup::parity_head(file, BLOCK);
-    // Where slots stand is what a head says that fits.
+    // A head that fits says where the slots are.
     let scheme = Head::decode_file(file).map_or_else(|_| scheme(), |head| head.scheme);
     let places = Places::of(header, scheme);
     for number in 0..64 {

@@ -16,7 +16,7 @@ pub(super) struct Walked {
     pub(super) is_exact: bool,
 }
 
-/// Walks a file of which `bytes` stand from `origin` on, in windows of `size`.
+/// Scans a file with `bytes` from `origin` on, in windows of `size`.
 pub(super) fn walk(
     header: &SegmentHeader,
     (origin, bytes): (u64, &[u8]),
@@ -89,7 +89,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let segments = files.filter(|(name, _)| name.contains(".seg"));
     let batches = |bytes: &Vec<u8>| {
         let used = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0) + 1;
-        // Numbered as in a first segment; the checksums are made anew.
+        // Numbered as in a first segment; the checksums are computed again.
         let mut found = bytes[2560..used.max(2560)].to_vec();
         renumber(&mut found);
         found

@@ -85,7 +85,7 @@ pub fn recover(
     let in_place = quiet || !r.roll_after_cut;
     if in_place {
         // A slot or a seal may be in the cache only, its barrier having failed in an earlier
-        // process, and no sync says so again. This says it anew: W, and which segment is newest.
+        // process, and no sync says so again. This states it again: W, and which segment is newest.
         me.manifest.closed = (v as u16, newest.header.id, newest.header.epoch);
     }
     if if in_place { r.manifest_in_place } else { r.manifest_at_open } {

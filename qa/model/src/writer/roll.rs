@@ -85,7 +85,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Goes on in a new segment: made durable first, then named by the seal of its predecessor.
+    /// Continues in a new segment: made durable first, then named by the seal of its predecessor.
     pub(super) fn roll_to(
         &mut self,
         w: &mut World,

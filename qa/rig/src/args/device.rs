@@ -8,11 +8,13 @@ use std::time::Duration;
 
 #[derive(Debug, Args)]
 pub(crate) struct Device {
-    /// The file with what is durable of the export `home`; IMG.area has that of `area`. Both are
-    /// made where there are none
+    /// The file with the durable bytes of the export `home`; IMG.area has those of `area`. Both are
+    /// created if missing
     #[arg(value_name = "IMG")]
-    #[arg(help = "The file with what is durable of the export home; IMG.area has that of area. \
-                  Both are made where there are none")]
+    #[arg(
+        help = "The file with the durable bytes of the export home; IMG.area has those of area. \
+                  Both are created if missing"
+    )]
     pub(crate) image: PathBuf,
     /// The size of `home`, a multiple of 4KiB
     #[arg(long, value_name = "SIZE", value_parser = parse_disk_size)]
@@ -25,13 +27,13 @@ pub(crate) struct Device {
     /// Listen at this path, with a unix socket
     #[arg(long, value_name = "SOCK")]
     pub(crate) unix: PathBuf,
-    /// What a flush takes, however little there is to write
+    /// Time that each flush takes, in milliseconds
     #[arg(long, value_name = "MS", default_value = "0", value_parser = parse_delay)]
     pub(crate) delay: Duration,
-    /// Bytes a second that it writes on top of that; 0: as many as there are
+    /// Bytes that the device writes in a second; 0: no limit
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = human::parse_size)]
     pub(crate) bandwidth: u64,
-    /// What SIGUSR1 leaves of what was not flushed follows from this number
+    /// Seed that decides which unflushed bytes survive SIGUSR1
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Print the result as JSON
@@ -41,32 +43,32 @@ pub(crate) struct Device {
 
 #[derive(Debug, Args)]
 pub(crate) struct Drill {
-    /// How often something is cut
+    /// Number of cuts
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) cycles: u32,
     /// How long the clients work before each cut
     #[arg(long, value_name = "S", default_value = "1", value_parser = parse_work)]
     pub(crate) seconds: Duration,
-    /// What a flush of the device takes
+    /// Time that a flush of the device takes, in milliseconds
     #[arg(long, value_name = "MS", default_value = "8.3", value_parser = parse_delay)]
     pub(crate) delay: Duration,
-    /// How long everything runs on when the power has failed
+    /// Time from the power failure to the stop of everything, in milliseconds
     #[arg(long, value_name = "MS", default_value = "150", value_parser = parse_millis)]
     pub(crate) hold_up: Duration,
-    /// Clients at a time
+    /// Number of clients
     #[arg(long, value_name = "N", default_value_t = 4)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=7))]
     pub(crate) clients: u16,
-    /// What the clients do and what a cut leaves follows from this number
+    /// Seed that decides what the clients do and what survives a cut
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Be one client, as a process that can be killed: the drill starts this itself
+    /// Run as one client, in a process that can be killed; the drill starts this itself
     #[arg(long, value_name = "URI,N,ABOVE", hide = true)]
     pub(crate) share: Option<Share>,
     #[command(flatten)]
     pub(crate) kind: DrilledKind,
-    /// The seawall to try [default: the one beside this program]
+    /// The program seawall [default: the one beside this program]
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) seawall: Option<PathBuf>,
     /// Print the result as JSON
@@ -74,7 +76,7 @@ pub(crate) struct Drill {
     pub(crate) json: bool,
 }
 
-/// What a client of a drill works on.
+/// The part of the disk that a client of a drill uses.
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
     /// Where the disk is.
@@ -137,7 +139,7 @@ impl From<DrilledKind> for Drilled {
     }
 }
 
-/// A delay of at most a minute, with parts of a millisecond behind a point.
+/// A delay of at most a minute, with parts of a millisecond after a point.
 fn parse_delay(text: &str) -> Result<Duration, String> {
     let millis = text.parse::<f64>().ok().filter(|millis| (0.0..=60_000.0).contains(millis));
     let none = || format!("`{text}` is no number of milliseconds; 0 to 60000, as 8.3");

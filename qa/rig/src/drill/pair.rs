@@ -25,7 +25,8 @@ const NAME: &str = "log";
 pub(super) struct Cut {
     /// Bytes that were in memory alone.
     pub(super) dirty: u64,
-    /// What the dump took; none if it was not done within the hold-up, or nobody warned.
+    /// Time that the dump took; `None` if it did not end within the hold-up time, or if the cut was
+    /// not announced.
     pub(super) emergency_ms: Option<f64>,
     /// Sectors of the device that were not flushed and did not survive.
     pub(super) sectors_lost: Option<u64>,
@@ -52,7 +53,7 @@ impl Pair {
         Ok(Self { program, scratch, delay, hold_up, device, server })
     }
 
-    /// Starts both again, behind a cut.
+    /// Starts both again, after a cut.
     pub(super) fn start_again(&mut self, seed: u64) -> Result<(), Failure> {
         self.device = start_device(self.scratch.path(), SIZE, (self.delay, seed))?;
         self.server = start_server(&self.program, &self.scratch, self.hold_up)?;
@@ -100,7 +101,7 @@ impl Pair {
         Ok(cut)
     }
 
-    /// The power fails, and nobody said so.
+    /// The power fails without a warning.
     pub(super) fn cut_unannounced(&mut self) -> Result<Cut, Failure> {
         let dirty = self.dirty()?;
         self.kill_server()?;

@@ -36,7 +36,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The disk's, or of who is told.
+    /// The disk's, or that of a client.
     pub(super) fn work(
         self,
         disk: &dyn File,
@@ -48,7 +48,7 @@ impl Client {
         let mut unflushed = Promised::new();
         while !stop.load(Ordering::Relaxed) {
             let lot = dice.random()?;
-            // As a log does, behind the last write; now and then somewhere else.
+            // Like a log, after the last write; now and then somewhere else.
             let at = if lot.is_multiple_of(4) { (lot >> 8) % SHARE } else { next };
             let blocks = (1 + (lot >> 32) % WRITE_MAX).min(SHARE - at);
             next = (at + blocks) % SHARE;
@@ -97,16 +97,16 @@ fn version_of(sector: u64, bytes: &[u8]) -> Option<u64> {
     (is_whole && is_its).then(|| u64::from_le_bytes(*version))
 }
 
-/// What is on the disk behind a cut.
+/// What is on the disk after a cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// Blocks that were promised, and looked at.
     pub(super) checked: u64,
     /// Those that hold less than was promised.
     pub(super) lost: u64,
-    /// Blocks with a sector that nobody wrote there.
+    /// Blocks with a sector that no client wrote.
     pub(super) damaged: u64,
-    /// Blocks whose sectors are of several versions: right behind a cut, if none is too old.
+    /// Blocks whose sectors are of several versions: right after a cut, if none is too old.
     pub(super) mixed: u64,
 }
 
@@ -123,7 +123,7 @@ pub(super) fn look(disk: &dyn File, promised: &mut Promised) -> io::Result<Found
         let read = disk.read_at(&mut bytes, block * BLOCK)?;
         let whole = bytes.get(..read).unwrap_or_default();
         if read < bytes.len() {
-            return Err(io::Error::other(format!("the disk ends behind block {block}")));
+            return Err(io::Error::other(format!("the disk ends after block {block}")));
         }
         for bytes in whole.chunks(usize::try_from(BLOCK).unwrap_or(SECTOR)) {
             look_at(block, bytes, promised, &mut found);

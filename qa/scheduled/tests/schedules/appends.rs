@@ -59,7 +59,7 @@ pub(crate) fn sets_are_kept_whole() {
     witness.check(&device);
 }
 
-/// No time flows: nobody is woken by the clock.
+/// Time stands still: the clock wakes no thread.
 pub(crate) fn flush_and_confirm_return_beside_appends() {
     let device = MemStorage::new();
     let log = open(&quiet().level(any_level()), &device);

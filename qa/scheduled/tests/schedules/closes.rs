@@ -28,7 +28,7 @@ pub(crate) fn a_close_leaves_no_ticket_waiting() {
         spawn(move || {
             let done = match turn {
                 0 => ticket.wait(),
-                // Somebody who asked once and lost interest.
+                // A task that polled its ticket once and dropped it.
                 1 if !poll_once(&mut ticket) => return,
                 _ => block_on(ticket),
             };
@@ -36,7 +36,7 @@ pub(crate) fn a_close_leaves_no_ticket_waiting() {
         })
     };
     let work: Vec<_> = (0..4).map(wait_for).collect();
-    let log = Arc::into_inner(log).expect("nobody else has it");
+    let log = Arc::into_inner(log).expect("this is the only handle");
     if coin() {
         log.close().unwrap();
     } else {
@@ -63,7 +63,7 @@ impl Wake for Last {
     }
 }
 
-/// Whoever leads calls it, also the log's own thread, which then closes the log it works for.
+/// The leader calls it. That can be the log's own thread, which then closes its own log.
 pub(crate) fn a_waker_may_drop_the_log() {
     time::flow();
     let device = MemStorage::new();
@@ -110,7 +110,7 @@ pub(crate) fn a_close_beside_the_preparer_leaves_no_file_behind() {
         }
     });
     join(appends);
-    Arc::into_inner(log).expect("nobody else has it").close().unwrap();
+    Arc::into_inner(log).expect("this is the only handle").close().unwrap();
     let spares: Vec<String> =
         device.names().into_iter().filter(|name| name.starts_with("spare-")).collect();
     assert!(spares.is_empty(), "{spares:?}");

@@ -1,4 +1,4 @@
-//! The log's own source under many schedules: what was acknowledged is kept, and nobody waits for
+//! The log's own source under many schedules: acknowledged records are kept, no thread waits for
 //! ever. A lost wake-up shows as a deadlock, a task that spins as too many steps.
 //!
 //! `SEAWALL_SCHEDULES` tells how many in all, `SEAWALL_SEED` which ones. A schedule that fails is

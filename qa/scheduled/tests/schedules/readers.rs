@@ -11,7 +11,7 @@ use seawall_testkit::MemStorage;
 use crate::disk::Disk;
 use crate::world::{Witness, any, below, coin, join, lsn, open, quiet, record, tasks};
 
-/// No time flows: whoever sleeps through a record sleeps for ever.
+/// Time stands still: a reader that misses the wake-up sleeps for ever.
 pub(crate) fn a_follower_is_woken_by_each_record() {
     let device = MemStorage::new();
     let log = open(&quiet(), &device);
@@ -58,7 +58,7 @@ pub(crate) fn a_close_releases_followers() {
         .collect();
     let inside = Arc::clone(&log);
     join(tasks(2, move |task| inside.append(&record(task, 0)).unwrap()));
-    Arc::into_inner(log).expect("nobody else has it").close().unwrap();
+    Arc::into_inner(log).expect("this is the only handle").close().unwrap();
     assert_eq!(join(followers), [2, 2], "what was durable before the close is delivered");
 }
 

@@ -16,7 +16,7 @@ const SEED: u64 = 1;
 /// How often PCT changes its mind.
 const DEPTH: usize = 3;
 
-/// Tries `scenario`, one of so many, under its share of the schedules. One that fails is printed;
+/// Tries `scenario`, one of `of`, under its share of the schedules. One that fails is printed;
 /// `SEAWALL_REPLAY` runs it again.
 pub(crate) fn run(name: &str, of: usize, scenario: fn()) {
     if let Ok(schedule) = env::var("SEAWALL_REPLAY") {
@@ -33,7 +33,7 @@ pub(crate) fn run(name: &str, of: usize, scenario: fn()) {
     tell(&format!("{name}: {} schedules, {}", half * 2, seconds(clock.now())));
 }
 
-/// One that fails if it takes very long: somebody spins.
+/// Fails if it takes very long: a task spins.
 pub(crate) fn runner<S: Scheduler + 'static>(scheduler: S) -> Runner<S> {
     let mut config = scheduler::config();
     config.max_steps = scheduler::shuttle::MaxSteps::FailAfter(STEPS_MAX);

@@ -1,4 +1,4 @@
-//! Those who submit first and wait later, in their own thread or as a future.
+//! Tasks that submit first and wait later, in their own thread or as a future.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -81,7 +81,7 @@ pub(crate) fn tickets_are_awaited() {
     assert_eq!(witness.check(&device), 6);
 }
 
-/// Wakes who waits at a door.
+/// Wakes the task that waits at a door.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
     rung: Mutex<bool>,

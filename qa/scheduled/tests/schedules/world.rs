@@ -1,4 +1,4 @@
-//! A tiny log on a slow device, and a witness who knows what was acknowledged.
+//! A tiny log on a slow device, and a witness that knows what was acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -86,7 +86,7 @@ pub(crate) fn join<T>(tasks: Vec<JoinHandle<T>>) -> Vec<T> {
     tasks.into_iter().map(|task| task.join().expect("a panic ends the schedule")).collect()
 }
 
-/// Who knows what was offered to the log, and what it acknowledged as durable.
+/// Knows what was offered to the log, and what it acknowledged as durable.
 #[derive(Debug, Default)]
 pub(crate) struct Witness {
     offered: Mutex<BTreeSet<Vec<u8>>>,
@@ -145,7 +145,7 @@ impl Witness {
         assert!(found.keys().copied().eq(first..=last), "{:?}, {last}", found.keys());
         let mut offered = self.offered.lock().unwrap().clone();
         for (number, bytes) in &found {
-            assert!(offered.remove(bytes), "record {number}: nobody's, or there twice");
+            assert!(offered.remove(bytes), "record {number}: never appended, or there twice");
         }
         last
     }

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) configs: Vec<Config>,
-    /// Every so many of the calls of a kind, and one at least.
+    /// Every n-th call of a kind, and at least one.
     pub(super) every: u64,
     /// These calls only, all if none.
     pub(super) only: Vec<String>,
@@ -37,11 +37,11 @@ pub(super) struct Row {
     pub(super) runs: u64,
     /// How many did: threads take turns in no fixed order, so now and then the last is not reached.
     pub(super) struck: u64,
-    /// Nobody outside noticed.
+    /// The workload did not notice.
     pub(super) went_on: u64,
     /// Of these: in a new segment.
     pub(super) failovers: u64,
-    /// Somebody was given an error.
+    /// The workload got an error.
     pub(super) refused: u64,
     /// The process was killed, as it should be.
     pub(super) killed: u64,
@@ -224,7 +224,7 @@ fn manners(run: &Run, witness: &Witness, said: (&str, Option<Injection>)) -> Vec
     broken
 }
 
-/// One failed write or sync of a segment ends nothing: the log goes on in a new one.
+/// One failed write or sync of a segment ends nothing: the log continues in a new one.
 fn is_spared(injection: Injection, path: &Path) -> bool {
     let is_segment = path.extension().is_some_and(|ending| ending == "seg" || ending == "jsonl");
     let is_write = ["write", "pwrite64", "fsync", "fdatasync"].contains(&injection.call.name);

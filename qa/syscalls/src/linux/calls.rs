@@ -102,7 +102,7 @@ pub(super) const RUNTIME: &[i64] = &[
     219, 228, 229, 230, 231, 234, 273, 302, 334, 7, 271,
 ];
 
-/// The call with this number; `Err` if nobody knows whether it may touch a log.
+/// The call with this number; `Err` if the table does not say whether it can touch a log.
 pub(super) fn numbered(number: u64) -> Result<Option<&'static Call>, u64> {
     match CALLS.iter().find(|call| call.number == number) {
         None if !i64::try_from(number).is_ok_and(|number| RUNTIME.contains(&number)) => Err(number),
@@ -182,7 +182,7 @@ impl Call {
         }
     }
 
-    /// Whether nobody may notice that this call was interrupted or fell short.
+    /// Whether an interruption or a short transfer of this call must stay unnoticed.
     pub(super) fn hides(&self, fault: Fault) -> bool {
         match fault {
             // Without a thread of its own the log does its work in those of the program.

@@ -46,7 +46,7 @@ pub(super) fn thread_of(n: u64) -> u64 {
     n % 100_000 / 1_000
 }
 
-/// What stands in record `n`: its length follows from its number, and every other one is large.
+/// The payload of record `n`: its length follows from `n`, and every second one is large.
 pub(super) fn content(n: u64) -> Value {
     let large = n % 2 == 1;
     let length = if large { 35_000 + n * 37 % 25_000 } else { 50 + n * 37 % 1_000 };

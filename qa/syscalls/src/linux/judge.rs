@@ -33,7 +33,7 @@ pub(super) fn broken(folder: &Path, witness: &Witness, lags: bool) -> Vec<String
     broken
 }
 
-/// What the log is like for who only reads; it returns what was shown.
+/// Reads the log without opening it for append; returns what was shown.
 fn look_back(log: &Path, known: &Known, promised: bool, broken: &mut Vec<String>) -> Found {
     match Maintenance::at(log).verify() {
         Ok(found) if found.damage.is_empty() => {}

@@ -135,7 +135,7 @@ fn release(child: &mut Child) -> io::Result<()> {
     child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?.write_all(b"g")
 }
 
-/// Kills the process if nobody says in time that it ended.
+/// Kills the process unless its end is reported in time.
 fn watch(pid: Pid, patience: Duration) -> Sender<()> {
     let (ended, wait) = channel::<()>();
     std::thread::spawn(move || {
@@ -179,7 +179,7 @@ impl<'a> Trace<'a> {
         Ok(Self { subject, main, injection, pending: None, run })
     }
 
-    /// Goes on until the process ended.
+    /// Continues until the process has ended.
     fn follow(&mut self) -> io::Result<End> {
         loop {
             // Only what this thread started: another one may trace another process.

@@ -7,10 +7,10 @@
 //! refused N why           append failed and the log is as it was
 //! unknown N why           append failed, and reopening will tell
 //! flushed LSN             all up to LSN is durable; `closed`: all is
-//! after LSN               what stands behind LSN is about to be cut off; `after-done LSN`: it is
-//! before LSN              what stands before LSN may go
+//! after LSN               records after LSN are about to be truncated; `after-done LSN`: they are
+//! before LSN              records before LSN may be truncated
 //! copy, copied            a copy is about to be made; it is made
-//! appending, appended     nothing but appends goes on in between
+//! appending, appended     only appends happen in between
 //! wrong what              the workload itself saw a broken promise
 //! ```
 
@@ -29,9 +29,9 @@ pub(super) struct Known {
     pub(super) gone: BTreeSet<u64>,
     /// First and last number of each atomic set.
     pub(super) sets: Vec<(u64, u64)>,
-    /// What stands before this LSN may be missing.
+    /// Records before this LSN may be missing.
     pub(super) needed_from: u64,
-    /// What stood behind a cut that has begun and not ended.
+    /// What stood after a cut that has begun and not ended.
     cutting: BTreeMap<u64, u64>,
 }
 

@@ -207,7 +207,7 @@ fn buffer(scene: &Scene<'_>) -> seawall::Result<()> {
     close(log)
 }
 
-/// Readers, who change nothing.
+/// Readers, which change nothing.
 fn look(scene: &Scene<'_>) -> seawall::Result<()> {
     let reader: LogReader<Value, Json> = LogReader::open(scene.log)?;
     for entry in reader.read_from(reader.oldest()?)? {
@@ -248,5 +248,5 @@ fn say(line: &str) {
     let line = format!("{line}\n");
     let written = io::stdout().lock().write_all(line.as_bytes());
     // Without a witness nothing that follows counts.
-    assert!(written.is_ok(), "nobody listens");
+    assert!(written.is_ok(), "the tracer is gone");
 }
