@@ -19,16 +19,20 @@
 
 mod client;
 mod handshake;
+mod protocol;
 mod server;
 mod session;
 mod socket;
 pub(crate) mod target;
 mod transmission;
+mod uri;
 mod wire;
 
-pub use client::{Client, Uri};
+pub use client::Client;
+pub use protocol::{EXPORTS_MAX, Export, Job, NEED_MAX, REPLY_MAX, Step};
 pub use server::{Limits, Server};
-pub use session::{EXPORTS_MAX, Export, Job, NEED_MAX, REPLY_MAX, Session, Step};
+pub use session::Session;
 pub use socket::{Address, Listen};
 pub use target::Target;
+pub use uri::Uri;
 pub use wire::Code;

@@ -27,6 +27,7 @@ pub mod load;
 pub mod machine;
 pub mod page;
 pub mod pairs;
+mod proc;
 pub mod scratch;
 pub mod slice;
 pub mod tour;

@@ -8,7 +8,7 @@
 //! do the input and output of what is measured, and can be more than a run alone would be called
 //! busy for. Interrupts are left out for the same reason.
 
-use crate::machine::{after_name, own_folder, text_of_system};
+use crate::proc::{after_name, own_folder, text_of_system};
 use seawall_io::PosixStorage;
 use std::path::Path;
 

@@ -1,8 +1,9 @@
 //! What measuring asks of the machine: the time, and whether it works for us first and alone.
 
 use crate::load::Others;
+use crate::proc::{after_name, own_folder, text_of_system};
 use seawall_host::HostInfo;
-use seawall_io::{Access, Clock, PosixStorage, Storage, SystemClock};
+use seawall_io::{Clock, SystemClock};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
@@ -124,30 +125,12 @@ pub fn processor_time() -> Option<Duration> {
     Some(Duration::from_millis(ticks? * 10))
 }
 
-pub(crate) fn own_folder() -> String {
-    format!("/proc/{}", std::process::id())
-}
-
-/// The fields of a process's `stat` from the third on: the name of the program comes second, in
-/// parentheses, and may hold anything.
-pub(crate) fn after_name(stat: &str) -> Option<impl Iterator<Item = &str>> {
-    Some(stat.rsplit_once(')')?.1.split_whitespace())
-}
-
-/// The beginning of a text that the system makes.
-pub(crate) fn text_of_system(folder: &str, name: &str) -> Option<String> {
-    let file = PosixStorage::open(Path::new(folder)).ok()?.open(name, Access::Read).ok()?;
-    let mut bytes = vec![0; 4096];
-    let read = file.read_at(&mut bytes, 0).ok()?;
-    bytes.truncate(read);
-    String::from_utf8(bytes).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
     use seawall_host::RawFile;
+    use seawall_io::{PosixStorage, Storage};
 
     #[test]
     fn nothing_is_ranked_beside_others_or_without_priority() {

@@ -7,22 +7,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use seawall_io::File;
 
 use crate::dice::Dice;
-use crate::disk::{Call, Shared, no_room, refused, sum};
 use crate::fault::{Act, Fault, Kind};
+use crate::injector::{Call, Injector, no_room, refused, sum};
 
 /// One open file of a [`FaultDisk`](crate::FaultDisk).
 #[derive(Debug)]
 pub(crate) struct FaultFile {
     inner: Arc<dyn File>,
     name: String,
-    shared: Arc<Shared>,
+    injector: Arc<Injector>,
     /// How many bytes have space on a full disk; the file may be shorter.
     reserved: AtomicU64,
 }
 
 impl FaultFile {
-    pub(crate) fn new(inner: Arc<dyn File>, name: String, shared: Arc<Shared>) -> Self {
-        Self { inner, name, shared, reserved: AtomicU64::new(0) }
+    pub(crate) fn new(inner: Arc<dyn File>, name: String, injector: Arc<Injector>) -> Self {
+        Self { inner, name, injector, reserved: AtomicU64::new(0) }
     }
 
     fn call<T>(
@@ -30,8 +30,8 @@ impl FaultFile {
         (act, numbers): (Act, [u64; 2]),
         with: impl FnOnce(Option<Fault>) -> io::Result<T>,
     ) -> io::Result<T> {
-        let done = self.shared.begin(&Call { act, file: &self.name, numbers }).and_then(with);
-        self.shared.end(done.is_ok());
+        let done = self.injector.begin(&Call { act, file: &self.name, numbers }).and_then(with);
+        self.injector.end(done.is_ok());
         done
     }
 
@@ -47,7 +47,7 @@ impl FaultFile {
         with: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
         self.call((act, [length, 0]), |fault| {
-            if self.shared.is_full() && length > self.has_room_for()? {
+            if self.injector.is_full() && length > self.has_room_for()? {
                 return Err(no_room());
             }
             match fault.map(|fault| fault.kind) {
@@ -99,8 +99,8 @@ impl File for FaultFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.call((Act::Write, [offset, sum(bytes)]), |fault| {
             let end = offset.saturating_add(to_u64(bytes.len()));
-            let grows = self.shared.is_full() && end > self.has_room_for()?;
-            if grows || self.shared.is_full_for_overwrites() {
+            let grows = self.injector.is_full() && end > self.has_room_for()?;
+            if grows || self.injector.is_full_for_overwrites() {
                 return Err(no_room());
             }
             match fault {
@@ -117,7 +117,7 @@ impl File for FaultFile {
 
     fn sync(&self) -> io::Result<()> {
         self.call((Act::Sync, [0; 2]), |fault| match fault {
-            Some(fault) => self.shared.sync_with(fault, &self.name, || self.inner.sync()),
+            Some(fault) => self.injector.sync_with(fault, &self.name, || self.inner.sync()),
             None => self.inner.sync(),
         })
     }

@@ -16,6 +16,7 @@ mod disk;
 mod fault;
 mod file;
 mod harm;
+mod injector;
 mod mem_storage;
 
 pub use crash::{Case, Crash, CrashTest, Failure, Left, Tried, crash_test, cuts};

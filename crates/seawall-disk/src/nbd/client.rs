@@ -1,19 +1,14 @@
-//! A disk that another server of NBD has, as a file.
+//! An export of another NBD server, as a file.
 
-use super::session::NAME_MAX;
+use super::protocol::REQUEST_MAX;
 use super::socket::Stream;
-use super::transmission::REQUEST_MAX;
+use super::uri::Uri;
 use super::wire::{self, Fields, answer, can, command, flag, hello, info, option};
 use super::wire::{put_u16, put_u32, put_u64};
-use crate::layout::to_u64;
+use crate::layout::{ZEROS, to_u64};
 use seawall_io::File;
-use std::ffi::OsString;
-use std::fmt;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -24,111 +19,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The most answers to the one option that is asked, and the most bytes of each.
 const ANSWERS_MAX: usize = 64;
 const ANSWER_MAX: u32 = 64 * 1024;
-/// Zeroing writes this where the server cannot zero.
-static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
-
-/// Where a disk is that a server of this machine has.
-///
-/// # Examples
-///
-/// ```
-/// use seawall_disk::nbd::Uri;
-/// use std::path::Path;
-///
-/// let uri: Uri = "nbd+unix:///home?socket=/run/my%20device".parse()?;
-/// assert_eq!((uri.name(), uri.socket()), ("home", Path::new("/run/my device")));
-/// assert_eq!(uri.with_name("area").to_string(), "nbd+unix:///area?socket=/run/my%20device");
-/// # Ok::<(), std::io::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Uri {
-    name: String,
-    socket: PathBuf,
-}
-
-impl Uri {
-    /// The export of this name at this socket.
-    #[must_use]
-    pub fn new(name: &str, socket: &Path) -> Self {
-        Self { name: name.to_owned(), socket: socket.to_owned() }
-    }
-
-    /// What the server calls the disk.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The path of the server's socket.
-    #[must_use]
-    pub fn socket(&self) -> &Path {
-        &self.socket
-    }
-
-    /// Another export of the same server.
-    #[must_use]
-    pub fn with_name(&self, name: &str) -> Self {
-        Self::new(name, &self.socket)
-    }
-}
-
-impl FromStr for Uri {
-    type Err = io::Error;
-
-    /// Reads `nbd+unix:///NAME?socket=PATH`.
-    fn from_str(text: &str) -> io::Result<Self> {
-        let wrong = || {
-            let why = format!("`{text}` is no `nbd+unix:///NAME?socket=PATH`");
-            io::Error::new(io::ErrorKind::InvalidInput, why)
-        };
-        let rest = text.strip_prefix("nbd+unix:///").ok_or_else(wrong)?;
-        let (name, socket) = rest.split_once("?socket=").ok_or_else(wrong)?;
-        let name = unescaped(name).and_then(|name| String::from_utf8(name).ok());
-        let socket = unescaped(socket).ok_or_else(wrong)?;
-        let is_path = !socket.is_empty() && !socket.contains(&0);
-        let name = name.filter(|name| is_path && name.len() <= NAME_MAX).ok_or_else(wrong)?;
-        Ok(Self { name, socket: OsString::from_vec(socket).into() })
-    }
-}
-
-impl fmt::Display for Uri {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("nbd+unix:///")?;
-        escaped(self.name.as_bytes(), f)?;
-        f.write_str("?socket=")?;
-        escaped(self.socket.as_os_str().as_bytes(), f)
-    }
-}
-
-/// What may not stand in a URI by itself, as it has to.
-fn escaped(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    bytes.iter().try_for_each(|byte| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
-            write!(f, "{}", char::from(*byte))
-        }
-        other => write!(f, "%{other:02X}"),
-    })
-}
-
-/// `None` where a percent sign is not followed by two digits.
-fn unescaped(text: &str) -> Option<Vec<u8>> {
-    let digit =
-        |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [byte, behind @ ..] = rest {
-        rest = behind;
-        match (byte, behind) {
-            (b'%', [high, low, behind @ ..]) => {
-                bytes.push(digit(high)? << 4 | digit(low)?);
-                rest = behind;
-            }
-            (b'%', _) => return None,
-            (other, _) => bytes.push(*other),
-        }
-    }
-    Some(bytes)
-}
 
 /// A disk that a server of NBD has.
 ///
@@ -383,12 +273,12 @@ impl Told {
 
 impl Link {
     fn connect(uri: &Uri) -> io::Result<(Self, Told)> {
-        let stream = Stream::Unix(UnixStream::connect(&uri.socket)?);
+        let stream = Stream::Unix(UnixStream::connect(uri.socket())?);
         stream.set_read_timeout(Some(HANDSHAKE))?;
         stream.set_write_timeout(Some(HANDSHAKE))?;
         let mut link = Self { stream, handle: 0 };
         link.greet()?;
-        let told = link.choose(&uri.name)?;
+        let told = link.choose(uri.name())?;
         link.stream.set_read_timeout(Some(PATIENCE))?;
         link.stream.set_write_timeout(Some(PATIENCE))?;
         Ok((link, told))

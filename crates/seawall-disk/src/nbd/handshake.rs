@@ -1,8 +1,7 @@
 //! The handshake: a client asks for things, one option after the other, until it chooses an export
 //! or leaves.
 
-use super::session::{Export, Step};
-use super::transmission::REQUEST_MAX;
+use super::protocol::{Export, REQUEST_MAX, Step};
 use super::wire::{self, Fields, answer, can, hello, info, option, put_u16, put_u32, put_u64};
 use crate::layout::BLOCK_SIZE;
 

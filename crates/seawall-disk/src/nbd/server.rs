@@ -1,6 +1,7 @@
 //! The server: a thread that accepts, and one for each connection.
 
-use super::session::{EXPORTS_MAX, Export, Job, NEED_MAX, REPLY_MAX, Session, Step};
+use super::protocol::{EXPORTS_MAX, Export, Job, NEED_MAX, REPLY_MAX, Step};
+use super::session::Session;
 use super::socket::{Address, Listen, Listener, Stream};
 use super::target::Target;
 use super::wire::Code;

@@ -1,107 +1,10 @@
 //! One connection as a state machine: bytes of the peer in, replies and jobs out.
 
 use super::handshake::{Handshake, Heard};
+use super::protocol::{EXPORTS_MAX, Export, Step};
 use super::transmission::Transmission;
 use super::wire::Code;
-use std::io;
 use std::sync::Arc;
-
-/// The most bytes that a [`Session`] ever asks for at once.
-pub const NEED_MAX: usize = 1 << 20;
-
-/// The most bytes that one step adds to the replies.
-pub const REPLY_MAX: usize = 16 * 1024;
-
-/// The longest name of an export.
-pub(crate) const NAME_MAX: usize = 4096;
-
-/// The most exports of one server: a list of all of them is one answer.
-pub const EXPORTS_MAX: usize = 3;
-
-const _: () = assert!(EXPORTS_MAX * (24 + NAME_MAX) + 20 <= REPLY_MAX, "so long is a list");
-
-/// What a server serves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Export {
-    name: String,
-    size: u64,
-}
-
-impl Export {
-    /// A disk of so many bytes, by its name and by the empty one.
-    ///
-    /// # Errors
-    ///
-    /// [`io::ErrorKind::InvalidInput`] for a name that NBD cannot carry: longer than 4096 bytes, or
-    /// with a NUL.
-    pub fn new(name: &str, size: u64) -> io::Result<Self> {
-        if name.len() > NAME_MAX || name.contains('\0') {
-            let why = "the name of an export has at most 4096 bytes, and no NUL among them";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        }
-        Ok(Self { name: name.to_owned(), size })
-    }
-
-    /// How clients call it.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Its bytes.
-    #[must_use]
-    pub fn size(&self) -> u64 {
-        self.size
-    }
-}
-
-impl From<Export> for Arc<[Export]> {
-    /// A server with one.
-    fn from(export: Export) -> Self {
-        Self::from([export])
-    }
-}
-
-/// What is to be done next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Nothing before there are so many bytes of input, [`NEED_MAX`] at most.
-    Need(usize),
-    /// So many bytes of the input are done with.
-    Used(usize),
-    /// Do this, and tell by [`Session::finished`].
-    Do(Job),
-    /// Send the replies that are left, and hang up.
-    End,
-}
-
-/// Something that is done to the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Job {
-    /// The first `size` bytes of the input are written, and then done with, written or not.
-    Write {
-        /// Where.
-        offset: u64,
-        /// How many, [`NEED_MAX`] at most.
-        size: usize,
-    },
-    /// So many bytes are read. If that worked, they are sent behind the replies.
-    Read {
-        /// Where.
-        offset: u64,
-        /// How many, [`NEED_MAX`] at most.
-        size: usize,
-    },
-    /// Zeros are written.
-    Zero {
-        /// Where.
-        offset: u64,
-        /// How many, [`NEED_MAX`] at most.
-        size: usize,
-    },
-    /// All that was acknowledged is made durable.
-    Flush,
-}
 
 /// The server's side of the protocol, without I/O.
 ///

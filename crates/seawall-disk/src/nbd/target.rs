@@ -1,11 +1,9 @@
 //! What a server serves: anything that reads, writes and flushes as a disk does.
 
 use crate::disk::Disk;
+use crate::layout::ZEROS;
 use std::fmt::Debug;
 use std::io;
-
-/// Zeroing writes this, again and again.
-static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// A disk to its clients: bytes by their place, and a flush that makes them durable.
 ///

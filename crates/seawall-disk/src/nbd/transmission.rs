@@ -1,11 +1,9 @@
 //! Behind the handshake: one request after the other, cut into jobs that fit in memory.
 
-use super::session::{Job, NEED_MAX, Step};
+use super::protocol::{Job, NEED_MAX, REQUEST_MAX, Step};
 use super::wire::{self, Code, Fields, chunk, command, flag, put_u16, put_u32, put_u64};
 use crate::layout::BLOCK_SIZE;
 
-/// The longest read or write.
-pub(crate) const REQUEST_MAX: u32 = 32 << 20;
 /// Bytes of a request without its payload.
 const HEAD: usize = 28;
 

@@ -1,0 +1,23 @@
+//! Reads the statistics that the system publishes in `/proc`.
+
+use seawall_io::{Access, PosixStorage, Storage};
+use std::path::Path;
+
+pub(crate) fn own_folder() -> String {
+    format!("/proc/{}", std::process::id())
+}
+
+/// The fields of a process's `stat` from the third on: the name of the program comes second, in
+/// parentheses, and may hold anything.
+pub(crate) fn after_name(stat: &str) -> Option<impl Iterator<Item = &str>> {
+    Some(stat.rsplit_once(')')?.1.split_whitespace())
+}
+
+/// The beginning of a text that the system makes.
+pub(crate) fn text_of_system(folder: &str, name: &str) -> Option<String> {
+    let file = PosixStorage::open(Path::new(folder)).ok()?.open(name, Access::Read).ok()?;
+    let mut bytes = vec![0; 4096];
+    let read = file.read_at(&mut bytes, 0).ok()?;
+    bytes.truncate(read);
+    String::from_utf8(bytes).ok()
+}
