@@ -117,7 +117,7 @@ impl<T: DeserializeOwned> Decoded<T> {
                 _ => decode(codec, record.payload).map_err(seawall::CodecError::from),
             };
             let lsn = record.lsn;
-            let decoded = decoded.map_err(|source| Error::Decode { lsn, source })?;
+            let decoded = decoded.map_err(|source| Error::decode(lsn, source))?;
             Ok((name(record), Some(decoded)))
         };
         match self.cursor.next_record() {

@@ -210,8 +210,8 @@ fn exit_of(error: &Error) -> Exit {
         Error::Busy { .. } => Exit::Busy,
         Error::NotALog { .. } | Error::Unsupported { .. } => Exit::Format,
         Error::Mismatch { .. } | Error::InvalidOption { .. } => Exit::Usage,
-        Error::Damaged(damage) if damage.lost.is_none() => Exit::Correctable,
-        Error::Damaged(_) => Exit::Lost,
+        Error::Damaged { damage, .. } if damage.lost.is_none() => Exit::Correctable,
+        Error::Damaged { .. } => Exit::Lost,
         Error::Ambiguous { .. } => Exit::Unsure,
         Error::Unconfirmed { .. } => Exit::Contract,
         _ => Exit::Failed,
@@ -231,11 +231,11 @@ fn what_of(error: &Error, log: &Path) -> String {
         }
         Error::NotALog { found, .. } => format!("not a Seawall log: {found}"),
         Error::Busy { .. } => format!("another process has {} open for writing", log.display()),
-        Error::Damaged(damage) => format!("{} is damaged: {damage}", log.display()),
-        Error::Pruned { oldest } => {
+        Error::Damaged { damage, .. } => format!("{} is damaged: {damage}", log.display()),
+        Error::Pruned { oldest, .. } => {
             format!("{}: records before {oldest} were truncated away", log.display())
         }
-        Error::DiskFull { source } => {
+        Error::DiskFull { source, .. } => {
             let log = log.display();
             format!(
                 "no room for the next segment of {log}: nothing that was acknowledged is lost \
@@ -268,7 +268,7 @@ fn next_after(error: &Error, verb: &str, log: &Path) -> String {
             None => "give a log of this kind".to_owned(),
         },
         Error::InvalidOption { .. } => format!("seawall {verb} --help"),
-        Error::Damaged(_) => {
+        Error::Damaged { .. } => {
             format!("seawall repair {shown}, for a plan; or seawall cat {shown} --skip-damaged")
         }
         Error::Unconfirmed { .. } => format!(
@@ -282,8 +282,10 @@ fn next_after(error: &Error, verb: &str, log: &Path) -> String {
         Error::DiskFull { .. } => {
             "make room, then send the rest again: what was acknowledged is kept".to_owned()
         }
-        Error::Pruned { oldest } => format!("begin with record {oldest}, the oldest in the log"),
-        Error::Rewound { next } | Error::BeyondEnd { next, .. } => match next.previous() {
+        Error::Pruned { oldest, .. } => {
+            format!("begin with record {oldest}, the oldest in the log")
+        }
+        Error::Rewound { next, .. } | Error::BeyondEnd { next, .. } => match next.previous() {
             Some(last) => format!(
                 "the log was truncated to {last}: discard what you derived from later records, and \
                      set the cursor to {next}"

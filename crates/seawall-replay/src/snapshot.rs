@@ -274,7 +274,7 @@ fn owner_at<T: ?Sized, C>(log: &Log<T, C>, lsn: Lsn) -> Result<Owner> {
     let record = match log.record_id(lsn) {
         Ok(record) => record,
         // The state does not need it any more.
-        Err(seawall::Error::Damaged(_)) => None,
+        Err(seawall::Error::Damaged { .. }) => None,
         Err(error) => return Err(error.into()),
     };
     let (time_us, crc) = record.map_or((0, 0), |record| (record.time_us, record.crc));

@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for damage in Maintenance::at(&damaged).verify()?.damage {
         writeln!(out, "verify: {damage}")?;
     }
-    if let Err(error @ Error::Damaged(_)) = Log::<String>::open(&damaged) {
+    if let Err(error @ Error::Damaged { .. }) = Log::<String>::open(&damaged) {
         writeln!(out, "open:   {error}")?;
     }
     let done = Maintenance::at(&damaged).salvage(&rescued)?;

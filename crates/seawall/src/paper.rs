@@ -133,7 +133,7 @@ impl<T, C: Codec<T>> Logger<T, C> {
     /// As [`Log::open`], and as [`LogReader::read_from`].
     pub fn retrieve(&self) -> Result<Retrieved<T, C>> {
         match self.log() {
-            Ok(_) | Err(Error::Damaged(_) | Error::Ambiguous { .. } | Error::Busy { .. }) => {}
+            Ok(_) | Err(Error::Damaged { .. } | Error::Ambiguous { .. } | Error::Busy { .. }) => {}
             Err(error) => return Err(error),
         }
         let reader = LogReader::<T, C>::open(&self.path)?;

@@ -207,7 +207,7 @@ fn pruned_segments_are_gone_and_reading_there_says_so() {
     assert!(oldest <= lsn(40) && oldest > lsn(20), "{oldest}");
     assert!(storage.names().len() < before);
     let refused = log.read_from(Lsn::FIRST).unwrap_err();
-    assert!(matches!(refused, Error::Pruned { oldest: o } if o == oldest), "{refused}");
+    assert!(matches!(refused, Error::Pruned { oldest: o, .. } if o == oldest), "{refused}");
     assert_eq!(records(&log, oldest.get()).len() as u64, 61 - oldest.get());
     assert!(matches!(log.truncate_after(Lsn::new(1)), Err(Error::Pruned { .. })));
     drop(log);
@@ -505,7 +505,7 @@ fn a_log_whose_only_segment_is_empty_is_not_made_anew_where_the_manifest_is_lost
             left.remove_raw("000000000001.seg");
         }
         assert_eq!(verdict(&left), Verdict::Lost);
-        assert!(matches!(open(&left), Err(Error::Damaged(_))));
+        assert!(matches!(open(&left), Err(Error::Damaged { .. })));
     }
 }
 
@@ -526,7 +526,7 @@ fn opens_with_spoilt(storage: &MemStorage, text: &str) -> bool {
     spoil(&left, text);
     match open(&left) {
         Ok(_) => true,
-        Err(Error::Damaged(_)) => false,
+        Err(Error::Damaged { .. }) => false,
         Err(other) => panic!("{other}"),
     }
 }
@@ -557,7 +557,7 @@ fn what_was_cut_does_not_return_when_the_newest_file_is_lost() {
         let left = storage.power_cut(|_| false);
         let newest = left.names().into_iter().filter(|name| name.contains(".seg")).max().unwrap();
         left.remove_raw(&newest);
-        assert!(matches!(open(&left), Err(Error::Damaged(_))), "cut behind {last}");
+        assert!(matches!(open(&left), Err(Error::Damaged { .. })), "cut behind {last}");
     }
 }
 
@@ -584,7 +584,7 @@ fn a_reader_beside_a_cut_finds_no_damage() {
             for entry in entries {
                 match entry {
                     Ok((lsn, _)) => found = lsn.get(),
-                    Err(Error::Rewound { next }) => assert_eq!(next.get(), last + 1, "{what}"),
+                    Err(Error::Rewound { next, .. }) => assert_eq!(next.get(), last + 1, "{what}"),
                     Err(error) => panic!("{what}: {error}"),
                 }
             }
@@ -633,7 +633,7 @@ fn a_reader_beside_a_cut_shows_nothing_that_an_earlier_one_took() {
                         let is_old = bytes.starts_with(b"old");
                         assert!(number <= lsn(8) || !is_old, "look {look}, here: {here}: {number}");
                     }
-                    Err(Error::Rewound { next }) => assert_eq!(next, lsn(6)),
+                    Err(Error::Rewound { next, .. }) => assert_eq!(next, lsn(6)),
                     Err(error) => panic!("look {look}, here: {here}: {error}"),
                 }
             }
@@ -675,7 +675,7 @@ fn a_reader_beside_a_cut_that_is_half_done_waits_for_its_end() {
         for entry in reader.join().unwrap() {
             match entry {
                 Ok((lsn, _)) => assert!(lsn.get() <= 30),
-                Err(Error::Rewound { next }) => assert_eq!(next.get(), last + 1),
+                Err(Error::Rewound { next, .. }) => assert_eq!(next.get(), last + 1),
                 Err(error) => panic!("cut behind {last}: {error}"),
             }
         }
@@ -693,7 +693,7 @@ fn a_cut_to_a_place_that_is_damaged_is_refused_and_changes_nothing() {
         bytes[at] ^= 1;
     });
     let (names, refused) = (storage.names(), log.truncate_after(Some(lsn(6))));
-    assert!(matches!(refused, Err(Error::Damaged(_))), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Damaged { .. })), "{refused:?}");
     assert_eq!((log.durable(), storage.names()), (Lsn::new(30), names));
     assert_eq!(records(&log, 25).len(), 6);
     assert_eq!(log.append(b"next").unwrap(), lsn(31));

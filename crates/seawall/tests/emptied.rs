@@ -62,7 +62,7 @@ fn none_empties_a_log_that_does_not_begin_with_record_1() {
         let log = open(&storage.power_cut(|_| false));
         assert_eq!((log.durable(), log.recovery().first), (oldest.previous(), None));
         let refused = log.read_from(Lsn::FIRST).unwrap_err();
-        assert!(matches!(refused, Error::Pruned { oldest: o } if o == oldest), "{refused}");
+        assert!(matches!(refused, Error::Pruned { oldest: o, .. } if o == oldest), "{refused}");
         assert_eq!(log.append(b"new").unwrap(), oldest);
         let shown: Vec<_> = log.read_from(oldest).unwrap().map(Result::unwrap).collect();
         assert_eq!(shown, [(oldest, b"new".to_vec())]);

@@ -89,7 +89,7 @@ fn reopen(image: &Image, damaged: &MemStorage, found: &Verification, what: &dyn 
     let device = damaged.kill();
     let log = match open(&laid_out(again(2), image.layout), &device) {
         Ok(log) => log,
-        Err(Error::Damaged(_)) => {
+        Err(Error::Damaged { .. }) => {
             assert!(!found.damage.is_empty(), "{}: sound, and refused", what());
             return;
         }
@@ -284,7 +284,7 @@ fn look_at_run(image: &Image, damaged: &MemStorage, first: u64, what: &dyn Fn() 
             let kept = count(&image.records).min(first.saturating_sub(1));
             assert!(last >= kept, "{}: cut to {last}", what());
         }
-        Err(error) => assert!(matches!(error, Error::Damaged(_)), "{}: {error}", what()),
+        Err(error) => assert!(matches!(error, Error::Damaged { .. }), "{}: {error}", what()),
     }
     !silent.is_empty()
 }

@@ -118,7 +118,7 @@ fn a_follower_that_was_overtaken_by_a_cut_is_told() {
     }
     log.truncate_after(Lsn::new(4)).unwrap();
     let told = within(20, move || follower.next_within(LONG).unwrap_err());
-    assert!(matches!(told, Error::Rewound { next } if next.get() == 5), "{told}");
+    assert!(matches!(told, Error::Rewound { next, .. } if next.get() == 5), "{told}");
 }
 
 /// The image: when the follower looks, the log has grown past its place again.
@@ -141,7 +141,7 @@ fn a_follower_is_told_of_a_cut_that_the_log_has_grown_over() {
         }
         let next = follower.next_within(LONG);
         match next {
-            Err(Error::Rewound { next }) => {
+            Err(Error::Rewound { next, .. }) => {
                 assert_eq!((next.get(), cut < 10), (cut + 1, true), "cut behind {cut}");
             }
             Ok(Some((lsn, _))) => assert_eq!((lsn.get(), cut >= 10), (11, true), "{cut}"),
@@ -173,7 +173,7 @@ fn a_follower_is_told_of_a_cut_where_all_that_could_tell_was_pruned() {
         log.append(&large).unwrap();
         assert_eq!(log.truncate_before(Lsn::new(4).unwrap()).unwrap().get(), 4);
         match follower.next_within(LONG) {
-            Err(Error::Pruned { oldest }) => assert_eq!((oldest.get(), is_cut), (4, true)),
+            Err(Error::Pruned { oldest, .. }) => assert_eq!((oldest.get(), is_cut), (4, true)),
             Ok(Some((lsn, _))) => assert_eq!((lsn.get(), is_cut), (4, false)),
             other => panic!("cut: {is_cut}, here: {here}: {other:?}"),
         }
@@ -193,7 +193,7 @@ fn a_follower_that_was_overtaken_by_pruning_is_told() {
     }
     let oldest = log.truncate_before(Lsn::new(1_500).unwrap()).unwrap();
     let told = follower.next_within(LONG).unwrap_err();
-    assert!(matches!(told, Error::Pruned { oldest: o } if o == oldest), "{told}");
+    assert!(matches!(told, Error::Pruned { oldest: o, .. } if o == oldest), "{told}");
 }
 
 #[test]
@@ -299,7 +299,8 @@ fn follower_from_beyond_the_end_is_refused_at_once() {
                 let refused = follower.and_then(|mut follower| follower.next_within(LONG / 20));
                 let told = matches!(
                     &refused,
-                    Err(Error::BeyondEnd { from: f, next }) if (f.get(), next.get()) == (from, 6)
+                    Err(Error::BeyondEnd { from: at, next, .. })
+                        if (at.get(), next.get()) == (from, 6)
                 );
                 assert!(told, "from {from}: {refused:?}");
             }
@@ -318,7 +319,7 @@ fn follower_from_the_end_waits_for_the_next_record() {
             assert_eq!(follower.next_within(LONG).unwrap(), Some((lsn, b"behind".to_vec())));
             log.truncate_after(lsn.previous()).unwrap();
             let told = follower.next_within(LONG).unwrap_err();
-            assert!(matches!(told, Error::Rewound { next } if next == lsn), "{told}");
+            assert!(matches!(told, Error::Rewound { next, .. } if next == lsn), "{told}");
         }
     });
 }
@@ -331,7 +332,7 @@ fn follower_that_showed_nothing_yet_is_told_that_its_position_was_cut_off() {
         log.truncate_after(Lsn::new(3)).unwrap();
         for follower in followers {
             let told = follower.unwrap().next_within(LONG).unwrap_err();
-            assert!(matches!(told, Error::Rewound { next } if next.get() == 4), "{told}");
+            assert!(matches!(told, Error::Rewound { next, .. } if next.get() == 4), "{told}");
         }
     });
 }
@@ -375,7 +376,7 @@ fn follower_that_came_to_damage_says_so_each_time() {
             assert_eq!(follower.next_within(LONG).unwrap(), Some((Lsn::FIRST, payload(1))));
             for _ in 0..3 {
                 let told = follower.next_within(LONG / 20);
-                assert!(matches!(told, Err(Error::Damaged(_))), "{told:?}");
+                assert!(matches!(told, Err(Error::Damaged { .. })), "{told:?}");
             }
         }
     });
@@ -417,7 +418,7 @@ fn a_follower_that_starts_over_beside_a_prune_goes_on() {
         });
         match follower.next_within(Duration::ZERO) {
             Ok(found) => assert!(found.is_none_or(|(lsn, _)| lsn.get() == 2), "look {look}"),
-            Err(Error::Pruned { oldest }) => assert_eq!(oldest.get(), 3, "look {look}"),
+            Err(Error::Pruned { oldest, .. }) => assert_eq!(oldest.get(), 3, "look {look}"),
             Err(other) => panic!("look {look}: {other:#}"),
         }
         beside += u64::from(!hook.is_waiting());

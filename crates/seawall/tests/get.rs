@@ -227,7 +227,7 @@ fn a_pruned_record_is_said_to_be_pruned() {
         for number in shuffled(90) {
             for got in [log.get(lsn(number)), reader.get(lsn(number))] {
                 match got {
-                    Err(Error::Pruned { oldest: first }) => {
+                    Err(Error::Pruned { oldest: first, .. }) => {
                         assert!(first == oldest && lsn(number) < oldest, "record {number}");
                     }
                     got => {
@@ -283,7 +283,7 @@ impl Around<'_> {
                     let expected = record.or(kept.get(&number));
                     assert!(Some(&got) == expected, "{what}: record {number}");
                 }
-                (Err(Error::Damaged(damage)), None) => {
+                (Err(Error::Damaged { damage, .. }), None) => {
                     assert!(named, "{what}: {damage:?} for record {number}");
                     let Damage { lost, .. } = *damage;
                     assert!(names(&lost.unwrap(), number), "{what}: {lost:?} for record {number}");
@@ -361,7 +361,7 @@ fn the_neighbours_of_a_lost_record_in_its_batch_are_got() {
             for got in [log.get(lsn(number)), reader.get(lsn(number))] {
                 match got {
                     Ok(got) => assert_eq!(got, expected, "round {round}, record {number}"),
-                    Err(Error::Damaged(damage)) => {
+                    Err(Error::Damaged { damage, .. }) => {
                         assert!(number == 2_005 && names(&damage.lost.unwrap(), number));
                     }
                     Err(other) => panic!("{other}"),
@@ -385,7 +385,7 @@ fn a_durable_record_is_never_said_not_to_be_there() {
     left.edit(sealed, |bytes| bytes[3 * 512..4 * 512].fill(0));
     let reader = reader(left);
     let is_lost = |number: &u64| match reader.get(lsn(*number)) {
-        Err(Error::Damaged(damage)) => names(&damage.lost.unwrap(), *number),
+        Err(Error::Damaged { damage, .. }) => names(&damage.lost.unwrap(), *number),
         got => {
             assert_eq!(got.unwrap(), appended(*number, 1), "record {number}");
             false
@@ -469,7 +469,7 @@ fn is_before_or_after(name: &str, number: u64, got: &seawall::Result<Option<Vec<
         || match name {
             "cut" => number > 15 && (is(2) || matches!(got, Ok(None))),
             "empty" => matches!(got, Ok(None)),
-            "prune" => matches!(got, Err(Error::Pruned { oldest }) if lsn(number) < *oldest),
+            "prune" => matches!(got, Err(Error::Pruned { oldest, .. }) if lsn(number) < *oldest),
             _ => number > 40 && is(2),
         }
 }
@@ -637,7 +637,9 @@ fn many_threads_get_beside_a_fast_writer_that_prunes() {
                                     assert_eq!(Some(got), appended(number, 1));
                                     "got"
                                 }
-                                Err(Error::Pruned { oldest }) if oldest > lsn(number) => "pruned",
+                                Err(Error::Pruned { oldest, .. }) if oldest > lsn(number) => {
+                                    "pruned"
+                                }
                                 got => panic!("{number} of {least}, {gone} pruned: {got:?}"),
                             };
                             *counts.entry(kind).or_default() += 1;

@@ -514,7 +514,7 @@ fn what_a_replica_has_behind_the_end_is_not_taken() {
                 // Nothing here says that those of the replica are the same.
                 let from = lsn(u64::try_from(first).unwrap() + 1);
                 assert_eq!(end, (Verdict::Lost, from.previous()));
-                assert_eq!(done.refused, [Lost { from, to: None }]);
+                assert_eq!(done.refused, [Lost::new(from, None)]);
                 assert!(done.is_empty() && state(&damaged) == was);
             }
         }

@@ -49,7 +49,7 @@ fn patch(random: &mut Random, files: &Files) -> Patch {
     let new = some_bytes(random, 40);
     let old = files.get(&file).map_or(&[][..], |bytes| &bytes[offset..]);
     let old = old[..old.len().min(new.len())].to_vec();
-    Patch { file, offset: u64::try_from(offset).unwrap(), old, new, by: RepairSource::Replica }
+    Patch::new(file, u64::try_from(offset).unwrap(), (old, new), RepairSource::Replica)
 }
 
 fn read(file: &dyn File, at: usize, length: usize) -> io::Result<Vec<u8>> {
@@ -102,12 +102,8 @@ fn what_a_patch_covers_is_not_asked_of_the_device() {
     let device = MemStorage::new();
     device.create("one").unwrap().write_at(&[1; 1024], 0).unwrap();
     device.fail_read("one", 512..600);
-    let whole = |from: u64, length| Patch {
-        file: "one".to_owned(),
-        offset: from,
-        old: vec![0; length],
-        new: vec![2; length],
-        by: RepairSource::Parity,
+    let whole = |from: u64, length| {
+        Patch::new("one", from, (vec![0; length], vec![2; length]), RepairSource::Parity)
     };
     let part = Overlay::new(Arc::new(device.clone()), &[whole(512, 80)]);
     read(&*part.open("one", Access::Read).unwrap(), 0, 1024).unwrap_err();
@@ -158,7 +154,7 @@ fn a_damaged_log_is_judged_as_it_would_be_once_mended() {
     let (was, is) = (image.device.bytes(name).unwrap(), damaged.bytes(name).unwrap());
     let (old, new) = (is[begin..end].to_vec(), was[begin..end].to_vec());
     let offset = u64::try_from(begin).unwrap();
-    let patch = Patch { file: name.to_owned(), offset, old, new, by: RepairSource::Replica };
+    let patch = Patch::new(name, offset, (old, new), RepairSource::Replica);
     let view: Arc<dyn Storage> = Arc::new(Overlay::new(Arc::new(damaged.clone()), &[patch]));
     assert_eq!(Maintenance::on(&view).verify().unwrap().verdict, Verdict::Clean);
     assert_eq!(judge(&damaged).unwrap().verdict, Verdict::Lost, "the log itself stays");

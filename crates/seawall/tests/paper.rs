@@ -99,13 +99,13 @@ fn is_read_in_full<C: Codec<Record, Item = Record>>(folder: &Scratch, what: &str
 fn is_caught<C: Codec<Record, Item = Record>>(folder: &Scratch, what: &str) {
     let logger: Logger<Record, C> = Logger::new(&folder.path);
     let refused = logger.write(&record(9)).unwrap_err();
-    assert!(matches!(refused, Error::Damaged(_)), "{what}: {refused}");
+    assert!(matches!(refused, Error::Damaged { .. }), "{what}: {refused}");
     let mut found = logger.retrieve().unwrap();
     for id in 1..HIT {
         assert_eq!(found.next().unwrap().unwrap(), record(id), "{what}");
     }
     match found.next() {
-        Some(Err(Error::Damaged(damage))) => {
+        Some(Err(Error::Damaged { damage, .. })) => {
             let lost = damage.lost.unwrap();
             assert_eq!(lost.from, lsn(u64::from(HIT)), "{what}: {damage}");
         }
@@ -229,7 +229,9 @@ fn is_caught_between(folder: &Scratch) {
     for id in 1..=HIT {
         assert_eq!(found.next().unwrap().unwrap(), record(id));
     }
-    assert!(matches!(found.next(), Some(Err(Error::Damaged(damage))) if damage.lost.is_none()));
+    assert!(
+        matches!(found.next(), Some(Err(Error::Damaged { damage, .. })) if damage.lost.is_none())
+    );
     assert!(found.next().is_none());
     let judged = Maintenance::at(&folder.path).verify().unwrap();
     assert_eq!((judged.verdict, judged.records), (Verdict::Correctable, u64::from(COUNT)));

@@ -213,7 +213,7 @@ fn a_damaged_byte_is_named_and_the_other_records_are_read() {
             let kept = read(&device, false).unwrap();
             assert!(kept.count() < number, "{what}: reading stops there");
             let refused = open(&roomy(3), &device).map(drop);
-            assert!(matches!(refused, Err(Error::Damaged(_))), "{what}: {refused:?}");
+            assert!(matches!(refused, Err(Error::Damaged { .. })), "{what}: {refused:?}");
         }
     }
 }
@@ -231,7 +231,7 @@ fn the_rest_of_a_damaged_set_is_marked() {
         match cursor.next_record() {
             Ok(None) => break,
             Ok(Some(record)) => marks.push((record.lsn.get(), record.set)),
-            Err(Error::Damaged(_)) => {}
+            Err(Error::Damaged { .. }) => {}
             Err(other) => panic!("{other}"),
         }
     }
@@ -410,7 +410,7 @@ fn each_record_is_got_in_any_order_and_around_damage() {
     for number in 1..=200 {
         match reader.get(lsn(number)) {
             Ok(found) => assert_eq!((found, number == hit), (Some(record(number)), false)),
-            Err(Error::Damaged(damage)) => {
+            Err(Error::Damaged { damage, .. }) => {
                 assert_eq!(number, hit, "{damage}");
                 assert_eq!(damage.lost.unwrap().from.get(), hit);
             }
@@ -607,13 +607,13 @@ fn what_is_left_of_a_log_is_not_taken_for_an_empty_one() {
     device.remove_raw(FIRST);
     let found = judge(&device).unwrap();
     assert_eq!(found.damage[0].cause, Corruption::TextMissing, "{found:#?}");
-    assert!(matches!(open(&roomy(2), &device).map(drop), Err(Error::Damaged(_))));
+    assert!(matches!(open(&roomy(2), &device).map(drop), Err(Error::Damaged { .. })));
     let device = nine();
     device.remove_raw("000000000001.head");
     assert_eq!(judge(&device).unwrap().verdict, Verdict::Lost);
     device.remove_raw("manifest");
     let alone = open(&roomy(2), &device).map(drop);
-    assert!(matches!(alone, Err(Error::NotALog { .. } | Error::Damaged(_))), "{alone:?}");
+    assert!(matches!(alone, Err(Error::NotALog { .. } | Error::Damaged { .. })), "{alone:?}");
     assert!(device.bytes(FIRST).is_some(), "the text stays");
 }
 

@@ -319,7 +319,7 @@ fn what_a_clean_close_names_and_is_lost_is_damage_by_a_stale_live_too() {
     let found = read(&device, true).unwrap();
     assert_eq!((found.count(), found.errors), (7, 1));
     let reader = LogReader::open_any_in(Arc::new(device)).unwrap();
-    assert!(matches!(reader.get(Lsn::new(9).unwrap()), Err(Error::Damaged(_))));
+    assert!(matches!(reader.get(Lsn::new(9).unwrap()), Err(Error::Damaged { .. })));
     assert!(reader.get(Lsn::new(7).unwrap()).unwrap().is_some());
 }
 
@@ -331,7 +331,7 @@ fn where_the_manifest_is_lost_and_live_may_be_stale_nobody_says_where_the_log_en
     let open_ended = |device: &MemStorage| {
         let reader = LogReader::open_any_in(Arc::new(device.clone())).unwrap();
         let last = reader.read_from(Lsn::FIRST).unwrap().last().unwrap();
-        let Err(Error::Damaged(damage)) = last else { panic!("{last:?}") };
+        let Err(Error::Damaged { damage, .. }) = last else { panic!("{last:?}") };
         damage.lost.map(|lost| (lost.from.get(), lost.to))
     };
     device.edit("live", |bytes| bytes.clone_from(&stale));

@@ -366,7 +366,7 @@ fn a_record_that_json_has_no_words_for_is_refused_and_the_log_stays_as_it_was() 
         let refused = log.append(&vec![None, Some(value)]).unwrap_err();
         let why = format!("[1]: {value} is not a JSON number").replace("inf", "infinity");
         assert!(
-            matches!(&refused, Error::Encode { source } if source.to_string() == why),
+            matches!(&refused, Error::Encode { source, .. } if source.to_string() == why),
             "{refused:?}"
         );
         log.append_batch([&vec![], &vec![Some(value)]]).unwrap_err();

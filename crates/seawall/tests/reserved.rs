@@ -138,7 +138,7 @@ fn a_first_segment_does_not_stand_in_for_an_older_one_that_the_manifest_names() 
     let found = judge(&device).unwrap();
     let lost = found.damage.iter().find_map(|damage| damage.lost).unwrap();
     assert_eq!((lost.from, lost.to), (Lsn::FIRST, head.base.previous()), "{found:?}");
-    assert!(open(&again(1), &device).is_err_and(|error| matches!(error, Error::Damaged(_))));
+    assert!(open(&again(1), &device).is_err_and(|error| matches!(error, Error::Damaged { .. })));
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn goes_on_with(image: &images::Image, geometry: Geometry) {
     let before = bytes_of(&device);
     let log = match open(&laid_out(tiny(9), image.layout), &device) {
         Ok(log) => log,
-        Err(Error::Damaged(_)) if geometry.batch_max < GEOMETRY.batch_max => {
+        Err(Error::Damaged { .. }) if geometry.batch_max < GEOMETRY.batch_max => {
             // What it has to carry fits in no batch any more: it says so, and nothing is lost.
             let now = bytes_of(&device);
             for (name, bytes) in before.iter().filter(|(name, _)| name.contains('0')) {

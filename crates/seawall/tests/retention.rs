@@ -292,7 +292,7 @@ fn read_on(entries: impl Iterator<Item = Result<(Lsn, Vec<u8>), Error>>, from: u
     for entry in entries {
         match entry {
             Ok((lsn, bytes)) => assert_eq!((lsn.get(), bytes), (next, payload(next))),
-            Err(Error::Pruned { oldest }) => {
+            Err(Error::Pruned { oldest, .. }) => {
                 assert!(oldest > lsn(next), "{oldest} is there, and {next} was asked for");
                 return next;
             }
@@ -372,7 +372,7 @@ fn a_reader_sees_no_damage_whatever_retention_does_at_any_step_of_it() {
                 };
                 match started {
                     Ok(entries) => drop(read_on(entries, from)),
-                    Err(Error::Pruned { oldest }) => assert!(oldest > lsn(from)),
+                    Err(Error::Pruned { oldest, .. }) => assert!(oldest > lsn(from)),
                     Err(other) => panic!("{records} and {more}, here: {here}, {look}: {other}"),
                 }
                 if hook.is_waiting() {

@@ -111,7 +111,7 @@ impl Reading {
             match entry {
                 Ok((lsn, payload)) if lsn.get() <= last => reading.take(lsn, &payload, sample),
                 Ok((lsn, payload)) => assert_eq!(payload, NEXT, "record {lsn}"),
-                Err(Error::Damaged(damage)) => {
+                Err(Error::Damaged { damage, .. }) => {
                     reading.errors += 1;
                     reading.lost.extend(damage.lost);
                     break;
@@ -145,7 +145,7 @@ impl Case<'_> {
             match cursor.next_record() {
                 Ok(Some(record)) => reading.take(record.lsn, record.payload, self.sample),
                 Ok(None) => return,
-                Err(Error::Damaged(damage)) => {
+                Err(Error::Damaged { damage, .. }) => {
                     reading.errors += 1;
                     reading.lost.extend(damage.lost);
                 }
@@ -275,7 +275,7 @@ impl Case<'_> {
                     assert!(!skipping.delivered.contains(&lsn), "record {lsn} is there, not got");
                 }
                 // What it cannot reach past it may refuse.
-                Err(Error::Damaged(_)) => {}
+                Err(Error::Damaged { .. }) => {}
                 Err(error) => panic!("get record {lsn}: {error}"),
             }
         }
@@ -289,7 +289,7 @@ impl Case<'_> {
         let options = self.sample.kind.options(random.draw()).mode(mode);
         let log = match open(&options, &device) {
             Ok(log) => log,
-            Err(Error::Damaged(_)) => {
+            Err(Error::Damaged { .. }) => {
                 assert!(!found.damage.is_empty(), "sound, and refused: {found:?}");
                 return false;
             }
@@ -358,7 +358,7 @@ impl Case<'_> {
         let storage: Arc<dyn Storage> = Arc::new(device.clone());
         match Maintenance::on(&storage).truncate_damaged_tail() {
             Ok(_) => {}
-            Err(Error::Damaged(_)) => return,
+            Err(Error::Damaged { .. }) => return,
             Err(error) => panic!("cut: {error}"),
         }
         let found = Maintenance::on(&storage)

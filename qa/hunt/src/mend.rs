@@ -304,11 +304,11 @@ impl Case<'_> {
                     assert_eq!(Some(record.payload), self.record(lsn), "record {lsn}");
                 }
                 Ok(None) => return named,
-                Err(Error::Damaged(damage)) => named.extend(damage.lost),
+                Err(Error::Damaged { damage, .. }) => named.extend(damage.lost),
                 Err(error) if self.is_refused && self.is_beyond && errors < 100 => {
                     // What the device does not give it may end at; nothing is told of the rest.
                     assert!(matches!(error, Error::Io { .. }), "{error}");
-                    named.push(Lost { from: Lsn::FIRST, to: None });
+                    named.push(Lost::new(Lsn::FIRST, None));
                     errors += 1;
                 }
                 Err(error) => panic!("a reader fails: {error}"),
@@ -327,7 +327,7 @@ impl Case<'_> {
             let lsn = 1 + u64::try_from(random.below(self.log.records.len())).unwrap();
             match reader.get(Lsn::new(lsn).unwrap()) {
                 Ok(Some(found)) => assert_eq!(Some(&found[..]), self.record(lsn), "got {lsn}"),
-                Err(Error::Damaged(_)) if self.is_beyond => {}
+                Err(Error::Damaged { .. }) if self.is_beyond => {}
                 Err(Error::Io { .. }) if self.is_beyond && self.is_refused => {}
                 Ok(None) if missing.contains(&lsn) => {}
                 other => panic!("get record {lsn}: {other:?}"),
@@ -358,7 +358,7 @@ impl Case<'_> {
         let device = self.damaged.kill();
         let log: Bytes = match open(&options(self.log.layout, 7), &device) {
             Ok(log) => log,
-            Err(Error::Damaged(_)) if self.is_beyond => return,
+            Err(Error::Damaged { .. }) if self.is_beyond => return,
             Err(Error::Io { .. }) if self.is_refused => return,
             Err(error) => panic!("open: {error}"),
         };

@@ -255,7 +255,7 @@ impl World {
         let Some(number) = Lsn::new(lsn) else { return };
         match self.log().get(number) {
             Ok(found) if lsn > self.model.gone => assert_eq!(found.as_ref(), self.record(lsn)),
-            Err(Error::Pruned { oldest }) => assert_eq!(oldest.get(), self.model.gone + 1),
+            Err(Error::Pruned { oldest, .. }) => assert_eq!(oldest.get(), self.model.gone + 1),
             other => assert!(lsn <= self.model.gone, "{lsn}: {other:?}"),
         }
         assert_eq!(self.log().get(Lsn::new(self.model.last() + 1).unwrap()).unwrap(), None);

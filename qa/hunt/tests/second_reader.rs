@@ -78,7 +78,7 @@ fn ours(folder: &Path) -> String {
                 _ => 0,
             }
         }
-        Err(Error::Damaged(_)) => 5,
+        Err(Error::Damaged { .. }) => 5,
         Err(Error::NotALog { .. } | Error::Unsupported { .. }) => 8,
         Err(error) => panic!("{error}"),
     };

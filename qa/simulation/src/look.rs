@@ -210,7 +210,7 @@ fn is_there_or_named(
     for entry in entries {
         let (lsn, payload) = match entry {
             Ok(entry) => entry,
-            Err(Error::Damaged(damage)) => {
+            Err(Error::Damaged { damage, .. }) => {
                 told.extend(damage.lost);
                 continue;
             }
@@ -282,7 +282,7 @@ pub(crate) fn mend(world: &World, device: &MemStorage, seed: u64) -> MemStorage 
     match mended {
         Ok(mended) => is_mended(world, (&mended, &before), (salvage, what)),
         // Too little is left.
-        Err(Error::NotALog { .. } | Error::Damaged(_) | Error::InvalidOption { .. }) => {}
+        Err(Error::NotALog { .. } | Error::Damaged { .. } | Error::InvalidOption { .. }) => {}
         Err(error) => world.find(format!("{what}: {error:#}")),
     }
     world.ledger().start_over();

@@ -346,7 +346,7 @@ impl Simulation {
             return;
         }
         let damaged = world.ledger().damaged;
-        if damaged && matches!(error, Error::Damaged(_)) {
+        if damaged && matches!(error, Error::Damaged { .. }) {
             self.device = look::mend(world, &self.device, self.seed);
         }
     }

@@ -107,10 +107,10 @@ impl World {
             }
             Error::Poisoned { .. } => (damaged || !self.should_go_on(), Next::Stop),
             // Parity may restore some of the blocks that the device refuses.
-            Error::Damaged(damage) if damage.cause == Corruption::Unreadable => {
+            Error::Damaged { damage, .. } if damage.cause == Corruption::Unreadable => {
                 (damaged || any(&[Kind::ReadError, Kind::LastingError]), Next::GoOn)
             }
-            Error::Damaged(_) => (damaged, Next::GoOn),
+            Error::Damaged { .. } => (damaged, Next::GoOn),
             // A reader's place was given up or cut off, if anything was.
             Error::Pruned { .. } => (self.ledger().may_begin_later(), Next::GoOn),
             Error::Rewound { .. } => (self.ledger().cuts() > 0, Next::GoOn),

@@ -92,7 +92,7 @@ fn read<P: AsRef<[u8]>>(entries: impl Iterator<Item = Result<(Lsn, P)>>) -> Read
                     reading.wrong.push(lsn);
                 }
             }
-            Err(Error::Damaged(damage)) => reading.lost.extend(damage.lost),
+            Err(Error::Damaged { damage, .. }) => reading.lost.extend(damage.lost),
             Err(error) => reading.troubles.push(format!("the reader fails: {error}")),
         }
         let errors = reading.lost.len() + reading.troubles.len();
@@ -110,7 +110,7 @@ fn open(image: &Image, (mode, sound): (OpenMode, Verdict)) -> io::Result<Opened>
     let opened = options().create(false).mode(mode).open(scratch.path());
     let log: Log<[u8], Raw> = match opened {
         Ok(log) => log,
-        Err(error @ (Error::Damaged(_) | Error::Ambiguous { .. })) => {
+        Err(error @ (Error::Damaged { .. } | Error::Ambiguous { .. })) => {
             return Ok(Opened::No(error.to_string()));
         }
         Err(error) => return Err(io::Error::other(error)),

@@ -6,7 +6,6 @@ use super::sample::numbers;
 use super::{peers, rows, table};
 use seawall::Lsn;
 use seawall::damage::{Corruption, Damage, Lost};
-use seawall::format::Offset;
 use seawall::verify::Verdict;
 
 fn lsn(number: u64) -> Lsn {
@@ -14,7 +13,7 @@ fn lsn(number: u64) -> Lsn {
 }
 
 fn lost(from: u64, to: u64) -> Lost {
-    Lost { from: lsn(from), to: Lsn::new(to) }
+    Lost::new(lsn(from), Lsn::new(to))
 }
 
 /// All that was written.
@@ -44,14 +43,8 @@ fn sound() -> Seen {
 
 /// A log that says truly what it lost.
 fn honest(range: Lost) -> Seen {
-    let damage = Damage {
-        segment: None,
-        offset: Offset(0),
-        bytes: 0,
-        lost: Some(range),
-        origin: None,
-        cause: Corruption::Body,
-    };
+    let mut damage = Damage::new(Corruption::Body);
+    damage.lost = Some(range);
     Seen {
         verdict: Verdict::Lost,
         damage: vec![damage],

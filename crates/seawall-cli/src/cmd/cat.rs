@@ -84,7 +84,7 @@ fn start(args: &Cat, reader: &LogReader<[u8], Raw>) -> Result<(Lsn, Cursor), Err
     };
     match reader.cursor(from) {
         // Truncated since: what it begins with now is as good.
-        Err(Error::Pruned { oldest }) if args.from.is_none() => {
+        Err(Error::Pruned { oldest, .. }) if args.from.is_none() => {
             Ok((oldest, reader.cursor(oldest)?))
         }
         found => Ok((from, found?)),
@@ -123,7 +123,7 @@ fn print(
                     break;
                 }
             }
-            Err(Error::Damaged(damage)) => {
+            Err(Error::Damaged { damage, .. }) => {
                 // Damage that lies wholly behind what was asked for is not what was asked for.
                 let begins = damage.lost.map(|lost| lost.from.get());
                 if begins.zip(args.to).is_some_and(|(begins, to)| begins > to) {
@@ -149,12 +149,12 @@ fn print(
 fn tell_given_up(args: &Cat, next: Option<Lsn>, found: Lsn) {
     let gap = next.zip(found.previous()).filter(|(from, to)| from <= to && !args.look.quiet);
     if let Some((from, to)) = gap {
-        say(&format!("seawall: {} given up by a repair", Lost { from, to: Some(to) }));
+        say(&format!("seawall: {} given up by a repair", Lost::new(from, Some(to))));
     }
 }
 
 fn tell(log: &Path, damage: &Damage) -> Exit {
-    let failure = Failure::of(&Error::Damaged(Box::new(damage.clone())), "cat", log);
+    let failure = Failure::of(&Error::damaged(damage.clone()), "cat", log);
     failure.tell();
     failure.exit
 }

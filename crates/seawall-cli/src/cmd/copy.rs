@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
 /// names records that are not lost.
 fn failed(args: &Copy, error: &Error) -> Failure {
     let Copy { log, target, .. } = args;
-    if matches!(error, Error::Damaged(_)) {
+    if matches!(error, Error::Damaged { .. }) {
         let found = seawall::Maintenance::at(log).verify();
         if found
             .is_ok_and(|found| found.verdict == Verdict::Correctable && !found.mended.is_empty())

@@ -226,13 +226,7 @@ mod tests {
 
     fn patch(old: &[u8], new: &[u8]) -> Patch {
         let (old, new) = (old.to_vec(), new.to_vec());
-        Patch {
-            file: "000000000001.seg".to_owned(),
-            offset: 100,
-            old,
-            new,
-            by: RepairSource::Parity,
-        }
+        Patch::new("000000000001.seg", 100, (old, new), RepairSource::Parity)
     }
 
     #[test]

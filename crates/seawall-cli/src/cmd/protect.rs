@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Protect) -> Result<Exit, Failure> {
     progress.end();
     let found = found.map_err(fail)?;
     if let Some(damage) = beyond_parity(&args.log, &found).map_err(fail)? {
-        return Err(fail(Error::Damaged(Box::new(damage))));
+        return Err(fail(Error::damaged(damage)));
     }
     let before = protection(&args.log, &found).map_err(fail)?;
     let scheme = args.parity.or(before.scheme).unwrap_or(Parity::DEFAULT);

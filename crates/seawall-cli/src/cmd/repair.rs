@@ -88,7 +88,7 @@ fn look_at_replica(args: &Repair, replica: &Path) -> Result<(), Failure> {
 /// Of a repair that failed: the replica may be what is wrong.
 fn failure(args: &Repair, error: &Error) -> Failure {
     let place = match error {
-        Error::Mismatch { what: "the id", has, requested } => {
+        Error::Mismatch { what: "the id", has, requested, .. } => {
             let what =
                 format!("a replica of another log: its id is {requested}, this one's is {has}");
             return Failure::new(Exit::Usage, what)
@@ -228,7 +228,7 @@ fn plan(args: &Repair) -> Result<Exit, Failure> {
     };
     let cut = match seawall::Maintenance::at(&args.log).plan_truncation() {
         Ok(cut) => Some(cut),
-        Err(Error::Damaged(_)) => None,
+        Err(Error::Damaged { .. }) => None,
         // What the device cannot read is no end that a log could be given.
         Err(Error::Io { .. }) if !found.damage.is_empty() => None,
         Err(error) => return Err(fail(error)),
@@ -488,7 +488,7 @@ fn tell_rescued(out: &mut Output, args: &Repair, target: &Path, done: &SalvageRe
 fn cut_tail(args: &Repair, mend: Option<&RepairPlan>) -> Result<Exit, Failure> {
     let cut = seawall::Maintenance::at(&args.log).truncate_damaged_tail();
     let cut = cut.map_err(|error| match &error {
-        Error::Damaged(damage) => {
+        Error::Damaged { damage, .. } => {
             let failure = Failure::new(Exit::Lost, format!("no end can be given to it: {damage}"));
             let next = format!("seawall repair {} --salvage-to NEW", typed(&args.log));
             failure.at(args.log.display()).next(next)

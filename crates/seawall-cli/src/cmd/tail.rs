@@ -6,7 +6,6 @@ use crate::bookmark::Bookmark;
 use crate::printer::Printer;
 use crate::report::{Exit, Failure};
 use crate::select::Picker;
-use seawall::damage::AtomicSet;
 use seawall::verify::Verification;
 use seawall::{Error, LogReader, Lsn, Raw, Record};
 use std::collections::VecDeque;
@@ -65,9 +64,9 @@ pub(crate) fn run(args: &Tail) -> Result<Exit, Failure> {
 fn resume(found: &Verification, (oldest, position): (Lsn, Lsn)) -> Result<Lsn, Error> {
     let end = found.last_lsn.map_or(oldest, |last| last.next().max(oldest));
     if position < oldest {
-        return Err(Error::Pruned { oldest });
+        return Err(Error::pruned(oldest));
     }
-    if position > end { Err(Error::Rewound { next: end }) } else { Ok(position) }
+    if position > end { Err(Error::rewound(end)) } else { Ok(position) }
 }
 
 /// The first of the last `count` records.
@@ -97,7 +96,7 @@ fn back_by_matches(args: &Tail, reader: &LogReader<[u8], Raw>) -> Result<Option<
             }
             Ok(None) if most == 0 => return Ok(Some(next)),
             Ok(None) => return Ok(matching.front().copied().filter(|_| matching.len() == most)),
-            Err(Error::Damaged(_)) => {}
+            Err(Error::Damaged { .. }) => {}
             Err(error) => return Err(error),
         }
     }
@@ -121,7 +120,7 @@ fn last_shown(
         match cursor.next_record() {
             Ok(Some(record)) => shown = Some(record.lsn),
             Ok(None) => return Ok(shown),
-            Err(Error::Damaged(_)) => {}
+            Err(Error::Damaged { .. }) => {}
             Err(error) => return Err(error),
         }
     }
@@ -168,10 +167,7 @@ impl Tailing<'_> {
             match follower.next_within(patience) {
                 Ok(Some((lsn, payload))) => {
                     // A follower does not say when a record was written.
-                    let (payload, set) = (payload.as_slice(), AtomicSet::Whole);
-                    let (time_us, goes_on, schema) = (0, false, 0);
-                    let record = Record { lsn, payload, time_us, goes_on, set, schema };
-                    self.printer.record(&record);
+                    self.printer.record(&Record::new(lsn, &payload));
                     self.printer.out.flush();
                     self.next = lsn.next();
                     self.note_printed()?;

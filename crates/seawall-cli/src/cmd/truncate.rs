@@ -88,7 +88,7 @@ fn forecast(args: &Truncate, found: &Verification) -> Exit {
 fn lost(found: &Verification) -> Option<Error> {
     let damage = found.damage.iter().find(|damage| damage.lost.is_some());
     let damage = damage.filter(|_| found.verdict == Verdict::Lost)?;
-    Some(Error::Damaged(Box::new(damage.clone())))
+    Some(Error::damaged(damage.clone()))
 }
 
 fn as_json(args: &Truncate, plan: &Plan) -> Value {

@@ -109,7 +109,7 @@ fn belongs(mark: &mut Watermark, source: &dyn Source, is_needed: bool) -> Result
             return Err(unproven("was truncated away in the log"));
         }
         Err(seawall::Error::Pruned { .. }) => {}
-        Err(seawall::Error::Damaged(damage)) if damage.cause == Corruption::GivenUp => {
+        Err(seawall::Error::Damaged { damage, .. }) if damage.cause == Corruption::GivenUp => {
             if is_needed {
                 return Err(unproven("was given up in the log by a repair"));
             }

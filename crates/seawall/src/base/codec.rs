@@ -120,7 +120,7 @@ impl Stored<'_> {
             older if older < known => C::decode_older(older, payload),
             _ => C::decode(payload),
         };
-        decoded.map_err(|source| Error::Decode { lsn, source })
+        decoded.map_err(|source| Error::decode(lsn, source))
     }
 }
 

@@ -1,5 +1,10 @@
 //! The error type of the log: one variant per action of the caller.
 
+mod damage;
+
+pub(crate) use damage::missing_segment;
+pub use damage::{Corruption, Damage, Lost, Origin};
+
 use seawall_format::{Lsn, Offset, Refused, SegmentId};
 use seawall_io::into_parts;
 use std::sync::Arc;
@@ -27,6 +32,7 @@ pub enum Error {
         place: String,
     },
     /// The path exists and is not a log. Its contents are left unchanged.
+    #[non_exhaustive]
     NotALog {
         /// The path.
         place: String,
@@ -34,6 +40,7 @@ pub enum Error {
         found: String,
     },
     /// A valid log that this version cannot read: see [`Refused`].
+    #[non_exhaustive]
     Unsupported {
         /// The file that cannot be read.
         place: String,
@@ -41,6 +48,7 @@ pub enum Error {
         refused: Refused,
     },
     /// The options differ from those that the log was created with.
+    #[non_exhaustive]
     Mismatch {
         /// Which option.
         what: &'static str,
@@ -54,10 +62,15 @@ pub enum Error {
         /// Which option, and why it is invalid.
         why: String,
     },
-    /// Stored bytes differ from what was written. Names the place and the lost records.
-    Damaged(Box<Damage>),
+    /// Stored bytes differ from what was written.
+    #[non_exhaustive]
+    Damaged {
+        /// The place and the lost records.
+        damage: Box<Damage>,
+    },
     /// The end of the log is an unacknowledged torn write or damage, and the log was opened with
     /// [`OpenMode::Strict`](crate::OpenMode). The other modes remove the end and keep a copy.
+    #[non_exhaustive]
     Ambiguous {
         /// The segment.
         segment: SegmentId,
@@ -65,6 +78,7 @@ pub enum Error {
         offset: Offset,
     },
     /// The record or atomic set is larger than the largest batch. The log was not changed.
+    #[non_exhaustive]
     TooLarge {
         /// The size of the refused record or set in bytes.
         size: usize,
@@ -73,16 +87,19 @@ pub enum Error {
     },
     /// The device has no space for another segment. The record was not appended and the log is
     /// unchanged: it can be read and closed, and appends succeed again once there is space.
+    #[non_exhaustive]
     DiskFull {
         /// The error of the device.
         source: io::Error,
     },
     /// The codec cannot encode the record. The log is unchanged.
+    #[non_exhaustive]
     Encode {
         /// The error of the codec.
         source: CodecError,
     },
     /// The bytes are intact, but the codec cannot decode them as a record of this type.
+    #[non_exhaustive]
     Decode {
         /// The record.
         lsn: Lsn,
@@ -91,6 +108,7 @@ pub enum Error {
     },
     /// A write or sync failed and this handle writes no more. Reopen the log to learn whether the
     /// records in flight survived.
+    #[non_exhaustive]
     Poisoned {
         /// The first failure.
         cause: Arc<str>,
@@ -98,11 +116,13 @@ pub enum Error {
     /// The requested records were removed from the start of the log. If a follower is positioned
     /// exactly at `oldest`, its earlier records may have been truncated and their LSNs reused, and
     /// the segments that could tell are gone.
+    #[non_exhaustive]
     Pruned {
         /// The first remaining record, or the next one of an empty log.
         oldest: Lsn,
     },
     /// Records that were read have been truncated since. Their LSNs are reused for other records.
+    #[non_exhaustive]
     Rewound {
         /// The number that the next record has.
         next: Lsn,
@@ -110,6 +130,7 @@ pub enum Error {
     /// A follower was created at a position past the next record. If the program stored this
     /// position, it has seen records that the log does not have: the log was truncated, restored
     /// from a backup, or is a different one.
+    #[non_exhaustive]
     BeyondEnd {
         /// The requested position.
         from: Lsn,
@@ -119,6 +140,7 @@ pub enum Error {
     /// These records are intact, but a crash could still remove them: nothing on the device
     /// confirms that they are durable, and the reader's own sync failed. Opening the log for append
     /// decides whether they remain.
+    #[non_exhaustive]
     Unconfirmed {
         /// The first of them.
         from: Lsn,
@@ -134,6 +156,7 @@ pub enum Error {
     Reentrant,
     /// This process was forked from the one that opened the log, and its copy of the handle is
     /// unusable. Drop it; to write here, open the log again after the parent has closed it.
+    #[non_exhaustive]
     Forked {
         /// The id of the process that opened the log.
         opened_in: u32,
@@ -186,6 +209,30 @@ impl Error {
         }
     }
 
+    /// An [`Error::Damaged`] for this place.
+    #[must_use]
+    pub fn damaged(damage: Damage) -> Self {
+        Self::Damaged { damage: Box::new(damage) }
+    }
+
+    /// An [`Error::Pruned`] of a log that begins at `oldest`.
+    #[must_use]
+    pub fn pruned(oldest: Lsn) -> Self {
+        Self::Pruned { oldest }
+    }
+
+    /// An [`Error::Rewound`] of a log whose next record is `next`.
+    #[must_use]
+    pub fn rewound(next: Lsn) -> Self {
+        Self::Rewound { next }
+    }
+
+    /// An [`Error::Decode`] of the record at `lsn`.
+    #[must_use]
+    pub fn decode(lsn: Lsn, source: CodecError) -> Self {
+        Self::Decode { lsn, source }
+    }
+
     /// Returns the action open to the caller.
     ///
     /// # Examples
@@ -205,7 +252,7 @@ impl Error {
             Self::Io { source, .. } if is_wrong_path(source) => ErrorKind::Usage,
             Self::Io { .. } | Self::Busy { .. } | Self::DiskFull { .. } => ErrorKind::Retry,
             Self::Poisoned { .. } | Self::Closed | Self::Forked { .. } => ErrorKind::Reopen,
-            Self::Damaged(_) | Self::Ambiguous { .. } | Self::Unconfirmed { .. } => {
+            Self::Damaged { .. } | Self::Ambiguous { .. } | Self::Unconfirmed { .. } => {
                 ErrorKind::Repair
             }
             Self::NotALog { .. }
@@ -261,7 +308,7 @@ impl Error {
                 write!(f, "{what} mismatch: the log has {has}, but {requested} was requested")
             }
             Self::InvalidOption { why } => f.write_str(why),
-            Self::Damaged(damage) => write!(f, "{damage}"),
+            Self::Damaged { damage } => write!(f, "{damage}"),
             Self::Ambiguous { segment, offset } => write!(
                 f,
                 "segment {segment}, offset {offset}: ambiguous end: an unacknowledged torn write, \
@@ -312,171 +359,6 @@ impl std::error::Error for Error {
             _ => None,
         }
     }
-}
-
-/// One place where stored bytes differ from what was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
-    /// The segment; `None` for the manifest.
-    pub segment: Option<SegmentId>,
-    /// Offset of the first damaged byte in the file.
-    pub offset: Offset,
-    /// How many bytes cannot be trusted; 0 for a missing file, and for records given up by a
-    /// repair.
-    pub bytes: u64,
-    /// The records that cannot be read; `None` if all of them can.
-    pub lost: Option<Lost>,
-    /// Which check failed.
-    pub cause: Corruption,
-    /// Where the bytes found there belong, if they come from this log.
-    pub origin: Option<Origin>,
-}
-
-/// The place in the log that misplaced bytes were written for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Origin {
-    /// The segment.
-    pub segment: SegmentId,
-    /// The offset in its file.
-    pub offset: Offset,
-}
-
-/// A range of lost records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lost {
-    /// The first.
-    pub from: Lsn,
-    /// The last; `None` where the end is unknown.
-    pub to: Option<Lsn>,
-}
-
-impl Lost {
-    /// Appends this range to `runs`, merged with the last one if it continues it.
-    pub(crate) fn join(self, runs: &mut Vec<Self>) {
-        match runs.last_mut().filter(|run| run.to.map(Lsn::next) == Some(self.from)) {
-            Some(run) => run.to = self.to,
-            None => runs.push(self),
-        }
-    }
-
-    /// Whether the range contains this record.
-    pub(crate) fn names(&self, lsn: Lsn) -> bool {
-        self.from <= lsn && self.to.is_none_or(|to| to >= lsn)
-    }
-}
-
-/// Which check found the damage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Corruption {
-    /// Records fail their checksum.
-    Body,
-    /// The header of a batch is unreadable.
-    Header,
-    /// Two valid batches are not consecutive: one is missing or misplaced.
-    Order,
-    /// The file ends before it should.
-    CutShort,
-    /// The header of a segment is unreadable.
-    SegmentHeader,
-    /// The bytes belong to another place, which does not contain them.
-    Misplaced,
-    /// The bytes are a copy of another place.
-    Duplicated,
-    /// The bytes belong to another segment or another log.
-    ForeignEpoch,
-    /// The device cannot read the bytes: they are unknown, not wrong.
-    Unreadable,
-    /// A line fails its checksum or is not a line of a log.
-    Line,
-    /// The head file of a segment exists, but its text file is missing.
-    TextMissing,
-    /// A segment is missing.
-    SegmentMissing,
-    /// Another file has replaced a segment.
-    SegmentReplaced,
-    /// No slot of the manifest is readable.
-    Manifest,
-    /// A repair gave up lost records here. The log itself is valid again.
-    GivenUp,
-}
-
-impl Corruption {
-    /// A stable name for scripts.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Body => "body",
-            Self::Header => "header",
-            Self::Order => "order",
-            Self::CutShort => "cut-short",
-            Self::SegmentHeader => "segment-header",
-            Self::Misplaced => "misplaced",
-            Self::Duplicated => "duplicated",
-            Self::ForeignEpoch => "foreign-epoch",
-            Self::Unreadable => "unreadable",
-            Self::Line => "line",
-            Self::TextMissing => "text-missing",
-            Self::SegmentMissing => "segment-missing",
-            Self::SegmentReplaced => "segment-replaced",
-            Self::Manifest => "manifest",
-            Self::GivenUp => "given-up",
-        }
-    }
-}
-
-impl fmt::Display for Corruption {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Body => "records fail their checksum",
-            Self::Header => "the header of a batch is unreadable",
-            Self::Order => "batches do not continue each other",
-            Self::CutShort => "the file ends before it should",
-            Self::SegmentHeader => "the segment's header is unreadable",
-            Self::Misplaced => "these bytes belong elsewhere",
-            Self::Duplicated => "a copy of another place",
-            Self::ForeignEpoch => "these bytes belong to another segment or log",
-            Self::Unreadable => "the device cannot read it",
-            Self::Line => "a line fails its checksum, or is not a line of a log",
-            Self::TextMissing => "the text of a segment is missing",
-            Self::SegmentMissing => "the segment is missing",
-            Self::SegmentReplaced => "another file has replaced the segment",
-            Self::Manifest => "no slot of the manifest is readable",
-            Self::GivenUp => "records lost here were given up by a repair",
-        })
-    }
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(segment) = self.segment {
-            write!(f, "segment {segment}, offset {}: ", self.offset)?;
-        }
-        self.cause.fmt(f)?;
-        if let Some(Origin { segment, offset }) = self.origin {
-            write!(f, " (segment {segment}, offset {offset})")?;
-        }
-        match self.lost {
-            Some(lost) => write!(f, "; lost: {lost}"),
-            None => f.write_str("; no record is lost"),
-        }
-    }
-}
-
-impl fmt::Display for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.to {
-            Some(to) if to == self.from => write!(f, "record {}", self.from),
-            Some(to) => write!(f, "records {} to {to}", self.from),
-            None => write!(f, "records from {} on", self.from),
-        }
-    }
-}
-
-/// Damage for a whole segment that is missing or unreadable.
-pub(crate) fn missing_segment(segment: SegmentId, cause: Corruption, lost: Option<Lost>) -> Damage {
-    let (segment, offset) = (Some(segment), Offset(0));
-    Damage { segment, offset, bytes: 0, lost, cause, origin: None }
 }
 
 /// Whether the device failed to read existing bytes.

@@ -13,6 +13,7 @@ pub const SEGMENT_MIN: u64 = 1 << 20;
 
 /// How tolerant opening for append is of a damaged log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OpenMode {
     /// Accepts a torn write at the end and nothing else.
     Strict,

@@ -15,6 +15,7 @@ use std::{fmt, io};
 /// file grows. A gap between the end of the file and the patch is filled with zeros. A missing file
 /// counts as empty. A patch never shortens a file.
 #[derive(Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Patch {
     /// Name of the file in the log's directory.
     pub file: String,
@@ -26,6 +27,19 @@ pub struct Patch {
     pub new: Vec<u8>,
     /// Where the replacement comes from.
     pub by: RepairSource,
+}
+
+impl Patch {
+    /// Replaces `old` at `offset` in `file` by `new`.
+    #[must_use]
+    pub fn new(
+        file: impl Into<String>,
+        offset: u64,
+        (old, new): (Vec<u8>, Vec<u8>),
+        by: RepairSource,
+    ) -> Self {
+        Self { file: file.into(), offset, old, new, by }
+    }
 }
 
 /// Where the bytes of a repair come from.

@@ -80,7 +80,7 @@ impl Segment {
             OpenOutcome::Misplaced(cause, _) | OpenOutcome::Bad(cause) => cause,
             OpenOutcome::Gone => Corruption::SegmentMissing,
         };
-        Err(Error::Damaged(Box::new(missing_segment(header.id, cause, None))))
+        Err(Error::damaged(missing_segment(header.id, cause, None)))
     }
 
     /// The log's directory.

@@ -53,7 +53,7 @@ pub(crate) fn back_up(
             }
             // A truncation during the copy looks like damage. A writer without a watermark cannot
             // show that it truncated: try twice.
-            Err(Error::Damaged(_))
+            Err(Error::Damaged { .. })
                 if attempt < ATTEMPTS
                     && (read_watermark(&**source)? != told || (told.is_none() && attempt == 1)) =>
             {
@@ -237,13 +237,13 @@ fn last_of(
         }
     };
     match end.damage.into_iter().next() {
-        Some(damage) => Err(Error::Damaged(Box::new(damage))),
+        Some(damage) => Err(Error::damaged(damage)),
         None => Ok(last),
     }
 }
 
 fn first_of(damages: Vec<crate::base::error::Damage>) -> Error {
-    Error::Damaged(Box::new(damages.into_iter().next().expect("damage is named")))
+    Error::damaged(damages.into_iter().next().expect("damage is named"))
 }
 
 /// Copies a file of a segment that is no longer written.

@@ -254,7 +254,7 @@ impl Rescue {
             let (segment, offset, bytes, origin) = (None, Offset(0), 0, None);
             let cause = Corruption::Order;
             let damage = Damage { segment, offset, bytes, lost: range, cause, origin };
-            return Err(Error::Damaged(Box::new(damage)));
+            return Err(Error::damaged(damage));
         }
         while self.next <= last {
             let first = self.next;

@@ -27,6 +27,7 @@ const ATTEMPTS: u32 = 8;
 
 /// One record, borrowed from the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Record<'a> {
     /// The record's LSN.
     pub lsn: Lsn,
@@ -40,6 +41,14 @@ pub struct Record<'a> {
     pub set: AtomicSet,
     /// The schema number of the log when the record was appended.
     pub schema: u32,
+}
+
+impl<'a> Record<'a> {
+    /// A record that is no part of an atomic set, written at an unknown time in schema 0.
+    #[must_use]
+    pub fn new(lsn: Lsn, payload: &'a [u8]) -> Self {
+        Self { lsn, payload, time_us: 0, goes_on: false, set: AtomicSet::Whole, schema: 0 }
+    }
 }
 
 /// Reads records in order without copying them.
@@ -94,7 +103,7 @@ fn scan_from(found: &Catalog, (from, read_in): (Lsn, Option<SegmentId>)) -> Resu
     let is_new = read_in.is_some_and(|read_in| pred.is_some_and(|pred| pred.id > read_in));
     let is_not_found = |oldest: &Lsn| from < *oldest || (from == *oldest && is_new);
     if let Some(oldest) = oldest.filter(is_not_found) {
-        return Err(Error::Pruned { oldest });
+        return Err(Error::pruned(oldest));
     }
     // A segment created since then starts before `from`. If it did not carry the record before
     // `from`, that record was truncated.
@@ -104,7 +113,7 @@ fn scan_from(found: &Catalog, (from, read_in): (Lsn, Option<SegmentId>)) -> Resu
         is_new && header.base < from && header.carried < from.previous()
     });
     match cuts.next() {
-        Some(cut) => Err(Error::Rewound { next: next_lsn(cut.carried) }),
+        Some(cut) => Err(Error::rewound(next_lsn(cut.carried))),
         None => Ok(LogScanner::new(found, Some(from))),
     }
 }
@@ -282,7 +291,7 @@ impl Cursor {
                     if self.finished {
                         break;
                     }
-                    return Err(Error::Damaged(Box::new(damage)));
+                    return Err(Error::damaged(damage));
                 }
                 Some(Queued::Record(found)) => {
                     self.finished = self.belongs_to_next_cursor(found.lsn);
@@ -466,7 +475,7 @@ impl Cursor {
             Some(coordinator) => coordinator.check_position(self.next).is_err(),
             None => newest.is_none_or(|newest| newest < live.segment.id),
         };
-        if next < self.next && was_truncated { Err(Error::Rewound { next }) } else { Ok(()) }
+        if next < self.next && was_truncated { Err(Error::rewound(next)) } else { Ok(()) }
     }
 
     /// Refuses the position `from` if the log ends before it. This cursor starts at the record
@@ -477,7 +486,7 @@ impl Cursor {
     /// [`Error::BeyondEnd`], [`Error::Io`].
     pub(crate) fn check_reaches(&mut self, from: Lsn) -> Result<()> {
         match self.next_record() {
-            Ok(Some(_)) | Err(Error::Damaged(_) | Error::Pruned { .. }) => Ok(()),
+            Ok(Some(_)) | Err(Error::Damaged { .. } | Error::Pruned { .. }) => Ok(()),
             Err(error) => Err(error),
             Ok(None) => {
                 let next = next_lsn(self.scan.last());

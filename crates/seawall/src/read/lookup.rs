@@ -71,7 +71,7 @@ impl Lookup {
         let mut repaired = None;
         loop {
             let doubtful = match &found {
-                Err(Error::Damaged(damage)) => vec![damage.segment],
+                Err(Error::Damaged { damage, .. }) => vec![damage.segment],
                 Err(error) if is_read_error(error) => vec![None],
                 Ok(LookupResult::NotFound(doubtful)) if !doubtful.is_empty() => doubtful.clone(),
                 _ => return found.map(LookupResult::record),
@@ -176,7 +176,7 @@ impl Lookup {
         }
         match self.find_durable(catalog, (None, None), lsn) {
             // The record was not durable when the watermark was published.
-            Err(Error::Damaged(_)) => Ok(LookupResult::NOT_FOUND),
+            Err(Error::Damaged { .. }) => Ok(LookupResult::NOT_FOUND),
             found => found,
         }
     }
@@ -189,7 +189,7 @@ impl Lookup {
         lsn: Lsn,
     ) -> Result<LookupResult> {
         let mut found = self.find_durable(catalog, (None, None), lsn);
-        let is_open = matches!(found, Ok(LookupResult::NotFound(_)) | Err(Error::Damaged(_)));
+        let is_open = matches!(found, Ok(LookupResult::NotFound(_)) | Err(Error::Damaged { .. }));
         if is_open && let Some(known) = durable_end::known(catalog, watermark)? {
             // Knowing how far the log is durable helps the scan past damage.
             let live = watermark.map(|watermark| &watermark.live);
@@ -254,7 +254,7 @@ impl Lookup {
         // The record was durable, and no missing segment accounts for it.
         let lost = Some(Lost { from: lsn, to: live.durable });
         let damage = missing_segment(live.segment.id, Corruption::SegmentMissing, lost);
-        Err(Error::Damaged(Box::new(damage)))
+        Err(Error::damaged(damage))
     }
 
     fn search(
@@ -303,7 +303,7 @@ fn refuse_pruned(catalog: &Catalog, lsn: Lsn) -> Result<()> {
     let base = first.filter(|link| link.gap.is_none()).map(|link| link.segment.header.base);
     let oldest = catalog.manifest.as_ref().map(|manifest| manifest.oldest_base).or(base);
     match oldest.filter(|oldest| lsn < *oldest) {
-        Some(oldest) => Err(Error::Pruned { oldest }),
+        Some(oldest) => Err(Error::pruned(oldest)),
         None => Ok(()),
     }
 }
@@ -311,7 +311,7 @@ fn refuse_pruned(catalog: &Catalog, lsn: Lsn) -> Result<()> {
 fn refuse_lost<'a>(damages: impl IntoIterator<Item = &'a Damage>, lsn: Lsn) -> Result<()> {
     let mut damages = damages.into_iter();
     match damages.find(|damage| damage.lost.is_some_and(|lost| lost.names(lsn))) {
-        Some(damage) => Err(Error::Damaged(Box::new(damage.clone()))),
+        Some(damage) => Err(Error::damaged(damage.clone())),
         None => Ok(()),
     }
 }
@@ -372,7 +372,7 @@ impl Search {
                         chain: header.chain,
                     });
                     if self.lsn <= found.last && header.is_void {
-                        return Err(Error::Damaged(Box::new(self.given_up(&found))));
+                        return Err(Error::damaged(self.given_up(&found)));
                     }
                     if self.lsn <= found.last {
                         let body = self.scan.bytes().get(found.body).unwrap_or_default();

@@ -197,7 +197,7 @@ impl Inspection {
     /// The error of an open that is refused.
     pub(crate) fn error(&self, refusal: Refusal) -> Error {
         match refusal {
-            Refusal::Damaged => Error::Damaged(Box::new(self.first_damage())),
+            Refusal::Damaged => Error::damaged(self.first_damage()),
             Refusal::Ambiguous => self.ambiguous_error(),
         }
     }

@@ -18,6 +18,7 @@ pub(crate) struct Salvaged {
 
 /// Whether all records of an atomic set could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AtomicSet {
     /// All of them, as always outside a damaged batch. A record appended alone is a set of one.
     Whole,

@@ -120,7 +120,7 @@ fn check_batch_sizes(log: &Manifest, plan: &RotationPlan) -> Result<()> {
     let lost = Some(Lost { from: batch.first, to: None });
     let segment = plan.pred.as_ref().map(|pred| pred.header.id);
     let (offset, bytes, cause, origin) = (Offset(0), 0, Corruption::Order, None);
-    Err(Error::Damaged(Box::new(Damage { segment, offset, bytes, lost, cause, origin })))
+    Err(Error::damaged(Damage { segment, offset, bytes, lost, cause, origin }))
 }
 
 fn try_rotate(

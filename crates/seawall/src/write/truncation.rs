@@ -104,7 +104,7 @@ impl Writer {
         }
         let next = next_lsn(last);
         if next < oldest {
-            return Err(Error::Pruned { oldest });
+            return Err(Error::pruned(oldest));
         }
         self.check_names()?;
         let mut live: Vec<_> = self.chain.iter().chain([&self.tail.header]).cloned().collect();
@@ -158,7 +158,7 @@ impl Writer {
                 ScanItem::End(_) => return Ok(chain),
                 ScanItem::Damage(damages, _) => {
                     let damage = damages.into_iter().next().expect("damage is named");
-                    return Err(Error::Damaged(Box::new(damage)));
+                    return Err(Error::damaged(damage));
                 }
             }
         }

@@ -161,7 +161,7 @@ impl Found {
                     assert!(Some(lsn.get()) > last, "record {lsn} comes after {last:?}");
                     found.records.insert(lsn.get(), payload);
                 }
-                Err(Error::Damaged(damage)) => {
+                Err(Error::Damaged { damage, .. }) => {
                     found.errors += 1;
                     found.lost.extend(damage.lost);
                 }

@@ -159,7 +159,7 @@ fn read(storage: &Arc<dyn Storage>, skips: bool) -> (Vec<String>, usize) {
     for entry in reader.skip_damaged(skips).read_from(from).unwrap() {
         match entry {
             Ok((lsn, payload)) => shown.push(record(lsn, &payload)),
-            Err(Error::Damaged(_)) => named += 1,
+            Err(Error::Damaged { .. }) => named += 1,
             Err(other) => panic!("{other}"),
         }
     }
@@ -201,7 +201,9 @@ fn open(
     let options = options.schema(like.schema).mode(mode);
     let log = match options.open_in::<[u8], Raw>(storage.clone()) {
         Ok(log) => log,
-        Err(Error::Damaged(found)) => return format!("{name}: refused, {}", damage(&found)),
+        Err(Error::Damaged { damage: found, .. }) => {
+            return format!("{name}: refused, {}", damage(&found));
+        }
         Err(Error::Ambiguous { .. }) => return format!("{name}: refused, unsure"),
         Err(other) => panic!("{name}: {other}"),
     };

@@ -61,7 +61,7 @@ fn what_was_cut_is_not_counted_beside_a_record_that_is_lost() {
         spoil(&device, &data, start + 60..start + 70, "garbage");
         let found = judge(&device).unwrap();
         let lost: Vec<_> = found.damage.iter().filter_map(|damage| damage.lost).collect();
-        assert_eq!(lost, [Lost { from: lsn(1), to: Some(lsn(1)) }], "{layout:?}: {found:?}");
+        assert_eq!(lost, [Lost::new(lsn(1), Some(lsn(1)))], "{layout:?}: {found:?}");
         assert_eq!((found.records, found.last_lsn), (1, Some(lsn(2))), "{layout:?}: {found:?}");
         let target = MemStorage::new();
         Maintenance::on(&shared(&device)).salvage_to(shared(&target)).unwrap();

@@ -77,7 +77,7 @@ fn what_the_device_refuses_and_parity_does_not_know_is_not_taken_for_damage() {
             assert_eq!(cursor.next().unwrap().unwrap().0, lsn(2));
             match cursor.next() {
                 Some(Ok((found, _))) if gives_it_then => assert_eq!(found, lsn(3)),
-                Some(Err(Error::Damaged(damage))) if !gives_it_then => {
+                Some(Err(Error::Damaged { damage, .. })) if !gives_it_then => {
                     assert_eq!(damage.cause, Corruption::Unreadable, "{layout:?}");
                 }
                 other => panic!("{layout:?} {gives_it_then}: {other:?}"),
@@ -117,7 +117,7 @@ fn an_end_behind_which_parity_knows_of_records_is_none() {
                 tried += 1;
                 if lost == 3 {
                     assert_eq!(judged.verdict, Verdict::Lost, "{count}: {judged:?}");
-                    assert!(matches!(log, Err(Error::Damaged(_))), "{count}");
+                    assert!(matches!(log, Err(Error::Damaged { .. })), "{count}");
                     continue;
                 }
                 // A record that ends behind the stripe is lost, and known to have been there.
@@ -236,9 +236,15 @@ fn the_end_in_a_block_that_the_device_refuses_is_not_cut() {
         let reader = LogReader::open_any_in(shared(&device)).unwrap();
         assert!(reader.get(lsn(1)).unwrap().is_some(), "{layout:?}");
         let asked = reader.get(lsn(2));
-        assert!(matches!(&asked, Err(Error::Damaged(lost)) if is_named(lost)), "{asked:?}");
+        assert!(
+            matches!(&asked, Err(Error::Damaged { damage: lost, .. }) if is_named(lost)),
+            "{asked:?}"
+        );
         let refused = open(&laid_out(again(2), layout), &device).unwrap_err();
-        assert!(matches!(&refused, Error::Damaged(lost) if is_named(lost)), "{refused:?}");
+        assert!(
+            matches!(&refused, Error::Damaged { damage: lost, .. } if is_named(lost)),
+            "{refused:?}"
+        );
         device.fail_read(&name, 0..0);
         let log = open(&laid_out(again(3), layout), &device).unwrap();
         assert_eq!(log.durable(), Some(lsn(2)), "{layout:?}");

@@ -117,7 +117,7 @@ fn a_strict_open_refuses_what_is_damaged_and_others_go_on_beside_it() {
     let (name, from) = data_files(&sound).pop().unwrap();
     spoil(&sound, &name, from + 300..from + 310, "garbage");
     let strict = open(&again(5).mode(OpenMode::Strict), &sound);
-    assert!(matches!(strict, Err(Error::Damaged(_))), "{strict:?}");
+    assert!(matches!(strict, Err(Error::Damaged { .. })), "{strict:?}");
     let log = open(&again(6), &sound).unwrap();
     assert_eq!(log.recovery().mended.len(), 1);
     assert!(log.recovery().warnings[0].contains("repair"), "{:?}", log.recovery().warnings);

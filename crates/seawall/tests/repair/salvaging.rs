@@ -80,7 +80,7 @@ fn a_record_that_was_given_up_is_not_got_and_its_neighbours_are() {
                 assert!(matches!(found, Ok(Some(_))), "way {way}, {number}: {found:?}");
                 continue;
             }
-            let Err(Error::Damaged(damage)) = found else { panic!("way {way}: {found:?}") };
+            let Err(Error::Damaged { damage, .. }) = found else { panic!("way {way}: {found:?}") };
             assert_eq!(damage.cause, Corruption::GivenUp, "way {way}: {damage}");
             let lost = damage.lost.unwrap();
             let named = lost.from.get()..=lost.to.unwrap().get();
@@ -174,7 +174,7 @@ fn more_records_than_32_bits_can_count_are_given_up_and_no_number_is_too_high_to
                 assert_eq!(judge(&target).unwrap().verdict, Verdict::Clean);
                 assert!(is_rescued);
             }
-            Err(Error::Damaged(_)) => assert!(!is_rescued),
+            Err(Error::Damaged { .. }) => assert!(!is_rescued),
             Err(error) => panic!("{error}"),
         }
     }

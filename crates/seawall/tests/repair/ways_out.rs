@@ -83,7 +83,7 @@ fn cut_keeps_the_beginning(image: &Image, damaged: &MemStorage, what: &dyn Fn() 
     let planned = Maintenance::on(&storage(&device)).plan_truncation().ok();
     let done = match Maintenance::on(&storage(&device)).truncate_damaged_tail() {
         Ok(done) => done,
-        Err(Error::Damaged(damage)) => {
+        Err(Error::Damaged { damage, .. }) => {
             let at_start = plain.records.is_empty() || damage.cause == Corruption::Manifest;
             assert!(at_start && planned.is_none(), "{}: {damage}", what());
             return;
@@ -116,7 +116,7 @@ fn the_log_goes_on(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> Strin
     let log: Bytes = match open(&laid_out(again(3), image.layout).mode(OpenMode::Salvage), &device)
     {
         Ok(log) => log,
-        Err(Error::Damaged(_)) => return,
+        Err(Error::Damaged { .. }) => return,
         Err(error) => panic!("{}: {error}", what()),
     };
     let was_damaged = !log.recovery().damage.is_empty();
@@ -159,7 +159,7 @@ fn what_the_device_cannot_read_is_no_damage_and_hides_no_end() {
                 device.fail_read(&file, start..start + 512);
                 let what = || format!("{end:?}, {file}, block at {start}");
                 let error = open(&again(3), &device).map(drop);
-                assert!(!matches!(error, Err(Error::Damaged(_))), "{}: {error:?}", what());
+                assert!(!matches!(error, Err(Error::Damaged { .. })), "{}: {error:?}", what());
                 let verdict = judge(&device);
                 assert!(!matches!(&verdict, Ok(found) if !found.damage.is_empty()), "{}", what());
                 if start < 4 * 512 {

@@ -195,7 +195,7 @@ impl Case {
         let log = match open(&kind.options(77), &device) {
             Ok(log) => log,
             Err(error) => {
-                let is_refused = matches!(error, Error::Damaged(_));
+                let is_refused = matches!(error, Error::Damaged { .. });
                 let is_explained = !self.is_sound || (is_refused && !self.is_honest);
                 return assert!(is_explained, "a sound log beside honest parity: {error}");
             }

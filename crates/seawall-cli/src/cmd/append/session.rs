@@ -150,11 +150,11 @@ impl<'a> Session<'a> {
                 self.pending = Some((ticket, before + 1));
                 Ok(())
             }
-            Err(Error::TooLarge { size, max }) => {
+            Err(Error::TooLarge { size, max, .. }) => {
                 self.refuse(number, &format!("too large: {size} bytes; the maximum is {max}"));
                 Ok(())
             }
-            Err(Error::Encode { source }) => {
+            Err(Error::Encode { source, .. }) => {
                 self.refuse(number, &source.to_string());
                 Ok(())
             }

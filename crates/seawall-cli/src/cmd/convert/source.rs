@@ -179,8 +179,8 @@ impl Entries for Records {
         loop {
             match self.cursor.next_record() {
                 // Where nothing is lost there is more to deliver; the end tells of it.
-                Err(Error::Damaged(damage)) if damage.lost.is_none() => {}
-                Err(Error::Damaged(damage)) => return Err(self.damaged(&damage)),
+                Err(Error::Damaged { damage, .. }) if damage.lost.is_none() => {}
+                Err(Error::Damaged { damage, .. }) => return Err(self.damaged(&damage)),
                 Err(error) => return Err(Stop::Log(error)),
                 Ok(None) => {
                     self.judge_end()?;
@@ -190,7 +190,7 @@ impl Entries for Records {
                     // Lost records would have ended it: these were given up by a repair.
                     let (from, to) = (self.next, record.lsn.previous());
                     if let Some(to) = to.filter(|to| from <= *to) {
-                        self.remarks.push(Remark::GivenUp(Lost { from, to: Some(to) }));
+                        self.remarks.push(Remark::GivenUp(Lost::new(from, Some(to))));
                     }
                     self.next = record.lsn.next();
                     self.lent.0 = record.lsn;

@@ -207,7 +207,7 @@ impl LogTarget {
             State::Making { log, .. } => {
                 let ticket = match log.submit(content) {
                     Ok(ticket) => ticket,
-                    Err(Error::TooLarge { size, max }) => {
+                    Err(Error::TooLarge { size, max, .. }) => {
                         return Err(Refusal::TooLarge { size, max });
                     }
                     Err(error) => return Err(failed(&self.place, &error).into()),

@@ -160,7 +160,7 @@ fn what_verify_says(log: &Path, lsn: Lsn) -> seawall::Result<(String, bool)> {
     let lost: Vec<Lost> = found.damage.iter().filter_map(|damage| damage.lost).collect();
     let words: Vec<String> = lost.iter().map(Lost::to_string).collect();
     let named = if words.is_empty() { "nothing is lost".to_owned() } else { words.join(", ") };
-    Ok((format!("lost: {named}"), lost == [Lost { from: lsn, to: Some(lsn) }]))
+    Ok((format!("lost: {named}"), lost == [Lost::new(lsn, Some(lsn))]))
 }
 
 /// How many records are read around the damage; `None` if the damaged one is among them.
@@ -171,7 +171,7 @@ fn read_around(log: &Path, lsn: Lsn) -> seawall::Result<Option<u64>> {
         match entry {
             Ok((found, _)) if found == lsn => return Ok(None),
             Ok(_) => read += 1,
-            Err(Error::Damaged(_)) => {}
+            Err(Error::Damaged { .. }) => {}
             Err(error) => return Err(error),
         }
     }

@@ -10,7 +10,7 @@ pub(super) fn of(error: &Error, args: &Args) -> Failure {
     let (log, into) = (&args.log, &args.into);
     let place = format!("{}, on the way to {into}", log.display());
     match error {
-        Error::Log(seawall::Error::Decode { lsn, source }) => {
+        Error::Log(seawall::Error::Decode { lsn, source, .. }) => {
             let what = format!("LSN {lsn} is no operation: {source}");
             let failure = Failure::new(Exit::Usage, what).at(log.display());
             let next = format!("seawall cat {} --from {lsn} -n 1, to see it", typed(log));

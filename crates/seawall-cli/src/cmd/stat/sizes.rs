@@ -41,7 +41,7 @@ impl Sizes {
             match cursor.next_record() {
                 Ok(Some(record)) if record.lsn <= last => sizes.add(record.payload.len()),
                 Ok(_) => return Ok(sizes),
-                Err(Error::Damaged(_)) => {}
+                Err(Error::Damaged { .. }) => {}
                 Err(error) => return Err(error),
             }
         }

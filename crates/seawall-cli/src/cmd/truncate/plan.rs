@@ -55,7 +55,7 @@ impl Plan {
         let after = after.or(oldest.previous());
         let next = next_lsn(after);
         if next < oldest {
-            return Err(Error::Pruned { oldest });
+            return Err(Error::pruned(oldest));
         }
         let goes = last.filter(|last| *last >= next).map(|last| (next, last));
         let next = next.min(next_lsn(last));
@@ -142,7 +142,9 @@ mod tests {
         assert_eq!(goes(Some(lsn(4))).unwrap(), Some((lsn(5), lsn(9))));
         assert_eq!(goes(Some(lsn(9))).unwrap(), None);
         assert_eq!(goes(Some(lsn(100))).unwrap(), None);
-        assert!(matches!(goes(Some(lsn(3))), Err(Error::Pruned { oldest }) if oldest == lsn(5)));
+        assert!(
+            matches!(goes(Some(lsn(3))), Err(Error::Pruned { oldest, .. }) if oldest == lsn(5))
+        );
         assert_eq!(goes(None).unwrap(), Some((lsn(5), lsn(9))));
     }
 }
