@@ -9,12 +9,12 @@ mod parity;
 mod replay;
 mod tools;
 
-use crate::human;
-use crate::notes::Notes;
-use crate::progress::Patience;
-use crate::report::Exit;
+use crate::output::color::ColorWhen;
+use crate::output::progress::Patience;
+use crate::output::report::Exit;
+use crate::output::text;
+use crate::output::verbose::Notes;
 use crate::select::Selection;
-use crate::tone::ColorWhen;
 pub(crate) use bench::{Bench, BenchAppend, BenchVerb};
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 pub(crate) use config::template;
@@ -180,7 +180,7 @@ pub(crate) struct Append {
     #[arg(long, value_enum)]
     pub(crate) log_format: Option<LogFormat>,
     /// The largest segment of a new log, 1MiB at least [default: 64MiB]
-    #[arg(long, value_name = "SIZE", value_parser = human::parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = text::parse_size)]
     pub(crate) segment_size: Option<u64>,
     /// When a record is acknowledged; stored in a new log [default: synced]
     #[arg(long, value_enum)]
@@ -281,15 +281,15 @@ pub(crate) struct Cat {
     /// The log
     pub(crate) log: PathBuf,
     /// The first record to print [default: the oldest that the log has]
-    #[arg(long, value_name = "LSN", value_parser = human::parse_lsn)]
+    #[arg(long, value_name = "LSN", value_parser = text::parse_lsn)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) from: Option<u64>,
     /// The last record to print
-    #[arg(long, value_name = "LSN", value_parser = human::parse_lsn)]
+    #[arg(long, value_name = "LSN", value_parser = text::parse_lsn)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) to: Option<u64>,
     /// How many records to print at most
-    #[arg(short = 'n', value_name = "COUNT", value_parser = human::parse_count)]
+    #[arg(short = 'n', value_name = "COUNT", value_parser = text::parse_count)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) count: Option<u64>,
     /// How to print a record [default: short]
@@ -313,7 +313,7 @@ pub(crate) struct Tail {
     pub(crate) log: PathBuf,
     /// How many of the last records to print
     #[arg(short = 'n', value_name = "COUNT", default_value_t = 10)]
-    #[arg(value_parser = human::parse_count, allow_negative_numbers = true)]
+    #[arg(value_parser = text::parse_count, allow_negative_numbers = true)]
     pub(crate) count: u64,
     /// Print new records as they are appended, until interrupted
     #[arg(short, long)]
@@ -350,11 +350,11 @@ pub(crate) struct Truncate {
     /// The log
     pub(crate) log: PathBuf,
     /// Remove records before this one, by whole segments
-    #[arg(long, value_name = "LSN", group = "end", value_parser = human::parse_lsn)]
+    #[arg(long, value_name = "LSN", group = "end", value_parser = text::parse_lsn)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) before: Option<u64>,
     /// Remove every record after this one; `none` removes all that are left
-    #[arg(long, value_name = "LSN|none", group = "end", value_parser = human::parse_lsn_or_none)]
+    #[arg(long, value_name = "LSN|none", group = "end", value_parser = text::parse_lsn_or_none)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) after: Option<Last>,
     /// Show what would be removed and change nothing; also the default without --yes

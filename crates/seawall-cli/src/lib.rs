@@ -25,25 +25,17 @@
 //! }
 //! ```
 //!
-//! One file per verb under `cmd`. Standard output is the answer, standard error the rest, and
-//! `report` holds the one table of exit codes.
+//! Layers, lowest first: `output`; `select` and `stores`; `args`; `commands`, with one file for
+//! each verb. Answers go to standard output and the rest to standard error. `output::report` has
+//! the one table of exit codes.
 
 #![forbid(unsafe_code)]
 
 mod args;
-mod bookmark;
-mod cmd;
-mod human;
-mod notes;
-mod operations;
+mod commands;
 mod output;
-mod printer;
-mod progress;
-mod report;
 mod select;
-mod signals;
 mod stores;
-mod tone;
 
 use std::process::ExitCode;
 pub use stores::StoreKind;
@@ -54,7 +46,7 @@ pub use stores::StoreKind;
 /// its own.
 pub fn main_with(stores: &'static [&'static dyn StoreKind]) -> ExitCode {
     std::panic::set_hook(Box::new(|panic| {
-        report::say(&format!(
+        output::report::say(&format!(
             "seawall: this is a bug in seawall: {panic}\n  \
              where: version {}\n  \
              next: please report it with these lines and the command",
@@ -63,13 +55,13 @@ pub fn main_with(stores: &'static [&'static dyn StoreKind]) -> ExitCode {
     }));
     let exit = match args::parse() {
         Ok((verb, notes)) => {
-            let exit = report::exit(cmd::run(&verb, stores));
+            let exit = output::report::exit(commands::run(&verb, stores));
             notes.end(exit);
             exit
         }
         Err(exit) => exit,
     };
-    if let report::Exit::Signalled(signal) = exit {
+    if let output::report::Exit::Signalled(signal) = exit {
         // Shells and supervisors see that the signal ended it: 128 + signal.
         let _ = signal_hook::low_level::emulate_default_handler(signal.into());
     }

@@ -1,8 +1,8 @@
 //! Which records are printed, and which of their fields: `--where` and `--fields`.
 
-use crate::human;
-use crate::output::one_line;
-use crate::report::say;
+use crate::output::report::say;
+use crate::output::stdout::one_line;
+use crate::output::text;
 use clap::Args;
 use seawall::format::CodecId;
 use seawall_foreign::query::{Condition, Path, object};
@@ -80,7 +80,7 @@ impl Picker {
         if self.plain > 0 {
             let asked = self.selection.has_conditions();
             let fate = if asked { "do not match" } else { "have no fields" };
-            let records = human::count(self.plain, "record");
+            let records = text::count(self.plain, "record");
             say(&format!("seawall: warning: {records} that are not JSON {fate}"));
         }
     }

@@ -1,6 +1,6 @@
 //! The stores that this program was built with.
 
-use crate::report::{Exit, Failure};
+use crate::output::report::{Exit, Failure};
 use seawall_replay::{Store, StoreError};
 use std::path::Path;
 

@@ -2,8 +2,8 @@
 //! line. They are put in front of what was typed, and clap reads both.
 
 use super::disk::DiskServe;
-use crate::human::folded;
-use crate::report::{Exit, Failure};
+use crate::output::report::{Exit, Failure};
+use crate::output::text::folded;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command};
 use std::ffi::{OsStr, OsString};

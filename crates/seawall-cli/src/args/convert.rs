@@ -1,7 +1,7 @@
 //! The options of `seawall convert`.
 
 use super::Look;
-use crate::progress::Patience;
+use crate::output::progress::Patience;
 use clap::{Args, ValueEnum};
 use seawall::format::CodecId;
 use std::path::PathBuf;

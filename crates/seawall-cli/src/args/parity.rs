@@ -1,7 +1,7 @@
 //! The options about parity: `append --parity`, and `protect`.
 
 use super::Look;
-use crate::progress::Patience;
+use crate::output::progress::Patience;
 use clap::Args;
 use seawall::parity::NoScheme;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! What is said about command lines is true: examples are such, and documents have no others.
 
 use super::*;
-use crate::report::TABLE;
+use crate::output::report::TABLE;
 use std::collections::BTreeSet;
 
 const OPERATIONS: &str = include_str!("../../../../docs/operations.md");

@@ -1,0 +1,36 @@
+//! `seawall disk`: a virtual disk for the log of another program.
+
+mod ask;
+mod claim;
+mod control;
+mod evidence;
+mod export;
+mod image;
+mod metrics;
+mod notify;
+mod place;
+mod serve;
+mod service;
+mod settings;
+mod status;
+
+use crate::args::{DiskVerb, template};
+use crate::output::report::{Exit, Failure};
+use crate::output::stdout::Output;
+use control::Request;
+
+/// Does what was asked for.
+pub(crate) fn run(verb: &DiskVerb) -> Result<Exit, Failure> {
+    match verb {
+        DiskVerb::Serve(args) => serve::run(args),
+        DiskVerb::Config => {
+            let mut out = Output::new();
+            out.lines(&template().lines().collect::<Vec<_>>());
+            Ok(out.finish())
+        }
+        DiskVerb::Status(args) => status::run(args),
+        DiskVerb::Flush(args) => ask::run(args, Request::Flush),
+        DiskVerb::Drain(args) => ask::run(args, Request::Drain),
+        DiskVerb::EmergencyFlush(args) => ask::run(args, Request::EmergencyFlush),
+    }
+}

@@ -1,0 +1,141 @@
+//! `seawall disk flush`, `drain`, `emergency-flush`: asks the server by its control socket.
+
+use super::control::{Request, read_line, say};
+use super::image;
+use super::place::CONTROL;
+use crate::args::{DiskAsk, DiskName};
+use crate::output::report::{Exit, Failure};
+use crate::output::stdout::Output;
+use crate::output::text::{bytes, typed};
+use serde_json::{Value, json};
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// An answer has no more bytes.
+const ANSWER_MAX: u64 = 1 << 20;
+
+/// Asks, and tells how long it took.
+pub(super) fn run(args: &DiskAsk, request: Request) -> Result<Exit, Failure> {
+    let name = request.name();
+    let mut answer = ask(&args.name, request, args.deadline)?;
+    let took = answer.get("ms").and_then(Value::as_f64).unwrap_or_default();
+    let is_late = args.deadline.is_some_and(|deadline| took > deadline.as_secs_f64() * 1000.0);
+    let mut out = Output::new();
+    if args.look.json {
+        if let (Value::Object(object), Some(_)) = (&mut answer, args.deadline) {
+            object.insert("late".to_owned(), json!(is_late));
+        }
+        out.line(&answer.to_string());
+    }
+    if let Some(error) = answer.get("error").and_then(Value::as_str) {
+        let exit = if request == Request::EmergencyFlush { Exit::Contract } else { Exit::Failed };
+        let next = format!("seawall disk status {}", typed_name(&args.name));
+        out.finish();
+        return Err(Failure::new(exit, format!("the {name} failed: {error}"))
+            .at(shown(&args.name))
+            .next(next));
+    }
+    if !args.look.json && !args.look.quiet {
+        let dumped = answer.get("bytes").and_then(Value::as_u64);
+        let dumped = dumped.map(|dumped| format!(", {} dumped", bytes(dumped)));
+        let disk = shown(&args.name);
+        out.line(&format!("{disk}: {name} in {took:.3} ms{}", dumped.unwrap_or_default()));
+    }
+    let exit = out.finish();
+    if is_late { Err(late(args, &format!("the {name} took {took:.3} ms"))) } else { Ok(exit) }
+}
+
+/// Sends one request, and waits for its answer; no longer than so long.
+pub(super) fn ask(
+    disk: &DiskName,
+    request: Request,
+    limit: Option<Duration>,
+) -> Result<Value, Failure> {
+    let path = folder(disk)?.join(CONTROL);
+    let mut stream = UnixStream::connect(&path).map_err(|error| none_serves(disk, &error))?;
+    let hung_up = || {
+        let what = "the server hung up without an answer: it ends, or too many ask it";
+        Failure::new(Exit::Failed, what).at(path.display()).next("try again")
+    };
+    let asked = stream
+        .set_read_timeout(limit)
+        .and_then(|()| say(&mut stream, &json!({ "do": request.name() })))
+        .and_then(|()| read_line(&stream, ANSWER_MAX));
+    let line = asked.map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            let name = request.name();
+            missed(disk, &format!("the {name} is not done within its deadline, and goes on"))
+        }
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => hung_up(),
+        _ => none_serves(disk, &error),
+    })?;
+    serde_json::from_slice(&line).map_err(|_| hung_up())
+}
+
+/// Where the server's socket is.
+fn folder(disk: &DiskName) -> Result<PathBuf, Failure> {
+    match (&disk.image, &disk.state) {
+        (Some(image), state) => image::state_of(image, state.as_deref()),
+        (None, state) => Ok(state.clone().unwrap_or_default()),
+    }
+}
+
+/// What a disk is called in a message.
+fn shown(disk: &DiskName) -> String {
+    let path = disk.image.as_ref().or(disk.state.as_ref());
+    path.map(|path| path.display().to_string()).unwrap_or_default()
+}
+
+/// The same, as it is typed behind a verb.
+fn typed_name(disk: &DiskName) -> String {
+    let image = disk.image.as_ref().map(|image| typed(image));
+    let state = disk.state.as_ref().map(|state| format!("--state {}", typed(state)));
+    let parts: Vec<String> = image.into_iter().chain(state).collect();
+    parts.join(" ")
+}
+
+/// Refuses what is no disk at all.
+fn check(disk: &DiskName) -> Result<(), Failure> {
+    let at = |exit, what: &str| {
+        Err(Failure::new(exit, what).at(shown(disk)).next("give the image that is served"))
+    };
+    let path = disk.image.as_ref().filter(|image| !image::is_uri(image));
+    match path.or(disk.state.as_ref()).map(|path| path.metadata()) {
+        Some(Err(_)) => at(Exit::Failed, "no such disk image"),
+        Some(Ok(status)) if status.is_dir() && path.is_some() => {
+            at(Exit::Format, "not a disk image: a directory")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn late(args: &DiskAsk, what: &str) -> Failure {
+    missed(&args.name, &format!("{what}, longer than its deadline"))
+}
+
+fn missed(disk: &DiskName, what: &str) -> Failure {
+    let next = "do not count on this deadline: give --hold-up less, or use a faster device";
+    Failure::new(Exit::Contract, what).at(shown(disk)).next(next)
+}
+
+fn none_serves(disk: &DiskName, error: &io::Error) -> Failure {
+    if let Err(failure) = check(disk) {
+        return failure;
+    }
+    let (what, next) = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            ("only the owner of the server may ask it".to_owned(), "ask as that user".to_owned())
+        }
+        io::ErrorKind::InvalidInput => {
+            let next = "go to the folder above, and give a shorter path".to_owned();
+            (format!("the socket's path is too long: {error}"), next)
+        }
+        _ => {
+            let next = format!("seawall disk serve {} --export nbd:unix:PATH", typed_name(disk));
+            ("no server for this disk".to_owned(), next)
+        }
+    };
+    Failure::new(Exit::Failed, what).at(shown(disk)).next(next)
+}

@@ -1,0 +1,230 @@
+//! A state directory and an image become one disk; what waits in the directory is home then, or the
+//! server does not start.
+//!
+//! A dump belongs to one image as it was when the power failed. The settings name the image, and
+//! are durable before a dump can be; the image is marked with the directory before it is served. So
+//! a dump is never written into another image, and never over newer bytes, as far as that can be
+//! known: `evidence.rs` says by what.
+
+use super::evidence::{Doubt, Evidence};
+use super::image::Device;
+use super::place::{self, Place, failed};
+use super::settings::{Homing, Mark, Settings};
+use crate::args::{DiskServe, WaitingDump};
+use crate::output::report::{Exit, Failure};
+use crate::output::text::typed;
+use seawall_disk::{Dump, Files, Inspected, Options, Recovered};
+use seawall_host::Image;
+use seawall_io::{Clock, Entropy, SystemClock, SystemEntropy};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How long a dump is on its way home before that is noted again.
+const NOTE_EVERY_US: u64 = 500_000;
+
+/// Refuses an image that may have a dump in another directory than this one, which is not there
+/// yet: before it is made.
+pub(super) fn check(args: &DiskServe, device: &Device) -> Result<(), Failure> {
+    let mark = mark(device).map_err(|error| failed(&args.image, &error))?;
+    check_mark(args, mark.as_ref(), None)
+}
+
+/// The same for a directory that has settings, perhaps.
+fn check_mark(
+    args: &DiskServe,
+    mark: Option<&Mark>,
+    settings: Option<&Settings>,
+) -> Result<(), Failure> {
+    let is_its = |mark: &&Mark| settings.is_some_and(|noted| noted.state == Some(mark.state));
+    let Some(mark) = mark.filter(|mark| mark.is_open && !is_its(mark)) else { return Ok(()) };
+    if args.dump == Some(WaitingDump::Discard) || place::is_surely_empty(mark) {
+        return Ok(());
+    }
+    let dir = typed(&mark.dir);
+    let what = format!(
+        "the image was served last with the directory {dir}, and did not end well: what an \
+         emergency dumped may wait there"
+    );
+    let next = format!(
+        "seawall disk serve {} --state {dir} ...; or, if what waits there is not wanted any more, \
+         add --dump discard",
+        typed(&args.image)
+    );
+    Err(Failure::new(Exit::Conflict, what).at(args.image.display()).next(next))
+}
+
+/// The mark that the image bears.
+fn mark(device: &Device) -> io::Result<Option<Mark>> {
+    let text = device.image.as_ref().map_or(Ok(None), Image::mark)?;
+    let invalid = || {
+        let why = "the attribute user.seawall.disk of the image makes no sense";
+        io::Error::new(io::ErrorKind::InvalidData, why)
+    };
+    text.map(|text| Mark::decode(&text).ok_or_else(invalid)).transpose()
+}
+
+/// An image and the directory that it is to be served with.
+#[derive(Debug)]
+pub(super) struct Claim<'a> {
+    args: &'a DiskServe,
+    place: &'a Place,
+    device: &'a Device,
+    settings: Option<Settings>,
+    mark: Option<Mark>,
+}
+
+impl<'a> Claim<'a> {
+    /// Looks at both, and changes nothing.
+    pub(super) fn new(
+        args: &'a DiskServe,
+        place: &'a Place,
+        device: &'a Device,
+    ) -> Result<Self, Failure> {
+        let settings = place.settings().map_err(|error| failed(place.path(), &error))?;
+        let mark = mark(device).map_err(|error| failed(&args.image, &error))?;
+        Ok(Self { args, place, device, settings, mark })
+    }
+
+    /// Makes the area one for this image and this ring; what an emergency dumped is home then.
+    pub(super) fn take(mut self, options: &Options) -> Result<(Files, Option<Recovered>), Failure> {
+        let path = self.place.path();
+        let cannot = |error| failed(path, &error);
+        let area = self.place.area(self.device).map_err(cannot)?;
+        if area.is_none() && self.settings.is_some() {
+            return Err(no_area(path));
+        }
+        check_mark(self.args, self.mark.as_ref(), self.settings.as_ref())?;
+        let size = self.device.home.len().map_err(cannot)?;
+        let mut recovered = None;
+        let mut fit = None;
+        if let Some((area, Inspected { label, dump })) = area {
+            let files = Files { home: self.device.home.clone(), area };
+            let is_discarded = dump.is_some() && self.args.dump == Some(WaitingDump::Discard);
+            match &dump {
+                None => {}
+                Some(dump) if is_discarded => {
+                    self.place.keep(&*files.area, dump).map_err(cannot)?;
+                }
+                Some(_) if label.home_size != size => {
+                    return Err(self.refuse(&Doubt::OtherImage));
+                }
+                Some(dump) => recovered = self.bring_home(&files, dump)?,
+            }
+            let sizes = (label.home_size, label.area_size);
+            let is_fit = self.is_noted() && sizes == (size, options.area_size());
+            fit = Some(files).filter(|_| is_fit && !is_discarded);
+        }
+        let files = match fit {
+            Some(files) => files,
+            None => self.place.prepare(self.device, options).map_err(cannot)?,
+        };
+        self.note(None).map_err(cannot)?;
+        Ok((files, recovered))
+    }
+
+    fn is_noted(&self) -> bool {
+        self.settings.as_ref().is_some_and(|noted| noted.image == self.device.identity)
+    }
+
+    /// Writes a dump home, if nothing newer can be there or it is asked for.
+    fn bring_home(&mut self, files: &Files, dump: &Dump) -> Result<Option<Recovered>, Failure> {
+        let cannot = |error| failed(self.place.path(), &error);
+        let evidence = Evidence {
+            settings: self.settings.clone(),
+            image: self.device.identity.clone(),
+            mark: self.mark.clone(),
+            changed_us: self.device.changed_us().map_err(cannot)?,
+            dumped_us: dump.time_us,
+            homing_us: self.settings.as_ref().and_then(|noted| noted.homing_us(dump)),
+        };
+        if let Some(doubt) = evidence.doubt()
+            && self.args.dump != Some(WaitingDump::Apply)
+        {
+            return Err(self.refuse(&doubt));
+        }
+        self.home(files, dump).map_err(|error| failed(self.place.path(), &error))
+    }
+
+    /// Notes before each step that a change of the image is its own: killed on its way, it goes on.
+    fn home(&mut self, files: &Files, dump: &Dump) -> io::Result<Option<Recovered>> {
+        let clock = SystemClock::new();
+        let generation = dump.generation;
+        let now = |time_us| Homing { generation, time_us };
+        self.note(Some(now(clock.wall_us())))?;
+        let (place, mut settings) = (self.place, self.settings.clone().unwrap_or_default());
+        files.recover(&mut || {
+            let noted_us = settings.homing.map_or(0, |homing| homing.time_us);
+            let time_us = clock.wall_us();
+            // A clock that is set back counts, too.
+            if time_us.abs_diff(noted_us) >= NOTE_EVERY_US {
+                settings.homing = Some(now(time_us));
+                place.note(&settings)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Notes in the directory and then on the image that the two are one from now on.
+    fn note(&mut self, homing: Option<Homing>) -> io::Result<()> {
+        let old = self.settings.take().unwrap_or_default();
+        let state = match old.state {
+            Some(state) => state,
+            None => SystemEntropy.random()?,
+        };
+        let known = self.mark.take().filter(|mark| mark.state == state);
+        let theirs = known.map_or(0, |mark| mark.serve);
+        let mut settings = Settings {
+            image: self.device.identity.clone(),
+            state: Some(state),
+            serve: old.serve.max(theirs).saturating_add(1),
+            is_marked: old.is_marked,
+            since_us: self.device.settled_us()?,
+            homing,
+        };
+        self.place.note(&settings)?;
+        let dir = absolute(self.place.path());
+        let mark = Mark { state, serve: settings.serve, is_open: true, dir };
+        let is_marked = self.device.set_mark(&mark)?;
+        if is_marked != settings.is_marked {
+            settings.is_marked = is_marked;
+            self.place.note(&settings)?;
+        }
+        self.mark = Some(mark).filter(|_| is_marked);
+        self.settings = Some(settings);
+        Ok(())
+    }
+
+    fn refuse(&self, doubt: &Doubt) -> Failure {
+        let what = format!("what an emergency dumped waits here, and stays here: {doubt}");
+        let next = match doubt {
+            Doubt::OtherImage => "serve that image; or add",
+            _ => "see what the image holds; then add",
+        };
+        let next = format!(
+            "{next} --dump discard to serve this one as it is, or --dump apply to write the dump \
+             into it"
+        );
+        Failure::new(Exit::Conflict, what).at(self.place.path().display()).next(next)
+    }
+}
+
+/// Notes on the image that nothing waits for it here, if that is so.
+pub(super) fn leave(place: &Place, device: &Device) -> io::Result<()> {
+    let Some((_, Inspected { dump: None, .. })) = place.area(device)? else { return Ok(()) };
+    if let (Some(settings), Some(mark)) = (place.settings()?, mark(device)?)
+        && settings.state == Some(mark.state)
+    {
+        device.set_mark(&Mark { is_open: false, ..mark })?;
+    }
+    Ok(())
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+fn no_area(path: &Path) -> Failure {
+    let what = "the area for dumps is missing, or empty: what was dumped is gone with it";
+    let next = "bring it back, or remove the directory if nothing was dumped";
+    Failure::new(Exit::Format, what).at(path.display()).next(next)
+}

@@ -1,0 +1,176 @@
+//! Where a virtual disk appears to its clients.
+
+use crate::args::{DiskServe, Export};
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+use crate::output::report::say;
+use crate::output::report::{Exit, Failure};
+use seawall_disk::Disk;
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+use seawall_disk::fuse;
+use seawall_disk::nbd::{Address, Limits, Listen, Server};
+use std::fmt::{self, Write};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What serves a disk.
+#[derive(Debug)]
+pub(super) enum Transport {
+    Nbd(Server),
+    #[cfg(all(feature = "fuse", target_os = "linux"))]
+    Fuse(fuse::Server),
+}
+
+/// Where clients find it.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// As the line `ready` has it.
+    pub(super) ready: String,
+    /// As a client wants it.
+    pub(super) uri: String,
+}
+
+impl Transport {
+    /// Serves from now on.
+    pub(super) fn start(args: &DiskServe, disk: Arc<Disk>) -> Result<(Self, Place), Failure> {
+        let listen = match &args.export {
+            Export::NbdUnix(path) => Listen::Unix(path.clone()),
+            Export::NbdTcp(port) => Listen::Loopback(*port),
+            Export::Fuse(file) => return as_a_file(args, file, disk),
+        };
+        let server = Server::start(disk, &listen, &args.name, Limits::default());
+        let server = server.map_err(|error| {
+            let next = "give a path or a port that is free, or end who listens there";
+            let failure = Failure::new(Exit::Failed, format!("cannot listen: {error}"));
+            failure.at(&args.export).next(next)
+        })?;
+        let ready = match server.address() {
+            Address::Unix(path) => format!("nbd unix:{}", path.display()),
+            Address::Tcp(address) => format!("nbd tcp:{}", address.port()),
+        };
+        let uri = uri(server.address(), &args.name);
+        Ok((Self::Nbd(server), Place { ready, uri }))
+    }
+
+    /// Clients that are connected.
+    pub(super) fn connections(&self) -> usize {
+        match self {
+            Self::Nbd(server) => server.connections(),
+            #[cfg(all(feature = "fuse", target_os = "linux"))]
+            Self::Fuse(server) => server.connections(),
+        }
+    }
+
+    /// Hangs up, and drains.
+    pub(super) fn stop(self) -> io::Result<()> {
+        match self {
+            Self::Nbd(server) => server.stop(),
+            #[cfg(all(feature = "fuse", target_os = "linux"))]
+            Self::Fuse(server) => {
+                if server.stop()? == fuse::Parting::HungUp {
+                    say("seawall: the file was in use: whoever has it open gets errors now");
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+fn as_a_file(
+    args: &DiskServe,
+    file: &Path,
+    disk: Arc<Disk>,
+) -> Result<(Transport, Place), Failure> {
+    let server = fuse::Server::start(disk, file).map_err(|error| no_file(args, &error))?;
+    let ready = format!("fuse {}", file.display());
+    let uri = server.path().display().to_string();
+    Ok((Transport::Fuse(server), Place { ready, uri }))
+}
+
+#[cfg(not(all(feature = "fuse", target_os = "linux")))]
+fn as_a_file(_: &DiskServe, file: &Path, _: Arc<Disk>) -> Result<(Transport, Place), Failure> {
+    Err(no_fuse(file))
+}
+
+impl fmt::Display for Export {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NbdUnix(path) => write!(f, "nbd:unix:{}", path.display()),
+            Self::NbdTcp(port) => write!(f, "nbd:tcp:{port}"),
+            Self::Fuse(file) => write!(f, "fuse:{}", file.display()),
+        }
+    }
+}
+
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+fn no_file(args: &DiskServe, error: &io::Error) -> Failure {
+    let next = match error.kind() {
+        io::ErrorKind::AddrInUse | io::ErrorKind::AlreadyExists => {
+            "give a path where nothing is; an empty file may be there"
+        }
+        _ => "run this as root, where /dev/fuse is; or give --export nbd:unix:PATH",
+    };
+    let failure = Failure::new(Exit::Failed, format!("cannot appear as a file: {error}"));
+    failure.at(&args.export).next(next)
+}
+
+/// What cannot be served is refused before anything is made.
+pub(super) fn check(args: &DiskServe) -> Result<(), Failure> {
+    match &args.export {
+        #[cfg(all(feature = "fuse", target_os = "linux"))]
+        Export::Fuse(_) => fuse::Server::check().map_err(|error| no_file(args, &error)),
+        #[cfg(not(all(feature = "fuse", target_os = "linux")))]
+        Export::Fuse(file) => Err(no_fuse(file)),
+        Export::NbdUnix(_) | Export::NbdTcp(_) => Ok(()),
+    }
+}
+
+#[cfg(not(all(feature = "fuse", target_os = "linux")))]
+fn no_fuse(file: &Path) -> Failure {
+    let failure = Failure::new(Exit::Usage, "this program has no FUSE built in");
+    failure
+        .at(file.display())
+        .next("give --export nbd:unix:PATH or nbd:tcp:PORT; or build it with --features fuse")
+}
+
+/// Where clients find the disk.
+fn uri(address: &Address, export: &str) -> String {
+    let export = escaped(export.as_bytes());
+    match address {
+        Address::Unix(path) => {
+            // A client may stand elsewhere.
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            format!("nbd+unix:///{export}?socket={}", escaped(path.as_os_str().as_bytes()))
+        }
+        Address::Tcp(address) => format!("nbd://{address}/{export}"),
+    }
+}
+
+/// What may not stand in a URI by itself, as it has to.
+fn escaped(bytes: &[u8]) -> String {
+    let mut shown = String::with_capacity(bytes.len());
+    for byte in bytes {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
+                shown.push(char::from(*byte));
+            }
+            other => write!(shown, "%{other:02X}").expect("a string takes all"),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uri_has_only_what_may_stand_in_one() {
+        let unix = Address::Unix("/a b/c&d.sock".into());
+        assert_eq!(uri(&unix, "my?log"), "nbd+unix:///my%3Flog?socket=/a%20b/c%26d.sock");
+        let tcp = Address::Tcp("127.0.0.1:10809".parse().unwrap());
+        assert_eq!(uri(&tcp, "log"), "nbd://127.0.0.1:10809/log");
+    }
+}

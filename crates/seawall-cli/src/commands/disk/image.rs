@@ -1,0 +1,191 @@
+//! What `seawall disk serve` was given as IMG: opened, or made.
+
+use super::settings::Mark;
+use crate::args::DiskServe;
+use crate::output::report::{Exit, Failure};
+use crate::output::text::{bytes, typed};
+use seawall_disk::nbd::{Client, Uri};
+use seawall_host::{Image, ImageDraft, ImageKind};
+use seawall_io::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a simulated device exports: the disk, and the area for dumps.
+const HOME: &str = "home";
+const AREA: &str = "area";
+
+/// The device of a disk, of which this process alone has the use.
+#[derive(Debug)]
+pub(super) struct Device {
+    /// All bytes of the disk.
+    pub(super) home: Arc<dyn File>,
+    /// Where they are dumped, if that is not a file in the state directory.
+    pub(super) area: Option<Arc<dyn File>>,
+    /// What tells it from another one of this name.
+    pub(super) identity: Option<String>,
+    /// The file or block device, if it is one.
+    pub(super) image: Option<Image>,
+    /// A new one is not named yet.
+    draft: Option<ImageDraft>,
+}
+
+/// Looks whether IMG is there, before anything is made.
+pub(super) fn look(args: &DiskServe) -> Result<bool, Failure> {
+    let path = &args.image;
+    if is_uri(path) {
+        uri(path)?;
+        if args.size.is_some() {
+            let failure = Failure::new(Exit::Usage, "a disk of a server has the size that it has");
+            return Err(failure.at(path.display()).next("leave --size out"));
+        }
+        return Ok(true);
+    }
+    match (ImageKind::of(path), args.size) {
+        (Ok(ImageKind::Other), _) => Err(no_image(path)),
+        (Ok(ImageKind::BlockDevice), Some(_)) => {
+            let failure = Failure::new(Exit::Usage, "a block device has the size that it has");
+            Err(failure.at(path.display()).next("leave --size out"))
+        }
+        (Ok(_), _) => Ok(true),
+        (Err(error), Some(_)) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        (Err(error), None) if error.kind() == io::ErrorKind::NotFound => {
+            let next = format!("seawall disk serve {} --size SIZE makes one", typed(path));
+            let failure = Failure::new(Exit::Failed, "there is no such image");
+            Err(failure.at(path.display()).next(next))
+        }
+        (Err(error), _) => Err(failed(path, &error)),
+    }
+}
+
+/// Whether IMG is an address and not a path.
+pub(super) fn is_uri(path: &Path) -> bool {
+    let text = path.as_os_str().as_bytes();
+    text.starts_with(b"nbd:") || text.starts_with(b"nbd+unix:")
+}
+
+/// Opens what [is there](look), or makes it, without its name as yet.
+pub(super) fn open(args: &DiskServe, is_there: bool) -> Result<Device, Failure> {
+    let path = &args.image;
+    if is_uri(path) {
+        return reach(&uri(path)?);
+    }
+    let busy = || {
+        let what = "another process has this image";
+        let next = "end that one: one server at a time, and none beside a mounted file system";
+        Failure::new(Exit::Busy, what).at(path.display()).next(next)
+    };
+    if let (false, Some(size)) = (is_there, args.size) {
+        let draft = ImageDraft::create(path, size).map_err(|error| failed(path, &error))?;
+        let draft = draft.ok_or_else(busy)?;
+        let made = draft.image().and_then(|image| Ok((image.clone(), image.identity()?)));
+        let (image, identity) = made.map_err(|error| failed(path, &error))?;
+        let (home, image) = (image.file(), Some(image));
+        return Ok(Device { home, area: None, identity, image, draft: Some(draft) });
+    }
+    let image = Image::open(path).map_err(|error| failed(path, &error))?.ok_or_else(busy)?;
+    let (home, identity) = (image.file(), image.identity());
+    let size = home.len().map_err(|error| failed(path, &error))?;
+    let identity = identity.map_err(|error| failed(path, &error))?;
+    // It is not to be taken for a file, even so.
+    let identity = identity.or_else(|| Some("device without a number".to_owned()));
+    if let Some(asked) = args.size.filter(|asked| *asked != size) {
+        let what = format!("the image has {} already, not {}", exactly(size), exactly(asked));
+        let next = "leave --size out, or give the path of a new image";
+        return Err(Failure::new(Exit::Conflict, what).at(path.display()).next(next));
+    }
+    if size == 0 {
+        let next = "remove it, and give --size to have one made";
+        return Err(Failure::new(Exit::Format, "the image is empty").at(path.display()).next(next));
+    }
+    Ok(Device { home, area: None, identity, image: Some(image), draft: None })
+}
+
+/// Reads an address.
+fn uri(path: &Path) -> Result<Uri, Failure> {
+    let parsed = path.to_str().unwrap_or_default().parse();
+    parsed.map_err(|error: io::Error| {
+        let next = "write what is special in the path of the socket as %20 for a space";
+        Failure::new(Exit::Usage, error).at(path.display()).next(next)
+    })
+}
+
+/// Connects to a disk that a server has. Beside one that it calls `home` it may have an `area`.
+fn reach(uri: &Uri) -> Result<Device, Failure> {
+    let unreachable = |error: io::Error| {
+        let next = "see whether its server runs, and what it calls its disks";
+        Failure::new(Exit::Failed, format!("cannot reach the image: {error}")).at(uri).next(next)
+    };
+    let home = Client::connect(uri).map_err(unreachable)?;
+    let area = if uri.name() == HOME {
+        match Client::connect(&uri.with_name(AREA)) {
+            Ok(area) => Some(Arc::new(area) as Arc<dyn File>),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(unreachable(error)),
+        }
+    } else {
+        None
+    };
+    let (home, identity) = (Arc::new(home), Some(uri.to_string()));
+    Ok(Device { home, area, identity, image: None, draft: None })
+}
+
+impl Device {
+    /// When the image changed last, where that is known.
+    pub(super) fn changed_us(&self) -> io::Result<Option<u64>> {
+        self.image.as_ref().map_or(Ok(None), Image::changed_us)
+    }
+
+    /// The same, when no cut of the power can give it an earlier time any more.
+    pub(super) fn settled_us(&self) -> io::Result<Option<u64>> {
+        self.image.as_ref().map_or(Ok(None), Image::settled_us)
+    }
+
+    /// Marks the image; whether it bears the mark.
+    pub(super) fn set_mark(&self, mark: &Mark) -> io::Result<bool> {
+        self.image.as_ref().map_or(Ok(false), |image| image.set_mark(&mark.encode()))
+    }
+
+    /// Names a new image, when all that belongs to it is there; whether it is new.
+    pub(super) fn finish(&mut self, path: &Path) -> Result<bool, Failure> {
+        let Some(draft) = self.draft.take() else { return Ok(false) };
+        draft.finish().map(|_| true).map_err(|error| failed(path, &error))
+    }
+}
+
+/// Where the state of a disk is: where it was said, or beside the image.
+pub(super) fn state_of(image: &Path, state: Option<&Path>) -> Result<PathBuf, Failure> {
+    if let Some(state) = state {
+        return Ok(state.to_owned());
+    }
+    let is_device = ImageKind::of(image).is_ok_and(|kind| kind == ImageKind::BlockDevice);
+    if is_device || is_uri(image) || image.file_name().is_none() {
+        let what = "this image has no folder of its own for the disk's state";
+        let failure = Failure::new(Exit::Usage, what).at(image.display());
+        return Err(failure.next("give --state DIR, on a device that keeps what is synced"));
+    }
+    let image: PathBuf = image.components().collect();
+    let mut path = image.into_os_string();
+    path.push(".seawall");
+    Ok(path.into())
+}
+
+fn exactly(size: u64) -> String {
+    format!("{size} bytes ({})", bytes(size))
+}
+
+fn no_image(path: &Path) -> Failure {
+    let what = "no disk image: it is neither a file nor a block device";
+    Failure::new(Exit::Format, what).at(path.display()).next("give the path of an image")
+}
+
+fn failed(path: &Path, error: &io::Error) -> Failure {
+    let (exit, next) = match error.kind() {
+        io::ErrorKind::InvalidInput => return no_image(path),
+        io::ErrorKind::AlreadyExists => (Exit::Conflict, "see what came there meanwhile"),
+        io::ErrorKind::StorageFull => (Exit::Failed, "make room, or give another place"),
+        _ => (Exit::Failed, "check the path, its permissions and its device"),
+    };
+    Failure::new(exit, format!("the image: {error}")).at(path.display()).next(next)
+}

@@ -1,0 +1,203 @@
+//! How a disk stands, as Prometheus reads it: by `status --prometheus`, and over HTTP.
+
+use super::control::Request;
+use super::service::Service;
+use crate::args::Metrics;
+use crate::output::report::{Exit, Failure};
+use seawall_host::is_socket;
+use seawall_io::{Clock, PosixStorage, Storage, SystemClock};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// A request has no more bytes.
+const REQUEST_MAX: usize = 8192;
+/// How long one who asks may take, in all: they come one after the other.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long it waits when nobody can be let in: descriptors may have run out.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Lines of a pointer into the answer of `status`, a name, and a help text. A `_total` is a
+/// counter; values of pointers that end in `ms` are converted to seconds.
+const METRICS: &str = include_str!("metrics.txt");
+
+/// The answer of `status` as Prometheus reads it. What is not known is left out.
+pub(super) fn render(status: &Value) -> String {
+    let mut text = String::new();
+    let image = status.get("image").and_then(Value::as_str).unwrap_or_default();
+    let image = label(image);
+    for line in METRICS.lines() {
+        let mut words = line.splitn(3, ' ').map(str::trim);
+        let mut word = || words.next().unwrap_or_default();
+        let (pointer, name, help) = (word(), word(), word());
+        let scale = if pointer.ends_with("ms") { 0.001 } else { 1.0 };
+        let value = match status.pointer(pointer) {
+            Some(Value::Bool(is_so)) => f64::from(u8::from(*is_so)),
+            Some(Value::Number(number)) => number.as_f64().unwrap_or_default() * scale,
+            _ => continue,
+        };
+        let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
+        let name = format!("seawall_disk_{name}");
+        let head = format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
+        // A number in Rust's notation is one in theirs.
+        writeln!(text, "{head}{name}{{image=\"{image}\"}} {value}").expect("a string takes all");
+    }
+    text
+}
+
+/// What may stand between quotes.
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[derive(Debug)]
+enum Listener {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+/// Answers HTTP at this place, until the process ends.
+pub(super) fn serve(place: &Metrics, service: &Arc<Service>) -> Result<(), Failure> {
+    let cannot = |error: io::Error| {
+        let failure = Failure::new(Exit::Failed, format!("cannot listen: {error}"));
+        let next = "give --metrics a path or a port that is free";
+        match place {
+            Metrics::Unix(path) => failure.at(path.display()),
+            Metrics::Tcp(port) => failure.at(format!("127.0.0.1:{port}")),
+        }
+        .next(next)
+    };
+    let listener = match place {
+        Metrics::Unix(path) => bind(path).map(Listener::Unix),
+        Metrics::Tcp(port) => TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).map(Listener::Tcp),
+    };
+    let listener = listener.map_err(cannot)?;
+    let service = service.clone();
+    let named = thread::Builder::new().name("seawall-metrics".to_owned());
+    named.spawn(move || answer_all(&listener, &service)).map(drop).map_err(cannot)
+}
+
+/// Listens at a path; in place of a socket that a dead server left, and of nothing else.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let refused = UnixStream::connect(path).err().map(|error| error.kind());
+            // A file refuses connections, too.
+            if refused != Some(io::ErrorKind::ConnectionRefused) || !is_socket(path)? {
+                return Err(error);
+            }
+        }
+        other => return other,
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    PosixStorage::open(folder.unwrap_or(Path::new(".")))?.remove(name)?;
+    UnixListener::bind(path)
+}
+
+fn answer_all(listener: &Listener, service: &Service) {
+    loop {
+        // However it went: there is nobody to tell.
+        let accepted = match listener {
+            Listener::Unix(listener) => listener.accept().map(|(stream, _)| {
+                let _ = answer(stream, UnixStream::set_read_timeout, service);
+            }),
+            Listener::Tcp(listener) => listener.accept().map(|(stream, _)| {
+                let _ = answer(stream, TcpStream::set_read_timeout, service);
+            }),
+        };
+        if accepted.is_err() {
+            SystemClock::new().sleep(PAUSE);
+        }
+    }
+}
+
+/// Reads a request, and answers it.
+fn answer<S: Read + Write>(
+    mut stream: S,
+    limit: fn(&S, Option<Duration>) -> io::Result<()>,
+    service: &Service,
+) -> io::Result<()> {
+    let clock = SystemClock::new();
+    let end = clock.now() + PATIENCE;
+    let mut request = Vec::new();
+    while !request.windows(4).any(|window| window == b"\r\n\r\n") {
+        let left = end.saturating_sub(clock.now());
+        if left.is_zero() || request.len() > REQUEST_MAX {
+            return Ok(());
+        }
+        limit(&stream, Some(left))?;
+        let mut piece = [0; 1024];
+        let read = stream.read(&mut piece)?;
+        let Some(bytes) = piece.get(..read).filter(|bytes| !bytes.is_empty()) else {
+            return Ok(());
+        };
+        request.extend_from_slice(bytes);
+    }
+    stream.write_all(&response(&request, || render(&service.answer(Request::Status))))
+}
+
+/// What a request is answered with: one page, at two addresses.
+fn response(request: &[u8], page: impl FnOnce() -> String) -> Vec<u8> {
+    let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let mut words = line.split(|byte| *byte == b' ');
+    let (code, kind, body) = match (words.next(), words.next()) {
+        (Some(b"GET" | b"HEAD"), Some(b"/metrics" | b"/")) => {
+            ("200 OK", "text/plain; version=0.0.4; charset=utf-8", page())
+        }
+        (Some(b"GET" | b"HEAD"), _) => {
+            ("404 Not Found", "text/plain", "there is /metrics\n".to_owned())
+        }
+        _ => ("405 Method Not Allowed", "text/plain", "GET it\n".to_owned()),
+    };
+    let head = format!(
+        "HTTP/1.0 {code}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
+        body.len()
+    );
+    let is_head = line.starts_with(b"HEAD ");
+    let body = if is_head { String::new() } else { body };
+    [head.into_bytes(), body.into_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_page_has_what_is_known_and_labels_that_end() {
+        let status = json!({
+            "image": "a\"b\\c\nd", "armed": true, "capacity": null, "dirty": 5,
+            "calibration": { "margin_ms": -1.5 }, "counts": { "writes": 7 },
+        });
+        let text = render(&status);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let at = r#"{image="a\"b\\c\nd"}"#;
+        let expected = ["armed@ 1", "dirty_bytes@ 5", "margin_seconds@ -0.0015", "writes_total@ 7"];
+        let expected = expected.map(|row| format!("seawall_disk_{}", row.replace('@', at)));
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn one_page_is_answered_and_nothing_else() {
+        let said = |request: &[u8]| {
+            let answer = response(request, || "page\n".to_owned());
+            String::from_utf8(answer).unwrap()
+        };
+        let page = said(b"GET /metrics HTTP/1.1\r\n\r\n");
+        assert!(page.starts_with("HTTP/1.0 200 OK\r\n") && page.ends_with("\r\n\r\npage\n"));
+        assert!(page.contains("Content-Length: 5\r\n"));
+        assert!(said(b"HEAD / HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"));
+        assert!(said(b"GET /etc HTTP/1.1\r\n\r\n").starts_with("HTTP/1.0 404 "));
+        for wrong in [&b"POST / HTTP/1.1\r\n\r\n"[..], b"\r\n\r\n", b"\xff", b""] {
+            assert!(said(wrong).starts_with("HTTP/1.0 405 "));
+        }
+    }
+}

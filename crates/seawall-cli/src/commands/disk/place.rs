@@ -1,0 +1,203 @@
+//! The state directory of a virtual disk: its dump area, its settings, and the lock that one
+//! process at a time holds.
+
+use super::image::Device;
+use super::settings::{Mark, Settings};
+use crate::output::report::{Exit, Failure};
+use crate::output::text::typed;
+use seawall_disk::{Dump, Files, Inspected, Options, inspect};
+use seawall_io::{Access, Entropy, File, Lock, PosixStorage, Storage, SystemEntropy};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where bytes are dumped, unless the device has room for that.
+const AREA: &str = "area";
+/// What it notes of itself, as JSON.
+const SETTINGS: &str = "disk.json";
+/// The socket of whoever serves it.
+pub(super) const CONTROL: &str = "control";
+const LOCK: &str = "lock";
+/// More bytes than settings ever have.
+const SETTINGS_MAX: u64 = 4096;
+
+/// A directory that this process alone works with.
+#[derive(Debug)]
+pub(super) struct Place {
+    path: PathBuf,
+    storage: PosixStorage,
+    _lock: Box<dyn Lock>,
+}
+
+impl Place {
+    /// The directory of a disk, made if there is none.
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        let storage = match PosixStorage::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => PosixStorage::create(path),
+            other => other,
+        };
+        let storage = storage.map_err(|error| failed(path, &error))?;
+        // Nothing is made in a directory that is none of ours.
+        require(path, &storage)?;
+        let busy = || {
+            let next = format!("seawall disk status --state {}; or end that one", typed(path));
+            Failure::new(Exit::Busy, "another process serves this disk")
+                .at(path.display())
+                .next(next)
+        };
+        let lock = storage.lock(LOCK).map_err(|error| failed(path, &error))?;
+        Ok(Self { path: path.to_owned(), storage, _lock: lock.ok_or_else(busy)? })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the area anew: nothing waits in it then.
+    pub(super) fn prepare(&self, device: &Device, options: &Options) -> io::Result<Files> {
+        let home = device.home.clone();
+        let random = SystemEntropy.random()?;
+        let files = match &device.area {
+            Some(area) => Files { home, area: area.clone() },
+            None => Files { home, area: self.create(AREA)? },
+        };
+        files.prepare(random, options)?;
+        if device.area.is_none() {
+            self.name(AREA)?;
+        }
+        Ok(files)
+    }
+
+    /// Where dumps are, if there is such, and what waits in it.
+    pub(super) fn area(&self, device: &Device) -> io::Result<Option<(Arc<dyn File>, Inspected)>> {
+        let area = match &device.area {
+            Some(area) => Some(area.clone()),
+            None => find(&self.storage, AREA, Access::ReadWrite)?,
+        };
+        let Some(area) = area else { return Ok(None) };
+        Ok(inspect(&*area)?.map(|found| (area, found)))
+    }
+
+    pub(super) fn settings(&self) -> io::Result<Option<Settings>> {
+        settings(&self.storage)
+    }
+
+    /// Notes them durably, in place of those before.
+    pub(super) fn note(&self, settings: &Settings) -> io::Result<()> {
+        let file = self.create(SETTINGS)?;
+        file.write_at(&settings.encode(), 0)?;
+        file.sync()?;
+        self.name(SETTINGS)
+    }
+
+    /// Keeps what an area holds under a name of its own.
+    pub(super) fn keep(&self, area: &dyn File, dump: &Dump) -> io::Result<()> {
+        let name = format!("{AREA}.discarded-{}", dump.generation);
+        let file = self.create(&name)?;
+        file.write_at(&read(area, u64::MAX)?, 0)?;
+        file.sync()?;
+        self.name(&name)
+    }
+
+    /// An empty file that is not named yet.
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        // What an attempt before this one left; the lock says that it has ended.
+        let _ = self.storage.remove(&new(name));
+        self.storage.create(&new(name))
+    }
+
+    fn name(&self, name: &str) -> io::Result<()> {
+        self.storage.rename(&new(name), name)?;
+        self.storage.sync_dir()
+    }
+
+    /// Removes the socket of a server that has ended.
+    pub(super) fn remove_control(&self) {
+        // There is none as a rule, and what cannot be removed cannot be listened at either.
+        let _ = self.storage.remove(CONTROL);
+    }
+}
+
+/// Whether it is certain that no dump waits where this mark leads to.
+pub(super) fn is_surely_empty(mark: &Mark) -> bool {
+    let look = || -> io::Result<bool> {
+        let storage = PosixStorage::open(&mark.dir)?;
+        let settings = settings(&storage)?;
+        let is_it =
+            |settings: Settings| settings.state == Some(mark.state) && settings.serve >= mark.serve;
+        let area = find(&storage, AREA, Access::Read)?;
+        let found = area.map_or(Ok(None), |area| inspect(&*area))?;
+        Ok(settings.is_some_and(is_it) && found.is_some_and(|found| found.dump.is_none()))
+    };
+    look().unwrap_or_default()
+}
+
+fn settings(storage: &PosixStorage) -> io::Result<Option<Settings>> {
+    let Some(file) = find(storage, SETTINGS, Access::Read)? else { return Ok(None) };
+    let invalid = || {
+        let why = format!("{SETTINGS} does not say which image this is for");
+        io::Error::new(io::ErrorKind::InvalidData, why)
+    };
+    Settings::decode(&read(&*file, SETTINGS_MAX)?).map(Some).ok_or_else(invalid)
+}
+
+fn find(storage: &PosixStorage, name: &str, access: Access) -> io::Result<Option<Arc<dyn File>>> {
+    match storage.open(name, access) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Refuses a directory that is for something else.
+fn require(path: &Path, storage: &PosixStorage) -> Result<(), Failure> {
+    let cannot = |error| failed(path, &error);
+    let ours = [AREA, SETTINGS, LOCK, &new(AREA), &new(SETTINGS)].map(str::to_owned);
+    let names = storage.list().map_err(cannot)?;
+    let others = storage.list_others().map_err(cannot)?;
+    let is_foreign = |name: &&String| *name != CONTROL && !ours.contains(name);
+    if names.iter().any(|name| name == SETTINGS) {
+        return Ok(());
+    }
+    match names.iter().chain(&others).find(is_foreign) {
+        None => Ok(()),
+        Some(name) => {
+            let what = format!("no directory of a virtual disk: it has `{name}`");
+            let next = "give one that is empty, or that is not there yet";
+            Err(Failure::new(Exit::Conflict, what).at(path.display()).next(next))
+        }
+    }
+}
+
+fn new(name: &str) -> String {
+    format!("{name}.new")
+}
+
+fn read(file: &dyn File, max: u64) -> io::Result<Vec<u8>> {
+    let size = usize::try_from(file.len()?.min(max)).unwrap_or_default();
+    let mut text = vec![0; size];
+    let read = file.read_at(&mut text, 0)?;
+    text.truncate(read);
+    Ok(text)
+}
+
+pub(super) fn failed(path: &Path, error: &io::Error) -> Failure {
+    let (exit, what, next) = match error.kind() {
+        io::ErrorKind::NotADirectory => {
+            let next = "give a directory, or the name of one to be made";
+            (Exit::Format, "this is no directory".to_owned(), next)
+        }
+        io::ErrorKind::InvalidData => {
+            let what = format!("no state of a virtual disk: {error}");
+            (Exit::Format, what, "keep a copy of it and of the image; then give another --state")
+        }
+        io::ErrorKind::StorageFull => {
+            (Exit::Failed, error.to_string(), "make room, or give another place")
+        }
+        _ => {
+            let next = "check the place, its permissions and its device, then try again";
+            (Exit::Failed, error.to_string(), next)
+        }
+    };
+    Failure::new(exit, what).at(path.display()).next(next)
+}

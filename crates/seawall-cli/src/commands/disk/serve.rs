@@ -1,0 +1,331 @@
+//! `seawall disk serve`: from the files to a server, and to a clean end.
+
+use super::claim::{self, Claim};
+use super::control::{self, Stop};
+use super::export::{self, Transport};
+use super::image::{self, Device};
+use super::metrics;
+use super::notify::{self, Notifier};
+use super::place::{self, CONTROL, Place};
+use super::service::{Arming, Residence, Service, lock, recovered_as_json};
+use crate::args::{DiskServe, Power};
+use crate::output::report::{Exit, Failure, say};
+use crate::output::stdout::Output;
+use crate::output::text::{bytes, count, to_u64};
+use seawall_disk::{Disk, Options, Recovered, Supply};
+use seawall_host::ImageKind;
+use seawall_io::SystemClock;
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+/// How often it is asked whether the device is to be measured again.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// SIGPWR where this program knows its number: what tells of power on Linux.
+const SIGPWR: Option<i32> =
+    if cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))) {
+        Some(30)
+    } else {
+        None
+    };
+
+/// Serves until a signal, somebody who asks, or the program that was to be run ends it.
+pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
+    let clock = Arc::new(SystemClock::new());
+    let is_healthy = args.power == Power::Ok;
+    let supply = Supply { hold_up: args.hold_up, detection: args.detection, is_healthy };
+    let (claimed, disk, recovered) = open(args, supply, clock.clone())?;
+    let place = &claimed.place;
+    tell_recovered(args, recovered.as_ref());
+    let disk = Arc::new(disk);
+    let oom_score = seawall_host::oom_score().ok();
+    let residence = Residence::ask();
+    if let (Err(why), false) = (&residence.locked, args.look.quiet) {
+        say(&format!("seawall: memory is NOT locked, and an emergency may have to wait: {why}"));
+    }
+
+    // From here on a signal is waited for, and does not end the process by itself.
+    let signals = Signals::new([SIGTERM, SIGINT].into_iter().chain(SIGPWR));
+    let signals = signals.map_err(|error| failed(&args.image, "wait for signals", &error))?;
+    let (transport, at) = Transport::start(args, disk.clone())?;
+    let service = Arc::new(Service {
+        image: args.image.display().to_string(),
+        dir: place.path().display().to_string(),
+        at,
+        residence,
+        transport: Mutex::new(Some(transport)),
+        arming: Mutex::new(Arming::default()),
+        emergency: Mutex::new(None),
+        disk,
+        recovered,
+        clock,
+        room: u64::from(args.buffers).saturating_mul(args.buffer_size),
+    });
+    if let Err(error) = service.keep_armed() {
+        say(&format!("seawall: the device could not be measured, and flushes wait: {error}"));
+    }
+    let (stops, stopped) = mpsc::channel();
+    start(place, (&service, &stops), signals)?;
+    if let Some(place) = &args.metrics {
+        metrics::serve(place, &service)?;
+    }
+    let notifier = Arc::new(Notifier::from_environment());
+    let keeps = notifier.keep_alive(&service);
+    keeps.map_err(|error| failed(&args.image, "feed the watchdog", &error))?;
+    ready(args, &service);
+    notifier.ready(&standing(&service));
+    if let Some(command) = &args.run {
+        run_beside(args, (command, oom_score), (&service, stops.clone()))?;
+    }
+    let stop = wait(&service, &notifier, &stopped);
+    notifier.stopping();
+    let exit = end(args, &claimed, &service, stop);
+    place.remove_control();
+    exit
+}
+
+/// What this process alone has as long as it serves.
+struct Claimed {
+    place: Place,
+    device: Device,
+}
+
+/// Says what opening brought home, and loudly what it could not.
+fn tell_recovered(args: &DiskServe, recovered: Option<&Recovered>) {
+    let Some(Recovered { runs, lost, .. }) = recovered else { return };
+    let runs = count(u64::try_from(*runs).unwrap_or(u64::MAX), "run");
+    if *lost > 0 {
+        let lost = count(u64::from(*lost), "run");
+        let what = format!("THE DUMP WAS TORN: {lost} of it are LOST, {runs} are home");
+        let failure = Failure::new(Exit::Contract, what).at(args.image.display());
+        failure.next("check what the disk holds before you trust it: the power gave out").tell();
+    } else if !args.look.quiet {
+        say(&format!("seawall: an emergency had dumped {runs}; all of it is home"));
+    }
+}
+
+/// The disk and its directory; a dump of it that was found is home then.
+fn open(
+    args: &DiskServe,
+    supply: Supply,
+    clock: Arc<SystemClock>,
+) -> Result<(Claimed, Disk, Option<Recovered>), Failure> {
+    export::check(args)?;
+    let folder = image::state_of(&args.image, args.state.as_deref())?;
+    let mut device = image::open(args, image::look(args)?)?;
+    if ImageKind::of(&folder).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        claim::check(args, &device)?;
+    }
+    let place = Place::open(&folder)?;
+    // Both are bounded where they come from.
+    let buffer_size = usize::try_from(args.buffer_size).unwrap_or(usize::MAX);
+    let options = Options { buffers: usize::from(args.buffers), buffer_size, supply };
+    let (files, recovered) = Claim::new(args, &place, &device)?.take(&options)?;
+    let is_new = device.finish(&args.image)?;
+    let opened = Disk::open(files, &options, clock);
+    let (disk, _) = opened.map_err(|error| place::failed(place.path(), &error))?;
+    if is_new && !args.look.quiet {
+        say(&format!("seawall: made an image of {}, durable", bytes(disk.size())));
+    }
+    Ok((Claimed { place, device }, disk, recovered))
+}
+
+/// Starts whoever answers the control socket, and whoever hears signals.
+fn start(
+    place: &Place,
+    (service, stops): (&Arc<Service>, &mpsc::Sender<Stop>),
+    mut signals: Signals,
+) -> Result<(), Failure> {
+    let path = place.path().join(CONTROL);
+    place.remove_control();
+    let cannot = |error: io::Error| failed(&path, "listen", &error);
+    let listener = control::listen(&path).map_err(cannot)?;
+    let (its, its_stops) = (service.clone(), stops.clone());
+    let answers = move || control::answer_all(&listener, &its, &its_stops);
+    let named = thread::Builder::new().name("seawall-control".to_owned());
+    named.spawn(answers).map_err(cannot)?;
+
+    let (its, its_stops) = (service.clone(), stops.clone());
+    let hears = move || {
+        for signal in signals.forever() {
+            if Some(signal) == SIGPWR {
+                tell_emergency(&its);
+            } else {
+                // If nobody receives, it is ending already.
+                let _ = its_stops.send(Stop::Signal);
+            }
+        }
+    };
+    let named = thread::Builder::new().name("seawall-signals".to_owned());
+    named.spawn(hears).map_err(cannot)?;
+    Ok(())
+}
+
+fn tell_emergency(service: &Service) {
+    match service.emergency() {
+        Ok(done) => {
+            let (dumped, took) = (bytes(to_u64(done.bytes)), done.took.as_micros());
+            say(&format!("seawall: SIGPWR: {dumped} were dumped in {took} us"));
+        }
+        Err(error) => {
+            let failure = Failure::new(Exit::Contract, format!("SIGPWR: THE DUMP FAILED: {error}"));
+            failure.at(&service.image).next("keep the power on, and see the device").tell();
+        }
+    }
+}
+
+fn ready(args: &DiskServe, service: &Service) {
+    let (state, says) = service.state(&service.disk.status());
+    if !args.look.quiet {
+        let more = if state == "armed" {
+            "; a crash of this process or of the kernel loses what they covered"
+        } else {
+            ""
+        };
+        say(&format!("seawall: {state}: {says}{more}"));
+    }
+    let mut out = Output::new();
+    if args.look.json {
+        let answer = json!({
+            "schema": "seawall.disk.serve/1",
+            "image": service.image,
+            "dir": service.dir,
+            "ready": service.at.ready,
+            "uri": service.at.uri,
+            "bytes": service.disk.size(),
+            "state": state,
+            "says": says,
+            "recovered": service.recovered.as_ref().map(recovered_as_json),
+        });
+        out.line(&answer.to_string());
+    } else {
+        out.line(&format!("ready {}", service.at.ready));
+    }
+    // Whoever does not want to know is served, too.
+    out.finish();
+}
+
+/// Runs a program; its end is the server's.
+fn run_beside(
+    args: &DiskServe,
+    (command, oom_score): (&str, Option<i32>),
+    (service, stops): (&Service, mpsc::Sender<Stop>),
+) -> Result<(), Failure> {
+    let cannot = |error: io::Error| failed(&args.image, "run the command", &error);
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(command).env("SEAWALL_DISK_URI", &service.at.uri);
+    for name in notify::VARIABLES {
+        shell.env_remove(name);
+    }
+    let mut child = shell.spawn().map_err(cannot)?;
+    if let Some(score) = oom_score {
+        // It is not to be spared because we are; it may have ended already.
+        let _ = seawall_host::set_oom_score(Some(child.id()), score);
+    }
+    let waits = move || drop(stops.send(Stop::Child(child.wait())));
+    let named = thread::Builder::new().name("seawall-run".to_owned());
+    named.spawn(waits).map(drop).map_err(cannot)
+}
+
+/// How it stands, in a line.
+fn standing(service: &Service) -> String {
+    let (state, says) = service.state(&service.disk.status());
+    format!("{state}: {says}")
+}
+
+/// Until something ends it; the device is measured meanwhile.
+fn wait(service: &Service, notifier: &Notifier, stopped: &mpsc::Receiver<Stop>) -> Stop {
+    let mut told = standing(service);
+    loop {
+        if let Ok(stop) = stopped.recv_timeout(LOOK_EVERY) {
+            return stop;
+        }
+        if let Err(error) = service.keep_armed() {
+            say(&format!("seawall: the device could not be measured again: {error}"));
+        }
+        let now = standing(service);
+        if now != told {
+            notifier.status(&now);
+            told = now;
+        }
+    }
+}
+
+/// Hangs up, drains, and tells whoever waits for it.
+fn end(
+    args: &DiskServe,
+    claimed: &Claimed,
+    service: &Service,
+    stop: Stop,
+) -> Result<Exit, Failure> {
+    let transport = lock(&service.transport).take();
+    let drained = transport.map_or(Ok(()), Transport::stop);
+    let ended = drained.or_else(|error| settle(args, service, &error));
+    // An image that keeps its mark is in no danger: another directory looks into this one first.
+    let _ = claim::leave(&claimed.place, &claimed.device);
+    match stop {
+        Stop::Asked(mut stream) => {
+            let error = ended.as_ref().err().map(Failure::what);
+            let schema = "seawall.disk.stop/1";
+            let answer = json!({ "schema": schema, "image": service.image, "error": error });
+            // Who asked may have gone.
+            let _ = control::say(&mut stream, &answer);
+            ended.and_then(|()| left(args))
+        }
+        Stop::Signal => ended.and_then(|()| left(args)),
+        Stop::Child(status) => {
+            ended?;
+            let status = status.map_err(|error| failed(&args.image, "wait for it", &error))?;
+            Ok(Exit::Theirs(code(status)))
+        }
+    }
+}
+
+/// What to make of a disk that could not be drained: what is not on the device may be in the area.
+fn settle(args: &DiskServe, service: &Service, error: &io::Error) -> Result<(), Failure> {
+    if let Ok(done) = service.emergency() {
+        if !args.look.quiet {
+            let dumped = bytes(to_u64(done.bytes));
+            say(&format!(
+                "seawall: {dumped} wait in the dump area; the next start writes them to the image"
+            ));
+        }
+        return Ok(());
+    }
+    // Without early flushes nothing that was flushed is lost.
+    let exit = if service.disk.status().supply.is_healthy { Exit::Contract } else { Exit::Failed };
+    let what = format!("what was not on the device is lost: {error}");
+    let next = "see what the system's journal says of this device";
+    Err(Failure::new(exit, what).at(args.image.display()).next(next))
+}
+
+/// Ended before the program that was run, if there was one.
+fn left(args: &DiskServe) -> Result<Exit, Failure> {
+    let Some(command) = &args.run else { return Ok(Exit::Fine) };
+    let what = "the server was stopped before its command had ended";
+    let next = "end the command: it has lost its disk, which is drained";
+    Err(Failure::new(Exit::Failed, what).at(command).next(next))
+}
+
+/// As a shell has it.
+fn code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+fn failed(path: &Path, act: &str, error: &io::Error) -> Failure {
+    let next = match error.kind() {
+        // A socket's path has about a hundred bytes at most.
+        io::ErrorKind::InvalidInput => "give a shorter path: go to its folder first",
+        _ => "check the path and its permissions",
+    };
+    Failure::new(Exit::Failed, format!("cannot {act}: {error}")).at(path.display()).next(next)
+}

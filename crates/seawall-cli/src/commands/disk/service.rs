@@ -1,0 +1,271 @@
+//! A disk that is served: what can be asked of it, and what it answers.
+
+use super::control::Request;
+use super::export::{Place, Transport};
+use crate::output::text::{bytes, to_u64};
+use seawall_disk::{Calibration, Disarmed, Disk, Emergency, Recovered, Status, Supply};
+use seawall_io::{Clock, SystemClock};
+use serde_json::{Value, json};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Killed by nobody but who means it.
+const OOM_SCORE: i32 = -1000;
+
+/// What all threads of a server share.
+#[derive(Debug)]
+pub(super) struct Service {
+    pub(super) disk: Arc<Disk>,
+    pub(super) image: String,
+    pub(super) dir: String,
+    pub(super) at: Place,
+    pub(super) residence: Residence,
+    pub(super) recovered: Option<Recovered>,
+    pub(super) clock: Arc<SystemClock>,
+    /// What all buffers hold.
+    pub(super) room: u64,
+    pub(super) transport: Mutex<Option<Transport>>,
+    pub(super) arming: Mutex<Arming>,
+    /// What came of the emergency, if there was one.
+    pub(super) emergency: Mutex<Option<Result<Emergency, String>>>,
+}
+
+/// Whether it is to be armed if it can be. Whoever measures holds it.
+#[derive(Debug, Default)]
+pub(super) struct Arming {
+    pub(super) is_by_hand: bool,
+}
+
+/// What keeps the process in memory.
+#[derive(Debug)]
+pub(super) struct Residence {
+    /// Whether its memory is locked, or why not.
+    pub(super) locked: Result<(), String>,
+    /// What the system goes by when it kills for want of memory, where it has that.
+    pub(super) oom_score: Option<i32>,
+}
+
+impl Residence {
+    /// Asks for the best that the system gives; none of it is needed for serving.
+    pub(super) fn ask() -> Self {
+        let locked = seawall_host::lock_memory().map_err(|error| error.to_string());
+        let oom_score = seawall_host::set_oom_score(None, OOM_SCORE).ok();
+        Self { locked, oom_score }
+    }
+}
+
+impl Service {
+    /// Does what was asked.
+    pub(super) fn answer(&self, request: Request) -> Value {
+        let began = self.clock.now();
+        let done = match request {
+            Request::Status => return self.status(),
+            Request::Flush => self.disk.flush().map(|()| None),
+            Request::Drain => self.disk.drain().map(|()| None),
+            Request::Disarm => self.disarm().map(|()| None),
+            Request::Arm => self.arm_by_hand().map(|()| None),
+            Request::EmergencyFlush => self.emergency().map(Some).map_err(io::Error::other),
+            Request::Stop => Err(io::Error::other("the main thread does that")),
+        };
+        let took = self.clock.now().saturating_sub(began);
+        let mut answer = json!({
+            "schema": format!("seawall.disk.{}/1", request.name()),
+            "image": self.image,
+            "state": self.state(&self.disk.status()).0,
+        });
+        let rest = match done {
+            Ok(Some(emergency)) => emergency_as_json(&emergency),
+            Ok(None) => json!({ "ms": millis(took) }),
+            Err(error) => json!({ "ms": millis(took), "error": error.to_string() }),
+        };
+        extend(&mut answer, rest);
+        answer
+    }
+
+    /// Dumps what is not on the device; another time it tells what the first took.
+    pub(super) fn emergency(&self) -> Result<Emergency, String> {
+        let mut emergency = lock(&self.emergency);
+        let done = self.disk.emergency().map_err(|error| error.to_string());
+        *emergency = Some(done.clone());
+        done
+    }
+
+    /// What came of the emergency; nothing, too, as long as it is being written.
+    pub(super) fn dumped(&self) -> Option<Result<Emergency, String>> {
+        self.emergency.try_lock().ok().and_then(|emergency| emergency.clone())
+    }
+
+    /// Measures the device, so that flushes return early if the power source is well.
+    pub(super) fn calibrate(&self) -> io::Result<()> {
+        self.disk.rearm();
+        self.disk.calibrate().map(drop)
+    }
+
+    /// Measures again when that is due, unless somebody disarmed it.
+    pub(super) fn keep_armed(&self) -> io::Result<()> {
+        let arming = lock(&self.arming);
+        let is_wanted = !arming.is_by_hand && self.disk.wants_calibration();
+        if is_wanted { self.calibrate() } else { Ok(()) }
+    }
+
+    fn arm_by_hand(&self) -> io::Result<()> {
+        let mut arming = lock(&self.arming);
+        arming.is_by_hand = false;
+        self.calibrate()
+    }
+
+    fn disarm(&self) -> io::Result<()> {
+        lock(&self.arming).is_by_hand = true;
+        self.disk.disarm();
+        // What was acknowledged early is safe when the answer comes.
+        self.disk.drain()
+    }
+
+    /// What it is, in a word and a sentence.
+    pub(super) fn state(&self, status: &Status) -> (&'static str, String) {
+        let (state, says) = self.state_but_for_debts(status);
+        if status.uncovered == 0 {
+            return (state, says);
+        }
+        let owed = bytes(to_u64(status.uncovered));
+        (state, format!("{says}; {owed} ARE ON THEIR WAY that the power does not hold for"))
+    }
+
+    fn state_but_for_debts(&self, status: &Status) -> (&'static str, String) {
+        match &status.armed {
+            Err(Disarmed::Emergency) => ("emergency", self.state_of_emergency()),
+            _ if status.is_read_only => {
+                let said = status.failure.as_deref().unwrap_or("it does not say why");
+                ("read-only", format!("the device failed too often: {said}"))
+            }
+            Ok(capacity) => {
+                let most = bytes(self.room.min(*capacity));
+                (
+                    "armed",
+                    format!("flushes return early while {most} or less are not on the device"),
+                )
+            }
+            Err(why) => {
+                let remedy = match why {
+                    Disarmed::PowerSource => " (start with --power ok to arm)",
+                    _ => "",
+                };
+                ("write-through", format!("every flush waits for the device: {why}{remedy}"))
+            }
+        }
+    }
+
+    fn state_of_emergency(&self) -> String {
+        match self.dumped() {
+            Some(Ok(done)) => {
+                let dumped = bytes(to_u64(done.bytes));
+                format!("{dumped} were dumped; writes are refused until a new start")
+            }
+            Some(Err(error)) => format!("the dump FAILED: {error}"),
+            None => "the dump is being written".to_owned(),
+        }
+    }
+
+    /// Whether something that was acknowledged may not be kept.
+    fn is_broken(&self, status: &Status) -> bool {
+        let is_torn = self.recovered.as_ref().is_some_and(|recovered| recovered.lost > 0);
+        let is_undumped = matches!(self.dumped(), Some(Err(_)));
+        status.is_read_only || is_torn || is_undumped || status.uncovered > 0
+    }
+
+    fn status(&self) -> Value {
+        let emergency = match self.dumped() {
+            Some(Ok(done)) => emergency_as_json(&done),
+            Some(Err(error)) => json!({ "error": error }),
+            None => Value::Null,
+        };
+        let status = self.disk.status();
+        let (state, says) = self.state(&status);
+        let mut answer = json!({
+            "schema": "seawall.disk.status/1",
+            "image": self.image,
+            "dir": self.dir,
+            "state": state,
+            "says": says,
+            "broken": self.is_broken(&status),
+            "ready": self.at.ready,
+            "uri": self.at.uri,
+            "bytes": self.disk.size(),
+            "connections": lock(&self.transport).as_ref().map(Transport::connections),
+            "capacity": status.armed.ok(),
+            "armed": status.armed.is_ok(),
+            "dirty": status.dirty,
+            "dirty_max": status.dirty_max,
+            "uncovered": status.uncovered,
+            "read_only": status.is_read_only,
+            "failure": status.failure,
+        });
+        let counts = status.counts;
+        extend(
+            &mut answer,
+            json!({
+                "counts": {
+                    "writes": counts.writes,
+                    "bytes": counts.bytes,
+                    "deferred": counts.deferred,
+                    "flushes_idle": counts.flushes_idle,
+                    "flushes_early": counts.flushes_early,
+                    "flushes_waited": counts.flushes_waited,
+                    "drained_runs": counts.drained_runs,
+                    "drained_bytes": counts.drained_bytes,
+                    "device_flushes": counts.device_flushes,
+                    "failures": counts.failures,
+                },
+                "supply": {
+                    "healthy": status.supply.is_healthy,
+                    "hold_up_ms": millis(status.supply.hold_up),
+                    "detection_ms": millis(status.supply.detection),
+                },
+                "calibration": status.calibration.map(|found| json!({
+                    "flush_worst_ms": millis(found.flush_worst),
+                    "bytes_per_s": found.bandwidth,
+                    "margin_ms": margin(status.supply, found),
+                })),
+                "memory_locked": self.residence.locked.is_ok(),
+                "memory_why": self.residence.locked.as_ref().err(),
+                "oom_score_adj": self.residence.oom_score,
+                "recovered": self.recovered.as_ref().map(recovered_as_json),
+                "emergency": emergency,
+            }),
+        );
+        answer
+    }
+}
+
+/// What opening brought home.
+pub(super) fn recovered_as_json(recovered: &Recovered) -> Value {
+    let Recovered { generation, runs, lost } = recovered;
+    json!({ "generation": generation, "runs": runs, "lost": lost })
+}
+
+fn emergency_as_json(done: &Emergency) -> Value {
+    json!({ "ms": millis(done.took), "bytes": done.bytes })
+}
+
+/// With microseconds behind the point.
+pub(super) fn millis(time: Duration) -> f64 {
+    crate::output::text::to_f64(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)) / 1000.0
+}
+
+/// What is left of the hold-up, in milliseconds, when it is known that the power fails, and two
+/// flushes are done; below zero if it is not enough for that.
+fn margin(supply: Supply, found: Calibration) -> f64 {
+    millis(supply.hold_up) - millis(supply.detection) - 2.0 * millis(found.flush_worst)
+}
+
+fn extend(object: &mut Value, more: Value) {
+    if let (Value::Object(object), Value::Object(more)) = (object, more) {
+        object.extend(more);
+    }
+}
+
+/// What a thread left that panicked is whole: each of these is set in one go.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,14 @@
+//! `seawall completions`: what a shell needs to complete our command lines.
+
+use crate::args::{self, Completions};
+use crate::output::report::Exit;
+use crate::output::stdout::Output;
+
+/// Prints the script for the shell.
+pub(crate) fn run(args: &Completions) -> Exit {
+    let mut script = vec![];
+    clap_complete::generate(args.shell, &mut args::shown(), "seawall", &mut script);
+    let mut out = Output::new();
+    out.write(|out| out.write_all(&script));
+    out.finish()
+}

@@ -1,0 +1,138 @@
+//! `seawall explain`: what an exit code or a word of `verify` means, and what to do about it.
+
+use crate::args::Explain;
+use crate::output::report::{Exit, Failure};
+use crate::output::stdout::Output;
+use crate::output::text::folded;
+use serde_json::json;
+
+/// A word, what it means, and what to do about it.
+#[derive(Debug)]
+struct Topic {
+    name: &'static str,
+    /// `exit code`, `verdict` or `cause of damage`.
+    kind: &'static str,
+    means: String,
+    next: Vec<&'static str>,
+}
+
+const CODE: &str = "exit code";
+
+/// All topics: blocks of kind and name, text, and steps after dashes.
+fn topics() -> impl Iterator<Item = Topic> {
+    include_str!("explain.txt").split("\n\n").map(|block| {
+        let (head, text) = block.split_once('\n').unwrap_or((block, ""));
+        let (kind, name) = head.rsplit_once(' ').unwrap_or(("", head));
+        let means = text.lines().filter(|line| !line.starts_with("- "));
+        let next = text.lines().filter_map(|line| line.strip_prefix("- "));
+        Topic { name, kind, means: means.collect::<Vec<_>>().join(" "), next: next.collect() }
+    })
+}
+
+/// Where the text after `next: ` of an error begins.
+const INDENT: usize = 8;
+
+/// Prints what a topic means and what to do.
+pub(crate) fn run(args: &Explain) -> Exit {
+    let asked = args.topic.to_ascii_lowercase();
+    let Some(topic) = topics().find(|topic| topic.name == asked) else {
+        let failure =
+            Failure::new(Exit::Usage, "there is no such exit code, verdict or cause of damage");
+        let (codes, words) = (names(|kind| kind == CODE), names(|kind| kind != CODE));
+        let words = folded(&format!("or of {words}"), INDENT);
+        let next = format!("one of {codes},\n{:INDENT$}{words}", "");
+        failure.at(format!("seawall explain {}", args.topic)).next(next).tell();
+        return Exit::Usage;
+    };
+    let mut out = Output::new();
+    if args.look.json {
+        out.line(&as_json(&topic).to_string());
+    } else {
+        tell(&mut out, &topic);
+    }
+    out.finish()
+}
+
+fn as_json(topic: &Topic) -> serde_json::Value {
+    json!({
+        "schema": "seawall.explain/1",
+        "topic": topic.name,
+        "kind": topic.kind,
+        "means": topic.means,
+        "next": topic.next,
+    })
+}
+
+fn tell(out: &mut Output, topic: &Topic) {
+    out.line(&format!("{} {}", topic.kind, topic.name));
+    let mut line = String::from(" ");
+    for word in topic.means.split(' ') {
+        if line.len() + 1 + word.len() > 78 {
+            out.line(&line);
+            line = String::from(" ");
+        }
+        line = format!("{line} {word}");
+    }
+    out.line(&line);
+    for (step, start) in
+        topic.next.iter().zip(std::iter::once("next: ").chain(std::iter::repeat("      ")))
+    {
+        out.line(&format!("{start}{step}"));
+    }
+}
+
+fn names(wanted: impl Fn(&str) -> bool) -> String {
+    let names = topics().filter(|topic| wanted(topic.kind)).map(|topic| topic.name);
+    names.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall::damage::Corruption;
+    use seawall::verify::Verdict;
+    use seawall_foreign as foreign;
+
+    #[test]
+    fn every_code_verdict_and_cause_that_the_program_says_is_explained() {
+        let explained = |name: &str, kind| {
+            let found: Vec<_> = topics().filter(|topic| topic.name == name).collect();
+            assert!(matches!(&found[..], [topic] if topic.kind == kind), "{name}");
+        };
+        for code in (0..=10).chain([101, 129, 130, 141, 143]) {
+            explained(&code.to_string(), CODE);
+        }
+        for verdict in
+            [Verdict::Clean, Verdict::Torn, Verdict::Unsure, Verdict::Correctable, Verdict::Lost]
+        {
+            explained(verdict.name(), "verdict");
+        }
+        for cause in [foreign::CHECKSUM, foreign::LENGTH, foreign::SYNTAX, foreign::ZEROS] {
+            explained(cause, "cause of damage");
+        }
+        for cause in [
+            Corruption::Body,
+            Corruption::Header,
+            Corruption::Order,
+            Corruption::CutShort,
+            Corruption::SegmentHeader,
+            Corruption::Misplaced,
+            Corruption::Duplicated,
+            Corruption::ForeignEpoch,
+            Corruption::Unreadable,
+            Corruption::Line,
+            Corruption::TextMissing,
+            Corruption::SegmentMissing,
+            Corruption::SegmentReplaced,
+            Corruption::Manifest,
+            Corruption::GivenUp,
+        ] {
+            explained(cause.name(), "cause of damage");
+        }
+    }
+
+    #[test]
+    fn nobody_is_left_without_a_next_step() {
+        assert!(topics().all(|topic| !topic.next.is_empty() && topic.means.ends_with('.')));
+    }
+}

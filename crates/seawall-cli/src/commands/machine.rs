@@ -1,0 +1,6 @@
+//! The verbs that measure and judge this machine.
+
+pub(super) mod bench;
+pub(super) mod demo;
+pub(super) mod doctor;
+pub(super) mod probe;

@@ -1,0 +1,74 @@
+//! `seawall bench append`: durable commits, as multiples of what the disk does with plain syncs.
+
+use crate::args::BenchAppend;
+use crate::output::report::{Exit, Failure, say};
+use crate::output::stdout::Output;
+use seawall::{Level, Options};
+use seawall_measure::machine::{Conditions, IN_MEMORY, is_in_memory};
+use seawall_measure::pairs::{HEAD, Ours, Plain, Rounds, Row, Trouble, compare};
+use seawall_measure::scratch::Scratch;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Duration;
+
+const PLAIN: &str = "plain: write and sync each record, one thread, in a file written before";
+/// As large as a log's segments.
+const PLAIN_FILE: u64 = 64 << 20;
+
+/// Measures every number of writers, and shows each as it comes.
+pub(crate) fn run(args: &BenchAppend) -> Result<Exit, Failure> {
+    let fail = |trouble: Trouble| failure(&args.dir, &trouble);
+    if is_in_memory(&args.dir) {
+        say(&format!("seawall: {IN_MEMORY}"));
+    }
+    let scratch = Scratch::new(&args.dir, "seawall-bench")?;
+    let mut plain = Plain::new(scratch.path(), PLAIN_FILE, args.size)
+        .map_err(|error| fail(Trouble::Plain(error)))?;
+    let options = Options::new().level(Level::from(args.level));
+    let ours = Ours::new(&scratch.path().join("log"), &options, args.size)
+        .map_err(|error| fail(Trouble::Ours(error)))?
+        .by_tasks(args.tasks);
+    let mut out = Output::new();
+    if !args.look.json {
+        let by = if args.tasks { ", by tasks of one thread" } else { "" };
+        let about = format!("{}-byte records, {}{by}", args.size, args.level.name());
+        out.lines(&[&format!("{about}; in {}", args.dir.display()), PLAIN, "", HEAD]);
+    }
+    let rounds = Rounds::within(Duration::from_secs_f64(args.time));
+    let mut rows = vec![];
+    for writers in &args.writers {
+        let row = compare(&mut plain, &ours, *writers, rounds).map_err(fail)?;
+        if !args.look.json {
+            out.lines(&[row.line()]);
+        }
+        rows.push(row);
+    }
+    ours.close().map_err(|error| fail(Trouble::Ours(error)))?;
+    let conditions = Conditions::of(rows.iter().map(|row| row.others));
+    if args.look.json {
+        out.line(&as_json(args, &rows, &conditions).to_string());
+    } else if !conditions.says().is_empty() {
+        out.line("");
+        out.lines(&conditions.says());
+    }
+    Ok(out.finish())
+}
+
+/// What went wrong while measuring in `folder`.
+pub(super) fn failure(folder: &Path, trouble: &Trouble) -> Failure {
+    let failure = Failure::new(Exit::Failed, format!("cannot measure: {trouble}"));
+    failure.at(folder.display()).next("choose another place with --dir, with more room")
+}
+
+fn as_json(args: &BenchAppend, rows: &[Row], conditions: &Conditions) -> Value {
+    json!({
+        "schema": "seawall.bench-append/1",
+        "dir": args.dir.display().to_string(),
+        "record_bytes": args.size,
+        "level": args.level.name(),
+        "writers_are": if args.tasks { "tasks" } else { "threads" },
+        "ranked": conditions.are_good(),
+        "others_share": conditions.others().share(),
+        "results": rows.iter().map(Row::as_json).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,350 @@
+//! `seawall demo`: the promises, tried on this machine.
+//!
+//! A child process writes real earthquakes and is killed again and again; each acknowledgement goes
+//! to a pipe that this process reads, an independent witness. Then every witnessed record is looked
+//! for, bits are flipped and parts erased, without parity and with it, and the speed is measured.
+//! Speed never decides the exit code.
+
+mod chart;
+mod damage;
+mod earthquake;
+mod parity;
+mod report;
+mod rescue;
+mod speed;
+mod witness;
+pub(crate) mod writer;
+
+use crate::args::Demo;
+use crate::output::color::Tone;
+use crate::output::report::{Exit, Failure, say_over};
+use crate::output::stdout::Output;
+use crate::output::text::{self, count, number};
+use damage::Damaged;
+use earthquake::Catalogue;
+use parity::Mended;
+use report::{Report, Story};
+use rescue::Rescue;
+use seawall::Log;
+use seawall_host::{HostInfo, Writable};
+use seawall_io::{Entropy, SeededEntropy, SystemEntropy};
+use seawall_measure::machine::{IN_MEMORY, Stopwatch, is_in_memory, is_terminal};
+use seawall_measure::pairs::{Plain, Row, Trouble};
+use seawall_measure::scratch::Scratch;
+use serde_json::{Value, json};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use witness::{Compared, Plot, Witness};
+
+/// Room for the plain writes of the probe and the speed table.
+const PLAIN_FILE: u64 = 16 << 20;
+/// What a plain write is compared with: the record of the paper that Seawall starts from.
+const RECORD_SIZE: usize = 116;
+
+/// Tells the story; 0 if every promise held, 5 if one did not.
+pub(crate) fn run(args: &Demo) -> Result<Exit, Failure> {
+    let watch = Stopwatch::start();
+    let seed = match args.seed {
+        Some(seed) => seed,
+        None => SystemEntropy.random().map_err(|error| trouble("draw a seed", &error))? % 1_000_000,
+    };
+    let parent = args.dir.clone().unwrap_or_else(default_place);
+    let mut scratch = Scratch::new(&parent, "seawall-demo")?;
+    if args.keep {
+        scratch.keep();
+    }
+    let report = args.report.as_deref().map(Report::begin).transpose()?;
+    let silent = args.look.json || args.look.quiet;
+    let mut stage = Stage { out: Output::new(), silent, said: vec![] };
+    stage.say(&format!("seawall demo --seed {seed}"));
+    stage.say("");
+    let done = play(args, (seed, scratch.path()), &mut stage)?;
+    let exit = if done.kept() { Exit::Fine } else { Exit::Lost };
+    let Stage { mut out, silent, said } = stage;
+    let answer = done.as_json(seed, exit);
+    if let Some(report) = report {
+        let (verdict, _) = done.verdict();
+        report.write(&done, &Story { lines: &said, verdict, seed, answer: &answer })?;
+    }
+    if args.look.json {
+        out.line(&answer.to_string());
+    } else if !silent {
+        tell_end(
+            &mut out,
+            args,
+            &End { done: &done, folder: scratch.path(), took: watch.elapsed() },
+        );
+    }
+    Ok(exit.worse(out.finish()))
+}
+
+/// The folder for temporary files, unless that is memory: then the current directory, if that is a
+/// disk and can be written to.
+fn default_place() -> PathBuf {
+    let (temporary, here) = (std::env::temp_dir(), PathBuf::from("."));
+    let can_be_used = |place: &Path| {
+        let around = HostInfo::of(place).ok();
+        around.is_some_and(|around| !around.is_in_memory() && around.writable == Writable::Yes)
+    };
+    if is_in_memory(&temporary) && can_be_used(&here) { here } else { temporary }
+}
+
+/// Where the story is told.
+struct Stage {
+    out: Output,
+    silent: bool,
+    /// All lines, said aloud or not.
+    said: Vec<String>,
+}
+
+impl Stage {
+    fn say(&mut self, text: &str) {
+        self.said.push(text.to_owned());
+        if !self.silent {
+            self.out.line(text);
+            self.out.flush();
+        }
+    }
+
+    /// What goes on, on a terminal, until the next word.
+    fn hint(&self, text: &str) {
+        if !self.silent && is_terminal() {
+            say_over(text);
+        }
+    }
+
+    /// A line that ends with whether a promise held.
+    fn judge(&mut self, text: &str, holds: bool) {
+        let (word, tone) = if holds { ("ok", Tone::Good) } else { ("BROKEN", Tone::Bad) };
+        let line = format!("{text:<74}{word:>6}");
+        self.said.push(line.clone());
+        if !self.silent {
+            self.out.toned(&line, word, tone);
+            self.out.flush();
+        }
+    }
+}
+
+/// All that came out.
+struct Done {
+    /// `None` in memory.
+    syncs_per_s: Option<f64>,
+    witness: Witness,
+    compared: Compared,
+    damaged: Damaged,
+    rescue: Rescue,
+    mended: Mended,
+    /// `None` if it was not measured.
+    rates: Option<Vec<Row>>,
+    in_memory: bool,
+}
+
+fn play(args: &Demo, (seed, folder): (u64, &Path), stage: &mut Stage) -> Result<Done, Failure> {
+    let catalogue = Catalogue::read()?;
+    let dice = SeededEntropy::new(seed);
+    let plain_failed = |error| super::bench::failure(folder, &Trouble::Plain(error));
+    let mut plain = Plain::new(folder, PLAIN_FILE, RECORD_SIZE).map_err(plain_failed)?;
+    let in_memory = is_in_memory(folder);
+    let mut syncs_per_s = None;
+    if in_memory {
+        stage.say(&format!("1 disk     {IN_MEMORY};"));
+        stage.say("           with --dir PATH the demo runs on the disk of PATH");
+    } else {
+        let probe = Duration::from_millis(if args.fast { 250 } else { 800 });
+        let rate = plain.rate(probe).map_err(plain_failed)?;
+        let shown = text::rounded(rate);
+        stage.say(&format!("1 disk     {shown:>9} syncs a second with one writer, as it is now"));
+        syncs_per_s = Some(rate);
+    }
+    let log = folder.join("earthquakes.wal");
+    let delay_ms = if args.fast { 5..=60 } else { 20..=200 };
+    let plot = Plot { log: &log, delay_ms, dice: &dice, progress: !stage.silent };
+    let witness = witness::kill_again_and_again(&plot)?;
+    tell_kills(stage, &witness);
+    let compared = recover(&log, &witness, &catalogue)?;
+    tell_recovery(stage, &compared);
+    let damaged = damage::flip_one_bit(&log, folder, &catalogue, &dice)?;
+    tell_damage(stage, &damaged);
+    let rescue = rescue::erase_and_rescue(&log, folder, &dice)?;
+    tell_rescue(stage, &rescue);
+    let mended = parity::damage_and_read(&log, folder, &dice)?;
+    tell_parity(stage, &mended);
+    let is_measured = !args.fast && !in_memory;
+    let rates = is_measured.then(|| speed::measure(&mut plain, folder, stage)).transpose()?;
+    Ok(Done { syncs_per_s, witness, compared, damaged, rescue, mended, rates, in_memory })
+}
+
+/// Opens the log as any program would, which recovers it, closes it, and looks for every record.
+fn recover(log: &Path, witness: &Witness, catalogue: &Catalogue) -> Result<Compared, Failure> {
+    let fail = |error| Failure::of(&error, "demo", log);
+    let opened: Log<earthquake::Earthquake> = Log::open(log).map_err(fail)?;
+    opened.close().map_err(fail)?;
+    witness.compare(log, catalogue).map_err(fail)
+}
+
+fn tell_kills(stage: &mut Stage, witness: &Witness) {
+    let acknowledged = number(witness.acknowledged());
+    stage.say(&format!(
+        "2 kill -9  {:>9} times, while 8 threads wrote real earthquakes",
+        witness.kills()
+    ));
+    stage.say(&format!("           {acknowledged:>9} acknowledgements reached the witness"));
+    let torn = match witness.torn() {
+        0 => "        0 times a torn tail was left".to_owned(),
+        torn => format!("{torn:>9} times a torn tail was left, and cut off at the next start"),
+    };
+    stage.say(&format!("           {torn}"));
+}
+
+fn tell_recovery(stage: &mut Stage, compared: &Compared) {
+    let (found, lost) = (number(compared.found), number(compared.lost));
+    stage.say(&format!("3 recover  {found:>9} of them found, byte for byte, once"));
+    stage.judge(&format!("           {lost:>9} lost"), compared.holds());
+    let extra = number(compared.extra);
+    stage.say(&format!("           {extra:>9} more were on their way at a kill: allowed"));
+    if compared.wrong + compared.gaps > 0 {
+        let (wrong, gaps) = (number(compared.wrong), number(compared.gaps));
+        stage.say(&format!("           {wrong:>9} records are not what was sent; {gaps} gaps"));
+    }
+}
+
+fn tell_damage(stage: &mut Stage, damaged: &Damaged) {
+    let lsn = damaged.lsn;
+    stage.say(&format!("4 damage   one bit flipped in a copy, inside record {lsn}:"));
+    stage.say(&indented(&format!("M {} {}", damaged.magnitude, damaged.place)));
+    stage.judge(&format!("           verify says: {}", damaged.named), damaged.is_named);
+    let read = format!("           the other {} are still read", count(damaged.others, "record"));
+    stage.judge(&read, damaged.others_read);
+    stage.say(&format!(
+        "           plain JSON lines: M {} reads {}; {} of {} lines parse",
+        damaged.magnitude,
+        damaged.misread,
+        number(damaged.lines_that_parse),
+        number(damaged.lines),
+    ));
+}
+
+fn tell_rescue(stage: &mut Stage, rescue: &Rescue) {
+    let erased = text::bytes(u64::try_from(rescue::ERASED).expect("a few blocks"));
+    stage.say(&format!("5 rescue   {erased} of zeros over the copy, in the middle:"));
+    stage.say(&indented(&format!("lost: {}", rescue.named)));
+    let rescued = format!("all other {} are in a new log", count(rescue.rescued, "record"));
+    stage.judge(&format!("           {rescued}"), rescue.holds);
+}
+
+fn tell_parity(stage: &mut Stage, mended: &Mended) {
+    let (lsn, scheme) = (mended.lsn, seawall::parity::Parity::DEFAULT);
+    let all = format!("all {} are read", count(mended.records, "record"));
+    let erased = text::bytes(u64::try_from(parity::BLOCK).expect("a block is small"));
+    stage.say(&format!("6 parity   a copy of the sound log gets parity, {scheme}:"));
+    let bit = format!("           a bit flipped in record {lsn}: {all}");
+    stage.judge(&bit, mended.bit);
+    stage.judge(&format!("           {erased} around it erased: {all}"), mended.block);
+}
+
+/// Words below the figures, in as many lines as they need.
+fn indented(text: &str) -> String {
+    const INDENT: usize = 11;
+    format!("{:INDENT$}{}", "", text::folded(text, INDENT))
+}
+
+/// How it ended.
+struct End<'a> {
+    done: &'a Done,
+    folder: &'a Path,
+    took: Duration,
+}
+
+fn tell_end(out: &mut Output, args: &Demo, end: &End<'_>) {
+    let (verdict, tone) = end.done.verdict();
+    out.line("");
+    out.toned(&format!("{verdict:<72}{:>8}", text::span(end.took)), verdict, tone);
+    out.line("");
+    if args.keep {
+        let folder = end.folder.display();
+        out.line(&format!("kept: {folder}"));
+        out.line("next: in that folder,");
+        out.line("      seawall verify damaged.wal        the flipped bit, and the zeros");
+        out.line("      seawall verify rescued.wal        what was saved of it");
+        out.line("      seawall verify parity.wal         what parity puts right");
+        out.line("      seawall cat earthquakes.wal -n 3  the records");
+    } else {
+        out.line("next: seawall append my.wal --ack       type lines; a number means: durable");
+        out.line("      seawall demo --dir . --keep       look at the logs afterwards");
+    }
+    match &args.report {
+        Some(folder) => out.line(&format!("report: {}", folder.join("report.html").display())),
+        None => out.line("      seawall demo --report demo        a page with a chart, and JSON"),
+    }
+}
+
+impl Done {
+    /// Whether every promise held.
+    fn kept(&self) -> bool {
+        self.witness.never_damaged()
+            && self.compared.holds()
+            && self.damaged.holds()
+            && self.rescue.holds
+            && self.mended.holds()
+    }
+
+    /// In words, and how they are to sound.
+    fn verdict(&self) -> (&'static str, Tone) {
+        if self.kept() {
+            ("Every acknowledged record is there, and the damage was named.", Tone::Good)
+        } else {
+            let text = "A PROMISE WAS BROKEN. Please report this, with the line that has the seed.";
+            (text, Tone::Bad)
+        }
+    }
+
+    fn as_json(&self, seed: u64, exit: Exit) -> Value {
+        let rates = self.rates.as_ref();
+        json!({
+            "schema": "seawall.demo/1",
+            "exit": exit.code(),
+            "seed": seed,
+            "in_memory": self.in_memory,
+            "syncs_per_s": self.syncs_per_s.map(f64::round),
+            "kills": self.witness.kills(),
+            "torn": self.witness.torn(),
+            "acknowledged": self.witness.acknowledged(),
+            "found": self.compared.found,
+            "lost": self.compared.lost,
+            "wrong": self.compared.wrong,
+            "gaps": self.compared.gaps,
+            "unacknowledged_found": self.compared.extra,
+            "damage": self.damaged.as_json(),
+            "rescue": self.rescue.as_json(),
+            "parity": self.mended.as_json(),
+            "ranked": rates.map(|rows| speed::why_not_ranked(rows).is_none()),
+            "speed": rates.map(|rows| {
+                rows.iter().map(Row::as_json).collect::<Vec<_>>()
+            }),
+        })
+    }
+}
+
+/// The environment is in the way.
+fn trouble(act: &str, error: &io::Error) -> Failure {
+    let failure = Failure::new(Exit::Failed, format!("cannot {act}: {error}"));
+    failure.at("seawall demo").next("choose another place with --dir, or try again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which event is damaged hangs on how many were written before the kills.
+    #[test]
+    fn every_event_of_the_catalogue_is_told_within_eighty_columns() {
+        let catalogue = Catalogue::read().unwrap();
+        for number in 0..catalogue.len() {
+            let event = catalogue.event(number);
+            let told = indented(&format!("M {} {}", event.mag, event.place));
+            assert!(told.lines().all(|line| line.len() <= 80), "{told}");
+            assert_eq!(told.split_whitespace().skip(2).collect::<Vec<_>>().join(" "), event.place);
+        }
+    }
+}

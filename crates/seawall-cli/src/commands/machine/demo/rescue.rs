@@ -1,0 +1,133 @@
+//! A hole is torn into the damaged copy: what is gone is named, everything else goes to a new log.
+
+use super::damage::{self, find};
+use super::earthquake::Earthquake;
+use super::trouble;
+use crate::output::report::Failure;
+use seawall::damage::Lost;
+use seawall::{LogReader, Lsn, Maintenance};
+use seawall_io::{Access, Entropy, PosixStorage, SeededEntropy, Storage};
+use serde_json::{Value, json};
+use std::io;
+use std::path::Path;
+
+/// Two blocks of a disk.
+pub(super) const ERASED: usize = 8192;
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) struct Rescue {
+    /// Which records are lost, in words.
+    pub(super) named: String,
+    pub(super) lost: u64,
+    /// How many records the new log has.
+    pub(super) rescued: u64,
+    /// It has every record that is not named as lost, with its number, and nothing else.
+    pub(super) holds: bool,
+}
+
+impl Rescue {
+    pub(super) fn as_json(&self) -> Value {
+        json!({
+            "erased_bytes": ERASED,
+            "lost": self.named,
+            "lost_records": self.lost,
+            "rescued": self.rescued,
+            "all_others": self.holds,
+        })
+    }
+}
+
+/// Erases a part of the copy of `log` that is damaged already, and saves the rest.
+pub(super) fn erase_and_rescue(
+    log: &Path,
+    folder: &Path,
+    dice: &SeededEntropy,
+) -> Result<Rescue, Failure> {
+    let (damaged, rescued) = (folder.join(damage::COPY), folder.join("rescued.wal"));
+    erase(log, &damaged, dice).map_err(|error| trouble("erase a part of the copy", &error))?;
+    let fail = |error| Failure::of(&error, "demo", &damaged);
+    let found = Maintenance::at(&damaged).verify().map_err(fail)?;
+    let lost: Vec<Lost> = found.damage.iter().filter_map(|damage| damage.lost).collect();
+    let done = Maintenance::at(&damaged).salvage(&rescued).map_err(fail)?;
+    let fail = |error| Failure::of(&error, "demo", &rescued);
+    let is_sound = Maintenance::at(&rescued).verify().map_err(fail)?.damage.is_empty();
+    let is_rest = is_rest_of(&rescued, log, &lost).map_err(fail)?;
+    Ok(Rescue {
+        named: in_words(&lost),
+        lost: lost.iter().map(count).sum(),
+        rescued: done.records,
+        holds: !lost.is_empty() && done.records == found.records && is_sound && is_rest,
+    })
+}
+
+/// Zeros over some records in the middle. Where they stand is looked up in the sound log: in the
+/// copy, a scan ends at the bit that was flipped before.
+fn erase(log: &Path, damaged: &Path, dice: &SeededEntropy) -> io::Result<()> {
+    let last = Maintenance::at(log).verify().map_err(io::Error::other)?.records;
+    let draw = dice.random()? % last.div_ceil(3).max(1);
+    let lsn = Lsn::new(1 + last / 3 + draw).expect("not 0");
+    let (segment, place, _) = find(&PosixStorage::open(log)?, lsn)?;
+    let copy = PosixStorage::open(damaged)?;
+    let file = copy.open(&segment.file_name(), Access::ReadWrite)?;
+    let left = usize::try_from(file.len()?.saturating_sub(place.0)).unwrap_or(ERASED);
+    file.write_at(&vec![0; left.min(ERASED)], place.0)
+}
+
+/// What is lost, neighbours in one.
+fn in_words(lost: &[Lost]) -> String {
+    let mut ranges: Vec<Lost> = vec![];
+    for next in lost {
+        match ranges.last_mut() {
+            Some(range) if range.to.map(Lsn::next) == Some(next.from) => range.to = next.to,
+            _ => ranges.push(*next),
+        }
+    }
+    let words: Vec<String> = ranges.iter().map(Lost::to_string).collect();
+    words.join(", ")
+}
+
+/// Whether `rescued` has exactly the records of `log` that are not `lost`.
+fn is_rest_of(rescued: &Path, log: &Path, lost: &[Lost]) -> seawall::Result<bool> {
+    let open = |path: &Path| -> seawall::Result<_> {
+        let reader: LogReader<Earthquake> = LogReader::open(path)?;
+        reader.read_from(Lsn::FIRST)
+    };
+    let mut rest = open(rescued)?;
+    for entry in open(log)? {
+        let (lsn, event) = entry?;
+        if lost.iter().any(|lost| holds(lost, lsn)) {
+            continue;
+        }
+        if rest.next().transpose()? != Some((lsn, event)) {
+            return Ok(false);
+        }
+    }
+    Ok(rest.next().is_none())
+}
+
+fn holds(lost: &Lost, lsn: Lsn) -> bool {
+    lost.from <= lsn && lost.to.is_none_or(|to| lsn <= to)
+}
+
+fn count(lost: &Lost) -> u64 {
+    lost.to.map_or(0, |to| to.get() - lost.from.get() + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::machine::demo::damage::by_lot;
+
+    /// The disk is left with one segment, a bit flipped somewhere in it, and the place that is
+    /// erased may stand behind that bit.
+    #[test]
+    fn wherever_the_bit_was_flipped_the_rest_is_rescued() {
+        by_lot("seawall-rescue", |(log, folder), catalogue, dice| {
+            let damaged = damage::flip_one_bit(log, folder, catalogue, dice);
+            assert!(damaged.expect("a copy").holds(), "{folder:?}");
+            let rescue = erase_and_rescue(log, folder, dice);
+            assert!(rescue.expect("a copy").holds, "{folder:?}");
+        });
+    }
+}

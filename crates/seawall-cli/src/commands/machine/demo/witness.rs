@@ -1,0 +1,197 @@
+//! The independent witness: it kills the writer, and keeps every acknowledgement that came before.
+
+use super::earthquake::Catalogue;
+use super::trouble;
+use crate::output::report::{Exit, Failure, say_over};
+use seawall::verify::Verdict;
+use seawall::{LogReader, Lsn};
+use seawall_io::{Entropy, SeededEntropy};
+use seawall_measure::machine::is_terminal;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+const KILLS: u64 = 20;
+/// A writer that says nothing for so long is stuck.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is to happen.
+pub(super) struct Plot<'a> {
+    pub(super) log: &'a Path,
+    /// How long a writer lives after its first acknowledgement, in milliseconds.
+    pub(super) delay_ms: RangeInclusive<u64>,
+    pub(super) dice: &'a SeededEntropy,
+    pub(super) progress: bool,
+}
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub(super) struct Witness {
+    /// The event behind each acknowledged number.
+    acknowledged: BTreeMap<u64, usize>,
+    /// Numbers that were given out twice.
+    twice: u64,
+    kills: u64,
+    torn: u64,
+    damaged: u64,
+}
+
+/// What was found of it.
+#[derive(Debug, Default)]
+pub(super) struct Compared {
+    /// Acknowledged, and there as it was sent.
+    pub(super) found: u64,
+    /// Acknowledged, and not there.
+    pub(super) lost: u64,
+    /// Not what was sent.
+    pub(super) wrong: u64,
+    /// Numbers that are skipped.
+    pub(super) gaps: u64,
+    /// There, though the acknowledgement never came.
+    pub(super) extra: u64,
+}
+
+impl Compared {
+    /// Whether all that was promised is there, and nothing else but what was on its way.
+    pub(super) fn holds(&self) -> bool {
+        self.lost == 0 && self.wrong == 0 && self.gaps == 0
+    }
+}
+
+/// Starts the writer, kills it, looks at what it left; again and again.
+pub(super) fn kill_again_and_again(plot: &Plot<'_>) -> Result<Witness, Failure> {
+    let mut witness = Witness::default();
+    let mut next = 0;
+    for kill in 1..=KILLS {
+        let (low, high) = plot.delay_ms.clone().into_inner();
+        let draw = plot.dice.random().map_err(|error| trouble("draw a number", &error))?;
+        let delay = Duration::from_millis(low + draw % (high - low + 1));
+        for (lsn, event) in watch_one(plot.log, next, delay)? {
+            next = next.max(event + 1);
+            witness.twice += u64::from(witness.acknowledged.insert(lsn, event).is_some());
+        }
+        witness.kills = kill;
+        let left = seawall::Maintenance::at(plot.log).verify();
+        match left.map_err(|error| Failure::of(&error, "demo", plot.log))?.verdict {
+            Verdict::Clean => {}
+            Verdict::Torn | Verdict::Unsure => witness.torn += 1,
+            _ => witness.damaged += 1,
+        }
+        if plot.progress && is_terminal() {
+            say_over(&format!("  kill {kill} of {KILLS}"));
+        }
+    }
+    if plot.progress && is_terminal() {
+        say_over("");
+    }
+    Ok(witness)
+}
+
+/// One life of the writer: all acknowledgements that it sent in whole lines.
+fn watch_one(log: &Path, next: usize, delay: Duration) -> Result<Vec<(u64, usize)>, Failure> {
+    let program = std::env::current_exe().map_err(|error| trouble("find this program", &error))?;
+    let mut writer = Command::new(program)
+        .args(["demo-writer".as_ref(), log.as_os_str(), next.to_string().as_ref()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| trouble("start the writer", &error))?;
+    let pipe = writer.stdout.take().expect("it was asked for");
+    let (said, heard) = mpsc::channel();
+    let listener = std::thread::spawn(move || listen(pipe, &said));
+    let first = heard.recv_timeout(PATIENCE);
+    // Nothing more is ever sent: this waits for the delay, or for the end of the writer.
+    let second = first.and_then(|()| heard.recv_timeout(delay));
+    let killed = writer.kill();
+    let ended = writer.wait().map_err(|error| trouble("wait for the writer", &error))?;
+    let lines = listener.join().expect("the listener returns");
+    if first.is_err() || second != Err(RecvTimeoutError::Timeout) {
+        let what = format!("the writer ended by itself: {ended}");
+        let failure = Failure::new(Exit::Failed, what).at(log.display());
+        return Err(failure.next("see what it said above; choose another place with --dir"));
+    }
+    killed.map_err(|error| trouble("kill the writer", &error))?;
+    lines
+}
+
+/// Reads to the end of the pipe; says when the first line is there.
+fn listen(pipe: impl Read, said: &Sender<()>) -> Result<Vec<(u64, usize)>, Failure> {
+    let mut pipe = BufReader::new(pipe);
+    let mut found = vec![];
+    let mut line = vec![];
+    loop {
+        line.clear();
+        let read = pipe.read_until(b'\n', &mut line);
+        read.map_err(|error| trouble("listen to the writer", &error))?;
+        // Without its newline it is not whole: the kill came in between.
+        let Some(whole) = line.strip_suffix(b"\n") else { return Ok(found) };
+        let text = String::from_utf8_lossy(whole);
+        let numbers = text.split_once(' ').and_then(|(lsn, event)| {
+            Some((lsn.parse::<u64>().ok()?, event.parse::<usize>().ok()?))
+        });
+        let Some(numbers) = numbers else {
+            let failure = Failure::new(Exit::Failed, format!("the writer said {text:?}"));
+            return Err(failure.at("seawall demo").next("please report this"));
+        };
+        if found.is_empty() {
+            let _ = said.send(());
+        }
+        found.push(numbers);
+    }
+}
+
+impl Witness {
+    pub(super) fn acknowledged(&self) -> u64 {
+        u64::try_from(self.acknowledged.len()).expect("memory holds them")
+    }
+
+    pub(super) fn kills(&self) -> u64 {
+        self.kills
+    }
+
+    /// How many kills left a torn tail.
+    pub(super) fn torn(&self) -> u64 {
+        self.torn
+    }
+
+    /// Whether a kill alone never looked like damage, and no number was given out twice.
+    pub(super) fn never_damaged(&self) -> bool {
+        self.damaged == 0 && self.twice == 0
+    }
+
+    /// Looks for every acknowledged record in the log, byte for byte.
+    pub(super) fn compare(&self, log: &Path, catalogue: &Catalogue) -> seawall::Result<Compared> {
+        let mut cursor = LogReader::open_any(log)?.cursor(Lsn::FIRST)?;
+        let mut compared = Compared::default();
+        let mut expected = Lsn::FIRST;
+        while let Some(record) = cursor.next_record()? {
+            compared.gaps += u64::from(record.lsn != expected);
+            expected = record.lsn.next();
+            match self.acknowledged.get(&record.lsn.get()) {
+                Some(event) if record.payload == catalogue.payload(*event) => compared.found += 1,
+                None if catalogue.knows(record.payload) => compared.extra += 1,
+                _ => compared.wrong += 1,
+            }
+        }
+        compared.lost = self.acknowledged().saturating_sub(compared.found + compared.wrong);
+        Ok(compared)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_the_kill_cut_off_is_no_acknowledgement() {
+        let (said, heard) = mpsc::channel();
+        let found = listen(&b"1 0\n2 1\n3"[..], &said).unwrap();
+        assert_eq!(found, [(1, 0), (2, 1)]);
+        assert_eq!(heard.try_iter().count(), 1);
+        listen(&b"1 0\nx\n"[..], &said).unwrap_err();
+    }
+}

@@ -1,0 +1,39 @@
+//! The process that the demo kills: eight threads write, and tell of each durable record at once.
+
+use super::earthquake::{Catalogue, Earthquake};
+use crate::args::DemoWriter;
+use crate::output::report::{Exit, Failure};
+use seawall::Log;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const THREADS: usize = 8;
+
+/// Writes until it is killed, or until the reader of its acknowledgements is gone.
+pub(crate) fn run(args: &DemoWriter) -> Result<Exit, Failure> {
+    let catalogue = Catalogue::read()?;
+    let fail = |error| Failure::of(&error, "demo", &args.log);
+    let log: Log<Earthquake> = Log::open(&args.log).map_err(fail)?;
+    let next = AtomicUsize::new(args.start);
+    std::thread::scope(|scope| {
+        let start = |_| scope.spawn(|| write(&log, &catalogue, &next));
+        let threads: Vec<_> = (0..THREADS).map(start).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("a writer returns"))
+    })
+    .map_err(fail)?;
+    log.close().map_err(fail)?;
+    Ok(Exit::Fine)
+}
+
+fn write(log: &Log<Earthquake>, catalogue: &Catalogue, next: &AtomicUsize) -> seawall::Result<()> {
+    loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        let lsn = log.append(catalogue.event(number))?;
+        // One call, one whole line: what the witness reads is what was true before the kill.
+        let line = format!("{lsn} {number}\n");
+        let mut out = io::stdout().lock();
+        if out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err() {
+            return Ok(());
+        }
+    }
+}

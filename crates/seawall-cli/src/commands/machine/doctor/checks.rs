@@ -1,0 +1,469 @@
+//! What each thing that a log stands on means for it. Facts go in, words come out.
+
+use crate::output::color::Tone;
+use crate::output::text;
+use seawall_format::VERSION;
+use seawall_host::{HostInfo, Mount, Writable};
+
+/// File systems in memory: what they hold is gone with the power.
+const IN_MEMORY: &[&str] = &["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
+/// File systems whose syncs end at another machine, or in another program.
+const ELSEWHERE: &[&str] = &[
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "smbfs",
+    "9p",
+    "ceph",
+    "afs",
+    "glusterfs",
+    "lustre",
+    "beegfs",
+    "ocfs2",
+    "gfs2",
+    "gpfs",
+    "virtiofs",
+    "vboxsf",
+    "prl_fs",
+];
+/// File systems of the kernel's that hold no files of ours.
+const NO_FILES: &[&str] = &[
+    "proc",
+    "sysfs",
+    "cgroup",
+    "cgroup2",
+    "devpts",
+    "debugfs",
+    "tracefs",
+    "securityfs",
+    "configfs",
+    "pstore",
+    "bpf",
+    "mqueue",
+    "fusectl",
+    "binfmt_misc",
+    "autofs",
+];
+/// File systems that write each block to a new place, also one that is overwritten.
+const COPY_ON_WRITE: &[&str] = &["zfs", "bcachefs", "nilfs2", "f2fs"];
+/// Mount options with which a sync does not reach the device.
+const WITHOUT_BARRIERS: &[&str] = &["nobarrier", "barrier=0", "barrier=none", "volatile"];
+
+/// A log's largest segment by default; so large are its files, and it makes one ahead.
+const SEGMENT: u64 = 64 << 20;
+/// The segment in use, the one made ahead, and one more while they roll.
+const ROOM: u64 = 3 * SEGMENT;
+/// The least that a log takes.
+const ROOM_MIN: u64 = 2 << 20;
+/// Fewer files than that a program with a log and little else has open.
+const FILES_FEW: u64 = 64;
+/// 2020: a clock before it was never set.
+const CLOCK_SET_US: u64 = 1_577_836_800_000_000;
+
+/// All that is looked at.
+#[derive(Clone, Debug, Default)]
+pub(in crate::commands) struct Machine {
+    pub(in crate::commands) around: HostInfo,
+    /// Libraries that are put before those of programs.
+    pub(in crate::commands) preload: Option<String>,
+    /// Whether the runs of this machine can be told apart.
+    pub(in crate::commands) boot_id: bool,
+    pub(in crate::commands) wall_us: u64,
+}
+
+/// How one thing is; the worst comes last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::commands) enum State {
+    Ok,
+    Warning,
+    /// No log can be made or written here.
+    Unusable,
+    /// What is synced here can be lost.
+    Broken,
+}
+
+impl State {
+    pub(in crate::commands) fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Unusable => "unusable",
+            Self::Broken => "broken",
+        }
+    }
+
+    pub(in crate::commands) fn tone(self) -> Tone {
+        match self {
+            Self::Ok => Tone::Good,
+            Self::Warning => Tone::Doubtful,
+            Self::Unusable | Self::Broken => Tone::Bad,
+        }
+    }
+}
+
+/// What is to be said of one thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::commands) struct Check {
+    pub(in crate::commands) name: &'static str,
+    pub(in crate::commands) state: State,
+    pub(in crate::commands) says: String,
+    /// What to do, if there is something to do.
+    pub(in crate::commands) next: Option<String>,
+}
+
+impl Check {
+    fn ok(name: &'static str, says: impl Into<String>) -> Self {
+        Self { name, state: State::Ok, says: says.into(), next: None }
+    }
+
+    fn warning(name: &'static str, says: impl Into<String>, next: &str) -> Self {
+        Self { name, state: State::Warning, says: says.into(), next: Some(next.to_owned()) }
+    }
+
+    fn unusable(name: &'static str, says: impl Into<String>, next: &str) -> Self {
+        Self { state: State::Unusable, ..Self::warning(name, says, next) }
+    }
+
+    fn broken(name: &'static str, says: impl Into<String>, next: &str) -> Self {
+        Self { state: State::Broken, ..Self::warning(name, says, next) }
+    }
+}
+
+/// Every check, in the order of a log's way to the device.
+pub(in crate::commands) fn judge(machine: &Machine) -> Vec<Check> {
+    let around = &machine.around;
+    let mut checks = vec![versions(around)];
+    if let Some(check) = preload(machine) {
+        checks.push(check);
+    }
+    checks.push(file_system(around));
+    checks.extend(overwrites(around));
+    checks.extend([
+        mount_options(around),
+        write_cache(around),
+        room(around),
+        writable(around),
+        direct(around),
+        open_files(around),
+        file_size(around),
+        locked(around),
+        clock(machine),
+    ]);
+    checks
+}
+
+fn versions(around: &HostInfo) -> Check {
+    let kernel = around.kernel.as_deref().unwrap_or("an unknown kernel");
+    let version = env!("CARGO_PKG_VERSION");
+    Check::ok("versions", format!("seawall {version}, format {VERSION}, {kernel}"))
+}
+
+/// A library that makes syncs do nothing is a blessing for tests and nothing else.
+fn preload(machine: &Machine) -> Option<Check> {
+    let says = machine.preload.as_ref().filter(|names| names.contains("eatmydata"))?;
+    let says = format!("LD_PRELOAD={says} makes every sync do nothing");
+    Some(Check::broken("preload", says, "unset LD_PRELOAD"))
+}
+
+fn file_system(around: &HostInfo) -> Check {
+    const NAME: &str = "file system";
+    const MOVE: &str = "keep logs on a local disk";
+    let Some(mount) = &around.mount else {
+        return Check::warning(NAME, "cannot be found out", "see /proc/self/mountinfo");
+    };
+    let Mount { kind, source, point, .. } = mount;
+    let says = format!("{kind} on {source}, mounted at {}", point.display());
+    let is_in_memory = |mount: &Mount| IN_MEMORY.contains(&mount.kind.as_str());
+    if is_in_memory(mount) {
+        return Check::broken(NAME, format!("{says}: in memory, gone with the power"), MOVE);
+    }
+    if NO_FILES.contains(&kind.as_str()) {
+        return Check::unusable(NAME, format!("{says}: it holds no logs"), MOVE);
+    }
+    if kind == "overlay" {
+        return match &around.upper {
+            Some(upper) if is_in_memory(upper) => {
+                Check::broken(NAME, format!("{says}, over {}: in memory", upper.kind), MOVE)
+            }
+            Some(upper) => Check::ok(NAME, format!("{says}, over {}", upper.kind)),
+            None => {
+                let says = format!("{says}: what it writes to cannot be seen from here");
+                Check::warning(NAME, says, "in a container, keep logs on a volume")
+            }
+        };
+    }
+    if ELSEWHERE.contains(&kind.as_str()) || kind.starts_with("fuse") {
+        let says = format!(
+            "{says}: whether a sync reaches a device is up to another machine or program, and a \
+             lock may keep out writers of this machine alone"
+        );
+        return Check::warning(NAME, says, MOVE);
+    }
+    Check::ok(NAME, says)
+}
+
+/// Where an overwrite takes new room: there "a record is admitted only if it has a sure place" does
+/// not hold.
+fn overwrites(around: &HostInfo) -> Option<Check> {
+    const NAME: &str = "overwrites";
+    let mount = around.upper.as_ref().or(around.mount.as_ref())?;
+    let kind = mount.kind.as_str();
+    if kind == "btrfs" {
+        let says = "btrfs: new segments are overwritten in place (chattr +C), but names, and \
+                    blocks that a snapshot shares, take new room: a full disk can poison the log \
+                    instead of refusing an append";
+        let next = "keep room free; leave the log's subvolume out of snapshots";
+        return Some(Check::warning(NAME, says, next));
+    }
+    COPY_ON_WRITE.contains(&kind).then(|| {
+        let says = format!(
+            "{kind} writes each block to a new place: a full disk can poison the log instead of \
+             refusing an append"
+        );
+        Check::warning(NAME, says, "keep room free: reserve some of it, or set a quota for others")
+    })
+}
+
+fn mount_options(around: &HostInfo) -> Check {
+    const NAME: &str = "mount options";
+    let mounts = around.mount.iter().chain(&around.upper);
+    let options: Vec<&str> = mounts.flat_map(|mount| &mount.options).map(String::as_str).collect();
+    if let Some(option) = options.iter().find(|option| WITHOUT_BARRIERS.contains(option)) {
+        let says = format!("{option}: a sync does not reach the device");
+        return Check::broken(NAME, says, "mount it without this option");
+    }
+    if options.contains(&"ro") {
+        let next = "mount it with rw to write";
+        return Check::unusable(NAME, "ro: logs can only be read", next);
+    }
+    let shown = options.iter().filter(|option| !option.contains("dir=")).copied();
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    Check::ok(NAME, if shown.is_empty() { "none".to_owned() } else { shown })
+}
+
+fn write_cache(around: &HostInfo) -> Check {
+    const NAME: &str = "write cache";
+    match around.write_cache.as_deref() {
+        Some("write through") => {
+            Check::ok(NAME, "write through: a write that returned is on the device, it says")
+        }
+        Some("write back") => Check::ok(
+            NAME,
+            "write back: syncs flush it; whether the device then tells the truth, only a power \
+             cut shows",
+        ),
+        Some(other) => Check::ok(NAME, other),
+        None => Check::ok(NAME, "no block device below says what it has"),
+    }
+}
+
+fn room(around: &HostInfo) -> Check {
+    const NAME: &str = "free space";
+    match around.free {
+        Some(free) if free < ROOM_MIN => {
+            let next = format!("make room: a log takes {} at least", text::bytes(ROOM_MIN));
+            Check::unusable(NAME, text::bytes(free), &next)
+        }
+        Some(free) if free < ROOM => {
+            let next = format!("make room: a log takes up to {} ahead", text::bytes(ROOM));
+            Check::warning(NAME, text::bytes(free), &next)
+        }
+        Some(free) => Check::ok(NAME, text::bytes(free)),
+        None => Check::warning(NAME, "cannot be found out", "see df"),
+    }
+}
+
+fn writable(around: &HostInfo) -> Check {
+    const NAME: &str = "new files";
+    match &around.writable {
+        Writable::Yes => Check::ok(NAME, "can be made"),
+        Writable::No(why) => {
+            Check::unusable(NAME, format!("cannot be made: {why}"), "check owner and permissions")
+        }
+        Writable::Unknown => {
+            Check::ok(NAME, "not tried: this file system knows none without a name")
+        }
+    }
+}
+
+fn direct(around: &HostInfo) -> Check {
+    const NAME: &str = "O_DIRECT";
+    match around.direct {
+        Some(true) => Check::ok(NAME, "possible: batches of 64 KiB and more are written with it"),
+        Some(false) => Check::ok(NAME, "not possible: large batches go through the page cache"),
+        None => Check::ok(NAME, "not tried; used for batches of 64 KiB and more, where possible"),
+    }
+}
+
+fn open_files(around: &HostInfo) -> Check {
+    const NAME: &str = "open files";
+    match around.open_files_max {
+        Some(most) if most < FILES_FEW => {
+            Check::warning(NAME, format!("{most} at most"), "raise it with ulimit -n")
+        }
+        Some(most) => Check::ok(NAME, format!("{} at most", text::number(most))),
+        None => Check::ok(NAME, "without limit"),
+    }
+}
+
+fn file_size(around: &HostInfo) -> Check {
+    const NAME: &str = "file size";
+    match around.file_size_max {
+        Some(most) if most < SEGMENT => {
+            let next = "raise it with ulimit -f, or give new logs a smaller --segment-size";
+            Check::warning(NAME, format!("{} at most", text::bytes(most)), next)
+        }
+        Some(most) => Check::ok(NAME, format!("{} at most", text::bytes(most))),
+        None => Check::ok(NAME, "without limit"),
+    }
+}
+
+fn locked(around: &HostInfo) -> Check {
+    const NAME: &str = "locked memory";
+    match around.locked_max {
+        None => Check::ok(NAME, "without limit: disk serve locks its memory, logs lock none"),
+        Some(most) => {
+            let says = format!(
+                "{} at most: disk serve does not lock its memory under a limit; logs lock none",
+                text::bytes(most)
+            );
+            let next = "for disk serve: LimitMEMLOCK=infinity in its unit, or ulimit -l unlimited";
+            Check::warning(NAME, says, next)
+        }
+    }
+}
+
+fn clock(machine: &Machine) -> Check {
+    const NAME: &str = "clock";
+    if machine.wall_us < CLOCK_SET_US {
+        let says = "stands before 2020: the times of records will be wrong, nothing else";
+        return Check::warning(NAME, says, "set it, with NTP for example");
+    }
+    if !machine.boot_id {
+        let says = "set; the runs of this machine cannot be told apart, so that a crash of a \
+                    program looks like one of the machine";
+        return Check::warning(NAME, says, "mount /proc; nothing is lost without");
+    }
+    Check::ok(NAME, "set; the runs of this machine can be told apart")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mount(table: &str) -> Option<Mount> {
+        Mount::parse(table)
+    }
+
+    /// A machine without fault, on the file system of this line of a table of mounts.
+    fn machine(line: &str) -> Machine {
+        let mut around = HostInfo::default();
+        around.mount = mount(line);
+        around.free = Some(1 << 40);
+        around.writable = Writable::Yes;
+        Machine { around, preload: None, boot_id: true, wall_us: CLOCK_SET_US + 1 }
+    }
+
+    fn worst(machine: &Machine) -> (State, Vec<&'static str>) {
+        let checks = judge(machine);
+        let worst = checks.iter().map(|check| check.state).max().unwrap();
+        for check in &checks {
+            assert_eq!(check.next.is_some(), check.state != State::Ok, "{check:?}");
+        }
+        let named = checks.iter().filter(|check| check.state == worst && worst != State::Ok);
+        (worst, named.map(|check| check.name).collect())
+    }
+
+    #[test]
+    fn a_local_disk_with_its_cache_is_fine() {
+        let mut machine = machine("27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,data=ordered");
+        assert_eq!(worst(&machine), (State::Ok, vec![]));
+        for cache in ["write back", "write through"] {
+            machine.around.write_cache = Some(cache.to_owned());
+            assert_eq!(worst(&machine).0, State::Ok);
+        }
+    }
+
+    #[test]
+    fn memory_keeps_nothing_also_below_an_overlay() {
+        let found = worst(&machine("1 1 0:2 / /x rw - tmpfs tmpfs rw"));
+        assert_eq!(found, (State::Broken, vec!["file system"]));
+        let mut overlay = machine("1 1 0:2 / / rw - overlay overlay rw,upperdir=/up");
+        assert_eq!(worst(&overlay), (State::Warning, vec!["file system"]));
+        overlay.around.upper = mount("1 1 0:2 / /up rw - tmpfs tmpfs rw");
+        assert_eq!(worst(&overlay), (State::Broken, vec!["file system"]));
+        overlay.around.upper = mount("1 1 8:2 / /up rw - ext4 /dev/sda rw");
+        assert_eq!(worst(&overlay), (State::Ok, vec![]));
+        overlay.around.upper = mount("1 1 8:2 / /up rw - ext4 /dev/sda rw,nobarrier");
+        assert_eq!(worst(&overlay), (State::Broken, vec!["mount options"]));
+    }
+
+    #[test]
+    fn syncs_that_end_before_the_device_are_no_syncs() {
+        for option in ["nobarrier", "barrier=0"] {
+            let line = format!("1 1 8:2 / / rw,noatime - xfs /dev/sda rw,{option}");
+            assert_eq!(worst(&machine(&line)), (State::Broken, vec!["mount options"]), "{option}");
+        }
+        let line = "1 1 0:2 / / rw - overlay overlay rw,upperdir=/up,volatile";
+        assert_eq!(worst(&machine(line)), (State::Broken, vec!["mount options"]));
+        let mut preloaded = machine("1 1 8:2 / / rw - ext4 /dev/sda rw");
+        preloaded.preload = Some("/usr/lib/libeatmydata.so".to_owned());
+        assert_eq!(worst(&preloaded), (State::Broken, vec!["preload"]));
+    }
+
+    #[test]
+    fn what_somebody_else_answers_for_is_a_warning() {
+        for kind in ["nfs4", "cifs", "9p", "fuse.sshfs", "fuse", "virtiofs"] {
+            let found = worst(&machine(&format!("1 1 0:2 / / rw - {kind} there:/x rw")));
+            assert_eq!(found, (State::Warning, vec!["file system"]), "{kind}");
+        }
+        let mut poor = machine("1 1 8:2 / / rw - ext4 /dev/sda rw");
+        poor.around.free = Some(100 << 20);
+        poor.around.open_files_max = Some(20);
+        poor.around.file_size_max = Some(1 << 20);
+        poor.around.locked_max = Some(8 << 20);
+        poor.wall_us = 0;
+        let named = vec!["free space", "open files", "file size", "locked memory", "clock"];
+        assert_eq!(worst(&poor), (State::Warning, named));
+        assert_eq!(worst(&Machine::default()).0, State::Warning);
+    }
+
+    #[test]
+    fn where_no_log_can_be_made_is_no_place_for_one() {
+        const EXT4: &str = "1 1 8:2 / / rw - ext4 /dev/sda rw";
+        let spoil = |spoil: fn(&mut Machine)| {
+            let mut machine = machine(EXT4);
+            spoil(&mut machine);
+            worst(&machine)
+        };
+        let unusable = |name| (State::Unusable, vec![name]);
+        assert_eq!(
+            spoil(|machine| machine.around.writable = Writable::No("no".to_owned())),
+            unusable("new files")
+        );
+        assert_eq!(spoil(|machine| machine.around.free = Some(0)), unusable("free space"));
+        let read_only = worst(&machine("1 1 8:2 / / ro - ext4 /dev/sda rw"));
+        assert_eq!(read_only, unusable("mount options"));
+        let kernel = worst(&machine("1 1 0:2 / /proc rw - proc proc rw"));
+        assert_eq!(kernel, unusable("file system"));
+        let mut both = machine("1 1 0:2 / /x rw - tmpfs tmpfs rw");
+        both.around.writable = Writable::No("no".to_owned());
+        assert_eq!(worst(&both).0, State::Broken, "the worse of two");
+    }
+
+    #[test]
+    fn where_overwrites_take_new_room_the_doctor_says_so() {
+        for kind in ["btrfs", "zfs", "bcachefs", "nilfs2", "f2fs"] {
+            let found = worst(&machine(&format!("1 1 0:2 / / rw - {kind} /dev/sda rw")));
+            assert_eq!(found, (State::Warning, vec!["overwrites"]), "{kind}");
+        }
+        for kind in ["ext4", "xfs"] {
+            let found = worst(&machine(&format!("1 1 0:2 / / rw - {kind} /dev/sda rw")));
+            assert_eq!(found, (State::Ok, vec![]), "{kind}");
+        }
+        let mut overlay = machine("1 1 0:2 / / rw - overlay overlay rw,upperdir=/up");
+        overlay.around.upper = mount("1 1 8:2 / /up rw - btrfs /dev/sda rw");
+        assert_eq!(worst(&overlay), (State::Warning, vec!["overwrites"]));
+    }
+}

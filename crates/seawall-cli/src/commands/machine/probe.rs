@@ -1,0 +1,248 @@
+//! `seawall probe`: what durable writes cost in this place, by every way to make them.
+
+mod advice;
+mod ways;
+
+use super::doctor::checks::{self, Check, State};
+use super::doctor::{self, check_as_json, exit_for, look, tell_check};
+use crate::args::Probe;
+use crate::output::report::{Exit, Failure};
+use crate::output::stdout::Output;
+use crate::output::text::{bytes, folded, rounded};
+use advice::{Advice, Costs};
+use seawall_measure::contest::{Contest, Entry, hold};
+use seawall_measure::machine::Conditions;
+use seawall_measure::scratch::Scratch;
+use seawall_measure::tour::{Stay, stations};
+use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+use ways::{Prepared, Way, Writer, flush_after, together};
+
+/// What most rows write: a page.
+const PAGE: usize = 4096;
+
+const WAYS: [(&str, Way); 7] = [
+    ("write, fdatasync", Way::Fdatasync),
+    ("write, fsync", Way::Fsync),
+    ("write with RWF_DSYNC", Way::Dsync),
+    ("direct, with RWF_DSYNC", Way::DirectDsync),
+    ("direct, fdatasync", Way::DirectFdatasync),
+    ("fdatasync of nothing", Way::OnlySync),
+    ("write, NOT durable", Way::Never),
+];
+const PREPARED: [(&str, Prepared); 3] = [
+    ("written before", Prepared::Written),
+    ("growing", Prepared::Growing),
+    ("allocated, not written", Prepared::Allocated),
+];
+const SIZES: [(&str, usize); 5] = [
+    ("4 KiB", PAGE),
+    ("16 KiB", 16 << 10),
+    ("64 KiB", 64 << 10),
+    ("256 KiB", 256 << 10),
+    ("1 MiB", 1 << 20),
+];
+const THREADS: [(&str, usize); 5] =
+    [("1 thread", 1), ("2 threads", 2), ("4 threads", 4), ("8 threads", 8), ("16 threads", 16)];
+/// Bytes that the device was given and not told to keep, before it is.
+const DIRTY: [u64; 3] = [1 << 20, 16 << 20, 64 << 20];
+
+/// Measures, and says what came of it; 10 if what is synced there is not durable.
+pub(crate) fn run(args: &Probe) -> Result<Exit, Failure> {
+    let found = look(&args.dir).map_err(|error| doctor::failure(&args.dir, &error))?;
+    let checks = checks::judge(&found);
+    let worst = checks.iter().map(|check| check.state).max().unwrap_or(State::Ok);
+    let exit = exit_for(worst);
+    let mut out = Output::new();
+    if !args.look.json {
+        tell_place(&mut out, args, &checks);
+    }
+    let scratch = Scratch::new(&args.dir, "seawall-probe")?;
+    let mut asked = vec![];
+    let time = Duration::from_secs_f64(args.time);
+    let contests: [(&str, &str, f64, Maker); 5] = [
+        ("ways", "4 KiB made durable, in a file written before", 0.35, by_way),
+        ("files", "the same by fdatasync, in a file that is", 0.15, by_file),
+        ("sizes", "one write and its fdatasync, of", 0.2, by_size),
+        ("threads", "4 KiB and fdatasync each, every thread in its file", 0.2, by_threads),
+        ("processors", "4 KiB and fdatasync by one thread that stays on", 0.1, by_processor),
+    ];
+    for (name, asks, share, make) in contests {
+        let mut entries = make(scratch.path()).map_err(|error| failure(&args.dir, &error))?;
+        if entries.is_empty() {
+            continue;
+        }
+        let standings =
+            hold(&mut entries, time.mul_f64(share)).map_err(|error| failure(&args.dir, &error))?;
+        let contest = Contest { name, asks: asks.to_owned(), standings };
+        if !args.look.json {
+            out.lines(&contest.lines());
+        }
+        asked.push(contest);
+    }
+    let flushes = flushes(scratch.path()).map_err(|error| failure(&args.dir, &error))?;
+    let advice = advice::of(&costs(&asked, &flushes));
+    let conditions = Conditions::of(asked.iter().map(|one| one.standings.others));
+    let found = Found { checks, worst, exit, asked, flushes, advice, conditions };
+    if args.look.json {
+        out.line(&as_json(args, &found).to_string());
+    } else {
+        tell_rest(&mut out, &found);
+    }
+    Ok(exit.worse(out.finish()))
+}
+
+/// All that there is to say.
+struct Found {
+    checks: Vec<Check>,
+    worst: State,
+    exit: Exit,
+    asked: Vec<Contest>,
+    /// Bytes that were not synced, and how long the sync took, in microseconds.
+    flushes: Vec<(u64, f64)>,
+    advice: Vec<Advice>,
+    conditions: Conditions,
+}
+
+type Maker = fn(&Path) -> io::Result<Vec<Entry<'static, io::Error>>>;
+
+fn by_way(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
+    let make = |(name, way)| entry(folder, name, (way, Prepared::Written), PAGE);
+    WAYS.into_iter().filter_map(|way| make(way).transpose()).collect()
+}
+
+fn by_file(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
+    let make = |(name, prepared)| entry(folder, name, (Way::Fdatasync, prepared), PAGE);
+    PREPARED.into_iter().filter_map(|prepared| make(prepared).transpose()).collect()
+}
+
+fn by_size(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
+    let make = |(name, size)| entry(folder, name, (Way::Fdatasync, Prepared::Written), size);
+    SIZES.into_iter().filter_map(|size| make(size).transpose()).collect()
+}
+
+/// Writers of one kind in a file of its own.
+fn entry(
+    folder: &Path,
+    name: &'static str,
+    way: (Way, Prepared),
+    size: usize,
+) -> io::Result<Option<Entry<'static, io::Error>>> {
+    let Some(mut writer) = Writer::new(folder, way, size)? else { return Ok(None) };
+    Ok(Some(Entry::new(name, move |time| writer.slice(time))))
+}
+
+fn by_threads(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
+    let most = THREADS.iter().map(|(_, threads)| *threads).max().unwrap_or(1);
+    let way = (Way::Fdatasync, Prepared::Written);
+    let writers = (0..most).filter_map(|_| Writer::new(folder, way, PAGE).transpose());
+    let writers = Rc::new(RefCell::new(writers.collect::<io::Result<Vec<_>>>()?));
+    let make = |(name, threads): (&'static str, usize)| {
+        let writers = writers.clone();
+        let act = move |time| {
+            let mut writers = writers.borrow_mut();
+            let count = threads.min(writers.len());
+            together(writers.get_mut(..count).unwrap_or_default(), time)
+        };
+        Entry::new(name, act)
+    };
+    Ok(THREADS.into_iter().map(make).collect())
+}
+
+/// Nothing on a machine with one.
+fn by_processor(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
+    let way = (Way::Fdatasync, Prepared::Written);
+    let Some(writer) = Writer::new(folder, way, PAGE)? else { return Ok(vec![]) };
+    let writer = Rc::new(RefCell::new(writer));
+    let make = |processor| {
+        let writer = writer.clone();
+        let act = move |time| {
+            let _stay = Stay::on(processor);
+            writer.borrow_mut().slice(time)
+        };
+        Entry::new(format!("processor {processor}"), act)
+    };
+    Ok(stations().into_iter().map(make).collect())
+}
+
+/// How long a sync takes behind so many bytes, in microseconds; empty where nobody can say.
+fn flushes(folder: &Path) -> io::Result<Vec<(u64, f64)>> {
+    let mut found = vec![];
+    for dirty in DIRTY {
+        let time = flush_after(folder, dirty)?;
+        found.extend(time.map(|time| (dirty, time)));
+    }
+    Ok(found)
+}
+
+fn costs<'a>(asked: &'a [Contest], flushes: &'a [(u64, f64)]) -> Costs<'a> {
+    let rows = |name: &str| {
+        let contest = asked.iter().find(|contest| contest.name == name);
+        contest.map(|contest| contest.standings.rows.as_slice()).unwrap_or_default()
+    };
+    Costs {
+        files: rows("files"),
+        sizes: rows("sizes").iter().zip(SIZES.map(|(_, size)| size)).collect(),
+        threads: rows("threads").iter().zip(THREADS.map(|(_, threads)| threads)).collect(),
+        processors: rows("processors"),
+        flushes,
+    }
+}
+
+fn failure(folder: &Path, error: &io::Error) -> Failure {
+    let failure = Failure::new(Exit::Failed, format!("cannot measure: {error}"));
+    failure.at(folder.display()).next("name a directory with some 300 MiB of room")
+}
+
+fn tell_place(out: &mut Output, args: &Probe, checks: &[Check]) {
+    out.line(&format!("{}   measured for some {} s", args.dir.display(), args.time));
+    checks.iter().filter(|check| is_of_the_disk(check)).for_each(|check| tell_check(out, check));
+    out.flush();
+}
+
+/// Whether a check is about what is measured here; the rest is the doctor's.
+fn is_of_the_disk(check: &Check) -> bool {
+    check.state >= State::Unusable
+        || ["file system", "overwrites", "write cache"].contains(&check.name)
+}
+
+fn tell_rest(out: &mut Output, found: &Found) {
+    let Found { flushes, advice, conditions, .. } = found;
+    out.line("");
+    if !flushes.is_empty() {
+        out.line("a sync, with so much given to the device before");
+        for (dirty, time) in flushes {
+            out.line(&format!("  {:<23}{:>18} us", bytes(*dirty), rounded(*time)));
+        }
+        out.line("");
+    }
+    for Advice { topic, says } in advice {
+        out.line(&format!("{topic:<10}{}", folded(says, 10)));
+    }
+    let says = conditions.says();
+    if !says.is_empty() {
+        out.line("");
+        out.lines(&says);
+    }
+}
+
+fn as_json(args: &Probe, found: &Found) -> Value {
+    let flush = |(dirty, time): &(u64, f64)| json!({ "dirty_bytes": dirty, "flush_us": time });
+    let advice = |advice: &Advice| json!({ "topic": advice.topic, "says": advice.says });
+    json!({
+        "schema": "seawall.probe/1",
+        "dir": args.dir.display().to_string(),
+        "state": found.worst.name(),
+        "exit": found.exit.code(),
+        "checks": found.checks.iter().map(check_as_json).collect::<Vec<_>>(),
+        "contests": found.asked.iter().map(Contest::as_json).collect::<Vec<_>>(),
+        "flushes": found.flushes.iter().map(flush).collect::<Vec<_>>(),
+        "advice": found.advice.iter().map(advice).collect::<Vec<_>>(),
+        "ranked": found.conditions.are_good(),
+        "others_share": found.conditions.others().share(),
+    })
+}

@@ -1,0 +1,64 @@
+//! `seawall copy`: an online backup.
+
+use crate::args::Copy;
+use crate::output::progress::Progress;
+use crate::output::report::{Exit, Failure};
+use crate::output::stdout::Output;
+use crate::output::text::{count, span_of, typed};
+use seawall::verify::Verdict;
+use seawall::{Error, Lsn};
+use serde_json::json;
+
+/// Copies the log to a directory that is not there yet.
+pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
+    let mut progress = Progress::start(args.patience, args.look.quiet)?;
+    let copied =
+        seawall::Maintenance::at(&args.log).progress(|at| progress.hear(at)).back_up(&args.target);
+    progress.end();
+    let copied = copied.map_err(|error| failed(args, &error))?;
+    let mut out = Output::new();
+    if args.look.json {
+        let answer = json!({
+            "schema": "seawall.copy/1",
+            "log": args.log.display().to_string(),
+            "target": args.target.display().to_string(),
+            "first_lsn": copied.first.map(Lsn::get),
+            "last_lsn": copied.last.map(Lsn::get),
+            "bytes": copied.bytes,
+        });
+        out.line(&answer.to_string());
+    } else if !args.look.quiet {
+        let range = match (copied.first, copied.last) {
+            (Some(first), Some(last)) => {
+                let records = count(last.get() + 1 - first.get(), "record");
+                format!("{records}, {}", span_of(first, last))
+            }
+            _ => "no record".to_owned(),
+        };
+        out.line(&format!("{}: {range}, durable", args.target.display()));
+    }
+    Ok(out.finish())
+}
+
+/// A copy takes the files as they are: what parity only restores for a reader is damage to it, and
+/// names records that are not lost.
+fn failed(args: &Copy, error: &Error) -> Failure {
+    let Copy { log, target, .. } = args;
+    if matches!(error, Error::Damaged { .. }) {
+        let found = seawall::Maintenance::at(log).verify();
+        if found
+            .is_ok_and(|found| found.verdict == Verdict::Correctable && !found.mended.is_empty())
+        {
+            let what = format!(
+                "{} is damaged, and parity can restore it: no record is lost",
+                log.display()
+            );
+            let typed = typed(log);
+            let next = format!(
+                "seawall repair {typed} --yes, while no writer has it open; then copy it again"
+            );
+            return Failure::new(Exit::Correctable, what).at(log.display()).next(next);
+        }
+    }
+    Failure::of_making(error, "copy", (log, target))
+}

@@ -1,0 +1,129 @@
+//! `seawall protect`: the parity that a log lacks is made, of records that were judged first.
+
+use super::mended::{beyond_parity, protection};
+use crate::args::Protect;
+use crate::commands::records::cat::judge_end;
+use crate::output::progress::Progress;
+use crate::output::report::{Exit, Failure};
+use crate::output::stdout::Output;
+use crate::output::text::{self, count, typed};
+use seawall::format::SegmentId;
+use seawall::parity::{Parity, Protection};
+use seawall::{Error, Lsn};
+use serde_json::{Value, json};
+use std::io::ErrorKind;
+
+/// Judges the log, then makes what is missing; the exit is that of the verdict.
+pub(crate) fn run(args: &Protect) -> Result<Exit, Failure> {
+    let fail = |error: Error| Failure::of(&error, "protect", &args.log);
+    let mut progress = Progress::start(args.patience, args.look.quiet)?;
+    let found = seawall::Maintenance::at(&args.log).progress(|at| progress.hear(at)).verify();
+    progress.end();
+    let found = found.map_err(fail)?;
+    if let Some(damage) = beyond_parity(&args.log, &found).map_err(fail)? {
+        return Err(fail(Error::damaged(damage)));
+    }
+    let before = protection(&args.log, &found).map_err(fail)?;
+    let scheme = args.parity.or(before.scheme).unwrap_or(Parity::DEFAULT);
+    if !args.dry_run {
+        seawall::Maintenance::at(&args.log).build_parity(scheme).map_err(|error| match &error {
+            Error::Io { source, .. } if source.kind() == ErrorKind::InvalidData => fail(error)
+                .next("see that the records are as they should be; then remove that file"),
+            _ => fail(error),
+        })?;
+    }
+    let after = protection(&args.log, &found).map_err(fail)?;
+    let told = Told { args, scheme, before: &before, after: &after };
+    let mut out = Output::new();
+    if args.look.json {
+        out.line(&told.as_json().to_string());
+    } else if !args.look.quiet {
+        told.tell(&mut out);
+    }
+    let written = out.finish();
+    Ok(judge_end(&args.log, &found, (Lsn::FIRST, Exit::Fine)).worse(written))
+}
+
+/// What parity stood beside the log, and stands there now.
+struct Told<'a> {
+    args: &'a Protect,
+    scheme: Parity,
+    before: &'a Protection,
+    after: &'a Protection,
+}
+
+impl Told<'_> {
+    /// How many bytes got parity, or would, and beside which segments.
+    fn made(&self) -> (u64, Vec<SegmentId>) {
+        let Self { before, after, .. } = self;
+        let all = if self.args.dry_run { before.bytes - before.unsure } else { after.covered };
+        let bytes = all.saturating_sub(before.covered);
+        let may_be_all = self.args.dry_run || after.unsure > 0;
+        let is_made = |id: &&SegmentId| bytes > 0 && (may_be_all || !after.open.contains(id));
+        (bytes, before.open.iter().filter(is_made).copied().collect())
+    }
+
+    fn as_json(&self) -> Value {
+        let Self { args, scheme, before, after } = self;
+        let numbers =
+            |ids: &[SegmentId]| ids.iter().copied().map(SegmentId::get).collect::<Vec<_>>();
+        json!({
+            "schema": "seawall.protect/1",
+            "log": args.log.display().to_string(),
+            "dry_run": args.dry_run,
+            "parity": scheme.to_string(),
+            "kept": before.scheme.as_ref().map(Parity::to_string),
+            "bytes": after.bytes,
+            "covered_before": before.covered,
+            "covered": after.covered,
+            "parity_bytes": after.parity_bytes,
+            "made": numbers(&self.made().1),
+            "lacking": numbers(&after.open),
+            "unsure_bytes": after.unsure,
+        })
+    }
+
+    fn tell(&self, out: &mut Output) {
+        let Self { args, scheme, before, after } = self;
+        let (log, covered) = (args.log.display(), text::bytes(after.covered));
+        let (of, (bytes, made)) = (text::bytes(after.bytes), self.made());
+        out.line(&format!("{log}   parity of {covered} of {of}"));
+        let what = if args.dry_run { "would make" } else { "made" };
+        if !made.is_empty() {
+            let (beside, bytes) = (beside(&made), text::bytes(bytes));
+            out.line(&format!("  {what:<11}{scheme} {beside}: {bytes} had none"));
+        } else if after.open.is_empty() {
+            out.line("  made       nothing: there is parity of all of it");
+        }
+        let typed = typed(&args.log);
+        if after.unsure > 0 {
+            let unsure = text::bytes(after.unsure);
+            let newest = after.open.last().map(|id| beside(&[*id])).unwrap_or_default();
+            out.line(&format!("  lacking    {newest}: nothing says that the last {unsure} are"));
+            out.line("             durable; open the log, which makes them so, and try again:");
+            out.line(&format!("      seawall append {typed} < /dev/null"));
+        } else if !args.dry_run && !after.open.is_empty() {
+            let lacking = beside(&after.open);
+            out.line(&format!("  lacking    {lacking}: mend the log, then try again"));
+        }
+        out.line(&format!("  takes      {}", text::bytes(after.parity_bytes)));
+        if args.dry_run && !made.is_empty() {
+            out.line("");
+            out.line(&format!("nothing was changed; to do it: seawall protect {typed}"));
+        }
+        if before.scheme.is_none() {
+            out.line("");
+            out.line("what is appended from now on gets none; to change that:");
+            out.line(&format!("      seawall append {typed} --parity {scheme} < /dev/null"));
+        }
+    }
+}
+
+/// So many segments, by name where they are few.
+fn beside(ids: &[SegmentId]) -> String {
+    if let [one] = ids {
+        return format!("beside segment {one}");
+    }
+    let segments = u64::try_from(ids.len()).expect("fits in 64 bits");
+    format!("beside {}", count(segments, "segment"))
+}

@@ -1,0 +1,536 @@
+//! `seawall repair`: says what is wrong with a log and what can be done; does it if told so.
+
+use super::verify::{
+    damage_as_json, headline, lost_as_json, orphan_as_json, range, tell_damage, tell_given_up,
+    tell_orphans, tell_tail, tone,
+};
+use crate::args::Repair;
+use crate::output::progress::Progress;
+use crate::output::report::{Exit, Failure};
+use crate::output::stdout::Output;
+use crate::output::text::{self, count, span_of, to_u64, typed};
+use seawall::damage::{Corruption, Damage, Lost};
+use seawall::repair::{Change, DamageKind, Patch, RepairPlan, SalvageReport, TailTruncation};
+use seawall::verify::{Verdict, Verification};
+use seawall::{Error, Lsn};
+use serde_json::{Value, json};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// How many changes are told of one by one.
+const TOLD: usize = 8;
+
+/// The plan, or one of the repairs: what can be mended is mended before anything is cut.
+pub(crate) fn run(args: &Repair) -> Result<Exit, Failure> {
+    args.from_replica.iter().try_for_each(|replica| look_at_replica(args, replica))?;
+    if let Some(target) = &args.salvage_to {
+        return salvage(args, target);
+    }
+    if !args.yes {
+        return plan(args);
+    }
+    let fail = |error: Error| failure(args, &error);
+    let planned = seawall::Maintenance::at(&args.log)
+        .replicas(&args.from_replica)
+        .plan_repair()
+        .map_err(fail)?;
+    let is_asked = !args.from_replica.is_empty() || planned.unfinished.is_some();
+    if is_asked || !planned.is_empty() {
+        let done = seawall::Maintenance::at(&args.log)
+            .replicas(&args.from_replica)
+            .repair()
+            .map_err(fail)?;
+        if !args.cut_tail || done.after.damage.is_empty() {
+            return Ok(mended(args, &done));
+        }
+        // One answer for both, but what was done is said whatever becomes of the rest.
+        if !args.look.json {
+            mended(args, &done);
+        }
+        return cut_tail(args, Some(&done)).inspect_err(|_| {
+            if args.look.json {
+                mended(args, &done);
+            }
+        });
+    }
+    if !args.cut_tail {
+        if planned.before.damage.is_empty() {
+            return plan(args);
+        }
+        let what = "--yes needs --cut-tail or --from-replica: what is damaged does not mend itself";
+        return Err(Failure::new(Exit::Usage, what)
+            .at(args.log.display())
+            .next(format!("seawall repair {}, for a plan", typed(&args.log))));
+    }
+    cut_tail(args, None)
+}
+
+/// Refuses a replica that is not there, or is the log itself.
+fn look_at_replica(args: &Repair, replica: &Path) -> Result<(), Failure> {
+    let next = "check the path that --from-replica was given";
+    if let Err(error) = replica.metadata() {
+        let what = match error.kind() {
+            ErrorKind::NotFound => format!("no such replica: {}", replica.display()),
+            _ => format!("cannot open the replica {}: {error}", replica.display()),
+        };
+        return Err(Failure::new(Exit::Failed, what).at(replica.display()).next(next));
+    }
+    let is_same = args.log.canonicalize().ok().zip(replica.canonicalize().ok());
+    if is_same.is_some_and(|(log, replica)| log == replica) {
+        let what = "the replica is the log itself";
+        return Err(Failure::new(Exit::Usage, what)
+            .at(replica.display())
+            .next("give another copy of the log, or leave --from-replica out"));
+    }
+    Ok(())
+}
+
+/// Of a repair that failed: the replica may be what is wrong.
+fn failure(args: &Repair, error: &Error) -> Failure {
+    let place = match error {
+        Error::Mismatch { what: "the id", has, requested, .. } => {
+            let what =
+                format!("a replica of another log: its id is {requested}, this one's is {has}");
+            return Failure::new(Exit::Usage, what)
+                .at(args.log.display())
+                .next("give a copy of this log: seawall copy makes one, with the same id");
+        }
+        Error::NotALog { place, .. } | Error::Unsupported { place, .. } => place,
+        _ => return Failure::of(error, "repair", &args.log),
+    };
+    let is_of = |replica: &&PathBuf| place.starts_with(&replica.display().to_string());
+    match args.from_replica.iter().find(is_of) {
+        Some(replica) => Failure::of(error, "repair", replica)
+            .next("give a copy of this log: seawall copy makes one, with the same id"),
+        None => Failure::of(error, "repair", &args.log),
+    }
+}
+
+/// Says what was mended, and what was not.
+fn mended(args: &Repair, done: &RepairPlan) -> Exit {
+    let exit = exit_of_mend(done);
+    let mut out = Output::new();
+    if args.look.json {
+        let answer = json!({
+            "schema": "seawall.repair/1",
+            "log": args.log.display().to_string(),
+            "done": "mend",
+            "mend": mend_as_json(done),
+            "damage": done.after.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
+            "quarantine": done.quarantine,
+        });
+        out.line(&answer.to_string());
+    } else if !args.look.quiet {
+        let log = args.log.display();
+        let is_all = done.after.damage.is_empty();
+        let word = match (done.is_empty() && done.quarantine.is_empty(), is_all) {
+            (true, true) => "nothing was damaged",
+            (true, false) => "nothing could be mended",
+            (false, true) => "mended",
+            (false, false) => "mended in part",
+        };
+        out.line(&format!("{log}   {word}"));
+        tell_mend(&mut out, done);
+        for damage in &done.after.damage {
+            tell_damage(&mut out, damage);
+        }
+        for file in &done.quarantine {
+            out.line(&format!("  kept       {log}/{file}"));
+        }
+    }
+    exit.worse(out.finish())
+}
+
+/// A log whose end only a replica knows may have had more records, or others: nobody can tell.
+fn exit_of_mend(done: &RepairPlan) -> Exit {
+    let exit = Exit::of(done.after.verdict, false);
+    let is_unsure = done.end_by_replica.is_some() || !done.unproven.is_empty();
+    if is_unsure { exit.worse(Exit::Unsure) } else { exit }
+}
+
+fn tell_mend(out: &mut Output, mend: &RepairPlan) {
+    for (patch, change) in mend.patches.iter().zip(&mend.changes).take(TOLD) {
+        out.line(&format!("  {:<9}  {}: {change}", patch.by.name(), change.file));
+    }
+    if mend.changes.len() > TOLD {
+        out.line(&format!("             and {} more places", mend.changes.len() - TOLD));
+    }
+    for stray in &mend.orphan_files {
+        out.line(&format!("  orphan     {stray}, not part of the log: it goes to quarantine"));
+    }
+    for lost in &mend.unproven {
+        out.line(&format!("  unknown    {}", range(lost)));
+        out.line(
+            "             nothing of that file is left here: the replica alone says what it held",
+        );
+    }
+    for lost in &mend.refused {
+        out.line(&format!("  not taken  {}", range(lost)));
+        out.line(
+            "             the replica has such records, and nothing here proves that they are",
+        );
+        out.line("             this log's: seawall cat REPLICA shows them");
+    }
+    if let Some(last) = mend.end_by_replica {
+        out.line(&format!("  unknown    whether there were more records behind LSN {last}, where"));
+        out.line("             the replica ends");
+    }
+    if let Some(last) = mend.beyond {
+        out.line(&format!("  not taken  what the replica has behind the end, up to LSN {last}"));
+    }
+}
+
+fn mend_as_json(mend: &RepairPlan) -> Value {
+    let change = |(patch, change): (&Patch, &Change)| {
+        let bit = if let DamageKind::Bit(bit) = change.was { Some(bit) } else { None };
+        json!({
+            "file": change.file,
+            "offset": change.offset,
+            "bytes": change.bytes,
+            "was": change.was.name(),
+            "bit": bit,
+            "place": change.place,
+            "first_lsn": change.records.map(|records| records.0.get()),
+            "last_lsn": change.records.map(|records| records.1.get()),
+            "by": patch.by.name(),
+        })
+    };
+    json!({
+        "verdict": mend.after.verdict.name(),
+        "records": mend.after.records,
+        "damage": mend.after.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
+        "changes": mend.patches.iter().zip(&mend.changes).map(change).collect::<Vec<_>>(),
+        "strays": mend.orphan_files,
+        "quarantine_bytes": mend.quarantine_bytes(),
+        "end_by_replica": mend.end_by_replica.map(Lsn::get),
+        "unproven": mend.unproven.iter().map(lost_as_json).collect::<Vec<_>>(),
+        "refused": mend.refused.iter().map(lost_as_json).collect::<Vec<_>>(),
+        "not_taken_to": mend.beyond.map(Lsn::get),
+        "unfinished": mend.unfinished,
+    })
+}
+
+fn plan(args: &Repair) -> Result<Exit, Failure> {
+    let fail = |error: Error| failure(args, &error);
+    let mut found = seawall::Maintenance::at(&args.log).diagnose().map_err(fail)?;
+    if found.verdict == Verdict::Lost {
+        // What parity gives back is lost to nobody.
+        let judged = seawall::Maintenance::at(&args.log).verify().ok();
+        let judged = judged.filter(|judged| judged.verdict == Verdict::Correctable);
+        found = judged.unwrap_or(found);
+    }
+    let mend = match seawall::Maintenance::at(&args.log).replicas(&args.from_replica).plan_repair()
+    {
+        Ok(mend) => Some(mend),
+        // Of what no replica is asked for, nothing needs to be known.
+        Err(Error::NotALog { .. }) if args.from_replica.is_empty() => None,
+        Err(error) => return Err(fail(error)),
+    };
+    let cut = match seawall::Maintenance::at(&args.log).plan_truncation() {
+        Ok(cut) => Some(cut),
+        Err(Error::Damaged { .. }) => None,
+        // What the device cannot read is no end that a log could be given.
+        Err(Error::Io { .. }) if !found.damage.is_empty() => None,
+        Err(error) => return Err(fail(error)),
+    };
+    let exit = Exit::of(found.verdict, false);
+    let mut out = Output::new();
+    if args.look.json {
+        let mut plan = plan_as_json(args, &found, cut.as_ref());
+        if let (Some(object), Some(mend)) = (plan.as_object_mut(), &mend) {
+            object.insert("mend".to_owned(), mend_as_json(mend));
+        }
+        out.line(&plan.to_string());
+    } else if !args.look.quiet {
+        let (cut, mend) = (cut.as_ref(), mend.as_ref());
+        Plan { args, found: &found, cut, mend, exit }.tell(&mut out);
+    }
+    Ok(exit.worse(out.finish()))
+}
+
+fn plan_as_json(args: &Repair, found: &Verification, cut: Option<&TailTruncation>) -> Value {
+    json!({
+        "schema": "seawall.repair/1",
+        "log": args.log.display().to_string(),
+        "done": null,
+        "verdict": found.verdict.name(),
+        "records": found.records,
+        "first_lsn": found.first_lsn.map(Lsn::get),
+        "last_lsn": found.last_lsn.map(Lsn::get),
+        "damage": found.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
+        "given_up": found.given_up.iter().map(lost_as_json).collect::<Vec<_>>(),
+        "orphans": found.orphans.iter().map(orphan_as_json).collect::<Vec<_>>(),
+        "broken_sets": found.broken_sets,
+        "cut_tail": cut.map(|cut| json!({
+            "last_lsn": cut.last.map(Lsn::get),
+            "intact_given_up": cut.intact_behind,
+            "room_bytes": cut.room,
+        })),
+    })
+}
+
+/// What was found, and what can be done about it.
+struct Plan<'a> {
+    args: &'a Repair,
+    found: &'a Verification,
+    cut: Option<&'a TailTruncation>,
+    mend: Option<&'a RepairPlan>,
+    exit: Exit,
+}
+
+impl Plan<'_> {
+    fn tell(&self, out: &mut Output) {
+        let (log, found) = (self.args.log.display(), self.found);
+        let head = format!("{log}   {}", headline(found.verdict));
+        let line = format!("{head:<72}{:>8}", format!("exit {}", self.exit.code()));
+        out.toned(&line, headline(found.verdict), tone(found.verdict));
+        out.line(&format!("  intact     {}", count(found.records, "record")));
+        for damage in &found.damage {
+            tell_damage(out, damage);
+        }
+        tell_given_up(out, &found.given_up);
+        tell_tail(out, found);
+        tell_orphans(out, &found.orphans);
+        out.line("");
+        match found.verdict {
+            Verdict::Clean if !found.orphans.is_empty() => {
+                out.line("there is nothing to repair; to move what is not part of the log away");
+                out.line(&format!("      seawall repair {} --yes", typed(&self.args.log)));
+            }
+            Verdict::Clean => out.line("there is nothing to repair"),
+            Verdict::Torn => {
+                out.line("there is nothing to repair: the next open cuts the torn write off");
+            }
+            Verdict::Unsure => {
+                out.line("the next open cuts off what is unsure, and keeps it in quarantine;");
+                out.line("it may be the last records that were acknowledged, or nothing");
+            }
+            _ => self.tell_ways(out),
+        }
+        let unfinished = self.mend.and_then(|mend| mend.unfinished.as_ref());
+        if let Some(journal) = unfinished {
+            out.line(&format!("a repair was interrupted: {log}/{journal}; --yes finishes it"));
+        }
+        if found.verdict != Verdict::Clean || !found.damage.is_empty() {
+            out.line("nothing was changed");
+        }
+    }
+
+    fn tell_mending(&self, out: &mut Output) {
+        let Some(mend) = self.mend.filter(|mend| !mend.is_empty()) else {
+            if !self.args.from_replica.is_empty() {
+                out.line("  the replica has nothing that would mend this, and prove right");
+                self.mend.iter().for_each(|mend| tell_mend(out, mend));
+            }
+            return;
+        };
+        out.line("  put back what was there, in place; the bytes as they are go to quarantine");
+        let log = typed(&self.args.log);
+        out.line(&format!("      seawall repair {log}{} --yes", replicas(self.args)));
+        out.line(&format!("      keeps {}", count(mend.after.records, "record")));
+        let left = to_u64(mend.after.damage.len());
+        out.line(&match left {
+            0 => "      nothing stays damaged".to_owned(),
+            _ => format!("      leaves {} damaged", count(left, "place")),
+        });
+        out.line(&format!("      needs {} of free space", text::bytes(mend.quarantine_bytes())));
+        tell_mend(out, mend);
+    }
+
+    /// Files that were moved or copied: what was done by hand is undone by hand.
+    fn tell_moving(&self, out: &mut Output) {
+        use Corruption::{Duplicated, ForeignEpoch, Misplaced, SegmentHeader, SegmentMissing};
+        let log = self.args.log.display();
+        for damage in self.found.damage.iter().filter(|damage| damage.offset.0 == 0) {
+            let Some(id) = damage.segment.map(|id| format!("{log}/{:012}.seg", id.get())) else {
+                continue;
+            };
+            match damage.cause {
+                SegmentMissing => {
+                    out.line("  put the file back, if it was moved or is in a backup");
+                    out.line(&format!("      {id}"));
+                }
+                SegmentHeader if damage.bytes == 0 && damage.lost.is_some_and(is_open) => {
+                    out.line(
+                        "  move the file away, if it was put there by mistake and never was a",
+                    );
+                    out.line("  segment of this log");
+                    out.line(&format!("      {id}"));
+                }
+                Duplicated | Misplaced | ForeignEpoch if damage.bytes == 0 => {
+                    out.line("  move the file away, if it was put there by mistake");
+                    out.line(&format!("      {id}"));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn tell_ways(&self, out: &mut Output) {
+        let (log, found) = (typed(&self.args.log), self.found);
+        let with = replicas(self.args);
+        out.line("what can be done:");
+        self.tell_moving(out);
+        self.tell_mending(out);
+        out.line("  bring everything intact to a new log, with its numbers; this one is only read");
+        out.line(&format!("      seawall repair {log}{with} --salvage-to NEW"));
+        let is_lost = found.verdict == Verdict::Lost;
+        // What is mended comes along.
+        let found = self.mend.map_or(found, |mend| &mend.after);
+        let records = count(found.records - found.broken_sets, "record");
+        out.line(&format!("      keeps {records}"));
+        if found.broken_sets > 0 {
+            let parts = count(found.broken_sets, "intact record");
+            out.line(&format!("      gives up {parts} of atomic sets that are not whole"));
+        }
+        if !is_lost {
+            return;
+        }
+        if let Some(cut) = self.cut.filter(|cut| !cut.damage.is_empty()) {
+            out.line("  end this log before the damage; what leaves it is kept in its quarantine");
+            out.line(&format!("      seawall repair {log} --cut-tail --yes"));
+            out.line(&format!("      {}", kept(cut.last)));
+            if cut.intact_behind > 0 {
+                let intact = count(cut.intact_behind, "intact record");
+                out.line(&format!("      gives up {intact} behind it"));
+            }
+            out.line(&format!("      needs {} of free space", text::bytes(cut.room)));
+        }
+        out.line("  read around the damage");
+        out.line(&format!("      seawall cat {log} --skip-damaged"));
+    }
+}
+
+/// Whether it is not known how much is lost.
+fn is_open(lost: Lost) -> bool {
+    lost.to.is_none()
+}
+
+/// The replicas, as they were given.
+fn replicas(args: &Repair) -> String {
+    let each = args.from_replica.iter().map(|path| format!(" --from-replica {}", typed(path)));
+    each.collect::<Vec<_>>().concat()
+}
+
+fn kept(last: Option<Lsn>) -> String {
+    match last {
+        Some(last) => format!("keeps everything up to LSN {last}"),
+        None => "keeps no record".to_owned(),
+    }
+}
+
+fn salvage(args: &Repair, target: &Path) -> Result<Exit, Failure> {
+    let mut progress = Progress::start(args.patience, args.look.quiet)?;
+    let tell = |at| progress.hear(at);
+    let done = if args.from_replica.is_empty() {
+        seawall::Maintenance::at(&args.log).progress(tell).salvage(target)
+    } else {
+        seawall::Maintenance::at(&args.log)
+            .replicas(&args.from_replica)
+            .progress(tell)
+            .salvage(target)
+    };
+    progress.end();
+    let done = done.map_err(|error| Failure::of_making(&error, "repair", (&args.log, target)))?;
+    let exit = exit_of(&done.damage);
+    let mut out = Output::new();
+    if args.look.json {
+        out.line(&rescued_as_json(args, target, &done).to_string());
+    } else if !args.look.quiet {
+        tell_rescued(&mut out, args, target, &done);
+    }
+    Ok(exit.worse(out.finish()))
+}
+
+/// A repair that had to give records up says so to a script, too.
+fn exit_of(damage: &[Damage]) -> Exit {
+    if damage.iter().any(|damage| damage.lost.is_some()) { Exit::Lost } else { Exit::Fine }
+}
+
+fn rescued_as_json(args: &Repair, target: &Path, done: &SalvageReport) -> Value {
+    json!({
+        "schema": "seawall.repair/1",
+        "log": args.log.display().to_string(),
+        "done": "salvage",
+        "target": target.display().to_string(),
+        "records": done.records,
+        "first_lsn": done.first.map(Lsn::get),
+        "last_lsn": done.last.map(Lsn::get),
+        "damage": done.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
+        "given_up": done.given_up.iter().map(lost_as_json).collect::<Vec<_>>(),
+        "broken_sets": done.broken_sets,
+    })
+}
+
+fn tell_rescued(out: &mut Output, args: &Repair, target: &Path, done: &SalvageReport) {
+    let (log, target) = (args.log.display(), target.display());
+    out.line(&format!("{target}   {} brought here, durable", count(done.records, "record")));
+    if let (Some(first), Some(last)) = (done.first, done.last) {
+        out.line(&format!("  records    {}", span_of(first, last)));
+    }
+    for lost in &done.given_up {
+        out.line(&format!("  given up   {}", range(lost)));
+    }
+    let open = done.damage.iter().filter_map(|damage| damage.lost).find(|lost| lost.to.is_none());
+    if let Some(lost) = open {
+        let from = lost.from;
+        out.line(&format!("  unknown    whether there were more records, from LSN {from} on"));
+    }
+    if done.broken_sets > 0 {
+        let parts = count(done.broken_sets, "intact record");
+        out.line(&format!("  of sets    {parts} given up with the lost parts of their sets"));
+    }
+    out.line("");
+    out.line(&format!("{log} was not changed; {target} opens as any log"));
+}
+
+/// Ends the log before what is damaged, and says so; with what was mended before.
+fn cut_tail(args: &Repair, mend: Option<&RepairPlan>) -> Result<Exit, Failure> {
+    let cut = seawall::Maintenance::at(&args.log).truncate_damaged_tail();
+    let cut = cut.map_err(|error| match &error {
+        Error::Damaged { damage, .. } => {
+            let failure = Failure::new(Exit::Lost, format!("no end can be given to it: {damage}"));
+            let next = format!("seawall repair {} --salvage-to NEW", typed(&args.log));
+            failure.at(args.log.display()).next(next)
+        }
+        _ => Failure::of(&error, "repair", &args.log),
+    })?;
+    let gave_up = cut.intact_behind > 0 && !cut.damage.is_empty();
+    let exit = if gave_up { Exit::Lost } else { exit_of(&cut.damage) };
+    let mut out = Output::new();
+    if args.look.json {
+        let before = mend.iter().flat_map(|mend| &mend.quarantine);
+        let quarantine: Vec<_> = before.chain(&cut.quarantine).collect();
+        let answer = json!({
+            "schema": "seawall.repair/1",
+            "log": args.log.display().to_string(),
+            "done": "cut-tail",
+            "last_lsn": cut.last.map(Lsn::get),
+            "damage": cut.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
+            "intact_given_up": if gave_up { cut.intact_behind } else { 0 },
+            "mend": mend.map(mend_as_json),
+            "quarantine": quarantine,
+        });
+        out.line(&answer.to_string());
+    } else if !args.look.quiet {
+        tell_cut(&mut out, args, &cut);
+    }
+    Ok(exit.worse(out.finish()))
+}
+
+fn tell_cut(out: &mut Output, args: &Repair, cut: &TailTruncation) {
+    let log = args.log.display();
+    if cut.damage.is_empty() {
+        out.line(&format!("{log}   nothing kept it from being opened"));
+    } else {
+        let end = cut.last.map_or_else(|| "nothing".to_owned(), |last| format!("LSN {last}"));
+        out.line(&format!("{log}   ends with {end} now"));
+        if cut.intact_behind > 0 {
+            let intact = count(cut.intact_behind, "intact record");
+            out.line(&format!("  given up   {intact} behind the damage, and what was damaged"));
+        }
+    }
+    for file in &cut.quarantine {
+        out.line(&format!("  kept       {log}/{file}"));
+    }
+}

@@ -1,0 +1,160 @@
+//! How large the records of a log are.
+
+use crate::output::text;
+use hdrhistogram::Histogram;
+use seawall::{Error, LogReader, Lsn};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Larger than the payload of any format; a size above counts as this one.
+const SIZE_MAX: u64 = 1 << 30;
+/// Three digits of a size are kept.
+const DIGITS: u8 = 3;
+/// One bar for each height, from the lowest.
+const BARS: [char; 8] = [
+    '\u{2581}', '\u{2582}', '\u{2583}', '\u{2584}', '\u{2585}', '\u{2586}', '\u{2587}', '\u{2588}',
+];
+
+/// The sizes of the payloads, in bytes.
+pub(super) struct Sizes {
+    counted: Histogram<u64>,
+    /// Exactly.
+    min: u64,
+    max: u64,
+}
+
+/// The records whose size is in a range, both ends included.
+struct Group {
+    from: u64,
+    to: u64,
+    count: u64,
+}
+
+impl Sizes {
+    /// Measures every intact record up to `last`.
+    pub(super) fn measure(log: &Path, last: Option<Lsn>) -> Result<Self, Error> {
+        let mut sizes = Self::none();
+        let Some(last) = last else { return Ok(sizes) };
+        let reader = LogReader::open_any(log)?.skip_damaged(true);
+        let mut cursor = reader.cursor(reader.oldest()?)?;
+        loop {
+            match cursor.next_record() {
+                Ok(Some(record)) if record.lsn <= last => sizes.add(record.payload.len()),
+                Ok(_) => return Ok(sizes),
+                Err(Error::Damaged { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn none() -> Self {
+        let counted = Histogram::new_with_bounds(1, SIZE_MAX, DIGITS);
+        Self { counted: counted.expect("it takes these constants"), min: u64::MAX, max: 0 }
+    }
+
+    fn add(&mut self, size: usize) {
+        let size = u64::try_from(size).expect("a payload is in memory");
+        (self.min, self.max) = (self.min.min(size), self.max.max(size));
+        self.counted.saturating_record(size);
+    }
+
+    /// So many of all records are not larger than this.
+    fn quantile(&self, share: f64) -> Option<u64> {
+        let found = self.counted.value_at_quantile(share);
+        (!self.counted.is_empty()).then(|| found.clamp(self.min, self.max))
+    }
+
+    /// Groups whose sizes double, from the smallest record to the largest.
+    fn groups(&self) -> Vec<Group> {
+        let mut from = 0;
+        let mut groups = vec![];
+        for step in self.counted.iter_log(1, 2.0) {
+            let (to, count) = (step.value_iterated_to(), step.count_since_last_iteration());
+            if !groups.is_empty() || count > 0 {
+                groups.push(Group { from, to, count });
+            }
+            from = to + 1;
+        }
+        while groups.last().is_some_and(|group| group.count == 0) {
+            groups.pop();
+        }
+        groups
+    }
+
+    /// For a person, on one line; `None` without records.
+    pub(super) fn line(&self) -> Option<String> {
+        let [p50, p99] = [0.5, 0.99].map(|share| self.quantile(share).map(text::bytes));
+        let groups = self.groups();
+        let highest = groups.iter().map(|group| group.count).max()?;
+        let bars: String = groups.iter().map(|group| bar(group.count, highest)).collect();
+        let max = text::bytes(self.max);
+        Some(format!("p50 {}   p99 {}   max {max}   {bars}", p50?, p99?))
+    }
+
+    /// Adds the fields of the answer.
+    pub(super) fn add_to(&self, answer: &mut Value) {
+        let group =
+            |Group { from, to, count }: Group| json!({ "from": from, "to": to, "count": count });
+        answer["size_p50"] = self.quantile(0.5).into();
+        answer["size_p99"] = self.quantile(0.99).into();
+        answer["size_max"] = self.quantile(1.0).into();
+        answer["sizes"] = self.groups().into_iter().map(group).collect();
+    }
+}
+
+/// A bar for `count` of `highest`; a blank for none.
+fn bar(count: u64, highest: u64) -> char {
+    let eighths = (u128::from(count) * 8).div_ceil(u128::from(highest));
+    let place = usize::try_from(eighths).ok().and_then(|eighths| eighths.checked_sub(1));
+    place.and_then(|place| BARS.get(place).copied()).unwrap_or(' ')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(sizes: &[usize]) -> Sizes {
+        let mut found = Sizes::none();
+        for size in sizes {
+            found.add(*size);
+        }
+        found
+    }
+
+    fn groups(sizes: &[usize]) -> Vec<(u64, u64, u64)> {
+        of(sizes).groups().iter().map(|group| (group.from, group.to, group.count)).collect()
+    }
+
+    #[test]
+    fn every_record_is_in_the_group_of_its_size() {
+        assert_eq!(groups(&[]), []);
+        assert_eq!(groups(&[0]), [(0, 0, 1)]);
+        assert_eq!(groups(&[116, 116]), [(64, 127, 2)]);
+        assert_eq!(groups(&[1, 2, 3, 9]), [(1, 1, 1), (2, 3, 2), (4, 7, 0), (8, 15, 1)]);
+        for shift in 0..24 {
+            for size in [1_usize << shift, (2 << shift) - 1] {
+                let found = groups(&[size]);
+                assert_eq!(found, [(1 << shift, (2 << shift) - 1, 1)], "{size}");
+            }
+        }
+    }
+
+    #[test]
+    fn quantiles_are_sizes_that_are_there() {
+        let mut sizes = vec![116; 98];
+        sizes.extend([100_000, 8_388_552]);
+        let found = of(&sizes);
+        assert_eq!(found.quantile(0.5), Some(116));
+        assert_eq!(found.quantile(1.0), Some(8_388_552));
+        let p99 = found.quantile(0.99).unwrap();
+        assert!((100_000..100_100).contains(&p99), "{p99}");
+        assert_eq!(of(&[]).quantile(0.5), None);
+        assert_eq!(of(&[]).line(), None);
+    }
+
+    #[test]
+    fn bars_are_as_high_as_there_are_records() {
+        let heights = [0, 1, 100, 500, 1000].map(|count| bar(count, 1000));
+        assert_eq!(heights, [' ', '\u{2581}', '\u{2581}', '\u{2584}', '\u{2588}']);
+    }
+}

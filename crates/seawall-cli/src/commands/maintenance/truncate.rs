@@ -1,0 +1,146 @@
+//! `seawall truncate`: gives up records at one end of a log; says first what would go.
+
+mod plan;
+
+use crate::args::{Last, Truncate};
+use crate::output::report::{Exit, Failure, say};
+use crate::output::stdout::Output;
+use crate::output::text::{self, count, span_of, typed};
+use plan::Plan;
+use seawall::verify::{Verdict, Verification};
+use seawall::{Error, Log, LogReader, Lsn, Options, Raw};
+use serde_json::{Value, json};
+
+/// Says what goes, and with `--yes` does it.
+pub(crate) fn run(args: &Truncate) -> Result<Exit, Failure> {
+    let fail = |error: Error| Failure::of(&error, "truncate", &args.log);
+    let reader = LogReader::open_any(&args.log).map_err(fail)?;
+    let found = seawall::Maintenance::at(&args.log).verify().map_err(fail)?;
+    let oldest = reader.oldest().map_err(fail)?;
+    let last = found.last_lsn.or(oldest.previous());
+    let plan = match (args.before.and_then(Lsn::new), args.after) {
+        (Some(before), _) => Plan::before(&args.log, before, last).map_err(|error| {
+            let what = format!("cannot look at the segments: {error}");
+            Failure::new(Exit::Failed, what).at(args.log.display()).next("try again")
+        })?,
+        (None, Some(after)) => Plan::after(after.0, (oldest, last)).map_err(fail)?,
+        (None, None) => unreachable!("clap asks for one of them"),
+    };
+    if args.yes {
+        carry_out(args, (&plan, &found), &reader).map_err(fail)?;
+    }
+    let would = if args.yes { Exit::Fine } else { forecast(args, &found) };
+    let mut out = Output::new();
+    if args.look.json {
+        out.line(&as_json(args, &plan).to_string());
+    } else if !args.look.quiet {
+        if would == Exit::Fine || !plan.is_empty() {
+            tell(&mut out, args, &plan);
+        }
+        if !args.yes && !plan.is_empty() {
+            let log = typed(&args.log);
+            let how = format!("; to do it: seawall truncate {log} {} --yes", end(args));
+            let how = if would == Exit::Fine { how } else { String::new() };
+            out.line("");
+            out.line(&format!("nothing was changed{how}"));
+        }
+    }
+    Ok(would.worse(out.finish()))
+}
+
+/// Opens the log and does what was planned, no more: an open after a crash makes a new segment, and
+/// then more segments could go than anybody was told of.
+fn carry_out(
+    args: &Truncate,
+    (plan, found): (&Plan, &Verification),
+    reader: &LogReader<[u8], Raw>,
+) -> Result<(), Error> {
+    let log = &args.log;
+    if found.summary.in_use {
+        return Err(Error::Busy { place: log.display().to_string() });
+    }
+    if plan.is_empty() {
+        // Of a damaged log it is not known what stands before or behind a record.
+        return lost(found).map_or(Ok(()), Err);
+    }
+    let log: Log<[u8], Raw> =
+        Options::new().create(false).codec(reader.codec()).schema(reader.schema()).open(log)?;
+    match *plan {
+        Plan { new_end: Some(Last(last)), .. } => log.truncate_after(last)?,
+        Plan { oldest, .. } => drop(log.truncate_before(oldest)?),
+    }
+    log.close()
+}
+
+/// What would stand in the way of `--yes`, said on standard error.
+fn forecast(args: &Truncate, found: &Verification) -> Exit {
+    if found.summary.in_use && !args.look.quiet {
+        say("seawall: a writer has the log open: --yes works when it has ended");
+    }
+    lost(found).map_or(Exit::Fine, |error| {
+        let failure = Failure::of(&error, "truncate", &args.log);
+        failure.tell();
+        failure.exit
+    })
+}
+
+/// The first damage with which records are lost.
+fn lost(found: &Verification) -> Option<Error> {
+    let damage = found.damage.iter().find(|damage| damage.lost.is_some());
+    let damage = damage.filter(|_| found.verdict == Verdict::Lost)?;
+    Some(Error::damaged(damage.clone()))
+}
+
+fn as_json(args: &Truncate, plan: &Plan) -> Value {
+    json!({
+        "schema": "seawall.truncate/1",
+        "log": args.log.display().to_string(),
+        "done": args.yes,
+        "records": plan.records(),
+        "first_lsn": plan.goes.map(|(first, _)| first.get()),
+        "last_lsn": plan.goes.map(|(_, last)| last.get()),
+        "segments": plan.files.map(|(segments, _)| segments),
+        "bytes": plan.files.map(|(_, bytes)| bytes),
+        "oldest_lsn": plan.oldest.get(),
+        "next_lsn": plan.next.get(),
+    })
+}
+
+fn tell(out: &mut Output, args: &Truncate, plan: &Plan) {
+    let log = args.log.display();
+    let verb = if args.yes { "removed" } else { "would be removed" };
+    let Some((first, last)) = plan.goes else {
+        out.line(&format!("{log}   nothing to remove"));
+        if let (Some(before), true) = (args.before, plan.oldest < plan.next) {
+            let oldest = plan.oldest;
+            out.line(&format!(
+                "  only whole segments are removed: none has all its records before {before}"
+            ));
+            out.line(&format!("  oldest     LSN {oldest}"));
+        }
+        return;
+    };
+    out.line(&format!("{log}   {} {verb}", count(plan.records(), "record")));
+    out.line(&format!("  records    {}", span_of(first, last)));
+    if let Some((segments, bytes)) = plan.files {
+        let (segments, bytes) = (count(segments, "segment"), text::bytes(bytes));
+        out.line(&format!("  files      {segments}   {bytes}"));
+    }
+    let after = if args.yes { "is" } else { "would be" };
+    if plan.new_end.is_some() {
+        out.line(&format!("  next       LSN {} {after} the next record", plan.next));
+    } else {
+        out.line(&format!("  oldest     LSN {} {after} the first left", plan.oldest));
+    }
+}
+
+/// The end of the log as it was asked for.
+fn end(args: &Truncate) -> String {
+    match (args.before, args.after) {
+        (Some(before), _) => format!("--before {before}"),
+        (None, Some(after)) => {
+            format!("--after {}", after.0.map_or("none".to_owned(), |last| last.to_string()))
+        }
+        (None, None) => String::new(),
+    }
+}

@@ -1,0 +1,261 @@
+//! `seawall verify`: a verdict on whole logs, with its own exit code, and the lost records by name.
+
+use super::mended;
+use crate::args::Verify;
+use crate::output::color::Tone;
+use crate::output::progress::Progress;
+use crate::output::report::{Exit, Failure};
+use crate::output::stdout::Output;
+use crate::output::text::{self, count, span_of};
+use seawall::Lsn;
+use seawall::damage::{Corruption, Damage, Lost};
+use seawall::format::SegmentId;
+use seawall::recovery::TailState;
+use seawall::verify::{Orphan, OrphanKind, Verdict, Verification};
+use seawall_measure::machine::Stopwatch;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Duration;
+
+/// Checks every log; the exit code is the worst of all.
+pub(crate) fn run(args: &Verify) -> Result<Exit, Failure> {
+    let mut out = Output::new();
+    let mut worst = Exit::Fine;
+    for log in &args.logs {
+        let watch = Stopwatch::start();
+        let mut progress = Progress::start(args.patience, args.look.quiet)?;
+        let found = seawall::Maintenance::at(log).progress(|at| progress.hear(at)).verify();
+        progress.end();
+        let exit = match found {
+            Ok(found) => {
+                let exit = Exit::of(found.verdict, args.strict);
+                if args.look.json {
+                    out.line(&as_json(log, &found, exit).to_string());
+                } else if !args.look.quiet {
+                    tell(&mut out, &Told { log, found: &found, exit, took: watch.elapsed() });
+                }
+                exit
+            }
+            Err(error) => {
+                let failure = Failure::of(&error, "verify", log);
+                if args.look.json {
+                    out.line(&not_judged(log, &failure).to_string());
+                }
+                failure.tell();
+                failure.exit
+            }
+        };
+        out.flush();
+        worst = worst.worse(exit);
+    }
+    Ok(worst.worse(out.finish()))
+}
+
+fn as_json(log: &Path, found: &Verification, exit: Exit) -> Value {
+    let (segment, offset) = found.tail_at.unzip();
+    json!({
+        "schema": "seawall.verify/1",
+        "log": log.display().to_string(),
+        "verdict": found.verdict.name(),
+        "exit": exit.code(),
+        "records": found.records,
+        "first_lsn": found.first_lsn.map(Lsn::get),
+        "last_lsn": found.last_lsn.map(Lsn::get),
+        "damage": found.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
+        "mended": found.mended.iter().map(mended::as_json).collect::<Vec<_>>(),
+        "given_up": found.given_up.iter().map(lost_as_json).collect::<Vec<_>>(),
+        "orphans": found.orphans.iter().map(orphan_as_json).collect::<Vec<_>>(),
+        "tail": {
+            "state": found.tail.name(),
+            "segment": segment.map(SegmentId::get),
+            "offset": offset.map(|offset| offset.0),
+            "bytes": found.tail_bytes,
+        },
+        "segments": found.summary.segments,
+        "bytes": found.summary.bytes,
+    })
+}
+
+pub(super) fn damage_as_json(damage: &Damage) -> Value {
+    json!({
+        "segment": damage.segment.map(SegmentId::get),
+        "offset": damage.offset.0,
+        "bytes": damage.bytes,
+        "lost_from": damage.lost.map(|lost| lost.from.get()),
+        "lost_to": damage.lost.and_then(|lost| lost.to).map(Lsn::get),
+        "cause": damage.cause.name(),
+        "origin": damage.origin.map(|origin| {
+            json!({ "segment": origin.segment.get(), "offset": origin.offset.0 })
+        }),
+    })
+}
+
+pub(super) fn orphan_as_json(orphan: &Orphan) -> Value {
+    let copy_of = match orphan.kind {
+        OrphanKind::Copy(segment) => Some(segment.get()),
+        _ => None,
+    };
+    json!({
+        "segment": orphan.segment.get(),
+        "files": orphan.files,
+        "kind": orphan.kind.name(),
+        "copy_of": copy_of,
+    })
+}
+
+pub(crate) fn lost_as_json(lost: &Lost) -> Value {
+    json!({ "from": lost.from.get(), "to": lost.to.map(Lsn::get) })
+}
+
+/// The same object for what could not be judged, so that scripts find every field.
+fn not_judged(log: &Path, failure: &Failure) -> Value {
+    let verdict = (failure.exit == Exit::Format).then_some("format");
+    json!({
+        "schema": "seawall.verify/1",
+        "log": log.display().to_string(),
+        "verdict": verdict,
+        "exit": failure.exit.code(),
+        "error": failure.what(),
+        "records": 0,
+        "first_lsn": null,
+        "last_lsn": null,
+        "damage": [],
+        "mended": [],
+        "given_up": [],
+        "orphans": [],
+        "tail": null,
+        "segments": null,
+        "bytes": null,
+    })
+}
+
+/// A log that was judged.
+struct Told<'a> {
+    log: &'a Path,
+    found: &'a Verification,
+    exit: Exit,
+    took: Duration,
+}
+
+fn tell(out: &mut Output, told: &Told<'_>) {
+    let (log, found) = (told.log.display().to_string(), told.found);
+    let exit = format!("exit {}", told.exit.code());
+    let head = format!("{log}   {}", headline(found.verdict));
+    out.toned(&format!("{head:<72}{exit:>8}"), headline(found.verdict), tone(found.verdict));
+    let (records, size) = (count(found.records, "record"), text::bytes(found.summary.bytes));
+    let segments = count(found.summary.segments, "segment");
+    let took = text::span(told.took);
+    out.line(&format!("  read       {records}   {size}   {segments}   {took}"));
+    if let (Some(first), Some(last)) = (found.first_lsn, found.last_lsn) {
+        out.line(&format!("  records    {}", span_of(first, last)));
+    }
+    for damage in &found.damage {
+        tell_damage(out, damage);
+    }
+    mended::tell(out, told.log, &found.mended);
+    tell_given_up(out, &found.given_up);
+    tell_tail(out, found);
+    tell_orphans(out, &found.orphans);
+    let log = text::typed(told.log);
+    if found.verdict == Verdict::Correctable && !found.mended.is_empty() {
+        out.line("");
+        out.line(&format!("next: seawall repair {log} --yes         mends the files"));
+    } else if !found.damage.is_empty() {
+        out.line("");
+        out.line(&format!("next: seawall repair {log}               a plan, changes nothing"));
+        out.line(&format!("      seawall cat {log} --skip-damaged   reads around the damage"));
+    }
+}
+
+pub(super) fn headline(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Clean => "clean",
+        Verdict::Torn => "clean, with a torn tail (normal after a crash)",
+        Verdict::Unsure => "AMBIGUOUS TAIL, torn write or damage",
+        Verdict::Correctable => "DAMAGED, ALL RECORDS READABLE",
+        _ => "DAMAGED, RECORDS LOST",
+    }
+}
+
+pub(super) fn tone(verdict: Verdict) -> Tone {
+    match verdict {
+        Verdict::Clean | Verdict::Torn => Tone::Good,
+        Verdict::Unsure => Tone::Doubtful,
+        _ => Tone::Bad,
+    }
+}
+
+pub(super) fn tell_damage(out: &mut Output, damage: &Damage) {
+    let (place, file) = match damage.segment {
+        Some(segment) => (format!("segment {segment}"), file_of(segment, damage.cause)),
+        None => ("manifest".to_owned(), "manifest".to_owned()),
+    };
+    let bytes = if damage.bytes == 0 { String::new() } else { count(damage.bytes, "byte") + ": " };
+    let origin = damage.origin.map_or_else(String::new, |origin| {
+        format!(" (segment {}, offset {})", origin.segment, origin.offset)
+    });
+    out.line(&format!("  {place:<9}  {file}, offset {}", damage.offset));
+    out.line(&format!("             {bytes}{}{origin}", damage.cause));
+    let Some(lost) = damage.lost else {
+        out.line("             no record is lost");
+        return;
+    };
+    out.line(&format!("             lost     {}", range(&lost)));
+}
+
+/// The file that the damage is in, or that is missing.
+fn file_of(segment: SegmentId, cause: Corruption) -> String {
+    match cause {
+        Corruption::Line | Corruption::TextMissing => segment.text_name(),
+        _ => segment.file_name(),
+    }
+}
+
+/// A range of lost records as a person reads it.
+pub(super) fn range(lost: &Lost) -> String {
+    let from = lost.from;
+    match lost.to {
+        Some(to) => {
+            let records = count(to.get() - from.get() + 1, "record");
+            format!("{}      {records}", span_of(from, to))
+        }
+        None => format!("LSN {from} and later; the number of records is unknown"),
+    }
+}
+
+/// What an earlier repair gave up.
+pub(super) fn tell_given_up(out: &mut Output, given_up: &[Lost]) {
+    for lost in given_up {
+        out.line(&format!("  given up   {}   by a repair", range(lost)));
+    }
+}
+
+/// Files that are not part of the log, though they have the name of a segment.
+pub(super) fn tell_orphans(out: &mut Output, orphans: &[Orphan]) {
+    for orphan in orphans {
+        out.line(&format!("  orphan     {orphan}"));
+    }
+    if !orphans.is_empty() {
+        out.line("             not part of the log, and no record is lost: remove it, or let");
+        out.line("             the next open for writing move it to quarantine");
+    }
+}
+
+pub(super) fn tell_tail(out: &mut Output, found: &Verification) {
+    let place = found.tail_at.map_or_else(String::new, |(segment, offset)| {
+        format!(" at segment {segment}, offset {offset}")
+    });
+    let bytes = count(found.tail_bytes, "byte");
+    let text = match found.tail {
+        TailState::Clean if found.tail_at.is_none() => "not reached".to_owned(),
+        TailState::Clean => "clean".to_owned(),
+        TailState::Torn => format!("torn{place}: {bytes} of an unfinished write"),
+        TailState::Ambiguous => {
+            format!("unsure{place}: {bytes} could be a torn write,\n             or damage")
+        }
+    };
+    out.line(&format!("  tail       {text}"));
+    if found.summary.in_use {
+        out.line("  in use     a writer has it open; these are the durable records so far");
+    }
+}

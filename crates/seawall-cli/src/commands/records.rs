@@ -1,0 +1,8 @@
+//! The verbs that write and print records.
+
+pub(super) mod append;
+pub(super) mod cat;
+mod cursor_file;
+mod printer;
+mod signals;
+pub(super) mod tail;

@@ -1,0 +1,166 @@
+//! `seawall append`: standard input becomes records, each committed as soon as it is read.
+
+mod session;
+
+use crate::args::{Append, Codec, Format, LogFormat, level_name};
+use crate::commands::records::signals::Waiter;
+use crate::output::report::{Exit, Failure, say};
+use crate::output::text;
+use seawall::format::CodecId;
+use seawall::recovery::{Failover, TailState};
+use seawall::{Error, Layout, Log, LogReader, Options, Raw};
+use session::Session;
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Appends all of standard input.
+pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
+    let fail = |error: Error| Failure::of(&error, "append", &args.log);
+    // What cannot be read now is told by the open that follows.
+    let stored = LogReader::open_any(&args.log).ok();
+    let codec = choose_codec(args, stored.as_ref().map(LogReader::codec))?;
+    let mut options = Options::new().create(!args.no_create).codec(codec);
+    if let Some(stored) = stored {
+        options = options.schema(stored.schema());
+    }
+    if let Some(format) = args.log_format {
+        options = options.layout(match format {
+            LogFormat::Binary => Layout::Binary,
+            LogFormat::Json => Layout::Text,
+        });
+    }
+    if let Some(level) = args.level {
+        options = options.level(level.into());
+    }
+    if let Some(size) = args.segment_size {
+        options = options.segment_size(size);
+    }
+    if let Some(parity) = args.parity {
+        options = options.parity(parity.0);
+    }
+    let failovers = Arc::new(AtomicU64::new(0));
+    let options = options.on_failover(told_of_failovers(args, &failovers));
+    let open = || {
+        let log: Log<[u8], Raw> = options.open(&args.log).map_err(fail)?;
+        if !args.look.quiet {
+            tell_recovery(args, &log);
+        }
+        if args.look.verbose {
+            let (level, codec) = (level_name(log.level()), codec.name());
+            say(&format!("seawall: opened for writing: level {level}, codec {codec}"));
+        }
+        Ok(log)
+    };
+    let mut session = Session::new(args, codec, &open);
+    if !waits_for_a_value(args) {
+        session.open()?;
+    }
+    if io::stdin().is_terminal() && !args.look.quiet {
+        say("seawall: reading from the terminal; Ctrl-D on an empty line ends");
+    }
+    let fed = feed(args, &mut session);
+    let Session { tally, mut out, log, .. } = session;
+    let closed = log.map_or(Ok(()), |log| log.close().map_err(fail));
+    // Here, because closing may have to go on elsewhere, too.
+    let failovers = failovers.load(Ordering::Relaxed);
+    let refused = tally.refused;
+    tally.tell(args);
+    if fed.is_ok() && closed.is_ok() && args.look.json {
+        out.line(&tally.as_json(args, failovers).to_string());
+    }
+    let out = out.finish();
+    let ended = fed.and_then(|ended| closed.map(|()| ended))?;
+    Ok(ended.worse(out).worse(if refused > 0 { Exit::Failed } else { Exit::Fine }))
+}
+
+/// Whether a log is created only when a value arrives that it can hold: a wrong file given to
+/// `--format json` leaves nothing behind.
+fn waits_for_a_value(args: &Append) -> bool {
+    args.format == Format::Json && !args.no_create && args.log.symlink_metadata().is_err()
+}
+
+/// Appends standard input to its end, to a signal, or until the reader of `--ack` has gone.
+fn feed(args: &Append, session: &mut Session<'_>) -> Result<Exit, Failure> {
+    let waiter = Waiter::new(args.ack).map_err(|error| session.unreadable(&error))?;
+    let ended = session.feed(&waiter, &mut io::stdin().lock())?;
+    if ended == Exit::Fine && session.tally.refused == 0 {
+        // Also for an empty input.
+        session.open()?;
+    }
+    Ok(ended)
+}
+
+/// Counts failovers and prints each.
+fn told_of_failovers(args: &Append, count: &Arc<AtomicU64>) -> impl Fn(&Failover) + use<> {
+    let (count, quiet) = (count.clone(), args.look.quiet);
+    move |failover| {
+        count.fetch_add(1, Ordering::Relaxed);
+        if !quiet {
+            let Failover { cause, segment, .. } = failover;
+            say(&format!(
+                "seawall: warning: the device failed: {cause}; continued in segment {segment}, \
+                 nothing is lost"
+            ));
+        }
+    }
+}
+
+/// The codec given, else that of the log, else the one that fits the input.
+fn choose_codec(args: &Append, stored: Option<CodecId>) -> Result<CodecId, Failure> {
+    let asked = args.codec.map(|codec| match codec {
+        Codec::Raw => CodecId::Raw,
+        Codec::Json => CodecId::Json,
+        Codec::Msgpack => CodecId::MessagePack,
+    });
+    let is_readable = args.log_format == Some(LogFormat::Json);
+    if let Some(codec) = asked.filter(|codec| is_readable && *codec != CodecId::Json) {
+        let what = format!("--log-format json needs --codec json, not {}", codec.name());
+        let failure = Failure::new(Exit::Usage, what).at(args.log.display());
+        return Err(failure.next("leave --codec out"));
+    }
+    if let Some(codec) = stored.filter(|codec| is_readable && *codec != CodecId::Json) {
+        let what = format!("--log-format json: the log is binary and has codec {}", codec.name());
+        let failure = Failure::new(Exit::Usage, what).at(args.log.display());
+        return Err(failure.next("leave --log-format out, or give another log"));
+    }
+    let asked = asked.or(is_readable.then_some(CodecId::Json));
+    let holds_values = |codec: &CodecId| [CodecId::MessagePack, CodecId::Json].contains(codec);
+    if args.format == Format::Json && asked.is_some_and(|codec| !holds_values(&codec)) {
+        let what = "--format json needs --codec msgpack or json, not raw";
+        let failure = Failure::new(Exit::Usage, what).at(args.log.display());
+        return Err(failure.next("leave --codec out, or use --format lines to store text as it is"));
+    }
+    if let (Format::Json, Some(stored)) = (args.format, stored.filter(|codec| !holds_values(codec)))
+    {
+        let name = stored.name();
+        let what = format!("the log has codec {name}, but --format json needs msgpack or json");
+        let failure = Failure::new(Exit::Usage, what).at(args.log.display());
+        return Err(
+            failure.next("use --format lines to store the text as it is, or give another log")
+        );
+    }
+    let fitting = if args.format == Format::Json { CodecId::MessagePack } else { CodecId::Raw };
+    Ok(asked.or(stored).unwrap_or(fitting))
+}
+
+fn tell_recovery(args: &Append, log: &Log<[u8], Raw>) {
+    let found = log.recovery();
+    let kept = found
+        .quarantine
+        .as_ref()
+        .map_or_else(String::new, |file| format!(", kept in {}", args.log.join(file).display()));
+    let cut = text::count(found.cut_bytes, "byte");
+    match found.tail {
+        TailState::Clean => {}
+        TailState::Torn => say(&format!(
+            "seawall: torn tail, normal after a crash: {cut} of an unfinished write cut off{kept}"
+        )),
+        TailState::Ambiguous => {
+            say(&format!("seawall: ambiguous tail, a torn write or damage: {cut} cut off{kept}"));
+        }
+    }
+    for warning in &found.warnings {
+        say(&format!("seawall: warning: {warning}"));
+    }
+}

@@ -1,0 +1,286 @@
+//! One run over standard input: cut, hand over, wait, acknowledge, count.
+
+use crate::args::{Append, Format};
+use crate::commands::records::signals::{Waiter, Wake};
+use crate::output::report::{Exit, Failure, say};
+use crate::output::stdout::Output;
+use crate::output::text;
+use seawall::format::{CodecId, Geometry};
+use seawall::{Error, Level, Log, Lsn, Raw, Ticket};
+use seawall_foreign::framing::{Broken, Found, Framer};
+use seawall_foreign::value;
+use serde_json::{Value, json};
+use signal_hook::consts::SIGPIPE;
+use signal_hook::low_level::signal_name;
+use std::borrow::Cow;
+use std::io::{self, Read};
+
+/// What is read from standard input at once, and so the most that is acknowledged at once.
+const CHUNK: usize = 64 * 1024;
+/// Refused records that are named one by one.
+const NAMED_MAX: u64 = 10;
+
+/// One run over the input.
+pub(super) struct Session<'a> {
+    args: &'a Append,
+    opener: &'a dyn Fn() -> Result<Log<[u8], Raw>, Failure>,
+    /// `None` until it is needed.
+    pub(super) log: Option<Log<[u8], Raw>>,
+    codec: CodecId,
+    pub(super) out: Output,
+    pub(super) tally: Tally,
+    /// The last record that was handed to the log, and how many of this chunk were.
+    pending: Option<(Ticket, u64)>,
+}
+
+/// What happened to the records.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    records: u64,
+    bytes: u64,
+    first: Option<Lsn>,
+    last: Option<Lsn>,
+    pub(super) refused: u64,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(
+        args: &'a Append,
+        codec: CodecId,
+        opener: &'a dyn Fn() -> Result<Log<[u8], Raw>, Failure>,
+    ) -> Self {
+        let (out, tally) = (Output::new(), Tally::default());
+        Self { args, opener, log: None, codec, out, tally, pending: None }
+    }
+
+    /// Opens the log, if that was not done yet.
+    pub(super) fn open(&mut self) -> Result<&Log<[u8], Raw>, Failure> {
+        let log = match self.log.take() {
+            Some(log) => log,
+            None => (self.opener)()?,
+        };
+        Ok(self.log.insert(log))
+    }
+
+    /// Appends `input` to its end; how the program ends if nothing was refused.
+    pub(super) fn feed(&mut self, waiter: &Waiter, input: &mut dyn Read) -> Result<Exit, Failure> {
+        let max = Geometry::DEFAULT.payload_max();
+        let mut framer = Framer::new(self.args.format.into(), max);
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            match waiter.wait().map_err(|error| self.unreadable(&error))? {
+                Wake::Input => {}
+                Wake::Signal(signal) => return Ok(self.interrupted(signal, &framer)),
+                Wake::OutputClosed => return Ok(self.unheard()),
+            }
+            let read = match input.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(self.unreadable(&error)),
+            };
+            framer.feed(chunk.get(..read).expect("no more is read than fits"));
+            let taken = self.take_all(&mut framer);
+            self.commit()?;
+            taken?;
+            if self.args.ack && !self.out.is_open() && !self.out.has_failed() {
+                return Ok(self.unheard());
+            }
+        }
+        let last = framer.finish().map_err(|broken| self.broken(&broken))?;
+        if let Some(found) = last {
+            self.take(&framer, &found)?;
+        }
+        self.commit()?;
+        Ok(Exit::Fine)
+    }
+
+    /// A signal ended it: everything that was read as a whole record is durable.
+    fn interrupted(&self, signal: i32, framer: &Framer) -> Exit {
+        let name = signal_name(signal).unwrap_or("a signal");
+        let left = match framer.unfinished() {
+            0 => String::new(),
+            bytes => format!(
+                "; the input ended inside a record: its {} are not appended",
+                text::count(bytes, "byte")
+            ),
+        };
+        if !self.args.look.quiet {
+            say(&format!("seawall: stopped by {name}{left}"));
+        }
+        Exit::Signalled(u8::try_from(signal).unwrap_or(u8::MAX >> 1))
+    }
+
+    /// The reader of the acknowledgements has gone: what follows could not be acknowledged.
+    fn unheard(&self) -> Exit {
+        if !self.args.look.quiet {
+            say("seawall: the reader of the acknowledgements has closed the pipe: stopped");
+        }
+        Exit::Signalled(u8::try_from(SIGPIPE).unwrap_or(u8::MAX >> 1))
+    }
+
+    fn take_all(&mut self, framer: &mut Framer) -> Result<(), Failure> {
+        while let Some(found) = framer.next().map_err(|broken| self.broken(&broken))? {
+            self.take(framer, &found)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, framer: &Framer, found: &Found) -> Result<(), Failure> {
+        let (range, number) = match found {
+            Found::Record(range, number) => (range, *number),
+            Found::TooLarge(number) => {
+                let max = Geometry::DEFAULT.payload_max();
+                self.refuse(*number, &format!("too large: the maximum is {max} bytes"));
+                return Ok(());
+            }
+        };
+        let payload = match self.payload(framer.bytes(range)) {
+            Ok(payload) => payload,
+            Err(why) => {
+                self.refuse(number, &why);
+                return Ok(());
+            }
+        };
+        let size = u64::try_from(payload.len()).expect("a payload is in memory");
+        match self.open()?.submit(&payload) {
+            Ok(ticket) => {
+                let before = self.pending.take().map_or(0, |(_, count)| count);
+                self.tally.bytes += size;
+                self.pending = Some((ticket, before + 1));
+                Ok(())
+            }
+            Err(Error::TooLarge { size, max, .. }) => {
+                self.refuse(number, &format!("too large: {size} bytes; the maximum is {max}"));
+                Ok(())
+            }
+            Err(Error::Encode { source, .. }) => {
+                self.refuse(number, &source.to_string());
+                Ok(())
+            }
+            Err(error) => Err(self.fail(&error)),
+        }
+    }
+
+    /// The bytes that the log is to hold for these of the input.
+    fn payload<'b>(&self, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>, String> {
+        match (self.codec, self.args.format) {
+            (CodecId::Json, Format::Lines) => value::text_to_json(bytes).map(Into::into),
+            (CodecId::Json, _) => value::minified(bytes).map(|text| text.into_bytes().into()),
+            (CodecId::MessagePack, Format::Json) => value::to_message_pack(bytes).map(Into::into),
+            (CodecId::MessagePack | CodecId::Positional, Format::Lines) => {
+                value::text_to_message_pack(bytes).map(Into::into)
+            }
+            (CodecId::MessagePack | CodecId::Positional, _) => {
+                let sound = value::from_message_pack(bytes);
+                sound.map(|_| bytes.into()).map_err(|why| format!("not MessagePack: {why}"))
+            }
+            _ => Ok(bytes.into()),
+        }
+    }
+
+    /// Waits for what was taken, and acknowledges it.
+    fn commit(&mut self) -> Result<(), Failure> {
+        let Some((ticket, count)) = self.pending.take() else { return Ok(()) };
+        let last = ticket.wait().map_err(|error| self.fail(&error))?;
+        if let Some(log) = self.log.as_ref().filter(|log| log.level() == Level::Buffered)
+            && self.args.ack
+        {
+            log.flush().map_err(|error| self.fail(&error))?;
+        }
+        let numbers = last.get() + 1 - count..=last.get();
+        self.tally.first = self.tally.first.or_else(|| Lsn::new(*numbers.start()));
+        self.tally.last = Some(last);
+        self.tally.records += count;
+        if self.args.ack && self.out.is_open() {
+            let as_json = self.args.look.json;
+            self.out.write(|out| {
+                let mut numbers = numbers;
+                numbers.try_for_each(|lsn| {
+                    if as_json {
+                        writeln!(out, "{{\"lsn\":{lsn}}}")
+                    } else {
+                        writeln!(out, "{lsn}")
+                    }
+                })
+            });
+            self.out.flush();
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, number: u64, why: &str) {
+        self.tally.refused += 1;
+        if self.tally.refused <= NAMED_MAX {
+            say(&format!("seawall: {} {number} refused: {why}", unit(self.args.format)));
+        }
+    }
+
+    fn fail(&self, error: &Error) -> Failure {
+        Failure::of(error, "append", &self.args.log)
+    }
+
+    fn broken(&self, broken: &Broken) -> Failure {
+        let failure = Failure::new(Exit::Failed, format!("the input is broken: {}", broken.why));
+        failure.at(format!("standard input, byte {}", broken.at)).next(format!(
+            "the records before it are in {}; send the rest again",
+            self.args.log.display()
+        ))
+    }
+
+    pub(super) fn unreadable(&self, error: &io::Error) -> Failure {
+        let failure = Failure::new(Exit::Failed, format!("cannot read the input: {error}"));
+        failure.at("standard input").next(format!(
+            "send the rest again; {} of it reached {}",
+            text::count(self.tally.records, "record"),
+            self.args.log.display()
+        ))
+    }
+}
+
+impl Tally {
+    /// Prints the summary.
+    pub(super) fn tell(&self, args: &Append) {
+        if self.refused > NAMED_MAX {
+            say(&format!("seawall: {} more refused", text::number(self.refused - NAMED_MAX)));
+        }
+        if self.refused > 0 {
+            say(&format!(
+                "seawall: {} refused\n  where: standard input\n  \
+                 next: correct them and append them again",
+                text::count(self.refused, unit(args.format)),
+            ));
+        }
+        if let (Some(first), Some(last), false) =
+            (self.first, self.last, args.look.quiet || args.look.json)
+        {
+            let records = text::count(self.records, "record");
+            say(&format!(
+                "appended {records} to {}: {}",
+                args.log.display(),
+                text::span_of(first, last)
+            ));
+        }
+    }
+
+    pub(super) fn as_json(&self, args: &Append, failovers: u64) -> Value {
+        json!({
+            "schema": "seawall.append/1",
+            "log": args.log.display().to_string(),
+            "records": self.records,
+            "first_lsn": self.first.map(Lsn::get),
+            "last_lsn": self.last.map(Lsn::get),
+            "bytes": self.bytes,
+            "refused": self.refused,
+            "failovers": failovers,
+        })
+    }
+}
+
+/// What a record is called in messages about the input.
+fn unit(format: Format) -> &'static str {
+    match format {
+        Format::Lines | Format::Json => "line",
+        Format::Len32 | Format::Raw => "record",
+    }
+}

@@ -1,0 +1,188 @@
+//! `seawall cat`: records on standard output, verified; it stops where they are damaged.
+
+use crate::args::{Cat, Shape};
+use crate::commands::maintenance::mended;
+use crate::commands::records::printer::Printer;
+use crate::output::progress::Progress;
+use crate::output::report::{Exit, Failure, say};
+use crate::output::text::typed;
+use seawall::damage::{Damage, Lost};
+use seawall::recovery::TailState;
+use seawall::verify::Verification;
+use seawall::{Cursor, Error, LogReader, Lsn, Raw};
+use std::path::Path;
+
+/// Prints the records that were asked for.
+pub(crate) fn run(args: &Cat) -> Result<Exit, Failure> {
+    let fail = |error: Error| Failure::of(&error, "cat", &args.log);
+    let reader = LogReader::open_any(&args.log).map_err(fail)?.skip_damaged(args.skip_damaged);
+    let (from, mut cursor) = start(args, &reader).map_err(fail)?;
+    let shape = chosen_shape(args.look.json, args.shape)?;
+    if let (Some(from), Some(to)) = (args.from, args.to)
+        && from > to
+        && !args.look.quiet
+    {
+        say(&format!("seawall: nothing to print: --from {from} is after --to {to}"));
+    }
+    let mut printer = Printer::new(shape, reader.codec(), &args.selection)?;
+    // Beside records on a terminal, or what a program makes of them, a bar would be in the way.
+    let into_a_file = Path::new("/dev/stdout").metadata().is_ok_and(|it| it.is_file());
+    let quiet = args.look.quiet || !into_a_file;
+    let mut progress = Progress::start(args.patience, quiet)?;
+    let read = print(args, &mut cursor, (&mut printer, &mut progress));
+    progress.end();
+    let (somebody_reads, written) = printer.finish();
+    if !somebody_reads {
+        return Ok(written);
+    }
+    let end = match read {
+        Err(error) => return Err(fail(error)),
+        Ok(Reach::Stopped(exit)) => match cursor.mended().len() {
+            0 => exit,
+            places => exit.worse(mended::warn(&args.log, places)),
+        },
+        Ok(Reach::End(exit)) => {
+            let found = seawall::Maintenance::at(&args.log).verify().map_err(fail)?;
+            tell_beyond(args, &found);
+            exit.worse(judge_end(&args.log, &found, (from, exit)))
+        }
+    };
+    Ok(end.worse(written))
+}
+
+/// How records are printed; `--json` beside another `-o` would leave one of the two unheard.
+pub(super) fn chosen_shape(as_json: bool, shape: Option<Shape>) -> Result<Shape, Failure> {
+    match (as_json, shape) {
+        (true, Some(Shape::Json) | None) => Ok(Shape::Json),
+        (false, shape) => Ok(shape.unwrap_or(Shape::Short)),
+        (true, Some(_)) => {
+            let what = "--json is -o json, and another -o was given";
+            let failure = Failure::new(Exit::Usage, what).at("the command line");
+            Err(failure.next("leave one of them out"))
+        }
+    }
+}
+
+/// Says why nothing was printed, where the range that was given is empty.
+fn tell_beyond(args: &Cat, found: &Verification) {
+    let Some(from) = args.from.filter(|_| !args.look.quiet) else { return };
+    match found.last_lsn {
+        _ if args.to.is_some_and(|to| to < from) => {}
+        Some(last) if from > last.get() => {
+            say(&format!("seawall: no record from {from} on: the last record is {last}"));
+        }
+        None => say("seawall: the log has no records"),
+        Some(_) => {}
+    }
+}
+
+/// Where to begin: where it was asked for, else with the first record that the log still has.
+fn start(args: &Cat, reader: &LogReader<[u8], Raw>) -> Result<(Lsn, Cursor), Error> {
+    let from = match args.from.and_then(Lsn::new) {
+        Some(from) => from,
+        None => reader.oldest()?,
+    };
+    match reader.cursor(from) {
+        // Truncated since: what it begins with now is as good.
+        Err(Error::Pruned { oldest, .. }) if args.from.is_none() => {
+            Ok((oldest, reader.cursor(oldest)?))
+        }
+        found => Ok((from, found?)),
+    }
+}
+
+/// How far reading came, and how bad what it met was.
+enum Reach {
+    /// As far as was asked for, or to damage.
+    Stopped(Exit),
+    /// To the end of the log.
+    End(Exit),
+}
+
+fn print(
+    args: &Cat,
+    cursor: &mut Cursor,
+    (printer, progress): (&mut Printer, &mut Progress),
+) -> Result<Reach, Error> {
+    let mut bytes = 0;
+    let mut worst = Exit::Fine;
+    let mut left = args.count.unwrap_or(u64::MAX);
+    // The record that is to come next, unless damage was named in between.
+    let mut next = None;
+    while left > 0 && printer.out.is_open() {
+        match cursor.next_record() {
+            Ok(None) => return Ok(Reach::End(worst)),
+            Ok(Some(record)) if args.to.is_some_and(|to| record.lsn.get() > to) => break,
+            Ok(Some(record)) => {
+                tell_given_up(args, next, record.lsn);
+                next = Some(record.lsn.next());
+                left -= u64::from(printer.record(&record));
+                bytes += u64::try_from(record.payload.len()).expect("a payload is in memory");
+                progress.tell(bytes, None);
+                if args.to == Some(record.lsn.get()) {
+                    break;
+                }
+            }
+            Err(Error::Damaged { damage, .. }) => {
+                // Damage that lies wholly behind what was asked for is not what was asked for.
+                let begins = damage.lost.map(|lost| lost.from.get());
+                if begins.zip(args.to).is_some_and(|(begins, to)| begins > to) {
+                    break;
+                }
+                printer.out.flush();
+                next = None;
+                worst = worst.worse(tell(&args.log, &damage));
+                if !args.skip_damaged {
+                    return Ok(Reach::Stopped(worst));
+                }
+            }
+            Err(error) => {
+                printer.out.flush();
+                return Err(error);
+            }
+        }
+    }
+    Ok(Reach::Stopped(worst))
+}
+
+/// Says which records a repair gave up between two that are there.
+fn tell_given_up(args: &Cat, next: Option<Lsn>, found: Lsn) {
+    let gap = next.zip(found.previous()).filter(|(from, to)| from <= to && !args.look.quiet);
+    if let Some((from, to)) = gap {
+        say(&format!("seawall: {} given up by a repair", Lost::new(from, Some(to))));
+    }
+}
+
+fn tell(log: &Path, damage: &Damage) -> Exit {
+    let failure = Failure::of(&Error::damaged(damage.clone()), "cat", log);
+    failure.tell();
+    failure.exit
+}
+
+/// The records from `from` on ended, and `met` was told of; whether that is the end of the log,
+/// only a look at all of it tells.
+pub(crate) fn judge_end(log: &Path, found: &Verification, (from, met): (Lsn, Exit)) -> Exit {
+    let in_range = |damage: &&Damage| {
+        let lost_to = damage.lost.map(|lost| lost.to);
+        !matches!(lost_to, Some(Some(to)) if to < from)
+    };
+    let lost = found.damage.iter().find(|damage| in_range(damage) && damage.lost.is_some());
+    if lost.is_none() && !found.mended.is_empty() {
+        return mended::warn(log, found.mended.len());
+    }
+    if met == Exit::Fine
+        && let Some(damage) = lost.or_else(|| found.damage.iter().find(in_range))
+    {
+        return tell(log, damage);
+    }
+    if found.tail == TailState::Ambiguous {
+        let what = "ambiguous tail: what follows the last record is a torn write or damage";
+        let place = found.tail_at.map_or_else(String::new, |(segment, offset)| {
+            format!(", segment {segment}, offset {offset}")
+        });
+        let failure = Failure::new(Exit::Unsure, what).at(format!("{}{place}", log.display()));
+        failure.next(format!("seawall verify {}", typed(log))).tell();
+        return Exit::Unsure;
+    }
+    Exit::Fine
+}

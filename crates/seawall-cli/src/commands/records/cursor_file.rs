@@ -1,0 +1,102 @@
+//! A file with one position in a log, replaced as a whole: the old one is there, or the new one.
+
+use crate::output::report::{Exit, Failure};
+use seawall::Lsn;
+use seawall_io::{Access, PosixStorage, Storage};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A number of 64 bits has 20 digits; some room for what a person may have written around it.
+const SIZE_MAX: usize = 64;
+
+/// Where somebody is in a log, as a file.
+#[derive(Debug)]
+pub(crate) struct Bookmark {
+    path: PathBuf,
+    folder: PosixStorage,
+    name: String,
+    /// What it says.
+    position: Option<Lsn>,
+}
+
+impl Bookmark {
+    /// Reads the file, or finds that there is none yet.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let fail = |error: &io::Error| trouble("read", path, error);
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = name.ok_or_else(|| fail(&io::ErrorKind::InvalidFilename.into()))?.to_owned();
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let folder = PosixStorage::open(parent.unwrap_or(Path::new(".")));
+        let folder = folder.map_err(|error| fail(&error))?;
+        let text = read(&folder, &name).map_err(|error| fail(&error))?;
+        let position = text.map(|text| parse(&text).ok_or_else(|| nonsense(path))).transpose()?;
+        Ok(Self { path: path.to_owned(), folder, name, position })
+    }
+
+    /// The record that comes next; `None` if nobody was here yet.
+    pub(crate) fn position(&self) -> Option<Lsn> {
+        self.position
+    }
+
+    /// Puts the position into the file. A power cut leaves this one or the one before.
+    pub(crate) fn save(&mut self, position: Lsn) -> Result<(), Failure> {
+        if self.position != Some(position) {
+            let replaced = self.replace(&format!("{position}\n"));
+            replaced.map_err(|error| trouble("write", &self.path, &error))?;
+            self.position = Some(position);
+        }
+        Ok(())
+    }
+
+    fn replace(&self, text: &str) -> io::Result<()> {
+        let temporary = format!("{}.new", self.name);
+        match self.folder.remove(&temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = self.folder.create(&temporary)?;
+        file.write_at(text.as_bytes(), 0)?;
+        // Else the new name could be durable before what it names.
+        file.sync()?;
+        self.folder.rename(&temporary, &self.name)
+    }
+}
+
+fn read(folder: &PosixStorage, name: &str) -> io::Result<Option<Vec<u8>>> {
+    let file = match folder.open(name, Access::Read) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    let mut bytes = vec![0; SIZE_MAX];
+    let read = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(Some(bytes))
+}
+
+fn parse(text: &[u8]) -> Option<Lsn> {
+    std::str::from_utf8(text).ok()?.trim().parse().ok().and_then(Lsn::new)
+}
+
+fn nonsense(path: &Path) -> Failure {
+    let failure = Failure::new(Exit::Failed, "the cursor file holds no record's number");
+    failure.at(path.display()).next("write the number of the next record into it, or remove it")
+}
+
+fn trouble(act: &str, path: &Path, error: &io::Error) -> Failure {
+    let failure = Failure::new(Exit::Failed, format!("cannot {act} the cursor file: {error}"));
+    failure.at(path.display()).next("give another file with --cursor-file, or mend this one")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_is_one_number_and_nothing_else() {
+        assert_eq!(parse(b"7\n"), Lsn::new(7));
+        assert_eq!(parse(b" 18446744073709551614 \n"), Lsn::new(u64::MAX - 1));
+        for text in [&b""[..], b"0\n", b"-1", b"7 8", b"seven", b"\xff", b"99999999999999999999"] {
+            assert_eq!(parse(text), None, "{text:?}");
+        }
+    }
+}

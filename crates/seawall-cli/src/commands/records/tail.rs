@@ -1,0 +1,203 @@
+//! `seawall tail`: the last records, and those that come.
+
+use super::cat::{chosen_shape, judge_end};
+use crate::args::Tail;
+use crate::commands::records::cursor_file::Bookmark;
+use crate::commands::records::printer::Printer;
+use crate::output::report::{Exit, Failure};
+use crate::select::Picker;
+use seawall::verify::Verification;
+use seawall::{Error, LogReader, Lsn, Raw, Record};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long to wait before looking again; the library looks as often.
+const POLL: Duration = Duration::from_millis(50);
+/// So many records at most are printed before the cursor file says so.
+const SAVE_EVERY: u64 = 1024;
+
+/// Prints the last records, then follows if that was asked for.
+pub(crate) fn run(args: &Tail) -> Result<Exit, Failure> {
+    let fail = |error: Error| Failure::of(&error, "tail", &args.log);
+    let reader = LogReader::open_any(&args.log).map_err(fail)?;
+    let bookmark = args.cursor_file.as_deref().map(Bookmark::open).transpose()?;
+    let found = seawall::Maintenance::at(&args.log).verify().map_err(fail)?;
+    let oldest = reader.oldest().map_err(fail)?;
+    let resumed = bookmark.as_ref().and_then(Bookmark::position);
+    let chosen = &args.selection;
+    let from = match resumed {
+        Some(position) => resume(&found, (oldest, position)),
+        None if chosen.has_conditions() => {
+            back_by_matches(args, &reader).map(|first| first.unwrap_or(oldest).max(oldest))
+        }
+        None => last_shown(&args.log, &reader, &found)
+            .map(|last| back_from(last, args.count).map_or(oldest, |first| first.max(oldest))),
+    };
+    let from = from.map_err(fail)?;
+    let shape = chosen_shape(args.look.json, args.shape)?;
+    let mut tailing = Tailing {
+        args,
+        printer: Printer::new(shape, reader.codec(), chosen)?,
+        reader,
+        bookmark,
+        next: from,
+        unsaved: 0,
+    };
+    // Beside a writer more may have come meanwhile.
+    let left = if args.follow || resumed.is_some() { u64::MAX } else { args.count };
+    let mut done = tailing.catch_up(left);
+    if args.follow && done.is_ok() {
+        done = tailing.follow();
+    }
+    let (somebody_reads, written) = tailing.printer.finish();
+    done?;
+    let end = if somebody_reads && !args.follow {
+        judge_end(&args.log, &found, (from, Exit::Fine))
+    } else {
+        Exit::Fine
+    };
+    Ok(end.worse(written))
+}
+
+/// Where the cursor file says, if the log still has that place.
+fn resume(found: &Verification, (oldest, position): (Lsn, Lsn)) -> Result<Lsn, Error> {
+    let end = found.last_lsn.map_or(oldest, |last| last.next().max(oldest));
+    if position < oldest {
+        return Err(Error::pruned(oldest));
+    }
+    if position > end { Err(Error::rewound(end)) } else { Ok(position) }
+}
+
+/// The first of the last `count` records.
+fn back_from(last: Option<Lsn>, count: u64) -> Option<Lsn> {
+    let end = last.map_or(Lsn::FIRST, Lsn::next);
+    Lsn::new(end.get().saturating_sub(count))
+}
+
+/// The first of the last records that match; none if they are fewer than that: then it begins with
+/// what there is, and meets all damage.
+fn back_by_matches(args: &Tail, reader: &LogReader<[u8], Raw>) -> Result<Option<Lsn>, Error> {
+    let most = usize::try_from(args.count).unwrap_or(usize::MAX);
+    let mut picker = Picker::new(args.selection.clone());
+    let all = LogReader::open_any(&args.log)?.skip_damaged(true);
+    let mut cursor = all.cursor(all.oldest()?)?;
+    let (mut matching, mut next) = (VecDeque::new(), Lsn::FIRST);
+    loop {
+        match cursor.next_record() {
+            Ok(Some(record)) => {
+                next = record.lsn.next();
+                if picker.pick(reader.codec(), record.payload).is_some() {
+                    matching.push_back(record.lsn);
+                }
+                if matching.len() > most {
+                    matching.pop_front();
+                }
+            }
+            Ok(None) if most == 0 => return Ok(Some(next)),
+            Ok(None) => return Ok(matching.front().copied().filter(|_| matching.len() == most)),
+            Err(Error::Damaged { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The last record that readers are shown: a writer that was killed leaves its word on what is
+/// durable, and they may keep to it though there is more.
+fn last_shown(
+    log: &Path,
+    reader: &LogReader<[u8], Raw>,
+    found: &Verification,
+) -> Result<Option<Lsn>, Error> {
+    let Some(last) = found.last_lsn else { return Ok(None) };
+    if !matches!(reader.cursor(last)?.next_record(), Ok(None)) {
+        return Ok(Some(last));
+    }
+    let all = LogReader::open_any(log)?.skip_damaged(true);
+    let mut cursor = all.cursor(all.oldest()?)?;
+    let mut shown = None;
+    loop {
+        match cursor.next_record() {
+            Ok(Some(record)) => shown = Some(record.lsn),
+            Ok(None) => return Ok(shown),
+            Err(Error::Damaged { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// One run through the end of a log.
+struct Tailing<'a> {
+    args: &'a Tail,
+    reader: LogReader<[u8], Raw>,
+    printer: Printer,
+    bookmark: Option<Bookmark>,
+    /// The record that comes next.
+    next: Lsn,
+    /// Records printed that the cursor file does not know of.
+    unsaved: u64,
+}
+
+impl Tailing<'_> {
+    /// Prints what is there already, `left` records at most.
+    fn catch_up(&mut self, mut left: u64) -> Result<(), Failure> {
+        let mut cursor = self.reader.cursor(self.next).map_err(|error| self.fail(&error))?;
+        while left > 0 && self.printer.out.is_open() {
+            let record = match cursor.next_record() {
+                Ok(Some(record)) => record,
+                Ok(None) => break,
+                Err(error) => {
+                    self.save()?;
+                    return Err(self.fail(&error));
+                }
+            };
+            left -= u64::from(self.printer.record(&record));
+            self.next = record.lsn.next();
+            self.note_printed()?;
+        }
+        self.save()
+    }
+
+    /// Prints what comes, each record as soon as it is durable.
+    fn follow(&mut self) -> Result<(), Failure> {
+        let mut follower = self.reader.follow(self.next).map_err(|error| self.fail(&error))?;
+        while self.printer.out.is_open() {
+            // Whether this burst is over decides whether the cursor file is worth a write.
+            let patience = if self.unsaved > 0 { Duration::ZERO } else { POLL };
+            match follower.next_within(patience) {
+                Ok(Some((lsn, payload))) => {
+                    // A follower does not say when a record was written.
+                    self.printer.record(&Record::new(lsn, &payload));
+                    self.printer.out.flush();
+                    self.next = lsn.next();
+                    self.note_printed()?;
+                }
+                Ok(None) => self.save()?,
+                Err(error) => {
+                    self.save()?;
+                    return Err(self.fail(&error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note_printed(&mut self) -> Result<(), Failure> {
+        self.unsaved += 1;
+        if self.unsaved >= SAVE_EVERY { self.save() } else { Ok(()) }
+    }
+
+    /// Hands over what was printed, and only then says so in the cursor file.
+    fn save(&mut self) -> Result<(), Failure> {
+        self.printer.out.flush();
+        self.unsaved = 0;
+        match &mut self.bookmark {
+            Some(bookmark) if self.printer.out.is_open() => bookmark.save(self.next),
+            _ => Ok(()),
+        }
+    }
+
+    fn fail(&self, error: &Error) -> Failure {
+        Failure::of(error, "tail", &self.args.log)
+    }
+}

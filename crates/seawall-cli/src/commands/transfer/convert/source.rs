@@ -1,0 +1,215 @@
+//! What is converted: a file in one of the foreign formats, or a log.
+
+use super::place::{Place, unreadable};
+use crate::args::{Convert, ForeignFormat};
+use crate::output::report::{Exit, Failure};
+use seawall::damage::Lost;
+use seawall::format::{CodecId, SegmentId};
+use seawall::recovery::TailState;
+use seawall::{Cursor, Error, LogReader, Lsn};
+use seawall_foreign::{Damage, Entries, Remark, Stop, cwal, json, msgpack};
+use seawall_io::{Access, File, Storage};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// An open source.
+pub(super) struct Source {
+    pub(super) format: ForeignFormat,
+    /// What its entries are, if the format says that.
+    pub(super) codec: Option<CodecId>,
+    /// Whether the entries have a type name or a schema number.
+    pub(super) is_typed: bool,
+    pub(super) entries: Box<dyn Entries>,
+    /// How many bytes there are to read, if that is known.
+    pub(super) size: Option<u64>,
+}
+
+impl Source {
+    pub(super) fn open(args: &Convert) -> Result<Self, Failure> {
+        let path = &args.source;
+        match args.from {
+            Some(ForeignFormat::Seawall) => Self::open_log(path),
+            None if path.is_dir() => Self::open_log(path),
+            None => Self::recognise(path),
+            Some(format) => {
+                let (file, size) = open_file(path)?;
+                Ok(Self::of(format, &file, size))
+            }
+        }
+    }
+
+    /// The format of which the first entry is intact; those with checksums are asked first.
+    fn recognise(path: &Path) -> Result<Self, Failure> {
+        let (file, size) = open_file(path)?;
+        if size == 0 {
+            let failure = Failure::new(Exit::Format, "this file is empty").at(path.display());
+            return Err(failure.next("say what it is with --from, if no entries are what you want"));
+        }
+        for format in [
+            ForeignFormat::Cwal,
+            ForeignFormat::CwalText,
+            ForeignFormat::Msgpack,
+            ForeignFormat::Json,
+        ] {
+            match Self::of(format, &file, size).entries.next() {
+                Ok(Some(_)) => return Ok(Self::of(format, &file, size)),
+                Err(Stop::Io(error)) => return Err(unreadable(path, error)),
+                Ok(None) | Err(_) => {}
+            }
+        }
+        let what = "the first entry is not cwal, cwal-text, msgpack or json";
+        let failure = Failure::new(Exit::Format, what).at(path.display());
+        Err(failure.next("say what it is with --from, if its beginning is damaged"))
+    }
+
+    fn of(format: ForeignFormat, file: &Arc<dyn File>, size: u64) -> Self {
+        let input = Reader { file: file.clone(), at: 0 };
+        let (codec, entries): (_, Box<dyn Entries>) = match format {
+            ForeignFormat::Cwal => (None, Box::new(cwal::Binary::new(input))),
+            ForeignFormat::CwalText => (None, Box::new(cwal::Text::new(input))),
+            ForeignFormat::Json => (Some(CodecId::Json), Box::new(json::Values::new(input))),
+            ForeignFormat::Msgpack => {
+                (Some(CodecId::MessagePack), Box::new(msgpack::Pairs::new(input)))
+            }
+            ForeignFormat::Seawall => unreachable!("a log is no file"),
+        };
+        Self { format, codec, is_typed: false, entries, size: Some(size) }
+    }
+
+    /// Where the entry is that was lent last, to be put behind the path.
+    pub(super) fn place(&self) -> String {
+        match self.format {
+            ForeignFormat::Seawall => format!(", LSN {}", self.entries.position()),
+            _ => format!(", byte {}", self.entries.position()),
+        }
+    }
+
+    fn open_log(path: &Path) -> Result<Self, Failure> {
+        let fail = |error: Error| Failure::of(&error, "convert", path);
+        let reader = LogReader::open_any(path).map_err(fail)?.skip_damaged(true);
+        let oldest = reader.oldest().map_err(fail)?;
+        let cursor = reader.cursor(oldest).map_err(fail)?;
+        let records = Records {
+            path: path.to_owned(),
+            cursor,
+            from: oldest,
+            next: oldest,
+            entries: 0,
+            lent: (oldest, vec![]),
+            remarks: vec![],
+        };
+        Ok(Self {
+            format: ForeignFormat::Seawall,
+            codec: Some(reader.codec()),
+            is_typed: reader.schema() > 0 || !reader.type_name().is_empty(),
+            entries: Box::new(records),
+            size: None,
+        })
+    }
+}
+
+fn open_file(path: &Path) -> Result<(Arc<dyn File>, u64), Failure> {
+    let place = Place::find_real(path)?;
+    let file = place.folder.open(&place.name, Access::Read);
+    let file = file.map_err(|error| unreadable(path, error))?;
+    let size = file.len().map_err(|error| unreadable(path, error))?;
+    Ok((file, size))
+}
+
+/// A file from its start to its end.
+struct Reader {
+    file: Arc<dyn File>,
+    at: u64,
+}
+
+impl Read for Reader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.at)?;
+        self.at += u64::try_from(read).expect("a buffer is in memory");
+        Ok(read)
+    }
+}
+
+/// The records of a log, up to the first that is lost.
+struct Records {
+    path: PathBuf,
+    cursor: Cursor,
+    from: Lsn,
+    /// The record that comes next, unless it was given up.
+    next: Lsn,
+    entries: u64,
+    lent: (Lsn, Vec<u8>),
+    remarks: Vec<Remark>,
+}
+
+impl Records {
+    /// The records ended; whether that is the end of the log, only a look at all of it tells.
+    fn judge_end(&mut self) -> Result<(), Stop> {
+        let found = seawall::Maintenance::at(&self.path).verify().map_err(Stop::Log)?;
+        let in_range = |damage: &&seawall::damage::Damage| {
+            let lost_to = damage.lost.map(|lost| lost.to);
+            !matches!(lost_to, Some(Some(to)) if to < self.from)
+        };
+        if let Some(damage) = found.damage.iter().find(in_range) {
+            return Err(self.damaged(damage));
+        }
+        let behind = found.given_up.into_iter().filter(|lost| lost.from >= self.next);
+        self.remarks.extend(behind.map(Remark::GivenUp));
+        if found.tail == TailState::Ambiguous {
+            self.remarks.push(Remark::UnsureTail);
+        }
+        Ok(())
+    }
+
+    fn damaged(&self, damage: &seawall::damage::Damage) -> Stop {
+        Stop::Damaged(Damage {
+            entry: self.entries + 1,
+            offset: damage.offset.0,
+            cause: damage.cause.name(),
+            why: damage.to_string(),
+            segment: damage.segment.map(SegmentId::get),
+            harmless: damage.lost.is_none(),
+        })
+    }
+}
+
+impl Entries for Records {
+    fn next(&mut self) -> Result<Option<&[u8]>, Stop> {
+        loop {
+            match self.cursor.next_record() {
+                // Where nothing is lost there is more to deliver; the end tells of it.
+                Err(Error::Damaged { damage, .. }) if damage.lost.is_none() => {}
+                Err(Error::Damaged { damage, .. }) => return Err(self.damaged(&damage)),
+                Err(error) => return Err(Stop::Log(error)),
+                Ok(None) => {
+                    self.judge_end()?;
+                    return Ok(None);
+                }
+                Ok(Some(record)) => {
+                    // Lost records would have ended it: these were given up by a repair.
+                    let (from, to) = (self.next, record.lsn.previous());
+                    if let Some(to) = to.filter(|to| from <= *to) {
+                        self.remarks.push(Remark::GivenUp(Lost::new(from, Some(to))));
+                    }
+                    self.next = record.lsn.next();
+                    self.lent.0 = record.lsn;
+                    self.lent.1.clear();
+                    self.lent.1.extend_from_slice(record.payload);
+                    break;
+                }
+            }
+        }
+        self.entries += 1;
+        Ok(Some(&self.lent.1))
+    }
+
+    /// Records have numbers, and their bytes are the log's own affair.
+    fn position(&self) -> u64 {
+        self.lent.0.get()
+    }
+
+    fn remarks(&self) -> Vec<Remark> {
+        self.remarks.clone()
+    }
+}

@@ -1,0 +1,277 @@
+//! What a conversion makes: a file or a log that is there as a whole, or not at all. What is there
+//! already is compared instead, and never touched.
+
+use super::place::{Place, unreadable};
+use crate::args::ForeignFormat;
+use crate::output::report::{Exit, Failure};
+use seawall::format::CodecId;
+use seawall::{Cursor, Error, Log, LogReader, Options, Raw};
+use seawall_foreign::{cwal, json, msgpack};
+use seawall_io::{Access, File, Storage};
+use seawall_measure::scratch::Scratch;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What is written or compared at once, and the most that waits for a log's device.
+const CHUNK: usize = 1 << 20;
+
+/// What became of the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::commands) enum Made {
+    New,
+    /// It was there, with the same content.
+    Same,
+}
+
+/// Why an entry is not taken.
+pub(in crate::commands) enum Refusal {
+    Failed(Failure),
+    /// A log has a largest record.
+    TooLarge {
+        size: usize,
+        max: usize,
+    },
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// A target that takes entries.
+pub(in crate::commands) enum Target {
+    File(Box<FileTarget>),
+    Log(Box<LogTarget>),
+}
+
+impl Target {
+    pub(in crate::commands) fn open(
+        path: &Path,
+        format: ForeignFormat,
+        codec: CodecId,
+    ) -> Result<Self, Failure> {
+        let place = Place::find(path)?;
+        match format {
+            ForeignFormat::Seawall => Ok(Self::Log(Box::new(LogTarget::open(place, codec)?))),
+            format => FileTarget::open(place, format).map(|file| Self::File(Box::new(file))),
+        }
+    }
+
+    pub(in crate::commands) fn put(&mut self, content: &[u8]) -> Result<(), Refusal> {
+        match self {
+            Self::File(file) => Ok(file.put(content)?),
+            Self::Log(log) => log.put(content),
+        }
+    }
+
+    /// Returns once all of it is durable under its name.
+    pub(in crate::commands) fn finish(self) -> Result<Made, Failure> {
+        match self {
+            Self::File(file) => file.finish(),
+            Self::Log(log) => log.finish(),
+        }
+    }
+}
+
+/// A file in one of the foreign formats.
+pub(in crate::commands) struct FileTarget {
+    place: Place,
+    format: ForeignFormat,
+    /// What is there already, or what is being made under another name.
+    file: Arc<dyn File>,
+    temporary: Option<String>,
+    /// What is not written or compared yet, and where it belongs.
+    pending: Vec<u8>,
+    at: u64,
+}
+
+impl FileTarget {
+    fn open(place: Place, format: ForeignFormat) -> Result<Self, Failure> {
+        let (file, temporary) = match place.folder.open(&place.name, Access::Read) {
+            Ok(file) => (file, None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let name = temporary_name(&place);
+                let made = place.folder.create(&name);
+                (made.map_err(|error| not_made(&place, &name, error))?, Some(name))
+            }
+            // What stands there is no file.
+            Err(_) if place.path.symlink_metadata().is_ok() => return Err(conflict(&place)),
+            Err(error) => return Err(unreadable(&place.path, error)),
+        };
+        Ok(Self { place, format, file, temporary, pending: vec![], at: 0 })
+    }
+
+    fn put(&mut self, content: &[u8]) -> Result<(), Failure> {
+        match self.format {
+            ForeignFormat::Cwal => cwal::write_binary(content, &mut self.pending),
+            ForeignFormat::CwalText => cwal::write_text(content, &mut self.pending),
+            ForeignFormat::Json => json::write(content, &mut self.pending),
+            ForeignFormat::Msgpack => msgpack::write(content, &mut self.pending),
+            ForeignFormat::Seawall => unreachable!("a log is no file"),
+        }
+        if self.pending.len() >= CHUNK { self.hand_over() } else { Ok(()) }
+    }
+
+    /// Writes what is pending, or compares it.
+    fn hand_over(&mut self) -> Result<(), Failure> {
+        let fail = |error: io::Error| unreadable(&self.place.path, error);
+        if self.temporary.is_some() {
+            self.file.write_at(&self.pending, self.at).map_err(fail)?;
+        } else {
+            let mut there = vec![0; self.pending.len()];
+            let read = self.file.read_at(&mut there, self.at).map_err(fail)?;
+            if read < there.len() || there != self.pending {
+                return Err(conflict(&self.place));
+            }
+        }
+        self.at += u64::try_from(self.pending.len()).expect("it is in memory");
+        self.pending.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Made, Failure> {
+        self.hand_over()?;
+        let fail = |error: io::Error| unreadable(&self.place.path, error);
+        if self.temporary.is_none() && self.file.len().map_err(fail)? != self.at {
+            return Err(conflict(&self.place));
+        }
+        // Also what was there: who made it may have died before that. And a new name must not be
+        // durable before what it names.
+        self.file.sync().map_err(fail)?;
+        let made = match &self.temporary {
+            None => Made::Same,
+            Some(name) => {
+                if self.place.path.symlink_metadata().is_ok() {
+                    // Somebody was faster.
+                    return Err(conflict(&self.place));
+                }
+                self.place.folder.rename(name, &self.place.name).map_err(fail)?;
+                Made::New
+            }
+        };
+        self.place.folder.sync_dir().map_err(fail)?;
+        self.temporary = None;
+        Ok(made)
+    }
+}
+
+impl Drop for FileTarget {
+    fn drop(&mut self) {
+        if let Some(name) = &self.temporary {
+            // What cannot be removed now is in nobody's way: the name is ours alone.
+            let _ = self.place.folder.remove(name);
+        }
+    }
+}
+
+/// A log.
+pub(in crate::commands) struct LogTarget {
+    place: Place,
+    state: State,
+    /// Bytes that were handed over since the last wait.
+    pending: usize,
+}
+
+enum State {
+    /// It is made under another name.
+    Making { log: Box<Log<[u8], Raw>>, folder: Scratch, name: String },
+    /// It is there, and its records are to be the same.
+    Comparing(Box<Cursor>),
+}
+
+impl LogTarget {
+    fn open(place: Place, codec: CodecId) -> Result<Self, Failure> {
+        let state = if place.path.symlink_metadata().is_ok() {
+            let there = LogReader::open_any(&place.path).and_then(|reader| {
+                let cursor = reader.cursor(reader.oldest()?)?;
+                Ok((reader.codec(), cursor))
+            });
+            match there {
+                Ok((found, cursor)) if found == codec => State::Comparing(Box::new(cursor)),
+                _ => return Err(conflict(&place)),
+            }
+        } else {
+            let name = temporary_name(&place);
+            let folder = Scratch::around(place.parent.join(&name))?;
+            let options = Options::new().codec(codec);
+            let log = options.open(folder.path()).map_err(|error| failed(&place, &error))?;
+            State::Making { log: Box::new(log), folder, name }
+        };
+        Ok(Self { place, state, pending: 0 })
+    }
+
+    fn put(&mut self, content: &[u8]) -> Result<(), Refusal> {
+        match &mut self.state {
+            State::Making { log, .. } => {
+                let ticket = match log.submit(content) {
+                    Ok(ticket) => ticket,
+                    Err(Error::TooLarge { size, max, .. }) => {
+                        return Err(Refusal::TooLarge { size, max });
+                    }
+                    Err(error) => return Err(failed(&self.place, &error).into()),
+                };
+                self.pending += content.len();
+                if self.pending >= CHUNK {
+                    self.pending = 0;
+                    ticket.wait().map_err(|error| failed(&self.place, &error))?;
+                }
+                Ok(())
+            }
+            State::Comparing(cursor) => match cursor.next_record() {
+                Ok(Some(record)) if record.payload == content => Ok(()),
+                _ => Err(conflict(&self.place).into()),
+            },
+        }
+    }
+
+    fn finish(self) -> Result<Made, Failure> {
+        let Self { place, state, .. } = self;
+        let fail = |error: io::Error| unreadable(&place.path, error);
+        match state {
+            State::Comparing(mut cursor) => match cursor.next_record() {
+                Ok(None) => {
+                    place.folder.sync_dir().map_err(fail)?;
+                    Ok(Made::Same)
+                }
+                _ => Err(conflict(&place)),
+            },
+            State::Making { log, mut folder, name } => {
+                log.close().map_err(|error| failed(&place, &error))?;
+                if place.path.symlink_metadata().is_ok() {
+                    return Err(conflict(&place));
+                }
+                place.folder.rename(&name, &place.name).map_err(fail)?;
+                folder.keep();
+                place.folder.sync_dir().map_err(fail)?;
+                Ok(Made::New)
+            }
+        }
+    }
+}
+
+/// A name beside the target that nobody else has.
+fn temporary_name(place: &Place) -> String {
+    format!(".{}.{}.new", place.name, std::process::id())
+}
+
+fn conflict(place: &Place) -> Failure {
+    let what = "the target exists with different content, and stays unchanged";
+    let failure = Failure::new(Exit::Conflict, what).at(place.path.display());
+    failure.next("give a name that is not taken")
+}
+
+/// The file that is to become the target cannot be made.
+fn not_made(place: &Place, name: &str, error: io::Error) -> Failure {
+    if error.kind() != io::ErrorKind::AlreadyExists {
+        return unreadable(&place.path, error);
+    }
+    let left = place.parent.join(name);
+    let failure = Failure::new(Exit::Failed, "an interrupted run left its file").at(left.display());
+    failure.next("remove it, and try again")
+}
+
+fn failed(place: &Place, error: &Error) -> Failure {
+    Failure::of(error, "convert", &place.path)
+}

@@ -1,0 +1,170 @@
+//! A log of operations, whatever codec its records have.
+
+use crate::args::Until;
+use crate::output::report::{Exit, Failure};
+use seawall::format::{CodecId, LogId, RecordId};
+use seawall::versioned::Versioned;
+use seawall::{Cursor, Error, LogReader, Lsn, Raw, Record};
+use seawall_replay::{Operation, Operations, RecordSummaries, Source, known_id};
+use serde::de::DeserializeOwned;
+use std::marker::PhantomData;
+use std::path::Path;
+
+/// The operations in a log: `MessagePack`, JSON, or bytes that are the text of JSON.
+pub(crate) struct OperationLog(LogReader<[u8], Raw>);
+
+impl OperationLog {
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        LogReader::open_any(path).map(Self)
+    }
+
+    /// The last record that a replay reads which is to end at `until`; `None` for all of them.
+    pub(crate) fn last_until(
+        &self,
+        until: Option<Until>,
+        log: &Path,
+    ) -> Result<Option<Lsn>, Failure> {
+        let time_us = match until {
+            None => return Ok(None),
+            Some(Until::Lsn(lsn)) => return Ok(Some(lsn)),
+            Some(Until::Time(time_us)) => time_us,
+        };
+        let (mut last, mut later) = (None, None);
+        self.written_by(time_us, (&mut last, &mut later))
+            .map_err(|error| Failure::of(&error, "replay", log))?;
+        match later {
+            Some(first) if last.is_none() => {
+                let shown = seawall_format::time::to_text(first).unwrap_or_default();
+                let what = format!("the log begins after that time, at {shown}");
+                Err(Failure::new(Exit::Usage, what).at(log.display()).next("give a later time"))
+            }
+            Some(_) => Ok(last),
+            // All of it was written by then.
+            None => Ok(None),
+        }
+    }
+
+    fn decoded<T>(&self, from: Lsn) -> Result<Decoded<T>, Error> {
+        let (cursor, codec) = (self.0.cursor(from)?, self.0.codec());
+        let is_named = self.0.type_name() == Operation::NAME;
+        Ok(Decoded { cursor, codec, is_named, item: PhantomData })
+    }
+
+    /// Finds the record before the first one that was written later, and when that one was.
+    fn written_by(
+        &self,
+        time_us: u64,
+        (last, later): (&mut Option<Lsn>, &mut Option<u64>),
+    ) -> Result<(), Error> {
+        let mut cursor = self.0.cursor(self.0.oldest()?)?;
+        while let Some(record) = cursor.next_record()? {
+            if record.time_us > time_us {
+                *later = Some(record.time_us);
+                break;
+            }
+            *last = Some(record.lsn);
+        }
+        Ok(())
+    }
+}
+
+impl Source for OperationLog {
+    fn log_id(&self) -> Result<LogId, Error> {
+        known_id(&self.0)
+    }
+
+    fn record_id(&self, lsn: Lsn) -> Result<Option<RecordId>, Error> {
+        self.0.record_id(lsn)
+    }
+
+    fn oldest(&self) -> Result<Lsn, Error> {
+        self.0.oldest()
+    }
+
+    fn operations(&self, from: Lsn) -> Result<Operations<'_>, Error> {
+        let (mut decoded, layout) = (self.decoded(from)?, self.0.layout());
+        let next = move || decoded.next(|record| RecordId::of(record, layout));
+        Ok(Box::new(std::iter::from_fn(next)))
+    }
+
+    fn summaries(&self, from: Lsn) -> Result<RecordSummaries<'_>, Error> {
+        let mut decoded = self.decoded(from)?;
+        Ok(Box::new(std::iter::from_fn(move || decoded.next(|record| record.lsn))))
+    }
+}
+
+/// Records as the operations that they are, or as their summaries.
+struct Decoded<T> {
+    cursor: Cursor,
+    codec: CodecId,
+    /// The log says that they are operations, and of which schema.
+    is_named: bool,
+    item: PhantomData<fn() -> T>,
+}
+
+impl<T: DeserializeOwned> Decoded<T> {
+    /// The next one, with what names its record.
+    fn next<N>(
+        &mut self,
+        name: impl Fn(&Record<'_>) -> N,
+    ) -> Option<Result<(N, Option<T>), Error>> {
+        let (codec, is_named) = (self.codec, self.is_named);
+        let decode = |record: &Record<'_>| {
+            let decoded = match record.schema {
+                newer if is_named && newer > Operation::SCHEMA => {
+                    Err(format!("it has schema {newer}, of a newer version").into())
+                }
+                _ => decode(codec, record.payload).map_err(seawall::CodecError::from),
+            };
+            let lsn = record.lsn;
+            let decoded = decoded.map_err(|source| Error::decode(lsn, source))?;
+            Ok((name(record), Some(decoded)))
+        };
+        match self.cursor.next_record() {
+            Ok(record) => record.as_ref().map(decode),
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+fn decode<T: DeserializeOwned>(codec: CodecId, payload: &[u8]) -> Result<T, String> {
+    // Both ways to write MessagePack are read alike.
+    let read = |payload| rmp_serde::from_slice(payload).map_err(|error| error.to_string());
+    match codec {
+        CodecId::MessagePack | CodecId::Positional => read(payload),
+        _ => serde_json::from_slice(payload).map_err(|error| error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall::{Codec, Json, MessagePack, Options, Positional};
+    use seawall_measure::scratch::Scratch;
+    use seawall_replay::{Change, TxId};
+
+    fn operations() -> Vec<Operation> {
+        let put = Change::put("t", [0xff, 1], "v");
+        vec![Operation::Begin(TxId(7)), Operation::Change(TxId(7), put), Operation::Commit(TxId(7))]
+    }
+
+    fn read<C: Codec<Operation>>(name: &str) -> Vec<Operation> {
+        let scratch = Scratch::new(&std::env::temp_dir(), name).unwrap();
+        let path = scratch.path().join("log");
+        let log = Options::new().open::<Operation, C>(&path).unwrap();
+        log.append_batch(&operations()).unwrap();
+        log.close().unwrap();
+        let source = OperationLog::open(&path).unwrap();
+        source.operations(Lsn::FIRST).unwrap().map(|read| read.unwrap().1.unwrap()).collect()
+    }
+
+    #[test]
+    fn operations_of_every_codec_are_read() {
+        assert_eq!(read::<MessagePack>("seawall-operations-named"), operations());
+        assert_eq!(read::<Positional>("seawall-operations-placed"), operations());
+        assert_eq!(read::<Json>("seawall-operations-json"), operations());
+        assert_eq!(decode(CodecId::Raw, br#"{"abort":3}"#), Ok(Operation::Abort(TxId(3))));
+        decode::<Operation>(CodecId::Raw, b"no operation").unwrap_err();
+        decode::<Operation>(CodecId::Json, br#"{"commit":"three"}"#).unwrap_err();
+    }
+}

@@ -1,0 +1,299 @@
+//! `seawall replay`: what was committed, in the order of its commits, into something that keeps
+//! state.
+
+mod answer;
+mod failure;
+mod lines;
+mod place;
+mod program;
+
+use crate::args::{Replay as Args, StorePlace, Target};
+use crate::commands::records::cat::judge_end;
+use crate::commands::transfer::operations::OperationLog;
+use crate::output::progress::Progress;
+use crate::output::report::{Exit, Failure, say};
+use crate::output::stdout::Output;
+use crate::stores::{self, Stores};
+use answer::Answer;
+use seawall::Lsn;
+use seawall_replay::{Bounds, MemoryStore, Phase, Progress as Heard, Replay, Store};
+use std::time::Duration;
+
+/// Replays the log into what was asked for.
+pub(crate) fn run(args: &Args, stores: Stores) -> Result<Exit, Failure> {
+    let fail = |error: seawall::Error| Failure::of(&error, "replay", &args.log);
+    let threads_for_nothing = args.threads > 1 && !matches!(args.into, Target::Store(_));
+    if threads_for_nothing {
+        let what = "--threads is for stores: json and a program take one batch after the other";
+        let failure = Failure::new(Exit::Usage, what).at("the command line");
+        return Err(failure.next("leave it out"));
+    }
+    let keeps_no_place = matches!(args.into, Target::Output | Target::File(_));
+    if args.adopt && keeps_no_place {
+        let what = "--adopt is for a program or a store: json keeps no place";
+        return Err(Failure::new(Exit::Usage, what).at("the command line").next("leave it out"));
+    }
+    // What is not built in is refused before anything is read.
+    let store = match &args.into {
+        Target::Store(store) => {
+            let at = format!("--into {store}");
+            Some((stores::find(stores, &store.name, &at)?, store))
+        }
+        _ => None,
+    };
+    let source = OperationLog::open(&args.log).map_err(fail)?;
+    let until = source.last_until(args.until, &args.log)?;
+    let progress = Progress::start(args.patience, quiet(args))?.counting("records");
+    let mut job = Job { args, source, until, progress };
+    let ended = match (&args.into, store) {
+        (Target::Output, _) => lines::to_output(&mut job)?,
+        (Target::File(path), _) => lines::to_file(&mut job, path)?,
+        (Target::Program(program), _) => Ended::Told(program::run(&mut job, program)?),
+        (Target::Store(_), store) => {
+            let (kind, StorePlace { place, .. }) = store.expect("it was found before");
+            // To open a store that is not there would make it.
+            let store = if args.dry_run && place.symlink_metadata().is_err() {
+                Box::new(MemoryStore::new())
+            } else {
+                stores::open(kind, place)?
+            };
+            Ended::Told(into_store(&mut job, &*store)?)
+        }
+    };
+    let Job { mut progress, until, .. } = job;
+    progress.end();
+    let answer = match ended {
+        Ended::Told(answer) => answer,
+        Ended::Unheard(exit) => return Ok(exit),
+    };
+    let written = tell(args, &answer);
+    Ok(end(args, &answer, until)?.worse(written))
+}
+
+/// What is to be done, with what.
+struct Job<'a> {
+    args: &'a Args,
+    source: OperationLog,
+    /// The last record to read, if not the last there is.
+    until: Option<Lsn>,
+    progress: Progress,
+}
+
+/// How a replay ended.
+enum Ended {
+    Told(Answer),
+    /// Nobody reads what it prints.
+    Unheard(Exit),
+}
+
+impl Job<'_> {
+    /// The replay of what is new to its target.
+    fn replay(&self) -> Replay {
+        let from = self.args.from.and_then(Lsn::new);
+        let replay = Replay::new().lanes(self.args.threads).batches(self.bounds());
+        let replay = from.into_iter().fold(replay, Replay::from);
+        let replay = if self.args.adopt { replay.adopt() } else { replay };
+        self.until.into_iter().fold(replay, Replay::until)
+    }
+
+    fn bounds(&self) -> Bounds {
+        match self.args.batch.0 {
+            // No batch is halved for the time it takes.
+            Some(size) => Bounds {
+                changes_min: size,
+                changes_max: size,
+                time_max: Duration::MAX,
+                ..Bounds::default()
+            },
+            None => Bounds::default(),
+        }
+    }
+
+    fn failure(&self, error: &seawall_replay::Error) -> Failure {
+        failure::of(error, self.args)
+    }
+}
+
+fn into_store(job: &mut Job<'_>, store: &dyn Store) -> Result<Answer, Failure> {
+    let replay = job.replay();
+    if job.args.dry_run {
+        let plan = replay.plan(&job.source, store).map_err(|error| job.failure(&error))?;
+        return Ok(Answer::of_plan(&plan));
+    }
+    let mut read = Read::default();
+    let progress = &mut job.progress;
+    let hear = |heard| {
+        let (done, total) = read.hear(heard);
+        progress.tell(done, total);
+    };
+    let report = replay.run_with(&job.source, store, hear);
+    let report = report.map_err(|error| job.failure(&error))?;
+    Ok(Answer::of_report(&report))
+}
+
+/// Records that were read, of both passes together.
+#[derive(Default)]
+struct Read {
+    planned: u64,
+    done: u64,
+}
+
+impl Read {
+    fn hear(&mut self, heard: Heard) -> (u64, Option<u64>) {
+        let Heard { phase, at, last, records } = heard;
+        if phase == Phase::Plan {
+            self.planned = records;
+            self.done = records;
+            return (records, None);
+        }
+        self.done = self.done.max(self.planned + records);
+        let left = last.map(|last| last.get().saturating_sub(at.get()));
+        (self.done, left.map(|left| self.done + left))
+    }
+}
+
+/// Says it where the transactions do not stand already.
+fn tell(args: &Args, answer: &Answer) -> Exit {
+    let lines = if args.look.json {
+        vec![answer.as_json(args).to_string()]
+    } else if args.look.quiet {
+        vec![]
+    } else {
+        answer.lines(args)
+    };
+    if args.into == Target::Output {
+        for line in &lines {
+            say(line);
+        }
+        return Exit::Fine;
+    }
+    let mut out = Output::new();
+    out.lines(&lines);
+    out.finish()
+}
+
+/// A replay ends where the log does; whether that is its end, only a look at all of it tells.
+fn end(args: &Args, answer: &Answer, until: Option<Lsn>) -> Result<Exit, Failure> {
+    if until.is_some() {
+        return Ok(Exit::Fine);
+    }
+    let found = seawall::Maintenance::at(&args.log).verify();
+    let found = found.map_err(|error| Failure::of(&error, "replay", &args.log))?;
+    Ok(judge_end(&args.log, &found, (answer.from, Exit::Fine)))
+}
+
+/// No bar stands between lines of an answer.
+fn quiet(args: &Args) -> bool {
+    args.look.quiet || args.into == Target::Output
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Verb, parse_words};
+    use crate::stores::StoreKind;
+    use crate::stores::held::Held;
+    use seawall::Log;
+    use seawall_measure::scratch::Scratch;
+    use seawall_replay::{Change, Operation, StoreError, TxId};
+    use std::path::Path;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::{Arc, LazyLock};
+
+    /// How often it was opened.
+    static OPENED: AtomicU32 = AtomicU32::new(0);
+    static HELD: LazyLock<Arc<MemoryStore>> = LazyLock::new(|| Arc::new(MemoryStore::new()));
+
+    /// A store that is there for as long as the test.
+    struct Heap;
+
+    impl StoreKind for Heap {
+        fn name(&self) -> &'static str {
+            "heap"
+        }
+
+        fn open(&self, _place: &Path) -> Result<Box<dyn Store>, StoreError> {
+            OPENED.fetch_add(1, Ordering::Relaxed);
+            Ok(Box::new(Held { store: HELD.clone(), folder: None }))
+        }
+    }
+
+    /// Two committed transactions, an aborted and an unfinished one.
+    fn operations() -> Vec<Operation> {
+        let put = |tx, key: &str| Operation::Change(TxId(tx), Change::put("", key, "v"));
+        vec![
+            Operation::Begin(TxId(1)),
+            put(1, "a"),
+            Change::put("", "b", "v").into(),
+            Operation::Begin(TxId(2)),
+            put(2, "c"),
+            Operation::Abort(TxId(2)),
+            Operation::Commit(TxId(1)),
+            Operation::Begin(TxId(3)),
+            put(3, "d"),
+        ]
+    }
+
+    fn args(line: &str) -> Args {
+        let Verb::Replay(args) = parse_words(line) else { panic!("{line}") };
+        args
+    }
+
+    fn answer(args: &Args, store: &dyn Store) -> Answer {
+        let source = OperationLog::open(&args.log).unwrap();
+        let until = source.last_until(args.until, &args.log).unwrap();
+        let progress = Progress::start(args.patience, true).unwrap();
+        into_store(&mut Job { args, source, until, progress }, store).unwrap()
+    }
+
+    #[test]
+    fn a_store_gets_what_was_committed_once_and_a_dry_run_changes_nothing() {
+        let scratch = Scratch::new(&std::env::temp_dir(), "seawall-into-store").unwrap();
+        let path = scratch.path().join("log");
+        let log: Log<Operation> = Log::open(&path).unwrap();
+        log.append_batch(&operations()).unwrap();
+        let line = format!("replay {} --into heap:anywhere", path.display());
+        let keys = |store: &MemoryStore| store.rows("").into_keys().collect::<Vec<_>>().concat();
+
+        let store = MemoryStore::new();
+        let dry = args(&format!("{line} --dry-run"));
+        let plan = answer(&dry, &store);
+        assert_eq!((plan.applied, plan.had, plan.aborted, plan.unfinished), (2, 0, 1, 1));
+        assert!(plan.lines(&dry).concat().contains("nothing was changed"));
+        assert_eq!(plan.as_json(&dry)["needed_from_lsn"], serde_json::Value::Null);
+        assert_eq!((keys(&store), store.watermarks().unwrap()), (vec![], vec![]));
+
+        let until = answer(&args(&format!("{line} --until 6 --batch 1")), &store);
+        assert_eq!((until.applied, until.unfinished, keys(&store)), (1, 1, b"b".to_vec()));
+        let all = args(&format!("{line} --threads 2 --json"));
+        let found = answer(&all, &store).as_json(&all);
+        assert_eq!((&found["applied"], &found["had_already"]), (&1.into(), &1.into()));
+        assert_eq!((&found["applied_lsn"], &found["needed_from_lsn"]), (&7.into(), &7.into()));
+        assert_eq!((&found["lanes"], &found["oldest_unfinished"]["tx"]), (&2.into(), &3.into()));
+        assert_eq!(keys(&store), b"ab");
+
+        // The same from outside, where the store is made by its kind.
+        let replay = |options: &str| run(&args(&format!("{line} -q {options}")), &[&Heap]).unwrap();
+        assert_eq!(replay("--dry-run"), Exit::Fine);
+        assert_eq!((OPENED.load(Ordering::Relaxed), keys(&HELD)), (0, vec![]));
+        assert_eq!((replay("--from 1"), keys(&HELD)), (Exit::Fine, b"ab".to_vec()));
+        drop(log);
+    }
+
+    #[test]
+    fn both_passes_count_and_nothing_counts_back() {
+        let lsn = |number| Lsn::new(number).unwrap();
+        let mut read = Read::default();
+        let plan = |at, records| Heard { phase: Phase::Plan, at: lsn(at), last: None, records };
+        let apply = |at, records| {
+            let last = Some(lsn(110));
+            Heard { phase: Phase::Apply, at: lsn(at), last, records }
+        };
+        assert_eq!(read.hear(plan(60, 50)), (50, None));
+        assert_eq!(read.hear(plan(110, 100)), (100, None));
+        assert_eq!(read.hear(apply(30, 20)), (120, Some(200)));
+        // A second run, which begins anew.
+        assert_eq!(read.hear(apply(20, 10)), (120, Some(210)));
+        assert_eq!(read.hear(apply(110, 100)), (200, Some(200)));
+    }
+}

@@ -1,0 +1,181 @@
+//! What a replay did or would do, for people and for programs.
+
+use crate::args::{Replay as Args, Target};
+use crate::output::text::{count, number, rounded, typed};
+use seawall::Lsn;
+use seawall_replay::{Plan, Report, Unfinished};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Duration;
+
+/// What became of a log.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    /// The first record that was read.
+    pub(super) from: Lsn,
+    pub(super) records: u64,
+    /// Transactions that were applied, or would be.
+    pub(super) applied: u64,
+    pub(super) had: u64,
+    pub(super) aborted: u64,
+    pub(super) unfinished: u64,
+    pub(super) oldest_unfinished: Option<Unfinished>,
+    pub(super) changes: u64,
+    /// Nothing with a plan.
+    pub(super) done: Option<Done>,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Done {
+    /// Nothing for lines, which have neither writes nor batches; and so is what follows.
+    pub(super) fed: Option<Fed>,
+    pub(super) time: Duration,
+    /// The last commit that the target has.
+    pub(super) applied_lsn: Option<Lsn>,
+}
+
+/// What a target took that keeps a place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fed {
+    pub(super) writes: u64,
+    pub(super) batches: u64,
+    pub(super) lanes: u32,
+    /// The first record that it may still need.
+    pub(super) needed_from: Lsn,
+}
+
+impl Answer {
+    pub(super) fn of_plan(plan: &Plan) -> Self {
+        Self {
+            from: plan.from,
+            records: plan.records,
+            applied: plan.committed - plan.applied_before,
+            had: plan.applied_before,
+            aborted: plan.aborted,
+            unfinished: plan.unfinished,
+            oldest_unfinished: plan.oldest_unfinished,
+            changes: plan.changes,
+            done: None,
+        }
+    }
+
+    pub(super) fn of_report(report: &Report) -> Self {
+        let done = Done {
+            fed: Some(Fed {
+                writes: report.writes,
+                batches: report.batches,
+                lanes: report.lanes,
+                needed_from: report.needed_from,
+            }),
+            time: report.applying,
+            applied_lsn: report.applied_lsn,
+        };
+        Self {
+            from: report.from,
+            records: report.records,
+            applied: report.applied,
+            had: report.committed.saturating_sub(report.applied),
+            aborted: report.aborted,
+            unfinished: report.unfinished,
+            oldest_unfinished: report.oldest_unfinished,
+            changes: report.changes,
+            done: Some(done),
+        }
+    }
+
+    pub(super) fn lines(&self, args: &Args) -> Vec<String> {
+        let applied = count(self.applied, "transaction");
+        let keeps_no_place = matches!(args.into, Target::Output | Target::File(_));
+        let fate = match self.done {
+            None => "would be applied",
+            Some(_) if keeps_no_place => "written",
+            Some(_) => "applied",
+        };
+        let Self { had, aborted, unfinished, .. } = self;
+        let [had, aborted, unfinished] = [had, aborted, unfinished].map(|count| number(*count));
+        let had_is = if keeps_no_place { "before --from" } else { "had already" };
+        let records = count(self.records, "record");
+        let mut lines = vec![
+            format!("{} into {}   {applied} {fate}", args.log.display(), args.into),
+            format!("  read         {records}, from LSN {} on", self.from),
+            format!("  besides      {had} {had_is}, {aborted} aborted, {unfinished} unfinished"),
+        ];
+        if let Some(Unfinished { tx, lsn }) = self.oldest_unfinished {
+            lines.push(format!("  unfinished   the oldest is transaction {tx}, since LSN {lsn}"));
+        }
+        let changes = format!("  changes      {}", number(self.changes));
+        match &self.done {
+            None => lines.extend([changes, String::new(), "nothing was changed".to_owned()]),
+            Some(Done { fed: None, .. }) => lines.push(changes),
+            Some(Done { fed: Some(fed), applied_lsn, .. }) => {
+                lines.push(changes + &fed.says());
+                lines.extend(
+                    self.rate()
+                        .map(|rate| format!("  rate         {} changes a second", rounded(rate))),
+                );
+                lines.push(match applied_lsn {
+                    Some(lsn) => format!("  applied      up to LSN {lsn}, durably"),
+                    None => "  applied      nothing so far".to_owned(),
+                });
+                lines.push(fed.says_needed(&args.log));
+            }
+        }
+        lines
+    }
+
+    /// Changes a second, where there were any.
+    fn rate(&self) -> Option<f64> {
+        let time = self.done.as_ref()?.time.as_secs_f64();
+        (self.changes > 0 && time > 0.0).then(|| crate::output::text::to_f64(self.changes) / time)
+    }
+
+    pub(super) fn as_json(&self, args: &Args) -> Value {
+        let done = self.done.as_ref();
+        let fed = done.and_then(|done| done.fed.as_ref());
+        let oldest = self
+            .oldest_unfinished
+            .map(|oldest| json!({ "tx": oldest.tx, "lsn": oldest.lsn.get() }));
+        json!({
+            "schema": "seawall.replay/1",
+            "log": args.log.display().to_string(),
+            "into": args.into.to_string(),
+            "dry_run": args.dry_run,
+            "from_lsn": self.from.get(),
+            "records": self.records,
+            "applied": self.applied,
+            "had_already": self.had,
+            "aborted": self.aborted,
+            "unfinished": self.unfinished,
+            "oldest_unfinished": oldest,
+            "changes": self.changes,
+            "writes": fed.map(|fed| fed.writes),
+            "batches": fed.map(|fed| fed.batches),
+            "lanes": fed.map(|fed| fed.lanes),
+            "seconds": done.map(|done| done.time.as_secs_f64()),
+            "changes_per_s": self.rate().map(f64::round),
+            "applied_lsn": done.and_then(|done| done.applied_lsn).map(Lsn::get),
+            "needed_from_lsn": fed.map(|fed| fed.needed_from.get()),
+        })
+    }
+}
+
+impl Fed {
+    fn says(&self) -> String {
+        let batches = match self.batches {
+            1 => "1 batch".to_owned(),
+            many => format!("{} batches", number(many)),
+        };
+        let (writes, lanes) = (count(self.writes, "write"), count(self.lanes.into(), "lane"));
+        format!(", as {writes} in {batches}, {lanes}")
+    }
+
+    fn says_needed(&self, log: &Path) -> String {
+        let lsn = self.needed_from;
+        if lsn == Lsn::FIRST {
+            return "  needed       all of the log".to_owned();
+        }
+        let next = format!("seawall truncate {} --before {lsn}", typed(log));
+        format!("  needed       from LSN {lsn} on, so this is safe: {next}")
+    }
+}

@@ -1,0 +1,259 @@
+//! Batches into a program, by lines of JSON on its standard input and output.
+//!
+//! The program keeps its place together with its state, says it when it starts, and answers each
+//! batch when it has that durably, place included. Killed where it may be, it says on its next
+//! start how far it is, and nothing comes twice. This process cannot end it when it is killed
+//! itself, so the program sees to it that there is one of it at a time.
+
+use super::answer::{Answer, Done, Fed};
+use super::lines::line;
+use super::{Job, place};
+use crate::output::report::{Exit, Failure};
+use crate::output::stdout::one_line;
+use seawall::Lsn;
+use seawall_measure::machine::Stopwatch;
+use seawall_replay::{BatchSize, Transaction, Watermark};
+use serde_json::{Value, json};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// More than any answer has.
+const ANSWER_MAX: u64 = 4096;
+/// So much of a wrong one is shown.
+const SHOWN_MAX: usize = 60;
+
+/// Starts the program, and gives it what it does not have.
+pub(super) fn run(job: &mut Job<'_>, command: &str) -> Result<Answer, Failure> {
+    let mut program = Program::start(command)?;
+    let mark = program.standing()?;
+    let replay = job.replay();
+    let walk = replay.transactions(&job.source, mark).map_err(|error| job.failure(&error))?;
+    let plan = walk.plan().clone();
+    let mut answer = Answer::of_plan(&plan);
+    if job.args.dry_run {
+        program.end(mark.and_then(|mark| mark.applied_lsn()))?;
+        return Ok(answer);
+    }
+    let watch = Stopwatch::start();
+    let began = walk.began();
+    let mut feed = Feed {
+        program,
+        size: BatchSize::new(job.bounds()),
+        batch: Batch::default(),
+        reached: began,
+        fed: Fed { writes: 0, batches: 0, lanes: 1, needed_from: plan.from },
+    };
+    if began != mark {
+        // It was vouched for: the program keeps what proves it from now on.
+        feed.adopt()?;
+    }
+    let total = plan.last.map(|last| last.get().saturating_sub(plan.from.get()) + 1);
+    for transaction in walk {
+        let transaction = transaction.map_err(|error| super::failure::of(&error, job.args))?;
+        feed.take(&transaction)?;
+        let read = (transaction.lsn.get() + 1).saturating_sub(plan.from.get());
+        job.progress.tell(read, total);
+    }
+    feed.send()?;
+    let Feed { program, reached, mut fed, .. } = feed;
+    fed.needed_from = reached.map_or(plan.from, |mark| mark.needed_from());
+    let applied = reached.and_then(|mark| mark.applied_lsn());
+    program.end(applied)?;
+    answer.changes = fed.writes;
+    answer.done = Some(Done { fed: Some(fed), time: watch.elapsed(), applied_lsn: applied });
+    Ok(answer)
+}
+
+/// Whole transactions that are sent at once.
+#[derive(Default)]
+struct Batch {
+    /// The commit of the first one, and where the program is behind the last one.
+    range: Option<(Lsn, Watermark)>,
+    /// The transactions, with commas between them.
+    text: String,
+    changes: usize,
+}
+
+/// Makes batches and sends them.
+struct Feed {
+    program: Program,
+    size: BatchSize,
+    batch: Batch,
+    /// Where the program is.
+    reached: Option<Watermark>,
+    fed: Fed,
+}
+
+impl Feed {
+    fn take(&mut self, transaction: &Transaction) -> Result<(), Failure> {
+        let Batch { range, text, changes } = &mut self.batch;
+        if !text.is_empty() {
+            text.push(',');
+        }
+        text.push_str(&line(transaction)?);
+        *changes += transaction.changes.len();
+        let first = range.map_or(transaction.lsn, |(first, _)| first);
+        *range = Some((first, transaction.watermark));
+        if self.size.is_full(*changes, text.len()) { self.send() } else { Ok(()) }
+    }
+
+    fn send(&mut self) -> Result<(), Failure> {
+        let Batch { range, text, changes } = std::mem::take(&mut self.batch);
+        let Some((first, reached)) = range else { return Ok(()) };
+        let watch = Stopwatch::start();
+        let last = reached.applied_lsn().unwrap_or(first);
+        self.give(&text, &reached, &format!("transactions committed at LSN {first} .. {last}"))?;
+        self.size.took(changes, watch.elapsed());
+        self.fed.writes += u64::try_from(changes).unwrap_or(u64::MAX);
+        Ok(())
+    }
+
+    /// Has the program keep where it began, in the form of now, and nothing else.
+    fn adopt(&mut self) -> Result<(), Failure> {
+        match self.reached {
+            Some(reached) => self.give("", &reached, "its place, and no transaction"),
+            None => Ok(()),
+        }
+    }
+
+    fn give(&mut self, text: &str, reached: &Watermark, about: &str) -> Result<(), Failure> {
+        self.fed.batches += 1;
+        let (batch, place) = (self.fed.batches, place::of(reached));
+        let line = format!("{{\"batch\":{batch},\"place\":{place},\"transactions\":[{text}]}}\n");
+        self.program.apply(&line, &place, about)?;
+        self.reached = Some(*reached);
+        Ok(())
+    }
+}
+
+/// The program under way.
+struct Program {
+    command: String,
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Program {
+    fn start(command: &str) -> Result<Self, Failure> {
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(command).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = shell.spawn().map_err(|error| {
+            let failure = Failure::new(Exit::Failed, format!("cannot start a shell: {error}"));
+            failure.at(format!("cmd:{command}")).next("see that there is a `sh` on the path")
+        })?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let output = BufReader::new(output.expect("a pipe was asked for"));
+        Ok(Self { command: command.to_owned(), child, input, output })
+    }
+
+    /// How far it says it is; nothing if it is new.
+    fn standing(&mut self) -> Result<Option<Watermark>, Failure> {
+        let first = self.hear().map_err(|why| self.failure(&why, "before any transaction"))?;
+        if place::is_old(&first) {
+            let what = "keeps two numbers, as an earlier version asked for, and not its place";
+            return Err(self.failure(what, "before any transaction").next(place::CHANGE));
+        }
+        place::read(&first).map_err(|why| {
+            let shown = short(&first);
+            let what = format!("began with {shown}, which does not say how far it is: {why}");
+            let failure = self.failure(&what, "before any transaction");
+            let expected = r#"{"place":null}, or with the place that it was sent last"#;
+            failure.next(format!("let it begin with {expected}: seawall replay --help"))
+        })
+    }
+
+    /// Sends a batch, and waits until the program has it.
+    fn apply(&mut self, batch: &str, place: &Value, about: &str) -> Result<(), Failure> {
+        // A program that does not read may have said why, or ends: the answer tells.
+        let sent = match &mut self.input {
+            Some(input) => input.write_all(batch.as_bytes()).and_then(|()| input.flush()),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        };
+        let heard = match sent {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.to_string()),
+            Err(_) => Err(self.ended()),
+            Ok(()) => self.hear(),
+        };
+        let answer = heard.map_err(|why| self.failure(&why, about))?;
+        let expected = json!({ "place": place });
+        if serde_json::from_str::<Value>(&answer).ok().as_ref() == Some(&expected) {
+            return Ok(());
+        }
+        let what = format!("answered {}, and {expected} was due", short(&answer));
+        let failure = self.failure(&what, about);
+        Err(if place::is_old(&answer) { failure.next(place::CHANGE) } else { failure })
+    }
+
+    /// Nothing more comes: it ends, well.
+    fn end(mut self, applied: Option<Lsn>) -> Result<(), Failure> {
+        self.input = None;
+        let has = match applied {
+            Some(applied) => format!("behind LSN {applied}, which it has"),
+            None => "before any transaction".to_owned(),
+        };
+        let mut rest = vec![];
+        let heard = (&mut self.output).take(ANSWER_MAX).read_to_end(&mut rest);
+        heard.map_err(|error| self.failure(&error.to_string(), &has))?;
+        if !rest.trim_ascii().is_empty() {
+            let what = format!("said more than it was asked: {}", short(&lossy(&rest)));
+            return Err(self.failure(&what, &has));
+        }
+        let status = self.child.wait().map_err(|error| self.failure(&error.to_string(), &has))?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(self.failure(&format!("ended with {status}"), &has))
+    }
+
+    /// Its next line.
+    fn hear(&mut self) -> Result<String, String> {
+        let mut bytes = vec![];
+        let read = (&mut self.output).take(ANSWER_MAX).read_until(b'\n', &mut bytes);
+        read.map_err(|error| format!("cannot be heard: {error}"))?;
+        match bytes.pop() {
+            Some(b'\n') => Ok(lossy(&bytes)),
+            None => Err(self.ended()),
+            Some(last) => {
+                bytes.push(last);
+                Err(format!("said {} without an end of line", short(&lossy(&bytes))))
+            }
+        }
+    }
+
+    /// It closed its end; how it ended.
+    fn ended(&mut self) -> String {
+        self.input = None;
+        match self.child.wait() {
+            Ok(status) => format!("ended without an answer, with {status}"),
+            Err(error) => format!("ended without an answer: {error}"),
+        }
+    }
+
+    fn failure(&self, what: &str, about: &str) -> Failure {
+        let what = format!("the program {what}");
+        let failure = Failure::new(Exit::Failed, what);
+        let failure = failure.at(format!("{about}, cmd:{}", self.command));
+        failure.next("mend it, then replay again: it is given what it does not say it has")
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may be killed at any time; one that has ended is not there any more.
+        self.input = None;
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The beginning of what it said.
+fn short(text: &str) -> String {
+    let shown = one_line(text.trim());
+    let cut: String = shown.chars().take(SHOWN_MAX).collect();
+    if cut.len() < shown.len() { format!("`{cut}...`") } else { format!("`{cut}`") }
+}

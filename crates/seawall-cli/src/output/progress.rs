@@ -1,0 +1,193 @@
+//! How far long work has come: a bar for a person who waits, lines of JSON for a program.
+
+use crate::output::report::{Exit, Failure};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use seawall_measure::machine::Stopwatch;
+use serde_json::json;
+use std::io::{self, Write};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Shorter work is not worth a bar.
+const SILENCE: Duration = Duration::from_millis(500);
+/// What is counted unless told otherwise.
+const BYTES: &str = "bytes";
+/// What is said more often is not read.
+const BETWEEN: Duration = Duration::from_millis(100);
+
+/// `--progress`
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Patience {
+    /// Show progress: auto (on a terminal), never, or JSON lines to fd:N
+    #[arg(long, value_name = "WHERE", default_value = "auto")]
+    progress: Ear,
+}
+
+/// Who hears of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ear {
+    Auto,
+    Never,
+    Descriptor(u32),
+}
+
+impl FromStr for Ear {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.strip_prefix("fd:").and_then(|number| number.parse().ok());
+        match (text, number) {
+            ("auto", _) => Ok(Self::Auto),
+            ("never", _) => Ok(Self::Never),
+            (_, Some(number)) => Ok(Self::Descriptor(number)),
+            _ => Err("write auto, never, or fd:3 for descriptor 3".to_owned()),
+        }
+    }
+}
+
+/// Work under way.
+pub(crate) struct Progress {
+    watch: Stopwatch,
+    /// When to say it next.
+    next: Duration,
+    out: Option<Out>,
+    /// What was said last.
+    done: u64,
+    total: Option<u64>,
+    /// What is counted.
+    unit: &'static str,
+}
+
+enum Out {
+    Bar(ProgressBar),
+    Lines(Box<dyn Write>),
+}
+
+impl Progress {
+    /// Begins; `quiet` people see no bar.
+    pub(crate) fn start(patience: Patience, quiet: bool) -> Result<Self, Failure> {
+        let out = match patience.progress {
+            Ear::Auto if !quiet => {
+                let bar =
+                    ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+                (!bar.is_hidden()).then_some(Out::Bar(bar))
+            }
+            Ear::Auto | Ear::Never => None,
+            Ear::Descriptor(number) => match seawall_host::open_descriptor(number) {
+                Ok(file) => Some(Out::Lines(Box::new(file))),
+                // Who does not listen any more need not.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => None,
+                Err(error) => return Err(deaf(number, &error)),
+            },
+        };
+        let next = if matches!(out, Some(Out::Bar(_))) { SILENCE } else { BETWEEN };
+        Ok(Self { watch: Stopwatch::start(), next, out, done: 0, total: None, unit: BYTES })
+    }
+
+    /// Counts these instead of bytes.
+    pub(crate) fn counting(mut self, unit: &'static str) -> Self {
+        self.unit = unit;
+        self
+    }
+
+    /// So many bytes, or of what is counted, are done, of so many if that is known.
+    pub(crate) fn tell(&mut self, done: u64, total: Option<u64>) {
+        (self.done, self.total) = (done, total);
+        if self.out.is_none() {
+            return;
+        }
+        let now = self.watch.elapsed();
+        if now >= self.next {
+            self.next = now + BETWEEN;
+            self.say();
+        }
+    }
+
+    /// The same, as the library tells it.
+    pub(crate) fn hear(&mut self, at: seawall::Progress) {
+        self.tell(at.done, Some(at.total));
+    }
+
+    /// The work has ended, well or not: the bar goes, and a program hears the last word.
+    pub(crate) fn end(&mut self) {
+        match &self.out {
+            Some(Out::Bar(bar)) => bar.finish_and_clear(),
+            Some(Out::Lines(_)) => self.say(),
+            None => {}
+        }
+        self.out = None;
+    }
+
+    fn say(&mut self) {
+        let (done, total, unit) = (self.done, self.total, self.unit);
+        match &mut self.out {
+            Some(Out::Bar(bar)) => {
+                if bar.length() != total || bar.position() == 0 {
+                    bar.set_style(style(total.is_some(), unit));
+                }
+                bar.update(|state| {
+                    state.set_pos(done);
+                    if let Some(total) = total {
+                        state.set_len(total);
+                    }
+                });
+            }
+            Some(Out::Lines(file)) => {
+                // One call, one whole line.
+                let line = format!("{}\n", json!({ "done": done, "total": total, "unit": unit }));
+                match file.write_all(line.as_bytes()) {
+                    // A listener who is behind misses a line.
+                    Err(error) if error.kind() != io::ErrorKind::WouldBlock => self.out = None,
+                    _ => {}
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        // No bar is to stand before the message of an error.
+        self.end();
+    }
+}
+
+fn deaf(number: u32, error: &io::Error) -> Failure {
+    let what = format!("cannot write to descriptor {number}: {error}");
+    let failure = Failure::new(Exit::Usage, what).at(format!("--progress fd:{number}"));
+    failure.next(format!("open a file or a pipe for this program, as in {number}> FILE"))
+}
+
+fn style(has_total: bool, unit: &str) -> ProgressStyle {
+    let template = match (has_total, unit) {
+        (true, BYTES) => {
+            "  [{bar:24}] {percent:>3} %  {binary_bytes} of {binary_total_bytes}  {eta} left"
+        }
+        (false, BYTES) => "  {spinner} {binary_bytes}  {elapsed}",
+        _ => "  [{bar:24}] {percent:>3} %  {pos} of {len}  {eta} left",
+    };
+    ProgressStyle::with_template(template).expect("a test reads them all").progress_chars("=> ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_templates_can_be_read() {
+        let _ = (style(true, BYTES), style(false, BYTES), style(true, "steps"));
+    }
+
+    #[test]
+    fn who_hears_is_read_or_refused() {
+        let read = |text: &str| text.parse::<Ear>().ok();
+        assert_eq!(read("auto"), Some(Ear::Auto));
+        assert_eq!(read("never"), Some(Ear::Never));
+        assert_eq!(read("fd:3"), Some(Ear::Descriptor(3)));
+        for wrong in ["", "fd", "fd:", "fd:-1", "fd:x", "3", "always"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! Errors in three lines: what, where, what next. And the one table of exit codes.
+
+use crate::output::text::typed;
+use seawall::Error;
+use seawall::format::Refused;
+use seawall::verify::Verdict;
+use seawall_measure::scratch::NoFolder;
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// How the program ends; the same for all verbs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Did it. An ordinary torn tail is fine.
+    Fine,
+    /// I/O or environment: nothing is said about the log.
+    Failed,
+    /// The command line asks for what cannot be.
+    Usage,
+    /// The tail cannot be told from damage; with `--strict`: any torn tail.
+    Unsure,
+    /// Damage, and every record can still be read.
+    Correctable,
+    /// Damage, and records are lost.
+    Lost,
+    /// Another process writes the log.
+    Busy,
+    /// Not a Seawall log, or newer.
+    Format,
+    /// The target exists, with other content.
+    Conflict,
+    /// What is synced here is not durable.
+    Contract,
+    /// As a program ended that was run.
+    Theirs(u8),
+    /// A signal ended it, after everything was put in order.
+    Signalled(u8),
+}
+
+/// Code and rank: of several results the one with the higher rank is the exit code.
+pub(crate) const TABLE: [(Exit, u8, u8); 10] = [
+    (Exit::Fine, 0, 0),
+    (Exit::Failed, 1, 1),
+    (Exit::Usage, 2, 2),
+    (Exit::Unsure, 3, 7),
+    (Exit::Correctable, 4, 8),
+    (Exit::Lost, 5, 9),
+    (Exit::Busy, 6, 3),
+    (Exit::Format, 8, 6),
+    (Exit::Conflict, 9, 4),
+    (Exit::Contract, 10, 5),
+];
+
+impl Exit {
+    /// The number that the shell sees.
+    pub(crate) fn code(self) -> u8 {
+        self.row().1
+    }
+
+    /// The worse of two: 5, then 4, 3, 8, 10, 9, 6, 2, 1, 0. An error never hides lost records.
+    pub(crate) fn worse(self, other: Self) -> Self {
+        if other.row().2 > self.row().2 { other } else { self }
+    }
+
+    /// What a verdict means for a script.
+    pub(crate) fn of(verdict: Verdict, strict: bool) -> Self {
+        match verdict {
+            Verdict::Torn if strict => Self::Unsure,
+            Verdict::Clean | Verdict::Torn => Self::Fine,
+            Verdict::Unsure => Self::Unsure,
+            Verdict::Correctable => Self::Correctable,
+            // A verdict that this program does not know is no better than the worst it knows.
+            _ => Self::Lost,
+        }
+    }
+
+    fn row(self) -> (Self, u8, u8) {
+        if let Self::Theirs(code) = self {
+            // What goes wrong with us matters more than how they are.
+            return (self, code, 0);
+        }
+        if let Self::Signalled(signal) = self {
+            return (self, 128 + signal, 10);
+        }
+        TABLE.into_iter().find(|row| row.0 == self).expect("every exit has a row")
+    }
+}
+
+/// An error as a person reads it.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    what: String,
+    place: String,
+    next: String,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, what: impl Display) -> Self {
+        Self { exit, what: what.to_string(), place: String::new(), next: String::new() }
+    }
+
+    /// Something that this verb does to this log failed.
+    pub(crate) fn of(error: &Error, verb: &str, log: &Path) -> Self {
+        let exit = exit_of(error);
+        let next = next_after(error, verb, log);
+        Self::new(exit, what_of(error, log)).at(log.display()).next(next)
+    }
+
+    /// A verb that makes a new log of this one failed; what it made is gone.
+    pub(crate) fn of_making(error: &Error, verb: &str, (log, target): (&Path, &Path)) -> Self {
+        let partial = PathBuf::from(format!("{}.partial", target.display()));
+        match error {
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
+                if target.symlink_metadata().is_ok() {
+                    let failure = Self::new(Exit::Conflict, "the target exists");
+                    return failure.at(target.display()).next("give a name that does not exist");
+                }
+                let what = "an earlier run did not finish, and left its draft";
+                let next = "remove it, unless another process is at work on it; then try again";
+                Self::new(Exit::Conflict, what).at(partial.display()).next(next)
+            }
+            Error::Io { source, .. } if !is_missing(source, log) => {
+                let place = format!("{}, on the way to {}", log.display(), target.display());
+                let next = match source.kind() {
+                    io::ErrorKind::StorageFull => "make room, or give another place",
+                    io::ErrorKind::NotFound => "make the directory of the new log first",
+                    _ => "check the place, its permissions and its device, then try again",
+                };
+                let next = format!("{next}; nothing was created, and the log is unchanged");
+                Self::new(Exit::Failed, what_of(error, log)).at(place).next(next)
+            }
+            _ => Self::of(error, verb, log),
+        }
+    }
+
+    /// A page could not be written, for what the system or the writer of pages says.
+    pub(crate) fn of_page(error: &io::Error, path: &Path) -> Self {
+        if error.kind() == io::ErrorKind::AlreadyExists {
+            let what = "the report exists, or a draft of it";
+            return Self::new(Exit::Conflict, what)
+                .at(format!("{0} or {0}.partial", path.display()))
+                .next("give a name that does not exist");
+        }
+        if error.kind() == io::ErrorKind::InvalidInput {
+            return Self::new(Exit::Failed, error).at(path.display()).next("give one that does");
+        }
+        let failure = Self::new(Exit::Failed, format!("cannot write the report: {error}"));
+        failure.at(path.display()).next("give a name in a directory that can be written to")
+    }
+
+    pub(crate) fn at(mut self, place: impl Display) -> Self {
+        self.place = place.to_string();
+        self
+    }
+
+    pub(crate) fn next(mut self, next: impl Display) -> Self {
+        self.next = next.to_string();
+        self
+    }
+
+    /// The first line, without the program's name.
+    pub(crate) fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// Tells the person.
+    pub(crate) fn tell(&self) {
+        let Self { what, place, next, .. } = self;
+        say(&format!("seawall: {what}\n  where: {place}\n  next: {next}"));
+    }
+}
+
+impl From<NoFolder> for Failure {
+    fn from(error: NoFolder) -> Self {
+        let NoFolder { path, source } = &error;
+        if source.kind() == io::ErrorKind::AlreadyExists {
+            let what = "a killed run left its folder";
+            let failure = Self::new(Exit::Failed, what).at(path.display());
+            return failure.next("remove it, and try again");
+        }
+        let failure = Self::new(Exit::Failed, &error).at(path.display());
+        failure.next("give another directory, one that can be written to")
+    }
+}
+
+/// Says it on standard error; if nobody listens there, nobody can be told.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Says it over what was said so before, on a terminal; nothing clears the line.
+pub(crate) fn say_over(text: &str) {
+    let mut terminal = io::stderr().lock();
+    let _ = write!(terminal, "\r{text:<40}\r").and_then(|()| terminal.flush());
+}
+
+/// Tells of a failure; how the program ends.
+pub(crate) fn exit(done: Result<Exit, Failure>) -> Exit {
+    done.unwrap_or_else(|failure| {
+        failure.tell();
+        failure.exit
+    })
+}
+
+fn exit_of(error: &Error) -> Exit {
+    match error {
+        Error::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => Exit::Format,
+        Error::Busy { .. } => Exit::Busy,
+        Error::NotALog { .. } | Error::Unsupported { .. } => Exit::Format,
+        Error::Mismatch { .. } | Error::InvalidOption { .. } => Exit::Usage,
+        Error::Damaged { damage, .. } if damage.lost.is_none() => Exit::Correctable,
+        Error::Damaged { .. } => Exit::Lost,
+        Error::Ambiguous { .. } => Exit::Unsure,
+        Error::Unconfirmed { .. } => Exit::Contract,
+        _ => Exit::Failed,
+    }
+}
+
+fn what_of(error: &Error, log: &Path) -> String {
+    match error {
+        Error::Io { source, .. } if is_missing(source, log) => {
+            format!("no such log: {}", log.display())
+        }
+        Error::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
+            "not a Seawall log: a log is a directory".to_owned()
+        }
+        Error::Unsupported { refused, .. } => {
+            format!("this log was written by another version of Seawall: {refused}")
+        }
+        Error::NotALog { found, .. } => format!("not a Seawall log: {found}"),
+        Error::Busy { .. } => format!("another process has {} open for writing", log.display()),
+        Error::Damaged { damage, .. } => format!("{} is damaged: {damage}", log.display()),
+        Error::Pruned { oldest, .. } => {
+            format!("{}: records before {oldest} were truncated away", log.display())
+        }
+        Error::DiskFull { source, .. } => {
+            let log = log.display();
+            format!(
+                "no room for the next segment of {log}: nothing that was acknowledged is lost \
+                 ({source})"
+            )
+        }
+        other => format!("{other:#}"),
+    }
+}
+
+fn next_after(error: &Error, verb: &str, log: &Path) -> String {
+    let shown = typed(log);
+    match error {
+        Error::Io { source, .. } => next_after_io(source, verb, log),
+        Error::Busy { .. } => "wait until it has ended; reading works meanwhile".to_owned(),
+        Error::NotALog { .. } => {
+            "give the directory that `seawall append` was given, or a new one to append".to_owned()
+        }
+        Error::Unsupported { refused: Refused::OtherVersion { version, draft }, .. }
+            if *version == 0 || *draft != 0 =>
+        {
+            format!(
+                "seawall cat {shown} -o len32, with the seawall that wrote it; then append that to \
+                 a new log with this one"
+            )
+        }
+        Error::Unsupported { .. } => "use the seawall that wrote it".to_owned(),
+        Error::Mismatch { what, .. } => match option_for(what) {
+            Some(option) => format!("leave {option} out, or give another log"),
+            None => "give a log of this kind".to_owned(),
+        },
+        Error::InvalidOption { .. } => format!("seawall {verb} --help"),
+        Error::Damaged { .. } => {
+            format!("seawall repair {shown}, for a plan; or seawall cat {shown} --skip-damaged")
+        }
+        Error::Unconfirmed { .. } => format!(
+            "see what the system's journal says of this device; seawall append {shown} </dev/null \
+             then settles what becomes of them"
+        ),
+        Error::TooLarge { .. } => "split it into smaller records".to_owned(),
+        Error::Poisoned { .. } => format!(
+            "remove the cause, then open the log again: seawall verify {shown} shows what survived"
+        ),
+        Error::DiskFull { .. } => {
+            "make room, then send the rest again: what was acknowledged is kept".to_owned()
+        }
+        Error::Pruned { oldest, .. } => {
+            format!("begin with record {oldest}, the oldest in the log")
+        }
+        Error::Rewound { next, .. } | Error::BeyondEnd { next, .. } => match next.previous() {
+            Some(last) => format!(
+                "the log was truncated to {last}: discard what you derived from later records, and \
+                     set the cursor to {next}"
+            ),
+            None => format!("discard what you derived from it, and set the cursor to {next}"),
+        },
+        _ => format!("seawall verify {shown}"),
+    }
+}
+
+fn is_device_error(error: &io::Error) -> bool {
+    const EIO: i32 = 5;
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let number = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
+        if number == Some(EIO) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// The option of `append` that asks for this property of a log.
+fn option_for(what: &str) -> Option<&'static str> {
+    match what {
+        "layout" => Some("--log-format"),
+        "segment size" => Some("--segment-size"),
+        "codec" => Some("--codec"),
+        _ => None,
+    }
+}
+
+/// Whether the path of the log itself leads nowhere.
+fn is_missing(error: &io::Error, log: &Path) -> bool {
+    error.kind() == io::ErrorKind::NotFound && log.symlink_metadata().is_err()
+}
+
+fn next_after_io(error: &io::Error, verb: &str, log: &Path) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound if is_missing(error, log) => {
+            let parent = log.parent().filter(|parent| !parent.as_os_str().is_empty());
+            match parent.filter(|parent| !parent.exists()) {
+                Some(parent) => format!("mkdir -p {}", typed(parent)),
+                None if verb == "append" => {
+                    "check the path; without --no-create, append creates the log".to_owned()
+                }
+                None => "check the path".to_owned(),
+            }
+        }
+        io::ErrorKind::NotADirectory => "give the log's directory".to_owned(),
+        io::ErrorKind::PermissionDenied => "check the permissions".to_owned(),
+        io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge => {
+            "make room, then try again: what was acknowledged is kept".to_owned()
+        }
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "the file system is mounted read-only: give another place, or remount it".to_owned()
+        }
+        io::ErrorKind::InvalidFilename => "give a shorter name".to_owned(),
+        io::ErrorKind::QuotaExceeded => "make room within your quota, then try again".to_owned(),
+        // EIO has no kind of its own.
+        _ if is_device_error(error) => {
+            "look for errors of this device in the kernel log (dmesg), then try again".to_owned()
+        }
+        _ => "check the path, then try again".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_of_several_follows_the_documented_order() {
+        let order = [
+            Exit::Lost,
+            Exit::Correctable,
+            Exit::Unsure,
+            Exit::Format,
+            Exit::Contract,
+            Exit::Conflict,
+            Exit::Busy,
+            Exit::Usage,
+            Exit::Failed,
+            Exit::Fine,
+        ];
+        for pair in order.windows(2) {
+            let [worse, better] = pair else { panic!("windows of two") };
+            assert_eq!((worse.worse(*better), better.worse(*worse)), (*worse, *worse));
+        }
+    }
+
+    #[test]
+    fn codes_are_those_that_scripts_know() {
+        let codes = TABLE.map(|row| row.0.code());
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 8, 9, 10]);
+    }
+}

@@ -1,0 +1,131 @@
+//! Standard output: buffered, and quiet about readers that have gone.
+
+use crate::output::color::{self, Tone, paint};
+use crate::output::report::{Exit, Failure};
+use data_encoding::HEXLOWER;
+use std::io::{self, BufWriter, StdoutLock, Write};
+
+/// The answer on its way out.
+#[derive(Debug)]
+pub(crate) struct Output {
+    out: BufWriter<StdoutLock<'static>>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    /// The reader has enough, as `head` has.
+    Closed,
+    /// An error that was told.
+    Failed,
+}
+
+impl Output {
+    pub(crate) fn new() -> Self {
+        let out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
+        Self { out, state: State::Open }
+    }
+
+    /// Whether what is written still goes anywhere.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// Whether writing failed, other than by a reader that closed the pipe.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.state == State::Failed
+    }
+
+    /// Writes with `act`, unless nobody reads any more. [`finish`](Self::finish) knows of errors.
+    pub(crate) fn write(&mut self, act: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
+        if self.is_open() {
+            let done = act(&mut self.out);
+            self.note(done);
+        }
+    }
+
+    /// Writes one line.
+    pub(crate) fn line(&mut self, text: &str) {
+        self.write(|out| writeln!(out, "{text}"));
+    }
+
+    /// Writes so many lines, and hands them over.
+    pub(crate) fn lines(&mut self, texts: &[impl AsRef<str>]) {
+        for text in texts {
+            self.line(text.as_ref());
+        }
+        self.flush();
+    }
+
+    /// Writes one line with its last `word` coloured, if that is wanted.
+    pub(crate) fn toned(&mut self, text: &str, word: &str, tone: Tone) {
+        if color::is_wanted() { self.line(&paint(text, word, tone)) } else { self.line(text) }
+    }
+
+    /// Hands over what is buffered.
+    pub(crate) fn flush(&mut self) {
+        if self.is_open() {
+            let done = self.out.flush();
+            self.note(done);
+        }
+    }
+
+    /// Hands over what is left; how the program ends if nothing else went wrong.
+    pub(crate) fn finish(mut self) -> Exit {
+        self.flush();
+        if self.state == State::Failed { Exit::Failed } else { Exit::Fine }
+    }
+
+    fn note(&mut self, done: io::Result<()>) {
+        let Err(error) = done else { return };
+        self.state = State::Closed;
+        if error.kind() != io::ErrorKind::BrokenPipe {
+            self.state = State::Failed;
+            let what = format!("cannot write the answer: {error}");
+            let failure = Failure::new(Exit::Failed, what).at("standard output");
+            failure.next("make room there, or send the answer elsewhere").tell();
+        }
+    }
+}
+
+/// The text on one line, harmless on a terminal: control characters and backslashes are escaped.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\r' | '\t' | '\\' => shown.extend(character.escape_default()),
+            other if is_harmful(other) => shown.extend(other.escape_unicode()),
+            other => shown.push(other),
+        }
+    }
+    shown
+}
+
+/// Control characters, and marks that make a terminal show text in another order than it has.
+fn is_harmful(character: char) -> bool {
+    let reorders = matches!(character, '\u{200e}' | '\u{200f}' | '\u{2066}'..='\u{2069}');
+    character.is_control() || reorders || ('\u{2028}'..='\u{202e}').contains(&character)
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    HEXLOWER.encode(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_stays_one_line_and_moves_no_cursor() {
+        assert_eq!(one_line("a\nb\t\\c"), "a\\nb\\t\\\\c");
+        assert_eq!(one_line("\u{1b}[2J\u{7f}\u{202e}"), "\\u{1b}[2J\\u{7f}\\u{202e}");
+        assert_eq!(one_line("Zo\u{eb} \u{1f30a}"), "Zo\u{eb} \u{1f30a}");
+    }
+
+    #[test]
+    fn hex_has_two_digits_for_each_byte() {
+        assert_eq!(hex(&[0, 10, 255]), "000aff");
+    }
+}

@@ -1,0 +1,79 @@
+//! `--verbose`: what the program works with, on standard error.
+
+use crate::output::report::{Exit, say};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
+use seawall::LogReader;
+use seawall_measure::machine::Stopwatch;
+use std::path::Path;
+
+/// Notes for somebody who wants to know; silent for all others.
+pub(crate) struct Notes {
+    watch: Stopwatch,
+    on: bool,
+}
+
+impl Notes {
+    /// Begins with what was asked for.
+    pub(crate) fn start(command: &Command, matches: &ArgMatches) -> Self {
+        let notes = Self { watch: Stopwatch::start(), on: asked(matches) };
+        if notes.on {
+            let version = env!("CARGO_PKG_VERSION");
+            say(&format!(
+                "seawall: version {version}; options in force: {}",
+                options(command, matches)
+            ));
+        }
+        notes
+    }
+
+    /// Tells of the log that a verb is about to work with.
+    pub(crate) fn log(&self, path: &Path) {
+        if !self.on {
+            return;
+        }
+        let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        // What cannot be opened is told by the verb.
+        let codec = LogReader::open_any(path).ok().map(|reader| reader.codec().name());
+        let codec = codec.map_or_else(|| "no log yet".to_owned(), |codec| format!("codec {codec}"));
+        say(&format!("seawall: {}: {codec}", place.display()));
+    }
+
+    /// Ends with what came of it, and how long it took.
+    pub(crate) fn end(&self, exit: Exit) {
+        if self.on {
+            let took = crate::output::text::span(self.watch.elapsed());
+            say(&format!("seawall: exit {} after {took}", exit.code()));
+        }
+    }
+}
+
+/// Whether the verb, or the verb below it, was asked to be verbose.
+fn asked(matches: &ArgMatches) -> bool {
+    let here = matches.try_get_one::<bool>("verbose").ok().flatten().copied().unwrap_or(false);
+    here || matches.subcommand().is_some_and(|(_, below)| asked(below))
+}
+
+/// Every option that has a value, and where it has it from.
+fn options(command: &Command, matches: &ArgMatches) -> String {
+    let mut shown = vec![];
+    for argument in command.get_arguments() {
+        let id = argument.get_id().as_str();
+        let Ok(Some(values)) = matches.try_get_raw(id) else { continue };
+        let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
+        let name = id.replace('_', "-");
+        match (values.join(","), matches.value_source(id) == Some(ValueSource::DefaultValue)) {
+            // A switch that nobody turned.
+            (value, true) if value == "false" => {}
+            (value, false) if value == "true" => shown.push(name),
+            (value, true) => shown.push(format!("{name}={value} (default)")),
+            (value, false) => shown.push(format!("{name}={value}")),
+        }
+    }
+    if let Some((verb, below)) = matches.subcommand()
+        && let Some(command) = command.find_subcommand(verb)
+    {
+        shown.extend([verb.to_owned(), options(command, below)]);
+    }
+    shown.join(" ")
+}
