@@ -16,11 +16,6 @@ pub(crate) struct Allowed {
     pub(crate) reason: &'static str,
 }
 
-/// What is left to sort into layers.
-const fn unsorted(path: &'static str, rule: &'static str) -> Allowed {
-    Allowed { path, rule, reason: "not sorted into layers yet" }
-}
-
 /// All exceptions.
 pub(crate) const ALLOWED: &[Allowed] = &[
     Allowed {
@@ -153,8 +148,6 @@ pub(crate) const ALLOWED: &[Allowed] = &[
         rule: "machine",
         reason: "a folder for a test is removed with all that is in it",
     },
-    unsorted("crates/seawall-cli/src", "cycle"),
-    unsorted("crates/seawall-cli/src", "crowded"),
 ];
 
 /// What is left of `findings`, and a finding for each exception that excused none.

@@ -1,6 +1,7 @@
 //! The command line, as clap reads it.
 
 mod bench;
+mod common;
 mod config;
 mod convert;
 mod disk;
@@ -8,15 +9,16 @@ mod examples;
 mod parity;
 mod replay;
 mod tools;
+mod values;
 
 use crate::output::color::ColorWhen;
 use crate::output::progress::Patience;
 use crate::output::report::Exit;
-use crate::output::text;
 use crate::output::verbose::Notes;
 use crate::select::Selection;
 pub(crate) use bench::{Bench, BenchAppend, BenchVerb};
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+pub(crate) use common::{LevelName, Look, level_name};
 pub(crate) use config::template;
 pub(crate) use convert::{Convert, ForeignFormat};
 use disk::DISK_ABOUT;
@@ -31,10 +33,10 @@ use examples::{
 };
 pub(crate) use parity::{Parity, Protect};
 pub(crate) use replay::{Replay, StorePlace, Target, Until};
-use seawall::Level;
 use seawall_foreign::framing::Framing;
 use std::path::{Path, PathBuf};
 pub(crate) use tools::{Completions, Doctor, Man, Probe};
+pub(crate) use values::Last;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -144,20 +146,6 @@ impl Verb {
     }
 }
 
-/// How the answer is to look.
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct Look {
-    /// Print the result as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print errors only (verify prints nothing)
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
-    /// Show files opened, effective options and timing
-    #[arg(short, long, conflicts_with = "quiet")]
-    pub(crate) verbose: bool,
-}
-
 /// `seawall append`
 #[derive(Debug, Args)]
 pub(crate) struct Append {
@@ -180,7 +168,7 @@ pub(crate) struct Append {
     #[arg(long, value_enum)]
     pub(crate) log_format: Option<LogFormat>,
     /// The largest segment of a new log, 1MiB at least [default: 64MiB]
-    #[arg(long, value_name = "SIZE", value_parser = text::parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = values::parse_size)]
     pub(crate) segment_size: Option<u64>,
     /// When a record is acknowledged; stored in a new log [default: synced]
     #[arg(long, value_enum)]
@@ -238,58 +226,21 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// A durability level by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LevelName {
-    /// In memory; durable within 10 ms or 1 MiB
-    Buffered,
-    /// On the device
-    Synced,
-    /// On the device, with evidence of it elsewhere
-    Confirmed,
-}
-
-impl LevelName {
-    /// As the command line and JSON have it.
-    pub(crate) fn name(self) -> &'static str {
-        level_name(self.into())
-    }
-}
-
-/// A level as the command line and JSON have it.
-pub(crate) fn level_name(level: Level) -> &'static str {
-    match level {
-        Level::Buffered => "buffered",
-        Level::Synced => "synced",
-        Level::Confirmed => "confirmed",
-    }
-}
-
-impl From<LevelName> for Level {
-    fn from(name: LevelName) -> Self {
-        match name {
-            LevelName::Buffered => Self::Buffered,
-            LevelName::Synced => Self::Synced,
-            LevelName::Confirmed => Self::Confirmed,
-        }
-    }
-}
-
 /// `seawall cat`
 #[derive(Debug, Args)]
 pub(crate) struct Cat {
     /// The log
     pub(crate) log: PathBuf,
     /// The first record to print [default: the oldest that the log has]
-    #[arg(long, value_name = "LSN", value_parser = text::parse_lsn)]
+    #[arg(long, value_name = "LSN", value_parser = values::parse_lsn)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) from: Option<u64>,
     /// The last record to print
-    #[arg(long, value_name = "LSN", value_parser = text::parse_lsn)]
+    #[arg(long, value_name = "LSN", value_parser = values::parse_lsn)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) to: Option<u64>,
     /// How many records to print at most
-    #[arg(short = 'n', value_name = "COUNT", value_parser = text::parse_count)]
+    #[arg(short = 'n', value_name = "COUNT", value_parser = values::parse_count)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) count: Option<u64>,
     /// How to print a record [default: short]
@@ -313,7 +264,7 @@ pub(crate) struct Tail {
     pub(crate) log: PathBuf,
     /// How many of the last records to print
     #[arg(short = 'n', value_name = "COUNT", default_value_t = 10)]
-    #[arg(value_parser = text::parse_count, allow_negative_numbers = true)]
+    #[arg(value_parser = values::parse_count, allow_negative_numbers = true)]
     pub(crate) count: u64,
     /// Print new records as they are appended, until interrupted
     #[arg(short, long)]
@@ -350,11 +301,11 @@ pub(crate) struct Truncate {
     /// The log
     pub(crate) log: PathBuf,
     /// Remove records before this one, by whole segments
-    #[arg(long, value_name = "LSN", group = "end", value_parser = text::parse_lsn)]
+    #[arg(long, value_name = "LSN", group = "end", value_parser = values::parse_lsn)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) before: Option<u64>,
     /// Remove every record after this one; `none` removes all that are left
-    #[arg(long, value_name = "LSN|none", group = "end", value_parser = text::parse_lsn_or_none)]
+    #[arg(long, value_name = "LSN|none", group = "end", value_parser = values::parse_lsn_or_none)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) after: Option<Last>,
     /// Show what would be removed and change nothing; also the default without --yes
@@ -366,10 +317,6 @@ pub(crate) struct Truncate {
     #[command(flatten)]
     pub(crate) look: Look,
 }
-
-/// The last record that stays; none of them with `None`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Last(pub(crate) Option<seawall::Lsn>);
 
 /// `seawall explain`
 #[derive(Debug, Args)]

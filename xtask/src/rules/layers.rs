@@ -57,6 +57,10 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
             &["posix"],
         ],
     ),
+    (
+        "crates/seawall-cli/",
+        &[&["output"], &["select", "stores"], &["args"], &["commands"], &["main"]],
+    ),
 ];
 
 /// Finds imports from a higher layer, or from one beside.

@@ -1,8 +1,8 @@
 //! The options of `seawall bench`.
 
+use super::common::{LevelName, Look};
 use super::examples::BENCH_EXAMPLES;
-use super::{LevelName, Look};
-use crate::output::text;
+use super::values;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -29,17 +29,17 @@ pub(crate) struct BenchAppend {
     pub(crate) dir: PathBuf,
     /// How many threads commit at the same time
     #[arg(long, value_delimiter = ',', default_value = "1,8,64")]
-    #[arg(value_parser = text::parse_writers)]
+    #[arg(value_parser = values::parse_writers)]
     pub(crate) writers: Vec<usize>,
     /// The writers are tasks on one thread, which await their records; not threads
     #[arg(long)]
     pub(crate) tasks: bool,
     /// Seconds for each number of writers
-    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = text::parse_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = values::parse_seconds)]
     pub(crate) time: f64,
     /// Bytes in a record
     #[arg(long, value_name = "BYTES", default_value = "116")]
-    #[arg(value_parser = text::parse_record_size)]
+    #[arg(value_parser = values::parse_record_size)]
     pub(crate) size: usize,
     /// What a commit waits for
     #[arg(long, value_enum, default_value_t = LevelName::Synced)]

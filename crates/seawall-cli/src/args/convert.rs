@@ -1,6 +1,6 @@
 //! The options of `seawall convert`.
 
-use super::Look;
+use super::common::Look;
 use crate::output::progress::Patience;
 use clap::{Args, ValueEnum};
 use seawall::format::CodecId;

@@ -1,10 +1,11 @@
 //! What `seawall disk` is asked for.
 
-use super::Look;
+use super::common::Look;
 use super::examples::{
     DISK_CONFIG_EXAMPLES, DISK_DRAIN_EXAMPLES, DISK_EMERGENCY_EXAMPLES, DISK_FLUSH_EXAMPLES,
     DISK_SERVE_EXAMPLES, DISK_STATUS_EXAMPLES,
 };
+use super::values;
 use crate::output::text;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
@@ -205,7 +206,7 @@ fn parse_buffer_size(text: &str) -> Result<u64, String> {
 
 /// Reads a size of whole blocks, one at least.
 fn parse_blocks(text: &str, max: u64) -> Result<u64, String> {
-    let size = text::parse_size(text)?;
+    let size = values::parse_size(text)?;
     if size == 0 || !size.is_multiple_of(4096) {
         return Err(format!("`{text}` is no multiple of 4KiB, and at least that"));
     }

@@ -1,6 +1,6 @@
 //! The options about parity: `append --parity`, and `protect`.
 
-use super::Look;
+use super::common::Look;
 use crate::output::progress::Patience;
 use clap::Args;
 use seawall::parity::NoScheme;

@@ -1,8 +1,8 @@
 //! What `seawall replay` is asked for.
 
-use super::Look;
+use super::common::Look;
+use super::values;
 use crate::output::progress::Patience;
-use crate::output::text;
 use clap::Args;
 use seawall::Lsn;
 use std::fmt;
@@ -26,7 +26,7 @@ pub(crate) struct Replay {
     pub(crate) threads: u32,
     /// Where reading begins for what is new, and was loaded with what came before; for json: the
     /// first commit that is printed
-    #[arg(long, value_name = "LSN", value_parser = text::parse_lsn)]
+    #[arg(long, value_name = "LSN", value_parser = values::parse_lsn)]
     pub(crate) from: Option<u64>,
     /// Apply what was committed up to this record, or by this time, as 2025-11-21T04:40:00Z
     #[arg(long, value_name = "LSN|TIME")]
@@ -144,7 +144,7 @@ impl FromStr for Until {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text.chars().all(|c| c.is_ascii_digit()) {
-            let number = text::parse_lsn(text)?;
+            let number = values::parse_lsn(text)?;
             return Lsn::new(number).map(Self::Lsn).ok_or_else(|| "numbers begin at 1".to_owned());
         }
         let wrong = || {

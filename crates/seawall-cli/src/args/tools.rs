@@ -1,7 +1,7 @@
 //! The options of the verbs around a log: `doctor`, `probe`, `completions`, `man`.
 
-use super::Look;
-use crate::output::text;
+use super::common::Look;
+use super::values;
 use clap::Args;
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub(crate) struct Probe {
     #[arg(default_value = ".")]
     pub(crate) dir: PathBuf,
     /// Seconds for all that is measured
-    #[arg(long, value_name = "SECONDS", default_value = "12", value_parser = text::parse_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "12", value_parser = values::parse_seconds)]
     pub(crate) time: f64,
     #[command(flatten)]
     pub(crate) look: Look,

@@ -9,6 +9,7 @@ mod image;
 mod metrics;
 mod notify;
 mod place;
+mod request;
 mod serve;
 mod service;
 mod settings;
@@ -17,7 +18,7 @@ mod status;
 use crate::args::{DiskVerb, template};
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
-use control::Request;
+use request::Request;
 
 /// Does what was asked for.
 pub(crate) fn run(verb: &DiskVerb) -> Result<Exit, Failure> {

@@ -1,8 +1,9 @@
 //! `seawall disk flush`, `drain`, `emergency-flush`: asks the server by its control socket.
 
-use super::control::{Request, read_line, say};
+use super::control::{read_line, say};
 use super::image;
 use super::place::CONTROL;
+use super::request::Request;
 use crate::args::{DiskAsk, DiskName};
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;

@@ -1,5 +1,6 @@
 //! The control socket: one line of JSON asks, one answers, and both hang up.
 
+use super::request::Request;
 use super::service::Service;
 use seawall_io::{Clock, SystemClock};
 use serde_json::{Value, json};
@@ -20,45 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const ASKERS_MAX: usize = 64;
 /// How long it waits when nobody can be let in: descriptors may have run out.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// What can be asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Request {
-    Status,
-    Flush,
-    Drain,
-    Disarm,
-    Arm,
-    EmergencyFlush,
-    Stop,
-}
-
-const REQUESTS: [(Request, &str); 7] = [
-    (Request::Status, "status"),
-    (Request::Flush, "flush"),
-    (Request::Drain, "drain"),
-    (Request::Disarm, "disarm"),
-    (Request::Arm, "arm"),
-    (Request::EmergencyFlush, "emergency-flush"),
-    (Request::Stop, "stop"),
-];
-
-impl Request {
-    pub(super) fn name(self) -> &'static str {
-        let row = REQUESTS.iter().find(|row| row.0 == self);
-        row.map(|row| row.1).expect("every request has a row")
-    }
-
-    fn read(line: &[u8]) -> Result<Self, String> {
-        let value: Value = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-        let asked = value.get("do").and_then(Value::as_str).unwrap_or_default();
-        let row = REQUESTS.iter().find(|row| row.1 == asked);
-        row.map(|row| row.0).ok_or_else(|| {
-            let names: Vec<&str> = REQUESTS.iter().map(|row| row.1).collect();
-            format!("`do` is to be one of {}", names.join(", "))
-        })
-    }
-}
 
 /// What ends a server.
 #[derive(Debug)]

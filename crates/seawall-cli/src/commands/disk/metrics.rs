@@ -1,6 +1,6 @@
 //! How a disk stands, as Prometheus reads it: by `status --prometheus`, and over HTTP.
 
-use super::control::Request;
+use super::request::Request;
 use super::service::Service;
 use crate::args::Metrics;
 use crate::output::report::{Exit, Failure};

@@ -1,7 +1,7 @@
 //! A disk that is served: what can be asked of it, and what it answers.
 
-use super::control::Request;
 use super::export::{Place, Transport};
+use super::request::Request;
 use crate::output::text::{bytes, to_u64};
 use seawall_disk::{Calibration, Disarmed, Disk, Emergency, Recovered, Status, Supply};
 use seawall_io::{Clock, SystemClock};

@@ -1,8 +1,8 @@
 //! `seawall disk status`: how a disk that is served stands.
 
 use super::ask::ask;
-use super::control::Request;
 use super::metrics::render;
+use super::request::Request;
 use crate::args::DiskStatus;
 use crate::output::color::Tone;
 use crate::output::report::{Exit, Failure};

@@ -8,40 +8,38 @@
 mod chart;
 mod damage;
 mod earthquake;
+mod outcome;
 mod parity;
 mod report;
 mod rescue;
 mod speed;
+mod stage;
 mod witness;
 pub(crate) mod writer;
 
 use crate::args::Demo;
-use crate::output::color::Tone;
-use crate::output::report::{Exit, Failure, say_over};
+use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
 use crate::output::text::{self, count, number};
 use damage::Damaged;
 use earthquake::Catalogue;
+use outcome::Done;
 use parity::Mended;
 use report::{Report, Story};
 use rescue::Rescue;
 use seawall::Log;
 use seawall_host::{HostInfo, Writable};
 use seawall_io::{Entropy, SeededEntropy, SystemEntropy};
-use seawall_measure::machine::{IN_MEMORY, Stopwatch, is_in_memory, is_terminal};
-use seawall_measure::pairs::{Plain, Row, Trouble};
+use seawall_measure::machine::{IN_MEMORY, Stopwatch, is_in_memory};
+use seawall_measure::pairs::{Plain, Trouble};
 use seawall_measure::scratch::Scratch;
-use serde_json::{Value, json};
-use std::io;
+use stage::{RECORD_SIZE, Stage, trouble};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use witness::{Compared, Plot, Witness};
 
 /// Room for the plain writes of the probe and the speed table.
 const PLAIN_FILE: u64 = 16 << 20;
-/// What a plain write is compared with: the record of the paper that Seawall starts from.
-const RECORD_SIZE: usize = 116;
-
 /// Tells the story; 0 if every promise held, 5 if one did not.
 pub(crate) fn run(args: &Demo) -> Result<Exit, Failure> {
     let watch = Stopwatch::start();
@@ -88,56 +86,6 @@ fn default_place() -> PathBuf {
         around.is_some_and(|around| !around.is_in_memory() && around.writable == Writable::Yes)
     };
     if is_in_memory(&temporary) && can_be_used(&here) { here } else { temporary }
-}
-
-/// Where the story is told.
-struct Stage {
-    out: Output,
-    silent: bool,
-    /// All lines, said aloud or not.
-    said: Vec<String>,
-}
-
-impl Stage {
-    fn say(&mut self, text: &str) {
-        self.said.push(text.to_owned());
-        if !self.silent {
-            self.out.line(text);
-            self.out.flush();
-        }
-    }
-
-    /// What goes on, on a terminal, until the next word.
-    fn hint(&self, text: &str) {
-        if !self.silent && is_terminal() {
-            say_over(text);
-        }
-    }
-
-    /// A line that ends with whether a promise held.
-    fn judge(&mut self, text: &str, holds: bool) {
-        let (word, tone) = if holds { ("ok", Tone::Good) } else { ("BROKEN", Tone::Bad) };
-        let line = format!("{text:<74}{word:>6}");
-        self.said.push(line.clone());
-        if !self.silent {
-            self.out.toned(&line, word, tone);
-            self.out.flush();
-        }
-    }
-}
-
-/// All that came out.
-struct Done {
-    /// `None` in memory.
-    syncs_per_s: Option<f64>,
-    witness: Witness,
-    compared: Compared,
-    damaged: Damaged,
-    rescue: Rescue,
-    mended: Mended,
-    /// `None` if it was not measured.
-    rates: Option<Vec<Row>>,
-    in_memory: bool,
 }
 
 fn play(args: &Demo, (seed, folder): (u64, &Path), stage: &mut Stage) -> Result<Done, Failure> {
@@ -277,59 +225,6 @@ fn tell_end(out: &mut Output, args: &Demo, end: &End<'_>) {
         Some(folder) => out.line(&format!("report: {}", folder.join("report.html").display())),
         None => out.line("      seawall demo --report demo        a page with a chart, and JSON"),
     }
-}
-
-impl Done {
-    /// Whether every promise held.
-    fn kept(&self) -> bool {
-        self.witness.never_damaged()
-            && self.compared.holds()
-            && self.damaged.holds()
-            && self.rescue.holds
-            && self.mended.holds()
-    }
-
-    /// In words, and how they are to sound.
-    fn verdict(&self) -> (&'static str, Tone) {
-        if self.kept() {
-            ("Every acknowledged record is there, and the damage was named.", Tone::Good)
-        } else {
-            let text = "A PROMISE WAS BROKEN. Please report this, with the line that has the seed.";
-            (text, Tone::Bad)
-        }
-    }
-
-    fn as_json(&self, seed: u64, exit: Exit) -> Value {
-        let rates = self.rates.as_ref();
-        json!({
-            "schema": "seawall.demo/1",
-            "exit": exit.code(),
-            "seed": seed,
-            "in_memory": self.in_memory,
-            "syncs_per_s": self.syncs_per_s.map(f64::round),
-            "kills": self.witness.kills(),
-            "torn": self.witness.torn(),
-            "acknowledged": self.witness.acknowledged(),
-            "found": self.compared.found,
-            "lost": self.compared.lost,
-            "wrong": self.compared.wrong,
-            "gaps": self.compared.gaps,
-            "unacknowledged_found": self.compared.extra,
-            "damage": self.damaged.as_json(),
-            "rescue": self.rescue.as_json(),
-            "parity": self.mended.as_json(),
-            "ranked": rates.map(|rows| speed::why_not_ranked(rows).is_none()),
-            "speed": rates.map(|rows| {
-                rows.iter().map(Row::as_json).collect::<Vec<_>>()
-            }),
-        })
-    }
-}
-
-/// The environment is in the way.
-fn trouble(act: &str, error: &io::Error) -> Failure {
-    let failure = Failure::new(Exit::Failed, format!("cannot {act}: {error}"));
-    failure.at("seawall demo").next("choose another place with --dir, or try again")
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 mod answer;
 mod failure;
+mod job;
 mod lines;
 mod place;
 mod program;
@@ -15,9 +16,9 @@ use crate::output::report::{Exit, Failure, say};
 use crate::output::stdout::Output;
 use crate::stores::{self, Stores};
 use answer::Answer;
+use job::{Ended, Job};
 use seawall::Lsn;
-use seawall_replay::{Bounds, MemoryStore, Phase, Progress as Heard, Replay, Store};
-use std::time::Duration;
+use seawall_replay::{MemoryStore, Phase, Progress as Heard, Store};
 
 /// Replays the log into what was asked for.
 pub(crate) fn run(args: &Args, stores: Stores) -> Result<Exit, Failure> {
@@ -68,50 +69,6 @@ pub(crate) fn run(args: &Args, stores: Stores) -> Result<Exit, Failure> {
     };
     let written = tell(args, &answer);
     Ok(end(args, &answer, until)?.worse(written))
-}
-
-/// What is to be done, with what.
-struct Job<'a> {
-    args: &'a Args,
-    source: OperationLog,
-    /// The last record to read, if not the last there is.
-    until: Option<Lsn>,
-    progress: Progress,
-}
-
-/// How a replay ended.
-enum Ended {
-    Told(Answer),
-    /// Nobody reads what it prints.
-    Unheard(Exit),
-}
-
-impl Job<'_> {
-    /// The replay of what is new to its target.
-    fn replay(&self) -> Replay {
-        let from = self.args.from.and_then(Lsn::new);
-        let replay = Replay::new().lanes(self.args.threads).batches(self.bounds());
-        let replay = from.into_iter().fold(replay, Replay::from);
-        let replay = if self.args.adopt { replay.adopt() } else { replay };
-        self.until.into_iter().fold(replay, Replay::until)
-    }
-
-    fn bounds(&self) -> Bounds {
-        match self.args.batch.0 {
-            // No batch is halved for the time it takes.
-            Some(size) => Bounds {
-                changes_min: size,
-                changes_max: size,
-                time_max: Duration::MAX,
-                ..Bounds::default()
-            },
-            None => Bounds::default(),
-        }
-    }
-
-    fn failure(&self, error: &seawall_replay::Error) -> Failure {
-        failure::of(error, self.args)
-    }
 }
 
 fn into_store(job: &mut Job<'_>, store: &dyn Store) -> Result<Answer, Failure> {

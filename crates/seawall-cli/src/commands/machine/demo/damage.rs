@@ -1,7 +1,7 @@
 //! One flipped bit: what the log says of it, and what plain JSON lines say.
 
 use super::earthquake::{Catalogue, Earthquake};
-use super::trouble;
+use super::stage::trouble;
 use crate::output::report::Failure;
 use seawall::damage::Lost;
 use seawall::format::{Offset, SegmentId};

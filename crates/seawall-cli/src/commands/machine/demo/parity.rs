@@ -2,7 +2,7 @@
 
 use super::damage::{copy_log, find, flip};
 use super::earthquake::Earthquake;
-use super::trouble;
+use super::stage::trouble;
 use crate::output::report::Failure;
 use seawall::parity::Parity;
 use seawall::verify::Verdict;

@@ -1,6 +1,6 @@
 //! The report of the demo: a page without scripts, its chart, and the figures for machines.
 
-use super::Done;
+use super::outcome::Done;
 use super::speed::why_not_ranked;
 use crate::output::report::Failure;
 use seawall_io::{Draft, Storage};

@@ -2,7 +2,7 @@
 
 use super::damage::{self, find};
 use super::earthquake::Earthquake;
-use super::trouble;
+use super::stage::trouble;
 use crate::output::report::Failure;
 use seawall::damage::Lost;
 use seawall::{LogReader, Lsn, Maintenance};

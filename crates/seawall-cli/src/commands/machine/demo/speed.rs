@@ -1,7 +1,7 @@
 //! The speed table of the demo: commits a second beside a sync for each record.
 
 use super::super::bench::failure;
-use super::Stage;
+use super::stage::{RECORD_SIZE, Stage};
 use crate::output::report::Failure;
 use crate::output::text::rounded;
 use seawall::Options;
@@ -20,7 +20,7 @@ pub(super) fn measure(
     stage: &mut Stage,
 ) -> Result<Vec<Row>, Failure> {
     let fail = |trouble| failure(folder, &trouble);
-    let ours = Ours::new(&folder.join("speed.wal"), &Options::new(), super::RECORD_SIZE)
+    let ours = Ours::new(&folder.join("speed.wal"), &Options::new(), RECORD_SIZE)
         .map_err(|error| fail(Trouble::Ours(error)))?;
     let mut rows = vec![];
     for writers in WRITERS {

@@ -1,7 +1,7 @@
 //! The independent witness: it kills the writer, and keeps every acknowledgement that came before.
 
 use super::earthquake::Catalogue;
-use super::trouble;
+use super::stage::trouble;
 use crate::output::report::{Exit, Failure, say_over};
 use seawall::verify::Verdict;
 use seawall::{LogReader, Lsn};

@@ -1,7 +1,7 @@
 //! Committed transactions as lines of JSON.
 
 use super::answer::{Answer, Done};
-use super::{Ended, Job};
+use super::job::{Ended, Job};
 use crate::args::{ForeignFormat, Replay as Args};
 use crate::commands::transfer::convert::target::{Made, Refusal, Target};
 use crate::commands::transfer::operations::OperationLog;

@@ -6,8 +6,9 @@
 //! itself, so the program sees to it that there is one of it at a time.
 
 use super::answer::{Answer, Done, Fed};
+use super::job::Job;
 use super::lines::line;
-use super::{Job, place};
+use super::place;
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::one_line;
 use seawall::Lsn;

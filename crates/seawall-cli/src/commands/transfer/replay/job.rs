@@ -1,0 +1,55 @@
+//! One replay: what it reads, and how it ended.
+
+use super::answer::Answer;
+use super::failure;
+use crate::args::Replay as Args;
+use crate::commands::transfer::operations::OperationLog;
+use crate::output::progress::Progress;
+use crate::output::report::{Exit, Failure};
+use seawall::Lsn;
+use seawall_replay::{Bounds, Replay};
+use std::time::Duration;
+
+/// What is to be done, with what.
+pub(super) struct Job<'a> {
+    pub(super) args: &'a Args,
+    pub(super) source: OperationLog,
+    /// The last record to read, if not the last there is.
+    pub(super) until: Option<Lsn>,
+    pub(super) progress: Progress,
+}
+
+/// How a replay ended.
+pub(super) enum Ended {
+    Told(Answer),
+    /// Nobody reads what it prints.
+    Unheard(Exit),
+}
+
+impl Job<'_> {
+    /// The replay of what is new to its target.
+    pub(super) fn replay(&self) -> Replay {
+        let from = self.args.from.and_then(Lsn::new);
+        let replay = Replay::new().lanes(self.args.threads).batches(self.bounds());
+        let replay = from.into_iter().fold(replay, Replay::from);
+        let replay = if self.args.adopt { replay.adopt() } else { replay };
+        self.until.into_iter().fold(replay, Replay::until)
+    }
+
+    pub(super) fn bounds(&self) -> Bounds {
+        match self.args.batch.0 {
+            // No batch is halved for the time it takes.
+            Some(size) => Bounds {
+                changes_min: size,
+                changes_max: size,
+                time_max: Duration::MAX,
+                ..Bounds::default()
+            },
+            None => Bounds::default(),
+        }
+    }
+
+    pub(super) fn failure(&self, error: &seawall_replay::Error) -> Failure {
+        failure::of(error, self.args)
+    }
+}
