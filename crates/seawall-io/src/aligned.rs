@@ -1,7 +1,7 @@
-//! Memory that direct writes are made from.
+//! Aligned memory for direct writes.
 
-/// What is written past the cache begins at a multiple of so many bytes, in memory and in the
-/// file, and is so many long: no device asks for more.
+/// The alignment of direct writes in bytes: of the memory, of the file offset and of the length. No
+/// device needs more.
 pub const DIRECT_ALIGNMENT: usize = 4096;
 
 /// Memory that begins at a multiple of [`DIRECT_ALIGNMENT`].
@@ -21,7 +21,7 @@ pub struct AlignedMemory {
 }
 
 impl AlignedMemory {
-    /// Its first `length` bytes, with what was put there before unless it had to grow for them.
+    /// Returns the first `length` bytes. Earlier contents stay unless the memory has to grow.
     pub fn first(&mut self, length: usize) -> &mut [u8] {
         if self.bytes.is_empty() || self.size() < length {
             self.bytes = vec![0; length.next_power_of_two() + DIRECT_ALIGNMENT];
@@ -30,7 +30,7 @@ impl AlignedMemory {
         self.bytes.get_mut(start..start + length).expect("as long as it was made")
     }
 
-    /// How many bytes it has without growing.
+    /// The capacity in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.bytes.len().saturating_sub(DIRECT_ALIGNMENT)

@@ -1,23 +1,23 @@
-//! Time as an argument: the log never asks the machine directly.
+//! Time is an argument: the log never reads the system clock directly.
 
 use std::fmt::Debug;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Where the log takes the time from.
+/// The source of time for the log.
 pub trait Clock: Debug + Send + Sync {
-    /// Time since some fixed moment; never goes back.
+    /// Time since a fixed moment; it never goes back.
     fn now(&self) -> Duration;
 
-    /// Microseconds since 1970 by the wall clock, for people to read: nothing is decided by it but
-    /// which segments a log is told to keep by their age.
+    /// Microseconds since 1970 by the wall clock. They are for people to read; only the retention
+    /// by age depends on them.
     fn wall_us(&self) -> u64;
 
-    /// Returns after that time.
+    /// Returns after `time` has passed.
     fn sleep(&self, time: Duration);
 }
 
-/// The machine's own clocks.
+/// The operating system's clocks.
 #[derive(Debug)]
 pub struct SystemClock {
     start: Instant,
@@ -55,7 +55,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is told to move, for tests and simulation.
+/// A clock that moves only when it is told to, for tests and simulation.
 ///
 /// # Examples
 ///
@@ -80,24 +80,24 @@ struct Times {
 }
 
 impl ManualClock {
-    /// A clock that stands at zero, and at 1970.
+    /// A clock at zero whose wall clock shows the start of 1970.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lets time pass on both clocks.
+    /// Moves both clocks forward by `time`.
     ///
     /// # Panics
     ///
-    /// If that is more than a [`Duration`] can hold.
+    /// If the sum does not fit into a [`Duration`].
     pub fn advance(&self, time: Duration) {
         let mut times = self.times();
         times.now += time;
         times.wall += time;
     }
 
-    /// Sets the wall clock, also back, as people do.
+    /// Sets the wall clock, possibly back.
     pub fn set_wall_us(&self, microseconds: u64) {
         self.times().wall = Duration::from_micros(microseconds);
     }
@@ -108,8 +108,8 @@ impl ManualClock {
 }
 
 impl Clock for ManualClock {
-    /// Moves this clock on by `time`, and rests for a moment of real time.
-    #[expect(clippy::disallowed_methods, reason = "who polls must not keep a processor busy")]
+    /// Moves this clock forward by `time`, and pauses for a moment of real time.
+    #[expect(clippy::disallowed_methods, reason = "a polling thread must not keep a processor busy")]
     fn sleep(&self, time: Duration) {
         self.advance(time);
         std::thread::sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! Writes past the cache, where the file system has them.
+//! Direct writes, which bypass the page cache where the file system supports it.
 
 use std::fs::File;
 use std::io;
@@ -6,11 +6,12 @@ use std::io;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use rustix::io::Errno;
 
-/// Shorter ones gain little, and whoever reads them next would have to ask the device.
+/// The smallest direct write in bytes. Shorter ones gain little, and the next reader would have to
+/// read from the device.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const LEAST: usize = 64 << 10;
 
-/// The way past the cache into a file: the same file, opened once more when that is first used.
+/// A second descriptor of the same file for direct writes, opened at the first use.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 #[derive(Debug, Default)]
 pub(crate) struct DirectWay {
@@ -20,8 +21,8 @@ pub(crate) struct DirectWay {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 impl DirectWay {
-    /// Writes what can go that way; how many bytes are durable then. The rest is to go through the
-    /// cache.
+    /// Writes the part of `bytes` that a direct write can take and returns its length in bytes;
+    /// that part is durable. The caller writes the rest through the cache.
     pub(crate) fn write(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
         use std::os::unix::fs::FileExt;
         use std::sync::atomic::Ordering;
@@ -40,7 +41,7 @@ impl DirectWay {
     }
 }
 
-/// Whether that are whole blocks, in memory and in the file, and worth it.
+/// Returns whether memory, offset and length are aligned and the write is long enough.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn is_aligned(bytes: &[u8], offset: u64) -> bool {
     use crate::aligned::DIRECT_ALIGNMENT;
@@ -51,7 +52,7 @@ fn is_aligned(bytes: &[u8], offset: u64) -> bool {
             .all(|number| number.is_multiple_of(DIRECT_ALIGNMENT))
 }
 
-/// The same file, whatever its name is by now, with a barrier in each write.
+/// Opens the same file again, whatever its name is now, with a sync in each write.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn open_again(file: &File) -> Option<File> {
     use rustix::fs::{Mode, OFlags};
@@ -62,13 +63,13 @@ pub(crate) fn open_again(file: &File) -> Option<File> {
     rustix::io::retry_on_intr(open).ok().map(File::from)
 }
 
-/// Whether the file system has no such call, or not of a file like this one.
+/// Returns whether the file system does not support direct writes to this file.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn is_refused(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS))
 }
 
-/// There is none here.
+/// This system has no direct writes.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 #[derive(Debug, Default)]
 pub(crate) struct DirectWay;

@@ -4,17 +4,17 @@ use std::fmt::Debug;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where the log takes random bits from.
+/// The source of random bits for the log.
 pub trait Entropy: Debug + Send + Sync {
-    /// 64 bits that nobody has seen before, not zero.
+    /// 64 new random bits, never zero.
     ///
     /// # Errors
     ///
-    /// Whatever the machine says.
+    /// The operating system's error.
     fn random(&self) -> io::Result<u64>;
 }
 
-/// The machine's own random numbers.
+/// The operating system's random numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemEntropy;
 
@@ -48,7 +48,7 @@ fn fill(bytes: &mut [u8]) -> io::Result<usize> {
 
 /// Numbers that look random and follow from a seed, for tests and simulation.
 ///
-/// No number comes twice. They are guessable: never for keys.
+/// No number repeats. They are predictable: never use them as keys.
 ///
 /// # Examples
 ///
@@ -66,7 +66,7 @@ pub struct SeededEntropy {
 }
 
 impl SeededEntropy {
-    /// The sequence that belongs to `seed`.
+    /// The sequence for `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { state: AtomicU64::new(seed) }

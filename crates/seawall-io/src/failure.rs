@@ -1,13 +1,13 @@
-//! Device errors that say what was done to which file.
+//! Device errors that name the operation and the file.
 
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
 use std::io;
 
-/// An error of the machine with the operation that met it.
+/// An operating system error together with the operation that failed.
 ///
-/// It travels inside an [`io::Error`] of the same kind. What it says has the machine's own words in
-/// it, so that error is not its `source`; [`into_parts`] takes the two apart.
+/// It is the payload of an [`io::Error`] of the same kind. Its text includes the text of the
+/// original error, so that error is not its `source`; [`into_parts`] separates the two.
 #[derive(Debug)]
 struct Failure {
     act: &'static str,
@@ -27,14 +27,14 @@ impl Error for Failure {
     }
 }
 
-/// Says that `act` on `object` met `error`; the kind stays. [`into_parts`] takes it apart again.
+/// Adds the context "`act` on `object`" to `error` and keeps its kind. [`into_parts`] removes it.
 pub fn explain(act: &'static str, object: &str, error: impl Into<io::Error>) -> io::Error {
     let source = error.into();
     io::Error::new(source.kind(), Failure { act, object: object.to_owned(), source })
 }
 
-/// Takes an error of this crate apart: what was being done to which file, as in `open log/live`,
-/// and the machine's own error with its number. Another error has no first part.
+/// Separates an error of this crate into its context, such as `open log/live`, and the operating
+/// system's own error with its number. An error without context has `None` as its first part.
 ///
 /// # Examples
 ///
@@ -54,7 +54,7 @@ pub fn into_parts(error: io::Error) -> (Option<String>, io::Error) {
     }
 }
 
-/// Refuses what is not a plain file name, as every [`Storage`](crate::Storage) does.
+/// Refuses a name that is not a plain file name, as every [`Storage`](crate::Storage) does.
 ///
 /// # Errors
 ///
@@ -77,7 +77,7 @@ mod tests {
         let error = explain("write", "/log/1.seg", Errno::NOSPC);
         assert!(error.to_string().starts_with("cannot write /log/1.seg: No space left"));
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-        assert!(error.source().is_none(), "it was said already");
+        assert!(error.source().is_none(), "the text includes it");
         let (what, source) = into_parts(error);
         assert_eq!(what.as_deref(), Some("write /log/1.seg"));
         assert_eq!(source.raw_os_error(), Some(Errno::NOSPC.raw_os_error()));

@@ -3,17 +3,17 @@
 use rustix::thread::futex;
 use std::sync::atomic::AtomicU32;
 
-/// Sleeps as long as `word` holds `value` and nobody wakes whoever sleeps there; or shorter: look
-/// again.
+/// Sleeps while `word` holds `value` until a thread wakes the sleepers of `word`. It may return
+/// earlier, so the caller must check the word again.
 ///
-/// The kernel compares and falls asleep in one step, so what is changed first and woken then is
-/// never slept through: futex(2).
+/// The kernel compares and falls asleep in one step, so a change before a wake-up is never missed:
+/// futex(2).
 pub fn futex_wait(word: &AtomicU32, value: u32) {
-    // Changed already, interrupted, woken: the caller looks again.
+    // Changed already, interrupted or woken: the caller checks the word again.
     let _ = futex::wait(word, futex::Flags::PRIVATE, value, None);
 }
 
-/// Wakes `count` of those who sleep at `word`, or all if they are fewer.
+/// Wakes up to `count` threads that sleep on `word`.
 ///
 /// # Examples
 ///
@@ -33,8 +33,8 @@ pub fn futex_wait(word: &AtomicU32, value: u32) {
 /// });
 /// ```
 pub fn futex_wake(word: &AtomicU32, count: u32) {
-    // The kernel counts with a sign.
+    // The kernel uses a signed count.
     let count = count.min(u32::MAX >> 1);
-    // Nothing that can fail: the word is there and aligned.
+    // This cannot fail: the word exists and is aligned.
     let _ = futex::wake(word, futex::Flags::PRIVATE, count);
 }

@@ -1,10 +1,10 @@
-//! The only place in the Seawall log that touches files, the clock and entropy.
+//! File system, clock and entropy for the Seawall log. No other crate of the log calls them
+//! directly.
 //!
-//! A log sees its device through three small seams, each with its promises written down:
-//! [`Storage`] (a directory), [`File`] (positioned reads and writes, one barrier), and the pair
-//! [`Clock`] and [`Entropy`]. [`PosixStorage`] is what a user has. `MemStorage` of
-//! `seawall-testkit` is a device in memory whose power can be cut, so that a crash is an ordinary
-//! unit test.
+//! The log uses a device through a few small traits that state their promises: [`Storage`] (a
+//! directory), [`File`] (positioned reads and writes, and a sync), [`Clock`] and [`Entropy`].
+//! [`PosixStorage`] is the one for real directories. `MemStorage` of `seawall-testkit` is a device
+//! in memory whose power can be cut, so that a crash is an ordinary unit test.
 
 #![deny(unsafe_code)]
 

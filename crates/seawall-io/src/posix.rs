@@ -1,4 +1,4 @@
-//! A log's directory and its files on a real file system.
+//! A log's directory and files on a real file system.
 
 use std::fs::{self, TryLockError};
 use std::io::{self, Seek};
@@ -27,9 +27,8 @@ use crate::transfer::{advance, read_fully, write_fully};
 
 /// A directory of the file system.
 ///
-/// It is held open: once it is opened, all work goes to that very directory, even if its path is
-/// renamed or gets another meaning. The path may lead there by symbolic links; those in the
-/// directory are refused.
+/// It stays open: all later operations go to this directory, even if its path is renamed or
+/// replaced. The path may contain symbolic links; links inside the directory are refused.
 ///
 /// # Examples
 ///
@@ -53,7 +52,7 @@ use crate::transfer::{advance, read_fully, write_fully};
 pub struct PosixStorage {
     directory: OwnedFd,
     path: PathBuf,
-    /// Filled while somebody holds the lock.
+    /// Filled while the lock is held.
     reserve: Reserve,
 }
 
@@ -62,13 +61,13 @@ impl PosixStorage {
         Self { directory, path, reserve: Reserve::default() }
     }
 
-    /// Opens an existing directory. Symbolic links in `path` are followed, the last one too: who
-    /// gives a path says which directory is meant.
+    /// Opens an existing directory. Symbolic links in `path` are followed, including the last
+    /// component.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::NotFound`] where there is nothing, [`io::ErrorKind::NotADirectory`] for
-    /// other things; whatever the device says.
+    /// [`io::ErrorKind::NotFound`] if nothing exists there, [`io::ErrorKind::NotADirectory`] if it
+    /// is not a directory; otherwise the device's error.
     pub fn open(path: &Path) -> io::Result<Self> {
         let path: PathBuf = path.components().collect();
         let flags = DIRECTORY.difference(OFlags::NOFOLLOW);
@@ -78,12 +77,12 @@ impl PosixStorage {
         }
     }
 
-    /// Makes a directory for its owner alone, and makes it durable.
+    /// Creates a directory that only its owner can access, and makes it durable.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::AlreadyExists`] if the name is taken; whatever the device says. A
-    /// directory left by an error, or by a crash in between, may not be durable: see
+    /// [`io::ErrorKind::AlreadyExists`] if the name is taken; otherwise the device's error. After
+    /// an error, or a crash during the call, a directory that exists may not be durable: see
     /// [`PosixStorage::sync_parent`].
     pub fn create(path: &Path) -> io::Result<Self> {
         rustix::fs::mkdir(path, Mode::RWXU)
@@ -93,14 +92,14 @@ impl PosixStorage {
         Ok(storage)
     }
 
-    /// Returns once this directory itself survives a power cut, not only what is in it.
+    /// Returns once this directory itself survives a power cut, not only its contents.
     ///
-    /// Whoever finds a directory that holds nothing durable yet calls this before trusting it:
-    /// its creator may have died before it came to that.
+    /// Call this before relying on a directory that holds nothing durable yet: its creator may have
+    /// crashed before its own sync.
     ///
     /// # Errors
     ///
-    /// Whatever the device says.
+    /// The device's error.
     pub fn sync_parent(&self) -> io::Result<()> {
         let open = || rustix::fs::openat(&self.directory, "..", DIRECTORY, Mode::empty());
         retry_on_intr(open)
@@ -108,11 +107,12 @@ impl PosixStorage {
             .map_err(|error| explain("sync", &format!("the parent of {}", self.place()), error))
     }
 
-    /// Gives this directory another path, and never takes the place of what is there.
+    /// Renames this directory to `path`, which must be free.
     fn rename_directory(&self, path: &Path) -> io::Result<()> {
         let path: PathBuf = path.components().collect();
         match rustix::fs::renameat_with(CWD, &self.path, CWD, &path, RenameFlags::NOREPLACE) {
-            // A file system that cannot promise it: looked at first, which two at once may defeat.
+            // The file system cannot rename without replacing. Check first; two concurrent callers
+            // may still collide.
             Err(Errno::INVAL | Errno::NOSYS) if path.symlink_metadata().is_err() => {
                 rustix::fs::rename(&self.path, &path).map_err(io::Error::from)
             }
@@ -126,7 +126,7 @@ impl PosixStorage {
         if !flags.contains(OFlags::EXCL) {
             self.check_kind(name)?;
         }
-        // Without NONBLOCK the opening of a pipe would wait for its other end.
+        // Without NONBLOCK, opening a pipe would wait for its other end.
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let mode = Mode::RUSR | Mode::WUSR;
         let file = match retry_on_intr(|| rustix::fs::openat(&self.directory, name, flags, mode)) {
@@ -137,13 +137,13 @@ impl PosixStorage {
         if file.metadata()?.is_file() { Ok(file) } else { Err(invalid(NOT_REGULAR)) }
     }
 
-    /// Refuses what is not a regular file before it is opened: to open a device may do something,
-    /// as with a tape or a watchdog.
+    /// Refuses anything but a regular file before it is opened: opening a device can have effects,
+    /// such as rewinding a tape or starting a watchdog.
     fn check_kind(&self, name: &str) -> io::Result<()> {
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         let status = match rustix::fs::statat(&self.directory, name, flags) {
             Ok(status) => status,
-            // For the opening to tell.
+            // The open call reports this.
             Err(Errno::NOENT) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
@@ -154,7 +154,7 @@ impl PosixStorage {
         }
     }
 
-    /// Fills the reserve again if it was used.
+    /// Refills the reserve if it was used.
     fn refill(&self) {
         self.reserve.fill(&self.directory);
     }
@@ -174,13 +174,15 @@ impl PosixStorage {
             Err(Errno::INVAL | Errno::NOSYS) => {}
             other => return other,
         }
-        // A file system that cannot promise it has links, which never replace either.
+        // The file system cannot rename without replacing. Use a hard link, which never replaces a
+        // file.
         match rustix::fs::linkat(directory, from, directory, to, AtFlags::empty()) {
             Ok(()) => return rustix::fs::unlinkat(directory, from, AtFlags::empty()),
             Err(Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::MLINK) => {}
             other => return other,
         }
-        // Or not even those. Nobody else makes files here: who does this has the lock.
+        // Hard links are not supported, either. No other process creates files here: the caller
+        // holds the lock.
         match rustix::fs::statat(directory, to, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => rustix::fs::renameat(directory, from, directory, to),
             Ok(_) => Err(Errno::EXIST),
@@ -200,11 +202,12 @@ impl PosixStorage {
         }
     }
 
-    /// The names of what is in this directory and not a regular file: folders, links, pipes.
+    /// The names of all entries in this directory that are not regular files: directories, links,
+    /// pipes.
     ///
     /// # Errors
     ///
-    /// Whatever the device says.
+    /// The device's error.
     pub fn list_others(&self) -> io::Result<Vec<String>> {
         self.names(false).map_err(|error| explain("list", &self.place(), error))
     }
@@ -214,7 +217,7 @@ impl PosixStorage {
         let read = || Ok(retry_on_intr(|| Dir::read_from(&self.directory))?);
         for entry in self.reserve.open(read)? {
             let entry = entry?;
-            // A name that is not UTF-8 cannot be one of ours.
+            // All names of a log are UTF-8.
             if let Ok(name) = entry.file_name().to_str()
                 && ![".", ".."].contains(&name)
                 && self.is_regular(&entry)? == regular
@@ -239,7 +242,7 @@ impl Storage for PosixStorage {
             Access::ReadWrite => OFlags::RDWR,
         };
         let opened = match access {
-            // Who reads may come again, and leaves the reserve to the writer.
+            // A reader can retry, and leaves the reserve to the writer.
             Access::Read => self.open_file(name, flags).and_then(share),
             Access::ReadWrite => self.reserve.open(|| self.open_file(name, flags)),
         };
@@ -278,7 +281,7 @@ impl Storage for PosixStorage {
     }
 
     fn retire(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
-        // Who may not write to it may still remove it.
+        // A process without write permission may still remove the file.
         let file = self.open_file(name, OFlags::RDWR).ok();
         self.remove(name)?;
         let file = file.filter(is_abandoned);
@@ -330,7 +333,7 @@ impl Storage for PosixStorage {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(explain("create", &self.label(name), error)),
         }
-        // Also if it was there: who made it may have died before syncing.
+        // Sync even if it existed: its creator may have crashed before its own sync.
         self.sync_dir()?;
         let path = self.path.join(name);
         let open = || rustix::fs::openat(&self.directory, name, DIRECTORY, Mode::empty());
@@ -360,8 +363,8 @@ impl Storage for PosixStorage {
     }
 }
 
-/// Whether a lock was got: std, which repeats other calls that a signal interrupts, does not repeat
-/// this one.
+/// Returns whether a lock was taken. Unlike other calls, std does not repeat this one after a
+/// signal.
 pub(crate) fn uninterrupted(
     mut attempt: impl FnMut() -> Result<(), TryLockError>,
 ) -> io::Result<bool> {
@@ -375,23 +378,24 @@ pub(crate) fn uninterrupted(
     }
 }
 
-/// Lets whoever removes the file know that it is read: each reader has a share of its lock.
+/// Takes a shared lock on the file, so that a process that removes it sees that it has a reader.
 fn share(file: fs::File) -> io::Result<fs::File> {
     match uninterrupted(|| file.try_lock_shared()) {
-        // It was removed since it was opened, and may be cut.
+        // The file was removed since it was opened, and may be truncated.
         Ok(false) if file.metadata()?.nlink() == 0 => Err(io::ErrorKind::NotFound.into()),
-        // Somebody else's lock; or there are none here, and who removes it gets none either.
+        // Another process holds a lock, or the file system has none; then the remover gets none,
+        // either.
         _ => Ok(file),
     }
 }
 
-/// Whether a file that was removed has no other name and no reader.
+/// Returns whether a removed file has no other name and no reader.
 fn is_abandoned(file: &fs::File) -> bool {
     let is_nameless = file.metadata().is_ok_and(|status| status.nlink() == 0);
     is_nameless && uninterrupted(|| file.try_lock()).unwrap_or(false)
 }
 
-/// How often a lock is tried: [`Storage::is_locked`] holds it, too, for some microseconds.
+/// How often a lock is tried: [`Storage::is_locked`] also holds it, for a few microseconds.
 const LOCK_ATTEMPTS: u32 = 25;
 const LOCK_PAUSE: Duration = Duration::from_millis(4);
 
@@ -419,29 +423,29 @@ fn pause() {
 pub struct PosixFile {
     file: fs::File,
     direct: DirectWay,
-    /// Its name when it was opened, and the directory.
+    /// The directory and the name that the file had when it was opened.
     label: String,
 }
 
 impl PosixFile {
-    /// Wraps `file`; errors call it `label`.
+    /// Wraps `file`; errors name it `label`.
     #[must_use]
     pub fn new(file: fs::File, label: String) -> Self {
         Self { file, direct: DirectWay::default(), label }
     }
 
-    /// Returns the file as std has it.
+    /// The file as a standard library type.
     #[must_use]
     pub fn as_std(&self) -> &fs::File {
         &self.file
     }
 
-    /// Takes the exclusive lock of the file, which ends when the file is closed; returns whether it
-    /// was free.
+    /// Takes the exclusive lock of the file and returns whether that succeeded. The lock ends when
+    /// the file is closed.
     ///
     /// # Errors
     ///
-    /// Whatever the device says.
+    /// The device's error.
     pub fn try_lock(&self) -> io::Result<bool> {
         uninterrupted(|| self.file.try_lock())
     }
@@ -482,7 +486,7 @@ impl File for PosixFile {
     fn len(&self) -> io::Result<u64> {
         let status = self.file.metadata().map_err(|error| self.explain("look at", error))?;
         if status.file_type().is_block_device() {
-            // Nothing else goes by the position.
+            // Nothing else uses the file position.
             let end = (&self.file).seek(io::SeekFrom::End(0));
             return end.map_err(|error| self.explain("look at", error));
         }
@@ -497,7 +501,8 @@ impl File for PosixFile {
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn next_written(&self, offset: u64) -> io::Result<Option<u64>> {
-        // Reads and writes name their place: the position that this moves is used by nothing else.
+        // Reads and writes pass their offset, so nothing else uses the file position that this
+        // moves.
         match rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Data(offset)) {
             Ok(at) => Ok(Some(at)),
             Err(Errno::NXIO) => Ok(None),
@@ -516,7 +521,7 @@ impl File for PosixFile {
         let flags = rustix::fs::FallocateFlags::empty();
         match retry_on_intr(|| rustix::fs::fallocate(&self.file, flags, 0, length)) {
             Ok(()) => Ok(()),
-            // A file system that cannot allocate can be written to.
+            // The file system cannot allocate: write zeros instead.
             Err(Errno::OPNOTSUPP) => self.fill_with_zeros(length),
             Err(error) => Err(self.explain("allocate", error)),
         }
@@ -553,8 +558,9 @@ impl File for PosixFile {
 
 const ZEROS_SIZE: usize = 256 * 1024;
 
-/// A file system that is never written to, as on a disc, has no sync, and says so. One that was
-/// written to and went read-only after an error has one, which fails otherwise.
+/// Accepts the error of a file system that is never written to, such as a CD-ROM, and so has no
+/// sync. A file system that became read-only after an error has a sync, which fails with another
+/// error.
 fn nothing_to_sync(file: impl AsFd, error: Errno) -> rustix::io::Result<()> {
     let is_read_only = || {
         let found = rustix::fs::fstatvfs(file);
@@ -573,7 +579,7 @@ pub(crate) fn sync_all(file: impl AsFd) -> rustix::io::Result<()> {
     rustix::fs::fsync(file)
 }
 
-/// A plain sync there leaves the bytes in the drive's cache.
+/// On this system a plain sync leaves the bytes in the drive's cache.
 #[cfg(target_vendor = "apple")]
 pub(crate) fn sync_data(file: &fs::File) -> rustix::io::Result<()> {
     rustix::fs::fcntl_fullfsync(file)
@@ -594,7 +600,7 @@ fn boot_id() -> Option<[u8; 16]> {
     None
 }
 
-/// Reads 32 hexadecimal digits, whatever dashes are between them.
+/// Parses 32 hexadecimal digits and ignores dashes.
 #[cfg(target_os = "linux")]
 fn parse_boot_id(text: &str) -> Option<[u8; 16]> {
     let digits = text.trim_end().replace('-', "");
@@ -605,9 +611,9 @@ fn parse_boot_id(text: &str) -> Option<[u8; 16]> {
     Some(bytes)
 }
 
-/// Says why `path` could not be opened as a directory.
+/// The error for a `path` that cannot be opened as a directory.
 fn not_a_directory(path: &Path, error: Errno) -> io::Error {
-    // A link inside is not followed; that of a path that leads in a circle is told by the machine.
+    // A link inside is not followed. For a path with a cycle of links the system's error is clear.
     if !matches!(error, Errno::NOTDIR) {
         return explain("open", &path.display().to_string(), error);
     }

@@ -1,18 +1,19 @@
-//! Telling a process from the children that `fork` makes of it, without a system call.
+//! Tells a process from its forked children without a system call.
 //!
-//! A process id does not: in a pid namespace of its own a child may have its parent's. The kernel
-//! is asked to hand one page of memory to each child as zeros (`MADV_WIPEONFORK`, Linux 4.14), and
-//! a number in it names the process.
+//! A process id does not suffice: in its own pid namespace a child may have the id of its parent.
+//! Instead, the kernel replaces one page of memory with zeros in each child (`MADV_WIPEONFORK`,
+//! Linux 4.14), and a number in that page identifies the process.
 
 #[cfg(target_os = "linux")]
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number of the process that calls: the same at each call, and another one in each child that
-/// `fork` makes of it, and in theirs.
+/// A number that identifies the calling process. It is the same at each call and differs in each
+/// child that `fork` makes, and in their children.
 ///
-/// Costs a load from memory. Where the kernel keeps no such page, it is the process id, which costs
-/// a system call and may be the same in a child that is in another pid namespace.
+/// The call costs one load from memory. Where the kernel does not support such a page, the number
+/// is the process id: that costs a system call, and a child in another pid namespace may have the
+/// same one.
 ///
 /// Unrelated processes may have the same number. A process that shares the memory of another
 /// (`vfork`, `clone` with `CLONE_VM`) counts as a thread of it.
@@ -27,11 +28,11 @@ pub fn process_token() -> u64 {
     }
 }
 
-/// How many tokens this process and those that it was forked from have had. In ordinary memory,
-/// which a child has a copy of: a token is never that of a process it descends from.
+/// The number of tokens used by this process and its ancestors. It is in ordinary memory, which a
+/// child copies, so a token never equals that of an ancestor.
 static TOKENS: AtomicU64 = AtomicU64::new(0);
 
-/// Gives this process a token, unless another thread does.
+/// Gives this process a token, unless another thread did.
 #[cold]
 fn name_process(page: &AtomicU64) -> u64 {
     let token = TOKENS.fetch_add(1, Ordering::Relaxed) + 1;
@@ -41,16 +42,16 @@ fn name_process(page: &AtomicU64) -> u64 {
     }
 }
 
-/// The page that is zeros in a forked child, if the kernel keeps one. It stays to the end of the
-/// process.
+/// The page that the kernel zeroes in a forked child, if it supports that. It is never unmapped.
 #[cfg(target_os = "linux")]
 fn page() -> Option<&'static AtomicU64> {
     static PAGE: OnceLock<Option<&'static AtomicU64>> = OnceLock::new();
     if let Some(page) = PAGE.get() {
         return *page;
     }
-    // Made before the cell is taken: a child that is forked meanwhile would wait for ever for a
-    // thread that it does not have. A page that another thread was quicker with stays unused.
+    // Map the page before the cell is locked: a child forked while another thread holds the cell
+    // would wait forever for a thread that it does not have. If two threads map a page, one of the
+    // pages stays unused.
     let made = map_page();
     *PAGE.get_or_init(|| made)
 }
@@ -65,21 +66,22 @@ fn map_page() -> Option<&'static AtomicU64> {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
     use std::ptr::null_mut;
 
-    // The kernel makes a whole page of it.
+    // The kernel rounds this up to a whole page.
     let length = size_of::<AtomicU64>();
     let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: without an address the kernel takes one where nothing is.
+    // SAFETY: without an address hint the kernel chooses an unused range.
     let page = unsafe { mmap_anonymous(null_mut(), length, access, MapFlags::PRIVATE) }.ok()?;
     // SAFETY: the page was mapped above, and nothing refers to it yet.
     let wiped = unsafe { madvise(page, length, Advice::LinuxWipeOnFork) };
-    // There is no file that a hole could be made in, and a kernel says so. QEMU before 7.1 takes
-    // any advice for a program that it runs, and follows none.
+    // `MADV_REMOVE` must fail here because there is no file. QEMU before 7.1 accepts any advice in
+    // user mode and follows none, so success means that the first advice did nothing, either.
     // SAFETY: the page was mapped above, and nothing refers to it yet.
     let any_advice = unsafe { madvise(page, length, Advice::LinuxRemove) };
     if wiped.is_err() || any_advice.is_ok() {
         return None;
     }
-    // SAFETY: the page is aligned, all zeros, and never unmapped; all use it as this atomic.
+    // SAFETY: the page is aligned, all zeros and never unmapped, and it is used only as this
+    // atomic.
     Some(unsafe { AtomicU64::from_ptr(page.cast()) })
 }
 

@@ -1,4 +1,4 @@
-//! Whole transfers out of calls that may be interrupted or fall short.
+//! Complete transfers from system calls that may be interrupted or short.
 
 use std::io;
 
@@ -45,7 +45,7 @@ pub(crate) fn write_fully(
     Ok(())
 }
 
-/// The offset so many bytes further on.
+/// Adds `done` bytes to `offset`.
 pub(crate) fn advance(offset: u64, done: usize) -> io::Result<u64> {
     u64::try_from(done)
         .ok()
@@ -57,7 +57,7 @@ pub(crate) fn advance(offset: u64, done: usize) -> io::Result<u64> {
 mod tests {
     use super::*;
 
-    /// What a device does with a call: at most so many bytes, or an error.
+    /// The results of a simulated device: at most this many bytes, or an error.
     type Answers = std::vec::IntoIter<io::Result<usize>>;
 
     fn answers(of: [io::Result<usize>; 4]) -> Answers {

@@ -1,4 +1,4 @@
-//! The two storages keep the same promises: one script, and random operations, run on both.
+//! Both storages keep the same promises: one script, and random operations, run on both.
 
 #![expect(
     clippy::unwrap_used,
@@ -124,7 +124,7 @@ fn a_holder_is_told_that_its_file_was_removed_or_replaced_and_keeps_others_out()
         ends(held.check(), "/lock was removed");
         assert!(storage.is_locked("lock").unwrap());
         assert!(storage.lock("lock").unwrap().is_none());
-        assert!(storage.list().unwrap().is_empty(), "nothing is made in vain");
+        assert!(storage.list().unwrap().is_empty(), "a refused lock creates no file");
         storage.create("lock").unwrap();
         ends(held.check(), "/lock was replaced");
         assert!(storage.is_locked("lock").unwrap());
@@ -186,7 +186,7 @@ fn zero_filling_is_for_empty_files() {
     });
 }
 
-/// One operation chosen by `entropy`, and all that can be seen of its effect.
+/// Performs one random operation and returns all of its visible effects.
 fn random_operation(storage: &dyn Storage, entropy: &SeededEntropy) -> String {
     let number = |bound| entropy.random().unwrap() % bound;
     let name = || ["a", "b", "c"][usize::try_from(number(3)).unwrap()];

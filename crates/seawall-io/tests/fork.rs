@@ -1,6 +1,6 @@
-//! A log in a process that really forks: the child writes nothing, in a pid namespace of its own
-//! neither. These tests have a program of their own, as a child shares the locks of all open logs;
-//! and they are here, as to fork takes unsafe code.
+//! A log in a process that forks: the child writes nothing, even in its own pid namespace. These
+//! tests are a program of their own, because a child inherits the locks of all open logs. They are
+//! in this crate because forking needs unsafe code.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 type Bytes = Log<[u8], Raw>;
 
-/// Set in the process that is the first of its pid namespace.
+/// Set in the first process of the pid namespace.
 const FIRST: &str = "SEAWALL_TEST_FIRST_PROCESS";
 
 #[test]
@@ -30,7 +30,8 @@ fn forked_child_with_the_id_of_its_parent_writes_nothing() {
         assert_eq!(std::process::id(), 1);
         return write_beside_a_child(&folder("fork-first"), |act: Act| {
             std::thread::spawn(move || {
-                // SAFETY: no table of descriptors is made: those of other threads stay open.
+                // SAFETY: the descriptor table stays shared, so the descriptors of other threads
+                // stay open.
                 unsafe { unshare_unsafe(UnshareFlags::NEWPID) }.unwrap();
                 in_child(move || format!("process {}, {}", std::process::id(), act()))
             })
@@ -77,7 +78,7 @@ fn forked_child_writes_a_log_that_it_opens_itself() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Forks by `fork` while a log is open, and looks what each of the two appended.
+/// Forks with `fork` while a log is open, and reports what parent and child appended.
 fn write_beside_a_child(folder: &Path, fork: impl Fn(Act) -> String) {
     let path = folder.join("log");
     let log = Arc::new(open(&path));
@@ -105,13 +106,13 @@ fn write_beside_a_child(folder: &Path, fork: impl Fn(Act) -> String) {
 
 type Act = Box<dyn Fn() -> String + Send + Sync>;
 
-/// Runs `act` in a child that `fork` makes, and returns what it says.
+/// Runs `act` in a forked child and returns its output.
 fn in_child(act: impl Fn() -> String + Send + Sync + 'static) -> String {
     let (mut reader, mut writer) = std::io::pipe().unwrap();
     let mut child = Command::new("true");
     let before_exec = move || writer.write_all(act().as_bytes());
-    // SAFETY: glibc and musl keep their allocator usable in a forked child, and no thread of the
-    // parent holds another lock that `act` takes.
+    // SAFETY: glibc and musl keep their allocator usable in a forked child, and no other thread of
+    // the parent holds a lock that `act` takes.
     unsafe { child.pre_exec(before_exec) };
     let status = child.status().unwrap();
     assert!(status.success(), "{status}");

@@ -1,4 +1,4 @@
-//! A directory that gets its name when it is whole.
+//! A new directory that gets its name only when it is complete.
 
 use super::PosixStorage;
 use std::ffi::OsString;
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
-/// What a directory is called while it is filled, behind its name.
+/// Added to the target's name while the directory is being filled.
 const SUFFIX: &str = ".partial";
 
-/// A new directory on its way: `NAME.partial` until [`Draft::finish`] names it, also after a crash.
-/// Dropped before that, it is removed.
+/// A new directory under construction: it is called `NAME.partial` until [`Draft::finish`] renames
+/// it, even after a crash. Dropping it removes the directory.
 ///
 /// # Examples
 ///
@@ -34,12 +34,12 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Begins a directory that is to be called `target`.
+    /// Starts a directory that will be called `target`.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::AlreadyExists`] if that name is taken, or the name before it by another
-    /// draft, or by what a crash left of one; whatever the device says.
+    /// [`io::ErrorKind::AlreadyExists`] if `target` exists, or if `target.partial` exists: another
+    /// draft, or one that a crash left; otherwise the device's error.
     pub fn create(target: &Path) -> io::Result<Self> {
         let free = partial(target).filter(|_| target.symlink_metadata().is_err());
         let partial = free.ok_or(io::ErrorKind::AlreadyExists)?;
@@ -47,18 +47,18 @@ impl Draft {
         Ok(Self { storage, target: target.to_owned(), is_named: false })
     }
 
-    /// The directory, to be filled.
+    /// The directory under its temporary name.
     #[must_use]
     pub fn storage(&self) -> Arc<PosixStorage> {
         self.storage.clone()
     }
 
-    /// Gives the directory its name, durably; what is in it is made durable before.
+    /// Syncs the contents, renames the directory to its final name, and makes the name durable.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::AlreadyExists`] if the name was taken meanwhile; whatever the device says.
-    /// If it says so of the last step, the sync of the parent, the directory stays, whole.
+    /// [`io::ErrorKind::AlreadyExists`] if the name was taken meanwhile; otherwise the device's
+    /// error. If only the last step fails, the sync of the parent, the complete directory stays.
     pub fn finish(mut self) -> io::Result<()> {
         self.storage.rename_directory(&self.target)?;
         self.is_named = true;
@@ -69,13 +69,13 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         if !self.is_named {
-            // What stays is not taken for anything, and the next draft names it.
+            // If removal fails, the rest has a temporary name, and the next draft reports it.
             let _ = fs::remove_dir_all(&self.storage.path);
         }
     }
 }
 
-/// The name before the name; none where a path has no last part, and so is there already.
+/// The temporary name. `None` if the path has no last component, and so exists already.
 fn partial(target: &Path) -> Option<PathBuf> {
     let mut name = OsString::from(target.file_name()?);
     name.push(SUFFIX);

@@ -1,12 +1,12 @@
-//! Files that are overwritten in place, also where the file system copies on write.
+//! Overwriting in place on file systems that copy on write.
 //!
-//! A segment gets its room before a record is admitted to it. Where each overwrite takes new blocks
-//! that room is worth nothing: a full disk is met by the write. `btrfs` overwrites the files in
-//! place that have the attribute `NOCOW` (`chattr +C`) since they were empty.
+//! A segment's space is reserved before a record is admitted to it. Where every overwrite allocates
+//! new blocks, that reservation is useless: a full disk fails the write. `btrfs` overwrites a file
+//! in place if it has had the attribute `NOCOW` (`chattr +C`) since it was empty.
 
 use std::fs;
 
-/// Has an empty file overwritten in place, as far as the file system lets it.
+/// Asks the file system to overwrite an empty file in place.
 #[cfg(target_os = "linux")]
 pub(super) fn prefer_in_place(file: &fs::File) {
     use rustix::fs::{IFlags, fstatfs, ioctl_getflags, ioctl_setflags};
@@ -18,11 +18,11 @@ pub(super) fn prefer_in_place(file: &fs::File) {
         return;
     }
     if let Ok(flags) = ioctl_getflags(file) {
-        // Where it is refused the file is as any other there.
+        // If the file system refuses, the file behaves like any other there.
         let _ = ioctl_setflags(file, flags | IFlags::NOCOW);
     }
 }
 
-/// Others have no such attribute.
+/// Other systems have no such attribute.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn prefer_in_place(_: &fs::File) {}

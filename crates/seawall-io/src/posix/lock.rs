@@ -1,5 +1,5 @@
-//! The exclusive lock of a directory: of the directory itself, which nobody can take away from
-//! under its holder, and of a file in it, for programs that know no more than that.
+//! The exclusive lock of a directory. It consists of a lock on the directory itself, which cannot
+//! be removed while it is held, and a lock on a file in it, for programs that lock only the file.
 
 use super::{DIRECTORY, PosixStorage};
 use crate::failure::explain;
@@ -12,19 +12,19 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Stat, flock, fstat, statat};
 use rustix::io::{Errno, retry_on_intr};
 
-/// Both locks belong to open files, and closing those ends them.
+/// Both locks belong to open files and end when these are closed.
 #[derive(Debug)]
 pub(super) struct PosixLock {
     directory: OwnedFd,
     _file: fs::File,
-    /// The file's status when it was locked: of it, what never changes.
+    /// The file's status when it was locked.
     held: Stat,
     name: String,
-    /// What the directory is called in a message.
+    /// The directory's name for messages.
     place: String,
 }
 
-/// The lock of one file.
+/// A lock on one file.
 #[derive(Debug)]
 pub(super) struct PosixFileLock {
     _file: fs::File,
@@ -43,7 +43,7 @@ impl Lock for PosixLock {
 }
 
 impl PosixLock {
-    /// What was taken away of what is locked, if anything was.
+    /// Names the locked directory or file if it was removed or replaced.
     fn loss(&self) -> io::Result<Option<String>> {
         let Self { directory, held, name, place, .. } = self;
         match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -59,21 +59,23 @@ impl PosixLock {
 }
 
 impl PosixStorage {
-    /// One attempt to get both locks.
+    /// Tries once to take both locks.
     pub(super) fn try_lock(&self, name: &str) -> io::Result<Option<PosixLock>> {
-        // First, so that nothing is made beside a holder whose lock file was removed.
+        // The directory comes first, so that no file is created beside a holder whose lock file was
+        // removed.
         let Some(directory) = self.lock_directory()? else { return Ok(None) };
         let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE)?;
         self.hold(directory, file, name)
     }
 
-    /// Locks the file `name` alone, which is created if need be: for a directory in which several
-    /// programs keep files, each with a lock of its own. [`Storage::lock`] is for a directory that
-    /// belongs to its holder. `None` if another holds the lock, also after some tries.
+    /// Locks only the file `name`, which is created if needed. This is for a directory in which
+    /// several programs have files, each with its own lock; [`Storage::lock`] is for a directory
+    /// with a single owner. Returns `None` if another process holds the lock, even after several
+    /// tries.
     ///
     /// # Errors
     ///
-    /// What has this name is not a regular file; whatever the system says.
+    /// The name belongs to something that is not a regular file; otherwise the system's error.
     pub fn lock_file(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
         let attempt = || {
             let open = || rustix::fs::openat(&self.directory, ".", DIRECTORY, Mode::empty());
@@ -91,9 +93,9 @@ impl PosixStorage {
         Ok(None)
     }
 
-    /// The lock of the directory; `None` if another has it.
+    /// Locks the directory; `None` if another process holds the lock.
     pub(super) fn lock_directory(&self) -> io::Result<Option<OwnedFd>> {
-        // A lock belongs to one opening of a directory, and this one is its holder's alone.
+        // A lock belongs to one open file description, and this one is used only for the lock.
         let open = || rustix::fs::openat(&self.directory, ".", DIRECTORY, Mode::empty());
         let directory = retry_on_intr(open)?;
         let is_free = lock_if_possible(&directory, FlockOperation::NonBlockingLockExclusive)?;
@@ -111,7 +113,7 @@ impl PosixStorage {
         }
         let (held, name, place) = (fstat(&file)?, name.to_owned(), self.place());
         let lock = PosixLock { directory, _file: file, held, name, place };
-        // If the file was replaced since it was opened, our lock of it keeps nobody out.
+        // If the file was replaced since it was opened, our lock on it excludes no other process.
         Ok(lock.loss()?.is_none().then_some(lock))
     }
 
@@ -122,7 +124,7 @@ impl PosixStorage {
         self.probe_file_lock(name)
     }
 
-    /// The lock of a file alone. Who looks whether it is held has it for a moment, too.
+    /// Locks only a file. [`Storage::is_locked`] also holds this lock for a moment.
     pub(super) fn try_lock_file(&self, name: &str) -> io::Result<Option<PosixFileLock>> {
         let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE)?;
         for _ in 0..super::LOCK_ATTEMPTS {
@@ -144,14 +146,15 @@ impl PosixStorage {
     }
 
     fn is_directory_free(&self) -> io::Result<bool> {
-        // Its own opening of the directory: what it locks, nobody else of this process unlocks.
+        // A separate open file description: no other part of this process can release its lock.
         let open = || rustix::fs::openat(&self.directory, ".", DIRECTORY, Mode::empty());
         let directory = retry_on_intr(open)?;
         lock_if_possible(&directory, FlockOperation::NonBlockingLockShared)
     }
 }
 
-/// Whether the directory was locked, or cannot be locked here: then the file has to do.
+/// Returns whether the directory was locked, or cannot be locked on this file system: then the lock
+/// on the file must suffice.
 fn lock_if_possible(directory: impl AsFd, how: FlockOperation) -> io::Result<bool> {
     match retry_on_intr(|| flock(&directory, how)) {
         Ok(()) => Ok(true),
@@ -161,7 +164,7 @@ fn lock_if_possible(directory: impl AsFd, how: FlockOperation) -> io::Result<boo
     }
 }
 
-/// Whether a file system says by this that it does not lock directories.
+/// Returns whether this error says that the file system cannot lock directories.
 fn is_unknown(error: Errno) -> bool {
     [Errno::NOTSUP, Errno::NOSYS, Errno::INVAL, Errno::BADF].contains(&error)
 }

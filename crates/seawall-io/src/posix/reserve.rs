@@ -1,5 +1,5 @@
-//! Descriptors in reserve: a writer that must go on in a new file is not stopped by a program that
-//! has used up all others.
+//! Reserved file descriptors, so that a writer can create a new file even if the process has used
+//! up all other descriptors.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,10 +8,11 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
-/// What the largest step needs at once: a head and its text.
+/// The most descriptors that one step needs: a readable segment has two files.
 const COUNT: usize = 2;
 
-/// Descriptors that are only there to be closed; none until [`Reserve::begin`].
+/// Descriptors that are kept open only to be closed when one is needed; none before
+/// [`Reserve::begin`].
 #[derive(Debug, Default)]
 pub(super) struct Reserve {
     is_wanted: AtomicBool,
@@ -19,13 +20,13 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
-    /// From now on some are kept: further descriptors of the open file `of`.
+    /// Starts to keep reserves: duplicates of the open file `of`.
     pub(super) fn begin(&self, of: impl AsFd) {
         self.is_wanted.store(true, Ordering::Relaxed);
         self.fill(of);
     }
 
-    /// Takes what is missing of them, as far as there are any.
+    /// Opens missing reserves if descriptors are available.
     pub(super) fn fill(&self, of: impl AsFd) {
         if !self.is_wanted.load(Ordering::Relaxed) {
             return;
@@ -37,7 +38,7 @@ impl Reserve {
         }
     }
 
-    /// Opens something; where no descriptor is free, in the place of those in reserve.
+    /// Calls `open`. While no descriptor is free, closes a reserve and calls it again.
     pub(super) fn open<T>(&self, open: impl Fn() -> io::Result<T>) -> io::Result<T> {
         loop {
             match open() {

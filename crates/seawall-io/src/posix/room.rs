@@ -1,4 +1,4 @@
-//! Space that a file has on the device beyond its end, so that it can grow on a full disk.
+//! Space reserved beyond the end of a file, so that the file can grow on a full disk.
 
 use std::fs::File;
 use std::io;
@@ -9,14 +9,14 @@ use rustix::process::{Resource, getrlimit};
 
 use super::in_place::prefer_in_place;
 
-/// Reserves space for the first `length` bytes; `false` where the file system cannot.
+/// Reserves space for the first `length` bytes; `false` if the file system cannot.
 pub(super) fn reserve(file: &File, length: u64) -> io::Result<bool> {
     // The system checks this limit only when the file grows.
     if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < length) {
         return Err(Errno::FBIG.into());
     }
     if length == 0 {
-        // The call refuses that.
+        // The call refuses a length of zero.
         return Ok(true);
     }
     prefer_in_place(file);
@@ -24,7 +24,7 @@ pub(super) fn reserve(file: &File, length: u64) -> io::Result<bool> {
         Ok(()) => Ok(true),
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
         Err(error) => {
-            // Some file systems keep the part that they found room for.
+            // Some file systems keep the part for which they found space.
             if let Ok(status) = file.metadata() {
                 let _ = retry_on_intr(|| ftruncate(file, status.len()));
             }

@@ -1,4 +1,4 @@
-//! The promises of a real directory that can be seen without a crash.
+//! Promises of a real directory that are visible without a crash.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::mpsc;
@@ -7,7 +7,7 @@ use std::thread;
 use super::draft::Draft;
 use super::*;
 
-/// A directory that is removed when the test ends; `log` in it is the storage.
+/// A directory that is removed when the test ends; the storage is `log` in it.
 struct Scratch {
     path: PathBuf,
 }
@@ -126,13 +126,13 @@ fn what_is_not_a_regular_file_is_refused_without_waiting() {
     assert!(storage.list().unwrap().is_empty());
 }
 
-/// To open a tape rewinds it, and to open a watchdog starts it.
+/// Opening a tape rewinds it, and opening a watchdog starts it.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_device_is_refused_before_it_is_opened() {
     let scratch = Scratch::new("device");
     let storage = scratch.storage();
-    // No machine has a device with this number: to open it would say so.
+    // No machine has a device with this number; opening it would report that.
     let number = rustix::fs::makedev(4095, 1);
     let kind = FileType::CharacterDevice;
     let made = rustix::fs::mknodat(&storage.directory, "1.seg", kind, Mode::RUSR, number);
@@ -198,7 +198,7 @@ fn a_lock_waits_for_those_who_only_look() {
     let (sender, started) = mpsc::channel();
     let looker = thread::spawn(move || {
         sender.send(()).unwrap();
-        // Nobody sends: this is a pause.
+        // This is a pause: nothing is ever sent.
         let _ = receiver.recv_timeout(Duration::from_millis(15));
         drop(looking);
     });
@@ -207,7 +207,7 @@ fn a_lock_waits_for_those_who_only_look() {
     looker.join().unwrap();
 }
 
-/// One that locks the file alone, as versions before this did.
+/// Earlier versions locked only the file.
 #[test]
 fn a_holder_of_the_file_alone_is_seen_and_kept_out() {
     let scratch = Scratch::new("file-lock");
@@ -246,7 +246,7 @@ fn files_of_one_directory_are_locked_one_by_one() {
     assert!(storage.lock_file("first.lock").unwrap().is_some());
 }
 
-/// What ages files away leaves a directory alone that is locked so.
+/// Programs that delete old files skip a directory that is locked in this way.
 #[test]
 fn the_directory_itself_is_locked() {
     let scratch = Scratch::new("locked-directory");
@@ -316,7 +316,7 @@ fn a_draft_has_its_name_when_it_is_whole_and_leaves_nothing_otherwise() {
     draft.finish().unwrap();
     let names: Vec<_> = fs::read_dir(&scratch.path).unwrap().collect();
     assert_eq!(names.len(), 1);
-    // All goes on in the very directory.
+    // All later operations go to the renamed directory.
     storage.create("another").unwrap();
     assert!(scratch.log().join("file").exists() && scratch.log().join("another").exists());
 }
@@ -326,7 +326,8 @@ fn a_draft_never_takes_the_place_of_another() {
     let scratch = Scratch::new("draft-taken");
     let draft = Draft::create(&scratch.log()).unwrap();
     refusal(Draft::create(&scratch.log()), io::ErrorKind::AlreadyExists);
-    // Empty as it is, it is somebody's; also if it comes while the draft is filled.
+    // Even an empty directory belongs to another program; also if it appears while the draft is
+    // filled.
     fs::create_dir(scratch.log()).unwrap();
     refusal(draft.finish(), io::ErrorKind::AlreadyExists);
     refusal(Draft::create(&scratch.log()), io::ErrorKind::AlreadyExists);
@@ -342,14 +343,14 @@ fn a_synced_write_is_what_readers_see_whichever_way_it_took() {
     let file = storage.create("blocks").unwrap();
     file.fill_with_zeros(1 << 20).unwrap();
     file.sync().unwrap();
-    // Under its old name no file is there any more when the way past the cache is opened.
+    // The file no longer has its old name when the direct descriptor is opened.
     storage.rename("blocks", "segment").unwrap();
     let reader = storage.open("segment", Access::Read).unwrap();
     let mut expected = vec![0; 1 << 20];
     let mut memory = crate::AlignedMemory::default();
     let places = [(0, 4096), (100, 5000), (8192, 65_536), (73_728, 131_072), (70_001, 90_000)];
     for (number, (offset, length)) in (1..).zip(places) {
-        // What the reader has seen is in the cache now.
+        // The cache now holds what the reader has seen.
         let mut seen = vec![1; 1 << 20];
         reader.read_at(&mut seen, 0).unwrap();
         assert!(seen == expected, "before {number}");
@@ -384,7 +385,7 @@ fn only_whole_blocks_go_past_the_cache() {
     }
     let flags = crate::direct::open_again(&file).map(|way| rustix::fs::fcntl_getfl(way).unwrap());
     assert!(flags.is_none_or(|flags| flags.contains(OFlags::DIRECT | OFlags::DSYNC)), "a barrier");
-    // Elsewhere no way leads there, and that is said at once.
+    // On other file systems the descriptor cannot be opened, and that shows at once.
     let is_there = path_has_direct_writes(&path);
     let taken = way.write(&file, bytes, 4096).unwrap();
     assert_eq!(taken, if is_there { bytes.len() } else { 0 });
@@ -396,7 +397,8 @@ fn path_has_direct_writes(path: &Path) -> bool {
     rustix::fs::openat(CWD, path, flags, Mode::empty()).is_ok()
 }
 
-/// Removes a file of 4,096 bytes by `retire`: how many of them can be cut off at leisure.
+/// Removes a file of 4,096 bytes with `retire`; returns the number of bytes that can be freed in
+/// steps.
 fn retired(storage: &PosixStorage, name: &str) -> Option<u64> {
     let rest = storage.retire(name).unwrap();
     refusal(storage.open(name, Access::Read), io::ErrorKind::NotFound);
@@ -417,15 +419,15 @@ fn what_is_retired_can_be_cut_where_nobody_has_it_and_stays_whole_for_who_does()
         drop(storage.open("closed", Access::Read).unwrap());
         retired(&storage, "closed") == Some(4096)
     };
-    // A process that another test starts has it for a moment.
+    // A child process of another test may hold the file for a moment.
     assert!((0..100).any(|_| is_alone_again()));
-    // Another process has another view of the directory.
+    // Another process has its own handle of the directory.
     make("read");
     let reader = PosixStorage::open(&scratch.log()).unwrap().open("read", Access::Read).unwrap();
     assert_eq!(retired(&storage, "read"), None);
     let mut bytes = [0; 4096];
     assert_eq!((reader.read_at(&mut bytes, 0).unwrap(), bytes), (4096, [7; 4096]));
-    // What has another name is somebody's copy.
+    // A file with another name is a copy in use.
     make("linked");
     fs::hard_link(scratch.log().join("linked"), scratch.path.join("copy")).unwrap();
     assert_eq!(retired(&storage, "linked"), None);
@@ -439,19 +441,19 @@ fn who_opens_a_file_while_it_is_retired_finds_none() {
     let storage = scratch.storage();
     let make = |name: &str| storage.create(name).unwrap().write_at(&[7; 64], 0).unwrap();
     make("file");
-    // Opened, and not yet shared.
+    // Opened, but not yet locked as shared.
     let late = storage.open_file("file", OFlags::RDONLY).unwrap();
     let rest = storage.retire("file").unwrap().unwrap();
     refusal(share(late), io::ErrorKind::NotFound);
     drop(rest);
-    // A lock on a file that has its name is somebody else's matter.
+    // A lock on a file that still has its name does not matter.
     make("file");
     let held = storage.open_file("file", OFlags::RDWR).unwrap();
     held.try_lock().unwrap();
     assert_eq!(storage.open("file", Access::Read).unwrap().len().unwrap(), 64);
 }
 
-/// Where the file system reserves beyond the end; else the test says nothing.
+/// Tests only file systems that can reserve space beyond the end.
 #[cfg(target_os = "linux")]
 #[test]
 fn reserved_space_changes_no_length_and_is_freed_by_setting_the_same_length() {
