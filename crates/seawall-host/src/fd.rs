@@ -1,4 +1,5 @@
-//! What others left open: a file descriptor, by its number, and a socket, by its path.
+//! Objects that other programs opened or made: descriptors by number, sockets by path, small text
+//! files.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -8,23 +9,24 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-/// Opens what descriptor `number` of this process leads to, for writing behind what is there.
+/// Opens the file to which descriptor `number` of this process refers, for appending.
 ///
-/// It goes by the name that the system has for it: a pipe, a terminal or a file is opened once
-/// more, which needs no trust in the number; a socket cannot be. Writing never waits: where nobody
-/// reads what was written before, it fails with [`io::ErrorKind::WouldBlock`], and a short line is
-/// written whole or not at all.
+/// It opens the file again by the name under which the system lists it, so the number need not be
+/// trusted. This works for pipes, terminals and files, but not for sockets. Writes never wait: if
+/// the reader has not read earlier output, they fail with [`io::ErrorKind::WouldBlock`], and a
+/// short line is written completely or not at all.
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::NotFound`] if it is not open, [`io::ErrorKind::BrokenPipe`] if it is a named
-/// pipe without a reader, [`io::ErrorKind::Unsupported`] for a socket; whatever the system says.
+/// [`io::ErrorKind::NotFound`] if the descriptor is not open, [`io::ErrorKind::BrokenPipe`] for a
+/// named pipe without a reader, [`io::ErrorKind::Unsupported`] for a socket; otherwise the system's
+/// error.
 pub fn open_descriptor(number: u32) -> io::Result<File> {
     let name = format!("/dev/fd/{number}");
     if std::fs::metadata(&name)?.file_type().is_socket() {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "it is a socket"));
     }
-    // Without NONBLOCK the opening of a named pipe would wait for its reader.
+    // Without NONBLOCK, opening a named pipe would wait for its reader.
     let flags = OFlags::NOCTTY | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).expect("a flag of the system fits in its type");
     let opened = OpenOptions::new().append(true).custom_flags(flags).open(name);
@@ -34,11 +36,11 @@ pub fn open_descriptor(number: u32) -> io::Result<File> {
     })
 }
 
-/// Reads a small file that somebody wrote by hand: UTF-8, of `size_max` bytes at most.
+/// Reads a small UTF-8 file, such as a configuration file, of at most `size_max` bytes.
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::InvalidData`] if it is longer, or no UTF-8; whatever the device says.
+/// [`io::ErrorKind::InvalidData`] if it is longer or not UTF-8; otherwise the device's error.
 pub fn read_text(path: &Path, size_max: u64) -> io::Result<String> {
     let mut text = Vec::new();
     let opened = OpenOptions::new().read(true).open(path)?;
@@ -50,11 +52,11 @@ pub fn read_text(path: &Path, size_max: u64) -> io::Result<String> {
     String::from_utf8(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// Whether `path` is a socket itself; a symbolic link is none.
+/// Returns whether `path` itself is a socket. A symbolic link is not.
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::NotFound`]; whatever the system says.
+/// [`io::ErrorKind::NotFound`]; otherwise the system's error.
 pub fn is_socket(path: &Path) -> io::Result<bool> {
     Ok(std::fs::symlink_metadata(path)?.file_type().is_socket())
 }

@@ -1,6 +1,7 @@
-//! What a directory stands on: its file system, the device below, and the limits of this process.
+//! The environment of a directory: its file system, the device below, and the limits of this
+//! process.
 //!
-//! All of it is for people: nothing here decides what a log does.
+//! This is information for people: no log depends on it.
 
 use std::fs;
 use std::io::{self, Read};
@@ -10,51 +11,51 @@ pub(crate) mod mounts;
 
 use mounts::Mount;
 
-/// What there is to know of the surroundings of a directory. What cannot be found out is `None`.
+/// The environment of a directory. Unknown facts are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HostInfo {
     /// The kernel's name and release.
     pub kernel: Option<String>,
-    /// Where the file system of the directory is mounted, and how.
+    /// The mount of the directory's file system.
     pub mount: Option<Mount>,
-    /// Below an overlay, the file system that takes what is written.
+    /// For an overlay, the mount of the file system that receives writes.
     pub upper: Option<Mount>,
-    /// What the block device below says of its write cache: `write back` or `write through`.
+    /// The write cache mode that the block device reports: `write back` or `write through`.
     pub write_cache: Option<String>,
-    /// Bytes that this process may still write to the file system.
+    /// Free space on the file system for this process, in bytes.
     pub free: Option<u64>,
-    /// Whether a file can be made in the directory.
+    /// Whether a file can be created in the directory.
     pub writable: Writable,
-    /// Whether a file there can be opened past the system's cache.
+    /// Whether a file there can be opened for direct I/O.
     pub direct: Option<bool>,
-    /// How many files this process may open; `None` without a limit.
+    /// The number of files that this process may open; `None` if unlimited.
     pub open_files_max: Option<u64>,
-    /// How many bytes it may lock in memory; `None` without a limit.
+    /// The number of bytes that this process may lock in memory; `None` if unlimited.
     pub locked_max: Option<u64>,
-    /// How many bytes a file of it may have; `None` without a limit.
+    /// The largest file size for this process in bytes; `None` if unlimited.
     pub file_size_max: Option<u64>,
 }
 
-/// Whether a file can be made in a directory.
+/// Whether a file can be created in a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Writable {
-    /// A file without a name was made, and is gone.
+    /// A file without a name was created and is gone again.
     Yes,
-    /// The system refused it, in these words.
+    /// The system refused it, with this message.
     No(String),
-    /// This file system knows no files without names, and no other trace is left to find out.
+    /// This file system does not support files without a name, the only test that leaves no trace.
     #[default]
     Unknown,
 }
 
 impl HostInfo {
-    /// Looks around the existing directory `path`, and leaves no trace there.
+    /// Examines the existing directory `path` without leaving a trace in it.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::NotFound`] where there is nothing, [`io::ErrorKind::NotADirectory`] for
-    /// other things. What else cannot be found out is `None`.
+    /// [`io::ErrorKind::NotFound`] if it does not exist, [`io::ErrorKind::NotADirectory`] if it is
+    /// not a directory. Other facts that cannot be found out are `None`.
     ///
     /// # Examples
     ///
@@ -88,8 +89,8 @@ impl HostInfo {
 }
 
 impl HostInfo {
-    /// Whether files written here are lost with the power: a file system in memory, also as the
-    /// upper layer of an overlay.
+    /// Returns whether files written here are lost without power: the file system, or the upper
+    /// layer of an overlay, is in memory.
     #[must_use]
     pub fn is_in_memory(&self) -> bool {
         let upper =
@@ -103,7 +104,8 @@ fn kernel() -> Option<String> {
     Some(format!("{} {}", read("ostype")?.trim(), read("osrelease")?.trim()))
 }
 
-/// What the queue of the mount's block device says; that of a partition is one folder up.
+/// Reads the cache mode from the queue directory of the mount's block device, or of the disk if it
+/// is a partition.
 fn write_cache(mount: &Mount) -> Option<String> {
     let device = PathBuf::from(format!("/sys/dev/block/{}", mount.device));
     let queues = ["queue/write_cache", "../queue/write_cache"];
@@ -116,7 +118,7 @@ fn free(path: &Path) -> Option<u64> {
     Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// Whether files can be made there, and opened past the cache: tried with files without names.
+/// Tries whether files can be created and opened for direct I/O, with files without a name.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn try_files(path: &Path) -> (Writable, Option<bool>) {
     use rustix::fs::{Mode, OFlags};
@@ -133,7 +135,7 @@ fn try_files(path: &Path) -> (Writable, Option<bool>) {
     }
 }
 
-/// Where nothing can be tried: whether the permissions are against it.
+/// Decides by permissions where nothing can be tried.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn by_permission(path: &Path) -> Writable {
     use rustix::fs::Access;
@@ -158,7 +160,7 @@ fn limits() -> HostInfo {
     }
 }
 
-/// Whether the limit on locked memory does not concern this process.
+/// Returns whether this process is exempt from the limit on locked memory.
 #[cfg(target_os = "linux")]
 fn may_lock_memory() -> bool {
     use rustix::thread::{CapabilitySet, capabilities};
@@ -170,10 +172,10 @@ fn may_lock_memory() -> bool {
     false
 }
 
-/// More than any of these files has: a line of it for each of thousands of mounts.
+/// More than any of these files has: thousands of mounts have a line each.
 const TEXT_MAX: u64 = 16 << 20;
 
-/// The text of a file of the kernel's, which has no length; bytes that are no text are replaced.
+/// Reads a file of the kernel, which reports no length. Bytes that are not UTF-8 are replaced.
 #[expect(clippy::disallowed_methods, reason = "this is the crate that the rule points to")]
 fn read_text(path: &Path) -> Option<String> {
     let mut bytes = vec![];

@@ -1,4 +1,4 @@
-//! A disk image at any path: a file, or a block device; and one that is made.
+//! Disk images at any path: a file or a block device, and the creation of image files.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,26 +13,26 @@ use rustix::io::{Errno, retry_on_intr};
 
 use seawall_io::{File, PosixFile};
 
-/// What a new image is called until it is whole, behind its name.
+/// Added to the name of a new image until it is complete.
 const SUFFIX: &str = ".seawall-new";
 
-/// What there is at a path.
+/// The kind of object at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageKind {
     /// A file.
     File,
     /// A block device.
     BlockDevice,
-    /// Something that is no image: a directory, a terminal.
+    /// Not an image: a directory, a terminal and so on.
     Other,
 }
 
 impl ImageKind {
-    /// Looks at `path`; a symbolic link is followed, and nothing is opened.
+    /// Looks at `path` without opening it. A symbolic link is followed.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::NotFound`]; whatever the device says.
+    /// [`io::ErrorKind::NotFound`]; otherwise the device's error.
     pub fn of(path: &Path) -> io::Result<Self> {
         let kind = fs::metadata(path)?.file_type();
         Ok(match (kind.is_file(), kind.is_block_device()) {
@@ -45,24 +45,24 @@ impl ImageKind {
 
 mod mark;
 
-/// An image that this process alone has: other processes that go by this lock are kept out, and of
-/// a block device whoever mounts it, too.
+/// An image that this process has locked. Other processes that use the same lock are excluded; a
+/// block device can also not be mounted.
 #[derive(Clone, Debug)]
 pub struct Image {
     file: Arc<PosixFile>,
 }
 
 impl Image {
-    /// Opens the file or block device at `path`; a symbolic link is followed. `None`: another
-    /// process has it.
+    /// Opens and locks the file or block device at `path`. A symbolic link is followed. Returns
+    /// `None` if another process holds the lock.
     ///
     /// # Errors
     ///
     /// [`io::ErrorKind::NotFound`]; [`io::ErrorKind::InvalidInput`] if it is neither a file nor a
-    /// block device; whatever the device says.
+    /// block device; otherwise the device's error.
     pub fn open(path: &Path) -> io::Result<Option<Self>> {
         let is_device = ImageKind::of(path)? == ImageKind::BlockDevice;
-        // Without NONBLOCK the opening of a pipe could wait; of a device EXCL refuses one in use.
+        // Without NONBLOCK, opening a pipe could wait. For a device, EXCL refuses one in use.
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let flags = if is_device { flags | OFlags::EXCL } else { flags };
         let file = match retry_on_intr(|| rustix::fs::openat(CWD, path, flags, Mode::empty())) {
@@ -83,21 +83,21 @@ impl Image {
         Ok(file.try_lock()?.then(|| Self { file: Arc::new(file) }))
     }
 
-    /// Its bytes. The lock ends when the image and all of these are dropped.
+    /// The image's contents. The lock ends when the image and all of these handles are dropped.
     #[must_use]
     pub fn file(&self) -> Arc<dyn File> {
         self.file.clone()
     }
 
-    /// What tells this image from another one at the same path, as far as the system knows: a
-    /// file's number and when it was made, a device's serial number. It stays over renaming,
-    /// writing and restarts; a copy has another one.
+    /// Identifies this image among others at the same path as far as the system can: by a file's
+    /// inode number and creation time, or a device's serial number. It survives renames, writes and
+    /// restarts. A copy has a different identity.
     ///
-    /// `None` if the device has nothing of that kind.
+    /// Returns `None` if the device has no such identification.
     ///
     /// # Errors
     ///
-    /// Whatever the device says.
+    /// The device's error.
     pub fn identity(&self) -> io::Result<Option<String>> {
         let status = self.file.as_std().metadata()?;
         if status.file_type().is_block_device() {
@@ -111,7 +111,7 @@ impl Image {
     }
 }
 
-/// What Linux knows of a device that stays when it gets another number.
+/// The part of a device's identity in Linux that stays the same when its device number changes.
 fn device_identity(number: u64) -> Option<String> {
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     let sys = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
@@ -121,7 +121,7 @@ fn device_identity(number: u64) -> Option<String> {
     };
     let names = ["wwid", "device/wwid", "device/serial", "serial", "dm/uuid", "loop/backing_file"];
     let own = || names.iter().find_map(|name| text(name));
-    // A partition is told by its disk and where it begins.
+    // A partition is identified by its disk and its first sector.
     let disk = || names.iter().find_map(|name| text(&format!("../{name}")));
     match text("start") {
         Some(start) => Some(format!("device {} from {start}", disk()?)),
@@ -129,8 +129,8 @@ fn device_identity(number: u64) -> Option<String> {
     }
 }
 
-/// An image on its way: it gets its name when it is whole. What a crash leaves is
-/// `NAME.seawall-new`, and the next draft removes it.
+/// A new image under construction. It gets its name when it is complete. A crash leaves
+/// `NAME.seawall-new`, which the next draft removes.
 ///
 /// # Examples
 ///
@@ -139,7 +139,7 @@ fn device_identity(number: u64) -> Option<String> {
 /// use seawall_io::File;
 ///
 /// # let path = std::env::temp_dir().join(format!("seawall-io-image-{}", std::process::id()));
-/// let draft = ImageDraft::create(&path, 8192)?.expect("nobody else makes it");
+/// let draft = ImageDraft::create(&path, 8192)?.expect("no other process creates it");
 /// assert!(!path.exists());
 /// let image = draft.finish()?;
 /// assert_eq!(image.file().len()?, 8192);
@@ -154,12 +154,13 @@ pub struct ImageDraft {
 }
 
 impl ImageDraft {
-    /// Makes a file of `size` zeros, for its owner alone, that is to be called `target`; durable,
-    /// but for its name. `None`: another process makes it.
+    /// Creates a file of `size` zeros that only its owner can access, which will be called
+    /// `target`. Its contents are durable when this returns; its name is not yet. Returns `None` if
+    /// another process is creating the same image.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::AlreadyExists`] if the name is taken; whatever the device says.
+    /// [`io::ErrorKind::AlreadyExists`] if the name is taken; otherwise the device's error.
     pub fn create(target: &Path, size: u64) -> io::Result<Option<Self>> {
         let name = target.file_name().ok_or_else(no_image)?;
         if target.symlink_metadata().is_ok() {
@@ -177,7 +178,7 @@ impl ImageDraft {
         let file = fs::File::from(made);
         let made = (file.metadata()?.dev(), file.metadata()?.ino());
         let Some(image) = Image::lock(file, target)? else { return Ok(None) };
-        // Between the two steps it could be taken for an abandoned one.
+        // Between creation and locking, another process could have removed the file as abandoned.
         let named = fs::symlink_metadata(&partial).map(|named| (named.dev(), named.ino()));
         if named.ok() != Some(made) {
             return Ok(None);
@@ -189,24 +190,27 @@ impl ImageDraft {
         Ok(Some(draft))
     }
 
-    /// The image, before it has its name.
+    /// The image under its temporary name.
     ///
     /// # Errors
     ///
-    /// None, as long as the draft is there.
+    /// None while the draft exists.
     pub fn image(&self) -> io::Result<&Image> {
         self.image.as_ref().ok_or_else(no_image)
     }
 
-    /// Gives the image its name, durably; never the place of something that is there.
+    /// Renames the image to its final name and makes the name durable. It never replaces an
+    /// existing file.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::AlreadyExists`] if the name was taken meanwhile; whatever the device says.
+    /// [`io::ErrorKind::AlreadyExists`] if the name was taken meanwhile; otherwise the device's
+    /// error.
     pub fn finish(mut self) -> io::Result<Image> {
         let flags = RenameFlags::NOREPLACE;
         match rustix::fs::renameat_with(CWD, &self.partial, CWD, &self.target, flags) {
-            // A file system that cannot promise it has links, which never replace either.
+            // The file system cannot rename without replacing. Use a hard link, which never
+            // replaces a file.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 let flags = AtFlags::empty();
                 rustix::fs::linkat(CWD, &self.partial, CWD, &self.target, flags)?;
@@ -227,16 +231,16 @@ impl ImageDraft {
 impl Drop for ImageDraft {
     fn drop(&mut self) {
         if self.image.is_some() {
-            // What stays is removed by the next draft.
+            // If removal fails, the next draft removes it.
             let _ = rustix::fs::unlink(&self.partial);
         }
     }
 }
 
-/// Removes what a maker left that was killed; whether there is none any more. Only the name goes:
-/// nothing is cut, whatever has it.
+/// Removes the file that a killed creator left, and returns whether the name is free now. It
+/// removes only the name: the file is not truncated, because it may have another name.
 fn remove_abandoned(partial: &Path) -> io::Result<bool> {
-    // Looked at before: to open a device may do something.
+    // Check first: opening a device can have effects.
     if fs::symlink_metadata(partial).is_ok_and(|found| !found.is_file()) {
         return Err(io::ErrorKind::AlreadyExists.into());
     }

@@ -1,7 +1,7 @@
-//! What programs around a Seawall log need of their host: facts on a path and its device, raw files
-//! and disk images, signals, memory locks, descriptors.
+//! What programs around a Seawall log need from their host: facts about a path and its device, raw
+//! files and disk images, signals, memory locks, descriptors.
 //!
-//! The log itself needs none of this: its files and its clock are those of `seawall-io`.
+//! The log itself uses none of this; its files and clock come from `seawall-io`.
 
 #![forbid(unsafe_code)]
 

@@ -1,27 +1,27 @@
-//! What keeps this process in memory: its pages, and its life when memory runs out.
+//! Keeps this process in memory: locks its pages and lowers its risk of being killed when memory
+//! runs out.
 
 use std::fs;
 use std::io;
 
-/// Locks all memory of this process, what it has now and what it will have: a system that swaps
-/// takes none of it away. What there is now is touched, code too; of what comes later each page
-/// from the moment when it is first used.
+/// Locks all present and future memory of this process, so that none of it is swapped out. Present
+/// pages, including code, are loaded; later pages are locked when they are first used.
 ///
-/// It is done only where no limit on locked memory stands: under a limit a later request for
-/// memory would fail, and end the process.
+/// This succeeds only without a limit on locked memory: under a limit, a later allocation would
+/// fail and end the process.
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::PermissionDenied`] where there is a limit that cannot be lifted, with how to
-/// lift it; [`io::ErrorKind::Unsupported`] where systems have no such call; whatever the system
-/// says.
+/// [`io::ErrorKind::PermissionDenied`] if there is a limit that this process may not lift; the
+/// error says how to lift it. [`io::ErrorKind::Unsupported`] on systems without such a call;
+/// otherwise the system's error.
 #[cfg(target_os = "linux")]
 pub fn lock_memory() -> io::Result<()> {
     use rustix::mm::{MlockAllFlags, mlockall};
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     use rustix::thread::{CapabilitySet, capabilities};
 
-    // The owner of the machine may, and others up to their hard limit.
+    // A privileged process may lift the limit, others only up to the hard limit.
     let hard = getrlimit(Resource::Memlock).maximum;
     for maximum in [None, hard] {
         if setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum }).is_ok() {
@@ -40,35 +40,38 @@ pub fn lock_memory() -> io::Result<()> {
     Ok(mlockall(MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)?)
 }
 
-/// There is none here.
+/// This system has no such call.
 #[cfg(not(target_os = "linux"))]
 pub fn lock_memory() -> io::Result<()> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no way that is known here"))
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "locking memory is not supported on this system",
+    ))
 }
 
-/// Asks that this process, or the one that is named, is killed later than others, or never for
-/// -1000, when memory runs out; gives the score that it has then, which is higher if the system
-/// did not want that.
+/// Sets the OOM score adjustment of this process, or of process `process`: with a lower score it is
+/// killed later when memory runs out, with -1000 never. Returns the resulting score, which is
+/// higher than requested if the system refused the change.
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::NotFound`] where systems have no such score.
+/// [`io::ErrorKind::NotFound`] on systems without such a score.
 pub fn set_oom_score(process: Option<u32>, score: i32) -> io::Result<i32> {
     let process = process.map_or_else(|| "self".to_owned(), |process| process.to_string());
     let path = format!("/proc/{process}/oom_score_adj");
     let before = score_at(&path)?;
     if before != score {
-        // What became of it is read below.
+        // The result is read below.
         let _ = write(&path, &score.to_string());
     }
     score_at(&path)
 }
 
-/// The score of this process.
+/// The OOM score adjustment of this process.
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::NotFound`] where systems have no such score.
+/// [`io::ErrorKind::NotFound`] on systems without such a score.
 pub fn oom_score() -> io::Result<i32> {
     score_at("/proc/self/oom_score_adj")
 }
@@ -89,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_score_is_what_the_system_says_it_is() {
-        // Everybody may be killed sooner; not everybody takes that back.
+        // Any process may raise its score; lowering it needs a privilege.
         let score = oom_score().unwrap();
         let raised = set_oom_score(None, (score + 1).min(1000)).unwrap();
         assert_eq!(raised, oom_score().unwrap());

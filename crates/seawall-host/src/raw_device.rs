@@ -1,4 +1,4 @@
-//! A file to measure a device with: each method is one system call, with nothing around it.
+//! A file for measuring a device: each method is one system call and nothing more.
 
 use std::fs::File;
 use std::io;
@@ -10,10 +10,11 @@ use rustix::io::Errno;
 
 use seawall_io::{File as _, PosixFile};
 
-/// A file that is written and synced by single calls; a new one has no name, and takes room as long
-/// as it is open.
+/// A file that is written and synced with single calls. A new one has no name, and its space is
+/// freed when it is closed.
 ///
-/// No log is written by this. It shows what durable writes cost in a place, by every way to make
+/// Logs are not written with this type. It measures the cost of each kind of durable write in a
+/// directory. A short call is an error here, and no call is repeated.
 /// them; a call that falls short is an error here, and none is repeated.
 ///
 /// # Examples
@@ -30,17 +31,17 @@ use seawall_io::{File as _, PosixFile};
 #[derive(Debug)]
 pub struct RawFile {
     file: PosixFile,
-    /// The same file past the cache, if that was asked for.
+    /// The same file opened for direct writes, if requested.
     direct: Option<File>,
 }
 
 impl RawFile {
-    /// A new file in the directory `folder`; if it is to be `direct`, writes go past the cache.
+    /// A new file in the directory `folder`. With `direct`, writes bypass the cache.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::Unsupported`] if this file system has no direct writes; whatever the device
-    /// says.
+    /// [`io::ErrorKind::Unsupported`] if this file system has no direct writes; otherwise the
+    /// device's error.
     pub fn create(folder: &Path, direct: bool) -> io::Result<Self> {
         let path = folder.join(format!("seawall-bare-{}.tmp", std::process::id()));
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -51,11 +52,11 @@ impl RawFile {
         Ok(Self { file, direct: opened? })
     }
 
-    /// A file that is there, opened once more.
+    /// Opens an existing file again.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::NotFound`]; whatever the device says.
+    /// [`io::ErrorKind::NotFound`]; otherwise the device's error.
     pub fn open(path: &Path) -> io::Result<Self> {
         let opened = rustix::fs::openat(CWD, path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
         let file = PosixFile::new(opened.into(), path.display().to_string());
@@ -66,58 +67,58 @@ impl RawFile {
         self.direct.as_ref().unwrap_or(self.file.as_std())
     }
 
-    /// Writes once, at `offset`, and syncs nothing.
+    /// Writes once at `offset`, without a sync.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::WriteZero`] if not all was written; [`io::ErrorKind::Unsupported`] if a
-    /// direct write is refused; whatever the device says.
+    /// [`io::ErrorKind::WriteZero`] if the write was short; [`io::ErrorKind::Unsupported`] if a
+    /// direct write is refused; otherwise the device's error.
     pub fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         whole(bytes, self.target().write_at(bytes, offset))
     }
 
-    /// Writes once, at `offset`; the same call returns when that survives a power cut.
+    /// Writes once at `offset` with a call that returns when the bytes survive a power cut.
     ///
     /// # Errors
     ///
-    /// As [`RawFile::write`], and [`io::ErrorKind::Unsupported`] where there is no such call.
+    /// As [`RawFile::write`]; also [`io::ErrorKind::Unsupported`] if the system has no such call.
     pub fn write_synced(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         whole(bytes, write_synced(self.target(), bytes, offset))
     }
 
-    /// The barrier of a log's segments.
+    /// Syncs the data, as a log does for its segments.
     ///
     /// # Errors
     ///
-    /// Whatever the device says.
+    /// The device's error.
     pub fn sync_data(&self) -> io::Result<()> {
         self.target().sync_data()
     }
 
-    /// A barrier for everything that belongs to the file, its times too.
+    /// Syncs the data and all metadata of the file, including its times.
     ///
     /// # Errors
     ///
-    /// Whatever the device says.
+    /// The device's error.
     pub fn sync_all(&self) -> io::Result<()> {
         self.target().sync_all()
     }
 
-    /// Makes the empty file that many bytes of zeros that are written, as a log's segments are.
+    /// Fills the empty file with `length` written zeros, as a log does for its segments.
     ///
     /// # Errors
     ///
-    /// If it is not empty; a full disk.
+    /// The file is not empty, or the disk is full.
     pub fn fill(&self, length: u64) -> io::Result<()> {
         self.file.fill_with_zeros(length)?;
         self.sync_all()
     }
 
-    /// Makes it empty, and then that many bytes whose room is set aside and not written.
+    /// Truncates the file, and then allocates `length` bytes without writing them.
     ///
     /// # Errors
     ///
-    /// A full disk.
+    /// The disk is full.
     pub fn allocate(&self, length: u64) -> io::Result<()> {
         self.file.set_len(0)?;
         if length > 0 {
@@ -126,27 +127,26 @@ impl RawFile {
         self.sync_all()
     }
 
-    /// Reads what is there.
+    /// Reads at `offset`; returns the number of bytes read.
     ///
     /// # Errors
     ///
-    /// Whatever the device says.
+    /// The device's error.
     pub fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.file.read_at(buffer, offset)
     }
 
-    /// Writes out what there is to write, and lets the system forget what it keeps of the file in
-    /// memory, so that it is read from below.
+    /// Syncs the file and asks the system to drop its cached pages, so that the next read comes
+    /// from the device.
     ///
-    /// That is advice: the system may keep pages that others use, and says nothing of it. And a
-    /// device, or the host of a virtual one, has memory of its own, which nobody can reach from
-    /// here.
+    /// This is advice: the system may keep pages that are in use without reporting it. A device, or
+    /// the host of a virtual machine, has its own cache, which cannot be dropped from here.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::Unsupported`] where systems cannot be told so; whatever the device says.
+    /// [`io::ErrorKind::Unsupported`] on systems without this advice; otherwise the device's error.
     pub fn forget_cached(&self) -> io::Result<()> {
-        // Pages that are still to be written would stay.
+        // Dirty pages would not be dropped.
         self.sync_data()?;
         forget_cached(self.file.as_std())
     }
@@ -161,7 +161,7 @@ fn whole(bytes: &[u8], written: io::Result<usize>) -> io::Result<()> {
     }
 }
 
-/// Opens a file for writes past the cache.
+/// Opens a file for direct writes.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn open_direct(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
@@ -177,7 +177,7 @@ fn open_direct(_: &Path) -> io::Result<File> {
     Err(unsupported("direct writes"))
 }
 
-/// Whether the file system has no such call, or not for this file.
+/// Returns whether the file system does not support the call for this file.
 fn is_refused(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS))
 }
@@ -200,7 +200,7 @@ fn forget_cached(file: &File) -> io::Result<()> {
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn forget_cached(_: &File) -> io::Result<()> {
-    Err(unsupported("way to forget a file"))
+    Err(unsupported("call to drop a file from the cache"))
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]

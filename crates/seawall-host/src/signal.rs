@@ -1,4 +1,4 @@
-//! Signals to a process that this one has started.
+//! Signals to child processes.
 
 use std::io;
 use std::process::Child;
@@ -6,22 +6,24 @@ use std::process::Child;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// What a program is told by a signal. The end that it cannot refuse is [`Child::kill`].
+/// A signal for a program. To kill it unconditionally, use
+/// [`Child::kill`](std::process::Child::kill).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// SIGPWR: the power is about to fail.
+    /// SIGPWR: power is about to fail.
     Power,
-    /// SIGTERM: end.
+    /// SIGTERM: terminate.
     End,
-    /// SIGUSR1: whatever the program says that it means.
+    /// SIGUSR1: defined by the program.
     User,
 }
 
-/// Sends a signal to a child; one that has ended already is not told.
+/// Sends a signal to a child. If the child has ended, nothing happens.
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::Unsupported`] for a signal that this system does not have; whatever it says.
+/// [`io::ErrorKind::Unsupported`] for a signal that this system does not have; otherwise the
+/// system's error.
 ///
 /// # Examples
 ///
@@ -44,7 +46,7 @@ pub fn send_signal(child: &Child, notice: Notice) -> io::Result<()> {
         #[cfg(not(target_os = "linux"))]
         Notice::Power => return Err(io::ErrorKind::Unsupported.into()),
     };
-    // It is not waited for yet, or this would be impossible: so its number is its own.
+    // The child has not been waited for, so its process id cannot belong to another process.
     match kill_process(Pid::from_child(child), signal) {
         Ok(()) | Err(Errno::SRCH) => Ok(()),
         Err(error) => Err(error.into()),

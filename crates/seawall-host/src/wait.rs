@@ -1,28 +1,29 @@
-//! Waiting for input while other things may happen.
+//! Waiting for input, a signal, or a closed output.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// What ended a wait. If several things happened, the last of these.
+/// The event that ended a wait. If there were several, the last of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
-    /// The input has bytes, or its end, or an error.
+    /// The input has bytes, has ended, or has an error.
     Input,
-    /// The reader of the output has closed it.
+    /// The reader of the output closed it.
     OutputClosed,
-    /// The second descriptor has bytes.
+    /// The descriptor for signals has bytes.
     Signal,
 }
 
-/// Waits until `input` or `signal` can be read, or the reader of `output` has closed it.
+/// Waits until `input` or `signal` can be read, or the reader of `output` closes it.
 ///
-/// Files and terminals as `output` are never closed in this sense; only pipes and sockets are.
+/// Only pipes and sockets report a closed reader; an `output` that is a file or a terminal never
+/// does.
 ///
 /// # Errors
 ///
-/// Whatever the system says.
+/// The system's error.
 ///
 /// # Examples
 ///

@@ -109,7 +109,10 @@ impl ManualClock {
 
 impl Clock for ManualClock {
     /// Moves this clock forward by `time`, and pauses for a moment of real time.
-    #[expect(clippy::disallowed_methods, reason = "a polling thread must not keep a processor busy")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a polling thread must not keep a processor busy"
+    )]
     fn sleep(&self, time: Duration) {
         self.advance(time);
         std::thread::sleep(Duration::from_millis(1));

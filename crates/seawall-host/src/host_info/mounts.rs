@@ -1,41 +1,42 @@
-//! The table of mounts, `proc_pid_mountinfo(5)`: whatever stands in it, reading it never fails.
+//! The mount table, `proc_pid_mountinfo(5)`. Parsing it never fails, whatever it contains.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// File systems in memory.
+/// File systems that keep their files in memory.
 const IN_MEMORY: &[&str] = &["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
 
 /// One mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Mount {
-    /// Major and minor number of its device, as `254:1`; major 0 where there is none.
+    /// Major and minor number of its device, such as `254:1`; the major number is 0 without a
+    /// device.
     pub device: String,
     /// Where it is mounted.
     pub point: PathBuf,
-    /// The type, as `ext4`.
+    /// The type, such as `ext4`.
     pub kind: String,
-    /// What is mounted: a device, or what stands for one.
+    /// The mounted device, or the name given in place of one.
     pub source: String,
-    /// The options of the mount and those of the file system, each once.
+    /// The options of the mount and of the file system, without duplicates.
     pub options: Vec<String>,
 }
 
 impl Mount {
-    /// The mount that `path` is in, an absolute path without links: of the longest mount points
-    /// that lead there the last one, which lies on top.
+    /// Finds the mount of `path`, which must be absolute and without links: the one with the
+    /// longest mount point, and the last of several at the same point.
     pub(super) fn find(table: &str, path: &Path) -> Option<Self> {
         let mounts = table.lines().filter_map(Self::parse);
         let around = mounts.filter(|mount| path.starts_with(&mount.point));
         around.max_by_key(|mount| mount.point.components().count())
     }
 
-    /// One line of the table; `None` for what is none.
+    /// Parses one line of the table; `None` if it is malformed.
     #[must_use]
     pub fn parse(line: &str) -> Option<Self> {
-        // Optional fields end with a dash of their own.
+        // A dash ends the optional fields.
         let (mount, system) = line.split_once(" - ")?;
         let mut mount = mount.split(' ');
         let device = mount.nth(2)?.to_owned();
@@ -54,7 +55,7 @@ impl Mount {
         Some(Self { device, point, kind, source, options })
     }
 
-    /// Whether it keeps its files in memory, until the power goes.
+    /// Returns whether files are kept in memory and lost without power.
     #[must_use]
     pub fn is_in_memory(&self) -> bool {
         IN_MEMORY.contains(&self.kind.as_str())
@@ -64,7 +65,7 @@ impl Mount {
         self.kind == "overlay"
     }
 
-    /// Of an overlay, the folder that takes what is written.
+    /// For an overlay, the directory that receives writes.
     pub(super) fn upper(&self) -> Option<PathBuf> {
         let found = self.options.iter().find_map(|option| option.strip_prefix("upperdir="));
         found.filter(|_| self.kind == "overlay").map(PathBuf::from)
@@ -75,7 +76,7 @@ fn text(field: &str) -> String {
     String::from_utf8_lossy(&unescaped(field)).into_owned()
 }
 
-/// A field with its octal escapes undone: blanks, tabs, newlines and backslashes are written so.
+/// Decodes the octal escapes of a field: blanks, tabs, newlines and backslashes are escaped.
 fn unescaped(field: &str) -> Vec<u8> {
     let mut plain = Vec::with_capacity(field.len());
     let mut rest = field.as_bytes();

@@ -1,4 +1,4 @@
-//! What an image's own file tells of its past: an extended attribute, and when it changed last.
+//! What a file records about its past: an extended attribute and its time of change.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -9,9 +9,9 @@ use rustix::io::Errno;
 use super::Image;
 
 const NAME: &str = "user.seawall.disk";
-/// A longer mark is none of ours.
+/// A longer mark was not written by us.
 const MARK_MAX: usize = 8192;
-/// The file system has no attributes, or no room for this one, or we have no right to it.
+/// The file system has no attributes or no space for this one, or this process may not set it.
 const NO_PLACE: [Errno; 8] = [
     Errno::NOTSUP,
     Errno::NOSYS,
@@ -24,13 +24,13 @@ const NO_PLACE: [Errno; 8] = [
 ];
 
 impl Image {
-    /// The mark that was left on the file; it stays over renaming and writing, and a copy of the
-    /// bytes does not have it. `None`: there is none, and on a device, or on a file system without
-    /// such attributes, there never is.
+    /// Returns the mark that was stored on the file. It survives renames and writes, and a copy of
+    /// the bytes does not have it. `None` if there is none, which is always so on a device or a
+    /// file system without extended attributes.
     ///
     /// # Errors
     ///
-    /// Whatever the device says.
+    /// The device's error.
     ///
     /// # Examples
     ///
@@ -58,12 +58,12 @@ impl Image {
         }
     }
 
-    /// Leaves a mark in place of the one before, durably; `false` if that cannot be, for want of
-    /// room or of the right to it, too.
+    /// Replaces the mark, durably. Returns `false` if the mark cannot be stored, including for lack
+    /// of space or permission.
     ///
     /// # Errors
     ///
-    /// Whatever the device says.
+    /// The device's error.
     pub fn set_mark(&self, mark: &[u8]) -> io::Result<bool> {
         if !self.is_file()? {
             return Ok(false);
@@ -76,12 +76,13 @@ impl Image {
         }
     }
 
-    /// When anything of the file changed last, in microseconds since 1970: its bytes, its name, its
-    /// rights or its mark. No program can set it back. `None` of a device, which does not keep it.
+    /// The time of the last change to the file's contents, name, permissions or mark, in
+    /// microseconds since 1970. No program can set it back. `None` for a device, which does not
+    /// record it.
     ///
     /// # Errors
     ///
-    /// Whatever the device says.
+    /// The device's error.
     pub fn changed_us(&self) -> io::Result<Option<u64>> {
         if !self.is_file()? {
             return Ok(None);
@@ -92,11 +93,12 @@ impl Image {
         Ok(Some(micros.and_then(|micros| u64::try_from(micros).ok()).unwrap_or_default()))
     }
 
-    /// The same, when it is durable: no cut of the power gives the file an earlier time any more.
+    /// Like [`Image::changed_us`], after making that time durable: a power cut can no longer set it
+    /// back.
     ///
     /// # Errors
     ///
-    /// Whatever the device says.
+    /// The device's error.
     pub fn settled_us(&self) -> io::Result<Option<u64>> {
         let changed_us = self.changed_us()?;
         if changed_us.is_some() {
@@ -110,9 +112,9 @@ impl Image {
     }
 }
 
-/// Whether that says that there is no such attribute, or none at all.
+/// Returns whether the error says that the attribute, or all attributes, do not exist.
 fn is_missing(error: Errno) -> bool {
-    // Others than Linux call it ENOATTR, which is 93.
+    // Systems other than Linux call it ENOATTR, number 93.
     let is_absent =
         if cfg!(target_os = "linux") { error == Errno::NODATA } else { error.raw_os_error() == 93 };
     is_absent || [Errno::NOTSUP, Errno::NOSYS].contains(&error)

@@ -1,6 +1,6 @@
-//! Images that are made, left, opened twice and taken for one another.
+//! Images that are created, abandoned, opened twice and confused with each other.
 
-#![allow(clippy::disallowed_methods, reason = "this is what an outsider does")]
+#![allow(clippy::disallowed_methods, reason = "the test acts as another program")]
 
 use super::*;
 
@@ -55,7 +55,7 @@ fn what_a_killed_maker_left_is_removed_and_what_a_living_one_has_is_not() {
     assert!(ImageDraft::create(&path, 4096).unwrap().is_none());
     drop(living);
     assert!(folder.names().is_empty());
-    // A crash between the link and the unlink: the leftover is an image by another name.
+    // A crash between link and unlink: the temporary name belongs to a complete image.
     fs::write(folder.0.join("kept"), b"kept").unwrap();
     fs::hard_link(folder.0.join("kept"), folder.0.join("img.seawall-new")).unwrap();
     ImageDraft::create(&path, 4096).unwrap().unwrap().finish().unwrap();
@@ -75,7 +75,7 @@ fn an_image_is_opened_once_and_told_from_the_next_one_of_its_name() {
     fs::rename(&path, &moved).unwrap();
     assert_eq!(Image::open(&moved).unwrap().unwrap().identity().unwrap().unwrap(), first);
     fs::remove_file(&moved).unwrap();
-    // Often with the number of the file that was removed.
+    // This often reuses the inode number of the removed file.
     let image = ImageDraft::create(&path, 4096).unwrap().unwrap().finish().unwrap();
     assert_ne!(image.identity().unwrap().unwrap(), first);
 }
