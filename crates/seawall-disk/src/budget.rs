@@ -1,22 +1,23 @@
-//! How much may be acknowledged before it is on the device: as much as can still get there when the
-//! power fails.
+//! How many bytes may be acknowledged before they are on the device: as many as can still be
+//! written to it after the power fails.
 
 use std::fmt;
 use std::time::Duration;
 
-/// How long a calibration counts.
+/// How long a calibration is valid.
 const FRESH: Duration = Duration::from_secs(3600);
-/// How long a device that was too slow is left alone before it is measured again.
+/// How long to wait before a device that was too slow is measured again.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// What feeds the machine, and who tells when it ends.
+/// The power source of the machine, as its monitor describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Supply {
-    /// How long the machine runs on when the power has failed. Unless it was measured there: 10 ms.
+    /// How long the machine keeps running after the power has failed; 10 ms unless it was measured
+    /// there.
     pub hold_up: Duration,
-    /// How long it takes until that is known here.
+    /// How long it takes until this process learns of the failure.
     pub detection: Duration,
-    /// Whether whoever watches the power source says that it is well.
+    /// Whether the monitor of the power source reports it as healthy.
     pub is_healthy: bool,
 }
 
@@ -25,32 +26,32 @@ pub struct Supply {
 pub struct Calibration {
     /// The longest flush.
     pub flush_worst: Duration,
-    /// Bytes a second of one sequential write.
+    /// The bandwidth of one sequential write, in bytes a second.
     pub bandwidth: u64,
-    /// When.
+    /// The time of the measurement.
     pub at: Duration,
 }
 
-/// Why nothing may be acknowledged early.
+/// Why no write may be acknowledged early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disarmed {
     /// The device was never measured.
     NeverCalibrated,
-    /// It was measured too long ago.
+    /// The last measurement is too old.
     Stale,
-    /// The power source is not well, or nobody knows.
+    /// The power source is not healthy, or its state is unknown.
     PowerSource,
-    /// The power holds for less than the flush under way and one more can take.
+    /// The hold-up time does not suffice for the flush in progress and one more.
     HoldUp,
     /// The device failed.
     Device,
-    /// The power fails: everything is being written.
+    /// The power is failing: everything is being written.
     Emergency,
-    /// Somebody asked for it.
+    /// An operator disarmed the disk.
     ByHand,
 }
 
-/// All of them, what weighs most first.
+/// All reasons, the most important first.
 const REASONS: [Disarmed; 7] = [
     Disarmed::Emergency,
     Disarmed::Device,
@@ -75,7 +76,7 @@ impl fmt::Display for Disarmed {
     }
 }
 
-/// Decides what may be acknowledged early.
+/// Decides how many bytes may be acknowledged early.
 ///
 /// # Examples
 ///
@@ -96,10 +97,10 @@ impl fmt::Display for Disarmed {
 pub struct Budget {
     supply: Supply,
     calibration: Option<Calibration>,
-    /// When the device was given what it flushes now.
+    /// When the flush in progress started.
     flushing_since: Option<Duration>,
-    /// For each reason whether it stands until it is taken back: one does not make another one
-    /// forgotten.
+    /// Which reasons apply until they are withdrawn. Each is recorded on its own, so that one does
+    /// not hide another.
     held: [bool; REASONS.len()],
 }
 
@@ -111,16 +112,16 @@ impl Budget {
         Self { supply, calibration: None, flushing_since: None, held }
     }
 
-    /// The bytes that may be dirty with all of them acknowledged:
-    /// (hold-up - detection - 2 x the worst flush) x bandwidth / 2.
+    /// The number of bytes that may be dirty and acknowledged: (hold-up - detection - 2 x the worst
+    /// flush) x bandwidth / 2.
     ///
-    /// Two flushes, as one may be under way that has to end first; half, as the bandwidth of an
-    /// emergency is that of no measurement. A flush that is under way counts as long as it takes
-    /// already: one that does not end is seen before it has ended.
+    /// It allows for two flushes because one may be in progress, which must end first. It halves
+    /// the bandwidth because an emergency may be slower than the measurement. A flush in progress
+    /// counts with the time it has taken so far, so that one that never ends is noticed.
     ///
     /// # Errors
     ///
-    /// Why none may be.
+    /// The reason why no byte may be acknowledged early.
     pub fn capacity(&self, now: Duration) -> Result<u64, Disarmed> {
         if let Some(held) = self.held() {
             return Err(held);
@@ -144,16 +145,15 @@ impl Budget {
         }
     }
 
-    /// Whether a write may be acknowledged when so many bytes are dirty with it.
+    /// Returns whether a write may be acknowledged that makes `dirty` bytes dirty.
     #[must_use]
     pub fn covers(&self, dirty: usize, now: Duration) -> bool {
         let dirty = u64::try_from(dirty).unwrap_or(u64::MAX);
         self.capacity(now).is_ok_and(|capacity| dirty <= capacity)
     }
 
-    /// Whether it is time to measure the device: it never was, or half as long ago as a
-    /// measurement counts, or a flush took so long that nothing is left of the hold-up, and that is
-    /// a while ago.
+    /// Returns whether the device should be measured: it never was, or half of the validity has
+    /// passed, or a slow flush left nothing of the hold-up time and that was a while ago.
     #[must_use]
     pub fn wants_calibration(&self, now: Duration) -> bool {
         if self.held().is_some() || !self.supply.is_healthy {
@@ -167,77 +167,77 @@ impl Budget {
         }
     }
 
-    /// What was measured, if that still counts, with the longest flush since then.
+    /// The last measurement if it is still valid, with the longest flush since then.
     #[must_use]
     pub fn calibration(&self) -> Option<Calibration> {
         self.calibration
     }
 
-    /// What feeds the machine, as far as it is known.
+    /// What is known of the power source.
     #[must_use]
     pub fn supply(&self) -> Supply {
         self.supply
     }
 
-    /// Whether the power fails: that is never taken back.
+    /// Returns whether the power is failing. That state is final.
     #[must_use]
     pub fn is_emergency(&self) -> bool {
         self.held() == Some(Disarmed::Emergency)
     }
 
-    /// What was measured does not count any more.
+    /// Discards the measurement.
     pub fn forget_calibration(&mut self) {
         self.calibration = None;
     }
 
-    /// The device was measured.
+    /// Records a measurement of the device.
     pub fn calibrated(&mut self, calibration: Calibration) {
         self.calibration = Some(calibration);
     }
 
-    /// The device gets bytes now, and a flush behind them.
+    /// The device now receives bytes and then a flush.
     pub fn flush_begins(&mut self, now: Duration) {
         self.flushing_since = Some(now);
     }
 
-    /// That is over, well or not.
+    /// The flush has ended, successfully or not.
     pub fn flush_ends(&mut self) {
         self.flushing_since = None;
     }
 
-    /// A flush took so long: if that is longer than any before, it is the worst from now on.
+    /// Records how long a flush took; it raises the worst flush if it was longer.
     pub fn flushed(&mut self, time: Duration) {
         if let Some(calibration) = &mut self.calibration {
             calibration.flush_worst = calibration.flush_worst.max(time);
         }
     }
 
-    /// What is known of the power source now.
+    /// Records the state of the power source.
     pub fn supplied(&mut self, supply: Supply) {
         self.supply = supply;
     }
 
-    /// Nothing is acknowledged early until this is [taken back](Budget::rearm).
+    /// Nothing is acknowledged early until this reason is [withdrawn](Budget::rearm).
     pub fn disarm(&mut self, why: Disarmed) {
         self.hold(why, true);
     }
 
-    /// What was [disarmed](Budget::disarm) for this reason no longer is, unless it is for another
-    /// one, too. The device is measured anew before anything is acknowledged early again. An
-    /// emergency stays one.
+    /// Withdraws a reason that was given to [`disarm`](Budget::disarm); other reasons stay. The
+    /// device must be measured again before anything is acknowledged early. An emergency cannot be
+    /// withdrawn.
     pub fn rearm(&mut self, why: Disarmed) {
         if why != Disarmed::Emergency && self.hold(why, false) {
             self.calibration = None;
         }
     }
 
-    /// The weightiest of what stands.
+    /// The most important reason that applies.
     fn held(&self) -> Option<Disarmed> {
         let mut held = REASONS.iter().zip(self.held).filter(|(_, is_held)| *is_held);
         held.next().map(|(why, _)| *why)
     }
 
-    /// Notes whether a reason stands; whether it did.
+    /// Sets whether a reason applies; returns whether it did before.
     fn hold(&mut self, why: Disarmed, is_held: bool) -> bool {
         let mut slots = REASONS.iter().zip(&mut self.held);
         let slot = slots.find(|(each, _)| **each == why);
@@ -344,7 +344,7 @@ mod tests {
         budget.rearm(Disarmed::ByHand);
         budget.calibrated(MEASURED);
         assert_eq!(budget.capacity(ms(0)), Err(Disarmed::Device));
-        // Nor the other way round.
+        // And the other way round.
         budget.disarm(Disarmed::ByHand);
         budget.rearm(Disarmed::Device);
         assert_eq!(budget.capacity(ms(0)), Err(Disarmed::ByHand));

@@ -1,9 +1,9 @@
-//! A device for tests, whose power can be cut: what was written is durable when a flush of it has
-//! taken its time, and not before.
+//! A device for tests whose power can be cut: written bytes are durable only when a flush of them
+//! has taken its full time.
 //!
-//! [`Cache`] is the volatile cache alone: no I/O, no time, no chance of its own. [`Device`] drives
-//! it over files that hold what is durable. Several regions share one cache and one flush, as
-//! partitions of one disk do.
+//! [`Cache`] is the volatile cache alone, without I/O, time or randomness. [`Device`] drives it
+//! over files that hold the durable bytes. Several regions share one cache and one flush, as
+//! partitions of a disk do.
 
 mod cache;
 mod driver;

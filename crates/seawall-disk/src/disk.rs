@@ -1,8 +1,8 @@
-//! A virtual disk in operation: one lock around ring and budget, and a thread that drains.
+//! A running virtual disk: one lock around ring and budget, and a thread that drains the ring.
 //!
-//! A write is in the ring when it returns, as in the volatile cache of any disk. A flush is what
-//! makes it durable: it returns at once while the [`Budget`] covers everything that is dirty, and
-//! otherwise when the device has it.
+//! A write is in the ring when it returns, as in the volatile cache of any disk. A flush makes it
+//! durable: it returns at once while the [`Budget`] covers everything that is dirty, and otherwise
+//! when the device has the bytes.
 
 use crate::budget::{Budget, Calibration, Disarmed, Supply};
 use crate::dump::{Label, area_size, compose};
@@ -16,13 +16,13 @@ use std::io;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// Failures in a row before the disk takes no more writes.
+/// Consecutive failures after which the disk refuses writes.
 const FAILURES_MAX: u32 = 5;
-/// How long the drainer waits behind a failure.
+/// How long the drainer waits after a failure.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long it sleeps when nothing is due.
+/// How long the drainer sleeps when there is nothing to do.
 const IDLE: Duration = Duration::from_millis(250);
-/// Writes and flushes of a calibration.
+/// Writes and flushes in one calibration.
 const PROBES: u32 = 8;
 
 /// A virtual disk.
@@ -35,26 +35,26 @@ pub struct Disk {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Something landed, failed, or was armed anew.
+    /// Signalled when a run landed or failed, or the disk was armed again.
     changed: Condvar,
-    /// There is something to drain.
+    /// Signalled when there is something to drain.
     wanted: Condvar,
     files: Files,
-    /// Locked behind the state, if both are.
+    /// Lock order: the state before the area.
     area: Mutex<Area>,
     size: u64,
     clock: Arc<dyn Clock>,
 }
 
-/// The area belongs to one at a time.
+/// The state that belongs to the current user of the area.
 #[derive(Debug)]
 struct Area {
     label: Label,
-    /// Memory for the dump, made before it is needed.
+    /// Memory for the dump, allocated before it is needed.
     memory: AlignedMemory,
-    /// The newest dump.
+    /// The generation of the newest dump.
     generation: u64,
-    /// What the dump of this life took: there is one, as another would be written over it.
+    /// The result of this process's dump. There is only one: a second would overwrite it.
     dumped: Option<Emergency>,
 }
 
@@ -62,84 +62,86 @@ struct Area {
 struct State {
     ring: Ring,
     budget: Budget,
-    /// Flushes and writers that wait for the device.
+    /// The number of flushes and writes that wait for the device.
     waiting: usize,
     failures: u32,
     /// The last error of the device.
     failure: Option<String>,
     counts: Counts,
-    /// The most bytes that were dirty at a time.
+    /// The highest number of dirty bytes so far.
     dirty_max: usize,
-    /// The newest run that a flush was acknowledged for before it was on the device; 0: none.
+    /// The newest run whose flush was acknowledged before it was on the device; 0 for none.
     owed: u64,
     is_closing: bool,
 }
 
-/// What a disk has done so far.
+/// Counters of a disk since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Writes taken in.
+    /// Accepted writes.
     pub writes: u64,
-    /// Bytes of them.
+    /// Their bytes.
     pub bytes: u64,
-    /// Writes that had to wait for room.
+    /// Writes that had to wait for space.
     pub deferred: u64,
     /// Flushes that found everything on the device.
     pub flushes_idle: u64,
-    /// Flushes that were acknowledged before the device had everything.
+    /// Flushes acknowledged before everything was on the device.
     pub flushes_early: u64,
     /// Flushes that waited for the device.
     pub flushes_waited: u64,
     /// Runs written to the device.
     pub drained_runs: u64,
-    /// Bytes of them.
+    /// Their bytes.
     pub drained_bytes: u64,
     /// Flushes of the device.
     pub device_flushes: u64,
-    /// Writes and flushes that the device failed.
+    /// Failed writes and flushes of the device.
     pub failures: u64,
 }
 
-/// How a disk stands.
+/// The state of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Bytes that may be dirty, or why flushes wait.
+    /// The number of bytes that may be dirty, or why flushes wait.
     pub armed: Result<u64, Disarmed>,
     /// Bytes that are not on the device.
     pub dirty: usize,
-    /// The most that were not.
+    /// The highest number of such bytes so far.
     pub dirty_max: usize,
-    /// How many of them the power would fail for now, among them such whose flush was acknowledged:
-    /// the budget has shrunk since. They are on their way to the device.
+    /// Dirty bytes that exceed the budget because it has shrunk since their flush was acknowledged.
+    /// They are being written to the device.
     pub uncovered: usize,
-    /// What feeds the machine.
+    /// The power source.
     pub supply: Supply,
-    /// What was measured of the device, with its longest flush up to now.
+    /// The measurement of the device, with its longest flush so far.
     pub calibration: Option<Calibration>,
-    /// What the device said last, if it failed since the last success.
+    /// The device's last error if no success followed.
     pub failure: Option<String>,
-    /// Whether it takes no more writes, because the device failed too often.
+    /// Whether the disk refuses writes because the device failed too often.
     pub is_read_only: bool,
-    /// What it has done so far.
+    /// The counters.
     pub counts: Counts,
 }
 
-/// What an emergency took.
+/// The result of an emergency dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Emergency {
     /// Bytes written to the area.
     pub bytes: usize,
-    /// From the call to the end of the flush.
+    /// The time from the call to the end of the flush.
     pub took: Duration,
 }
 
 impl Disk {
-    /// Opens a disk: what an emergency dumped is written home first, durably, whatever was written
-    /// there since. [`inspect`](crate::inspect) tells before whether a dump waits, and of when.
+    /// Opens a disk. If the area holds a dump, it is first written home, durably, whatever was
+    /// written to the home since then. [`inspect`](crate::inspect) reports beforehand whether there
+    /// is a dump, and its time.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::InvalidData`] if the area is none, or of a home of another size, or too
+    /// [`io::ErrorKind::InvalidData`] if the area is not one, belongs to a home of another size, or
+    /// is too small for this ring. Otherwise the device's error.
     /// small for this ring. Whatever the device says.
     pub fn open(
         files: Files,
@@ -156,7 +158,7 @@ impl Disk {
         }
         let recovered = bring_home(&files, &mut label, &mut || Ok(()))?;
         let mut memory = AlignedMemory::default();
-        // Touched now: an emergency is no time to wait for pages.
+        // Touch the memory now: an emergency is no time to wait for pages.
         memory.first(to_usize(label.area_size)).fill(1);
         let area = Mutex::new(Area { label, memory, generation: label.used, dumped: None });
         let state = State {
@@ -179,18 +181,18 @@ impl Disk {
         Ok((Self { shared, drainer: Some(drainer) }, recovered))
     }
 
-    /// Bytes of the disk.
+    /// The size of the disk in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.shared.size
     }
 
-    /// Takes bytes in. They are durable behind the next [`flush`](Disk::flush) that returns.
+    /// Accepts bytes. They are durable after the next [`flush`](Disk::flush) that returns.
     ///
     /// # Errors
     ///
     /// [`io::ErrorKind::InvalidInput`] beyond the disk's end; [`io::ErrorKind::ReadOnlyFilesystem`]
-    /// when the power fails; [`io::ErrorKind::Other`] while the device fails again and again.
+    /// when the power is failing; [`io::ErrorKind::Other`] while the device keeps failing.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.shared.check(offset, bytes.len())?;
         let mut state = self.shared.state();
@@ -204,17 +206,17 @@ impl Disk {
         Ok(())
     }
 
-    /// Writes so many zeros, in pieces: other writers may come in between.
+    /// Writes `size` zeros, in pieces: other writes may come in between.
     ///
     /// # Errors
     ///
-    /// As [`write`](Disk::write); then some of it may be zeros already.
+    /// As [`write`](Disk::write). A part may be zeros then.
     pub fn write_zeros(&self, offset: u64, size: usize) -> io::Result<()> {
         self.shared.check(offset, size)?;
         let mut at = offset;
         let mut left = size;
         while left > 0 {
-            // The first piece ends where a block ends, and so do all behind it.
+            // The first piece ends at a block boundary, and so do all later ones.
             let past = to_usize(at % to_u64(BLOCK_SIZE));
             let piece = ZEROS.get(..left.min(ZEROS.len() - past)).unwrap_or(&ZEROS);
             self.write(at, piece)?;
@@ -224,13 +226,12 @@ impl Disk {
         Ok(())
     }
 
-    /// Returns when everything that was written before is safe: on the device, or covered by the
-    /// budget.
+    /// Returns when all earlier writes are safe: on the device, or covered by the budget.
     ///
     /// # Errors
     ///
-    /// The device's, when it has failed too often; [`io::ErrorKind::ReadOnlyFilesystem`] when the
-    /// power fails.
+    /// The device's error if it failed too often; [`io::ErrorKind::ReadOnlyFilesystem`] when the
+    /// power is failing.
     pub fn flush(&self) -> io::Result<()> {
         let mut state = self.shared.state();
         let newest = state.ring.newest();
@@ -252,11 +253,11 @@ impl Disk {
         }
     }
 
-    /// Fills `bytes` with what the disk has at `offset`.
+    /// Reads the disk's bytes at `offset`.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::InvalidInput`] beyond the disk's end; whatever the device says.
+    /// [`io::ErrorKind::InvalidInput`] beyond the disk's end; otherwise the device's error.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         self.shared.check(offset, bytes.len())?;
         loop {
@@ -271,7 +272,7 @@ impl Disk {
         }
     }
 
-    /// Returns when everything is on the device, whatever the budget says.
+    /// Returns when everything is on the device, whatever the budget allows.
     ///
     /// # Errors
     ///
@@ -286,14 +287,14 @@ impl Disk {
         Ok(())
     }
 
-    /// Measures the device, in the area, beside what it has to do otherwise; flushes wait for the
-    /// device meanwhile, and return early from then on if the supply allows it.
+    /// Measures the device in the area, while the disk keeps working. Flushes wait for the device
+    /// during the measurement; afterwards they return early if the power source allows it.
     ///
     /// # Errors
     ///
-    /// Whatever the device says; [`io::ErrorKind::ReadOnlyFilesystem`] when the power fails.
+    /// The device's error; [`io::ErrorKind::ReadOnlyFilesystem`] when the power is failing.
     pub fn calibrate(&self) -> io::Result<Calibration> {
-        // A dump would have to wait for the area: nothing is to be owed meanwhile.
+        // A dump would have to wait for the area, so nothing may be acknowledged early now.
         self.shared.state().budget.forget_calibration();
         self.drain()?;
         let clock = &*self.shared.clock;
@@ -316,38 +317,37 @@ impl Disk {
         Ok(calibration)
     }
 
-    /// Whether it is time to [calibrate](Disk::calibrate): to be asked now and then, so that a
-    /// device that was slow once is trusted again when it is not any more.
+    /// Returns whether it is time to [calibrate](Disk::calibrate). Ask regularly, so that a device
+    /// that was slow for a while is trusted again.
     #[must_use]
     pub fn wants_calibration(&self) -> bool {
         self.shared.state().budget.wants_calibration(self.shared.clock.now())
     }
 
-    /// What is known of the power source now.
+    /// Records the state of the power source.
     pub fn supplied(&self, supply: Supply) {
         self.shared.state().budget.supplied(supply);
         self.shared.changed.notify_all();
         self.shared.wanted.notify_all();
     }
 
-    /// Lets flushes wait for the device from now on.
+    /// From now on flushes wait for the device.
     pub fn disarm(&self) {
         self.shared.state().budget.disarm(Disarmed::ByHand);
         self.shared.wanted.notify_all();
     }
 
-    /// Takes a [`disarm`](Disk::disarm) back; the device is to be
-    /// [calibrated](Disk::calibrate) anew.
+    /// Undoes [`disarm`](Disk::disarm). The device must be [calibrated](Disk::calibrate) again.
     pub fn rearm(&self) {
         self.shared.state().budget.rearm(Disarmed::ByHand);
     }
 
-    /// The power fails: no more is taken in, and everything is written to the area at once. When it
-    /// is there, another call changes nothing.
+    /// The power is failing: refuses further writes and writes everything to the area at once.
+    /// After it succeeded, further calls change nothing.
     ///
     /// # Errors
     ///
-    /// Whatever the device says.
+    /// The device's error.
     pub fn emergency(&self) -> io::Result<Emergency> {
         let Shared { files, clock, .. } = &*self.shared;
         let began = clock.now();
@@ -361,16 +361,16 @@ impl Disk {
         *generation += 1;
         let room = label.room();
         let memory = memory.first(room);
-        // Whatever is written home from now on is in the dump, so that a change of the home which
-        // is younger than that, and a moment, is not the disk's.
+        // All later writes to the home are in the dump. So a change of the home that is clearly
+        // newer than this time was not made by this disk.
         let stamp = (*generation, clock.wall_us());
         let Some(bytes) = compose(label, stamp, &state.ring, memory) else {
             return Err(io::Error::other("the area is too small for the ring"));
         };
-        // What lands from here on is in the dump, too.
+        // Runs that land from here on are in the dump, too.
         drop(state);
         if bytes > 0 {
-            // Whole blocks, for a way past the cache.
+            // Whole blocks, for direct writes.
             let whole = bytes.next_multiple_of(BLOCK_SIZE).min(room);
             let (_, rest) = memory.split_at_mut(bytes);
             rest.iter_mut().take(whole - bytes).for_each(|byte| *byte = 0);
@@ -384,7 +384,7 @@ impl Disk {
         Ok(emergency)
     }
 
-    /// How it stands.
+    /// The state of the disk.
     #[must_use]
     pub fn status(&self) -> Status {
         let state = self.shared.state();
@@ -402,23 +402,23 @@ impl Disk {
         }
     }
 
-    /// Drains, and gives the disk up.
+    /// Drains and closes the disk.
     ///
     /// # Errors
     ///
-    /// As [`flush`](Disk::flush): what could not be drained is lost.
+    /// As [`flush`](Disk::flush): bytes that could not be drained are lost.
     pub fn close(self) -> io::Result<()> {
         self.drain()
     }
 }
 
 impl Drop for Disk {
-    /// Ends the drainer. What is dirty then is lost: [`Disk::close`] drains.
+    /// Stops the drainer. Dirty bytes are lost; [`Disk::close`] drains first.
     fn drop(&mut self) {
         self.shared.state().is_closing = true;
         self.shared.wanted.notify_all();
         if let Some(drainer) = self.drainer.take() {
-            // It returns nothing, and its panics are its own.
+            // The thread returns nothing, and its panic was reported by the thread itself.
             let _ = drainer.join();
         }
     }
@@ -427,28 +427,29 @@ impl Drop for Disk {
 impl State {
     fn may_write(&self) -> io::Result<()> {
         if self.budget.is_emergency() {
-            let why = "the power fails: no more is taken in";
+            let why = "the power is failing: writes are refused";
             return Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, why));
         }
         if self.failures >= FAILURES_MAX {
-            let said = self.failure.as_deref().unwrap_or("it does not say why");
+            let said = self.failure.as_deref().unwrap_or("it gave no reason");
             let why = format!("the device failed {FAILURES_MAX} times in a row: {said}");
             return Err(io::Error::other(why));
         }
         Ok(())
     }
 
-    /// Whether a flush was acknowledged for something that is not on the device.
+    /// Returns whether a flush was acknowledged for bytes that are not on the device.
     fn is_owing(&self) -> bool {
         !self.ring.is_home(self.owed)
     }
 
-    /// Dirty bytes that the power holds too short for, if any of them are owed.
+    /// The number of dirty bytes that exceed the budget, if a flush of any of them was
+    /// acknowledged.
     fn uncovered(&self, now: Duration) -> usize {
         let covered = match self.budget.capacity(now) {
             Ok(capacity) => to_usize(capacity),
             Err(Disarmed::HoldUp | Disarmed::PowerSource | Disarmed::Device) => 0,
-            // Nothing says that the power would not hold.
+            // The budget does not limit the bytes now.
             Err(_) => usize::MAX,
         };
         if self.is_owing() { self.ring.dirty().saturating_sub(covered) } else { 0 }
@@ -464,7 +465,7 @@ impl Shared {
         self.area.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes up to so many bytes that mean nothing to the area, durably.
+    /// Writes up to `size` arbitrary bytes to the area, durably.
     fn probe(&self, size: usize) -> io::Result<usize> {
         let mut area = self.area();
         if area.generation > area.label.used {
@@ -486,8 +487,8 @@ impl Shared {
         }
     }
 
-    /// Puts a piece into the ring, when there is room, and the budget covers it if it covers
-    /// anything.
+    /// Puts a piece into the ring when there is space and, if the budget covers anything, the
+    /// budget covers it.
     fn take_in<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -500,8 +501,8 @@ impl Shared {
             let now = self.clock.now();
             let dirty = to_u64(state.ring.dirty_with(piece.len()));
             let is_covered = match state.budget.capacity(now) {
-                // A flush that returned early is kept only as long as the dump of all that is
-                // dirty ends in time.
+                // Bytes whose flush returned early are safe only while a dump of all dirty bytes
+                // ends in time.
                 Ok(capacity) => dirty <= capacity || state.ring.dirty() == 0,
                 Err(_) => !state.is_owing(),
             };
@@ -520,7 +521,7 @@ impl Shared {
         }
     }
 
-    /// Waits until something has changed at the device, and lets everything go there.
+    /// Waits for a change at the device and makes the drainer write everything.
     fn wait<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.waiting += 1;
         self.wanted.notify_one();
@@ -562,10 +563,10 @@ impl Shared {
         }
     }
 
-    /// Writes them all, and returns when they survive a power cut.
+    /// Writes all of them and returns when they survive a power cut.
     ///
-    /// Not so, and `false`, if the power fails meanwhile: all of them are in the dump, which would
-    /// have to wait for a flush of the device that begins now.
+    /// Returns `false` without that if the power fails meanwhile: all of them are in the dump,
+    /// which would otherwise have to wait for a new flush of the device.
     fn write_home(&self, flights: &[Flight]) -> io::Result<bool> {
         let home = &self.files.home;
         let has_failed = || self.state().budget.is_emergency();
@@ -613,7 +614,7 @@ impl State {
 }
 
 impl Label {
-    /// Bytes behind the label's block.
+    /// The number of bytes after the label's block.
     fn room(&self) -> usize {
         to_usize(self.area_size).saturating_sub(BLOCK_SIZE)
     }

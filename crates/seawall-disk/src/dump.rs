@@ -1,4 +1,4 @@
-//! What is written when the power fails: everything in the ring, as one sequential write.
+//! The dump written when the power fails: everything in the ring, as one sequential write.
 //!
 //! The area lies on the device beside the disk's home. Little-endian; every checksum is CRC-32C
 //! bound to the disk, the generation and the place, so that neither another disk's dump nor an
@@ -28,9 +28,9 @@
 //!   56     n  the bytes, then zeros up to a multiple of 512
 //! ```
 //!
-//! A run counts if both checksums match, and it lies inside area and home. Of a dump that was torn
-//! what counts is written home in the order of the numbers, and the others are counted as lost.
-//! Whether the home is still what the dump was made for is not judged here: the time is for that.
+//! A run is valid if both checksums match and it lies inside area and home. The valid runs of a torn
+//! dump are written home in the order of their numbers, and the others are counted as lost. Whether
+//! the home has changed since is not decided here; the time is for that.
 //!
 //! A run of an older version has the magic "SWRN" and no time: its second checksum is at 44, of
 //! bytes 0..44, and its bytes begin at 48.
@@ -50,7 +50,8 @@ const OLD_HEAD_SIZE: usize = 48;
 
 const _: () = assert!(LABEL_SIZE <= SECTOR_SIZE, "a label is written whole or not at all");
 
-/// Bytes of an area for the dumps of a ring of so many buffers of so many bytes.
+/// The size of an area, in bytes, for dumps of a ring of `buffers` buffers of `buffer_size` bytes
+/// each.
 ///
 /// # Examples
 ///
@@ -63,25 +64,25 @@ pub const fn area_size(buffers: usize, buffer_size: usize) -> usize {
     (BLOCK_SIZE + buffers * run).next_multiple_of(SECTOR_SIZE)
 }
 
-/// Which disk an area belongs to, and which of its dumps is done with.
+/// Identifies the disk of an area and the last dump that was written home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Drawn when the disk was made.
+    /// A random number chosen when the disk was created.
     pub disk: u64,
-    /// Bytes of the disk.
+    /// The size of the disk in bytes.
     pub home_size: u64,
-    /// Bytes of the area, this label's block counted.
+    /// The size of the area in bytes, including the label's block.
     pub area_size: u64,
-    /// The last dump that was written home, durably.
+    /// The generation of the last dump that was written home, durably.
     pub used: u64,
 }
 
-/// Why a sector is no label.
+/// Why a sector is not a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LabelError {
-    /// It was never one.
+    /// It has no label's magic.
     NotALabel,
-    /// It was one, and bytes have changed.
+    /// It is a label whose bytes have changed.
     Damaged,
 }
 
@@ -97,7 +98,7 @@ impl fmt::Display for LabelError {
 impl std::error::Error for LabelError {}
 
 impl Label {
-    /// The sector, as it is written.
+    /// The label as a sector.
     #[must_use]
     pub fn encode(&self) -> [u8; SECTOR_SIZE] {
         let mut sector = [0; SECTOR_SIZE];
@@ -109,11 +110,11 @@ impl Label {
         sector
     }
 
-    /// The label that a sector holds.
+    /// Decodes the label in a sector.
     ///
     /// # Errors
     ///
-    /// It holds none.
+    /// The sector is not a valid label.
     pub fn decode(sector: &[u8]) -> Result<Self, LabelError> {
         let (head, checksum) = split(sector, LABEL_SIZE).ok_or(LabelError::NotALabel)?;
         if !head.starts_with(LABEL_MAGIC) {
@@ -133,11 +134,11 @@ impl Label {
     }
 }
 
-/// Makes the dump of everything in the ring: what is to be written at byte 4096 of the area, in
-/// `memory`, which has room for it; whole sectors. It has a generation, and a time in microseconds
-/// since 1970. Returns how many bytes.
+/// Builds the dump of everything in the ring in `memory`: whole sectors, to be written at byte 4096
+/// of the area. `generation` numbers the dump, and `time_us` is in microseconds since 1970. Returns
+/// the number of bytes.
 ///
-/// Nothing is allocated. `None` if the memory is too small: [`area_size`] says what is enough.
+/// Allocates nothing. Returns `None` if the memory is too small: [`area_size`] is enough.
 pub fn compose(
     label: &Label,
     (generation, time_us): (u64, u64),
@@ -177,7 +178,7 @@ pub fn compose(
 
 const HEAD_BYTES: u64 = 56;
 
-/// Fills a header from its beginning on.
+/// Fills a header field by field.
 struct Fields<'a> {
     head: &'a mut [u8],
     at: usize,
@@ -190,32 +191,32 @@ impl Fields<'_> {
     }
 }
 
-/// What an area holds that is not at home yet.
+/// A dump in an area that has not been written home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dump {
-    /// Which dump it is.
+    /// The generation of the dump.
     pub generation: u64,
-    /// When it began, in microseconds since 1970; an older version did not note it.
+    /// When the dump began, in microseconds since 1970. Older versions did not record it.
     pub time_us: Option<u64>,
-    /// The runs that are whole, older ones before newer ones: written home in this order.
+    /// The valid runs in the order in which they are written home, oldest first.
     pub extents: Vec<Extent>,
-    /// Runs that are not: the dump was torn, and what they held is lost.
+    /// The number of runs that are not valid: the dump was torn and their bytes are lost.
     pub lost: u32,
 }
 
 /// A run in an area.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Newer runs have higher ones.
+    /// Newer runs have higher numbers.
     pub number: u64,
-    /// Where its bytes belong at home.
+    /// The offset of its bytes at home.
     pub offset: u64,
-    /// Where they are in the area.
+    /// The range of its bytes in the area.
     pub bytes: Range<usize>,
 }
 
-/// The newest dump in an area, unless it is at home already. `area` is all of it, the label's block
-/// included.
+/// Finds the newest dump in an area unless it was written home. `area` is the whole area including
+/// the label's block.
 #[must_use]
 pub fn find(label: &Label, area: &[u8]) -> Option<Dump> {
     let mut found: Option<(Dump, u32)> = None;
@@ -236,7 +237,7 @@ pub fn find(label: &Label, area: &[u8]) -> Option<Dump> {
                 dump.extents.push(run.extent);
                 at += run.size;
             }
-            // Of a run that is torn another one may stand where its bytes should.
+            // Another run may start where the bytes of a torn run should be.
             _ => at += SECTOR_SIZE,
         }
     }
@@ -251,12 +252,12 @@ struct Run {
     time_us: Option<u64>,
     count: u32,
     extent: Extent,
-    /// What it takes in the area.
+    /// The size it takes in the area.
     size: usize,
     is_whole: bool,
 }
 
-/// The run whose header stands at `at`.
+/// Reads the run whose header is at `at`.
 fn read_run(label: &Label, area: &[u8], at: usize) -> Option<Run> {
     let bytes = area.get(at..)?;
     let kinds = [(RUN_MAGIC, HEAD_SIZE), (OLD_RUN_MAGIC, OLD_HEAD_SIZE)];
@@ -277,12 +278,12 @@ fn read_run(label: &Label, area: &[u8], at: usize) -> Option<Run> {
         && salt.checksum(Offset(u64::try_from(from).ok()?), data) == short(head, 40)?;
     let extent = Extent { number, offset, bytes };
     let size = (head_size + size).next_multiple_of(SECTOR_SIZE);
-    // A header of an older version ends before it.
+    // The header of an older version has no time.
     let time_us = long(head, 44);
     Some(Run { generation, time_us, count: short(head, 32)?, extent, size, is_whole })
 }
 
-/// The first `size` bytes without the checksum at their end, and that.
+/// Splits the first `size` bytes into the bytes before their checksum and the checksum.
 fn split(bytes: &[u8], size: usize) -> Option<(&[u8], u32)> {
     let (head, checksum) = bytes.get(..size)?.split_at_checked(size - 4)?;
     Some((head, short(checksum, 0)?))
@@ -318,7 +319,7 @@ mod tests {
             )
             .unwrap();
         }
-        // One flies, and is overwritten in part: two runs hold the same bytes.
+        // One run is in flight and partly overwritten: two runs hold the same bytes.
         let flight = ring.take(Duration::ZERO, false).unwrap();
         ring.write(flight.offset() + 10, &[seed; 50], Duration::ZERO).unwrap();
         ring.failed(flight);
@@ -329,7 +330,7 @@ mod tests {
         compose(&LABEL, (generation, TIME_US), ring, &mut area[BLOCK_SIZE..]).unwrap()
     }
 
-    /// Home after everything that was found was written there.
+    /// The home after every valid run was written to it.
     fn home(dump: &Dump, area: &[u8]) -> Vec<u8> {
         let mut home = vec![0; 65_536];
         for Extent { offset, bytes, .. } in &dump.extents {
@@ -387,7 +388,7 @@ mod tests {
         dumped(4, &ring(7), &mut area);
         assert_eq!(find(&Label { used: 4, ..LABEL }, &area), None);
         assert_eq!(find(&Label { disk: 9, ..LABEL }, &area), None);
-        // A later, shorter one leaves runs of the one before behind it.
+        // A later, shorter dump leaves runs of the earlier one after its end.
         let mut small = Ring::new(4, 8192);
         small.write(8192, &[1; 10], Duration::ZERO).unwrap();
         dumped(5, &small, &mut area);
@@ -416,8 +417,8 @@ mod tests {
         }
     }
 
-    /// Of a dump of which any sectors arrived, over an older one: each run is found bit by bit or
-    /// is lost, and all are counted.
+    /// Any subset of the sectors of a dump reached the area, over an older dump: each run is either
+    /// found unchanged or counted as lost.
     #[test]
     fn a_torn_dump_gives_whole_runs_and_counts_the_others() {
         let (old, new) = (ring(1), ring(7));
@@ -429,7 +430,7 @@ mod tests {
             let mut area = before.clone();
             let is_rare = dice.one_in(2);
             for n in 0..AREA / SECTOR_SIZE {
-                // Mostly all of it, or mostly half.
+                // Usually all sectors, sometimes half of them.
                 if dice.one_in(2) || (is_rare && n % 7 != 0) {
                     let sector = n * SECTOR_SIZE..(n + 1) * SECTOR_SIZE;
                     area[sector.clone()].copy_from_slice(&whole[sector]);

@@ -1,4 +1,4 @@
-//! The two files of a disk: an area is made, looked into, and what it holds is brought home.
+//! The two files of a disk: preparing an area, inspecting it, and writing its dump home.
 
 use crate::dump::{Dump, Label, find};
 use crate::layout::{SECTOR_SIZE, ZEROS, to_u64, to_usize};
@@ -7,33 +7,33 @@ use seawall_io::File;
 use std::io;
 use std::sync::Arc;
 
-/// Where a disk's bytes are at home, and where they are dumped.
+/// The files of a disk: its home and its area.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// All of the disk; its length is the disk's.
+    /// The home: all bytes of the disk. Its length is the size of the disk.
     pub home: Arc<dyn File>,
-    /// The area: see [`area_size`](crate::area_size).
+    /// The area for dumps: see [`area_size`](crate::area_size).
     pub area: Arc<dyn File>,
 }
 
-/// What was found and done when a disk was opened.
+/// What was recovered when a disk was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovered {
-    /// The dump of an emergency that was written home.
+    /// The generation of the dump that was written home.
     pub generation: u64,
-    /// Its runs.
+    /// The number of its runs.
     pub runs: usize,
-    /// Runs that the dump had lost: it was torn, and what they held is gone.
+    /// The number of runs that were torn: their bytes are lost.
     pub lost: u32,
 }
 
 impl Files {
-    /// Makes an area for a disk of this home: its label, and room for a full ring. What was in it
-    /// is gone. A file that is too short grows; a device has to be long enough.
+    /// Prepares an area for this home: writes its label and reserves space for a full ring. Earlier
+    /// contents are lost. A file that is too short is extended; a device must be long enough.
     ///
     /// # Errors
     ///
-    /// Whatever the device says.
+    /// The device's error.
     pub fn prepare(&self, disk: u64, options: &Options) -> io::Result<()> {
         let size = options.area_size();
         if self.area.len()? < size {
@@ -52,15 +52,15 @@ impl Files {
         self.area.sync()
     }
 
-    /// Writes home what an emergency dumped, durably; none if there is nothing.
+    /// Writes the dump home, durably; `None` if there is none.
     ///
-    /// Whether anything newer was written home since is for the caller to know. `before` is called
-    /// before each run is written.
+    /// The caller must know whether the home was written since. `before` is called before each run
+    /// is written.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::InvalidData`] if the area is none, or of a home of another size. Whatever
-    /// the device or `before` says; then another call begins again.
+    /// [`io::ErrorKind::InvalidData`] if the area is not one or belongs to a home of another size.
+    /// Otherwise the error of the device or of `before`; the next call starts over.
     pub fn recover(
         &self,
         before: &mut dyn FnMut() -> io::Result<()>,
@@ -70,21 +70,21 @@ impl Files {
     }
 }
 
-/// What an area says of itself, whatever home it is for.
+/// The contents of an area, whatever home it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspected {
     /// Its label.
     pub label: Label,
-    /// The dump that waits in it: it is not home yet.
+    /// The dump that has not been written home.
     pub dump: Option<Dump>,
 }
 
-/// Looks into an area, and changes nothing; none if it was never prepared.
+/// Inspects an area without changing it; `None` if it was never prepared.
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::InvalidData`] if something else is there, or the label has changed. Whatever
-/// the device says.
+/// [`io::ErrorKind::InvalidData`] if it holds something else, or a damaged label. Otherwise the
+/// device's error.
 pub fn inspect(area: &dyn File) -> io::Result<Option<Inspected>> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     let mut sector = [0; SECTOR_SIZE];
@@ -116,7 +116,7 @@ pub(crate) fn read_label(files: &Files, home_size: u64) -> io::Result<Label> {
     Ok(label)
 }
 
-/// All of an area, and no more than there is: what a label says of it is not believed.
+/// Reads the whole area, limited by the file's length because the label may be wrong.
 fn read_area(area: &dyn File, label: &Label) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; to_usize(label.area_size.min(area.len()?))];
     let read = area.read_at(&mut bytes, 0)?;
@@ -124,7 +124,7 @@ fn read_area(area: &dyn File, label: &Label) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes home what an emergency dumped, and notes that it is there.
+/// Writes the dump home and records that in the label.
 pub(crate) fn bring_home(
     files: &Files,
     label: &mut Label,

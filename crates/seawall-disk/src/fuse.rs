@@ -1,15 +1,15 @@
-//! Serves a [`Disk`](crate::Disk) as one file of this machine, by FUSE: for programs that want a
-//! file or a block device, and speak no NBD.
+//! Serves a [`Disk`](crate::Disk) as one file through FUSE, for programs that need a file or a
+//! block device and do not use NBD.
 //!
 //! [`Server`] mounts a file system over one empty file, which then has all bytes of the disk. A
 //! loop device makes it a block device: `losetup --direct-io=on --find --show FILE`.
 //!
-//! - The file is past the cache of the system: what was written is in the disk's ring, and `fsync`
-//!   and writes with `O_DSYNC` return when the disk has [flushed](crate::Disk::flush).
-//! - Its size is fixed. What would go beyond its end finds no space, and nobody can cut it.
-//! - A hole and a range of zeros are written as zeros.
-//! - Only its owner may open it, and it takes root to mount it.
-//! - Memory is fixed: so many threads, and a MiB for each request.
+//! - The file bypasses the page cache: written bytes are in the disk's ring, and `fsync` and writes
+//!   with `O_DSYNC` return when the disk has [flushed](crate::Disk::flush).
+//! - Its size is fixed. A write beyond the end fails for lack of space, and it cannot be truncated.
+//! - Punching a hole and zeroing a range write zeros.
+//! - Only its owner may open it, and mounting requires root.
+//! - Memory is bounded: a fixed number of threads, and 1 MiB for each request.
 
 mod mount;
 mod requests;

@@ -1,15 +1,15 @@
-//! A virtual disk for the log of an unmodified database: it acknowledges at memory speed, and loses
-//! nothing as long as what it holds can still reach the device when the power fails.
+//! A virtual disk for the log of an unmodified database. It acknowledges at memory speed and loses
+//! nothing as long as the acknowledged bytes can still reach the device when the power fails.
 //!
-//! What is here: [`Ring`] holds what is not on the device yet, in memory of a fixed size;
-//! [`Budget`] says how much of it may be acknowledged early, and when nothing may; [`compose`] and
-//! [`find`] make and read what is written when the power fails. None of them does I/O. [`Disk`]
-//! drives them over two files, with a thread that drains. [`nbd`] serves such a disk to whoever
-//! speaks NBD, and reaches one that another server has. [`device`] is one for tests: its power can
-//! be cut. `docs/adr/0009-the-virtual-log-disk.md` has the plan, and what of it is there.
+//! [`Ring`] holds the bytes that are not on the device yet, in memory of a fixed size. [`Budget`]
+//! decides how many of them may be acknowledged early. [`compose`] and [`find`] write and read the
+//! dump that is made when the power fails. None of these does I/O. [`Disk`] drives them over two
+//! files, with a thread that drains. [`nbd`] serves a disk over NBD and connects to other NBD
+//! servers. [`device`] is a disk for tests whose power can be cut.
+//! `docs/adr/0009-the-virtual-log-disk.md` has the design.
 //!
-//! The paper that it follows: Gernot Heiser and others, "`RapiLog`: Reducing System Complexity
-//! Through Verification", `EuroSys` 2013.
+//! It follows the paper by Gernot Heiser and others, "`RapiLog`: Reducing System Complexity Through
+//! Verification", `EuroSys` 2013.
 
 #![forbid(unsafe_code)]
 

@@ -1,21 +1,21 @@
-//! Serves a [`Disk`](crate::Disk), or any other [`Target`], over NBD, the network block device that
-//! every system has a client for.
+//! Serves a [`Disk`](crate::Disk), or any other [`Target`], over NBD (network block device), for
+//! which every system has a client.
 //!
 //! [`Session`] is the protocol alone: bytes in, replies and jobs out, no I/O. [`Server`] drives one
-//! for each connection, on a socket of this machine. [`Client`] is the other side: a disk of such a
-//! server, or of another one, as a file.
+//! session for each connection on a local socket. [`Client`] makes an export of this or another
+//! server usable as a file.
 //!
-//! What it speaks: the fixed newstyle handshake with `EXPORT_NAME`, `ABORT`, `LIST`, `INFO`, `GO`
-//! and `STRUCTURED_REPLY`; reads, writes, flushes, trims and zeroing, each with FUA. A flush covers
-//! what was acknowledged on any connection, so clients may open several. It has no TLS and no
-//! access control: who may open the socket may write the disk.
+//! It supports the fixed newstyle handshake with `EXPORT_NAME`, `ABORT`, `LIST`, `INFO`, `GO` and
+//! `STRUCTURED_REPLY`, and reads, writes, flushes, trims and zeroing, each with FUA. A flush covers
+//! what was acknowledged on any connection, so clients may open several. There is no TLS and no
+//! access control: a process that may open the socket may write the disk.
 //!
-//! - Requests begin and end at any byte; blocks of 4096 work best, and a read or a write may have
-//!   32 MiB.
-//! - A write of up to a MiB is taken in when it has come as a whole; a longer one in pieces that
-//!   end at blocks. A client that dies on the way leaves each block old or new.
+//! - Requests may begin and end at any byte. Blocks of 4096 bytes work best; a read or write may have
+//!   up to 32 MiB.
+//! - A write of up to 1 MiB is accepted only when all of it has arrived, a longer one in pieces that
+//!   end at block boundaries. If a client dies during a write, each block is old or new.
 //! - A trim does nothing, which the protocol allows. Zeroing writes zeros.
-//! - Memory for one connection is fixed, whatever its peer says.
+//! - The memory for one connection is bounded, whatever the client sends.
 
 mod client;
 mod handshake;

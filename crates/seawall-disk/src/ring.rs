@@ -1,19 +1,20 @@
-//! What is not on the device yet: a few buffers of a fixed size, each with one sequential run.
+//! The bytes that are not on the device yet: a few buffers of a fixed size, each with one
+//! sequential run.
 //!
-//! Writes go on at the end of a run, or begin a new one; what a run holds already is written in
-//! place, unless it is on its way to the device. Then the newer bytes begin another run, and that
-//! may not fly before the older one has landed. So of all runs that hold a byte the newest is
-//! right, and the device gets each byte's writes in their order.
+//! A write extends a run or begins a new one. Bytes that a run already holds are overwritten in
+//! place, unless the run is being written to the device. Then the newer bytes begin another run,
+//! which is not written before the older one has landed. So of all runs that hold a byte the newest
+//! is right, and the device receives the writes of each byte in order.
 //!
-//! After [`Ring::new`] nothing is allocated, and no call panics: what does not fit is
-//! [refused](Full) before anything is changed.
+//! After [`Ring::new`] nothing is allocated, and no call panics: a write that does not fit is
+//! [refused](Full) before anything changes.
 
 use crate::buffer::Buffer;
 use crate::layout::{BLOCK_SIZE, to_u64, to_usize};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a byte waits at most before it is on its way.
+/// The longest time a byte waits before it is written to the device.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// The bounded buffer of a virtual disk.
@@ -47,7 +48,7 @@ pub struct Ring {
     landings: u64,
 }
 
-/// There is no room now: the writer waits until something has landed.
+/// There is no space: the writer must wait until a run has landed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -65,14 +66,14 @@ struct Slot {
     run: Option<Run>,
 }
 
-/// Bytes that follow each other on the device.
+/// Consecutive bytes of the device.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     offset: u64,
     size: usize,
-    /// Of two runs that hold a byte the one with the higher number is right.
+    /// Of two runs that hold a byte, the one with the higher number is right.
     number: u64,
-    /// When its first byte came.
+    /// When its first byte arrived.
     since: Duration,
     is_flying: bool,
 }
@@ -86,14 +87,14 @@ impl Run {
         self.offset < end && from < self.end()
     }
 
-    /// Where in its buffer the bytes of `offset` are.
+    /// The position in the buffer of the byte at `offset`.
     fn place(&self, offset: u64) -> usize {
         let in_block = self.offset % to_u64(BLOCK_SIZE);
         to_usize(in_block + (offset - self.offset))
     }
 }
 
-/// A run on its way to the device. It stays readable in the ring until it has
+/// A run that is being written to the device. It stays readable in the ring until it has
 /// [landed](Ring::landed) or [failed](Ring::failed).
 #[derive(Debug)]
 pub struct Flight {
@@ -103,7 +104,7 @@ pub struct Flight {
 }
 
 impl Flight {
-    /// Where on the device it belongs.
+    /// The offset on the device.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.run.offset
@@ -117,7 +118,7 @@ impl Flight {
 }
 
 impl Ring {
-    /// So many buffers of so many bytes, a block at least, made and touched now.
+    /// Allocates and touches `buffers` buffers of `buffer_size` bytes, at least a block.
     #[must_use]
     pub fn new(buffers: usize, buffer_size: usize) -> Self {
         let buffer_size = buffer_size.max(BLOCK_SIZE);
@@ -126,55 +127,56 @@ impl Ring {
         Self { slots, buffer_size, newest: 0, landings: 0 }
     }
 
-    /// The most that one write may have: a longer one is to be cut.
+    /// The longest single write in bytes; split longer ones.
     #[must_use]
     pub fn write_max(&self) -> usize {
         self.buffer_size
     }
 
-    /// Bytes that are not on the device yet, those on their way counted.
+    /// The number of bytes that are not on the device, including those being written.
     #[must_use]
     pub fn dirty(&self) -> usize {
         self.runs().map(|run| run.size).sum()
     }
 
-    /// What [`dirty`](Ring::dirty) would be at most behind a write of so many bytes.
+    /// An upper bound of [`dirty`](Ring::dirty) after a write of `size` bytes.
     #[must_use]
     pub fn dirty_with(&self, size: usize) -> usize {
         self.dirty().saturating_add(size)
     }
 
-    /// The number of the newest run: what is written from now on goes to it, to older ones, or to
-    /// runs with higher numbers.
+    /// The number of the newest run. Later writes go to this run, older ones, or runs with higher
+    /// numbers.
     #[must_use]
     pub fn newest(&self) -> u64 {
         self.newest
     }
 
-    /// Whether everything in runs up to this number is on the device.
+    /// Returns whether everything in runs up to this number is on the device.
     #[must_use]
     pub fn is_home(&self, number: u64) -> bool {
         self.runs().all(|run| run.number > number)
     }
 
-    /// When the first run becomes overdue, if there is one that is not on its way.
+    /// When the first run becomes overdue; `None` if every run is being written.
     #[must_use]
     pub fn due(&self) -> Option<Duration> {
         self.runs().filter(|run| !run.is_flying).map(|run| run.since + WAIT_MAX).min()
     }
 
-    /// How often something has landed: a reader who read the device meanwhile begins anew.
+    /// The number of runs that have landed. A reader that read the device meanwhile must start
+    /// over.
     #[must_use]
     pub fn landings(&self) -> u64 {
         self.landings
     }
 
-    /// Takes `bytes` in, as what the device has at `offset` from now on: all of them, or none.
+    /// Accepts `bytes` as the new contents at `offset`: all of them or none.
     ///
     /// # Errors
     ///
-    /// [`Full`]: as long as nothing lands, it does not fit. An empty ring takes
-    /// [`write_max`](Ring::write_max) bytes, and more if they are cut.
+    /// [`Full`]: it does not fit until a run has landed. An empty ring accepts
+    /// [`write_max`](Ring::write_max) bytes, and more in separate writes.
     pub fn write(&mut self, offset: u64, bytes: &[u8], now: Duration) -> Result<(), Full> {
         if offset.checked_add(to_u64(bytes.len())).is_none() || !self.has_room(offset, bytes.len())
         {
@@ -199,12 +201,12 @@ impl Ring {
         Ok(())
     }
 
-    /// Whether a write of so many bytes at `offset` fits now.
+    /// Returns whether a write of `size` bytes at `offset` fits now.
     #[must_use]
     pub fn has_room(&self, offset: u64, size: usize) -> bool {
         let free = self.slots.iter().filter(|slot| slot.run.is_none()).count();
         let (mut at, mut left, mut needed) = (offset, size, 0);
-        // In the last buffer that would be begun.
+        // The bytes in the last buffer that would be begun.
         let mut in_new = 0;
         while left > 0 {
             let (home, mut part) = self.home(at, left);
@@ -225,10 +227,10 @@ impl Ring {
         needed <= free
     }
 
-    /// Puts what is newer here over what the device has from `offset` on.
+    /// Overwrites bytes read from the device at `offset` with the newer ones in the ring.
     ///
-    /// The device is read before, and if [`landings`](Ring::landings) is not what it was before
-    /// that, again: what has landed meanwhile is in neither.
+    /// Read the device first. If [`landings`](Ring::landings) changed since before that read, start
+    /// over: a run that landed meanwhile is in neither.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) {
         let end = offset.saturating_add(to_u64(bytes.len()));
         let mut done = 0;
@@ -248,10 +250,10 @@ impl Ring {
         }
     }
 
-    /// The next run to write, if there is one that should be: what has waited a second before all,
-    /// else the largest, of a block or more; of any size when it is `urgent`.
+    /// The next run to write, if any should be written: the oldest that has waited a second,
+    /// otherwise the largest of at least a block, or of any size if `is_urgent`.
     ///
-    /// A run stands behind every older one that holds bytes of its own.
+    /// A run waits for every older run that holds some of the same bytes.
     pub fn take(&mut self, now: Duration, is_urgent: bool) -> Option<Flight> {
         let is_overdue = |run: &Run| now.saturating_sub(run.since) >= WAIT_MAX;
         let may_fly = |run: &Run| {
@@ -262,7 +264,7 @@ impl Ring {
         };
         let numbered = self.slots.iter().enumerate();
         let ready = numbered.filter_map(|(slot, s)| Some((slot, s.run.filter(may_fly)?)));
-        // The oldest of those that are overdue, then the largest.
+        // The oldest of the overdue runs, then the largest.
         let by_age = |run: &Run| (1, u64::MAX - run.number);
         let by_size = |run: &Run| (0, to_u64(run.size));
         let rank = |run: &Run| if is_overdue(run) { by_age(run) } else { by_size(run) };
@@ -273,10 +275,10 @@ impl Ring {
         Some(Flight { slot, run: *run, buffer: found.buffer.clone() })
     }
 
-    /// The flight is on stable storage: written, and the device flushed since.
+    /// The flight is on stable storage: it was written, and the device was flushed since.
     pub fn landed(&mut self, flight: Flight) {
         let slot = flight.slot;
-        // The slot's buffer is its own again.
+        // The slot owns its buffer again.
         drop(flight);
         self.landings += 1;
         if let Some(slot) = self.slots.get_mut(slot) {
@@ -284,7 +286,7 @@ impl Ring {
         }
     }
 
-    /// The flight did not arrive, or nobody knows: its bytes are kept, and may be taken again.
+    /// The flight failed, or its outcome is unknown: its bytes are kept and may be taken again.
     pub fn failed(&mut self, flight: Flight) {
         let slot = flight.slot;
         drop(flight);
@@ -293,8 +295,8 @@ impl Ring {
         }
     }
 
-    /// Everything that is not on the device, as (number, offset, bytes), older runs before newer
-    /// ones: written in this order it gives what was acknowledged.
+    /// Everything that is not on the device as (number, offset, bytes), oldest first. Written in
+    /// this order it restores all acknowledged bytes.
     pub fn runs_by_age(&self) -> impl Iterator<Item = (u64, u64, &[u8])> {
         let mut done = 0;
         std::iter::from_fn(move || {
@@ -314,13 +316,13 @@ impl Ring {
         runs.filter(|(_, run)| run.number > number).min_by_key(|(_, run)| run.number)
     }
 
-    /// Where the byte at `at` goes, and how many of the next `left` bytes go there with it.
+    /// Where the byte at `at` goes, and how many of the next `left` bytes go to the same place.
     fn home(&self, at: u64, left: usize) -> (Home, usize) {
         let end = at.saturating_add(to_u64(left));
         let covers = |run: &Run| run.offset <= at && at < run.end();
         let numbered = self.slots.iter().enumerate().filter_map(|(n, slot)| Some((n, slot.run?)));
         let newest = numbered.clone().filter(|(_, run)| covers(run)).max_by_key(|(_, r)| r.number);
-        // Where another run begins or ends the answer may be another.
+        // The answer may change where another run begins or ends.
         let edges = self.runs().flat_map(|run| [run.offset, run.end()]);
         let edge = edges.filter(|edge| *edge > at).fold(end, u64::min);
         let part = to_usize(edge - at);
@@ -334,7 +336,7 @@ impl Ring {
             let capacity = self.buffer_size.saturating_sub(run.size);
             run.end() == at && !run.is_flying && run.number > number && capacity > 0
         };
-        // Of what it would cover nothing may be newer than it.
+        // None of the bytes that it would cover may be in a newer run.
         match numbered.filter(|(_, run)| goes_on(run)).max_by_key(|(_, run)| run.number) {
             Some((slot, run)) => (Home::Behind(slot), part.min(self.buffer_size - run.size)),
             None => (Home::New, part.min(self.buffer_size)),
@@ -343,7 +345,7 @@ impl Ring {
 
     fn put(&mut self, slot: usize, at: u64, bytes: &[u8]) {
         let Some(Slot { buffer, run: Some(run) }) = self.slots.get_mut(slot) else { return };
-        // Nobody else has it: it is not flying.
+        // There is no other reference because the run is not in flight.
         if let Some(buffer) = Arc::get_mut(buffer) {
             buffer.get_mut(run.place(at), bytes.len()).copy_from_slice(bytes);
         }
@@ -368,14 +370,14 @@ impl Ring {
     }
 }
 
-/// Where bytes go.
+/// The destination of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Home {
     /// Into a run that holds them already.
     In(usize),
-    /// To its end.
+    /// To the end of a run.
     Behind(usize),
-    /// They begin a new one.
+    /// Into a new run.
     New,
 }
 
@@ -402,7 +404,7 @@ mod tests {
                 let size = 1 + dice.index(8999);
                 Act::Write { at: dice.index(DISK).min(DISK - size), size, with: dice.byte() }
             }
-            // Around the same places again and again, as logs do.
+            // The same places repeatedly, as logs write.
             3..9 => {
                 let (at, size) = (dice.index(40) * 512, 1 + dice.index(1199));
                 Act::Write { at, size, with: dice.byte() }
@@ -414,7 +416,7 @@ mod tests {
         }
     }
 
-    /// A device that holds of what is on its way any choice of sectors.
+    /// A device that keeps any choice of the sectors in flight.
     fn land_some(device: &mut [u8], flight: &Flight, kept: &[bool]) {
         let at = to_usize(flight.offset());
         for (n, (to, from)) in device[at..].iter_mut().zip(flight.bytes()).enumerate() {
@@ -424,9 +426,9 @@ mod tests {
         }
     }
 
-    /// Whatever is written, taken, landed or failed, in whichever order: reads see the newest
-    /// bytes; a cut of the power with a dump of the ring loses nothing; and when everything has
-    /// landed, the device has it.
+    /// Whatever is written, taken, landed or failed, in any order: reads see the newest bytes; a
+    /// power cut with a dump of the ring loses nothing; and when everything has landed, the device
+    /// has it.
     fn nothing_is_lost(acts: Vec<Act>, (buffers, size): (usize, usize)) {
         let mut ring = Ring::new(buffers, size * 4096);
         let (mut truth, mut device) = (vec![0; DISK], vec![0; DISK]);
@@ -492,7 +494,7 @@ mod tests {
         });
     }
 
-    /// A program that failed once.
+    /// A sequence that failed once.
     #[test]
     fn bytes_that_fly_twice_are_as_they_were_written_last() {
         let write = |at, size, with| Act::Write { at, size, with };
@@ -537,7 +539,8 @@ mod tests {
         ring.write(4096, &[2; 4096], NOW).unwrap();
         let second = ring.take(NOW, false).unwrap();
         ring.failed(first);
-        // The first run ends here and may be added to, but what is here flies in a newer one.
+        // The first run ends here and could be extended, but these bytes are in flight in a newer
+        // one.
         ring.write(4096, &[3; 100], NOW).unwrap();
         let mut read = [0; 8192];
         ring.read(0, &mut read);

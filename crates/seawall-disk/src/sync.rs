@@ -1,8 +1,9 @@
-//! How the threads of a [`Disk`](crate::Disk) meet: locks, condition variables and threads.
+//! The synchronization primitives of a [`Disk`](crate::Disk): locks, condition variables and
+//! threads.
 //!
-//! They are std's. qa/disk-scheduled compiles this same source with those of a
-//! scheduler that tries interleavings; the server, its clients and the device for tests stay with
-//! std's there, and are not run.
+//! They are those of std. qa/disk-scheduled compiles this source with those of a scheduler that
+//! tries interleavings; the server, its clients and the device for tests keep those of std there
+//! and are not run.
 
 #[cfg(seawall_scheduled)]
 use scheduler as machine;
