@@ -28,9 +28,9 @@
 //!   56     n  the bytes, then zeros up to a multiple of 512
 //! ```
 //!
-//! A run is valid if both checksums match and it lies inside area and home. The valid runs of a torn
-//! dump are written home in the order of their numbers, and the others are counted as lost. Whether
-//! the home has changed since is not decided here; the time is for that.
+//! A run is valid if both checksums match and it lies inside area and home. The valid runs of a
+//! torn dump are written home in the order of their numbers, and the others are counted as lost.
+//! Whether the home has changed since is not decided here; the time is for that.
 //!
 //! A run of an older version has the magic "SWRN" and no time: its second checksum is at 44, of
 //! bytes 0..44, and its bytes begin at 48.

@@ -10,10 +10,10 @@
 //! what was acknowledged on any connection, so clients may open several. There is no TLS and no
 //! access control: a process that may open the socket may write the disk.
 //!
-//! - Requests may begin and end at any byte. Blocks of 4096 bytes work best; a read or write may have
-//!   up to 32 MiB.
-//! - A write of up to 1 MiB is accepted only when all of it has arrived, a longer one in pieces that
-//!   end at block boundaries. If a client dies during a write, each block is old or new.
+//! - Requests may begin and end at any byte. Blocks of 4096 bytes work best; a read or write may
+//!   have up to 32 MiB.
+//! - A write of up to 1 MiB is accepted only when all of it has arrived, a longer one in pieces
+//!   that end at block boundaries. If a client dies during a write, each block is old or new.
 //! - A trim does nothing, which the protocol allows. Zeroing writes zeros.
 //! - The memory for one connection is bounded, whatever the client sends.
 

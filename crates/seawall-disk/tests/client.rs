@@ -318,7 +318,7 @@ fn refused(name: &str, says: &[&[u8]]) -> io::Error {
 }
 
 #[test]
-fn what_is_no_disk_that_can_be_worked_with_is_refused() {
+fn an_export_that_cannot_be_used_is_refused() {
     let blocks = |smallest: u32, largest: u32| {
         let sizes = [smallest, 4096, largest].map(u32::to_be_bytes).concat();
         [answer(3, &[&[0, 3][..], &sizes].concat()), disk(5)].concat()
@@ -326,17 +326,17 @@ fn what_is_no_disk_that_can_be_worked_with_is_refused() {
     let huge = [&answer(3, b"")[..16], &u32::MAX.to_be_bytes()].concat();
     let other = [&0x0003_e889_0455_65a9_u64.to_be_bytes()[..], &[0; 12]].concat();
     let cases: [(&[&[u8]], &str); 13] = [
-        (&[b"HTTP/1.1 400 Bad Request"], "does not greet"),
-        (&[b"NBDMAGIC\0\0\x42\x02\x81\x86\x12\x53\0\0"], "does not greet"),
+        (&[b"HTTP/1.1 400 Bad Request"], "its greeting is not"),
+        (&[b"NBDMAGIC\0\0\x42\x02\x81\x86\x12\x53\0\0"], "its greeting is not"),
         (&[b"NBDMAGICIHAVEOPT\0\0"], "too old"),
-        (&[b"NBD"], "hung up"),
+        (&[b"NBD"], "closed the connection"),
         (&[GREETING, &answer(0x8000_0006, b"no \x07such")], "no disk of this name: no such"),
         (&[GREETING, &answer(0x8000_0001, b"")], "too old"),
         (&[GREETING, &answer(0x8000_0002, b"go away")], "refuses (answer 0x80000002 of NBD): go"),
-        (&[GREETING, &answer(1, b"")], "how large"),
-        (&[GREETING, &huge], "longer than answers are"),
-        (&[GREETING, &other], "none to what was asked"),
-        (&[GREETING, &disk(1)], "cannot be flushed"),
+        (&[GREETING, &answer(1, b"")], "the size of the disk"),
+        (&[GREETING, &huge], "its answer is too long"),
+        (&[GREETING, &other], "does not match the request"),
+        (&[GREETING, &disk(1)], "does not support flushes"),
         (&[GREETING, &disk(7)], "read-only"),
         (&[GREETING, &blocks(512, 1 << 20)], "whole blocks of 512 bytes"),
     ];
@@ -345,25 +345,25 @@ fn what_is_no_disk_that_can_be_worked_with_is_refused() {
         assert!(error.starts_with("nbd+unix:///?socket=/") && error.contains(expected), "{error}");
     }
     let endless = answer(3, b"\0\x09").repeat(100);
-    assert!(refused("endless", &[GREETING, &endless]).to_string().contains("more answers"));
+    assert!(refused("endless", &[GREETING, &endless]).to_string().contains("too many answers"));
     let none = refused("none", &[GREETING, &blocks(1, 0)]);
-    assert!(none.to_string().contains("no requests of any length"), "{none}");
+    assert!(none.to_string().contains("no request of any length"), "{none}");
     let folder = Folder::new("nobody");
     let nobody = Client::connect(&folder.uri("")).unwrap_err();
     assert_eq!(nobody.kind(), io::ErrorKind::NotFound);
 }
 
 #[test]
-fn a_reply_that_makes_no_sense_ends_the_connection_and_an_error_does_not() {
+fn an_invalid_reply_ends_the_connection_and_an_error_does_not() {
     let reply = |error: u32, handle: u64| {
         let numbers = [0x6744_6698_u32.to_be_bytes(), error.to_be_bytes()].concat();
         [&numbers[..], &handle.to_be_bytes()].concat()
     };
     let greeted = || vec![(0, GREETING.to_vec()), (CHOICE, disk(5))];
     let cases = [
-        (reply(0, 9), "not asked"),
-        (b"a reply of sixteen".to_vec(), "no reply"),
-        (reply(0, 1)[..9].to_vec(), "hung up"),
+        (reply(0, 9), "not sent"),
+        (b"a reply of sixteen".to_vec(), "does not begin as a reply"),
+        (reply(0, 1)[..9].to_vec(), "closed the connection"),
     ];
     for (index, (says, expected)) in cases.into_iter().enumerate() {
         let folder = Folder::new(&format!("reply-{index}"));

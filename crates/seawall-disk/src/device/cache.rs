@@ -1,37 +1,37 @@
-//! The volatile cache of a device: what a flush makes durable, and what a cut of the power leaves.
+//! The volatile cache of a device: what a flush makes durable, and what a power cut leaves.
 
 use crate::layout::{SECTOR_SIZE, to_u64, to_usize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A sector: it is durable as a whole or not at all, as devices promise for 512 bytes.
+/// A sector. It is durable as a whole or not at all, as devices promise for 512 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// Which part of the device, as partitions are.
+    /// The part of the device, like a partition.
     pub region: usize,
-    /// The number of the sector, counted from the region's start.
+    /// The number of the sector, counted from the start of the region.
     pub sector: u64,
 }
 
-/// Bytes that are to be made durable.
+/// Bytes that must be made durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Which part of the device.
+    /// The part of the device.
     pub region: usize,
-    /// Where they begin.
+    /// The offset of the first byte.
     pub offset: u64,
     /// Whole sectors.
     pub bytes: Vec<u8>,
 }
 
-/// What became of the sectors that were in the cache when the power was cut.
+/// What happened to the cached sectors in a power cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fate {
-    /// The newest of their versions is durable.
+    /// Sectors whose newest version is durable.
     pub kept: u64,
-    /// An older one is that was not flushed either: the device wrote in another order.
+    /// Sectors of which an older unflushed version is durable: the device reordered writes.
     pub older: u64,
-    /// Nothing of what was not flushed is.
+    /// Sectors that lost all unflushed versions.
     pub lost: u64,
 }
 
@@ -54,9 +54,9 @@ pub struct Fate {
 /// ```
 #[derive(Debug, Default)]
 pub struct Cache {
-    /// The oldest version first; none is empty.
+    /// The oldest version first; no list is empty.
     sectors: BTreeMap<Place, Vec<Version>>,
-    /// Versions in all.
+    /// The number of versions of all sectors.
     versions: usize,
     /// The number of the newest write.
     newest: u64,
@@ -67,27 +67,27 @@ pub struct Cache {
 #[derive(Debug)]
 struct Version {
     number: u64,
-    /// All sectors of the write, and which of them this is.
+    /// All sectors of the write, and the index of this one.
     write: Arc<[[u8; SECTOR_SIZE]]>,
     at: usize,
 }
 
 impl Version {
     fn bytes(&self) -> &[u8; SECTOR_SIZE] {
-        // Whoever makes one counts the sectors of the write.
+        // `at` is always an index of the write.
         self.write.get(self.at).unwrap_or(&[0; SECTOR_SIZE])
     }
 }
 
 impl Cache {
-    /// Takes whole sectors in.
+    /// Accepts whole sectors.
     ///
     /// # Panics
     ///
-    /// If they are not whole.
+    /// If `bytes` is not a whole number of sectors.
     pub fn write(&mut self, at: Place, bytes: &[u8]) {
         let (sectors, rest) = bytes.as_chunks::<SECTOR_SIZE>();
-        assert!(rest.is_empty(), "whoever writes fills sectors up");
+        assert!(rest.is_empty(), "writes consist of whole sectors");
         self.newest += 1;
         let write: Arc<[[u8; SECTOR_SIZE]]> = sectors.into();
         for (sector, at_sector) in (at.sector..).zip(0..write.len()) {
@@ -97,7 +97,7 @@ impl Cache {
         self.versions += write.len();
     }
 
-    /// Lays what is newest over what was read of the durable bytes at `offset`.
+    /// Overwrites durable bytes read at `offset` with newer cached ones.
     pub fn read(&self, region: usize, offset: u64, bytes: &mut [u8]) {
         let size = to_u64(SECTOR_SIZE);
         let end = offset.saturating_add(to_u64(bytes.len()));
@@ -114,31 +114,31 @@ impl Cache {
         }
     }
 
-    /// The number of the newest write: a flush that begins now covers all up to it.
+    /// The number of the newest write. A flush that begins now covers all writes up to it.
     #[must_use]
     pub fn newest(&self) -> u64 {
         self.newest
     }
 
-    /// Whether all writes up to this one are durable.
+    /// Returns whether all writes up to this one are durable.
     #[must_use]
     pub fn is_durable(&self, number: u64) -> bool {
         number <= self.durable
     }
 
-    /// Bytes that a flush that begins now has to write.
+    /// The number of bytes that a flush beginning now has to write.
     #[must_use]
     pub fn dirty(&self) -> usize {
         self.sectors.len() * SECTOR_SIZE
     }
 
-    /// Bytes of all versions.
+    /// The number of bytes of all versions.
     #[must_use]
     pub fn held(&self) -> usize {
         self.versions * SECTOR_SIZE
     }
 
-    /// What is durable behind a flush that covers all writes up to this one.
+    /// What is durable after a flush that covers all writes up to `number`.
     #[must_use]
     pub fn settled(&self, number: u64) -> Vec<Run> {
         let newest_of =
@@ -160,11 +160,11 @@ impl Cache {
         self.durable = self.durable.max(number);
     }
 
-    /// The power is cut: of each sector, what was durable stays or one of the versions in here
-    /// becomes it, independently of all others.
+    /// Cuts the power. Each sector, independently of all others, keeps its durable bytes or gets
+    /// one of its cached versions.
     ///
-    /// `choose` is given how many choices there are, and returns one: 0 for what was durable, and
-    /// then the versions from the oldest on.
+    /// `choose` receives the number of choices and returns one: 0 for the durable bytes, then the
+    /// versions from the oldest on.
     #[must_use]
     pub fn cut(&self, mut choose: impl FnMut(usize) -> usize) -> (Vec<Run>, Fate) {
         let mut fate = Fate::default();
@@ -182,7 +182,7 @@ impl Cache {
     }
 }
 
-/// Sectors in their order, those that follow each other as one.
+/// Joins consecutive sectors to runs, in order.
 fn runs<'a>(sectors: impl Iterator<Item = (Place, &'a [u8; SECTOR_SIZE])>) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for (Place { region, sector }, bytes) in sectors {
@@ -233,14 +233,14 @@ mod tests {
         })
     }
 
-    /// The device as a history: how it looked behind each write, and behind which of them it is
-    /// durable. That is all there is to know of it.
+    /// The device as a history: its state after each write, and the write up to which it is
+    /// durable.
     struct Model {
         images: Vec<Image>,
         durable: usize,
     }
 
-    /// A cache over two regions, which take what it says is durable.
+    /// A cache over two regions, which receive what it reports as durable.
     #[derive(Default)]
     struct Tried {
         cache: Cache,
@@ -254,7 +254,7 @@ mod tests {
         }
     }
 
-    /// Does all acts on both; what is durable then, the cache, and the model.
+    /// Performs all acts on both; returns the durable bytes, the cache and the model.
     fn play(acts: &[Act]) -> (Image, Cache, Model) {
         let mut model = Model { images: vec![[[0; SIZE]; 2]], durable: 0 };
         let mut durable = [[0; SIZE]; 2];

@@ -1,4 +1,4 @@
-//! Drives a cache over files: they change only by what is durable.
+//! Drives a cache over files, which hold only durable bytes.
 
 use super::cache::{Cache, Fate, Place, Run};
 use crate::layout::{SECTOR_SIZE, to_u64, to_usize};
@@ -9,21 +9,21 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The most bytes that the cache holds: when it is full, a write waits for a flush, as on a real
+/// The most bytes that the cache holds. When it is full, a write waits for a flush, as on a real
 /// device.
 pub const CACHE_MAX: usize = 64 << 20;
 
-/// What a flush takes: as long as this, and then the bytes.
+/// The time that a flush takes: a fixed delay and the time for its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// However little there is to write.
+    /// The time of every flush, however small.
     pub delay: Duration,
-    /// Bytes a second; 0: as many as there are.
+    /// Bytes a second; 0 for no limit.
     pub bandwidth: u64,
 }
 
 impl Cost {
-    /// The time that a flush of so many bytes takes.
+    /// The time that a flush of `bytes` bytes takes.
     ///
     /// # Examples
     ///
@@ -42,7 +42,7 @@ impl Cost {
     }
 }
 
-/// What this process takes to make bytes durable in its files, by the last time that it did.
+/// The time that this process itself needed for its last flush to the files.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pace {
     bytes: usize,
@@ -66,8 +66,8 @@ impl Pace {
 
 /// A device with a volatile cache over several regions.
 ///
-/// Reads and writes go on while a flush takes its time. A flush that comes meanwhile takes its turn
-/// behind it, and no time if the one before has covered it.
+/// Reads and writes continue during a flush. A flush that comes meanwhile waits for it, and takes
+/// no time if the earlier one covered it.
 ///
 /// # Examples
 ///
@@ -100,9 +100,9 @@ impl Pace {
 #[derive(Debug)]
 pub struct Device {
     state: Mutex<State>,
-    /// One flush at a time. Locked before the state, if both are.
+    /// One flush at a time. Lock order: this before the state.
     turn: Mutex<Pace>,
-    /// What is durable of each region.
+    /// The durable bytes of each region.
     files: Vec<Arc<dyn File>>,
     sizes: Vec<u64>,
     cost: Cost,
@@ -116,38 +116,38 @@ struct State {
 }
 
 impl Device {
-    /// A device over these files, one for each region; their lengths are the regions'.
+    /// A device over these files, one for each region and of the same length.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::InvalidInput`] for a length that is no whole number of sectors; whatever
-    /// the files say.
+    /// [`io::ErrorKind::InvalidInput`] for a length that is not a whole number of sectors;
+    /// otherwise the error of a file.
     pub fn new(files: Vec<Arc<dyn File>>, cost: Cost, clock: Arc<dyn Clock>) -> io::Result<Self> {
         let sizes = files.iter().map(|file| file.len()).collect::<io::Result<Vec<u64>>>()?;
         if let Some(size) = sizes.iter().find(|size| !size.is_multiple_of(to_u64(SECTOR_SIZE))) {
-            let why = format!("{size} bytes are no whole number of sectors of {SECTOR_SIZE}");
+            let why = format!("{size} bytes are not a whole number of sectors of {SECTOR_SIZE}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         let (state, turn) = (Mutex::default(), Mutex::default());
         Ok(Self { state, turn, files, sizes, cost, clock })
     }
 
-    /// A region of it.
+    /// One of its regions.
     ///
     /// # Panics
     ///
-    /// If there are fewer.
+    /// If there is no region of this index.
     #[must_use]
     pub fn region(self: &Arc<Self>, index: usize) -> Region {
         assert!(index < self.files.len(), "there are {} regions", self.files.len());
         Region { device: self.clone(), index }
     }
 
-    /// Returns when everything that was written before, to any region, is durable.
+    /// Returns when everything written before, to any region, is durable.
     ///
     /// # Errors
     ///
-    /// Whatever the files say; nothing works when the power is cut.
+    /// The error of a file. Every call fails after the power is cut.
     pub fn flush(&self) -> io::Result<()> {
         let wanted = self.on()?.cache.newest();
         let mut pace = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -157,7 +157,7 @@ impl Device {
         }
         let began = self.clock.now();
         let (covered, bytes) = (state.cache.newest(), state.cache.dirty());
-        // What this process does for it, before and behind, is a part of what it takes.
+        // The time that this process needs before and after is part of the flush's time.
         let runs = state.cache.settled(covered);
         drop(state);
         let cost = self.cost.of(bytes);
@@ -169,12 +169,12 @@ impl Device {
         state.cache.forget(covered);
         pace.took(bytes, self.clock.now().saturating_sub(woke));
         drop(state);
-        // It was quicker this time; a flush never is.
+        // This flush was faster than the estimate; wait for the rest of its time.
         self.clock.sleep(left(&*self.clock));
         Ok(())
     }
 
-    /// Makes everything durable, and survives a cut of the machine's own power, too.
+    /// Makes everything durable, so that it also survives a power cut of the machine itself.
     ///
     /// # Errors
     ///
@@ -184,12 +184,12 @@ impl Device {
         self.files.iter().try_for_each(|file| file.sync())
     }
 
-    /// Cuts the power: of what was not flushed some is durable and some is not, as `seed` has it,
-    /// each sector by itself. Nothing works from then on.
+    /// Cuts the power. Which unflushed sectors are durable depends on `seed`, for each sector
+    /// independently. Every later call fails.
     ///
     /// # Errors
     ///
-    /// Whatever the files say; nothing works when the power is cut already.
+    /// The error of a file. It fails if the power is off already.
     pub fn cut(&self, seed: u64) -> io::Result<Fate> {
         let mut state = self.on()?;
         state.is_off = true;
@@ -204,20 +204,20 @@ impl Device {
 
     fn put(&self, runs: &[Run]) -> io::Result<()> {
         for run in runs {
-            let file = self.files.get(run.region).expect("runs are of regions that there are");
+            let file = self.files.get(run.region).expect("every run belongs to a region");
             file.write_at(&run.bytes, run.offset)?;
         }
         Ok(())
     }
 
-    /// The state, as long as there is power.
+    /// The state, if the power is on.
     fn on(&self) -> io::Result<MutexGuard<'_, State>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.is_off { Err(io::Error::other("the power is off")) } else { Ok(state) }
     }
 }
 
-/// One region of a device: what a client sees as a disk.
+/// One region of a device: a disk to its clients.
 #[derive(Clone, Debug)]
 pub struct Region {
     device: Arc<Device>,
@@ -234,16 +234,16 @@ impl Region {
         Err(io::Error::new(io::ErrorKind::InvalidInput, why))
     }
 
-    /// What it shows, newest bytes over durable ones.
+    /// Reads the newest bytes: cached ones over durable ones.
     fn show(&self, state: &State, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        let file = self.device.files.get(self.index).expect("regions are those that there are");
+        let file = self.device.files.get(self.index).expect("the region exists");
         let read = file.read_at(bytes, offset)?;
         bytes.iter_mut().skip(read).for_each(|byte| *byte = 0);
         state.cache.read(self.index, offset, bytes);
         Ok(())
     }
 
-    /// Whole sectors around bytes: what they do not cover of the first and the last stays.
+    /// Extends bytes to whole sectors. The rest of the first and last sector keeps its contents.
     fn filled_up<'a>(
         &self,
         state: &State,
@@ -332,7 +332,7 @@ mod tests {
         bytes
     }
 
-    /// A clock whose sleepers sleep until they are let go.
+    /// A clock whose sleepers sleep until they are released.
     #[derive(Debug, Default)]
     struct Gate {
         sleepers: Mutex<(u32, bool)>,
@@ -397,7 +397,7 @@ mod tests {
             clock.open();
             flush.join().unwrap().unwrap();
         });
-        assert_eq!(storage.bytes("home").unwrap()[0], 1, "what was written behind is not in it");
+        assert_eq!(storage.bytes("home").unwrap()[0], 1, "a later write is not in it");
         assert_eq!(read(&home, 0, 1), [2]);
     }
 
@@ -421,7 +421,7 @@ mod tests {
         device.cut(1).unwrap_err();
     }
 
-    /// A clock that goes on by so much whenever it is read, and otherwise when somebody sleeps.
+    /// A clock that advances by a fixed step whenever it is read, and by the time of each sleep.
     #[derive(Debug, Default)]
     struct Steps {
         now: Mutex<Duration>,

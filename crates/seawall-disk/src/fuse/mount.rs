@@ -1,4 +1,4 @@
-//! Where a disk appears as a file: a mount over an empty file, made and taken away.
+//! The mount over an empty file at which a disk appears, and its removal.
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use seawall_io::{Lock, PosixStorage, Storage};
@@ -9,23 +9,23 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// What the mounts of this program are called in the system's table.
+/// The file system type of these mounts in the system's table.
 const KIND: &str = "fuse.seawall";
-/// Dead mounts over one another that are cleaned up; each took a server that was killed.
+/// The most dead mounts over one another that are removed; each was left by a killed server.
 const DEAD_MAX: usize = 64;
 
-/// A path that a server holds, with nothing mounted on it yet.
+/// A locked path on which nothing is mounted yet.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// Absolute, and without links.
+    /// Absolute, without symbolic links.
     path: PathBuf,
     folder: PosixStorage,
     name: String,
-    /// On the empty file: held as long as the server lives.
+    /// The lock on the empty file, held while the server runs.
     _lock: Box<dyn Lock>,
 }
 
-/// A mount on such a path; taken away when this is dropped, and the empty file with it.
+/// A mount on such a path. Dropping it unmounts and removes the empty file.
 #[derive(Debug)]
 pub(super) struct Mount {
     place: Place,
@@ -33,11 +33,11 @@ pub(super) struct Mount {
 }
 
 impl Place {
-    /// Makes an empty file there, or takes the one that a server before this one left with its
-    /// dead mount.
+    /// Creates an empty file there, or takes over the one that an earlier server left with its dead
+    /// mount.
     pub(super) fn take(path: &Path) -> io::Result<Self> {
         let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
-            let why = format!("{} is no name for a file", path.display());
+            let why = format!("{} does not end in a file name", path.display());
             io::Error::new(io::ErrorKind::InvalidInput, why)
         })?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -47,10 +47,13 @@ impl Place {
         match path.symlink_metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
-            // Its bytes would be out of reach, and its name would be taken away in the end.
+            // Mounting over it would hide its bytes, and stopping would remove it.
             Ok(found) if found.is_file() && found.len() == 0 => {}
             Ok(_) => {
-                let why = format!("{} is there already, and no empty file", path.display());
+                let why = format!(
+                    "{} exists and is not an empty file; give a path that does not exist",
+                    path.display()
+                );
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
             }
         }
@@ -60,15 +63,15 @@ impl Place {
         Ok(Self { path, folder, name, _lock: lock })
     }
 
-    /// Mounts, and gives what the requests come by. Nobody may look at the path before they are
-    /// answered.
+    /// Mounts, and returns the channel for requests. Until they are answered, any access to the
+    /// path blocks.
     pub(super) fn mount(self) -> io::Result<(OwnedFd, Mount)> {
         let mut place = Mount { place: self, is_there: false };
         let device = open_device()?;
         let owner = rustix::process::geteuid().as_raw();
         let group = rustix::process::getegid().as_raw();
         let number = device.as_raw_fd();
-        // What lies at the path is a regular file, so the root of what is mounted there is one.
+        // The object at the path is a regular file, so the root of the mount must be one.
         let data = format!(
             "fd={number},rootmode=100600,user_id={owner},group_id={group},default_permissions"
         );
@@ -86,16 +89,16 @@ impl Mount {
         &self.place.path
     }
 
-    /// Takes the mount away, unless somebody has the file open.
+    /// Unmounts, unless a program has the file open.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::ResourceBusy`] if somebody has.
+    /// [`io::ErrorKind::ResourceBusy`] if a program has the file open.
     pub(super) fn unmount(&mut self) -> io::Result<()> {
         self.detach(UnmountFlags::empty())
     }
 
-    /// Takes the mount away, and whoever has the file open gets errors from now on.
+    /// Unmounts. A program that has the file open gets errors from now on.
     pub(super) fn hang_up(&mut self) -> io::Result<()> {
         self.detach(UnmountFlags::FORCE | UnmountFlags::DETACH)
     }
@@ -103,7 +106,7 @@ impl Mount {
     fn detach(&mut self, flags: UnmountFlags) -> io::Result<()> {
         if self.is_there {
             match unmount(&self.place.path, flags) {
-                // Somebody was faster, by hand.
+                // It was unmounted by hand.
                 Ok(()) | Err(rustix::io::Errno::INVAL) => self.is_there = false,
                 Err(error) => return Err(error.into()),
             }
@@ -114,14 +117,14 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // What stays is found to be of a dead server by the next one.
+        // If this fails, the next server finds it as the mount of a dead server.
         if self.hang_up().is_ok() && is_empty_file(&self.place.path) {
             let _ = self.place.folder.remove(&self.place.name);
         }
     }
 }
 
-/// What the requests of a mount come by.
+/// Opens the channel for the requests of a mount.
 pub(super) fn open_device() -> io::Result<OwnedFd> {
     let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
     device.map(OwnedFd::from).map_err(|error| {
@@ -130,12 +133,12 @@ pub(super) fn open_device() -> io::Result<OwnedFd> {
     })
 }
 
-/// Nobody has put something else there meanwhile.
+/// Returns whether the path still is an empty file.
 fn is_empty_file(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() == 0)
 }
 
-/// Takes away what servers left there that were killed.
+/// Removes the mounts of killed servers.
 fn clean_up(path: &Path) -> io::Result<()> {
     for _ in 0..DEAD_MAX {
         let table = read_to_string("/proc/self/mountinfo")?;
@@ -154,8 +157,7 @@ fn clean_up(path: &Path) -> io::Result<()> {
     Err(in_use(path))
 }
 
-/// The type of what is mounted at this path, as `/proc/self/mountinfo` says; the newest, if there
-/// are several.
+/// The type of the newest mount at this path according to `/proc/self/mountinfo`.
 fn mounted_at(table: &str, path: &Path) -> Option<String> {
     let mut rows = table.lines().rev().filter_map(|line| {
         let (front, behind) = line.split_once(" - ")?;
@@ -165,7 +167,7 @@ fn mounted_at(table: &str, path: &Path) -> Option<String> {
     rows.next()
 }
 
-/// A path of that table: a backslash and three octal digits stand for a byte.
+/// Decodes a path of that table: a backslash and three octal digits encode a byte.
 fn unescaped(text: &str) -> PathBuf {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -180,14 +182,14 @@ fn unescaped(text: &str) -> PathBuf {
 }
 
 fn in_use(path: &Path) -> io::Error {
-    let why = format!("a server has its disk at {} already", path.display());
+    let why = format!("another server already uses {}", path.display());
     io::Error::new(io::ErrorKind::AddrInUse, why)
 }
 
 fn cannot_mount(path: &Path, error: rustix::io::Errno) -> io::Error {
     let error = io::Error::from(error);
     let why = if error.kind() == io::ErrorKind::PermissionDenied {
-        "it takes root to mount"
+        "mounting requires root"
     } else {
         "the system refused to mount"
     };
@@ -213,7 +215,7 @@ mod tests {
         assert_eq!(at("/a"), None);
     }
 
-    /// As root alone: what a server leaves that is killed, and the next one.
+    /// Needs root: the remains of a killed server, and the next one.
     #[test]
     fn a_dead_mount_is_taken_away() {
         let path = std::env::temp_dir().join(format!("seawall-dead-{}", std::process::id()));
@@ -225,7 +227,7 @@ mod tests {
             };
             drop(device);
             assert_eq!(path.metadata().unwrap_err().kind(), io::ErrorKind::NotConnected);
-            // The system has the mount, and nobody here knows of it.
+            // Simulates a killed server: the system has the mount, this process has forgotten it.
             mount.is_there = false;
         }
         drop(Place::take(&path).unwrap().mount().unwrap());

@@ -1,4 +1,4 @@
-//! What the system asks of the file, and what the disk answers.
+//! Requests of the kernel for the file, answered by the disk.
 
 use crate::disk::Disk;
 use fuser::{
@@ -11,24 +11,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-/// The most that is asked for at a time.
+/// The most bytes of one request.
 const REQUEST_MAX: u32 = 1 << 20;
-/// Zeros that are written before it is asked again whether the disk is still there.
+/// The most zeros written before checking again that the disk is not closed.
 const ZEROS_MAX: u64 = 1 << 20;
-/// Requests that the system may have under way without waiting for any.
+/// Requests that the kernel may have in flight without waiting for any.
 const AHEAD_MAX: u16 = 64;
-/// What the system may believe about the file without asking: nothing, so that a dead server shows.
+/// How long the kernel may cache attributes: not at all, so that a dead server shows.
 const BELIEVED: Duration = Duration::ZERO;
 const BLOCK: u32 = 4096;
 
-/// `O_DSYNC`, which stands for `RWF_DSYNC`, too, and is a part of `O_SYNC`.
+/// `O_DSYNC`, which also represents `RWF_DSYNC` and is part of `O_SYNC`.
 const SYNCED: i32 = 0o10_000;
 /// Modes of fallocate(2).
 const KEEP_SIZE: i32 = 1;
 const PUNCH_HOLE: i32 = 2;
 const ZERO_RANGE: i32 = 16;
 
-/// The file system that has one file: its root.
+/// The file system with a single file: its root.
 #[derive(Debug)]
 pub(super) struct OneFile {
     disk: Arc<Disk>,
@@ -45,7 +45,7 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// Returns when no request is under way; what comes behind this is refused.
+    /// Returns when no request is in progress; later ones are refused.
     pub(super) fn close(&self) {
         *self.is_closed.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
@@ -88,7 +88,7 @@ impl OneFile {
         }
     }
 
-    /// So many bytes as there are between an offset and the end, of those that are asked for.
+    /// The part of `size` that lies between `offset` and the end, in bytes.
     fn within(&self, offset: u64, size: u64) -> u64 {
         size.min(self.disk.size().saturating_sub(offset))
     }
@@ -102,7 +102,7 @@ impl OneFile {
         Ok(bytes)
     }
 
-    /// Writes what there is room for.
+    /// Writes as much as fits before the end.
     fn write_some(&self, offset: u64, data: &[u8], flags: i32) -> Result<u32, Errno> {
         let size = self.within(offset, u64::try_from(data.len()).map_err(|_| Errno::EINVAL)?);
         let size = u32::try_from(size).map_err(|_| Errno::EINVAL)?;
@@ -126,7 +126,7 @@ impl OneFile {
         let end = offset.checked_add(length).ok_or(Errno::EFBIG)?;
         match mode {
             _ if mode & KEEP_SIZE == 0 && end > self.disk.size() => Err(Errno::ENOSPC),
-            // All of it is there always.
+            // All of the space is always allocated.
             0 | KEEP_SIZE => Ok(()),
             _ if [PUNCH_HOLE, ZERO_RANGE].contains(&(mode & !KEEP_SIZE)) => {
                 self.zero(offset, self.within(offset, length))
@@ -148,8 +148,8 @@ impl OneFile {
     }
 }
 
-/// What a program is told of an error of the disk.
-#[allow(clippy::needless_pass_by_value, reason = "map_err gives it away")]
+/// The error number for a program, from an error of the disk.
+#[allow(clippy::needless_pass_by_value, reason = "map_err passes it by value")]
 fn errno(error: io::Error) -> Errno {
     match error.kind() {
         io::ErrorKind::InvalidInput => Errno::EINVAL,
@@ -166,14 +166,14 @@ fn done(result: Result<(), Errno>, reply: ReplyEmpty) {
     }
 }
 
-/// All else is what `fuser` answers by itself: that there is no such thing.
+/// `fuser` answers all other requests with "not implemented".
 impl Filesystem for OneFile {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Each of them is a wish: a system that has it not works without.
+        // Each capability is optional.
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         let _ = config.set_max_background(AHEAD_MAX);
         let set = config.set_max_write(REQUEST_MAX);
-        set.map(drop).map_err(|_| io::Error::other("requests of a MiB are not to be had"))
+        set.map(drop).map_err(|_| io::Error::other("the kernel does not support requests of 1 MiB"))
     }
 
     fn getattr(&self, _: &Request, _: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
@@ -262,7 +262,7 @@ impl Filesystem for OneFile {
         }
     }
 
-    /// A close, which promises nothing.
+    /// Called at close, which promises nothing.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         reply.ok();
     }
@@ -306,7 +306,7 @@ mod tests {
         Arc::new(opened.unwrap().0)
     }
 
-    /// Nobody says that the power source is well: each flush waits for the device.
+    /// No monitor reports the power source as healthy, so each flush waits for the device.
     fn made() -> (MemStorage, OneFile) {
         let device = MemStorage::new();
         let create = |name| device.create(name).unwrap();
@@ -319,7 +319,7 @@ mod tests {
         (device, file)
     }
 
-    /// The first bytes when the power was cut.
+    /// The first bytes after a power cut.
     fn left(device: &MemStorage) -> [u8; 4] {
         let mut bytes = [0; 4];
         opened(&device.power_cut(|_| false)).read(0, &mut bytes).unwrap();

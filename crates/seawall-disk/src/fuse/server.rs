@@ -1,4 +1,4 @@
-//! The server: a mount, and the threads that answer what comes by it.
+//! The server: a mount, and the threads that answer its requests.
 
 use super::mount::{Mount, Place, open_device};
 use super::requests::{Gate, OneFile};
@@ -8,15 +8,16 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Requests that are answered at a time: a flush that waits is not to hold up a read.
+/// Requests answered at a time. A waiting flush must not delay a read.
 const THREADS: usize = 8;
 
 /// How a server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parting {
-    /// Nobody had the file open.
+    /// No program had the file open.
     Free,
-    /// Somebody had, and gets errors from now on; all that was acknowledged is on the device.
+    /// A program had the file open and gets errors from now on. All acknowledged bytes are on the
+    /// device.
     HungUp,
 }
 
@@ -47,33 +48,33 @@ pub enum Parting {
 pub struct Server {
     disk: Arc<Disk>,
     gate: Arc<Gate>,
-    /// What answers; it ends when the mount is gone.
+    /// Answers requests; it ends when the mount is gone.
     session: Option<BackgroundSession>,
     mount: Mount,
 }
 
 impl Server {
-    /// Whether a disk can be shown on this machine by this process: to be asked before one is made.
+    /// Checks whether this process can serve a disk through FUSE. Call it before creating a disk.
     ///
     /// # Errors
     ///
-    /// It takes root, and /dev/fuse.
+    /// The process is not root, or /dev/fuse is missing.
     pub fn check() -> io::Result<()> {
         open_device()?;
         if rustix::process::geteuid().is_root() {
             Ok(())
         } else {
-            Err(io::Error::new(io::ErrorKind::PermissionDenied, "it takes root to mount"))
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, "mounting requires root"))
         }
     }
 
-    /// Shows the disk at this path: there must be nothing, or an empty file, or what a server left
-    /// there that was killed.
+    /// Shows the disk at `path`, which must not exist, be an empty file, or be left by a killed
+    /// server.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::AddrInUse`] if a server has its disk there;
-    /// [`io::ErrorKind::AlreadyExists`] if something else is there;
+    /// [`io::ErrorKind::AddrInUse`] if another server uses the path;
+    /// [`io::ErrorKind::AlreadyExists`] if something else exists there;
     /// [`io::ErrorKind::PermissionDenied`] without the right to mount.
     pub fn start(disk: Arc<Disk>, path: &Path) -> io::Result<Self> {
         let (device, mount) = Place::take(path)?.mount()?;
@@ -81,19 +82,19 @@ impl Server {
         let file = OneFile::new(disk.clone(), gate.clone());
         let mut config = Config::default();
         config.n_threads = Some(THREADS);
-        // Who may open the file is the system's to decide, by its mode; what comes by it later may
-        // come from any thread of the system, in the name of any user.
+        // The kernel decides by the file's mode who may open it. Later requests may come from any
+        // kernel thread in the name of any user.
         let session = Session::from_fd(file, device, SessionACL::All, config)?;
         Ok(Self { disk, gate, session: Some(session.spawn()?), mount })
     }
 
-    /// Where the file is, as an absolute path.
+    /// The absolute path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.mount.path()
     }
 
-    /// Whether requests are still answered: somebody may have unmounted the file by hand.
+    /// Returns whether requests are still answered: the file may have been unmounted by hand.
     #[must_use]
     pub fn is_mounted(&self) -> bool {
         self.session.as_ref().is_some_and(|session| !session.guard.is_finished())
@@ -105,13 +106,13 @@ impl Server {
         self.gate.opened()
     }
 
-    /// Drains the disk, and takes the file away.
+    /// Drains the disk and removes the file.
     ///
-    /// If somebody has it open, nothing more is acknowledged before the disk is drained.
+    /// If a program has it open, nothing more is acknowledged before the disk is drained.
     ///
     /// # Errors
     ///
-    /// As [`Disk::drain`]; the file is gone all the same.
+    /// As [`Disk::drain`]; the file is removed nevertheless.
     pub fn stop(mut self) -> io::Result<Parting> {
         let parting = self.end()?;
         self.disk.drain()?;
@@ -120,7 +121,7 @@ impl Server {
 
     fn end(&mut self) -> io::Result<Parting> {
         let Some(session) = self.session.take() else { return Ok(Parting::Free) };
-        // Most of it now, while the file still answers. What fails here fails again below.
+        // Drain most of it while the file still answers. An error here occurs again below.
         let _ = self.disk.drain();
         let parting = if self.mount.unmount().is_ok() {
             Parting::Free
@@ -130,16 +131,16 @@ impl Server {
             self.mount.hang_up()?;
             Parting::HungUp
         };
-        // Its threads end as the mount has. What one of them failed with is nobody's any more.
+        // Its threads end with the mount. An error of one of them no longer matters.
         let _ = session.join();
         Ok(parting)
     }
 }
 
 impl Drop for Server {
-    /// As [`Server::stop`], but nobody hears of what could not be drained.
+    /// Like [`Server::stop`], but errors of draining are not reported.
     fn drop(&mut self) {
-        // What stays is found to be of a dead server by the next one.
+        // If this fails, the next server finds it as the mount of a dead server.
         let _ = self.end();
     }
 }

@@ -12,23 +12,23 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// How long a server may take for one step of the handshake.
+/// The most time that a server may take for one step of the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long it may take for a request: what takes longer is taken for dead.
+/// The most time for a request; after that the server is considered dead.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The most answers to the one option that is asked, and the most bytes of each.
+/// The most answers to the one option that is sent, and the most bytes of each.
 const ANSWERS_MAX: usize = 64;
 const ANSWER_MAX: u32 = 64 * 1024;
 
-/// A disk that a server of NBD has.
+/// An export of an NBD server as a file.
 ///
-/// Its length is the disk's and does not change. Requests wait for their replies, one at a time on
-/// each of at most two connections: if the server says that it may have several, reads go by one
-/// and changes by the other, so that no read waits for a flush.
+/// Its length is the size of the export and does not change. Requests wait for their replies, one
+/// at a time on each of at most two connections. If the server allows several connections, reads
+/// use one and changes the other, so that no read waits for a flush.
 ///
-/// Connections are not made anew. Once one is lost, be it that the server ended, said what makes
-/// no sense, or took longer than a minute, every call fails: what was not flushed may be lost
-/// then, and only whoever wrote it can know what to do.
+/// It does not reconnect. Once a connection is lost, because the server ended, broke the protocol,
+/// or took longer than a minute, every call fails: unflushed bytes may be lost then, and only the
+/// program that wrote them can know what to do.
 ///
 /// # Examples
 ///
@@ -61,15 +61,15 @@ const ANSWER_MAX: u32 = 64 * 1024;
 pub struct Client {
     uri: Uri,
     told: Told,
-    /// By which reads go.
+    /// The connection for reads.
     reads: Mutex<Link>,
-    /// By which everything else goes; all goes by the other one if there is none.
+    /// The connection for everything else, if there are two.
     changes: Option<Mutex<Link>>,
-    /// Why there is no connection any more.
+    /// Why the connection was lost.
     lost: OnceLock<String>,
 }
 
-/// What a server tells of a disk.
+/// The server's description of an export.
 #[derive(Clone, Copy, Debug)]
 struct Told {
     size: u64,
@@ -93,14 +93,14 @@ struct Request {
 }
 
 impl Client {
-    /// Connects to a server, and chooses the disk.
+    /// Connects to a server and chooses the export.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::NotFound`] and [`io::ErrorKind::ConnectionRefused`] where nobody listens;
-    /// [`io::ErrorKind::Unsupported`] for a disk that cannot be flushed, is read-only, or takes no
-    /// requests that begin at any byte; [`io::ErrorKind::InvalidData`] for what is no server of
-    /// NBD; what the server says of a name that it does not have.
+    /// [`io::ErrorKind::NotFound`] and [`io::ErrorKind::ConnectionRefused`] if no server listens
+    /// there; [`io::ErrorKind::Unsupported`] for an export that cannot be flushed, is read-only, or
+    /// accepts only requests of whole blocks; [`io::ErrorKind::InvalidData`] for a peer that is not
+    /// an NBD server; the server's error if it has no export of this name.
     pub fn connect(uri: &Uri) -> io::Result<Self> {
         let (reads, told) = Link::connect(uri).map_err(|error| explain(uri, &error))?;
         told.check().map_err(|error| explain(uri, &error))?;
@@ -114,7 +114,8 @@ impl Client {
         Ok(Self { uri: uri.clone(), told, reads, changes, lost })
     }
 
-    /// Does a request, and ends all connections if that does not go as the protocol has it.
+    /// Sends a request and receives its reply. Closes all connections if that violates the
+    /// protocol.
     fn exchange(&self, request: Request, payload: &[u8], data: &mut [u8]) -> io::Result<()> {
         let link = match &self.changes {
             Some(changes) if request.command != command::READ => changes,
@@ -145,13 +146,13 @@ impl Client {
     fn refused(&self, number: u32) -> io::Error {
         use io::ErrorKind as Kind;
         let (kind, what) = match number {
-            1 => (Kind::ReadOnlyFilesystem, "it takes no writes"),
+            1 => (Kind::ReadOnlyFilesystem, "it is read-only"),
             5 => (Kind::Other, "its device failed"),
-            12 => (Kind::OutOfMemory, "it has no memory left"),
-            22 => (Kind::InvalidInput, "it says that the request makes no sense"),
-            28 => (Kind::StorageFull, "it has no room left"),
-            95 => (Kind::Unsupported, "it cannot do that"),
-            108 => (Kind::Other, "it is about to end"),
+            12 => (Kind::OutOfMemory, "it is out of memory"),
+            22 => (Kind::InvalidInput, "it rejects the request as invalid"),
+            28 => (Kind::StorageFull, "it has no space left"),
+            95 => (Kind::Unsupported, "it does not support the request"),
+            108 => (Kind::Other, "it is shutting down"),
             _ => (Kind::Other, "it failed"),
         };
         io::Error::new(kind, format!("{}: {what} (error {number} of NBD)", self.uri))
@@ -162,7 +163,10 @@ impl Client {
             Some(end) if end <= self.told.size => Ok(()),
             _ => {
                 let all = self.told.size;
-                let why = format!("{size} bytes at {offset} of {}, which has {all}", self.uri);
+                let why = format!(
+                    "{size} bytes at offset {offset} go beyond the end of {} ({all} bytes)",
+                    self.uri
+                );
                 Err(io::Error::new(io::ErrorKind::InvalidInput, why))
             }
         }
@@ -228,11 +232,11 @@ impl File for Client {
         if length == self.told.size {
             return Ok(());
         }
-        let why = format!("{} has {} bytes, and keeps that", self.uri, self.told.size);
+        let why = format!("{} has {} bytes, and that cannot change", self.uri, self.told.size);
         Err(io::Error::new(io::ErrorKind::Unsupported, why))
     }
 
-    /// Zeroes the first `length` bytes; what is behind them stays.
+    /// Zeroes the first `length` bytes; the rest stays unchanged.
     fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
         self.check(length, 0)?;
         let can_zero = self.told.flags & can::WRITE_ZEROES != 0;
@@ -258,11 +262,13 @@ impl File for Client {
 }
 
 impl Told {
-    /// Whether it is a disk that can be worked with.
+    /// Checks that the export can be used.
     fn check(self) -> io::Result<()> {
         let unsupported = |why| Err(io::Error::new(io::ErrorKind::Unsupported, why));
         if self.flags & can::HAS_FLAGS == 0 || self.flags & can::FLUSH == 0 {
-            return unsupported("it cannot be flushed, so that nothing on it is ever durable");
+            return unsupported(
+                "it does not support flushes, so nothing on it would ever be durable",
+            );
         }
         if self.flags & can::READ_ONLY != 0 {
             return unsupported("it is read-only");
@@ -288,18 +294,18 @@ impl Link {
         let greeting = self.array::<18>()?;
         let mut fields = Fields(&greeting);
         if (fields.u64(), fields.u64()) != (Some(wire::GREETING), Some(wire::OPTION)) {
-            return Err(nonsense("it does not greet as servers of NBD do"));
+            return Err(nonsense("its greeting is not that of an NBD server"));
         }
         let flags = fields.u16().unwrap_or_default();
         if flags & hello::FIXED_NEWSTYLE == 0 {
-            return Err(nonsense("it speaks an NBD that is too old"));
+            return Err(nonsense("it supports only an NBD version that is too old"));
         }
         let mut out = Vec::new();
         put_u32(&mut out, u32::from(flags & (hello::FIXED_NEWSTYLE | hello::NO_ZEROES)));
         self.stream.send(&out, &[])
     }
 
-    /// Chooses a disk by its name; what it is.
+    /// Chooses an export by its name and returns its description.
     fn choose(&mut self, name: &str) -> io::Result<Told> {
         let name = name.as_bytes();
         let (length, mut out) = (length_of(name.len()), Vec::new());
@@ -309,7 +315,7 @@ impl Link {
         put_u32(&mut out, length);
         out.extend_from_slice(name);
         put_u16(&mut out, 1);
-        // Who asks for this says that it will heed it.
+        // A client that asks for the block sizes promises to respect them.
         put_u16(&mut out, info::BLOCK_SIZE);
         self.stream.send(&out, &[])?;
         let (mut disk, mut request_max) = (None, REQUEST_MAX);
@@ -317,7 +323,7 @@ impl Link {
             let (kind, data) = self.answer()?;
             match kind {
                 answer::ACK => {
-                    let none = || nonsense("it does not say how large the disk is");
+                    let none = || nonsense("it did not report the size of the disk");
                     let (size, flags) = disk.ok_or_else(none)?;
                     return Ok(Told { size, flags, request_max });
                 }
@@ -332,27 +338,27 @@ impl Link {
                 error => return Err(refusal(error, &data)),
             }
         }
-        Err(nonsense("it has more answers than there are"))
+        Err(nonsense("it sent too many answers"))
     }
 
-    /// The next answer to the option: its kind and its data.
+    /// Receives the next answer to the option: its kind and its data.
     fn answer(&mut self) -> io::Result<(u32, Vec<u8>)> {
         let head = self.array::<20>()?;
         let mut fields = Fields(&head);
         let is_answer =
             (fields.u64(), fields.u32()) == (Some(wire::OPTION_REPLY), Some(option::GO));
         let (Some(kind), Some(length), true) = (fields.u32(), fields.u32(), is_answer) else {
-            return Err(nonsense("its answer is none to what was asked"));
+            return Err(nonsense("its answer does not match the request"));
         };
         if length > ANSWER_MAX {
-            return Err(nonsense("its answer is longer than answers are"));
+            return Err(nonsense("its answer is too long"));
         }
         let mut data = vec![0; usize::try_from(length).unwrap_or_default()];
         self.fill(&mut data)?;
         Ok((kind, data))
     }
 
-    /// The error of the reply, 0 for none; `data` is filled then.
+    /// Returns the error number in the reply, 0 for success; `data` is filled then.
     fn exchange(&mut self, request: Request, payload: &[u8], data: &mut [u8]) -> io::Result<u32> {
         self.handle = self.handle.wrapping_add(1);
         let mut head = Vec::with_capacity(28);
@@ -367,10 +373,10 @@ impl Link {
         let mut fields = Fields(&reply);
         let (magic, error, handle) = (fields.u32(), fields.u32(), fields.u64());
         let (Some(wire::SIMPLE_REPLY), Some(error)) = (magic, error) else {
-            return Err(nonsense("what came is no reply"));
+            return Err(nonsense("its reply does not begin as a reply must"));
         };
         if handle != Some(self.handle) {
-            return Err(nonsense("it replied to what was not asked"));
+            return Err(nonsense("it replied to a request that was not sent"));
         }
         if error == 0 {
             self.fill(data)?;
@@ -389,7 +395,7 @@ impl Link {
         while done < bytes.len() {
             match self.stream.receive(bytes.get_mut(done..).unwrap_or_default())? {
                 0 => {
-                    let why = "the server hung up";
+                    let why = "the server closed the connection";
                     return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
                 }
                 received => done += received,
@@ -399,23 +405,23 @@ impl Link {
     }
 }
 
-/// The longest request that a server takes, if its blocks are bytes.
+/// The longest request that a server accepts, if it accepts any byte range.
 fn limit(fields: &mut Fields<'_>) -> io::Result<u32> {
     let (smallest, _, largest) = (fields.u32(), fields.u32(), fields.u32());
     let (Some(smallest), Some(largest)) = (smallest, largest) else {
-        return Err(nonsense("it does not say what its blocks are"));
+        return Err(nonsense("it did not report its block sizes"));
     };
     if smallest > 1 {
-        let why = format!("it takes whole blocks of {smallest} bytes alone");
+        let why = format!("it accepts only whole blocks of {smallest} bytes");
         return Err(io::Error::new(io::ErrorKind::Unsupported, why));
     }
     if largest == 0 {
-        return Err(nonsense("it takes no requests of any length"));
+        return Err(nonsense("it accepts no request of any length"));
     }
     Ok(largest.min(REQUEST_MAX))
 }
 
-/// What a server said instead of a disk.
+/// The error for an answer that refuses the export.
 fn refusal(kind: u32, data: &[u8]) -> io::Error {
     let text: String =
         String::from_utf8_lossy(data).chars().filter(|c| !c.is_control()).take(200).collect();
@@ -426,7 +432,7 @@ fn refusal(kind: u32, data: &[u8]) -> io::Error {
             io::Error::new(io::ErrorKind::NotFound, why)
         }
         answer::UNSUPPORTED => {
-            let why = format!("the server speaks an NBD that is too old{said}");
+            let why = format!("the server supports only an NBD version that is too old{said}");
             io::Error::new(io::ErrorKind::Unsupported, why)
         }
         other => io::Error::other(format!("the server refuses (answer {other:#x} of NBD){said}")),
@@ -452,7 +458,7 @@ fn explain(uri: &Uri, error: &io::Error) -> io::Error {
             let why = format!("{uri}: no answer for {} seconds", HANDSHAKE.as_secs());
             return io::Error::new(io::ErrorKind::TimedOut, why);
         }
-        io::ErrorKind::ConnectionRefused => "nobody listens there any more".to_owned(),
+        io::ErrorKind::ConnectionRefused => "no server listens there any more".to_owned(),
         _ => error.to_string(),
     };
     io::Error::new(error.kind(), format!("{uri}: {what}"))

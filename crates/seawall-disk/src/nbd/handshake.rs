@@ -1,31 +1,31 @@
-//! The handshake: a client asks for things, one option after the other, until it chooses an export
-//! or leaves.
+//! The handshake: a client sends one option after another until it chooses an export or
+//! disconnects.
 
 use super::protocol::{Export, REQUEST_MAX, Step};
 use super::wire::{self, Fields, answer, can, hello, info, option, put_u16, put_u32, put_u64};
 use crate::layout::BLOCK_SIZE;
 
-/// The most data of an option that is looked at: the longest name, and more kinds of information
-/// than there are. What is longer is skipped.
+/// The most data of an option that is read: the longest name, and more kinds of information than
+/// exist. Longer data is skipped.
 const DATA_MAX: u32 = 8 * 1024;
 /// Magic, option, length.
 const HEAD: usize = 16;
 
-/// Where in the handshake a connection is.
+/// The state of a connection in the handshake.
 #[derive(Debug)]
 pub(crate) struct Handshake {
     state: State,
-    /// Whether the client does without 124 zeros behind the old way to choose an export.
+    /// Whether the client does not want the 124 zeros after the old way to choose an export.
     without_zeros: bool,
     is_structured: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// The client has to say which of the server's flags it shares.
+    /// The client must send the flags that it shares with the server.
     Flags,
     Option,
-    /// Data that nobody looks at, before its option is refused.
+    /// Data to skip before its option is refused.
     Skip {
         left: u32,
         option: u32,
@@ -33,25 +33,25 @@ enum State {
     },
 }
 
-/// What came of it.
+/// The result of one step.
 #[derive(Debug)]
 pub(crate) enum Heard {
     Step(Step),
-    /// The client has chosen; so many bytes are done with.
+    /// The client has chosen an export, and `used` bytes were consumed.
     Chosen {
-        /// Which of the exports.
+        /// The index of the export.
         which: usize,
         used: usize,
         is_structured: bool,
     },
 }
 
-/// An option that has come as a whole.
+/// An option that has arrived completely.
 #[derive(Debug)]
 struct Asked<'a> {
     option: u32,
     data: &'a [u8],
-    /// Bytes of all of it.
+    /// The number of bytes of the whole option.
     used: usize,
 }
 
@@ -105,7 +105,7 @@ impl Handshake {
         }
         if let Some(answer) = refused_unseen(option, length) {
             if option == option::EXPORT_NAME {
-                // The one option that has no answer for an error.
+                // This option cannot be answered with an error.
                 return Heard::Step(Step::End);
             }
             self.state = State::Skip { left: length, option, answer };
@@ -154,12 +154,12 @@ impl Handshake {
                 self.is_structured = true;
                 reply(out, option, answer::ACK, &[]);
             }
-            _ => unreachable!("unknown options were refused unseen"),
+            _ => unreachable!("unknown options were refused before"),
         }
         Heard::Step(Step::Used(used))
     }
 
-    /// The old way to choose: no answer but what the export is.
+    /// The old way to choose an export: the only answer is its description.
     fn by_name(&self, (which, used): (usize, usize), export: &Export, out: &mut Vec<u8>) -> Heard {
         put_u64(out, export.size());
         put_u16(out, self.can());
@@ -193,16 +193,16 @@ impl Handshake {
         reply(out, option, answer::ACK, &[]);
     }
 
-    /// What the export can do.
+    /// The transmission flags of the export.
     fn can(&self) -> u16 {
         let unfragmented = if self.is_structured { can::DF } else { 0 };
         let changes = can::FLUSH | can::FUA | can::TRIM | can::WRITE_ZEROES;
-        // One ring behind all connections: a flush covers what was acknowledged on any of them.
+        // All connections share one ring: a flush covers what was acknowledged on any of them.
         can::HAS_FLAGS | changes | can::MULTI_CONN | unfragmented
     }
 }
 
-/// What is answered to an option whose data nobody will look at.
+/// The answer to an option whose data is skipped.
 fn refused_unseen(option: u32, length: u32) -> Option<u32> {
     match option {
         option::EXPORT_NAME
@@ -215,7 +215,7 @@ fn refused_unseen(option: u32, length: u32) -> Option<u32> {
     }
 }
 
-/// The name in the data of `INFO` or `GO`, and whether the client wants to hear it back.
+/// The name in the data of `INFO` or `GO`, and whether the client wants it repeated.
 fn wanted(data: &[u8]) -> Option<(&[u8], bool)> {
     let mut fields = Fields(data);
     let length = fields.u32()?;
@@ -228,8 +228,7 @@ fn wanted(data: &[u8]) -> Option<(&[u8], bool)> {
     fields.0.is_empty().then_some((name, with_name))
 }
 
-/// The export that a client means, and which one it is: the one of this name; the first, if it
-/// gives none.
+/// The export of this name, or the first if the name is empty, and its index.
 fn named<'a>(exports: &'a [Export], name: &[u8]) -> Option<(usize, &'a Export)> {
     let is_meant = |export: &Export| name.is_empty() || name == export.name().as_bytes();
     exports.iter().enumerate().find(|(_, export)| is_meant(export))

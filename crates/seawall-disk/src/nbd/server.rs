@@ -1,4 +1,4 @@
-//! The server: a thread that accepts, and one for each connection.
+//! The server: one thread that accepts, and one for each connection.
 
 use super::protocol::{EXPORTS_MAX, Export, Job, NEED_MAX, REPLY_MAX, Step};
 use super::session::Session;
@@ -14,31 +14,31 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Input beyond the largest piece: the requests that come with it.
+/// Input space beyond the largest piece, for requests that arrive with it.
 const SPARE: usize = 64 * 1024;
-/// How long it waits when no connection can be accepted: descriptors may have run out.
+/// How long the server waits when it cannot accept a connection: descriptors may have run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What a server bears.
+/// Limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time; whoever comes when they are there is hung up on.
+    /// The most connections at a time; further ones are closed.
     pub connections: usize,
-    /// How long a client may take to choose an export, all in all.
+    /// How long a client may take in all to choose an export.
     pub handshake: Duration,
-    /// How long a server that ends waits for its clients to take their last replies.
+    /// How long a stopping server waits for its clients to receive their last replies.
     pub farewell: Duration,
 }
 
 impl Default for Limits {
-    /// 16 connections, of which each takes a little more than 2 MiB of memory; 10 s; 5 s.
+    /// 16 connections, each with a little more than 2 MiB of memory; 10 s; 5 s.
     fn default() -> Self {
         let (handshake, farewell) = (Duration::from_secs(10), Duration::from_secs(5));
         Self { connections: 16, handshake, farewell }
     }
 }
 
-/// Serves a disk, or a few, until it is stopped or dropped.
+/// Serves one or more disks until it is stopped or dropped.
 ///
 /// # Examples
 ///
@@ -70,41 +70,41 @@ impl Default for Limits {
 pub struct Server {
     shared: Arc<Shared>,
     address: Address,
-    /// The socket that listens, to end that.
+    /// Used to stop the listening socket.
     handle: Stream,
     acceptor: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    /// As many as exports.
+    /// One for each export.
     targets: Vec<Arc<dyn Target>>,
     exports: Arc<[Export]>,
     limits: Limits,
     clock: SystemClock,
     is_stopping: AtomicBool,
     peers: Mutex<Peers>,
-    /// A peer has left.
+    /// Signalled when a client has disconnected.
     left: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Peers {
-    /// To hang up on them.
+    /// Used to close the connections.
     streams: BTreeMap<u64, Stream>,
     threads: Vec<JoinHandle<()>>,
-    /// The number of the newest.
+    /// The number of the newest connection.
     newest: u64,
 }
 
 impl Server {
-    /// Listens, and serves whoever comes.
+    /// Starts to listen and to serve clients.
     ///
     /// # Errors
     ///
     /// [`io::ErrorKind::AddrInUse`] if a server listens there; [`io::ErrorKind::AlreadyExists`] if
-    /// something that is no socket has the path; [`io::ErrorKind::InvalidInput`] for a name that
-    /// NBD cannot carry.
+    /// the path exists and is not a socket; [`io::ErrorKind::InvalidInput`] for a name that NBD
+    /// cannot carry.
     pub fn start(
         disk: Arc<impl Target + 'static>,
         listen: &Listen,
@@ -114,12 +114,13 @@ impl Server {
         Self::start_all(&[(name, disk)], listen, limits)
     }
 
-    /// The same with several disks, each by its name; who gives none gets the first.
+    /// Like [`start`](Server::start) with several disks, each by its name. A client that sends no
+    /// name gets the first.
     ///
     /// # Errors
     ///
-    /// As [`start`](Server::start); [`io::ErrorKind::InvalidInput`] for none at all, and for more
-    /// than [`EXPORTS_MAX`].
+    /// As [`start`](Server::start); [`io::ErrorKind::InvalidInput`] for none, and for more than
+    /// [`EXPORTS_MAX`].
     pub fn start_all(
         disks: &[(&str, Arc<dyn Target>)],
         listen: &Listen,
@@ -149,22 +150,24 @@ impl Server {
         Ok(Self { shared, address, handle, acceptor: Some(acceptor) })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// How many clients are connected.
+    /// The number of connected clients.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.peers().streams.len()
     }
 
-    /// Accepts no more, ends what is under way, hangs up, and [drains](Target::drain) its disks.
+    /// Stops accepting, finishes requests in progress, closes the connections, and
+    /// [drains](Target::drain) the disks.
     ///
-    /// A request whose bytes have not all come is not done. A client that does not take its
-    /// replies is waited for as the [limits](Limits) say, and the device as long as it takes.
+    /// A request that has not arrived completely is not executed. The [limits](Limits) say how long
+    /// the server waits for a client to receive its replies; it waits for the device without a
+    /// limit.
     ///
     /// # Errors
     ///
@@ -181,7 +184,7 @@ impl Server {
         if cfg!(not(target_os = "linux")) {
             self.address.knock();
         }
-        // It returns nothing, and its panics are its own; so it is below.
+        // The thread returns nothing, and it reported a panic itself. The same holds below.
         let _ = acceptor.join();
         self.shared.hang_up(Shutdown::Read);
         let mut peers = self.shared.peers();
@@ -205,7 +208,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// As [`Server::stop`], but the disk is not drained.
+    /// Like [`Server::stop`], but the disks are not drained.
     fn drop(&mut self) {
         self.end();
     }
@@ -233,7 +236,7 @@ impl Shared {
         }
     }
 
-    /// Gives a connection a thread, if there is one left.
+    /// Starts a thread for a connection, if the limit allows one more.
     fn admit(self: &Arc<Self>, stream: Stream) -> io::Result<()> {
         let mut peers = self.peers();
         peers.threads.retain(|thread| !thread.is_finished());
@@ -243,12 +246,12 @@ impl Shared {
         peers.newest += 1;
         let number = peers.newest;
         peers.streams.insert(number, stream.try_clone()?);
-        // A seat that is left takes the lock itself, be it for want of a thread.
+        // Dropping a seat takes this lock, also when no thread could be started.
         drop(peers);
         let seat = Seat { shared: self.clone(), number };
         let named = thread::Builder::new().name("seawall-nbd-peer".to_owned());
         let thread = named.spawn(move || {
-            // However the connection ended: there is nobody to tell.
+            // However the connection ended, there is no one to report it to.
             let _ = Connection::new(&seat.shared, stream).and_then(Connection::serve);
         })?;
         self.peers().threads.push(thread);
@@ -256,7 +259,7 @@ impl Shared {
     }
 }
 
-/// The place of a connection among those that there may be; free again when this is dropped.
+/// The right to one connection; dropping it frees the place.
 #[derive(Debug)]
 struct Seat {
     shared: Arc<Shared>,
@@ -272,7 +275,7 @@ impl Drop for Seat {
     }
 }
 
-/// A session with its socket, its disk, and all the memory that it will ever have.
+/// A session with its socket, its disk, and all the memory that it will ever use.
 #[derive(Debug)]
 struct Connection<'a> {
     shared: &'a Shared,
@@ -280,9 +283,9 @@ struct Connection<'a> {
     session: Session,
     input: Input,
     replies: Vec<u8>,
-    /// What was read of the disk.
+    /// Bytes read from the disk.
     data: Vec<u8>,
-    /// When the handshake must be over; nothing behind it.
+    /// When the handshake must be complete; `None` after it.
     deadline: Option<Duration>,
 }
 
@@ -297,7 +300,7 @@ impl<'a> Connection<'a> {
         Ok(Self { shared, stream, session, input, replies, data, deadline })
     }
 
-    /// Until one of the two hangs up.
+    /// Serves until one side closes the connection.
     fn serve(mut self) -> io::Result<()> {
         loop {
             self.send(0)?;
@@ -315,7 +318,7 @@ impl<'a> Connection<'a> {
                 Step::End => return self.send(0),
             }
             if self.deadline.is_some() && !self.session.is_in_handshake() {
-                // A client may be silent for as long as it likes, or stand still.
+                // After the handshake a client may stay silent as long as it likes.
                 self.deadline = None;
                 self.stream.set_read_timeout(None)?;
                 self.stream.set_write_timeout(None)?;
@@ -323,7 +326,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// The replies, and so much of what was read.
+    /// Sends the replies and then the first `size` bytes that were read.
     fn send(&mut self, size: usize) -> io::Result<()> {
         if !self.replies.is_empty() || size > 0 {
             let data = self.data.get(..size).expect("no job reads more");
@@ -333,7 +336,7 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// Waits until there are so many bytes of input. False: they will not come.
+    /// Waits for at least `size` bytes of input. Returns `false` if they will not come.
     fn receive(&mut self, size: usize) -> io::Result<bool> {
         while self.input.bytes().len() < size {
             if self.shared.is_stopping() {
@@ -341,7 +344,7 @@ impl<'a> Connection<'a> {
             }
             if let Some(deadline) = self.deadline {
                 let left = deadline.saturating_sub(self.shared.clock.now());
-                // None would mean to wait for ever.
+                // A timeout of zero would mean to wait forever.
                 self.stream.set_read_timeout(Some(left.max(Duration::from_nanos(1))))?;
                 if left.is_zero() {
                     return Ok(false);
@@ -361,7 +364,7 @@ impl<'a> Connection<'a> {
         let mut read = 0;
         let done = match job {
             Job::Write { offset, size } => {
-                let payload = self.input.bytes().get(..size).expect("the session asked for them");
+                let payload = self.input.bytes().get(..size).expect("the session required them");
                 let done = disk.write(offset, payload);
                 self.input.drop_first(size);
                 done
@@ -371,7 +374,7 @@ impl<'a> Connection<'a> {
                 disk.read(offset, self.data.get_mut(..size).expect("no job reads more"))
             }
             Job::Zero { .. } if self.shared.is_stopping() => {
-                // There may be minutes of it left.
+                // The rest could take minutes.
                 self.session.finished(Err(Code::Shutdown), &mut self.replies);
                 return Ok(());
             }
@@ -385,7 +388,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// What has come and is not done with: a buffer of a fixed size.
+/// Input that was received and not consumed, in a buffer of a fixed size.
 #[derive(Debug)]
 struct Input {
     buffer: Vec<u8>,
@@ -402,7 +405,7 @@ impl Input {
         self.buffer.get(self.from..self.to).expect("it holds what it counts")
     }
 
-    /// Where the next bytes go, with room for `size` in all.
+    /// The space for the next bytes, with room for `size` in all.
     fn room(&mut self, size: usize) -> &mut [u8] {
         assert!(size <= NEED_MAX, "a session asks for no more");
         if self.from + size > self.buffer.len() {
@@ -412,14 +415,14 @@ impl Input {
         self.buffer.get_mut(self.to..).expect("it ends in the buffer")
     }
 
-    /// So many bytes were put there.
+    /// Records that `size` bytes were received.
     fn came(&mut self, size: usize) {
         self.to += size;
         assert!(self.to <= self.buffer.len(), "no more than there was room for");
     }
 
     fn drop_first(&mut self, size: usize) {
-        assert!(size <= self.to - self.from, "nobody uses what has not come");
+        assert!(size <= self.to - self.from, "only received bytes are consumed");
         self.from += size;
         if self.from == self.to {
             (self.from, self.to) = (0, 0);

@@ -1,4 +1,4 @@
-//! One connection as a state machine: bytes of the peer in, replies and jobs out.
+//! One connection as a state machine: bytes of the client in, replies and jobs out.
 
 use super::handshake::{Handshake, Heard};
 use super::protocol::{EXPORTS_MAX, Export, Step};
@@ -38,7 +38,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Session {
     exports: Arc<[Export]>,
-    /// Which of them the client has chosen.
+    /// The index of the export that the client has chosen.
     chosen: usize,
     phase: Phase,
 }
@@ -51,12 +51,11 @@ enum Phase {
 }
 
 impl Session {
-    /// Begins with the server's greeting. The first of the exports is the one that clients mean
-    /// who give no name.
+    /// Starts with the server's greeting. A client that sends no name gets the first export.
     ///
     /// # Panics
     ///
-    /// If there is none, or more than [`EXPORTS_MAX`].
+    /// If there is no export, or more than [`EXPORTS_MAX`].
     #[must_use]
     pub fn new(exports: impl Into<Arc<[Export]>>, replies: &mut Vec<u8>) -> Self {
         let exports = exports.into();
@@ -64,20 +63,19 @@ impl Session {
         Self { exports, chosen: 0, phase: Phase::Handshake(Handshake::new(replies)) }
     }
 
-    /// Which of the exports the client has chosen: their number, from 0. That is the first one
-    /// until it has.
+    /// The index of the export that the client has chosen; 0 before that.
     #[must_use]
     pub fn chosen(&self) -> usize {
         self.chosen
     }
 
-    /// Whether the peer has not chosen the export yet.
+    /// Returns whether the client has not chosen an export yet.
     #[must_use]
     pub fn is_in_handshake(&self) -> bool {
         matches!(self.phase, Phase::Handshake(_))
     }
 
-    /// Whether no request is under way.
+    /// Returns whether no request is in progress.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         match &self.phase {
@@ -86,11 +84,11 @@ impl Session {
         }
     }
 
-    /// Goes on with what the peer sent and is not done with.
+    /// Takes the next step with the input that was received and not consumed.
     ///
     /// # Panics
     ///
-    /// If a job was given out and has not [finished](Session::finished).
+    /// If the last step returned a job that has not [finished](Session::finished).
     pub fn step(&mut self, input: &[u8], replies: &mut Vec<u8>) -> Step {
         let step = match &mut self.phase {
             Phase::Handshake(handshake) => match handshake.hear(input, &self.exports, replies) {
@@ -112,11 +110,11 @@ impl Session {
         step
     }
 
-    /// Takes the outcome of the job that the last step gave out.
+    /// Reports the result of the job that the last step returned.
     ///
     /// # Panics
     ///
-    /// If it gave out none.
+    /// If it returned none.
     pub fn finished(&mut self, outcome: Result<(), Code>, replies: &mut Vec<u8>) {
         let Phase::Transmission(transmission) = &mut self.phase else {
             panic!("only requests have jobs");

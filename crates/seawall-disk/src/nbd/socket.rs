@@ -1,4 +1,4 @@
-//! Where a server listens, and what it talks through: a unix socket, or TCP on this machine alone.
+//! The sockets of a server: a Unix socket, or TCP on the loopback address only.
 
 use seawall_io::{Lock, PosixStorage, Storage};
 use std::fmt;
@@ -13,18 +13,18 @@ use std::time::Duration;
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
-    /// At this path. Who may enter its folder and write the socket may write the disk. Beside it
-    /// lies a file with `.lock` behind its name, which tells whether the server is alive.
+    /// At this path. Every process that may enter its directory and write the socket may write the
+    /// disk. A file beside it, with `.lock` added to its name, shows whether the server is running.
     Unix(PathBuf),
-    /// At this TCP port of 127.0.0.1, or any that is free for 0. Every user of this machine may
-    /// write the disk then.
+    /// At this TCP port of 127.0.0.1; 0 chooses a free port. Every user of this machine may write
+    /// the disk then.
     Loopback(u16),
 }
 
-/// Where a server listens; it is shown as clients want it, as a URI.
+/// The address at which a server listens. It is displayed as a URI for clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// A unix socket.
+    /// A Unix socket.
     Unix(PathBuf),
     /// An address of this machine.
     Tcp(SocketAddr),
@@ -40,9 +40,9 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// Connects and hangs up, so that an accept that waits returns.
+    /// Connects and disconnects, so that a waiting accept returns.
     pub(super) fn knock(&self) {
-        // Nobody may be there any more.
+        // The listener may be gone already.
         let _ = match self {
             Self::Unix(path) => UnixStream::connect(path).map(drop),
             Self::Tcp(address) => TcpStream::connect(address).map(drop),
@@ -57,13 +57,13 @@ pub(super) enum Listener {
     Tcp(TcpListener),
 }
 
-/// A path that a server holds.
+/// A path that a server has locked.
 #[derive(Debug)]
 pub(super) struct Place {
     path: PathBuf,
     folder: PosixStorage,
     name: String,
-    /// Held as long as the server lives.
+    /// Held while the server runs.
     _lock: Box<dyn Lock>,
 }
 
@@ -99,15 +99,15 @@ impl Listener {
             Self::Unix { listener, .. } => Ok(Stream::Unix(listener.accept()?.0)),
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept()?;
-                // A reply is not to wait for the next one.
+                // A reply must not wait for the next one.
                 stream.set_nodelay(true)?;
                 Ok(Stream::Tcp(stream))
             }
         }
     }
 
-    /// What ends an [`accept`](Listener::accept) that waits, now and from now on, by
-    /// [`Stream::shutdown`]: Linux does that for sockets that listen, too.
+    /// A handle whose [`Stream::shutdown`] ends a waiting [`accept`](Listener::accept) and all
+    /// later ones; Linux supports this for listening sockets.
     pub(super) fn handle(&self) -> io::Result<Stream> {
         Ok(match self {
             Self::Unix { listener, .. } => {
@@ -121,23 +121,23 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Self::Unix { place, .. } = self {
-            // What stays is found to be of a dead server by the next one.
+            // If this fails, the next server finds it as the socket of a dead server.
             let _ = place.folder.remove(&place.name);
         }
     }
 }
 
 impl Place {
-    /// Makes a path free for a socket, unless a living server or something else is there.
+    /// Frees a path for a socket, unless a running server or another file is there.
     fn take(path: &Path) -> io::Result<Self> {
         let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
-            let why = format!("{} is no name for a socket", path.display());
+            let why = format!("{} does not end in a file name", path.display());
             io::Error::new(io::ErrorKind::InvalidInput, why)
         })?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let folder = PosixStorage::open(parent.unwrap_or(Path::new(".")))?;
         let in_use = || {
-            let why = format!("a server is listening at {} already", path.display());
+            let why = format!("another server already listens at {}", path.display());
             io::Error::new(io::ErrorKind::AddrInUse, why)
         };
         let lock = folder.lock_file(&format!("{name}.lock"))?.ok_or_else(in_use)?;
@@ -145,7 +145,7 @@ impl Place {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
             Ok(metadata) if metadata.file_type().is_socket() => {
-                // Somebody may listen who does not know of the lock.
+                // A server that does not use the lock may be listening.
                 match UnixStream::connect(path) {
                     Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                     Ok(_) | Err(_) => return Err(in_use()),
@@ -153,7 +153,8 @@ impl Place {
                 folder.remove(name)?;
             }
             Ok(_) => {
-                let why = format!("{} is there already, and no socket", path.display());
+                let why =
+                    format!("{} exists and is not a socket; give another path", path.display());
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
             }
         }
@@ -170,7 +171,7 @@ impl Stream {
     }
 
     pub(super) fn shutdown(&self, how: Shutdown) {
-        // It fails for what is over already.
+        // This fails if the connection has ended already.
         let _ = match self {
             Self::Unix(stream) => stream.shutdown(how),
             Self::Tcp(stream) => stream.shutdown(how),
@@ -191,7 +192,7 @@ impl Stream {
         }
     }
 
-    /// What is available; 0 at the end.
+    /// Receives what is available; 0 at the end.
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let received = match self {
@@ -205,7 +206,7 @@ impl Stream {
         }
     }
 
-    /// Both, one behind the other, if it can be by one call.
+    /// Sends `head` and then `data`, with one call if possible.
     pub(super) fn send(&mut self, head: &[u8], data: &[u8]) -> io::Result<()> {
         let both = [IoSlice::new(head), IoSlice::new(data)];
         let stream: &mut dyn Write = match self {

@@ -1,37 +1,37 @@
-//! What a server serves: anything that reads, writes and flushes as a disk does.
+//! What a server serves: anything that reads, writes and flushes like a disk.
 
 use crate::disk::Disk;
 use crate::layout::ZEROS;
 use std::fmt::Debug;
 use std::io;
 
-/// A disk to its clients: bytes by their place, and a flush that makes them durable.
+/// A disk to its clients: bytes by offset, and a flush that makes them durable.
 ///
-/// A server calls it from a thread for each connection, at the same time. A trim is not asked of
-/// it: NBD lets a server ignore them, and this one does.
+/// A server calls it concurrently from a thread for each connection. It has no trim: NBD lets a
+/// server ignore trims, and this one does.
 pub trait Target: Debug + Send + Sync {
-    /// Bytes of it; that never changes.
+    /// The size in bytes; it never changes.
     fn size(&self) -> u64;
 
-    /// Fills `bytes` with what is at `offset`.
+    /// Reads the bytes at `offset`.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::InvalidInput`] beyond the end; whatever the device says.
+    /// [`io::ErrorKind::InvalidInput`] beyond the end; otherwise the device's error.
     fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
 
-    /// Takes bytes in; they are durable behind the next flush.
+    /// Accepts bytes; they are durable after the next flush.
     ///
     /// # Errors
     ///
-    /// As [`read`](Target::read); [`io::ErrorKind::ReadOnlyFilesystem`] if it takes none.
+    /// As [`read`](Target::read); [`io::ErrorKind::ReadOnlyFilesystem`] if it refuses writes.
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Writes so many zeros; other writers may come in between.
+    /// Writes `size` zeros; other writes may come in between.
     ///
     /// # Errors
     ///
-    /// As [`write`](Target::write); then some of it may be zeros already.
+    /// As [`write`](Target::write). A part may be zeros then.
     fn zero(&self, offset: u64, size: usize) -> io::Result<()> {
         let (mut at, mut left) = (offset, size);
         while left > 0 {
@@ -43,18 +43,18 @@ pub trait Target: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Returns when what was written before, by whomever, is durable as clients are promised it.
+    /// Returns when all earlier writes of any client are durable in the sense promised to clients.
     ///
     /// # Errors
     ///
-    /// Whatever the device says.
+    /// The device's error.
     fn flush(&self) -> io::Result<()>;
 
-    /// The server has ended: brings everything to where it belongs.
+    /// Called when the server has stopped: writes everything to its final place.
     ///
     /// # Errors
     ///
-    /// Whatever the device says.
+    /// The device's error.
     fn drain(&self) -> io::Result<()>;
 }
 

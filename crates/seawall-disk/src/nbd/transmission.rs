@@ -1,16 +1,16 @@
-//! Behind the handshake: one request after the other, cut into jobs that fit in memory.
+//! The phase after the handshake: one request after another, split into jobs that fit in memory.
 
 use super::protocol::{Job, NEED_MAX, REQUEST_MAX, Step};
 use super::wire::{self, Code, Fields, chunk, command, flag, put_u16, put_u32, put_u64};
 use crate::layout::BLOCK_SIZE;
 
-/// Bytes of a request without its payload.
+/// The size of a request without its payload, in bytes.
 const HEAD: usize = 28;
 
 const _: () = assert!(NEED_MAX.is_multiple_of(BLOCK_SIZE), "pieces end at blocks");
 const _: () = assert!(NEED_MAX >= 64 * 1024, "reads of 64 KiB are never cut");
 
-/// Where between two requests a connection is.
+/// The state of a connection between two requests.
 #[derive(Debug)]
 pub(crate) struct Transmission {
     size: u64,
@@ -21,25 +21,25 @@ pub(crate) struct Transmission {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Idle,
-    /// Goes on when there is input.
+    /// Continues when there is input.
     Open(Task),
-    /// Goes on when the job is done.
+    /// Continues when the job is done.
     Busy(Task, Job),
-    /// The payload of a write that failed is still to come.
+    /// The payload of a failed write has not arrived completely.
     Refused(Failed, u32),
     Ended,
 }
 
-/// A request that was found to be right, and what is left of it.
+/// A valid request and the part of it that is left.
 #[derive(Clone, Copy, Debug)]
 struct Task {
     kind: Kind,
     handle: u64,
     offset: u64,
     left: u32,
-    /// Whether a flush comes before the reply.
+    /// Whether a flush must come before the reply.
     is_fua: bool,
-    /// Whether a part of the reply was made.
+    /// Whether a part of the reply was written.
     has_begun: bool,
 }
 
@@ -52,7 +52,7 @@ enum Kind {
     Zero,
 }
 
-/// A request that was not done.
+/// A request that failed.
 #[derive(Clone, Copy, Debug)]
 struct Failed {
     is_read: bool,
@@ -60,7 +60,7 @@ struct Failed {
     code: Code,
 }
 
-/// A request as it came.
+/// A request as received.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     flags: u16,
@@ -106,7 +106,8 @@ impl Transmission {
         if let (Err(_), Kind::Read, true, false) =
             (outcome, task.kind, task.has_begun, self.is_structured)
         {
-            // Said to work out, and then it did not: there is no way to say so but to hang up.
+            // Success was already reported and then an error occurred: the only way to report it is
+            // to disconnect.
             self.state = State::Ended;
             return;
         }
@@ -153,7 +154,7 @@ impl Transmission {
                 self.state = State::Open(Task { kind, handle, offset, left, is_fua, has_begun });
             }
             Err(code) => {
-                // Writes alone have a payload.
+                // Only writes have a payload.
                 let left = if request.command == command::WRITE { request.length } else { 0 };
                 let is_read = request.command == command::READ;
                 self.refuse(Failed { is_read, handle: request.handle, code }, left, out);
@@ -162,7 +163,7 @@ impl Transmission {
         Step::Used(HEAD)
     }
 
-    /// Whether a request may be done.
+    /// Returns whether a request may be executed.
     fn check(&self, kind: Kind, request: &Request) -> Result<(), Code> {
         let Request { flags, offset, length, .. } = *request;
         let known = match kind {
@@ -186,7 +187,7 @@ impl Transmission {
         Ok(())
     }
 
-    /// Gives out the next job of a request, or the reply.
+    /// Returns the next job of a request, or writes the reply.
     fn go_on(&mut self, task: Task, available: usize, out: &mut Vec<u8>) -> Step {
         let Task { kind, offset, .. } = task;
         let size = task.left.min(piece_at(offset));
@@ -200,7 +201,7 @@ impl Transmission {
             _ => {
                 self.state = State::Idle;
                 if kind == Kind::Read && self.is_structured {
-                    // Of no bytes: there is no data to end the reply with.
+                    // A read of no bytes has no data that could end the reply.
                     structured(out, (chunk::DONE, chunk::NONE), task.handle, 0);
                 } else {
                     simple(out, task.handle, Ok(()));
@@ -212,7 +213,7 @@ impl Transmission {
         Step::Do(job)
     }
 
-    /// What comes before a piece of data that was read.
+    /// Writes what precedes a piece of data that was read.
     fn begin_data(&self, task: &Task, (offset, size): (u64, u32), out: &mut Vec<u8>) {
         if self.is_structured {
             let flags = if task.left == size { chunk::DONE } else { 0 };
@@ -223,7 +224,7 @@ impl Transmission {
         }
     }
 
-    /// Says that a request failed, once the rest of its payload has come.
+    /// Reports a failed request once the rest of its payload has arrived.
     fn refuse(&mut self, failed: Failed, left: u32, out: &mut Vec<u8>) {
         if left > 0 {
             self.state = State::Refused(failed, left);
@@ -241,7 +242,7 @@ impl Transmission {
     }
 }
 
-/// `None` for what is no request.
+/// `None` if the bytes are not a request.
 fn parse(head: &[u8]) -> Option<Request> {
     let mut fields = Fields(head);
     let magic = fields.u32()?;
@@ -250,7 +251,7 @@ fn parse(head: &[u8]) -> Option<Request> {
     (magic == wire::REQUEST).then_some(Request { flags, command, handle, offset, length })
 }
 
-/// The most bytes of one job, so that it ends where a block ends.
+/// The most bytes of one job, so that it ends at a block boundary.
 fn piece_at(offset: u64) -> u32 {
     const BLOCK: u64 = 4096;
     const _: () = assert!(BLOCK_SIZE == 4096, "BLOCK says the same");

@@ -1,23 +1,23 @@
-//! NBD's numbers, and how they lie in bytes: the big end first.
+//! NBD's numbers and their encoding: big-endian.
 
-#![allow(clippy::big_endian_bytes, reason = "NBD's numbers have the big end first")]
+#![allow(clippy::big_endian_bytes, reason = "NBD's numbers are big-endian")]
 
 use std::io;
 
-/// The first words of a server: "NBDMAGIC".
+/// The first bytes of a server's greeting: "NBDMAGIC".
 pub(crate) const GREETING: u64 = 0x4e42_444d_4147_4943;
-/// The next ones, and the first of each option: "IHAVEOPT".
+/// The next bytes, and the first of each option: "IHAVEOPT".
 pub(crate) const OPTION: u64 = 0x4948_4156_454f_5054;
-/// The beginning of a reply to an option.
+/// Starts a reply to an option.
 pub(crate) const OPTION_REPLY: u64 = 0x0003_e889_0455_65a9;
-/// The beginning of a request.
+/// Starts a request.
 pub(crate) const REQUEST: u32 = 0x2560_9513;
-/// The beginning of a reply without a structure.
+/// Starts a simple reply.
 pub(crate) const SIMPLE_REPLY: u32 = 0x6744_6698;
-/// The beginning of a piece of a structured reply.
+/// Starts a chunk of a structured reply.
 pub(crate) const CHUNK: u32 = 0x668e_33ef;
 
-/// Handshake flags, and the same ones when the client sends them back.
+/// Handshake flags; the client sends back those that it shares.
 pub(crate) mod hello {
     pub(crate) const FIXED_NEWSTYLE: u16 = 1 << 0;
     pub(crate) const NO_ZEROES: u16 = 1 << 1;
@@ -46,14 +46,14 @@ pub(crate) mod answer {
     pub(crate) const TOO_BIG: u32 = ERROR + 9;
 }
 
-/// What an answer to `INFO` and `GO` tells.
+/// Kinds of information in an answer to `INFO` and `GO`.
 pub(crate) mod info {
     pub(crate) const EXPORT: u16 = 0;
     pub(crate) const NAME: u16 = 1;
     pub(crate) const BLOCK_SIZE: u16 = 3;
 }
 
-/// What an export can do.
+/// Transmission flags of an export.
 pub(crate) mod can {
     pub(crate) const HAS_FLAGS: u16 = 1 << 0;
     pub(crate) const READ_ONLY: u16 = 1 << 1;
@@ -82,9 +82,9 @@ pub(crate) mod flag {
     pub(crate) const DF: u16 = 1 << 2;
 }
 
-/// Pieces of a structured reply.
+/// Chunks of a structured reply.
 pub(crate) mod chunk {
-    /// The flag of the last one.
+    /// The flag of the last chunk.
     pub(crate) const DONE: u16 = 1 << 0;
 
     pub(crate) const NONE: u16 = 0;
@@ -92,20 +92,20 @@ pub(crate) mod chunk {
     pub(crate) const ERROR: u16 = (1 << 15) + 1;
 }
 
-/// Why a request failed, as NBD says it.
+/// NBD error codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// EPERM: the disk takes no writes.
+    /// EPERM: the disk is read-only.
     ReadOnly,
     /// EIO: the device failed.
     Device,
-    /// EINVAL: the request makes no sense.
+    /// EINVAL: the request is invalid.
     Invalid,
-    /// ENOSPC: it writes beyond the end.
+    /// ENOSPC: the request is beyond the end.
     NoSpace,
-    /// EOVERFLOW: it is too long to be answered in one piece.
+    /// EOVERFLOW: the request is too long for one piece.
     TooLong,
-    /// ESHUTDOWN: the server is about to end.
+    /// ESHUTDOWN: the server is shutting down.
     Shutdown,
 }
 

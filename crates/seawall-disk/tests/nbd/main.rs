@@ -594,7 +594,8 @@ fn a_socket_of_a_dead_server_is_replaced_and_nothing_else_is() {
     UnixStream::connect(&path).unwrap();
     let error = start().unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
-    assert!(error.to_string().ends_with("/s already"), "{error}");
+    let expected = format!("another server already listens at {}", path.display());
+    assert_eq!(error.to_string(), expected);
     assert!(server.address().to_string().ends_with("/s"), "{}", server.address());
     server.stop().unwrap();
     assert_eq!(storage.list().unwrap(), ["s.lock"]);
