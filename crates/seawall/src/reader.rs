@@ -90,7 +90,8 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     fn open_unchecked(storage: Arc<dyn Storage>, requested: RecordType) -> Result<Self> {
         let (_, found, _) = load_current_catalog(&storage, &mut ReadRepair::default())?;
         let id = log_id(&found);
-        let manifest = found.manifest.map(|manifest| (manifest.layout, manifest.record_type));
+        let manifest = found.manifest();
+        let manifest = manifest.map(|manifest| (manifest.layout, manifest.record_type.clone()));
         let header = found.chain.last().map(|link| &link.segment.header);
         let header = header.map(|header| (header.layout, header.record_type.clone()));
         let schema = requested.schema;
@@ -122,7 +123,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     pub fn oldest(&self) -> Result<Lsn> {
         let (_, found, _) = load_current_catalog(&self.storage, &mut ReadRepair::default())?;
         let base = found.chain.first().map(|link| link.segment.header.base);
-        let stated = found.manifest.map(|manifest| manifest.oldest_base);
+        let stated = found.manifest().map(|manifest| manifest.oldest_base);
         Ok(stated.or(base).unwrap_or(Lsn::FIRST))
     }
 

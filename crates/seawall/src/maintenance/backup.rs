@@ -111,7 +111,7 @@ impl Moment {
             let cut = io::Error::from(io::ErrorKind::NotFound);
             return Err(Error::io("find the segment that a truncation continues in")(cut));
         }
-        let manifest = catalog.manifest.clone().ok_or_else(|| Error::NotALog {
+        let manifest = catalog.manifest().cloned().ok_or_else(|| Error::NotALog {
             place: source.place(),
             found: "its manifest cannot be read".to_owned(),
         })?;

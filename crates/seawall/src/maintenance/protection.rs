@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(crate) fn protection(storage: &Arc<dyn Storage>) -> Result<Protection> {
     let catalog = load_catalog(storage, None)?;
     let mut found = Protection {
-        scheme: catalog.manifest.as_ref().and_then(|manifest| manifest.parity),
+        scheme: catalog.manifest().and_then(|manifest| manifest.parity),
         ..Protection::default()
     };
     for link in &catalog.chain {

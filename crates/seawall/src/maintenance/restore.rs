@@ -178,7 +178,7 @@ fn unknown(log: &dyn Storage) -> Error {
 /// The last record that the log itself knows of; `None` if the newest file is incomplete.
 fn known_end(catalog: &Catalog) -> Result<Option<Lsn>> {
     let is_there = catalog.chain.last().is_some_and(|link| link.segment.bytes_missing() == 0);
-    if catalog.missing_tail.is_some() || !is_there {
+    if catalog.missing_tail().is_some() || !is_there {
         return Ok(None);
     }
     let mut scan = LogScanner::new(catalog, None).skip_io_errors(true);

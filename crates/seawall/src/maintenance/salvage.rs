@@ -132,7 +132,7 @@ struct Rescue {
 
 impl Rescue {
     fn new(catalog: &Catalog, target: Arc<dyn Storage>, source: &Arc<dyn Storage>) -> Result<Self> {
-        let manifest = catalog.manifest.clone().or_else(|| rebuilt(catalog));
+        let manifest = catalog.manifest().cloned().or_else(|| rebuilt(catalog));
         let manifest = manifest.ok_or_else(|| Error::NotALog {
             place: source.place(),
             found: "neither a manifest nor the header of a segment can be read".to_owned(),

@@ -77,7 +77,7 @@ fn remaining(found: &Inspection) -> Result<Option<RemainingLog<'_>>> {
             None => Err(found.error(Refusal::Damaged)),
         },
         Action::Clean | Action::Torn | Action::Ambiguous => {
-            let manifest = found.catalog.manifest.clone().expect("the row has read it");
+            let manifest = found.catalog.manifest().cloned().expect("the row has read it");
             let end = found.end.as_ref().expect("the row has seen the end");
             Ok(Some(RemainingLog::whole(found, end, manifest)))
         }

@@ -8,7 +8,7 @@ use crate::files::overlay::Patch;
 use crate::maintenance::progress::ProgressReporter;
 use crate::read::read_repair::ReadRepair;
 use crate::recover::report::TailState;
-use crate::scan::catalog::{Catalog, Orphan};
+use crate::scan::catalog::{Catalog, FoundManifest, Orphan};
 use crate::scan::intact::AtomicSet;
 use crate::scan::load::load_catalog;
 use crate::scan::scanner::{LogScanner, ScanItem};
@@ -257,11 +257,11 @@ fn judge(
         tail_at: None,
         mended: vec![],
         given_up: vec![],
-        orphans: catalog.orphans.clone(),
+        orphans: catalog.orphans().to_vec(),
         broken_sets: 0,
         summary: summary(catalog, in_use),
     };
-    if catalog.manifest.is_none() && !catalog.manifest_lost {
+    if matches!(catalog.found_manifest, FoundManifest::Never) {
         // Creation was interrupted before anything was acknowledged.
         return Ok(found);
     }
@@ -346,7 +346,7 @@ impl Verification {
 }
 
 fn summary(catalog: &Catalog, in_use: bool) -> Summary {
-    let manifest = catalog.manifest.as_ref();
+    let manifest = catalog.manifest();
     let headers = || catalog.chain.iter().map(|link| &link.segment.header);
     let stated = manifest.map(|manifest| &manifest.record_type);
     let record_type = stated.or_else(|| headers().next_back().map(|header| &header.record_type));

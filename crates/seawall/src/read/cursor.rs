@@ -98,7 +98,7 @@ enum Bound {
 /// was pruned, if the earlier records were truncated since and their LSNs reused, or if that is
 /// unknown because every segment created since was pruned.
 fn scan_from(found: &Catalog, (from, read_in): (Lsn, Option<SegmentId>)) -> Result<LogScanner> {
-    let oldest = found.manifest.as_ref().map(|manifest| manifest.oldest_base);
+    let oldest = found.manifest().map(|manifest| manifest.oldest_base);
     let pred = found.chain.first().and_then(|link| link.segment.header.pred);
     let is_new = read_in.is_some_and(|read_in| pred.is_some_and(|pred| pred.id > read_in));
     let is_not_found = |oldest: &Lsn| from < *oldest || (from == *oldest && is_new);

@@ -301,7 +301,7 @@ fn refuse_pruned(catalog: &Catalog, lsn: Lsn) -> Result<()> {
     let first = catalog.chain.first();
     // Without a manifest the first segment decides, unless segments before it are missing.
     let base = first.filter(|link| link.gap.is_none()).map(|link| link.segment.header.base);
-    let oldest = catalog.manifest.as_ref().map(|manifest| manifest.oldest_base).or(base);
+    let oldest = catalog.manifest().map(|manifest| manifest.oldest_base).or(base);
     match oldest.filter(|oldest| lsn < *oldest) {
         Some(oldest) => Err(Error::pruned(oldest)),
         None => Ok(()),

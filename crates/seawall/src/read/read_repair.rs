@@ -277,7 +277,7 @@ pub(crate) fn load_repaired_catalog(
         }
         found => (found?, None),
     };
-    let Some(missing_tail) = found.missing_tail else { return Ok((found, view)) };
+    let Some(missing_tail) = found.missing_tail() else { return Ok((found, view)) };
     let log = view.as_ref().unwrap_or(storage);
     let Some(next) = read_repair.view(log, [Some(missing_tail.segment)])? else {
         return Ok((found, view));

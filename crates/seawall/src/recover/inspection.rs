@@ -9,7 +9,7 @@ use crate::recover::decision::continuation::FoundBatch;
 use crate::recover::decision::{
     Action, ChainState, Decision, Evidence, ManifestState, RecoveryCase, Refusal,
 };
-use crate::scan::catalog::Catalog;
+use crate::scan::catalog::{Catalog, ChainTop, FoundManifest};
 use crate::scan::intact::{AtomicSet, Salvaged};
 use crate::scan::load::load_catalog;
 use crate::scan::scanner::{LogScanner, ScanEnd, ScanItem};
@@ -102,7 +102,7 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
         chain_before: newest.as_ref().map_or(0, |newest| newest.header.pred_chain),
         catalog,
     };
-    let needed = found.catalog.manifest.as_ref().and_then(Manifest::newest_checkpoint);
+    let needed = found.catalog.manifest().and_then(Manifest::newest_checkpoint);
     // Segments before the one with the checkpoint are judged by their headers and links alone. If
     // those show a fault, earlier records must be read as well.
     let needed = needed.filter(|_| found.catalog.first_fault().is_none());
@@ -157,15 +157,15 @@ impl Inspection {
         let (catalog, end) = (&self.catalog, self.end.as_ref());
         let newest = catalog.chain.last().map(|link| &link.segment);
         Evidence {
-            manifest: match catalog.manifest {
-                Some(_) => ManifestState::Readable,
-                None if catalog.manifest_lost => ManifestState::Lost,
-                None => ManifestState::Never,
+            manifest: match catalog.found_manifest {
+                FoundManifest::Readable { .. } => ManifestState::Readable,
+                FoundManifest::Lost => ManifestState::Lost,
+                FoundManifest::Never => ManifestState::Never,
             },
-            chain: match catalog.first_fault() {
-                Some(fault) if catalog.missing_tail.is_some() => ChainState::NewestMissing(fault),
-                Some(fault) => ChainState::Gap(fault),
-                None => ChainState::Whole,
+            chain: match (catalog.first_fault(), &catalog.top) {
+                (Some(fault), ChainTop::Missing(_)) => ChainState::NewestMissing(fault),
+                (Some(fault), _) => ChainState::Gap(fault),
+                (None, _) => ChainState::Whole,
             },
             valid: end.and_then(|end| end.last),
             confirmed: end.and_then(|end| end.confirmed),

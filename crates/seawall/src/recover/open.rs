@@ -49,7 +49,7 @@ pub(crate) fn open(
         Decision::Refuse(refusal) => return Err(found.error(refusal)),
         Decision::Resume => {}
     }
-    let manifest = found.catalog.manifest.as_ref().expect("the decision has read it");
+    let manifest = found.catalog.manifest().expect("the decision has read it");
     let manifest = changed_as_requested(options, manifest, &record_type)?;
     let end = found.end.as_ref().expect("the decision has seen the end");
     resume(options, env, lock, &RemainingLog::whole(&found, end, manifest))

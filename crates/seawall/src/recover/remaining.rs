@@ -3,7 +3,7 @@
 use crate::files::overlay::Patch;
 use crate::recover::decision::continuation::{NewestSegment, ResumeEvidence, TailForm};
 use crate::recover::inspection::Inspection;
-use crate::scan::catalog::ChainedSegment;
+use crate::scan::catalog::{ChainedSegment, FoundManifest};
 use crate::scan::scanner::{ScanEnd, TailFound};
 use crate::write::pending::RewriteBatch;
 use seawall_format::{Lsn, Manifest, SegmentId, next_lsn};
@@ -42,7 +42,7 @@ impl<'a> RemainingLog<'a> {
     /// The log up to the last record before the first damage. `None` if there is no such record or
     /// start of the log.
     pub(crate) fn before_damage(found: &'a Inspection) -> Option<Self> {
-        let mut manifest = found.catalog.manifest.clone()?;
+        let mut manifest = found.catalog.manifest()?.clone();
         let next = next_lsn(found.sound_to);
         let links = &found.catalog.chain;
         let whole = links.iter().take_while(|link| link.gap.is_none());
@@ -72,6 +72,8 @@ impl<'a> RemainingLog<'a> {
     /// What decides how this log continues; `is_named` as in [`NewestSegment`].
     pub(crate) fn evidence(&self, is_named: bool) -> ResumeEvidence<'a> {
         let header = &self.newest().segment.header;
+        let manifest = &self.found.catalog.found_manifest;
+        let both_slots = matches!(manifest, FoundManifest::Readable { both_slots: true, .. });
         ResumeEvidence {
             bases: self.chain.iter().map(|link| link.segment.header.base).collect(),
             newest: NewestSegment {
@@ -92,7 +94,7 @@ impl<'a> RemainingLog<'a> {
             has_damage: !self.found.damage.is_empty(),
             has_salvaged: !self.salvaged.is_empty(),
             oldest_base: self.manifest.oldest_base,
-            both_slots_are_readable: self.found.catalog.readable == [true, true],
+            both_slots_are_readable: both_slots,
         }
     }
 

@@ -12,26 +12,72 @@ use std::fmt;
 /// The contents of a log's directory.
 #[derive(Debug)]
 pub(crate) struct Catalog {
-    pub(crate) manifest: Option<Manifest>,
-    /// Whether slots A and B are readable.
-    pub(crate) readable: [bool; 2],
+    pub(crate) found_manifest: FoundManifest,
     /// The live chain, oldest first.
     pub(crate) chain: Vec<ChainedSegment>,
-    pub(crate) missing_tail: Option<MissingTail>,
-    /// Files numbered above the newest segment that never belonged to the log.
-    pub(crate) orphans: Vec<Orphan>,
-    /// The manifest is unreadable or missing although segments contain records.
-    pub(crate) manifest_lost: bool,
+    pub(crate) top: ChainTop,
     /// The highest id of any file, orphans excepted.
     pub(crate) max_id: Option<SegmentId>,
     pub(crate) names: Vec<String>,
 }
 
+/// State of the manifest.
+#[derive(Clone, Debug)]
+pub(crate) enum FoundManifest {
+    Readable {
+        manifest: Manifest,
+        /// Whether both slots are readable, and not only one.
+        both_slots: bool,
+    },
+    /// No slot is readable although a segment contains records.
+    Lost,
+    /// No slot is readable and no segment contains anything: creation was interrupted.
+    Never,
+}
+
+/// What follows the newest segment in the chain.
+#[derive(Clone, Debug)]
+pub(crate) enum ChainTop {
+    /// Nothing: the log ends in it.
+    Complete,
+    /// Nothing. Files with higher numbers never belonged to the log; at least one.
+    Orphans(Vec<Orphan>),
+    /// A segment that is missing.
+    Missing(MissingTail),
+}
+
 impl Catalog {
+    pub(crate) fn manifest(&self) -> Option<&Manifest> {
+        match &self.found_manifest {
+            FoundManifest::Readable { manifest, .. } => Some(manifest),
+            FoundManifest::Lost | FoundManifest::Never => None,
+        }
+    }
+
+    /// Whether the manifest is unreadable or missing although segments contain records.
+    pub(crate) fn manifest_is_lost(&self) -> bool {
+        matches!(self.found_manifest, FoundManifest::Lost)
+    }
+
+    pub(crate) fn missing_tail(&self) -> Option<MissingTail> {
+        match &self.top {
+            ChainTop::Missing(missing_tail) => Some(*missing_tail),
+            ChainTop::Complete | ChainTop::Orphans(_) => None,
+        }
+    }
+
+    /// Files numbered above the newest segment that never belonged to the log.
+    pub(crate) fn orphans(&self) -> &[Orphan] {
+        match &self.top {
+            ChainTop::Orphans(orphans) => orphans,
+            ChainTop::Complete | ChainTop::Missing(_) => &[],
+        }
+    }
+
     /// The chain fault that comes first in the recovery table.
     pub(crate) fn first_fault(&self) -> Option<ChainFault> {
         let gaps = self.chain.iter().filter_map(|link| link.gap.as_ref()).map(|gap| gap.0);
-        gaps.chain(self.missing_tail.map(|missing_tail| missing_tail.fault)).min()
+        gaps.chain(self.missing_tail().map(|missing_tail| missing_tail.fault)).min()
     }
 
     /// The last durable record according to `live`, if `live` names the newest segment.
@@ -47,7 +93,7 @@ impl Catalog {
 
     /// Whether `live` belongs to this log; true if no manifest says which log this is.
     pub(crate) fn is_of_this_log(&self, live: &Live) -> bool {
-        self.manifest.as_ref().is_none_or(|manifest| manifest.log == live.log)
+        self.manifest().is_none_or(|manifest| manifest.log == live.log)
     }
 }
 
@@ -132,6 +178,6 @@ impl fmt::Display for Orphan {
 
 /// The log id: from the manifest, or else from the newest segment.
 pub(crate) fn log_id(catalog: &Catalog) -> Option<LogId> {
-    let manifest = catalog.manifest.as_ref().map(|manifest| manifest.log);
+    let manifest = catalog.manifest().map(|manifest| manifest.log);
     manifest.or_else(|| catalog.chain.last().map(|link| link.segment.header.log))
 }

@@ -4,7 +4,7 @@
 use crate::base::error::{Corruption, Damage, Lost, Origin, Result, missing_segment};
 use crate::files::live::{Watermark, WatermarkSource};
 use crate::files::segment::{OpenOutcome, Segment, open_checked};
-use crate::scan::catalog::{Catalog, ChainFault, ChainedSegment, MissingTail, Orphan};
+use crate::scan::catalog::{ChainFault, ChainTop, ChainedSegment, MissingTail, Orphan};
 use crate::scan::orphans;
 use seawall_format::scan::Limit;
 use seawall_format::{Lsn, Manifest, Offset, Seal, SegmentHeader, SegmentId, SegmentRef, next_lsn};
@@ -47,13 +47,26 @@ impl Headers {
         Ok(())
     }
 
+    /// The manifest with the LSN at which the log starts according to the headers, too.
+    pub(crate) fn with_proven_start(&self, mut manifest: Manifest) -> Manifest {
+        manifest.oldest_base = if self.are_all_foreign() {
+            // Every segment belongs to another log, so where this one began is unknown.
+            Lsn::FIRST
+        } else {
+            // The header proves that these records were not pruned, whatever the manifest says.
+            let base = self.base_of(manifest.oldest).unwrap_or(manifest.oldest_base);
+            manifest.oldest_base.min(base)
+        };
+        manifest
+    }
+
     /// Whether the directory has segments of another log and none of this one.
-    pub(crate) fn are_all_foreign(&self) -> bool {
+    fn are_all_foreign(&self) -> bool {
         self.sound.is_empty() && self.bad.values().any(|cause| *cause == Corruption::ForeignEpoch)
     }
 
     /// The first LSN of `segment`, if its header is sound.
-    pub(crate) fn base_of(&self, segment: SegmentRef) -> Option<Lsn> {
+    fn base_of(&self, segment: SegmentRef) -> Option<Lsn> {
         let header = &self.sound.get(&segment.id)?.header;
         (header.epoch == segment.epoch).then_some(header.base)
     }
@@ -71,41 +84,42 @@ impl Headers {
         Ok(false)
     }
 
-    /// Builds the live chain, from the newest segment back to the oldest.
+    /// Builds the live chain, from the newest segment back to the oldest. `files` are the names in
+    /// the directory.
     pub(crate) fn build_chain(
         mut self,
-        found: &mut Catalog,
+        (manifest, files): (Option<&Manifest>, &[String]),
         watermark: Option<&Watermark>,
-    ) -> Result<()> {
+    ) -> Result<(Vec<ChainedSegment>, ChainTop)> {
         let running = watermark.filter(|watermark| watermark.is_running());
         let named = running.map(|watermark| self.named_by(watermark)).transpose()?.flatten();
         let named = named.or_else(|| self.successor_of_removed(running?));
         // Segments past the one in the watermark are still being created, unless `named_by` chose
         // one.
         self.sound.retain(|id, _| running.is_none_or(|watermark| *id <= watermark.live.segment.id));
-        let top = match named {
-            Some(top) => Some(top),
+        let (newest, top) = match named {
+            Some(newest) => (Some(newest), ChainTop::Complete),
             // The segment in the watermark is missing; the older ones are still readable.
-            None => self.top(found, watermark)?,
+            None => self.newest((manifest, files), watermark)?,
         };
-        let Some((mut segment, mut limit)) = top else {
+        let Some((mut segment, mut limit)) = newest else {
             let id = running.map(|watermark| watermark.live.segment.id);
             let id = id.or(self.bad.keys().next_back().copied());
-            let id = id.or(found.manifest.as_ref().map(|m| m.oldest.id));
-            found.missing_tail =
-                Some(self.missing(id.unwrap_or(SegmentId::FIRST), ChainFault::OldestMissing));
-            return Ok(());
+            let id = id.or(manifest.map(|manifest| manifest.oldest.id));
+            let id = id.unwrap_or(SegmentId::FIRST);
+            return Ok((vec![], ChainTop::Missing(self.missing(id, ChainFault::OldestMissing))));
         };
+        let mut chain = vec![];
         loop {
-            let (below, gap) = self.below(&segment.header, found.manifest.as_ref())?;
-            found.chain.push(ChainedSegment { segment, limit, gap });
+            let (below, gap) = self.below(&segment.header, manifest)?;
+            chain.push(ChainedSegment { segment, limit, gap });
             match below {
                 Some(below) => (segment, limit) = below,
                 None => break,
             }
         }
-        found.chain.reverse();
-        Ok(())
+        chain.reverse();
+        Ok((chain, top))
     }
 
     /// The newest segment according to a running writer.
@@ -140,13 +154,13 @@ impl Headers {
         (is_not_found && follows).then(|| (next.clone(), Limit::At(next.header.carried)))
     }
 
-    /// The newest segment in the directory. Reports a missing tail if a seal, the last clean close
-    /// or the watermark names a newer one.
-    fn top(
+    /// The newest segment in the directory, and what follows it: a missing segment if a seal, the
+    /// last clean close or the watermark names one.
+    fn newest(
         &self,
-        found: &mut Catalog,
+        (manifest, files): (Option<&Manifest>, &[String]),
         watermark: Option<&Watermark>,
-    ) -> Result<Option<(Segment, Limit)>> {
+    ) -> Result<(Option<(Segment, Limit)>, ChainTop)> {
         let newest = self.sound.keys().next_back().copied();
         // Ids only grow, so of several seals whose successor is missing, the one written last names
         // the highest id. The others may be in segments that a truncation could not remove.
@@ -160,51 +174,52 @@ impl Headers {
             }
         }
         if let Some((segment, seal)) = last {
-            found.missing_tail = Some(self.not_there(seal.next, self.is_replaced(seal.next)));
-            return Ok(Some((segment.clone(), Limit::At(seal.last))));
+            let missing = self.not_there(seal.next, self.is_replaced(seal.next));
+            let newest = (segment.clone(), Limit::At(seal.last));
+            return Ok((Some(newest), ChainTop::Missing(missing)));
         }
-        let closed = found.manifest.as_ref().and_then(|manifest| manifest.closed);
-        if let Some(closed) = closed.filter(|closed| self.is_replaced(closed.segment)) {
-            found.missing_tail = Some(self.not_there(closed.segment, true));
-        }
+        let closed = manifest.and_then(|manifest| manifest.closed);
+        let replaced = closed.filter(|closed| self.is_replaced(closed.segment));
+        let replaced = replaced.map(|closed| self.not_there(closed.segment, true));
         let above = self.bad.keys().rev().copied();
         let above = above.take_while(|id| newest.is_none_or(|newest| *id > newest));
         let above: Vec<_> = above.collect();
         let named = closed.map(|closed| closed.segment.id).max(above.first().copied());
-        if let Some(id) = named.filter(|id| newest.is_none_or(|newest| *id > newest)) {
-            found.missing_tail = Some(self.missing(id, ChainFault::NewestMissing));
-        }
+        let named = named.filter(|id| newest.is_none_or(|newest| *id > newest));
+        let missing = named.map(|id| self.missing(id, ChainFault::NewestMissing)).or(replaced);
         // `live` names a segment only after it is durable, and the segment is removed only after
         // one with a higher id exists. A running writer may have removed it since the listing.
         let is_missing = |watermark: &Watermark| {
             let is_above = newest.is_none_or(|newest| watermark.live.segment.id > newest);
-            watermark.is_running() || (is_above && found.is_of_this_log(&watermark.live))
+            let is_of_this_log = manifest.is_none_or(|log| log.log == watermark.live.log);
+            watermark.is_running() || (is_above && is_of_this_log)
         };
-        let top = newest.and_then(|id| self.sound.get(&id).cloned());
+        let newest = newest.and_then(|id| self.sound.get(&id).cloned());
+        let mut top = missing.map_or(ChainTop::Complete, ChainTop::Missing);
         if let Some(watermark) = watermark.filter(|watermark| is_missing(watermark)) {
-            let missing = self.missing(watermark.live.segment.id, ChainFault::NewestMissing);
-            found.missing_tail.get_or_insert(missing);
-        } else if let Some(top) = &top {
-            found.orphans = self.orphans(found, top, &above)?;
-            found.missing_tail = found.missing_tail.filter(|_| found.orphans.is_empty());
+            let id = watermark.live.segment.id;
+            let published = || self.missing(id, ChainFault::NewestMissing);
+            top = ChainTop::Missing(missing.unwrap_or_else(published));
+        } else if let Some((newest, manifest)) = newest.as_ref().zip(manifest) {
+            let orphans = self.orphans((newest, manifest), files, &above)?;
+            top = if orphans.is_empty() { top } else { ChainTop::Orphans(orphans) };
         }
-        Ok(top.map(|top| (top, Limit::Open)))
+        Ok((newest.map(|newest| (newest, Limit::Open)), top))
     }
 
     /// The files above the newest segment, if none of them ever belonged to the log.
     fn orphans(
         &self,
-        found: &Catalog,
-        newest: &Segment,
+        (newest, manifest): (&Segment, &Manifest),
+        names: &[String],
         above: &[SegmentId],
     ) -> Result<Vec<Orphan>> {
-        let Some(manifest) = &found.manifest else { return Ok(vec![]) };
         let is_elsewhere = |named: SegmentRef| {
             let is_there = self.sound.get(&named.id);
             let is_there = is_there.is_some_and(|found| found.header.epoch == named.epoch);
             is_there || named.id < manifest.oldest.id
         };
-        orphans::find((newest, manifest), &found.names, above, is_elsewhere)
+        orphans::find((newest, manifest), names, above, is_elsewhere)
     }
 
     /// Whether another segment has the id of `named`.

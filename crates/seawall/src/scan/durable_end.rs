@@ -34,7 +34,10 @@ pub(crate) struct UnconfirmedEnd {
 
 /// The newest segment, if it has no fixed end and no segment is missing after it.
 pub(crate) fn open_end(catalog: &Catalog) -> Option<&ChainedSegment> {
-    catalog.chain.last().filter(|link| catalog.missing_tail.is_none() && link.limit == Limit::Open)
+    catalog
+        .chain
+        .last()
+        .filter(|link| catalog.missing_tail().is_none() && link.limit == Limit::Open)
 }
 
 /// The last record known to be durable from the headers, marks, clean close and `live`, without
@@ -47,7 +50,7 @@ pub(crate) fn known(catalog: &Catalog, watermark: Option<&Watermark>) -> Result<
         return Ok(header.base.previous());
     }
     let marks = newest.segment.marks()?.into_iter().map(|mark| mark.confirmed);
-    let closed = catalog.manifest.as_ref().and_then(|manifest| manifest.closed);
+    let closed = catalog.manifest().and_then(|manifest| manifest.closed);
     let closed = closed.filter(|closed| closed.segment == header.reference());
     let closed = closed.and_then(|closed| closed.last);
     let published = watermark.and_then(|watermark| catalog.durable_per(&watermark.live));
@@ -59,7 +62,7 @@ pub(crate) fn known(catalog: &Catalog, watermark: Option<&Watermark>) -> Result<
 fn is_named(catalog: &Catalog, watermark: Option<&Watermark>) -> Result<bool> {
     let [.., before, newest] = &*catalog.chain else { return Ok(true) };
     let named = newest.segment.header.reference();
-    let closed = catalog.manifest.as_ref().and_then(|manifest| manifest.closed);
+    let closed = catalog.manifest().and_then(|manifest| manifest.closed);
     let is_published = watermark.is_some_and(|watermark| catalog.matches_newest(&watermark.live));
     if is_published || closed.is_some_and(|closed| closed.segment == named) {
         return Ok(true);

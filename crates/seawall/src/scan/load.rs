@@ -8,9 +8,9 @@ use crate::base::error::{Error, Result};
 use crate::files::directory::{is_not_found, list, segment_ids};
 use crate::files::live::Watermark;
 use crate::files::manifest::read_manifest;
-use crate::scan::catalog::Catalog;
+use crate::scan::catalog::{Catalog, ChainTop, FoundManifest};
 use crate::scan::chain::Headers;
-use seawall_format::{Lsn, SegmentId};
+use seawall_format::SegmentId;
 use seawall_io::Storage;
 use std::io;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(crate) fn load_catalog(
             Ok(Some(found)) if found.first_fault().is_some() => {
                 // The writer may have created a segment after the listing: the predecessor names
                 // it, the list lacks it.
-                let sequence = found.manifest.as_ref().map(|manifest| manifest.sequence);
+                let sequence = found.manifest().map(|manifest| manifest.sequence);
                 let seen = Some((sequence, found.names.clone()));
                 if before == seen {
                     return Ok(found);
@@ -63,28 +63,17 @@ pub(crate) fn still_holds(storage: &dyn Storage, catalog: &Catalog) -> Result<bo
     let ids: Vec<_> = segment_ids(&names).collect();
     let slots = read_manifest(storage, &ids)?;
     let manifest = slots.into_iter().flatten().max_by_key(|slot| slot.sequence);
-    Ok(names == catalog.names && manifest == catalog.manifest)
+    Ok(names == catalog.names && manifest.as_ref() == catalog.manifest())
 }
 
 /// Loads the catalog once. `None` if the writer has pruned the segment that `watermark` names.
 fn load_once(storage: &Arc<dyn Storage>, watermark: Option<&Watermark>) -> Result<Option<Catalog>> {
     let names = list(&**storage)?;
     let ids: Vec<_> = segment_ids(&names).collect();
-    let used = names.iter().filter_map(|name| SegmentId::from_any_name(name)).max();
     let slots = read_manifest(&**storage, &ids)?;
-    let readable = [0, 1].map(|slot| slots.get(slot).is_some_and(Option::is_some));
+    let both_slots = slots.iter().all(Option::is_some);
     let manifest = slots.into_iter().flatten().max_by_key(|slot| slot.sequence);
-    let mut found = Catalog {
-        readable,
-        chain: vec![],
-        missing_tail: None,
-        orphans: vec![],
-        manifest_lost: false,
-        max_id: used,
-        names,
-        manifest,
-    };
-    let oldest = found.manifest.as_ref().map(|manifest| manifest.oldest.id);
+    let oldest = manifest.as_ref().map(|manifest| manifest.oldest.id);
     let running = watermark.filter(|watermark| watermark.is_running());
     let newest = running.map(|watermark| watermark.live.segment.id);
     if newest.is_some() && newest < oldest {
@@ -94,35 +83,28 @@ fn load_once(storage: &Arc<dyn Storage>, watermark: Option<&Watermark>) -> Resul
     let next = newest.and_then(|newest| ids.iter().copied().filter(|id| *id > newest).min());
     let last = next.or(newest);
     let mut headers = Headers::default();
-    for name in &found.names {
+    for name in &names {
         let id = SegmentId::from_file_name(name);
         if let Some(id) = id.filter(|id| oldest.is_none_or(|oldest| *id >= oldest)) {
             // A bad header above `last` is ignored: the seal of the newest segment may name a file
             // that an interrupted recovery left under construction.
             let is_beyond = last.is_some_and(|last| id > last);
-            headers.read(storage, (id, name, is_beyond), found.manifest.as_ref())?;
+            headers.read(storage, (id, name, is_beyond), manifest.as_ref())?;
         }
     }
-    match &mut found.manifest {
-        // Every segment belongs to another log, so where this one began is unknown.
-        Some(manifest) if headers.are_all_foreign() => manifest.oldest_base = Lsn::FIRST,
-        Some(manifest) => {
-            // The header proves that these records were not pruned, whatever the manifest says.
-            let base = headers.base_of(manifest.oldest).unwrap_or(manifest.oldest_base);
-            manifest.oldest_base = manifest.oldest_base.min(base);
-        }
-        None => {
-            found.manifest_lost = headers.hold_something()?;
-            if !found.manifest_lost {
-                return Ok(Some(found));
-            }
-        }
-    }
-    headers.build_chain(&mut found, watermark)?;
-    if !found.orphans.is_empty() {
-        let is_orphan = |id: &SegmentId| found.orphans.iter().any(|orphan| orphan.segment == *id);
-        let used = found.names.iter().filter_map(|name| SegmentId::from_any_name(name));
-        found.max_id = used.filter(|id| !is_orphan(id)).max();
-    }
+    let manifest = manifest.map(|manifest| headers.with_proven_start(manifest));
+    let found_manifest = match manifest.clone() {
+        Some(manifest) => FoundManifest::Readable { manifest, both_slots },
+        None if headers.hold_something()? => FoundManifest::Lost,
+        None => FoundManifest::Never,
+    };
+    let (chain, top) = match found_manifest {
+        FoundManifest::Never => (vec![], ChainTop::Complete),
+        _ => headers.build_chain((manifest.as_ref(), &names), watermark)?,
+    };
+    let mut found = Catalog { found_manifest, chain, top, max_id: None, names };
+    let is_orphan = |id: &SegmentId| found.orphans().iter().any(|orphan| orphan.segment == *id);
+    let used = found.names.iter().filter_map(|name| SegmentId::from_any_name(name));
+    found.max_id = used.filter(|id| !is_orphan(id)).max();
     Ok(Some(found))
 }

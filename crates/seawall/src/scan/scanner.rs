@@ -133,12 +133,12 @@ impl LogScanner {
         }
         let segments = catalog.chain.iter().map(|link| link.segment.clone()).collect();
         let base = links.front().map(|link| link.segment.header.base);
-        let oldest = catalog.manifest.as_ref().map(|manifest| manifest.oldest_base);
+        let oldest = catalog.manifest().map(|manifest| manifest.oldest_base);
         let first = base.or(oldest);
         Self {
-            missing_tail: catalog.missing_tail,
-            closed: catalog.manifest.as_ref().and_then(|manifest| manifest.closed),
-            manifest_lost: catalog.manifest_lost,
+            missing_tail: catalog.missing_tail(),
+            closed: catalog.manifest().and_then(|manifest| manifest.closed),
+            manifest_lost: catalog.manifest_is_lost(),
             segments,
             ..Self::over(links, first.and_then(Lsn::previous))
         }
@@ -178,9 +178,9 @@ impl LogScanner {
         scan.schema = link.segment.header.record_type.schema;
         (scan.current, scan.read_size) = (Some((link, scanner)), READ_NEAR);
         if is_last {
-            scan.missing_tail = catalog.missing_tail;
-            scan.closed = catalog.manifest.as_ref().and_then(|manifest| manifest.closed);
-            scan.manifest_lost = catalog.manifest_lost;
+            scan.missing_tail = catalog.missing_tail();
+            scan.closed = catalog.manifest().and_then(|manifest| manifest.closed);
+            scan.manifest_lost = catalog.manifest_is_lost();
         }
         scan
     }

@@ -10,6 +10,7 @@ use crate::maintenance::restore::extent::{is_whole, place_of};
 use crate::maintenance::restore::source::PatchSource;
 use crate::maintenance::verify::{Verification, look_around};
 use crate::read::read_repair::keeps_intact_records;
+use crate::scan::catalog::FoundManifest;
 use crate::scan::load::load_catalog;
 use crate::scan::scanner::{LogScanner, ScanItem};
 use seawall_format::{Lsn, SegmentId};
@@ -58,7 +59,10 @@ struct Assessment {
 
 impl Assessment {
     fn of(view: &Arc<dyn Storage>) -> Result<Self> {
-        let slots = load_catalog(view, None)?.readable.into_iter().filter(|is| *is).count();
+        let slots = match load_catalog(view, None)?.found_manifest {
+            FoundManifest::Readable { both_slots, .. } => 1 + usize::from(both_slots),
+            FoundManifest::Lost | FoundManifest::Never => 0,
+        };
         let found = look_around(view)?;
         let places = found.damage.iter().map(|damage| place_of(&**view, damage));
         let places = places.collect::<Result<_>>()?;

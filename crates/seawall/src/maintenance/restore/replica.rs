@@ -151,8 +151,8 @@ impl Replica {
         shared: &Shared,
     ) -> Result<bool> {
         let wanted = header.reference();
-        let manifest = load_catalog(&self.found, None)?.manifest;
-        let by_manifest = manifest.is_some_and(|manifest| {
+        let catalog = load_catalog(&self.found, None)?;
+        let by_manifest = catalog.manifest().is_some_and(|manifest| {
             manifest.oldest == wanted
                 || manifest.closed.is_some_and(|closed| closed.segment == wanted)
         });

@@ -106,7 +106,7 @@ fn stop_readers(
     warnings: &mut Vec<String>,
 ) -> Result<Vec<SegmentId>> {
     // New segments may need the orphans' ids, and after another crash nothing would identify them.
-    let (moved, left) = orphan_files::quarantine_orphans(env, &log.found.catalog.orphans)?;
+    let (moved, left) = orphan_files::quarantine_orphans(env, log.found.catalog.orphans())?;
     warnings.extend(moved);
     // Readers must not take records that are about to be given up for durable (R10).
     warnings.extend(retract_beyond(&*env.storage, log.last)?);

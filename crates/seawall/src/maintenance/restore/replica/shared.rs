@@ -285,8 +285,8 @@ fn has_same_successor(replica: &Arc<dyn Storage>, next: Option<&SegmentHeader>) 
 /// Whether neither copy was opened for writing since the replica was made, as an open writes the
 /// manifest.
 fn is_same_moment((log, replica): Pair<'_>) -> Result<bool> {
-    let (ours, theirs) = (load_catalog(log, None)?.manifest, load_catalog(replica, None)?.manifest);
-    Ok(ours.zip(theirs).is_some_and(|(ours, theirs)| {
+    let (ours, theirs) = (load_catalog(log, None)?, load_catalog(replica, None)?);
+    Ok(ours.manifest().zip(theirs.manifest()).is_some_and(|(ours, theirs)| {
         ours.time_us != 0 && (ours.log, ours.time_us) == (theirs.log, theirs.time_us)
     }))
 }
