@@ -8,4 +8,3 @@ pub(crate) mod load;
 pub(crate) mod orphans;
 pub(crate) mod quarantine;
 pub(crate) mod scanner;
-pub(crate) mod search;

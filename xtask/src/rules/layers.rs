@@ -35,7 +35,8 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
             &["files"],
             &["binary"],
             &["text"],
-            &["scan", "content", "tail"],
+            &["content", "tail", "layout"],
+            &["scan"],
         ],
     ),
     (

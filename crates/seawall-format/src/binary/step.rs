@@ -70,6 +70,8 @@ impl Deref for Body<'_> {
 pub enum Cause {
     /// There is no valid batch header.
     Header,
+    /// There is no valid line of a set.
+    Line,
     /// A valid header that does not continue the batch before: one is missing, or out of place.
     Order,
     /// The batch would reach beyond the end of the file.

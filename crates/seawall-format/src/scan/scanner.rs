@@ -2,7 +2,7 @@
 
 use crate::binary::batch::{BatchHeader, Life};
 use crate::binary::scan::BatchCursor;
-use crate::binary::step::{Limit, Part, Progress, Start, Step, Window};
+use crate::binary::step::{Cause, Limit, Part, Progress, Start, Step, Window};
 use crate::files::segment::SegmentHeader;
 use crate::ids::{Lsn, Offset};
 use crate::text::line_set::LineCursor;
@@ -15,14 +15,14 @@ use crate::types::Layout;
 #[derive(Clone, Debug)]
 pub struct Scanner {
     progress: Progress,
-    cursor: Cursor,
+    pub(super) cursor: Cursor,
     limit: Limit,
 }
 
 /// Finds what comes next, in the layout of the segment.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "a walk has one cursor, and none is moved")]
-enum Cursor {
+pub(super) enum Cursor {
     Binary(BatchCursor),
     Text(LineCursor),
 }
@@ -82,10 +82,68 @@ impl Scanner {
         }
     }
 
-    /// Where the valid prefix ends so far.
+    /// Where the valid batches so far end.
     #[must_use]
     pub fn offset(&self) -> Offset {
         self.progress.at
+    }
+
+    /// P, where the valid bytes so far end: after the last batch, or the last line of a set that is
+    /// not whole.
+    #[must_use]
+    pub fn valid_end(&self) -> Offset {
+        self.part().map_or(self.offset(), |part| part.end)
+    }
+
+    /// Where to search for the next batch after a stop at [`valid_end`](Self::valid_end).
+    ///
+    /// A line is identified by its own LSN. A binary header may be the damaged one, so the search
+    /// starts after it.
+    #[must_use]
+    pub fn search_start(&self, cause: Cause) -> Offset {
+        match self.cursor {
+            Cursor::Binary(_) if cause != Cause::Order => self.valid_end().plus(8),
+            Cursor::Binary(_) | Cursor::Text(_) => self.valid_end(),
+        }
+    }
+
+    /// Bytes that are lost if no batch follows: up to `used`, where the empty part of the file of
+    /// `length` bytes begins.
+    #[must_use]
+    pub fn lost_bytes(&self, used: Offset, length: u64) -> u64 {
+        let at = self.valid_end().0;
+        let lost = used.0.saturating_sub(at);
+        match self.cursor {
+            Cursor::Binary(_) => lost.next_multiple_of(8).min(length.saturating_sub(at)),
+            Cursor::Text(_) => lost,
+        }
+    }
+
+    /// The chain value of the batch before the one with this header, if it states that.
+    #[must_use]
+    pub fn chain_before(&self, header: &BatchHeader) -> Option<u64> {
+        match self.cursor {
+            Cursor::Binary(_) => Some(header.chain),
+            Cursor::Text(_) => None,
+        }
+    }
+
+    /// Whether the set of this header, found further on, may have begun before it.
+    #[must_use]
+    pub fn may_miss_start_of(&self, header: &BatchHeader) -> bool {
+        matches!(self.cursor, Cursor::Text(_)) && header.first > self.next_lsn()
+    }
+
+    /// The frames of a set that is not whole, after space for a header. `None` if frames are stored
+    /// as such, so that those after the stop can be read from the file.
+    #[must_use]
+    pub fn frames_of_part(&self) -> Option<Vec<u8>> {
+        match &self.cursor {
+            Cursor::Binary(_) => None,
+            Cursor::Text(lines) => {
+                Some(lines.part.as_ref().map_or_else(Vec::new, |part| part.bytes.clone()))
+            }
+        }
     }
 
     /// The record that comes next.
@@ -130,14 +188,19 @@ impl Scanner {
         }
     }
 
-    /// The file ends there: nothing more will come of what is unfinished.
-    pub fn ends_at(&mut self, end: Offset) {
-        self.progress.end = Some(end.0);
+    /// Tells that the file ends there, so that an unfinished set stays so. Returns `false` for a
+    /// file of fixed size, which must not end there.
+    pub fn ends_at(&mut self, end: Offset) -> bool {
+        let may_end = matches!(self.cursor, Cursor::Text(_));
+        if may_end {
+            self.progress.end = Some(end.0);
+        }
+        may_end
     }
 
     /// A text has grown, perhaps.
     pub fn forget_end(&mut self) {
-        if self.layout() == Layout::Text {
+        if matches!(self.cursor, Cursor::Text(_)) {
             self.progress.end = None;
         }
     }

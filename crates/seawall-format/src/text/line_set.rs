@@ -50,7 +50,7 @@ impl LineCursor {
             if more && !sees_end && !is_long {
                 return Step::Need { offset, length: LEAST.max(2 * to_u64(bytes.len())) };
             }
-            let Found::Line(line) = found else { break (Cause::Header, None) };
+            let Found::Line(line) = found else { break (Cause::Line, None) };
             match set.take(&line, progress.life.batch_max) {
                 Taken::Open => {}
                 Taken::Whole => return Step::Batch(self.finish(progress, set)),
@@ -145,16 +145,16 @@ impl Set {
         if line.lsn != self.first.plus(u64::from(self.count)) {
             return Taken::Refused(Cause::Order);
         }
-        let Some(header) = header_of(found) else { return Taken::Refused(Cause::Header) };
+        let Some(header) = header_of(found) else { return Taken::Refused(Cause::Line) };
         match line.content {
             Content::Void(_) if self.count > 0 || line.goes_on => {
-                return Taken::Refused(Cause::Header);
+                return Taken::Refused(Cause::Line);
             }
             Content::Void(_) => self.is_void = true,
             Content::Data(data) => {
                 let size = self.bytes.len() + frame::size_on_disk(data.len());
                 if to_u64(size) > u64::from(batch_max) {
-                    return Taken::Refused(Cause::Header);
+                    return Taken::Refused(Cause::Line);
                 }
                 frame::push_unbound(&mut self.bytes, data.as_bytes(), line.goes_on);
             }

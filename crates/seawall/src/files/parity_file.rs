@@ -4,7 +4,7 @@ use crate::base::error::Result;
 use crate::base::num::to_u64;
 use crate::files::segment::Segment;
 use seawall_format::parity::{HEADS_MAX, Head, Known, Places};
-use seawall_format::{Geometry, Layout, Offset, Refused, SegmentHeader};
+use seawall_format::{Geometry, Offset, Refused, SegmentHeader};
 use seawall_io::{Access, File};
 use std::io;
 
@@ -38,8 +38,7 @@ pub(crate) fn slots_end(file: &dyn File, head: &Head, from: u64) -> Option<u64> 
     let places = Places::of(&head.header, head.scheme);
     // Bounded, because the length of the file cannot be trusted.
     let room = file.len().ok()?.saturating_sub(places.slot_at(0).0);
-    let is_binary = head.header.layout == Layout::Binary;
-    let records_max = if is_binary { head.header.size } else { RECORDS_MAX };
+    let records_max = head.header.fixed_length().unwrap_or(RECORDS_MAX);
     let slots_max = records_max.div_ceil(places.stripe_size());
     let slots = room.div_ceil(to_u64(places.slot_size())).min(slots_max);
     let end_of = |number: u64| {

@@ -5,8 +5,8 @@ use crate::base::error::{Corruption, Error, Result, missing_segment};
 use crate::files::directory::{file_place, read_start};
 use crate::files::read_buffer::Buffer;
 use seawall_format::{
-    HEADER_SIZE, Layout, Lsn, Manifest, Mark, MarkSlot, Offset, Refused, Seal, SegmentHeader,
-    SegmentRef, tail,
+    HEADER_SIZE, Lsn, Manifest, Mark, MarkSlot, Offset, Refused, Seal, SegmentHeader, SegmentRef,
+    tail,
 };
 use seawall_io::{Access, File, Storage};
 use std::io;
@@ -103,25 +103,20 @@ impl Segment {
 
     /// How many bytes the file is shorter than its header says.
     pub(crate) fn bytes_missing(&self) -> u64 {
-        match self.header.layout {
-            Layout::Text => 0,
-            _ => self.header.size.saturating_sub(self.length),
-        }
+        let size = self.header.fixed_length();
+        size.map_or(0, |size| size.saturating_sub(self.length))
     }
 
     /// Size of its files in bytes.
     pub(crate) fn size(&self) -> u64 {
-        let head = if self.header.layout == Layout::Text { self.header.size } else { 0 };
-        head + self.length
+        self.header.own_head_length().unwrap_or(0) + self.length
     }
 
     /// End of the part of the open data file that can hold records.
     pub(crate) fn data_end(&self, file: &dyn File) -> Result<u64> {
-        match self.header.layout {
-            Layout::Text => {
-                file.len().map_err(Error::io(format!("get the length of {}", self.name())))
-            }
-            _ => Ok(self.header.size.min(self.length)),
+        match self.header.fixed_length() {
+            Some(size) => Ok(size.min(self.length)),
+            None => file.len().map_err(Error::io(format!("get the length of {}", self.name()))),
         }
     }
 
@@ -166,9 +161,9 @@ impl Segment {
         (from, max): (Offset, u64),
         buffer: &mut Buffer,
     ) -> Result<()> {
-        let end = match self.header.layout {
-            Layout::Text => self.data_end(file)?,
-            _ => self.length,
+        let end = match self.header.fixed_length() {
+            Some(_) => self.length,
+            None => self.data_end(file)?,
         };
         let length = end.saturating_sub(from.0).min(max);
         let length = usize::try_from(length).expect("a segment fits in memory");
@@ -233,7 +228,7 @@ fn data_length(
 ) -> Result<Option<u64>> {
     let name = header.data_name();
     let failed = || Error::io(format!("get the length of {name}"));
-    if header.layout == Layout::Binary {
+    if header.own_head_length().is_none() {
         return head.len().map(Some).map_err(failed());
     }
     match storage.open(&name, Access::Read) {

@@ -14,7 +14,7 @@ use seawall_format::batch::{HEADER_SIZE as BATCH_HEADER_SIZE, Life};
 use seawall_format::frame::Frames;
 use seawall_format::parity::Known;
 use seawall_format::scan::{Window, headers};
-use seawall_format::{HEADER_SIZE, Layout, Lsn, Offset, SegmentHeader, SegmentId, tail};
+use seawall_format::{HEADER_SIZE, Lsn, Offset, SegmentHeader, SegmentId, tail};
 use seawall_io::{Access, Storage};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -193,7 +193,7 @@ fn keeps_headers(
     patches: &[Patch],
 ) -> Result<bool> {
     let (header, name) = (&link.segment.header, link.segment.name());
-    if header.layout == Layout::Text {
+    if !header.layout.has_batch_headers() {
         return Ok(true);
     }
     let open = |storage: &Arc<dyn Storage>| storage.open(&name, Access::Read);

@@ -13,7 +13,7 @@ use crate::scan::catalog::{Catalog, ChainedSegment, MissingTail};
 use crate::scan::intact::{AtomicSet, Salvaged};
 use seawall_format::batch::{BatchHeader, HEADER_SIZE};
 use seawall_format::scan::{Body, Cause, Limit, Scanner, Start, Step, Window};
-use seawall_format::{Layout, Live, Lsn, Offset, SegmentId, next_lsn, tail};
+use seawall_format::{Live, Lsn, Offset, SegmentId, next_lsn, tail};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -267,10 +267,8 @@ impl LogScanner {
                     }
                     self.window = offset;
                     let held = read_ahead(source, scanner, &mut self.buffer, (offset, length))?;
-                    let is_short = held < length;
-                    if is_short && scanner.layout() == Layout::Text {
-                        scanner.ends_at(offset.plus(held));
-                    } else if held < least {
+                    let may_end = held < length && scanner.ends_at(offset.plus(held));
+                    if held < least && !may_end {
                         let short = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
                         return Err(Error::io(format!("read {}", link.segment.name()))(short));
                     }
@@ -370,7 +368,7 @@ impl LogScanner {
     /// A few bytes at the current position, and their offset; shows whether the file changed there.
     pub(crate) fn peek_after_end(&self) -> Result<Option<(Offset, Vec<u8>)>> {
         let Some((link, scanner)) = &self.current else { return Ok(None) };
-        let at = scanner.part().map_or(scanner.offset(), |part| part.end);
+        let at = scanner.valid_end();
         Ok(Some((at, link.segment.read(at, to_u64(HEADER_SIZE))?)))
     }
 
@@ -440,9 +438,9 @@ struct Stop {
 }
 
 impl Stop {
-    fn corruption(&self, is_text: bool) -> Corruption {
+    fn corruption(&self) -> Corruption {
         match self.cause {
-            Cause::Header if is_text => Corruption::Line,
+            Cause::Line => Corruption::Line,
             Cause::Body => Corruption::Body,
             Cause::Order => Corruption::Order,
             Cause::Extent => Corruption::CutShort,

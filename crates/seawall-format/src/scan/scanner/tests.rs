@@ -4,7 +4,6 @@ use super::*;
 use crate::binary::batch::{HEADER_SIZE, Spec, finish};
 use crate::binary::frame;
 use crate::binary::scan::headers;
-use crate::binary::step::Cause;
 use crate::ids::{Epoch, LogId, SegmentId};
 use crate::types::{CodecId, Geometry, RecordType};
 

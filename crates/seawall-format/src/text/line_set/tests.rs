@@ -193,7 +193,7 @@ fn numbers_that_were_given_up_stand_in_a_line_of_their_own() {
     ] {
         let text = text_of(wrong);
         let (_, step) = first_step(&text);
-        assert!(matches!(step, Step::Stopped(Cause::Header, Some(_))), "{wrong:?}");
+        assert!(matches!(step, Step::Stopped(Cause::Line, Some(_))), "{wrong:?}");
     }
 }
 

@@ -177,7 +177,7 @@ impl Change {
         if !(start..end).contains(&self.offset) {
             return;
         }
-        if layout == Layout::Text {
+        if !layout.has_batch_headers() {
             self.place = if first == last {
                 format!("the line of record {first}")
             } else {

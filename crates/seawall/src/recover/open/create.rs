@@ -13,8 +13,7 @@ use crate::recover::report::{Recovery, TailState};
 use crate::write::rotation::{RotationPlan, rotate};
 use crate::write::writer::Writer;
 use seawall_format::{
-    CodecId, Epoch, Geometry, Layout, Level, LogId, Lsn, Manifest, RecordType, SegmentId,
-    SegmentRef,
+    CodecId, Epoch, Geometry, Level, LogId, Lsn, Manifest, RecordType, SegmentId, SegmentRef,
 };
 use seawall_io::{Access, Lock};
 
@@ -77,7 +76,7 @@ fn new_manifest(options: &Options, env: &Env, record_type: RecordType) -> Result
         let why = "a readable log requires the cargo feature `json`".to_owned();
         return Err(Error::InvalidOption { why });
     }
-    if layout == Layout::Text && record_type.codec != CodecId::Json {
+    if layout.takes_json_only() && record_type.codec != CodecId::Json {
         let codec = record_type.codec.name();
         let why = format!("a readable log requires the codec json; {codec} was requested");
         return Err(Error::InvalidOption { why });

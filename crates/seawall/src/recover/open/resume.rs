@@ -24,7 +24,7 @@ use crate::write::rotation::{Predecessor, Rotated, RotationPlan, rotate};
 use crate::write::tail::{TailSegment, release_reserved};
 use crate::write::writer::Writer;
 use seawall_format::batch::{HEADER_SIZE, Life};
-use seawall_format::{Layout, Level, Lsn, Offset, SegmentId, frame, next_lsn};
+use seawall_format::{Level, Lsn, Offset, SegmentId, frame, next_lsn};
 use seawall_io::{Access, File, Lock};
 use std::iter::successors;
 use std::sync::Arc;
@@ -133,7 +133,7 @@ fn sync_existing(env: &Env, log: &RemainingLog<'_>) -> Result<SyncedFiles> {
     let header = &log.newest().segment.header;
     let head = read_write(env, &header.head_name())?;
     let _ = head.sync();
-    let data = if header.layout == Layout::Binary {
+    let data = if header.own_head_length().is_none() {
         head.clone()
     } else {
         let data = read_write(env, &header.data_name())?;
@@ -205,9 +205,9 @@ impl Resuming<'_> {
         let found = self.log.tail.expect("a log that continues in place has an end");
         let header = newest.segment.header.clone();
         let marks = newest.segment.marks()?.iter().map(|mark| mark.sequence).max();
-        let (soft_limit, is_reserved) = match header.layout {
-            Layout::Text => self.reserve_text(found),
-            _ => (header.size, true),
+        let (soft_limit, is_reserved) = match header.fixed_length() {
+            Some(size) => (size, true),
+            None => self.reserve_text(found),
         };
         let tail = TailSegment {
             life: Life::of(&header),
@@ -271,7 +271,7 @@ impl Resuming<'_> {
             spare: None,
         };
         let rotated = rotate(self.env, &content, plan, max_id)?;
-        if newest.segment.header.layout == Layout::Text {
+        if newest.segment.header.layout.has_growing_file() {
             // Space that the previous process reserved.
             release_reserved(&*self.files.data);
         }

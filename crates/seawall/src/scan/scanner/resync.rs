@@ -8,9 +8,8 @@ use crate::files::segment::Segment;
 use crate::files::segment_reader::SegmentReader;
 use crate::scan::intact::{ExpectedFrames, trace_misplaced_bytes};
 use crate::scan::scanner::{LogScanner, ScanEnd, ScanItem, Stop, TailFound, opened};
-use crate::scan::search::{HeaderSearch, search};
-use seawall_format::scan::{Cause, Limit, Scanner};
-use seawall_format::{Layout, Lsn, Offset, lines, next_lsn, tail};
+use seawall_format::scan::{Cause, EndScan, HeaderSearch, Limit, Scanner};
+use seawall_format::{Lsn, Offset, next_lsn, tail};
 
 /// A damaged range longer than this many maximum batches is not searched for frames: it must span
 /// many batches, of which only the first could be salvaged.
@@ -21,13 +20,9 @@ impl LogScanner {
     /// again: a first bad read may be transient.
     pub(super) fn stopped(&mut self, stop: Stop) -> Result<Option<ScanItem>> {
         let (link, scanner) = self.current.as_ref().expect("a scanner stopped");
-        let (at, next) = (scanner.offset(), scanner.next_lsn());
+        let (at, next) = (scanner.valid_end(), scanner.next_lsn());
         let is_newest = link.limit == Limit::Open;
-        let at = scanner.part().map_or(at, |part| part.end);
-        // A line is identified by its own LSN. A binary header may be the damaged one, so the
-        // search starts after it.
-        let is_text = scanner.layout() == Layout::Text;
-        let from = if is_text || stop.cause == Cause::Order { at } else { at.plus(8) };
+        let from = scanner.search_start(stop.cause);
         let part = scanner.part().and_then(|part| part.confirmed);
         let source = opened(&mut self.source, &link.segment, self.skip_io_errors)?;
         let rest = search(source, scanner, from, is_newest)?;
@@ -84,10 +79,7 @@ impl LogScanner {
         let source = opened(&mut self.source, &link.segment, self.skip_io_errors)?;
         let length = rest.used.0 - offset.0;
         let (segment, file) = (link.segment.header.id, link.segment.name());
-        let (row, is_exact) = match scanner.layout() {
-            Layout::Text => text_end(source, &scanner, rest)?,
-            _ => (binary_end(source, &scanner, length)?, true),
-        };
+        let (row, is_exact) = classify_end(source, &scanner, rest.used)?;
         // An edited text file may end early, which is no damage. But parity covers more, so records
         // may be lost together with the line break before them.
         let row = if is_known { tail::Row::Otherwise } else { row };
@@ -131,41 +123,34 @@ impl LogScanner {
     ) -> Result<ScanItem> {
         let (link, scanner) = self.current.as_mut().expect("a scanner stopped");
         let (here, limit, life) = (link.segment.clone(), link.limit, *scanner.life());
-        let (start, first) = (scanner.offset(), scanner.next_lsn());
-        let part = scanner.part().cloned();
-        let at = part.as_ref().map_or(start, |part| part.end);
-        let is_text = scanner.layout() == Layout::Text;
+        let first = scanner.next_lsn();
+        let (at, part) = (scanner.valid_end(), scanner.frames_of_part());
         let mut ends_here = false;
         let place = if let (Cause::Body, Some(header)) = (stop.cause, stop.header) {
             scanner.pass(&header);
             self.chain = Some(header.chain_value());
             Position { size: header.size(), last: Some(header.last()), is_open: false }
         } else if let Some((offset, header)) = rest.next {
-            scanner.resume_at(offset, &header);
+            self.set_start_lost = scanner.may_miss_start_of(&header);
             // A header past the limit shows where the damage ends, but the chain does not continue
             // there.
-            self.chain = Some(header.chain).filter(|_| !is_text && !limit.excludes(header.first));
-            self.set_start_lost = is_text && header.first > first;
+            let chain = scanner.chain_before(&header);
+            self.chain = chain.filter(|_| !limit.excludes(header.first));
+            scanner.resume_at(offset, &header);
             Position { size: offset.0 - at.0, last: header.first.previous(), is_open: false }
         } else {
             ends_here = true;
             self.chain = None;
-            let size = if is_text {
-                rest.used.0.saturating_sub(at.0)
-            } else {
-                let size = (rest.used.0 - at.0).next_multiple_of(8);
-                size.min(here.length.saturating_sub(at.0))
-            };
+            let size = scanner.lost_bytes(rest.used, here.length);
             Position { size, last: min_end, is_open: limit == Limit::Open }
         };
         let source = opened(&mut self.source, &here, self.skip_io_errors)?;
-        if is_text {
-            self.synthesized_batch = Some(part.map_or(vec![], |part| part.bytes));
-        } else {
+        if part.is_none() {
             let room = u64::from(life.batch_max) * SALVAGED_BATCHES_MAX;
             self.buffer = source.read(at, if place.size <= room { place.size } else { 0 })?.into();
-            (self.window, self.synthesized_batch) = (at, None);
+            self.window = at;
         }
+        self.synthesized_batch = part;
         let counts_to = counts_to(limit, place.last);
         let is_limit = limit == Limit::At(counts_to);
         let expected =
@@ -177,13 +162,13 @@ impl LogScanner {
             offset: at,
             bytes: place.size,
             lost: None,
-            cause: stop.corruption(is_text),
+            cause: stop.corruption(),
             origin: None,
         };
         let passed = at.0..at.0 + place.size.max(1);
         if source.had_io_error(&passed) || source.is_unknown(&passed) {
             named.cause = Corruption::Unreadable;
-        } else if !is_text
+        } else if self.synthesized_batch.is_none()
             && let Some((cause, origin)) = trace_misplaced_bytes(&here, &self.segments, at, bytes)
         {
             (named.cause, named.origin) = (cause, Some(origin));
@@ -210,41 +195,50 @@ fn counts_to(limit: Limit, last: Option<Lsn>) -> Option<Lsn> {
     }
 }
 
-/// Classifies the `length` bytes after the last batch of the newest segment.
-fn binary_end(source: &mut SegmentReader, scanner: &Scanner, length: u64) -> Result<tail::Row> {
-    let (offset, chain) = (scanner.offset(), scanner.chain());
-    let window = if length == 0 { 0 } else { to_u64(tail::window(scanner.life())) };
-    let bytes = source.read(offset, window)?;
-    let (goes_on, next) = (length > to_u64(bytes.len()), scanner.next_lsn());
-    let found = tail::Tail { bytes: &bytes, goes_on, offset, next, chain };
-    Ok(tail::classify(&found, scanner.life()))
-}
-
-/// Classifies the bytes after the last line of a newest text file. Also returns whether the file
-/// contains exactly what the writer wrote.
-fn text_end(
+/// Searches from where `scanner` stopped up to the next batch, or to the end if `whole`.
+fn search(
     source: &mut SegmentReader,
     scanner: &Scanner,
-    rest: &HeaderSearch,
-) -> Result<(tail::Row, bool)> {
-    let part = scanner.part();
-    let end = part.map_or(scanner.offset(), |part| part.end);
-    // Bounded, because the size in a forged header can be arbitrarily large.
-    let limit = end.plus(lines::write_max(scanner.life()));
-    let (mut at, mut seen) = (end, tail::TextTail::default());
-    while at < limit {
-        let bytes = source.read(at, READ_SIZE.min(limit.0 - at.0))?;
+    from: Offset,
+    whole: bool,
+) -> Result<HeaderSearch> {
+    let mut rest = HeaderSearch::new(scanner, from, source.end()?);
+    while let Some(at) = rest.next_window() {
+        let bytes = source.read(at, HeaderSearch::window(scanner, READ_SIZE))?;
         if bytes.is_empty() {
             break;
         }
-        seen.look(&bytes);
-        at = at.plus(to_u64(bytes.len()));
-        if tail::is_zero(&bytes) {
-            at = source.next_written(at)?.unwrap_or(limit).max(at);
+        let may_skip = rest.look(scanner, at, &bytes);
+        if rest.next.is_some() && !whole {
+            break;
+        }
+        if may_skip {
+            let after = at.plus(to_u64(bytes.len()));
+            rest.skip_hole(source.next_written(after)?);
         }
     }
-    let row = seen.row(rest.used > at.min(limit), part.is_some());
-    Ok((row, scanner.is_exact() && part.is_none() && at == end))
+    Ok(rest)
+}
+
+/// Classifies the bytes from where `scanner` stopped to `used`. Also returns whether the file
+/// contains exactly what the writer wrote.
+fn classify_end(
+    source: &mut SegmentReader,
+    scanner: &Scanner,
+    used: Offset,
+) -> Result<(tail::Row, bool)> {
+    let mut end = EndScan::new(scanner, used);
+    while let Some((at, size)) = end.next_read(READ_SIZE) {
+        let bytes = source.read(at, size)?;
+        let may_skip = end.look(&bytes);
+        if bytes.is_empty() {
+            break;
+        }
+        if may_skip {
+            end.skip_hole(source.next_written(end.offset())?);
+        }
+    }
+    Ok(end.row())
 }
 
 /// Extent of the damage, and the last record that it held.

@@ -17,7 +17,7 @@ use crate::scan::load::load_catalog;
 use crate::scan::scanner::{LogScanner, ScanItem, ScannedBatch};
 use seawall_format::batch::{BatchHeader, HEADER_SIZE, Life};
 use seawall_format::scan::Limit;
-use seawall_format::{Layout, Lsn, Offset, SegmentHeader};
+use seawall_format::{Lsn, Offset, SegmentHeader};
 use seawall_io::Storage;
 use std::ops::Range;
 use std::sync::Arc;
@@ -87,13 +87,13 @@ impl Shared {
     fn compare(&mut self, ours: &Segment, theirs: &Segment) -> Result<Vec<Range<u64>>> {
         let mut places: Vec<Range<u64>> = vec![];
         let mut scan = walk_over(ours);
-        let is_text = ours.header.layout == Layout::Text;
+        let has_batch_headers = ours.header.layout.has_batch_headers();
         loop {
             let (at, size) = match scan.step()? {
                 ScanItem::Batch(found) => {
                     self.is_not_found = false;
                     // Identical lines prove a shared write only if they contain a time.
-                    let has_time = !is_text || found.header.time_us != 0;
+                    let has_time = has_batch_headers || found.header.time_us != 0;
                     let bytes = scan.raw(&found);
                     if has_time && read(theirs, found.start.0, bytes.len())? == bytes {
                         self.to = self.to.max(found.end.0);
@@ -120,7 +120,7 @@ impl Shared {
 
     /// An intact batch header identifies its body.
     fn compare_header(&mut self, (ours, theirs): (&Segment, &Segment), at: Offset) -> Result<()> {
-        if ours.header.layout == Layout::Text {
+        if !ours.header.layout.has_batch_headers() {
             return Ok(());
         }
         let bytes = read(ours, at.0, HEADER_SIZE)?;
@@ -175,7 +175,7 @@ impl Shared {
 /// Whether the remaining bytes identify a batch or line of the replica as this log's.
 fn is_known(ours: &Segment, (theirs, found): (&[u8], &ScannedBatch)) -> Result<bool> {
     let here = read(ours, found.start.0, theirs.len())?;
-    if ours.header.layout == Layout::Binary {
+    if ours.header.layout.has_batch_headers() {
         // Only the header is damaged.
         return Ok(here.get(HEADER_SIZE..) == theirs.get(HEADER_SIZE..));
     }

@@ -1,27 +1,28 @@
 //! Searches a segment for the next batch header or line after a place that is not valid, one window
 //! at a time.
 
-use crate::base::error::Result;
-use crate::base::num::{READ_SIZE, to_u64};
-use crate::files::segment_reader::SegmentReader;
-use seawall_format::batch::{BatchHeader, HEADER_SIZE};
-use seawall_format::scan::{Scanner, Window, headers};
-use seawall_format::{Layout, Lsn, Offset, lines, tail};
+use crate::binary::batch::{BatchHeader, HEADER_SIZE};
+use crate::binary::scan::headers;
+use crate::binary::step::Window;
+use crate::ids::{Lsn, Offset, to_u64};
+use crate::scan::scanner::{Cursor, Scanner};
+use crate::tail;
+use crate::text::line_set as lines;
 
 /// State and result of a search.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HeaderSearch {
+pub struct HeaderSearch {
     /// The highest record that a header after the start confirms.
-    pub(crate) confirmed: Option<Lsn>,
+    pub confirmed: Option<Lsn>,
     /// Offset after the last byte that is not zero.
-    pub(crate) used: Offset,
+    pub used: Offset,
     /// The next batch header that can belong to this log.
-    pub(crate) next: Option<(Offset, BatchHeader)>,
+    pub next: Option<(Offset, BatchHeader)>,
     /// A header before this offset is not the next one.
     from: Offset,
     /// Where the next window begins.
     at: Offset,
-    /// Whether a line begins at `at`.
+    /// In a text: whether a line begins at `at`.
     at_line: bool,
     /// End of the part of the file that can hold records.
     end: u64,
@@ -29,38 +30,45 @@ pub(crate) struct HeaderSearch {
 
 impl HeaderSearch {
     /// Starts a search in a file whose records end before `end`.
-    pub(crate) fn new(scanner: &Scanner, from: Offset, end: u64) -> Self {
-        let (at, used) =
-            (scanner.offset(), scanner.part().map_or(scanner.offset(), |part| part.end));
-        match scanner.layout() {
+    #[must_use]
+    pub fn new(scanner: &Scanner, from: Offset, end: u64) -> Self {
+        let used = scanner.valid_end();
+        let (at, at_line) = match scanner.cursor {
+            Cursor::Binary(_) => (used, false),
             // Begins one byte early, to see whether a line begins here.
-            Layout::Text => {
-                let (at, at_line) = (Offset(used.0.saturating_sub(1)), used.0 == 0);
-                Self { confirmed: None, used, next: None, from, at, at_line, end }
-            }
-            _ => Self { confirmed: None, used: at, next: None, from, at, at_line: false, end },
-        }
+            Cursor::Text(_) => (Offset(used.0.saturating_sub(1)), used.0 == 0),
+        };
+        Self { confirmed: None, used, next: None, from, at, at_line, end }
     }
 
-    /// Bytes per window.
-    pub(crate) fn window(scanner: &Scanner) -> u64 {
-        match scanner.layout() {
+    /// Bytes per window, at least `read_size`.
+    #[must_use]
+    pub fn window(scanner: &Scanner, read_size: u64) -> u64 {
+        match scanner.cursor {
+            Cursor::Binary(_) => read_size,
             // The longest line and the start of the next.
-            Layout::Text => READ_SIZE.max(lines::line_max(scanner.life()) + 64),
-            _ => READ_SIZE,
+            Cursor::Text(_) => read_size.max(lines::line_max(scanner.life()) + 64),
         }
     }
 
     /// Where the next window begins; `None` if the search is complete.
-    pub(crate) fn next_window(&self) -> Option<Offset> {
+    #[must_use]
+    pub fn next_window(&self) -> Option<Offset> {
         (self.at.0 < self.end).then_some(self.at)
     }
 
-    /// Searches the window `bytes` at offset `at`.
-    pub(crate) fn scan_window(&mut self, scanner: &Scanner, at: Offset, bytes: &[u8]) {
-        if scanner.layout() == Layout::Text {
-            return self.scan_lines(scanner, at, bytes);
+    /// Searches the window `bytes` at offset `at`. Returns whether the zeros after it may be
+    /// skipped with [`skip_hole`](Self::skip_hole).
+    pub fn look(&mut self, scanner: &Scanner, at: Offset, bytes: &[u8]) -> bool {
+        match scanner.cursor {
+            Cursor::Binary(_) => self.look_for_batches(scanner, at, bytes),
+            Cursor::Text(_) => self.look_for_lines(scanner, at, bytes),
         }
+        // A sparse text file may be as long as the file system allows.
+        matches!(scanner.cursor, Cursor::Text(_)) && tail::is_zero(bytes)
+    }
+
+    fn look_for_batches(&mut self, scanner: &Scanner, at: Offset, bytes: &[u8]) {
         for (offset, header) in headers(Window { start: at, bytes }, at, scanner.life()) {
             self.confirmed = self.confirmed.max(header.confirmed());
             let follows = offset >= self.from && header.first >= scanner.next_lsn();
@@ -77,14 +85,14 @@ impl HeaderSearch {
     }
 
     /// Skips zeros of a text file up to `next`: no line begins there.
-    pub(crate) fn skip_hole(&mut self, next: Option<Offset>) {
+    pub fn skip_hole(&mut self, next: Option<Offset>) {
         // Begins one byte early: the zero shows that no line begins at `next` either.
         let next = next.map_or(self.end, |next| next.0.saturating_sub(1));
         self.at = self.at.max(Offset(next.min(self.end)));
     }
 
     /// Checks each line using only its own bytes, so that no byte is checked twice.
-    fn scan_lines(&mut self, scanner: &Scanner, at: Offset, bytes: &[u8]) {
+    fn look_for_lines(&mut self, scanner: &Scanner, at: Offset, bytes: &[u8]) {
         let is_last = at.plus(to_u64(bytes.len())).0 >= self.end;
         let mut starts = lines::starts(bytes, self.at_line).peekable();
         // A line may continue in the next window.
@@ -119,38 +127,15 @@ impl HeaderSearch {
     }
 }
 
-/// Searches from where `scanner` stopped up to the next batch, or to the end if `whole`.
-pub(crate) fn search(
-    source: &mut SegmentReader,
-    scanner: &Scanner,
-    from: Offset,
-    whole: bool,
-) -> Result<HeaderSearch> {
-    let mut rest = HeaderSearch::new(scanner, from, source.end()?);
-    while let Some(at) = rest.next_window() {
-        let bytes = source.read(at, HeaderSearch::window(scanner))?;
-        if bytes.is_empty() {
-            break;
-        }
-        rest.scan_window(scanner, at, &bytes);
-        if rest.next.is_some() && !whole {
-            break;
-        }
-        // A sparse text file may be as long as the file system allows: skip its holes.
-        if scanner.layout() == Layout::Text && tail::is_zero(&bytes) {
-            let after = at.plus(to_u64(bytes.len()));
-            rest.skip_hole(source.next_written(after)?);
-        }
-    }
-    Ok(rest)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seawall_format::batch::{Life, Spec, finish};
-    use seawall_format::scan::Limit;
-    use seawall_format::{Epoch, Geometry, LogId, RecordType, SegmentHeader, SegmentId};
+    use crate::binary::batch::{Life, Spec, finish};
+    use crate::binary::frame;
+    use crate::binary::step::Limit;
+    use crate::files::segment::SegmentHeader;
+    use crate::ids::{Epoch, LogId, SegmentId};
+    use crate::types::{CodecId, Geometry, Layout, RecordType};
 
     fn header() -> SegmentHeader {
         SegmentHeader {
@@ -164,7 +149,7 @@ mod tests {
             pred: None,
             pred_chain: 0,
             layout: Layout::Binary,
-            record_type: RecordType::of(seawall_format::CodecId::Raw),
+            record_type: RecordType::of(CodecId::Raw),
             time_us: 0,
         }
     }
@@ -177,7 +162,7 @@ mod tests {
         let mut bytes = vec![0; 4096];
         let at = start.plus(1000);
         let mut batch = vec![0; HEADER_SIZE];
-        seawall_format::frame::push_unbound(&mut batch, b"seven", false);
+        frame::push_unbound(&mut batch, b"seven", false);
         let (first, confirmed) = (Lsn::new(7).unwrap(), Lsn::new(5));
         let spec = Spec { first, count: 1, is_void: false, confirmed, chain: 0, time_us: 0 };
         finish(&mut batch, spec, at, &Life::of(&header));
@@ -185,7 +170,7 @@ mod tests {
         let mut rest = HeaderSearch::new(&scanner, start.plus(8), start.0 + 4096);
         while let Some(at) = rest.next_window() {
             let from = usize::try_from(at.0 - start.0).unwrap();
-            rest.scan_window(&scanner, at, &bytes[from..(from + size).min(4096)]);
+            rest.look(&scanner, at, &bytes[from..(from + size).min(4096)]);
         }
         rest
     }
