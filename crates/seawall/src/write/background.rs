@@ -9,7 +9,6 @@ use crate::write::group_commit::WaitFor;
 use crate::write::preallocation::file::{PreallocatedFile, PreallocatedSegment};
 use crate::write::preallocation::rate::PreallocationRate;
 use crate::write::writer::Writer;
-use seawall_format::Layout;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -87,8 +86,8 @@ impl Coordinator {
         let may = self.preallocate && !state.preallocation.is_busy && !state.stopping;
         // Files of the text layout are reserved, not filled with zeros, so they are created on
         // demand.
-        let is_text = writer.tail.header.layout == Layout::Text;
-        if is_text || !may || has_spare || !has_begun {
+        let grows = writer.tail.header.layout.has_growing_file();
+        if grows || !may || has_spare || !has_begun {
             return;
         }
         let began = self.clock.now();

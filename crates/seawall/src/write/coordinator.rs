@@ -34,7 +34,6 @@ use crate::write::fork_guard::ForkGuard;
 use crate::write::group_commit::{Commit, Enqueued, Position, WaitFor};
 use crate::write::preallocation::state::PreallocationState;
 use crate::write::record_set::EncodedRecords;
-use crate::write::tail::overhead_max;
 use crate::write::wakers::Wakers;
 use crate::write::writer::{Counts, Writer};
 use seawall_format::{Layout, Level, Live, Lsn, SegmentRef, lines, lsn_or_zero};
@@ -139,7 +138,7 @@ impl Coordinator {
         let target_batch_bytes = TARGET_BATCH_BYTES.max(options.buffered_bytes);
         let mut commit = Commit::new(writer.last, confirmed, (batch_max, target_batch_bytes));
         commit.set_room(writer.room());
-        commit.set_overhead(overhead_max(writer.manifest.content.layout));
+        commit.set_overhead(writer.manifest.content.layout.record_overhead_max());
         let counts = writer.counts;
         let layout = writer.manifest.content.layout;
         Self {
@@ -210,7 +209,7 @@ impl Coordinator {
         set: &mut impl EncodedRecords,
         has_waiter: bool,
     ) -> Result<Position> {
-        if self.layout == Layout::Text {
+        if self.layout.takes_json_only() {
             set.payloads().try_for_each(check_text_payload)?;
         }
         let mut state = self.lock_checked()?;

@@ -8,10 +8,11 @@ use crate::base::env::Env;
 use crate::base::error::{Corruption, Damage, Error, Lost, Result};
 use crate::write::pending::{RewriteBatch, WrittenBatch};
 use crate::write::preallocation::file::{PreallocatedFile, PreallocatedSegment, length_for};
-use crate::write::tail::{Finished, TailSegment, overhead_max};
+use crate::write::tail::TailSegment;
 use seawall_format::batch::{Life, Spec};
 use seawall_format::{
-    Epoch, Layout, Lsn, Manifest, Offset, Seal, SegmentHeader, SegmentId, SegmentRef, lsn_or_zero,
+    Epoch, Finished, Layout, Lsn, Manifest, Offset, Seal, SegmentHeader, SegmentId, SegmentRef,
+    lsn_or_zero,
 };
 use seawall_io::{File, Storage};
 use std::io;
@@ -40,7 +41,7 @@ impl RotationPlan {
         let size = |batch: &RewriteBatch| {
             let lines = if batch.is_void { 1 } else { u64::from(batch.count) };
             let bytes = u64::try_from(batch.bytes.len()).expect("fits in 64 bits");
-            bytes + lines * overhead_max(layout)
+            bytes + lines * layout.record_overhead_max()
         };
         self.carry.iter().map(size).sum()
     }

@@ -1,8 +1,8 @@
 //! The segment that is open for append.
 
 use crate::parity::writer::Covered;
-use seawall_format::batch::{HEADER_SIZE, Life, Spec};
-use seawall_format::{Layout, Offset, SegmentHeader, batch, frame, lines};
+use seawall_format::batch::{Life, Spec};
+use seawall_format::{Finished, Offset, SegmentHeader};
 use seawall_io::{File, Storage};
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl TailSegment {
     /// crash that undoes it does no harm.
     pub(crate) fn truncate_after_last_batch(&self) {
         let length = self.at.0.next_multiple_of(u64::from(self.header.geometry.block));
-        if self.header.layout == Layout::Text {
+        if self.header.layout.has_growing_file() {
             self.release_reserved();
         } else if length < self.header.size {
             let _ = self.file.set_len(length);
@@ -42,7 +42,7 @@ impl TailSegment {
 
     /// Frees the space reserved after the end of a text that gets no more records.
     pub(crate) fn release_reserved(&self) {
-        if self.header.layout == Layout::Text && self.is_reserved {
+        if self.header.layout.has_growing_file() && self.is_reserved {
             release_reserved(&*self.file);
         }
     }
@@ -67,23 +67,14 @@ impl TailSegment {
 
     /// Size of the segment's files, in bytes.
     pub(crate) fn size(&self) -> u64 {
-        let text = if self.header.layout == Layout::Text { self.at.0 } else { 0 };
+        let text = self.header.own_head_length().map_or(0, |_| self.at.0);
         self.header.size + text
     }
 
     /// Completes a batch for its place in the segment. `bytes` (space for the header, then frames
     /// without LSNs) gets bound frames.
     pub(crate) fn finish(&self, bytes: &mut [u8], spec: Spec) -> Finished {
-        let (life, at) = (&self.life, self.at);
-        let size = |bytes: &[u8]| u64::try_from(bytes.len()).expect("fits in 64 bits");
-        if self.header.layout == Layout::Binary {
-            let chain = batch::finish(bytes, spec, at, life);
-            return Finished { end: at.plus(size(bytes)), chain, text: None };
-        }
-        let (text, chain) = lines::write(bytes, &spec, life);
-        let (_, frames) = bytes.split_at_mut(HEADER_SIZE);
-        frame::bind(frames, &life.salt, spec.first);
-        Finished { end: at.plus(size(&text)), chain, text: Some(text) }
+        self.header.layout.finish(bytes, spec, (self.at, &self.life))
     }
 }
 
@@ -91,20 +82,4 @@ impl TailSegment {
 pub(crate) fn release_reserved(text: &dyn File) {
     // Ignores errors: they cost space only.
     let _ = text.len().and_then(|length| text.set_len(length));
-}
-
-/// Bytes that a record takes at most in this layout, in addition to its frame.
-pub(crate) fn overhead_max(layout: Layout) -> u64 {
-    if layout == Layout::Text { lines::LINE_OVERHEAD_MAX } else { 0 }
-}
-
-/// A batch that is ready to be written.
-#[derive(Debug)]
-pub(crate) struct Finished {
-    /// Where the batch ends in its segment.
-    pub(crate) end: Offset,
-    /// The batch's chain value.
-    pub(crate) chain: u64,
-    /// The bytes to write, if they are not the batch itself.
-    pub(crate) text: Option<Vec<u8>>,
 }

@@ -10,7 +10,7 @@ use crate::scan::scanner::{LogScanner, ScanItem};
 use crate::write::rotation::{Predecessor, RotationPlan, rotate};
 use crate::write::writer::Writer;
 use seawall_format::scan::Limit;
-use seawall_format::{Layout, Lsn, SegmentHeader, SegmentId, next_lsn};
+use seawall_format::{Lsn, SegmentHeader, SegmentId, next_lsn};
 use seawall_io::Access;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -187,7 +187,7 @@ impl Writer {
             let Ok(file) = storage.retire(name) else { continue };
             removed = true;
             // Without reserved space a write may need the room at once, so it is not freed later.
-            deferred.extend(file.filter(|_| self.tail.header.layout == Layout::Binary));
+            deferred.extend(file.filter(|_| !self.tail.header.layout.has_growing_file()));
         }
         if removed {
             storage.sync_dir().map_err(Error::io("sync the log's directory"))?;

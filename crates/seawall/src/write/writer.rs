@@ -14,9 +14,9 @@ use crate::write::group_commit::Room;
 use crate::write::pending::{RewriteBatch, WrittenBatch};
 use crate::write::preallocation::file::{PreallocatedSegment, length_for};
 use crate::write::rotation::{Predecessor, Rotated, RotationPlan, rotate};
-use crate::write::tail::{Finished, TailSegment, overhead_max};
+use crate::write::tail::TailSegment;
 use seawall_format::batch::Spec;
-use seawall_format::{Closed, Lsn, Mark, SegmentHeader, SegmentId, SegmentRef, next_lsn};
+use seawall_format::{Closed, Finished, Lsn, Mark, SegmentHeader, SegmentId, SegmentRef, next_lsn};
 use seawall_io::Lock;
 use std::collections::VecDeque;
 use std::io;
@@ -92,7 +92,7 @@ impl Writer {
     /// Writes a batch (space for its header, then frames without LSNs) and returns once it is
     /// durable. Returns a buffer for reuse.
     pub(crate) fn write(&mut self, bytes: Vec<u8>, count: u32) -> Result<Vec<u8>> {
-        let overhead = u64::from(count) * overhead_max(self.tail.header.layout);
+        let overhead = u64::from(count) * self.tail.header.layout.record_overhead_max();
         let size = to_u64(bytes.len()) + overhead;
         if self.tail.is_full_for(size) {
             self.rotate(size)?;

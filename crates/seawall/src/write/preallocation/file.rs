@@ -4,7 +4,7 @@
 //! has no header and is not part of the log; the next open removes leftovers.
 
 use crate::base::env::Env;
-use seawall_format::{Layout, Manifest};
+use seawall_format::Manifest;
 use seawall_io::{File, Storage};
 use std::io;
 use std::sync::Arc;
@@ -51,9 +51,12 @@ impl PreallocatedSegment {
         log: &Manifest,
         (usual, size_min): (u64, u64),
     ) -> io::Result<Self> {
-        let attempt = |size| match log.layout {
-            Layout::Text => Self::text(env, log.geometry.head_size(), size),
-            _ => PreallocatedFile::create_now(env, size).map(Self::binary),
+        let attempt = |size| {
+            if log.layout.has_growing_file() {
+                Self::text(env, log.geometry.head_size(), size)
+            } else {
+                PreallocatedFile::create_now(env, size).map(Self::binary)
+            }
         };
         match attempt(usual) {
             Err(error) if error.kind() == io::ErrorKind::StorageFull && size_min < usual => {
@@ -87,10 +90,7 @@ impl PreallocatedSegment {
 
 /// Size of the file that holds `data` bytes of records, but at least `size_min`.
 pub(crate) fn length_for(log: &Manifest, data: u64, size_min: u64) -> u64 {
-    match log.layout {
-        Layout::Text => data.max(size_min),
-        _ => log.geometry.segment_size(data, size_min),
-    }
+    log.layout.data_file_size(log.geometry, data, size_min)
 }
 
 fn is_taken(error: &io::Error) -> bool {
