@@ -6,6 +6,9 @@ use crate::binary::frame;
 use crate::ids::{Lsn, Offset};
 use crate::sizes::SECTOR;
 
+#[cfg(test)]
+mod enumeration;
+
 /// A row of the recovery table that speaks of the tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row {
@@ -220,13 +223,13 @@ mod tests {
     use crate::checksum::Salt;
     use crate::ids::{Epoch, LogId};
 
-    const LIFE: Life =
+    pub(super) const LIFE: Life =
         Life { salt: Salt::new(LogId(3), Epoch(9)), epoch: Epoch(9), batch_max: 2048, block: 512 };
     /// In the middle of a sector, as tails are.
-    const AT: Offset = Offset(6144 + 200);
+    pub(super) const AT: Offset = Offset(6144 + 200);
 
     /// A batch of four records of 300 bytes at `AT`, then zeros.
-    fn written() -> Vec<u8> {
+    pub(super) fn written() -> Vec<u8> {
         let mut bytes = vec![0; HEADER_SIZE];
         for number in 1..=4 {
             frame::push_unbound(&mut bytes, &[number; 300], false);

@@ -1,0 +1,271 @@
+//! Tests of the classifier over every state that the end of a segment can be in.
+
+use super::tests::{AT, LIFE, written};
+use super::*;
+
+/// What is on the device of one sector of the batch that [`written`] makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sector {
+    Written,
+    Zero,
+    /// One byte of it is another.
+    Changed,
+}
+
+const SECTORS: [Sector; 3] = [Sector::Written, Sector::Zero, Sector::Changed];
+
+/// Where the batch ends, and each of its four frames: a head of 8 bytes and 300 of payload, padded.
+const FRAME_SIZE: usize = 312;
+const END: usize = HEADER_SIZE + 4 * FRAME_SIZE;
+/// The sectors under the batch, from the one with its first byte on.
+const SECTOR_ENDS: [usize; 3] = [312, 824, 1336];
+
+/// The end of a segment.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    sectors: [Sector; 3],
+    /// Which byte of a changed sector differs, counted from its first.
+    changed_at: usize,
+    /// A byte after the batch that is not zero.
+    other: Option<usize>,
+    /// Number of bytes shown.
+    length: usize,
+    goes_on: bool,
+    continues: bool,
+}
+
+/// The byte of each sector that differs if it is changed.
+fn changed_byte(sector: usize, at: usize) -> usize {
+    let start = if sector == 0 { 0 } else { SECTOR_ENDS[sector - 1] };
+    start + at
+}
+
+impl State {
+    fn all() -> Vec<Self> {
+        let mut all = vec![];
+        for number in 0..27 {
+            let sectors = [number % 3, number / 3 % 3, number / 9].map(|index| SECTORS[index]);
+            // In the header or a payload; in a head of a frame; in a payload of the next.
+            for changed_at in [20, 51, 300] {
+                for other in [None, Some(1500), Some(window(&LIFE) - 1), Some(window(&LIFE))] {
+                    for length in [40, END - 8, 4096] {
+                        all.extend([(false, false), (false, true), (true, true)].map(
+                            |(goes_on, continues)| {
+                                let other = other.filter(|at| *at < length);
+                                Self { sectors, changed_at, other, length, goes_on, continues }
+                            },
+                        ));
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = written();
+        for (number, sector) in self.sectors.into_iter().enumerate() {
+            let start = changed_byte(number, 0);
+            match sector {
+                Sector::Written => {}
+                Sector::Zero => bytes[start..SECTOR_ENDS[number]].fill(0),
+                Sector::Changed => bytes[changed_byte(number, self.changed_at)] ^= 0x80,
+            }
+        }
+        if let Some(at) = self.other {
+            bytes[at] = 1;
+        }
+        bytes.truncate(self.length);
+        bytes
+    }
+
+    fn row(&self) -> Row {
+        let chain = if self.continues { 7 } else { 8 };
+        let (bytes, goes_on) = (self.bytes(), self.goes_on);
+        classify(&Tail { bytes: &bytes, goes_on, offset: AT, next: Lsn::FIRST, chain }, &LIFE)
+    }
+
+    /// The sectors under bytes `from..to` of the batch.
+    fn under(&self, from: usize, to: usize) -> impl Iterator<Item = Sector> {
+        let is_under =
+            move |number: &usize| changed_byte(*number, 0) < to && from < SECTOR_ENDS[*number];
+        let sectors = self.sectors;
+        (0..3).filter(is_under).map(move |number| sectors[number])
+    }
+
+    /// Whether a changed byte is in bytes `from..to` of the batch.
+    fn is_changed(&self, from: usize, to: usize) -> bool {
+        let changed = |number: &usize| self.sectors[*number] == Sector::Changed;
+        let at = |number: usize| changed_byte(number, self.changed_at);
+        (0..3).filter(changed).any(|number| (from..to).contains(&at(number)))
+    }
+
+    /// The row according to format.md section 7, from the sectors alone.
+    fn expected(&self) -> Row {
+        let has_zero = |from, to| self.under(from, to).any(|sector| sector == Sector::Zero);
+        let is_far = self.other.is_some_and(|at| at >= window(&LIFE));
+        let shown = self.sectors.len().min(if self.length < SECTOR_ENDS[0] { 1 } else { 3 });
+        let is_blank = self.sectors[..shown].iter().all(|sector| *sector == Sector::Zero);
+        if self.goes_on || is_far {
+            return Row::BeyondWindow;
+        }
+        if is_blank && self.other.is_none() {
+            return Row::Clean;
+        }
+        if self.length < HEADER_SIZE {
+            return Row::Otherwise;
+        }
+        if has_zero(0, HEADER_SIZE) {
+            return Row::HeaderTorn;
+        }
+        let is_whole = self.continues && self.length >= END && !self.is_changed(0, HEADER_SIZE);
+        if !is_whole || !has_zero(HEADER_SIZE, END) {
+            return Row::Otherwise;
+        }
+        for frame in 0..4 {
+            let (start, end) =
+                (HEADER_SIZE + frame * FRAME_SIZE, HEADER_SIZE + (frame + 1) * FRAME_SIZE);
+            if has_zero(start, start + frame::HEADER_SIZE) {
+                break;
+            }
+            if self.is_changed(start, end) && !has_zero(start, end) {
+                return Row::Otherwise;
+            }
+        }
+        Row::BodyTorn
+    }
+}
+
+#[test]
+fn every_state_of_the_end_has_the_row_that_its_sectors_say() {
+    for state in State::all() {
+        assert_eq!(state.row(), state.expected(), "{state:?}");
+    }
+}
+
+#[test]
+fn every_row_of_a_binary_tail_is_reached() {
+    let reached: Vec<_> = State::all().iter().map(State::row).collect();
+    let rows = [Row::Clean, Row::BeyondWindow, Row::HeaderTorn, Row::BodyTorn, Row::Otherwise];
+    assert!(rows.iter().all(|row| reached.contains(row)));
+    assert!(reached.iter().all(|row| rows.contains(row)));
+}
+
+#[test]
+fn only_zeros_are_a_clean_end() {
+    for state in State::all() {
+        let is_clean = is_zero(&state.bytes()) && !state.goes_on;
+        assert_eq!(state.row() == Row::Clean, is_clean, "{state:?}");
+    }
+}
+
+/// The same end with one more sign that this is not one write under way.
+fn with_more_damage(state: &State) -> Vec<State> {
+    let mut more = vec![
+        State { goes_on: true, ..*state },
+        State { continues: false, ..*state },
+        State { other: Some(state.length - 1), ..*state },
+    ];
+    for number in 0..3 {
+        let mut sectors = state.sectors;
+        if sectors[number] == Sector::Written {
+            sectors[number] = Sector::Changed;
+            more.push(State { sectors, ..*state });
+        }
+    }
+    more
+}
+
+#[test]
+fn more_signs_of_damage_never_make_a_tail_clean_or_an_ambiguous_one_torn() {
+    for state in State::all() {
+        let verdict = state.row().verdict();
+        for more in with_more_damage(&state) {
+            let other = more.row().verdict();
+            let was_clean = verdict == Verdict::Clean;
+            assert!(was_clean || other != Verdict::Clean, "{state:?}, then {more:?}");
+            if verdict == Verdict::Ambiguous && more.other == state.other {
+                assert_eq!(other, Verdict::Ambiguous, "{state:?}, then {more:?}");
+            }
+        }
+    }
+}
+
+/// All texts of up to five pieces: of a line, a line break, a zero, a blank.
+fn all_texts() -> Vec<Vec<u8>> {
+    let mut all = vec![vec![]];
+    let mut last = all.clone();
+    for _ in 0..5 {
+        let longer = |text: &Vec<u8>| {
+            b"x\n\0 ".map(|byte| {
+                let mut text = text.clone();
+                text.push(byte);
+                text
+            })
+        };
+        last = last.iter().flat_map(longer).collect();
+        all.extend(last.clone());
+    }
+    all
+}
+
+const FLAGS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
+
+#[test]
+fn every_text_has_the_row_that_its_first_line_says() {
+    let mut reached = vec![];
+    for text in all_texts() {
+        for (goes_on, set_is_open) in FLAGS {
+            let is_blank = !text.contains(&b'x');
+            let first = text.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
+            let is_torn = !first.ends_with(b"\n") || first.contains(&0);
+            let expected = match (goes_on, is_blank, set_is_open, is_torn) {
+                (true, ..) => Row::BeyondWindow,
+                (_, true, true, _) | (_, false, _, true) => Row::LineTorn,
+                (_, true, false, _) => Row::Clean,
+                (_, false, _, false) => Row::Otherwise,
+            };
+            let row = classify_text(&text, goes_on, set_is_open);
+            assert_eq!(row, expected, "{text:?}, {goes_on}, {set_is_open}");
+            reached.push(row);
+        }
+    }
+    let rows = [Row::Clean, Row::BeyondWindow, Row::LineTorn, Row::Otherwise];
+    assert!(rows.iter().all(|row| reached.contains(row)));
+}
+
+#[test]
+fn a_text_shown_piece_by_piece_has_the_same_row() {
+    for text in all_texts() {
+        for split in 0..=text.len() {
+            let (mut tail, (one, other)) = (TextTail::default(), text.split_at(split));
+            tail.look(one);
+            tail.look(other);
+            for (goes_on, set_is_open) in FLAGS {
+                let whole = classify_text(&text, goes_on, set_is_open);
+                assert_eq!(tail.row(goes_on, set_is_open), whole, "{text:?} at {split}");
+            }
+        }
+    }
+}
+
+#[test]
+fn more_bytes_never_make_a_text_clean_or_an_ambiguous_one_torn() {
+    for text in all_texts() {
+        for (goes_on, set_is_open) in FLAGS {
+            let verdict = classify_text(&text, goes_on, set_is_open).verdict();
+            let longer = b"x\n\0 ".map(|byte| [&text[..], &[byte]].concat());
+            let mut more: Vec<_> =
+                longer.iter().map(|text| classify_text(text, goes_on, set_is_open)).collect();
+            more.push(classify_text(&text, true, set_is_open));
+            more.push(classify_text(&text, goes_on, true));
+            for row in more {
+                let other = row.verdict();
+                let was_clean = verdict == Verdict::Clean;
+                assert!(was_clean || other != Verdict::Clean, "{text:?}: {row:?}");
+                let was_ambiguous = verdict == Verdict::Ambiguous;
+                assert!(!was_ambiguous || other == Verdict::Ambiguous, "{text:?}: {row:?}");
+            }
+        }
+    }
+}
