@@ -1,5 +1,6 @@
 //! CRC-32C, bound to the place that the bytes belong to. format.md section 2.
 
+use crate::fields::{Field, behind, get_u32, put};
 use crate::ids::{Epoch, LogId, Lsn, Offset};
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -41,6 +42,17 @@ impl Salt {
     #[must_use]
     pub fn checksum(&self, offset: Offset, bytes: &[u8]) -> u32 {
         crc32c(bytes) ^ self.place(offset)
+    }
+
+    /// Puts the checksum of a structure at `offset` into its `field`: it covers all bytes after it.
+    pub(crate) fn put_checksum(&self, offset: Offset, bytes: &mut [u8], field: Field) {
+        let crc = self.checksum(offset, behind(bytes, field));
+        put(bytes, field, u64::from(crc));
+    }
+
+    /// Whether the checksum in `field` of a structure at `offset` is right.
+    pub(crate) fn matches(&self, offset: Offset, bytes: &[u8], field: Field) -> bool {
+        self.checksum(offset, behind(bytes, field)) == get_u32(bytes, field)
     }
 
     /// What the checksum of a structure at `offset` is bound with.

@@ -3,44 +3,62 @@
 use std::fmt;
 use std::num::NonZeroU64;
 
-/// The number of a record in one log: 1, 2, 3, ... without gaps.
-///
-/// An `Lsn` names a record until a cut removes it: segments may be removed in front of it or
-/// mirrored, and the number stays. It says nothing about where the bytes lie; that is [`Offset`].
-/// "No record" is `None`, which sorts before every `Some`.
-///
-/// # Examples
-///
-/// ```
-/// use seawall_format::Lsn;
-///
-/// assert_eq!(Lsn::FIRST.next().get(), 2);
-/// assert_eq!(Lsn::FIRST.previous(), None);
-/// assert!(None < Some(Lsn::FIRST));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Lsn(NonZeroU64);
+/// Declares a number from 1 on; "none" is 0 on disk and `None` in memory.
+macro_rules! number_from_one {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(NonZeroU64);
+
+        impl $name {
+            /// The first one, 1.
+            pub const FIRST: Self = Self(NonZeroU64::MIN);
+
+            /// The one with this number; `None` for 0.
+            #[must_use]
+            pub const fn new(number: u64) -> Option<Self> {
+                match NonZeroU64::new(number) {
+                    Some(number) => Some(Self(number)),
+                    None => None,
+                }
+            }
+
+            /// The number, from 1.
+            #[must_use]
+            #[inline]
+            pub const fn get(self) -> u64 {
+                self.0.get()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+number_from_one! {
+    /// The number of a record in one log: 1, 2, 3, ... without gaps.
+    ///
+    /// An `Lsn` names a record until a truncation removes it: segments before it may be removed or
+    /// mirrored, and the number stays. The place of its bytes is an [`Offset`]. "No record" is
+    /// `None`, which sorts before every `Some`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall_format::Lsn;
+    ///
+    /// assert_eq!(Lsn::FIRST.next().get(), 2);
+    /// assert_eq!(Lsn::FIRST.previous(), None);
+    /// assert!(None < Some(Lsn::FIRST));
+    /// ```
+    Lsn
+}
 
 impl Lsn {
-    /// The first record of a log.
-    pub const FIRST: Self = Self(NonZeroU64::MIN);
-
-    /// The LSN with this number; `None` for 0.
-    #[must_use]
-    pub const fn new(number: u64) -> Option<Self> {
-        match NonZeroU64::new(number) {
-            Some(number) => Some(Self(number)),
-            None => None,
-        }
-    }
-
-    /// The number, from 1.
-    #[must_use]
-    #[inline]
-    pub const fn get(self) -> u64 {
-        self.0.get()
-    }
-
     /// The LSN behind this one.
     #[must_use]
     #[inline]
@@ -59,12 +77,6 @@ impl Lsn {
     #[must_use]
     pub const fn previous(self) -> Option<Self> {
         Self::new(self.get() - 1)
-    }
-}
-
-impl fmt::Display for Lsn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 
@@ -98,39 +110,22 @@ impl fmt::Display for Offset {
     }
 }
 
-/// The number of a segment: from 1, never used twice in one log.
-///
-/// # Examples
-///
-/// ```
-/// use seawall_format::SegmentId;
-///
-/// let id = SegmentId::from_file_name("000000000007.seg").expect("the form that we write");
-/// assert_eq!(id.file_name(), "000000000007.seg");
-/// assert_eq!(SegmentId::from_file_name("7.seg"), None);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SegmentId(NonZeroU64);
+number_from_one! {
+    /// The number of a segment: from 1, never used twice in one log.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall_format::SegmentId;
+    ///
+    /// let id = SegmentId::from_file_name("000000000007.seg").expect("the form that we write");
+    /// assert_eq!(id.file_name(), "000000000007.seg");
+    /// assert_eq!(SegmentId::from_file_name("7.seg"), None);
+    /// ```
+    SegmentId
+}
 
 impl SegmentId {
-    /// The first segment of a log.
-    pub const FIRST: Self = Self(NonZeroU64::MIN);
-
-    /// The id with this number; `None` for 0.
-    #[must_use]
-    pub const fn new(number: u64) -> Option<Self> {
-        match NonZeroU64::new(number) {
-            Some(number) => Some(Self(number)),
-            None => None,
-        }
-    }
-
-    /// The number, from 1.
-    #[must_use]
-    pub const fn get(self) -> u64 {
-        self.0.get()
-    }
-
     /// The id after this one; `None` after the highest there is.
     #[must_use]
     pub const fn next(self) -> Option<Self> {
@@ -167,33 +162,27 @@ impl SegmentId {
     /// The id that the name of a file with a segment's parity stands for.
     #[must_use]
     pub fn from_parity_name(name: &str) -> Option<Self> {
-        let id = Self::new(name.strip_suffix(".parity")?.parse().ok()?)?;
-        (id.parity_name() == name).then_some(id)
+        Self::from_name(name, ".parity")
     }
 
     /// The id that the name of a segment's file or of its head stands for; `None` for every name
     /// that we would not write.
     #[must_use]
     pub fn from_file_name(name: &str) -> Option<Self> {
-        let stem = name.strip_suffix(".seg").or_else(|| name.strip_suffix(".head"))?;
-        let id = Self::new(stem.parse().ok()?)?;
-        (id.file_name() == name || id.head_name() == name).then_some(id)
+        Self::from_name(name, ".seg").or_else(|| Self::from_name(name, ".head"))
     }
 
     /// The id that the name of any of a segment's files stands for, of its text and parity, too.
     #[must_use]
     pub fn from_any_name(name: &str) -> Option<Self> {
-        let text = || {
-            let id = Self::new(name.strip_suffix(".jsonl")?.parse().ok()?)?;
-            (id.text_name() == name).then_some(id)
-        };
+        let text = || Self::from_name(name, ".jsonl");
         Self::from_file_name(name).or_else(text).or_else(|| Self::from_parity_name(name))
     }
-}
 
-impl fmt::Display for SegmentId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+    fn from_name(name: &str, suffix: &str) -> Option<Self> {
+        let digits = name.strip_suffix(suffix)?;
+        let id = Self::new(digits.parse().ok()?)?;
+        (format!("{:012}", id.0) == digits).then_some(id)
     }
 }
 

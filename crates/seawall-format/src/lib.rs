@@ -52,14 +52,14 @@ pub use types::{CodecId, Geometry, Layout, Level, RecordType, TYPE_NAME_MAX};
 pub fn tables() -> Vec<(&'static str, Table)> {
     vec![
         ("preamble", files::preamble::TABLE),
-        ("header", files::segment::header_table()),
-        ("mark", files::segment::mark_table()),
-        ("seal", files::segment::seal_table()),
+        ("header", files::segment::header::TABLE),
+        ("mark", files::segment::mark::TABLE),
+        ("seal", files::segment::seal::TABLE),
         ("batch", batch::TABLE),
         ("frame", frame::TABLE),
         ("manifest", files::manifest::TABLE),
         ("live", files::live::TABLE),
-        ("parity", parity::head_table()),
-        ("stripe", parity::stripe_table()),
+        ("parity", parity::head::TABLE),
+        ("stripe", parity::stripe::TABLE),
     ]
 }

@@ -1,7 +1,7 @@
 //! `live`: what the running writer tells readers on the same boot. format.md section 5.
 
 use crate::checksum::Salt;
-use crate::fields::{behind, get, get_u32, put, slice, slice_mut, table};
+use crate::fields::{get, put, slice, slice_mut, table};
 use crate::ids::{LogId, Lsn, Offset, SegmentRef, lsn_or_zero};
 
 table! {
@@ -44,8 +44,7 @@ impl Live {
         put(&mut bytes, SEGMENT_EPOCH, self.segment.epoch.0);
         put(&mut bytes, DURABLE, lsn_or_zero(self.durable));
         put(&mut bytes, TIME, self.time_us);
-        let crc = Salt::of_log(self.log).checksum(Offset(0), behind(&bytes, CRC));
-        put(&mut bytes, CRC, u64::from(crc));
+        Salt::of_log(self.log).put_checksum(Offset(0), &mut bytes, CRC);
         bytes
     }
 
@@ -54,8 +53,7 @@ impl Live {
     pub fn decode(file: &[u8]) -> Option<Self> {
         let bytes = file.first_chunk::<SIZE>()?;
         let log = LogId(get(bytes, LOG_ID));
-        let crc = Salt::of_log(log).checksum(Offset(0), behind(bytes, CRC));
-        if crc != get_u32(bytes, CRC) || slice(bytes, MAGIC) != b"LIVE" {
+        if !Salt::of_log(log).matches(Offset(0), bytes, CRC) || slice(bytes, MAGIC) != b"LIVE" {
             return None;
         }
         let segment = SegmentRef::from_numbers(get(bytes, SEGMENT_ID), get(bytes, SEGMENT_EPOCH))?;
@@ -68,6 +66,7 @@ impl Live {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fields::behind;
 
     fn sample(durable: Option<Lsn>) -> Live {
         Live {

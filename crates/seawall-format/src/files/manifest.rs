@@ -2,7 +2,7 @@
 //! format.md section 4.
 
 use crate::checksum::Salt;
-use crate::fields::{behind, get, get_u32, put, slice, slice_mut, table};
+use crate::fields::{get, get_u32, put, slice, slice_mut, table};
 use crate::files::parity::Scheme;
 use crate::files::preamble;
 use crate::files::segment::layout_of;
@@ -149,8 +149,7 @@ impl Manifest {
             put(&mut bytes, PARITY_BLOCKS, to_u64(scheme.parity()));
         }
         slice_mut(&mut bytes, NAME).copy_from_slice(&self.record_type.name_bytes());
-        let crc = Salt::of_log(self.log).checksum(self.offset(), behind(&bytes, CRC));
-        put(&mut bytes, CRC, u64::from(crc));
+        Salt::of_log(self.log).put_checksum(self.offset(), &mut bytes, CRC);
         bytes
     }
 
@@ -163,7 +162,7 @@ impl Manifest {
         let bytes = bytes.first_chunk::<MANIFEST_SLOT_SIZE>().ok_or(Refused::Invalid)?;
         preamble::check(bytes, MAGIC_BYTES)?;
         let log = LogId(get(bytes, LOG_ID));
-        if Salt::of_log(log).checksum(offset, behind(bytes, CRC)) != get_u32(bytes, CRC) {
+        if !Salt::of_log(log).matches(offset, bytes, CRC) {
             return Err(Refused::Invalid);
         }
         let features = get(bytes, FEATURES);

@@ -5,7 +5,7 @@
 //! Solomon's, and not here.
 
 use crate::checksum::{Salt, crc32c};
-use crate::fields::{Table, behind, get, get_u32, put, slice, slice_mut};
+use crate::fields::{get, put, slice, slice_mut};
 use crate::files::preamble;
 use crate::files::segment::{HEADER_SIZE, SegmentHeader};
 use crate::ids::{Epoch, LogId, Offset, to_u64};
@@ -20,7 +20,7 @@ const COVERED_END: u64 = 1 << 48;
 /// The size of an encoded head, in bytes.
 pub const HEAD_SIZE: usize = 280;
 
-mod head {
+pub(crate) mod head {
     crate::fields::table! {
         MAGIC = 0, 8, "magic";
         VERSION = 8, 2, "version";
@@ -42,7 +42,7 @@ mod head {
     }
 }
 
-mod stripe {
+pub(crate) mod stripe {
     crate::fields::table! {
         CRC = 0, 4, "crc";
         MAGIC = 4, 4, "magic";
@@ -53,14 +53,6 @@ mod stripe {
     }
     /// Behind these fields: a CRC-32C for each block.
     pub(super) const FIXED: usize = 32;
-}
-
-pub(crate) fn head_table() -> Table {
-    head::TABLE
-}
-
-pub(crate) fn stripe_table() -> Table {
-    stripe::TABLE
 }
 
 /// How many blocks of parity stand beside how many of data.
@@ -260,8 +252,7 @@ impl Known {
             place.copy_from_slice(&checksum.to_le_bytes());
         }
         let at = places.slot_at(self.number);
-        let crc = places.salt.checksum(at, behind(&bytes, stripe::CRC));
-        put(&mut bytes, stripe::CRC, u64::from(crc));
+        places.salt.put_checksum(at, &mut bytes, stripe::CRC);
         bytes
     }
 
@@ -269,7 +260,6 @@ impl Known {
     #[must_use]
     pub fn decode(slot: &[u8], number: u64, places: &Places) -> Option<Self> {
         let bytes = slot.get(..places.known_size())?;
-        let crc = places.salt.checksum(places.slot_at(number), behind(bytes, stripe::CRC));
         let (_, rest) = bytes.split_at_checked(stripe::FIXED)?;
         let blocks = places.scheme.data() + places.scheme.parity();
         let numbers = rest.chunks_exact(4).take(blocks).filter_map(|four| four.try_into().ok());
@@ -278,7 +268,7 @@ impl Known {
             covered: usize::try_from(get(bytes, stripe::COVERED)).ok()?,
             checksums: numbers.map(u32::from_le_bytes).collect(),
         };
-        let valid = crc == get_u32(bytes, stripe::CRC)
+        let valid = places.salt.matches(places.slot_at(number), bytes, stripe::CRC)
             && slice(bytes, stripe::MAGIC) == STRIPE_MAGIC
             && get(bytes, stripe::EPOCH) == places.epoch
             && get(bytes, stripe::NUMBER) == number
@@ -338,8 +328,7 @@ impl Head {
             put(&mut bytes, field, number);
         }
         slice_mut(&mut bytes, head::HEADER).copy_from_slice(&self.header.encode());
-        let crc = self.header.salt().checksum(self.offset(), behind(&bytes, head::CRC));
-        put(&mut bytes, head::CRC, u64::from(crc));
+        self.header.salt().put_checksum(self.offset(), &mut bytes, head::CRC);
         bytes
     }
 
@@ -372,8 +361,7 @@ impl Head {
         let (log, epoch) = (LogId(get(bytes, head::LOG_ID)), Epoch(get(bytes, head::EPOCH)));
         let block = u32::try_from(get(bytes, head::BLOCK)).map_err(|_| Refused::Invalid)?;
         let at = Self::slot(get(bytes, head::SEQUENCE), block);
-        let crc = Salt::new(log, epoch).checksum(at, behind(bytes, head::CRC));
-        if crc != get_u32(bytes, head::CRC) {
+        if !Salt::new(log, epoch).matches(at, bytes, head::CRC) {
             return Err(Refused::Invalid);
         }
         match get(bytes, head::FEATURES) {

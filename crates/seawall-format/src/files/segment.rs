@@ -1,7 +1,7 @@
 //! The first blocks of a segment: header, two mark slots, seal. format.md sections 3.1 and 3.2.
 
 use crate::checksum::Salt;
-use crate::fields::{Table, behind, get, get_u32, put, slice, slice_mut};
+use crate::fields::{get, get_u32, put, slice, slice_mut};
 use crate::files::preamble;
 use crate::ids::{Epoch, LogId, Lsn, Offset, SegmentId, SegmentRef, lsn_or_zero};
 use crate::refused::Refused;
@@ -14,7 +14,7 @@ pub const HEADER_SIZE: usize = 192;
 const MARK_SIZE: usize = 40;
 const SEAL_SIZE: usize = 48;
 
-mod header {
+pub(crate) mod header {
     crate::fields::table! {
         MAGIC = 0, 8, "magic";
         VERSION = 8, 2, "version";
@@ -44,7 +44,7 @@ mod header {
     }
 }
 
-mod mark {
+pub(crate) mod mark {
     crate::fields::table! {
         CRC = 0, 4, "crc";
         MAGIC = 4, 4, "magic";
@@ -55,7 +55,7 @@ mod mark {
     }
 }
 
-mod seal {
+pub(crate) mod seal {
     crate::fields::table! {
         CRC = 0, 4, "crc";
         MAGIC = 4, 4, "magic";
@@ -65,18 +65,6 @@ mod seal {
         NEXT_EPOCH = 32, 8, "next epoch";
         TIME = 40, 8, "time";
     }
-}
-
-pub(crate) fn header_table() -> Table {
-    header::TABLE
-}
-
-pub(crate) fn mark_table() -> Table {
-    mark::TABLE
-}
-
-pub(crate) fn seal_table() -> Table {
-    seal::TABLE
 }
 
 /// What a segment says of itself, written once and never changed.
@@ -137,8 +125,7 @@ impl SegmentHeader {
             put(&mut bytes, field, number);
         }
         slice_mut(&mut bytes, header::NAME).copy_from_slice(&self.record_type.name_bytes());
-        let crc = self.salt().checksum(Offset(0), behind(&bytes, header::CRC));
-        put(&mut bytes, header::CRC, u64::from(crc));
+        self.salt().put_checksum(Offset(0), &mut bytes, header::CRC);
         bytes
     }
 
@@ -152,7 +139,7 @@ impl SegmentHeader {
         preamble::check(bytes, MAGIC)?;
         let (log, epoch) = (LogId(get(bytes, header::LOG_ID)), Epoch(get(bytes, header::EPOCH)));
         let salt = Salt::new(log, epoch);
-        if salt.checksum(Offset(0), behind(bytes, header::CRC)) != get_u32(bytes, header::CRC) {
+        if !salt.matches(Offset(0), bytes, header::CRC) {
             return Err(Refused::Invalid);
         }
         let layout = layout_of(get(bytes, header::FEATURES), get(bytes, header::LAYOUT))?;
@@ -313,8 +300,7 @@ impl Mark {
         put(&mut bytes, mark::SEQUENCE, self.sequence);
         put(&mut bytes, mark::TIME, self.time_us);
         let at = self.slot().offset(header.geometry);
-        let crc = header.salt().checksum(at, behind(&bytes, mark::CRC));
-        put(&mut bytes, mark::CRC, u64::from(crc));
+        header.salt().put_checksum(at, &mut bytes, mark::CRC);
         bytes
     }
 
@@ -323,13 +309,12 @@ impl Mark {
     pub fn decode(bytes: &[u8], slot: MarkSlot, header: &SegmentHeader) -> Option<Self> {
         let bytes = bytes.first_chunk::<MARK_SIZE>()?;
         let at = slot.offset(header.geometry);
-        let crc = header.salt().checksum(at, behind(bytes, mark::CRC));
         let found = Self {
             confirmed: Lsn::new(get(bytes, mark::CONFIRMED)),
             sequence: get(bytes, mark::SEQUENCE),
             time_us: get(bytes, mark::TIME),
         };
-        let valid = crc == get_u32(bytes, mark::CRC)
+        let valid = header.salt().matches(at, bytes, mark::CRC)
             && slice(bytes, mark::MAGIC) == b"MARK"
             && get(bytes, mark::EPOCH) == header.epoch.0
             && found.slot() == slot
@@ -367,8 +352,7 @@ impl Seal {
         put(&mut bytes, seal::NEXT_EPOCH, self.next.epoch.0);
         put(&mut bytes, seal::TIME, self.time_us);
         let at = Self::offset(header.geometry);
-        let crc = header.salt().checksum(at, behind(&bytes, seal::CRC));
-        put(&mut bytes, seal::CRC, u64::from(crc));
+        header.salt().put_checksum(at, &mut bytes, seal::CRC);
         bytes
     }
 
@@ -377,8 +361,7 @@ impl Seal {
     pub fn decode(bytes: &[u8], header: &SegmentHeader) -> Option<Self> {
         let bytes = bytes.first_chunk::<SEAL_SIZE>()?;
         let at = Self::offset(header.geometry);
-        let crc = header.salt().checksum(at, behind(bytes, seal::CRC));
-        let valid = crc == get_u32(bytes, seal::CRC)
+        let valid = header.salt().matches(at, bytes, seal::CRC)
             && slice(bytes, seal::MAGIC) == b"SEAL"
             && get(bytes, seal::EPOCH) == header.epoch.0;
         let next =

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fields::Field;
+use crate::fields::behind;
 use crate::types::CodecId;
 
 /// A manifest in which no number is that of another field, in slot A.

@@ -1,6 +1,7 @@
 //! Schemes, places, heads and what is known of stripes: encoded, decoded and refused.
 
 use super::*;
+use crate::fields::behind;
 use crate::ids::{Lsn, SegmentId};
 use crate::types::{CodecId, Geometry, Layout, RecordType};
 

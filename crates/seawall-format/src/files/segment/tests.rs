@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fields::Field;
+use crate::fields::behind;
 use crate::types::CodecId;
 
 /// A header in which no number is that of another field.
